@@ -1,0 +1,351 @@
+//! Domain names: uncompressed wire form in a fixed buffer, with text in and out.
+//!
+//! The case is kept as it came; `fold` gives the lower-case form that lookups and hashes use (RFC 4343).
+//! Invariant: `bytes()` is always a well-formed name of 1 to 255 octets that ends with the root label.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// The longest name, RFC 1035 section 2.3.4.
+pub const NAME_MAX: usize = 255;
+pub const LABEL_MAX: usize = 63;
+
+#[derive(Clone, Copy)]
+pub struct Name {
+    len: u8,
+    octets: [u8; NAME_MAX],
+}
+
+/// Why a text is no name. `at` is the offset of the offending character in the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameError {
+    pub at: usize,
+    pub why: &'static str,
+}
+
+impl Name {
+    pub const ROOT: Name = Name { len: 1, octets: [0; NAME_MAX] };
+
+    /// A name from wire form that begins `bytes`; what follows it is ignored. Compression is not accepted.
+    pub fn from_wire(bytes: &[u8]) -> Option<Name> {
+        let len = wire_len(bytes)?;
+        let mut octets = [0; NAME_MAX];
+        octets[..len].copy_from_slice(&bytes[..len]);
+        Some(Name { len: len as u8, octets })
+    }
+
+    /// A name from presentation form. Relative names are completed with `origin`.
+    ///
+    /// ```
+    /// use wire::Name;
+    /// let origin = Name::from_text(b"example.", None).unwrap();
+    /// assert_eq!(Name::from_text(b"www", Some(&origin)).unwrap().to_string(), "www.example.");
+    /// assert_eq!(Name::from_text(b"a\\.b.", None).unwrap().to_string(), "a\\.b.");
+    /// ```
+    pub fn from_text(text: &[u8], origin: Option<&Name>) -> Result<Name, NameError> {
+        let bad = |at, why| Err(NameError { at, why });
+        if text == b"." {
+            return Ok(Name::ROOT);
+        }
+        if text == b"@" {
+            return origin.copied().ok_or(NameError { at: 0, why: "there is no origin for '@'" });
+        }
+        if text.is_empty() {
+            return bad(0, "a name is missing");
+        }
+        let mut octets = [0; NAME_MAX];
+        let (mut label, mut end, mut i) = (0, 1, 0);
+        loop {
+            if i == text.len() {
+                break; // relative
+            }
+            let at = i;
+            let c = text[i];
+            i += 1;
+            if c == b'.' {
+                let n = end - label - 1;
+                if n == 0 {
+                    return bad(at, "an empty label");
+                }
+                octets[label] = n as u8;
+                label = end;
+                end += 1;
+                if end > NAME_MAX {
+                    return bad(at, "a name of more than 255 octets");
+                }
+                if i == text.len() {
+                    octets[label] = 0;
+                    return Ok(Name { len: end as u8, octets });
+                }
+                continue;
+            }
+            let octet = if c == b'\\' {
+                match unescape(&text[i..]) {
+                    Some((octet, used)) => {
+                        i += used;
+                        octet
+                    }
+                    None => return bad(at, "an escape that is neither \\DDD (000 to 255) nor \\X"),
+                }
+            } else {
+                c
+            };
+            if end - label > LABEL_MAX {
+                return bad(at, "a label of more than 63 octets");
+            }
+            if end >= NAME_MAX - 1 {
+                return bad(at, "a name of more than 255 octets");
+            }
+            octets[end] = octet;
+            end += 1;
+        }
+        octets[label] = (end - label - 1) as u8;
+        let Some(origin) = origin else { return bad(text.len(), "a relative name, and no origin to complete it") };
+        let tail = origin.bytes();
+        if end + tail.len() > NAME_MAX {
+            return bad(0, "a name of more than 255 octets, completed with the origin");
+        }
+        octets[end..end + tail.len()].copy_from_slice(tail);
+        Ok(Name { len: (end + tail.len()) as u8, octets })
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.octets[..self.len as usize]
+    }
+
+    pub fn is_root(&self) -> bool {
+        self.len == 1
+    }
+
+    /// The same name in lower case.
+    pub fn fold(&self) -> Name {
+        let mut n = *self;
+        fold(&mut n.octets[..self.len as usize]);
+        n
+    }
+
+    pub fn labels(&self) -> Labels<'_> {
+        labels(self.bytes())
+    }
+
+    /// The name without its first label; the root has none.
+    pub fn parent(&self) -> Option<Name> {
+        let first = self.octets[0] as usize;
+        if first == 0 { None } else { Name::from_wire(&self.bytes()[first + 1..]) }
+    }
+
+    /// True for the name itself and whatever lies below it. Compares without regard to case.
+    pub fn is_at_or_below(&self, ancestor: &Name) -> bool {
+        is_at_or_below(self.bytes(), ancestor.bytes())
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Name) -> bool {
+        self.bytes().eq_ignore_ascii_case(other.bytes())
+    }
+}
+impl Eq for Name {}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Name) -> Ordering {
+        canonical_cmp(self.bytes(), other.bytes())
+    }
+}
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Name) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::with_capacity(self.len as usize + 8);
+        push_text(self.bytes(), &mut text);
+        f.write_str(&text)
+    }
+}
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Length in octets of the uncompressed name that begins `bytes`; None if it is malformed or cut off.
+pub fn wire_len(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let n = *bytes.get(at)? as usize;
+        if n > LABEL_MAX {
+            return None;
+        }
+        at += n + 1;
+        if at > NAME_MAX {
+            return None;
+        }
+        if n == 0 {
+            return if at <= bytes.len() { Some(at) } else { None };
+        }
+    }
+}
+
+/// Lower-cases ASCII letters. Length octets (0 to 63) lie below the letters, so a whole name may be folded blindly.
+pub fn fold(octets: &mut [u8]) {
+    octets.make_ascii_lowercase();
+}
+
+/// How many labels a well-formed name has, the root label not counted.
+pub fn label_count(name: &[u8]) -> usize {
+    labels(name).count()
+}
+
+pub struct Labels<'a>(&'a [u8]);
+
+/// The labels of a well-formed name, leftmost first, without the root label.
+pub fn labels(name: &[u8]) -> Labels<'_> {
+    Labels(name)
+}
+
+impl<'a> Iterator for Labels<'a> {
+    type Item = &'a [u8];
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let n = *self.0.first()? as usize;
+        if n == 0 {
+            return None;
+        }
+        let label = self.0.get(1..1 + n)?;
+        self.0 = &self.0[1 + n..];
+        Some(label)
+    }
+}
+
+pub fn is_at_or_below(name: &[u8], ancestor: &[u8]) -> bool {
+    let mut rest = name;
+    while rest.len() > ancestor.len() {
+        rest = &rest[rest[0] as usize + 1..];
+    }
+    rest.eq_ignore_ascii_case(ancestor)
+}
+
+/// The order of RFC 4034 section 6.1: label by label from the root, as lower-case octet strings.
+pub fn canonical_cmp(a: &[u8], b: &[u8]) -> Ordering {
+    let (mut at_a, mut at_b) = ([0u8; 128], [0u8; 128]);
+    let (mut na, mut nb) = (offsets(a, &mut at_a), offsets(b, &mut at_b));
+    while na > 0 && nb > 0 {
+        na -= 1;
+        nb -= 1;
+        let la = label_at(a, at_a[na]);
+        let lb = label_at(b, at_b[nb]);
+        let order = la.iter().map(u8::to_ascii_lowercase).cmp(lb.iter().map(u8::to_ascii_lowercase));
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+    na.cmp(&nb)
+}
+
+fn offsets(name: &[u8], at: &mut [u8; 128]) -> usize {
+    let (mut n, mut p) = (0, 0);
+    while name[p] != 0 {
+        at[n] = p as u8;
+        n += 1;
+        p += name[p] as usize + 1;
+    }
+    n
+}
+
+fn label_at(name: &[u8], at: u8) -> &[u8] {
+    let at = at as usize;
+    &name[at + 1..at + 1 + name[at] as usize]
+}
+
+/// Appends the presentation form, absolute, with the escapes of RFC 1035 section 5.1.
+pub fn push_text(name: &[u8], out: &mut String) {
+    if name == [0] {
+        out.push('.');
+        return;
+    }
+    for label in labels(name) {
+        for &c in label {
+            match c {
+                b'.' | b'\\' | b'"' | b'(' | b')' | b';' | b'@' | b'$' => {
+                    out.push('\\');
+                    out.push(c as char);
+                }
+                0x21..=0x7e => out.push(c as char),
+                _ => {
+                    out.push('\\');
+                    for d in [c / 100, c / 10 % 10, c % 10] {
+                        out.push((b'0' + d) as char);
+                    }
+                }
+            }
+        }
+        out.push('.');
+    }
+}
+
+/// What stands behind a backslash: the octet, and how many characters it took.
+pub fn unescape(text: &[u8]) -> Option<(u8, usize)> {
+    let &c = text.first()?;
+    if !c.is_ascii_digit() {
+        return Some((c, 1));
+    }
+    let digits = text.get(..3)?;
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let n = digits.iter().fold(0u32, |n, d| n * 10 + u32::from(d - b'0'));
+    u8::try_from(n).ok().map(|n| (n, 3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(t: &str) -> Name {
+        Name::from_text(t.as_bytes(), None).unwrap()
+    }
+
+    #[test]
+    fn text_there_and_back() {
+        for t in [".", "a.", "www.example.com.", "a\\.b.c.", "\\000\\255.x.", "*.x.", "\\@.x."] {
+            assert_eq!(name(t).to_string(), t);
+        }
+    }
+
+    #[test]
+    fn what_is_no_name() {
+        let long_label = "a".repeat(64) + ".";
+        let long_name = "abcdefg.".repeat(32);
+        for t in ["", "a..b.", ".a.", "a\\25.", "a\\256.", "a\\", &long_label, &long_name, "a"] {
+            assert!(Name::from_text(t.as_bytes(), None).is_err(), "{t}");
+        }
+    }
+
+    #[test]
+    fn the_longest_label_and_name_are_accepted() {
+        let label = "a".repeat(63);
+        assert_eq!(name(&format!("{label}.")).bytes().len(), 65);
+        let longest = format!("{label}.{label}.{label}.{}.", "a".repeat(61));
+        assert_eq!(name(&longest).bytes().len(), 255);
+        let over = format!("{label}.{label}.{label}.{}.", "a".repeat(62));
+        assert!(Name::from_text(over.as_bytes(), None).is_err());
+    }
+
+    #[test]
+    fn canonical_order_is_that_of_rfc_4034() {
+        let sorted = ["example.", "a.example.", "yljkjljk.a.example.", "Z.a.example.", "zABC.a.EXAMPLE.", "z.example.", "\\001.z.example.", "*.z.example.", "\\200.z.example."];
+        for w in sorted.windows(2) {
+            assert_eq!(name(w[0]).cmp(&name(w[1])), Ordering::Less, "{w:?}");
+        }
+    }
+
+    #[test]
+    fn below_means_on_label_borders() {
+        assert!(name("a.example.").is_at_or_below(&name("EXAMPLE.")));
+        assert!(name("example.").is_at_or_below(&name("example.")));
+        assert!(!name("aexample.").is_at_or_below(&name("example.")));
+        assert!(!name("example.").is_at_or_below(&name("a.example.")));
+    }
+}

@@ -1,1 +1,15 @@
-//! net
+//! Sockets and what surrounds them: datagrams in batches, length-prefixed messages over TCP, wake-ups, signals,
+//! privileges, scheduling. Knows no DNS and decides nothing: what a packet means is the caller's business.
+
+pub mod addresses;
+pub mod privilege;
+pub mod sched;
+pub mod signals;
+mod sys;
+pub mod systemd;
+pub mod tcp;
+pub mod udp;
+pub mod udp_loop;
+pub mod wake;
+
+pub use wake::{Turn, Wake};

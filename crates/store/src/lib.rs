@@ -1,1 +1,9 @@
-//! store
+//! Files: mapped images that survive being cut off, atomic writing, reading below a folder. Knows no sockets and no
+//! DNS, and decides nothing.
+
+pub mod atomic;
+pub mod folder;
+pub mod map;
+pub mod sigbus;
+
+pub use map::{Backing, Map};

@@ -1,0 +1,63 @@
+# What people type. `make help` lists it; the work is in scripts/, fuzz/run and benches/.
+
+CARGO ?= cargo
+TOOLS := $(CURDIR)/target/tools
+DENY_VERSION := 0.20.2
+
+# A seeded slice for each change; the long runs are in `soak`.
+FUZZ_SEED ?= 1
+FUZZ_SECONDS ?= 8
+SOAK_FUZZ_SECONDS ?= 600
+
+.PHONY: help serve test format lint unit tidy deny fuzz peers bench soak clean
+
+help:
+	@echo 'make serve   build Dunlin and serve the example zones on 127.0.0.1:5300'
+	@echo 'make test    everything a change must pass; sets up what it needs (25 minutes at most on 2 cores)'
+	@echo 'make bench   Dunlin beside other servers, in alternating rounds (SCALE=small is a short run)'
+	@echo 'make soak    the long runs: fuzzing, big data'
+	@echo 'make peers   the other servers and clients only, into peers/'
+	@echo 'make format lint unit tidy deny fuzz   single steps of make test'
+	@echo 'make clean   removes target/ and peers/'
+
+serve:
+	$(CARGO) build --release --bin dunlin
+	exec target/release/dunlin serve --listen 127.0.0.1:5300 --zones examples/zones
+
+test: peers format lint unit deny fuzz
+	@echo 'make test: all passed'
+
+peers:
+	scripts/peers
+
+format:
+	$(CARGO) fmt --all -- --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml -- --check
+
+lint:
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# `tidy`, the rules of the house, is one of the workspace's tests.
+unit: peers
+	$(CARGO) test --workspace --locked
+
+tidy:
+	$(CARGO) test --package tidy --locked
+
+deny: $(TOOLS)/bin/cargo-deny
+	$(TOOLS)/bin/cargo-deny --locked --offline check bans licenses sources
+
+$(TOOLS)/bin/cargo-deny:
+	$(CARGO) install cargo-deny --version $(DENY_VERSION) --locked --debug --root $(TOOLS)
+
+fuzz:
+	fuzz/run --seed $(FUZZ_SEED) $(FUZZ_SECONDS)
+
+bench:
+	benches/compare
+
+soak:
+	fuzz/run $(SOAK_FUZZ_SECONDS)
+
+clean:
+	rm -rf target peers fuzz/target

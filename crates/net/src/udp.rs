@@ -1,15 +1,44 @@
-//! Datagrams in batches.
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+//! Datagrams in batches: one system call receives up to a batch of packets, one sends the replies.
+//!
+//! A batch owns `n` slots. A slot is a buffer, the peer's address and the packet info; the kernel's headers that point
+//! at them are made once. Per call only what the kernel changed is put back, and only in the slots that were in use:
+//!
+//! ```text
+//!   headers   [0][1][2] ...   -> iovec -> buffer (1,472 octets)      recv fills slots 0..len in order
+//!                             -> name                                set_reply(i) writes a length into slot i
+//!                             -> control (packet info)               send: replies close ranks in a second row
+//! ```
+//!
+//! The reply stands in the buffer of its query and goes to its peer from the address asked. Never allocates after
+//! `new`; never looks into a packet. A reply that cannot be sent is counted and does not stop the others.
+#![allow(unsafe_code)]
 
-/// Octets from one buffer to the next.
+use crate::sys::{self, check};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::time::Duration;
+
+/// Octets of a buffer, and from one buffer to the next: 23 cache lines, an odd number, so that the starts of the
+/// buffers are spread over the sets of the first-level cache.
 pub const STRIDE: usize = 1472;
 /// Packets of a batch that suit both latency and the cost of a system call.
 pub const BATCH: usize = 32;
-/// Octets of receive buffer.
+/// Receive buffer that an answering thread should have: the kernel's default of 208 KiB holds 277 small packets.
 pub const RECV_BUFFER: usize = 4 << 20;
 
-pub struct UdpPort {}
+/// Times that `send` waits for room in the send queue, a batch.
+const SEND_WAITS_MAX: usize = 4;
+const SEND_WAIT: Duration = Duration::from_millis(1);
+
+/// A bound UDP socket.
+pub struct UdpPort {
+    fd: OwnedFd,
+    local: SocketAddr,
+    /// Octets of control data that the kernel may write for a packet; 0 where the address asked is known anyway.
+    control_room: usize,
+}
 
 /// What became of a batch's replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,61 +48,570 @@ pub struct Sent {
 }
 
 impl UdpPort {
-    pub fn bind(_addr: SocketAddr, _recv_buffer: usize) -> io::Result<UdpPort> {
-        unimplemented!()
+    /// Binds with SO_REUSEPORT, so that each thread can have a socket of its own on the same address.
+    pub fn bind(addr: SocketAddr, recv_buffer: usize) -> io::Result<UdpPort> {
+        let socket = sys::socket(sys::family(addr), libc::SOCK_DGRAM)?;
+        let fd = socket.as_fd();
+        sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+        let size = i32::try_from(recv_buffer).unwrap_or(i32::MAX);
+        buffer_size(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, size)?;
+        buffer_size(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, size)?;
+        let wildcard = addr.ip().is_unspecified();
+        match addr {
+            SocketAddr::V4(_) => options_v4(fd, wildcard)?,
+            SocketAddr::V6(_) => options_v6(fd, wildcard)?,
+        }
+        sys::bind(fd, addr)?;
+        let local = sys::bound_address(fd)?;
+        Ok(UdpPort { fd: socket, local, control_room: if wildcard { size_of::<Control>() } else { 0 } })
     }
+
     pub fn local_addr(&self) -> SocketAddr {
-        unimplemented!()
+        self.local
     }
-    /// What the kernel granted, in octets.
+
+    /// What the kernel granted, in octets (it grants twice what is asked, for its own bookkeeping).
     pub fn recv_buffer(&self) -> io::Result<usize> {
-        unimplemented!()
+        sys::option(self.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF).map(|size| size as usize)
     }
-    pub fn recv(&self, _batch: &mut Batch, _wait: bool) -> io::Result<usize> {
-        unimplemented!()
+
+    /// Receives what is there, up to a batch, and says how many. With `wait` it sleeps until there is one; without, or
+    /// when a signal came, 0 is possible.
+    #[inline]
+    pub fn recv(&self, batch: &mut Batch, wait: bool) -> io::Result<usize> {
+        batch.rearm(self);
+        let flags = if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
+        let (headers, room) = (batch.headers.as_ptr(), batch.headers.len() as libc::c_uint);
+        // SAFETY: `room` headers stand there, and what they point at lives as long as the batch (see `Batch::new`).
+        let result = unsafe { libc::recvmmsg(self.fd.as_raw_fd(), headers, room, flags, std::ptr::null_mut()) };
+        match check(result) {
+            Ok(received) => {
+                batch.received(received as usize);
+                Ok(received as usize)
+            }
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
+            Err(e) => Err(e),
+        }
     }
-    pub fn send(&self, _batch: &mut Batch) -> Sent {
-        unimplemented!()
+
+    /// Sends the replies that were set. Waits a few milliseconds at the most, when the send queue is full.
+    #[inline]
+    pub fn send(&self, batch: &mut Batch) -> Sent {
+        let (row, replies) = batch.close_ranks();
+        let mut sent = Sent::default();
+        let mut waits = 0;
+        while sent.sent + sent.failed < replies {
+            let from = sent.sent + sent.failed;
+            match self.send_row(row, from, replies) {
+                Ok(n) => sent.sent += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if is_full(&e) && waits < SEND_WAITS_MAX => {
+                    waits += 1;
+                    self.wait_for_room();
+                }
+                Err(_) => sent.failed += 1,
+            }
+        }
+        sent
+    }
+
+    fn send_row(&self, row: NonNull<libc::mmsghdr>, from: usize, to: usize) -> io::Result<usize> {
+        let fd = self.fd.as_raw_fd();
+        // SAFETY: `row` comes from `close_ranks` and has `to` headers; what they point at lives as long as the batch.
+        let result =
+            unsafe { libc::sendmmsg(fd, row.add(from).as_ptr(), (to - from) as libc::c_uint, libc::MSG_DONTWAIT) };
+        check(result).map(|n| n as usize)
+    }
+
+    /// The queue of the socket has a poll event, that of a device (ENOBUFS) has none: the wait has an end for both.
+    #[cold]
+    fn wait_for_room(&self) {
+        let mut fds = [libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 }];
+        let _ = sys::poll(&mut fds, Some(SEND_WAIT));
     }
 }
 
-pub struct Batch {}
+impl AsFd for UdpPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn is_full(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Root may go past the system's limit; everyone else gets what it allows, silently less.
+fn buffer_size(fd: BorrowedFd<'_>, forced: libc::c_int, asked: libc::c_int, size: libc::c_int) -> io::Result<()> {
+    sys::set_option(fd, libc::SOL_SOCKET, forced, size).or_else(|_| sys::set_option(fd, libc::SOL_SOCKET, asked, size))
+}
+
+/// OMIT: path MTU discovery is ignored and no DF bit set, so that a forged ICMP message cannot make us fragment.
+fn options_v4(fd: BorrowedFd<'_>, wildcard: bool) -> io::Result<()> {
+    sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)?;
+    if wildcard {
+        sys::set_option(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
+    }
+    Ok(())
+}
+
+fn options_v6(fd: BorrowedFd<'_>, wildcard: bool) -> io::Result<()> {
+    sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+    sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_OMIT)?;
+    if wildcard {
+        sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
+    }
+    Ok(())
+}
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Buffer([u8; STRIDE]);
+
+/// One control message with packet info of either family: a header of 16 octets, and 12 or 20, rounded up.
+type Control = [u64; 5];
+
+/// An array that does not move and that the kernel's headers may point into: reached through a raw pointer only, so
+/// that no reference to the whole claims it.
+struct Row<T>(NonNull<[T]>);
+
+impl<T: Clone> Row<T> {
+    fn new(item: T, n: usize) -> Row<T> {
+        Row(NonNull::from(Box::leak(vec![item; n].into_boxed_slice())))
+    }
+}
+
+impl<T> Row<T> {
+    #[inline]
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    fn as_ptr(&self) -> *mut T {
+        self.0.as_ptr().cast()
+    }
+
+    #[inline]
+    fn at(&self, i: usize) -> &T {
+        assert!(i < self.len());
+        // SAFETY: inside the array; the kernel writes only during a call that has the batch by `&mut`.
+        unsafe { &*self.as_ptr().add(i) }
+    }
+
+    #[inline]
+    fn at_mut(&mut self, i: usize) -> &mut T {
+        assert!(i < self.len());
+        // SAFETY: inside the array, and `&mut self` says that nobody else looks.
+        unsafe { &mut *self.as_ptr().add(i) }
+    }
+}
+
+impl<T> Drop for Row<T> {
+    fn drop(&mut self) {
+        // SAFETY: made from a leaked box in `new`, and freed here only.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// Slots for packets that are received, and answered, together.
+pub struct Batch {
+    len: usize,
+    /// Slots that the kernel or a reply has changed since they were armed.
+    used: usize,
+    /// Control room that the headers are armed with.
+    control_room: usize,
+    /// The address of the port last received from.
+    local: SocketAddr,
+    headers: Row<libc::mmsghdr>,
+    /// Where replies close ranks when some packets get none.
+    outgoing: Row<libc::mmsghdr>,
+    iovecs: Row<libc::iovec>,
+    names: Row<libc::sockaddr_in6>,
+    controls: Row<Control>,
+    buffers: Row<Buffer>,
+}
+
+// SAFETY: the rows are owned by the batch alone, and what the raw pointers in them point at are the batch's other rows.
+unsafe impl Send for Batch {}
 
 impl Batch {
-    pub fn new(_packets: usize) -> Batch {
-        unimplemented!()
+    pub fn new(packets: usize) -> Batch {
+        let n = packets.max(1);
+        // SAFETY: integers and raw pointers, for which zero is a value.
+        let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        let mut batch = Batch {
+            len: 0,
+            used: n,
+            control_room: 0,
+            local: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+            headers: Row::new(header, n),
+            outgoing: Row::new(header, n),
+            iovecs: Row::new(libc::iovec { iov_base: std::ptr::null_mut(), iov_len: STRIDE }, n),
+            names: Row::new(sys::no_address(), n),
+            controls: Row::new([0; 5], n),
+            buffers: Row::new(Buffer([0; STRIDE]), n),
+        };
+        (0..n).for_each(|i| batch.link(i));
+        batch
     }
+
+    fn link(&mut self, i: usize) {
+        self.iovecs.at_mut(i).iov_base = self.buffers.as_ptr().wrapping_add(i).cast();
+        let header = &mut self.headers.at_mut(i).msg_hdr;
+        header.msg_iov = self.iovecs.as_ptr().wrapping_add(i);
+        header.msg_iovlen = 1;
+        header.msg_name = self.names.as_ptr().wrapping_add(i).cast();
+        header.msg_control = self.controls.as_ptr().wrapping_add(i).cast();
+    }
+
+    /// Puts back what the kernel changed in the slots used last time (in all, when the next port needs other room).
+    #[inline]
+    fn rearm(&mut self, port: &UdpPort) {
+        let room = port.control_room;
+        let changed = if room == self.control_room { self.used } else { self.headers.len() };
+        for i in 0..changed {
+            self.iovecs.at_mut(i).iov_len = STRIDE;
+            let header = &mut self.headers.at_mut(i).msg_hdr;
+            header.msg_namelen = sys::ADDRESS_ROOM;
+            header.msg_controllen = room as _;
+            header.msg_flags = 0;
+        }
+        (self.len, self.used) = (0, 0);
+        self.control_room = room;
+        self.local = port.local;
+    }
+
+    #[inline]
+    fn received(&mut self, n: usize) {
+        (self.len, self.used) = (n, n);
+        for i in 0..n {
+            self.iovecs.at_mut(i).iov_len = 0;
+        }
+    }
+
+    /// Packets received.
+    #[inline]
     pub fn len(&self) -> usize {
-        unimplemented!()
+        self.len
     }
+
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len == 0
     }
+
+    /// Packets that one call can receive.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.headers.len()
+    }
+
     /// Where packet `i` came from; the scope of a link-local address is kept.
-    pub fn peer(&self, _i: usize) -> SocketAddr {
-        unimplemented!()
+    #[inline]
+    pub fn peer(&self, i: usize) -> SocketAddr {
+        sys::address(self.names.at(i))
     }
-    pub fn peer_ip_port(&self, _i: usize) -> (IpAddr, u16) {
-        unimplemented!()
+
+    #[inline]
+    pub fn peer_ip_port(&self, i: usize) -> (IpAddr, u16) {
+        sys::ip_port(self.names.at(i))
     }
+
     /// The whole buffer of packet `i`, and how much of it was received.
-    pub fn packet(&mut self, _i: usize) -> (&mut [u8], usize) {
-        unimplemented!()
+    #[inline]
+    pub fn packet(&mut self, i: usize) -> (&mut [u8], usize) {
+        let len = self.headers.at(i).msg_len as usize;
+        (&mut self.buffers.at_mut(i).0, len)
     }
+
     /// True if the packet was longer than its buffer.
-    pub fn is_cut(&self, _i: usize) -> bool {
-        unimplemented!()
+    #[inline]
+    pub fn is_cut(&self, i: usize) -> bool {
+        self.headers.at(i).msg_hdr.msg_flags & libc::MSG_TRUNC != 0
     }
+
     /// Length of the reply that stands in the buffer of packet `i`; without a call, or with 0, nothing is sent.
-    pub fn set_reply(&mut self, _i: usize, _len: usize) {
-        unimplemented!()
+    #[inline]
+    pub fn set_reply(&mut self, i: usize, len: usize) {
+        assert!(i < self.len && len <= STRIDE);
+        self.iovecs.at_mut(i).iov_len = len;
     }
+
     /// The address that packet `i` was sent to.
-    pub fn local_ip(&self, _i: usize) -> IpAddr {
-        unimplemented!()
+    #[inline]
+    pub fn local_ip(&self, i: usize) -> IpAddr {
+        self.asked(i).unwrap_or(self.local.ip())
     }
-    /// The port that packets of this batch were sent to.
+
+    /// The port that the packets of this batch were sent to.
+    #[inline]
     pub fn local_port(&self) -> u16 {
-        unimplemented!()
+        self.local.port()
+    }
+
+    /// The address in the packet info, where there is one.
+    fn asked(&self, i: usize) -> Option<IpAddr> {
+        match self.packet_info(i)? {
+            PacketInfo::V4(info) => {
+                // SAFETY: `packet_info` checked level, type and length.
+                let address = unsafe { (*info).ipi_spec_dst.s_addr };
+                Some(IpAddr::V4(Ipv4Addr::from(address.to_ne_bytes())))
+            }
+            PacketInfo::V6(info) => {
+                // SAFETY: `packet_info` checked level, type and length.
+                let octets = unsafe { (*info).ipi6_addr.s6_addr };
+                Some(IpAddr::V6(Ipv6Addr::from(octets)))
+            }
+        }
+    }
+
+    #[inline]
+    fn packet_info(&self, i: usize) -> Option<PacketInfo> {
+        let got = self.headers.at(i).msg_hdr.msg_controllen as usize;
+        if got < size_of::<libc::cmsghdr>() {
+            return None;
+        }
+        let at = self.controls.as_ptr().wrapping_add(i);
+        // SAFETY: the room is aligned for a header and longer than one; the kernel has written one.
+        let (head, data) = unsafe { (&*at.cast::<libc::cmsghdr>(), libc::CMSG_DATA(at.cast())) };
+        let fits = |size: usize| size_of::<libc::cmsghdr>() + size <= (head.cmsg_len as usize).min(got);
+        match (head.cmsg_level, head.cmsg_type) {
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) if fits(size_of::<libc::in_pktinfo>()) => {
+                Some(PacketInfo::V4(data.cast()))
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) if fits(size_of::<libc::in6_pktinfo>()) => {
+                Some(PacketInfo::V6(data.cast()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The packet info of a query names the address asked, which becomes the source of the reply, and the interface
+    /// it came through. The interface is kept only where the address means nothing without it (link-local):
+    /// elsewhere the routing table knows the way back better.
+    #[inline]
+    fn turn_packet_info(&mut self, i: usize) {
+        match self.packet_info(i) {
+            // SAFETY: `packet_info` checked level, type and length, and we hold the batch by `&mut`.
+            Some(PacketInfo::V4(info)) => unsafe { (*info).ipi_ifindex = 0 },
+            // SAFETY: as above.
+            Some(PacketInfo::V6(info)) => unsafe {
+                if !is_link_local(&(*info).ipi6_addr) {
+                    (*info).ipi6_ifindex = 0;
+                }
+            },
+            None => self.headers.at_mut(i).msg_hdr.msg_controllen = 0,
+        }
+    }
+
+    /// The headers of the replies in one row without gaps, and their number. With a reply to every packet it is the
+    /// row they were received with; else headers are copied to a second row (never buffers).
+    #[inline]
+    fn close_ranks(&mut self) -> (NonNull<libc::mmsghdr>, usize) {
+        let mut replies = 0;
+        for i in 0..self.len {
+            if self.control_room != 0 {
+                self.turn_packet_info(i);
+            }
+            if self.iovecs.at(i).iov_len != 0 {
+                *self.outgoing.at_mut(replies) = *self.headers.at(i);
+                replies += 1;
+            }
+        }
+        let row = if replies == self.len { &self.headers } else { &self.outgoing };
+        (row.0.cast(), replies)
+    }
+}
+
+enum PacketInfo {
+    V4(*mut libc::in_pktinfo),
+    V6(*mut libc::in6_pktinfo),
+}
+
+/// RFC 4291 section 2.5.6: fe80::/10.
+fn is_link_local(address: &libc::in6_addr) -> bool {
+    address.s6_addr[0] == 0xfe && address.s6_addr[1] & 0xc0 == 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    fn client(to: &str, port: u16) -> UdpSocket {
+        let ip: IpAddr = to.parse().unwrap();
+        let own = UdpSocket::bind((if ip.is_ipv4() { "127.0.0.1" } else { "::1" }, 0)).unwrap();
+        own.set_read_timeout(Some(PATIENCE)).unwrap();
+        own.connect((ip, port)).unwrap();
+        own
+    }
+
+    fn bound(addr: &str) -> UdpPort {
+        UdpPort::bind(addr.parse().unwrap(), RECV_BUFFER).unwrap()
+    }
+
+    /// Receives until `n` packets are there at once: over loopback a packet is in the queue when `send` returns.
+    fn receive(port: &UdpPort, batch: &mut Batch, n: usize) {
+        assert_eq!(port.recv(batch, true).unwrap(), n);
+    }
+
+    fn send(socket: &UdpSocket, packet: &[u8]) {
+        assert_eq!(socket.send(packet).unwrap(), packet.len());
+    }
+
+    fn echo(batch: &mut Batch, i: usize) {
+        let (buffer, len) = batch.packet(i);
+        buffer[..len].reverse();
+        batch.set_reply(i, len);
+    }
+
+    fn answer_of(socket: &UdpSocket) -> Vec<u8> {
+        let mut buffer = [0; 2048];
+        let n = socket.recv(&mut buffer).unwrap();
+        buffer[..n].to_vec()
+    }
+
+    #[test]
+    fn a_reply_leaves_from_the_address_asked() {
+        for (bind, ask) in
+            [("0.0.0.0:0", "127.0.0.2"), ("0.0.0.0:0", "127.0.0.1"), ("[::]:0", "::1"), ("127.0.0.3:0", "127.0.0.3")]
+        {
+            let port = bound(bind);
+            let mut batch = Batch::new(4);
+            let asker = client(ask, port.local_addr().port());
+            asker.send(b"abc").unwrap();
+            receive(&port, &mut batch, 1);
+            assert_eq!(batch.local_ip(0), ask.parse::<IpAddr>().unwrap());
+            assert_eq!(batch.local_port(), port.local_addr().port());
+            assert_eq!(batch.peer(0), asker.local_addr().unwrap());
+            assert_eq!(batch.peer_ip_port(0).1, asker.local_addr().unwrap().port());
+            echo(&mut batch, 0);
+            assert_eq!(port.send(&mut batch), Sent { sent: 1, failed: 0 });
+            // A connected socket hears only the address that it asked.
+            assert_eq!(answer_of(&asker), b"cba", "{bind} {ask}");
+        }
+    }
+
+    #[test]
+    fn a_batch_moves_between_ports_of_both_kinds() {
+        let (any, one, six) = (bound("0.0.0.0:0"), bound("127.0.0.1:0"), bound("[::]:0"));
+        let mut batch = Batch::new(3);
+        for round in 0..3 {
+            for (port, ask) in [(&any, "127.0.0.9"), (&one, "127.0.0.1"), (&six, "::1")] {
+                let asker = client(ask, port.local_addr().port());
+                for k in 0..=round {
+                    asker.send(&[round, k]).unwrap();
+                }
+                receive(port, &mut batch, round as usize + 1);
+                for i in 0..batch.len() {
+                    assert_eq!(batch.local_ip(i), ask.parse::<IpAddr>().unwrap());
+                    echo(&mut batch, i);
+                }
+                assert_eq!(port.send(&mut batch), Sent { sent: round as usize + 1, failed: 0 });
+                for k in 0..=round {
+                    assert_eq!(answer_of(&asker), [k, round]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn replies_close_ranks_over_packets_that_get_none() {
+        let port = bound("0.0.0.0:0");
+        let mut batch = Batch::new(8);
+        let asker = client("127.0.0.1", port.local_addr().port());
+        for _ in 0..2 {
+            (0..8).for_each(|i| send(&asker, &[0, i]));
+            receive(&port, &mut batch, 8);
+            [1, 2, 5, 7].into_iter().for_each(|i| echo(&mut batch, i));
+            batch.set_reply(2, 0);
+            assert_eq!(port.send(&mut batch), Sent { sent: 3, failed: 0 });
+            let answers: Vec<u8> = (0..3).map(|_| answer_of(&asker)[0]).collect();
+            assert_eq!(answers, [1, 5, 7]);
+        }
+    }
+
+    #[test]
+    fn no_more_than_a_batch_is_received_at_once() {
+        let port = bound("127.0.0.1:0");
+        let mut batch = Batch::new(4);
+        let asker = client("127.0.0.1", port.local_addr().port());
+        (0..10).for_each(|i| send(&asker, &[i]));
+        let sizes: Vec<usize> = (0..4).map(|_| port.recv(&mut batch, false).unwrap()).collect();
+        assert_eq!(sizes, [4, 4, 2, 0]);
+        assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn a_packet_longer_than_the_buffer_is_marked_cut() {
+        let port = bound("127.0.0.1:0");
+        let mut batch = Batch::new(4);
+        let asker = client("127.0.0.1", port.local_addr().port());
+        for len in [0, STRIDE, STRIDE + 1, 1] {
+            asker.send(&vec![7; len]).unwrap();
+        }
+        receive(&port, &mut batch, 4);
+        let seen: Vec<(usize, bool)> = (0..4).map(|i| (batch.packet(i).1, batch.is_cut(i))).collect();
+        assert_eq!(seen, [(0, false), (STRIDE, false), (STRIDE, true), (1, false)]);
+    }
+
+    #[test]
+    fn one_failing_send_does_not_stop_the_others() {
+        let port = bound("0.0.0.0:0");
+        let mut batch = Batch::new(8);
+        let asker = client("127.0.0.1", port.local_addr().port());
+        for fail in [vec![0], vec![3], vec![7], vec![0, 1, 4, 7], (0..8).collect()] {
+            (0..8).for_each(|i| send(&asker, &[0, i]));
+            receive(&port, &mut batch, 8);
+            (0..8).for_each(|i| echo(&mut batch, i));
+            // Port 0 cannot be sent to: the kernel answers EINVAL.
+            fail.iter().for_each(|&i| batch.names.at_mut(i).sin6_port = 0);
+            assert_eq!(port.send(&mut batch), Sent { sent: 8 - fail.len(), failed: fail.len() });
+            for i in (0..8).filter(|i| !fail.contains(i)) {
+                assert_eq!(answer_of(&asker), [i as u8, 0]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_link_local_scope_is_kept_and_other_interfaces_are_forgotten() {
+        let mut batch = Batch::new(2);
+        batch.names.at_mut(0).sin6_family = libc::AF_INET6 as libc::sa_family_t;
+        batch.names.at_mut(0).sin6_scope_id = 7;
+        assert!(matches!(batch.peer(0), SocketAddr::V6(a) if a.scope_id() == 7));
+        for (i, (first, index_after)) in [([0xfe, 0x80], 7), ([0x20, 0x01], 0)].into_iter().enumerate() {
+            fake_info(&mut batch, i, first);
+            batch.turn_packet_info(i);
+            let Some(PacketInfo::V6(info)) = batch.packet_info(i) else { panic!("no packet info") };
+            // SAFETY: `packet_info` checked level, type and length.
+            assert_eq!(unsafe { (*info).ipi6_ifindex }, index_after);
+        }
+    }
+
+    fn fake_info(batch: &mut Batch, i: usize, first: [u8; 2]) {
+        let mut info = libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: [0; 16] }, ipi6_ifindex: 7 };
+        info.ipi6_addr.s6_addr[..2].copy_from_slice(&first);
+        let at = batch.controls.as_ptr().wrapping_add(i);
+        // SAFETY: the room is 40 octets, aligned for a header; header and info take 36.
+        unsafe {
+            let head = at.cast::<libc::cmsghdr>();
+            (*head).cmsg_len = libc::CMSG_LEN(size_of::<libc::in6_pktinfo>() as u32) as _;
+            (*head).cmsg_level = libc::IPPROTO_IPV6;
+            (*head).cmsg_type = libc::IPV6_PKTINFO;
+            libc::CMSG_DATA(head).cast::<libc::in6_pktinfo>().write_unaligned(info);
+        }
+        batch.headers.at_mut(i).msg_hdr.msg_controllen = size_of::<Control>() as _;
+    }
+
+    #[test]
+    fn two_sockets_share_an_address_and_have_large_buffers() {
+        let first = bound("127.0.0.1:0");
+        let second = UdpPort::bind(first.local_addr(), 1 << 16).unwrap();
+        assert_eq!(first.local_addr(), second.local_addr());
+        assert!(first.recv_buffer().unwrap() >= second.recv_buffer().unwrap());
+        assert!(UdpPort::bind("192.0.2.1:0".parse().unwrap(), 1 << 16).is_err());
     }
 }

@@ -45,7 +45,7 @@ tidy:
 	$(CARGO) test --package tidy --locked
 
 deny: $(TOOLS)/bin/cargo-deny
-	$(TOOLS)/bin/cargo-deny --locked --offline check bans licenses sources
+	$(TOOLS)/bin/cargo-deny --locked check bans licenses sources
 
 $(TOOLS)/bin/cargo-deny:
 	$(CARGO) install cargo-deny --version $(DENY_VERSION) --locked --debug --root $(TOOLS)

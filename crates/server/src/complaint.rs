@@ -1,0 +1,150 @@
+//! What is wrong with an operator's file: where it is, what it is, and what to write instead.
+//!
+//! A complaint keeps the line it is about, so that it can be shown after the file is gone. It never quotes more than
+//! that one line.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A file's text, for complaints about places in it.
+#[derive(Clone, Copy)]
+pub struct Text<'a> {
+    pub file: &'a Path,
+    pub text: &'a str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    pub file: PathBuf,
+    /// Counted from 1; 0 when the complaint is about the file as a whole.
+    pub line: usize,
+    pub column: usize,
+    pub what: String,
+    /// What to write instead; empty when `what` says it all.
+    pub instead: String,
+    shown: String,
+    width: usize,
+}
+
+impl<'a> Text<'a> {
+    /// A complaint about the octets of `span`.
+    pub fn complaint(self, span: Range<usize>, what: impl Into<String>, instead: impl Into<String>) -> Complaint {
+        let start = span.start.min(self.text.len());
+        let begin = self.text[..start].rfind('\n').map_or(0, |i| i + 1);
+        let end = self.text[start..].find('\n').map_or(self.text.len(), |i| start + i);
+        let last = span.end.clamp(start, end);
+        Complaint {
+            file: self.file.to_path_buf(),
+            line: self.text[..start].matches('\n').count() + 1,
+            column: self.text[begin..start].chars().count() + 1,
+            what: what.into(),
+            instead: instead.into(),
+            shown: self.text[begin..end].trim_end().replace('\t', " "),
+            width: self.text[start..last].chars().count().max(1),
+        }
+    }
+}
+
+impl Complaint {
+    /// A place to complain about later, should it come to that.
+    pub fn place(text: Text<'_>, span: Range<usize>) -> Complaint {
+        text.complaint(span, "", "")
+    }
+
+    /// The complaint about this place.
+    pub fn saying(&self, what: impl Into<String>, instead: impl Into<String>) -> Complaint {
+        Complaint { what: what.into(), instead: instead.into(), ..self.clone() }
+    }
+
+    /// A complaint about a file as a whole: it is missing, or cannot be read.
+    pub fn about(file: &Path, what: impl Into<String>, instead: impl Into<String>) -> Complaint {
+        Complaint {
+            file: file.to_path_buf(),
+            line: 0,
+            column: 0,
+            what: what.into(),
+            instead: instead.into(),
+            shown: String::new(),
+            width: 0,
+        }
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.display();
+        writeln!(f, "error: {}", self.what)?;
+        if self.line == 0 {
+            write!(f, " --> {file}")?;
+            return if self.instead.is_empty() { Ok(()) } else { write!(f, "\n  = {}", self.instead) };
+        }
+        let number = self.line.to_string();
+        let pad = " ".repeat(number.len());
+        writeln!(f, "{pad}--> {file}:{}:{}", self.line, self.column)?;
+        writeln!(f, "{pad} |")?;
+        writeln!(f, "{number} | {}", self.shown)?;
+        write!(f, "{pad} | {}{}", " ".repeat(self.column - 1), "^".repeat(self.width))?;
+        if !self.instead.is_empty() {
+            write!(f, "\n{pad} = {}", self.instead)?;
+        }
+        Ok(())
+    }
+}
+
+/// The word of `known` that the operator may have meant.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = 1 + word.len() / 4;
+    known.into_iter().map(|k| (distance(word, k), k)).filter(|&(d, _)| d <= limit).min().map(|(_, k)| k)
+}
+
+/// How many letters must be put in, taken out, replaced or swapped with their neighbour to make `b` of `a`.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    for (j, cell) in rows[0].iter_mut().enumerate() {
+        *cell = j;
+    }
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = best;
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_shows_its_line_with_a_caret() {
+        let text = Text { file: Path::new("dunlin.toml"), text: "[server]\n  lisen = 1\n" };
+        let c = text.complaint(11..16, "there is no key `lisen` in [server]", "did you mean `listen`?");
+        let expect = "error: there is no key `lisen` in [server]\n --> dunlin.toml:2:3\n  |\n2 |   lisen = 1\n  |   ^^^^^\n  = did you mean `listen`?";
+        assert_eq!(c.to_string(), expect);
+    }
+
+    #[test]
+    fn a_span_over_several_lines_is_marked_on_its_first() {
+        let text = Text { file: Path::new("a"), text: "x = [\n1,\n]\n" };
+        assert!(text.complaint(4..10, "w", "").to_string().ends_with("1 | x = [\n  |     ^"));
+    }
+
+    #[test]
+    fn the_nearest_word_is_near() {
+        for (word, expect) in
+            [("lisen", Some("listen")), ("listne", Some("listen")), ("worker", Some("workers")), ("colour", None)]
+        {
+            assert_eq!(nearest(word, ["listen", "workers", "user"]), expect, "{word}");
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! dunlin.toml: what an operator writes, made into values, or into complaints about all that is wrong with it.
+//!
+//! Reads no zone and changes nothing. An empty file is a working configuration: every default stands in this file.
+
+mod later;
+mod prefix;
+mod reader;
+pub mod units;
+mod zones;
+
+use crate::complaint::{Complaint, Text};
+use later::{CACHE, RESOLVER, RESOLVER_LISTS, TOP, ZONE};
+pub use prefix::Prefix;
+use reader::{Reader, Repeats, Table, Word, later};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use toml::de::DeTable;
+use zones::Named;
+pub use zones::Zone;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// None: started without a file.
+    pub file: Option<PathBuf>,
+    pub server: Server,
+    pub control: Control,
+    pub limits: Limits,
+    pub level: Level,
+    /// In the order of the configuration; no two have the same apex.
+    pub zones: Vec<Zone>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub listen: Vec<SocketAddr>,
+    /// None: one a core.
+    pub workers: Option<usize>,
+    pub data_dir: PathBuf,
+    /// None: stays who it is.
+    pub user: Option<String>,
+    pub nsid: Option<String>,
+    /// What version.bind answers, and what id.server answers; None: REFUSED.
+    pub version: Option<String>,
+    pub identity: Option<String>,
+    /// Who may ask for zones that have no `allow-query` of their own.
+    pub allow_query: Allow,
+    pub rotate: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Control {
+    pub socket: PathBuf,
+    /// None: off.
+    pub http: Option<SocketAddr>,
+    /// The address was written by the operator: that it cannot be had is then an error.
+    pub http_written: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// False: no limit on clients at all.
+    pub enabled: bool,
+    pub rrl: Option<Rrl>,
+    pub tcp_total: usize,
+    pub tcp_per_address: usize,
+    pub tcp_idle_ms: u64,
+}
+
+/// The response rate limit; what is absent is the policy's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rrl {
+    pub per_second: Option<u32>,
+    pub slip: Option<u32>,
+    pub dry_run: bool,
+    pub exempt: Vec<Prefix>,
+}
+
+/// Who may ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Allow {
+    Any,
+    Only(Vec<Prefix>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            file: None,
+            server: Server {
+                listen: both_loopbacks(53),
+                workers: None,
+                data_dir: "/var/lib/dunlin".into(),
+                user: Some("dunlin".into()),
+                nsid: None,
+                version: None,
+                identity: None,
+                allow_query: Allow::Any,
+                rotate: false,
+            },
+            control: Control {
+                socket: "/run/dunlin/control.sock".into(),
+                http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 5380))),
+                http_written: false,
+            },
+            limits: Limits {
+                enabled: true,
+                rrl: Some(Rrl { exempt: loopback(), ..Rrl::default() }),
+                tcp_total: 10_000,
+                tcp_per_address: 1_000,
+                tcp_idle_ms: 10_000,
+            },
+            level: Level::Info,
+            zones: Vec::new(),
+        }
+    }
+}
+
+fn both_loopbacks(port: u16) -> Vec<SocketAddr> {
+    vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))]
+}
+
+fn loopback() -> Vec<Prefix> {
+    vec![Prefix::new(IpAddr::from([127, 0, 0, 0]), 8), Prefix::new(Ipv6Addr::LOCALHOST.into(), 128)]
+}
+
+/// Where things lie for somebody who starts the server without a file.
+#[derive(Clone, Debug)]
+pub struct Folders {
+    pub data: PathBuf,
+    pub runtime: PathBuf,
+}
+
+impl Folders {
+    /// XDG base directories: data below `XDG_DATA_HOME` or `~/.local/share`, the socket below `XDG_RUNTIME_DIR`, or
+    /// beside the data where there is none.
+    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Folders {
+        let absolute = |name| variable(name).map(PathBuf::from).filter(|p| p.is_absolute());
+        let home = absolute("HOME").unwrap_or_else(|| "/var/tmp".into());
+        let data = absolute("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share")).join("dunlin");
+        let runtime = absolute("XDG_RUNTIME_DIR").map_or_else(|| data.clone(), |p| p.join("dunlin"));
+        Folders { data, runtime }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.runtime.join("control.sock")
+    }
+}
+
+/// The configuration of a server that was started without a file: the zones of one folder.
+pub fn without_file(folders: &Folders, zones: Option<&Path>) -> Result<Config, Vec<Complaint>> {
+    let mut config = Config::default();
+    config.server.listen = both_loopbacks(5300);
+    config.server.data_dir = folders.data.clone();
+    config.server.user = None;
+    config.control.socket = folders.socket();
+    let mut complaints = Vec::new();
+    let directory = zones.map(|d| Named { path: d.to_path_buf(), from: None });
+    config.zones = zones::gather(Vec::new(), None, directory, &mut complaints);
+    if complaints.is_empty() { Ok(config) } else { Err(complaints) }
+}
+
+/// Reads a configuration file and the lists of zones it names.
+pub fn read(file: &Path) -> Result<Config, Vec<Complaint>> {
+    let bytes = std::fs::read(file).map_err(|e| {
+        vec![Complaint::about(file, format!("the configuration cannot be read: {e}"), "name another with -c FILE")]
+    })?;
+    match String::from_utf8(bytes) {
+        Ok(text) => parse(file, &text),
+        Err(e) => {
+            let good = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).into_owned();
+            let text = Text { file, text: &good };
+            Err(vec![text.complaint(
+                good.len()..good.len(),
+                "here is an octet that is no UTF-8",
+                "write the file in UTF-8",
+            )])
+        }
+    }
+}
+
+/// As `read`, of a text that `file` is said to hold.
+pub fn parse(file: &Path, text: &str) -> Result<Config, Vec<Complaint>> {
+    let text = Text { file, text };
+    let (document, errors) = DeTable::parse_recoverable(text.text);
+    let mut reader = Reader::new(text);
+    let config = config(&mut reader, document.get_ref());
+    let mut complaints: Vec<Complaint> = errors.iter().map(|e| syntax(text, e)).collect();
+    complaints.sort_by_key(|c| (c.line, c.column));
+    // What stands on a line that is not TOML was guessed at: further complaints about it, and about the lines that a
+    // bracket left open drags along, would only confuse.
+    let broken: Vec<usize> = complaints.iter().map(|c| c.line).collect();
+    let mut index = 0..;
+    complaints.retain(|c| index.next().is_some_and(|i: usize| i == 0 || broken[i - 1] + 1 < c.line));
+    complaints.extend(reader.complaints.into_iter().filter(|c| !broken.contains(&c.line) || c.file != file));
+    complaints
+        .sort_by(|a, b| (a.file != file, &a.file, a.line, a.column).cmp(&(b.file != file, &b.file, b.line, b.column)));
+    if complaints.is_empty() { Ok(config) } else { Err(complaints) }
+}
+
+fn syntax(text: Text<'_>, error: &toml::de::Error) -> Complaint {
+    let span = error.span().unwrap_or(text.text.len()..text.text.len());
+    text.complaint(span, format!("this is not TOML: {}", error.message()), "")
+}
+
+fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
+    let built = ["server", "control", "limits", "log", "zones", "zone", "resolver", "cache"];
+    r.keys("the file", top, &built, TOP);
+    let mut config = Config { file: Some(r.text.file.to_path_buf()), ..Config::default() };
+    if let Some(t) = r.table(top, "server") {
+        server(r, t, &mut config.server);
+    }
+    if let Some(t) = r.table(top, "control") {
+        control(r, t, &mut config.control);
+    }
+    if let Some(t) = r.table(top, "limits") {
+        limits(r, t, &mut config.limits);
+    }
+    if let Some(t) = r.table(top, "log") {
+        log(r, t, &mut config.level);
+    }
+    resolver(r, top);
+    config.zones = all_zones(r, top);
+    config
+}
+
+fn server(r: &mut Reader<'_>, t: &Table<'_>, server: &mut Server) {
+    let keys = ["listen", "workers", "data-dir", "user", "nsid", "version", "identity", "allow-query", "rotate-rrsets"];
+    r.keys("[server]", t, &keys, &[]);
+    if let Some(words) = r.strings(t, "listen", "127.0.0.1:53") {
+        server.listen = words.iter().filter_map(|w| address(r, w)).collect();
+        if words.is_empty() {
+            let span = t["listen"].span();
+            r.complain(
+                span,
+                "`listen` is empty, so nobody could ask",
+                "write listen = [\"127.0.0.1:53\", \"[::1]:53\"]",
+            );
+        }
+    }
+    server.workers = workers(r, t);
+    if let Some(w) = r.string(t, "data-dir", "/var/lib/dunlin") {
+        server.data_dir = r.path(&w);
+    }
+    if let Some(w) = r.string(t, "user", "dunlin") {
+        server.user = Some(w.text).filter(|u| !u.is_empty());
+    }
+    server.nsid = r.string(t, "nsid", "ns1").and_then(|w| short(r, "nsid", w));
+    server.version = r.string(t, "version", "dunlin").and_then(|w| short(r, "version", w));
+    server.identity = r.string(t, "identity", "ns1").and_then(|w| short(r, "identity", w));
+    if let Some(words) = r.strings(t, "allow-query", "any") {
+        server.allow_query = allow(r, &words);
+    }
+    server.rotate = r.boolean(t, "rotate-rrsets").unwrap_or(false);
+}
+
+/// A text that must fit into one character-string of a TXT record, and into an EDNS option of a small answer.
+fn short(r: &mut Reader<'_>, key: &str, word: Word) -> Option<String> {
+    if word.text.len() > 128 {
+        r.complain(word.span, format!("`{key}` has {} octets", word.text.len()), "write at most 128");
+        return None;
+    }
+    Some(word.text).filter(|t| !t.is_empty())
+}
+
+fn workers(r: &mut Reader<'_>, t: &Table<'_>) -> Option<usize> {
+    match t.get("workers").map(|v| (v.get_ref().as_str(), v.span())) {
+        Some((Some("auto"), _)) | None => None,
+        Some((Some(other), span)) => {
+            r.complain(span, format!("`workers` is \"auto\" or a number, not \"{other}\""), "write workers = \"auto\"");
+            None
+        }
+        Some((None, _)) => r.number(t, "workers", 1..=1024).map(|n| n as usize),
+    }
+}
+
+fn address(r: &mut Reader<'_>, word: &Word) -> Option<SocketAddr> {
+    if let Ok(found) = word.text.parse() {
+        return Some(found);
+    }
+    let instead = match word.text.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(IpAddr::V4(ip)) => format!("write \"{ip}:53\""),
+        Ok(IpAddr::V6(ip)) => format!("write \"[{ip}]:53\""),
+        Err(_) => "write an address and a port: \"192.0.2.1:53\" or \"[2001:db8::1]:53\"".to_string(),
+    };
+    r.complain(word.span.clone(), format!("`{}` is no address with a port", word.text), instead);
+    None
+}
+
+fn control(r: &mut Reader<'_>, t: &Table<'_>, control: &mut Control) {
+    r.keys("[control]", t, &["socket", "http"], &[]);
+    if let Some(w) = r.string(t, "socket", "/run/dunlin/control.sock") {
+        control.socket = r.path(&w);
+    }
+    if let Some(w) = r.string(t, "http", "127.0.0.1:5380") {
+        control.http_written = true;
+        control.http = if w.text.is_empty() { None } else { address(r, &w) };
+    }
+}
+
+fn limits(r: &mut Reader<'_>, t: &Table<'_>, limits: &mut Limits) {
+    r.keys("[limits]", t, &["enabled", "rrl", "tcp-connections", "tcp-per-address", "tcp-idle"], &[]);
+    limits.enabled = r.boolean(t, "enabled").unwrap_or(true);
+    match t.get("rrl").map(|v| v.get_ref()) {
+        Some(v) if v.is_table() => limits.rrl = r.table(t, "rrl").map(|t| rrl(r, t)),
+        Some(_) if r.boolean(t, "rrl") == Some(false) => limits.rrl = None,
+        _ => {}
+    }
+    if let Some(n) = r.number(t, "tcp-connections", 1..=1_000_000) {
+        limits.tcp_total = n as usize;
+    }
+    if let Some(n) = r.number(t, "tcp-per-address", 1..=1_000_000) {
+        limits.tcp_per_address = n as usize;
+    }
+    if let Some(ms) = r.time_ms(t, "tcp-idle", "10s") {
+        limits.tcp_idle_ms = ms;
+    }
+}
+
+fn rrl(r: &mut Reader<'_>, t: &Table<'_>) -> Rrl {
+    r.keys("[limits.rrl]", t, &["per-second", "slip", "dry-run", "exempt"], &[later("prefixes", Repeats::Nothing)]);
+    let exempt = r.strings(t, "exempt", "127.0.0.0/8").map(|words| prefixes(r, &words));
+    Rrl {
+        per_second: r.number(t, "per-second", 1..=1_000_000_000).map(|n| n as u32),
+        slip: r.number(t, "slip", 0..=100).map(|n| n as u32),
+        dry_run: r.boolean(t, "dry-run").unwrap_or(false),
+        exempt: exempt.unwrap_or_else(loopback),
+    }
+}
+
+fn log(r: &mut Reader<'_>, t: &Table<'_>, level: &mut Level) {
+    r.keys("[log]", t, &["level"], &[later("query-log", Repeats::Literal("\"\""))]);
+    let Some(word) = r.string(t, "level", "info") else { return };
+    match Level::named(&word.text) {
+        Some(found) => *level = found,
+        None => r.complain(word.span, format!("there is no level `{}`", word.text), "write error, warn, info or debug"),
+    }
+}
+
+impl Level {
+    pub fn named(text: &str) -> Option<Level> {
+        [Level::Error, Level::Warn, Level::Info, Level::Debug].into_iter().find(|l| l.name() == text)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warn => "warn",
+            Level::Info => "info",
+            Level::Debug => "debug",
+        }
+    }
+}
+
+/// The resolver is not built. Switched off, its keys change nothing and are accepted, so that one file can wait for it.
+fn resolver(r: &mut Reader<'_>, top: &Table<'_>) {
+    let table = r.table(top, "resolver");
+    let enabled = table.and_then(|t| r.boolean(t, "enabled"));
+    if enabled == Some(true)
+        && let Some((key, _)) = table.and_then(|t| t.get_key_value("enabled"))
+    {
+        r.not_built(key.span(), "the resolver");
+    }
+    let all: Vec<&str> =
+        RESOLVER.iter().map(|l| l.key).chain(RESOLVER_LISTS.iter().copied()).chain(["enabled"]).collect();
+    let cache: Vec<&str> = CACHE.iter().map(|l| l.key).collect();
+    let off = enabled == Some(false);
+    if let Some(t) = table {
+        r.keys("[resolver]", t, if off { &all } else { &["enabled", "forward", "stub"] }, RESOLVER);
+        for key in RESOLVER_LISTS.iter().filter(|_| !off) {
+            for (_, span) in r.tables(t, key) {
+                r.not_built(span, &format!("[[resolver.{key}]]"));
+            }
+        }
+    }
+    if let Some(t) = r.table(top, "cache") {
+        r.keys("[cache]", t, if off { &cache } else { &[] }, CACHE);
+    }
+}
+
+fn all_zones(r: &mut Reader<'_>, top: &Table<'_>) -> Vec<Zone> {
+    let (mut list, mut directory) = (None, None);
+    if let Some(t) = r.table(top, "zones") {
+        r.keys("[zones]", t, &["directory", "list"], &[]);
+        let named = |r: &Reader<'_>, w: Word| Named { path: r.path(&w), from: Some(Complaint::place(r.text, w.span)) };
+        list = r.string(t, "list", "zones.list").map(|w| named(r, w));
+        directory = r.string(t, "directory", "zones").map(|w| named(r, w));
+    }
+    let written: Vec<Zone> = r.tables(top, "zone").into_iter().filter_map(|(t, span)| zone(r, t, span)).collect();
+    zones::gather(written, list, directory, &mut r.complaints)
+}
+
+fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>) -> Option<Zone> {
+    r.keys("[[zone]]", t, &["name", "file", "allow-query"], ZONE);
+    let allow_query = r.strings(t, "allow-query", "any").map(|words| allow(r, &words));
+    let name = r.string(t, "name", "example.com");
+    if !t.contains_key("name") {
+        r.complain(span.clone(), "this zone has no name", "write name = \"example.com\"");
+    }
+    let file = r.string(t, "file", "example.com.zone");
+    if !t.contains_key("file") && !t.contains_key("primaries") {
+        r.complain(span, "this zone has no file", "write file = \"example.com.zone\"");
+    }
+    let (name, file) = (name?, file?);
+    let place = Complaint::place(r.text, name.span.clone());
+    match zones::apex(&name.text) {
+        Ok(apex) => Some(Zone { apex, file: r.path(&file), allow_query, place: Some(Box::new(place)) }),
+        Err(why) => {
+            r.complain(
+                name.span,
+                format!("`{}` is no name of a zone: {why}", name.text),
+                "write name = \"example.com\"",
+            );
+            None
+        }
+    }
+}
+
+fn allow(r: &mut Reader<'_>, words: &[Word]) -> Allow {
+    let mut only = Vec::new();
+    let mut any = false;
+    for word in words {
+        match word.text.as_str() {
+            "any" => any = true,
+            "none" => {}
+            w if w.starts_with("key:") || w.contains('#') => r.not_built(word.span.clone(), "a TSIG key here"),
+            _ => only.extend(prefix(r, word)),
+        }
+    }
+    if any { Allow::Any } else { Allow::Only(only) }
+}
+
+fn prefixes(r: &mut Reader<'_>, words: &[Word]) -> Vec<Prefix> {
+    words.iter().filter_map(|w| prefix(r, w)).collect()
+}
+
+fn prefix(r: &mut Reader<'_>, word: &Word) -> Option<Prefix> {
+    match Prefix::from_text(&word.text) {
+        Ok(found) => Some(found),
+        Err(why) => {
+            let instead = "write \"192.0.2.0/24\", \"2001:db8::/32\", an address, \"any\" or \"none\"";
+            r.complain(word.span.clone(), format!("`{}` {why}", word.text), instead);
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

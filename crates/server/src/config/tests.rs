@@ -1,0 +1,283 @@
+//! What an operator writes, and exactly what is said about it.
+
+use super::*;
+
+fn good(text: &str) -> Config {
+    match parse(Path::new("/etc/dunlin/dunlin.toml"), text) {
+        Ok(config) => config,
+        Err(complaints) => panic!("{}", shown(&complaints)),
+    }
+}
+
+fn shown(complaints: &[Complaint]) -> String {
+    complaints.iter().map(|c| c.to_string()).collect::<Vec<_>>().join("\n")
+}
+
+#[track_caller]
+fn bad(text: &str, expect: &str) {
+    match parse(Path::new("dunlin.toml"), text) {
+        Ok(_) => panic!("accepted: {text}"),
+        Err(complaints) => assert_eq!(shown(&complaints), expect.trim_start_matches('\n')),
+    }
+}
+
+#[test]
+fn an_empty_file_is_a_working_configuration() {
+    let c = good("");
+    assert_eq!(c.server.listen, ["127.0.0.1:53".parse().unwrap(), "[::1]:53".parse().unwrap()]);
+    assert_eq!(c.server.user.as_deref(), Some("dunlin"));
+    assert_eq!(c.control.http, Some("127.0.0.1:5380".parse().unwrap()));
+    assert!(c.limits.enabled && c.limits.rrl.is_some() && c.zones.is_empty());
+}
+
+#[test]
+fn what_repeats_a_default_of_something_not_built_is_accepted() {
+    good(
+        "[resolver]\nvalidate = true\noutgoing = [\"0.0.0.0\",\"::\"]\n[cache]\nsize = \"256MiB\"\nttl-max = \"24h\"\n",
+    );
+    good(
+        "[resolver]\nenabled = false\nvalidate = false\n[[resolver.forward]]\nzone = \".\"\n[cache]\nsize = \"1GiB\"\n",
+    );
+    good("[log]\nquery-log = \"\"\n");
+}
+
+#[test]
+fn all_that_is_built_is_read() {
+    let c = good(
+        r#"
+[server]
+listen = ["192.0.2.1:5353"]
+workers = 3
+data-dir = "data"
+user = ""
+nsid = "ns1"
+allow-query = ["192.0.2.0/24", "2001:db8::/32"]
+[control]
+socket = "/tmp/ctl"
+http = ""
+[limits]
+enabled = false
+rrl = { per-second = 50, slip = 3, dry-run = true, exempt = [] }
+tcp-idle = "2s"
+[log]
+level = "warn"
+[[zone]]
+name = "Example.COM"
+file = "../zones/e.zone"
+allow-query = ["none"]
+"#,
+    );
+    assert_eq!((c.server.workers, c.server.data_dir.to_str()), (Some(3), Some("/etc/dunlin/data")));
+    assert_eq!((c.server.user, c.server.nsid.as_deref(), c.control.http), (None, Some("ns1"), None));
+    assert_eq!(c.control.socket, Path::new("/tmp/ctl"));
+    assert_eq!(c.limits.rrl, Some(Rrl { per_second: Some(50), slip: Some(3), dry_run: true, exempt: vec![] }));
+    assert_eq!((c.limits.enabled, c.limits.tcp_idle_ms, c.level), (false, 2000, Level::Warn));
+    assert_eq!(&*c.zones[0].apex, b"\x07example\x03com\x00");
+    assert_eq!(c.zones[0].file, Path::new("/etc/dunlin/../zones/e.zone"));
+    assert_eq!(c.zones[0].allow_query, Some(Allow::Only(vec![])));
+    assert!(matches!(c.server.allow_query, Allow::Only(only) if only.len() == 2));
+}
+
+#[test]
+fn an_unknown_key_gets_a_suggestion() {
+    bad(
+        "[server]\nlisen = [\"127.0.0.1:53\"]\n",
+        "
+error: there is no key `lisen` in [server]
+ --> dunlin.toml:2:1
+  |
+2 | lisen = [\"127.0.0.1:53\"]
+  | ^^^^^
+  = did you mean `listen`?",
+    );
+}
+
+#[test]
+fn everything_wrong_is_said_at_once() {
+    bad(
+        "[server]\nlisten = [\"127.0.0.1\", 7]\nworkers = \"many\"\n[limts]\n[log]\nlevel = 3\n",
+        "
+error: `127.0.0.1` is no address with a port
+ --> dunlin.toml:2:11
+  |
+2 | listen = [\"127.0.0.1\", 7]
+  |           ^^^^^^^^^^^
+  = write \"127.0.0.1:53\"
+error: `listen` is a list of texts, and this is a number
+ --> dunlin.toml:2:24
+  |
+2 | listen = [\"127.0.0.1\", 7]
+  |                        ^
+  = write listen = [\"127.0.0.1:53\"]
+error: `workers` is \"auto\" or a number, not \"many\"
+ --> dunlin.toml:3:11
+  |
+3 | workers = \"many\"
+  |           ^^^^^^
+  = write workers = \"auto\"
+error: there is no key `limts` in the file
+ --> dunlin.toml:4:2
+  |
+4 | [limts]
+  |  ^^^^^
+  = did you mean `limits`?
+error: `level` is a text, and this is a number
+ --> dunlin.toml:6:9
+  |
+6 | level = 3
+  |         ^
+  = write level = \"info\"",
+    );
+}
+
+#[test]
+fn what_is_not_built_yet_says_so() {
+    for (text, what) in [
+        ("[resolver]\nenabled = true\n", "the resolver"),
+        ("[resolver]\nvalidate = false\n", "`validate` in [resolver]"),
+        ("[resolver]\n[[resolver.stub]]\nzone = \"a\"\n", "[[resolver.stub]]"),
+        ("[cache]\nsize = \"1GiB\"\n", "`size` in [cache]"),
+        ("[[local]]\nzone = \"a\"\n", "`local` in the file"),
+        ("[[zone]]\nname = \"a\"\nfile = \"a\"\nprimaries = [\"192.0.2.1\"]\n", "`primaries` in [[zone]]"),
+        ("[[zone]]\nname = \"a\"\nfile = \"a\"\nallow-query = [\"key:a\"]\n", "a TSIG key here"),
+        ("[log]\nquery-log = \"queries\"\n", "`query-log` in [log]"),
+        ("[limits.rrl]\nprefixes = []\n", "`prefixes` in [limits.rrl]"),
+    ] {
+        let complaints = parse(Path::new("a"), text).expect_err(text);
+        let said: Vec<&str> = complaints.iter().map(|c| c.what.as_str()).collect();
+        assert_eq!(said, [format!("{what}: not built yet")], "{text}");
+    }
+}
+
+#[test]
+fn broken_toml_is_shown_and_the_rest_still_read() {
+    bad(
+        "[server]\nlisten = [\"127.0.0.1:53\"\n\n[log]\nlevel = \"loud\"\n",
+        "
+error: this is not TOML: missing comma between array elements, expected `,`
+ --> dunlin.toml:4:1
+  |
+4 | [log]
+  | ^",
+    );
+    bad(
+        "[server]\nuser = root\n[log]\nlevel = \"loud\"\n",
+        "
+error: this is not TOML: string values must be quoted, expected literal string
+ --> dunlin.toml:2:8
+  |
+2 | user = root
+  |        ^^^^
+error: there is no level `loud`
+ --> dunlin.toml:4:9
+  |
+4 | level = \"loud\"
+  |         ^^^^^^
+  = write error, warn, info or debug",
+    );
+}
+
+#[test]
+fn a_zone_twice_without_file_or_without_name() {
+    bad(
+        "[[zone]]\nname = \"a.example\"\nfile = \"a\"\n[[zone]]\nname = \"A.example.\"\nfile = \"b\"\n[[zone]]\n",
+        "
+error: the zone a.example. is written twice
+ --> dunlin.toml:5:8
+  |
+5 | name = \"A.example.\"
+  |        ^^^^^^^^^^^^
+  = remove one of them
+error: this zone has no name
+ --> dunlin.toml:7:1
+  |
+7 | [[zone]]
+  | ^^^^^^^^
+  = write name = \"example.com\"
+error: this zone has no file
+ --> dunlin.toml:7:1
+  |
+7 | [[zone]]
+  | ^^^^^^^^
+  = write file = \"example.com.zone\"",
+    );
+}
+
+#[test]
+fn a_list_that_is_missing_is_shown_where_it_is_named() {
+    bad(
+        "[zones]\nlist = \"/nonexistent/zones.list\"\n",
+        "
+error: the list /nonexistent/zones.list cannot be read: No such file or directory (os error 2)
+ --> dunlin.toml:2:8
+  |
+2 | list = \"/nonexistent/zones.list\"
+  |        ^^^^^^^^^^^^^^^^^^^^^^^^^",
+    );
+}
+
+#[test]
+fn lists_and_folders_of_zones() {
+    let folder = Scratch::new("lists");
+    for name in ["a.example.zone", "b.example.zone", "notes.txt", ".hidden.zone"] {
+        folder.write(&format!("zones/{name}"), "");
+    }
+    folder.write("zones.list", "# mine\n\nb.example other/b\nc.example  c file\n");
+    let file = folder.0.join("dunlin.toml");
+    let text = "[zones]\ndirectory = \"zones\"\nlist = \"zones.list\"\n[[zone]]\nname = \"a.example\"\nfile = \"x\"\n";
+    let config = parse(&file, text).unwrap();
+    let found: Vec<String> = config
+        .zones
+        .iter()
+        .map(|z| {
+            let name = wire::Name::from_wire(&z.apex).unwrap();
+            format!("{name} {}", z.file.strip_prefix(&folder.0).unwrap().display())
+        })
+        .collect();
+    assert_eq!(found, ["a.example. x", "b.example. other/b", "c.example. c file"]);
+
+    folder.write("zones.list", "a.example a\nb.example\nA.example. c\n..example d\n");
+    let complaints = parse(&file, text).unwrap_err();
+    let said: Vec<String> = complaints.iter().map(|c| format!("{}: {}", c.line, c.what)).collect();
+    let expect = [
+        "2: the zone `b.example` has no file",
+        "3: this zone stands twice in the list",
+        "4: `..example` is no name of a zone: an empty label",
+    ];
+    assert_eq!(said, expect);
+}
+
+#[test]
+fn folders_follow_xdg() {
+    let set = |name: &str| match name {
+        "HOME" => Some("/home/u".to_string()),
+        "XDG_RUNTIME_DIR" => Some("/run/user/7".to_string()),
+        _ => None,
+    };
+    let folders = Folders::of(set);
+    assert_eq!(folders.data, Path::new("/home/u/.local/share/dunlin"));
+    assert_eq!(folders.socket(), Path::new("/run/user/7/dunlin/control.sock"));
+    let bare = Folders::of(|name| (name == "HOME").then(|| "/home/u".to_string()));
+    assert_eq!(bare.socket(), Path::new("/home/u/.local/share/dunlin/control.sock"));
+}
+
+/// A folder of this test alone, removed with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("dunlin-config-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(path.join("zones")).unwrap();
+        Scratch(path)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.join(name), text).unwrap();
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

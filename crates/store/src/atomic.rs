@@ -1,15 +1,217 @@
-//! Writing a file so that it is there whole or not at all.
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
+//! Writing a file so that it is there whole or not at all: after a crash at any moment the old file or the new one
+//! stands under the name, never a piece.
+//!
+//! The new content goes to a temporary file in the same folder, is synced, takes the name, and the folder is synced
+//! too (a rename that is not synced may be forgotten). An error removes the temporary file.
+#![allow(unsafe_code)]
 
-/// Writes `dir/name` through a temporary file beside it: written, synced, renamed, folder synced. `size` (when known)
-/// is reserved first, so that a full disk is found before anything is written. Returns the path.
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Octets written at a time, and the border they end at: the page cache then keeps the file in pieces of this size,
+/// which a map can show with huge pages without reading the file again.
+const PIECE: usize = 2 << 20;
+
+/// Writes `dir/name`. `size` (when known) is reserved first, so that a full disk is found before anything is written.
+/// Returns the path.
 pub fn write_atomically(
-    _dir: &Path,
-    _name: &str,
-    _size: Option<u64>,
-    _write: impl FnOnce(&mut File) -> io::Result<()>,
+    dir: &Path,
+    name: &str,
+    size: Option<u64>,
+    write: impl FnOnce(&mut Output) -> io::Result<()>,
 ) -> io::Result<PathBuf> {
-    unimplemented!()
+    let target = dir.join(name);
+    let explain = |e: io::Error| explained(&target, size, &e);
+    let temporary = Temporary::new(dir, name).map_err(explain)?;
+    let mut output = Output::new(temporary.file.try_clone().map_err(explain)?);
+    reserve(&temporary.file, size).and_then(|()| write(&mut output)).and_then(|()| output.finish()).map_err(explain)?;
+    temporary.take_name(&target).and_then(|()| sync_folder(dir)).map_err(explain)?;
+    Ok(target)
+}
+
+/// Where the content goes: buffered in large pieces.
+pub struct Output {
+    file: File,
+    buffer: Vec<u8>,
+    /// Where in its piece the buffer starts: a seek or a flush may have left a border.
+    offset: usize,
+}
+
+impl Output {
+    fn new(file: File) -> Output {
+        Output { file, buffer: Vec::with_capacity(PIECE), offset: 0 }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.file.sync_all()
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        let room = PIECE - self.offset - self.buffer.len();
+        let taken = from.len().min(room);
+        self.buffer.extend_from_slice(&from[..taken]);
+        if taken == room {
+            self.flush()?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_all(&self.buffer)?;
+        self.offset = (self.offset + self.buffer.len()) % PIECE;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Seek for Output {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.flush()?;
+        let at = self.file.seek(to)?;
+        self.offset = (at % PIECE as u64) as usize;
+        Ok(at)
+    }
+}
+
+/// A file that goes away on drop, unless it took its name.
+struct Temporary {
+    file: File,
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Temporary {
+    fn new(dir: &Path, name: &str) -> io::Result<Temporary> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let path = dir.join(format!(".{name}.{}-{}.new", std::process::id(), NEXT.fetch_add(1, Relaxed)));
+            match File::options().write(true).create_new(true).open(&path) {
+                Ok(file) => return Ok(Temporary { file, path, kept: false }),
+                // Left by a process that crashed with our number.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn take_name(mut self, target: &Path) -> io::Result<()> {
+        fs::rename(&self.path, target)?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Reserves room. A file system that cannot reserve is not an error: the writes will tell.
+fn reserve(file: &File, size: Option<u64>) -> io::Result<()> {
+    let Some(size) = size.filter(|&n| n > 0) else { return Ok(()) };
+    let size = libc::off_t::try_from(size).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    // The size stays as written, so that a shorter file than announced has no tail of zeros.
+    // SAFETY: takes no pointers; the file is open.
+    let result = unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, size) };
+    let e = io::Error::last_os_error();
+    match e.raw_os_error() {
+        _ if result == 0 => Ok(()),
+        Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINTR) => Ok(()),
+        _ => Err(e),
+    }
+}
+
+fn sync_folder(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+fn explained(target: &Path, size: Option<u64>, e: &io::Error) -> io::Error {
+    let full = matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    let text = match size {
+        Some(size) if full => format!("{}: no space: needs {} MiB ({e})", target.display(), size.div_ceil(1 << 20)),
+        _ => format!("{}: {e}", target.display()),
+    };
+    io::Error::new(e.kind(), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testdir::TestDir;
+
+    #[test]
+    fn the_file_is_there_whole_and_nothing_beside_it() {
+        let dir = TestDir::new("atomic");
+        for (size, content) in
+            [(None, &b"one"[..]), (Some(3), b"two"), (Some(100), b"shorter than announced"), (Some(0), b"")]
+        {
+            let path = write_atomically(dir.path(), "f", size, |out| out.write_all(content)).unwrap();
+            assert_eq!(fs::read(path).unwrap(), content);
+            assert_eq!(dir.names(), ["f"]);
+        }
+    }
+
+    #[test]
+    fn pieces_and_seeks_come_out_in_their_places() {
+        let dir = TestDir::new("pieces");
+        let mut expect: Vec<u8> = (0..2 * PIECE + 77).map(|i| (i / 3) as u8).collect();
+        let path = write_atomically(dir.path(), "f", Some(expect.len() as u64), |out| {
+            out.write_all(&expect[..5])?;
+            out.flush()?;
+            out.write_all(&expect[5..])?;
+            out.seek(SeekFrom::Start(PIECE as u64 - 1))?;
+            out.write_all(b"patch")?;
+            out.seek(SeekFrom::Start(0))?;
+            out.write_all(b"head")
+        });
+        expect[PIECE - 1..PIECE + 4].copy_from_slice(b"patch");
+        expect[..4].copy_from_slice(b"head");
+        assert!(fs::read(path.unwrap()).unwrap() == expect);
+    }
+
+    #[test]
+    fn a_failure_keeps_the_old_file_and_leaves_nothing() {
+        let dir = TestDir::new("failure");
+        dir.file("f", b"old");
+        let failed = write_atomically(dir.path(), "f", None, |out| {
+            out.write_all(b"new")?;
+            Err(io::Error::other("the builder gave up"))
+        });
+        let text = failed.unwrap_err().to_string();
+        assert!(text.contains("/f: ") && text.contains("the builder gave up"), "{text}");
+        assert_eq!(dir.names(), ["f"]);
+        assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_file_left_by_a_crash_is_in_nobodys_way() {
+        let dir = TestDir::new("crash");
+        for n in 0..50 {
+            dir.file(&format!(".f.{}-{n}.new", std::process::id()), b"left");
+        }
+        write_atomically(dir.path(), "f", None, |out| out.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn errors_name_the_file_and_the_need() {
+        let dir = TestDir::new("need");
+        // More than any disk has: the kernel says that the file is too large or the disk full.
+        let huge = write_atomically(dir.path(), "f", Some(1 << 60), |_| Ok(())).unwrap_err().to_string();
+        assert!(huge.contains("/f: "), "{huge}");
+        assert!(dir.names().is_empty());
+        let none = write_atomically(&dir.path().join("none"), "f", None, |_| Ok(())).unwrap_err().to_string();
+        assert!(none.contains("none/f: No such file"), "{none}");
+        let full = explained(Path::new("/d/f"), Some(5 << 20), &io::Error::from_raw_os_error(libc::ENOSPC)).to_string();
+        assert!(full.starts_with("/d/f: no space: needs 5 MiB"), "{full}");
+    }
 }

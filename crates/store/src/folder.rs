@@ -1,24 +1,111 @@
-//! Reading below one folder only.
-use std::io;
-use std::path::{Path, PathBuf};
+//! Reading below one folder only: what a zone file includes must not lead out of the folder it stands in.
 
-/// The files of a folder whose name ends in `.zone`, sorted by name, with what stands before the ending.
-pub fn zone_files(_dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
-    unimplemented!()
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+const ZONE_ENDING: &str = ".zone";
+
+/// The files of a folder whose name ends in `.zone`, sorted by name, each with what stands before the ending.
+/// Hidden files are left out: editors and atomic writing leave them.
+pub fn zone_files(dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let name_it = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", dir.display()));
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).map_err(name_it)? {
+        let entry = entry.map_err(name_it)?;
+        if let Some(zone) = zone_name(&entry.file_name()).filter(|_| entry.path().is_file()) {
+            found.push((zone, entry.path()));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn zone_name(file: &std::ffi::OsStr) -> Option<String> {
+    let name = file.to_str()?.strip_suffix(ZONE_ENDING)?;
+    (!name.is_empty() && !file.to_str()?.starts_with('.')).then(|| name.to_owned())
 }
 
 /// A folder that reading does not leave, neither by `..` nor by a symbolic link.
-pub struct Folder {}
+pub struct Folder {
+    root: PathBuf,
+}
 
 impl Folder {
-    pub fn open(_dir: &Path) -> io::Result<Folder> {
-        unimplemented!()
+    pub fn open(dir: &Path) -> io::Result<Folder> {
+        let root = dir.canonicalize().map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", dir.display())))?;
+        Ok(Folder { root })
     }
-    /// The file that `relative` names, if it lies below the folder.
-    pub fn resolve(&self, _relative: &Path) -> io::Result<PathBuf> {
-        unimplemented!()
+
+    /// The folder, links resolved.
+    pub fn root(&self) -> &Path {
+        &self.root
     }
-    pub fn read(&self, _relative: &Path) -> io::Result<Vec<u8>> {
-        unimplemented!()
+
+    /// The file that `relative` names, links resolved, if it lies below the folder.
+    pub fn resolve(&self, relative: &Path) -> io::Result<PathBuf> {
+        let steps_out = |c: Component<'_>| !matches!(c, Component::Normal(_) | Component::CurDir);
+        if relative.components().any(steps_out) {
+            return Err(self.outside(relative));
+        }
+        let path = self.root.join(relative);
+        let real = path.canonicalize().map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+        if real.starts_with(&self.root) && real.is_file() { Ok(real) } else { Err(self.outside(relative)) }
+    }
+
+    pub fn read(&self, relative: &Path) -> io::Result<Vec<u8>> {
+        let path = self.resolve(relative)?;
+        fs::read(&path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))
+    }
+
+    fn outside(&self, relative: &Path) -> io::Error {
+        let text = format!("{}: only a file below {} can be read here", relative.display(), self.root.display());
+        io::Error::new(io::ErrorKind::PermissionDenied, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testdir::TestDir;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn zone_files_are_listed_in_order() {
+        let dir = TestDir::new("zones");
+        for name in
+            ["b.example.zone", "a.example.zone", "notes.txt", ".zone", ".a.zone.1-2.new", ".hidden.zone", "org.zone"]
+        {
+            dir.file(name, b"");
+        }
+        fs::create_dir(dir.path().join("folder.zone")).unwrap();
+        let found = zone_files(dir.path()).unwrap();
+        let names: Vec<&str> = found.iter().map(|(n, _)| n.as_str()).collect();
+        assert_eq!(names, ["a.example", "b.example", "org"]);
+        assert_eq!(found[0].1, dir.path().join("a.example.zone"));
+        assert!(zone_files(&dir.path().join("none")).unwrap_err().to_string().contains("none: "));
+    }
+
+    #[test]
+    fn reading_stays_below_the_folder() {
+        let outer = TestDir::new("outer");
+        outer.file("secret", b"no");
+        let root = outer.path().join("root");
+        fs::create_dir_all(root.join("sub")).unwrap();
+        fs::write(root.join("in"), b"yes").unwrap();
+        fs::write(root.join("sub/in"), b"yes").unwrap();
+        symlink("../in", root.join("sub/link-inside")).unwrap();
+        symlink("../secret", root.join("link-out")).unwrap();
+        symlink("..", root.join("up")).unwrap();
+        let folder = Folder::open(&root).unwrap();
+        for good in ["in", "./in", "sub/in", "sub/link-inside"] {
+            assert_eq!(folder.read(Path::new(good)).unwrap(), b"yes", "{good}");
+        }
+        let absolute = outer.path().join("secret");
+        for bad in ["../secret", "sub/../../secret", "link-out", "up/secret", "sub", "", absolute.to_str().unwrap()] {
+            let text = folder.read(Path::new(bad)).unwrap_err().to_string();
+            assert!(text.contains("only a file below"), "{bad}: {text}");
+        }
+        assert!(folder.read(Path::new("none")).unwrap_err().to_string().contains("No such file"));
     }
 }

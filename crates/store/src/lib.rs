@@ -5,5 +5,7 @@ pub mod atomic;
 pub mod folder;
 pub mod map;
 pub mod sigbus;
+#[cfg(test)]
+mod testdir;
 
 pub use map::{Backing, Map};

@@ -92,6 +92,19 @@ fn cores_are_deterministic() {
     tree::report("cores touch no clock, socket, file, thread, environment or chance:", &findings);
 }
 
+/// Clippy sees through `use … as …` and type aliases; the words above do not. It takes its rules from a file beside the manifest.
+#[test]
+fn clippy_knows_that_a_core_is_one() {
+    let there = |krate: &&&str| tree::root().join(format!("crates/{krate}/Cargo.toml")).exists();
+    let linked = |krate: &&str| {
+        let link = tree::root().join(format!("crates/{krate}/clippy.toml"));
+        std::fs::read_link(link).is_ok_and(|to| to.ends_with("clippy-cores.toml"))
+    };
+    let missing = |krate: &&str| format!("crates/{krate}: ln -s ../../clippy-cores.toml clippy.toml");
+    let findings: Vec<String> = CORES.iter().filter(there).filter(|krate| !linked(krate)).map(missing).collect();
+    tree::report("cores without clippy's rules for cores:", &findings);
+}
+
 #[test]
 fn cores_do_not_panic_for_want_of_a_value() {
     let mut findings = Vec::new();

@@ -1,4 +1,12 @@
-//! The loop of an answering thread.
+//! The loop of an answering thread: sleeps until a port has packets, takes batches from each, and lets the handler do
+//! its own work between turns. Decides nothing about packets.
+//!
+//! It sleeps in `poll`, not in the receive call: then one mechanism serves one port or many, and a ring of `Wake` is
+//! seen at once. That costs nothing under load: with 128 queries outstanding, CPU a query differs from sleeping in
+//! `recvmmsg` by 0 to 50 ns of 3,600, inside the error (0.3 sleeps in 1,000 queries). At 60,000 queries a second,
+//! with a sleep for every second query, it is 480 ns of 7,200 more, on a CPU that has the time. After a batch that was
+//! not full, trying once more before sleeping gained nothing either.
+
 use crate::sys;
 use crate::udp::{Batch, Sent, UdpPort};
 use crate::wake::{Turn, Wake};
@@ -14,7 +22,7 @@ pub trait Batches {
     fn on_batch(&mut self, port: usize, batch: &mut Batch);
     /// The replies of the batch just answered have gone.
     fn on_sent(&mut self, sent: Sent);
-    /// After every turn (at most 8 batches a port), before any sleep, and at once after `Wake::ring`.
+    /// After every turn (at most 8 batches a port), before any sleep, and soon after `Wake::ring`.
     fn on_turn(&mut self) -> Turn;
 }
 
@@ -22,34 +30,129 @@ pub trait Batches {
 pub fn serve(ports: &[UdpPort], wake: &Wake, batch: &mut Batch, handler: &mut impl Batches) -> io::Result<()> {
     let mut fds: Vec<libc::pollfd> = ports.iter().map(|p| sys::readable(p.as_fd())).collect();
     fds.push(sys::readable(wake.as_fd()));
-    let mode: u32 = std::env::var("MODE").map_or(0, |m| m.parse().unwrap_or(0));
-    loop {
-        if handler.on_turn() == Turn::Stop {
-            return Ok(());
+    while handler.on_turn() == Turn::Go {
+        if !sys::poll(&mut fds, None)? {
+            continue;
         }
-        sys::poll(&mut fds, None)?;
         if fds[ports.len()].revents != 0 {
             wake.clear();
         }
-        for (i, port) in ports.iter().enumerate() {
-            if fds[i].revents != 0 {
-                drain(port, i, batch, handler, mode)?;
-            }
+        for (i, port) in ports.iter().enumerate().filter(|&(i, _)| fds[i].revents != 0) {
+            take_turn(port, i, batch, handler)?;
         }
     }
+    Ok(())
 }
 
-fn drain(port: &UdpPort, i: usize, batch: &mut Batch, handler: &mut impl Batches, mode: u32) -> io::Result<()> {
+/// A batch that is not full was all there was.
+fn take_turn(port: &UdpPort, i: usize, batch: &mut Batch, handler: &mut impl Batches) -> io::Result<()> {
     for _ in 0..BATCHES_PER_TURN_MAX {
-        let n = port.recv(batch, false)?;
-        if n == 0 {
-            break;
+        let received = receive(port, batch)?;
+        if received > 0 {
+            handler.on_batch(i, batch);
+            handler.on_sent(port.send(batch));
         }
-        handler.on_batch(i, batch);
-        handler.on_sent(port.send(batch));
-        if mode == 0 && n < batch.capacity() {
+        if received < batch.capacity() {
             break;
         }
     }
     Ok(())
+}
+
+/// Errors that the network or a moment's lack of memory put into the socket concern one packet, not the thread.
+fn receive(port: &UdpPort, batch: &mut Batch) -> io::Result<usize> {
+    port.recv(batch, false).or_else(|e| match e.raw_os_error() {
+        Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EINVAL) => Err(e),
+        _ => Ok(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::RECV_BUFFER;
+    use std::net::UdpSocket;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    use std::thread::JoinHandle;
+    use std::time::Duration;
+
+    #[derive(Default)]
+    struct Seen {
+        stop: AtomicBool,
+        turns: AtomicUsize,
+        largest_turn: AtomicUsize,
+    }
+
+    struct Echo {
+        seen: Arc<Seen>,
+        batches: usize,
+    }
+
+    impl Batches for Echo {
+        fn on_batch(&mut self, port: usize, batch: &mut Batch) {
+            self.batches += 1;
+            for i in 0..batch.len() {
+                let (buffer, len) = batch.packet(i);
+                buffer[len] = port as u8;
+                batch.set_reply(i, len + 1);
+            }
+        }
+        fn on_sent(&mut self, sent: Sent) {
+            assert_eq!(sent.failed, 0);
+        }
+        fn on_turn(&mut self) -> Turn {
+            self.seen.turns.fetch_add(1, SeqCst);
+            self.seen.largest_turn.fetch_max(std::mem::take(&mut self.batches), SeqCst);
+            if self.seen.stop.load(SeqCst) { Turn::Stop } else { Turn::Go }
+        }
+    }
+
+    fn start(ports: Vec<UdpPort>, wake: &Arc<Wake>, seen: &Arc<Seen>) -> JoinHandle<()> {
+        let (wake, mut echo) = (wake.clone(), Echo { seen: seen.clone(), batches: 0 });
+        std::thread::spawn(move || serve(&ports, &wake, &mut Batch::new(4), &mut echo).unwrap())
+    }
+
+    fn bound(addr: &str) -> UdpPort {
+        UdpPort::bind(addr.parse().unwrap(), RECV_BUFFER).unwrap()
+    }
+
+    #[test]
+    fn every_port_is_served_and_a_ring_stops_a_sleeping_loop() {
+        for n in 1..4 {
+            let (wake, seen) = (Arc::new(Wake::new().unwrap()), Arc::new(Seen::default()));
+            let ports: Vec<UdpPort> = ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0"][..n].iter().map(|a| bound(a)).collect();
+            let numbers: Vec<u16> = ports.iter().map(|p| p.local_addr().port()).collect();
+            let thread = start(ports, &wake, &seen);
+            for (i, (&port, to)) in numbers.iter().zip(["127.0.0.1", "::1", "127.0.0.7"]).enumerate() {
+                let own = UdpSocket::bind((if to == "::1" { "::1" } else { "127.0.0.1" }, 0)).unwrap();
+                own.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+                own.connect((to, port)).unwrap();
+                own.send(b"x").unwrap();
+                let mut answer = [0; 8];
+                assert_eq!(own.recv(&mut answer).unwrap(), 2);
+                assert_eq!(answer[..2], [b'x', i as u8]);
+            }
+            seen.stop.store(true, SeqCst);
+            wake.ring();
+            thread.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_flooded_port_leaves_turns_to_the_others() {
+        let (wake, seen) = (Arc::new(Wake::new().unwrap()), Arc::new(Seen::default()));
+        let port = bound("127.0.0.1:0");
+        let own = UdpSocket::bind("127.0.0.1:0").unwrap();
+        own.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        own.connect(port.local_addr()).unwrap();
+        (0..100).for_each(|_| assert_eq!(own.send(b"x").unwrap(), 1));
+        let thread = start(vec![port], &wake, &seen);
+        (0..100).for_each(|_| assert_eq!(own.recv(&mut [0; 8]).unwrap(), 2));
+        seen.stop.store(true, SeqCst);
+        wake.ring();
+        thread.join().unwrap();
+        assert_eq!(seen.largest_turn.load(SeqCst), BATCHES_PER_TURN_MAX);
+        assert!(seen.turns.load(SeqCst) >= 4);
+    }
 }

@@ -74,21 +74,14 @@ impl Complaint {
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.display();
-        writeln!(f, "error: {}", self.what)?;
         if self.line == 0 {
-            write!(f, " --> {file}")?;
-            return if self.instead.is_empty() { Ok(()) } else { write!(f, "\n  = {}", self.instead) };
+            write!(f, "{file}: error: {}", self.what)?;
+        } else {
+            writeln!(f, "{file}:{}:{}: error: {}", self.line, self.column, self.what)?;
+            writeln!(f, "    {}", self.shown)?;
+            write!(f, "    {}{}", " ".repeat(self.column - 1), "^".repeat(self.width))?;
         }
-        let number = self.line.to_string();
-        let pad = " ".repeat(number.len());
-        writeln!(f, "{pad}--> {file}:{}:{}", self.line, self.column)?;
-        writeln!(f, "{pad} |")?;
-        writeln!(f, "{number} | {}", self.shown)?;
-        write!(f, "{pad} | {}{}", " ".repeat(self.column - 1), "^".repeat(self.width))?;
-        if !self.instead.is_empty() {
-            write!(f, "\n{pad} = {}", self.instead)?;
-        }
-        Ok(())
+        if self.instead.is_empty() { Ok(()) } else { write!(f, "\n    {}", self.instead) }
     }
 }
 
@@ -129,14 +122,14 @@ mod tests {
     fn a_complaint_shows_its_line_with_a_caret() {
         let text = Text { file: Path::new("dunlin.toml"), text: "[server]\n  lisen = 1\n" };
         let c = text.complaint(11..16, "there is no key `lisen` in [server]", "did you mean `listen`?");
-        let expect = "error: there is no key `lisen` in [server]\n --> dunlin.toml:2:3\n  |\n2 |   lisen = 1\n  |   ^^^^^\n  = did you mean `listen`?";
+        let expect = "dunlin.toml:2:3: error: there is no key `lisen` in [server]\n      lisen = 1\n      ^^^^^\n    did you mean `listen`?";
         assert_eq!(c.to_string(), expect);
     }
 
     #[test]
     fn a_span_over_several_lines_is_marked_on_its_first() {
         let text = Text { file: Path::new("a"), text: "x = [\n1,\n]\n" };
-        assert!(text.complaint(4..10, "w", "").to_string().ends_with("1 | x = [\n  |     ^"));
+        assert!(text.complaint(4..10, "w", "").to_string().ends_with("    x = [\n        ^"));
     }
 
     #[test]

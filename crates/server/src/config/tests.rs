@@ -83,12 +83,10 @@ fn an_unknown_key_gets_a_suggestion() {
     bad(
         "[server]\nlisen = [\"127.0.0.1:53\"]\n",
         "
-error: there is no key `lisen` in [server]
- --> dunlin.toml:2:1
-  |
-2 | lisen = [\"127.0.0.1:53\"]
-  | ^^^^^
-  = did you mean `listen`?",
+dunlin.toml:2:1: error: there is no key `lisen` in [server]
+    lisen = [\"127.0.0.1:53\"]
+    ^^^^^
+    did you mean `listen`?",
     );
 }
 
@@ -97,36 +95,26 @@ fn everything_wrong_is_said_at_once() {
     bad(
         "[server]\nlisten = [\"127.0.0.1\", 7]\nworkers = \"many\"\n[limts]\n[log]\nlevel = 3\n",
         "
-error: `127.0.0.1` is no address with a port
- --> dunlin.toml:2:11
-  |
-2 | listen = [\"127.0.0.1\", 7]
-  |           ^^^^^^^^^^^
-  = write \"127.0.0.1:53\"
-error: `listen` is a list of texts, and this is a number
- --> dunlin.toml:2:24
-  |
-2 | listen = [\"127.0.0.1\", 7]
-  |                        ^
-  = write listen = [\"127.0.0.1:53\"]
-error: `workers` is \"auto\" or a number, not \"many\"
- --> dunlin.toml:3:11
-  |
-3 | workers = \"many\"
-  |           ^^^^^^
-  = write workers = \"auto\"
-error: there is no key `limts` in the file
- --> dunlin.toml:4:2
-  |
-4 | [limts]
-  |  ^^^^^
-  = did you mean `limits`?
-error: `level` is a text, and this is a number
- --> dunlin.toml:6:9
-  |
-6 | level = 3
-  |         ^
-  = write level = \"info\"",
+dunlin.toml:2:11: error: `127.0.0.1` is no address with a port
+    listen = [\"127.0.0.1\", 7]
+              ^^^^^^^^^^^
+    write \"127.0.0.1:53\"
+dunlin.toml:2:24: error: `listen` is a list of texts, and this is a number
+    listen = [\"127.0.0.1\", 7]
+                           ^
+    write listen = [\"127.0.0.1:53\"]
+dunlin.toml:3:11: error: `workers` is \"auto\" or a number, not \"many\"
+    workers = \"many\"
+              ^^^^^^
+    write workers = \"auto\"
+dunlin.toml:4:2: error: there is no key `limts` in the file
+    [limts]
+     ^^^^^
+    did you mean `limits`?
+dunlin.toml:6:9: error: `level` is a text, and this is a number
+    level = 3
+            ^
+    write level = \"info\"",
     );
 }
 
@@ -154,26 +142,20 @@ fn broken_toml_is_shown_and_the_rest_still_read() {
     bad(
         "[server]\nlisten = [\"127.0.0.1:53\"\n\n[log]\nlevel = \"loud\"\n",
         "
-error: this is not TOML: missing comma between array elements, expected `,`
- --> dunlin.toml:4:1
-  |
-4 | [log]
-  | ^",
+dunlin.toml:4:1: error: this is not TOML: missing comma between array elements, expected `,`
+    [log]
+    ^",
     );
     bad(
         "[server]\nuser = root\n[log]\nlevel = \"loud\"\n",
         "
-error: this is not TOML: string values must be quoted, expected literal string
- --> dunlin.toml:2:8
-  |
-2 | user = root
-  |        ^^^^
-error: there is no level `loud`
- --> dunlin.toml:4:9
-  |
-4 | level = \"loud\"
-  |         ^^^^^^
-  = write error, warn, info or debug",
+dunlin.toml:2:8: error: this is not TOML: string values must be quoted, expected literal string
+    user = root
+           ^^^^
+dunlin.toml:4:9: error: there is no level `loud`
+    level = \"loud\"
+            ^^^^^^
+    write error, warn, info or debug",
     );
 }
 
@@ -182,24 +164,18 @@ fn a_zone_twice_without_file_or_without_name() {
     bad(
         "[[zone]]\nname = \"a.example\"\nfile = \"a\"\n[[zone]]\nname = \"A.example.\"\nfile = \"b\"\n[[zone]]\n",
         "
-error: the zone a.example. is written twice
- --> dunlin.toml:5:8
-  |
-5 | name = \"A.example.\"
-  |        ^^^^^^^^^^^^
-  = remove one of them
-error: this zone has no name
- --> dunlin.toml:7:1
-  |
-7 | [[zone]]
-  | ^^^^^^^^
-  = write name = \"example.com\"
-error: this zone has no file
- --> dunlin.toml:7:1
-  |
-7 | [[zone]]
-  | ^^^^^^^^
-  = write file = \"example.com.zone\"",
+dunlin.toml:5:8: error: the zone a.example. is written twice
+    name = \"A.example.\"
+           ^^^^^^^^^^^^
+    remove one of them
+dunlin.toml:7:1: error: this zone has no name
+    [[zone]]
+    ^^^^^^^^
+    write name = \"example.com\"
+dunlin.toml:7:1: error: this zone has no file
+    [[zone]]
+    ^^^^^^^^
+    write file = \"example.com.zone\"",
     );
 }
 
@@ -208,11 +184,9 @@ fn a_list_that_is_missing_is_shown_where_it_is_named() {
     bad(
         "[zones]\nlist = \"/nonexistent/zones.list\"\n",
         "
-error: the list /nonexistent/zones.list cannot be read: No such file or directory (os error 2)
- --> dunlin.toml:2:8
-  |
-2 | list = \"/nonexistent/zones.list\"
-  |        ^^^^^^^^^^^^^^^^^^^^^^^^^",
+dunlin.toml:2:8: error: the list /nonexistent/zones.list cannot be read: No such file or directory (os error 2)
+    list = \"/nonexistent/zones.list\"
+           ^^^^^^^^^^^^^^^^^^^^^^^^^",
     );
 }
 

@@ -1,0 +1,318 @@
+//! What a user may type: commands, options, their help with examples. Manual pages and completions are made from it.
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+#[derive(Parser)]
+#[command(
+    name = "dunlin",
+    version,
+    about = "A DNS server: authoritative zones from images in memory",
+    after_help = "Examples:
+  dunlin serve --zones zones              serves every NAME.zone of a folder on port 5300
+  dunlin serve -c /etc/dunlin/dunlin.toml
+  dunlin check -c /etc/dunlin/dunlin.toml lists all that is wrong, changes nothing
+  dunlin query example.com MX @127.0.0.1:5300
+  dunlin ctl status
+
+Exit status: 0 done; 1 the answer is no (a check failed, a difference was found); 2 it could not run.",
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 110
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    Serve(Serve),
+    Compile(Compile),
+    Check(Check),
+    #[command(subcommand)]
+    Zone(Zone),
+    Query(Query),
+    Explain(Explain),
+    Load(Load),
+    Compare(Compare),
+    Import(Import),
+    Ctl(Ctl),
+    Completions(Completions),
+    #[command(hide = true)]
+    Man(Man),
+}
+
+/// Where the configuration comes from.
+#[derive(Args, Clone, Debug)]
+pub struct Source {
+    /// The configuration file
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+    /// Every NAME.zone of this folder, besides those of the configuration
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub zones: Option<PathBuf>,
+    /// Where images, journals and keys lie
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// Run the server in the foreground
+///
+/// Prints `ready` with its addresses (and tells systemd) once it answers. Without a configuration file it serves the
+/// zones of --zones on port 5300 of the loopback addresses, as whoever starts it; data and the control socket then lie
+/// in the XDG folders. SIGHUP reads the configuration and the zones again, SIGTERM answers what has arrived and stops.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dunlin serve --zones zones
+  dunlin serve --zones zones --listen 127.0.0.1:5353 --listen '[::1]:5353'
+  dunlin serve -c /etc/dunlin/dunlin.toml")]
+pub struct Serve {
+    #[command(flatten)]
+    pub source: Source,
+    /// Answer here, UDP and TCP, instead of where the configuration says; may be repeated
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Vec<SocketAddr>,
+    /// Resolve for clients too (not built yet)
+    #[arg(long)]
+    pub resolve: bool,
+    /// Accept resolver.clock = "file:PATH" (not built yet)
+    #[arg(long)]
+    pub allow_test_clock: bool,
+}
+
+/// Build every image that the configuration needs, so that the next start serves at once
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dunlin compile -c /etc/dunlin/dunlin.toml
+  dunlin compile --zones zones --data-dir data")]
+pub struct Compile {
+    #[command(flatten)]
+    pub source: Source,
+    /// Print facts as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Read the configuration and every zone it names, print all that is wrong, change nothing
+///
+/// Exit status 0: nothing is wrong. 1: a zone is. 2: the configuration is, or cannot be read.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dunlin check -c /etc/dunlin/dunlin.toml
+  dunlin check --zones zones --json")]
+pub struct Check {
+    #[command(flatten)]
+    pub source: Source,
+    /// Print findings as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Zone files and images of zones
+#[derive(Subcommand)]
+#[command(disable_help_subcommand = true)]
+pub enum Zone {
+    Compile(ZoneCompile),
+    Check(ZoneCheck),
+    Dump(ZoneDump),
+    Diff(ZoneDiff),
+}
+
+/// Make an image of a zone file
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dunlin zone compile example.com.zone --origin example.com -o example.com.image")]
+pub struct ZoneCompile {
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// The zone's name
+    #[arg(long, value_name = "NAME")]
+    pub origin: String,
+    /// The image to write
+    #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// Print facts as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Check the syntax and the meaning of a zone file
+///
+/// Exit status 0: no errors (there may be warnings). 1: errors. 2: the file cannot be read.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dunlin zone check example.com.zone --origin example.com
+  dunlin zone check example.com.zone --origin example.com --json")]
+pub struct ZoneCheck {
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// The zone's name
+    #[arg(long, value_name = "NAME")]
+    pub origin: String,
+    /// Print findings as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Print the records of an image or a zone file, one a line, with absolute names
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dunlin zone dump example.com.image
+  dunlin zone dump example.com.zone --origin example.com --canonical
+  diff <(dunlin zone dump a.image --canonical) <(dunlin zone dump b.zone --origin example.com --canonical)")]
+pub struct ZoneDump {
+    #[arg(value_name = "IMAGE-or-FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// The zone's name; of an image with several zones: print this one only
+    #[arg(long, value_name = "NAME")]
+    pub origin: Option<String>,
+    /// In the order of RFC 4034 and in lower case, so that two dumps can be compared with diff
+    #[arg(long)]
+    pub canonical: bool,
+}
+
+/// Print the IXFR between two images or zone files (not built yet)
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dunlin zone diff old.image new.image")]
+pub struct ZoneDiff {
+    pub a: PathBuf,
+    pub b: PathBuf,
+}
+
+/// Look a name up, with dig's reading habits and output
+///
+/// Words may come in any order: @SERVER, a type, a class, a name, +options, -options. The server is the first of
+/// /etc/resolv.conf unless one is named.
+///
+/// Options: -p PORT, -x ADDRESS (reverse), -t TYPE, -c CLASS, -q NAME, -4, -6, --json; +tcp +dnssec +short +nsid
+/// +cookie[=HEX] +edns[=N] +noedns +bufsize=N +ednsopt=CODE[:HEX] +zoneversion +[no]rec +[no]ad +[no]cd +[no]aa
+/// +ignore +time=S +tries=N +[no]all +[no]cmd +[no]comments +[no]question +[no]answer +[no]authority +[no]additional
+/// +[no]stats +tls +https +quic +trace (the last four: not built yet).
+///
+/// Exit status 0: an answer came, whatever it says. 1: none came. 2: it could not ask.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:
+  dunlin query example.com
+  dunlin query example.com MX @127.0.0.1:5300 +dnssec
+  dunlin query -x 192.0.2.1 @192.0.2.53 -p 5300 +short
+  dunlin query version.bind CH TXT @::1",
+    allow_negative_numbers = true
+)]
+pub struct Query {
+    #[arg(value_name = "NAME [TYPE] [@SERVER[:PORT]] [+OPTION]...", required = true, allow_hyphen_values = true, num_args = 1..)]
+    pub words: Vec<String>,
+}
+
+/// Ask the running server how an answer comes about (not built yet)
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dunlin explain www.example.com AAAA --client 192.0.2.7")]
+pub struct Explain {
+    pub name: String,
+    #[arg(value_name = "TYPE", default_value = "A")]
+    pub rtype: String,
+    /// Whose question it is
+    #[arg(long, value_name = "ADDR")]
+    pub client: Option<IpAddr>,
+}
+
+/// Load a server with queries and measure it (not built yet)
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dunlin load 127.0.0.1:5300 --queries names.txt --find-max --time 10s")]
+pub struct Load {
+    #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+/// Send the same queries to two servers and group their differences (not built yet)
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dunlin compare 127.0.0.1:5300 192.0.2.53 --queries names.txt")]
+pub struct Compare {
+    #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+/// Print the dunlin.toml that another server's configuration amounts to (not built yet)
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dunlin import /etc/nsd/nsd.conf > dunlin.toml")]
+pub struct Import {
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+}
+
+/// Talk to the running server over its control socket
+#[derive(Args)]
+#[command(
+    after_help = "Examples:
+  dunlin ctl status
+  dunlin ctl stats --json
+  dunlin ctl reload
+  dunlin ctl --socket /run/dunlin/control.sock stop",
+    disable_help_subcommand = true
+)]
+pub struct Ctl {
+    /// The control socket; otherwise that of --config, else /run/dunlin/control.sock or the one in the XDG folders
+    #[arg(long, value_name = "PATH", global = true, value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// Talk to the server of this configuration file
+    #[arg(short, long, value_name = "FILE", global = true, value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+    /// Print the server's answer as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub request: Request,
+}
+
+#[derive(Subcommand)]
+pub enum Request {
+    /// What runs: version, addresses, zones, image, workers
+    Status,
+    /// All counters
+    Stats,
+    /// Read the configuration's zones again; with names: succeed only if these are served afterwards
+    Reload { zones: Vec<String> },
+    /// Answer what has arrived and stop
+    Stop,
+    /// Change zones (not built yet)
+    Zone {
+        #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Look into the cache (not built yet)
+    Cache {
+        #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Try the policy on a name (not built yet)
+    Policy {
+        #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Where the server stood still (not built yet)
+    Stall,
+}
+
+/// Print the completions of a shell
+#[derive(Args)]
+#[command(after_help = "Examples:
+  dunlin completions bash > /etc/bash_completion.d/dunlin
+  dunlin completions zsh > ~/.zfunc/_dunlin")]
+pub struct Completions {
+    pub shell: clap_complete::Shell,
+}
+
+/// Write the manual pages into a folder
+#[derive(Args)]
+pub struct Man {
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub folder: PathBuf,
+}

@@ -1,0 +1,72 @@
+//! The time, for those who must not read it themselves.
+
+use front::Now;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Both clocks, read together: once a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+}
+
+impl Clock {
+    pub fn new() -> Clock {
+        Clock { start: Instant::now() }
+    }
+
+    pub fn now(&self) -> Now {
+        Now { mono_ns: self.start.elapsed().as_nanos() as u64, wall_s: wall_s() }
+    }
+
+    pub fn uptime_s(&self) -> u64 {
+        self.start.elapsed().as_secs()
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock::new()
+    }
+}
+
+/// Seconds since 1970.
+pub fn wall_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
+/// "2026-11-20T12:00:00Z".
+pub fn rfc3339(wall_s: u64) -> String {
+    let (year, month, day) = date(wall_s / 86_400);
+    let s = wall_s % 86_400;
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", s / 3600, s / 60 % 60, s % 60)
+}
+
+/// Year, month and day of a day counted from 1970-01-01. Years are taken to begin in March, so that the leap day is
+/// the last of them; 400 years have 146,097 days.
+pub fn date(day: u64) -> (u64, u64, u64) {
+    let z = day + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        for (wall_s, expect) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_503_662_399, "2017-08-25T11:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(rfc3339(wall_s), expect);
+        }
+    }
+}

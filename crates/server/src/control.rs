@@ -1,0 +1,90 @@
+//! The control socket: one request a line, one line of JSON back. docs/control.md is its reference.
+//!
+//! Decides nothing: it reads what the server knows and passes wishes to the main thread. A line has at most
+//! `LINE_MAX` octets.
+
+use crate::door;
+use crate::json::Json;
+use crate::state::{Event, State};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc;
+
+const LINE_MAX: u64 = 1 << 20;
+
+/// Binds the socket. Only its owner and group may connect. A socket that a dead server left behind is replaced; that of
+/// a living one is an error.
+pub fn bind(path: &Path) -> io::Result<UnixListener> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    if UnixStream::connect(path).is_ok() {
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server answers there"));
+    }
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
+    Ok(listener)
+}
+
+pub fn serve(listener: UnixListener, state: Arc<State>) -> io::Result<()> {
+    let accept = move || listener.accept().map(|(stream, _)| stream);
+    door::open("control", accept, move |stream| conversation(stream, &state))
+}
+
+fn conversation(stream: UnixStream, state: &State) -> io::Result<()> {
+    stream.set_read_timeout(Some(door::PATIENCE))?;
+    stream.set_write_timeout(Some(door::PATIENCE))?;
+    let mut lines = BufReader::new(stream.try_clone()?);
+    let mut to = stream;
+    loop {
+        let mut line = String::new();
+        if (&mut lines).take(LINE_MAX).read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let answer = answer(line.trim_end_matches(['\n', '\r']), state);
+        to.write_all(format!("{answer}\n").as_bytes())?;
+    }
+}
+
+fn answer(line: &str, state: &State) -> Json {
+    let mut words = line.split_ascii_whitespace();
+    let verb = words.next().unwrap_or("");
+    let rest: Vec<String> = words.map(str::to_string).collect();
+    match verb {
+        "status" => good("status", state.status()),
+        "stats" => good("counters", state.counters()),
+        "reload" => reload(state, rest),
+        "stop" => {
+            state.raise(Event::Stop);
+            good("stopping", Json::Bool(true))
+        }
+        "" => bad(vec!["an empty line is no request; write status, stats, reload or stop".to_string()]),
+        other => bad(vec![format!("there is no request `{other}`; write status, stats, reload or stop")]),
+    }
+}
+
+/// Waits until the zones are served, or are known not to be.
+fn reload(state: &State, zones: Vec<String>) -> Json {
+    let (done, outcome) = mpsc::channel();
+    state.raise(Event::Reload { zones, done: Some(done) });
+    match outcome.recv() {
+        Ok(Ok(facts)) => good("reload", facts),
+        Ok(Err(complaints)) => bad(complaints),
+        Err(_) => bad(vec!["the server is stopping".to_string()]),
+    }
+}
+
+fn good(key: &'static str, facts: Json) -> Json {
+    Json::Object(vec![("ok", Json::Bool(true)), (key, facts)])
+}
+
+fn bad(complaints: Vec<String>) -> Json {
+    Json::Object(vec![("ok", Json::Bool(false)), ("errors", Json::list(complaints, Json::Text))])
+}

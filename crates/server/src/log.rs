@@ -1,0 +1,81 @@
+//! Structured lines on stderr, or for journald: what happens to the server, never what happens to a query.
+//!
+//! `level message key=value`; under journald a priority `<N>` stands before it, elsewhere the time. A line is one write,
+//! so that lines of several threads do not mix.
+
+use crate::clock;
+use crate::config::Level;
+use std::fmt::{Display, Write as _};
+use std::io::Write as _;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+static LEVEL: AtomicU8 = AtomicU8::new(Level::Info as u8);
+
+pub fn set_level(level: Level) {
+    LEVEL.store(level as u8, Relaxed);
+}
+
+pub fn error(message: &str, facts: &[(&str, &dyn Display)]) {
+    line(Level::Error, message, facts);
+}
+
+pub fn warn(message: &str, facts: &[(&str, &dyn Display)]) {
+    line(Level::Warn, message, facts);
+}
+
+pub fn info(message: &str, facts: &[(&str, &dyn Display)]) {
+    line(Level::Info, message, facts);
+}
+
+pub fn debug(message: &str, facts: &[(&str, &dyn Display)]) {
+    line(Level::Debug, message, facts);
+}
+
+fn line(level: Level, message: &str, facts: &[(&str, &dyn Display)]) {
+    if level as u8 > LEVEL.load(Relaxed) {
+        return;
+    }
+    let mut text = if journald() { format!("<{}>", priority(level)) } else { clock::rfc3339(clock::wall_s()) + " " };
+    text.push_str(&format_line(level, message, facts));
+    text.push('\n');
+    // Nobody is left to be told that stderr is gone.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+fn format_line(level: Level, message: &str, facts: &[(&str, &dyn Display)]) -> String {
+    let mut text = format!("{} {message}", level.name());
+    for (key, value) in facts {
+        let value = value.to_string();
+        let plain = !value.is_empty() && value.bytes().all(|c| c.is_ascii_graphic() && c != b'"' && c != b'\\');
+        let _ = if plain { write!(text, " {key}={value}") } else { write!(text, " {key}={value:?}") };
+    }
+    text
+}
+
+/// systemd sets the variable when stderr is the journal's.
+fn journald() -> bool {
+    static JOURNALD: OnceLock<bool> = OnceLock::new();
+    *JOURNALD.get_or_init(|| std::env::var_os("JOURNAL_STREAM").is_some())
+}
+
+/// The numbers of syslog.
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::Error => 3,
+        Level::Warn => 4,
+        Level::Info => 6,
+        Level::Debug => 7,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_line_whatever_it_tells() {
+        let line = format_line(Level::Warn, "zone kept", &[("zone", &"a."), ("why", &"line 1\nis \"odd\""), ("n", &3)]);
+        assert_eq!(line, "warn zone kept zone=a. why=\"line 1\\nis \\\"odd\\\"\" n=3");
+    }
+}

@@ -1,0 +1,176 @@
+//! What the server knows about itself, for operators: read by the control socket and HTTP, never by answering threads.
+
+use crate::clock::{self, Clock};
+use crate::json::Json;
+use stats::{Counter, Counters, total};
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What the main thread is asked to do.
+pub enum Event {
+    Stop,
+    Reload {
+        /// The caller wants these to be served afterwards; empty: whatever is served.
+        zones: Vec<String>,
+        done: Option<Done>,
+    },
+}
+
+/// Where the outcome of a reload goes: facts, or complaints.
+pub type Done = Sender<Result<Json, Vec<String>>>;
+
+/// What is served now.
+#[derive(Clone, Debug, Default)]
+pub struct Served {
+    pub generation: u64,
+    pub zones: u64,
+    pub records: u64,
+    pub bytes: u64,
+    pub huge_bytes: u64,
+    pub in_memory_copy: bool,
+    pub file: PathBuf,
+    /// Seconds since 1970.
+    pub published_s: u64,
+    /// Zones that are not served as their files say, and why.
+    pub problems: Vec<String>,
+}
+
+pub struct State {
+    pub clock: Clock,
+    pub addresses: Vec<SocketAddr>,
+    pub workers: usize,
+    pub counters: Vec<Arc<Counters>>,
+    pub events: Sender<Event>,
+    served: Mutex<Served>,
+}
+
+impl State {
+    pub fn new(
+        addresses: Vec<SocketAddr>,
+        workers: usize,
+        counters: Vec<Arc<Counters>>,
+        events: Sender<Event>,
+    ) -> State {
+        State { clock: Clock::new(), addresses, workers, counters, events, served: Mutex::default() }
+    }
+
+    pub fn raise(&self, event: Event) {
+        // The main thread has ended: whatever was wished, the server is stopping.
+        let _ = self.events.send(event);
+    }
+
+    pub fn set_served(&self, served: Served) {
+        *self.served.lock().unwrap_or_else(PoisonError::into_inner) = served;
+    }
+
+    pub fn served(&self) -> Served {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn count(&self, which: Counter) -> u64 {
+        total(self.counters.iter().map(|c| &**c), which)
+    }
+
+    pub fn status(&self) -> Json {
+        let served = self.served();
+        Json::Object(vec![
+            ("version", Json::text(VERSION)),
+            ("pid", Json::Number(u64::from(std::process::id()))),
+            ("uptime_s", Json::Number(self.clock.uptime_s())),
+            ("addresses", Json::list(&self.addresses, Json::text)),
+            ("workers", Json::Number(self.workers as u64)),
+            ("zones", Json::Number(served.zones)),
+            ("image", served.json()),
+            ("problems", Json::list(served.problems, Json::Text)),
+        ])
+    }
+
+    pub fn counters(&self) -> Json {
+        Json::Object(Counter::ALL.iter().map(|&c| (c.name(), Json::Number(self.count(c)))).collect())
+    }
+
+    /// The text format of Prometheus.
+    pub fn metrics(&self) -> String {
+        let mut out = String::new();
+        for &which in Counter::ALL {
+            metric(&mut out, &format!("{}_total", which.name()), "counter", which.help(), self.count(which));
+        }
+        let served = self.served();
+        for (name, help, value) in [
+            ("uptime_seconds", "Seconds since the server was started", self.clock.uptime_s()),
+            ("zones", "Zones served", served.zones),
+            ("records", "Records served", served.records),
+            ("image_bytes", "Octets of the image that is served", served.bytes),
+            ("image_huge_bytes", "Octets of it that huge pages back", served.huge_bytes),
+            ("image_generation", "How often an image was published since the start", served.generation),
+            ("zone_problems", "Zones that are not served as their files say", served.problems.len() as u64),
+        ] {
+            metric(&mut out, name, "gauge", help, value);
+        }
+        let _ = writeln!(out, "# HELP dunlin_build_info The version that runs\n# TYPE dunlin_build_info gauge");
+        let _ = writeln!(out, "dunlin_build_info{{version=\"{VERSION}\"}} 1");
+        out
+    }
+}
+
+fn metric(out: &mut String, name: &str, kind: &str, help: &str, value: u64) {
+    let _ = writeln!(out, "# HELP dunlin_{name} {help}\n# TYPE dunlin_{name} {kind}\ndunlin_{name} {value}");
+}
+
+impl Served {
+    pub fn json(&self) -> Json {
+        let share = if self.bytes == 0 { 0.0 } else { self.huge_bytes as f64 / self.bytes as f64 };
+        Json::Object(vec![
+            ("generation", Json::Number(self.generation)),
+            ("zones", Json::Number(self.zones)),
+            ("records", Json::Number(self.records)),
+            ("bytes", Json::Number(self.bytes)),
+            ("huge_pages_share", Json::Ratio(share)),
+            ("backing", Json::text(if self.in_memory_copy { "copy" } else { "file" })),
+            ("file", Json::text(self.file.display())),
+            ("published", Json::text(clock::rfc3339(self.published_s))),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> State {
+        let counters = [Arc::new(Counters::default()), Arc::new(Counters::default())];
+        counters[0].add(Counter::QueriesUdp, 2);
+        counters[1].add(Counter::QueriesUdp, 3);
+        State::new(vec!["[::1]:53".parse().unwrap()], 2, counters.to_vec(), std::sync::mpsc::channel().0)
+    }
+
+    #[test]
+    fn counters_are_summed_over_threads() {
+        let state = state();
+        assert!(state.counters().to_string().contains("\"queries_udp\":5,"));
+        assert!(state.metrics().contains("\n# TYPE dunlin_queries_udp_total counter\ndunlin_queries_udp_total 5\n"));
+    }
+
+    #[test]
+    fn every_metric_has_help_and_type() {
+        let text = state().metrics();
+        let count = |start: &str| text.lines().filter(|l| l.starts_with(start)).count();
+        assert_eq!(count("# HELP dunlin_"), count("dunlin_"));
+        assert_eq!(count("# TYPE dunlin_"), count("dunlin_"));
+    }
+
+    #[test]
+    fn status_tells_where_and_what() {
+        let state = state();
+        state.set_served(Served { zones: 7, bytes: 100, huge_bytes: 50, ..Served::default() });
+        let status = state.status().to_string();
+        for fact in ["\"addresses\":[\"[::1]:53\"]", "\"zones\":7", "\"huge_pages_share\":0.5000", "\"workers\":2"] {
+            assert!(status.contains(fact), "{status}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Digests whose length is fixed by their type: one of another length can match nothing, so it is an error at once.
+
+const SSHFP: u16 = 44;
+const CDS: u16 = 59;
+const ZONEMD: u16 = 63;
+const TA: u16 = 32_768;
+const DLV: u16 = 32_769;
+
+/// The length that a digest must have, and the one that it has, where its type is known.
+pub(crate) fn lengths(rtype: u16, rdata: &[u8]) -> Option<(usize, usize)> {
+    let type_at = match rtype {
+        wire::rtype::DS | CDS | TA | DLV => 3,
+        SSHFP => 1,
+        ZONEMD => 5,
+        _ => return None,
+    };
+    let want = match (rtype, rdata.get(type_at)?) {
+        (ZONEMD, 1) => 48,
+        (ZONEMD, 2) => 64,
+        (ZONEMD, _) => return None,
+        (_, 1) => 20,
+        (_, 2) => 32,
+        (SSHFP, _) => return None,
+        (_, 3) => 32,
+        (_, 4) => 48,
+        _ => return None,
+    };
+    Some((want, rdata.len() - type_at - 1))
+}
+
+pub(crate) fn fits(rtype: u16, rdata: &[u8]) -> bool {
+    lengths(rtype, rdata).is_none_or(|(want, have)| want == have)
+}

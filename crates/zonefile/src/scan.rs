@@ -1,0 +1,337 @@
+//! Text to tokens, one entry (record or directive) at a time. Tokens are slices of the text: nothing is copied, escapes stand
+//! as they were written and whoever reads a token undoes them. Knows parentheses, quotes and comments, but no records.
+
+use crate::problem::Flaw;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    Plain,
+    /// Stood between quotes, which are not part of `text`.
+    Quoted,
+    /// Quoted, with no space before it: the value in `alpn="h2,h3"`.
+    Glued,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Token<'t> {
+    /// As written, escapes included.
+    pub text: &'t [u8],
+    /// Offset of `text` in the whole.
+    pub at: usize,
+    pub shape: Shape,
+}
+
+/// The tokens of one entry and which of them is next.
+#[derive(Clone, Debug)]
+pub struct Tokens<'r, 't> {
+    list: &'r [Token<'t>],
+    next: usize,
+    end: usize,
+}
+
+impl<'r, 't> Tokens<'r, 't> {
+    /// `end` is the offset at which something missing is reported.
+    pub fn new(list: &'r [Token<'t>], end: usize) -> Tokens<'r, 't> {
+        Tokens { list, next: 0, end }
+    }
+
+    pub fn peek(&self) -> Option<Token<'t>> {
+        self.list.get(self.next).copied()
+    }
+
+    pub fn rest(&self) -> &'r [Token<'t>] {
+        self.list.get(self.next..).unwrap_or(&[])
+    }
+
+    /// Where the next token stands, or where one would have to.
+    pub fn at(&self) -> usize {
+        self.peek().map_or(self.end, |t| t.at)
+    }
+
+    pub(crate) fn want(&mut self, what: &str) -> Result<Token<'t>, Flaw> {
+        self.next().ok_or_else(|| Flaw::new(self.end, format!("the {what} is missing")))
+    }
+}
+
+impl<'t> Iterator for Tokens<'_, 't> {
+    type Item = Token<'t>;
+    fn next(&mut self) -> Option<Token<'t>> {
+        let token = self.peek()?;
+        self.next += 1;
+        Some(token)
+    }
+}
+
+/// The tokens of a text that holds one entry; for rdata that does not come from a zone file.
+pub fn tokens(text: &[u8]) -> Result<Vec<Token<'_>>, Flaw> {
+    let mut list = Vec::new();
+    match Scanner::new(text).entry(&mut list) {
+        Some(Err(flaw)) => Err(flaw),
+        _ => Ok(list),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    Owner,
+    /// The line begins with a space: the owner is the last one.
+    Blank,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) at: usize,
+    pub(crate) line: u32,
+    pub(crate) start: Start,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Word,
+    Blank,
+    Newline,
+    Comment,
+    Open,
+    Close,
+    Quote,
+    Escape,
+}
+
+const CLASSES: [Class; 256] = {
+    let mut t = [Class::Word; 256];
+    t[b' ' as usize] = Class::Blank;
+    t[b'\t' as usize] = Class::Blank;
+    t[b'\r' as usize] = Class::Blank;
+    t[b'\n' as usize] = Class::Newline;
+    t[b';' as usize] = Class::Comment;
+    t[b'(' as usize] = Class::Open;
+    t[b')' as usize] = Class::Close;
+    t[b'"' as usize] = Class::Quote;
+    t[b'\\' as usize] = Class::Escape;
+    t
+};
+
+/// How often a file may hold a '(' that is never closed before the rest of it is given up. Each costs a scan to the end of the
+/// file, so that without a bound a hostile file would take quadratic time.
+const UNCLOSED_MAX: u32 = 16;
+
+pub(crate) struct Scanner<'t> {
+    text: &'t [u8],
+    at: usize,
+    line: u32,
+    unclosed: u32,
+}
+
+impl<'t> Scanner<'t> {
+    pub(crate) fn new(text: &'t [u8]) -> Scanner<'t> {
+        // A byte order mark is no part of the first owner's name.
+        let at = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        Scanner { text, at, line: 1, unclosed: 0 }
+    }
+
+    /// The next entry's tokens, in `tokens`; None at the end. After an error the scanner stands where the next entry begins.
+    pub(crate) fn entry(&mut self, tokens: &mut Vec<Token<'t>>) -> Option<Result<Entry, Flaw>> {
+        tokens.clear();
+        let mut entry = self.entry_here();
+        let (mut depth, mut opened) = (0u32, self.at);
+        let mut ran_on = false;
+        while let Some(&c) = self.text.get(self.at) {
+            match CLASSES[c as usize] {
+                Class::Word | Class::Escape => tokens.push(self.word()),
+                Class::Blank => self.at += 1,
+                Class::Newline => {
+                    self.at += 1;
+                    self.line += 1;
+                    if depth == 0 && !tokens.is_empty() {
+                        return Some(Ok(entry));
+                    }
+                    if depth == 0 {
+                        entry = self.entry_here();
+                    }
+                    ran_on |= depth > 0 && self.is_at_word();
+                }
+                Class::Comment => self.skip_to_line_end(),
+                Class::Open => {
+                    if depth == 0 {
+                        opened = self.at;
+                    }
+                    depth += 1;
+                    self.at += 1;
+                }
+                Class::Close if depth > 0 => {
+                    depth -= 1;
+                    self.at += 1;
+                }
+                Class::Close => return Some(Err(self.stray_close())),
+                Class::Quote => match self.quoted() {
+                    Ok(token) => tokens.push(token),
+                    // Lines that look like records of their own: the fault lies with the parenthesis before them.
+                    Err(_) if ran_on => return Some(Err(self.unclosed(entry, opened))),
+                    Err(flaw) => {
+                        self.recover(depth);
+                        return Some(Err(flaw));
+                    }
+                },
+            }
+        }
+        if depth > 0 {
+            return Some(Err(self.unclosed(entry, opened)));
+        }
+        if tokens.is_empty() { None } else { Some(Ok(entry)) }
+    }
+
+    fn entry_here(&self) -> Entry {
+        let start = match self.text.get(self.at) {
+            Some(b' ' | b'\t') => Start::Blank,
+            _ => Start::Owner,
+        };
+        Entry { at: self.at, line: self.line, start }
+    }
+
+    fn is_at_word(&self) -> bool {
+        self.text.get(self.at).is_some_and(|&c| CLASSES[c as usize] == Class::Word)
+    }
+
+    fn word(&mut self) -> Token<'t> {
+        let from = self.at;
+        while let Some(&c) = self.text.get(self.at) {
+            match CLASSES[c as usize] {
+                Class::Word => self.at += 1,
+                Class::Escape => self.skip_escape(),
+                _ => break,
+            }
+        }
+        Token { text: self.text.get(from..self.at).unwrap_or(&[]), at: from, shape: Shape::Plain }
+    }
+
+    /// A backslash and what it protects, except a line end: that would hide the next record.
+    fn skip_escape(&mut self) {
+        self.at += match self.text.get(self.at + 1) {
+            None | Some(b'\n' | b'\r') => 1,
+            Some(_) => 2,
+        };
+    }
+
+    fn quoted(&mut self) -> Result<Token<'t>, Flaw> {
+        let quote = self.at;
+        let before = quote.checked_sub(1).and_then(|i| self.text.get(i)).map(|&c| CLASSES[c as usize]);
+        let shape = if before == Some(Class::Word) { Shape::Glued } else { Shape::Quoted };
+        self.at += 1;
+        let from = self.at;
+        while let Some(&c) = self.text.get(self.at) {
+            match c {
+                b'"' => {
+                    let text = self.text.get(from..self.at).unwrap_or(&[]);
+                    self.at += 1;
+                    return Ok(Token { text, at: from, shape });
+                }
+                b'\n' => break,
+                b'\\' => self.skip_escape(),
+                _ => self.at += 1,
+            }
+        }
+        Err(Flaw::new(quote, "a quote that is not closed on its line")
+            .instead("\"text\", or several quoted strings in parentheses, each closed on its own line"))
+    }
+
+    fn stray_close(&mut self) -> Flaw {
+        let at = self.at;
+        self.recover(0);
+        Flaw::new(at, "a ')' without its '('")
+            .instead("the line without it, or \\) where the character itself is meant")
+    }
+
+    fn unclosed(&mut self, entry: Entry, opened: usize) -> Flaw {
+        self.unclosed += 1;
+        let flaw = Flaw::new(opened, "a '(' that is never closed");
+        if self.unclosed >= UNCLOSED_MAX {
+            return flaw.instead("')' at the end of the record; the rest of the file was not read");
+        }
+        let skipped = self.text.get(entry.at..opened).unwrap_or(&[]);
+        self.line = entry.line + skipped.iter().filter(|&&c| c == b'\n').count() as u32;
+        self.at = opened;
+        self.recover(1);
+        flaw.instead("')' at the end of the record, or \\( where the character itself is meant")
+    }
+
+    /// To the next line; out of parentheses, to the next line that does not begin with a space, because those that do
+    /// are the rest of the broken record.
+    fn recover(&mut self, depth: u32) {
+        loop {
+            self.skip_to_line_end();
+            if self.at >= self.text.len() {
+                return;
+            }
+            self.at += 1;
+            self.line += 1;
+            if depth == 0 || !matches!(self.text.get(self.at), Some(b' ' | b'\t' | b'\r' | b'\n' | b';' | b')')) {
+                return;
+            }
+        }
+    }
+
+    fn skip_to_line_end(&mut self) {
+        let rest = self.text.get(self.at..).unwrap_or(&[]);
+        self.at += rest.iter().position(|&c| c == b'\n').unwrap_or(rest.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(text: &str) -> Vec<String> {
+        let mut scanner = Scanner::new(text.as_bytes());
+        let (mut tokens, mut seen) = (Vec::new(), Vec::new());
+        while let Some(entry) = scanner.entry(&mut tokens) {
+            let words: Vec<_> = tokens.iter().map(|t| format!("{}", t.text.escape_ascii())).collect();
+            seen.push(match entry {
+                Ok(e) => format!("{}{}", if e.start == Start::Blank { "_ " } else { "" }, words.join("|")),
+                Err(flaw) => format!("{}!", flaw.at),
+            });
+        }
+        seen
+    }
+
+    #[test]
+    fn entries_and_their_tokens() {
+        let table: &[(&str, &[&str])] = &[
+            ("", &[]),
+            ("\n\n ; only\n;comments", &[]),
+            ("a b c", &["a|b|c"]),
+            ("a b;c\n\td e\r\n", &["a|b", "_ d|e"]),
+            ("a ( b ; x)\n c ) d\ne", &["a|b|c|d", "e"]),
+            ("a ((b)\n(c) )d\ne", &["a|b|c|d", "e"]),
+            ("a \"b c\" d\"e\"\"f\"", &["a|b c|d|e|f"]),
+            ("a\\ b \\( \"\\\"\"", &["a\\\\ b|\\\\(|\\\\\\\""]),
+            ("a \\\nb", &["a|\\\\", "b"]),
+        ];
+        for (text, want) in table {
+            assert_eq!(&scan(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn after_an_error_the_next_record_is_read() {
+        let table: &[(&str, &[&str])] = &[
+            ("a \"b\nc d", &["2!", "c|d"]),
+            ("a )b\nc d", &["2!", "c|d"]),
+            ("a (b\n c\n\nd e\nf g", &["2!", "d|e", "f|g"]),
+            ("a (\n b \"c\n d )\ne", &["7!", "e"]),
+        ];
+        for (text, want) in table {
+            assert_eq!(&scan(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn many_unclosed_parentheses_end_the_reading() {
+        assert_eq!(scan(&"a (\n".repeat(1000)).len(), UNCLOSED_MAX as usize);
+    }
+
+    #[test]
+    fn a_value_right_behind_its_key_is_glued() {
+        let shapes = |t: &'static str| tokens(t.as_bytes()).unwrap().iter().map(|t| t.shape).collect::<Vec<_>>();
+        assert_eq!(shapes("k=\"v\" \"w\""), [Shape::Plain, Shape::Glued, Shape::Quoted]);
+    }
+}

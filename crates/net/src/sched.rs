@@ -1,27 +1,123 @@
-//! Where and how eagerly a thread runs.
-use std::io;
+//! Where and how eagerly a thread runs, and how many files the process may open.
+#![allow(unsafe_code)]
 
-/// The calling thread runs only when nothing else wants the CPU (SCHED_IDLE, or nice 19 where that is refused).
+use crate::sys::check;
+use std::ffi::CString;
+use std::io;
+use std::time::Duration;
+
+/// Longest name of a thread that the kernel keeps.
+const NAME_MAX: usize = 15;
+const NICEST: libc::c_int = 19;
+
+/// The calling thread runs only when nothing else wants the CPU: SCHED_IDLE, or nice 19 where that is refused.
 pub fn background() -> io::Result<()> {
-    unimplemented!()
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `parameters` is live; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) } == 0 {
+        return Ok(());
+    }
+    // SAFETY: takes no pointers; 0 is the calling thread.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICEST) }).map(drop)
 }
+
 /// The calling thread runs on this CPU only.
-pub fn pin(_cpu: usize) -> io::Result<()> {
-    unimplemented!()
+pub fn pin(cpu: usize) -> io::Result<()> {
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU {cpu}")));
+    }
+    let mut set = no_cpus();
+    // SAFETY: `cpu` is inside the set; the set is live and of the size given.
+    unsafe {
+        libc::CPU_SET(cpu, &mut set);
+        check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)).map(drop)
+    }
 }
-/// The CPUs that the calling thread may run on.
+
+/// The CPUs that the calling thread may run on; never empty.
 pub fn cpus() -> Vec<usize> {
-    unimplemented!()
+    let mut set = no_cpus();
+    // SAFETY: the set is live and of the size given.
+    unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
+    // SAFETY: the index stays inside the set.
+    let all: Vec<usize> =
+        (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect();
+    if all.is_empty() { vec![0] } else { all }
 }
-/// Names the calling thread, as `top -H` shows it (15 octets).
-pub fn name_thread(_name: &str) {
-    unimplemented!()
+
+fn no_cpus() -> libc::cpu_set_t {
+    // SAFETY: a set of bits, for which zero is a value.
+    unsafe { std::mem::zeroed() }
 }
+
+/// Names the calling thread, as `top -H` shows it; cut to 15 octets.
+pub fn name_thread(name: &str) {
+    let kept: Vec<u8> = name.bytes().filter(|&b| b != 0).take(NAME_MAX).collect();
+    if let Ok(name) = CString::new(kept) {
+        // SAFETY: `name` is a live string.
+        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    }
+}
+
 /// CPU time that the calling thread has used.
-pub fn thread_cpu_time() -> std::time::Duration {
-    unimplemented!()
+pub fn thread_cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is live; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
-/// Raises the limit of open files to what is allowed, at most `want`; says what it is now.
-pub fn raise_open_files(_want: u64) -> io::Result<u64> {
-    unimplemented!()
+
+/// Raises the limit of open files towards `want`, as far as is allowed; says what it is now. Never lowers it.
+pub fn raise_open_files(want: u64) -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is live.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    let have = limit.rlim_cur;
+    // Root may raise the upper limit too; everyone else ends there.
+    for upper in [limit.rlim_max.max(want), limit.rlim_max] {
+        let raised = libc::rlimit { rlim_cur: want.clamp(have, upper), rlim_max: upper };
+        // SAFETY: `raised` is live.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
+            return Ok(raised.rlim_cur);
+        }
+    }
+    Ok(have)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_named_pinned_and_put_in_the_background() {
+        std::thread::spawn(|| {
+            let cpu = *cpus().last().unwrap();
+            pin(cpu).unwrap();
+            assert_eq!(cpus(), [cpu]);
+            assert!(pin(1 << 20).is_err());
+            name_thread("a-name-longer-than-15");
+            assert_eq!(std::fs::read_to_string("/proc/thread-self/comm").unwrap(), "a-name-longer-t\n");
+            background().unwrap();
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            // Fields 19 and 41, of which two stand before the name's closing bracket.
+            let after: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+            assert!(after[38] == libc::SCHED_IDLE.to_string() || after[16] == NICEST.to_string());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn cpu_time_only_grows() {
+        let before = thread_cpu_time();
+        let sum: u64 = std::hint::black_box((0..100_000u64).sum());
+        assert!(sum > 0 && thread_cpu_time() >= before);
+    }
+
+    #[test]
+    fn the_limit_of_open_files_never_falls() {
+        let now = raise_open_files(0).unwrap();
+        assert!(raise_open_files(now).unwrap() >= now);
+        assert!(raise_open_files(1).unwrap() >= now);
+    }
 }

@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
         let mut wire = Vec::with_capacity(64);
         let (mut at, mut behind, mut lowest) = (self.at, None, self.at);
         loop {
-            let bad = |why| Malformed { at, why };
+            let bad = move |why| Malformed { at, why };
             let &n = self.bytes.get(at).ok_or(bad("a name is cut off"))?;
             match n {
                 0 => break,

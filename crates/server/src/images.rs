@@ -1,0 +1,206 @@
+//! From zone files to the image that is served: built aside, written whole, mapped, remembered with its sources.
+//!
+//! One image holds all zones. A zone whose file is wrong keeps the data it was served with before, if there is any, and
+//! is left out otherwise; the others are built all the same. Never runs on an answering thread.
+
+use crate::config::Zone;
+use crate::manifest::{Entry, Manifest};
+use crate::zonetext;
+use image::{Builder, Image, Zone as ImageZone};
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use store::Map;
+use store::atomic::write_atomically;
+use wire::Name;
+use zonefile::Record;
+
+const IMAGE: &str = "zones.image";
+const MANIFEST: &str = "zones.manifest";
+
+/// Where images lie: a folder of their own below data-dir.
+pub struct Library {
+    folder: PathBuf,
+}
+
+/// An image, mapped, and what it was made of.
+pub struct Shelved {
+    pub image: Image<Map>,
+    pub manifest: Manifest,
+    pub file: PathBuf,
+}
+
+/// A zone that is not served as its file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub apex: Box<[u8]>,
+    /// The first thing wrong with it.
+    pub what: String,
+}
+
+/// What building gave, not yet written anywhere.
+pub struct Built {
+    pub octets: Vec<u8>,
+    pub entries: Vec<Entry>,
+    pub problems: Vec<Problem>,
+    pub zones: usize,
+    pub records: u64,
+    pub seed: u64,
+}
+
+impl Library {
+    pub fn open(data_dir: &Path) -> io::Result<Library> {
+        let folder = data_dir.join("images");
+        std::fs::create_dir_all(&folder)?;
+        Ok(Library { folder })
+    }
+
+    /// The image of an earlier run or of `dunlin compile`, if these zones, read now, would give the same.
+    pub fn current(&self, zones: &[Zone]) -> Option<Shelved> {
+        let shelved = self.last()?;
+        shelved.manifest.is_current(zones).then_some(shelved)
+    }
+
+    /// The image written last, whatever it was made of.
+    pub fn last(&self) -> Option<Shelved> {
+        let manifest = Manifest::parse(&std::fs::read_to_string(self.folder.join(MANIFEST)).ok()?)?;
+        let file = self.folder.join(IMAGE);
+        let image = Image::open(Map::open(&file).ok()?).ok()?;
+        (manifest.image == identity(&image)).then_some(Shelved { image, manifest, file })
+    }
+
+    /// Writes an image, then its manifest: a crash between them leaves a manifest that does not fit, which is none.
+    pub fn shelve(&self, built: Built) -> io::Result<Shelved> {
+        let Built { octets, entries, seed, .. } = built;
+        let size = octets.len() as u64;
+        let file = write_atomically(&self.folder, IMAGE, Some(size), |out| out.write_all(&octets))?;
+        drop(octets);
+        let manifest = Manifest { entries, image: (size, seed) };
+        write_atomically(&self.folder, MANIFEST, None, |out| out.write_all(manifest.to_text().as_bytes()))?;
+        Ok(Shelved { image: open(&file)?, manifest, file })
+    }
+}
+
+/// Maps an image file.
+pub fn open(file: &Path) -> io::Result<Image<Map>> {
+    let odd = |e| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e:?}", file.display()));
+    Image::open(Map::open(file)?).map_err(odd)
+}
+
+fn identity(image: &Image<Map>) -> (u64, u64) {
+    (image.bytes().len() as u64, image.header().seed)
+}
+
+/// Reads all zones into one image. `before`: what is served now, for zones whose files are wrong.
+pub fn build(zones: &[Zone], before: Option<&Image<Map>>) -> Built {
+    let mut kept = HashMap::new();
+    loop {
+        let mut built = attempt(zones, &kept);
+        let bad: HashSet<&[u8]> = built.problems.iter().map(|p| &*p.apex).collect();
+        let old = before.map(|image| zones_of(image, &bad)).unwrap_or_default();
+        // What the served image itself cannot give back is not asked of it twice.
+        let more: Vec<_> = old.into_iter().filter(|(apex, _)| !kept.contains_key(apex)).collect();
+        if more.is_empty() {
+            built.note_kept(&kept);
+            return built;
+        }
+        let entries: HashMap<&[u8], &Entry> = built.entries.iter().map(|e| (&*e.apex, e)).collect();
+        kept.extend(more.into_iter().map(|(apex, zone)| {
+            let entry = entries[&*apex].clone();
+            (apex, Kept { zone, entry })
+        }));
+    }
+}
+
+/// A zone that goes on with the records it was served with.
+struct Kept<'a> {
+    zone: ImageZone<'a>,
+    /// Its file as it was when it turned out to be wrong, and why it is.
+    entry: Entry,
+}
+
+/// Those of the zones of an image that are named.
+fn zones_of<'a>(image: &'a Image<Map>, named: &HashSet<&[u8]>) -> HashMap<Box<[u8]>, ImageZone<'a>> {
+    let all = image.view().zones().flatten();
+    let apex = |z: &ImageZone<'a>| Some(Box::from(z.apex().ok()?.name().ok()?));
+    all.filter_map(|z| Some((apex(&z)?, z))).filter(|(name, _)| named.contains(&**name)).collect()
+}
+
+fn attempt(zones: &[Zone], kept: &HashMap<Box<[u8]>, Kept<'_>>) -> Built {
+    let seed = RandomState::new().hash_one(0u8);
+    let mut builder = Builder::new(seed);
+    let mut entries = Vec::with_capacity(zones.len());
+    for zone in zones {
+        builder.begin_zone(&zone.apex);
+        entries.push(match kept.get(&zone.apex) {
+            Some(kept) => keep(kept, &mut builder),
+            None => fill(zone, &mut builder),
+        });
+    }
+    let (octets, summary, complaints) = builder.finish();
+    let problem = |c: image::Complaint| Problem { apex: c.zone.fold().bytes().into(), what: c.what };
+    let problems: Vec<Problem> = complaints.into_iter().map(problem).collect();
+    let what: HashMap<&[u8], &str> = problems.iter().map(|p| (&*p.apex, p.what.as_str())).collect();
+    for entry in entries.iter_mut().filter(|e| e.problem.is_none()) {
+        entry.problem = what.get(&*entry.apex).map(|w| (*w).to_string());
+    }
+    Built { octets, entries, problems, zones: summary.zones, records: summary.records, seed }
+}
+
+impl Built {
+    /// Zones that go on with old records are problems too.
+    fn note_kept(&mut self, kept: &HashMap<Box<[u8]>, Kept<'_>>) {
+        let known: HashSet<&[u8]> = self.problems.iter().map(|p| &*p.apex).collect();
+        let what = |k: &Kept<'_>| Problem {
+            apex: k.entry.apex.clone(),
+            what: format!("it goes on as it was: {}", k.entry.problem.as_deref().unwrap_or("")),
+        };
+        let more: Vec<Problem> = kept.values().filter(|k| !known.contains(&*k.entry.apex)).map(what).collect();
+        self.problems.extend(more);
+        self.problems.sort_by(|a, b| a.apex.cmp(&b.apex));
+    }
+}
+
+/// Hands a zone's records to the builder; a zone whose file has an error is taken back.
+fn fill(zone: &Zone, builder: &mut Builder) -> Entry {
+    let entry = |sources| Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: None };
+    let mut sink = |r: Record<'_>, _: &_| builder.record(r.owner, r.rtype, r.ttl, r.rdata);
+    match zonetext::read(zone, &mut sink) {
+        Ok(reading) => {
+            if reading.report.errors > 0 {
+                builder.complain(first_error(&reading.report));
+            }
+            entry(reading.sources)
+        }
+        Err((e, sources)) => {
+            builder.complain(format!("{}: {e}", zone.file.display()));
+            entry(sources)
+        }
+    }
+}
+
+fn first_error(report: &zonefile::Report) -> String {
+    let first = report.problems.iter().find(|p| p.severity == zonefile::Severity::Error);
+    let said = first.map_or(String::new(), |p| format!("{}: {}", p.place, p.what));
+    if report.errors > 1 { format!("{said} (and {} errors more)", report.errors - 1) } else { said }
+}
+
+/// Hands the records that a zone was served with to the builder.
+fn keep(kept: &Kept<'_>, builder: &mut Builder) -> Entry {
+    let mut refused = None;
+    let whole = kept.zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
+        if let Err(why) = builder.record(owner, rtype, ttl, rdata) {
+            refused = Some(why);
+        }
+    });
+    if whole.is_err() || refused.is_some() {
+        builder.complain(refused.unwrap_or_else(|| "the image that was served is damaged".to_string()));
+    }
+    kept.entry.clone()
+}
+
+/// A zone's name, for people.
+pub fn name(apex: &[u8]) -> Name {
+    Name::from_wire(apex).unwrap_or(Name::ROOT)
+}

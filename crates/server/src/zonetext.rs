@@ -1,0 +1,146 @@
+//! Zone files as they lie on the disk: read, parsed, and remembered with all that they include.
+//!
+//! What a zone file includes must lie in its own folder or below: whoever writes a zone must not get to read others'
+//! files through the complaints about them.
+
+use crate::config::Zone;
+use crate::manifest::Stamp;
+use std::io;
+use std::path::{Path, PathBuf};
+use store::Map;
+use store::folder::Folder;
+use wire::Name;
+use zonefile::{Files, Options, Place, Record, Report};
+
+/// Files at least this long are mapped, not read: half a zone less in memory while it is built.
+const MAPPED_FROM: u64 = 64 << 20;
+
+/// What reading a zone's text gave besides its records.
+pub struct Reading {
+    pub report: Report,
+    /// The zone file and what it includes, as they were before they were read.
+    pub sources: Vec<(PathBuf, Option<Stamp>)>,
+}
+
+pub enum Text {
+    Read(Vec<u8>),
+    Mapped(Map),
+}
+
+impl Text {
+    pub fn of(path: &Path) -> io::Result<Text> {
+        if std::fs::metadata(path)?.len() >= MAPPED_FROM { Map::open(path).map(Text::Mapped) } else { std::fs::read(path).map(Text::Read) }
+    }
+
+    pub fn octets(&self) -> &[u8] {
+        match self {
+            Text::Read(octets) => octets,
+            Text::Mapped(map) => map,
+        }
+    }
+}
+
+/// Parses a zone's file; each good record goes to `sink`. Err: the file cannot be read at all.
+pub fn read(zone: &Zone, sink: &mut Sink<'_>) -> Result<Reading, (io::Error, Vec<(PathBuf, Option<Stamp>)>)> {
+    let sources = vec![(zone.file.clone(), Stamp::of(&zone.file))];
+    let text = match Text::of(&zone.file) {
+        Ok(text) => text,
+        Err(e) => return Err((e, sources)),
+    };
+    let base = zone.file.parent().unwrap_or(Path::new("")).to_path_buf();
+    let mut includes = Includes { base, sources };
+    let report = parse(&zone.file, text.octets(), &zone.apex, &mut includes, sink);
+    Ok(Reading { report, sources: includes.sources })
+}
+
+pub type Sink<'p> = dyn FnMut(Record<'_>, &Place) -> Result<(), String> + 'p;
+
+/// Parses a text that stands in `file`.
+fn parse(file: &Path, text: &[u8], apex: &[u8], files: &mut dyn Files, sink: &mut Sink<'_>) -> Report {
+    let origin = Name::from_wire(apex).unwrap_or(Name::ROOT);
+    let mut checked = |record: Record<'_>, place: &Place| {
+        if record.class == 1 { sink(record, place) } else { Err("this class is not IN; only IN is served".to_string()) }
+    };
+    zonefile::parse(&file.to_string_lossy(), text, &origin, files, &Options::default(), &mut checked)
+}
+
+struct Includes {
+    /// The zone file's folder.
+    base: PathBuf,
+    sources: Vec<(PathBuf, Option<Stamp>)>,
+}
+
+impl Files for Includes {
+    fn include(&mut self, from: &str, path: &str) -> Result<Vec<u8>, String> {
+        let wanted = Path::new(from).parent().unwrap_or(Path::new("")).join(path);
+        let relative = wanted.strip_prefix(&self.base).unwrap_or(&wanted);
+        let base = if self.base.as_os_str().is_empty() { Path::new(".") } else { &self.base };
+        let found = Folder::open(base).and_then(|folder| folder.resolve(relative)).map_err(|e| e.to_string())?;
+        self.sources.push((wanted.clone(), Stamp::of(&wanted)));
+        std::fs::read(found).map_err(|e| e.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str, files: &[(&str, &str)]) -> Scratch {
+            let path = std::env::temp_dir().join(format!("dunlin-zonetext-{}-{name}", std::process::id()));
+            for (file, text) in files {
+                let file = path.join(file);
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                std::fs::write(file, text).unwrap();
+            }
+            Scratch(path)
+        }
+
+        fn zone(&self, file: &str) -> Zone {
+            Zone { apex: b"\x01a\x00"[..].into(), file: self.0.join(file), allow_query: None, place: None }
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn owners(zone: &Zone) -> (Vec<String>, Reading) {
+        let mut owners = Vec::new();
+        let mut sink = |r: Record<'_>, _: &Place| {
+            owners.push(Name::from_wire(r.owner).unwrap().to_string());
+            Ok(())
+        };
+        let reading = read(zone, &mut sink).map_err(|(e, _)| e).unwrap();
+        (owners, reading)
+    }
+
+    #[test]
+    fn what_a_zone_includes_is_a_source_too() {
+        let files = [("z", "$TTL 1\n$INCLUDE sub/one\nb A 192.0.2.1\n"), ("sub/one", "$INCLUDE two\n"), ("sub/two", "c A 192.0.2.2\n")];
+        let scratch = Scratch::new("included", &files);
+        let (owners, reading) = owners(&scratch.zone("z"));
+        assert_eq!((owners, reading.report.errors), (vec!["c.a.".to_string(), "b.a.".to_string()], 0));
+        let sources: Vec<&Path> = reading.sources.iter().map(|(p, _)| p.strip_prefix(&scratch.0).unwrap()).collect();
+        assert_eq!(sources, ["z", "sub/one", "sub/two"].map(Path::new));
+    }
+
+    #[test]
+    fn nothing_outside_the_folder_is_included() {
+        let files = [("in/z", "$TTL 1\n$INCLUDE ../secret\n$INCLUDE /etc/passwd\n"), ("secret", "b A 192.0.2.1\n")];
+        let scratch = Scratch::new("outside", &files);
+        let (owners, reading) = owners(&scratch.zone("in/z"));
+        assert_eq!((owners.len(), reading.report.errors, reading.sources.len()), (0, 2, 1));
+    }
+
+    #[test]
+    fn another_class_is_an_error() {
+        let scratch = Scratch::new("class", &[("z", "$TTL 1\nb CH TXT x\nc IN TXT x\n")]);
+        let (owners, reading) = owners(&scratch.zone("z"));
+        assert_eq!((owners, reading.report.errors), (vec!["c.a.".to_string()], 1));
+    }
+}

@@ -151,3 +151,20 @@ pub(crate) fn poll(fds: &mut [libc::pollfd], at_most: Option<Duration>) -> io::R
 pub(crate) fn readable(fd: BorrowedFd<'_>) -> libc::pollfd {
     libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }
 }
+
+pub(crate) fn listen(fd: BorrowedFd<'_>, backlog: libc::c_int) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::listen(fd.as_raw_fd(), backlog) }).map(drop)
+}
+
+/// Accepts a connection, non-blocking and closed on exec, in one call.
+pub(crate) fn accept(fd: BorrowedFd<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
+    let mut name = no_address();
+    let mut len = ADDRESS_ROOM;
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: `name` has room for `len` octets.
+    let got = unsafe { libc::accept4(fd.as_raw_fd(), (&raw mut name).cast(), &raw mut len, flags) };
+    let fd = check(got)?;
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    Ok((unsafe { OwnedFd::from_raw_fd(fd) }, address(&name)))
+}

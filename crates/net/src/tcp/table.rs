@@ -1,0 +1,262 @@
+//! The connections of a thread: a slab with generations, three queues through it, and a count by peer.
+//!
+//! Bounds: as many slots as there were connections at one time (the server asks for no more than its limit); one count
+//! for each peer that has a connection. Invariant: every connection is in exactly one queue, the queue of its phase,
+//! and each queue is ordered by `since`, for whoever enters does so at the end and now.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::Instant;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// No message begun.
+    Idle,
+    /// A message begun.
+    Reading,
+    /// Answers wait for the peer to read.
+    Writing,
+}
+
+impl Phase {
+    pub(super) const ALL: [Phase; 3] = [Phase::Idle, Phase::Reading, Phase::Writing];
+}
+
+/// An idle connection owns no memory beside this.
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) peer: SocketAddr,
+    pub(super) listener: u32,
+    /// Octets received that are not answered yet: half a message, or messages that wait until the peer reads.
+    pub(super) received: Vec<u8>,
+    /// Answers that the peer did not take yet, from `sent` on.
+    pub(super) pending: Vec<u8>,
+    pub(super) sent: usize,
+    /// Why it is closed once its answers are gone.
+    pub(super) closing: Option<super::TcpEvent>,
+}
+
+/// Names a connection, and nothing once it is closed, even if another took its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+}
+
+const NONE: u32 = u32::MAX;
+/// One bit is left to whoever makes a token of a key.
+const GENERATION_MAX: u32 = u32::MAX >> 1;
+
+struct Slot {
+    generation: u32,
+    before: u32,
+    after: u32,
+    entry: Option<Entry>,
+}
+
+struct Entry {
+    phase: Phase,
+    since: Instant,
+    connection: Connection,
+}
+
+#[derive(Clone, Copy)]
+struct Queue {
+    first: u32,
+    last: u32,
+}
+
+pub(super) struct Table {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    queues: [Queue; 3],
+    peers: HashMap<IpAddr, u32>,
+}
+
+/// An IPv4 address, or the /64 that a customer has of IPv6.
+fn network(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => ip,
+        IpAddr::V6(ip) => IpAddr::V6((u128::from(ip) >> 64 << 64).into()),
+    }
+}
+
+impl Table {
+    pub(super) fn new() -> Table {
+        let empty = Queue { first: NONE, last: NONE };
+        Table { slots: Vec::new(), free: Vec::new(), queues: [empty; 3], peers: HashMap::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(super) fn of_peer(&self, ip: IpAddr) -> usize {
+        self.peers.get(&network(ip)).map_or(0, |&n| n as usize)
+    }
+
+    pub(super) fn insert(&mut self, connection: Connection, now: Instant) -> Key {
+        *self.peers.entry(network(connection.peer.ip())).or_insert(0) += 1;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, before: NONE, after: NONE, entry: None });
+            (self.slots.len() - 1) as u32
+        });
+        self.slots[slot as usize].entry = Some(Entry { phase: Phase::Idle, since: now, connection });
+        self.append(slot, Phase::Idle);
+        Key { slot, generation: self.slots[slot as usize].generation }
+    }
+
+    pub(super) fn connection(&mut self, key: Key) -> Option<&mut Connection> {
+        let slot = self.slots.get_mut(key.slot as usize).filter(|s| s.generation == key.generation)?;
+        slot.entry.as_mut().map(|e| &mut e.connection)
+    }
+
+    pub(super) fn remove(&mut self, key: Key) -> Option<Connection> {
+        self.connection(key)?;
+        self.unlink(key.slot);
+        let slot = &mut self.slots[key.slot as usize];
+        slot.generation = (slot.generation + 1) & GENERATION_MAX;
+        let connection = slot.entry.take()?.connection;
+        self.free.push(key.slot);
+        self.forget_peer(network(connection.peer.ip()));
+        Some(connection)
+    }
+
+    fn forget_peer(&mut self, network: IpAddr) {
+        if let Some(n) = self.peers.get_mut(&network) {
+            *n -= 1;
+            if *n == 0 {
+                self.peers.remove(&network);
+            }
+        }
+    }
+
+    pub(super) fn phase(&self, key: Key) -> Option<Phase> {
+        let slot = self.slots.get(key.slot as usize).filter(|s| s.generation == key.generation)?;
+        slot.entry.as_ref().map(|e| e.phase)
+    }
+
+    /// The connection begins a phase, now: it goes to the end of that queue.
+    pub(super) fn begin(&mut self, key: Key, phase: Phase, now: Instant) {
+        if self.connection(key).is_none() {
+            return;
+        }
+        self.unlink(key.slot);
+        if let Some(entry) = &mut self.slots[key.slot as usize].entry {
+            (entry.phase, entry.since) = (phase, now);
+        }
+        self.append(key.slot, phase);
+    }
+
+    /// The connection that has been in a phase longest, and since when.
+    pub(super) fn oldest(&self, phase: Phase) -> Option<(Key, Instant)> {
+        let slot = self.queues[phase as usize].first;
+        let found = self.slots.get(slot as usize)?;
+        found.entry.as_ref().map(|e| (Key { slot, generation: found.generation }, e.since))
+    }
+
+    /// All connections: only for the end of serving.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        let used = self.slots.iter().enumerate().filter(|(_, s)| s.entry.is_some());
+        used.map(|(i, s)| Key { slot: i as u32, generation: s.generation }).collect()
+    }
+
+    fn append(&mut self, slot: u32, phase: Phase) {
+        let queue = &mut self.queues[phase as usize];
+        let last = std::mem::replace(&mut queue.last, slot);
+        if last == NONE {
+            queue.first = slot;
+        } else {
+            self.slots[last as usize].after = slot;
+        }
+        let it = &mut self.slots[slot as usize];
+        (it.before, it.after) = (last, NONE);
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let it = &self.slots[slot as usize];
+        let Some(entry) = &it.entry else { return };
+        let (before, after, phase) = (it.before, it.after, entry.phase as usize);
+        match before {
+            NONE => self.queues[phase].first = after,
+            _ => self.slots[before as usize].after = after,
+        }
+        match after {
+            NONE => self.queues[phase].last = before,
+            _ => self.slots[after as usize].before = before,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    fn connections(n: usize) -> (Vec<TcpStream>, Vec<Connection>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (0..n)
+            .map(|i| {
+                let peer = format!("[2001:db8::{i:x}]:53").parse().unwrap();
+                (connect(), connection(listener.accept().unwrap().0, peer))
+            })
+            .unzip()
+    }
+
+    fn connection(stream: TcpStream, peer: SocketAddr) -> Connection {
+        Connection { stream, peer, listener: 0, received: vec![], pending: vec![], sent: 0, closing: None }
+    }
+
+    #[test]
+    fn queues_are_in_order_of_entry() {
+        let (_clients, all) = connections(4);
+        let mut table = Table::new();
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let keys: Vec<Key> = all.into_iter().zip(0..).map(|(c, i)| table.insert(c, at(i))).collect();
+        assert_eq!(table.oldest(Phase::Idle), Some((keys[0], at(0))));
+        table.begin(keys[0], Phase::Reading, at(10));
+        table.begin(keys[2], Phase::Writing, at(11));
+        table.begin(keys[1], Phase::Idle, at(12));
+        let heads: Vec<_> = Phase::ALL.iter().map(|&p| table.oldest(p)).collect();
+        assert_eq!(heads, [Some((keys[3], at(3))), Some((keys[0], at(10))), Some((keys[2], at(11)))]);
+        assert!(table.remove(keys[3]).is_some());
+        assert_eq!(table.oldest(Phase::Idle), Some((keys[1], at(12))));
+        assert_eq!(table.phase(keys[2]), Some(Phase::Writing));
+        assert_eq!(table.len(), 3);
+    }
+
+    #[test]
+    fn a_key_of_a_closed_connection_names_nothing() {
+        let (_clients, all) = connections(3);
+        let mut table = Table::new();
+        let now = Instant::now();
+        let mut all = all.into_iter();
+        let first = table.insert(all.next().unwrap(), now);
+        assert!(table.remove(first).is_some() && table.remove(first).is_none());
+        let second = table.insert(all.next().unwrap(), now);
+        assert_eq!(second.slot, first.slot);
+        assert!(table.connection(first).is_none() && table.phase(first).is_none());
+        table.begin(first, Phase::Writing, now);
+        assert_eq!(table.phase(second), Some(Phase::Idle));
+    }
+
+    #[test]
+    fn peers_are_counted_by_address_or_slash_64() {
+        let (_clients, all) = connections(3);
+        let mut table = Table::new();
+        let keys: Vec<Key> = all.into_iter().map(|c| table.insert(c, Instant::now())).collect();
+        assert_eq!(table.of_peer("2001:db8::ffff".parse().unwrap()), 3);
+        assert_eq!(table.of_peer("2001:db8:0:1::1".parse().unwrap()), 0);
+        keys.into_iter().for_each(|k| drop(table.remove(k)));
+        assert_eq!(table.of_peer("2001:db8::".parse().unwrap()), 0);
+        assert!(table.peers.is_empty() && table.keys().is_empty());
+    }
+
+    #[test]
+    fn an_idle_connection_costs_less_than_a_kilobyte() {
+        assert!(size_of::<Slot>() + size_of::<(IpAddr, u32)>() + size_of::<u32>() < 256);
+    }
+}

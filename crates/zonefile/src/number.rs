@@ -78,8 +78,8 @@ fn with_units(text: &[u8]) -> Option<u64> {
     if from == text.len() && from > 0 { Some(total) } else { None }
 }
 
-/// The time of a signature: YYYYMMDDHHmmSS, or seconds since 1970 (RFC 4034 section 3.2). Of 32 bits, so the year 2106
-/// is followed by 1970; without a clock nothing else could be said.
+/// The time of a signature: YYYYMMDDHHmmSS, or seconds since 1970 (RFC 4034 section 3.2). Of 32 bits, so that 1970
+/// follows 2106; without a clock nothing else could be said.
 pub(crate) fn time(token: &Token<'_>, what: &str) -> Result<u32, Flaw> {
     let seconds = match (token.text.len(), digits(token.text)) {
         (14, Some(n)) => seconds_of(n),
@@ -104,8 +104,10 @@ fn seconds_of(stamp: u64) -> Option<u32> {
         return None;
     }
     let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
-    // RFC 4034 section 3.1.5: serial arithmetic of 32 bits.
-    if seconds < 0 { None } else { Some(seconds as u32) }
+    // RFC 4034 section 3.1.5: serial arithmetic of 32 bits. Dumps of other servers hold dates before 1970 for what lies more
+    // than 68 years ahead.
+    let in_range = (i64::from(i32::MIN)..=i64::from(u32::MAX)).contains(&seconds);
+    in_range.then_some(seconds as u32)
 }
 
 fn days_of_month(year: i64, month: i64) -> i64 {
@@ -199,6 +201,9 @@ mod tests {
             ("20170821000000", Some(1_503_273_600)),
             ("20240229235959", Some(1_709_251_199)),
             ("21060207062815", Some(u32::MAX)),
+            ("19691231235959", Some(u32::MAX)),
+            ("21060207062816", None),
+            ("19010101000000", None),
             ("1503273600", Some(1_503_273_600)),
             ("20230229000000", None),
             ("20231301000000", None),

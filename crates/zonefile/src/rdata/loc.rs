@@ -38,7 +38,7 @@ pub(crate) fn push(octets: &[u8], out: &mut String) {
     push_metres(altitude.unsigned_abs(), out);
     for size in [size, horizontal, vertical] {
         out.push(' ');
-        push_metres(u64::from(size >> 4) * 10u64.pow((size & 15).into()), out);
+        push_size(u64::from(size >> 4) * 10u64.pow((size & 15).into()), out);
     }
 }
 
@@ -52,12 +52,15 @@ fn push_angle(raw: u32, [above, below]: [&str; 2], out: &mut String) {
 }
 
 fn push_metres(cm: u64, out: &mut String) {
-    number::push(cm / 100, out);
-    if !cm.is_multiple_of(100) {
-        out.push('.');
-        out.push((b'0' + (cm / 10 % 10) as u8) as char);
-        out.push((b'0' + (cm % 10) as u8) as char);
+    out.push_str(&format!("{}.{:02}m", cm / 100, cm % 100));
+}
+
+/// From one metre up a size has no centimetres, having one digit; BIND and others leave them out.
+fn push_size(cm: u64, out: &mut String) {
+    if cm < 100 {
+        return push_metres(cm, out);
     }
+    number::push(cm / 100, out);
     out.push('m');
 }
 

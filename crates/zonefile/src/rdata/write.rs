@@ -76,7 +76,9 @@ fn push(part: &Part<'_>, out: &mut String) {
         Kind::PrefixName => name::push_text(octets, out),
         Kind::Nsap => {
             out.push_str("0x");
-            push_hex(octets, out);
+            for c in octets {
+                let _ = write!(out, "{c:02x}");
+            }
         }
         Kind::Eui48 | Kind::Eui64 => push_pairs(octets, out),
         Kind::Locator => push_locator(octets, out),
@@ -146,10 +148,11 @@ fn push_pairs(octets: &[u8], out: &mut String) {
     }
 }
 
+/// With leading zeros, without which Knot does not read it.
 fn push_locator(octets: &[u8], out: &mut String) {
     for (i, group) in octets.chunks(2).enumerate() {
         let separator = if i > 0 { ":" } else { "" };
-        let _ = write!(out, "{separator}{:x}", integer(group));
+        let _ = write!(out, "{separator}{:04x}", integer(group));
     }
 }
 

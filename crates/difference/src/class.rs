@@ -3,7 +3,7 @@
 //!
 //! An erasure may be coarse: the verdict keeps one class at a time and then wants Dunlin's message to equal a peer's whole message.
 
-use crate::message::{Message, Record, Reply};
+use crate::message::{CD, Message, Record, Reply};
 use crate::name::Name;
 use crate::query::Query;
 use crate::rtype as t;
@@ -18,28 +18,102 @@ pub struct Scene<'a> {
 
 pub struct Class {
     pub name: &'static str,
-    pub erase: fn(Scene, &mut Message),
+    pub erase: Erase,
+}
+
+pub enum Erase {
+    /// What may differ inside a message.
+    Part(fn(Scene, &mut Message)),
+    /// These rows of the matrix: the whole reply may differ, and Dunlin's must be that of one peer.
+    Rows(&'static [&'static str]),
 }
 
 pub const CLASSES: &[Class] = &[
-    Class { name: "any-query", erase: any_query },
-    Class { name: "rrsig-query", erase: rrsig_query },
-    Class { name: "nsec-query", erase: nsec_query },
-    Class { name: "alias-loop", erase: alias_loop },
-    Class { name: "dname-too-long", erase: dname_too_long },
-    Class { name: "referral-addresses", erase: referral_addresses },
-    Class { name: "additional-data", erase: additional_data },
-    Class { name: "asterisk-empty", erase: asterisk_empty },
-    Class { name: "asterisk-with-children", erase: asterisk_with_children },
-    Class { name: "asterisk-asked", erase: asterisk_asked },
-    Class { name: "dname-missing-proof", erase: dname_missing_proof },
-    Class { name: "extended-errors", erase: extended_errors },
+    part("any-query", any_query),
+    part("rrsig-query", rrsig_query),
+    part("nsec-query", nsec_query),
+    part("alias-loop", alias_loop),
+    part("alias-chain-limit", alias_chain_limit),
+    part("alias-across-zones", alias_across_zones),
+    part("below-dname", below_dname),
+    part("asterisk-ns", asterisk_ns),
+    part("unequal-ttls", unequal_ttls),
+    part("dname-too-long", dname_too_long),
+    part("referral-addresses", referral_addresses),
+    part("additional-data", additional_data),
+    part("asterisk-empty", asterisk_empty),
+    part("asterisk-with-children", asterisk_with_children),
+    part("asterisk-asked", asterisk_asked),
+    part("dname-missing-proof", dname_missing_proof),
+    part("extended-errors", extended_errors),
+    part("question-of-an-error", question_of_an_error),
+    part("edns-of-an-error", edns_of_an_error),
+    part("flags-of-an-error", flags_of_an_error),
+    part("checking-disabled", checking_disabled),
+    part("badvers-do", badvers_do),
+    rows("malformed-question", MALFORMED),
+    rows("no-question", &["no-question-edns"]),
+    rows("records-in-a-query", RECORDS),
+    rows("octets-after-the-end", &["trailing", "trailing-one", "trailing-edns"]),
+    rows("rcode-in-a-query", &["rcode-in-query"]),
+    rows("opt-owner", &["edns-opt-not-at-root", "edns-opt-owner-compressed"]),
+    rows("optional-options", &["edns-client-subnet", "edns-nsid-not-configured", "edns-expire"]),
+    rows("meta-types", META_TYPES),
+    rows("transfer-over-udp", &["axfr-over-udp", "axfr-below-apex-over-udp", "ixfr-over-udp-without-soa"]),
+    rows("other-classes", OTHER_CLASSES),
+    rows("chaos", CHAOS),
+    rows("notify-unexpected", &["opcode-notify", "opcode-notify-aa", "opcode-notify-soa"]),
+    rows("update-unexpected", &["opcode-update", "opcode-update-edns"]),
 ];
+
+const MALFORMED: &[&str] = &[
+    "label-kind-80",
+    "label-of-64",
+    "name-of-256",
+    "name-of-320",
+    "pointer-after-label",
+    "pointer-behind-end",
+    "pointer-forward",
+    "pointer-to-header",
+    "pointer-to-itself",
+    "question-cut-by-1",
+    "question-cut-by-3",
+    "question-cut-in-name",
+    "question-missing",
+    "question-not-counted",
+    "questions-65535",
+    "two-questions",
+    "two-questions-one-there",
+];
+const RECORDS: &[&str] =
+    &["answer-in-query", "authority-in-query", "additional-in-query", "additional-before-opt", "additional-after-opt"];
+const META_TYPES: &[&str] =
+    &["type-0", "type-128", "type-248", "type-maila", "type-mailb", "mailb-apex", "type-opt", "type-tkey", "type-tsig"];
+const OTHER_CLASSES: &[&str] = &["class-0", "class-65280", "class-any", "class-any-soa", "class-hs", "class-none"];
+const CHAOS: &[&str] = &[
+    "chaos-authors",
+    "chaos-hostname",
+    "chaos-id",
+    "chaos-version-a",
+    "chaos-version-any",
+    "chaos-version-not-configured",
+    "chaos-version-server",
+];
+
+const fn part(name: &'static str, erase: fn(Scene, &mut Message)) -> Class {
+    Class { name, erase: Erase::Part(erase) }
+}
+
+const fn rows(name: &'static str, rows: &'static [&'static str]) -> Class {
+    Class { name, erase: Erase::Rows(rows) }
+}
 
 impl Class {
     pub fn apply(&self, scene: Scene, reply: &mut Reply) {
-        if let Reply::Message(m) = reply {
-            (self.erase)(scene, m);
+        match (&self.erase, reply) {
+            (Erase::Part(erase), Reply::Message(m)) => erase(scene, m),
+            (Erase::Rows(rows), reply) if rows.contains(&scene.query.kind) => *reply = Reply::Silence,
+            _ => {}
         }
     }
 }
@@ -94,6 +168,56 @@ fn loops(answer: &[Record]) -> bool {
         at.is_some()
     };
     answer.iter().any(grows) || answer.iter().filter(|r| r.rtype == t::CNAME).any(returns)
+}
+
+/// No RFC says how many aliases a server follows; five is the least that a peer does.
+fn alias_chain_limit(_: Scene, m: &mut Message) {
+    if m.answer.iter().filter(|r| r.rtype == t::CNAME).count() >= 5 {
+        m.rcode = 0;
+        clear(m);
+    }
+}
+
+/// RFC 1034 section 4.3.2 step 3a goes back to step 1, which looks through all zones; nobody is obliged to believe what follows.
+fn alias_across_zones(scene: Scene, m: &mut Message) {
+    let Some(zone) = scene.zone else { return };
+    let leaves =
+        |n: &Name| !n.is_at_or_below(&zone.origin) || zone.children.iter().any(|child| n.is_at_or_below(child));
+    if chain(scene.query, m).iter().skip(1).any(leaves) {
+        m.rcode = 0;
+        clear(m);
+    }
+}
+
+/// RFC 6672 section 2.4: nothing may stand below a DNAME; a server that loads such a zone may or may not see it.
+fn below_dname(scene: Scene, m: &mut Message) {
+    let Some(zone) = scene.zone else { return };
+    if chain(scene.query, m).iter().any(|n| zone.is_occluded_by_dname(n)) {
+        m.flags = 0;
+        m.rcode = 0;
+        clear(m);
+    }
+}
+
+/// RFC 4592 section 4.2 leaves NS at an asterisk undefined.
+fn asterisk_ns(scene: Scene, m: &mut Message) {
+    let Some(zone) = scene.zone else { return };
+    let is_ns = |a: Name| zone.types(&a).is_some_and(|types| types.contains(&t::NS));
+    let below =
+        |n: &Name| n.parent().map(|p| p.child(b"*")).is_some_and(is_ns) || zone.asterisk_for(n).is_some_and(is_ns);
+    if chain(scene.query, m).iter().any(below) {
+        m.flags = 0;
+        clear(m);
+    }
+}
+
+/// RFC 2181 section 5.2: a client treats such an RRset "as if all TTLs ... had been set to the value of the lowest TTL".
+fn unequal_ttls(scene: Scene, m: &mut Message) {
+    let Some(zone) = scene.zone else { return };
+    for r in m.answer.iter_mut().filter(|r| zone.unequal.contains(&(r.owner.clone(), r.rtype))) {
+        r.ttl = 0;
+    }
+    m.answer.sort();
 }
 
 /// The names that the answer speaks of: the question's, and those its aliases lead to.
@@ -184,4 +308,42 @@ fn drop_proofs(m: &mut Message) {
 /// RFC 8914 section 2: extended errors are for people; a server may send none.
 fn extended_errors(_: Scene, m: &mut Message) {
     m.edns.iter_mut().for_each(|e| e.options.retain(|o| *o != 15));
+}
+
+const FORMERR: u16 = 1;
+const NOTIMP: u16 = 4;
+const REFUSED: u16 = 5;
+const BADVERS: u16 = 16;
+
+/// RFC 1035 section 4.1.1 says what an error means, not whether the question comes back with it.
+fn question_of_an_error(_: Scene, m: &mut Message) {
+    if matches!(m.rcode, FORMERR | NOTIMP | REFUSED) {
+        m.question.clear();
+        m.questions = 0;
+    }
+}
+
+/// RFC 6891 section 7: an old server answers FORMERR without OPT; a new one that cannot read the query may not have seen the OPT.
+fn edns_of_an_error(_: Scene, m: &mut Message) {
+    if matches!(m.rcode, FORMERR | NOTIMP) {
+        m.edns = None;
+    }
+}
+
+fn flags_of_an_error(_: Scene, m: &mut Message) {
+    if matches!(m.rcode, FORMERR | NOTIMP) {
+        m.flags = 0;
+    }
+}
+
+/// RFC 4035 section 3.1.6: "SHOULD clear the CD bit when composing an authoritative response".
+fn checking_disabled(_: Scene, m: &mut Message) {
+    m.flags &= !CD;
+}
+
+/// RFC 3225 section 3 copies DO; a server that does not know the version need not read the flags.
+fn badvers_do(_: Scene, m: &mut Message) {
+    if m.rcode == BADVERS {
+        m.edns.iter_mut().for_each(|e| e.dnssec_ok = false);
+    }
 }

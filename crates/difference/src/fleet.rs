@@ -203,7 +203,8 @@ fn nsd(folder: &Path, address: SocketAddr, zones: &[ZoneFile]) -> Command {
     let mut conf = format!(
         "server:\n server-count: 1\n ip-address: 127.0.0.1@{}\n username: \"\"\n chroot: \"\"\n zonesdir: \"{dir}\"\n \
          pidfile: \"{dir}/pid\"\n xfrdfile: \"\"\n zonelistfile: \"{dir}/zone.list\"\n xfrdir: \"{dir}\"\n rrl-ratelimit: 0\n \
-         minimal-responses: yes\n verbosity: 1\n ipv4-edns-size: 1232\n answer-cookie: no\n tcp-count: 50\n\
+         minimal-responses: yes\n verbosity: 1\n ipv4-edns-size: 1232\n answer-cookie: no\n tcp-count: 50\n \
+         hide-version: yes\n hide-identity: yes\n\
          remote-control:\n control-enable: no\n",
         address.port()
     );
@@ -220,7 +221,7 @@ fn knot(folder: &Path, address: SocketAddr, zones: &[ZoneFile]) -> Command {
     let dir = folder.display();
     let mut conf = format!(
         "server:\n    rundir: \"{dir}\"\n    listen: 127.0.0.1@{}\n    udp-workers: 1\n    tcp-workers: 1\n    background-workers: 2\n    \
-         udp-max-payload: 1232\nlog:\n  - target: stderr\n    any: info\ncontrol:\n    listen: \"{dir}/ctl\"\n\
+         udp-max-payload: 1232\n    identity: \"\"\n    version: \"\"\n    nsid: \"\"\nlog:\n  - target: stderr\n    any: info\ncontrol:\n    listen: \"{dir}/ctl\"\n\
          database:\n    storage: \"{dir}/db\"\ntemplate:\n  - id: default\n    zonefile-sync: -1\n    semantic-checks: soft\nzone:\n",
         address.port()
     );

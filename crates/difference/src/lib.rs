@@ -6,9 +6,12 @@
 
 pub mod ask;
 pub mod class;
+pub mod corpus;
 pub mod fleet;
+pub mod matrix;
 pub mod message;
 pub mod name;
+pub mod odd;
 pub mod peers;
 pub mod query;
 pub mod recipe;

@@ -181,7 +181,7 @@ fn grow(zone: &mut Zone, root: &str, branch: &Branch) -> Vec<String> {
     owners
 }
 
-fn put(zone: &mut Zone, line: &str) {
+pub(crate) fn put(zone: &mut Zone, line: &str) {
     let (owner, rest) = line.split_once(' ').expect("an owner and a record");
     zone.add(owner, rest);
 }
@@ -278,6 +278,9 @@ fn below(name: &Name, labels: &str) -> Name {
 
 /// Names just before and after one in canonical order, inside the zone.
 fn neighbours(name: &Name, origin: &Name) -> Vec<Name> {
+    if name.labels().first().is_none_or(|l| l.len() == 63) {
+        return Vec::new();
+    }
     let Some(parent) = name.parent().filter(|p| p.is_at_or_below(origin)) else { return Vec::new() };
     let first = name.labels()[0].to_vec();
     let mut after = first.clone();

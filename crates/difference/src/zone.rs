@@ -1,7 +1,7 @@
 //! A zone while it is being written: lines of text, and the names in it that are worth asking for.
 
 use crate::name::Name;
-use crate::rtype::{Rtype, number};
+use crate::rtype::{self as t, Rtype, number};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::fs;
@@ -12,15 +12,21 @@ pub const SUFFIX: &str = "d.test.";
 
 pub struct Zone {
     pub origin: Name,
+    /// Zones below this one that the same servers serve.
+    pub children: Vec<Name>,
+    /// RRsets whose records have not all one TTL.
+    pub unequal: BTreeSet<(Name, Rtype)>,
     text: String,
     nodes: BTreeMap<Name, BTreeSet<Rtype>>,
-    ttls: HashMap<(String, String), u32>,
+    ttls: HashMap<(Name, Rtype), u32>,
 }
 
 impl Zone {
     pub fn new(label: &str) -> Zone {
         Zone {
             origin: Name::from_text(&format!("{label}.{SUFFIX}")),
+            children: Vec::new(),
+            unequal: BTreeSet::new(),
             text: String::new(),
             nodes: BTreeMap::new(),
             ttls: HashMap::new(),
@@ -30,9 +36,8 @@ impl Zone {
     /// A record. The owner is relative to the origin; `@` is the origin. Every RRset gets a TTL of its own, so that one taken from
     /// the wrong place shows; within an RRset they are equal (RFC 2181 section 5.2).
     pub fn add(&mut self, owner: &str, rest: &str) {
-        let rtype = rest.split(' ').next().unwrap_or_default();
-        let next = 1000 + 10 * self.ttls.len() as u32;
-        let ttl = *self.ttls.entry((owner.to_string(), rtype.to_string())).or_insert(next);
+        let key = (self.absolute(owner).fold(), number(rest.split(' ').next().unwrap_or_default()));
+        let ttl = self.ttls.get(&key).copied().unwrap_or(1000 + 10 * self.ttls.len() as u32);
         self.line(owner, ttl, rest);
     }
 
@@ -41,6 +46,9 @@ impl Zone {
         let _ = writeln!(self.text, "{full} {ttl} IN {rest}");
         let rtype = number(rest.split(' ').next().unwrap_or_default());
         self.nodes.entry(full.fold()).or_default().insert(rtype);
+        if *self.ttls.entry((full.fold(), rtype)).or_insert(ttl) != ttl {
+            self.unequal.insert((full.fold(), rtype));
+        }
         let mut name = full.parent();
         while let Some(n) = name.filter(|n| n.is_at_or_below(&self.origin)) {
             name = n.parent();
@@ -72,6 +80,12 @@ impl Zone {
     /// The source of synthesis for a name that is not there, whether it is there itself or not.
     pub fn asterisk_for(&self, name: &Name) -> Option<Name> {
         self.types(name).is_none().then(|| self.closest_encloser(name).map(|n| n.child(b"*"))).flatten()
+    }
+
+    /// True below a DNAME that has data of the zone below it.
+    pub fn is_occluded_by_dname(&self, name: &Name) -> bool {
+        let is_dname = |n: &Name| self.types(n).is_some_and(|types| types.contains(&t::DNAME)) && self.has_children(n);
+        self.nodes.keys().any(|n| name.is_below(n) && is_dname(n))
     }
 
     pub fn has_children(&self, name: &Name) -> bool {

@@ -1,6 +1,9 @@
 //! The same zone through our reader and through those of BIND, Knot and ldns: the records must be the same. What a peer does
 //! not know of is left out for it alone, by type or by line, and listed here.
 
+// A test starts peers and writes their input; only the crate itself never does.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
@@ -47,9 +50,10 @@ const KNOT: Peer = Peer {
 const LDNS: Peer = Peer {
     program: "ldns-read-zone",
     arguments: &[],
+    // GPOS and RESINFO keep their quotes as part of the text; the others are not known.
     without_types: &[
         "NXT", "A6", "SINK", "NINFO", "RKEY", "HHIT", "BRID", "AVC", "DOA", "TA", "UINFO", "CLA", "IPN", "MD", "MF",
-        "ATMA",
+        "ATMA", "GPOS", "RESINFO",
     ],
     without_lines: &[
         // A quote in a name comes back without its backslash.

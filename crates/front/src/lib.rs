@@ -1,1 +1,58 @@
-//! front
+//! The worker: a packet and the time go in, a verdict comes out. One way for UDP, TCP and the simulator alike.
+//!
+//! Never blocks, never reads a clock, owns no socket. What it reads of the world is published to it by one pointer.
+
+mod published;
+mod respond;
+mod worker;
+
+use std::net::IpAddr;
+
+pub use published::{Published, Retired};
+pub use worker::{BATCH_MAX, Setup, Worker, Zones};
+
+/// The time, given by the driver: once a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Now {
+    /// Nanoseconds since an arbitrary start: for limits and intervals.
+    pub mono_ns: u64,
+    /// Seconds since 1970: for cookies and dates. The two are never compared with each other.
+    pub wall_s: u64,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub ip: IpAddr,
+    pub port: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    Udp,
+    Tcp,
+}
+
+/// Datagrams that arrived together. Each lies in a buffer of at least `DATAGRAM_MAX` octets; its answer replaces it there.
+pub trait Datagrams {
+    fn len(&self) -> usize;
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    fn peer(&self, i: usize) -> Peer;
+    /// The buffer and the length of the query in it.
+    fn packet(&mut self, i: usize) -> (&mut [u8], usize);
+    /// Length of the answer; 0: nothing is sent.
+    fn set_reply(&mut self, i: usize, len: usize);
+}
+
+/// Room for a datagram: 23 cache lines, so that neighbours do not fall into the same sets.
+pub const DATAGRAM_MAX: usize = 1472;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The answer stands in the buffer, this long.
+    Reply(usize),
+    /// Nothing is sent; it is counted.
+    Drop,
+}

@@ -1,1 +1,19 @@
-//! image
+//! Zones as one file that is mapped and served as it stands: the format, the lookup, the builder.
+//!
+//! Follows offsets only, each one checked; never a pointer, never a file: the bytes come from the caller.
+
+pub mod builder;
+pub mod format;
+mod layout;
+pub mod node;
+mod render;
+pub mod unit;
+mod view;
+pub mod zone;
+
+pub use builder::{Builder, Complaint, Summary};
+pub use format::{Damaged, OpenError};
+pub use node::Node;
+pub use unit::{Owner, Part, Unit};
+pub use view::{Candidate, Image, View};
+pub use zone::Zone;

@@ -1,1 +1,10 @@
-//! policy
+//! What clients may do: who is admitted, how often, and who has proven where they are.
+//!
+//! Deterministic: addresses, time and keys come as arguments.
+
+pub mod acl;
+pub mod cookie;
+pub mod rate;
+
+pub use acl::{Acl, Prefix};
+pub use rate::{RateLimit, RateSettings, Standing};

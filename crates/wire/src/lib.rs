@@ -2,8 +2,16 @@
 //!
 //! Never allocates on a peer's bytes, never panics on them, knows neither zones nor sockets.
 
+pub mod hash;
 pub mod name;
+pub mod prefetch;
+pub mod query;
+pub mod rcode;
+pub mod reply;
 pub mod rtype;
 
 pub use name::Name;
+pub use query::{Parsed, Query};
+pub use rcode::{Ede, Rcode};
+pub use reply::Reply;
 pub use rtype::Rtype;

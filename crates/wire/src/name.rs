@@ -335,7 +335,17 @@ mod tests {
 
     #[test]
     fn canonical_order_is_that_of_rfc_4034() {
-        let sorted = ["example.", "a.example.", "yljkjljk.a.example.", "Z.a.example.", "zABC.a.EXAMPLE.", "z.example.", "\\001.z.example.", "*.z.example.", "\\200.z.example."];
+        let sorted = [
+            "example.",
+            "a.example.",
+            "yljkjljk.a.example.",
+            "Z.a.example.",
+            "zABC.a.EXAMPLE.",
+            "z.example.",
+            "\\001.z.example.",
+            "*.z.example.",
+            "\\200.z.example.",
+        ];
         for w in sorted.windows(2) {
             assert_eq!(name(w[0]).cmp(&name(w[1])), Ordering::Less, "{w:?}");
         }

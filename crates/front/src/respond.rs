@@ -1,0 +1,257 @@
+//! From a parsed and looked-up query to the finished message: who gets an answer, which, and what is counted.
+
+use crate::worker::{Setup, Zones};
+use crate::{Now, Peer, Transport, Verdict};
+use authority::{Lookup, answer};
+use policy::cookie;
+use policy::rate::{Places, RateLimit, Standing};
+use stats::{Counter, Counters};
+use wire::query::{CLASS_CH, CLASS_IN, HEADER};
+use wire::reply::{Flags, Need, Opt, Reply, Section};
+use wire::{Ede, Parsed, Query, Rcode, rtype};
+
+/// Room for a message over TCP.
+const MESSAGE_MAX: usize = 65_535;
+/// What a client without EDNS can take (RFC 1035 section 4.2.1).
+const PLAIN_MAX: usize = 512;
+
+pub(crate) struct Response<'a, M> {
+    pub now: Now,
+    pub peer: Peer,
+    pub transport: Transport,
+    pub setup: &'a Setup,
+    pub counters: &'a Counters,
+    pub zones: &'a Zones<M>,
+    pub rate: Option<(&'a mut RateLimit, &'a Places)>,
+}
+
+impl<'a, M: AsRef<[u8]>> Response<'a, M> {
+    /// Turns the query in `buffer` into its answer.
+    #[inline(always)]
+    pub fn write(&mut self, query: &mut Query, lookup: &mut Lookup, buffer: &mut [u8]) -> Verdict {
+        if self.peer.port == 0 || self.setup.own.iter().any(|&(ip, port)| port == self.peer.port && ip == self.peer.ip)
+        {
+            return self.drop(Counter::DropSource);
+        }
+        if query.parsed != Parsed::Question {
+            return self.no_question(query, buffer);
+        }
+        let setup = self.setup;
+        let mut opt = Opt { udp_size: setup.udp_size_max, dnssec_ok: query.edns.dnssec_ok, ..Opt::default() };
+        let mut is_proven = self.transport == Transport::Tcp;
+        if query.edns.nsid || query.edns.cookie_len > 0 || query.edns.keepalive {
+            is_proven |= self.add_options(query, buffer, &mut opt);
+        }
+        if !is_proven && let Some(verdict) = self.limit(query, &opt, buffer) {
+            return verdict;
+        }
+        if query.qclass != CLASS_IN || rtype::is_meta(query.qtype) && query.qtype != rtype::ANY {
+            return self.not_for_zones(query, opt, buffer);
+        }
+        if !self.zones.allow_query.is_empty() && !self.is_admitted(lookup) {
+            self.counters.count(Counter::RefusedAcl);
+            opt.ede = Some(Ede::PROHIBITED);
+            return self.finish(query, buffer, Rcode::REFUSED, &opt);
+        }
+        self.from_zones(query, lookup, opt, buffer)
+    }
+
+    #[inline(always)]
+    fn from_zones(&self, query: &mut Query, lookup: &mut Lookup, mut opt: Opt<'_>, buffer: &mut [u8]) -> Verdict {
+        let has_opt = query.edns.present;
+        if query.edns.zone_version && lookup.apex != 0 {
+            opt.zone_version = self.zone_version(lookup);
+        }
+        let (question_end, size_max) = (query.question_end(), self.size_max(query));
+        let keep = if has_opt { opt.room() } else { 0 };
+        let mut reply = Reply::begin(buffer, question_end, size_max, keep);
+        let outcome = answer(self.zones.image.view(), query, lookup, &mut reply);
+        if outcome.is_damaged {
+            self.counters.count(Counter::ImageDamaged);
+            reply.clear();
+            opt.ede = Some(Ede::INVALID_DATA);
+        }
+        if outcome.rcode == Rcode::REFUSED {
+            opt.ede = Some(Ede::NOT_AUTHORITATIVE);
+            opt.zone_version = None;
+        }
+        if outcome.is_referral {
+            self.counters.count(Counter::Referrals);
+        }
+        if reply.is_truncated() {
+            self.counters.count(Counter::Truncated);
+        } else if reply.left_out() {
+            self.counters.count(Counter::OptionalLeftOut);
+        }
+        let len = reply.finish(outcome.flags, outcome.rcode, has_opt.then_some(&opt));
+        self.count(outcome.rcode);
+        Verdict::Reply(len)
+    }
+
+    #[inline(always)]
+    fn size_max(&self, query: &Query) -> usize {
+        match (self.transport, query.edns.present) {
+            (Transport::Tcp, _) => MESSAGE_MAX,
+            (Transport::Udp, false) => PLAIN_MAX,
+            (Transport::Udp, true) => usize::from(query.edns.udp_size.min(self.setup.udp_size_max)).max(PLAIN_MAX),
+        }
+    }
+
+    fn drop(&self, why: Counter) -> Verdict {
+        self.counters.count(why);
+        Verdict::Drop
+    }
+
+    /// The rate limit's word on a client that has not proven its address. None: go on.
+    #[inline(always)]
+    fn limit(&mut self, query: &Query, opt: &Opt<'_>, buffer: &mut [u8]) -> Option<Verdict> {
+        let (rate, places) = self.rate.as_mut()?;
+        let standing = rate.judge(places, self.peer.ip.is_ipv4(), self.now.mono_ns / 1_000_000);
+        if standing == Standing::Admitted || rate.is_exempt(self.peer.ip) {
+            return None;
+        }
+        if rate.is_dry_run() {
+            self.counters.count(Counter::WouldLimit);
+            return None;
+        }
+        if standing == Standing::Withhold {
+            return Some(self.drop(Counter::DropRate));
+        }
+        self.counters.count(Counter::SlipRate);
+        let mut reply = Reply::begin(buffer, query.question_end(), PLAIN_MAX, 0);
+        reply.does_not_fit(Need::Required);
+        let len = reply.finish(Flags::NONE, Rcode::NOERROR, query.edns.present.then_some(opt));
+        self.count(Rcode::NOERROR);
+        Some(Verdict::Reply(len))
+    }
+
+    /// Packets without a question that could be looked up.
+    #[cold]
+    fn no_question(&mut self, query: &mut Query, buffer: &mut [u8]) -> Verdict {
+        let rcode = match query.parsed {
+            Parsed::TooShort => return self.drop(Counter::DropShort),
+            Parsed::Response => return self.drop(Counter::DropResponse),
+            Parsed::Opcode(4 | 5) => Rcode::REFUSED,
+            Parsed::Opcode(_) => Rcode::NOTIMP,
+            Parsed::Signed => Rcode::NOTAUTH,
+            Parsed::BadVersion => Rcode::BADVERS,
+            Parsed::BadHeader | Parsed::BadBody | Parsed::Question => Rcode::FORMERR,
+        };
+        // What is malformed has said nothing reliable about EDNS (RFC 6891 section 7).
+        query.edns.present &= !matches!(query.parsed, Parsed::BadHeader | Parsed::BadBody);
+        let opt = Opt { udp_size: self.setup.udp_size_max, dnssec_ok: query.edns.dnssec_ok, ..Opt::default() };
+        if let Some(verdict) = self.limit(query, &opt, buffer) {
+            return verdict;
+        }
+        self.finish(query, buffer, rcode, &opt)
+    }
+
+    /// An answer of header, question and OPT.
+    fn finish(&self, query: &Query, buffer: &mut [u8], rcode: Rcode, opt: &Opt<'_>) -> Verdict {
+        let question_end = if query.name_len == 0 { HEADER } else { query.question_end() };
+        let reply = Reply::begin(buffer, question_end, PLAIN_MAX, 0);
+        let len = reply.finish(Flags::NONE, rcode, query.edns.present.then_some(opt));
+        self.count(rcode);
+        Verdict::Reply(len)
+    }
+
+    /// Other classes, and types that no zone holds.
+    #[cold]
+    fn not_for_zones(&self, query: &Query, mut opt: Opt<'_>, buffer: &mut [u8]) -> Verdict {
+        if query.qclass == CLASS_CH {
+            return self.chaos(query, &opt, buffer);
+        }
+        let rcode = match query.qtype {
+            _ if query.qclass != CLASS_IN => Rcode::REFUSED,
+            rtype::AXFR | rtype::IXFR => Rcode::REFUSED,
+            0 | rtype::OPT | rtype::TSIG | rtype::TKEY => Rcode::FORMERR,
+            _ => Rcode::NOTIMP,
+        };
+        if rcode == Rcode::REFUSED {
+            opt.ede = Some(Ede::NOT_SUPPORTED);
+        }
+        self.finish(query, buffer, rcode, &opt)
+    }
+
+    /// RFC 4892: who and what we are, if the operator wants it told.
+    fn chaos(&self, query: &Query, opt: &Opt<'_>, buffer: &mut [u8]) -> Verdict {
+        let text = match query.name() {
+            b"\x07version\x04bind\0" | b"\x07version\x06server\0" => self.setup.version.as_deref(),
+            b"\x02id\x06server\0" | b"\x08hostname\x04bind\0" => self.setup.identity.as_deref(),
+            _ => None,
+        };
+        let Some(text) = text.filter(|_| matches!(query.qtype, 16 | rtype::ANY)) else {
+            return self.finish(query, buffer, Rcode::REFUSED, opt);
+        };
+        let text = &text.as_bytes()[..text.len().min(255)];
+        let keep = if query.edns.present { opt.room() } else { 0 };
+        let mut reply = Reply::begin(buffer, query.question_end(), PLAIN_MAX, keep);
+        let n = text.len() as u8;
+        let head = [0xC0, HEADER as u8, 0, 16, 0, CLASS_CH as u8, 0, 0, 0, 0, 0, n + 1, n];
+        if reply.append(Need::Required, &head).is_some() && reply.append(Need::Required, text).is_some() {
+            reply.count(Section::Answer, 1);
+        }
+        let len = reply.finish(Flags::AUTHORITATIVE, Rcode::NOERROR, query.edns.present.then_some(opt));
+        self.count(Rcode::NOERROR);
+        Verdict::Reply(len)
+    }
+
+    /// Options of the answer that depend on the query alone. True: the client's cookie proves its address.
+    #[cold]
+    fn add_options(&self, query: &Query, buffer: &[u8], opt: &mut Opt<'a>) -> bool {
+        let edns = &query.edns;
+        if edns.nsid {
+            opt.nsid = self.setup.nsid.as_deref();
+        }
+        if edns.keepalive && self.transport == Transport::Tcp {
+            opt.keepalive = Some(self.setup.keepalive_tenths);
+        }
+        let Some(secret) = &self.setup.cookie_secret else { return false };
+        let (at, len) = (edns.cookie_at as usize, edns.cookie_len as usize);
+        let Some(seen) = buffer.get(at..at + len) else { return false };
+        let Some(client) = seen.first_chunk::<8>() else { return false };
+        opt.cookie = Some(cookie::issue(*client, self.peer.ip, self.now.wall_s, secret));
+        match cookie::judge(seen, self.peer.ip, self.now.wall_s, secret) {
+            cookie::Verdict::New => false,
+            cookie::Verdict::Valid => {
+                self.counters.count(Counter::CookieValid);
+                true
+            }
+            cookie::Verdict::Bad => {
+                self.counters.count(Counter::CookieBad);
+                false
+            }
+        }
+    }
+
+    #[cold]
+    fn is_admitted(&self, lookup: &Lookup) -> bool {
+        let number = self.zones.image.view().node(lookup.apex).and_then(|n| n.zone_number());
+        let acl = number.ok().and_then(|n| self.zones.allow_query.get(n as usize));
+        acl.is_none_or(|acl| acl.as_ref().is_none_or(|acl| acl.admits(self.peer.ip)))
+    }
+
+    #[cold]
+    fn zone_version(&self, lookup: &Lookup) -> Option<(u8, u32)> {
+        let apex = self.zones.image.view().node(lookup.apex).ok()?;
+        let labels = wire::name::label_count(apex.name().ok()?) as u8;
+        Some((labels, apex.zone().ok()?.serial().ok()?))
+    }
+
+    #[inline(always)]
+    fn count(&self, rcode: Rcode) {
+        self.counters.count(Counter::Answered);
+        self.counters.count(match rcode {
+            Rcode::NOERROR => Counter::NoError,
+            Rcode::NXDOMAIN => Counter::NxDomain,
+            Rcode::REFUSED => Counter::Refused,
+            Rcode::FORMERR => Counter::FormErr,
+            Rcode::SERVFAIL => Counter::ServFail,
+            Rcode::NOTIMP => Counter::NotImp,
+            Rcode::NOTAUTH => Counter::NotAuth,
+            Rcode::BADVERS => Counter::BadVers,
+            Rcode::BADCOOKIE => Counter::BadCookie,
+            _ => Counter::OtherRcode,
+        });
+    }
+}

@@ -1,0 +1,183 @@
+//! One answering thread's state, and the five stages that a batch goes through.
+//!
+//! Parse all, probe all, walk all, choose all, write all: while one query's memory is on its way, the others are worked
+//! on. On 8.5 million records that is worth half the cost of a query.
+
+use crate::respond::Response;
+use crate::{Datagrams, Now, Peer, Published, Transport, Verdict};
+use authority::Lookup;
+use image::Image;
+use policy::rate::Places;
+use policy::{Acl, RateLimit, RateSettings};
+use stats::{Counter, Counters};
+use std::net::IpAddr;
+use std::sync::Arc;
+use wire::{Parsed, Query};
+
+/// Datagrams worked on together; a longer batch is cut.
+pub const BATCH_MAX: usize = 64;
+
+/// What is served: swapped as a whole.
+pub struct Zones<M> {
+    pub image: Image<M>,
+    /// By zone number of the image; None admits everyone. Empty if no zone has a list.
+    pub allow_query: Vec<Option<Acl>>,
+}
+
+/// What the operator decides about answers. Fixed for a worker's life.
+#[derive(Clone)]
+pub struct Setup {
+    pub nsid: Option<Vec<u8>>,
+    /// version.bind and version.server
+    pub version: Option<String>,
+    /// id.server and hostname.bind
+    pub identity: Option<String>,
+    /// The largest answer over UDP.
+    pub udp_size_max: u16,
+    pub cookie_secret: Option<policy::cookie::Secret>,
+    pub rate: Option<RateSettings>,
+    /// Random, for the rate limit's table.
+    pub rate_key: [u64; 2],
+    /// Ports and addresses that we listen on: a query from there is our own answer come back.
+    pub own: Vec<(IpAddr, u16)>,
+    /// How long a TCP connection may idle, told to clients that ask (RFC 7828), in units of 100 ms.
+    pub keepalive_tenths: u16,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup {
+            nsid: None,
+            version: None,
+            identity: None,
+            udp_size_max: 1232,
+            cookie_secret: None,
+            rate: None,
+            rate_key: [0; 2],
+            own: vec![],
+            keepalive_tenths: 100,
+        }
+    }
+}
+
+pub struct Worker<M> {
+    published: Arc<Published<Zones<M>>>,
+    zones: Arc<Zones<M>>,
+    generation: u64,
+    setup: Setup,
+    rate: Option<RateLimit>,
+    counters: Arc<Counters>,
+    scratch: Vec<Scratch>,
+}
+
+/// What one query needs between the stages.
+#[derive(Clone, Default)]
+struct Scratch {
+    query: Query,
+    lookup: Lookup,
+    places: Places,
+}
+
+impl<M: AsRef<[u8]>> Worker<M> {
+    pub fn new(published: Arc<Published<Zones<M>>>, setup: Setup, counters: Arc<Counters>) -> Worker<M> {
+        let (zones, generation) = published.current();
+        let rate = setup.rate.clone().map(|r| RateLimit::new(r, setup.rate_key));
+        Worker { published, zones, generation, setup, rate, counters, scratch: vec![Scratch::default(); BATCH_MAX] }
+    }
+
+    #[inline]
+    fn refresh(&mut self) {
+        if self.published.generation() != self.generation {
+            (self.zones, self.generation) = self.published.current();
+        }
+    }
+
+    /// Lets go of what was replaced. For a thread without traffic, now and then.
+    pub fn on_idle(&mut self) {
+        self.refresh();
+    }
+
+    /// Answers datagrams, each in its own buffer.
+    pub fn on_batch(&mut self, now: Now, batch: &mut impl Datagrams) {
+        self.refresh();
+        let n = batch.len().min(BATCH_MAX);
+        let view = self.zones.image.view();
+        for (i, s) in self.scratch[..n].iter_mut().enumerate() {
+            if let Some(rate) = &self.rate {
+                s.places = rate.places(batch.peer(i).ip);
+            }
+            let (buffer, len) = batch.packet(i);
+            s.query.parse(buffer.get(..len).unwrap_or_default(), view.deepest(), view.seed());
+            if s.query.parsed == Parsed::Question {
+                Lookup::begin(&s.query, view);
+            }
+        }
+        let looked_for = |s: &&mut Scratch| s.query.parsed == Parsed::Question;
+        self.scratch[..n].iter_mut().filter(looked_for).for_each(|s| s.lookup.probe(&s.query, view));
+        self.scratch[..n].iter_mut().filter(looked_for).for_each(|s| s.lookup.walk(&s.query, view));
+        self.scratch[..n].iter_mut().filter(looked_for).for_each(|s| s.lookup.choose(&s.query, view));
+        self.counters.add(Counter::QueriesUdp, n as u64);
+        for (i, s) in self.scratch[..n].iter_mut().enumerate() {
+            let peer = batch.peer(i);
+            let (buffer, _) = batch.packet(i);
+            let mut response = Response {
+                now,
+                peer,
+                transport: Transport::Udp,
+                setup: &self.setup,
+                counters: &self.counters,
+                zones: &self.zones,
+                rate: self.rate.as_mut().map(|r| (r, &s.places)),
+            };
+            let len = match response.write(&mut s.query, &mut s.lookup, buffer) {
+                Verdict::Reply(len) => len,
+                Verdict::Drop => 0,
+            };
+            batch.set_reply(i, len);
+        }
+    }
+
+    /// Answers one datagram.
+    pub fn on_datagram(&mut self, now: Now, peer: Peer, buffer: &mut [u8], len: usize) -> Verdict {
+        struct One<'a>(Peer, &'a mut [u8], usize);
+        impl Datagrams for One<'_> {
+            fn len(&self) -> usize {
+                1
+            }
+            fn peer(&self, _: usize) -> Peer {
+                self.0
+            }
+            fn packet(&mut self, _: usize) -> (&mut [u8], usize) {
+                (self.1, self.2)
+            }
+            fn set_reply(&mut self, _: usize, len: usize) {
+                self.2 = len;
+            }
+        }
+        let mut one = One(peer, buffer, len);
+        self.on_batch(now, &mut one);
+        if one.2 == 0 { Verdict::Drop } else { Verdict::Reply(one.2) }
+    }
+
+    /// Answers one message of a stream. The buffer holds 65,535 octets.
+    pub fn on_message(&mut self, now: Now, peer: Peer, buffer: &mut [u8], len: usize) -> Verdict {
+        self.refresh();
+        let view = self.zones.image.view();
+        let s = &mut self.scratch[0];
+        s.query.parse(buffer.get(..len).unwrap_or_default(), view.deepest(), view.seed());
+        if s.query.parsed == Parsed::Question {
+            s.lookup.at_once(&s.query, view);
+        }
+        self.counters.count(Counter::QueriesTcp);
+        let mut response = Response {
+            now,
+            peer,
+            transport: Transport::Tcp,
+            setup: &self.setup,
+            counters: &self.counters,
+            zones: &self.zones,
+            rate: None,
+        };
+        response.write(&mut s.query, &mut s.lookup, buffer)
+    }
+}

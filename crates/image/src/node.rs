@@ -1,0 +1,152 @@
+//! A node: one owner name of one zone, and where its RRsets are.
+//!
+//! ```text
+//! 0 name length u8 | RRsets u8 | flags u16 (the upper 8 bits: units that follow this node and belong to it alone)
+//! 4 head u32       a cut: the unit of its NS; an apex: the unit of its negative answers; else: the wildcard below, or 0
+//! 8 name, lower case | to a multiple of 4 | an apex: zone number u32, wildcard below u32 | RRsets: (unit u32, type u16, 0 u16)...
+//! ```
+
+use crate::format::{ALIGN, Damaged, u16_at, u32_at};
+use crate::unit::Unit;
+use crate::view::View;
+use crate::zone::Zone;
+use wire::Rtype;
+
+/// A delegation: NS and not an apex. The walk ends here.
+pub const CUT: u16 = 1;
+pub const APEX: u16 = 2;
+/// Not a name of any zone: it only leads to an apex deeper down.
+pub const ABOVE: u16 = 4;
+/// Below a cut or a DNAME, or the owner of an NSEC3: data, but no name that can be asked for.
+pub const HIDDEN: u16 = 8;
+pub const DNAME: u16 = 16;
+pub const CNAME: u16 = 32;
+/// An apex of ours lies below, so that the walk must go on past a cut or a DNAME here.
+pub const DEEPER: u16 = 64;
+
+#[derive(Clone, Copy)]
+pub struct Node<'a> {
+    pub(crate) view: View<'a>,
+    pub(crate) at: usize,
+}
+
+impl<'a> Node<'a> {
+    /// The node that a reference names. Its fixed part lies within the image; the rest is checked where it is read.
+    #[inline(always)]
+    pub(crate) fn at(view: View<'a>, reference: u32) -> Result<Node<'a>, Damaged> {
+        let at = reference as usize * ALIGN;
+        if reference == 0 || at + 8 > view.bytes.len() { Err(Damaged) } else { Ok(Node { view, at }) }
+    }
+
+    pub fn reference(&self) -> u32 {
+        (self.at / ALIGN) as u32
+    }
+
+    #[inline(always)]
+    pub fn name(&self) -> Result<&'a [u8], Damaged> {
+        let len = *self.view.bytes.get(self.at).ok_or(Damaged)? as usize;
+        self.view.bytes.get(self.at + 8..self.at + 8 + len).ok_or(Damaged)
+    }
+
+    #[inline(always)]
+    pub fn flags(&self) -> u16 {
+        u16_at(self.view.bytes, self.at + 2).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    pub fn is(&self, flag: u16) -> bool {
+        self.flags() & flag != 0
+    }
+
+    #[inline(always)]
+    fn name_len(&self) -> usize {
+        self.view.bytes.get(self.at).copied().unwrap_or(0) as usize
+    }
+
+    #[inline(always)]
+    fn words_at(&self) -> usize {
+        self.at + (8 + self.name_len()).next_multiple_of(4)
+    }
+
+    #[inline(always)]
+    pub fn head(&self) -> Result<u32, Damaged> {
+        u32_at(self.view.bytes, self.at + 4)
+    }
+
+    /// The number of the zone whose apex this is.
+    pub fn zone_number(&self) -> Result<u32, Damaged> {
+        if self.is(APEX) { u32_at(self.view.bytes, self.words_at()) } else { Err(Damaged) }
+    }
+
+    /// The zone whose apex this is.
+    pub fn zone(&self) -> Result<Zone<'a>, Damaged> {
+        self.view.zone(self.zone_number()?)
+    }
+
+    /// The wildcard right below this name.
+    #[inline(always)]
+    pub fn wildcard(&self) -> Result<Option<Node<'a>>, Damaged> {
+        let flags = self.flags();
+        let reference = match flags & (APEX | CUT) {
+            0 => self.head()?,
+            CUT => 0,
+            _ => u32_at(self.view.bytes, self.words_at() + 4)?,
+        };
+        if reference == 0 { Ok(None) } else { Node::at(self.view, reference).map(Some) }
+    }
+
+    #[inline(always)]
+    fn directory(&self) -> (usize, usize) {
+        let n = self.view.bytes.get(self.at + 1).copied().unwrap_or(0) as usize;
+        (self.words_at() + if self.is(APEX) { 8 } else { 0 }, n)
+    }
+
+    /// The RRset of a type.
+    #[inline(always)]
+    pub fn rrset(&self, rtype: Rtype) -> Result<Option<Unit<'a>>, Damaged> {
+        let (at, n) = self.directory();
+        for i in 0..n {
+            if u16_at(self.view.bytes, at + 8 * i + 4)? == rtype {
+                return Unit::at(self.view, u32_at(self.view.bytes, at + 8 * i)?).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The reference of the RRset of `rtype`, else of a CNAME, else 0. One pass, for the hot path.
+    #[inline(always)]
+    pub fn rrset_or_alias(&self, rtype: Rtype) -> Result<(u32, Rtype), Damaged> {
+        let (at, n) = self.directory();
+        let mut alias = (0, 0);
+        for i in 0..n {
+            let found = u16_at(self.view.bytes, at + 8 * i + 4)?;
+            if found == rtype {
+                return Ok((u32_at(self.view.bytes, at + 8 * i)?, found));
+            }
+            if found == wire::rtype::CNAME {
+                alias = (u32_at(self.view.bytes, at + 8 * i)?, found);
+            }
+        }
+        Ok(alias)
+    }
+
+    /// All RRsets, in the order of their types.
+    pub fn rrsets(&self) -> impl Iterator<Item = Result<(Rtype, Unit<'a>), Damaged>> + use<'a> {
+        let (at, n) = self.directory();
+        let view = self.view;
+        (0..n).map(move |i| {
+            let unit = Unit::at(view, u32_at(view.bytes, at + 8 * i)?)?;
+            Ok((u16_at(view.bytes, at + 8 * i + 4)?, unit))
+        })
+    }
+
+    /// Where the next node of the zone begins: behind this one and the units that belong to it alone.
+    pub(crate) fn next(&self) -> Result<usize, Damaged> {
+        let (at, n) = self.directory();
+        let mut end = (at + 8 * n).next_multiple_of(ALIGN);
+        for _ in 0..self.flags() >> 8 {
+            end += Unit::at(self.view, (end / ALIGN) as u32)?.size().next_multiple_of(ALIGN);
+        }
+        Ok(end)
+    }
+}

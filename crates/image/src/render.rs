@@ -1,0 +1,204 @@
+//! Writes units: RRsets in wire form, with names compressed against the owner and against what stands before.
+
+use crate::unit::{HEAD, MORE, Part, TO_QUESTION, TO_RECORDS};
+use wire::rtype::{self, Rtype};
+
+/// Names farther in than this are no targets of pointers: so a pointer stays in reach behind any question.
+const TARGET_MAX: usize = 0x3FFF - 16 - 255;
+
+/// A record as it is stored while building: rdata uncompressed.
+#[derive(Clone, Copy)]
+pub(crate) struct Rr<'a> {
+    pub rtype: Rtype,
+    pub ttl: u32,
+    pub rdata: &'a [u8],
+}
+
+/// A part behind the records: records whose owner the rdata names.
+#[derive(Default)]
+struct Extra {
+    octets: Vec<u8>,
+    count: usize,
+}
+
+pub(crate) struct Render<'a> {
+    /// What the owner of an answer ends with: the node's name, for a wildcard the name above it.
+    suffix: &'a [u8],
+    records: Vec<u8>,
+    count: usize,
+    fixes: Vec<usize>,
+    /// Where names begin in `records`, with the octets that they stand for.
+    names: Vec<(Vec<u8>, usize)>,
+    extras: [Extra; 4],
+}
+
+impl<'a> Render<'a> {
+    pub(crate) fn new(owner: &'a [u8]) -> Render<'a> {
+        let suffix = if owner.starts_with(b"\x01*") { &owner[2..] } else { owner };
+        Render { suffix, records: vec![], count: 0, fixes: vec![], names: vec![], extras: Default::default() }
+    }
+
+    /// Adds a record of the RRset.
+    pub(crate) fn record(&mut self, rr: Rr<'_>) {
+        head(&mut self.records, TO_QUESTION, rr.rtype, rr.ttl);
+        let length_at = self.records.len();
+        self.records.extend([0, 0]);
+        self.rdata(rr.rtype, rr.rdata);
+        let len = self.records.len() - length_at - 2;
+        self.records[length_at..length_at + 2].copy_from_slice(&(len as u16).to_be_bytes());
+        self.count += 1;
+    }
+
+    fn rdata(&mut self, rtype: Rtype, rdata: &[u8]) {
+        let before = if rtype == rtype::MX { 2 } else { 0 };
+        let names = match rtype {
+            rtype::SOA | rtype::MINFO => 2,
+            t if rtype::is_compressible(t) => 1,
+            // Never compressed (RFC 3597), but the additional records' owners may point here.
+            rtype::SRV => return self.plain(rdata, 6),
+            rtype::SVCB | rtype::HTTPS => return self.plain(rdata, 2),
+            _ => return self.records.extend_from_slice(rdata),
+        };
+        self.records.extend_from_slice(&rdata[..before.min(rdata.len())]);
+        let mut at = before;
+        for _ in 0..names {
+            let Some(len) = rdata.get(at..).and_then(wire::name::wire_len) else { break };
+            self.name(&rdata[at..at + len]);
+            at += len;
+        }
+        self.records.extend_from_slice(rdata.get(at..).unwrap_or_default());
+    }
+
+    fn plain(&mut self, rdata: &[u8], name_at: usize) {
+        let at = self.records.len() + name_at;
+        self.records.extend_from_slice(rdata);
+        if let Some(len) = rdata.get(name_at..).and_then(wire::name::wire_len) {
+            self.remember(&rdata[name_at..name_at + len], at);
+        }
+    }
+
+    /// Writes a name, pointing to an equal end where one stands. Compares octets: the case of data is kept (RFC 4343).
+    fn name(&mut self, name: &[u8]) {
+        let mut at = 0;
+        let start = self.records.len();
+        while name[at] != 0 {
+            if let Some(pointer) = self.pointer_to(&name[at..]) {
+                self.remember_until(name, start, at);
+                self.fixes.push(self.records.len());
+                self.records.extend(pointer.to_be_bytes());
+                return;
+            }
+            let label = name[at] as usize + 1;
+            self.records.extend_from_slice(&name[at..at + label]);
+            at += label;
+        }
+        self.records.push(0);
+        self.remember_until(name, start, at);
+    }
+
+    /// Remembers the ends of `name` that begin before `end` as standing from `start` on.
+    fn remember_until(&mut self, name: &[u8], start: usize, end: usize) {
+        let mut at = 0;
+        while at < end {
+            if start + at < TARGET_MAX && !self.names.iter().any(|(n, _)| n == &name[at..]) {
+                self.names.push((name[at..].to_vec(), start + at));
+            }
+            at += name[at] as usize + 1;
+        }
+    }
+
+    fn remember(&mut self, name: &[u8], start: usize) {
+        if wire::name::wire_len(name) == Some(name.len()) && name.len() > 1 {
+            self.remember_until(name, start, name.len() - 1);
+        }
+    }
+
+    /// The stored pointer to a name that stands in the owner or in the records.
+    fn pointer_to(&self, name: &[u8]) -> Option<u16> {
+        if name.len() <= 1 {
+            return None;
+        }
+        // The owner is written as asked, in whatever case; so only lower-case data may point to it and keep its own.
+        if self.suffix.ends_with(name) && is_suffix(self.suffix, name) {
+            return Some(TO_QUESTION - name.len() as u16);
+        }
+        self.names.iter().find(|(n, _)| n == name).map(|&(_, at)| TO_RECORDS + at as u16)
+    }
+
+    /// Adds a signature over the RRset.
+    pub(crate) fn signature(&mut self, rr: Rr<'_>) {
+        push_record(&mut self.extras[0], TO_QUESTION, rr);
+    }
+
+    /// Adds an additional record, unless its owner stands too far in for a pointer: so far that no answer would hold it.
+    pub(crate) fn additional(&mut self, part: Part, owner: &[u8], rr: Rr<'_>) {
+        if let Some(pointer) = self.pointer_to(owner) {
+            push_record(&mut self.extras[part as usize], pointer, rr);
+        }
+    }
+
+    /// The unit's octets, or why there can be none.
+    pub(crate) fn finish(self) -> Result<Vec<u8>, &'static str> {
+        let gaps = gaps(&self.fixes);
+        let parts: usize = self.extras.iter().map(|e| e.octets.len()).sum();
+        if self.records.len() + parts > 65_535 - 512 || self.count > 65_535 {
+            return Err("an RRset of more octets than a message can hold");
+        }
+        let more = self.extras.iter().any(|e| e.count > 0);
+        let mut out = Vec::with_capacity(HEAD + MORE + gaps.len() + self.records.len() + parts);
+        for n in [self.records.len(), self.count, gaps.len()] {
+            out.extend((n as u16).to_le_bytes());
+        }
+        out.extend([u8::from(more), 0]);
+        if more {
+            for e in &self.extras {
+                out.extend((e.octets.len() as u16).to_le_bytes());
+                out.extend((e.count as u16).to_le_bytes());
+            }
+        }
+        out.extend(gaps);
+        out.extend(self.records);
+        for e in self.extras {
+            out.extend(e.octets);
+        }
+        Ok(out)
+    }
+}
+
+/// True if `end` is an end of `name` on a label border.
+fn is_suffix(name: &[u8], end: &[u8]) -> bool {
+    let mut at = 0;
+    while name.len() - at > end.len() {
+        at += name[at] as usize + 1;
+    }
+    name.len() - at == end.len()
+}
+
+fn head(out: &mut Vec<u8>, pointer: u16, rtype: Rtype, ttl: u32) {
+    out.extend(pointer.to_be_bytes());
+    out.extend(rtype.to_be_bytes());
+    out.extend([0, 1]);
+    out.extend(ttl.to_be_bytes());
+}
+
+fn push_record(extra: &mut Extra, pointer: u16, rr: Rr<'_>) {
+    head(&mut extra.octets, pointer, rr.rtype, rr.ttl);
+    extra.octets.extend((rr.rdata.len() as u16).to_be_bytes());
+    extra.octets.extend_from_slice(rr.rdata);
+    extra.count += 1;
+}
+
+fn gaps(fixes: &[usize]) -> Vec<u8> {
+    let mut out = vec![];
+    let mut last = 0;
+    for &at in fixes {
+        let mut gap = at - last;
+        while gap >= 255 {
+            out.push(255);
+            gap -= 255;
+        }
+        out.push(gap as u8);
+        last = at;
+    }
+    out
+}

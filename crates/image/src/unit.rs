@@ -1,0 +1,446 @@
+//! A unit: one RRset in wire form, ready to be copied into an answer wherever it is needed.
+//!
+//! ```text
+//! 0 octets of the records u16 | records u16 | octets of the fix list u16 | has more u8 | 0 u8
+//! 8 if it has more: octets and records (u16 each) of: signatures | additional, needed | additional, optional | the same, signed
+//!   fix list: gaps between the pointers in the rdata, u8 each, 255 = go on and add | records | signatures | additional ...
+//! ```
+//!
+//! Every record begins with a pointer to its owner. In `records` and `signatures` that is 0xC00C, the question's name. A
+//! pointer elsewhere is stored as it would be if the question's name had no octets at all: below 0xC00C it means the last
+//! (0xC00C - value) octets of the owner, from 0xC010 on it means the place value - 0xC010 in `records`. So a unit whose
+//! owner is the question's name, or a suffix of it, and which stands right behind the question, is made right by adding
+//! the length of the question's name; anywhere else it takes one subtraction more. Additional records have their owners
+//! in the rdata of `records`, so they need no list: their owners are found by stepping over them.
+
+use crate::format::{ALIGN, Damaged, u16_at};
+use crate::view::View;
+use wire::query::HEADER;
+use wire::reply::{Need, Reply, Section};
+
+pub(crate) const HEAD: usize = 8;
+pub(crate) const MORE: usize = 16;
+/// The pointer to the question's name.
+pub(crate) const TO_QUESTION: u16 = 0xC00C;
+/// The pointer to the first octet behind a question whose name has no octets.
+pub(crate) const TO_RECORDS: u16 = 0xC010;
+/// The farthest place that a pointer reaches.
+const POINTER_MAX: usize = 0x3FFF;
+
+#[derive(Clone, Copy)]
+pub struct Unit<'a> {
+    records: &'a [u8],
+    fixes: &'a [u8],
+    more: &'a [u8],
+    /// All parts behind `records`.
+    parts: &'a [u8],
+    count: u16,
+}
+
+/// Where the owner of a placed unit stands in the message.
+#[derive(Clone, Copy, Debug)]
+pub enum Owner {
+    /// It is the question's name from `at` on; that name ends before `end`.
+    Question { at: usize, end: usize },
+    /// It was written at this place, perhaps with pointers.
+    Written { at: usize },
+}
+
+/// A part of a unit behind its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Signatures = 0,
+    /// Addresses that a referral is useless without: in-domain glue (RFC 9471).
+    Needed = 1,
+    Optional = 2,
+    /// `Optional` with its signatures.
+    OptionalSigned = 3,
+}
+
+impl<'a> Unit<'a> {
+    #[inline(always)]
+    pub(crate) fn at(view: View<'a>, reference: u32) -> Result<Unit<'a>, Damaged> {
+        let b = view.bytes.get(reference as usize * ALIGN..).ok_or(Damaged)?;
+        let head = b.first_chunk::<HEAD>().ok_or(Damaged)?;
+        let len = u16::from_le_bytes([head[0], head[1]]) as usize;
+        let fix_len = u16::from_le_bytes([head[4], head[5]]) as usize;
+        let more_len = if head[6] == 0 { 0 } else { MORE };
+        let (more, rest) = b.get(HEAD..).and_then(|r| r.split_at_checked(more_len)).ok_or(Damaged)?;
+        let (fixes, rest) = rest.split_at_checked(fix_len).ok_or(Damaged)?;
+        let (records, parts) = rest.split_at_checked(len).ok_or(Damaged)?;
+        Ok(Unit { records, fixes, more, parts, count: u16::from_le_bytes([head[2], head[3]]) })
+    }
+
+    pub fn count(&self) -> u16 {
+        self.count
+    }
+
+    fn part_size(&self, i: usize) -> (usize, u16) {
+        let f = |at| u16_at(self.more, at).unwrap_or(0);
+        (f(4 * i) as usize, f(4 * i + 2))
+    }
+
+    /// Octets and number of the records of a part.
+    fn part(&self, part: Part) -> Result<(&'a [u8], u16), Damaged> {
+        if self.more.is_empty() {
+            return Ok((&[], 0));
+        }
+        let before: usize = (0..part as usize).map(|i| self.part_size(i).0).sum();
+        let (len, count) = self.part_size(part as usize);
+        self.parts.get(before..before + len).map(|p| (p, count)).ok_or(Damaged)
+    }
+
+    pub fn has(&self, part: Part) -> bool {
+        !self.more.is_empty() && self.part_size(part as usize).1 > 0
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        let parts: usize = if self.more.is_empty() { 0 } else { (0..4).map(|i| self.part_size(i).0).sum() };
+        HEAD + self.more.len() + self.fixes.len() + self.records.len() + parts
+    }
+
+    /// Copies the records into the reply. Returns where they stand; None if they did not fit.
+    #[inline(always)]
+    pub fn place(
+        &self,
+        reply: &mut Reply<'_>,
+        section: Section,
+        need: Need,
+        owner: Owner,
+    ) -> Result<Option<usize>, Damaged> {
+        if reply.at() + self.records.len() > POINTER_MAX && !self.fixes.is_empty() {
+            return self.place_expanded(reply, section, need, owner);
+        }
+        let Some(base) = reply.records(section, need, self.records, self.count) else { return Ok(None) };
+        if !self.fixes.is_empty() {
+            self.fix_rdata(reply, base, owner);
+        }
+        if owner.at() != HEADER {
+            fix_owners(reply, base, self.count, owner.at())?;
+        }
+        Ok(Some(base))
+    }
+
+    #[inline(always)]
+    fn fix_rdata(&self, reply: &mut Reply<'_>, base: usize, owner: Owner) {
+        let mut at = base;
+        for &gap in self.fixes {
+            at += gap as usize;
+            if gap != 255 {
+                let value = owner.relocate(reply.u16_at(at), base, reply);
+                reply.set_u16(at, value);
+            }
+        }
+    }
+
+    /// Copies the signatures over this RRset.
+    #[inline(always)]
+    pub fn place_signatures(
+        &self,
+        reply: &mut Reply<'_>,
+        section: Section,
+        need: Need,
+        owner: Owner,
+    ) -> Result<(), Damaged> {
+        let (octets, count) = self.part(Part::Signatures)?;
+        if count == 0 {
+            return Ok(());
+        }
+        if let Some(base) = reply.records(section, need, octets, count)
+            && owner.at() != HEADER
+        {
+            fix_owners(reply, base, count, owner.at())?;
+        }
+        Ok(())
+    }
+
+    /// Copies an additional part of a unit whose records stand at `records_at`; what is optional goes in RRset by RRset.
+    #[inline(always)]
+    pub fn place_additional(
+        &self,
+        reply: &mut Reply<'_>,
+        part: Part,
+        records_at: usize,
+        owner: Owner,
+    ) -> Result<(), Damaged> {
+        let (octets, count) = self.part(part)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let need = if part == Part::Needed { Need::Required } else { Need::Optional };
+        let (octets, count) = if need == Need::Optional && octets.len() > reply.room() {
+            reply.does_not_fit(need);
+            whole_rrsets(octets, reply.room())?
+        } else {
+            (octets, count)
+        };
+        let Some(base) = reply.records(Section::Additional, need, octets, count) else { return Ok(()) };
+        let mut at = base;
+        for _ in 0..count {
+            let value = owner.relocate(reply.u16_at(at), records_at, reply);
+            reply.set_u16(at, value);
+            at += 12 + reply.u16_at(at + 10) as usize;
+        }
+        Ok(())
+    }
+
+    /// Copies the RRset, whose owner stands nowhere in the message yet: the owner is written out down to the question's
+    /// suffix of `shared` octets, and a pointer.
+    pub fn place_named(
+        &self,
+        reply: &mut Reply<'_>,
+        owner: &[u8],
+        shared: usize,
+        name_end: usize,
+        signed: bool,
+    ) -> Result<(), Damaged> {
+        let at = reply.at();
+        let own = owner.len().checked_sub(shared).ok_or(Damaged)?;
+        let mut written = reply.append(Need::Required, &owner[..own]);
+        if written.is_some() {
+            written = if shared == 1 {
+                reply.append(Need::Required, &[0])
+            } else {
+                reply.append(Need::Required, &(0xC000 | (name_end - shared) as u16).to_be_bytes())
+            };
+        }
+        if written.is_none() {
+            return Ok(());
+        }
+        let first = self.records.get(2..).ok_or(Damaged)?;
+        let base = reply.at() - 2;
+        if reply.records(Section::Authority, Need::Required, first, self.count).is_none() {
+            return Ok(());
+        }
+        let owner = Owner::Written { at };
+        self.fix_rdata(reply, base, owner);
+        let second = base + 12 + reply.u16_at(base + 10) as usize;
+        fix_owners(reply, second, self.count - 1, at)?;
+        if signed { self.place_signatures(reply, Section::Authority, Need::Required, owner) } else { Ok(()) }
+    }
+
+    /// Beyond 16 KiB no pointer reaches: names in rdata are written out. Only large answers over TCP come here.
+    #[cold]
+    fn place_expanded(
+        &self,
+        reply: &mut Reply<'_>,
+        section: Section,
+        need: Need,
+        owner: Owner,
+    ) -> Result<Option<usize>, Damaged> {
+        let mut name = [0; 255];
+        let name = expand(reply.written(), owner.at(), &mut name).ok_or(Damaged)?;
+        let base = reply.at();
+        let mut fits = true;
+        self.for_each(name, |fixed, rdata| {
+            let pointer = (0xC000 | owner.at() as u16).to_be_bytes();
+            let head: [&[u8]; 4] = [&pointer, &fixed[..8], &(rdata.len() as u16).to_be_bytes(), rdata];
+            fits = fits && head.iter().all(|part| reply.append(need, part).is_some());
+        })?;
+        if !fits {
+            reply.back_to(base);
+            return Ok(None);
+        }
+        reply.count(section, self.count);
+        Ok(Some(base))
+    }
+
+    /// Each record of the RRset: type, class and TTL in wire form, and the rdata without compression.
+    pub fn for_each(&self, owner: &[u8], mut f: impl FnMut(&[u8], &[u8])) -> Result<(), Damaged> {
+        let mut fixes = Fixes { gaps: self.fixes.iter(), at: 0 };
+        let mut fix = fixes.next();
+        let mut at = 0;
+        for _ in 0..self.count {
+            let fixed = self.records.get(at + 2..at + 12).ok_or(Damaged)?;
+            let len = u16::from_be_bytes([fixed[8], fixed[9]]) as usize;
+            let rdata = self.records.get(at + 12..at + 12 + len).ok_or(Damaged)?;
+            at += 12;
+            let end = at + len;
+            if fix.is_none_or(|x| x >= end) {
+                f(fixed, rdata);
+                at = end;
+                continue;
+            }
+            // Only types of RFC 1035 are compressed: two names and 20 octets (SOA) at most.
+            let mut out = [0; 2 * 255 + 20];
+            let mut n = 0;
+            while let Some(x) = fix.filter(|&x| x < end) {
+                n = push(&mut out, n, self.records.get(at..x).ok_or(Damaged)?)?;
+                n = self.push_pointed(&mut out, n, u16::from_be_bytes([self.octet(x)?, self.octet(x + 1)?]), owner)?;
+                at = x + 2;
+                fix = fixes.next();
+            }
+            n = push(&mut out, n, self.records.get(at..end).ok_or(Damaged)?)?;
+            f(fixed, &out[..n]);
+            at = end;
+        }
+        Ok(())
+    }
+
+    fn octet(&self, at: usize) -> Result<u8, Damaged> {
+        self.records.get(at).copied().ok_or(Damaged)
+    }
+
+    /// Appends the name that a stored pointer means.
+    fn push_pointed(&self, out: &mut [u8], mut n: usize, pointer: u16, owner: &[u8]) -> Result<usize, Damaged> {
+        let mut pointer = pointer;
+        for _ in 0..128 {
+            if pointer < TO_RECORDS {
+                let shared = TO_QUESTION.checked_sub(pointer).ok_or(Damaged)? as usize;
+                let from = owner.len().checked_sub(shared).ok_or(Damaged)?;
+                return push(out, n, &owner[from..]);
+            }
+            let mut at = (pointer - TO_RECORDS) as usize;
+            loop {
+                let len = self.octet(at)? as usize;
+                // A stored pointer to a suffix of the owner begins with 0xBF or 0xC0: neither is a label's length.
+                if len >= 0xBF {
+                    pointer = u16::from_be_bytes([len as u8, self.octet(at + 1)?]);
+                    break;
+                }
+                n = push(out, n, self.records.get(at..at + len + 1).ok_or(Damaged)?)?;
+                if len == 0 {
+                    return Ok(n);
+                }
+                at += len + 1;
+            }
+        }
+        Err(Damaged)
+    }
+
+    /// Each signature over this RRset: type, class and TTL, and the rdata.
+    pub fn for_each_signature(&self, mut f: impl FnMut(&[u8], &[u8])) -> Result<(), Damaged> {
+        let (octets, count) = self.part(Part::Signatures)?;
+        let mut at = 0;
+        for _ in 0..count {
+            let fixed = octets.get(at + 2..at + 12).ok_or(Damaged)?;
+            let len = u16::from_be_bytes([fixed[8], fixed[9]]) as usize;
+            f(fixed, octets.get(at + 12..at + 12 + len).ok_or(Damaged)?);
+            at += 12 + len;
+        }
+        Ok(())
+    }
+}
+
+impl Owner {
+    #[inline(always)]
+    pub fn at(&self) -> usize {
+        match *self {
+            Owner::Question { at, .. } | Owner::Written { at } => at,
+        }
+    }
+
+    /// The pointer that a stored one becomes in a message where the unit's records stand at `base`.
+    #[inline(always)]
+    fn relocate(&self, stored: u16, base: usize, reply: &Reply<'_>) -> u16 {
+        if stored >= TO_RECORDS {
+            return stored.wrapping_add(base as u16).wrapping_sub(TO_RECORDS & 0x3FFF);
+        }
+        let suffix = TO_QUESTION.wrapping_sub(stored) as usize;
+        match *self {
+            Owner::Question { end, .. } => 0xC000 | end.wrapping_sub(suffix) as u16,
+            Owner::Written { at } => 0xC000 | find_suffix(reply.written(), at, suffix) as u16,
+        }
+    }
+}
+
+/// Points the owners of `count` records that begin at `base` to `owner`.
+#[inline(always)]
+fn fix_owners(reply: &mut Reply<'_>, base: usize, count: u16, owner: usize) -> Result<(), Damaged> {
+    if owner > POINTER_MAX {
+        return Err(Damaged);
+    }
+    let mut at = base;
+    for _ in 0..count {
+        reply.set_u16(at, 0xC000 | owner as u16);
+        at += 12 + reply.u16_at(at + 10) as usize;
+    }
+    Ok(())
+}
+
+/// Where in the message the last `suffix` octets of the name at `at` stand.
+pub fn find_suffix(message: &[u8], at: usize, suffix: usize) -> usize {
+    let mut name = [0; 255];
+    let Some(name) = expand(message, at, &mut name) else { return at };
+    let (mut at, mut left) = (at, name.len());
+    for _ in 0..256 {
+        match message.get(at).copied().unwrap_or(0) {
+            _ if left <= suffix => break,
+            n @ 192.. => at = (n as usize & 0x3F) << 8 | message.get(at + 1).copied().unwrap_or(0) as usize,
+            n => {
+                at += n as usize + 1;
+                left -= n as usize + 1;
+            }
+        }
+    }
+    at
+}
+
+/// The name at `at` in a message of ours, without pointers.
+pub fn expand<'b>(message: &[u8], at: usize, out: &'b mut [u8; 255]) -> Option<&'b [u8]> {
+    let (mut at, mut n) = (at, 0);
+    for _ in 0..256 {
+        let len = *message.get(at)? as usize;
+        if len >= 192 {
+            at = (len & 0x3F) << 8 | *message.get(at + 1)? as usize;
+            continue;
+        }
+        out.get_mut(n..n + len + 1)?.copy_from_slice(message.get(at..at + len + 1)?);
+        n += len + 1;
+        at += len + 1;
+        if len == 0 {
+            return Some(&out[..n]);
+        }
+    }
+    None
+}
+
+/// The longest run of whole RRsets (same owner and type, with its signatures) that has at most `room` octets.
+#[cold]
+fn whole_rrsets(octets: &[u8], room: usize) -> Result<(&[u8], u16), Damaged> {
+    let (mut at, mut count, mut good) = (0, 0, (0, 0));
+    let mut last = None;
+    while at < octets.len() {
+        let head = octets.get(at..at + 12).ok_or(Damaged)?;
+        let signature = head[2..4] == wire::rtype::RRSIG.to_be_bytes();
+        let this = (head[0], head[1], head[2], head[3]);
+        if last.is_some() && last != Some(this) && !signature {
+            good = (at, count);
+        }
+        if !signature {
+            last = Some(this);
+        }
+        at += 12 + u16::from_be_bytes([head[10], head[11]]) as usize;
+        count += 1;
+        if at > room {
+            break;
+        }
+    }
+    if at <= room {
+        good = (at, count);
+    }
+    octets.get(..good.0).map(|o| (o, good.1)).ok_or(Damaged)
+}
+
+fn push(out: &mut [u8], n: usize, octets: &[u8]) -> Result<usize, Damaged> {
+    out.get_mut(n..n + octets.len()).ok_or(Damaged)?.copy_from_slice(octets);
+    Ok(n + octets.len())
+}
+
+struct Fixes<'a> {
+    gaps: std::slice::Iter<'a, u8>,
+    at: usize,
+}
+
+impl Iterator for Fixes<'_> {
+    type Item = usize;
+    fn next(&mut self) -> Option<usize> {
+        for &gap in self.gaps.by_ref() {
+            self.at += gap as usize;
+            if gap != 255 {
+                return Some(self.at);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,241 @@
+//! A zone in an image: its numbers, its nodes in canonical order, and the tables for denial of existence.
+//!
+//! ```text
+//! 0 apex u32 | serial u32 | flags u32 | node of the same name in the parent zone u32, or 0
+//! 16 nodes from u64 | to u64 | records u64
+//! 40 NSEC owners: keys u64... then references u32... at u64 | how many u32 | parent's zone number u32
+//! 56 NSEC3 owners: (hash 20, reference u32)... at u64 | how many u32 | iterations u16 | salt length u8, 0 u8
+//! 72 salt at u64 | 0
+//! ```
+
+use crate::format::{Damaged, u16_at, u32_at, u64_at};
+use crate::node::Node;
+use crate::view::View;
+use sha1::{Digest, Sha1};
+use std::cmp::Ordering;
+use wire::name::{canonical_cmp, labels};
+
+pub(crate) const ZONE: usize = 96;
+/// The zone denies with NSEC.
+pub const NSEC: u32 = 1;
+/// The zone denies with NSEC3.
+pub const NSEC3: u32 = 2;
+
+#[derive(Clone, Copy)]
+pub struct Zone<'a> {
+    view: View<'a>,
+    at: usize,
+    number: u32,
+}
+
+impl<'a> Zone<'a> {
+    pub(crate) fn at(view: View<'a>, number: u32) -> Result<Zone<'a>, Damaged> {
+        let at = view.zones_at + number as usize * ZONE;
+        if at + ZONE > view.bytes.len() { Err(Damaged) } else { Ok(Zone { view, at, number }) }
+    }
+
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn u32(&self, offset: usize) -> Result<u32, Damaged> {
+        u32_at(self.view.bytes, self.at + offset)
+    }
+
+    fn u64(&self, offset: usize) -> Result<usize, Damaged> {
+        u64_at(self.view.bytes, self.at + offset).map(|n| n as usize)
+    }
+
+    pub fn apex(&self) -> Result<Node<'a>, Damaged> {
+        Node::at(self.view, self.u32(0)?)
+    }
+
+    pub fn serial(&self) -> Result<u32, Damaged> {
+        self.u32(4)
+    }
+
+    pub fn records(&self) -> Result<u64, Damaged> {
+        u64_at(self.view.bytes, self.at + 32)
+    }
+
+    pub fn denies_with(&self, how: u32) -> bool {
+        self.u32(8).unwrap_or(0) & how != 0
+    }
+
+    /// The node of the apex's name in the zone above, if that is ours too: it holds the DS.
+    pub fn parent(&self) -> Result<Option<(Node<'a>, Zone<'a>)>, Damaged> {
+        let reference = self.u32(12)?;
+        if reference == 0 {
+            return Ok(None);
+        }
+        Ok(Some((Node::at(self.view, reference)?, self.view.zone(self.u32(52)?)?)))
+    }
+
+    /// All nodes, hidden ones too, in canonical order.
+    pub fn nodes(&self) -> Nodes<'a> {
+        Nodes { view: self.view, at: self.u64(16).unwrap_or(0), end: self.u64(24).unwrap_or(0) }
+    }
+
+    /// Calls `f` with owner, type, TTL and uncompressed rdata of each record, in canonical order of owners, by type.
+    pub fn for_each_record(&self, f: &mut dyn FnMut(&[u8], u16, u32, &[u8])) -> Result<(), Damaged> {
+        for node in self.nodes() {
+            let node = node?;
+            let owner = node.name()?;
+            for rrset in node.rrsets() {
+                let (_, unit) = rrset?;
+                let mut record = |fixed: &[u8], rdata: &[u8]| {
+                    let rtype = u16::from_be_bytes([fixed[0], fixed[1]]);
+                    f(owner, rtype, u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]), rdata);
+                };
+                unit.for_each(owner, &mut record)?;
+                unit.for_each_signature(&mut record)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The NSEC owner that is the name itself or the last one before it.
+    pub fn nsec_at_or_before(&self, folded: &[u8]) -> Result<Node<'a>, Damaged> {
+        let (keys, n) = (self.u64(40)?, self.u32(48)? as usize);
+        let references = keys + 8 * n;
+        let owner = |i: usize| Node::at(self.view, u32_at(self.view.bytes, references + 4 * i)?);
+        let key = order_key(folded, self.apex()?.name()?);
+        let (mut low, mut high) = (0, n);
+        while low < high {
+            let middle = low.midpoint(high);
+            let at_or_before = match u64_at(self.view.bytes, keys + 8 * middle)?.cmp(&key) {
+                Ordering::Less => true,
+                Ordering::Greater => false,
+                Ordering::Equal => canonical_cmp(owner(middle)?.name()?, folded) != Ordering::Greater,
+            };
+            if at_or_before {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        owner(low.checked_sub(1).ok_or(Damaged)?)
+    }
+
+    /// The NSEC3 hash of a folded name (RFC 5155 section 5).
+    pub fn nsec3_hash(&self, folded: &[u8]) -> Result<[u8; 20], Damaged> {
+        let iterations = u16_at(self.view.bytes, self.at + 68)?;
+        let salt_len = *self.view.bytes.get(self.at + 70).ok_or(Damaged)? as usize;
+        let salt_at = self.u64(72)?;
+        let salt = self.view.bytes.get(salt_at..salt_at + salt_len).ok_or(Damaged)?;
+        Ok(nsec3_hash(folded, iterations, salt))
+    }
+
+    /// The NSEC3 whose owner's hash is `hash` (true), or the one before it, which covers it (false).
+    pub fn nsec3_at_or_before(&self, hash: &[u8; 20]) -> Result<(Node<'a>, bool), Damaged> {
+        let (at, n) = (self.u64(56)?, self.u32(64)? as usize);
+        let table = self.view.bytes.get(at..at + 24 * n).ok_or(Damaged)?.as_chunks::<24>().0;
+        let before = table.partition_point(|e| e[..20] <= hash[..]);
+        // Before the first there is the last: the chain is a ring.
+        let entry = table.get(before.checked_sub(1).unwrap_or(n.wrapping_sub(1))).ok_or(Damaged)?;
+        let node = Node::at(self.view, u32_at(entry, 20)?)?;
+        Ok((node, entry[..20] == hash[..]))
+    }
+}
+
+pub fn nsec3_hash(folded: &[u8], iterations: u16, salt: &[u8]) -> [u8; 20] {
+    let mut digest: [u8; 20] = Sha1::new().chain_update(folded).chain_update(salt).finalize().into();
+    for _ in 0..iterations {
+        digest = Sha1::new().chain_update(digest).chain_update(salt).finalize().into();
+    }
+    digest
+}
+
+/// The first eight octets of a name below the apex, arranged so that numbers compare as names do (RFC 4034 section 6.1):
+/// labels from the right, a zero behind each, and the octets 0 and 1 within labels escaped so that zero stays the least.
+pub(crate) fn order_key(name: &[u8], apex: &[u8]) -> u64 {
+    let mut starts = [0u8; 128];
+    let (mut n, mut at) = (0, 0);
+    while name.len() - at > apex.len() {
+        starts[n & 127] = at as u8;
+        n += 1;
+        at += name[at] as usize + 1;
+    }
+    let (mut key, mut room) = (0u64, 8u32);
+    let mut push = |octet: u8| {
+        if room > 0 {
+            room -= 1;
+            key |= u64::from(octet) << (8 * room);
+        }
+    };
+    for &at in starts[..n].iter().rev() {
+        let Some(label) = labels(&name[at as usize..]).next() else { break };
+        for &c in label.iter().take(8) {
+            match c.to_ascii_lowercase() {
+                c @ 0..=1 => {
+                    push(1);
+                    push(c + 1);
+                }
+                c => push(c),
+            }
+        }
+        push(0);
+    }
+    key
+}
+
+pub struct Nodes<'a> {
+    view: View<'a>,
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Iterator for Nodes<'a> {
+    type Item = Result<Node<'a>, Damaged>;
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.end {
+            return None;
+        }
+        let node = Node::at(self.view, (self.at / 8) as u32);
+        match node.and_then(|n| n.next()) {
+            Ok(next) => self.at = next,
+            Err(damaged) => {
+                self.at = self.end;
+                return Some(Err(damaged));
+            }
+        }
+        Some(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::Name;
+
+    #[test]
+    fn keys_order_as_names_do() {
+        let apex = Name::from_text(b"example.", None).unwrap();
+        let sorted = [
+            "example.",
+            "\\000.example.",
+            "a.\\000.example.",
+            "\\001.example.",
+            "a.example.",
+            "x.a.example.",
+            "a\\000.example.",
+            "b.example.",
+            "longlabel1.example.",
+            "longlabel2.example.",
+        ];
+        let names: Vec<Name> = sorted.iter().map(|n| Name::from_text(n.as_bytes(), None).unwrap()).collect();
+        for w in names.windows(2) {
+            assert!(w[0] < w[1], "{w:?}");
+            assert!(order_key(w[0].bytes(), apex.bytes()) <= order_key(w[1].bytes(), apex.bytes()), "{w:?}");
+        }
+        assert!(order_key(names[4].bytes(), apex.bytes()) < order_key(names[5].bytes(), apex.bytes()));
+    }
+
+    #[test]
+    fn nsec3_hashes_are_those_of_rfc_5155_appendix_a() {
+        let hash =
+            |n: &str| nsec3_hash(Name::from_text(n.as_bytes(), None).unwrap().bytes(), 12, &[0xaa, 0xbb, 0xcc, 0xdd]);
+        assert_eq!(hash("example.")[..4], [0x06, 0x53, 0x68, 0x3d]);
+        assert_eq!(hash("a.example.")[..2], [0x19, 0x6d]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Access lists: prefixes of addresses.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// An address and how many of its bits count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    address: u128,
+    bits: u8,
+    is_v4: bool,
+}
+
+/// Who is admitted: any address that one of the prefixes holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acl(Vec<Prefix>);
+
+fn widen(ip: IpAddr) -> (u128, bool) {
+    match ip {
+        IpAddr::V4(v4) => (u128::from(u32::from(v4)) << 96, true),
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => (u128::from(u32::from(v4)) << 96, true),
+            None => (u128::from(v6), false),
+        },
+    }
+}
+
+fn mask(bits: u8) -> u128 {
+    u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0)
+}
+
+impl Prefix {
+    pub fn new(ip: IpAddr, bits: u8) -> Option<Prefix> {
+        let (address, is_v4) = widen(ip);
+        let longest = if is_v4 { 32 } else { 128 };
+        (bits <= longest).then(|| Prefix { address: address & mask(bits), bits, is_v4 })
+    }
+
+    pub fn holds(&self, ip: IpAddr) -> bool {
+        let (address, is_v4) = widen(ip);
+        is_v4 == self.is_v4 && address & mask(self.bits) == self.address
+    }
+}
+
+/// `192.0.2.0/24`, `2001:db8::/32`, or an address alone.
+impl FromStr for Prefix {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Prefix, String> {
+        let (ip, bits) = match text.split_once('/') {
+            Some((ip, bits)) => (ip, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = ip.parse().map_err(|_| format!("\"{ip}\" is no IP address"))?;
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        let bits = match bits {
+            None => longest,
+            Some(b) => b
+                .parse()
+                .ok()
+                .filter(|&b| b <= longest)
+                .ok_or(format!("\"{b}\" is no prefix length from 0 to {longest}"))?,
+        };
+        Prefix::new(address, bits).ok_or_else(|| format!("\"{text}\" is no prefix"))
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_v4 {
+            write!(f, "{}/{}", std::net::Ipv4Addr::from((self.address >> 96) as u32), self.bits)
+        } else {
+            write!(f, "{}/{}", std::net::Ipv6Addr::from(self.address), self.bits)
+        }
+    }
+}
+
+impl Acl {
+    pub fn new(prefixes: Vec<Prefix>) -> Acl {
+        Acl(prefixes)
+    }
+
+    pub fn admits(&self, ip: IpAddr) -> bool {
+        self.0.iter().any(|p| p.holds(ip))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_hold_their_addresses_and_no_others() {
+        let table = [
+            ("192.0.2.0/24", "192.0.2.255", true),
+            ("192.0.2.0/24", "192.0.3.0", false),
+            ("0.0.0.0/0", "203.0.113.9", true),
+            ("0.0.0.0/0", "::1", false),
+            ("::/0", "2001:db8::1", true),
+            ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.1", "::ffff:192.0.2.1", true),
+            ("2001:db8::/33", "2001:db8:8000::", false),
+        ];
+        for (prefix, ip, expect) in table {
+            assert_eq!(prefix.parse::<Prefix>().unwrap().holds(ip.parse().unwrap()), expect, "{prefix} {ip}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_prefix_says_why() {
+        for (text, why) in [("a", "no IP address"), ("192.0.2.0/33", "0 to 32"), ("::/x", "0 to 128")] {
+            assert!(text.parse::<Prefix>().unwrap_err().contains(why), "{text}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The rate limit on answers to addresses that have proven nothing: fixed memory, four prefix lengths, no false start.
+//!
+//! Every address and every prefix around it drains at its own rate; a query fills each by its price. Invariant: a table of
+//! 2^15 rows of one cache line each, ten entries a row, taken once; an entry that finds no place evicts the emptiest of its
+//! row, so that a flood of strangers cannot fill the memory, and whoever asks much is remembered longest. Sixteen bits of
+//! the hash tell entries of a row apart; the key is random, so that nobody can choose whom to collide with.
+
+use std::net::IpAddr;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateSettings {
+    /// Queries a second from one address, for long; bursts of 2.5 seconds' worth pass.
+    pub per_second: u32,
+    /// Every n-th withheld answer goes out truncated, so that an honest client comes back over TCP; 0: none.
+    pub slip: u32,
+    /// Count, but withhold nothing.
+    pub dry_run: bool,
+    /// Addresses without a limit.
+    pub exempt: Vec<crate::Prefix>,
+    /// How many threads share the traffic: each sees its part of every client's queries.
+    pub threads: u32,
+}
+
+impl Default for RateSettings {
+    fn default() -> RateSettings {
+        RateSettings { per_second: 2_000, slip: 2, dry_run: false, exempt: vec![], threads: 1 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Admitted,
+    /// Answer with TC and nothing else.
+    Slip,
+    Withhold,
+}
+
+/// Bits that count, and how many times an address's rate the prefix may use.
+const V4: [(u32, u32); 4] = [(32, 1), (24, 32), (20, 256), (18, 768)];
+const V6: [(u32, u32); 4] = [(128, 1), (64, 2), (56, 4), (48, 16)];
+const ROWS: usize = 1 << 15;
+const WAYS: usize = 10;
+const FULL: u32 = 1 << 31;
+const DRAIN_MS: u64 = 2_500;
+
+#[repr(align(64))]
+#[derive(Clone, Copy, Default)]
+struct Row {
+    time_ms: u32,
+    tags: [u16; WAYS],
+    loads: [u32; WAYS],
+}
+
+pub struct RateLimit {
+    rows: Box<[Row]>,
+    key: [u64; 2],
+    prices: [[u32; 4]; 2],
+    settings: RateSettings,
+    withheld: u32,
+}
+
+/// Where the entries of an address are: computed once a query, prefetched, then used.
+#[derive(Clone, Copy, Default)]
+pub struct Places([u64; 4]);
+
+impl RateLimit {
+    pub fn new(settings: RateSettings, key: [u64; 2]) -> RateLimit {
+        let price = |times: u32| {
+            let burst = u64::from(settings.per_second) * u64::from(times) * DRAIN_MS
+                / 1000
+                / u64::from(settings.threads.max(1));
+            (u64::from(FULL) / burst.max(1)) as u32
+        };
+        let prices = [V4.map(|p| price(p.1)), V6.map(|p| price(p.1))];
+        RateLimit { rows: vec![Row::default(); ROWS].into(), key, prices, settings, withheld: 0 }
+    }
+
+    pub fn is_dry_run(&self) -> bool {
+        self.settings.dry_run
+    }
+
+    pub fn is_exempt(&self, ip: IpAddr) -> bool {
+        self.settings.exempt.iter().any(|p| p.holds(ip))
+    }
+
+    /// Finds and prefetches the rows of an address.
+    #[inline]
+    pub fn places(&self, ip: IpAddr) -> Places {
+        let (address, prefixes) = match ip {
+            IpAddr::V4(v4) => (u128::from(u32::from(v4)) << 96, &V4),
+            IpAddr::V6(v6) => (u128::from(v6), &V6),
+        };
+        Places(prefixes.map(|(bits, _)| {
+            let hash = self.hash(address & (u128::MAX << (128 - bits)), bits);
+            self.prefetch(hash);
+            hash
+        }))
+    }
+
+    #[inline]
+    fn prefetch(&self, hash: u64) {
+        wire::prefetch::prefetch_item(&self.rows, row_of(hash));
+    }
+
+    /// A folded multiply under a secret key: who cannot see its output cannot find collisions, and it costs a fifth of SipHash.
+    #[inline]
+    fn hash(&self, prefix: u128, bits: u32) -> u64 {
+        let high = (prefix >> 64) as u64 ^ self.key[0];
+        let low = prefix as u64 ^ self.key[1] ^ u64::from(bits) << 32;
+        let m = u128::from(high | 1).wrapping_mul(u128::from(low) ^ 0x9E37_79B9_7F4A_7C15);
+        let h = (m >> 64) as u64 ^ m as u64 ^ high;
+        let m = u128::from(h).wrapping_mul(u128::from(self.key[1] | 1));
+        (m >> 64) as u64 ^ m as u64
+    }
+
+    /// Judges one query.
+    #[inline]
+    pub fn judge(&mut self, places: &Places, is_v4: bool, now_ms: u64) -> Standing {
+        let prices = self.prices[usize::from(!is_v4)];
+        let mut over = false;
+        for (&hash, price) in places.0.iter().zip(prices) {
+            over |= self.rows[row_of(hash)].fill(hash as u16, price, now_ms as u32);
+        }
+        if over { self.withhold() } else { Standing::Admitted }
+    }
+
+    #[cold]
+    fn withhold(&mut self) -> Standing {
+        self.withheld = self.withheld.wrapping_add(1);
+        if self.settings.slip > 0 && self.withheld.is_multiple_of(self.settings.slip) {
+            Standing::Slip
+        } else {
+            Standing::Withhold
+        }
+    }
+}
+
+#[inline]
+fn row_of(hash: u64) -> usize {
+    (hash >> 16) as usize & (ROWS - 1)
+}
+
+impl Row {
+    /// Adds a price to an entry, which is drained first. True: it was full.
+    #[inline]
+    fn fill(&mut self, tag: u16, price: u32, now_ms: u32) -> bool {
+        let passed = u64::from(now_ms.wrapping_sub(self.time_ms));
+        if passed > 0 {
+            let drained = (passed.min(DRAIN_MS) * u64::from(FULL) / DRAIN_MS) as u32;
+            self.loads.iter_mut().for_each(|l| *l = l.saturating_sub(drained));
+            self.time_ms = now_ms;
+        }
+        let tag = tag.max(1);
+        let mut found = 0;
+        for i in 0..WAYS {
+            found |= u32::from(self.tags[i] == tag) << i;
+        }
+        let i = if found != 0 { found.trailing_zeros() as usize } else { self.evict(tag) };
+        let load = &mut self.loads[i];
+        let over = *load > FULL - price.min(FULL);
+        if !over {
+            *load += price;
+        }
+        over
+    }
+
+    fn evict(&mut self, tag: u16) -> usize {
+        let mut least = 0;
+        for i in 1..WAYS {
+            if self.loads[i] < self.loads[least] {
+                least = i;
+            }
+        }
+        self.tags[least] = tag;
+        self.loads[least] = 0;
+        least
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(per_second: u32, slip: u32) -> RateLimit {
+        RateLimit::new(RateSettings { per_second, slip, ..RateSettings::default() }, [3, 5])
+    }
+
+    /// How many of `n` queries, one every `gap_ns`, are admitted.
+    fn admitted(limit: &mut RateLimit, ip: &str, n: u64, gap_ns: u64, start_ms: u64) -> u64 {
+        let ip: IpAddr = ip.parse().unwrap();
+        let places = limit.places(ip);
+        (0..n)
+            .filter(|i| limit.judge(&places, ip.is_ipv4(), start_ms + i * gap_ns / 1_000_000) == Standing::Admitted)
+            .count() as u64
+    }
+
+    #[test]
+    fn an_address_below_its_rate_is_never_limited() {
+        let mut l = limit(100, 2);
+        assert_eq!(admitted(&mut l, "192.0.2.1", 10_000, 10_000_000, 0), 10_000);
+    }
+
+    #[test]
+    fn an_address_above_its_rate_gets_its_rate_and_one_burst() {
+        let mut l = limit(100, 2);
+        // A thousand a second for ten seconds: 250 at once, then a hundred a second.
+        let n = admitted(&mut l, "192.0.2.1", 10_000, 1_000_000, 0);
+        assert!((1_200..=1_300).contains(&n), "{n}");
+    }
+
+    #[test]
+    fn other_addresses_do_not_suffer() {
+        let mut l = limit(100, 2);
+        admitted(&mut l, "192.0.2.1", 10_000, 1_000, 0);
+        assert_eq!(admitted(&mut l, "198.51.100.1", 100, 1_000, 0), 100);
+        assert_eq!(admitted(&mut l, "2001:db8::1", 100, 1_000, 0), 100);
+    }
+
+    #[test]
+    fn a_network_that_shares_the_load_is_limited_as_a_whole() {
+        let mut l = limit(100, 2);
+        let n: u64 = (0..=255).map(|i| admitted(&mut l, &format!("192.0.2.{i}"), 250, 1, 0)).sum();
+        // 256 addresses with a burst of 250 each, against 32 bursts for their /24.
+        assert!((7_800..=8_200).contains(&n), "{n}");
+    }
+
+    #[test]
+    fn every_second_withheld_answer_slips() {
+        let mut l = limit(1, 2);
+        let ip: IpAddr = "192.0.2.1".parse().unwrap();
+        let places = l.places(ip);
+        let judged: Vec<Standing> = (0..8).map(|_| l.judge(&places, true, 0)).skip(2).collect();
+        assert_eq!(judged.iter().filter(|s| **s == Standing::Slip).count(), 3);
+        assert_eq!(judged.iter().filter(|s| **s == Standing::Withhold).count(), 3);
+    }
+
+    #[test]
+    fn a_flood_of_strangers_leaves_the_memory_as_it_is() {
+        let mut l = limit(100, 2);
+        for i in 0..200_000u32 {
+            let ip = IpAddr::from((i.wrapping_mul(2_654_435_761)).to_be_bytes());
+            let places = l.places(ip);
+            l.judge(&places, true, 0);
+        }
+        assert_eq!(l.rows.len(), ROWS);
+    }
+}

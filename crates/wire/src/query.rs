@@ -1,0 +1,389 @@
+//! A query as it lies in its buffer: header, one question, EDNS. Parsed once, in one pass, without a copy of anything
+//! but the folded name.
+//!
+//! O(1) on failure: whatever is wrong becomes a `Verdict` and the rest is not looked at.
+
+use crate::hash::name_step;
+use crate::name::{LABEL_MAX, NAME_MAX};
+use crate::rtype::{self, Rtype};
+
+pub const HEADER: usize = 12;
+/// Suffixes hashed ahead of the walk. Deeper names go on label by label; no zone that we measured has more.
+pub const DEPTH_AHEAD: usize = 10;
+/// EDNS options looked at in a query; what follows is ignored (attack: option floods, CVE-2026-41292).
+const OPTIONS_MAX: usize = 32;
+
+pub const CLASS_IN: u16 = 1;
+pub const CLASS_CH: u16 = 3;
+pub const CLASS_NONE: u16 = 254;
+pub const CLASS_ANY: u16 = 255;
+
+/// What parsing found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// Shorter than a header: nobody could tell what the answer is for.
+    TooShort,
+    /// A response: answering it would feed a loop.
+    Response,
+    /// An opcode other than QUERY.
+    Opcode(u8),
+    /// Malformed before the question's end: only the header can be echoed.
+    BadHeader,
+    /// Malformed behind the question.
+    BadBody,
+    /// EDNS version above 0.
+    BadVersion,
+    /// A TSIG record: signed by a key that we do not have.
+    Signed,
+    Question,
+}
+
+/// EDNS options of a query that change its answer; offsets into the packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Edns {
+    pub present: bool,
+    pub dnssec_ok: bool,
+    pub udp_size: u16,
+    pub nsid: bool,
+    pub zone_version: bool,
+    pub keepalive: bool,
+    pub padding: bool,
+    /// Cookie option: where its data begins and how long it is; length 0: none.
+    pub cookie_at: u16,
+    pub cookie_len: u16,
+}
+
+/// Scratch for one query, used again and again. Plain data; `parse` sets every field that its verdict allows to be read.
+#[derive(Clone)]
+pub struct Query {
+    pub parsed: Parsed,
+    pub edns: Edns,
+    pub qtype: Rtype,
+    pub qclass: u16,
+    /// Octets of the name, the root label counted.
+    pub name_len: u8,
+    /// Labels of the name, the root label not counted.
+    pub labels: u8,
+    /// How many entries of `hash` hold, from index 1.
+    pub hashed: u8,
+    /// Where each label begins in the name, leftmost first.
+    pub label_at: [u8; 128],
+    /// `hash[d]`: the hash of the suffix of d labels.
+    pub hash: [u64; DEPTH_AHEAD + 1],
+    /// The name in lower case; what follows it is undefined.
+    pub folded: [u8; NAME_MAX + 9],
+}
+
+impl Default for Query {
+    fn default() -> Query {
+        Query {
+            parsed: Parsed::TooShort,
+            edns: Edns::default(),
+            qtype: 0,
+            qclass: 0,
+            name_len: 0,
+            labels: 0,
+            hashed: 0,
+            label_at: [0; 128],
+            hash: [0; DEPTH_AHEAD + 1],
+            folded: [0; NAME_MAX + 9],
+        }
+    }
+}
+
+impl Query {
+    /// The end of the question: where an answer's records begin.
+    #[inline]
+    pub fn question_end(&self) -> usize {
+        HEADER + self.name_len as usize + 4
+    }
+
+    #[inline]
+    pub fn name(&self) -> &[u8] {
+        &self.folded[..self.name_len as usize]
+    }
+
+    /// Where the suffix of `labels` labels begins in the name.
+    #[inline]
+    pub fn suffix_at(&self, labels: usize) -> usize {
+        match (self.labels as usize).checked_sub(labels) {
+            Some(i) if labels > 0 => self.label_at[i] as usize,
+            _ => self.name_len as usize - 1,
+        }
+    }
+
+    /// Reads `packet`. `depth` and `seed`: how many suffixes to hash, and with what.
+    #[inline]
+    pub fn parse(&mut self, packet: &[u8], depth: usize, seed: u64) {
+        self.parsed = self.read(packet);
+        if self.parsed == Parsed::Question {
+            self.hash_suffixes(depth, seed);
+        }
+    }
+
+    #[inline(always)]
+    fn read(&mut self, packet: &[u8]) -> Parsed {
+        self.name_len = 0;
+        self.edns = Edns::default();
+        let Some(header) = packet.first_chunk::<HEADER>() else { return Parsed::TooShort };
+        if header[2] & 0x80 != 0 {
+            return Parsed::Response;
+        }
+        let opcode = header[2] >> 3 & 15;
+        if opcode != 0 && opcode != 4 && opcode != 5 {
+            return Parsed::Opcode(opcode);
+        }
+        // Exactly one question (RFC 9619); the other counts are judged behind it.
+        if header[4..6] != [0, 1] || self.read_question(packet).is_none() {
+            return if opcode == 0 { Parsed::BadHeader } else { Parsed::Opcode(opcode) };
+        }
+        if opcode != 0 {
+            return Parsed::Opcode(opcode);
+        }
+        let rest = &packet[self.question_end()..];
+        if header[6..12] == [0; 6] && rest.is_empty() {
+            return Parsed::Question;
+        }
+        self.read_records(header, packet)
+    }
+
+    #[inline(always)]
+    fn read_question(&mut self, packet: &[u8]) -> Option<()> {
+        let name = &packet[HEADER..];
+        let (mut at, mut labels) = (0, 0);
+        loop {
+            let n = *name.get(at)? as usize;
+            if n == 0 {
+                break;
+            }
+            // A pointer has nothing to point at yet, so 192 and above is as wrong as 64.
+            if n > LABEL_MAX || at + n + 2 > NAME_MAX {
+                return None;
+            }
+            self.label_at[labels & 127] = at as u8;
+            labels += 1;
+            at += n + 1;
+        }
+        let end = at + 1;
+        let fixed = name.get(end..)?.first_chunk::<4>()?;
+        self.folded[..end].copy_from_slice(&name[..end]);
+        self.folded[..end].make_ascii_lowercase();
+        self.qtype = u16::from_be_bytes([fixed[0], fixed[1]]);
+        self.qclass = u16::from_be_bytes([fixed[2], fixed[3]]);
+        self.name_len = end as u8;
+        self.labels = labels as u8;
+        Some(())
+    }
+
+    /// What follows the question: nothing, one OPT and perhaps a TSIG. Other records are stepped over.
+    #[inline(always)]
+    fn read_records(&mut self, header: &[u8; HEADER], packet: &[u8]) -> Parsed {
+        let count = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]) as usize;
+        let (before, additional) = (count(6) + count(8), count(10));
+        let mut at = self.question_end();
+        let mut verdict = Parsed::Question;
+        for i in 0..before + additional {
+            let Some(record) = Record::at(packet, at) else { return Parsed::BadBody };
+            let last = i + 1 == before + additional;
+            match record.rtype {
+                rtype::OPT => {
+                    if i < before || self.edns.present || packet[at] != 0 {
+                        return Parsed::BadBody;
+                    }
+                    if !self.read_edns(packet, &record) {
+                        return Parsed::BadBody;
+                    }
+                    if record.ttl >> 16 & 0xff != 0 {
+                        verdict = Parsed::BadVersion;
+                    }
+                }
+                rtype::TSIG if i >= before => {
+                    if !last {
+                        return Parsed::BadBody;
+                    }
+                    verdict = Parsed::Signed;
+                }
+                _ => {}
+            }
+            at = record.data_at + record.data_len;
+        }
+        if at != packet.len() {
+            return Parsed::BadBody;
+        }
+        verdict
+    }
+
+    /// False: an option reaches beyond the record (RFC 6891 section 6.1.2), or a cookie of an impossible length (RFC 7873 section 5.2.2).
+    fn read_edns(&mut self, packet: &[u8], opt: &Record) -> bool {
+        let e = &mut self.edns;
+        e.present = true;
+        e.udp_size = opt.class;
+        e.dnssec_ok = opt.ttl & 0x8000 != 0;
+        let (mut at, end) = (opt.data_at, opt.data_at + opt.data_len);
+        for _ in 0..OPTIONS_MAX {
+            if at == end {
+                return true;
+            }
+            let Some(head) = packet.get(at..end).and_then(|o| o.first_chunk::<4>()) else { return false };
+            let (code, len) = (u16::from_be_bytes([head[0], head[1]]), u16::from_be_bytes([head[2], head[3]]) as usize);
+            at += 4;
+            if len > end - at {
+                return false;
+            }
+            match code {
+                3 => e.nsid = true,
+                10 if len < 8 || len > 8 && !(16..=40).contains(&len) => return false,
+                10 if e.cookie_len == 0 => (e.cookie_at, e.cookie_len) = (at as u16, len as u16),
+                11 => e.keepalive = true,
+                12 => e.padding = true,
+                19 => e.zone_version = true,
+                _ => {}
+            }
+            at += len;
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn hash_suffixes(&mut self, depth: usize, seed: u64) {
+        let n = self.labels as usize;
+        let deep = n.min(depth).min(DEPTH_AHEAD);
+        self.hash[0] = seed;
+        let mut h = seed;
+        for d in 1..=deep {
+            h = name_step(h, &self.folded, self.label_at[(n - d) & 127] as usize);
+            self.hash[d] = h;
+        }
+        self.hashed = deep as u8;
+    }
+
+    /// Makes this scratch hold another name, for the rest of an alias chain. Type, class and EDNS stay.
+    pub fn follow(&mut self, name: &[u8], depth: usize, seed: u64) {
+        let (mut at, mut labels) = (0, 0);
+        while let Some(&n) = name.get(at) {
+            if n == 0 {
+                break;
+            }
+            self.label_at[labels & 127] = at as u8;
+            labels += 1;
+            at += n as usize + 1;
+        }
+        let len = (at + 1).min(NAME_MAX).min(name.len());
+        self.folded[..len].copy_from_slice(&name[..len]);
+        self.folded[..len].make_ascii_lowercase();
+        self.name_len = len as u8;
+        self.labels = labels as u8;
+        self.hash_suffixes(depth, seed);
+    }
+}
+
+/// A record's fixed part, wherever it stands.
+struct Record {
+    rtype: Rtype,
+    class: u16,
+    ttl: u32,
+    data_at: usize,
+    data_len: usize,
+}
+
+impl Record {
+    #[inline(always)]
+    fn at(packet: &[u8], at: usize) -> Option<Record> {
+        let fixed_at = skip_name(packet, at)?;
+        let f = packet.get(fixed_at..)?.first_chunk::<10>()?;
+        let data_at = fixed_at + 10;
+        let data_len = u16::from_be_bytes([f[8], f[9]]) as usize;
+        if data_len > packet.len() - data_at {
+            return None;
+        }
+        let ttl = u32::from_be_bytes([f[4], f[5], f[6], f[7]]);
+        Some(Record {
+            rtype: u16::from_be_bytes([f[0], f[1]]),
+            class: u16::from_be_bytes([f[2], f[3]]),
+            ttl,
+            data_at,
+            data_len,
+        })
+    }
+}
+
+/// The end of a name that may end in a pointer. Pointers are not followed: nobody asks what they say.
+#[inline(always)]
+fn skip_name(packet: &[u8], mut at: usize) -> Option<usize> {
+    let start = at;
+    loop {
+        let n = *packet.get(at)? as usize;
+        match n {
+            0 => return Some(at + 1),
+            1..=63 => at += n + 1,
+            192..=255 => return if at + 2 <= packet.len() { Some(at + 2) } else { None },
+            _ => return None,
+        }
+        if at - start > NAME_MAX {
+            return None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASK: &[u8] = b"\x12\x34\x00\x00\0\x01\0\0\0\0\0\0\x03WWW\x07eXample\0\0\x01\0\x01";
+
+    fn parse(packet: &[u8]) -> Query {
+        let mut q = Query::default();
+        q.parse(packet, 8, 99);
+        q
+    }
+
+    fn with(tail: &[u8], additional: u8) -> Vec<u8> {
+        let mut p = ASK.to_vec();
+        p[11] = additional;
+        p.extend_from_slice(tail);
+        p
+    }
+
+    #[test]
+    fn a_question_is_read_folded_and_hashed() {
+        let q = parse(ASK);
+        assert_eq!(q.parsed, Parsed::Question);
+        assert_eq!((q.name(), q.labels, q.qtype, q.qclass), (&b"\x03www\x07example\0"[..], 2, 1, 1));
+        assert_eq!(q.hash[2], crate::hash::name_hash(99, b"\x03www\x07example\0"));
+        assert_eq!((q.suffix_at(0), q.suffix_at(1), q.suffix_at(2)), (12, 4, 0));
+    }
+
+    #[test]
+    fn edns_is_read_with_its_options() {
+        let q = parse(&with(b"\0\0\x29\x04\xd0\0\0\x80\0\0\x10\0\x03\0\0\0\x0a\0\x08abcdefgh", 1));
+        assert_eq!(q.parsed, Parsed::Question);
+        assert!(q.edns.present && q.edns.dnssec_ok && q.edns.nsid);
+        assert_eq!((q.edns.udp_size, q.edns.cookie_len), (1232, 8));
+    }
+
+    #[test]
+    fn what_each_malformation_is_called() {
+        let opt = b"\0\0\x29\x04\xd0\0\0\0\0\0\0";
+        let table: &[(&str, Vec<u8>, Parsed)] = &[
+            ("nothing", vec![], Parsed::TooShort),
+            ("half a header", ASK[..11].to_vec(), Parsed::TooShort),
+            ("a response", [&ASK[..2], b"\x80", &ASK[3..]].concat(), Parsed::Response),
+            ("STATUS", [&ASK[..2], b"\x10", &ASK[3..]].concat(), Parsed::Opcode(2)),
+            ("no question", [&ASK[..5], b"\0", &ASK[6..]].concat(), Parsed::BadHeader),
+            ("two questions", [&ASK[..5], b"\x02", &ASK[6..]].concat(), Parsed::BadHeader),
+            ("cut in the name", ASK[..20].to_vec(), Parsed::BadHeader),
+            ("cut in the type", ASK[..ASK.len() - 1].to_vec(), Parsed::BadHeader),
+            ("a pointer for a name", [&ASK[..12], b"\xc0\x0c\0\x01\0\x01"].concat(), Parsed::BadHeader),
+            ("octets too many", with(b"x", 0), Parsed::BadBody),
+            ("an OPT that is not there", with(b"", 1), Parsed::BadBody),
+            ("two OPTs", with(&[&opt[..], &opt[..]].concat(), 2), Parsed::BadBody),
+            ("an OPT with a name", with(b"\x01a\0\0\x29\x04\xd0\0\0\0\0\0\0", 1), Parsed::BadBody),
+            ("an option beyond its record", with(b"\0\0\x29\x04\xd0\0\0\0\0\0\x04\0\x03\0\x01", 1), Parsed::BadBody),
+            ("a cookie of five octets", with(b"\0\0\x29\x04\xd0\0\0\0\0\0\x09\0\x0a\0\x05abcde", 1), Parsed::BadBody),
+            ("version 1", with(b"\0\0\x29\x04\xd0\0\x01\0\0\0\0", 1), Parsed::BadVersion),
+        ];
+        for (what, packet, expect) in table {
+            assert_eq!(parse(packet).parsed, *expect, "{what}");
+        }
+    }
+}

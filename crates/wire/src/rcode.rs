@@ -1,0 +1,29 @@
+//! Response codes: the twelve bits of header and OPT together (RFC 6895 section 2.3).
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rcode(pub u16);
+
+impl Rcode {
+    pub const NOERROR: Rcode = Rcode(0);
+    pub const FORMERR: Rcode = Rcode(1);
+    pub const SERVFAIL: Rcode = Rcode(2);
+    pub const NXDOMAIN: Rcode = Rcode(3);
+    pub const NOTIMP: Rcode = Rcode(4);
+    pub const REFUSED: Rcode = Rcode(5);
+    pub const YXDOMAIN: Rcode = Rcode(6);
+    pub const NOTAUTH: Rcode = Rcode(9);
+    pub const BADVERS: Rcode = Rcode(16);
+    pub const BADCOOKIE: Rcode = Rcode(23);
+}
+
+/// Extended DNS errors (RFC 8914) that we send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ede(pub u16);
+
+impl Ede {
+    pub const NOT_READY: Ede = Ede(14);
+    pub const PROHIBITED: Ede = Ede(18);
+    pub const NOT_AUTHORITATIVE: Ede = Ede(20);
+    pub const NOT_SUPPORTED: Ede = Ede(21);
+    pub const INVALID_DATA: Ede = Ede(24);
+}

@@ -1,0 +1,284 @@
+//! The reply writer. The answer grows in the buffer that the query came in, so ID, question and its case need no work.
+//!
+//! Truncation is decided here and nowhere else: what is optional and does not fit is left out silently; once something
+//! that is needed does not fit, the reply ends as header, question and OPT with TC set (RFC 2181 section 9).
+
+use crate::query::HEADER;
+use crate::rcode::{Ede, Rcode};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    Answer,
+    Authority,
+    Additional,
+}
+
+/// What becomes of records that do not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    Required,
+    Optional,
+}
+
+pub struct Reply<'a> {
+    buffer: &'a mut [u8],
+    question_end: usize,
+    at: usize,
+    limit: usize,
+    counts: [u16; 3],
+    truncated: bool,
+    left_out: bool,
+}
+
+/// The flags of an answer's header that are decided while answering.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(u8);
+
+impl Flags {
+    pub const NONE: Flags = Flags(0);
+    pub const AUTHORITATIVE: Flags = Flags(4);
+}
+
+/// The OPT record of an answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Opt<'a> {
+    pub udp_size: u16,
+    pub dnssec_ok: bool,
+    pub nsid: Option<&'a [u8]>,
+    /// Client and server cookie, RFC 9018.
+    pub cookie: Option<[u8; 24]>,
+    pub ede: Option<Ede>,
+    /// Labels of the zone's name and its SOA serial, RFC 9660.
+    pub zone_version: Option<(u8, u32)>,
+    /// Idle time-out in units of 100 ms, RFC 7828.
+    pub keepalive: Option<u16>,
+}
+
+/// Room kept free for an OPT's options besides NSID: cookie 28, zone version 10, keepalive 6, EDE 6.
+const OPTION_ROOM: usize = 50;
+const OPT_FIXED: usize = 11;
+
+impl Opt<'_> {
+    /// How much room to keep for this record, whatever will be known of it at the end.
+    pub fn room(&self) -> usize {
+        let options = self.cookie.is_some() || self.zone_version.is_some() || self.keepalive.is_some();
+        OPT_FIXED + self.nsid.map_or(0, |n| 4 + n.len()) + if options { OPTION_ROOM } else { 0 }
+    }
+}
+
+impl<'a> Reply<'a> {
+    /// `limit`: the largest message that may be sent; `keep`: octets of it kept for OPT.
+    #[inline]
+    pub fn begin(buffer: &'a mut [u8], question_end: usize, limit: usize, keep: usize) -> Reply<'a> {
+        let limit = limit.min(buffer.len()).saturating_sub(keep);
+        Reply { buffer, question_end, at: question_end, limit, counts: [0; 3], truncated: false, left_out: false }
+    }
+
+    #[inline]
+    pub fn question_end(&self) -> usize {
+        self.question_end
+    }
+
+    /// Where the next record will stand.
+    #[inline]
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    pub fn left_out(&self) -> bool {
+        self.left_out
+    }
+
+    /// What is written so far.
+    #[inline]
+    pub fn written(&self) -> &[u8] {
+        &self.buffer[..self.at]
+    }
+
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.limit.saturating_sub(self.at)
+    }
+
+    /// Appends octets that are `records` whole records; returns where they begin. None: they did not fit.
+    #[inline]
+    pub fn records(&mut self, section: Section, need: Need, octets: &[u8], records: u16) -> Option<usize> {
+        self.append(need, octets)?;
+        self.counts[section as usize] += records;
+        Some(self.at - octets.len())
+    }
+
+    /// Appends a part of a record; its end must be announced by `count`.
+    #[inline]
+    pub fn append(&mut self, need: Need, octets: &[u8]) -> Option<()> {
+        let end = self.at + octets.len();
+        match self.buffer.get_mut(self.at..end) {
+            Some(room) if end <= self.limit => {
+                room.copy_from_slice(octets);
+                self.at = end;
+                Some(())
+            }
+            _ => {
+                self.does_not_fit(need);
+                None
+            }
+        }
+    }
+
+    #[cold]
+    pub fn does_not_fit(&mut self, need: Need) {
+        match need {
+            Need::Required => self.truncated = true,
+            Need::Optional => self.left_out = true,
+        }
+    }
+
+    #[inline]
+    pub fn count(&mut self, section: Section, records: u16) {
+        self.counts[section as usize] += records;
+    }
+
+    /// Takes back everything behind the question.
+    pub fn clear(&mut self) {
+        (self.at, self.counts, self.truncated, self.left_out) = (self.question_end, [0; 3], false, false);
+    }
+
+    /// Takes back what was written from `at` on.
+    pub fn back_to(&mut self, at: usize) {
+        self.at = at.min(self.at);
+    }
+
+    #[inline]
+    pub fn u16_at(&self, at: usize) -> u16 {
+        self.buffer.get(at..).and_then(|b| b.first_chunk::<2>()).map_or(0, |b| u16::from_be_bytes(*b))
+    }
+
+    #[inline]
+    pub fn set_u16(&mut self, at: usize, value: u16) {
+        if let Some(room) = self.buffer.get_mut(at..).and_then(|b| b.first_chunk_mut::<2>()) {
+            *room = value.to_be_bytes();
+        }
+    }
+
+    /// Ends the message; returns its length. Opcode and RD stay as asked, CD and AD are cleared (RFC 4035 section 3.1.6).
+    #[inline]
+    pub fn finish(mut self, flags: Flags, rcode: Rcode, opt: Option<&Opt<'_>>) -> usize {
+        let mut flags = flags.0;
+        if self.truncated {
+            self.at = self.question_end;
+            self.counts = [0; 3];
+            flags |= 2;
+        }
+        if let Some(opt) = opt {
+            self.write_opt(opt, rcode);
+        }
+        let questions = u8::from(self.question_end > HEADER);
+        let [an, ns, ar] = self.counts.map(u16::to_be_bytes);
+        let head = &mut self.buffer[2..HEADER];
+        head[0] = head[0] & 0x79 | 0x80 | flags;
+        head[1] = rcode.0 as u8 & 15;
+        head[2..].copy_from_slice(&[0, questions, an[0], an[1], ns[0], ns[1], ar[0], ar[1]]);
+        self.at
+    }
+
+    #[inline]
+    fn write_opt(&mut self, opt: &Opt<'_>, rcode: Rcode) {
+        let start = self.at;
+        let [hi, lo] = opt.udp_size.to_be_bytes();
+        let fixed = [0, 0, 41, hi, lo, (rcode.0 >> 4) as u8, 0, u8::from(opt.dnssec_ok) << 7, 0, 0, 0];
+        let Some(room) = self.buffer.get_mut(start..start + OPT_FIXED) else { return };
+        room.copy_from_slice(&fixed);
+        self.at += OPT_FIXED;
+        self.counts[2] += 1;
+        if opt.nsid.is_some()
+            || opt.cookie.is_some()
+            || opt.ede.is_some()
+            || opt.zone_version.is_some()
+            || opt.keepalive.is_some()
+        {
+            self.write_options(opt, start + OPT_FIXED);
+        }
+    }
+
+    #[inline(never)]
+    fn write_options(&mut self, opt: &Opt<'_>, from: usize) {
+        if let Some(nsid) = opt.nsid {
+            self.option(3, nsid);
+        }
+        if let Some(cookie) = opt.cookie {
+            self.option(10, &cookie);
+        }
+        if let Some(tenths) = opt.keepalive {
+            self.option(11, &tenths.to_be_bytes());
+        }
+        if let Some(ede) = opt.ede {
+            self.option(15, &ede.0.to_be_bytes());
+        }
+        if let Some((labels, serial)) = opt.zone_version {
+            let s = serial.to_be_bytes();
+            // Version type 0: SOA serial.
+            self.option(19, &[labels, 0, s[0], s[1], s[2], s[3]]);
+        }
+        self.set_u16(from - 2, (self.at - from) as u16);
+    }
+
+    fn option(&mut self, code: u16, data: &[u8]) {
+        let end = self.at + 4 + data.len();
+        let Some(room) = self.buffer.get_mut(self.at..end) else { return };
+        room[..2].copy_from_slice(&code.to_be_bytes());
+        room[2..4].copy_from_slice(&(data.len() as u16).to_be_bytes());
+        room[4..].copy_from_slice(data);
+        self.at = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query() -> Vec<u8> {
+        let mut b = b"\x12\x34\x01\x10\0\x01\0\0\0\0\0\x01\x01a\0\0\x01\0\x01".to_vec();
+        b.resize(512, 0xEE);
+        b
+    }
+
+    #[test]
+    fn an_empty_answer_keeps_id_question_and_rd() {
+        let mut b = query();
+        let n = Reply::begin(&mut b, 19, 512, 0).finish(Flags::AUTHORITATIVE, Rcode::NXDOMAIN, None);
+        assert_eq!(&b[..n], b"\x12\x34\x85\x03\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01");
+    }
+
+    #[test]
+    fn what_is_needed_and_does_not_fit_truncates_the_whole() {
+        let mut b = query();
+        let mut r = Reply::begin(&mut b, 19, 50, 11);
+        assert!(r.records(Section::Answer, Need::Required, &[1; 15], 1).is_some());
+        assert!(r.records(Section::Additional, Need::Optional, &[1; 15], 1).is_none());
+        assert!(!r.is_truncated() && r.left_out());
+        assert!(r.records(Section::Authority, Need::Required, &[1; 15], 1).is_none());
+        let opt = Opt { udp_size: 1232, ..Opt::default() };
+        let n = r.finish(Flags::NONE, Rcode::NOERROR, Some(&opt));
+        assert_eq!(n, 19 + 11);
+        assert_eq!(b[2..12], [0x83, 0, 0, 1, 0, 0, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn an_opt_carries_the_high_bits_of_the_rcode_and_its_options() {
+        let mut b = query();
+        let opt = Opt {
+            udp_size: 1232,
+            dnssec_ok: true,
+            nsid: Some(b"ns1"),
+            ede: Some(Ede::NOT_AUTHORITATIVE),
+            ..Opt::default()
+        };
+        let n = Reply::begin(&mut b, 19, 512, opt.room()).finish(Flags::NONE, Rcode::BADVERS, Some(&opt));
+        assert_eq!(&b[19..n], b"\0\0\x29\x04\xd0\x01\0\x80\0\0\x0d\0\x03\0\x03ns1\0\x0f\0\x02\0\x14");
+        assert_eq!(b[3] & 15, 0);
+    }
+}

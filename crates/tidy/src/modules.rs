@@ -1,4 +1,5 @@
-//! A source that no module names is dead: it is neither compiled nor tested, only read.
+//! A source that no module names is dead: it is neither compiled nor tested, only read. So is a file in a crate's folder
+//! that has no place there, most often what a test wrote beside the sources.
 
 use crate::source::{Source, file_module, words};
 use crate::tree;
@@ -14,6 +15,20 @@ fn is_root(path: &str) -> bool {
         _ if file == "build.rs" => true,
         _ => file == "main.rs" && parts.len() > 1 && ["bin", "tests", "benches"].contains(&parts[parts.len() - 2]),
     }
+}
+
+/// What a crate's folder holds; folders end in a slash.
+const PLACES: &[&str] =
+    &["Cargo.toml", "clippy.toml", "README.md", "build.rs", "src/", "tests/", "benches/", "examples/"];
+
+#[test]
+fn a_crate_holds_sources_only() {
+    let stray = |path: &String| {
+        let inside = path.strip_prefix("crates/").and_then(|p| p.split_once('/')).map(|(_, inside)| inside);
+        inside.is_some_and(|inside| !PLACES.iter().any(|p| inside == *p || p.ends_with('/') && inside.starts_with(p)))
+    };
+    let findings: Vec<String> = tree::files().into_iter().filter(stray).collect();
+    tree::report("tests write below target/ or a temporary folder; these files have no place in a crate:", &findings);
 }
 
 /// Paths that the file's `mod name;` may mean.

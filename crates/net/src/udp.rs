@@ -274,7 +274,7 @@ impl Batch {
             self.iovecs.at_mut(i).iov_len = STRIDE;
             let header = &mut self.headers.at_mut(i).msg_hdr;
             header.msg_namelen = sys::ADDRESS_ROOM;
-            header.msg_controllen = room as _;
+            header.msg_controllen = room;
             header.msg_flags = 0;
         }
         (self.len, self.used) = (0, 0);
@@ -368,14 +368,14 @@ impl Batch {
 
     #[inline]
     fn packet_info(&self, i: usize) -> Option<PacketInfo> {
-        let got = self.headers.at(i).msg_hdr.msg_controllen as usize;
+        let got = self.headers.at(i).msg_hdr.msg_controllen;
         if got < size_of::<libc::cmsghdr>() {
             return None;
         }
         let at = self.controls.as_ptr().wrapping_add(i);
         // SAFETY: the room is aligned for a header and longer than one; the kernel has written one.
         let (head, data) = unsafe { (&*at.cast::<libc::cmsghdr>(), libc::CMSG_DATA(at.cast())) };
-        let fits = |size: usize| size_of::<libc::cmsghdr>() + size <= (head.cmsg_len as usize).min(got);
+        let fits = |size: usize| size_of::<libc::cmsghdr>() + size <= head.cmsg_len.min(got);
         match (head.cmsg_level, head.cmsg_type) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) if fits(size_of::<libc::in_pktinfo>()) => {
                 Some(PacketInfo::V4(data.cast()))
@@ -598,12 +598,12 @@ mod tests {
         // SAFETY: the room is 40 octets, aligned for a header; header and info take 36.
         unsafe {
             let head = at.cast::<libc::cmsghdr>();
-            (*head).cmsg_len = libc::CMSG_LEN(size_of::<libc::in6_pktinfo>() as u32) as _;
+            (*head).cmsg_len = libc::CMSG_LEN(size_of::<libc::in6_pktinfo>() as u32) as usize;
             (*head).cmsg_level = libc::IPPROTO_IPV6;
             (*head).cmsg_type = libc::IPV6_PKTINFO;
             libc::CMSG_DATA(head).cast::<libc::in6_pktinfo>().write_unaligned(info);
         }
-        batch.headers.at_mut(i).msg_hdr.msg_controllen = size_of::<Control>() as _;
+        batch.headers.at_mut(i).msg_hdr.msg_controllen = size_of::<Control>();
     }
 
     #[test]

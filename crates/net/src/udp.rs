@@ -409,18 +409,25 @@ impl Batch {
     /// row they were received with; else headers are copied to a second row (never buffers).
     #[inline]
     fn close_ranks(&mut self) -> (NonNull<libc::mmsghdr>, usize) {
+        if self.control_room != 0 {
+            (0..self.len).for_each(|i| self.turn_packet_info(i));
+        }
+        if (0..self.len).all(|i| self.has_reply(i)) {
+            return (self.headers.0.cast(), self.len);
+        }
         let mut replies = 0;
         for i in 0..self.len {
-            if self.control_room != 0 {
-                self.turn_packet_info(i);
-            }
-            if self.iovecs.at(i).iov_len != 0 {
+            if self.has_reply(i) {
                 *self.outgoing.at_mut(replies) = *self.headers.at(i);
                 replies += 1;
             }
         }
-        let row = if replies == self.len { &self.headers } else { &self.outgoing };
-        (row.0.cast(), replies)
+        (self.outgoing.0.cast(), replies)
+    }
+
+    #[inline]
+    fn has_reply(&self, i: usize) -> bool {
+        self.iovecs.at(i).iov_len != 0
     }
 }
 

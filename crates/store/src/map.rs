@@ -51,8 +51,9 @@ impl Map {
         if !map.is_cached_small() {
             return Ok(map);
         }
-        // Only pages that nobody maps can leave the cache.
+        // Only pages that are on disk and that nobody maps can leave the cache.
         drop(map);
+        file.sync_data().map_err(|e| named(path, &e))?;
         // SAFETY: takes no pointers; `file` is open.
         unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
         Map::of_file(&file, len).map_err(|e| named(path, &e))

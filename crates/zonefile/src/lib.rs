@@ -13,6 +13,7 @@ pub mod rtypes;
 
 mod encoding;
 mod generate;
+mod name;
 mod number;
 mod problem;
 mod scan;

@@ -194,10 +194,12 @@ impl<'t> Scanner<'t> {
 
     fn word(&mut self) -> Token<'t> {
         let from = self.at;
-        while let Some(&c) = self.text.get(self.at) {
-            match CLASSES[c as usize] {
-                Class::Word => self.at += 1,
-                Class::Escape => self.skip_escape(),
+        loop {
+            let rest = self.text.get(self.at..).unwrap_or(&[]);
+            let plain = rest.iter().position(|&c| CLASSES[c as usize] != Class::Word).unwrap_or(rest.len());
+            self.at += plain;
+            match rest.get(plain) {
+                Some(b'\\') => self.skip_escape(),
                 _ => break,
             }
         }

@@ -2,6 +2,7 @@
 
 use super::{Kind, bitmap, digest, hip, loc, mnemonics, params, parts, ports, prefixes};
 use crate::encoding::{Bad, Bits};
+use crate::name;
 use crate::number;
 use crate::problem::Flaw;
 use crate::rtypes;
@@ -158,13 +159,14 @@ impl Reading<'_> {
     }
 
     fn name(&mut self, token: &Token<'_>) -> Result<(), Flaw> {
-        let name = crate::zone::name(token, self.origin)?;
-        self.suspicions.extend(crate::zone::doubled_origin(token, &name, self.origin));
-        if name.bytes().first().is_some_and(|&n| n < 4) && is_ip4(token.text) {
+        let from = self.out.len();
+        name::read(token, self.origin, self.out)?;
+        let name = self.out.get(from..).unwrap_or(&[]);
+        self.suspicions.extend(name::doubled_origin(token, name, self.origin));
+        if token.text.first().is_some_and(u8::is_ascii_digit) && is_ip4(token.text) {
             let what = "this is an address where a name belongs";
             self.suspicions.push(Flaw::new(token.at, what).instead("the name of a host that has this address"));
         }
-        self.out.extend_from_slice(name.bytes());
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! of these takes its own minimum, which then is the default of the file, as in BIND; anything else is an error.
 
 use crate::generate;
+use crate::name;
 use crate::number;
 use crate::problem::{Flaw, Place, Problem, Report, Severity, locate};
 use crate::rdata;
@@ -73,7 +74,7 @@ pub fn parse(
         sink,
         report: Report::default(),
         origin: *origin,
-        owner: Name::ROOT,
+        owner: Vec::with_capacity(wire::name::NAME_MAX),
         last: Last::None,
         ttl_default: options.default_ttl,
         ttl_last: None,
@@ -105,7 +106,7 @@ struct Zone<'p> {
     sink: &'p mut Sink<'p>,
     report: Report,
     origin: Name,
-    owner: Name,
+    owner: Vec<u8>,
     last: Last,
     ttl_default: Option<u32>,
     ttl_last: Option<u32>,
@@ -188,7 +189,7 @@ impl<'p> Zone<'p> {
                 return Err(Flaw::new(at, "a record without an owner, and none before it").instead("a name, or @"));
             }
         }
-        let record = Record { owner: self.owner.bytes(), rtype: head.rtype, class: 1, ttl, rdata: &self.rdata };
+        let record = Record { owner: &self.owner, rtype: head.rtype, class: 1, ttl, rdata: &self.rdata };
         (self.sink)(record, place).map_err(|why| Flaw::new(list.first().map_or(0, |t| t.at), why))?;
         self.report.records += 1;
         Ok(())
@@ -197,8 +198,9 @@ impl<'p> Zone<'p> {
     fn read_owner(&mut self, tokens: &mut Tokens<'_, '_>) -> Result<(), Flaw> {
         self.last = Last::Lost;
         let token = tokens.want("owner")?;
-        self.owner = name(&token, &self.origin)?;
-        self.suspicions.extend(doubled_origin(&token, &self.owner, &self.origin));
+        self.owner.clear();
+        name::read(&token, &self.origin, &mut self.owner)?;
+        self.suspicions.extend(name::doubled_origin(&token, &self.owner, &self.origin));
         self.last = Last::Known;
         Ok(())
     }
@@ -249,7 +251,7 @@ impl<'p> Zone<'p> {
         match word.text.to_ascii_uppercase().as_slice() {
             b"$ORIGIN" => {
                 let token = tokens.want("origin")?;
-                self.origin = name(&token, &self.origin)?;
+                self.origin = name::whole(&token, &self.origin)?;
             }
             b"$TTL" => self.ttl_default = Some(number::ttl(&tokens.want("TTL")?, "TTL", number::TTL_MAX)?),
             b"$INCLUDE" => return self.include(source, &mut tokens),
@@ -267,7 +269,7 @@ impl<'p> Zone<'p> {
         let mut path = Vec::new();
         string::unescape(&token, &mut path)?;
         let path = String::from_utf8_lossy(&path).into_owned();
-        let origin = tokens.next().map(|token| name(&token, &self.origin)).transpose()?;
+        let origin = tokens.next().map(|token| name::whole(&token, &self.origin)).transpose()?;
         finish(tokens)?;
         if self.chain.len() > self.options.include_depth_max {
             let what = format!("included files nest deeper than {}", self.options.include_depth_max);
@@ -279,7 +281,7 @@ impl<'p> Zone<'p> {
         }
         let text = self.files.include(&source.file, &path).map_err(|why| Flaw::new(token.at, why))?;
         // RFC 1035 section 5.1: an included file changes the origin of nobody else; the same holds for the last owner.
-        let before = (self.origin, self.owner, self.last);
+        let before = (self.origin, self.owner.clone(), self.last);
         self.origin = origin.unwrap_or(self.origin);
         self.source(&Source { file, text: &text });
         (self.origin, self.owner, self.last) = before;
@@ -327,43 +329,6 @@ fn beside(from: &str, path: &str) -> String {
         Some((directory, _)) if !path.starts_with('/') => format!("{directory}/{path}"),
         _ => path.to_string(),
     }
-}
-
-pub(crate) fn name(token: &Token<'_>, origin: &Name) -> Result<Name, Flaw> {
-    Name::from_text(token.text, Some(origin)).map_err(|e| {
-        let flaw = Flaw::new(token.at + e.at, e.why);
-        match e.why {
-            "an empty label" => flaw.instead("one dot between labels, none at the beginning; @ for the origin"),
-            "a label of more than 63 octets" | "a name is missing" => flaw,
-            _ if e.why.starts_with("an escape") => flaw.instead("\\\\ for a backslash, \\. for a dot within a label"),
-            _ if token.text.last() != Some(&b'.') => flaw.instead("a dot at the end, if the name is absolute"),
-            _ => flaw,
-        }
-    })
-}
-
-/// A relative name that already ends with the origin: the dot at its end was forgotten. Only told where the origin has two
-/// labels or more, because com.com. is a name that people own.
-pub(crate) fn doubled_origin(token: &Token<'_>, name: &Name, origin: &Name) -> Option<Flaw> {
-    let (name, origin) = (name.bytes(), origin.bytes());
-    if matches!(token.text.last(), Some(b'.') | None) || token.text == b"@" {
-        return None;
-    }
-    let written = name.get(..name.len().checked_sub(origin.len())?)?;
-    let labels = origin.get(..origin.len() - 1)?;
-    if !written.get(written.len().checked_sub(labels.len())?..)?.eq_ignore_ascii_case(labels) {
-        return None;
-    }
-    let ends_on_a_label = wire::name::is_at_or_below(name, &[labels, origin].concat());
-    if wire::name::label_count(origin) < 2 || !ends_on_a_label {
-        return None;
-    }
-    let mut absolute = token.text.escape_ascii().to_string();
-    absolute.push('.');
-    Some(
-        Flaw::new(token.at, "a relative name that ends with the origin, which is put behind it once more")
-            .instead(absolute),
-    )
 }
 
 fn is_data(rtype: u16) -> bool {

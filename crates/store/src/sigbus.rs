@@ -120,7 +120,7 @@ fn zeros(at: usize, len: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map::Map;
+    use crate::map::{HUGE, Map};
     use crate::testdir::TestDir;
     use std::fs::OpenOptions;
     use std::os::unix::process::ExitStatusExt;
@@ -133,15 +133,19 @@ mod tests {
     #[test]
     fn a_file_cut_off_reads_as_zeros_and_marks_its_map_only() {
         let dir = TestDir::new("sigbus");
-        let (hurt, whole) = (dir.file("hurt", &[7; 5 * PAGE]), dir.file("whole", &[7; 5 * PAGE]));
-        let (hurt_map, whole_map) = (Map::open(&hurt).unwrap(), Map::open(&whole).unwrap());
-        cut(&hurt, PAGE as u64 + 100);
-        assert!(!hurt_map.is_damaged());
-        assert_eq!((hurt_map[PAGE], hurt_map[PAGE + 100], hurt_map[4 * PAGE], hurt_map[2 * PAGE]), (7, 0, 0, 0));
-        assert!(hurt_map.is_damaged() && !whole_map.is_damaged());
-        assert!(whole_map.iter().all(|&b| b == 7));
-        drop(hurt_map);
-        assert!(!Map::open(&whole).unwrap().is_damaged());
+        for unit in [PAGE, HUGE] {
+            let (hurt, whole) = (dir.file("hurt", &vec![7; 5 * unit]), dir.file("whole", &vec![7; 5 * unit]));
+            let (hurt_map, whole_map) = (Map::open(&hurt).unwrap(), Map::open(&whole).unwrap());
+            hurt_map.prefault(0, 3 * unit);
+            cut(&hurt, unit as u64 + 100);
+            assert!(!hurt_map.is_damaged());
+            let seen = [0, unit + 99, unit + 100, 4 * unit, 2 * unit].map(|at| hurt_map[at]);
+            assert_eq!(seen, [7, 7, 0, 0, 0]);
+            assert!(hurt_map.is_damaged() && !whole_map.is_damaged());
+            assert!(whole_map.iter().all(|&b| b == 7));
+            drop(hurt_map);
+            assert!(!Map::open(&whole).unwrap().is_damaged());
+        }
     }
 
     #[test]

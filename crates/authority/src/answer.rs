@@ -109,12 +109,14 @@ impl<'v> Answer<'v, '_, '_> {
                 }
             };
             let Some(target_at) = follow else { break };
-            let this = hash::name_hash(self.view.seed(), query.name());
-            if hop == ALIASES_MAX || self.reply.is_truncated() || passed[..hop].contains(&this) {
+            if hop == ALIASES_MAX || self.reply.is_truncated() {
                 break;
             }
-            passed[hop] = this;
+            passed[hop] = hash::name_hash(self.view.seed(), query.name());
             self.follow(query, lookup, target_at)?;
+            if passed[..=hop].contains(&hash::name_hash(self.view.seed(), query.name())) {
+                break;
+            }
         }
         self.prove_expansions()?;
         if let Some((unit, at, owner)) = self.additional {

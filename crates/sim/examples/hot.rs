@@ -1,0 +1,112 @@
+//! The path of a query without sockets: builds an image of a data folder of the bench kit, or answers its queries.
+//!
+//!     hot build DATA IMAGE            DATA has zones.tsv and zone/
+//!     hot run IMAGE QUERIES [ROUNDS]  ns a query: all rounds' median and least; with DO=1 in the environment, DO is set
+//!
+//! Under callgrind, `hot run IMAGE QUERIES 1` gives instructions a query (the first pass over the queries is parsing them).
+
+use front::{Datagrams, Now, Peer, Published, Setup, Worker, Zones};
+use image::{Builder, Image};
+use sim::message;
+use std::sync::Arc;
+use std::time::Instant;
+use wire::Name;
+
+const BATCH: usize = 32;
+const STRIDE: usize = 1472;
+
+struct Batch {
+    buffers: Vec<u8>,
+    lens: [usize; BATCH],
+}
+
+impl Datagrams for Batch {
+    fn len(&self) -> usize {
+        BATCH
+    }
+    fn peer(&self, _: usize) -> Peer {
+        sim::CLIENT
+    }
+    fn packet(&mut self, i: usize) -> (&mut [u8], usize) {
+        (&mut self.buffers[i * STRIDE..][..STRIDE], self.lens[i])
+    }
+    fn set_reply(&mut self, i: usize, len: usize) {
+        self.lens[i] = len;
+    }
+}
+
+fn build(data: &str, out: &str) {
+    let start = Instant::now();
+    let mut builder = Builder::new(0x1234_5678_9abc_def1);
+    for line in std::fs::read_to_string(format!("{data}/zones.tsv")).unwrap().lines() {
+        let (origin, file) = line.split_once('\t').unwrap();
+        let origin = Name::from_text(origin.as_bytes(), Some(&Name::ROOT)).unwrap();
+        let text = std::fs::read(format!("{data}/zone/{file}")).unwrap();
+        builder.begin_zone(origin.bytes());
+        let mut sink = |r: zonefile::Record<'_>, _: &zonefile::Place| builder.record(r.owner, r.rtype, r.ttl, r.rdata);
+        let report =
+            zonefile::parse(file, &text, &origin, &mut zonefile::NoFiles, &zonefile::Options::default(), &mut sink);
+        assert_eq!(report.errors, 0, "{}", report.problems[0]);
+    }
+    let parsed = start.elapsed();
+    let (octets, summary, complaints) = builder.finish();
+    assert!(complaints.is_empty(), "{complaints:?}");
+    let records = summary.records as f64;
+    println!(
+        "{summary:?}: {:.1} octets a record; parse {parsed:.1?}, all {:.1?}",
+        octets.len() as f64 / records,
+        start.elapsed()
+    );
+    std::fs::write(out, octets).unwrap();
+}
+
+fn queries(file: &str) -> Vec<Vec<u8>> {
+    let edns = Some((1232, std::env::var("DO").is_ok()));
+    let parse = |line: &str| {
+        let (name, rtype) = line.split_once(' ')?;
+        let name = Name::from_text(name.as_bytes(), Some(&Name::ROOT)).ok()?;
+        Some(message::packet(name.bytes(), zonefile::rtypes::from_mnemonic(rtype.as_bytes())?, edns))
+    };
+    std::fs::read_to_string(file).unwrap().lines().filter_map(parse).collect()
+}
+
+fn run(image: &str, file: &str, rounds: usize) {
+    let image = Image::open(store::Map::open(image.as_ref()).unwrap()).unwrap();
+    let published = Arc::new(Published::new(Zones { image, allow_query: vec![] }));
+    let mut worker = Worker::new(published, Setup::default(), Arc::default());
+    let queries = queries(file);
+    let mut batch = Batch { buffers: vec![0; BATCH * STRIDE], lens: [0; BATCH] };
+    let (mut all, mut octets, mut answers) = (vec![], 0, 0);
+    for _ in 0..rounds {
+        let mut spent = 0;
+        for chunk in queries.chunks_exact(BATCH) {
+            for (i, q) in chunk.iter().enumerate() {
+                batch.buffers[i * STRIDE..][..q.len()].copy_from_slice(q);
+                batch.lens[i] = q.len();
+            }
+            let start = Instant::now();
+            worker.on_batch(Now { mono_ns: 1, wall_s: 1 }, &mut batch);
+            spent += start.elapsed().as_nanos();
+            octets += batch.lens.iter().sum::<usize>();
+            answers += BATCH;
+        }
+        all.push(spent as f64 / (queries.len() / BATCH * BATCH) as f64);
+    }
+    all.sort_by(f64::total_cmp);
+    println!(
+        "{:.1} ns a query, least {:.1}; answers of {:.1} octets",
+        all[all.len() / 2],
+        all[0],
+        octets as f64 / answers as f64
+    );
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[1..] {
+        ["build", data, out] => build(data, out),
+        ["run", image, file] => run(image, file, 7),
+        ["run", image, file, rounds] => run(image, file, rounds.parse().unwrap()),
+        _ => eprintln!("hot build DATA IMAGE | hot run IMAGE QUERIES [ROUNDS]"),
+    }
+}

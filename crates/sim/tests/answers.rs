@@ -1,0 +1,230 @@
+//! What the server answers, in text: one small zone and its traps.
+
+use sim::Server;
+
+const ZONE: &str = "\
+$TTL 3600
+@ SOA ns1 hostmaster 7 7200 3600 1209600 300
+@ NS ns1
+@ NS ns.other.test.
+@ MX 10 mail
+ns1 A 192.0.2.1
+ns1 AAAA 2001:db8::1
+mail A 192.0.2.2
+www CNAME web
+web A 192.0.2.3
+web A 192.0.2.4
+*.wild TXT \"any\"
+*.wild MX 5 mail
+a.ent A 192.0.2.5
+loop1 CNAME loop2
+loop2 CNAME loop1
+out CNAME www.other.test.
+gone CNAME nothing
+into CNAME deep.sub
+sub NS ns.sub
+sub NS ns.elsewhere
+ns.sub A 192.0.2.6
+elsewhere NS ns.elsewhere
+ns.elsewhere A 192.0.2.7
+dn DNAME target
+host.target A 192.0.2.8
+below.dn A 192.0.2.9
+_s._tcp SRV 1 2 53 ns1
+";
+
+fn check(words: &str, expect: &[&str]) {
+    let mut server = Server::new(&[("example.", ZONE)]);
+    let got = server.ask(words);
+    assert_eq!(got.trim_end(), expect.join("\n"), "{words}");
+}
+
+const SOA: &str = "authority: example. 300 IN SOA ns1.example. hostmaster.example. 7 7200 3600 1209600 300";
+
+#[test]
+fn a_name_with_data_answers_with_it() {
+    check(
+        "web.example. A",
+        &["NOERROR qr aa", "answer: web.example. 3600 IN A 192.0.2.3", "answer: web.example. 3600 IN A 192.0.2.4"],
+    );
+}
+
+#[test]
+fn hosts_named_in_answers_come_with_their_addresses() {
+    check(
+        "example. MX",
+        &[
+            "NOERROR qr aa",
+            "answer: example. 3600 IN MX 10 mail.example.",
+            "additional: mail.example. 3600 IN A 192.0.2.2",
+        ],
+    );
+    check(
+        "_s._tcp.example. SRV",
+        &[
+            "NOERROR qr aa",
+            "answer: _s._tcp.example. 3600 IN SRV 1 2 53 ns1.example.",
+            "additional: ns1.example. 3600 IN A 192.0.2.1",
+            "additional: ns1.example. 3600 IN AAAA 2001:db8::1",
+        ],
+    );
+}
+
+#[test]
+fn a_missing_type_and_a_missing_name_are_told_apart() {
+    check("web.example. AAAA", &["NOERROR qr aa", SOA]);
+    check("nothing.example. A", &["NXDOMAIN qr aa", SOA]);
+    check("x.web.example. A", &["NXDOMAIN qr aa", SOA]);
+}
+
+#[test]
+fn an_empty_non_terminal_exists() {
+    check("ent.example. A", &["NOERROR qr aa", SOA]);
+    check("_tcp.example. SRV", &["NOERROR qr aa", SOA]);
+    check("b.ent.example. A", &["NXDOMAIN qr aa", SOA]);
+}
+
+#[test]
+fn a_wildcard_stands_for_what_is_not_there() {
+    check("x.y.wild.example. TXT", &["NOERROR qr aa", "answer: x.y.wild.example. 3600 IN TXT \"any\""]);
+    check("x.wild.example. A", &["NOERROR qr aa", SOA]);
+    check(
+        "x.wild.example. MX",
+        &[
+            "NOERROR qr aa",
+            "answer: x.wild.example. 3600 IN MX 5 mail.example.",
+            "additional: mail.example. 3600 IN A 192.0.2.2",
+        ],
+    );
+    check("wild.example. TXT", &["NOERROR qr aa", SOA]);
+    check("*.wild.example. TXT", &["NOERROR qr aa", "answer: *.wild.example. 3600 IN TXT \"any\""]);
+}
+
+#[test]
+fn aliases_are_followed_within_the_zone() {
+    check(
+        "www.example. A",
+        &[
+            "NOERROR qr aa",
+            "answer: www.example. 3600 IN CNAME web.example.",
+            "answer: web.example. 3600 IN A 192.0.2.3",
+            "answer: web.example. 3600 IN A 192.0.2.4",
+        ],
+    );
+    check("www.example. CNAME", &["NOERROR qr aa", "answer: www.example. 3600 IN CNAME web.example."]);
+    check("www.example. MX", &["NOERROR qr aa", "answer: www.example. 3600 IN CNAME web.example.", SOA]);
+    check("out.example. A", &["NOERROR qr aa", "answer: out.example. 3600 IN CNAME www.other.test."]);
+    check("gone.example. A", &["NXDOMAIN qr aa", "answer: gone.example. 3600 IN CNAME nothing.example.", SOA]);
+    check(
+        "loop1.example. A",
+        &[
+            "NOERROR qr aa",
+            "answer: loop1.example. 3600 IN CNAME loop2.example.",
+            "answer: loop2.example. 3600 IN CNAME loop1.example.",
+        ],
+    );
+}
+
+#[test]
+fn a_cut_refers_with_the_glue_it_needs() {
+    check(
+        "x.sub.example. A",
+        &[
+            "NOERROR qr",
+            "authority: sub.example. 3600 IN NS ns.sub.example.",
+            "authority: sub.example. 3600 IN NS ns.elsewhere.example.",
+            "additional: ns.sub.example. 3600 IN A 192.0.2.6",
+            "additional: ns.elsewhere.example. 3600 IN A 192.0.2.7",
+        ],
+    );
+    check("sub.example. DS", &["NOERROR qr aa", SOA]);
+    check(
+        "into.example. A",
+        &[
+            "NOERROR qr aa",
+            "answer: into.example. 3600 IN CNAME deep.sub.example.",
+            "authority: sub.example. 3600 IN NS ns.sub.example.",
+            "authority: sub.example. 3600 IN NS ns.elsewhere.example.",
+            "additional: ns.sub.example. 3600 IN A 192.0.2.6",
+            "additional: ns.elsewhere.example. 3600 IN A 192.0.2.7",
+        ],
+    );
+}
+
+#[test]
+fn a_dname_redirects_what_lies_below_it() {
+    check(
+        "host.dn.example. A",
+        &[
+            "NOERROR qr aa",
+            "answer: dn.example. 3600 IN DNAME target.example.",
+            "answer: host.dn.example. 3600 IN CNAME host.target.example.",
+            "answer: host.target.example. 3600 IN A 192.0.2.8",
+        ],
+    );
+    // Occluded: the record below the DNAME is never answered with.
+    check(
+        "below.dn.example. A",
+        &[
+            "NXDOMAIN qr aa",
+            "answer: dn.example. 3600 IN DNAME target.example.",
+            "answer: below.dn.example. 3600 IN CNAME below.target.example.",
+            SOA,
+        ],
+    );
+    check("dn.example. DNAME", &["NOERROR qr aa", "answer: dn.example. 3600 IN DNAME target.example."]);
+}
+
+#[test]
+fn what_is_not_ours_is_refused() {
+    check("www.other.test. A", &["REFUSED qr"]);
+}
+
+#[test]
+fn the_case_of_the_question_comes_back() {
+    let mut server = Server::new(&[("example.", ZONE)]);
+    let answer = server.datagram(&sim::message::packet(b"\x03wEB\x07eXAMPLe\0", 1, None)).unwrap();
+    assert_eq!(&answer[12..25], b"\x03wEB\x07eXAMPLe\0");
+}
+
+#[test]
+fn a_zone_of_ours_below_another_answers_for_itself() {
+    let child = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.99\nx A 192.0.2.98\n";
+    let mut server = Server::new(&[("example.", ZONE), ("deep.sub.example.", child), ("far.test.", child)]);
+    assert_eq!(server.ask("x.deep.sub.example. A"), "NOERROR qr aa\nanswer: x.deep.sub.example. 60 IN A 192.0.2.98\n");
+    assert!(server.ask("y.sub.example. A").starts_with("NOERROR qr\nauthority: sub.example."));
+    assert_eq!(server.ask("x.far.test. A"), "NOERROR qr aa\nanswer: x.far.test. 60 IN A 192.0.2.98\n");
+    assert_eq!(server.ask("test. A"), "REFUSED qr\n");
+    assert_eq!(server.ask(". A"), "REFUSED qr\n");
+}
+
+#[test]
+fn ds_at_an_apex_is_the_parents_to_answer() {
+    let child = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.99\n";
+    let mut server = Server::new(&[("example.", ZONE), ("sub.example.", child)]);
+    assert!(server.ask("sub.example. DS").contains("example. 300 IN SOA ns1.example."));
+    assert!(server.ask("sub.example. SOA").contains("sub.example. 60 IN SOA"));
+}
+
+#[test]
+fn what_does_not_fit_is_truncated_to_the_question() {
+    let mut zone = String::from(ZONE);
+    for i in 0..100 {
+        zone += &format!("many TXT \"some text to fill the message {i}\"\n");
+    }
+    let mut server = Server::new(&[("example.", &zone)]);
+    assert_eq!(server.ask("many.example. TXT"), "NOERROR qr aa tc\n");
+    assert_eq!(server.ask("many.example. TXT +tcp").matches("answer: ").count(), 100);
+}
+
+#[test]
+fn an_answer_beyond_the_reach_of_pointers_is_whole() {
+    let mut zone = String::from(ZONE);
+    for i in 0..400 {
+        zone += &format!("alias{i} CNAME big\nbig MX {i} a-rather-long-host-name-to-fill-the-message-{i}.example.\n");
+    }
+    let mut server = Server::new(&[("example.", &zone)]);
+    let answer = server.ask("alias7.example. MX +tcp");
+    assert_eq!(answer.matches("answer: big.example. 3600 IN MX").count(), 400, "{answer}");
+    assert!(answer.contains("MX 399 a-rather-long-host-name-to-fill-the-message-399.example."));
+}

@@ -4,7 +4,7 @@
 //! answers and has said of every zone whether it loads.
 
 use crate::ask;
-use crate::message::Reply;
+use crate::message::{Reply, TC};
 use crate::name::Name;
 use crate::peers;
 use crate::query::Query;
@@ -69,6 +69,9 @@ pub struct Fleet {
     pub servers: Vec<Server>,
 }
 
+/// What all servers are told to send at most over UDP.
+pub const UDP_SIZE: usize = 1232;
+
 /// Long enough for the slowest server with the biggest zone on a busy machine.
 const START: Duration = Duration::from_secs(60);
 
@@ -93,11 +96,11 @@ impl Fleet {
         self.each(|server| ask::tcp(server.address, queries))
     }
 
-    /// Over UDP; where one server truncates, the whole answers of all over TCP take the place of the truncated ones.
+    /// Over UDP; where one server truncates or may have left something out, the answers of all over TCP take their place.
     pub fn ask_whole(&self, queries: &[Query]) -> Vec<(Kind, Vec<Reply>)> {
         let mut answers = self.ask(queries);
-        let cut: Vec<usize> =
-            (0..queries.len()).filter(|&i| answers.iter().any(|(_, r)| r[i].is_truncated())).collect();
+        let may_lack = |r: &Reply| r.message().is_some_and(|m| m.flags & TC != 0 || m.bulk() > UDP_SIZE);
+        let cut: Vec<usize> = (0..queries.len()).filter(|&i| answers.iter().any(|(_, r)| may_lack(&r[i]))).collect();
         let asked: Vec<Query> = cut.iter().map(|&i| queries[i].clone()).collect();
         for ((_, whole), (_, replies)) in self.ask_tcp(&asked).into_iter().zip(&mut answers) {
             cut.iter().zip(whole).for_each(|(&i, reply)| replies[i] = reply);

@@ -79,6 +79,12 @@ impl Message {
         [("answer", &self.answer), ("authority", &self.authority), ("additional", &self.additional)]
     }
 
+    /// The size of all records without compression: the message is not longer.
+    pub fn bulk(&self) -> usize {
+        let records = self.sections().into_iter().flat_map(|(_, records)| records);
+        12 + self.question.len() + 11 + records.map(|r| r.owner.wire().len() + 10 + r.rdata.len()).sum::<usize>()
+    }
+
     pub fn is_authoritative(&self) -> bool {
         self.flags & AA != 0
     }

@@ -1,10 +1,16 @@
 //! The command line: reads what the user typed and hands it to the part that does it.
 
+mod check;
 mod cli;
+mod configuration;
+mod ctl;
 mod exit;
 mod manual;
 mod message;
+mod progress;
 mod query;
+mod serve;
+mod zone;
 
 use clap::Parser;
 use cli::{Cli, Command, Zone};
@@ -15,11 +21,17 @@ fn main() -> Exit {
         Command::Query(args) => query::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),
+        Command::Check(args) => check::check(&args),
+        Command::Compile(args) => check::compile(&args),
+        Command::Ctl(args) => ctl::run(&args),
+        Command::Zone(Zone::Check(args)) => zone::check(&args),
+        Command::Zone(Zone::Compile(args)) => zone::compile(&args),
+        Command::Zone(Zone::Dump(args)) => zone::dump(&args),
         Command::Zone(Zone::Diff(_)) => not_built("zone diff"),
         Command::Explain(_) => not_built("explain"),
         Command::Load(_) => not_built("load"),
         Command::Compare(_) => not_built("compare"),
         Command::Import(_) => not_built("import"),
-        _ => not_built("this"),
+        Command::Serve(args) => serve::run(&args),
     }
 }

@@ -128,7 +128,7 @@ fn zones_of<'a>(image: &'a Image<Map>, named: &HashSet<&[u8]>) -> HashMap<Box<[u
 }
 
 fn attempt(zones: &[Zone], kept: &HashMap<Box<[u8]>, Kept<'_>>) -> Built {
-    let seed = RandomState::new().hash_one(0u8);
+    let seed = seed();
     let mut builder = Builder::new(seed);
     let mut entries = Vec::with_capacity(zones.len());
     for zone in zones {
@@ -198,6 +198,11 @@ fn keep(kept: &Kept<'_>, builder: &mut Builder) -> Entry {
         builder.complain(refused.unwrap_or_else(|| "the image that was served is damaged".to_string()));
     }
     kept.entry.clone()
+}
+
+/// A seed that nobody can guess: the standard library keys its hashes from the system's randomness.
+pub fn seed() -> u64 {
+    RandomState::new().hash_one(0u8)
 }
 
 /// A zone's name, for people.

@@ -1,15 +1,21 @@
 //! The threads around the worker: configuration, images, sockets, control. Decides nothing about DNS.
 
+mod answering;
 pub mod clock;
 pub mod complaint;
 pub mod config;
 mod control;
 mod door;
+pub mod findings;
 mod http;
 pub mod images;
 pub mod json;
 pub mod log;
 pub mod manifest;
 mod panics;
+mod publisher;
+mod random;
+pub mod run;
+mod sockets;
 pub mod state;
 pub mod zonetext;

@@ -3,6 +3,7 @@
 //! A text file beside the image. Anything odd in it means "make the image again", never an error: it is a cache.
 
 use crate::config::Zone;
+use crate::images::Problem;
 use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,12 @@ impl Manifest {
         self.entries.len() == zones.len()
             && self.entries.iter().zip(zones).all(|(e, z)| e.apex == z.apex && e.file == z.file)
             && self.entries.iter().all(Entry::is_unchanged)
+    }
+
+    /// Zones that the image does not hold as their files say.
+    pub fn problems(&self) -> Vec<Problem> {
+        let problem = |e: &Entry| Some(Problem { apex: e.apex.clone(), what: e.problem.clone()? });
+        self.entries.iter().filter_map(problem).collect()
     }
 
     pub fn to_text(&self) -> String {

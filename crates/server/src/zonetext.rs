@@ -29,7 +29,11 @@ pub enum Text {
 
 impl Text {
     pub fn of(path: &Path) -> io::Result<Text> {
-        if std::fs::metadata(path)?.len() >= MAPPED_FROM { Map::open(path).map(Text::Mapped) } else { std::fs::read(path).map(Text::Read) }
+        if std::fs::metadata(path)?.len() >= MAPPED_FROM {
+            Map::open(path).map(Text::Mapped)
+        } else {
+            std::fs::read(path).map(Text::Read)
+        }
     }
 
     pub fn octets(&self) -> &[u8] {
@@ -121,7 +125,11 @@ mod tests {
 
     #[test]
     fn what_a_zone_includes_is_a_source_too() {
-        let files = [("z", "$TTL 1\n$INCLUDE sub/one\nb A 192.0.2.1\n"), ("sub/one", "$INCLUDE two\n"), ("sub/two", "c A 192.0.2.2\n")];
+        let files = [
+            ("z", "$TTL 1\n$INCLUDE sub/one\nb A 192.0.2.1\n"),
+            ("sub/one", "$INCLUDE two\n"),
+            ("sub/two", "c A 192.0.2.2\n"),
+        ];
         let scratch = Scratch::new("included", &files);
         let (owners, reading) = owners(&scratch.zone("z"));
         assert_eq!((owners, reading.report.errors), (vec!["c.a.".to_string(), "b.a.".to_string()], 0));

@@ -317,8 +317,18 @@ const PARTS: &[(&str, u16)] = &[
     ("stats", STATS),
 ];
 
-const FLAGS: &[(&str, u16)] =
-    &[("recurse", RD), ("rdflag", RD), ("adflag", AD), ("cdflag", CD), ("aaflag", AA), ("aaonly", AA)];
+const FLAGS: &[(&str, u16)] = &[
+    ("recurse", RD),
+    ("rdflag", RD),
+    ("adflag", AD),
+    ("cdflag", CD),
+    ("aaflag", AA),
+    ("aaonly", AA),
+    ("rd", RD),
+    ("ad", AD),
+    ("cd", CD),
+    ("aa", AA),
+];
 
 const SWITCHES: &[&str] = &[
     "tls",

@@ -3,20 +3,19 @@
 //! Reads no zone and changes nothing. An empty file is a working configuration: every default stands in this file.
 
 mod later;
-mod prefix;
 mod reader;
 pub mod units;
 mod zones;
 
 use crate::complaint::{Complaint, Text};
 use later::{CACHE, RESOLVER, RESOLVER_LISTS, TOP, ZONE};
-pub use prefix::Prefix;
+use policy::Prefix;
 use reader::{Reader, Repeats, Table, Word, later};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 use zones::Named;
-pub use zones::Zone;
+pub use zones::{Zone, apex};
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -114,7 +113,7 @@ impl Default for Config {
                 enabled: true,
                 rrl: Some(Rrl { exempt: loopback(), ..Rrl::default() }),
                 tcp_total: 10_000,
-                tcp_per_address: 1_000,
+                tcp_per_address: 150,
                 tcp_idle_ms: 10_000,
             },
             level: Level::Info,
@@ -128,7 +127,8 @@ fn both_loopbacks(port: u16) -> Vec<SocketAddr> {
 }
 
 fn loopback() -> Vec<Prefix> {
-    vec![Prefix::new(IpAddr::from([127, 0, 0, 0]), 8), Prefix::new(Ipv6Addr::LOCALHOST.into(), 128)]
+    let both = [Prefix::new(IpAddr::from([127, 0, 0, 0]), 8), Prefix::new(Ipv6Addr::LOCALHOST.into(), 128)];
+    both.into_iter().flatten().collect()
 }
 
 /// Where things lie for somebody who starts the server without a file.
@@ -165,6 +165,16 @@ pub fn without_file(folders: &Folders, zones: Option<&Path>) -> Result<Config, V
     let directory = zones.map(|d| Named { path: d.to_path_buf(), from: None });
     config.zones = zones::gather(Vec::new(), None, directory, &mut complaints);
     if complaints.is_empty() { Ok(config) } else { Err(complaints) }
+}
+
+impl Config {
+    /// With every NAME.zone of a further folder; what is configured already stays as it is.
+    pub fn with_directory(mut self, directory: Option<&Path>) -> Result<Config, Vec<Complaint>> {
+        let mut complaints = Vec::new();
+        let directory = directory.map(|d| Named { path: d.to_path_buf(), from: None });
+        self.zones = zones::gather(self.zones, None, directory, &mut complaints);
+        if complaints.is_empty() { Ok(self) } else { Err(complaints) }
+    }
 }
 
 /// Reads a configuration file and the lists of zones it names.
@@ -410,7 +420,7 @@ fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>) -> Opti
     }
     let (name, file) = (name?, file?);
     let place = Complaint::place(r.text, name.span.clone());
-    match zones::apex(&name.text) {
+    match apex(&name.text) {
         Ok(apex) => Some(Zone { apex, file: r.path(&file), allow_query, place: Some(Box::new(place)) }),
         Err(why) => {
             r.complain(
@@ -442,11 +452,15 @@ fn prefixes(r: &mut Reader<'_>, words: &[Word]) -> Vec<Prefix> {
 }
 
 fn prefix(r: &mut Reader<'_>, word: &Word) -> Option<Prefix> {
-    match Prefix::from_text(&word.text) {
+    match word.text.parse() {
         Ok(found) => Some(found),
         Err(why) => {
-            let instead = "write \"192.0.2.0/24\", \"2001:db8::/32\", an address, \"any\" or \"none\"";
-            r.complain(word.span.clone(), format!("`{}` {why}", word.text), instead);
+            let why: String = why;
+            r.complain(
+                word.span.clone(),
+                why,
+                "write \"192.0.2.0/24\", \"2001:db8::/32\", an address, \"any\" or \"none\"",
+            );
             None
         }
     }

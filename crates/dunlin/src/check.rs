@@ -1,0 +1,104 @@
+//! `dunlin check` and `dunlin compile`: the configuration and its zones, before anybody is served.
+
+use crate::cli::{Check, Compile};
+use crate::configuration;
+use crate::exit::{Exit, could_not};
+use net::privilege::{User, is_root};
+use server::config::{Config, Zone};
+use server::findings::{self, Findings};
+use server::images::{self, Library};
+use server::json::Json;
+
+pub fn check(args: &Check) -> Exit {
+    let config = match configuration::of_or_here(&args.source) {
+        Ok(config) => config,
+        Err(complaints) if args.json => {
+            let list = Json::list(&complaints, |c| Json::text(c));
+            println!("{}", Json::Object(vec![("ok", Json::Bool(false)), ("configuration", list)]));
+            return Exit::CouldNot;
+        }
+        Err(complaints) => {
+            configuration::show(&complaints, args.source.config.as_deref());
+            return Exit::CouldNot;
+        }
+    };
+    let warnings = warnings(&config);
+    let all: Vec<Findings> = config.zones.iter().map(findings::of).collect();
+    let bad = all.iter().filter(|f| f.is_bad()).count();
+    if args.json {
+        let facts = vec![
+            ("ok", Json::Bool(bad == 0)),
+            ("warnings", Json::list(&warnings, Json::text)),
+            ("zones", Json::list(&all, Findings::json)),
+        ];
+        println!("{}", Json::Object(facts));
+    } else {
+        warnings.iter().for_each(|w| println!("warning: {w}"));
+        all.iter().for_each(|f| print!("{f}"));
+        println!("{} zones, {bad} of them cannot be served", all.len());
+    }
+    if bad > 0 { Exit::No } else { Exit::Done }
+}
+
+/// What will go wrong at the start, though the configuration says what it means.
+fn warnings(config: &Config) -> Vec<String> {
+    let Some(name) = config.server.user.as_deref().filter(|_| is_root()) else { return Vec::new() };
+    match User::find(name) {
+        Ok(Some(user)) => config.zones.iter().filter_map(|z| hidden_from(&user, z)).collect(),
+        Ok(None) => vec![format!("the user {name} does not exist; create it, or write user = \"\"")],
+        Err(e) => vec![format!("the user {name} cannot be looked up: {e}")],
+    }
+}
+
+fn hidden_from(user: &User, zone: &Zone) -> Option<String> {
+    let place = findings::unreadable_by(user, &zone.file)?;
+    let (file, name, place) = (zone.file.display(), &user.name, place.display());
+    Some(format!("{file} cannot be read by {name}, whom the server runs as: see the mode of {place}"))
+}
+
+pub fn compile(args: &Compile) -> Exit {
+    let config = match configuration::of_or_here(&args.source) {
+        Ok(config) => config,
+        Err(complaints) => {
+            configuration::show(&complaints, args.source.config.as_deref());
+            return Exit::CouldNot;
+        }
+    };
+    let library = match Library::open(&config.server.data_dir) {
+        Ok(library) => library,
+        Err(e) => return could_not(format_args!("{}: {e}", config.server.data_dir.display())),
+    };
+    if let Some(shelved) = library.current(&config.zones) {
+        return tell(args, &shelved, shelved.image.header().zones as usize);
+    }
+    let built = images::build(&config.zones, library.last().as_ref().map(|s| &s.image));
+    for problem in &built.problems {
+        eprintln!("error: zone {}: {}", images::name(&problem.apex), problem.what);
+    }
+    let (bad, zones) = (!built.problems.is_empty(), built.zones);
+    match library.shelve(built) {
+        Ok(shelved) if bad => {
+            tell(args, &shelved, zones);
+            Exit::No
+        }
+        Ok(shelved) => tell(args, &shelved, zones),
+        Err(e) => could_not(e),
+    }
+}
+
+fn tell(args: &Compile, shelved: &images::Shelved, zones: usize) -> Exit {
+    let (bytes, records) = (shelved.image.header().length, shelved.image.header().records);
+    let file = shelved.file.display();
+    if args.json {
+        let facts = vec![
+            ("image", Json::text(&file)),
+            ("zones", Json::Number(zones as u64)),
+            ("records", Json::Number(records)),
+            ("bytes", Json::Number(bytes)),
+        ];
+        println!("{}", Json::Object(facts));
+    } else {
+        println!("{file}: {zones} zones, {records} records, {bytes} octets");
+    }
+    Exit::Done
+}

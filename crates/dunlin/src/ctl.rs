@@ -1,0 +1,136 @@
+//! `dunlin ctl`: a request to the running server, its answer for people or as JSON.
+
+use crate::cli::{Ctl, Request};
+use crate::configuration;
+use crate::exit::{Exit, could_not, not_built};
+use server::config;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+pub fn run(args: &Ctl) -> Exit {
+    let request = match &args.request {
+        Request::Status => "status".to_string(),
+        Request::Stats => "stats".to_string(),
+        Request::Stop => "stop".to_string(),
+        Request::Reload { zones } => format!("reload {}", zones.join(" ")),
+        Request::Zone { .. } => return not_built("ctl zone"),
+        Request::Cache { .. } => return not_built("ctl cache"),
+        Request::Policy { .. } => return not_built("ctl policy"),
+        Request::Stall => return not_built("ctl stall"),
+    };
+    let paths = match sockets(args) {
+        Ok(paths) => paths,
+        Err(exit) => return exit,
+    };
+    let Some((mut stream, path)) = paths.iter().find_map(|p| Some((UnixStream::connect(p).ok()?, p))) else {
+        let tried: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+        return could_not(format_args!("no server answers at {}; name its socket with --socket", tried.join(" or ")));
+    };
+    let mut line = String::new();
+    let asked = stream.write_all(format!("{}\n", request.trim_end()).as_bytes());
+    match asked.and_then(|()| BufReader::new(stream).read_line(&mut line)) {
+        Ok(n) if n > 0 => show(args, line.trim_end()),
+        Ok(_) => could_not(format_args!("{}: the server hung up", path.display())),
+        Err(e) => could_not(format_args!("{}: {e}", path.display())),
+    }
+}
+
+fn sockets(args: &Ctl) -> Result<Vec<PathBuf>, Exit> {
+    if let Some(path) = &args.socket {
+        return Ok(vec![path.clone()]);
+    }
+    let Some(file) = &args.config else {
+        return Ok(vec![config::Config::default().control.socket, configuration::folders().socket()]);
+    };
+    config::read(file).map(|c| vec![c.control.socket]).map_err(|complaints| {
+        configuration::show(&complaints, Some(file));
+        Exit::CouldNot
+    })
+}
+
+fn show(args: &Ctl, answer: &str) -> Exit {
+    let good = answer.starts_with("{\"ok\":true");
+    if args.json {
+        println!("{answer}");
+    } else {
+        let text = plain(answer);
+        if good { print!("{text}") } else { eprint!("{text}") }
+    }
+    if good { Exit::Done } else { Exit::No }
+}
+
+/// JSON as lines of "key value", the inner ones indented, without its quotes and brackets.
+fn plain(json: &str) -> String {
+    let mut out = String::new();
+    let (mut depth, mut fresh) = (0usize, true);
+    let mut chars = json.chars();
+    let start = |out: &mut String, depth: usize, fresh: &mut bool| {
+        if *fresh {
+            out.push_str(&"  ".repeat(depth.saturating_sub(1)));
+            *fresh = false;
+        }
+    };
+    while let Some(c) = chars.next() {
+        match c {
+            '{' | '[' => {
+                if !fresh {
+                    out.truncate(out.trim_end_matches(' ').len());
+                    out.push('\n');
+                }
+                (depth, fresh) = (depth + 1, true);
+            }
+            '}' | ']' => depth = depth.saturating_sub(1),
+            ',' => {
+                if !out.ends_with('\n') {
+                    out.push('\n');
+                }
+                fresh = true;
+            }
+            ':' => out.push(' '),
+            '"' => {
+                start(&mut out, depth, &mut fresh);
+                string(&mut chars, &mut out);
+            }
+            c => {
+                start(&mut out, depth, &mut fresh);
+                out.push(c);
+            }
+        }
+    }
+    if !out.ends_with('\n') {
+        out.push('\n');
+    }
+    out
+}
+
+fn string(chars: &mut std::str::Chars<'_>, out: &mut String) {
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => return,
+            '\\' => match chars.next() {
+                Some('n') => out.push('\n'),
+                Some('u') => {
+                    let code: String = chars.take(4).collect();
+                    out.extend(u32::from_str_radix(&code, 16).ok().and_then(char::from_u32));
+                }
+                Some(other) => out.push(other),
+                None => return,
+            },
+            c => out.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_as_lines() {
+        let json = "{\"ok\":true,\"status\":{\"pid\":7,\"addresses\":[\"127.0.0.1:53\",\"[::1]:53\"],\"image\":{\"zones\":2},\"problems\":[]}}";
+        let expect =
+            "ok true\nstatus\n  pid 7\n  addresses\n    127.0.0.1:53\n    [::1]:53\n  image\n    zones 2\n  problems\n";
+        assert_eq!(plain(json), expect);
+    }
+}

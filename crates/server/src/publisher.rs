@@ -1,0 +1,252 @@
+//! Brings zones to be served: finds or builds their image, publishes it, and lets go of the one before.
+//!
+//! Runs on a thread of its own that gets the CPU when nobody else wants it. Whatever fails here leaves what is served as
+//! it is, and says so.
+
+use crate::answering::Shared;
+use crate::config::{Allow, Config, Zone};
+use crate::images::{self, Library, Shelved};
+use crate::json::Json;
+use crate::log;
+use crate::state::{Done, Served, State};
+use front::{Published, Retired, Zones};
+use image::Image;
+use net::Wake;
+use policy::Acl;
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+use store::{Backing, Map};
+
+/// How much of an image is touched between two looks at whether there is something else to do.
+const SLICE: usize = 16 << 20;
+/// How often it is looked whether a retired image is still in use.
+const RETIRE_EVERY: Duration = Duration::from_millis(50);
+/// Images below this are not worth huge pages.
+const HUGE_FROM: usize = 8 << 20;
+
+/// A wish for the zones to be read again.
+pub struct Job {
+    pub config: Config,
+    pub zones: Vec<String>,
+    pub done: Option<Done>,
+}
+
+pub struct Publisher {
+    pub library: Library,
+    pub shared: Shared,
+    pub state: Arc<State>,
+    pub wakes: Vec<Arc<Wake>>,
+    pub served: Serving,
+    pub retired: Vec<Retired<Zones<Map>>>,
+}
+
+/// What was published last: what tells whether publishing again would change anything.
+#[derive(Clone, PartialEq)]
+pub struct Serving {
+    identity: (u64, u64),
+    allow_query: Vec<Option<Acl>>,
+    file: PathBuf,
+    generation: u64,
+    problems: Vec<images::Problem>,
+}
+
+/// The image of the zones: the one on the shelf if it is still right, or a new one.
+pub fn find_or_build(library: &Library, zones: &[Zone], before: Option<&Image<Map>>) -> io::Result<Shelved> {
+    if let Some(shelved) = library.current(zones) {
+        return Ok(shelved);
+    }
+    log::debug("building an image", &[("zones", &zones.len())]);
+    library.shelve(images::build(zones, before))
+}
+
+/// An image with the access lists of its zones, ready to be published.
+pub fn ready(shelved: Shelved, config: &Config, generation: u64) -> (Zones<Map>, Serving) {
+    let allow_query = access(&shelved.image, config);
+    let serving = Serving {
+        identity: shelved.manifest.image,
+        allow_query: allow_query.clone(),
+        file: shelved.file,
+        generation,
+        problems: shelved.manifest.problems(),
+    };
+    (Zones { image: shelved.image, allow_query }, serving)
+}
+
+/// Access lists by the zone numbers of the image; empty if everybody may ask for everything.
+fn access(image: &Image<Map>, config: &Config) -> Vec<Option<Acl>> {
+    let list = |allow: &Allow| match allow {
+        Allow::Any => None,
+        Allow::Only(prefixes) => Some(Acl::new(prefixes.clone())),
+    };
+    let server = list(&config.server.allow_query);
+    let own = config.zones.iter().filter_map(|z| Some((&*z.apex, list(z.allow_query.as_ref()?))));
+    let own: HashMap<&[u8], Option<Acl>> = own.collect();
+    if server.is_none() && own.values().all(Option::is_none) {
+        return Vec::new();
+    }
+    let apexes = image.view().zones().map(|z| z.and_then(|z| z.apex()?.name()).unwrap_or_default());
+    apexes.map(|apex| own.get(apex).unwrap_or(&server).clone()).collect()
+}
+
+/// Says which zones are not served as their files say.
+fn complain(problems: &[images::Problem]) {
+    for p in problems {
+        log::error("a zone is not served as its file says", &[("zone", &images::name(&p.apex)), ("why", &p.what)]);
+    }
+}
+
+impl Publisher {
+    /// Works until nobody can ask for anything any more.
+    pub fn run(mut self, jobs: &Receiver<Job>) {
+        if let Err(e) = net::sched::background() {
+            log::warn("the background thread competes with answering threads", &[("why", &e)]);
+        }
+        self.warm();
+        loop {
+            let job = if self.retired.is_empty() {
+                jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                jobs.recv_timeout(RETIRE_EVERY)
+            };
+            match job {
+                Ok(job) => self.on_job(job),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.retired.retain(|r| !r.is_unused());
+        }
+    }
+
+    fn on_job(&mut self, job: Job) {
+        let outcome = self.reload(&job.config, &job.zones);
+        if let Err(complaints) = &outcome {
+            complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
+        }
+        if let Some(done) = job.done {
+            // Whoever asked may have gone.
+            let _ = done.send(outcome);
+        }
+    }
+
+    fn reload(&mut self, config: &Config, wanted: &[String]) -> Result<Json, Vec<String>> {
+        let (now, _) = self.shared.published.current();
+        let found = find_or_build(&self.library, &config.zones, Some(&now.image));
+        drop(now);
+        let shelved = found.map_err(|e| vec![format!("the image cannot be written, the old one stays: {e}")])?;
+        let (zones, mut serving) = ready(shelved, config, self.served.generation + 1);
+        let changed = serving.identity != self.served.identity || serving.allow_query != self.served.allow_query;
+        if changed {
+            prefault(zones.image.bytes());
+            complain(&serving.problems);
+            self.publish(zones, serving);
+            self.warm();
+        } else {
+            serving.generation = self.served.generation;
+            self.served = serving;
+        }
+        let problems = self.unfulfilled(config, wanted);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let facts = vec![("rebuilt", Json::Bool(changed)), ("image", self.state.served().json())];
+        Ok(Json::Object(facts))
+    }
+
+    /// What of the wish did not come true: of the zones named, or of all.
+    fn unfulfilled(&self, config: &Config, wanted: &[String]) -> Vec<String> {
+        let problems = &self.served.problems;
+        if wanted.is_empty() {
+            return problems.iter().map(|p| format!("zone {}: {}", images::name(&p.apex), p.what)).collect();
+        }
+        let complaint = |name: &String| {
+            let Ok(apex) = crate::config::apex(name) else { return Some(format!("`{name}` is no name of a zone")) };
+            if !config.zones.iter().any(|z| z.apex == apex) {
+                return Some(format!("no zone {name} is configured"));
+            }
+            problems.iter().find(|p| p.apex == apex).map(|p| format!("zone {name}: {}", p.what))
+        };
+        wanted.iter().filter_map(complaint).collect()
+    }
+
+    fn publish(&mut self, zones: Zones<Map>, serving: Serving) {
+        self.served = serving;
+        self.retired.push(self.shared.published.publish(zones));
+        self.wakes.iter().for_each(|w| w.ring());
+        self.tell();
+        let served = self.state.served();
+        let facts: [(&str, &dyn std::fmt::Display); 3] =
+            [("zones", &served.zones), ("records", &served.records), ("generation", &served.generation)];
+        log::info("zones published", &facts);
+    }
+
+    /// What is served from the start.
+    pub fn announce(&self) {
+        complain(&self.served.problems);
+        self.tell();
+    }
+
+    /// Tells operators what is served.
+    fn tell(&self) {
+        let (now, _) = self.shared.published.current();
+        self.state.set_served(facts(&now.image, &self.served));
+    }
+
+    /// Touches all of the image, so that no answering thread waits for a disk; where the file cannot have huge pages,
+    /// serves a copy in memory that can.
+    fn warm(&mut self) {
+        let (now, _) = self.shared.published.current();
+        let map = now.image.bytes();
+        prefault(map);
+        let few = |map: &Map| map.huge_bytes().unwrap_or(0) < map.len() / 2;
+        if map.len() >= HUGE_FROM && map.backing() == Backing::File && few(map) {
+            self.copy(now.allow_query.clone());
+        }
+        drop(now);
+        self.tell();
+    }
+
+    fn copy(&mut self, allow_query: Vec<Option<Acl>>) {
+        let image = Map::copy_to_memory(&self.served.file).map(Image::open);
+        match image {
+            Ok(Ok(image)) if (image.bytes().len() as u64, image.header().seed) == self.served.identity => {
+                self.retired.push(self.shared.published.publish(Zones { image, allow_query }));
+                self.wakes.iter().for_each(|w| w.ring());
+            }
+            Ok(_) => log::warn("the image on disk is not the one that is served", &[]),
+            Err(e) => log::info("the image stays on small pages", &[("why", &e)]),
+        }
+    }
+}
+
+/// Touches every page, slice by slice.
+fn prefault(map: &Map) {
+    let mut at = 0;
+    while at < map.len() {
+        at = map.prefault(at, SLICE);
+    }
+}
+
+fn facts(image: &Image<Map>, serving: &Serving) -> Served {
+    let map = image.bytes();
+    let problem = |p: &images::Problem| format!("{}: {}", images::name(&p.apex), p.what);
+    Served {
+        generation: serving.generation,
+        zones: u64::from(image.header().zones),
+        records: image.header().records,
+        bytes: map.len() as u64,
+        huge_bytes: map.huge_bytes().unwrap_or(0) as u64,
+        in_memory_copy: map.backing() == Backing::Copy,
+        file: serving.file.clone(),
+        published_s: crate::clock::wall_s(),
+        problems: serving.problems.iter().map(problem).collect(),
+    }
+}
+
+/// A place to publish from.
+pub fn first(zones: Zones<Map>) -> Arc<Published<Zones<Map>>> {
+    Arc::new(Published::new(zones))
+}

@@ -1,0 +1,353 @@
+//! A server from start to stop: what happens in which order, and which threads there are.
+//!
+//! ```text
+//! main        binds, gives up root, finds the image, starts the others; then waits for signals and wishes
+//! udp N       one a core: sockets -> worker -> sockets
+//! tcp N       the same for streams
+//! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
+//! signals     SIGHUP, SIGTERM, SIGINT as events
+//! control, http   operators' questions
+//! ```
+
+use crate::answering::{Answering, Shared};
+use crate::clock::Clock;
+use crate::complaint::Complaint;
+use crate::config::Config;
+use crate::images::Library;
+use crate::panics::Panics;
+use crate::publisher::{self, Job, Publisher};
+use crate::sockets::{self, Sockets};
+use crate::state::{Event, State};
+use crate::{control, http, log, random};
+use front::Setup;
+use net::Wake;
+use net::privilege::{User, is_root};
+use net::signals::{Signal, Signals};
+use net::tcp::TcpLimits;
+use policy::RateSettings;
+use stats::Counters;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Descriptors for sockets, and for as many TCP connections as are allowed.
+const SPARE_FILES: u64 = 512;
+/// UDP workers that one TCP thread keeps company: streams are the smaller part of the traffic.
+const WORKERS_PER_TCP_THREAD: usize = 2;
+
+/// Reads the configuration again; what the command line says is in it.
+pub type Reread<'a> = dyn Fn() -> Result<Config, Vec<Complaint>> + 'a;
+
+/// Serves until it is told to stop. Err: it could not start, and why.
+pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[SocketAddr])) -> Result<(), String> {
+    log::set_level(config.level);
+    std::panic::set_hook(Box::new(|info| log::error("panic", &[("what", info)])));
+    let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
+    let cpus = net::sched::cpus();
+    let workers = config.server.workers.unwrap_or(cpus.len()).max(1);
+    let tcp_threads = workers.div_ceil(WORKERS_PER_TCP_THREAD);
+    raise_open_files(config, tcp_threads);
+
+    let sockets = sockets::bind(&config.server.listen, workers, tcp_threads)?;
+    let doors = Doors::open(config)?;
+    settle(config)?;
+
+    let library = Library::open(&config.server.data_dir)
+        .map_err(|e| format!("the data folder {} cannot be used: {e}", config.server.data_dir.display()))?;
+    let before = library.last();
+    let shelved = publisher::find_or_build(&library, &config.zones, before.as_ref().map(|s| &s.image))
+        .map_err(|e| format!("the image of the zones cannot be written: {e}"))?;
+    drop(before);
+    let (zones, served) = publisher::ready(shelved, config, 1);
+    let shared = Shared {
+        published: publisher::first(zones),
+        clock: Clock::new(),
+        stop: Arc::new(AtomicBool::new(false)),
+        panics: Arc::new(Panics::new(config.server.data_dir.clone())),
+    };
+    let (events, inbox) = channel();
+    let counters: Vec<Arc<Counters>> = (0..workers + tcp_threads).map(|_| Arc::default()).collect();
+    let state = Arc::new(State::new(sockets.addresses.clone(), workers, counters, events.clone()));
+    let addresses = sockets.addresses.clone();
+    let threads = Threads::start(config, sockets, &shared, &state, &cpus)?;
+    let publisher = Publisher {
+        library,
+        shared: shared.clone(),
+        state: Arc::clone(&state),
+        wakes: threads.wakes.clone(),
+        served,
+        retired: Vec::new(),
+    };
+    publisher.announce();
+    let (jobs, work) = channel();
+    spawn("publisher", move || publisher.run(&work))?;
+    spawn("signals", move || forward(&signals, &events))?;
+    doors.serve(&state)?;
+
+    on_ready(&addresses);
+    tell_manager("READY=1");
+    let facts: [(&str, &dyn std::fmt::Display); 2] = [("workers", &workers), ("zones", &state.served().zones)];
+    log::info("ready", &facts);
+    attend(config, reread, &inbox, &jobs);
+    tell_manager("STOPPING=1");
+    threads.stop(&shared.stop);
+    let _ = std::fs::remove_file(&config.control.socket);
+    log::info("stopped", &[]);
+    Ok(())
+}
+
+fn raise_open_files(config: &Config, tcp_threads: usize) {
+    let wanted = config.limits.tcp_total as u64 + SPARE_FILES + tcp_threads as u64;
+    match net::sched::raise_open_files(wanted) {
+        Ok(granted) if granted < wanted => {
+            log::warn("fewer open files than TCP connections", &[("granted", &granted), ("wanted", &wanted)]);
+        }
+        Ok(_) => {}
+        Err(e) => log::warn("the limit of open files cannot be raised", &[("why", &e)]),
+    }
+}
+
+/// Where operators come in.
+struct Doors {
+    control: UnixListener,
+    http: Option<TcpListener>,
+}
+
+impl Doors {
+    fn open(config: &Config) -> Result<Doors, String> {
+        let socket = &config.control.socket;
+        let bound = control::bind(socket);
+        let control = bound.map_err(|e| format!("the control socket {} cannot be had: {e}", socket.display()))?;
+        let http = match config.control.http.map(|address| (address, TcpListener::bind(address))) {
+            None => None,
+            Some((_, Ok(listener))) => Some(listener),
+            Some((address, Err(e))) if config.control.http_written => {
+                return Err(format!("control.http: {address} cannot be listened on: {e}"));
+            }
+            Some((address, Err(e))) => {
+                log::warn("no metrics: the address cannot be had", &[("address", &address), ("why", &e)]);
+                None
+            }
+        };
+        Ok(Doors { control, http })
+    }
+
+    fn serve(self, state: &Arc<State>) -> Result<(), String> {
+        let http = self.http.map_or(Ok(()), |listener| http::serve(listener, Arc::clone(state)));
+        http.and_then(|()| control::serve(self.control, Arc::clone(state))).map_err(|e| no_thread("control", &e))
+    }
+}
+
+/// Makes the data folder, hands it and the socket to the user we shall be, and becomes that user.
+fn settle(config: &Config) -> Result<(), String> {
+    let data = &config.server.data_dir;
+    std::fs::create_dir_all(data).map_err(|e| format!("the data folder {} cannot be made: {e}", data.display()))?;
+    let Some(name) = config.server.user.as_deref().filter(|_| is_root()) else { return Ok(()) };
+    let user = match User::find(name) {
+        Ok(Some(user)) => user,
+        Ok(None) => return Err(format!("the user {name} does not exist; create it, or write user = \"\" in [server]")),
+        Err(e) => return Err(format!("the user {name} cannot be looked up: {e}")),
+    };
+    for path in [data, &config.control.socket] {
+        own(&user, path).map_err(|e| format!("{} cannot be given to {name}: {e}", path.display()))?;
+    }
+    for path in [data.join("images"), data.join("images/zones.image"), data.join("images/zones.manifest")] {
+        match own(&user, &path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(format!("{} cannot be given to {name}: {e}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    user.become_for_good().map_err(|e| format!("cannot become {name}: {e}"))
+}
+
+fn own(user: &User, path: &Path) -> io::Result<()> {
+    std::os::unix::fs::lchown(path, Some(user.uid), Some(user.gid))
+}
+
+/// The answering threads.
+struct Threads {
+    wakes: Vec<Arc<Wake>>,
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    fn start(
+        config: &Config,
+        sockets: Sockets,
+        shared: &Shared,
+        state: &State,
+        cpus: &[usize],
+    ) -> Result<Threads, String> {
+        let setup = setup(config, &sockets).map_err(|e| format!("no random numbers: {e}"))?;
+        let mut threads = Threads { wakes: Vec::new(), handles: Vec::new() };
+        let mut counters = state.counters.iter();
+        let mut next = || {
+            let key = [random::number(), random::number()].map(Result::unwrap_or_default);
+            let setup = Setup { rate_key: key, ..setup.clone() };
+            Answering::new(shared.clone(), setup, counters.next().map(Arc::clone).unwrap_or_default())
+        };
+        let pinned = state.workers == cpus.len();
+        for (i, ports) in sockets.udp.into_iter().enumerate() {
+            let (answering, cpu) = (next(), cpus.get(i).copied().filter(|_| pinned));
+            threads.spawn(format!("udp {i}"), move |wake| {
+                if let Some(Err(e)) = cpu.map(net::sched::pin) {
+                    log::warn("a thread is not pinned to its CPU", &[("why", &e)]);
+                }
+                answering.serve_udp(&ports, wake)
+            })?;
+        }
+        let limits = tcp_limits(config, sockets.tcp.len());
+        for (i, listeners) in sockets.tcp.into_iter().enumerate() {
+            let (answering, limits) = (next(), limits.clone());
+            threads.spawn(format!("tcp {i}"), move |wake| answering.serve_tcp(&listeners, &limits, wake))?;
+        }
+        Ok(threads)
+    }
+
+    fn spawn(
+        &mut self,
+        name: String,
+        serve: impl FnOnce(&Wake) -> io::Result<()> + Send + 'static,
+    ) -> Result<(), String> {
+        let wake = Arc::new(Wake::new().map_err(|e| no_thread(&name, &e))?);
+        self.wakes.push(Arc::clone(&wake));
+        let thread = name.clone();
+        let body = move || {
+            net::sched::name_thread(&thread);
+            if let Err(e) = serve(&wake) {
+                log::error("an answering thread ended", &[("thread", &thread), ("why", &e)]);
+            }
+        };
+        let handle = std::thread::Builder::new().name(name.clone()).spawn(body);
+        self.handles.push(handle.map_err(|e| no_thread(&name, &e))?);
+        Ok(())
+    }
+
+    /// What has arrived is answered first.
+    fn stop(self, stop: &AtomicBool) {
+        stop.store(true, Relaxed);
+        self.wakes.iter().for_each(|w| w.ring());
+        self.handles.into_iter().for_each(|h| drop(h.join()));
+    }
+}
+
+fn setup(config: &Config, sockets: &Sockets) -> io::Result<Setup> {
+    let server = &config.server;
+    let rrl = config.limits.rrl.as_ref().filter(|_| config.limits.enabled);
+    let usual = RateSettings::default();
+    let rate = rrl.map(|r| RateSettings {
+        per_second: r.per_second.unwrap_or(usual.per_second),
+        slip: r.slip.unwrap_or(usual.slip),
+        dry_run: r.dry_run,
+        exempt: r.exempt.clone(),
+        threads: sockets.udp.len() as u32,
+    });
+    Ok(Setup {
+        nsid: server.nsid.clone().map(String::into_bytes),
+        version: server.version.clone(),
+        identity: server.identity.clone(),
+        cookie_secret: Some(random::octets()?),
+        rate,
+        own: own_addresses(&sockets.addresses),
+        keepalive_tenths: u16::try_from(config.limits.tcp_idle_ms / 100).unwrap_or(u16::MAX),
+        ..Setup::default()
+    })
+}
+
+/// Where our own answers could come back from.
+fn own_addresses(listen: &[SocketAddr]) -> Vec<(IpAddr, u16)> {
+    let interfaces = net::addresses::own_addresses().unwrap_or_default();
+    let behind = |a: &SocketAddr| {
+        if !a.ip().is_unspecified() {
+            return vec![(a.ip(), a.port())];
+        }
+        interfaces.iter().filter(|ip| ip.is_ipv4() == a.is_ipv4()).map(|&ip| (ip, a.port())).collect()
+    };
+    listen.iter().flat_map(behind).collect()
+}
+
+fn tcp_limits(config: &Config, threads: usize) -> TcpLimits {
+    let limits = &config.limits;
+    let total = (limits.tcp_total / threads).max(1);
+    TcpLimits {
+        connections_max: total,
+        per_peer_max: if limits.enabled { limits.tcp_per_address } else { total },
+        idle: Duration::from_millis(limits.tcp_idle_ms),
+        ..TcpLimits::default()
+    }
+}
+
+fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    std::thread::Builder::new().name(name.to_string()).spawn(body).map(drop).map_err(|e| no_thread(name, &e))
+}
+
+fn no_thread(name: &str, e: &io::Error) -> String {
+    format!("the thread {name} cannot be started: {e}")
+}
+
+fn forward(signals: &Signals, events: &Sender<Event>) {
+    loop {
+        let event = match signals.wait(None) {
+            Ok(Some(Signal::Reload)) => Event::Reload { zones: Vec::new(), done: None },
+            Ok(Some(Signal::Stop)) => Event::Stop,
+            Ok(None) => continue,
+            Err(e) => {
+                log::error("signals are not received any more", &[("why", &e)]);
+                return;
+            }
+        };
+        if events.send(event).is_err() {
+            return;
+        }
+    }
+}
+
+/// The main thread's life between start and stop.
+fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &Sender<Job>) {
+    let started = fixed(config);
+    for event in inbox {
+        let (zones, done) = match event {
+            Event::Stop => return,
+            Event::Reload { zones, done } => (zones, done),
+        };
+        match reread() {
+            Ok(config) => {
+                log::set_level(config.level);
+                if fixed(&config) != started {
+                    log::warn("a change in [server], [control] or [limits] needs a restart", &[]);
+                }
+                // The publisher ends only with the process.
+                let _ = jobs.send(Job { config, zones, done });
+            }
+            Err(complaints) => {
+                complaints.iter().for_each(|c| log::error("the configuration stays as it was", &[("why", c)]));
+                if let Some(done) = done {
+                    let _ = done.send(Err(complaints.iter().map(ToString::to_string).collect()));
+                }
+            }
+        }
+    }
+}
+
+/// What cannot change while the server runs, in a form that can be compared.
+fn fixed(config: &Config) -> String {
+    let server = crate::config::Server { allow_query: crate::config::Allow::Any, ..config.server.clone() };
+    format!("{server:?} {:?} {:?}", config.control, config.limits)
+}
+
+/// Nobody may be listening, and nothing depends on it.
+fn tell_manager(state: &str) {
+    if let Some(socket) = std::env::var_os("NOTIFY_SOCKET")
+        && let Err(e) = net::systemd::notify(&socket, state)
+    {
+        log::warn("the service manager cannot be told", &[("state", &state), ("why", &e)]);
+    }
+}

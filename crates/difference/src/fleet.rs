@@ -170,8 +170,21 @@ impl Server {
     }
 
     fn answers(&self) -> bool {
-        let query = Query::new(&Name::root(), t::SOA, false).with_id(1);
-        !ask::alone(self.address, &query, Duration::from_millis(200)).is_empty()
+        answers(self.address)
+    }
+}
+
+fn answers(address: SocketAddr) -> bool {
+    let query = Query::build(&Name::from_text("version.bind."), t::TXT, 3).with_id(1);
+    !ask::alone(address, &query, Duration::from_millis(200)).is_empty()
+}
+
+/// Waits until something answers there; `log` is printed if nothing does.
+pub fn await_answer(address: SocketAddr, log: impl Fn() -> String) {
+    let deadline = Instant::now() + START;
+    while !answers(address) {
+        assert!(Instant::now() < deadline, "nothing answers at {address}:\n{}", log());
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -185,7 +198,7 @@ fn knot_is_done(log: &str, zones: &[ZoneFile]) -> bool {
 }
 
 /// A port that is free for both UDP and TCP.
-fn free_port() -> SocketAddr {
+pub fn free_port() -> SocketAddr {
     loop {
         let udp = UdpSocket::bind("127.0.0.1:0").expect("a loopback");
         let address = udp.local_addr().expect("a bound socket has an address");

@@ -18,5 +18,6 @@ pub mod recipe;
 pub mod rtype;
 pub mod seed;
 pub mod sign;
+pub mod validator;
 pub mod verdict;
 pub mod zone;

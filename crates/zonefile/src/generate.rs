@@ -3,6 +3,7 @@
 
 use crate::number;
 use crate::problem::Flaw;
+use crate::rtypes;
 use crate::scan::{Shape, Token, Tokens};
 
 pub(crate) const ADVICE: &str =
@@ -26,17 +27,21 @@ pub(crate) fn range(token: &Token<'_>, steps_max: u32) -> Result<impl Iterator<I
     Ok((first..=last).step_by(step as usize))
 }
 
-/// What is left of the entry, written as one line.
+/// What is left of the entry, written as one line. Rdata in quotes, alone behind the type, is several fields: that is how BIND
+/// has them written.
 pub(crate) fn template(tokens: &mut Tokens<'_, '_>) -> Vec<u8> {
     let mut text = Vec::new();
-    for token in tokens {
+    let mut is_type = false;
+    while let Some(token) = tokens.next() {
         if !text.is_empty() && token.shape != Shape::Glued {
             text.push(b' ');
         }
-        let quote: &[u8] = if token.shape == Shape::Plain { b"" } else { b"\"" };
+        let is_rdata = is_type && tokens.peek().is_none();
+        let quote: &[u8] = if token.shape == Shape::Plain || is_rdata { b"" } else { b"\"" };
         text.extend_from_slice(quote);
         text.extend_from_slice(token.text);
         text.extend_from_slice(quote);
+        is_type = token.shape == Shape::Plain && rtypes::from_mnemonic(token.text).is_some();
     }
     text
 }
@@ -90,7 +95,8 @@ fn modified(modifier: &[u8], step: u32) -> Result<String, &'static str> {
     }
 }
 
-/// Hexadecimal digits, the lowest first, with dots between; the width counts the dots.
+/// Hexadecimal digits, the lowest first, with dots between. The width counts the dots, and an even one ends with a dot, as in
+/// BIND, whose directive this is.
 fn nibbles(mut n: u64, width: usize) -> String {
     let mut text = String::new();
     loop {
@@ -100,6 +106,9 @@ fn nibbles(mut n: u64, width: usize) -> String {
             return text;
         }
         text.push('.');
+        if n == 0 && text.len() >= width {
+            return text;
+        }
     }
 }
 
@@ -120,6 +129,8 @@ mod tests {
             ("${1,0,o}", 7, "10"),
             ("${0,7,n}", 0x1a, "a.1.0.0"),
             ("${0,0,N}", 0x1a, "A.1"),
+            ("${0,4,n}", 1, "1.0."),
+            ("${0,6,N}", 300, "C.2.1."),
             ("$.$", 12, "12.12"),
         ];
         for (template, step, want) in table {

@@ -4,13 +4,14 @@
 //! instructions of `wire::Name::from_text`, which decides everything else, so that the rules stand in one place.
 
 use crate::problem::Flaw;
-use crate::scan::Token;
+use crate::scan::{Shape, Token};
 use wire::Name;
 use wire::name::{LABEL_MAX, NAME_MAX};
 
 /// Appends the name; relative ones are completed with `origin`.
 pub(crate) fn read(token: &Token<'_>, origin: &Name, out: &mut Vec<u8>) -> Result<(), Flaw> {
     let from = out.len();
+    unquoted(token)?;
     if copy(token.text, origin.bytes(), out).is_some() {
         return Ok(());
     }
@@ -52,7 +53,16 @@ fn length(n: usize) -> Option<u8> {
     if n == 0 || n > LABEL_MAX { None } else { Some(n as u8) }
 }
 
+/// Quotes are for strings (RFC 1035 section 5.1); no server takes them around anything else.
+pub(crate) fn unquoted(token: &Token<'_>) -> Result<(), Flaw> {
+    match token.shape {
+        Shape::Plain => Ok(()),
+        _ => Err(Flaw::new(token.at, "quotes around what is no string").instead("the same without quotes")),
+    }
+}
+
 pub(crate) fn whole(token: &Token<'_>, origin: &Name) -> Result<Name, Flaw> {
+    unquoted(token)?;
     Name::from_text(token.text, Some(origin)).map_err(|e| advised(token, e))
 }
 
@@ -92,7 +102,6 @@ pub(crate) fn doubled_origin(token: &Token<'_>, name: &[u8], origin: &Name) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scan::Shape;
 
     #[test]
     fn the_short_way_and_the_long_agree() {

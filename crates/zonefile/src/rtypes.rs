@@ -32,8 +32,9 @@ pub(crate) enum Kind {
     StrOrNone,
     /// One or more of them, to the end.
     Strs,
-    /// A quoted string that has no length octet, to the end.
+    /// A quoted string that has no length octet, to the end; at least one octet.
     Text,
+    TextOrNone,
     /// CAA's tag: letters and digits with a length octet, not quoted.
     Tag,
     /// To the end, at least one octet.
@@ -254,7 +255,7 @@ pub(crate) static TYPES: [Type; 97] = [
     t(254, "MAILA", OPAQUE),
     t(255, "ANY", OPAQUE),
     t(256, "URI", &[("priority", U16), ("weight", U16), ("target", Text)]),
-    t(257, "CAA", &[("flags", U8), ("tag", Tag), ("value", Text)]),
+    t(257, "CAA", &[("flags", U8), ("tag", Tag), ("value", TextOrNone)]),
     t(258, "AVC", STRINGS),
     t(259, "DOA", &[("enterprise", U32), ("type", U32), ("location", U8), ("media type", Str), ("data", Base64OrDash)]),
     t(260, "AMTRELAY", &[("precedence", U8), ("relay type", RelayType), ("relay", Gateway)]),

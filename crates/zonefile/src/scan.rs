@@ -1,5 +1,8 @@
 //! Text to tokens, one entry (record or directive) at a time. Tokens are slices of the text: nothing is copied, escapes stand
 //! as they were written and whoever reads a token undoes them. Knows parentheses, quotes and comments, but no records.
+//!
+//! Stricter than RFC 1035 section 5.1 in one thing: a string must be closed on its line. BIND and Knot want that too, because
+//! otherwise a forgotten quote takes the records behind it into the string.
 
 use crate::problem::Flaw;
 

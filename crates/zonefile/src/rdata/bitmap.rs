@@ -1,5 +1,6 @@
 //! Sets of types: the windows of NSEC (RFC 4034 section 4.1.2) and the plain bitmap of NXT (RFC 2535 section 5.2).
 
+use crate::name;
 use crate::problem::Flaw;
 use crate::rtypes;
 use crate::scan::{Token, Tokens};
@@ -43,6 +44,7 @@ fn push_bits(base: u16, bits: &[u8], lead: &mut &str, out: &mut String) {
 }
 
 pub(crate) fn rtype(token: &Token<'_>) -> Result<u16, Flaw> {
+    name::unquoted(token)?;
     let unknown = || {
         let what = format!("{} is no type", token.text.escape_ascii());
         Flaw::new(token.at, what).instead("a mnemonic such as AAAA, or TYPE and a number from 0 to 65535")

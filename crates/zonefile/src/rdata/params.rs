@@ -4,6 +4,7 @@
 use super::read::parse;
 use super::write::push_address;
 use crate::encoding::{self, Bits};
+use crate::name;
 use crate::number;
 use crate::problem::Flaw;
 use crate::scan::{Shape, Token, Tokens};
@@ -172,6 +173,7 @@ pub(crate) fn read(tokens: &mut Tokens<'_, '_>, out: &mut Vec<u8>) -> Result<(),
     let from = out.len();
     let mut params: Vec<(u16, Vec<u8>)> = Vec::new();
     while let Some(token) = tokens.next() {
+        name::unquoted(&token)?;
         let (name, value) = halves(&token, tokens)?;
         let key = key(name, token.at)?;
         let mut octets = Vec::new();
@@ -179,7 +181,13 @@ pub(crate) fn read(tokens: &mut Tokens<'_, '_>, out: &mut Vec<u8>) -> Result<(),
             string::unescape(&value, &mut octets)?;
         }
         let place = value.map_or(token.at, |v| v.at);
-        octets = encode(key, octets).map_err(|(what, instead)| Flaw::new(place, what).instead(instead))?;
+        // A known key under its number is as opaque as any other (RFC 9460 section 2.1).
+        if !name.starts_with(b"key") {
+            octets = encode(key, octets).map_err(|(what, instead)| Flaw::new(place, what).instead(instead))?;
+        }
+        if !is_value(key, &octets) {
+            return Err(Flaw::new(place, "these octets are no value of this key").instead("the key by its name"));
+        }
         match params.binary_search_by_key(&key, |p| p.0) {
             Ok(_) => return Err(Flaw::new(token.at, "a parameter that stands twice").instead("each key once")),
             Err(i) => params.insert(i, (key, octets)),
@@ -214,10 +222,10 @@ fn halves<'t>(token: &Token<'t>, tokens: &mut Tokens<'_, 't>) -> Result<(&'t [u8
 }
 
 fn key(name: &[u8], at: usize) -> Result<u16, Flaw> {
-    if let Some(key) = KEYS.iter().position(|k| name.eq_ignore_ascii_case(k.as_bytes())) {
+    if let Some(key) = KEYS.iter().position(|k| name == k.as_bytes()) {
         return Ok(key as u16);
     }
-    let number = name.strip_prefix(b"key").or_else(|| name.strip_prefix(b"KEY")).and_then(number::digits);
+    let number = name.strip_prefix(b"key").filter(|n| !matches!(n, [b'0', _, ..])).and_then(number::digits);
     match number.and_then(|n| u16::try_from(n).ok()) {
         Some(key) if key != INVALID => Ok(key),
         _ => Err(Flaw::new(at, format!("{} is no key of a parameter", name.escape_ascii()))

@@ -90,6 +90,9 @@ impl Reading<'_> {
     }
 
     fn field(&mut self, kind: Kind, what: &str, tokens: &mut Tokens<'_, '_>) -> Result<(), Flaw> {
+        if let Some(token) = tokens.peek().filter(|_| !is_string(kind)) {
+            name::unquoted(&token)?;
+        }
         match kind {
             Kind::Base64 => self.some_blob(tokens, what, Bits::base64, Bits::end_base64),
             Kind::Base64OrNone => self.blob(tokens, what, Bits::base64, Bits::end_base64).map(drop),
@@ -137,7 +140,8 @@ impl Reading<'_> {
             Kind::Ip4 => self.out.extend(ip4(token)?.octets()),
             Kind::Ip6 => self.out.extend(ip6(token)?.octets()),
             Kind::Str => return self.string(token, what),
-            Kind::Text => return string::unescape(token, self.out),
+            Kind::Text if token.text.is_empty() => return Err(Flaw::new(token.at, format!("the {what} is empty"))),
+            Kind::Text | Kind::TextOrNone => return string::unescape(token, self.out),
             Kind::Tag => return self.tag(token),
             Kind::Salt => return self.salt(token, what),
             Kind::Hash => {
@@ -245,6 +249,7 @@ impl Reading<'_> {
         let mut bits = Bits::default();
         let mut last = tokens.at();
         for token in tokens {
+            name::unquoted(&token)?;
             for (i, &c) in token.text.iter().enumerate() {
                 let at = token.at + i;
                 one(&mut bits, c, self.out).map_err(|why| Flaw::new(at, format!("in the {what}: {why}")))?;
@@ -331,6 +336,10 @@ impl Reading<'_> {
         }
         Ok(())
     }
+}
+
+fn is_string(kind: Kind) -> bool {
+    matches!(kind, Kind::Str | Kind::StrOrNone | Kind::Strs | Kind::Text | Kind::TextOrNone)
 }
 
 type Digit = fn(&mut Bits, u8, &mut Vec<u8>) -> Result<(), Bad>;

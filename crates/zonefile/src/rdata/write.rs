@@ -54,7 +54,7 @@ fn push(part: &Part<'_>, out: &mut String) {
         Kind::Ip4 => push_ip4(octets, out),
         Kind::Ip6 => push_ip6(octets, out),
         Kind::Str | Kind::StrOrNone | Kind::Strs => push_strings(octets, out),
-        Kind::Text => push_quoted(octets, out),
+        Kind::Text | Kind::TextOrNone => push_quoted(octets, out),
         Kind::Tag => octets.iter().skip(1).for_each(|&c| out.push(c as char)),
         Kind::Hex => push_hex(octets, out),
         Kind::Base64 | Kind::Base64OrNone => push_base64(octets, out),

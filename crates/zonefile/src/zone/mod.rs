@@ -210,6 +210,7 @@ impl<'p> Zone<'p> {
         let (mut ttl, mut has_class) = (None, false);
         loop {
             let token = tokens.want("type")?;
+            name::unquoted(&token)?;
             if ttl.is_none() && number::looks_like_ttl(&token) {
                 ttl = Some(number::ttl(&token, "TTL", number::TTL_MAX)?);
                 self.ttl_last = ttl;

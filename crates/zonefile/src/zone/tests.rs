@@ -178,12 +178,15 @@ fn a_chain_of_included_files_has_an_end() {
 
 #[test]
 fn generate_writes_its_steps() {
-    let text = "$TTL 60\n$GENERATE 1-5/2 host${10,4,d} A 192.0.2.$\n$GENERATE 0-0 $.x CNAME ( ${0,3,n}.y \n )\n";
+    let text = "$TTL 60\n$GENERATE 1-5/2 host${10,4,d} A 192.0.2.$\n$GENERATE 0-0 $.x CNAME ( ${0,3,n}.y \n )\n\
+                $GENERATE 7-7 m MX \"$ mail$\"\n$GENERATE 7-7 t TXT x \"y $\"\n";
     let want = [
         "2 host0011.example.com. 60 IN A 192.0.2.1",
         "2 host0013.example.com. 60 IN A 192.0.2.3",
         "2 host0015.example.com. 60 IN A 192.0.2.5",
         "3 0.x.example.com. 60 IN CNAME 0.0.y.example.com.",
+        "5 m.example.com. 60 IN MX 7 mail7.example.com.",
+        "6 t.example.com. 60 IN TXT \"x\" \"y 7\"",
     ];
     assert_eq!(records(text), want);
     let shown = problems("$TTL 1\n$GENERATE 250-300 h$ A 192.0.2.$\n$GENERATE 0-65536 h$ A 192.0.2.1\n");

@@ -13,7 +13,7 @@ pub fn check(args: &Check) -> Exit {
     let config = match configuration::of_or_here(&args.source) {
         Ok(config) => config,
         Err(complaints) if args.json => {
-            let list = Json::list(&complaints, |c| Json::text(c));
+            let list = Json::list(&complaints, Json::text);
             println!("{}", Json::Object(vec![("ok", Json::Bool(false)), ("configuration", list)]));
             return Exit::CouldNot;
         }

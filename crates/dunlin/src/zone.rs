@@ -87,7 +87,7 @@ fn read_with_progress(zone: &Zone, builder: &mut Builder) -> io::Result<Reading>
         progress.at(u64::from(place.line), steps);
         builder.record(r.owner, r.rtype, r.ttl, r.rdata)
     };
-    zonetext::read(zone, &mut sink).map_err(|(e, _)| e)
+    zonetext::read(zone, &mut sink).map_err(|unread| unread.why)
 }
 
 fn lines(file: &Path) -> io::Result<u64> {
@@ -217,7 +217,7 @@ fn dump_text(args: &ZoneDump, out: &mut impl Write) -> io::Result<Exit> {
         }
         Ok(())
     };
-    let reading = zonetext::read(&zone, &mut sink).map_err(|(e, _)| e)?;
+    let reading = zonetext::read(&zone, &mut sink).map_err(|unread| unread.why)?;
     printed?;
     print_sorted(&mut lines, out)?;
     for problem in reading.report.problems.iter().filter(|p| p.severity == Severity::Error) {

@@ -46,7 +46,7 @@ pub fn of(zone: &Zone) -> Findings {
             let (_, _, complaints) = builder.finish();
             findings.whole = complaints.into_iter().map(|c| c.what).collect();
         }
-        Err((e, _)) => findings.whole.push(e.to_string()),
+        Err(unread) => findings.whole.push(unread.why.to_string()),
     }
     findings
 }

@@ -107,7 +107,8 @@ pub fn build(zones: &[Zone], before: Option<&Image<Map>>) -> Built {
         }
         let entries: HashMap<&[u8], &Entry> = built.entries.iter().map(|e| (&*e.apex, e)).collect();
         kept.extend(more.into_iter().map(|(apex, zone)| {
-            let entry = entries[&*apex].clone();
+            let mut entry = entries[&*apex].clone();
+            entry.problem = Some(format!("it goes on as it was: {}", entry.problem.unwrap_or_default()));
             (apex, Kept { zone, entry })
         }));
     }
@@ -152,10 +153,8 @@ impl Built {
     /// Zones that go on with old records are problems too.
     fn note_kept(&mut self, kept: &HashMap<Box<[u8]>, Kept<'_>>) {
         let known: HashSet<&[u8]> = self.problems.iter().map(|p| &*p.apex).collect();
-        let what = |k: &Kept<'_>| Problem {
-            apex: k.entry.apex.clone(),
-            what: format!("it goes on as it was: {}", k.entry.problem.as_deref().unwrap_or("")),
-        };
+        let what =
+            |k: &Kept<'_>| Problem { apex: k.entry.apex.clone(), what: k.entry.problem.clone().unwrap_or_default() };
         let more: Vec<Problem> = kept.values().filter(|k| !known.contains(&*k.entry.apex)).map(what).collect();
         self.problems.extend(more);
         self.problems.sort_by(|a, b| a.apex.cmp(&b.apex));
@@ -173,8 +172,8 @@ fn fill(zone: &Zone, builder: &mut Builder) -> Entry {
             }
             entry(reading.sources)
         }
-        Err((e, sources)) => {
-            builder.complain(format!("{}: {e}", zone.file.display()));
+        Err(zonetext::Unread { why, sources }) => {
+            builder.complain(format!("{}: {why}", zone.file.display()));
             entry(sources)
         }
     }

@@ -15,11 +15,20 @@ use zonefile::{Files, Options, Place, Record, Report};
 /// Files at least this long are mapped, not read: half a zone less in memory while it is built.
 const MAPPED_FROM: u64 = 64 << 20;
 
+/// A zone's file and what it includes, as they were before they were read.
+pub type Sources = Vec<(PathBuf, Option<Stamp>)>;
+
 /// What reading a zone's text gave besides its records.
 pub struct Reading {
     pub report: Report,
-    /// The zone file and what it includes, as they were before they were read.
-    pub sources: Vec<(PathBuf, Option<Stamp>)>,
+    pub sources: Sources,
+}
+
+/// A zone whose file cannot be read at all.
+#[derive(Debug)]
+pub struct Unread {
+    pub why: io::Error,
+    pub sources: Sources,
 }
 
 pub enum Text {
@@ -44,12 +53,12 @@ impl Text {
     }
 }
 
-/// Parses a zone's file; each good record goes to `sink`. Err: the file cannot be read at all.
-pub fn read(zone: &Zone, sink: &mut Sink<'_>) -> Result<Reading, (io::Error, Vec<(PathBuf, Option<Stamp>)>)> {
+/// Parses a zone's file; each good record goes to `sink`.
+pub fn read(zone: &Zone, sink: &mut Sink<'_>) -> Result<Reading, Unread> {
     let sources = vec![(zone.file.clone(), Stamp::of(&zone.file))];
     let text = match Text::of(&zone.file) {
         Ok(text) => text,
-        Err(e) => return Err((e, sources)),
+        Err(why) => return Err(Unread { why, sources }),
     };
     let base = zone.file.parent().unwrap_or(Path::new("")).to_path_buf();
     let mut includes = Includes { base, sources };
@@ -71,7 +80,7 @@ fn parse(file: &Path, text: &[u8], apex: &[u8], files: &mut dyn Files, sink: &mu
 struct Includes {
     /// The zone file's folder.
     base: PathBuf,
-    sources: Vec<(PathBuf, Option<Stamp>)>,
+    sources: Sources,
 }
 
 impl Files for Includes {
@@ -119,7 +128,7 @@ mod tests {
             owners.push(Name::from_wire(r.owner).unwrap().to_string());
             Ok(())
         };
-        let reading = read(zone, &mut sink).map_err(|(e, _)| e).unwrap();
+        let reading = read(zone, &mut sink).unwrap();
         (owners, reading)
     }
 

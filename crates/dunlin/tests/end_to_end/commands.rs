@@ -1,0 +1,124 @@
+//! Commands that need no running server: what they print and how they end.
+
+use crate::running::{Folder, ZONE, text};
+
+#[test]
+fn what_is_not_built_says_so_and_ends_with_2() {
+    let folder = Folder::new();
+    for (args, what) in [
+        (&["explain", "a.example"][..], "explain"),
+        (&["load", "127.0.0.1", "--find-max"], "load"),
+        (&["compare", "127.0.0.1", "127.0.0.2", "--queries", "f"], "compare"),
+        (&["import", "nsd.conf"], "import"),
+        (&["zone", "diff", "a", "b"], "zone diff"),
+        (&["ctl", "zone", "list"], "ctl zone"),
+        (&["ctl", "cache", "flush", "a"], "ctl cache"),
+        (&["ctl", "policy", "test", "a"], "ctl policy"),
+        (&["ctl", "stall"], "ctl stall"),
+        (&["serve", "--resolve"], "serve --resolve"),
+        (&["query", "a.example", "+tls"], "+tls"),
+        (&["query", "a.example", "+trace"], "+trace"),
+    ] {
+        let output = folder.dunlin(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert_eq!(text(&output.stderr), format!("dunlin: {what}: not built yet\n"), "{args:?}");
+    }
+}
+
+#[test]
+fn a_broken_configuration_ends_with_2_and_everything_that_is_wrong() {
+    let folder = Folder::new();
+    folder.write("dunlin.toml", "[server]\nlisen = []\n[resolver]\nenabled = true\n");
+    let expect = "\
+dunlin.toml:2:1: error: there is no key `lisen` in [server]
+    lisen = []
+    ^^^^^
+    did you mean `listen`?
+dunlin.toml:4:1: error: the resolver: not built yet
+    enabled = true
+    ^^^^^^^
+    remove it; this version does not do it
+dunlin: 2 errors in dunlin.toml
+";
+    for command in ["serve", "check", "compile"] {
+        let output = folder.dunlin(&[command, "-c", "dunlin.toml"]);
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(2), expect), "{command}");
+    }
+    assert_eq!(folder.dunlin(&["serve", "-c", "missing.toml"]).status.code(), Some(2));
+}
+
+#[test]
+fn check_lists_the_errors_of_all_zones() {
+    let folder = Folder::new();
+    folder.write("zones/good.example.zone", ZONE);
+    folder.write("zones/bad.example.zone", &ZONE.replace("192.0.2.1", "192.0.2").replace("192.0.2.2", "x"));
+    folder.write("zones/empty.example.zone", "");
+    folder.write("dunlin.toml", "[zones]\ndirectory = \"zones\"\n[server]\nuser = \"\"\n");
+    let output = folder.dunlin(&["check"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}{}", text(&output.stderr));
+    for part in ["zones/bad.example.zone:4:7: error:", "zones/bad.example.zone:5:7: error:", "zone empty.example.:"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    assert!(said.ends_with("3 zones, 2 of them cannot be served\n"), "{said}");
+    let json = text(&folder.dunlin(&["check", "--json"]).stdout);
+    assert!(json.starts_with("{\"ok\":false,") && json.contains("\"line\":4,\"column\":7"), "{json}");
+    folder.write("zones/bad.example.zone", ZONE);
+    folder.write("zones/empty.example.zone", ZONE);
+    assert_eq!(folder.dunlin(&["check"]).status.code(), Some(0));
+    assert!(!folder.0.join(".local").exists(), "check changes nothing");
+}
+
+#[test]
+fn a_zone_and_its_image_dump_alike() {
+    let folder = Folder::new();
+    let zone = format!(
+        "{ZONE}*.w TXT \"a b\" c\nMail.Sub MX 10 WWW\nsub.www AAAA 2001:db8::1\nd NS ns.d\nns.d A 192.0.2.7\nx TYPE65280 \\# 2 0aff\n"
+    );
+    folder.write("example.com.zone", &zone);
+    let compile = folder.dunlin(&["zone", "compile", "example.com.zone", "--origin", "example.com", "-o", "image"]);
+    assert_eq!(compile.status.code(), Some(0), "{}", text(&compile.stderr));
+    let of_text = text(&folder.dunlin(&["zone", "dump", "example.com.zone", "--canonical"]).stdout);
+    let of_image = text(&folder.dunlin(&["zone", "dump", "image", "--canonical"]).stdout);
+    assert_eq!(of_text.lines().count(), 10, "{of_text}");
+    assert_eq!(of_image, of_text);
+    let plain = text(&folder.dunlin(&["zone", "dump", "example.com.zone"]).stdout);
+    assert!(plain.contains("Mail.Sub.example.com. 300 IN MX 10 WWW.example.com.\n"), "{plain}");
+    folder.write("again.zone", &of_image);
+    let again = text(&folder.dunlin(&["zone", "dump", "again.zone", "--origin", ".", "--canonical"]).stdout);
+    assert_eq!(again, of_text);
+}
+
+#[test]
+fn zone_check_ends_with_1_on_errors_and_2_without_a_file() {
+    let folder = Folder::new();
+    folder.write("good", ZONE);
+    folder.write("bad", "@ SOA\n");
+    let check = |file| folder.dunlin(&["zone", "check", file, "--origin", "example.com"]);
+    assert_eq!(check("good").status.code(), Some(0));
+    assert_eq!(check("bad").status.code(), Some(1));
+    assert_eq!(check("missing").status.code(), Some(2));
+    let compile = folder.dunlin(&["zone", "compile", "bad", "--origin", "example.com", "-o", "image"]);
+    assert_eq!(compile.status.code(), Some(1));
+    assert!(!folder.0.join("image").exists());
+}
+
+#[test]
+fn completions_for_every_shell() {
+    let folder = Folder::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = folder.dunlin(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0), "{shell}");
+        assert!(text(&output.stdout).contains("compile"), "{shell}");
+    }
+}
+
+#[test]
+fn a_query_that_nobody_answers_ends_with_1() {
+    let folder = Folder::new();
+    // A port that was free a moment ago: refused at once, or no answer within a second.
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output = folder.dunlin(&["query", "a.example", &format!("@{free}"), "+time=1", "+tries=1"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).starts_with(&format!(";; no answer from {free}")));
+}

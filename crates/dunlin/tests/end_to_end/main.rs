@@ -1,0 +1,5 @@
+//! The program as it is run: its real binary, real sockets, real clients.
+
+mod commands;
+mod running;
+mod serving;

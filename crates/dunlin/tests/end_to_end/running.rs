@@ -1,0 +1,146 @@
+//! A server of its own for each test: in a folder of its own, on ports that are free, ended with the test.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test gives up on it.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A folder that is removed with the test.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Folder {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("dunlin-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub fn dunlin(&self, args: &[&str]) -> Output {
+        command(&self.0).args(args).output().unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The program, at home in `folder`.
+pub fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+    command.current_dir(folder).env("HOME", folder);
+    for name in ["XDG_DATA_HOME", "XDG_RUNTIME_DIR", "NOTIFY_SOCKET", "JOURNAL_STREAM"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+pub struct Server {
+    child: Child,
+    pub address: SocketAddr,
+}
+
+impl Server {
+    /// Starts a server and waits until it says `ready`.
+    pub fn start(folder: &Folder, args: &[&str]) -> Server {
+        let log = std::fs::File::create(folder.0.join("log")).unwrap();
+        let mut child = command(&folder.0).arg("serve").args(args).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let Some(address) = line.strip_prefix("ready ").and_then(|l| l.split_whitespace().next()) else {
+            panic!("not ready: {line:?}\n{}", read(&folder.0.join("log")));
+        };
+        Server { address: address.parse().unwrap(), child }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, name: &str) {
+        let done = Command::new("kill").args([format!("-{name}"), self.pid().to_string()]).status().unwrap();
+        assert!(done.success());
+    }
+
+    /// Waits for the end; the exit status.
+    pub fn ended(mut self) -> Option<i32> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::yield_now();
+        }
+        panic!("the server does not end");
+    }
+
+    /// Our own query, in its short form.
+    pub fn short(&self, folder: &Folder, words: &[&str]) -> String {
+        let at = format!("@{}", self.address);
+        let output = folder.dunlin(&[&["query", &at, "+short"], words].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+        text(&output.stdout)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn text(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).into_owned()
+}
+
+pub fn read(path: &Path) -> String {
+    let mut text = String::new();
+    std::fs::File::open(path).and_then(|mut f| f.read_to_string(&mut text)).unwrap();
+    text
+}
+
+/// Asks again and again until it is so.
+#[track_caller]
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        if is_so() {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("{what} did not come true");
+}
+
+/// A program of the peers; without it the test fails.
+pub fn peer(name: &str) -> Command {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/bin");
+    let folder = std::env::var_os("DUNLIN_PEERS").map_or(root, PathBuf::from);
+    let path = folder.join(name);
+    assert!(path.exists(), "{} is missing: run scripts/peers", path.display());
+    Command::new(path)
+}
+
+pub const ZONE: &str = "\
+$TTL 300
+@ SOA ns1 hostmaster 1 14400 3600 1209600 300
+@ NS ns1
+ns1 A 192.0.2.1
+www A 192.0.2.2
+";

@@ -1,0 +1,232 @@
+//! The server as its operator and its clients see it: real sockets, real clients.
+
+use crate::running::{Folder, Server, ZONE, eventually, peer, read, text};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+
+const LISTEN: &[&str] = &["--listen", "127.0.0.1:0"];
+
+fn with_zone() -> Folder {
+    let folder = Folder::new();
+    folder.write("zones/example.com.zone", ZONE);
+    folder
+}
+
+fn start(folder: &Folder) -> Server {
+    Server::start(folder, &[&["--zones", "zones"], LISTEN].concat())
+}
+
+/// A configuration of its own folder, with something more.
+fn configured(folder: &Folder, more: &str) -> PathBuf {
+    let text = format!(
+        "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\n[control]\nsocket = \"ctl\"\nhttp = \"\"\n{more}"
+    );
+    folder.write("dunlin.toml", &text)
+}
+
+#[test]
+fn a_folder_of_zones_is_served_over_udp_and_tcp() {
+    let folder = with_zone();
+    let server = start(&folder);
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+    assert_eq!(server.short(&folder, &["www.example.com", "+tcp"]), "192.0.2.2\n");
+    let output = folder.dunlin(&["query", &format!("@{}", server.address), "www.example.org"]);
+    assert!(text(&output.stdout).contains("status: REFUSED"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn dig_and_ours_agree() {
+    let folder = with_zone();
+    let server = start(&folder);
+    let (ip, port) = (server.address.ip().to_string(), server.address.port().to_string());
+    for words in [&["www.example.com", "A"][..], &["example.com", "SOA", "+tcp"], &["none.example.com", "A"]] {
+        let parts = ["+noall", "+answer", "+authority"];
+        let dig = peer("dig").args(["-r", "-p", &port, &format!("@{ip}")]).args(words).args(parts).output().unwrap();
+        let own = folder.dunlin(&[&["query", "-p", &port, &format!("@{ip}")], words, &parts].concat());
+        let records = |octets: &[u8]| -> Vec<Vec<String>> {
+            let lines = text(octets);
+            let is_record = |l: &&str| !l.is_empty() && !l.starts_with(';');
+            lines.lines().filter(is_record).map(|l| l.split_whitespace().map(str::to_string).collect()).collect()
+        };
+        assert!(!records(&dig.stdout).is_empty(), "{words:?}: {}", text(&dig.stdout));
+        assert_eq!(records(&own.stdout), records(&dig.stdout), "{words:?}");
+    }
+}
+
+#[test]
+fn sighup_brings_a_changed_zone() {
+    let folder = with_zone();
+    let server = start(&folder);
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+    folder.write("zones/example.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
+    folder.write("zones/new.example.zone", ZONE);
+    server.signal("HUP");
+    eventually("the changed address", || server.short(&folder, &["www.example.com"]) == "192.0.2.3\n");
+    eventually("the new zone", || server.short(&folder, &["www.new.example"]) == "192.0.2.2\n");
+}
+
+#[test]
+fn a_zone_that_breaks_goes_on_as_it_was_and_holds_up_no_other() {
+    let folder = with_zone();
+    folder.write("zones/other.example.zone", ZONE);
+    let server = start(&folder);
+    folder.write("zones/example.com.zone", &ZONE.replace("192.0.2.2", "not-an-address"));
+    folder.write("zones/other.example.zone", &ZONE.replace("192.0.2.2", "192.0.2.9"));
+    let reload = folder.dunlin(&["ctl", "reload"]);
+    assert_eq!(reload.status.code(), Some(1));
+    let said = text(&reload.stderr);
+    assert!(said.contains("example.com.: it goes on as it was: zones/example.com.zone:5:7:"), "{said}");
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+    assert_eq!(server.short(&folder, &["www.other.example"]), "192.0.2.9\n");
+    assert_eq!(folder.dunlin(&["ctl", "reload", "other.example"]).status.code(), Some(0));
+    assert_eq!(folder.dunlin(&["ctl", "reload", "example.com"]).status.code(), Some(1));
+    assert_eq!(folder.dunlin(&["ctl", "reload", "no.such.zone"]).status.code(), Some(1));
+    assert!(read(&folder.0.join("log")).contains("error a zone is not served as its file says zone=example.com."));
+}
+
+#[test]
+fn a_broken_zone_at_the_start_is_left_out_loudly() {
+    let folder = with_zone();
+    folder.write("zones/broken.example.zone", "@ SOA\n");
+    let server = start(&folder);
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+    assert!(read(&folder.0.join("log")).contains("zone=broken.example."));
+    let status = text(&folder.dunlin(&["ctl", "status", "--json"]).stdout);
+    assert!(status.contains("\"problems\":[\"broken.example.: "), "{status}");
+}
+
+#[test]
+fn sigterm_and_ctl_stop_end_the_server_cleanly() {
+    let folder = with_zone();
+    let server = start(&folder);
+    let socket = folder.0.join(".local/share/dunlin/control.sock");
+    assert!(socket.exists());
+    server.signal("TERM");
+    assert_eq!(server.ended(), Some(0));
+    assert!(!socket.exists());
+
+    let server = start(&folder);
+    assert_eq!(folder.dunlin(&["ctl", "stop"]).status.code(), Some(0));
+    assert_eq!(server.ended(), Some(0));
+    assert_eq!(folder.dunlin(&["ctl", "status"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_start_with_unchanged_sources_maps_the_image_that_is_there() {
+    let folder = with_zone();
+    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let file = file.to_str().unwrap();
+    let image = folder.0.join("data/images/zones.image");
+    // A file written a moment ago is not believed to be settled.
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    std::fs::File::open(folder.0.join("zones/example.com.zone")).unwrap().set_modified(old).unwrap();
+    let compiled = folder.dunlin(&["compile", "-c", file]);
+    assert_eq!(compiled.status.code(), Some(0), "{}", text(&compiled.stderr));
+    let made = std::fs::read(&image).unwrap();
+    let server = Server::start(&folder, &["-c", file]);
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+    assert_eq!(std::fs::read(&image).unwrap(), made, "each building has another seed");
+    let reload = folder.dunlin(&["ctl", "-c", file, "reload", "--json"]);
+    assert!(text(&reload.stdout).contains("\"rebuilt\":false"), "{}", text(&reload.stdout));
+    folder.write("zones/example.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
+    let reload = folder.dunlin(&["ctl", "-c", file, "reload", "--json"]);
+    assert!(text(&reload.stdout).contains("\"rebuilt\":true"), "{}", text(&reload.stdout));
+}
+
+#[test]
+fn who_is_not_admitted_is_refused_and_a_reload_changes_that() {
+    let folder = with_zone();
+    let zone = |allow| {
+        format!("[[zone]]\nname = \"example.com\"\nfile = \"zones/example.com.zone\"\nallow-query = [\"{allow}\"]\n")
+    };
+    let file = configured(&folder, &zone("192.0.2.0/24"));
+    let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
+    let at = format!("@{}", server.address);
+    let refused =
+        |expect| text(&folder.dunlin(&["query", &at, "www.example.com"]).stdout).contains("REFUSED") == expect;
+    assert!(refused(true));
+    configured(&folder, &zone("127.0.0.0/8"));
+    server.signal("HUP");
+    eventually("admission", || refused(false));
+}
+
+#[test]
+fn a_broken_configuration_on_reload_changes_nothing() {
+    let folder = with_zone();
+    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
+    folder.write("dunlin.toml", "[srver]\n");
+    let reload = folder.dunlin(&["ctl", "--socket", "ctl", "reload"]);
+    assert_eq!(reload.status.code(), Some(1));
+    assert!(text(&reload.stderr).contains("did you mean `server`?"), "{}", text(&reload.stderr));
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+}
+
+#[test]
+fn metrics_and_status_over_http() {
+    let folder = with_zone();
+    // The port is free once this listener is dropped; should somebody take it, the start fails and says so.
+    let http: SocketAddr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let config = read(&file).replace("http = \"\"", &format!("http = \"{http}\""));
+    std::fs::write(&file, config).unwrap();
+    let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
+    server.short(&folder, &["www.example.com"]);
+    let fetch = |path: &str| {
+        let mut stream = TcpStream::connect(http).unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let metrics = fetch("/metrics");
+    assert!(
+        metrics.starts_with("HTTP/1.1 200 OK\r\n") && metrics.contains("\ndunlin_queries_udp_total 1\n"),
+        "{metrics}"
+    );
+    assert!(fetch("/status").contains("\"zones\":1"));
+    assert!(fetch("/none").starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn root_is_given_up_once_the_sockets_are_bound() {
+    let folder = with_zone();
+    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let config = read(&file).replace("user = \"\"", "user = \"nobody\"");
+    std::fs::write(&file, config).unwrap();
+    let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+    let uids = |pid: &str| -> Vec<String> {
+        let status = read(&PathBuf::from(format!("/proc/{pid}/status")));
+        let line = status.lines().find_map(|l| l.strip_prefix("Uid:")).unwrap().to_string();
+        line.split_whitespace().map(str::to_string).collect()
+    };
+    let passwd = read(&PathBuf::from("/etc/passwd"));
+    let nobody = passwd.lines().find_map(|l| l.strip_prefix("nobody:x:")).and_then(|l| l.split(':').next()).unwrap();
+    // Started by somebody else than root, a server stays who it is.
+    let own = uids("self")[0].clone();
+    let expect = if own == "0" { nobody.to_string() } else { own };
+    assert_eq!(uids(&server.pid().to_string()), vec![expect; 4]);
+    folder.write("zones/example.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
+    server.signal("HUP");
+    eventually("a reload without root", || server.short(&folder, &["www.example.com"]) == "192.0.2.3\n");
+}
+
+#[test]
+fn what_cannot_be_listened_on_is_explained() {
+    let folder = with_zone();
+    let output = folder.dunlin(&["serve", "--zones", "zones", "--listen", "192.0.2.1:5300"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("192.0.2.1:5300 cannot be listened on"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_second_server_does_not_take_the_first_ones_socket() {
+    let folder = with_zone();
+    let server = start(&folder);
+    let output = folder.dunlin(&["serve", "--zones", "zones", "--listen", "127.0.0.1:0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("another server answers there"), "{}", text(&output.stderr));
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+}

@@ -4,9 +4,9 @@
 // A test starts peers and writes their input; only the crate itself never does.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod peer;
+
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::process::Command;
 use wire::Name;
 use zonefile::{NoFiles, Options, Record, Severity, parse, rdata, record_to_text};
 
@@ -63,14 +63,6 @@ const LDNS: Peer = Peer {
     ],
 };
 
-fn program(name: &str) -> PathBuf {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../peers/bin");
-    let folder = std::env::var_os("DUNLIN_PEERS").map_or_else(beside, PathBuf::from);
-    let program = folder.join(name);
-    assert!(program.exists(), "{} is missing: scripts/peers sets the peers up", program.display());
-    program
-}
-
 fn is_known(peer: &Peer, line: &str) -> bool {
     let rtype = line.split(' ').nth(1).unwrap_or("");
     !peer.without_types.contains(&rtype) && !peer.without_lines.iter().any(|l| line.starts_with(l))
@@ -78,11 +70,7 @@ fn is_known(peer: &Peer, line: &str) -> bool {
 
 /// What the peer prints after reading `text`.
 fn through(peer: &Peer, text: &str) -> String {
-    let mut path = std::env::temp_dir();
-    path.push(format!("zonefile-{}-{}-{:p}", peer.program, std::process::id(), text));
-    std::fs::write(&path, text).unwrap();
-    let output = Command::new(program(peer.program)).args(peer.arguments).arg(&path).output().unwrap();
-    std::fs::remove_file(&path).unwrap();
+    let output = peer::run(peer.program, peer.arguments, text);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(out.lines().count() > 20, "{} refused the zone: {err}{out}", peer.program);
     out.into_owned()

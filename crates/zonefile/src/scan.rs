@@ -69,7 +69,7 @@ impl<'t> Iterator for Tokens<'_, 't> {
 pub fn tokens(text: &[u8]) -> Result<Vec<Token<'_>>, Flaw> {
     let mut list = Vec::new();
     match Scanner::new(text).entry(&mut list) {
-        Some(Err(flaw)) => Err(flaw),
+        Some((_, Err(flaw))) => Err(flaw),
         _ => Ok(list),
     }
 }
@@ -118,6 +118,30 @@ const CLASSES: [Class; 256] = {
 /// file, so that without a bound a hostile file would take quadratic time.
 const UNCLOSED_MAX: u32 = 16;
 
+#[derive(Default)]
+struct Parentheses {
+    depth: usize,
+    /// Where the outermost stands.
+    opened: usize,
+    /// Within them a line began with a word in its first column.
+    ran_on: bool,
+}
+
+impl Parentheses {
+    fn note(&mut self, class: Class, at: usize) {
+        match class {
+            Class::Open => {
+                if self.depth == 0 {
+                    self.opened = at;
+                }
+                self.depth += 1;
+            }
+            Class::Close => self.depth -= 1,
+            _ => {}
+        }
+    }
+}
+
 pub(crate) struct Scanner<'t> {
     text: &'t [u8],
     at: usize,
@@ -132,55 +156,61 @@ impl<'t> Scanner<'t> {
         Scanner { text, at, line: 1, unclosed: 0 }
     }
 
-    /// The next entry's tokens, in `tokens`; None at the end. After an error the scanner stands where the next entry begins.
-    pub(crate) fn entry(&mut self, tokens: &mut Vec<Token<'t>>) -> Option<Result<Entry, Flaw>> {
+    /// The next entry, its tokens in `tokens`; None at the end. After an error the scanner stands where the next entry begins.
+    pub(crate) fn entry(&mut self, tokens: &mut Vec<Token<'t>>) -> Option<(Entry, Result<(), Flaw>)> {
         tokens.clear();
-        let mut entry = self.entry_here();
-        let (mut depth, mut opened) = (0u32, self.at);
-        let mut ran_on = false;
+        self.skip_blank_lines();
+        let entry = self.entry_here();
+        let mut parentheses = Parentheses::default();
         while let Some(&c) = self.text.get(self.at) {
             match CLASSES[c as usize] {
                 Class::Word | Class::Escape => tokens.push(self.word()),
-                Class::Blank => self.at += 1,
-                Class::Newline => {
-                    self.at += 1;
-                    self.line += 1;
-                    if depth == 0 && !tokens.is_empty() {
-                        return Some(Ok(entry));
-                    }
-                    if depth == 0 {
-                        entry = self.entry_here();
-                    }
-                    ran_on |= depth > 0 && self.is_at_word();
-                }
                 Class::Comment => self.skip_to_line_end(),
-                Class::Open => {
-                    if depth == 0 {
-                        opened = self.at;
+                Class::Newline => {
+                    self.step_over_line_end();
+                    if parentheses.depth == 0 {
+                        return Some((entry, Ok(())));
                     }
-                    depth += 1;
-                    self.at += 1;
+                    parentheses.ran_on |= self.is_at_word();
                 }
-                Class::Close if depth > 0 => {
-                    depth -= 1;
-                    self.at += 1;
-                }
-                Class::Close => return Some(Err(self.stray_close())),
-                Class::Quote => match self.quoted() {
+                Class::Quote => match self.quoted(&parentheses, &entry) {
                     Ok(token) => tokens.push(token),
-                    // Lines that look like records of their own: the fault lies with the parenthesis before them.
-                    Err(_) if ran_on => return Some(Err(self.unclosed(entry, opened))),
-                    Err(flaw) => {
-                        self.recover(depth);
-                        return Some(Err(flaw));
-                    }
+                    Err(flaw) => return Some((entry, Err(flaw))),
                 },
+                Class::Close if parentheses.depth == 0 => return Some((entry, Err(self.stray_close()))),
+                class => {
+                    parentheses.note(class, self.at);
+                    self.at += 1;
+                }
             }
         }
-        if depth > 0 {
-            return Some(Err(self.unclosed(entry, opened)));
+        match (parentheses.depth, tokens.is_empty()) {
+            (0, true) => None,
+            (0, false) => Some((entry, Ok(()))),
+            _ => Some((entry, Err(self.unclosed(&entry, parentheses.opened)))),
         }
-        if tokens.is_empty() { None } else { Some(Ok(entry)) }
+    }
+
+    /// Leaves a line that holds something at its very beginning, because a space there means something.
+    fn skip_blank_lines(&mut self) {
+        let mut line = self.at;
+        while let Some(&c) = self.text.get(self.at) {
+            match CLASSES[c as usize] {
+                Class::Blank => self.at += 1,
+                Class::Comment => self.skip_to_line_end(),
+                Class::Newline => {
+                    self.step_over_line_end();
+                    line = self.at;
+                }
+                _ => break,
+            }
+        }
+        self.at = line;
+    }
+
+    fn step_over_line_end(&mut self) {
+        self.at += 1;
+        self.line = self.line.saturating_add(1);
     }
 
     fn entry_here(&self) -> Entry {
@@ -217,7 +247,7 @@ impl<'t> Scanner<'t> {
         };
     }
 
-    fn quoted(&mut self) -> Result<Token<'t>, Flaw> {
+    fn quoted(&mut self, parentheses: &Parentheses, entry: &Entry) -> Result<Token<'t>, Flaw> {
         let quote = self.at;
         let before = quote.checked_sub(1).and_then(|i| self.text.get(i)).map(|&c| CLASSES[c as usize]);
         let shape = if before == Some(Class::Word) { Shape::Glued } else { Shape::Quoted };
@@ -235,6 +265,11 @@ impl<'t> Scanner<'t> {
                 _ => self.at += 1,
             }
         }
+        // Lines that look like records of their own: the fault lies with the parenthesis before them.
+        if parentheses.ran_on {
+            return Err(self.unclosed(entry, parentheses.opened));
+        }
+        self.recover(parentheses.depth);
         Err(Flaw::new(quote, "a quote that is not closed on its line")
             .instead("\"text\", or several quoted strings in parentheses, each closed on its own line"))
     }
@@ -246,14 +281,15 @@ impl<'t> Scanner<'t> {
             .instead("the line without it, or \\) where the character itself is meant")
     }
 
-    fn unclosed(&mut self, entry: Entry, opened: usize) -> Flaw {
+    fn unclosed(&mut self, entry: &Entry, opened: usize) -> Flaw {
         self.unclosed += 1;
         let flaw = Flaw::new(opened, "a '(' that is never closed");
         if self.unclosed >= UNCLOSED_MAX {
+            self.at = self.text.len();
             return flaw.instead("')' at the end of the record; the rest of the file was not read");
         }
         let skipped = self.text.get(entry.at..opened).unwrap_or(&[]);
-        self.line = entry.line + skipped.iter().filter(|&&c| c == b'\n').count() as u32;
+        self.line = entry.line.saturating_add(skipped.iter().filter(|&&c| c == b'\n').count() as u32);
         self.at = opened;
         self.recover(1);
         flaw.instead("')' at the end of the record, or \\( where the character itself is meant")
@@ -261,14 +297,13 @@ impl<'t> Scanner<'t> {
 
     /// To the next line; out of parentheses, to the next line that does not begin with a space, because those that do
     /// are the rest of the broken record.
-    fn recover(&mut self, depth: u32) {
+    fn recover(&mut self, depth: usize) {
         loop {
             self.skip_to_line_end();
             if self.at >= self.text.len() {
                 return;
             }
-            self.at += 1;
-            self.line += 1;
+            self.step_over_line_end();
             if depth == 0 || !matches!(self.text.get(self.at), Some(b' ' | b'\t' | b'\r' | b'\n' | b';' | b')')) {
                 return;
             }
@@ -288,10 +323,10 @@ mod tests {
     fn scan(text: &str) -> Vec<String> {
         let mut scanner = Scanner::new(text.as_bytes());
         let (mut tokens, mut seen) = (Vec::new(), Vec::new());
-        while let Some(entry) = scanner.entry(&mut tokens) {
+        while let Some((entry, outcome)) = scanner.entry(&mut tokens) {
             let words: Vec<_> = tokens.iter().map(|t| format!("{}", t.text.escape_ascii())).collect();
-            seen.push(match entry {
-                Ok(e) => format!("{}{}", if e.start == Start::Blank { "_ " } else { "" }, words.join("|")),
+            seen.push(match outcome {
+                Ok(()) => format!("{}{}", if entry.start == Start::Blank { "_ " } else { "" }, words.join("|")),
                 Err(flaw) => format!("{}!", flaw.at),
             });
         }
@@ -332,6 +367,7 @@ mod tests {
     #[test]
     fn many_unclosed_parentheses_end_the_reading() {
         assert_eq!(scan(&"a (\n".repeat(1000)).len(), UNCLOSED_MAX as usize);
+        assert_eq!(scan(&"a (\nb \"\n".repeat(1000)).len(), 2 * UNCLOSED_MAX as usize - 1);
     }
 
     #[test]

@@ -128,12 +128,14 @@ impl<'p> Zone<'p> {
         let mut scanner = Scanner::new(source.text);
         let mut tokens = Vec::new();
         let mut place = Place { file: source.file.clone(), line: 1, column: 1 };
-        while let Some(entry) = scanner.entry(&mut tokens) {
-            match entry {
-                Ok(entry) => self.entry(source, &entry, &tokens, &mut place),
+        while let Some((entry, outcome)) = scanner.entry(&mut tokens) {
+            match outcome {
+                Ok(()) => self.entry(source, &entry, &tokens, &mut place),
                 Err(flaw) => {
-                    self.last = Last::Lost;
-                    self.problem(source, 0, 1, Severity::Error, flaw);
+                    if entry.start == Start::Owner {
+                        self.last = Last::Lost;
+                    }
+                    self.problem(source, &entry, Severity::Error, flaw);
                 }
             }
         }
@@ -150,21 +152,21 @@ impl<'p> Zone<'p> {
             if is_directive { self.directive(source, tokens, place) } else { self.record(tokens, entry.start, place) };
         if !self.suspicions.is_empty() {
             for flaw in std::mem::take(&mut self.suspicions) {
-                self.problem(source, entry.at, entry.line, Severity::Warning, flaw);
+                self.problem(source, entry, Severity::Warning, flaw);
             }
         }
         if let Err(flaw) = outcome {
-            self.problem(source, entry.at, entry.line, Severity::Error, flaw);
+            self.problem(source, entry, Severity::Error, flaw);
         }
     }
 
-    fn problem(&mut self, source: &Source<'_>, from: usize, line: u32, severity: Severity, flaw: Flaw) {
+    fn problem(&mut self, source: &Source<'_>, entry: &Entry, severity: Severity, flaw: Flaw) {
         match severity {
             Severity::Error => self.report.errors += 1,
             Severity::Warning => self.report.warnings += 1,
         }
         if self.report.problems.len() < self.options.problems_max {
-            let (line, column, line_text, caret) = locate(source.text, from, line, flaw.at);
+            let (line, column, line_text, caret) = locate(source.text, entry.at, entry.line, flaw.at);
             let place = Place { file: source.file.clone(), line, column };
             let (what, instead) = (flaw.what, flaw.instead);
             self.report.problems.push(Problem { severity, place, line_text, caret, what, instead });

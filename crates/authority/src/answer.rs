@@ -11,6 +11,8 @@ use wire::{Query, Rcode, hash, rtype};
 
 /// Aliases followed for one question. Longer chains end where they are; the client asks on.
 const ALIASES_MAX: usize = 16;
+/// Proofs in one answer: three for what is denied at the end, one for each wildcard on the way.
+const PROOFS_MAX: usize = ALIASES_MAX + 4;
 
 /// What has been answered, but for the header's and OPT's details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,37 +20,50 @@ pub struct Outcome {
     pub rcode: Rcode,
     pub flags: Flags,
     pub is_referral: bool,
-    /// The apex of the zone that answered, 0 if none did.
-    pub apex: u32,
     pub is_damaged: bool,
 }
 
-/// Answers the question of `query`, whose walk `lookup` has done. Both are used up on the way along aliases.
-pub fn answer(view: View<'_>, query: &mut Query, lookup: &mut Lookup, reply: &mut Reply<'_>) -> Outcome {
-    let owner = Owner::Question { at: HEADER, end: HEADER + query.name_len as usize };
-    let apex = lookup.apex;
-    let mut a = Answer {
-        view,
-        reply,
-        owner,
-        apex,
-        signed: false,
-        additional: None,
-        expansions: [(0, 0); ALIASES_MAX],
-        expanded: 0,
-        proofs: [0; ALIASES_MAX + 4],
-    };
-    match a.answer(query, lookup) {
-        Ok((rcode, flags)) => Outcome {
-            rcode,
-            flags,
-            is_referral: flags == Flags::NONE && lookup.found == Found::Cut,
-            apex,
-            is_damaged: false,
-        },
-        Err(Damaged) => {
-            Outcome { rcode: Rcode::SERVFAIL, flags: Flags::NONE, is_referral: false, apex: 0, is_damaged: true }
+/// What one answer gathers on its way. Scratch, used again and again: only the counts are set back.
+#[derive(Clone, Default)]
+pub struct Trail {
+    /// Names that wildcards stood for: where each stands, and how many labels its closest encloser has.
+    expansions: [(u16, u8); ALIASES_MAX],
+    expanded: usize,
+    /// Nodes whose NSEC or NSEC3 are in the answer.
+    proofs: [u32; PROOFS_MAX],
+    proven: usize,
+}
+
+impl Trail {
+    /// False: the node's proof is in the answer already.
+    pub(crate) fn prove(&mut self, node: u32) -> bool {
+        if self.proven == PROOFS_MAX || self.proofs[..self.proven].contains(&node) {
+            return false;
         }
+        self.proofs[self.proven] = node;
+        self.proven += 1;
+        true
+    }
+}
+
+/// Answers the question of `query`, whose walk `lookup` has done. All scratch is used up on the way along aliases.
+#[inline(always)]
+pub fn answer(
+    view: View<'_>,
+    query: &mut Query,
+    lookup: &mut Lookup,
+    trail: &mut Trail,
+    reply: &mut Reply<'_>,
+) -> Outcome {
+    let owner = Owner::Question { at: HEADER, end: HEADER + query.name_len as usize };
+    (trail.expanded, trail.proven) = (0, 0);
+    let mut a = Answer { view, reply, owner, apex: lookup.apex, signed: false, additional: None, trail };
+    let is_referral = lookup.found == Found::Cut;
+    let done = |rcode, flags| Outcome { rcode, flags, is_referral, is_damaged: false };
+    match a.answer(query, lookup) {
+        Ok(rcode) if is_referral || rcode == Rcode::REFUSED => done(rcode, Flags::NONE),
+        Ok(rcode) => done(rcode, Flags::AUTHORITATIVE),
+        Err(Damaged) => Outcome { rcode: Rcode::SERVFAIL, flags: Flags::NONE, is_referral: false, is_damaged: true },
     }
 }
 
@@ -62,88 +77,97 @@ pub(crate) struct Answer<'v, 'a, 'b> {
     pub signed: bool,
     /// The RRset whose additional data ends the message: unit, where its records stand, their owner.
     additional: Option<(Unit<'v>, usize, Owner)>,
-    /// Names that wildcards stood for: where each stands, and how many labels its closest encloser has.
-    expansions: [(u16, u8); ALIASES_MAX],
-    expanded: usize,
-    /// Nodes whose NSEC or NSEC3 are in the answer: three a proof, one an expansion.
-    pub proofs: [u32; ALIASES_MAX + 4],
+    pub trail: &'a mut Trail,
+}
+
+/// What answering one name of the chain came to.
+enum Step {
+    Done(Rcode),
+    /// It is an alias, whose target stands here.
+    Follow(usize),
 }
 
 impl<'v> Answer<'v, '_, '_> {
-    fn answer(&mut self, query: &mut Query, lookup: &mut Lookup) -> Result<(Rcode, Flags), Damaged> {
+    #[inline(always)]
+    fn answer(&mut self, query: &mut Query, lookup: &mut Lookup) -> Result<Rcode, Damaged> {
         if lookup.found == Found::NotOurs {
-            return Ok((Rcode::REFUSED, Flags::NONE));
+            return Ok(Rcode::REFUSED);
         }
-        if query.edns.dnssec_ok && self.apex != 0 {
-            let zone = self.view.node(self.apex)?.zone()?;
-            self.signed = zone.denies_with(NSEC | NSEC3);
+        if query.edns.dnssec_ok {
+            self.signed = self.view.node(self.apex)?.zone()?.denies_with(NSEC | NSEC3);
         }
-        let mut rcode = Rcode::NOERROR;
-        let mut flags = Flags::AUTHORITATIVE;
-        let mut passed = [0u64; ALIASES_MAX];
-        for hop in 0..=ALIASES_MAX {
-            let follow = match lookup.found {
-                Found::Damaged => return Err(Damaged),
-                // An alias leads out of the zone: what lies there is not ours to say.
-                Found::NotOurs => break,
-                _ if lookup.apex != self.apex => break,
-                Found::Exact | Found::Wildcard => self.name_found(query, lookup)?,
-                Found::Alias => match self.redirect(query, lookup)? {
-                    Redirected::TooLong => {
-                        rcode = Rcode::YXDOMAIN;
-                        break;
-                    }
-                    Redirected::To(follow) => follow,
-                },
-                Found::Cut => {
-                    if hop == 0 {
-                        flags = Flags::NONE;
-                    }
-                    self.refer(query, lookup)?;
-                    break;
-                }
-                Found::Missing => {
-                    rcode = Rcode::NXDOMAIN;
-                    self.deny(query, lookup)?;
-                    break;
-                }
-            };
-            let Some(target_at) = follow else { break };
-            if hop == ALIASES_MAX || self.reply.is_truncated() {
-                break;
-            }
-            passed[hop] = hash::name_hash(self.view.seed(), query.name());
-            self.follow(query, lookup, target_at)?;
-            if passed[..=hop].contains(&hash::name_hash(self.view.seed(), query.name())) {
-                break;
-            }
+        let rcode = match self.step(query, lookup)? {
+            Step::Done(rcode) => rcode,
+            Step::Follow(target_at) => self.follow_all(query, lookup, target_at)?,
+        };
+        if self.trail.expanded > 0 {
+            self.prove_expansions()?;
         }
-        self.prove_expansions()?;
         if let Some((unit, at, owner)) = self.additional {
             self.add(unit, at, owner)?;
         }
-        Ok((rcode, flags))
+        Ok(rcode)
     }
 
-    /// The name exists, or a wildcard stands for it: the RRset, the alias, or that there is none. Some: where an alias's
-    /// target stands.
     #[inline(always)]
-    fn name_found(&mut self, query: &Query, lookup: &Lookup) -> Result<Option<usize>, Damaged> {
+    fn step(&mut self, query: &Query, lookup: &Lookup) -> Result<Step, Damaged> {
+        Ok(match lookup.found {
+            Found::Exact | Found::Wildcard => self.name_found(query, lookup)?,
+            Found::Missing => {
+                self.deny(query, lookup)?;
+                Step::Done(Rcode::NXDOMAIN)
+            }
+            Found::Cut => {
+                self.refer(query, lookup)?;
+                Step::Done(Rcode::NOERROR)
+            }
+            Found::Alias => self.redirect(query, lookup)?,
+            Found::NotOurs => Step::Done(Rcode::NOERROR),
+            Found::Damaged => return Err(Damaged),
+        })
+    }
+
+    /// Aliases, one after the other, while they stay in the zone: what lies elsewhere is not ours to say.
+    #[cold]
+    fn follow_all(&mut self, query: &mut Query, lookup: &mut Lookup, target_at: usize) -> Result<Rcode, Damaged> {
+        let mut passed = [hash::name_hash(self.view.seed(), query.name()); ALIASES_MAX];
+        let mut target_at = target_at;
+        for hop in 0..ALIASES_MAX {
+            if self.reply.is_truncated() {
+                break;
+            }
+            self.follow(query, lookup, target_at)?;
+            let this = hash::name_hash(self.view.seed(), query.name());
+            if lookup.apex != self.apex || passed.contains(&this) {
+                break;
+            }
+            passed[hop] = this;
+            match self.step(query, lookup)? {
+                Step::Done(rcode) => return Ok(rcode),
+                Step::Follow(next) => target_at = next,
+            }
+        }
+        Ok(Rcode::NOERROR)
+    }
+
+    /// The name exists, or a wildcard stands for it: the RRset, the alias, or that there is none.
+    #[inline(always)]
+    fn name_found(&mut self, query: &Query, lookup: &Lookup) -> Result<Step, Damaged> {
+        const DONE: Step = Step::Done(Rcode::NOERROR);
         if matches!(query.qtype, rtype::ANY | rtype::RRSIG) {
-            return self.any_found(query, lookup).map(|()| None);
+            return self.any_found(query, lookup).map(|()| DONE);
         }
         if lookup.unit_type == 0 {
-            self.deny(query, lookup)?;
-            return Ok(None);
+            return self.deny(query, lookup).map(|()| DONE);
         }
         let unit = self.view.unit(lookup.unit)?;
-        let at = self.put(unit, lookup)?;
+        let Some(at) = self.put(unit, lookup)? else { return Ok(DONE) };
         if lookup.unit_type != query.qtype {
             // A CNAME. Its target is its rdata: behind pointer, type, class, TTL and length.
-            return Ok(at.map(|at| at + 12));
+            return Ok(Step::Follow(at + 12));
         }
-        self.additional = at.map(|at| (unit, at, self.owner));
-        Ok(None)
+        self.additional = Some((unit, at, self.owner));
+        Ok(DONE)
     }
 
     /// An RRset into the answer section, with its signatures if they are wanted.
@@ -158,9 +182,10 @@ impl<'v> Answer<'v, '_, '_> {
     }
 
     fn note_expansion(&mut self, lookup: &Lookup) {
-        if lookup.found == Found::Wildcard && self.expanded < ALIASES_MAX {
-            self.expansions[self.expanded] = (self.owner.at() as u16, lookup.encloser_labels);
-            self.expanded += 1;
+        let trail = &mut self.trail;
+        if lookup.found == Found::Wildcard && trail.expanded < ALIASES_MAX {
+            trail.expansions[trail.expanded] = (self.owner.at() as u16, lookup.encloser_labels);
+            trail.expanded += 1;
         }
     }
 
@@ -192,7 +217,7 @@ impl<'v> Answer<'v, '_, '_> {
 
     /// A DNAME above the name: the DNAME, and the CNAME that it makes (RFC 6672 section 3.1).
     #[cold]
-    fn redirect(&mut self, query: &Query, lookup: &Lookup) -> Result<Redirected, Damaged> {
+    fn redirect(&mut self, query: &Query, lookup: &Lookup) -> Result<Step, Damaged> {
         let node = self.view.node(lookup.node)?;
         let unit = node.rrset(rtype::DNAME)?.ok_or(Damaged)?;
         let above = node.name()?;
@@ -211,7 +236,7 @@ impl<'v> Answer<'v, '_, '_> {
             target[..rdata.len().min(255)].copy_from_slice(&rdata[..rdata.len().min(255)]);
         })?;
         if own + target_len > 255 {
-            return Ok(Redirected::TooLong);
+            return Ok(Step::Done(Rcode::YXDOMAIN));
         }
         let at = self.reply.at();
         let [hi, lo] = (0xC000 | self.owner.at() as u16).to_be_bytes();
@@ -221,7 +246,7 @@ impl<'v> Answer<'v, '_, '_> {
             self.reply.count(Section::Answer, 1);
         }
         let is_asked_for = query.qtype == rtype::CNAME || query.qtype == rtype::ANY;
-        Ok(Redirected::To((!is_asked_for && !self.reply.is_truncated()).then_some(at + 12)))
+        Ok(if is_asked_for { Step::Done(Rcode::NOERROR) } else { Step::Follow(at + 12) })
     }
 
     /// Goes on with the name that stands at `target_at`.
@@ -239,8 +264,8 @@ impl<'v> Answer<'v, '_, '_> {
     #[inline(always)]
     fn refer(&mut self, query: &Query, lookup: &Lookup) -> Result<(), Damaged> {
         let cut = self.view.node(lookup.node)?;
-        let unit = self.view.unit(cut.head()?)?;
-        let owner = self.end_of_name(cut.name()?.len());
+        let unit = self.view.unit(cut.head())?;
+        let owner = self.end_of_name(cut.name_len());
         let at = unit.place(self.reply, Section::Authority, Need::Required, owner)?;
         if self.signed {
             match cut.rrset(rtype::DS)? {
@@ -259,8 +284,8 @@ impl<'v> Answer<'v, '_, '_> {
     #[inline(always)]
     fn deny(&mut self, query: &Query, lookup: &Lookup) -> Result<(), Damaged> {
         let apex = self.view.node(self.apex)?;
-        let soa = self.view.unit(apex.head()?)?;
-        let owner = self.end_of_name(apex.name()?.len());
+        let soa = self.view.unit(apex.head())?;
+        let owner = self.end_of_name(apex.name_len());
         soa.place(self.reply, Section::Authority, Need::Required, owner)?;
         if self.signed {
             soa.place_signatures(self.reply, Section::Authority, Need::Required, owner)?;
@@ -274,10 +299,10 @@ impl<'v> Answer<'v, '_, '_> {
         Ok(())
     }
 
-    #[inline(always)]
+    #[cold]
     fn prove_expansions(&mut self) -> Result<(), Damaged> {
-        for i in 0..self.expanded {
-            let (at, labels) = self.expansions[i];
+        for i in 0..self.trail.expanded {
+            let (at, labels) = self.trail.expansions[i];
             let mut name = [0; 255];
             let len = expand(self.reply.written(), at as usize, &mut name).ok_or(Damaged)?.len();
             name[..len].make_ascii_lowercase();
@@ -301,10 +326,4 @@ impl<'v> Answer<'v, '_, '_> {
             Owner::Written { at } => Owner::Written { at: find_suffix(self.reply.written(), at, len) },
         }
     }
-}
-
-enum Redirected {
-    /// The new name would have more than 255 octets.
-    TooLong,
-    To(Option<usize>),
 }

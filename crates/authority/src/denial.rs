@@ -116,12 +116,9 @@ impl<'p, 'v, 'a, 'b> Denial<'p, 'v, 'a, 'b> {
     }
 
     fn put(&mut self, node: Node<'v>) -> Result<(), Damaged> {
-        let reference = node.reference();
-        let Some(free) = self.answer.proofs.iter_mut().find(|p| **p == 0 || **p == reference) else { return Ok(()) };
-        if *free == reference {
+        if !self.answer.trail.prove(node.reference()) {
             return Ok(());
         }
-        *free = reference;
         let rtype = if self.with_nsec { rtype::NSEC } else { rtype::NSEC3 };
         let Some(unit) = node.rrset(rtype)? else { return Ok(()) };
         unit.place_named(self.answer.reply, node.name()?, self.apex_len, self.name_end, true)

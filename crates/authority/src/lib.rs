@@ -7,5 +7,5 @@ mod answer;
 mod denial;
 mod lookup;
 
-pub use answer::{Outcome, answer};
+pub use answer::{Outcome, Trail, answer};
 pub use lookup::{Found, Lookup};

@@ -131,7 +131,7 @@ impl Lookup {
         match view.node(self.encloser)?.wildcard()? {
             Some(wildcard) => Ok(self.end_at(Found::Wildcard, wildcard.reference(), view)),
             None => {
-                view.prefetch(view.node(self.apex)?.head()?);
+                view.prefetch(view.node(self.apex)?.head());
                 Ok(Found::Missing)
             }
         }
@@ -178,7 +178,7 @@ impl Lookup {
             // The parent side of a cut has the DS (RFC 4035 section 3.1.4.1); the name of a cut has nothing else of ours.
             f if f & CUT != 0 => {
                 !(is_last && query.qtype == rtype::DS) && {
-                    self.unit = node.head()?;
+                    self.unit = node.head();
                     true
                 }
             }
@@ -213,7 +213,7 @@ impl Lookup {
     pub fn choose(&mut self, query: &Query, view: View<'_>) {
         if let Found::Exact | Found::Wildcard = self.found {
             (self.unit, self.unit_type) = match view.node(self.node).and_then(|n| n.rrset_or_alias(query.qtype)) {
-                Ok((0, _)) => (view.node(self.apex).and_then(|n| n.head()).unwrap_or(0), 0),
+                Ok((0, _)) => (view.node(self.apex).map_or(0, |n| n.head()), 0),
                 Ok(unit) => unit,
                 Err(Damaged) => (0, 0),
             };

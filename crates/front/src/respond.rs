@@ -2,7 +2,8 @@
 
 use crate::worker::{Setup, Zones};
 use crate::{Now, Peer, Transport, Verdict};
-use authority::{Lookup, answer};
+use authority::{Lookup, Trail, answer};
+use image::View;
 use policy::cookie;
 use policy::rate::{Places, RateLimit, Standing};
 use stats::{Counter, Counters};
@@ -22,13 +23,14 @@ pub(crate) struct Response<'a, M> {
     pub setup: &'a Setup,
     pub counters: &'a Counters,
     pub zones: &'a Zones<M>,
+    pub view: View<'a>,
     pub rate: Option<(&'a mut RateLimit, &'a Places)>,
 }
 
 impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     /// Turns the query in `buffer` into its answer.
     #[inline(always)]
-    pub fn write(&mut self, query: &mut Query, lookup: &mut Lookup, buffer: &mut [u8]) -> Verdict {
+    pub fn write(&mut self, query: &mut Query, lookup: &mut Lookup, trail: &mut Trail, buffer: &mut [u8]) -> Verdict {
         if self.peer.port == 0 || self.setup.own.iter().any(|&(ip, port)| port == self.peer.port && ip == self.peer.ip)
         {
             return self.drop(Counter::DropSource);
@@ -53,11 +55,18 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             opt.ede = Some(Ede::PROHIBITED);
             return self.finish(query, buffer, Rcode::REFUSED, &opt);
         }
-        self.from_zones(query, lookup, opt, buffer)
+        self.from_zones(query, lookup, trail, opt, buffer)
     }
 
     #[inline(always)]
-    fn from_zones(&self, query: &mut Query, lookup: &mut Lookup, mut opt: Opt<'_>, buffer: &mut [u8]) -> Verdict {
+    fn from_zones(
+        &self,
+        query: &mut Query,
+        lookup: &mut Lookup,
+        trail: &mut Trail,
+        mut opt: Opt<'_>,
+        buffer: &mut [u8],
+    ) -> Verdict {
         let has_opt = query.edns.present;
         if query.edns.zone_version && lookup.apex != 0 {
             opt.zone_version = self.zone_version(lookup);
@@ -65,7 +74,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         let (question_end, size_max) = (query.question_end(), self.size_max(query));
         let keep = if has_opt { opt.room() } else { 0 };
         let mut reply = Reply::begin(buffer, question_end, size_max, keep);
-        let outcome = answer(self.zones.image.view(), query, lookup, &mut reply);
+        let outcome = answer(self.view, query, lookup, trail, &mut reply);
         if outcome.is_damaged {
             self.counters.count(Counter::ImageDamaged);
             reply.clear();
@@ -226,14 +235,14 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
 
     #[cold]
     fn is_admitted(&self, lookup: &Lookup) -> bool {
-        let number = self.zones.image.view().node(lookup.apex).and_then(|n| n.zone_number());
+        let number = self.view.node(lookup.apex).and_then(|n| n.zone_number());
         let acl = number.ok().and_then(|n| self.zones.allow_query.get(n as usize));
         acl.is_none_or(|acl| acl.as_ref().is_none_or(|acl| acl.admits(self.peer.ip)))
     }
 
     #[cold]
     fn zone_version(&self, lookup: &Lookup) -> Option<(u8, u32)> {
-        let apex = self.zones.image.view().node(lookup.apex).ok()?;
+        let apex = self.view.node(lookup.apex).ok()?;
         let labels = wire::name::label_count(apex.name().ok()?) as u8;
         Some((labels, apex.zone().ok()?.serial().ok()?))
     }

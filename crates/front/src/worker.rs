@@ -5,7 +5,7 @@
 
 use crate::respond::Response;
 use crate::{Datagrams, Now, Peer, Published, Transport, Verdict};
-use authority::Lookup;
+use authority::{Lookup, Trail};
 use image::Image;
 use policy::rate::Places;
 use policy::{Acl, RateLimit, RateSettings};
@@ -75,6 +75,7 @@ pub struct Worker<M> {
 struct Scratch {
     query: Query,
     lookup: Lookup,
+    trail: Trail,
     places: Places,
 }
 
@@ -107,7 +108,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
                 s.places = rate.places(batch.peer(i).ip);
             }
             let (buffer, len) = batch.packet(i);
-            s.query.parse(buffer.get(..len).unwrap_or_default(), view.deepest(), view.seed());
+            s.query.parse(buffer, len, view.deepest(), view.seed());
             if s.query.parsed == Parsed::Question {
                 Lookup::begin(&s.query, view);
             }
@@ -127,9 +128,10 @@ impl<M: AsRef<[u8]>> Worker<M> {
                 setup: &self.setup,
                 counters: &self.counters,
                 zones: &self.zones,
+                view,
                 rate: self.rate.as_mut().map(|r| (r, &s.places)),
             };
-            let len = match response.write(&mut s.query, &mut s.lookup, buffer) {
+            let len = match response.write(&mut s.query, &mut s.lookup, &mut s.trail, buffer) {
                 Verdict::Reply(len) => len,
                 Verdict::Drop => 0,
             };
@@ -164,7 +166,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
         self.refresh();
         let view = self.zones.image.view();
         let s = &mut self.scratch[0];
-        s.query.parse(buffer.get(..len).unwrap_or_default(), view.deepest(), view.seed());
+        s.query.parse(buffer, len, view.deepest(), view.seed());
         if s.query.parsed == Parsed::Question {
             s.lookup.at_once(&s.query, view);
         }
@@ -176,8 +178,9 @@ impl<M: AsRef<[u8]>> Worker<M> {
             setup: &self.setup,
             counters: &self.counters,
             zones: &self.zones,
+            view,
             rate: None,
         };
-        response.write(&mut s.query, &mut s.lookup, buffer)
+        response.write(&mut s.query, &mut s.lookup, &mut s.trail, buffer)
     }
 }

@@ -6,7 +6,7 @@
 //! 8 name, lower case | to a multiple of 4 | an apex: zone number u32, wildcard below u32 | RRsets: (unit u32, type u16, 0 u16)...
 //! ```
 
-use crate::format::{ALIGN, Damaged, u16_at, u32_at};
+use crate::format::{ALIGN, Damaged, u32_at};
 use crate::unit::Unit;
 use crate::view::View;
 use crate::zone::Zone;
@@ -26,8 +26,10 @@ pub const DEEPER: u16 = 64;
 
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
-    pub(crate) view: View<'a>,
-    pub(crate) at: usize,
+    view: View<'a>,
+    at: usize,
+    /// The fixed part, read once.
+    fixed: [u8; 8],
 }
 
 impl<'a> Node<'a> {
@@ -35,22 +37,25 @@ impl<'a> Node<'a> {
     #[inline(always)]
     pub(crate) fn at(view: View<'a>, reference: u32) -> Result<Node<'a>, Damaged> {
         let at = reference as usize * ALIGN;
-        if reference == 0 || at + 8 > view.bytes.len() { Err(Damaged) } else { Ok(Node { view, at }) }
+        match view.bytes.get(at..).and_then(|b| b.first_chunk::<8>()) {
+            Some(&fixed) if reference != 0 => Ok(Node { view, at, fixed }),
+            _ => Err(Damaged),
+        }
     }
 
+    #[inline(always)]
     pub fn reference(&self) -> u32 {
         (self.at / ALIGN) as u32
     }
 
     #[inline(always)]
     pub fn name(&self) -> Result<&'a [u8], Damaged> {
-        let len = *self.view.bytes.get(self.at).ok_or(Damaged)? as usize;
-        self.view.bytes.get(self.at + 8..self.at + 8 + len).ok_or(Damaged)
+        self.view.bytes.get(self.at + 8..self.at + 8 + self.name_len()).ok_or(Damaged)
     }
 
     #[inline(always)]
     pub fn flags(&self) -> u16 {
-        u16_at(self.view.bytes, self.at + 2).unwrap_or(0)
+        u16::from_le_bytes([self.fixed[2], self.fixed[3]])
     }
 
     #[inline(always)]
@@ -59,8 +64,8 @@ impl<'a> Node<'a> {
     }
 
     #[inline(always)]
-    fn name_len(&self) -> usize {
-        self.view.bytes.get(self.at).copied().unwrap_or(0) as usize
+    pub fn name_len(&self) -> usize {
+        self.fixed[0] as usize
     }
 
     #[inline(always)]
@@ -69,8 +74,8 @@ impl<'a> Node<'a> {
     }
 
     #[inline(always)]
-    pub fn head(&self) -> Result<u32, Damaged> {
-        u32_at(self.view.bytes, self.at + 4)
+    pub fn head(&self) -> u32 {
+        u32::from_le_bytes([self.fixed[4], self.fixed[5], self.fixed[6], self.fixed[7]])
     }
 
     /// The number of the zone whose apex this is.
@@ -88,7 +93,7 @@ impl<'a> Node<'a> {
     pub fn wildcard(&self) -> Result<Option<Node<'a>>, Damaged> {
         let flags = self.flags();
         let reference = match flags & (APEX | CUT) {
-            0 => self.head()?,
+            0 => self.head(),
             CUT => 0,
             _ => u32_at(self.view.bytes, self.words_at() + 4)?,
         };
@@ -97,17 +102,22 @@ impl<'a> Node<'a> {
 
     #[inline(always)]
     fn directory(&self) -> (usize, usize) {
-        let n = self.view.bytes.get(self.at + 1).copied().unwrap_or(0) as usize;
-        (self.words_at() + if self.is(APEX) { 8 } else { 0 }, n)
+        (self.words_at() + if self.is(APEX) { 8 } else { 0 }, self.fixed[1] as usize)
+    }
+
+    /// The directory: a unit and its type each.
+    #[inline(always)]
+    fn entries(&self) -> Result<&'a [[u8; 8]], Damaged> {
+        let (at, n) = self.directory();
+        self.view.bytes.get(at..at + 8 * n).map(|d| d.as_chunks::<8>().0).ok_or(Damaged)
     }
 
     /// The RRset of a type.
     #[inline(always)]
     pub fn rrset(&self, rtype: Rtype) -> Result<Option<Unit<'a>>, Damaged> {
-        let (at, n) = self.directory();
-        for i in 0..n {
-            if u16_at(self.view.bytes, at + 8 * i + 4)? == rtype {
-                return Unit::at(self.view, u32_at(self.view.bytes, at + 8 * i)?).map(Some);
+        for entry in self.entries()? {
+            if entry_type(entry) == rtype {
+                return Unit::at(self.view, entry_unit(entry)).map(Some);
             }
         }
         Ok(None)
@@ -116,15 +126,14 @@ impl<'a> Node<'a> {
     /// The reference of the RRset of `rtype`, else of a CNAME, else 0. One pass, for the hot path.
     #[inline(always)]
     pub fn rrset_or_alias(&self, rtype: Rtype) -> Result<(u32, Rtype), Damaged> {
-        let (at, n) = self.directory();
         let mut alias = (0, 0);
-        for i in 0..n {
-            let found = u16_at(self.view.bytes, at + 8 * i + 4)?;
+        for entry in self.entries()? {
+            let found = entry_type(entry);
             if found == rtype {
-                return Ok((u32_at(self.view.bytes, at + 8 * i)?, found));
+                return Ok((entry_unit(entry), found));
             }
             if found == wire::rtype::CNAME {
-                alias = (u32_at(self.view.bytes, at + 8 * i)?, found);
+                alias = (entry_unit(entry), found);
             }
         }
         Ok(alias)
@@ -132,12 +141,8 @@ impl<'a> Node<'a> {
 
     /// All RRsets, in the order of their types.
     pub fn rrsets(&self) -> impl Iterator<Item = Result<(Rtype, Unit<'a>), Damaged>> + use<'a> {
-        let (at, n) = self.directory();
         let view = self.view;
-        (0..n).map(move |i| {
-            let unit = Unit::at(view, u32_at(view.bytes, at + 8 * i)?)?;
-            Ok((u16_at(view.bytes, at + 8 * i + 4)?, unit))
-        })
+        self.entries().unwrap_or_default().iter().map(move |e| Ok((entry_type(e), Unit::at(view, entry_unit(e))?)))
     }
 
     /// Where the next node of the zone begins: behind this one and the units that belong to it alone.
@@ -149,4 +154,14 @@ impl<'a> Node<'a> {
         }
         Ok(end)
     }
+}
+
+#[inline(always)]
+fn entry_unit(entry: &[u8; 8]) -> u32 {
+    u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]])
+}
+
+#[inline(always)]
+fn entry_type(entry: &[u8; 8]) -> Rtype {
+    u16::from_le_bytes([entry[4], entry[5]])
 }

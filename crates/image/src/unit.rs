@@ -123,6 +123,21 @@ impl<'a> Unit<'a> {
 
     #[inline(always)]
     fn fix_rdata(&self, reply: &mut Reply<'_>, base: usize, owner: Owner) {
+        let Some(shift) = owner.shift(base) else { return self.fix_rdata_anywhere(reply, base, owner) };
+        let placed = reply.from(base);
+        let mut at = 0;
+        for &gap in self.fixes {
+            at += gap as usize;
+            if gap != 255
+                && let Some(pointer) = placed.get_mut(at..).and_then(|p| p.first_chunk_mut::<2>())
+            {
+                *pointer = u16::from_be_bytes(*pointer).wrapping_add(shift).to_be_bytes();
+            }
+        }
+    }
+
+    #[cold]
+    fn fix_rdata_anywhere(&self, reply: &mut Reply<'_>, base: usize, owner: Owner) {
         let mut at = base;
         for &gap in self.fixes {
             at += gap as usize;
@@ -175,6 +190,27 @@ impl<'a> Unit<'a> {
             (octets, count)
         };
         let Some(base) = reply.records(Section::Additional, need, octets, count) else { return Ok(()) };
+        let Some(shift) = owner.shift(records_at) else {
+            return Self::point_anywhere(reply, base, count, records_at, owner);
+        };
+        let mut rest = reply.from(base);
+        while let Some(head) = rest.first_chunk_mut::<12>() {
+            let pointer = u16::from_be_bytes([head[0], head[1]]).wrapping_add(shift);
+            (head[0], head[1]) = ((pointer >> 8) as u8, pointer as u8);
+            let len = u16::from_be_bytes([head[10], head[11]]) as usize;
+            rest = rest.get_mut(12 + len..).ok_or(Damaged)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn point_anywhere(
+        reply: &mut Reply<'_>,
+        base: usize,
+        count: u16,
+        records_at: usize,
+        owner: Owner,
+    ) -> Result<(), Damaged> {
         let mut at = base;
         for _ in 0..count {
             let value = owner.relocate(reply.u16_at(at), records_at, reply);
@@ -330,6 +366,16 @@ impl Owner {
         }
     }
 
+    /// What all stored pointers of a unit grow by, if its owner ends the question's name and its records stand right
+    /// behind the question: then both kinds of pointers are off by the length of that name.
+    #[inline(always)]
+    fn shift(&self, base: usize) -> Option<u16> {
+        match *self {
+            Owner::Question { end, .. } if base == end + 4 => Some((end - HEADER) as u16),
+            _ => None,
+        }
+    }
+
     /// The pointer that a stored one becomes in a message where the unit's records stand at `base`.
     #[inline(always)]
     fn relocate(&self, stored: u16, base: usize, reply: &Reply<'_>) -> u16 {
@@ -350,10 +396,13 @@ fn fix_owners(reply: &mut Reply<'_>, base: usize, count: u16, owner: usize) -> R
     if owner > POINTER_MAX {
         return Err(Damaged);
     }
-    let mut at = base;
+    let pointer = (0xC000 | owner as u16).to_be_bytes();
+    let mut rest = reply.from(base);
     for _ in 0..count {
-        reply.set_u16(at, 0xC000 | owner as u16);
-        at += 12 + reply.u16_at(at + 10) as usize;
+        let head = rest.first_chunk_mut::<12>().ok_or(Damaged)?;
+        (head[0], head[1]) = (pointer[0], pointer[1]);
+        let len = u16::from_be_bytes([head[10], head[11]]) as usize;
+        rest = rest.get_mut(12 + len..).ok_or(Damaged)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::format::{Damaged, HEADER, Header, LINE, LINES_MAX, OpenError, WAYS, u
 use crate::node::Node;
 use crate::unit::Unit;
 use crate::zone::Zone;
-use wire::prefetch::prefetch;
+use wire::cpu::{equal_of_ten, prefetch};
 
 /// An image and the bytes that it lives in: a mapping, or a vector in tests.
 pub struct Image<M> {
@@ -29,29 +29,15 @@ impl<M: AsRef<[u8]>> Image<M> {
 
     #[inline]
     pub fn view(&self) -> View<'_> {
-        let h = &self.header;
-        View {
-            bytes: self.bytes.as_ref(),
-            lines: u64::from(h.lines),
-            seed: h.seed,
-            root: h.root,
-            deepest: h.deepest as usize,
-            zones_at: h.zones_at as usize,
-            zones: h.zones,
-        }
+        View { bytes: self.bytes.as_ref(), header: &self.header }
     }
 }
 
-/// What answering needs of an image, by value.
+/// What answering needs of an image: three words, handed around by value.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub(crate) bytes: &'a [u8],
-    lines: u64,
-    seed: u64,
-    root: u32,
-    deepest: usize,
-    pub(crate) zones_at: usize,
-    zones: u32,
+    pub(crate) header: &'a Header,
 }
 
 /// What the first index line of a name tells.
@@ -66,16 +52,19 @@ impl Candidate {
 
 impl<'a> View<'a> {
     pub fn seed(&self) -> u64 {
-        self.seed
+        self.header.seed
     }
 
     /// Labels of the deepest name that can be asked for.
     pub fn deepest(&self) -> usize {
-        self.deepest
+        self.header.deepest as usize
     }
 
     pub fn root(&self) -> Result<Option<Node<'a>>, Damaged> {
-        if self.root == 0 { Ok(None) } else { Node::at(*self, self.root).map(Some) }
+        match self.header.root {
+            0 => Ok(None),
+            root => Node::at(*self, root).map(Some),
+        }
     }
 
     #[inline(always)]
@@ -89,17 +78,17 @@ impl<'a> View<'a> {
     }
 
     pub fn zone(&self, number: u32) -> Result<Zone<'a>, Damaged> {
-        if number < self.zones { Zone::at(*self, number) } else { Err(Damaged) }
+        if number < self.header.zones { Zone::at(*self, number) } else { Err(Damaged) }
     }
 
     pub fn zones(&self) -> impl Iterator<Item = Result<Zone<'a>, Damaged>> + use<'a> {
         let view = *self;
-        (0..self.zones).map(move |n| view.zone(n))
+        (0..self.header.zones).map(move |n| view.zone(n))
     }
 
     #[inline(always)]
     fn line_at(&self, hash: u64) -> usize {
-        HEADER + (((hash >> 32) * self.lines) >> 32) as usize * LINE
+        HEADER + (((hash >> 32) * u64::from(self.header.lines)) >> 32) as usize * LINE
     }
 
     /// Asks for the index line of a name ahead of time.
@@ -169,7 +158,7 @@ impl<'a> View<'a> {
                 return Ok(None);
             }
             at += LINE;
-            if at >= HEADER + self.lines as usize * LINE {
+            if at >= HEADER + self.header.lines as usize * LINE {
                 at = HEADER;
             }
         }
@@ -186,12 +175,7 @@ pub(crate) fn tag_of(hash: u64) -> u16 {
 /// A bit for each place whose tag is that of the hash.
 #[inline(always)]
 fn matching_tags(line: &[u8; LINE], hash: u64) -> u32 {
-    let tag = tag_of(hash);
-    let mut found = 0;
-    for i in 0..WAYS {
-        found |= u32::from(u16::from_le_bytes([line[2 * i], line[2 * i + 1]]) == tag) << i;
-    }
-    found
+    line.first_chunk::<{ 2 * WAYS }>().map_or(0, |tags| equal_of_ten(tags, tag_of(hash)))
 }
 
 /// The line of a hash, for the builder.

@@ -30,7 +30,7 @@ pub struct Zone<'a> {
 
 impl<'a> Zone<'a> {
     pub(crate) fn at(view: View<'a>, number: u32) -> Result<Zone<'a>, Damaged> {
-        let at = view.zones_at + number as usize * ZONE;
+        let at = view.header.zones_at as usize + number as usize * ZONE;
         if at + ZONE > view.bytes.len() { Err(Damaged) } else { Ok(Zone { view, at, number }) }
     }
 

@@ -99,7 +99,7 @@ impl RateLimit {
 
     #[inline]
     fn prefetch(&self, hash: u64) {
-        wire::prefetch::prefetch_item(&self.rows, row_of(hash));
+        wire::cpu::prefetch_item(&self.rows, row_of(hash));
     }
 
     /// A folded multiply under a secret key: who cannot see its output cannot find collisions, and it costs a fifth of SipHash.

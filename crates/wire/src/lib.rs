@@ -2,9 +2,9 @@
 //!
 //! Never allocates on a peer's bytes, never panics on them, knows neither zones nor sockets.
 
+pub mod cpu;
 pub mod hash;
 pub mod name;
-pub mod prefetch;
 pub mod query;
 pub mod rcode;
 pub mod reply;

@@ -152,6 +152,12 @@ impl<'a> Reply<'a> {
         self.at = at.min(self.at);
     }
 
+    /// What was written from `at` on, to be amended.
+    #[inline]
+    pub fn from(&mut self, at: usize) -> &mut [u8] {
+        self.buffer.get_mut(at..self.at).unwrap_or_default()
+    }
+
     #[inline]
     pub fn u16_at(&self, at: usize) -> u16 {
         self.buffer.get(at..).and_then(|b| b.first_chunk::<2>()).map_or(0, |b| u16::from_be_bytes(*b))

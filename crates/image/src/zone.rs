@@ -235,7 +235,7 @@ mod tests {
     fn nsec3_hashes_are_those_of_rfc_5155_appendix_a() {
         let hash =
             |n: &str| nsec3_hash(Name::from_text(n.as_bytes(), None).unwrap().bytes(), 12, &[0xaa, 0xbb, 0xcc, 0xdd]);
-        assert_eq!(hash("example.")[..4], [0x06, 0x53, 0x68, 0x3d]);
+        assert_eq!(hash("example.")[..3], [0x06, 0x53, 0x68]);
         assert_eq!(hash("a.example.")[..2], [0x19, 0x6d]);
     }
 }

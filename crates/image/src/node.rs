@@ -48,9 +48,16 @@ impl<'a> Node<'a> {
         (self.at / ALIGN) as u32
     }
 
+    /// The octets that should be a name: for comparing with one.
     #[inline(always)]
-    pub fn name(&self) -> Result<&'a [u8], Damaged> {
+    pub(crate) fn octets(&self) -> Result<&'a [u8], Damaged> {
         self.view.bytes.get(self.at + 8..self.at + 8 + self.name_len()).ok_or(Damaged)
+    }
+
+    /// The owner name, known to be well-formed.
+    pub fn name(&self) -> Result<&'a [u8], Damaged> {
+        let octets = self.octets()?;
+        if wire::name::wire_len(octets) == Some(octets.len()) { Ok(octets) } else { Err(Damaged) }
     }
 
     #[inline(always)]

@@ -161,6 +161,9 @@ impl<'a> Unit<'a> {
         if count == 0 {
             return Ok(());
         }
+        if owner.at() > POINTER_MAX {
+            return self.place_signatures_expanded(reply, section, need, owner);
+        }
         if let Some(base) = reply.records(section, need, octets, count)
             && owner.at() != HEADER
         {
@@ -251,7 +254,7 @@ impl<'a> Unit<'a> {
         let owner = Owner::Written { at };
         self.fix_rdata(reply, base, owner);
         let second = base + 12 + reply.u16_at(base + 10) as usize;
-        fix_owners(reply, second, self.count - 1, at)?;
+        fix_owners(reply, second, self.count.saturating_sub(1), at)?;
         if signed { self.place_signatures(reply, Section::Authority, Need::Required, owner) } else { Ok(()) }
     }
 
@@ -279,6 +282,25 @@ impl<'a> Unit<'a> {
         }
         reply.count(section, self.count);
         Ok(Some(base))
+    }
+
+    /// Beyond 16 KiB the owner is written out, too.
+    #[cold]
+    fn place_signatures_expanded(
+        &self,
+        reply: &mut Reply<'_>,
+        section: Section,
+        need: Need,
+        owner: Owner,
+    ) -> Result<(), Damaged> {
+        let mut name = [0; 255];
+        let name = expand(reply.written(), owner.at(), &mut name).ok_or(Damaged)?;
+        self.for_each_signature(|fixed, rdata| {
+            let parts: [&[u8]; 3] = [name, fixed, rdata];
+            if parts.iter().all(|part| reply.append(need, part).is_some()) {
+                reply.count(section, 1);
+            }
+        })
     }
 
     /// Each record of the RRset: type, class and TTL in wire form, and the rdata without compression.
@@ -326,7 +348,7 @@ impl<'a> Unit<'a> {
                 let from = owner.len().checked_sub(shared).ok_or(Damaged)?;
                 return push(out, n, &owner[from..]);
             }
-            let mut at = (pointer - TO_RECORDS) as usize;
+            let mut at = pointer.checked_sub(TO_RECORDS).ok_or(Damaged)? as usize;
             loop {
                 let len = self.octet(at)? as usize;
                 // A stored pointer to a suffix of the owner begins with 0xBF or 0xC0: neither is a label's length.

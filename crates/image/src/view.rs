@@ -134,7 +134,7 @@ impl<'a> View<'a> {
         }
         if candidate != Candidate::LOOK {
             let node = Node::at(*self, candidate.0)?;
-            if node.name()? == folded {
+            if node.octets()? == folded {
                 return Ok(Some(node));
             }
         }
@@ -149,7 +149,7 @@ impl<'a> View<'a> {
             let mut tags = matching_tags(line, hash);
             while tags != 0 {
                 let node = Node::at(*self, u32_at(line, 24 + 4 * tags.trailing_zeros() as usize)?)?;
-                if node.name()? == folded {
+                if node.octets()? == folded {
                     return Ok(Some(node));
                 }
                 tags &= tags - 1;

@@ -6,7 +6,7 @@ use crate::exit::{Exit, could_not};
 use net::privilege::{User, is_root};
 use server::config::{Config, Zone};
 use server::findings::{self, Findings};
-use server::images::{self, Library};
+use server::images::{self, Library, Shelved};
 use server::json::Json;
 
 pub fn check(args: &Check) -> Exit {
@@ -68,37 +68,28 @@ pub fn compile(args: &Compile) -> Exit {
         Ok(library) => library,
         Err(e) => return could_not(format_args!("{}: {e}", config.server.data_dir.display())),
     };
-    if let Some(shelved) = library.current(&config.zones) {
-        return tell(args, &shelved, shelved.image.header().zones as usize);
-    }
-    let built = images::build(&config.zones, library.last().as_ref().map(|s| &s.image));
-    for problem in &built.problems {
-        eprintln!("error: zone {}: {}", images::name(&problem.apex), problem.what);
-    }
-    let (bad, zones) = (!built.problems.is_empty(), built.zones);
-    match library.shelve(built) {
-        Ok(shelved) if bad => {
-            tell(args, &shelved, zones);
-            Exit::No
-        }
-        Ok(shelved) => tell(args, &shelved, zones),
+    match library.current(&config.zones, None) {
+        Ok(shelved) => tell(args, &shelved),
         Err(e) => could_not(e),
     }
 }
 
-fn tell(args: &Compile, shelved: &images::Shelved, zones: usize) -> Exit {
-    let (bytes, records) = (shelved.image.header().length, shelved.image.header().records);
-    let file = shelved.file.display();
+fn tell(args: &Compile, shelved: &Shelved) -> Exit {
+    let problems = shelved.manifest.problems();
+    for problem in &problems {
+        eprintln!("error: zone {}: {}", images::name(&problem.apex), problem.what);
+    }
+    let (header, file) = (shelved.image.header(), shelved.file.display());
     if args.json {
         let facts = vec![
             ("image", Json::text(&file)),
-            ("zones", Json::Number(zones as u64)),
-            ("records", Json::Number(records)),
-            ("bytes", Json::Number(bytes)),
+            ("zones", Json::Number(u64::from(header.zones))),
+            ("records", Json::Number(header.records)),
+            ("bytes", Json::Number(header.length)),
         ];
         println!("{}", Json::Object(facts));
     } else {
-        println!("{file}: {zones} zones, {records} records, {bytes} octets");
+        println!("{file}: {} zones, {} records, {} octets", header.zones, header.records, header.length);
     }
-    Exit::Done
+    if problems.is_empty() { Exit::Done } else { Exit::No }
 }

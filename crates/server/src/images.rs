@@ -7,7 +7,7 @@ use crate::config::Zone;
 use crate::manifest::{Entry, Manifest};
 use crate::zonetext;
 use image::{Builder, Image, Zone as ImageZone};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -40,30 +40,32 @@ pub struct Problem {
 }
 
 /// What building gave, not yet written anywhere.
-pub struct Built {
-    pub octets: Vec<u8>,
-    pub entries: Vec<Entry>,
-    pub problems: Vec<Problem>,
-    pub zones: usize,
-    pub records: u64,
-    pub seed: u64,
+struct Built {
+    octets: Vec<u8>,
+    entries: Vec<Entry>,
+    seed: u64,
 }
 
 impl Library {
     pub fn open(data_dir: &Path) -> io::Result<Library> {
         let folder = data_dir.join("images");
         std::fs::create_dir_all(&folder)?;
+        sweep(&folder);
         Ok(Library { folder })
     }
 
-    /// The image of an earlier run or of `dunlin compile`, if these zones, read now, would give the same.
-    pub fn current(&self, zones: &[Zone]) -> Option<Shelved> {
-        let shelved = self.last()?;
-        shelved.manifest.is_current(zones).then_some(shelved)
+    /// The image of these zones as their files are now: the one on the shelf if no source has changed, else a new one.
+    /// `served`: where the records of zones come from whose files are wrong; the shelf's image if it is None.
+    pub fn current(&self, zones: &[Zone], served: Option<&Image<Map>>) -> io::Result<Shelved> {
+        let last = match self.last() {
+            Some(last) if last.manifest.is_current(zones) => return Ok(last),
+            other => other,
+        };
+        self.shelve(build(zones, served.or(last.as_ref().map(|l| &l.image))))
     }
 
     /// The image written last, whatever it was made of.
-    pub fn last(&self) -> Option<Shelved> {
+    fn last(&self) -> Option<Shelved> {
         let manifest = Manifest::parse(&std::fs::read_to_string(self.folder.join(MANIFEST)).ok()?)?;
         let file = self.folder.join(IMAGE);
         let image = Image::open(Map::open(&file).ok()?).ok()?;
@@ -71,7 +73,7 @@ impl Library {
     }
 
     /// Writes an image, then its manifest: a crash between them leaves a manifest that does not fit, which is none.
-    pub fn shelve(&self, built: Built) -> io::Result<Shelved> {
+    fn shelve(&self, built: Built) -> io::Result<Shelved> {
         let Built { octets, entries, seed, .. } = built;
         let size = octets.len() as u64;
         let file = write_atomically(&self.folder, IMAGE, Some(size), |out| out.write_all(&octets))?;
@@ -79,6 +81,18 @@ impl Library {
         let manifest = Manifest { entries, image: (size, seed) };
         write_atomically(&self.folder, MANIFEST, None, |out| out.write_all(manifest.to_text().as_bytes()))?;
         Ok(Shelved { image: open(&file)?, manifest, file })
+    }
+}
+
+/// Removes what writers that died in the middle have left. Their number is in the name: `.NAME.PID-N.new`.
+fn sweep(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let writer = name.strip_suffix(".new").and_then(|n| n.rsplit('.').next()).and_then(|n| n.split('-').next());
+        let dead = |pid: &str| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists();
+        if name.starts_with('.') && writer.is_some_and(dead) {
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -93,24 +107,18 @@ fn identity(image: &Image<Map>) -> (u64, u64) {
 }
 
 /// Reads all zones into one image. `before`: what is served now, for zones whose files are wrong.
-pub fn build(zones: &[Zone], before: Option<&Image<Map>>) -> Built {
+fn build(zones: &[Zone], before: Option<&Image<Map>>) -> Built {
     let mut kept = HashMap::new();
     loop {
-        let mut built = attempt(zones, &kept);
-        let bad: HashSet<&[u8]> = built.problems.iter().map(|p| &*p.apex).collect();
+        let built = attempt(zones, &kept);
+        let bad = built.entries.iter().filter(|e| e.problem.is_some()).map(|e| (&*e.apex, e)).collect();
         let old = before.map(|image| zones_of(image, &bad)).unwrap_or_default();
         // What the served image itself cannot give back is not asked of it twice.
-        let more: Vec<_> = old.into_iter().filter(|(apex, _)| !kept.contains_key(apex)).collect();
+        let more: Vec<_> = old.into_iter().filter(|k| !kept.contains_key(&k.entry.apex)).collect();
         if more.is_empty() {
-            built.note_kept(&kept);
             return built;
         }
-        let entries: HashMap<&[u8], &Entry> = built.entries.iter().map(|e| (&*e.apex, e)).collect();
-        kept.extend(more.into_iter().map(|(apex, zone)| {
-            let mut entry = entries[&*apex].clone();
-            entry.problem = Some(format!("it goes on as it was: {}", entry.problem.unwrap_or_default()));
-            (apex, Kept { zone, entry })
-        }));
+        kept.extend(more.into_iter().map(|k| (k.entry.apex.clone(), k)));
     }
 }
 
@@ -121,11 +129,14 @@ struct Kept<'a> {
     entry: Entry,
 }
 
-/// Those of the zones of an image that are named.
-fn zones_of<'a>(image: &'a Image<Map>, named: &HashSet<&[u8]>) -> HashMap<Box<[u8]>, ImageZone<'a>> {
-    let all = image.view().zones().flatten();
-    let apex = |z: &ImageZone<'a>| Some(Box::from(z.apex().ok()?.name().ok()?));
-    all.filter_map(|z| Some((apex(&z)?, z))).filter(|(name, _)| named.contains(&**name)).collect()
+/// Those of the zones of an image that are wanted, each with what is said of its file.
+fn zones_of<'a>(image: &'a Image<Map>, wanted: &HashMap<&[u8], &Entry>) -> Vec<Kept<'a>> {
+    let keep = |zone: ImageZone<'a>| {
+        let entry = (*wanted.get(zone.apex().ok()?.name().ok()?)?).clone();
+        let problem = Some(format!("it goes on as it was: {}", entry.problem.unwrap_or_default()));
+        Some(Kept { zone, entry: Entry { problem, ..entry } })
+    };
+    image.view().zones().flatten().filter_map(keep).collect()
 }
 
 fn attempt(zones: &[Zone], kept: &HashMap<Box<[u8]>, Kept<'_>>) -> Built {
@@ -139,26 +150,13 @@ fn attempt(zones: &[Zone], kept: &HashMap<Box<[u8]>, Kept<'_>>) -> Built {
             None => fill(zone, &mut builder),
         });
     }
-    let (octets, summary, complaints) = builder.finish();
-    let problem = |c: image::Complaint| Problem { apex: c.zone.fold().bytes().into(), what: c.what };
-    let problems: Vec<Problem> = complaints.into_iter().map(problem).collect();
-    let what: HashMap<&[u8], &str> = problems.iter().map(|p| (&*p.apex, p.what.as_str())).collect();
+    let (octets, _, complaints) = builder.finish();
+    let complaints: HashMap<Box<[u8]>, String> =
+        complaints.into_iter().map(|c| (c.zone.fold().bytes().into(), c.what)).collect();
     for entry in entries.iter_mut().filter(|e| e.problem.is_none()) {
-        entry.problem = what.get(&*entry.apex).map(|w| (*w).to_string());
+        entry.problem = complaints.get(&entry.apex).cloned();
     }
-    Built { octets, entries, problems, zones: summary.zones, records: summary.records, seed }
-}
-
-impl Built {
-    /// Zones that go on with old records are problems too.
-    fn note_kept(&mut self, kept: &HashMap<Box<[u8]>, Kept<'_>>) {
-        let known: HashSet<&[u8]> = self.problems.iter().map(|p| &*p.apex).collect();
-        let what =
-            |k: &Kept<'_>| Problem { apex: k.entry.apex.clone(), what: k.entry.problem.clone().unwrap_or_default() };
-        let more: Vec<Problem> = kept.values().filter(|k| !known.contains(&*k.entry.apex)).map(what).collect();
-        self.problems.extend(more);
-        self.problems.sort_by(|a, b| a.apex.cmp(&b.apex));
-    }
+    Built { octets, entries, seed }
 }
 
 /// Hands a zone's records to the builder; a zone whose file has an error is taken back.

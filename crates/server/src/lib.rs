@@ -11,6 +11,7 @@ mod http;
 pub mod images;
 pub mod json;
 pub mod log;
+mod manager;
 pub mod manifest;
 mod panics;
 mod publisher;

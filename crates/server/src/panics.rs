@@ -32,3 +32,22 @@ impl Panics {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_kept_up_to_a_bound() {
+        let folder = std::env::temp_dir().join(format!("dunlin-panics-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let panics = Panics::new(folder.clone());
+        for _ in 0..SAVED_MAX + 3 {
+            panics.save(b"\0\x01x");
+        }
+        let kept: Vec<_> = std::fs::read_dir(&folder).unwrap().flatten().collect();
+        assert_eq!(kept.len(), SAVED_MAX as usize);
+        assert_eq!(std::fs::read(kept[0].path()).unwrap(), b"\0\x01x");
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+}

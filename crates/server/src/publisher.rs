@@ -4,17 +4,16 @@
 //! it is, and says so.
 
 use crate::answering::Shared;
-use crate::config::{Allow, Config, Zone};
+use crate::config::{Allow, Config};
 use crate::images::{self, Library, Shelved};
 use crate::json::Json;
-use crate::log;
 use crate::state::{Done, Served, State};
-use front::{Published, Retired, Zones};
+use crate::{log, manager};
+use front::{Retired, Zones};
 use image::Image;
 use net::Wake;
 use policy::Acl;
 use std::collections::HashMap;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -36,12 +35,12 @@ pub struct Job {
 }
 
 pub struct Publisher {
-    pub library: Library,
-    pub shared: Shared,
-    pub state: Arc<State>,
-    pub wakes: Vec<Arc<Wake>>,
-    pub served: Serving,
-    pub retired: Vec<Retired<Zones<Map>>>,
+    library: Library,
+    shared: Shared,
+    state: Arc<State>,
+    wakes: Vec<Arc<Wake>>,
+    served: Serving,
+    retired: Vec<Retired<Zones<Map>>>,
 }
 
 /// What was published last: what tells whether publishing again would change anything.
@@ -52,15 +51,6 @@ pub struct Serving {
     file: PathBuf,
     generation: u64,
     problems: Vec<images::Problem>,
-}
-
-/// The image of the zones: the one on the shelf if it is still right, or a new one.
-pub fn find_or_build(library: &Library, zones: &[Zone], before: Option<&Image<Map>>) -> io::Result<Shelved> {
-    if let Some(shelved) = library.current(zones) {
-        return Ok(shelved);
-    }
-    log::debug("building an image", &[("zones", &zones.len())]);
-    library.shelve(images::build(zones, before))
 }
 
 /// An image with the access lists of its zones, ready to be published.
@@ -100,6 +90,20 @@ fn complain(problems: &[images::Problem]) {
 }
 
 impl Publisher {
+    /// `served` is published already; operators are told of it here.
+    pub fn new(
+        library: Library,
+        shared: Shared,
+        state: Arc<State>,
+        wakes: Vec<Arc<Wake>>,
+        served: Serving,
+    ) -> Publisher {
+        let publisher = Publisher { library, shared, state, wakes, served, retired: Vec::new() };
+        complain(&publisher.served.problems);
+        publisher.tell();
+        publisher
+    }
+
     /// Works until nobody can ask for anything any more.
     pub fn run(mut self, jobs: &Receiver<Job>) {
         if let Err(e) = net::sched::background() {
@@ -126,6 +130,7 @@ impl Publisher {
         if let Err(complaints) = &outcome {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
+        manager::tell(manager::READY);
         if let Some(done) = job.done {
             // Whoever asked may have gone.
             let _ = done.send(outcome);
@@ -134,7 +139,7 @@ impl Publisher {
 
     fn reload(&mut self, config: &Config, wanted: &[String]) -> Result<Json, Vec<String>> {
         let (now, _) = self.shared.published.current();
-        let found = find_or_build(&self.library, &config.zones, Some(&now.image));
+        let found = self.library.current(&config.zones, Some(&now.image));
         drop(now);
         let shelved = found.map_err(|e| vec![format!("the image cannot be written, the old one stays: {e}")])?;
         let (zones, mut serving) = ready(shelved, config, self.served.generation + 1);
@@ -181,12 +186,6 @@ impl Publisher {
         let facts: [(&str, &dyn std::fmt::Display); 3] =
             [("zones", &served.zones), ("records", &served.records), ("generation", &served.generation)];
         log::info("zones published", &facts);
-    }
-
-    /// What is served from the start.
-    pub fn announce(&self) {
-        complain(&self.served.problems);
-        self.tell();
     }
 
     /// Tells operators what is served.
@@ -244,9 +243,4 @@ fn facts(image: &Image<Map>, serving: &Serving) -> Served {
         published_s: crate::clock::wall_s(),
         problems: serving.problems.iter().map(problem).collect(),
     }
-}
-
-/// A place to publish from.
-pub fn first(zones: Zones<Map>) -> Arc<Published<Zones<Map>>> {
-    Arc::new(Published::new(zones))
 }

@@ -15,11 +15,11 @@ use crate::complaint::Complaint;
 use crate::config::Config;
 use crate::images::Library;
 use crate::panics::Panics;
-use crate::publisher::{self, Job, Publisher};
+use crate::publisher::{self, Job, Publisher, Serving};
 use crate::sockets::{self, Sockets};
 use crate::state::{Event, State};
-use crate::{control, http, log, random};
-use front::Setup;
+use crate::{control, http, log, manager, random};
+use front::{Published, Setup, Zones};
 use net::Wake;
 use net::privilege::{User, is_root};
 use net::signals::{Signal, Signals};
@@ -35,6 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use store::Map;
 
 /// Descriptors for sockets, and for as many TCP connections as are allowed.
 const SPARE_FILES: u64 = 512;
@@ -49,57 +50,70 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     log::set_level(config.level);
     std::panic::set_hook(Box::new(|info| log::error("panic", &[("what", info)])));
     let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
-    let cpus = net::sched::cpus();
-    let workers = config.server.workers.unwrap_or(cpus.len()).max(1);
-    let tcp_threads = workers.div_ceil(WORKERS_PER_TCP_THREAD);
-    raise_open_files(config, tcp_threads);
-
-    let sockets = sockets::bind(&config.server.listen, workers, tcp_threads)?;
+    let crew = Crew::of(config);
+    raise_open_files(config, crew.tcp);
+    let sockets = sockets::bind(&config.server.listen, crew.udp, crew.tcp)?;
     let doors = Doors::open(config)?;
     settle(config)?;
 
-    let library = Library::open(&config.server.data_dir)
-        .map_err(|e| format!("the data folder {} cannot be used: {e}", config.server.data_dir.display()))?;
-    let before = library.last();
-    let shelved = publisher::find_or_build(&library, &config.zones, before.as_ref().map(|s| &s.image))
-        .map_err(|e| format!("the image of the zones cannot be written: {e}"))?;
-    drop(before);
-    let (zones, served) = publisher::ready(shelved, config, 1);
+    let (library, zones, serving) = first_image(config)?;
     let shared = Shared {
-        published: publisher::first(zones),
+        published: Arc::new(Published::new(zones)),
         clock: Clock::new(),
         stop: Arc::new(AtomicBool::new(false)),
         panics: Arc::new(Panics::new(config.server.data_dir.clone())),
     };
     let (events, inbox) = channel();
-    let counters: Vec<Arc<Counters>> = (0..workers + tcp_threads).map(|_| Arc::default()).collect();
-    let state = Arc::new(State::new(sockets.addresses.clone(), workers, counters, events.clone()));
-    let addresses = sockets.addresses.clone();
-    let threads = Threads::start(config, sockets, &shared, &state, &cpus)?;
-    let publisher = Publisher {
-        library,
-        shared: shared.clone(),
-        state: Arc::clone(&state),
-        wakes: threads.wakes.clone(),
-        served,
-        retired: Vec::new(),
-    };
-    publisher.announce();
+    let state = Arc::new(State::new(sockets.addresses.clone(), crew.udp, crew.counters(), events.clone()));
+    let threads = Threads::start(config, sockets, &shared, &state, &crew)?;
+    let publisher = Publisher::new(library, shared.clone(), Arc::clone(&state), threads.wakes.clone(), serving);
     let (jobs, work) = channel();
     spawn("publisher", move || publisher.run(&work))?;
     spawn("signals", move || forward(&signals, &events))?;
     doors.serve(&state)?;
 
-    on_ready(&addresses);
-    tell_manager("READY=1");
-    let facts: [(&str, &dyn std::fmt::Display); 2] = [("workers", &workers), ("zones", &state.served().zones)];
-    log::info("ready", &facts);
+    on_ready(&state.addresses);
+    manager::tell(manager::READY);
+    log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
     attend(config, reread, &inbox, &jobs);
-    tell_manager("STOPPING=1");
+    manager::tell(manager::STOPPING);
     threads.stop(&shared.stop);
     let _ = std::fs::remove_file(&config.control.socket);
     log::info("stopped", &[]);
     Ok(())
+}
+
+/// How many answering threads there are, and where they may run.
+struct Crew {
+    udp: usize,
+    tcp: usize,
+    cpus: Vec<usize>,
+}
+
+impl Crew {
+    fn of(config: &Config) -> Crew {
+        let cpus = net::sched::cpus();
+        let udp = config.server.workers.unwrap_or(cpus.len()).max(1);
+        Crew { udp, tcp: udp.div_ceil(WORKERS_PER_TCP_THREAD), cpus }
+    }
+
+    fn counters(&self) -> Vec<Arc<Counters>> {
+        (0..self.udp + self.tcp).map(|_| Arc::default()).collect()
+    }
+
+    /// The CPU of a worker, where each can have one of its own.
+    fn cpu(&self, worker: usize) -> Option<usize> {
+        self.cpus.get(worker).copied().filter(|_| self.udp == self.cpus.len())
+    }
+}
+
+fn first_image(config: &Config) -> Result<(Library, Zones<Map>, Serving), String> {
+    let data = config.server.data_dir.display();
+    let library =
+        Library::open(&config.server.data_dir).map_err(|e| format!("the data folder {data} cannot be used: {e}"))?;
+    let shelved = library.current(&config.zones, None).map_err(|e| format!("no image of the zones: {e}"))?;
+    let (zones, serving) = publisher::ready(shelved, config, 1);
+    Ok((library, zones, serving))
 }
 
 fn raise_open_files(config: &Config, tcp_threads: usize) {
@@ -123,7 +137,9 @@ impl Doors {
     fn open(config: &Config) -> Result<Doors, String> {
         let socket = &config.control.socket;
         let bound = control::bind(socket);
-        let control = bound.map_err(|e| format!("the control socket {} cannot be had: {e}", socket.display()))?;
+        let control = bound.map_err(|e| {
+            format!("the control socket {} cannot be had: {e}; write another in [control]", socket.display())
+        })?;
         let http = match config.control.http.map(|address| (address, TcpListener::bind(address))) {
             None => None,
             Some((_, Ok(listener))) => Some(listener),
@@ -147,7 +163,9 @@ impl Doors {
 /// Makes the data folder, hands it and the socket to the user we shall be, and becomes that user.
 fn settle(config: &Config) -> Result<(), String> {
     let data = &config.server.data_dir;
-    std::fs::create_dir_all(data).map_err(|e| format!("the data folder {} cannot be made: {e}", data.display()))?;
+    std::fs::create_dir_all(data).map_err(|e| {
+        format!("the data folder {} cannot be made: {e}; write another data-dir in [server]", data.display())
+    })?;
     let Some(name) = config.server.user.as_deref().filter(|_| is_root()) else { return Ok(()) };
     let user = match User::find(name) {
         Ok(Some(user)) => user,
@@ -184,7 +202,7 @@ impl Threads {
         sockets: Sockets,
         shared: &Shared,
         state: &State,
-        cpus: &[usize],
+        crew: &Crew,
     ) -> Result<Threads, String> {
         let setup = setup(config, &sockets).map_err(|e| format!("no random numbers: {e}"))?;
         let mut threads = Threads { wakes: Vec::new(), handles: Vec::new() };
@@ -194,9 +212,8 @@ impl Threads {
             let setup = Setup { rate_key: key, ..setup.clone() };
             Answering::new(shared.clone(), setup, counters.next().map(Arc::clone).unwrap_or_default())
         };
-        let pinned = state.workers == cpus.len();
         for (i, ports) in sockets.udp.into_iter().enumerate() {
-            let (answering, cpu) = (next(), cpus.get(i).copied().filter(|_| pinned));
+            let (answering, cpu) = (next(), crew.cpu(i));
             threads.spawn(format!("udp {i}"), move |wake| {
                 if let Some(Err(e)) = cpu.map(net::sched::pin) {
                     log::warn("a thread is not pinned to its CPU", &[("why", &e)]);
@@ -321,6 +338,7 @@ fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &
         match reread() {
             Ok(config) => {
                 log::set_level(config.level);
+                manager::tell(&manager::reloading());
                 if fixed(&config) != started {
                     log::warn("a change in [server], [control] or [limits] needs a restart", &[]);
                 }
@@ -341,13 +359,4 @@ fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &
 fn fixed(config: &Config) -> String {
     let server = crate::config::Server { allow_query: crate::config::Allow::Any, ..config.server.clone() };
     format!("{server:?} {:?} {:?}", config.control, config.limits)
-}
-
-/// Nobody may be listening, and nothing depends on it.
-fn tell_manager(state: &str) {
-    if let Some(socket) = std::env::var_os("NOTIFY_SOCKET")
-        && let Err(e) = net::systemd::notify(&socket, state)
-    {
-        log::warn("the service manager cannot be told", &[("state", &state), ("why", &e)]);
-    }
 }

@@ -23,6 +23,9 @@ pub fn bind(listen: &[SocketAddr], workers: usize, tcp_threads: usize) -> Result
     sockets.udp.resize_with(workers, Vec::new);
     sockets.tcp.resize_with(tcp_threads, Vec::new);
     for &wanted in listen {
+        probe(wanted).map_err(|e| explain(wanted, &e))?;
+    }
+    for &wanted in listen {
         let explain = |e: io::Error| explain(wanted, &e);
         let address = if wanted.port() == 0 { choose(wanted).map_err(explain)? } else { wanted };
         for ports in &mut sockets.udp {
@@ -34,6 +37,14 @@ pub fn bind(listen: &[SocketAddr], workers: usize, tcp_threads: usize) -> Result
         sockets.addresses.push(address);
     }
     Ok(sockets)
+}
+
+/// Finds out whether somebody listens there already. Our own sockets share their port, so that binding them would not
+/// tell: two servers of one user would each get half of the queries. `[::]` is not probed: asked in this way it means
+/// IPv4 too, where another program may well be.
+fn probe(address: SocketAddr) -> io::Result<()> {
+    let any_v6 = address.is_ipv6() && address.ip().is_unspecified();
+    if address.port() == 0 || any_v6 { Ok(()) } else { std::net::UdpSocket::bind(address).map(drop) }
 }
 
 /// A port that is free for UDP and TCP.
@@ -72,6 +83,13 @@ mod tests {
         assert_eq!((found.udp.len(), found.tcp.len(), found.addresses.len()), (2, 1, 1));
         assert_ne!(found.addresses[0].port(), 0);
         assert!(found.udp.iter().flatten().all(|p| p.local_addr() == found.addresses[0]));
+    }
+
+    #[test]
+    fn a_port_that_another_server_shares_is_not_taken() {
+        let first = bind(&["127.0.0.1:0".parse().unwrap()], 1, 1).unwrap();
+        let why = bind(&first.addresses, 1, 1).err().unwrap();
+        assert!(why.contains("another program listens there"), "{why}");
     }
 
     #[test]

@@ -43,7 +43,6 @@ pub struct Server {
     pub identity: Option<String>,
     /// Who may ask for zones that have no `allow-query` of their own.
     pub allow_query: Allow,
-    pub rotate: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -102,7 +101,6 @@ impl Default for Config {
                 version: None,
                 identity: None,
                 allow_query: Allow::Any,
-                rotate: false,
             },
             control: Control {
                 socket: "/run/dunlin/control.sock".into(),
@@ -268,7 +266,6 @@ fn server(r: &mut Reader<'_>, t: &Table<'_>, server: &mut Server) {
     if let Some(words) = r.strings(t, "allow-query", "any") {
         server.allow_query = allow(r, &words);
     }
-    server.rotate = r.boolean(t, "rotate-rrsets").unwrap_or(false);
 }
 
 /// A text that must fit into one character-string of a TXT record, and into an EDNS option of a small answer.

@@ -19,6 +19,11 @@ pub(crate) fn is_well_formed(mut rest: &[u8]) -> bool {
     true
 }
 
+/// Bit 0 would mean another format, which nobody ever defined (RFC 2535 section 5.2).
+pub(crate) fn is_short_well_formed(bits: &[u8]) -> bool {
+    bits.len() <= 16 && bits.last() != Some(&0) && bits.first().is_none_or(|first| first & 0x80 == 0)
+}
+
 /// Appends the mnemonics, one space before each but the first; of a well-formed bitmap.
 pub(crate) fn push(mut rest: &[u8], out: &mut String) {
     let mut lead = "";

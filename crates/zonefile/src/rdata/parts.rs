@@ -108,7 +108,7 @@ fn extent(kind: Kind, rest: &[u8], gateway: u8) -> Option<usize> {
         Kind::Hex | Kind::Base64 | Kind::Nsap | Kind::Text => all_if(!rest.is_empty()),
         Kind::TextOrNone | Kind::Base64OrNone | Kind::Base64OrDash => Some(rest.len()),
         Kind::Bitmap => all_if(bitmap::is_well_formed(rest)),
-        Kind::ShortBitmap => all_if(rest.len() <= 16),
+        Kind::ShortBitmap => all_if(bitmap::is_short_well_formed(rest)),
         Kind::Params => all_if(params::are_well_formed(rest)),
         Kind::Loc => loc::is_well_formed(rest.get(..loc::LEN)?).then_some(loc::LEN),
         Kind::Prefixes => all_if(prefixes::are_well_formed(rest)),
@@ -116,7 +116,7 @@ fn extent(kind: Kind, rest: &[u8], gateway: u8) -> Option<usize> {
         Kind::Gateway => gateway_extent(gateway, rest),
         Kind::Hip => hip::extent(rest),
         Kind::Names => wire_len(rest),
-        Kind::Suffix => rest.first().filter(|&&n| n <= 128).map(|&n| 1 + 16 - n as usize / 8),
+        Kind::Suffix => suffix_extent(rest),
         Kind::PrefixName if gateway == 0 => Some(0),
         Kind::PrefixName => wire_len(rest),
     }
@@ -140,6 +140,16 @@ fn are_strings(mut rest: &[u8]) -> bool {
         }
     }
     true
+}
+
+/// The octets that hold the address's bits behind the prefix; the bits before them are zero (RFC 2874 section 3.1.1).
+fn suffix_extent(rest: &[u8]) -> Option<usize> {
+    let &length = rest.first().filter(|&&n| n <= 128)?;
+    let padding = match rest.get(1) {
+        Some(&first) if length < 128 => first & !(0xff >> (length % 8)),
+        _ => 0,
+    };
+    (padding == 0).then_some(1 + 16 - length as usize / 8)
 }
 
 fn gateway_extent(gateway: u8, rest: &[u8]) -> Option<usize> {

@@ -58,8 +58,15 @@ pub struct Server {
 impl Server {
     /// Starts a server and waits until it says `ready`.
     pub fn start(folder: &Folder, args: &[&str]) -> Server {
+        Server::start_in(folder, args, &[])
+    }
+
+    /// The same with some variables of the environment.
+    pub fn start_in(folder: &Folder, args: &[&str], environment: &[(&str, &str)]) -> Server {
         let log = std::fs::File::create(folder.0.join("log")).unwrap();
-        let mut child = command(&folder.0).arg("serve").args(args).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut command = command(&folder.0);
+        command.arg("serve").args(args).envs(environment.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let Some(address) = line.strip_prefix("ready ").and_then(|l| l.split_whitespace().next()) else {

@@ -1,8 +1,10 @@
 //! The server as its operator and its clients see it: real sockets, real clients.
 
-use crate::running::{Folder, Server, ZONE, eventually, peer, read, text};
+use crate::running::{Folder, PATIENCE, Server, ZONE, eventually, peer, read, text};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 
 const LISTEN: &[&str] = &["--listen", "127.0.0.1:0"];
@@ -229,4 +231,55 @@ fn a_second_server_does_not_take_the_first_ones_socket() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("another server answers there"), "{}", text(&output.stderr));
     assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+}
+
+#[test]
+fn the_service_manager_hears_of_start_reload_and_stop() {
+    let folder = with_zone();
+    let path = folder.0.join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hear = || {
+        let mut buffer = [0; 256];
+        let n = manager.recv(&mut buffer).unwrap();
+        text(&buffer[..n])
+    };
+    let environment = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("JOURNAL_STREAM", "8:1")];
+    let server = Server::start_in(&folder, &["--zones", "zones", "--listen", "127.0.0.1:0"], &environment);
+    assert_eq!(hear(), "READY=1");
+    server.signal("HUP");
+    assert!(hear().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+    assert_eq!(hear(), "READY=1");
+    server.signal("TERM");
+    assert_eq!(hear(), "STOPPING=1");
+    assert_eq!(server.ended(), Some(0));
+    assert!(read(&folder.0.join("log")).contains("<6>info ready workers="), "as the journal wants it");
+}
+
+#[test]
+fn an_image_that_was_replaced_is_let_go_without_a_query() {
+    let folder = with_zone();
+    let server = start(&folder);
+    folder.write("zones/example.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
+    assert_eq!(folder.dunlin(&["ctl", "reload"]).status.code(), Some(0));
+    let maps = PathBuf::from(format!("/proc/{}/maps", server.pid()));
+    let images = || read(&maps).lines().filter(|l| l.contains("zones.image")).map(str::to_string).collect::<Vec<_>>();
+    eventually("the old image unmapped", || images().len() == 1 && !images()[0].contains("(deleted)"));
+}
+
+#[test]
+fn a_file_that_the_user_may_not_read_is_told_by_check_and_by_the_start() {
+    let folder = with_zone();
+    let zone = folder.0.join("zones/example.com.zone");
+    std::fs::set_permissions(&zone, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let config = read(&file).replace("user = \"\"", "user = \"nobody\"");
+    std::fs::write(&file, config).unwrap();
+    let check = folder.dunlin(&["check", "-c", file.to_str().unwrap()]);
+    let said = text(&check.stdout);
+    // Root is warned about whom it will become; anybody else cannot read the file even now.
+    assert!(said.contains("cannot be read by nobody") || said.contains("Permission denied"), "{said}");
+    let _server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
+    let log = read(&folder.0.join("log"));
+    assert!(log.contains("zone=example.com.") && log.contains("Permission denied"), "{log}");
 }

@@ -29,10 +29,8 @@ pub enum Erase {
 }
 
 pub const CLASSES: &[Class] = &[
-    part("any-query", any_query),
-    part("rrsig-query", rrsig_query),
-    part("nsec-query", nsec_query),
     part("alias-loop", alias_loop),
+    part("alias-chain-length", alias_chain_length),
     part("alias-chain-limit", alias_chain_limit),
     part("alias-across-zones", alias_across_zones),
     part("below-dname", below_dname),
@@ -40,11 +38,17 @@ pub const CLASSES: &[Class] = &[
     part("unequal-ttls", unequal_ttls),
     part("dname-too-long", dname_too_long),
     part("referral-addresses", referral_addresses),
+    part("additional-of-asterisk", additional_of_asterisk),
+    part("additional-proofs", additional_proofs),
     part("additional-data", additional_data),
     part("asterisk-empty", asterisk_empty),
     part("asterisk-with-children", asterisk_with_children),
     part("asterisk-asked", asterisk_asked),
     part("dname-missing-proof", dname_missing_proof),
+    part("nsec3-owner-asked", nsec3_owner_asked),
+    part("any-query", any_query),
+    part("rrsig-query", rrsig_query),
+    part("nsec-query", nsec_query),
     part("extended-errors", extended_errors),
     part("question-of-an-error", question_of_an_error),
     part("edns-of-an-error", edns_of_an_error),
@@ -109,6 +113,13 @@ const fn rows(name: &'static str, rows: &'static [&'static str]) -> Class {
 }
 
 impl Class {
+    /// Whether there is anything of this class in the reply.
+    pub fn touches(&self, scene: Scene, reply: &Reply) -> bool {
+        let mut erased = reply.clone();
+        self.apply(scene, &mut erased);
+        erased != *reply
+    }
+
     pub fn apply(&self, scene: Scene, reply: &mut Reply) {
         match (&self.erase, reply) {
             (Erase::Part(erase), Reply::Message(m)) => erase(scene, m),
@@ -170,9 +181,21 @@ fn loops(answer: &[Record]) -> bool {
     answer.iter().any(grows) || answer.iter().filter(|r| r.rtype == t::CNAME).any(returns)
 }
 
-/// No RFC says how many aliases a server follows; five is the least that a peer does.
+/// Where a server that follows no further stops: after five aliases at the earliest.
+fn alias_chain_length(scene: Scene, m: &mut Message) {
+    let chain = chain(scene.query, m);
+    let is_open = chain.len() > ALIASES_LEAST && m.rcode == 0 && m.authority.is_empty();
+    if is_open && m.answer.iter().all(|r| r.is_or_signs(t::CNAME) || r.is_or_signs(t::DNAME)) {
+        m.answer.retain(|r| !chain[ALIASES_LEAST..].contains(&r.owner));
+    }
+}
+
+/// The least number of aliases that a peer follows.
+const ALIASES_LEAST: usize = 5;
+
+/// No RFC says how many aliases a server follows.
 fn alias_chain_limit(_: Scene, m: &mut Message) {
-    if m.answer.iter().filter(|r| r.rtype == t::CNAME).count() >= 5 {
+    if m.answer.iter().filter(|r| r.rtype == t::CNAME).count() >= ALIASES_LEAST {
         m.rcode = 0;
         clear(m);
     }
@@ -258,10 +281,26 @@ fn referral_addresses(_: Scene, m: &mut Message) {
 
 /// RFC 1034 section 4.3.2 step 6, RFC 2782, RFC 9460 section 4.1: addresses of targets are useful, never required.
 fn additional_data(_: Scene, m: &mut Message) {
-    let has_targets = |r: &Record| matches!(r.rtype, t::NS | t::MX | t::SRV | t::SVCB | t::HTTPS);
-    if m.is_authoritative() && m.answer.iter().any(has_targets) {
+    if m.is_authoritative() && has_targets(m) {
         m.additional.clear();
     }
+}
+
+fn has_targets(m: &Message) -> bool {
+    m.answer.iter().any(|r| matches!(r.rtype, t::NS | t::MX | t::SRV | t::SVCB | t::HTTPS))
+}
+
+/// Addresses that an asterisk would make for a target.
+fn additional_of_asterisk(scene: Scene, m: &mut Message) {
+    let Some(zone) = scene.zone else { return };
+    if has_targets(m) {
+        m.additional.retain(|r| zone.types(&r.owner).is_some());
+    }
+}
+
+/// NSEC and NSEC3 in the additional section prove nothing that was asked.
+fn additional_proofs(_: Scene, m: &mut Message) {
+    m.additional.retain(|r| !r.is_or_signs(t::NSEC) && !r.is_or_signs(t::NSEC3));
 }
 
 /// An asterisk that is an empty non-terminal is a source of synthesis without data (RFC 4592 section 2.2.3): NODATA.
@@ -292,11 +331,24 @@ fn asterisk_asked(scene: Scene, m: &mut Message) {
     }
 }
 
+/// RFC 5155 section 7.2.8: an NSEC3 owner is answered as if it were not there.
+fn nsec3_owner_asked(scene: Scene, m: &mut Message) {
+    let Some(zone) = scene.zone else { return };
+    let labels = scene.query.name.labels();
+    let depth = zone.origin.labels().len() + 1;
+    let is_hash = |l: &[u8]| {
+        l.len() == 32 && l.iter().all(|c| c.is_ascii_digit() || (b'a'..=b'v').contains(&c.to_ascii_lowercase()))
+    };
+    if labels.len() >= depth && is_hash(labels[labels.len() - depth]) {
+        m.rcode = 0;
+        clear(m);
+    }
+}
+
 /// What denies the name that a DNAME has led to (RFC 4035 section 3.1.3.2 asks for both NSEC records there as anywhere).
 fn dname_missing_proof(scene: Scene, m: &mut Message) {
-    let names = chain(scene.query, m);
-    let is_missing = |zone: &Zone| names.last().is_some_and(|n| zone.types(n).is_none());
-    if scene.zone.is_some_and(is_missing) && m.answer.iter().any(|r| r.rtype == t::DNAME) {
+    let missing = |zone: &Zone| chain(scene.query, m).iter().skip(1).any(|n| zone.types(n).is_none());
+    if scene.zone.is_some_and(missing) && m.answer.iter().any(|r| r.rtype == t::DNAME) {
         drop_proofs(m);
     }
 }

@@ -3,6 +3,7 @@
 use crate::class::Scene;
 use crate::fleet::{Fleet, Kind, ZoneFile};
 use crate::message::Reply;
+use crate::name::Name;
 use crate::query::Query;
 use crate::recipe::{self, Recipe};
 use crate::rtype as t;
@@ -49,13 +50,29 @@ impl Made {
         if peers < least || (ours_is_missing && peers >= 2) {
             report.note(&format!("only {loaded:?} load"), format!("  {context}\n"));
         }
-        let queries = self.recipe.queries(seed);
+        let mut queries = self.recipe.queries(seed);
+        queries.extend(self.hashed_owners());
         let mut answers = fleet.ask_whole(&queries);
         answers.retain(|(kind, _)| loaded.contains(kind));
         for (i, query) in queries.iter().enumerate() {
             let replies: Vec<(Kind, &Reply)> = answers.iter().map(|(kind, replies)| (*kind, &replies[i])).collect();
             report.add(&context, Scene { query, zone: Some(&self.recipe.zone) }, &replies);
         }
+    }
+
+    /// Names that only NSEC3 records have: RFC 5155 section 7.2.8 says they are not there.
+    fn hashed_owners(&self) -> Vec<Query> {
+        let text = std::fs::read_to_string(&self.file.path).expect("a zone file that was written");
+        let owners = text
+            .lines()
+            .filter(|l| l.contains("NSEC3\t") || l.contains("NSEC3 "))
+            .filter_map(|l| l.split_whitespace().next());
+        let mut names: Vec<Name> =
+            owners.filter(|o| o.ends_with('.')).map(Name::from_text).filter(|n| *n != self.file.name).collect();
+        names.truncate(3);
+        let ask =
+            |n: &Name| [t::A, t::NSEC3, t::ANY, t::RRSIG].map(|rtype| [false, true].map(|d| Query::new(n, rtype, d)));
+        names.iter().flat_map(|n| [ask(n), ask(&n.child(b"x"))]).flatten().flatten().collect()
     }
 
     fn loaded(&self, fleet: &Fleet) -> Vec<Kind> {

@@ -28,33 +28,33 @@ pub fn judge(scene: Scene, answers: &Answers) -> Finding {
     judge_by(CLASSES, scene, answers)
 }
 
-fn judge_by(classes: &[Class], scene: Scene, answers: &Answers) -> Finding {
+fn judge_by(all: &[Class], scene: Scene, answers: &Answers) -> Finding {
     let peers: Vec<&Reply> = answers.iter().filter(|a| a.0 != Kind::Dunlin).map(|a| a.1).collect();
     let ours = answers.iter().find(|a| a.0 == Kind::Dunlin).map(|a| a.1);
     if same(&peers) {
         return if ours.is_none_or(|o| o == peers[0]) { Finding::Agree } else { Finding::Alone(None) };
     }
-    let erased = erase_but(classes, None, scene, &peers);
+    let classes: Vec<&Class> = all.iter().filter(|c| answers.iter().any(|a| c.touches(scene, a.1))).collect();
+    let erased = erase_but(&classes, None, scene, &peers);
     if !same(&erased.iter().collect::<Vec<_>>()) {
         return Finding::Unlisted;
     }
     if let Some(ours) = ours {
-        if erase_but(classes, None, scene, &[ours])[0] != erased[0] {
+        if erase_but(&classes, None, scene, &[ours])[0] != erased[0] {
             return Finding::Alone(None);
         }
-        let alone = (0..classes.len()).find(|&i| is_alone_in(classes, i, scene, ours, &peers));
-        if let Some(i) = alone {
+        if let Some(i) = (0..classes.len()).find(|&i| is_alone_in(&classes, i, scene, ours, &peers)) {
             return Finding::Alone(Some(classes[i].name));
         }
     }
-    Finding::Explained(active(classes, scene, &peers))
+    Finding::Explained(active(&classes, scene, &peers))
 }
 
 fn same<T: PartialEq>(all: &[&T]) -> bool {
     all.windows(2).all(|w| w[0] == w[1])
 }
 
-fn erase_but(classes: &[Class], kept: Option<usize>, scene: Scene, replies: &[&Reply]) -> Vec<Reply> {
+fn erase_but(classes: &[&Class], kept: Option<usize>, scene: Scene, replies: &[&Reply]) -> Vec<Reply> {
     let erase = |reply: &&Reply| {
         let mut reply = (*reply).clone();
         classes.iter().enumerate().filter(|(i, _)| Some(*i) != kept).for_each(|(_, c)| c.apply(scene, &mut reply));
@@ -63,13 +63,13 @@ fn erase_but(classes: &[Class], kept: Option<usize>, scene: Scene, replies: &[&R
     replies.iter().map(erase).collect()
 }
 
-fn is_alone_in(classes: &[Class], i: usize, scene: Scene, ours: &Reply, peers: &[&Reply]) -> bool {
+fn is_alone_in(classes: &[&Class], i: usize, scene: Scene, ours: &Reply, peers: &[&Reply]) -> bool {
     let ours = &erase_but(classes, Some(i), scene, &[ours])[0];
     !erase_but(classes, Some(i), scene, peers).contains(ours)
 }
 
 /// The classes without which the difference would not be explained.
-fn active(classes: &[Class], scene: Scene, peers: &[&Reply]) -> Vec<&'static str> {
+fn active(classes: &[&Class], scene: Scene, peers: &[&Reply]) -> Vec<&'static str> {
     let needed = |i: &usize| !same(&erase_but(classes, Some(*i), scene, peers).iter().collect::<Vec<_>>());
     (0..classes.len()).filter(needed).map(|i| classes[i].name).collect()
 }

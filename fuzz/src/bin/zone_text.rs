@@ -21,7 +21,13 @@ fn read(text: &[u8], origin: &Name) -> (Vec<Kept>, u64) {
     let mut records = Vec::new();
     let options = Options { generate_max: GENERATE_MAX as _, ..Options::default() };
     let report = parse("fuzz.zone", text, origin, &mut NoFiles, &options, &mut |r, _| {
-        records.push(Kept { owner: r.owner.to_vec(), rtype: r.rtype, class: r.class, ttl: r.ttl, rdata: r.rdata.to_vec() });
+        records.push(Kept {
+            owner: r.owner.to_vec(),
+            rtype: r.rtype,
+            class: r.class,
+            ttl: r.ttl,
+            rdata: r.rdata.to_vec(),
+        });
         Ok(())
     });
     (records, report.errors)

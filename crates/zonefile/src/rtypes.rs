@@ -317,6 +317,24 @@ fn entry(number: u16) -> Option<&'static Type> {
     }
 }
 
+/// The mnemonic that `text` misses by one slip of the finger, if there is one.
+pub(crate) fn nearest(text: &[u8]) -> Option<&'static str> {
+    let near = |t: &&Type| text.len() > 2 && is_one_slip(&text.to_ascii_uppercase(), t.mnemonic.as_bytes());
+    TYPES.iter().find(near).map(|t| t.mnemonic)
+}
+
+/// One character wrong, missing or too many, or two that changed places.
+fn is_one_slip(a: &[u8], b: &[u8]) -> bool {
+    let same_start = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let (a, b) = (a.get(same_start..).unwrap_or(&[]), b.get(same_start..).unwrap_or(&[]));
+    let same_end = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
+    match (a.get(..a.len() - same_end), b.get(..b.len() - same_end)) {
+        (Some([p, q]), Some([r, s])) => p == s && q == r,
+        (Some(x), Some(y)) => x.len() <= 1 && y.len() <= 1,
+        _ => false,
+    }
+}
+
 /// The fields of a type that has a text form of its own.
 pub(crate) fn fields(number: u16) -> Option<Fields> {
     entry(number).map(|t| t.fields).filter(|f| !f.is_empty())
@@ -405,6 +423,22 @@ mod tests {
         }
         for text in ["", "I", "CLASS", "CLASS65536", "A"] {
             assert_eq!(class_from_mnemonic(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_slip_of_the_finger_is_seen() {
+        let table = [
+            ("CNMAE", Some("CNAME")),
+            ("AAA", Some("AAAA")),
+            ("aaaaa", Some("AAAA")),
+            ("dnskez", Some("DNSKEY")),
+            ("XX", None),
+            ("HELLO", None),
+            ("", None),
+        ];
+        for (text, want) in table {
+            assert_eq!(nearest(text.as_bytes()), want, "{text}");
         }
     }
 

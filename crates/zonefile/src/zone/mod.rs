@@ -348,6 +348,9 @@ fn unknown_type(token: &Token<'_>) -> Flaw {
     if token.text.first() == Some(&b'$') {
         return flaw.instead("a directive at the very beginning of its line");
     }
+    if let Some(mnemonic) = rtypes::nearest(token.text) {
+        return flaw.instead(mnemonic);
+    }
     flaw.instead("[TTL] [IN] and a type: a mnemonic such as AAAA, or TYPE and a number")
 }
 

@@ -26,6 +26,8 @@ pub struct Outcome {
 /// What one answer gathers on its way. Scratch, used again and again: only the counts are set back.
 #[derive(Clone, Default)]
 pub struct Trail {
+    /// Which record of each RRset goes first; None: as in the zone.
+    pub turn: Option<u16>,
     /// Names that wildcards stood for: where each stands, and how many labels its closest encloser has.
     expansions: [(u16, u8); ALIASES_MAX],
     expanded: usize,
@@ -173,7 +175,10 @@ impl<'v> Answer<'v, '_, '_> {
     /// An RRset into the answer section, with its signatures if they are wanted.
     #[inline(always)]
     fn put(&mut self, unit: Unit<'v>, lookup: &Lookup) -> Result<Option<usize>, Damaged> {
-        let at = unit.place(self.reply, Section::Answer, Need::Required, self.owner)?;
+        let at = match self.trail.turn {
+            None => unit.place(self.reply, Section::Answer, Need::Required, self.owner)?,
+            Some(turn) => unit.place_turned(self.reply, Section::Answer, self.owner, turn)?,
+        };
         if self.signed {
             unit.place_signatures(self.reply, Section::Answer, Need::Required, self.owner)?;
             self.note_expansion(lookup);

@@ -71,6 +71,10 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         if query.edns.zone_version && lookup.apex != 0 {
             opt.zone_version = self.zone_version(lookup);
         }
+        if self.setup.rotate {
+            // The query's id is as good as a random number, and the answer stays a function of its arguments.
+            trail.turn = Some(u16::from_be_bytes([buffer[0], buffer[1]]));
+        }
         let (question_end, size_max) = (query.question_end(), self.size_max(query));
         let keep = if has_opt { opt.room() } else { 0 };
         let mut reply = Reply::begin(buffer, question_end, size_max, keep);

@@ -32,6 +32,8 @@ pub struct Setup {
     pub version: Option<String>,
     /// id.server and hostname.bind
     pub identity: Option<String>,
+    /// The records of an RRset take turns in being first.
+    pub rotate: bool,
     /// The largest answer over UDP.
     pub udp_size_max: u16,
     pub cookie_secret: Option<policy::cookie::Secret>,
@@ -50,6 +52,7 @@ impl Default for Setup {
             nsid: None,
             version: None,
             identity: None,
+            rotate: false,
             udp_size_max: 1232,
             cookie_secret: None,
             rate: None,

@@ -121,6 +121,32 @@ impl<'a> Unit<'a> {
         Ok(Some(base))
     }
 
+    /// Copies the records beginning with the `turn`-th. Sets whose rdata holds pointers stay as they are: their names lean
+    /// on each other's places.
+    pub fn place_turned(
+        &self,
+        reply: &mut Reply<'_>,
+        section: Section,
+        owner: Owner,
+        turn: u16,
+    ) -> Result<Option<usize>, Damaged> {
+        if self.count < 2 || !self.fixes.is_empty() || owner.at() > POINTER_MAX {
+            return self.place(reply, section, Need::Required, owner);
+        }
+        let mut at = 0;
+        for _ in 0..turn % self.count {
+            at += 12 + u16::from_be_bytes([self.octet(at + 10)?, self.octet(at + 11)?]) as usize;
+        }
+        let (last, first) = self.records.split_at_checked(at).ok_or(Damaged)?;
+        let base = reply.at();
+        if reply.append(Need::Required, first).is_none() || reply.append(Need::Required, last).is_none() {
+            return Ok(None);
+        }
+        reply.count(section, self.count);
+        fix_owners(reply, base, self.count, owner.at())?;
+        Ok(Some(base))
+    }
+
     #[inline(always)]
     fn fix_rdata(&self, reply: &mut Reply<'_>, base: usize, owner: Owner) {
         let Some(shift) = owner.shift(base) else { return self.fix_rdata_anywhere(reply, base, owner) };

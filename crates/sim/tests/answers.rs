@@ -228,3 +228,18 @@ fn an_answer_beyond_the_reach_of_pointers_is_whole() {
     assert_eq!(answer.matches("answer: big.example. 3600 IN MX").count(), 400, "{answer}");
     assert!(answer.contains("MX 399 a-rather-long-host-name-to-fill-the-message-399.example."));
 }
+
+#[test]
+fn records_take_turns_if_the_operator_wants_it() {
+    let octets = sim::image_of(&[("example.", ZONE)]).0;
+    let mut server = Server::with(octets, front::Setup { rotate: true, ..Default::default() });
+    let mut first = |id: u16| {
+        let mut query = sim::message::query("web.example. A");
+        query[..2].copy_from_slice(&id.to_be_bytes());
+        let text = sim::message::to_text(&server.datagram(&query).unwrap());
+        assert_eq!(text.matches("answer: web.example. 3600 IN A 192.0.2.").count(), 2, "{text}");
+        text.lines().nth(1).unwrap().to_string()
+    };
+    assert_ne!(first(0), first(1));
+    assert_eq!(first(0), first(2));
+}

@@ -175,6 +175,7 @@ fn shapes(zone: &Name, host: &Name) -> Vec<Query> {
         truncated(zone.child(b"host"), 3).kind("question-cut-by-3"),
         truncated(zone.child(b"host"), 5).kind("question-cut-in-name"),
         plain(host).opt(1232, 0, 0, &[]).word(5 << 11).kind("opcode-update-edns"),
+        Query::build(zone, t::SOA, 1).word(5 << 11).kind("opcode-update-soa"),
         plain(host).word(4 << 11 | 0x0400).kind("opcode-notify-aa"),
         Query::build(zone, t::SOA, 1).word(4 << 11 | 0x0400).kind("opcode-notify-soa"),
     ]

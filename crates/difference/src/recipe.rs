@@ -142,6 +142,21 @@ const FIXED: &[&str] = &[
     "leaf.ent TXT \"below an empty non-terminal\"",
 ];
 
+/// The shapes whose every combination is tried: empty, data, aliases, redirection, cuts, targets.
+const CORE: &[&str] = &[
+    "ent",
+    "host",
+    "cname-host",
+    "cname-wild",
+    "cname-missing",
+    "dname-forest",
+    "dname-out",
+    "cut-glue",
+    "cut-secure",
+    "cut-noglue",
+    "mx",
+];
+
 /// A path of nodes from the apex down: the shape of each, and whether its label is the asterisk.
 #[derive(Clone)]
 pub struct Branch(pub Vec<(usize, bool)>);
@@ -157,17 +172,34 @@ impl Branch {
         })
     }
 
+    /// Every legal path of one to three nodes whose shapes are among the core's, with and without the asterisk at each place.
+    pub fn every() -> Vec<Branch> {
+        let core: Vec<usize> = (0..SHAPES.len()).filter(|&i| CORE.contains(&SHAPES[i].name)).collect();
+        let nodes: Vec<(usize, bool)> = core.iter().flat_map(|&shape| [(shape, false), (shape, true)]).collect();
+        let mut paths: Vec<Vec<(usize, bool)>> = vec![Vec::new()];
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            let longer =
+                |path: &Vec<(usize, bool)>| nodes.iter().map(|&n| [&path[..], &[n]].concat()).collect::<Vec<_>>();
+            paths = paths.iter().flat_map(longer).collect();
+            all.extend(paths.iter().cloned().map(Branch).filter(Branch::is_legal));
+        }
+        all
+    }
+
     fn random(seed: &mut Seed) -> Branch {
         let depth = 1 + seed.below(3);
         Branch((0..depth).map(|_| (seed.below(SHAPES.len()), seed.one_in(4))).collect())
     }
 }
 
-/// Writes the branch under `root` and says which owners it has, from the top.
-fn grow(zone: &mut Zone, root: &str, branch: &Branch) -> Vec<String> {
+/// Writes the branch under `root` and says which owners it has, from the top. A branch that begins with the asterisk stands below
+/// the apex itself, or below an empty `root` so that a zone may have many of them.
+fn grow(zone: &mut Zone, root: &str, branch: &Branch, at_apex: bool) -> Vec<String> {
     let (mut owner, mut owners) = (String::new(), Vec::new());
     for (depth, &(shape, star)) in branch.0.iter().enumerate() {
         let label = match (star, depth) {
+            (true, 0) if !at_apex => format!("*.{root}"),
             (true, _) => "*".to_string(),
             (false, 0) => root.to_string(),
             (false, _) => ["a", "m", "s"][depth % 3].to_string(),
@@ -202,11 +234,11 @@ pub fn fixed(label: &str) -> Recipe {
     Recipe { zone, owners, shapes: "fixed".to_string() }
 }
 
-pub fn with_branches(label: &str, branches: &[Branch]) -> Recipe {
+pub fn with_branches(label: &str, branches: &[Branch], at_apex: bool) -> Recipe {
     let mut recipe = fixed(label);
     recipe.owners = vec!["@".to_string()];
     for (i, branch) in branches.iter().enumerate() {
-        recipe.owners.extend(grow(&mut recipe.zone, &format!("b{i}"), branch));
+        recipe.owners.extend(grow(&mut recipe.zone, &format!("b{i}"), branch, at_apex));
         let shapes = branch.0.iter().map(|&(s, star)| format!("{}{}", if star { "*" } else { "" }, SHAPES[s].name));
         recipe.shapes += &format!(" {}", shapes.collect::<Vec<_>>().join("/"));
     }
@@ -225,7 +257,7 @@ pub fn random(label: &str, seed: &mut Seed) -> Recipe {
             branches.push(branch);
         }
     }
-    with_branches(label, &branches)
+    with_branches(label, &branches, true)
 }
 
 pub const TYPES: &[Rtype] = &[

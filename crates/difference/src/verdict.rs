@@ -3,7 +3,7 @@
 //! The peers agree, or every difference between them falls into classes; anything else is a fault of this crate or a new class to be
 //! documented. Dunlin must answer as the peers do where they agree, and where they differ it must, class by class, do what one does.
 
-use crate::class::{CLASSES, Class, Scene};
+use crate::class::{CLASSES, Class, FREE, Scene};
 use crate::fleet::Kind;
 use crate::message::{Message, Record, Reply, flags_text, rcode_text};
 use crate::query::Query;
@@ -29,12 +29,16 @@ pub fn judge(scene: Scene, answers: &Answers) -> Finding {
 }
 
 fn judge_by(all: &[Class], scene: Scene, answers: &Answers) -> Finding {
-    let peers: Vec<&Reply> = answers.iter().filter(|a| a.0 != Kind::Dunlin).map(|a| a.1).collect();
-    let ours = answers.iter().find(|a| a.0 == Kind::Dunlin).map(|a| a.1);
+    if answers.windows(2).all(|w| w[0].1 == w[1].1) {
+        return Finding::Agree;
+    }
+    let free: Vec<(Kind, Reply)> = answers.iter().map(|(kind, reply)| (*kind, erase_free(scene, reply))).collect();
+    let peers: Vec<&Reply> = free.iter().filter(|a| a.0 != Kind::Dunlin).map(|a| &a.1).collect();
+    let ours = free.iter().find(|a| a.0 == Kind::Dunlin).map(|a| &a.1);
     if same(&peers) {
         return if ours.is_none_or(|o| o == peers[0]) { Finding::Agree } else { Finding::Alone(None) };
     }
-    let classes: Vec<&Class> = all.iter().filter(|c| answers.iter().any(|a| c.touches(scene, a.1))).collect();
+    let classes: Vec<&Class> = all.iter().filter(|c| free.iter().any(|a| c.touches(scene, &a.1))).collect();
     let erased = erase_but(&classes, None, scene, &peers);
     if !same(&erased.iter().collect::<Vec<_>>()) {
         return Finding::Unlisted;
@@ -48,6 +52,12 @@ fn judge_by(all: &[Class], scene: Scene, answers: &Answers) -> Finding {
         }
     }
     Finding::Explained(active(&classes, scene, &peers))
+}
+
+fn erase_free(scene: Scene, reply: &Reply) -> Reply {
+    let mut reply = reply.clone();
+    FREE.iter().for_each(|c| c.apply(scene, &mut reply));
+    reply
 }
 
 fn same<T: PartialEq>(all: &[&T]) -> bool {
@@ -84,6 +94,8 @@ struct Group {
 pub struct Report {
     pub asked: usize,
     pub explained: BTreeMap<&'static str, usize>,
+    /// The first difference of each class.
+    pub examples: BTreeMap<&'static str, String>,
     faults: BTreeMap<String, Group>,
 }
 
@@ -94,7 +106,12 @@ impl Report {
         self.asked += 1;
         match judge(scene, answers) {
             Finding::Agree => {}
-            Finding::Explained(classes) => classes.into_iter().for_each(|c| *self.explained.entry(c).or_default() += 1),
+            Finding::Explained(classes) => {
+                for class in classes {
+                    *self.explained.entry(class).or_default() += 1;
+                    self.examples.entry(class).or_insert_with(|| sample(context, scene.query, answers));
+                }
+            }
             fault => self.fault(fault, context, scene.query, answers),
         }
     }

@@ -3,21 +3,50 @@
 use difference::corpus::{self, Made};
 use difference::fleet::{Fleet, fresh_folder, kinds};
 use difference::odd;
-use difference::recipe::Recipe;
+use difference::recipe::{self, Branch, Recipe};
 use difference::seed::{self, Seed};
-use difference::sign::{Denial, Signer, Tool};
+use difference::sign::{DENIALS, Denial, Signer, Tool};
 use difference::verdict::Report;
+use std::path::Path;
+
+/// Zones that one set of servers serves at a time: as many as start within a second or two.
+const SEEDS_AT_A_TIME: usize = 30;
 
 #[test]
 fn generated_zones_are_answered_as_the_peers_answer_them() {
     let folder = fresh_folder(env!("CARGO_TARGET_TMPDIR"), "adversarial");
     let signer = Signer::new(&folder.join("keys"));
-    let seeds = seed::first()..seed::first() + seed::count(12);
-    let made: Vec<Made> = seeds.flat_map(|s| corpus::random(&folder, &signer, s)).collect();
-    let fleet = Fleet::start(&folder, &kinds(), &corpus::files(&made));
+    let seeds: Vec<u64> = (seed::first()..seed::first() + seed::count(12)).collect();
     let mut report = Report::default();
+    for seeds in seeds.chunks(SEEDS_AT_A_TIME) {
+        let made: Vec<Made> = seeds.iter().flat_map(|&s| corpus::random(&folder, &signer, s)).collect();
+        compare(&folder, &made, &mut report);
+    }
+    report.settle();
+}
+
+fn compare(folder: &Path, made: &[Made], report: &mut Report) {
+    let fleet = Fleet::start(folder, &kinds(), &corpus::files(made));
     for (i, m) in made.iter().enumerate() {
-        m.compare(&fleet, 3, &mut Seed::new(i as u64), &mut report);
+        m.compare(&fleet, 3, &mut Seed::new(i as u64), report);
+    }
+}
+
+#[test]
+#[ignore = "a quarter of an hour; part of the soak"]
+fn every_combination_to_depth_three_is_answered_as_the_peers_answer_it() {
+    let folder = fresh_folder(env!("CARGO_TARGET_TMPDIR"), "every");
+    let signer = Signer::new(&folder.join("keys"));
+    let mut report = Report::default();
+    let zones: Vec<Vec<Branch>> = Branch::every().chunks(12).map(<[Branch]>::to_vec).collect();
+    for (n, zones) in zones.chunks(SEEDS_AT_A_TIME).enumerate() {
+        let make = |(i, branches): (usize, &Vec<Branch>)| {
+            let denial = DENIALS[(n + i) % DENIALS.len()];
+            let recipe = recipe::with_branches(&format!("e{n}x{i}"), branches, false);
+            Made::new(&folder, &signer, recipe, denial, if i % 2 == 0 { Tool::Bind } else { Tool::Knot })
+        };
+        let made: Vec<Made> = zones.iter().enumerate().map(make).collect();
+        compare(&folder, &made, &mut report);
     }
     report.settle();
 }

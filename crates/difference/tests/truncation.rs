@@ -1,6 +1,6 @@
 //! Answers around the limits of 512 to 1232 octets: what is left out, when TC is set, and that TCP has it all.
 //!
-//! The rules are checked for every server: they are RFC 2181 section 9, RFC 6891 section 6.2.5 and RFC 9471. A peer that breaks one is
+//! The rules are checked for every server: they are RFC 2181 section 9, RFC 6891 section 6.2.3 and RFC 9471. A peer that breaks one is
 //! printed, Dunlin that breaks one fails the test. That Dunlin truncates to nothing but the question and OPT is its own rule.
 
 use difference::ask;

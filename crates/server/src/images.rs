@@ -66,7 +66,7 @@ impl Library {
 
     /// The image written last, whatever it was made of.
     fn last(&self) -> Option<Shelved> {
-        let manifest = Manifest::parse(&std::fs::read_to_string(self.folder.join(MANIFEST)).ok()?)?;
+        let manifest = Manifest::parse(std::fs::read_to_string(self.folder.join(MANIFEST)).ok()?)?;
         let file = self.folder.join(IMAGE);
         let image = Image::open(Map::open(&file).ok()?).ok()?;
         (manifest.image == identity(&image)).then_some(Shelved { image, manifest, file })
@@ -78,8 +78,8 @@ impl Library {
         let size = octets.len() as u64;
         let file = write_atomically(&self.folder, IMAGE, Some(size), |out| out.write_all(&octets))?;
         drop(octets);
-        let manifest = Manifest { entries, image: (size, seed) };
-        write_atomically(&self.folder, MANIFEST, None, |out| out.write_all(manifest.to_text().as_bytes()))?;
+        let manifest = Manifest::new((size, seed), &entries);
+        write_atomically(&self.folder, MANIFEST, None, |out| out.write_all(manifest.as_text().as_bytes()))?;
         Ok(Shelved { image: open(&file)?, manifest, file })
     }
 }

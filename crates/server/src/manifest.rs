@@ -2,8 +2,9 @@
 //!
 //! A text file beside the image. Anything odd in it means "make the image again", never an error: it is a cache.
 
-use crate::config::Zone;
+use crate::config::{self, Zone};
 use crate::images::Problem;
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -59,93 +60,124 @@ pub struct Entry {
     pub problem: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Kept as the text that it is on the disk: a million zones are looked through without making anything of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    pub entries: Vec<Entry>,
+    text: String,
     /// Size and seed of the image: that of another build is not mistaken for this one's.
     pub image: (u64, u64),
 }
 
 impl Manifest {
-    /// True if these zones, read now, would give what the image holds.
-    pub fn is_current(&self, zones: &[Zone]) -> bool {
-        self.entries.len() == zones.len()
-            && self.entries.iter().zip(zones).all(|(e, z)| e.apex == z.apex && e.file == z.file)
-            && self.entries.iter().all(Entry::is_unchanged)
-    }
-
-    /// Zones that the image does not hold as their files say.
-    pub fn problems(&self) -> Vec<Problem> {
-        let problem = |e: &Entry| Some(Problem { apex: e.apex.clone(), what: e.problem.clone()? });
-        self.entries.iter().filter_map(problem).collect()
-    }
-
-    pub fn to_text(&self) -> String {
-        let mut out = format!("{HEAD}\nimage {} {}\n", self.image.0, self.image.1);
-        for e in &self.entries {
-            let name = Name::from_wire(&e.apex).unwrap_or(Name::ROOT);
-            let _ = writeln!(out, "zone {name} {}", escaped(&e.file.to_string_lossy()));
-            for (path, stamp) in &e.sources {
-                let path = escaped(&path.to_string_lossy());
-                let _ = match stamp {
-                    Some(stamp) => writeln!(out, "source {stamp} {path}"),
-                    None => writeln!(out, "unsettled {path}"),
-                };
-            }
-            if let Some(problem) = &e.problem {
-                let _ = writeln!(out, "problem {}", escaped(problem));
-            }
+    pub fn new(image: (u64, u64), entries: &[Entry]) -> Manifest {
+        let mut text = format!("{HEAD}\nimage {} {}\n", image.0, image.1);
+        for entry in entries {
+            entry.write(&mut text);
         }
-        out.push_str("end\n");
-        out
+        text.push_str("end\n");
+        Manifest { text, image }
     }
 
-    pub fn parse(text: &str) -> Option<Manifest> {
+    pub fn parse(text: String) -> Option<Manifest> {
         let mut lines = text.strip_suffix("end\n")?.lines();
         if lines.next()? != HEAD {
             return None;
         }
         let (size, seed) = lines.next()?.strip_prefix("image ")?.split_once(' ')?;
-        let mut manifest = Manifest { entries: Vec::new(), image: (size.parse().ok()?, seed.parse().ok()?) };
-        for line in lines {
-            let (kind, rest) = line.split_once(' ')?;
-            if kind == "zone" {
-                manifest.entries.push(Entry::parse(rest)?);
-                continue;
-            }
-            let last = manifest.entries.last_mut()?;
-            match kind {
-                "problem" => last.problem = Some(unescaped(rest)),
-                "source" => {
-                    let path = rest.splitn(5, ' ').nth(4)?;
-                    last.sources.push((unescaped(path).into(), Some(Stamp::parse(rest)?)));
-                }
-                "unsettled" => last.sources.push((unescaped(rest).into(), None)),
-                _ => return None,
+        let image = (size.parse().ok()?, seed.parse().ok()?);
+        Some(Manifest { text, image })
+    }
+
+    pub fn as_text(&self) -> &str {
+        &self.text
+    }
+
+    /// Kind and rest of each line about zones.
+    fn lines(&self) -> impl Iterator<Item = (&str, &str)> {
+        let body = self.text.strip_suffix("end\n").unwrap_or(&self.text);
+        body.lines().skip(2).map(|line| line.split_once(' ').unwrap_or((line, "")))
+    }
+
+    /// True if these zones, read now, would give what the image holds.
+    pub fn is_current(&self, zones: &[Zone]) -> bool {
+        let mut zones = zones.iter();
+        let mut name = String::new();
+        // A zone without a source that can be compared is never current.
+        let mut compared = true;
+        for (kind, rest) in self.lines() {
+            let good = match kind {
+                "zone" => compared && zones.next().is_some_and(|z| is_about(rest, z, &mut name)),
+                "source" => is_unchanged(rest),
+                "problem" => true,
+                _ => false,
+            };
+            compared = kind != "zone";
+            if !good {
+                return false;
             }
         }
-        Some(manifest)
+        compared && zones.next().is_none()
     }
+
+    /// Zones that the image does not hold as their files say.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut about = "";
+        let mut problems = Vec::new();
+        for (kind, rest) in self.lines() {
+            match kind {
+                "zone" => about = rest.split(' ').next().unwrap_or(""),
+                "problem" => {
+                    problems.extend(config::apex(about).ok().map(|apex| Problem { apex, what: unescaped(rest).into() }))
+                }
+                _ => {}
+            }
+        }
+        problems
+    }
+}
+
+/// True if the rest of a line "zone NAME FILE" is about this zone. `name` is room for its text.
+fn is_about(rest: &str, zone: &Zone, name: &mut String) -> bool {
+    name.clear();
+    wire::name::push_text(&zone.apex, name);
+    rest.split_once(' ').is_some_and(|(n, file)| n == name && *unescaped(file) == *zone.file.to_string_lossy())
+}
+
+/// True if the rest of a line "source STAMP FILE" is how the file is now.
+fn is_unchanged(rest: &str) -> bool {
+    let file = rest.splitn(5, ' ').nth(4).map(unescaped);
+    file.is_some_and(|file| Stamp::parse(rest).is_some_and(|stamp| Stamp::of(Path::new(&*file)) == Some(stamp)))
 }
 
 impl Entry {
-    fn parse(text: &str) -> Option<Entry> {
-        let (name, file) = text.split_once(' ')?;
-        let apex = Name::from_text(name.as_bytes(), None).ok()?.fold().bytes().into();
-        Some(Entry { apex, file: unescaped(file).into(), sources: Vec::new(), problem: None })
-    }
-
-    fn is_unchanged(&self) -> bool {
-        !self.sources.is_empty()
-            && self.sources.iter().all(|(path, stamp)| stamp.is_some() && *stamp == Stamp::of(path))
+    fn write(&self, out: &mut String) {
+        let name = Name::from_wire(&self.apex).unwrap_or(Name::ROOT);
+        let _ = writeln!(out, "zone {name} {}", escaped(&self.file.to_string_lossy()));
+        for (path, stamp) in &self.sources {
+            let path = path.to_string_lossy();
+            let path = escaped(&path);
+            let _ = match stamp {
+                Some(stamp) => writeln!(out, "source {stamp} {path}"),
+                None => writeln!(out, "unsettled {path}"),
+            };
+        }
+        if let Some(problem) = &self.problem {
+            let _ = writeln!(out, "problem {}", escaped(problem));
+        }
     }
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('\n', "\\n")
+fn escaped(text: &str) -> Cow<'_, str> {
+    if text.contains(['\\', '\n']) {
+        return text.replace('\\', "\\\\").replace('\n', "\\n").into();
+    }
+    text.into()
 }
 
-fn unescaped(text: &str) -> String {
+fn unescaped(text: &str) -> Cow<'_, str> {
+    if !text.contains('\\') {
+        return text.into();
+    }
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -155,47 +187,73 @@ fn unescaped(text: &str) -> String {
             (c, _) => out.push(c),
         }
     }
-    out
+    out.into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sample() -> Manifest {
-        let stamp = Stamp { size: 1, modified_ns: 2, changed_ns: -3, inode: 4 };
-        let entry = Entry {
-            apex: b"\x01a\x00"[..].into(),
-            file: "/zones/a file\\\n.zone".into(),
-            sources: vec![("/zones/a".into(), Some(stamp)), ("/with blank".into(), None)],
-            problem: Some("line 1\nline 2".into()),
-        };
-        let root = Entry { apex: b"\0"[..].into(), file: "r".into(), sources: vec![], problem: None };
-        Manifest { entries: vec![entry, root], image: (7, 8) }
+    /// A file that has settled, and a zone of it.
+    fn settled(name: &str) -> (PathBuf, Zone) {
+        let file = std::env::temp_dir().join(format!("dunlin-manifest-{}-{name}", std::process::id()));
+        std::fs::write(&file, "x").unwrap();
+        let old = SystemTime::now() - Duration::from_secs(60);
+        std::fs::File::open(&file).unwrap().set_modified(old).unwrap();
+        let zone = Zone { apex: b"\x01a\x00"[..].into(), file: file.clone(), allow_query: None, place: None };
+        (file, zone)
+    }
+
+    fn entry(zone: &Zone, sources: &[&Path], problem: Option<&str>) -> Entry {
+        let sources = sources.iter().map(|p| (p.to_path_buf(), Stamp::of(p))).collect();
+        Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: problem.map(str::to_string) }
     }
 
     #[test]
-    fn text_there_and_back() {
-        assert_eq!(Manifest::parse(&sample().to_text()), Some(sample()));
-    }
-
-    #[test]
-    fn a_manifest_that_is_cut_off_or_of_another_version_is_none() {
-        let text = sample().to_text();
-        for n in 0..text.len() {
-            assert_eq!(Manifest::parse(&text[..n]), None, "{n}");
-        }
-        assert_eq!(Manifest::parse(&text.replace("manifest 1", "manifest 2")), None);
+    fn a_manifest_is_current_until_a_source_changes() {
+        let (file, zone) = settled("a file\\ with\nodd name");
+        let manifest = Manifest::new((7, 8), &[entry(&zone, &[&file], None)]);
+        let again = Manifest::parse(manifest.as_text().to_string()).unwrap();
+        assert_eq!(again, manifest);
+        assert!(again.is_current(std::slice::from_ref(&zone)));
+        assert!(!again.is_current(&[]));
+        assert!(!again.is_current(&[zone.clone(), zone.clone()]));
+        assert!(!again.is_current(&[Zone { apex: b"\x01b\x00"[..].into(), ..zone.clone() }]));
+        assert!(!again.is_current(&[Zone { file: "other".into(), ..zone.clone() }]));
+        std::fs::write(&file, "y").unwrap();
+        assert!(!again.is_current(std::slice::from_ref(&zone)));
+        let _ = std::fs::remove_file(file);
     }
 
     #[test]
     fn a_zone_without_a_settled_source_is_never_current() {
-        let zones: Vec<Zone> = sample()
-            .entries
-            .iter()
-            .map(|e| Zone { apex: e.apex.clone(), file: e.file.clone(), allow_query: None, place: None })
-            .collect();
-        assert!(!sample().is_current(&zones));
-        assert!(Manifest::default().is_current(&[]));
+        let (file, zone) = settled("unsettled");
+        for sources in [&[][..], &[Path::new("/no/such/file")]] {
+            let manifest = Manifest::new((7, 8), &[entry(&zone, sources, None)]);
+            assert!(!manifest.is_current(std::slice::from_ref(&zone)), "{sources:?}");
+        }
+        assert!(Manifest::new((7, 8), &[]).is_current(&[]));
+        let _ = std::fs::remove_file(file);
+    }
+
+    #[test]
+    fn problems_are_told_with_their_zones() {
+        let (file, zone) = settled("problems");
+        let root = Zone { apex: b"\0"[..].into(), ..zone.clone() };
+        let entries = [entry(&root, &[&file], None), entry(&zone, &[&file], Some("line 1\nline \\2"))];
+        let problems = Manifest::new((7, 8), &entries).problems();
+        assert_eq!(problems, [Problem { apex: zone.apex, what: "line 1\nline \\2".into() }]);
+        let _ = std::fs::remove_file(file);
+    }
+
+    #[test]
+    fn a_manifest_that_is_cut_off_or_of_another_version_is_none() {
+        let (file, zone) = settled("cut");
+        let text = Manifest::new((7, 8), &[entry(&zone, &[&file], None)]).text;
+        for n in 0..text.len() {
+            assert_eq!(Manifest::parse(text[..n].to_string()), None, "{n}");
+        }
+        assert_eq!(Manifest::parse(text.replace("manifest 1", "manifest 2")), None);
+        let _ = std::fs::remove_file(file);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::Allow;
 use crate::complaint::{Complaint, Text};
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use wire::Name;
 
@@ -28,6 +28,9 @@ pub struct Named {
 
 /// A list of more octets than this is a wrong file, not a list of zones.
 pub const LARGEST_ZONE_LIST: u64 = 4 << 30;
+
+/// Complaints about one list: each costs a look through the text before it.
+const COMPLAINTS_MAX: usize = 100;
 
 impl Named {
     fn complaint(&self, what: String, instead: &str) -> Complaint {
@@ -52,22 +55,24 @@ pub fn gather(
     directory: Option<Named>,
     complaints: &mut Vec<Complaint>,
 ) -> Vec<Zone> {
-    let mut zones = Vec::with_capacity(written.len());
-    let mut seen: HashMap<Box<[u8]>, ()> = HashMap::new();
-    for zone in written {
-        match seen.insert(zone.apex.clone(), ()) {
-            None => zones.push(zone),
-            Some(()) => complaints.push(twice(&zone)),
-        }
-    }
-    let mut rest = list.map(|l| listed(&l, complaints)).unwrap_or_default();
-    rest.extend(directory.map(|d| found(&d, complaints)).unwrap_or_default());
-    for zone in rest {
-        if seen.insert(zone.apex.clone(), ()).is_none() {
-            zones.push(zone);
-        }
+    let mut zones = once(written, |_, zone| complaints.push(twice(zone)));
+    for further in [list.map(|l| listed(&l, complaints)), directory.map(|d| found(&d, complaints))] {
+        let known: HashSet<&[u8]> = zones.iter().map(|z| &*z.apex).collect();
+        let is_new = |z: &Zone| !known.contains(&*z.apex);
+        let more: Vec<Zone> = further.unwrap_or_default().into_iter().filter(is_new).collect();
+        drop(known);
+        zones.extend(more);
     }
     zones
+}
+
+/// The first zone of each name; the others are complained of, by their place in the series.
+fn once(zones: Vec<Zone>, mut complain: impl FnMut(usize, &Zone)) -> Vec<Zone> {
+    let mut seen = HashSet::with_capacity(zones.len());
+    let first: Vec<bool> = zones.iter().map(|z| seen.insert(&*z.apex)).collect();
+    drop(seen);
+    zones.iter().enumerate().filter(|&(i, _)| !first[i]).for_each(|(i, z)| complain(i, z));
+    zones.into_iter().zip(first).filter(|(_, first)| *first).map(|(z, _)| z).collect()
 }
 
 fn twice(zone: &Zone) -> Complaint {
@@ -89,23 +94,30 @@ fn listed(list: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
         }
     };
     let folder = list.path.parent().unwrap_or(Path::new(""));
-    let (mut zones, mut seen) = (Vec::new(), HashMap::new());
+    let (mut zones, mut lines, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
     let mut start = 0;
     for line in text.split_inclusive('\n') {
-        let at = start;
+        let span = start..start + line.trim_end().len();
         start += line.len();
-        let complain = |what: String, instead: &str| {
-            let text = Text { file: &list.path, text: &text };
-            text.complaint(at..at + line.trim_end().len(), what, instead)
-        };
         match entry(line, folder) {
             Ok(None) => {}
-            Ok(Some(zone)) if seen.insert(zone.apex.clone(), ()).is_none() => zones.push(zone),
-            Ok(Some(_)) => {
-                complaints.push(complain("this zone stands twice in the list".into(), "remove one of the lines"))
+            Ok(Some(zone)) => {
+                zones.push(zone);
+                lines.push(span);
             }
-            Err(why) => complaints.push(complain(why, "write NAME FILE: example.com example.com.zone")),
+            Err(why) => wrong.push((span, why, "write NAME FILE: example.com example.com.zone")),
         }
+    }
+    let zones = once(zones, |i, _| {
+        wrong.push((lines[i].clone(), "this zone stands twice in the list".into(), "remove one of the lines"));
+    });
+    let further = wrong.len().saturating_sub(COMPLAINTS_MAX);
+    let place = Text { file: &list.path, text: &text };
+    wrong.sort_by_key(|(span, _, _)| span.start);
+    let shown = wrong.into_iter().take(COMPLAINTS_MAX);
+    complaints.extend(shown.map(|(span, what, instead)| place.complaint(span, what, instead)));
+    if further > 0 {
+        complaints.push(Complaint::about(&list.path, format!("and {further} more lines are wrong"), ""));
     }
     zones
 }
@@ -142,21 +154,20 @@ fn found(directory: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
     };
     let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| is_zone_file(p)).collect();
     files.sort();
-    let (mut zones, mut seen) = (Vec::new(), HashMap::new());
+    let mut zones = Vec::new();
     for file in files {
         let name = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
         match apex(name) {
-            Ok(apex) if seen.insert(apex.clone(), ()).is_none() => {
-                zones.push(Zone { apex, file, allow_query: None, place: None })
-            }
-            Ok(_) => complaints.push(Complaint::about(&file, "another file here is of the same zone", "remove one")),
+            Ok(apex) => zones.push(Zone { apex, file, allow_query: None, place: None }),
             Err(why) => {
                 let what = format!("`{name}` is no name of a zone: {why}");
                 complaints.push(Complaint::about(&file, what, "name the file ZONE.zone: example.com.zone"));
             }
         }
     }
-    zones
+    once(zones, |_, zone| {
+        complaints.push(Complaint::about(&zone.file, "another file here is of the same zone", "remove one"));
+    })
 }
 
 fn is_zone_file(path: &Path) -> bool {

@@ -72,6 +72,9 @@ fn queries(file: &str) -> Vec<Vec<u8>> {
 
 fn run(image: &str, file: &str, rounds: usize) {
     let image = Image::open(store::Map::open(image.as_ref()).unwrap()).unwrap();
+    let map: &store::Map = image.bytes();
+    map.prefault(0, map.len());
+    println!("{} of {} MiB on huge pages", map.huge_bytes().unwrap() >> 20, map.len() >> 20);
     let published = Arc::new(Published::new(Zones { image, allow_query: vec![] }));
     let mut worker = Worker::new(published, Setup::default(), Arc::default());
     let queries = queries(file);

@@ -74,6 +74,9 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
 
     on_ready(&state.addresses);
     manager::tell(manager::READY);
+    if config.zones.is_empty() {
+        log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
+    }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
     attend(config, reread, &inbox, &jobs);
     manager::tell(manager::STOPPING);

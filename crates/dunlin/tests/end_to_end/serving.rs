@@ -283,3 +283,44 @@ fn a_file_that_the_user_may_not_read_is_told_by_check_and_by_the_start() {
     let log = read(&folder.0.join("log"));
     assert!(log.contains("zone=example.com.") && log.contains("Permission denied"), "{log}");
 }
+
+#[test]
+fn ipv6_is_served_like_ipv4() {
+    let folder = with_zone();
+    let server = Server::start(&folder, &["--zones", "zones", "--listen", "[::1]:0", "--listen", "127.0.0.1:0"]);
+    assert!(server.address.is_ipv6());
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+    assert_eq!(server.short(&folder, &["www.example.com", "+tcp"]), "192.0.2.2\n");
+}
+
+#[test]
+fn what_does_not_fit_comes_over_tcp() {
+    let folder = Folder::new();
+    let many: String = (0..100).map(|i| format!("many A 192.0.2.{i}\n")).collect();
+    folder.write("zones/example.com.zone", &format!("{ZONE}{many}"));
+    let server = start(&folder);
+    let at = format!("@{}", server.address);
+    let whole = text(&folder.dunlin(&["query", &at, "many.example.com"]).stdout);
+    assert!(whole.contains(";; Truncated, retrying in TCP mode.") && whole.contains("ANSWER: 100,"), "{whole}");
+    let cut = text(&folder.dunlin(&["query", &at, "many.example.com", "+ignore"]).stdout);
+    assert!(cut.contains("flags: qr aa tc rd;") && cut.contains("ANSWER: 0,"), "{cut}");
+    let large =
+        text(&folder.dunlin(&["query", &at, "many.example.com", "+noall", "+answer", "+tcp", "+noedns"]).stdout);
+    assert_eq!(large.lines().filter(|l| l.contains("192.0.2.")).count(), 100);
+}
+
+#[test]
+fn what_the_operator_calls_the_server_is_told() {
+    let folder = with_zone();
+    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let named = "nsid = \"ns1.test\"\nversion = \"v\"\nidentity = \"id\"\nworkers = 1\n[control]";
+    let config = read(&file).replace("[control]", named);
+    std::fs::write(&file, config).unwrap();
+    let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
+    assert_eq!(server.short(&folder, &["version.bind", "CH", "TXT"]), "\"v\"\n");
+    assert_eq!(server.short(&folder, &["id.server", "CH", "TXT"]), "\"id\"\n");
+    let at = format!("@{}", server.address);
+    let full = text(&folder.dunlin(&["query", &at, "www.example.com", "+nsid", "+zoneversion"]).stdout);
+    assert!(full.contains("; NSID: 6e 73 31 2e 74 65 73 74 (\"ns1.test\")"), "{full}");
+    assert!(full.contains("; ZONEVERSION: 1 (SOA-SERIAL of the zone 2 labels deep)"), "{full}");
+}

@@ -53,7 +53,7 @@ user = ""
 nsid = "ns1"
 allow-query = ["192.0.2.0/24", "2001:db8::/32"]
 [control]
-socket = "/tmp/ctl"
+socket = "/run/ctl"
 http = ""
 [limits]
 enabled = false
@@ -69,7 +69,7 @@ allow-query = ["none"]
     );
     assert_eq!((c.server.workers, c.server.data_dir.to_str()), (Some(3), Some("/etc/dunlin/data")));
     assert_eq!((c.server.user, c.server.nsid.as_deref(), c.control.http), (None, Some("ns1"), None));
-    assert_eq!(c.control.socket, Path::new("/tmp/ctl"));
+    assert_eq!(c.control.socket, Path::new("/run/ctl"));
     assert_eq!(c.limits.rrl, Some(Rrl { per_second: Some(50), slip: Some(3), dry_run: true, exempt: vec![] }));
     assert_eq!((c.limits.enabled, c.limits.tcp_idle_ms, c.level), (false, 2000, Level::Warn));
     assert_eq!(&*c.zones[0].apex, b"\x07example\x03com\x00");

@@ -108,10 +108,10 @@ impl Lookup {
         (self.apex, self.encloser, self.encloser_labels) = (0, 0, 0);
         // A cut or DNAME of ours that a deeper zone of ours may yet overrule.
         let mut passed = None;
-        if let Some(root) = view.root()? {
-            if let Some(found) = self.visit(query, root, 0, &mut passed)? {
-                return Ok(found);
-            }
+        if let Some(root) = view.root()?
+            && let Some(found) = self.visit(query, root, 0, &mut passed)?
+        {
+            return Ok(found);
         }
         while let Some(node) = steps.next(&self.candidates, view)? {
             if let Some(found) = self.visit(query, node, steps.depth, &mut passed)? {

@@ -4,6 +4,7 @@
 
 mod published;
 mod respond;
+mod signed;
 mod worker;
 
 use std::net::IpAddr;

@@ -1,5 +1,6 @@
 //! From a parsed and looked-up query to the finished message: who gets an answer, which, and what is counted.
 
+use crate::signed::Signature;
 use crate::worker::{Setup, Zones};
 use crate::{Now, Peer, Transport, Verdict};
 use authority::{Lookup, Trail, answer};
@@ -146,7 +147,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             Parsed::Response => return self.drop(Counter::DropResponse),
             Parsed::Opcode(4 | 5) => Rcode::REFUSED,
             Parsed::Opcode(_) => Rcode::NOTIMP,
-            Parsed::Signed => Rcode::NOTAUTH,
+            Parsed::Signed(at) => return self.signed(query, at as usize, buffer),
             Parsed::BadVersion => Rcode::BADVERS,
             Parsed::BadHeader | Parsed::BadBody | Parsed::Question => Rcode::FORMERR,
         };
@@ -157,6 +158,21 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             return verdict;
         }
         self.finish(query, buffer, rcode, &opt)
+    }
+
+    /// RFC 8945 section 5.2.1: who signs with a key that we do not know is told so, unsigned.
+    fn signed(&mut self, query: &Query, at: usize, buffer: &mut [u8]) -> Verdict {
+        let Some(signature) = Signature::read(buffer, at) else {
+            return self.finish(query, buffer, Rcode::FORMERR, &Opt::default());
+        };
+        let opt = Opt { udp_size: self.setup.udp_size_max, dnssec_ok: query.edns.dnssec_ok, ..Opt::default() };
+        if let Some(verdict) = self.limit(query, &opt, buffer) {
+            return verdict;
+        }
+        match self.finish(query, buffer, Rcode::NOTAUTH, &opt) {
+            Verdict::Reply(len) => Verdict::Reply(signature.append_bad_key(buffer, len)),
+            silence => silence,
+        }
     }
 
     /// An answer of header, question and OPT.

@@ -21,6 +21,9 @@ pub const NSEC: u32 = 1;
 /// The zone denies with NSEC3.
 pub const NSEC3: u32 = 2;
 
+/// Takes owner, type, TTL and rdata.
+pub type RecordSink<'a> = &'a mut dyn FnMut(&[u8], u16, u32, &[u8]);
+
 #[derive(Clone, Copy)]
 pub struct Zone<'a> {
     view: View<'a>,
@@ -77,7 +80,7 @@ impl<'a> Zone<'a> {
     }
 
     /// Calls `f` with owner, type, TTL and uncompressed rdata of each record, in canonical order of owners, by type.
-    pub fn for_each_record(&self, f: &mut dyn FnMut(&[u8], u16, u32, &[u8])) -> Result<(), Damaged> {
+    pub fn for_each_record(&self, f: RecordSink<'_>) -> Result<(), Damaged> {
         for node in self.nodes() {
             let node = node?;
             let owner = node.name()?;

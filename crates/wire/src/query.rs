@@ -33,8 +33,8 @@ pub enum Parsed {
     BadBody,
     /// EDNS version above 0.
     BadVersion,
-    /// A TSIG record: signed by a key that we do not have.
-    Signed,
+    /// A TSIG record, at this place: signed by a key that we do not have.
+    Signed(u16),
     Question,
 }
 
@@ -220,7 +220,7 @@ impl Query {
                     if !last {
                         return Parsed::BadBody;
                     }
-                    verdict = Parsed::Signed;
+                    verdict = Parsed::Signed(at as u16);
                 }
                 _ => {}
             }

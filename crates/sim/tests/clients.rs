@@ -1,0 +1,169 @@
+//! Who gets an answer: rate limit, cookies, access lists, loops, and packets that are no questions.
+
+use front::{Peer, Published, Setup, Verdict, Worker, Zones};
+use image::Image;
+use policy::{Acl, Prefix, RateSettings};
+use sim::{CLIENT, Server, image_of, message};
+use stats::Counter;
+use std::sync::Arc;
+
+const ZONE: &str = "$TTL 60\n@ SOA ns h 9 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n";
+const ZONES: [(&str, &str); 2] = [("example.", ZONE), ("secret.", ZONE)];
+
+fn server(setup: Setup) -> Server {
+    Server::with(image_of(&ZONES).0, setup)
+}
+
+fn with_option(words: &str, code: u16, data: &[u8]) -> Vec<u8> {
+    let mut query = message::query(words);
+    let at = query.len() - 2;
+    query[at..].copy_from_slice(&(4 + data.len() as u16).to_be_bytes());
+    query.extend(code.to_be_bytes());
+    query.extend((data.len() as u16).to_be_bytes());
+    query.extend(data);
+    query
+}
+
+/// The data of an option in an answer's OPT.
+fn option(answer: &[u8], code: u16) -> Option<Vec<u8>> {
+    let sections = message::sections(answer)?;
+    let mut rest = &sections[2].iter().find(|r| r.rtype == 41)?.rdata[..];
+    while rest.len() >= 4 {
+        let len = u16::from_be_bytes([rest[2], rest[3]]) as usize;
+        if rest[..2] == code.to_be_bytes() {
+            return Some(rest[4..4 + len].to_vec());
+        }
+        rest = &rest[4 + len..];
+    }
+    None
+}
+
+#[test]
+fn a_client_above_its_rate_is_limited_and_one_with_a_cookie_is_not() {
+    let rate = RateSettings { per_second: 10, slip: 2, ..Default::default() };
+    let mut s = server(Setup { rate: Some(rate), cookie_secret: Some([3; 16]), ..Default::default() });
+    let query = message::query("ns.example. A");
+    let answers: Vec<Option<Vec<u8>>> = (0..200).map(|_| s.datagram(&query)).collect();
+    let full = answers.iter().flatten().filter(|a| a[2] & 2 == 0).count();
+    let slipped = answers.iter().flatten().filter(|a| a[2] & 2 != 0 && a[7] == 0).count();
+    assert_eq!((full, slipped), (25, 87));
+    assert_eq!(s.counters.value(Counter::DropRate), 88);
+    // The slipped answer carries no cookie of the client's, but asking with one gets one, and with that one is free.
+    s.now.mono_ns += 10_000_000_000;
+    let fresh = s.datagram(&with_option("ns.example. A", 10, b"clientck")).unwrap();
+    let cookie = option(&fresh, 10).unwrap();
+    let proven = with_option("ns.example. A", 10, &cookie);
+    assert!((0..200).all(|_| s.datagram(&proven).is_some_and(|a| a[2] & 2 == 0)));
+    assert_eq!(s.counters.value(Counter::CookieValid), 200);
+    // Whoever comes over TCP has proven where it is.
+    assert!((0..200).all(|_| s.message(&query).is_some()));
+}
+
+#[test]
+fn a_dry_run_counts_and_withholds_nothing() {
+    let rate = RateSettings { per_second: 10, dry_run: true, ..Default::default() };
+    let mut s = server(Setup { rate: Some(rate), ..Default::default() });
+    let query = message::query("ns.example. A");
+    assert!((0..200).all(|_| s.datagram(&query).is_some()));
+    assert_eq!(s.counters.value(Counter::WouldLimit), 175);
+}
+
+#[test]
+fn exempt_addresses_have_no_limit() {
+    let exempt = vec!["192.0.2.0/24".parse::<Prefix>().unwrap()];
+    let rate = RateSettings { per_second: 1, exempt, ..Default::default() };
+    let mut s = server(Setup { rate: Some(rate), ..Default::default() });
+    let query = message::query("ns.example. A");
+    assert!((0..200).all(|_| s.datagram(&query).is_some()));
+}
+
+#[test]
+fn a_zone_is_answered_to_whom_its_list_admits() {
+    let image = Image::open(image_of(&ZONES).0).unwrap();
+    let list = Acl::new(vec!["198.51.100.0/24".parse().unwrap()]);
+    let published = Arc::new(Published::new(Zones { image, allow_query: vec![None, Some(list)] }));
+    let mut worker = Worker::new(published, Setup::default(), Arc::default());
+    let mut ask = |words: &str, ip: &str| {
+        let mut buffer = [0; front::DATAGRAM_MAX];
+        let query = message::query(words);
+        buffer[..query.len()].copy_from_slice(&query);
+        let peer = Peer { ip: ip.parse().unwrap(), port: 4000 };
+        match worker.on_datagram(front::Now::default(), peer, &mut buffer, query.len()) {
+            Verdict::Reply(len) => message::to_text(&buffer[..len]).lines().next().unwrap().to_string(),
+            Verdict::Drop => "silence".into(),
+        }
+    };
+    assert_eq!(ask("ns.secret. A", "198.51.100.7"), "NOERROR qr aa");
+    assert_eq!(ask("ns.secret. A", "203.0.113.7"), "REFUSED qr");
+    assert_eq!(ask("ns.example. A", "203.0.113.7"), "NOERROR qr aa");
+    assert_eq!(ask("ns.elsewhere. A", "203.0.113.7"), "REFUSED qr");
+}
+
+#[test]
+fn nothing_is_sent_where_it_would_feed_a_loop() {
+    let own = vec![(CLIENT.ip, CLIENT.port)];
+    let query = message::query("ns.example. A");
+    assert_eq!(server(Setup { own, ..Default::default() }).datagram(&query), None);
+    let mut response = query;
+    response[2] |= 0x80;
+    let mut s = server(Setup::default());
+    assert_eq!(s.datagram(&response), None);
+    assert_eq!(s.datagram(&response[..11]), None);
+    assert_eq!((s.counters.value(Counter::DropResponse), s.counters.value(Counter::DropShort)), (1, 1));
+}
+
+#[test]
+fn identity_and_version_are_told_if_the_operator_wants_it() {
+    let ask = |setup: Setup, name: &[u8]| {
+        let mut query = message::packet(name, 16, None);
+        let class = query.len() - 1;
+        query[class] = 3;
+        server(setup).datagram(&query).map(|a| message::to_text(&a)).unwrap()
+    };
+    let told = Setup { version: Some("Dunlin".into()), identity: Some("ns1".into()), ..Default::default() };
+    assert_eq!(
+        ask(told.clone(), b"\x07version\x04bind\0"),
+        "NOERROR qr aa\nanswer: version.bind. 0 CH TXT \"Dunlin\"\n"
+    );
+    assert_eq!(ask(told, b"\x02ID\x06server\0"), "NOERROR qr aa\nanswer: ID.server. 0 CH TXT \"ns1\"\n");
+    assert_eq!(ask(Setup::default(), b"\x07version\x04bind\0"), "REFUSED qr\n");
+}
+
+#[test]
+fn options_are_answered_when_asked_for() {
+    let mut s = server(Setup { nsid: Some(b"site-7".to_vec()), keepalive_tenths: 120, ..Default::default() });
+    let answer = s.datagram(&with_option("ns.example. A", 3, b"")).unwrap();
+    assert_eq!(option(&answer, 3), Some(b"site-7".to_vec()));
+    // RFC 9660: one label, SOA serial, 9.
+    let answer = s.datagram(&with_option("ns.example. A", 19, b"")).unwrap();
+    assert_eq!(option(&answer, 19), Some(vec![1, 0, 0, 0, 0, 9]));
+    // RFC 7828 section 3.2: over TCP only.
+    let keepalive = with_option("ns.example. A", 11, b"");
+    assert_eq!(option(&s.datagram(&keepalive).unwrap(), 11), None);
+    assert_eq!(option(&s.message(&keepalive).unwrap(), 11), Some(vec![0, 120]));
+    let refused = s.datagram(&message::query("x.elsewhere. A")).unwrap();
+    assert_eq!(option(&refused, 15), Some(vec![0, 20]));
+    // Unknown options are ignored.
+    assert_eq!(s.datagram(&with_option("ns.example. A", 65_001, b"what")).unwrap()[3] & 15, 0);
+}
+
+#[test]
+fn a_signature_by_a_key_unknown_here_is_told_so() {
+    let mut query = message::query("ns.example. A +noedns");
+    query[11] = 1;
+    query.extend(b"\x03key\0\0\xfa\0\xff\0\0\0\0");
+    let rdata = b"\x0bhmac-sha256\0\0\0\x65\x00\x00\x01\x01\x2c\0\x04ABCD\x12\x34\0\0\0\0";
+    query.extend((rdata.len() as u16).to_be_bytes());
+    query.extend(rdata);
+    let answer = server(Setup::default()).datagram(&query).unwrap();
+    assert_eq!(answer[3] & 15, 9);
+    let sections = message::sections(&answer).unwrap();
+    let tsig = &sections[2][0];
+    assert_eq!((tsig.rtype, tsig.class, &tsig.owner[..]), (250, 255, &b"\x03key\0"[..]));
+    assert_eq!(tsig.rdata, b"\x0bhmac-sha256\0\0\0\x65\x00\x00\x01\x01\x2c\0\0\x12\x34\0\x11\0\0");
+    let cut = query.len() - 9;
+    query.truncate(cut);
+    let len_at = cut - (rdata.len() - 9) - 2;
+    query[len_at..len_at + 2].copy_from_slice(&((rdata.len() - 9) as u16).to_be_bytes());
+    assert_eq!(server(Setup::default()).datagram(&query).unwrap()[3] & 15, 1);
+}

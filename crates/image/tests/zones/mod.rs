@@ -1,0 +1,184 @@
+//! Random zones of every kind of node: cuts with glue of every kind, occluded names, DNAME, wildcards, empty non-terminals,
+//! zones below one another, duplicates, unequal TTLs, NSEC and NSEC3; now and then one that cannot be served.
+
+use wire::rtype::{self, Rtype};
+
+pub struct Record {
+    pub owner: Vec<u8>,
+    pub rtype: Rtype,
+    pub ttl: u32,
+    pub rdata: Vec<u8>,
+}
+
+pub struct Zone {
+    pub apex: Vec<u8>,
+    pub records: Vec<Record>,
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+pub struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+pub fn name(text: &str) -> Vec<u8> {
+    wire::Name::from_text(text.as_bytes(), Some(&wire::Name::ROOT)).unwrap().bytes().to_vec()
+}
+
+const APEXES: [&str; 9] = [
+    "example.",
+    "sub.example.",
+    "a.b.example.",
+    "deep.er.sub.example.",
+    "test.",
+    "x.y.z.test.",
+    "other.",
+    "b.example.",
+    ".",
+];
+const LABELS: [&str; 14] =
+    ["a", "b", "c", "sub", "er", "deep", "*", "ns1", "www", "\\000", "a\\001", "longlabel1", "longlabel2", "Xy"];
+const CASE_KEPT: usize = 4;
+
+/// Zones of a seed: one to six, in any order, at times one of them twice.
+pub fn random(seed: u64) -> Vec<Zone> {
+    let mut rng = Rng(seed);
+    (0..1 + rng.below(6)).map(|_| zone(&mut rng)).collect()
+}
+
+fn zone(rng: &mut Rng) -> Zone {
+    let apex = name(APEXES[rng.below(APEXES.len())]);
+    let mut z = Zone { apex: apex.clone(), records: vec![] };
+    let add = |z: &mut Zone, owner: &[u8], rtype, ttl, rdata: Vec<u8>| {
+        z.records.push(Record { owner: owner.to_vec(), rtype, ttl, rdata });
+    };
+    let mut soa = [below(rng, &apex), below(rng, &apex)].concat();
+    soa.extend([0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0, 7, 0, 0, 0, 6, 0, 0, 0, rng.below(200) as u8]);
+    if !rng.one_in(40) {
+        add(&mut z, &apex, rtype::SOA, 100, soa);
+    }
+    for _ in 0..1 + rng.below(4) {
+        let target = below(rng, &apex);
+        add(&mut z, &apex, rtype::NS, 3600, target);
+    }
+    if rng.one_in(3) {
+        add(&mut z, &apex, rtype::RRSIG, 60, signature(rng, rtype::SOA, &apex));
+        add(&mut z, &apex, rtype::NSEC, 60, vec![0, 0, 1, 0x40]);
+    }
+    if rng.one_in(3) {
+        add(&mut z, &apex, rtype::NSEC3PARAM, 0, vec![1, 0, 0, 2, 2, 0xAB, 0xCD]);
+    }
+    let mut owner = below(rng, &apex);
+    let many = if rng.one_in(8) { 400 } else { 60 };
+    for _ in 0..rng.below(many) {
+        if !rng.one_in(3) {
+            owner = below(rng, &apex);
+        }
+        let at = z.records.len();
+        for r in random_records(rng, &owner, &apex) {
+            z.records.push(r);
+        }
+        if rng.one_in(9) {
+            let again = &z.records[at];
+            let (owner, rtype, rdata) = (again.owner.clone(), again.rtype, again.rdata.clone());
+            add(&mut z, &owner, rtype, 7, rdata);
+        }
+    }
+    if rng.one_in(2) {
+        for i in (1..z.records.len()).rev() {
+            z.records.swap(i, rng.below(i + 1));
+        }
+    }
+    z
+}
+
+/// A name of the zone, at times one far away.
+fn below(rng: &mut Rng, apex: &[u8]) -> Vec<u8> {
+    let end = if rng.one_in(10) { name("elsewhere.invalid.") } else { apex.to_vec() };
+    let mut out = vec![];
+    for _ in 0..rng.below(4) {
+        let label = name(LABELS[rng.below(LABELS.len())]);
+        out.extend_from_slice(&label[..label.len() - 1]);
+    }
+    out.extend(end);
+    if rng.one_in(CASE_KEPT) {
+        out.make_ascii_uppercase();
+    }
+    out
+}
+
+fn signature(rng: &mut Rng, covered: Rtype, apex: &[u8]) -> Vec<u8> {
+    let mut out = covered.to_be_bytes().to_vec();
+    out.extend([13, 1, 0, 0, 0, 60, 0, 0, 0, 2, 0, 0, 0, 1, 0, 1]);
+    out.extend_from_slice(apex);
+    out.extend((0..8 + rng.below(60)).map(|i| i as u8));
+    out
+}
+
+/// An owner of an NSEC3, right below the apex or, oddly, farther down.
+fn hashed(rng: &mut Rng, apex: &[u8]) -> Vec<u8> {
+    let digit = |rng: &mut Rng| b"0123456789abcdefghijklmnopqrstuv"[rng.below(32)];
+    let mut out = vec![32];
+    out.extend((0..32).map(|_| digit(rng)));
+    if rng.one_in(5) {
+        out.extend(b"\x03odd");
+    }
+    out.extend_from_slice(apex);
+    out
+}
+
+fn random_records(rng: &mut Rng, owner: &[u8], apex: &[u8]) -> Vec<Record> {
+    let ttl = [60, 60, 3600, 0][rng.below(4)];
+    let record = |rtype, rdata| Record { owner: owner.to_vec(), rtype, ttl, rdata };
+    let many = |rng: &mut Rng, rtype, before: &[u8], n: usize| -> Vec<Record> {
+        (0..1 + rng.below(n)).map(|_| record(rtype, [before, &below(rng, apex)[..]].concat())).collect()
+    };
+    match rng.below(18) {
+        0..=2 => vec![record(rtype::A, vec![192, 0, 2, rng.below(256) as u8])],
+        3 => vec![record(rtype::AAAA, (0..16).map(|_| rng.below(256) as u8).collect())],
+        4..=6 => many(rng, rtype::NS, b"", 5),
+        7 => many(rng, rtype::MX, b"\x00\x0A", 6),
+        8 if rng.one_in(90) => many(rng, rtype::CNAME, b"", 1),
+        8 if rng.one_in(2) => {
+            let (owner, rdata) = ([b"\x05alias\x01", &[rng.below(256) as u8][..], owner].concat(), below(rng, apex));
+            vec![Record { owner, rtype: rtype::CNAME, ttl, rdata }]
+        }
+        8 => many(rng, rtype::PTR, b"", 3),
+        9 if rng.one_in(3) && (owner != apex || rng.one_in(9)) => many(rng, rtype::DNAME, b"", 1),
+        9 => many(rng, rtype::SVCB, b"\x00\x00", 2),
+        10 => many(rng, rtype::SRV, b"\x00\x01\x00\x02\x00\x35", 3),
+        11 => many(rng, rtype::HTTPS, b"\x00\x01", 2),
+        12 => vec![record(rtype::TXT, [vec![200], vec![b'x'; 200]].concat())],
+        13 => {
+            let first = below(rng, apex);
+            many(rng, rtype::MINFO, &first, 2)
+        }
+        14 => {
+            let covered = [rtype::A, rtype::NS, rtype::MX, rtype::NSEC, rtype::DS, rtype::AAAA][rng.below(6)];
+            vec![record(rtype::RRSIG, signature(rng, covered, apex))]
+        }
+        15 => vec![record(rtype::NSEC, vec![0, 0, 1, 0x40]), record(rtype::RRSIG, signature(rng, rtype::NSEC, apex))],
+        16 => {
+            let owner = hashed(rng, apex);
+            let rdata = [&[1, 1, 0, 2, 2, 0xAB, 0xCD, 20][..], &[7; 20], &[0, 1, 0x40]].concat();
+            let covers = signature(rng, rtype::NSEC3, apex);
+            let at = |rtype, rdata| Record { owner: owner.clone(), rtype, ttl, rdata };
+            vec![at(rtype::NSEC3, rdata), at(rtype::RRSIG, covers)]
+        }
+        _ => vec![record(rtype::DS, vec![1, 2, 13, 2, rng.below(256) as u8])],
+    }
+}

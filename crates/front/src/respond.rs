@@ -56,11 +56,11 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             opt.ede = Some(Ede::PROHIBITED);
             return self.finish(query, buffer, Rcode::REFUSED, &opt);
         }
-        self.from_zones(query, lookup, trail, opt, buffer)
+        self.zone_answer(query, lookup, trail, opt, buffer)
     }
 
     #[inline(always)]
-    fn from_zones(
+    fn zone_answer(
         &self,
         query: &mut Query,
         lookup: &mut Lookup,

@@ -150,7 +150,7 @@ impl<'a> Unit<'a> {
     #[inline(always)]
     fn fix_rdata(&self, reply: &mut Reply<'_>, base: usize, owner: Owner) {
         let Some(shift) = owner.shift(base) else { return self.fix_rdata_anywhere(reply, base, owner) };
-        let placed = reply.from(base);
+        let placed = reply.written_mut(base);
         let mut at = 0;
         for &gap in self.fixes {
             at += gap as usize;
@@ -222,7 +222,7 @@ impl<'a> Unit<'a> {
         let Some(shift) = owner.shift(records_at) else {
             return Self::point_anywhere(reply, base, count, records_at, owner);
         };
-        let mut rest = reply.from(base);
+        let mut rest = reply.written_mut(base);
         while let Some(head) = rest.first_chunk_mut::<12>() {
             let pointer = u16::from_be_bytes([head[0], head[1]]).wrapping_add(shift);
             (head[0], head[1]) = ((pointer >> 8) as u8, pointer as u8);
@@ -445,7 +445,7 @@ fn fix_owners(reply: &mut Reply<'_>, base: usize, count: u16, owner: usize) -> R
         return Err(Damaged);
     }
     let pointer = (0xC000 | owner as u16).to_be_bytes();
-    let mut rest = reply.from(base);
+    let mut rest = reply.written_mut(base);
     for _ in 0..count {
         let head = rest.first_chunk_mut::<12>().ok_or(Damaged)?;
         (head[0], head[1]) = (pointer[0], pointer[1]);

@@ -154,7 +154,7 @@ impl<'a> Reply<'a> {
 
     /// What was written from `at` on, to be amended.
     #[inline]
-    pub fn from(&mut self, at: usize) -> &mut [u8] {
+    pub fn written_mut(&mut self, at: usize) -> &mut [u8] {
         self.buffer.get_mut(at..self.at).unwrap_or_default()
     }
 

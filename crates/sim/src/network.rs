@@ -40,10 +40,10 @@ impl Network {
                 match self.rng.below(3) {
                     0 => packet.truncate(at),
                     1 => packet[at] ^= 1 << self.rng.below(8),
-                    _ => packet[at] = self.rng.next() as u8,
+                    _ => packet[at] = self.rng.number() as u8,
                 }
             }
-            let arrival = now_ns + self.rng.next() % self.faults.delay_max_ns.max(1);
+            let arrival = now_ns + self.rng.number() % self.faults.delay_max_ns.max(1);
             self.sent += 1;
             self.arriving.insert((arrival, self.sent), (from, packet));
         }

@@ -131,7 +131,7 @@ fn random_damage_beyond_the_header_is_survived() {
         let mut damaged = octets.clone();
         for _ in 0..1 + rng.below(20) {
             let at = 4096 + rng.below(damaged.len() - 4096);
-            damaged[at] = rng.next() as u8;
+            damaged[at] = rng.number() as u8;
         }
         ask_all(damaged);
     }

@@ -274,6 +274,7 @@ fn setup(config: &Config, sockets: &Sockets) -> io::Result<Setup> {
         nsid: server.nsid.clone().map(String::into_bytes),
         version: server.version.clone(),
         identity: server.identity.clone(),
+        rotate: server.rotate,
         cookie_secret: Some(random::octets()?),
         rate,
         own: own_addresses(&sockets.addresses),

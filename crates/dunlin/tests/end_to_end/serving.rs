@@ -324,3 +324,16 @@ fn what_the_operator_calls_the_server_is_told() {
     assert!(full.contains("; NSID: 6e 73 31 2e 74 65 73 74 (\"ns1.test\")"), "{full}");
     assert!(full.contains("; ZONEVERSION: 1 (SOA-SERIAL of the zone 2 labels deep)"), "{full}");
 }
+
+#[test]
+fn records_take_turns_where_the_operator_wants_it() {
+    let folder = Folder::new();
+    folder.write("zones/example.com.zone", &format!("{ZONE}two A 192.0.2.3\ntwo A 192.0.2.4\n"));
+    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let config = read(&file).replace("[control]", "rotate-rrsets = true\n[control]");
+    std::fs::write(&file, config).unwrap();
+    let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
+    for first in ["192.0.2.3\n", "192.0.2.4\n"] {
+        eventually(first, || server.short(&folder, &["two.example.com"]).starts_with(first));
+    }
+}

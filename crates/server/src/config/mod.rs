@@ -43,6 +43,8 @@ pub struct Server {
     pub identity: Option<String>,
     /// Who may ask for zones that have no `allow-query` of their own.
     pub allow_query: Allow,
+    /// The records of an RRset take turns in being first.
+    pub rotate: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -101,6 +103,7 @@ impl Default for Config {
                 version: None,
                 identity: None,
                 allow_query: Allow::Any,
+                rotate: false,
             },
             control: Control {
                 socket: "/run/dunlin/control.sock".into(),
@@ -242,6 +245,7 @@ fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
 fn server(r: &mut Reader<'_>, t: &Table<'_>, server: &mut Server) {
     let keys = ["listen", "workers", "data-dir", "user", "nsid", "version", "identity", "allow-query", "rotate-rrsets"];
     r.keys("[server]", t, &keys, &[]);
+    server.rotate = r.boolean(t, "rotate-rrsets").unwrap_or(false);
     if let Some(words) = r.strings(t, "listen", "127.0.0.1:53") {
         server.listen = words.iter().filter_map(|w| address(r, w)).collect();
         if words.is_empty() {

@@ -39,7 +39,7 @@ lint:
 
 # `tidy`, the rules of the house, is one of the workspace's tests.
 unit: peers
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 tidy:
 	$(CARGO) test --package tidy --locked

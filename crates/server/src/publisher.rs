@@ -8,7 +8,7 @@ use crate::config::{Allow, Config};
 use crate::images::{self, Library, Shelved};
 use crate::json::Json;
 use crate::state::{Done, Served, State};
-use crate::{log, manager};
+use crate::{log, systemd};
 use front::{Retired, Zones};
 use image::Image;
 use net::Wake;
@@ -130,7 +130,7 @@ impl Publisher {
         if let Err(complaints) = &outcome {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
-        manager::tell(manager::READY);
+        systemd::tell(systemd::READY);
         if let Some(done) = job.done {
             // Whoever asked may have gone.
             let _ = done.send(outcome);

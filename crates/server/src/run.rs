@@ -18,7 +18,7 @@ use crate::panics::Panics;
 use crate::publisher::{self, Job, Publisher, Serving};
 use crate::sockets::{self, Sockets};
 use crate::state::{Event, State};
-use crate::{control, http, log, manager, random};
+use crate::{control, http, log, random, systemd};
 use front::{Published, Setup, Zones};
 use net::Wake;
 use net::privilege::{User, is_root};
@@ -73,13 +73,13 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     doors.serve(&state)?;
 
     on_ready(&state.addresses);
-    manager::tell(manager::READY);
+    systemd::tell(systemd::READY);
     if config.zones.is_empty() {
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
     attend(config, reread, &inbox, &jobs);
-    manager::tell(manager::STOPPING);
+    systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
     let _ = std::fs::remove_file(&config.control.socket);
     log::info("stopped", &[]);
@@ -342,7 +342,7 @@ fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &
         match reread() {
             Ok(config) => {
                 log::set_level(config.level);
-                manager::tell(&manager::reloading());
+                systemd::tell(&systemd::reloading());
                 if fixed(&config) != started {
                     log::warn("a change in [server], [control] or [limits] needs a restart", &[]);
                 }

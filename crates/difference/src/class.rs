@@ -1,7 +1,7 @@
 //! The classes of documented difference. Each is a rule that erases from a message what servers may do differently, and nothing else;
 //! what it is, which RFC leaves it open, who does what and what Dunlin chose stands in docs/ambiguities.md under the same name.
 //!
-//! An erasure may be coarse: the verdict keeps one class at a time and then wants Dunlin's message to equal a peer's whole message.
+//! An erasure may be coarse: it explains why peers differ, while Dunlin's message must, aspect by aspect, be that of a peer.
 
 use crate::message::{CD, Message, Record, Reply};
 use crate::name::Name;
@@ -18,7 +18,19 @@ pub struct Scene<'a> {
 
 pub struct Class {
     pub name: &'static str,
+    pub aspect: Aspect,
     pub erase: Erase,
+}
+
+/// What of a message a class is about. Classes that are about the same erase the same, so they are judged together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Aspect {
+    /// All of it: there Dunlin's message must be a peer's.
+    Whole,
+    /// The NSEC and NSEC3 records of the authority section.
+    Proofs,
+    /// What no other class is about.
+    Own(&'static str),
 }
 
 pub enum Erase {
@@ -32,25 +44,27 @@ pub enum Erase {
 pub const FREE: &[Class] = &[part("alias-chain-length", alias_chain_length), part("extended-errors", extended_errors)];
 
 pub const CLASSES: &[Class] = &[
-    part("alias-loop", alias_loop),
-    part("alias-chain-limit", alias_chain_limit),
-    part("alias-across-zones", alias_across_zones),
-    part("below-dname", below_dname),
-    part("asterisk-ns", asterisk_ns),
+    whole("alias-loop", alias_loop),
+    whole("alias-chain-limit", alias_chain_limit),
+    whole("alias-across-zones", alias_across_zones),
+    whole("below-dname", below_dname),
+    whole("asterisk-ns", asterisk_ns),
     part("unequal-ttls", unequal_ttls),
-    part("dname-too-long", dname_too_long),
+    whole("dname-too-long", dname_too_long),
     part("referral-addresses", referral_addresses),
+    part("asterisk-glue", asterisk_glue),
     part("additional-of-asterisk", additional_of_asterisk),
     part("additional-proofs", additional_proofs),
     part("additional-data", additional_data),
     part("asterisk-empty", asterisk_empty),
-    part("asterisk-with-children", asterisk_with_children),
-    part("asterisk-asked", asterisk_asked),
-    part("dname-missing-proof", dname_missing_proof),
-    part("nsec3-owner-asked", nsec3_owner_asked),
-    part("any-query", any_query),
-    part("rrsig-query", rrsig_query),
-    part("nsec-query", nsec_query),
+    proofs("asterisk-with-children", asterisk_with_children),
+    proofs("asterisk-asked", asterisk_asked),
+    proofs("opt-out-ent", opt_out_ent),
+    proofs("dname-missing-proof", dname_missing_proof),
+    whole("nsec3-owner-asked", nsec3_owner_asked),
+    whole("any-query", any_query),
+    whole("rrsig-query", rrsig_query),
+    whole("nsec-query", nsec_query),
     part("question-of-an-error", question_of_an_error),
     part("edns-of-an-error", edns_of_an_error),
     part("flags-of-an-error", flags_of_an_error),
@@ -106,11 +120,19 @@ const CHAOS: &[&str] = &[
 ];
 
 const fn part(name: &'static str, erase: fn(Scene, &mut Message)) -> Class {
-    Class { name, erase: Erase::Part(erase) }
+    Class { name, aspect: Aspect::Own(name), erase: Erase::Part(erase) }
+}
+
+const fn proofs(name: &'static str, erase: fn(Scene, &mut Message)) -> Class {
+    Class { name, aspect: Aspect::Proofs, erase: Erase::Part(erase) }
+}
+
+const fn whole(name: &'static str, erase: fn(Scene, &mut Message)) -> Class {
+    Class { name, aspect: Aspect::Whole, erase: Erase::Part(erase) }
 }
 
 const fn rows(name: &'static str, rows: &'static [&'static str]) -> Class {
-    Class { name, erase: Erase::Rows(rows) }
+    Class { name, aspect: Aspect::Whole, erase: Erase::Rows(rows) }
 }
 
 impl Class {
@@ -280,6 +302,14 @@ fn referral_addresses(_: Scene, m: &mut Message) {
     }
 }
 
+/// RFC 1034 section 4.3.3: "delegation cancels the wildcard defaults"; an asterisk below a cut makes no glue.
+fn asterisk_glue(scene: Scene, m: &mut Message) {
+    let Some(zone) = scene.zone else { return };
+    if m.is_referral() {
+        m.additional.retain(|r| zone.types(&r.owner).is_some());
+    }
+}
+
 /// RFC 1034 section 4.3.2 step 6, RFC 2782, RFC 9460 section 4.1: addresses of targets are useful, never required.
 fn additional_data(scene: Scene, m: &mut Message) {
     let is_there = |name: &Name| scene.zone.is_none_or(|zone| zone.types(name).is_some());
@@ -348,6 +378,17 @@ fn nsec3_owner_asked(scene: Scene, m: &mut Message) {
     if labels.len() >= depth && is_hash(labels[labels.len() - depth]) {
         m.rcode = 0;
         clear(m);
+    }
+}
+
+/// RFC 5155 section 7.1 as corrected: where a span opts out, an empty non-terminal above insecure cuts alone need have no NSEC3.
+fn opt_out_ent(scene: Scene, m: &mut Message) {
+    let Some(zone) = scene.zone else { return };
+    let is_empty = |n: &Name| zone.types(n).is_some_and(|types| types.is_empty());
+    let beside = |n: &Name| is_empty(n) || zone.closest_encloser(n).is_some_and(|encloser| is_empty(&encloser));
+    let opts_out = |r: &Record| r.rtype == t::NSEC3 && r.rdata.get(1).is_some_and(|flags| flags & 1 != 0);
+    if m.authority.iter().any(opts_out) && chain(scene.query, m).iter().any(beside) {
+        drop_proofs(m);
     }
 }
 

@@ -3,7 +3,7 @@
 //! The peers agree, or every difference between them falls into classes; anything else is a fault of this crate or a new class to be
 //! documented. Dunlin must answer as the peers do where they agree, and where they differ it must, class by class, do what one does.
 
-use crate::class::{CLASSES, Class, FREE, Scene};
+use crate::class::{Aspect, CLASSES, Class, FREE, Scene};
 use crate::fleet::Kind;
 use crate::message::{Message, Record, Reply, flags_text, rcode_text};
 use crate::query::Query;
@@ -39,19 +39,31 @@ fn judge_by(all: &[Class], scene: Scene, answers: &Answers) -> Finding {
         return if ours.is_none_or(|o| o == peers[0]) { Finding::Agree } else { Finding::Alone(None) };
     }
     let classes: Vec<&Class> = all.iter().filter(|c| free.iter().any(|a| c.touches(scene, &a.1))).collect();
-    let erased = erase_but(&classes, None, scene, &peers);
-    if !same(&erased.iter().collect::<Vec<_>>()) {
+    if !same(&erase(&classes, scene, &peers).iter().collect::<Vec<_>>()) {
         return Finding::Unlisted;
     }
-    if let Some(ours) = ours {
-        if erase_but(&classes, None, scene, &[ours])[0] != erased[0] {
-            return Finding::Alone(None);
-        }
-        if let Some(i) = (0..classes.len()).find(|&i| is_alone_in(&classes, i, scene, ours, &peers)) {
-            return Finding::Alone(Some(classes[i].name));
-        }
+    match ours.and_then(|ours| alone_in(&classes, scene, ours, &peers)) {
+        Some(aspect) => Finding::Alone(aspect),
+        None => Finding::Explained(active(&classes, scene, &peers)),
     }
-    Finding::Explained(active(&classes, scene, &peers))
+}
+
+/// The class in which our message is no peer's. Some(None): it is no class's.
+///
+/// Where one class concerns the whole message, ours must be a peer's but for the parts that other classes are about. Where none
+/// does, it must be some peer's in each aspect by itself. Where two meet, each may be another peer's, and what is left must agree.
+fn alone_in(classes: &[&Class], scene: Scene, ours: &Reply, peers: &[&Reply]) -> Option<Option<&'static str>> {
+    let is_alone = |erased: &[&Class]| !erase(erased, scene, peers).contains(&erase(erased, scene, &[ours])[0]);
+    let (whole, parts): (Vec<&Class>, Vec<&Class>) = classes.iter().partition(|c| c.aspect == Aspect::Whole);
+    match whole[..] {
+        [] => {
+            let others = |kept: &&&Class| parts.iter().copied().filter(|c| c.aspect != kept.aspect).collect::<Vec<_>>();
+            let alone = parts.iter().find(|c| is_alone(&others(c))).map(|c| Some(c.name));
+            alone.or_else(|| is_alone(&parts).then_some(None))
+        }
+        [one] => is_alone(&parts).then_some(Some(one.name)),
+        _ => is_alone(classes).then_some(None),
+    }
 }
 
 fn erase_free(scene: Scene, reply: &Reply) -> Reply {
@@ -64,24 +76,22 @@ fn same<T: PartialEq>(all: &[&T]) -> bool {
     all.windows(2).all(|w| w[0] == w[1])
 }
 
-fn erase_but(classes: &[&Class], kept: Option<usize>, scene: Scene, replies: &[&Reply]) -> Vec<Reply> {
+fn erase(classes: &[&Class], scene: Scene, replies: &[&Reply]) -> Vec<Reply> {
     let erase = |reply: &&Reply| {
         let mut reply = (*reply).clone();
-        classes.iter().enumerate().filter(|(i, _)| Some(*i) != kept).for_each(|(_, c)| c.apply(scene, &mut reply));
+        classes.iter().for_each(|c| c.apply(scene, &mut reply));
         reply
     };
     replies.iter().map(erase).collect()
 }
 
-fn is_alone_in(classes: &[&Class], i: usize, scene: Scene, ours: &Reply, peers: &[&Reply]) -> bool {
-    let ours = &erase_but(classes, Some(i), scene, &[ours])[0];
-    !erase_but(classes, Some(i), scene, peers).contains(ours)
-}
-
 /// The classes without which the difference would not be explained.
 fn active(classes: &[&Class], scene: Scene, peers: &[&Reply]) -> Vec<&'static str> {
-    let needed = |i: &usize| !same(&erase_but(classes, Some(*i), scene, peers).iter().collect::<Vec<_>>());
-    (0..classes.len()).filter(needed).map(|i| classes[i].name).collect()
+    let is_needed = |c: &&&Class| {
+        let others: Vec<&Class> = classes.iter().copied().filter(|o| o.name != c.name).collect();
+        !same(&erase(&others, scene, peers).iter().collect::<Vec<_>>())
+    };
+    classes.iter().filter(is_needed).map(|c| c.name).collect()
 }
 
 struct Group {

@@ -103,6 +103,11 @@ const LEGAL: &[Odd] = &[
         ],
     },
     Odd {
+        label: "glue-wild",
+        lines: &["@ SOA ns hostmaster 1 2 3 4 5", "@ NS ns", "ns A 192.0.2.1", "cut NS ns.cut", "*.cut A 192.0.2.2"],
+    },
+    OPTED_OUT,
+    Odd {
         label: "chain-long",
         lines: &[
             "@ SOA ns hostmaster 1 2 3 4 5",
@@ -158,6 +163,18 @@ const LEGAL: &[Odd] = &[
     },
 ];
 
+/// Empty non-terminals above nothing but an insecure cut.
+const OPTED_OUT: Odd = Odd {
+    label: "opted-out",
+    lines: &[
+        "@ SOA ns hostmaster 1 2 3 4 5",
+        "@ NS ns",
+        "ns A 192.0.2.1",
+        "cut.deep.ent NS ns.elsewhere.example.",
+        "cut.*.star NS ns",
+    ],
+};
+
 /// Zones that only some peers load, or that break a rule which not all enforce.
 const ILLEGAL: &[Odd] = &[
     Odd {
@@ -197,6 +214,10 @@ fn build(odd: &Odd) -> Recipe {
     owners.sort();
     owners.dedup();
     Recipe { zone, owners, shapes: odd.label.to_string() }
+}
+
+pub fn opted_out() -> Recipe {
+    build(&OPTED_OUT)
 }
 
 pub fn legal() -> Vec<Recipe> {

@@ -73,8 +73,8 @@ impl Signer {
         let text = fs::read_to_string(&zone.path).expect("the zone was written");
         fs::write(&with_key, text + &public).expect("room for a zone file");
         let out = zone.path.with_extension("signed");
-        let mut args = vec!["-q", "-z", "-P", "-O", "full", "-K"];
         let (folder, origin) = (self.folder.display().to_string(), zone.name.to_string());
+        let mut args = vec!["-q", "-z", "-P", "-O", "full", "-d", &folder, "-K"];
         let (from, to, key) = (with_key.display().to_string(), out.display().to_string(), key.display().to_string());
         args.extend([&folder[..], "-o", &origin, "-f", &to]);
         let iterations =

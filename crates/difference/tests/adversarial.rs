@@ -57,6 +57,7 @@ fn odd_zones_are_answered_as_the_peers_answer_them() {
     odd_zones("odd", Denial::Unsigned, &mut report);
     odd_zones("odd-nsec", Denial::Nsec, &mut report);
     odd_zones("odd-nsec3", Denial::Nsec3 { iterations: 0, opt_out: false }, &mut report);
+    odd_zones("odd-opt-out", Denial::Nsec3 { iterations: 0, opt_out: true }, &mut report);
     report.settle();
 }
 

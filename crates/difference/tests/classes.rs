@@ -24,7 +24,10 @@ fn every_class_is_still_seen_among_the_peers() {
     let folder = fresh_folder(env!("CARGO_TARGET_TMPDIR"), "classes");
     let signer = Signer::new(&folder.join("keys"));
     let unsigned = |recipe| Made::new(&folder, &signer, recipe, Denial::Unsigned, Tool::Bind);
-    let mut made: Vec<Made> = odd::legal().into_iter().chain(odd::illegal()).map(unsigned).collect();
+    let opted_out = odd::opted_out();
+    let others = odd::legal().into_iter().filter(|r| r.zone.origin != opted_out.zone.origin).chain(odd::illegal());
+    let mut made: Vec<Made> = others.map(unsigned).collect();
+    made.push(Made::new(&folder, &signer, opted_out, Denial::Nsec3 { iterations: 0, opt_out: true }, Tool::Bind));
     made.extend((1..=8).flat_map(|seed| corpus::random(&folder, &signer, seed)));
     let recipe = recipe::fixed("proto");
     let proto = ZoneFile { name: recipe.zone.origin.clone(), path: recipe.zone.save(&folder) };

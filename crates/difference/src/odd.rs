@@ -209,10 +209,7 @@ fn build(odd: &Odd) -> Recipe {
     if odd.label == "parent" {
         zone.children.push(zone.absolute("son"));
     }
-    let mut owners: Vec<String> =
-        odd.lines.iter().filter_map(|l| l.split_once(' ')).map(|(o, _)| o.to_string()).collect();
-    owners.sort();
-    owners.dedup();
+    let owners = zone.owners();
     Recipe { zone, owners, shapes: odd.label.to_string() }
 }
 

@@ -60,6 +60,14 @@ impl Zone {
         if owner == "@" { self.origin.clone() } else { Name::from_text(&format!("{owner}.{}", self.origin)) }
     }
 
+    /// All names of the zone, empty non-terminals too, relative to the origin.
+    pub fn owners(&self) -> Vec<String> {
+        let origin = self.origin.to_string();
+        let relative = |n: &Name| n.to_string().strip_suffix(&origin).map(|s| s.trim_end_matches('.').to_string());
+        let at = |s: String| if s.is_empty() { "@".to_string() } else { s };
+        self.nodes.keys().filter_map(relative).map(at).collect()
+    }
+
     /// The types at a name: none for an empty non-terminal, `None` for a name that is not there.
     pub fn types(&self, name: &Name) -> Option<&BTreeSet<Rtype>> {
         self.nodes.get(name)

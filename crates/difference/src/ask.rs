@@ -14,7 +14,7 @@ const WINDOW: usize = 96;
 const PATIENCE: Duration = Duration::from_millis(700);
 const TRIES: usize = 5;
 
-/// Asks over UDP; what came back truncated is asked once more over TCP. The pair is (UDP answer, answer to compare).
+/// Asks over UDP, in batches.
 pub fn all(server: SocketAddr, queries: &[Query]) -> Vec<Reply> {
     queries.chunks(BATCH).flat_map(|batch| udp_batch(server, batch)).collect()
 }

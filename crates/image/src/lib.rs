@@ -3,10 +3,18 @@
 //! Follows offsets only, each one checked; never a pointer, never a file: the bytes come from the caller.
 
 pub mod builder;
+mod collected;
+mod drafts;
 pub mod format;
+mod index;
+mod judge;
 mod layout;
 pub mod node;
+mod order;
 mod render;
+mod sets;
+mod table;
+mod tables;
 pub mod unit;
 mod view;
 pub mod zone;

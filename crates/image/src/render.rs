@@ -21,6 +21,8 @@ struct Extra {
     count: usize,
 }
 
+/// One value renders unit after unit, so that nothing is allocated for each.
+#[derive(Default)]
 pub(crate) struct Render<'a> {
     /// What the owner of an answer ends with: the node's name, for a wildcard the name above it.
     suffix: &'a [u8],
@@ -28,18 +30,26 @@ pub(crate) struct Render<'a> {
     count: usize,
     fixes: Vec<usize>,
     /// Where names begin in `records`, with the octets that they stand for.
-    names: Vec<(Vec<u8>, usize)>,
+    names: Vec<(&'a [u8], usize)>,
     extras: [Extra; 4],
 }
 
 impl<'a> Render<'a> {
-    pub(crate) fn new(owner: &'a [u8]) -> Render<'a> {
-        let suffix = if owner.starts_with(b"\x01*") { &owner[2..] } else { owner };
-        Render { suffix, records: vec![], count: 0, fixes: vec![], names: vec![], extras: Default::default() }
+    /// Begins the unit of an RRset.
+    pub(crate) fn begin(&mut self, owner: &'a [u8]) {
+        self.suffix = if owner.starts_with(b"\x01*") { &owner[2..] } else { owner };
+        self.records.clear();
+        self.count = 0;
+        self.fixes.clear();
+        self.names.clear();
+        for extra in &mut self.extras {
+            extra.octets.clear();
+            extra.count = 0;
+        }
     }
 
     /// Adds a record of the RRset.
-    pub(crate) fn record(&mut self, rr: Rr<'_>) {
+    pub(crate) fn record(&mut self, rr: Rr<'a>) {
         head(&mut self.records, TO_QUESTION, rr.rtype, rr.ttl);
         let length_at = self.records.len();
         self.records.extend([0, 0]);
@@ -49,7 +59,7 @@ impl<'a> Render<'a> {
         self.count += 1;
     }
 
-    fn rdata(&mut self, rtype: Rtype, rdata: &[u8]) {
+    fn rdata(&mut self, rtype: Rtype, rdata: &'a [u8]) {
         let before = if rtype == rtype::MX { 2 } else { 0 };
         let names = match rtype {
             rtype::SOA | rtype::MINFO => 2,
@@ -69,7 +79,7 @@ impl<'a> Render<'a> {
         self.records.extend_from_slice(rdata.get(at..).unwrap_or_default());
     }
 
-    fn plain(&mut self, rdata: &[u8], name_at: usize) {
+    fn plain(&mut self, rdata: &'a [u8], name_at: usize) {
         let at = self.records.len() + name_at;
         self.records.extend_from_slice(rdata);
         if let Some(len) = rdata.get(name_at..).and_then(wire::name::wire_len) {
@@ -78,7 +88,7 @@ impl<'a> Render<'a> {
     }
 
     /// Writes a name, pointing to an equal end where one stands. Compares octets: the case of data is kept (RFC 4343).
-    fn name(&mut self, name: &[u8]) {
+    fn name(&mut self, name: &'a [u8]) {
         let mut at = 0;
         let start = self.records.len();
         while name[at] != 0 {
@@ -97,17 +107,17 @@ impl<'a> Render<'a> {
     }
 
     /// Remembers the ends of `name` that begin before `end` as standing from `start` on.
-    fn remember_until(&mut self, name: &[u8], start: usize, end: usize) {
+    fn remember_until(&mut self, name: &'a [u8], start: usize, end: usize) {
         let mut at = 0;
         while at < end {
-            if start + at < TARGET_MAX && !self.names.iter().any(|(n, _)| n == &name[at..]) {
-                self.names.push((name[at..].to_vec(), start + at));
+            if start + at < TARGET_MAX && !self.names.iter().any(|(n, _)| *n == &name[at..]) {
+                self.names.push((&name[at..], start + at));
             }
             at += name[at] as usize + 1;
         }
     }
 
-    fn remember(&mut self, name: &[u8], start: usize) {
+    fn remember(&mut self, name: &'a [u8], start: usize) {
         if wire::name::wire_len(name) == Some(name.len()) && name.len() > 1 {
             self.remember_until(name, start, name.len() - 1);
         }
@@ -122,7 +132,7 @@ impl<'a> Render<'a> {
         if self.suffix.ends_with(name) && is_suffix(self.suffix, name) {
             return Some(TO_QUESTION - name.len() as u16);
         }
-        self.names.iter().find(|(n, _)| n == name).map(|&(_, at)| TO_RECORDS + at as u16)
+        self.names.iter().find(|(n, _)| *n == name).map(|&(_, at)| TO_RECORDS + at as u16)
     }
 
     /// Adds a signature over the RRset.
@@ -137,16 +147,16 @@ impl<'a> Render<'a> {
         }
     }
 
-    /// The unit's octets, or why there can be none.
-    pub(crate) fn finish(self) -> Result<Vec<u8>, &'static str> {
-        let gaps = gaps(&self.fixes);
+    /// Appends the unit's octets; or nothing, and says why.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<(), &'static str> {
+        let gaps: usize = gaps(&self.fixes).map(|(long, _)| long + 1).sum();
         let parts: usize = self.extras.iter().map(|e| e.octets.len()).sum();
         if self.records.len() + parts > 65_535 - 512 || self.count > 65_535 {
             return Err("an RRset of more octets than a message can hold");
         }
         let more = self.extras.iter().any(|e| e.count > 0);
-        let mut out = Vec::with_capacity(HEAD + MORE + gaps.len() + self.records.len() + parts);
-        for n in [self.records.len(), self.count, gaps.len()] {
+        out.reserve(HEAD + MORE + gaps + self.records.len() + parts);
+        for n in [self.records.len(), self.count, gaps] {
             out.extend((n as u16).to_le_bytes());
         }
         out.extend([u8::from(more), 0]);
@@ -156,12 +166,15 @@ impl<'a> Render<'a> {
                 out.extend((e.count as u16).to_le_bytes());
             }
         }
-        out.extend(gaps);
-        out.extend(self.records);
-        for e in self.extras {
-            out.extend(e.octets);
+        for (long, rest) in self::gaps(&self.fixes) {
+            out.resize(out.len() + long, 255);
+            out.push(rest);
         }
-        Ok(out)
+        out.extend_from_slice(&self.records);
+        for e in &self.extras {
+            out.extend_from_slice(&e.octets);
+        }
+        Ok(())
     }
 }
 
@@ -188,17 +201,8 @@ fn push_record(extra: &mut Extra, pointer: u16, rr: Rr<'_>) {
     extra.count += 1;
 }
 
-fn gaps(fixes: &[usize]) -> Vec<u8> {
-    let mut out = vec![];
-    let mut last = 0;
-    for &at in fixes {
-        let mut gap = at - last;
-        while gap >= 255 {
-            out.push(255);
-            gap -= 255;
-        }
-        out.push(gap as u8);
-        last = at;
-    }
-    out
+/// The gaps between fixes: how many octets of 255 each, and the last one.
+fn gaps(fixes: &[usize]) -> impl Iterator<Item = (usize, u8)> {
+    let before = std::iter::once(0).chain(fixes.iter().copied());
+    fixes.iter().zip(before).map(|(at, before)| ((at - before) / 255, ((at - before) % 255) as u8))
 }

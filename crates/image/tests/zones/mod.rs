@@ -177,7 +177,11 @@ fn random_records(rng: &mut Rng, owner: &[u8], apex: &[u8]) -> Vec<Record> {
             let rdata = [&[1, 1, 0, 2, 2, 0xAB, 0xCD, 20][..], &[7; 20], &[0, 1, 0x40]].concat();
             let covers = signature(rng, rtype::NSEC3, apex);
             let at = |rtype, rdata| Record { owner: owner.clone(), rtype, ttl, rdata };
-            vec![at(rtype::NSEC3, rdata), at(rtype::RRSIG, covers)]
+            let below =
+                Record { owner: [b"\x01x", &owner[..]].concat(), rtype: rtype::A, ttl, rdata: vec![192, 0, 2, 1] };
+            let mut all = vec![at(rtype::NSEC3, rdata), at(rtype::RRSIG, covers)];
+            all.extend(rng.one_in(5).then_some(below));
+            all
         }
         _ => vec![record(rtype::DS, vec![1, 2, 13, 2, rng.below(256) as u8])],
     }

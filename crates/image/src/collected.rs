@@ -1,0 +1,167 @@
+//! Records as they came, packed: runs of records of one owner, one behind another in long segments.
+//!
+//! ```text
+//! run: records u32 | name length u8 | name, lower case | records: TTL u32, type u16, rdata length u16, rdata ...
+//! ```
+//!
+//! Nothing that was collected moves; only `runs` are sorted. Memory: 16 octets a run beside its own, 8 a record beside its
+//! rdata.
+
+use crate::render::Rr;
+use wire::cpu::prefetch;
+use wire::rtype::Rtype;
+
+/// Set in a run's place: its name is that of the run before it.
+const SAME: u64 = 1 << 63;
+const OFFSET_BITS: u32 = 48;
+const OFFSET: u64 = (1 << OFFSET_BITS) - 1;
+const RUN_HEAD: usize = 5;
+const RECORD_HEAD: usize = 8;
+/// What another collection brings is copied below this, and its segments taken over from here on. So segments are few.
+const COPIED_BELOW: usize = 1 << 20;
+
+/// Records of one owner that came one right behind another.
+#[derive(Clone, Copy)]
+pub(crate) struct Run {
+    /// What sorting goes by at the moment; see `order.rs`.
+    pub key: u64,
+    /// Segment and offset; `SAME`.
+    place: u64,
+}
+
+impl Run {
+    pub(crate) fn is_same_name(&self) -> bool {
+        self.place & SAME != 0
+    }
+
+    pub(crate) fn say_same_name(&mut self) {
+        self.place |= SAME;
+    }
+
+    /// Orders runs as they came.
+    pub(crate) fn place(&self) -> u64 {
+        self.place & !SAME
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Segments(Vec<Vec<u8>>);
+
+impl Segments {
+    fn from(&self, run: &Run) -> &[u8] {
+        let place = run.place();
+        &self.0[(place >> OFFSET_BITS) as usize][(place & OFFSET) as usize..]
+    }
+
+    pub(crate) fn name(&self, run: &Run) -> &[u8] {
+        let octets = self.from(run);
+        &octets[RUN_HEAD..RUN_HEAD + octets[RUN_HEAD - 1] as usize]
+    }
+
+    pub(crate) fn prefetch(&self, run: &Run) {
+        let octets = self.from(run);
+        prefetch(octets, 0);
+        prefetch(octets, 64);
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Collected {
+    pub segments: Segments,
+    pub runs: Vec<Run>,
+    /// Where in the last segment the last run begins.
+    open: usize,
+}
+
+impl Collected {
+    /// The records that follow are of this owner.
+    pub(crate) fn open_run(&mut self, key: u64, folded: &[u8]) {
+        if self.segments.0.is_empty() {
+            self.segments.0.push(vec![]);
+        }
+        let segment = self.segments.0.len() - 1;
+        let octets = &mut self.segments.0[segment];
+        self.open = octets.len();
+        self.runs.push(Run { key, place: (segment as u64) << OFFSET_BITS | self.open as u64 });
+        octets.extend([0, 0, 0, 0, folded.len() as u8]);
+        octets.extend_from_slice(folded);
+    }
+
+    /// A record of the run opened last.
+    pub(crate) fn push(&mut self, rtype: Rtype, ttl: u32, rdata: &[u8]) {
+        let Some(octets) = self.segments.0.last_mut() else { return };
+        let [a, b] = rtype.to_le_bytes();
+        let [c, d] = (rdata.len() as u16).to_le_bytes();
+        let [e, f, g, h] = ttl.to_le_bytes();
+        octets.extend([e, f, g, h, a, b, c, d]);
+        octets.extend_from_slice(rdata);
+        if let Some(count) = octets.get_mut(self.open..).and_then(|o| o.first_chunk_mut::<4>()) {
+            *count = (u32::from_le_bytes(*count) + 1).to_le_bytes();
+        }
+    }
+
+    /// Puts all runs of another collection behind these.
+    pub(crate) fn append(&mut self, other: Collected) {
+        let Collected { segments: Segments(segments), runs, .. } = other;
+        self.runs.reserve(runs.len());
+        let first = self.segments.0.len() as u64;
+        let shift = match (self.segments.0.last_mut(), &segments[..]) {
+            (Some(last), [only]) if only.len() < COPIED_BELOW => {
+                let shift = (first - 1) << OFFSET_BITS | last.len() as u64;
+                last.extend_from_slice(only);
+                shift
+            }
+            _ => {
+                self.segments.0.extend(segments);
+                first << OFFSET_BITS
+            }
+        };
+        self.runs.extend(runs.iter().map(|r| Run { place: r.place + shift, ..*r }));
+    }
+
+    pub(crate) fn name(&self, run: u32) -> &[u8] {
+        self.segments.name(&self.runs[run as usize])
+    }
+
+    /// The records of a run and of those behind it that have the same name.
+    pub(crate) fn records(&self, run: u32) -> Records<'_> {
+        let mut records = Records { of: self, next: run as usize, left: 0, rest: &[] };
+        records.open();
+        records
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Records<'a> {
+    of: &'a Collected,
+    next: usize,
+    left: u32,
+    rest: &'a [u8],
+}
+
+impl Records<'_> {
+    fn open(&mut self) {
+        let octets = self.of.segments.from(&self.of.runs[self.next]);
+        self.left = u32::from_le_bytes([octets[0], octets[1], octets[2], octets[3]]);
+        self.rest = &octets[RUN_HEAD + octets[RUN_HEAD - 1] as usize..];
+        self.next += 1;
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Rr<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Rr<'a>> {
+        while self.left == 0 {
+            self.of.runs.get(self.next).filter(|r| r.is_same_name())?;
+            self.open();
+        }
+        self.left -= 1;
+        let &[e, f, g, h, a, b, c, d] = self.rest.first_chunk::<RECORD_HEAD>()?;
+        let len = u16::from_le_bytes([c, d]) as usize;
+        let rdata = self.rest.get(RECORD_HEAD..RECORD_HEAD + len)?;
+        self.rest = &self.rest[RECORD_HEAD + len..];
+        Some(Rr { rtype: u16::from_le_bytes([a, b]), ttl: u32::from_le_bytes([e, f, g, h]), rdata })
+    }
+}

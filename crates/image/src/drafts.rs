@@ -1,0 +1,384 @@
+//! From sorted runs of records to drafts of nodes: which names there are, what each is, and how they lead to one another.
+//!
+//! In canonical order the names above a name are those that were met last, so one stack finds cuts above, hidden names,
+//! wildcards and empty non-terminals in one pass, and nothing is looked up. Drafts stand in the order in which nodes will:
+//! zone by zone, each in canonical order; behind them the names above apexes that belong to no zone.
+
+use crate::builder::{ZoneDraft, text};
+use crate::collected::{Collected, Records};
+use crate::judge::{self, Look};
+use crate::node;
+use crate::order;
+use crate::table::Table;
+use std::collections::HashMap;
+use std::ops::Range;
+use wire::hash::name_hash;
+use wire::name::{canonical_cmp, is_at_or_below};
+
+pub(crate) const NONE: u32 = u32::MAX;
+/// A node's own flags; the others are for the builder only.
+pub(crate) const OF_NODE: u16 = 0xFF;
+/// The index will lead to the name: it is not hidden, and no other zone of ours has the say there.
+pub(crate) const ASKED: u16 = 1 << 8;
+/// The name owns addresses.
+pub(crate) const HOST: u16 = 1 << 9;
+/// Drafts whose runs are fetched ahead of their turn.
+const AHEAD: u32 = 16;
+
+/// A node to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Draft {
+    /// The first run with its name, or with a name that ends with its own.
+    pub run: u32,
+    pub wildcard: u32,
+    pub flags: u16,
+    /// Octets of the run's name before this one's: 0, or the name has no records.
+    skip: u8,
+}
+
+pub(crate) struct Drafts {
+    pub seed: u64,
+    pub collected: Collected,
+    pub zones: Vec<ZoneDraft>,
+    pub drafts: Vec<Draft>,
+    /// By zone: its drafts. Empty if it is not served.
+    pub of_zone: Vec<Range<u32>>,
+    /// The zones that will be served, by apex.
+    pub apexes: HashMap<Box<[u8]>, u32>,
+    /// Names that own addresses, by `host_hash`.
+    hosts: Table,
+}
+
+impl Drafts {
+    pub(crate) fn new(seed: u64, collected: Collected, zones: Vec<ZoneDraft>) -> Drafts {
+        let (of_zone, apexes) = (vec![0..0; zones.len()], HashMap::new());
+        let mut this = Drafts { seed, collected, zones, drafts: vec![], of_zone, apexes, hosts: Table::with_room(0) };
+        for z in 0..this.zones.len() {
+            this.sort_zone(z);
+            this.look_at_zone(z);
+        }
+        this.place_names();
+        this.lead_to_apexes();
+        this.note_hosts();
+        this
+    }
+
+    fn runs(&self, z: usize) -> Range<usize> {
+        let end = self.zones.get(z + 1).map_or(self.collected.runs.len(), |next| next.run as usize);
+        self.zones[z].run as usize..end
+    }
+
+    fn sort_zone(&mut self, z: usize) {
+        if self.zones[z].complaint.is_none() {
+            let (runs, apex_len) = (self.runs(z), self.zones[z].apex.len());
+            order::sort(&mut self.collected.runs[runs], &self.collected.segments, apex_len);
+        }
+    }
+
+    /// Finds the names of a zone and what each is by its own records; and whether the zone can be served.
+    fn look_at_zone(&mut self, z: usize) {
+        if self.zones[z].complaint.is_some() {
+            return;
+        }
+        let first = self.drafts.len() as u32;
+        let apex = self.zones[z].run;
+        let mut fault: Option<(u64, u32, &str)> = None;
+        for run in self.runs(z).map(|run| run as u32) {
+            self.fetch(run + AHEAD);
+            if self.collected.runs[run as usize].is_same_name() {
+                continue;
+            }
+            let look = Look::at(self.collected.records(run));
+            let flags = match look.flags {
+                flags if run == apex => flags & !node::CUT | node::APEX,
+                flags if look.only_nsec3 => flags | node::HIDDEN,
+                flags => flags,
+            };
+            let host = if look.has_addresses { HOST } else { 0 };
+            self.drafts.push(Draft { run, wildcard: NONE, flags: flags | host, skip: 0 });
+            // The one that comes first in the file is told.
+            let place = self.collected.runs[run as usize].place();
+            if let Some(what) = look.fault(self.collected.records(run))
+                && fault.as_ref().is_none_or(|&(first, ..)| place < first)
+            {
+                fault = Some((place, run, what));
+            }
+        }
+        let fault = fault.map(|(_, run, what)| format!("{}: {what}", text(self.collected.name(run))));
+        self.of_zone[z] = first..self.drafts.len() as u32;
+        self.admit(z, fault);
+    }
+
+    fn admit(&mut self, z: usize, fault: Option<String>) {
+        let records = self.collected.records(self.zones[z].run);
+        let complaint = fault.or_else(|| judge::apex_fault(records).map(Into::into)).or_else(|| {
+            let is_known = self.apexes.contains_key(&self.zones[z].apex);
+            is_known.then(|| "the zone is configured twice".into())
+        });
+        if complaint.is_none() {
+            self.apexes.insert(self.zones[z].apex.clone(), z as u32);
+        } else {
+            self.drafts.truncate(self.of_zone[z].start as usize);
+            self.of_zone[z] = 0..0;
+        }
+        self.zones[z].complaint = complaint;
+    }
+
+    /// Asks for a run ahead of time.
+    fn fetch(&self, run: u32) {
+        if let Some(run) = self.collected.runs.get(run as usize) {
+            self.collected.segments.prefetch(run);
+        }
+    }
+
+    /// Asks for a draft's records ahead of time.
+    pub(crate) fn fetch_records(&self, d: u32) {
+        if let Some(draft) = self.drafts.get(d as usize) {
+            self.fetch(draft.run);
+        }
+    }
+
+    pub(crate) fn name(&self, d: u32) -> &[u8] {
+        self.name_of(&self.drafts[d as usize])
+    }
+
+    fn name_of(&self, draft: &Draft) -> &[u8] {
+        &self.collected.name(draft.run)[draft.skip as usize..]
+    }
+
+    pub(crate) fn records_of(&self, d: u32) -> impl Iterator<Item = crate::render::Rr<'_>> {
+        let draft = &self.drafts[d as usize];
+        let records: Option<Records<'_>> = (draft.skip == 0).then(|| self.collected.records(draft.run));
+        records.into_iter().flatten()
+    }
+
+    pub(crate) fn served(&self) -> impl Iterator<Item = u32> {
+        (0..self.zones.len() as u32).filter(|&z| self.zones[z as usize].complaint.is_none())
+    }
+
+    /// The draft of a zone's apex: the first of its drafts.
+    pub(crate) fn apex(&self, z: u32) -> u32 {
+        self.of_zone[z as usize].start
+    }
+
+    /// The draft of a name in a zone.
+    pub(crate) fn find(&self, z: u32, folded: &[u8]) -> Option<u32> {
+        let Range { start, end } = self.of_zone[z as usize];
+        let (mut low, mut high) = (start, end);
+        while low < high {
+            let middle = low.midpoint(high);
+            match canonical_cmp(self.name(middle), folded) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return Some(middle),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+
+    /// Finds out what each name is by what stands above it: hidden, wildcard, or in need of empty non-terminals.
+    fn place_names(&mut self) {
+        let has_zones_below = self.zones_above_others();
+        let looked_at = std::mem::take(&mut self.drafts);
+        let mut of_zone = self.of_zone.clone();
+        let mut placed = Vec::with_capacity(looked_at.len() + looked_at.len() / 64);
+        for z in self.served() {
+            let from = placed.len();
+            let Range { start, end } = self.of_zone[z as usize];
+            let others = if has_zones_below[z as usize] { Some(&self.apexes) } else { None };
+            let mut placing = Placing { collected: &self.collected, others, from, placed, above: vec![] };
+            looked_at[start as usize..end as usize].iter().for_each(|&draft| placing.place(draft));
+            placed = placing.placed;
+            of_zone[z as usize] = from as u32..placed.len() as u32;
+        }
+        (self.drafts, self.of_zone) = (placed, of_zone);
+    }
+
+    /// By zone: whether another one lies below it.
+    fn zones_above_others(&self) -> Vec<bool> {
+        let mut is_above = vec![false; self.zones.len()];
+        for z in self.served() {
+            for end in ends(&self.zones[z as usize].apex) {
+                if let Some(&above) = self.apexes.get(end) {
+                    is_above[above as usize] = true;
+                }
+            }
+        }
+        is_above
+    }
+
+    /// Gives the walk a way to each apex: past cuts of other zones of ours, and through names that are nobody's.
+    fn lead_to_apexes(&mut self) {
+        let mut nobodys: HashMap<Box<[u8]>, u32> = HashMap::new();
+        for z in 0..self.zones.len() {
+            let run = self.zones[z].run;
+            let apex = self.zones[z].apex.clone();
+            if self.zones[z].complaint.is_some() {
+                continue;
+            }
+            for end in ends(&apex) {
+                if let Some(d) = self.node_in_nearest_zone(end) {
+                    self.drafts[d as usize].flags |= node::DEEPER;
+                } else if end.len() > 1 && !nobodys.contains_key(end) {
+                    let skip = (apex.len() - end.len()) as u8;
+                    nobodys.insert(end.into(), self.drafts.len() as u32);
+                    let flags = node::ABOVE | node::DEEPER | ASKED;
+                    self.drafts.push(Draft { run, wildcard: NONE, flags, skip });
+                }
+            }
+        }
+    }
+
+    /// The visible node of a name in the deepest zone of ours that it belongs to.
+    fn node_in_nearest_zone(&self, name: &[u8]) -> Option<u32> {
+        let z = std::iter::once(name).chain(ends(name)).find_map(|end| self.apexes.get(end))?;
+        self.find(*z, name).filter(|&d| self.drafts[d as usize].flags & node::HIDDEN == 0)
+    }
+
+    /// The names that belong to no zone.
+    pub(crate) fn nobodys(&self) -> Range<u32> {
+        self.of_zone.iter().map(|r| r.end).max().unwrap_or(0)..self.drafts.len() as u32
+    }
+
+    fn note_hosts(&mut self) {
+        let count = self.drafts.iter().filter(|d| d.flags & HOST != 0).count();
+        let mut hosts = Table::with_room(count);
+        for z in self.served() {
+            for d in self.of_zone[z as usize].clone() {
+                self.fetch_records(d + AHEAD);
+                if self.drafts[d as usize].flags & HOST != 0 {
+                    hosts.insert(self.host_hash(z, self.name(d)), d);
+                }
+            }
+        }
+        self.hosts = hosts;
+    }
+
+    fn host_hash(&self, z: u32, folded: &[u8]) -> u64 {
+        name_hash(self.seed ^ u64::from(z) << 20, folded)
+    }
+
+    /// The draft of a name of a zone that owns addresses there.
+    pub(crate) fn host(&self, z: u32, folded: &[u8]) -> Option<u32> {
+        if !is_at_or_below(folded, &self.zones[z as usize].apex) {
+            return None;
+        }
+        // A name occurs once in a zone, and a zone's drafts are one range: no need to remember whose a draft is.
+        let mine = &self.of_zone[z as usize];
+        self.hosts.find(self.host_hash(z, folded), |d| mine.contains(&d) && self.name(d) == folded)
+    }
+}
+
+/// The names above a name, nearest first.
+fn ends(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = name;
+    std::iter::from_fn(move || {
+        let label = *rest.first()? as usize;
+        rest = rest.get(label + 1..)?;
+        (!rest.is_empty()).then_some(rest)
+    })
+}
+
+/// A name that stands above the one at hand.
+struct Ancestor<'a> {
+    name: &'a [u8],
+    draft: usize,
+    /// What lies below is hidden: by a cut or a DNAME, here or above, or by another zone's apex.
+    blocks: bool,
+    /// All names between it and the apex are there. Owners of NSEC3 need none.
+    is_led_to: bool,
+}
+
+struct Placing<'a> {
+    collected: &'a Collected,
+    /// The apexes of all zones, if any lies below this zone.
+    others: Option<&'a HashMap<Box<[u8]>, u32>>,
+    /// Where the zone's drafts begin.
+    from: usize,
+    placed: Vec<Draft>,
+    /// From the apex down.
+    above: Vec<Ancestor<'a>>,
+}
+
+impl<'a> Placing<'a> {
+    /// Adds the name that comes next in canonical order.
+    fn place(&mut self, mut draft: Draft) {
+        let name = self.collected.name(draft.run);
+        while self.above.last().is_some_and(|a| !is_below(name, a.name)) {
+            self.above.pop();
+        }
+        let Some(nearest) = self.above.last() else { return self.add(name, draft, false) };
+        let mut missing = ends(name).take_while(|end| end.len() > nearest.name.len());
+        let is_hidden = nearest.blocks || missing.any(|end| self.is_other_apex(end));
+        if is_hidden {
+            draft.flags |= node::HIDDEN;
+        }
+        if draft.flags & node::HIDDEN == 0 {
+            self.lead_to(name, draft.run);
+            self.link_wildcard(name, self.above.len(), self.placed.len());
+        }
+        self.add(name, draft, is_hidden);
+    }
+
+    /// Adds the names between this one and the nearest above it that is led to.
+    fn lead_to(&mut self, name: &'a [u8], run: u32) {
+        let Some(led_to) = self.above.iter().rposition(|a| a.is_led_to) else { return };
+        let top = self.above[led_to].name.len();
+        let is_there = |end: &[u8]| self.above[led_to..].iter().any(|a| a.name.len() == end.len());
+        let missing: Vec<&[u8]> = ends(name).take_while(|end| end.len() > top).filter(|end| !is_there(end)).collect();
+        for end in missing.into_iter().rev() {
+            self.add_empty(name, end, run);
+        }
+        self.above[led_to..].iter_mut().for_each(|a| a.is_led_to = true);
+    }
+
+    fn is_other_apex(&self, name: &[u8]) -> bool {
+        self.others.is_some_and(|others| others.contains_key(name))
+    }
+
+    fn add(&mut self, name: &'a [u8], mut draft: Draft, is_hidden: bool) {
+        let is_apex = draft.flags & node::APEX != 0;
+        let is_others = !is_apex && self.is_other_apex(name);
+        if draft.flags & node::HIDDEN == 0 && !is_others {
+            draft.flags |= ASKED;
+        }
+        let blocks = is_hidden || is_others || draft.flags & (node::CUT | node::DNAME) != 0;
+        let is_led_to = draft.flags & node::HIDDEN == 0;
+        self.above.push(Ancestor { name, draft: self.placed.len(), blocks, is_led_to });
+        self.placed.push(draft);
+    }
+
+    /// Adds an empty non-terminal: a name without records above one with them.
+    fn add_empty(&mut self, name: &[u8], end: &'a [u8], run: u32) {
+        let draft = Draft { run, wildcard: NONE, flags: ASKED, skip: (name.len() - end.len()) as u8 };
+        let mut at = self.placed.len();
+        // Owners of NSEC3 need no names above them; one right below this name may have come before.
+        while at > self.from && is_below(self.name(at - 1), end) {
+            at -= 1;
+        }
+        let depth = self.above.iter().take_while(|a| a.name.len() < end.len()).count();
+        self.above[depth..].iter_mut().for_each(|a| a.draft += 1);
+        self.link_wildcard(end, depth, at);
+        self.above.insert(depth, Ancestor { name: end, draft: at, blocks: false, is_led_to: true });
+        self.placed.insert(at, draft);
+    }
+
+    fn name(&self, at: usize) -> &'a [u8] {
+        let draft = &self.placed[at];
+        &self.collected.name(draft.run)[draft.skip as usize..]
+    }
+
+    /// If the name is a wildcard, lets the name above it, the last of the first `depth`, know where it will stand.
+    fn link_wildcard(&mut self, name: &[u8], depth: usize, at: usize) {
+        if name.starts_with(b"\x01*")
+            && let Some(parent) = self.above[..depth].last()
+        {
+            self.placed[parent.draft].wildcard = at as u32;
+        }
+    }
+}
+
+/// True if a folded name lies below another one.
+fn is_below(name: &[u8], above: &[u8]) -> bool {
+    name.len() > above.len() && name.ends_with(above) && ends(name).any(|end| end.len() == above.len())
+}

@@ -1,5 +1,6 @@
 //! What a user may type: commands, options, their help with examples. Manual pages and completions are made from it.
 
+pub use crate::load::options::Load;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -219,15 +220,6 @@ pub struct Explain {
     /// Whose question it is
     #[arg(long, value_name = "ADDR")]
     pub client: Option<IpAddr>,
-}
-
-/// Load a server with queries and measure it (not built yet)
-#[derive(Args)]
-#[command(after_help = "Examples:
-  dunlin load 127.0.0.1:5300 --queries names.txt --find-max --time 10s")]
-pub struct Load {
-    #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
-    pub words: Vec<String>,
 }
 
 /// Send the same queries to two servers and group their differences (not built yet)

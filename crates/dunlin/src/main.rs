@@ -5,6 +5,7 @@ mod cli;
 mod configuration;
 mod ctl;
 mod exit;
+mod load;
 mod manual;
 mod message;
 mod progress;
@@ -29,7 +30,7 @@ fn main() -> Exit {
         Command::Zone(Zone::Dump(args)) => zone::dump(&args),
         Command::Zone(Zone::Diff(_)) => not_built("zone diff"),
         Command::Explain(_) => not_built("explain"),
-        Command::Load(_) => not_built("load"),
+        Command::Load(args) => load::run(&args),
         Command::Compare(_) => not_built("compare"),
         Command::Import(_) => not_built("import"),
         Command::Serve(args) => serve::run(&args),

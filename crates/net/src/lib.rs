@@ -2,6 +2,7 @@
 //! privileges, scheduling. Knows no DNS and decides nothing: what a packet means is the caller's business.
 
 pub mod addresses;
+pub mod generator;
 pub mod privilege;
 pub mod sched;
 pub mod signals;

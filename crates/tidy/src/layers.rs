@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("net", &[]),
     ("store", &[]),
     // drivers
-    ("load", &["wire", "net", "stats"]),
+    ("load", &["wire", "zonefile", "net", "stats"]),
     ("dash", &["stats"]),
     (
         "server",

@@ -1,0 +1,305 @@
+//! Queries out of a capture (pcap or pcapng), with the times at which they were seen.
+//!
+//! ```text
+//!   file -> records -> link layer (Ethernet, VLAN tags, SLL, raw) -> IPv4 / IPv6 -> UDP to port 53 -> question
+//! ```
+//!
+//! What can be replayed is; the rest is counted by its reason. Every length in a packet is checked before it is used.
+
+use crate::shape::{HEADER, QUESTION_MAX};
+
+const DNS_PORT: u16 = 53;
+const ETHERNET: u32 = 1;
+const RAW: u32 = 101;
+const LOOP: u32 = 108;
+const NULL: u32 = 0;
+const SLL: u32 = 113;
+const SLL2: u32 = 276;
+/// A block or packet longer than this is taken for damage.
+const RECORD_MAX: usize = 16 << 20;
+
+/// What could not be replayed, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    pub packets: u64,
+    pub queries: u64,
+    /// Answers, and packets to other ports.
+    pub others: u64,
+    pub tcp: u64,
+    pub fragments: u64,
+    /// Shorter in the capture than they were on the wire, in a way that the question is incomplete.
+    pub cut: u64,
+    /// To port 53, and no query with one question.
+    pub malformed: u64,
+    /// The capture itself ends in the middle of a packet.
+    pub torn: bool,
+}
+
+/// The queries of a capture, packed one behind the other.
+#[derive(Clone, Debug, Default)]
+pub struct Capture {
+    octets: Vec<u8>,
+    ends: Vec<u32>,
+    /// From the first query, in nanoseconds.
+    pub times_ns: Vec<u64>,
+    pub passed: Passed,
+    first_ns: Option<u64>,
+}
+
+impl Capture {
+    pub fn parse(file: &[u8]) -> Result<Capture, String> {
+        let mut capture = Capture::default();
+        let magic = file.get(..4).ok_or("it is no capture: shorter than a header")?;
+        match [magic[0], magic[1], magic[2], magic[3]] {
+            [0xa1, 0xb2, 0xc3, 0xd4] => capture.classic(file, true, 1000),
+            [0xd4, 0xc3, 0xb2, 0xa1] => capture.classic(file, false, 1000),
+            [0xa1, 0xb2, 0x3c, 0x4d] => capture.classic(file, true, 1),
+            [0x4d, 0x3c, 0xb2, 0xa1] => capture.classic(file, false, 1),
+            [0x0a, 0x0d, 0x0d, 0x0a] => capture.blocks(file),
+            _ => return Err("it is no capture: neither pcap nor pcapng".to_string()),
+        }
+        if capture.ends.is_empty() { Err(format!("it holds no query: {:?}", capture.passed)) } else { Ok(capture) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    pub fn question(&self, i: usize) -> &[u8] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] as usize };
+        &self.octets[start..self.ends[i] as usize]
+    }
+
+    /// pcap: a header of 24 octets, then records of 16 and the packet.
+    fn classic(&mut self, file: &[u8], big: bool, tick_ns: u64) {
+        let u32_at = |at: usize| word(file, at, big);
+        let Some(link) = u32_at(20) else {
+            self.passed.torn = true;
+            return;
+        };
+        let mut at = 24;
+        while at < file.len() {
+            let head = (u32_at(at), u32_at(at + 4), u32_at(at + 8));
+            let (Some(seconds), Some(ticks), Some(len)) = head else { break };
+            let Some(packet) = file.get(at + 16..at + 16 + (len as usize).min(RECORD_MAX)) else { break };
+            let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(ticks) * tick_ns;
+            self.packet(link & 0xffff, time_ns, packet);
+            at += 16 + len as usize;
+        }
+        self.passed.torn = at != file.len();
+    }
+
+    /// pcapng: blocks of a type, a length, a body, and the length again.
+    fn blocks(&mut self, file: &[u8]) {
+        let mut big = false;
+        let mut interfaces: Vec<(u32, f64)> = Vec::new();
+        let mut at = 0;
+        while let Some(kind) = word(file, at, big) {
+            if kind == 0x0a0d_0d0a {
+                big = file.get(at + 8..at + 12) == Some(&[0x1a, 0x2b, 0x3c, 0x4d]);
+                interfaces.clear();
+            }
+            let Some(len) = word(file, at + 4, big).map(|len| len as usize) else { break };
+            let sound = len >= 12 && len % 4 == 0 && len <= RECORD_MAX;
+            let Some(body) = file.get(at + 8..at + len.max(12) - 4).filter(|_| sound) else { break };
+            match kind {
+                1 => interfaces.push((word(body, 0, big).unwrap_or(0) & 0xffff, resolution(body, big))),
+                6 => self.enhanced(body, big, &interfaces),
+                3 => self.passed.others += 1,
+                _ => {}
+            }
+            at += len;
+        }
+        self.passed.torn = at != file.len();
+    }
+
+    fn enhanced(&mut self, body: &[u8], big: bool, interfaces: &[(u32, f64)]) {
+        let field = |i: usize| word(body, i * 4, big);
+        let fields = (field(0), field(1), field(2), field(3));
+        let (Some(interface), Some(high), Some(low), Some(len)) = fields else { return };
+        let Some((link, tick_ns)) = interfaces.get(interface as usize) else { return };
+        let Some(packet) = body.get(20..20 + len as usize) else {
+            self.passed.cut += 1;
+            return;
+        };
+        let ticks = u64::from(high) << 32 | u64::from(low);
+        self.packet(*link, (ticks as f64 * tick_ns) as u64, packet);
+    }
+
+    fn packet(&mut self, link: u32, time_ns: u64, packet: &[u8]) {
+        self.passed.packets += 1;
+        match query_of(link, packet) {
+            Ok(question) => {
+                self.passed.queries += 1;
+                let first_ns = *self.first_ns.get_or_insert(time_ns);
+                self.octets.extend_from_slice(question);
+                self.ends.push(self.octets.len() as u32);
+                self.times_ns.push(time_ns.saturating_sub(first_ns));
+            }
+            Err(Not::Other) => self.passed.others += 1,
+            Err(Not::Tcp) => self.passed.tcp += 1,
+            Err(Not::Fragment) => self.passed.fragments += 1,
+            Err(Not::Cut) => self.passed.cut += 1,
+            Err(Not::Malformed) => self.passed.malformed += 1,
+        }
+    }
+}
+
+fn word(bytes: &[u8], at: usize, big: bool) -> Option<u32> {
+    let octets: [u8; 4] = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+    Some(if big { u32::from_be_bytes(octets) } else { u32::from_le_bytes(octets) })
+}
+
+/// Nanoseconds a tick of an interface: option if_tsresol (9), microseconds where there is none.
+fn resolution(body: &[u8], big: bool) -> f64 {
+    let half = |at: usize| body.get(at..at + 2).map(|b| [b[0], b[1]]);
+    let number = |b: [u8; 2]| usize::from(if big { u16::from_be_bytes(b) } else { u16::from_le_bytes(b) });
+    let mut at = 8;
+    while let (Some(code), Some(len)) = (half(at).map(number), half(at + 2).map(number)) {
+        if code == 9
+            && let Some(&exponent) = body.get(at + 4)
+        {
+            let base = if exponent & 0x80 != 0 { 2f64 } else { 10f64 };
+            return 1e9 / base.powi(i32::from(exponent & 0x7f));
+        }
+        if code == 0 {
+            break;
+        }
+        at += 4 + len.div_ceil(4) * 4;
+    }
+    1000.0
+}
+
+/// Why a packet is no query that could be replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Not {
+    Other,
+    Tcp,
+    Fragment,
+    Cut,
+    Malformed,
+}
+
+fn query_of(link: u32, packet: &[u8]) -> Result<&[u8], Not> {
+    let (kind, payload) = match link {
+        ETHERNET => ethernet(packet)?,
+        SLL => (be16(packet, 14)?, packet.get(16..).ok_or(Not::Cut)?),
+        SLL2 => (be16(packet, 0)?, packet.get(20..).ok_or(Not::Cut)?),
+        RAW | 12 | 14 | 228 | 229 => (0, packet),
+        NULL | LOOP => (0, packet.get(4..).ok_or(Not::Cut)?),
+        _ => return Err(Not::Other),
+    };
+    let version = payload.first().ok_or(Not::Cut)? >> 4;
+    match (kind, version) {
+        (0x0800 | 0, 4) => ipv4(payload),
+        (0x86dd | 0, 6) => ipv6(payload),
+        _ => Err(Not::Other),
+    }
+}
+
+fn be16(bytes: &[u8], at: usize) -> Result<u16, Not> {
+    bytes.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]])).ok_or(Not::Cut)
+}
+
+/// Past any number of VLAN tags (802.1Q, 802.1ad).
+fn ethernet(packet: &[u8]) -> Result<(u16, &[u8]), Not> {
+    let mut at = 12;
+    while matches!(be16(packet, at)?, 0x8100 | 0x88a8 | 0x9100) {
+        at += 4;
+    }
+    Ok((be16(packet, at)?, packet.get(at + 2..).ok_or(Not::Cut)?))
+}
+
+fn ipv4(packet: &[u8]) -> Result<&[u8], Not> {
+    let head = packet.get(..20).ok_or(Not::Cut)?;
+    let header = usize::from(head[0] & 15) * 4;
+    if header < 20 {
+        return Err(Not::Malformed);
+    }
+    // More fragments, or an offset: RFC 791 section 3.1.
+    if be16(head, 6)? & 0x3fff != 0 {
+        return Err(Not::Fragment);
+    }
+    transport(head[9], packet.get(header..).ok_or(Not::Cut)?)
+}
+
+fn ipv6(packet: &[u8]) -> Result<&[u8], Not> {
+    let mut next = *packet.get(6).ok_or(Not::Cut)?;
+    let mut rest = packet.get(40..).ok_or(Not::Cut)?;
+    // Hop-by-hop, routing and destination options (RFC 8200 section 4) are passed over; each takes 8 octets or more.
+    while matches!(next, 0 | 43 | 60) {
+        let len = 8 + usize::from(*rest.get(1).ok_or(Not::Cut)?) * 8;
+        next = rest[0];
+        rest = rest.get(len..).ok_or(Not::Cut)?;
+    }
+    if next == 44 { Err(Not::Fragment) } else { transport(next, rest) }
+}
+
+fn transport(protocol: u8, segment: &[u8]) -> Result<&[u8], Not> {
+    match protocol {
+        17 if be16(segment, 2)? == DNS_PORT => question(segment.get(8..).ok_or(Not::Cut)?),
+        6 if be16(segment, 2)? == DNS_PORT || be16(segment, 0)? == DNS_PORT => Err(Not::Tcp),
+        _ => Err(Not::Other),
+    }
+}
+
+/// Name, type and class of a message that is a query with one question.
+fn question(message: &[u8]) -> Result<&[u8], Not> {
+    let head = message.get(..HEADER).ok_or(Not::Cut)?;
+    if head[2] & 0x80 != 0 {
+        return Err(Not::Other);
+    }
+    if head[2] & 0x78 != 0 || head[4..6] != [0, 1] {
+        return Err(Not::Malformed);
+    }
+    let rest = &message[HEADER..];
+    let Some(len) = wire::name::wire_len(rest) else {
+        return Err(if is_cut_name(rest) { Not::Cut } else { Not::Malformed });
+    };
+    rest.get(..len + 4).ok_or(Not::Cut)
+}
+
+fn is_cut_name(mut rest: &[u8]) -> bool {
+    loop {
+        match rest.first() {
+            None => return true,
+            Some(&n) if n > 63 => return false,
+            Some(&n) => match rest.get(usize::from(n) + 1..) {
+                Some(tail) => rest = tail,
+                None => return true,
+            },
+        }
+    }
+}
+
+/// A capture that is sent again and again.
+pub struct Replay {
+    capture: Capture,
+    at: usize,
+    path: String,
+}
+
+impl Replay {
+    pub fn new(capture: Capture, path: &str) -> Replay {
+        Replay { capture, at: 0, path: path.to_string() }
+    }
+
+    pub fn next(&mut self, out: &mut [u8; QUESTION_MAX]) -> usize {
+        let question = self.capture.question(self.at);
+        out[..question.len()].copy_from_slice(question);
+        self.at = (self.at + 1) % self.capture.len();
+        question.len()
+    }
+
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub fn capture(&self) -> &Capture {
+        &self.capture
+    }
+}

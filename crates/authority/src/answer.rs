@@ -194,30 +194,44 @@ impl<'v> Answer<'v, '_, '_> {
         }
     }
 
-    /// RFC 8482 section 4.1: one RRset for ANY. For RRSIG all signatures of the name.
     #[cold]
     fn any_found(&mut self, query: &Query, lookup: &Lookup) -> Result<(), Damaged> {
-        let mut found = false;
+        let found = if query.qtype == rtype::ANY { self.one_of_all(lookup)? } else { self.all_signatures(lookup)? };
+        if found { Ok(()) } else { self.deny(query, lookup) }
+    }
+
+    /// RFC 8482 section 4.1: one RRset for ANY, and not one that only denies others.
+    fn one_of_all(&mut self, lookup: &Lookup) -> Result<bool, Damaged> {
+        let mut last = None;
         for rrset in self.view.node(lookup.node)?.rrsets() {
             let (rtype, unit) = rrset?;
-            if query.qtype == rtype::ANY || rtype == rtype::RRSIG {
-                found = true;
-                self.put(unit, lookup)?;
-            } else if unit.has(Part::Signatures) {
-                found = true;
-                unit.place_signatures(self.reply, Section::Answer, Need::Required, self.owner)?;
-            }
-            if query.qtype == rtype::ANY {
+            last = last.or(Some(unit));
+            if rtype != rtype::NSEC && rtype != rtype::RRSIG {
+                last = Some(unit);
                 break;
             }
         }
-        if !found {
-            return self.deny(query, lookup);
+        match last {
+            Some(unit) => self.put(unit, lookup).map(|_| true),
+            None => Ok(false),
         }
-        if self.signed && query.qtype == rtype::RRSIG {
+    }
+
+    /// For RRSIG, all signatures of the name.
+    fn all_signatures(&mut self, lookup: &Lookup) -> Result<bool, Damaged> {
+        let mut found = false;
+        for rrset in self.view.node(lookup.node)?.rrsets() {
+            let (rtype, unit) = rrset?;
+            if rtype == rtype::RRSIG {
+                unit.place(self.reply, Section::Answer, Need::Required, self.owner)?;
+            }
+            unit.place_signatures(self.reply, Section::Answer, Need::Required, self.owner)?;
+            found |= rtype == rtype::RRSIG || unit.has(Part::Signatures);
+        }
+        if found && self.signed {
             self.note_expansion(lookup);
         }
-        Ok(())
+        Ok(found)
     }
 
     /// A DNAME above the name: the DNAME, and the CNAME that it makes (RFC 6672 section 3.1).

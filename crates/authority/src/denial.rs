@@ -52,12 +52,15 @@ impl<'p, 'v, 'a, 'b> Denial<'p, 'v, 'a, 'b> {
     pub(crate) fn no_type_at_wildcard(mut self, query: &Query, lookup: &Lookup) -> Result<(), Damaged> {
         let wildcard = self.answer.view.node(lookup.node)?;
         if self.with_nsec {
-            self.put(wildcard)?;
+            // The wildcard may be an empty non-terminal, which an NSEC before it shows.
+            self.put(self.zone.nsec_at_or_before(wildcard.name()?)?)?;
             let before = self.zone.nsec_at_or_before(query.name())?;
             return self.put(before);
         }
         self.closest_encloser(query.name(), lookup.encloser_labels)?;
-        self.put_hash(wildcard.name()?).map(|_| ())
+        let (node, matches) = self.zone.nsec3_at_or_before(&self.zone.nsec3_hash(wildcard.name()?)?)?;
+        // With opt-out an empty non-terminal may have no NSEC3; then the covering one is in the answer as it can be.
+        if matches { self.put(node) } else { Ok(()) }
     }
 
     /// A delegation without DS (RFC 4035 section 3.1.4.1, RFC 5155 section 7.2.7).

@@ -8,7 +8,7 @@ use image::View;
 use policy::cookie;
 use policy::rate::{Places, RateLimit, Standing};
 use stats::{Counter, Counters};
-use wire::query::{CLASS_CH, CLASS_IN, HEADER};
+use wire::query::{CLASS_ANY, CLASS_CH, CLASS_IN, HEADER};
 use wire::reply::{Flags, Need, Opt, Reply, Section};
 use wire::{Ede, Parsed, Query, Rcode, rtype};
 
@@ -16,6 +16,8 @@ use wire::{Ede, Parsed, Query, Rcode, rtype};
 const MESSAGE_MAX: usize = 65_535;
 /// What a client without EDNS can take (RFC 1035 section 4.2.1).
 const PLAIN_MAX: usize = 512;
+const NOTIFY: u8 = 4;
+const UPDATE: u8 = 5;
 
 pub(crate) struct Response<'a, M> {
     pub now: Now,
@@ -145,7 +147,10 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         let rcode = match query.parsed {
             Parsed::TooShort => return self.drop(Counter::DropShort),
             Parsed::Response => return self.drop(Counter::DropResponse),
-            Parsed::Opcode(4 | 5) => Rcode::REFUSED,
+            Parsed::Opcode(NOTIFY) if query.name_len > 0 => Rcode::NOTAUTH,
+            // RFC 2136 section 3.1.1: the zone section holds one SOA.
+            Parsed::Opcode(UPDATE) if query.name_len > 0 && query.qtype == rtype::SOA => Rcode::REFUSED,
+            Parsed::Opcode(NOTIFY | UPDATE) => Rcode::FORMERR,
             Parsed::Opcode(_) => Rcode::NOTIMP,
             Parsed::Signed(at) => return self.signed(query, at as usize, buffer),
             Parsed::BadVersion => Rcode::BADVERS,
@@ -191,10 +196,13 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             return self.chaos(query, &opt, buffer);
         }
         let rcode = match query.qtype {
+            _ if query.qclass == CLASS_ANY => Rcode::FORMERR,
             _ if query.qclass != CLASS_IN => Rcode::REFUSED,
+            // RFC 5936 section 4.2: no AXFR over UDP.
+            rtype::AXFR if self.transport == Transport::Udp => Rcode::NOTIMP,
             rtype::AXFR | rtype::IXFR => Rcode::REFUSED,
-            0 | rtype::OPT | rtype::TSIG | rtype::TKEY => Rcode::FORMERR,
-            _ => Rcode::NOTIMP,
+            0 | rtype::MAILA | rtype::MAILB => Rcode::NOTIMP,
+            _ => Rcode::FORMERR,
         };
         if rcode == Rcode::REFUSED {
             opt.ede = Some(Ede::NOT_SUPPORTED);
@@ -220,7 +228,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         if reply.append(Need::Required, &head).is_some() && reply.append(Need::Required, text).is_some() {
             reply.count(Section::Answer, 1);
         }
-        let len = reply.finish(Flags::AUTHORITATIVE, Rcode::NOERROR, query.edns.present.then_some(opt));
+        let len = reply.finish(Flags::NONE, Rcode::NOERROR, query.edns.present.then_some(opt));
         self.count(Rcode::NOERROR);
         Verdict::Reply(len)
     }

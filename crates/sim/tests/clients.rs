@@ -121,11 +121,8 @@ fn identity_and_version_are_told_if_the_operator_wants_it() {
         server(setup).datagram(&query).map(|a| message::to_text(&a)).unwrap()
     };
     let told = Setup { version: Some("Dunlin".into()), identity: Some("ns1".into()), ..Default::default() };
-    assert_eq!(
-        ask(told.clone(), b"\x07version\x04bind\0"),
-        "NOERROR qr aa\nanswer: version.bind. 0 CH TXT \"Dunlin\"\n"
-    );
-    assert_eq!(ask(told, b"\x02ID\x06server\0"), "NOERROR qr aa\nanswer: ID.server. 0 CH TXT \"ns1\"\n");
+    assert_eq!(ask(told.clone(), b"\x07version\x04bind\0"), "NOERROR qr\nanswer: version.bind. 0 CH TXT \"Dunlin\"\n");
+    assert_eq!(ask(told, b"\x02ID\x06server\0"), "NOERROR qr\nanswer: ID.server. 0 CH TXT \"ns1\"\n");
     assert_eq!(ask(Setup::default(), b"\x07version\x04bind\0"), "REFUSED qr\n");
 }
 

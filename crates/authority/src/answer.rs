@@ -11,6 +11,8 @@ use wire::{Query, Rcode, hash, rtype};
 
 /// Aliases followed for one question. Longer chains end where they are; the client asks on.
 const ALIASES_MAX: usize = 16;
+/// The farthest place that a compression pointer reaches (RFC 1035 section 4.1.4).
+const POINTER_MAX: usize = 0x3FFF;
 /// Proofs in one answer: three for what is denied at the end, one for each wildcard on the way.
 const PROOFS_MAX: usize = ALIASES_MAX + 4;
 
@@ -34,18 +36,30 @@ pub struct Trail {
     /// Nodes whose NSEC or NSEC3 are in the answer.
     proofs: [u32; PROOFS_MAX],
     proven: usize,
+    /// Nodes whose DNAME is in the answer.
+    redirects: [u32; ALIASES_MAX],
+    redirected: usize,
 }
 
 impl Trail {
     /// False: the node's proof is in the answer already.
     pub(crate) fn prove(&mut self, node: u32) -> bool {
-        if self.proven == PROOFS_MAX || self.proofs[..self.proven].contains(&node) {
-            return false;
-        }
-        self.proofs[self.proven] = node;
-        self.proven += 1;
-        true
+        push_new(&mut self.proofs, &mut self.proven, node)
     }
+
+    /// False: the node's DNAME is in the answer already.
+    fn redirect(&mut self, node: u32) -> bool {
+        push_new(&mut self.redirects, &mut self.redirected, node)
+    }
+}
+
+fn push_new(list: &mut [u32], len: &mut usize, item: u32) -> bool {
+    if *len == list.len() || list[..*len].contains(&item) {
+        return false;
+    }
+    list[*len] = item;
+    *len += 1;
+    true
 }
 
 /// Answers the question of `query`, whose walk `lookup` has done. All scratch is used up on the way along aliases.
@@ -58,7 +72,7 @@ pub fn answer(
     reply: &mut Reply<'_>,
 ) -> Outcome {
     let owner = Owner::Question { at: HEADER, end: HEADER + query.name_len as usize };
-    (trail.expanded, trail.proven) = (0, 0);
+    (trail.expanded, trail.proven, trail.redirected) = (0, 0, 0);
     let mut a = Answer { view, reply, owner, apex: lookup.apex, signed: false, additional: None, trail };
     let is_referral = lookup.found == Found::Cut;
     let done = |rcode, flags| Outcome { rcode, flags, is_referral, is_damaged: false };
@@ -135,7 +149,8 @@ impl<'v> Answer<'v, '_, '_> {
         let mut passed = [hash::name_hash(self.view.seed(), query.name()); ALIASES_MAX];
         let mut target_at = target_at;
         for hop in 0..ALIASES_MAX {
-            if self.reply.is_truncated() {
+            // The next owner is a pointer to this place, which has to be within its reach.
+            if self.reply.is_truncated() || target_at > POINTER_MAX {
                 break;
             }
             self.follow(query, lookup, target_at)?;
@@ -240,10 +255,13 @@ impl<'v> Answer<'v, '_, '_> {
         let node = self.view.node(lookup.node)?;
         let unit = node.rrset(rtype::DNAME)?.ok_or(Damaged)?;
         let above = node.name()?;
-        let dname_owner = self.end_of_name(above.len());
-        unit.place(self.reply, Section::Answer, Need::Required, dname_owner)?;
-        if self.signed {
-            unit.place_signatures(self.reply, Section::Answer, Need::Required, dname_owner)?;
+        // A DNAME that leads below itself is met again and again, and stands in the answer once (RFC 2181 section 5).
+        if self.trail.redirect(node.reference()) {
+            let owner = self.end_of_name(above.len());
+            unit.place(self.reply, Section::Answer, Need::Required, owner)?;
+            if self.signed {
+                unit.place_signatures(self.reply, Section::Answer, Need::Required, owner)?;
+            }
         }
         let own = (query.name_len as usize).checked_sub(above.len()).ok_or(Damaged)?;
         let mut name = [0; 255];

@@ -134,7 +134,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             return Some(self.drop(Counter::DropRate));
         }
         self.counters.count(Counter::SlipRate);
-        let mut reply = Reply::begin(buffer, query.question_end(), PLAIN_MAX, 0);
+        let mut reply = Reply::begin(buffer, query.echoed_end(), PLAIN_MAX, 0);
         reply.does_not_fit(Need::Required);
         let len = reply.finish(Flags::NONE, Rcode::NOERROR, query.edns.present.then_some(opt));
         self.count(Rcode::NOERROR);
@@ -154,6 +154,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             Parsed::Opcode(_) => Rcode::NOTIMP,
             Parsed::Signed(at) => return self.signed(query, at as usize, buffer),
             Parsed::BadVersion => Rcode::BADVERS,
+            Parsed::CookieAlone => return self.cookie_alone(query, buffer),
             Parsed::BadHeader | Parsed::BadBody | Parsed::Question => Rcode::FORMERR,
         };
         // What is malformed has said nothing reliable about EDNS (RFC 6891 section 7).
@@ -167,23 +168,33 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
 
     /// RFC 8945 section 5.2.1: who signs with a key that we do not know is told so, unsigned.
     fn signed(&mut self, query: &Query, at: usize, buffer: &mut [u8]) -> Verdict {
-        let Some(signature) = Signature::read(buffer, at) else {
-            return self.finish(query, buffer, Rcode::FORMERR, &Opt::default());
-        };
+        let signature = Signature::read(buffer, at);
         let opt = Opt { udp_size: self.setup.udp_size_max, dnssec_ok: query.edns.dnssec_ok, ..Opt::default() };
         if let Some(verdict) = self.limit(query, &opt, buffer) {
             return verdict;
         }
+        let Some(signature) = signature else { return self.finish(query, buffer, Rcode::FORMERR, &opt) };
         match self.finish(query, buffer, Rcode::NOTAUTH, &opt) {
             Verdict::Reply(len) => Verdict::Reply(signature.append_bad_key(buffer, len)),
             silence => silence,
         }
     }
 
+    /// RFC 7873 section 5.4: no question, just a cookie to be told or renewed.
+    fn cookie_alone(&mut self, query: &Query, buffer: &mut [u8]) -> Verdict {
+        let mut opt = Opt { udp_size: self.setup.udp_size_max, ..Opt::default() };
+        if !self.add_options(query, buffer, &mut opt)
+            && let Some(verdict) = self.limit(query, &opt, buffer)
+        {
+            return verdict;
+        }
+        let rcode = if opt.cookie.is_some() { Rcode::NOERROR } else { Rcode::FORMERR };
+        self.finish(query, buffer, rcode, &opt)
+    }
+
     /// An answer of header, question and OPT.
     fn finish(&self, query: &Query, buffer: &mut [u8], rcode: Rcode, opt: &Opt<'_>) -> Verdict {
-        let question_end = if query.name_len == 0 { HEADER } else { query.question_end() };
-        let reply = Reply::begin(buffer, question_end, PLAIN_MAX, 0);
+        let reply = Reply::begin(buffer, query.echoed_end(), PLAIN_MAX, 0);
         let len = reply.finish(Flags::NONE, rcode, query.edns.present.then_some(opt));
         self.count(rcode);
         Verdict::Reply(len)

@@ -21,10 +21,15 @@ impl Signature {
     /// Reads the record at `at`, which the parser has stepped over already. None: its rdata is malformed.
     pub(crate) fn read(packet: &[u8], at: usize) -> Option<Signature> {
         let (mut key, mut algorithm) = ([0; 255], [0; 255]);
-        let key_len = expand(packet, at, &mut key)?.len();
-        let fixed_at = at + stored_len(&packet[at..])?;
+        let fixed_at = at + stored_len(packet.get(at..)?)?;
         let rdata_len = u16::from_be_bytes(*packet.get(fixed_at + 8..)?.first_chunk()?) as usize;
-        let rdata = packet.get(fixed_at + 10..fixed_at + 10 + rdata_len)?;
+        // The record is the packet's last. What the buffer holds behind it came from others and is nobody's to see.
+        let packet = packet.get(..fixed_at + 10 + rdata_len)?;
+        let rdata = &packet[fixed_at + 10..];
+        let key_len = expand(packet, at, &mut key)?.len();
+        if wire::name::wire_len(&key) != Some(key_len) {
+            return None;
+        }
         let algorithm_len = wire::name::wire_len(rdata)?;
         algorithm[..algorithm_len].copy_from_slice(&rdata[..algorithm_len]);
         let rest = &rdata[algorithm_len..];

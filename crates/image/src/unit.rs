@@ -121,8 +121,8 @@ impl<'a> Unit<'a> {
         Ok(Some(base))
     }
 
-    /// Copies the records beginning with the `turn`-th. Sets whose rdata holds pointers stay as they are: their names lean
-    /// on each other's places.
+    /// Copies the records beginning with the `turn`-th. Sets whose rdata holds pointers, or is pointed to by additional
+    /// records, stay as they are: there names lean on each other's places.
     pub fn place_turned(
         &self,
         reply: &mut Reply<'_>,
@@ -130,7 +130,8 @@ impl<'a> Unit<'a> {
         owner: Owner,
         turn: u16,
     ) -> Result<Option<usize>, Damaged> {
-        if self.count < 2 || !self.fixes.is_empty() || owner.at() > POINTER_MAX {
+        let is_leant_on = !self.fixes.is_empty() || self.has(Part::Needed) || self.has(Part::Optional);
+        if self.count < 2 || is_leant_on {
             return self.place(reply, section, Need::Required, owner);
         }
         let mut at = 0;
@@ -212,6 +213,9 @@ impl<'a> Unit<'a> {
             return Ok(());
         }
         let need = if part == Part::Needed { Need::Required } else { Need::Optional };
+        if records_at + self.records.len() > POINTER_MAX {
+            return self.place_additional_expanded(reply, octets, need, owner);
+        }
         let (octets, count) = if need == Need::Optional && octets.len() > reply.room() {
             reply.does_not_fit(need);
             whole_rrsets(octets, reply.room())?
@@ -228,6 +232,35 @@ impl<'a> Unit<'a> {
             (head[0], head[1]) = ((pointer >> 8) as u8, pointer as u8);
             let len = u16::from_be_bytes([head[10], head[11]]) as usize;
             rest = rest.get_mut(12 + len..).ok_or(Damaged)?;
+        }
+        Ok(())
+    }
+
+    /// Beyond 16 KiB no pointer reaches the records: what is needed has its owners written out, what is not is left out.
+    #[cold]
+    fn place_additional_expanded(
+        &self,
+        reply: &mut Reply<'_>,
+        octets: &[u8],
+        need: Need,
+        owner: Owner,
+    ) -> Result<(), Damaged> {
+        if need == Need::Optional {
+            reply.does_not_fit(need);
+            return Ok(());
+        }
+        let mut name = [0; 255];
+        let name = expand(reply.written(), owner.at(), &mut name).ok_or(Damaged)?;
+        let mut rest = octets;
+        while let Some(head) = rest.first_chunk::<12>() {
+            let len = 12 + u16::from_be_bytes([head[10], head[11]]) as usize;
+            let mut host = [0; 255];
+            let n = self.push_pointed(&mut host, 0, u16::from_be_bytes([head[0], head[1]]), name)?;
+            let parts: [&[u8]; 2] = [&host[..n], rest.get(2..len).ok_or(Damaged)?];
+            if parts.iter().all(|part| reply.append(need, part).is_some()) {
+                reply.count(Section::Additional, 1);
+            }
+            rest = &rest[len..];
         }
         Ok(())
     }
@@ -441,7 +474,7 @@ impl Owner {
 /// Points the owners of `count` records that begin at `base` to `owner`.
 #[inline(always)]
 fn fix_owners(reply: &mut Reply<'_>, base: usize, count: u16, owner: usize) -> Result<(), Damaged> {
-    if owner > POINTER_MAX {
+    if owner > POINTER_MAX && count > 0 {
         return Err(Damaged);
     }
     let pointer = (0xC000 | owner as u16).to_be_bytes();

@@ -17,7 +17,7 @@ pub struct RateSettings {
     pub dry_run: bool,
     /// Addresses without a limit.
     pub exempt: Vec<crate::Prefix>,
-    /// How many threads share the traffic: each sees its part of every client's queries.
+    /// How many threads share the traffic of a network.
     pub threads: u32,
 }
 
@@ -117,11 +117,22 @@ impl RateLimit {
     #[inline]
     pub fn judge(&mut self, places: &Places, is_v4: bool, now_ms: u64) -> Standing {
         let prices = self.prices[usize::from(!is_v4)];
+        let mut entries = [(0, 0); 4];
         let mut over = false;
-        for (&hash, price) in places.0.iter().zip(prices) {
-            over |= self.rows[row_of(hash)].fill(hash as u16, price, now_ms as u32);
+        for (i, (&hash, price)) in places.0.iter().zip(prices).enumerate() {
+            let row = row_of(hash);
+            let entry = self.rows[row].entry(hash as u16, now_ms as u32);
+            over |= self.rows[row].loads[entry] > FULL - price;
+            entries[i] = (row, entry);
         }
-        if over { self.withhold() } else { Standing::Admitted }
+        // Who is withheld pays nothing: else one address, spoofed, could use up what its neighbours share with it.
+        if over {
+            return self.withhold();
+        }
+        for ((row, entry), price) in entries.into_iter().zip(prices) {
+            self.rows[row].loads[entry] += price;
+        }
+        Standing::Admitted
     }
 
     #[cold]
@@ -141,9 +152,9 @@ fn row_of(hash: u64) -> usize {
 }
 
 impl Row {
-    /// Adds a price to an entry, which is drained first. True: it was full.
+    /// The entry of a tag, drained to this moment.
     #[inline]
-    fn fill(&mut self, tag: u16, price: u32, now_ms: u32) -> bool {
+    fn entry(&mut self, tag: u16, now_ms: u32) -> usize {
         let passed = u64::from(now_ms.wrapping_sub(self.time_ms));
         if passed > 0 {
             let drained = (passed.min(DRAIN_MS) * u64::from(FULL) / DRAIN_MS) as u32;
@@ -155,13 +166,7 @@ impl Row {
         for i in 0..WAYS {
             found |= u32::from(self.tags[i] == tag) << i;
         }
-        let i = if found != 0 { found.trailing_zeros() as usize } else { self.evict(tag) };
-        let load = &mut self.loads[i];
-        let over = *load > FULL - price.min(FULL);
-        if !over {
-            *load += price;
-        }
-        over
+        if found != 0 { found.trailing_zeros() as usize } else { self.evict(tag) }
     }
 
     fn evict(&mut self, tag: u16) -> usize {
@@ -222,6 +227,22 @@ mod tests {
         let n: u64 = (0..=255).map(|i| admitted(&mut l, &format!("192.0.2.{i}"), 250, 1, 0)).sum();
         // 256 addresses with a burst of 250 each, against 32 bursts for their /24.
         assert!((7_800..=8_200).contains(&n), "{n}");
+    }
+
+    #[test]
+    fn a_spoofed_flood_does_not_silence_the_neighbours_of_its_victim() {
+        for (victim, neighbour) in [("192.0.2.1", "192.0.2.200"), ("2001:db8::1", "2001:db8:0:1::9")] {
+            let mut l = limit(100, 2);
+            admitted(&mut l, victim, 200_000, 1, 0);
+            assert_eq!(admitted(&mut l, neighbour, 200, 1, 0), 200, "{neighbour}");
+        }
+    }
+
+    #[test]
+    fn a_client_of_one_flow_has_its_rate_whatever_the_number_of_threads() {
+        let settings = RateSettings { per_second: 1_000, threads: 64, ..RateSettings::default() };
+        let mut l = RateLimit::new(settings, [3, 5]);
+        assert_eq!(admitted(&mut l, "192.0.2.1", 2_000, 1_000_000, 0), 2_000);
     }
 
     #[test]

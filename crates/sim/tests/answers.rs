@@ -243,3 +243,85 @@ fn records_take_turns_if_the_operator_wants_it() {
     assert_ne!(first(0), first(1));
     assert_eq!(first(0), first(2));
 }
+
+fn rest_of_16_kib(server: &mut Server, words: &str) -> String {
+    let text = server.ask(words);
+    assert!(
+        !text.starts_with("malformed") && !text.starts_with("SERVFAIL"),
+        "{words}: {}",
+        &text[..200.min(text.len())]
+    );
+    text
+}
+
+#[test]
+fn additional_records_beyond_the_reach_of_pointers_are_left_out() {
+    let mut zone = String::from(ZONE);
+    for i in 0..400 {
+        zone += &format!(
+            "big MX {i} a-rather-long-host-name-to-fill-the-message-{i}\na-rather-long-host-name-to-fill-the-message-{i} A 192.0.2.1\n"
+        );
+    }
+    let mut server = Server::new(&[("example.", &zone)]);
+    assert_eq!(rest_of_16_kib(&mut server, "big.example. MX +tcp").matches("answer: ").count(), 400);
+}
+
+#[test]
+fn a_chain_of_aliases_ends_where_pointers_no_longer_reach() {
+    let signature = "A".repeat(2_000);
+    let mut zone =
+        format!("{ZONE}@ RRSIG SOA 13 1 3600 20300101000000 20200101000000 1 example. AAAA\n@ NSEC @ SOA NSEC\n");
+    for i in 0..14 {
+        zone += &format!(
+            "c{i} CNAME c{}\nc{i} RRSIG CNAME 13 1 3600 20300101000000 20200101000000 1 example. {signature}\n",
+            i + 1
+        );
+    }
+    zone += "c14 MX 1 mail\n";
+    let mut server = Server::new(&[("example.", &zone)]);
+    let text = rest_of_16_kib(&mut server, "c0.example. MX +do +tcp");
+    assert!(text.matches("IN CNAME").count() > 8, "{}", text.lines().count());
+}
+
+#[test]
+fn a_denial_beyond_the_reach_of_pointers_is_whole() {
+    let mut zone = format!(
+        "{ZONE}@ RRSIG SOA 13 1 3600 20300101000000 20200101000000 1 example. AAAA\n@ NSEC *.big SOA NSEC\n*.big NSEC @ TXT\n"
+    );
+    for i in 0..100 {
+        zone += &format!("*.big TXT \"{i:0>240}\"\n");
+    }
+    let mut server = Server::new(&[("example.", &zone)]);
+    let text = rest_of_16_kib(&mut server, "a.big.example. TXT +do +tcp");
+    assert_eq!((text.matches("answer: ").count(), text.matches("IN NSEC").count()), (100, 1));
+}
+
+#[test]
+fn a_dname_that_leads_below_itself_stands_in_the_answer_once() {
+    let mut server = Server::new(&[("example.", &format!("{ZONE}deep DNAME a.deep\n"))]);
+    let text = server.ask("x.deep.example. A");
+    assert_eq!(text.matches("IN DNAME").count(), 1, "{text}");
+}
+
+#[test]
+fn hosts_keep_their_addresses_when_records_take_turns() {
+    let zone = format!("{ZONE}ns2 A 192.0.2.22\n_s._udp SRV 1 2 53 ns1\n_s._udp SRV 1 2 53 ns2\n");
+    let octets = sim::image_of(&[("example.", &zone)]).0;
+    let mut server = Server::with(octets, front::Setup { rotate: true, ..Default::default() });
+    for id in 0..4u16 {
+        let mut query = sim::message::query("_s._udp.example. SRV");
+        query[..2].copy_from_slice(&id.to_be_bytes());
+        let text = sim::message::to_text(&server.datagram(&query).unwrap());
+        assert!(text.contains("ns2.example. 3600 IN A 192.0.2.22"), "{text}");
+    }
+}
+
+#[test]
+fn an_empty_non_terminal_wildcard_is_proven() {
+    let zone = format!(
+        "{ZONE}@ RRSIG SOA 13 1 3600 20300101000000 20200101000000 1 example. AAAA\n@ NSEC x.*.w SOA NSEC\nx.*.w TXT a\nx.*.w NSEC @ TXT\n"
+    );
+    let mut server = Server::new(&[("example.", &zone)]);
+    let text = server.ask("foo.w.example. TXT +do");
+    assert!(text.contains("authority: example. 3600 IN NSEC x.*.w.example."), "{text}");
+}

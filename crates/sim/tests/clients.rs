@@ -164,3 +164,47 @@ fn a_signature_by_a_key_unknown_here_is_told_so() {
     query[len_at..len_at + 2].copy_from_slice(&((rdata.len() - 9) as u16).to_be_bytes());
     assert_eq!(server(Setup::default()).datagram(&query).unwrap()[3] & 15, 1);
 }
+
+#[test]
+fn a_signature_shows_nobody_what_the_buffer_held_before() {
+    let mut query = message::query("ns.example. A +noedns");
+    query[11] = 1;
+    query.extend(b"\xc1\x38\0\xfa\0\xff\0\0\0\0");
+    let rdata = b"\x0bhmac-sha256\0\0\0\x65\x00\x00\x01\x01\x2c\0\0\x12\x34\0\0\0\0";
+    query.extend((rdata.len() as u16).to_be_bytes());
+    query.extend(rdata);
+    let mut buffer = [0; front::DATAGRAM_MAX];
+    buffer[0x138..0x140].copy_from_slice(b"\x06secret\0");
+    buffer[..query.len()].copy_from_slice(&query);
+    let mut s = server(Setup::default());
+    let Verdict::Reply(len) = s.worker.on_datagram(s.now, CLIENT, &mut buffer, query.len()) else {
+        panic!("an answer")
+    };
+    assert_eq!(buffer[3] & 15, 1);
+    assert!(!buffer[..len].windows(6).any(|w| w == b"secret"));
+}
+
+#[test]
+fn malformed_signatures_and_cookies_alone_are_limited_too() {
+    let rate = RateSettings { per_second: 10, slip: 0, ..Default::default() };
+    let mut s = server(Setup { rate: Some(rate), cookie_secret: Some([3; 16]), ..Default::default() });
+    let mut malformed = message::query("ns.example. A +noedns");
+    malformed[11] = 1;
+    malformed.extend(b"\0\0\xfa\0\xff\0\0\0\0\0\0");
+    assert_eq!((0..100).filter(|_| s.datagram(&malformed).is_some()).count(), 25);
+    s.now.mono_ns += 10_000_000_000;
+    let mut alone = with_option(". A", 10, b"clientck");
+    alone[5] = 0;
+    alone.drain(12..17);
+    let answers: Vec<_> = (0..100).filter_map(|_| s.datagram(&alone)).collect();
+    assert_eq!(answers.len(), 25);
+    assert_eq!((answers[0][3] & 15, answers[0][5], option(&answers[0], 10).map(|c| c.len())), (0, 0, Some(24)));
+}
+
+#[test]
+fn an_unknown_opcode_is_answered_with_edns_if_asked_with_it() {
+    let mut query = message::query("ns.example. A");
+    query[2] |= 2 << 3;
+    let answer = server(Setup::default()).datagram(&query).unwrap();
+    assert_eq!((answer[3] & 15, answer[11]), (4, 1));
+}

@@ -1,7 +1,7 @@
 //! A query as it lies in its buffer: header, one question, EDNS. Parsed once, in one pass, without a copy of anything
 //! but the folded name.
 //!
-//! O(1) on failure: whatever is wrong becomes a `Verdict` and the rest is not looked at.
+//! O(1) on failure: whatever is wrong is named by `Parsed`, and the rest is not looked at.
 
 use crate::hash::name_step;
 use crate::name::{LABEL_MAX, NAME_MAX};
@@ -15,7 +15,6 @@ const OPTIONS_MAX: usize = 32;
 
 pub const CLASS_IN: u16 = 1;
 pub const CLASS_CH: u16 = 3;
-pub const CLASS_NONE: u16 = 254;
 pub const CLASS_ANY: u16 = 255;
 
 /// What parsing found.
@@ -33,6 +32,8 @@ pub enum Parsed {
     BadBody,
     /// EDNS version above 0.
     BadVersion,
+    /// No question, but a cookie (RFC 7873 section 5.4).
+    CookieAlone,
     /// A TSIG record, at this place: signed by a key that we do not have.
     Signed(u16),
     Question,
@@ -47,7 +48,6 @@ pub struct Edns {
     pub nsid: bool,
     pub zone_version: bool,
     pub keepalive: bool,
-    pub padding: bool,
     /// Cookie option: where its data begins and how long it is; length 0: none.
     pub cookie_at: u16,
     pub cookie_len: u16,
@@ -98,6 +98,11 @@ impl Query {
         HEADER + self.name_len as usize + 4
     }
 
+    /// The end of what an error echoes: the question, if there is one that could be read.
+    pub fn echoed_end(&self) -> usize {
+        if self.name_len == 0 { HEADER } else { self.question_end() }
+    }
+
     #[inline]
     pub fn name(&self) -> &[u8] {
         &self.folded[..self.name_len as usize]
@@ -134,9 +139,11 @@ impl Query {
         let opcode = header[2] >> 3 & 15;
         // Exactly one question (RFC 9619); the other counts are judged behind it.
         if header[4..6] != [0, 1] || self.read_question(buffer, len).is_none() {
-            return if opcode == 0 { Parsed::BadHeader } else { Parsed::Opcode(opcode) };
+            return self.without_question(opcode, header, packet);
         }
         if opcode != 0 {
+            // What matters of the rest is whether the client speaks EDNS (RFC 6891 section 6.1.1).
+            self.edns.present &= self.read_records(header, packet, self.question_end()) != Parsed::BadBody;
             return Parsed::Opcode(opcode);
         }
         let rest = &packet[self.question_end()..];
@@ -148,7 +155,18 @@ impl Query {
                 self.edns = Edns { present: true, dnssec_ok: flags & 0x80 != 0, udp_size, ..Edns::default() };
                 Parsed::Question
             }
-            _ => self.read_records(header, packet),
+            _ => self.read_records(header, packet, self.question_end()),
+        }
+    }
+
+    #[cold]
+    fn without_question(&mut self, opcode: u8, header: &[u8; HEADER], packet: &[u8]) -> Parsed {
+        let is_whole = header[4..6] == [0, 0] && self.read_records(header, packet, HEADER) == Parsed::Question;
+        self.edns.present &= is_whole;
+        match opcode {
+            0 if is_whole && self.edns.cookie_len > 0 => Parsed::CookieAlone,
+            0 => Parsed::BadHeader,
+            _ => Parsed::Opcode(opcode),
         }
     }
 
@@ -196,10 +214,10 @@ impl Query {
 
     /// What follows the question: nothing, one OPT and perhaps a TSIG. Other records are stepped over.
     #[inline(never)]
-    fn read_records(&mut self, header: &[u8; HEADER], packet: &[u8]) -> Parsed {
+    fn read_records(&mut self, header: &[u8; HEADER], packet: &[u8], from: usize) -> Parsed {
         let count = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]) as usize;
         let (before, additional) = (count(6) + count(8), count(10));
-        let mut at = self.question_end();
+        let mut at = from;
         let mut verdict = Parsed::Question;
         for i in 0..before + additional {
             let Some(record) = Record::at(packet, at) else { return Parsed::BadBody };
@@ -254,7 +272,6 @@ impl Query {
                 10 if len < 8 || len > 8 && !(16..=40).contains(&len) => return false,
                 10 if e.cookie_len == 0 => (e.cookie_at, e.cookie_len) = (at as u16, len as u16),
                 11 => e.keepalive = true,
-                12 => e.padding = true,
                 19 => e.zone_version = true,
                 _ => {}
             }

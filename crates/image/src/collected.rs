@@ -44,25 +44,36 @@ impl Run {
     }
 }
 
+/// Where a name's records begin; `SAME`: more runs of that name follow.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot(u64);
+
 #[derive(Default)]
 pub(crate) struct Segments(Vec<Vec<u8>>);
 
 impl Segments {
-    fn from(&self, run: &Run) -> &[u8] {
-        let place = run.place();
+    fn from(&self, place: u64) -> &[u8] {
         &self.0[(place >> OFFSET_BITS) as usize][(place & OFFSET) as usize..]
     }
 
     pub(crate) fn name(&self, run: &Run) -> &[u8] {
-        let octets = self.from(run);
-        &octets[RUN_HEAD..RUN_HEAD + octets[RUN_HEAD - 1] as usize]
+        name_at(self.from(run.place()))
     }
 
     pub(crate) fn prefetch(&self, run: &Run) {
-        let octets = self.from(run);
+        self.prefetch_from(run.place());
+    }
+
+    fn prefetch_from(&self, place: u64) {
+        let octets = self.from(place);
         prefetch(octets, 0);
         prefetch(octets, 64);
     }
+}
+
+/// The name of the run that begins here.
+fn name_at(octets: &[u8]) -> &[u8] {
+    &octets[RUN_HEAD..RUN_HEAD + octets[RUN_HEAD - 1] as usize]
 }
 
 #[derive(Default)]
@@ -125,9 +136,28 @@ impl Collected {
 
     /// The records of a run and of those behind it that have the same name.
     pub(crate) fn records(&self, run: u32) -> Records<'_> {
-        let mut records = Records { of: self, next: run as usize, left: 0, rest: &[] };
-        records.open();
-        records
+        Records::new(self, self.segments.from(self.runs[run as usize].place()), run as usize + 1)
+    }
+
+    /// What leads to the records of a run and those behind it without looking at the runs.
+    pub(crate) fn spot(&self, run: u32) -> Spot {
+        let is_same = |r: &Run| r.is_same_name();
+        let more = if self.runs.get(run as usize + 1).is_some_and(is_same) { SAME } else { 0 };
+        Spot(self.runs[run as usize].place() | more)
+    }
+
+    pub(crate) fn name_at(&self, spot: Spot) -> &[u8] {
+        name_at(self.segments.from(spot.0 & !SAME))
+    }
+
+    /// `records(run)`, its spot being known.
+    pub(crate) fn records_at(&self, spot: Spot, run: u32) -> Records<'_> {
+        let next = if spot.0 & SAME == 0 { usize::MAX } else { run as usize + 1 };
+        Records::new(self, self.segments.from(spot.0 & !SAME), next)
+    }
+
+    pub(crate) fn prefetch_at(&self, spot: Spot) {
+        self.segments.prefetch_from(spot.0 & !SAME);
     }
 }
 
@@ -139,12 +169,10 @@ pub(crate) struct Records<'a> {
     rest: &'a [u8],
 }
 
-impl Records<'_> {
-    fn open(&mut self) {
-        let octets = self.of.segments.from(&self.of.runs[self.next]);
-        self.left = u32::from_le_bytes([octets[0], octets[1], octets[2], octets[3]]);
-        self.rest = &octets[RUN_HEAD + octets[RUN_HEAD - 1] as usize..];
-        self.next += 1;
+impl<'a> Records<'a> {
+    fn new(of: &'a Collected, octets: &'a [u8], next: usize) -> Records<'a> {
+        let left = u32::from_le_bytes([octets[0], octets[1], octets[2], octets[3]]);
+        Records { of, next, left, rest: &octets[RUN_HEAD + octets[RUN_HEAD - 1] as usize..] }
     }
 }
 
@@ -154,8 +182,8 @@ impl<'a> Iterator for Records<'a> {
     #[inline]
     fn next(&mut self) -> Option<Rr<'a>> {
         while self.left == 0 {
-            self.of.runs.get(self.next).filter(|r| r.is_same_name())?;
-            self.open();
+            let run = self.of.runs.get(self.next).filter(|r| r.is_same_name())?;
+            *self = Records::new(self.of, self.of.segments.from(run.place()), self.next + 1);
         }
         self.left -= 1;
         let &[e, f, g, h, a, b, c, d] = self.rest.first_chunk::<RECORD_HEAD>()?;

@@ -6,14 +6,15 @@
 
 use crate::builder::{ZoneDraft, text};
 use crate::collected::{Collected, Records};
+use crate::hosts::{Host, Hosts};
 use crate::judge::{self, Look};
 use crate::node;
 use crate::order;
-use crate::table::Table;
 use std::collections::HashMap;
 use std::ops::Range;
 use wire::hash::name_hash;
-use wire::name::{canonical_cmp, is_at_or_below};
+use wire::name::{canonical_cmp, is_at_or_below, wire_len};
+use wire::rtype;
 
 pub(crate) const NONE: u32 = u32::MAX;
 /// A node's own flags; the others are for the builder only.
@@ -46,13 +47,13 @@ pub(crate) struct Drafts {
     /// The zones that will be served, by apex.
     pub apexes: HashMap<Box<[u8]>, u32>,
     /// Names that own addresses, by `host_hash`.
-    hosts: Table,
+    hosts: Hosts,
 }
 
 impl Drafts {
     pub(crate) fn new(seed: u64, collected: Collected, zones: Vec<ZoneDraft>) -> Drafts {
         let (of_zone, apexes) = (vec![0..0; zones.len()], HashMap::new());
-        let mut this = Drafts { seed, collected, zones, drafts: vec![], of_zone, apexes, hosts: Table::with_room(0) };
+        let mut this = Drafts { seed, collected, zones, drafts: vec![], of_zone, apexes, hosts: Hosts::default() };
         for z in 0..this.zones.len() {
             this.sort_zone(z);
             this.look_at_zone(z);
@@ -152,6 +153,10 @@ impl Drafts {
         records.into_iter().flatten()
     }
 
+    pub(crate) fn records_of_host(&self, host: Host) -> Records<'_> {
+        self.collected.records_at(host.spot, host.run)
+    }
+
     pub(crate) fn served(&self) -> impl Iterator<Item = u32> {
         (0..self.zones.len() as u32).filter(|&z| self.zones[z as usize].complaint.is_none())
     }
@@ -187,7 +192,12 @@ impl Drafts {
             let Range { start, end } = self.of_zone[z as usize];
             let others = if has_zones_below[z as usize] { Some(&self.apexes) } else { None };
             let mut placing = Placing { collected: &self.collected, others, from, placed, above: vec![] };
-            looked_at[start as usize..end as usize].iter().for_each(|&draft| placing.place(draft));
+            for d in start..end {
+                if let Some(later) = looked_at.get((d + AHEAD) as usize) {
+                    self.fetch(later.run);
+                }
+                placing.place(looked_at[d as usize]);
+            }
             placed = placing.placed;
             of_zone[z as usize] = from as u32..placed.len() as u32;
         }
@@ -242,12 +252,15 @@ impl Drafts {
 
     fn note_hosts(&mut self) {
         let count = self.drafts.iter().filter(|d| d.flags & HOST != 0).count();
-        let mut hosts = Table::with_room(count);
+        let mut hosts = Hosts::with_room(count);
         for z in self.served() {
             for d in self.of_zone[z as usize].clone() {
+                let draft = self.drafts[d as usize];
                 self.fetch_records(d + AHEAD);
-                if self.drafts[d as usize].flags & HOST != 0 {
-                    hosts.insert(self.host_hash(z, self.name(d)), d);
+                if draft.flags & HOST != 0 {
+                    let is_glue = draft.flags & (node::HIDDEN | node::CUT) != 0;
+                    let host = Host { run: draft.run, is_glue, spot: self.collected.spot(draft.run) };
+                    hosts.insert(self.host_hash(z, self.name(d)), host);
                 }
             }
         }
@@ -258,15 +271,40 @@ impl Drafts {
         name_hash(self.seed ^ u64::from(z) << 20, folded)
     }
 
-    /// The draft of a name of a zone that owns addresses there.
-    pub(crate) fn host(&self, z: u32, folded: &[u8]) -> Option<u32> {
+    /// What owns addresses by this name in a zone.
+    pub(crate) fn host(&self, z: u32, folded: &[u8]) -> Option<Host> {
         if !is_at_or_below(folded, &self.zones[z as usize].apex) {
             return None;
         }
-        // A name occurs once in a zone, and a zone's drafts are one range: no need to remember whose a draft is.
-        let mine = &self.of_zone[z as usize];
-        self.hosts.find(self.host_hash(z, folded), |d| mine.contains(&d) && self.name(d) == folded)
+        let mine = self.runs(z as usize);
+        let is_it = |h: &Host| mine.contains(&(h.run as usize)) && self.collected.name_at(h.spot) == folded;
+        self.hosts.find(self.host_hash(z, folded), is_it)
     }
+
+    /// Asks for the hosts that the referrals among these drafts name, ahead of time.
+    pub(crate) fn fetch_hosts(&self, z: u32, drafts: Range<u32>, hashes: &mut Vec<u64>) {
+        hashes.clear();
+        let cuts = drafts.filter(|&d| self.drafts[d as usize].flags & node::CUT != 0);
+        for rr in cuts.flat_map(|d| self.records_of(d)).filter(|rr| rr.rtype == rtype::NS) {
+            if wire_len(rr.rdata) == Some(rr.rdata.len()) && is_at_or_below(rr.rdata, &self.zones[z as usize].apex) {
+                let mut folded = [0; 255];
+                let folded = fold_into(rr.rdata, &mut folded);
+                hashes.push(self.host_hash(z, folded));
+            }
+        }
+        hashes.iter().for_each(|&hash| self.hosts.prefetch(hash));
+        for host in hashes.iter().filter_map(|&hash| self.hosts.find(hash, |_| true)) {
+            self.collected.prefetch_at(host.spot);
+        }
+    }
+}
+
+/// A name in lower case.
+pub(crate) fn fold_into<'b>(name: &[u8], out: &'b mut [u8; 255]) -> &'b [u8] {
+    let out = &mut out[..name.len()];
+    out.copy_from_slice(name);
+    out.make_ascii_lowercase();
+    out
 }
 
 /// The names above a name, nearest first.

@@ -1,7 +1,7 @@
 //! Lays an image out: nodes with their units in canonical order, the tables of signed zones, the index last.
 
 use crate::builder::Summary;
-use crate::drafts::{ASKED, Drafts, NONE, OF_NODE};
+use crate::drafts::{ASKED, Drafts, NONE, OF_NODE, fold_into};
 use crate::format::{ALIGN, HEADER, Header, LINE, WAYS};
 use crate::index;
 use crate::node;
@@ -20,8 +20,8 @@ const FILL: usize = 62;
 const TARGETS_MAX: usize = 13;
 /// Octets of additional data in a unit: more would not be sent anyhow.
 const ADDITIONAL_MAX: usize = 16_384;
-/// Drafts whose records are fetched ahead of their turn.
-const AHEAD: u32 = 16;
+/// Drafts whose memory is fetched together: the records of these while those before are laid out.
+const TOGETHER: u32 = 32;
 
 pub(crate) struct Layout<'a> {
     pub b: &'a Drafts,
@@ -101,9 +101,13 @@ impl<'a> Layout<'a> {
         let has = |d: u32, t: Rtype| b.records_of(d).any(|r| r.rtype == t);
         self.signed = has(apex, rtype::RRSIG);
         let from = self.bytes.len();
-        for d in b.of_zone[z as usize].clone() {
-            b.fetch_records(d + AHEAD);
-            self.node(z, d, number);
+        let mine = b.of_zone[z as usize].clone();
+        let mut hashes = vec![];
+        for first in mine.clone().step_by(TOGETHER as usize) {
+            let few = first..mine.end.min(first + TOGETHER);
+            few.clone().for_each(|d| b.fetch_records(d + TOGETHER));
+            b.fetch_hosts(z, few.clone(), &mut hashes);
+            few.for_each(|d| self.node(z, d, number));
         }
         let to = self.bytes.len();
         for (at, wildcard) in std::mem::take(&mut self.wildcards) {
@@ -259,17 +263,15 @@ impl<'a> Layout<'a> {
         for rr in set.records {
             let Some(target) = target(set.rtype, rr.rdata, owner) else { continue };
             let mut folded = [0; 255];
-            let folded = &mut folded[..target.len()];
-            folded.copy_from_slice(target);
-            folded.make_ascii_lowercase();
-            let Some(host) = b.host(z, folded).filter(|host| !self.seen.contains(host)) else { continue };
-            self.seen.push(host);
-            let is_glue = b.drafts[host as usize].flags & (node::HIDDEN | node::CUT) != 0;
+            let folded = fold_into(target, &mut folded);
+            let Some(host) = b.host(z, folded).filter(|host| !self.seen.contains(&host.run)) else { continue };
+            self.seen.push(host.run);
+            let is_glue = host.is_glue;
             let is_needed = is_referral && is_at_or_below(folded, owner);
             if !is_needed && (self.seen.len() > TARGETS_MAX || is_glue && set.rtype != rtype::NS) {
                 continue;
             }
-            self.host_sets.fill(b.records_of(host).filter(|r| is_of_addresses(r)));
+            self.host_sets.fill(b.records_of_host(host).filter(|r| is_of_addresses(r)));
             for addresses in self.host_sets.iter().filter(|s| s.rtype == rtype::A || s.rtype == rtype::AAAA) {
                 octets += addresses.records.len() * 28;
                 if !is_needed && octets > ADDITIONAL_MAX {

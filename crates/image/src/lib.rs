@@ -6,6 +6,7 @@ pub mod builder;
 mod collected;
 mod drafts;
 pub mod format;
+mod hosts;
 mod index;
 mod judge;
 mod layout;

@@ -7,7 +7,7 @@ use crate::door;
 use crate::json::Json;
 use crate::state::{Event, State};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,22 +15,34 @@ use std::sync::mpsc;
 
 const LINE_MAX: u64 = 1 << 20;
 
-/// Binds the socket. Only its owner and group may connect. A socket that a dead server left behind is replaced; that of
-/// a living one is an error.
+/// Binds the socket. Only its owner and group may connect.
 pub fn bind(path: &Path) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    if UnixStream::connect(path).is_ok() {
-        return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server answers there"));
-    }
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
+    make_way(path)?;
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
     Ok(listener)
+}
+
+/// Removes a socket that a dead server left behind. That of a living one is an error, and so is anything else that
+/// stands there: it may be somebody's only copy.
+fn make_way(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(e),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "what is there is no socket, and is left alone"));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server answers there")),
+        // Nobody listens.
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(e) => Err(e),
+    }
 }
 
 pub fn serve(listener: UnixListener, state: Arc<State>) -> io::Result<()> {

@@ -234,6 +234,26 @@ fn a_second_server_does_not_take_the_first_ones_socket() {
 }
 
 #[test]
+fn a_control_socket_takes_the_place_of_a_dead_one_and_of_nothing_else() {
+    let folder = with_zone();
+    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let file = file.to_str().unwrap();
+    let socket = folder.write("ctl", "somebody's only copy");
+    let output = folder.dunlin(&["serve", "-c", file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("what is there is no socket, and is left alone"), "{}", text(&output.stderr));
+    assert_eq!(read(&socket), "somebody's only copy");
+
+    std::fs::remove_file(&socket).unwrap();
+    let server = Server::start(&folder, &["-c", file]);
+    server.signal("KILL");
+    server.ended();
+    assert!(socket.exists(), "nobody was left to remove it");
+    let _server = Server::start(&folder, &["-c", file]);
+    assert_eq!(folder.dunlin(&["ctl", "--socket", "ctl", "status"]).status.code(), Some(0));
+}
+
+#[test]
 fn the_service_manager_hears_of_start_reload_and_stop() {
     let folder = with_zone();
     let path = folder.0.join("notify");

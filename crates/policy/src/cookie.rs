@@ -82,7 +82,8 @@ mod tests {
         let (here, there) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
         let now = 1_800_000_000;
         let cookie = issue([7; 8], here, now, &SECRET);
-        let table: &[(&str, &[u8], IpAddr, u64, &Secret, Verdict)] = &[
+        type Case<'a> = (&'a str, &'a [u8], IpAddr, u64, &'a Secret, Verdict);
+        let table: &[Case<'_>] = &[
             ("at once", &cookie, here, now, &SECRET, Verdict::Valid),
             ("after 59 minutes", &cookie, here, now + 3540, &SECRET, Verdict::Valid),
             ("after an hour", &cookie, here, now + 3601, &SECRET, Verdict::Bad),

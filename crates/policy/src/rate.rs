@@ -66,9 +66,10 @@ pub struct Places([u64; 4]);
 impl RateLimit {
     pub fn new(settings: RateSettings, key: [u64; 2]) -> RateLimit {
         let price = |times: u32| {
-            let burst = u64::from(settings.per_second) * u64::from(times) * DRAIN_MS
-                / 1000
-                / u64::from(settings.threads.max(1));
+            // One flow meets one thread, so an address has its whole rate on each; a network is spread over all of them,
+            // but is never held to less than one of its addresses.
+            let share = f64::from(times) / f64::from(settings.threads.max(1));
+            let burst = (f64::from(settings.per_second) * share.max(1.0)) as u64 * DRAIN_MS / 1000;
             (u64::from(FULL) / burst.max(1)) as u32
         };
         let prices = [V4.map(|p| price(p.1)), V6.map(|p| price(p.1))];

@@ -22,7 +22,7 @@ mod zone;
 
 pub use problem::{Flaw, Place, Problem, Report, Severity};
 pub use scan::{Shape, Token, Tokens};
-pub use zone::{Files, NoFiles, Options, Record, parse};
+pub use zone::{Files, NoFiles, Options, Part, Reading, Record, join, parse, parts};
 
 /// One record on one line, absolute and without a line end: `owner TTL IN TYPE rdata`.
 pub fn record_to_text(owner: &[u8], ttl: u32, class: u16, rtype: u16, rdata: &[u8], out: &mut String) {

@@ -146,7 +146,8 @@ pub(crate) struct Scanner<'t> {
     text: &'t [u8],
     at: usize,
     line: u32,
-    unclosed: u32,
+    /// How many parentheses were never closed.
+    pub(crate) unclosed: u32,
 }
 
 impl<'t> Scanner<'t> {
@@ -154,6 +155,11 @@ impl<'t> Scanner<'t> {
         // A byte order mark is no part of the first owner's name.
         let at = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         Scanner { text, at, line: 1, unclosed: 0 }
+    }
+
+    /// Scans from the beginning of a line on.
+    pub(crate) fn from(text: &'t [u8], at: usize, line: u32) -> Scanner<'t> {
+        if at == 0 { Scanner::new(text) } else { Scanner { text, at, line, unclosed: 0 } }
     }
 
     /// The next entry, its tokens in `tokens`; None at the end. After an error the scanner stands where the next entry begins.

@@ -68,20 +68,7 @@ pub fn parse(
     options: &Options,
     sink: &mut Sink<'_>,
 ) -> Report {
-    let mut zone = Zone {
-        files,
-        options,
-        sink,
-        report: Report::default(),
-        origin: *origin,
-        owner: Vec::with_capacity(wire::name::NAME_MAX),
-        last: Last::None,
-        ttl_default: options.default_ttl,
-        ttl_last: None,
-        rdata: Vec::with_capacity(512),
-        suspicions: Vec::new(),
-        chain: Vec::new(),
-    };
+    let mut zone = Zone::new(origin, files, options, sink);
     zone.source(&Source { file: file.into(), text });
     zone.report
 }
@@ -115,6 +102,10 @@ struct Zone<'p> {
     suspicions: Vec<Flaw>,
     /// The files that are being read, outermost first.
     chain: Vec<Arc<str>>,
+    /// What stands before the text is not known.
+    is_later_part: bool,
+    /// And it would have to be.
+    needs_what_was_before: bool,
 }
 
 struct Head {
@@ -124,8 +115,13 @@ struct Head {
 
 impl<'p> Zone<'p> {
     fn source(&mut self, source: &Source<'_>) {
+        self.source_from(source, 0, 1);
+    }
+
+    /// Reads from a line on; returns how many parentheses were never closed.
+    fn source_from(&mut self, source: &Source<'_>, at: usize, line: u32) -> u32 {
         self.chain.push(source.file.clone());
-        let mut scanner = Scanner::new(source.text);
+        let mut scanner = Scanner::from(source.text, at, line);
         let mut tokens = Vec::new();
         let mut place = Place { file: source.file.clone(), line: 1, column: 1 };
         while let Some((entry, outcome)) = scanner.entry(&mut tokens) {
@@ -140,6 +136,7 @@ impl<'p> Zone<'p> {
             }
         }
         self.chain.pop();
+        scanner.unclosed
     }
 
     fn entry(&mut self, source: &Source<'_>, entry: &Entry, tokens: &[Token<'_>], place: &mut Place) {
@@ -233,6 +230,7 @@ impl<'p> Zone<'p> {
         if let Some(ttl) = head.ttl.or(self.ttl_default).or(self.ttl_last) {
             return Ok(ttl);
         }
+        self.needs_what_was_before |= self.is_later_part;
         if head.rtype == wire::rtype::SOA
             && let Some(&minimum) = self.rdata.last_chunk::<4>()
         {
@@ -274,6 +272,7 @@ impl<'p> Zone<'p> {
         let path = String::from_utf8_lossy(&path).into_owned();
         let origin = tokens.next().map(|token| name::whole(&token, &self.origin)).transpose()?;
         finish(tokens)?;
+        self.needs_what_was_before |= self.is_later_part;
         if self.chain.len() > self.options.include_depth_max {
             let what = format!("included files nest deeper than {}", self.options.include_depth_max);
             return Err(Flaw::new(token.at, what));
@@ -353,6 +352,9 @@ fn unknown_type(token: &Token<'_>) -> Flaw {
     }
     flaw.instead("[TTL] [IN] and a type: a mnemonic such as AAAA, or TYPE and a number")
 }
+
+mod parts;
+pub use parts::{Part, Reading, join, parts};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use crate::denial::Denial;
 use crate::lookup::{Found, Lookup};
 use image::unit::{expand, find_suffix};
-use image::zone::{NSEC, NSEC3};
+use image::zone::SIGNED;
 use image::{Damaged, Owner, Part, Unit, View};
 use wire::query::HEADER;
 use wire::reply::{Flags, Need, Reply, Section};
@@ -110,7 +110,7 @@ impl<'v> Answer<'v, '_, '_> {
             return Ok(Rcode::REFUSED);
         }
         if query.edns.dnssec_ok {
-            self.signed = self.view.node(self.apex)?.zone()?.denies_with(NSEC | NSEC3);
+            self.signed = self.view.node(self.apex)?.zone()?.is(SIGNED);
         }
         let rcode = match self.step(query, lookup)? {
             Step::Done(rcode) => rcode,
@@ -291,7 +291,7 @@ impl<'v> Answer<'v, '_, '_> {
     fn follow(&mut self, query: &mut Query, lookup: &mut Lookup, target_at: usize) -> Result<(), Damaged> {
         let mut name = [0; 255];
         let name = expand(self.reply.written(), target_at, &mut name).ok_or(Damaged)?;
-        query.follow(name, self.view.deepest(), self.view.seed());
+        query.follow(name, self.view.ahead(), self.view.seed());
         lookup.at_once(query, self.view);
         self.owner = Owner::Written { at: target_at };
         Ok(())
@@ -310,7 +310,11 @@ impl<'v> Answer<'v, '_, '_> {
                     ds.place(self.reply, Section::Authority, Need::Required, owner)?;
                     ds.place_signatures(self.reply, Section::Authority, Need::Required, owner)?;
                 }
-                None => Denial::new(self)?.no_ds(query, cut)?,
+                None => {
+                    if let Some(denial) = Denial::new(self)? {
+                        denial.no_ds(query, cut)?;
+                    }
+                }
             }
         }
         self.additional = at.map(|at| (unit, at, owner));
@@ -326,7 +330,7 @@ impl<'v> Answer<'v, '_, '_> {
         soa.place(self.reply, Section::Authority, Need::Required, owner)?;
         if self.signed {
             soa.place_signatures(self.reply, Section::Authority, Need::Required, owner)?;
-            let denial = Denial::new(self)?;
+            let Some(denial) = Denial::new(self)? else { return Ok(()) };
             match lookup.found {
                 Found::Missing => denial.no_name(query, lookup)?,
                 Found::Wildcard => denial.no_type_at_wildcard(query, lookup)?,
@@ -343,7 +347,8 @@ impl<'v> Answer<'v, '_, '_> {
             let mut name = [0; 255];
             let len = expand(self.reply.written(), at as usize, &mut name).ok_or(Damaged)?.len();
             name[..len].make_ascii_lowercase();
-            Denial::new(self)?.no_closer_name(&name[..len], labels)?;
+            let Some(denial) = Denial::new(self)? else { return Ok(()) };
+            denial.no_closer_name(&name[..len], labels)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::answer::Answer;
 use crate::lookup::Lookup;
-use image::zone::NSEC;
+use image::zone::{NSEC, NSEC3};
 use image::{Damaged, Node, Zone};
 use wire::query::HEADER;
 use wire::{Query, rtype};
@@ -17,12 +17,15 @@ pub(crate) struct Denial<'p, 'v, 'a, 'b> {
 }
 
 impl<'p, 'v, 'a, 'b> Denial<'p, 'v, 'a, 'b> {
-    pub(crate) fn new(answer: &'p mut Answer<'v, 'a, 'b>) -> Result<Self, Damaged> {
+    /// None: the zone is signed, but has no chain that could deny anything.
+    pub(crate) fn new(answer: &'p mut Answer<'v, 'a, 'b>) -> Result<Option<Self>, Damaged> {
         let apex = answer.view.node(answer.apex)?;
         let zone = apex.zone()?;
         let name_end = answer.reply.question_end() - 4;
         debug_assert!(name_end > HEADER);
-        Ok(Denial { apex_len: apex.name()?.len(), zone, name_end, with_nsec: zone.denies_with(NSEC), answer })
+        let (apex_len, with_nsec) = (apex.name()?.len(), zone.is(NSEC));
+        let denial = Denial { apex_len, zone, name_end, with_nsec, answer };
+        Ok((with_nsec || zone.is(NSEC3)).then_some(denial))
     }
 
     /// The name does not exist, nor a wildcard that could stand for it.

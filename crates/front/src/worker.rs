@@ -111,7 +111,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
                 s.places = rate.places(batch.peer(i).ip);
             }
             let (buffer, len) = batch.packet(i);
-            s.query.parse(buffer, len, view.deepest(), view.seed());
+            s.query.parse(buffer, len, view.ahead(), view.seed());
             if s.query.parsed == Parsed::Question {
                 Lookup::begin(&s.query, view);
             }
@@ -169,7 +169,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
         self.refresh();
         let view = self.zones.image.view();
         let s = &mut self.scratch[0];
-        s.query.parse(buffer, len, view.deepest(), view.seed());
+        s.query.parse(buffer, len, view.ahead(), view.seed());
         if s.query.parsed == Parsed::Question {
             s.lookup.at_once(&s.query, view);
         }

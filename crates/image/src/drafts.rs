@@ -281,6 +281,22 @@ impl Drafts {
         self.hosts.find(self.host_hash(z, folded), is_it)
     }
 
+    /// The wildcard that makes a host of a name that is not there.
+    pub(crate) fn wildcard_host(&self, z: u32, folded: &[u8]) -> Option<Host> {
+        if !is_at_or_below(folded, &self.zones[z as usize].apex) || self.find(z, folded).is_some() {
+            return None;
+        }
+        let mut at = 0;
+        loop {
+            at += *folded.get(at)? as usize + 1;
+            if let Some(d) = self.find(z, &folded[at..]) {
+                let draft = &self.drafts[d as usize];
+                let blocks = draft.flags & (node::HIDDEN | node::CUT | node::DNAME) != 0;
+                return if blocks || draft.wildcard == NONE { None } else { self.host(z, self.name(draft.wildcard)) };
+            }
+        }
+    }
+
     /// Asks for the hosts that the referrals among these drafts name, ahead of time.
     pub(crate) fn fetch_hosts(&self, z: u32, drafts: Range<u32>, hashes: &mut Vec<u64>) {
         hashes.clear();

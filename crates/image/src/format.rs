@@ -37,6 +37,8 @@ pub struct Header {
     pub zones: u32,
     /// Labels of the deepest indexed name.
     pub deepest: u32,
+    /// Labels down to which names are worth looking up ahead of the walk: few lie deeper.
+    pub ahead: u32,
     /// The root's node, if a zone of ours is the root or the root zone is above all: 0 if it is not indexed.
     pub root: u32,
     pub records: u64,
@@ -54,7 +56,7 @@ impl Header {
             self.zones_at,
             u64::from(self.zones),
         ];
-        let more = [u64::from(self.deepest), u64::from(self.root), self.records];
+        let more = [u64::from(self.deepest), u64::from(self.ahead), u64::from(self.root), self.records];
         for (i, f) in fields.iter().chain(&more).enumerate() {
             out[16 + 8 * i..24 + 8 * i].copy_from_slice(&f.to_le_bytes());
         }
@@ -84,8 +86,9 @@ impl Header {
             zones_at: f(4)?,
             zones: f(5)? as u32,
             deepest: f(6)? as u32,
-            root: f(7)? as u32,
-            records: f(8)?,
+            ahead: f(7)? as u32,
+            root: f(8)? as u32,
+            records: f(9)?,
         };
         let index_end = HEADER as u64 + u64::from(h.lines) * LINE as u64;
         if h.length != bytes.len() as u64 {

@@ -9,8 +9,20 @@ use wire::name::label_count;
 /// Names hashed before the first of them is entered, so that their lines are on the way together.
 const TOGETHER: usize = 32;
 
-/// Enters the nodes; returns the seed with which no name needs more than `LINES_MAX` lines, and the labels of the deepest.
-pub(crate) fn fill(bytes: &mut [u8], seed: u64, lines: usize, nodes: impl Iterator<Item = u32> + Clone) -> (u64, u32) {
+/// Of this many names one may lie deeper than is looked ahead for.
+const DEEPER_ONE_IN: usize = 50;
+
+pub(crate) struct Filled {
+    /// The seed with which no name needs more than `LINES_MAX` lines.
+    pub seed: u64,
+    /// Labels of the deepest name.
+    pub deepest: u32,
+    /// Labels down to which it pays to look ahead of the walk: it costs a cold line for each query of so many labels.
+    pub ahead: u32,
+}
+
+/// Enters the nodes.
+pub(crate) fn fill(bytes: &mut [u8], seed: u64, lines: usize, nodes: impl Iterator<Item = u32> + Clone) -> Filled {
     let nodes_at = HEADER + lines * LINE;
     let (index, rest) = bytes.split_at_mut(nodes_at);
     let index = &mut index[HEADER..];
@@ -18,13 +30,18 @@ pub(crate) fn fill(bytes: &mut [u8], seed: u64, lines: usize, nodes: impl Iterat
         let at = node as usize * ALIGN - nodes_at;
         &rest[at + 8..at + 8 + rest[at] as usize]
     };
-    let deepest = nodes.clone().map(|n| label_count(name(n))).max().unwrap_or(0) as u32;
+    let mut at_depth = [0; 128];
+    nodes.clone().for_each(|n| at_depth[label_count(name(n)) & 127] += 1);
+    let all: usize = at_depth.iter().sum();
+    let deeper = |d: usize| at_depth[d + 1..].iter().sum::<usize>();
+    let deepest = at_depth.iter().rposition(|&n| n > 0).unwrap_or(0);
+    let ahead = (0..deepest).find(|&d| deeper(d) * DEEPER_ONE_IN < all).unwrap_or(deepest);
     let mut seed = seed;
     while !enter_all(index, seed, lines, nodes.clone().map(|n| (name(n), n))) {
         index.fill(0);
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     }
-    (seed, deepest)
+    Filled { seed, deepest: deepest as u32, ahead: ahead as u32 }
 }
 
 fn enter_all<'n>(index: &mut [u8], seed: u64, lines: usize, nodes: impl Iterator<Item = (&'n [u8], u32)>) -> bool {

@@ -7,6 +7,8 @@ use wire::rtype::{self, Rtype};
 
 /// The most octets of an RRset: what a message can hold beside header and question.
 const RRSET_OCTETS_MAX: usize = 65_535 - 512;
+/// The most that RFC 5155 section 10.3 allows for any key. Each negative answer hashes so often, three times.
+const ITERATIONS_MAX: u16 = 2_500;
 /// The most RRsets at a name; the node counts them in an octet.
 const RRSETS_MAX: usize = 200;
 
@@ -53,10 +55,15 @@ impl Look {
         }
         let mut sizes = HashMap::new();
         for r in records {
-            *sizes.entry(r.rtype).or_insert(0) += r.rdata.len() + 12;
+            // Signatures go with what they sign.
+            let rtype = match (r.rtype, r.rdata.first_chunk()) {
+                (rtype::RRSIG, Some(covered)) => u16::from_be_bytes(*covered),
+                (rtype, _) => rtype,
+            };
+            *sizes.entry(rtype).or_insert(0) += r.rdata.len() + 12;
         }
         if sizes.values().any(|&size| size > RRSET_OCTETS_MAX) {
-            return Some("an RRset of more octets than a message can hold");
+            return Some("an RRset of more octets, with its signatures, than a message can hold");
         }
         (sizes.len() > RRSETS_MAX).then_some("more than 200 types at one name")
     }
@@ -78,6 +85,10 @@ fn alone<'a>(flags: u16, records: impl Iterator<Item = Rr<'a>> + Clone) -> Optio
 
 /// What is missing at an apex.
 pub(crate) fn apex_fault<'a>(records: impl Iterator<Item = Rr<'a>> + Clone) -> Option<&'static str> {
+    let iterations = |r: Rr<'_>| r.rdata.get(2..4).map_or(0, |i| u16::from_be_bytes([i[0], i[1]]));
+    if records.clone().any(|r| r.rtype == rtype::NSEC3PARAM && iterations(r) > ITERATIONS_MAX) {
+        return Some("NSEC3 with more than 2,500 iterations (RFC 5155 section 10.3; RFC 9276 asks for 0)");
+    }
     match (distinct(records.clone(), rtype::SOA), distinct(records, rtype::NS)) {
         (0, _) => Some("there is no SOA record at the zone's apex"),
         (2.., _) => Some("there is more than one SOA record at the zone's apex"),

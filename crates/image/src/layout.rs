@@ -40,7 +40,7 @@ pub(crate) struct Layout<'a> {
     host_sets: Sets<'a>,
     render: Render<'a>,
     /// Hosts of the RRset at hand.
-    seen: Vec<u32>,
+    seen: Vec<&'a [u8]>,
 }
 
 impl<'a> Layout<'a> {
@@ -77,7 +77,7 @@ impl<'a> Layout<'a> {
             self.link_to_parent(z, zones_at + i * ZONE, &zones);
         }
         let asked = b.drafts.iter().zip(&self.out).filter(|(d, _)| d.flags & ASKED != 0).map(|(_, &out)| out);
-        let (seed, deepest) = index::fill(&mut self.bytes, b.seed, lines, asked);
+        let index::Filled { seed, deepest, ahead } = index::fill(&mut self.bytes, b.seed, lines, asked);
         self.bytes.resize(self.bytes.len() + LINE, 0);
         let records = zones.iter().map(|&z| b.zones[z as usize].records).sum();
         let header = Header {
@@ -88,6 +88,7 @@ impl<'a> Layout<'a> {
             zones_at: zones_at as u64,
             zones: zones.len() as u32,
             deepest,
+            ahead,
             root: self.root,
             records,
         };
@@ -118,7 +119,8 @@ impl<'a> Layout<'a> {
         let serial = soa.len().checked_sub(20).map_or(0, |at| be32(&soa[at..]));
         let nsec = if has(apex, rtype::NSEC) { self.nsec_table(z) } else { (0, 0) };
         let nsec3 = self.nsec3_table(z);
-        let flags = if nsec.1 > 0 { zone::NSEC } else { 0 } | if nsec3.count > 0 { zone::NSEC3 } else { 0 };
+        let marks = [(self.signed, zone::SIGNED), (nsec.1 > 0, zone::NSEC), (nsec3.count > 0, zone::NSEC3)];
+        let flags: u32 = marks.iter().filter(|m| m.0).map(|m| m.1).sum();
         let mut r = Vec::with_capacity(ZONE);
         for n in [self.out[apex as usize], serial, flags, 0] {
             r.extend(n.to_le_bytes());
@@ -143,7 +145,9 @@ impl<'a> Layout<'a> {
         while name[at] != 0 {
             at += name[at] as usize + 1;
             if let Some(&parent) = self.b.apexes.get(&name[at..]) {
-                let node = self.b.find(parent, name).map_or(0, |d| self.out[d as usize]);
+                // What lies there below another cut is glue, and the zone above that is not the parent.
+                let is_visible = |d: &u32| self.b.drafts[*d as usize].flags & node::HIDDEN == 0;
+                let node = self.b.find(parent, name).filter(is_visible).map_or(0, |d| self.out[d as usize]);
                 let number = numbers.binary_search(&parent).unwrap_or(0) as u32;
                 self.bytes[record_at + 12..record_at + 16].copy_from_slice(&node.to_le_bytes());
                 self.bytes[record_at + 52..record_at + 56].copy_from_slice(&number.to_le_bytes());
@@ -238,13 +242,14 @@ impl<'a> Layout<'a> {
     }
 
     fn unit(&mut self, z: u32, owner: &'a [u8], set: &Set<'_, 'a>, is_referral: bool) -> u32 {
-        self.records(owner, set);
-        self.add_additional(z, owner, set, is_referral);
         let at = self.bytes.len();
-        if self.render.write(&mut self.bytes).is_err() {
-            // Too much with what is additional; alone it was judged to fit.
+        // With all that is additional it may be too much for a message; alone it was judged to fit.
+        for add in [Add::All, Add::Needed, Add::Nothing] {
             self.records(owner, set);
-            let _ = self.render.write(&mut self.bytes);
+            self.add_additional(z, owner, set, is_referral, add);
+            if self.render.write(&mut self.bytes).is_ok() {
+                break;
+            }
         }
         if is_referral { self.close_shared(at) } else { self.close(at) }
     }
@@ -256,28 +261,30 @@ impl<'a> Layout<'a> {
     }
 
     /// Adds addresses of the hosts that the rdata names, from the same zone.
-    fn add_additional(&mut self, z: u32, owner: &'a [u8], set: &Set<'_, 'a>, is_referral: bool) {
+    fn add_additional(&mut self, z: u32, owner: &'a [u8], set: &Set<'_, 'a>, is_referral: bool, add: Add) {
         let b = self.b;
         let mut octets = 0;
         self.seen.clear();
         for rr in set.records {
-            let Some(target) = target(set.rtype, rr.rdata, owner) else { continue };
+            let Some(target) = target(set.rtype, rr.rdata).filter(|_| add != Add::Nothing) else { continue };
             let mut folded = [0; 255];
             let folded = fold_into(target, &mut folded);
-            let Some(host) = b.host(z, folded).filter(|host| !self.seen.contains(&host.run)) else { continue };
-            self.seen.push(host.run);
-            let is_glue = host.is_glue;
             let is_needed = is_referral && is_at_or_below(folded, owner);
-            if !is_needed && (self.seen.len() > TARGETS_MAX || is_glue && set.rtype != rtype::NS) {
+            if !is_needed && (add == Add::Needed || self.seen.len() >= TARGETS_MAX) {
                 continue;
             }
+            let Some(host) = b.host(z, folded).or_else(|| b.wildcard_host(z, folded)) else { continue };
+            if host.is_glue && set.rtype != rtype::NS || self.seen.iter().any(|s| s.eq_ignore_ascii_case(target)) {
+                continue;
+            }
+            self.seen.push(target);
             self.host_sets.fill(b.records_of_host(host).filter(|r| is_of_addresses(r)));
             for addresses in self.host_sets.iter().filter(|s| s.rtype == rtype::A || s.rtype == rtype::AAAA) {
                 octets += addresses.records.len() * 28;
                 if !is_needed && octets > ADDITIONAL_MAX {
-                    return;
+                    break;
                 }
-                let signatures = if is_glue { &[] } else { addresses.signatures };
+                let signatures = if host.is_glue { &[] } else { addresses.signatures };
                 let part = if is_needed { Part::Needed } else { Part::Optional };
                 let r = &mut self.render;
                 addresses.records.iter().for_each(|&rr| r.additional(part, target, rr));
@@ -290,6 +297,15 @@ impl<'a> Layout<'a> {
     }
 }
 
+/// How much is added to the records of a unit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Add {
+    All,
+    /// The glue without which a referral leads nowhere (RFC 9471).
+    Needed,
+    Nothing,
+}
+
 /// True for addresses and for the signatures over them.
 fn is_of_addresses(rr: &Rr<'_>) -> bool {
     match rr.rtype {
@@ -299,8 +315,9 @@ fn is_of_addresses(rr: &Rr<'_>) -> bool {
     }
 }
 
-/// The host that a record's rdata names.
-fn target<'r>(rtype: Rtype, rdata: &'r [u8], owner: &'r [u8]) -> Option<&'r [u8]> {
+/// The host that a record's rdata names. "." is none; for SVCB it would be the owner (RFC 9460 section 2.5), whose
+/// addresses nobody adds.
+fn target(rtype: Rtype, rdata: &[u8]) -> Option<&[u8]> {
     let at = match rtype {
         rtype::NS => 0,
         rtype::MX | rtype::SVCB | rtype::HTTPS => 2,
@@ -308,13 +325,8 @@ fn target<'r>(rtype: Rtype, rdata: &'r [u8], owner: &'r [u8]) -> Option<&'r [u8]
         _ => return None,
     };
     let name = rdata.get(at..)?;
-    let name = &name[..wire_len(name)?];
-    match (name.len(), rtype) {
-        // RFC 9460 section 2.5: in ServiceMode "." is the owner itself, unless that was made from a wildcard.
-        (1, rtype::SVCB | rtype::HTTPS) if rdata[..2] != [0, 0] && !owner.starts_with(b"\x01*") => Some(owner),
-        (1, _) => None,
-        _ => Some(name),
-    }
+    let len = wire_len(name)?;
+    (len > 1).then(|| &name[..len])
 }
 
 pub(crate) fn be32(octets: &[u8]) -> u32 {

@@ -60,6 +60,11 @@ impl<'a> View<'a> {
         self.header.deepest as usize
     }
 
+    /// Labels down to which names are worth looking up ahead of the walk.
+    pub fn ahead(&self) -> usize {
+        self.header.ahead as usize
+    }
+
     pub fn root(&self) -> Result<Option<Node<'a>>, Damaged> {
         match self.header.root {
             0 => Ok(None),

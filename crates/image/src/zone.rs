@@ -20,6 +20,8 @@ pub(crate) const ZONE: usize = 96;
 pub const NSEC: u32 = 1;
 /// The zone denies with NSEC3.
 pub const NSEC3: u32 = 2;
+/// The zone has signatures.
+pub const SIGNED: u32 = 4;
 
 /// Takes owner, type, TTL and rdata.
 pub type RecordSink<'a> = &'a mut dyn FnMut(&[u8], u16, u32, &[u8]);
@@ -61,8 +63,8 @@ impl<'a> Zone<'a> {
         u64_at(self.view.bytes, self.at + 32)
     }
 
-    pub fn denies_with(&self, how: u32) -> bool {
-        self.u32(8).unwrap_or(0) & how != 0
+    pub fn is(&self, mark: u32) -> bool {
+        self.u32(8).unwrap_or(0) & mark != 0
     }
 
     /// The node of the apex's name in the zone above, if that is ours too: it holds the DS.

@@ -325,3 +325,37 @@ fn an_empty_non_terminal_wildcard_is_proven() {
     let text = server.ask("foo.w.example. TXT +do");
     assert!(text.contains("authority: example. 3600 IN NSEC x.*.w.example."), "{text}");
 }
+
+#[test]
+fn in_domain_glue_is_in_the_referral_whatever_else_there_is() {
+    let mut zone = format!("{ZONE}wide NS big.elsewhere2\nwide NS ns.wide\nns.wide A 192.0.2.66\n");
+    for i in 0..600 {
+        zone += &format!("big.elsewhere2 A 10.0.{}.{}\n", i / 250, i % 250);
+    }
+    let mut server = Server::new(&[("example.", &zone)]);
+    assert!(server.ask("x.wide.example. A").contains("additional: ns.wide.example. 3600 IN A 192.0.2.66"));
+}
+
+#[test]
+fn a_host_that_a_wildcard_makes_has_its_addresses() {
+    let zone = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS anything\n@ NS other\n* A 192.0.2.1\nno.made MX 1 x.sub\nsub NS ns.sub\nns.sub A 192.0.2.2\n";
+    let mut server = Server::new(&[("example.", zone)]);
+    assert_eq!(server.ask("example. NS").matches("IN A 192.0.2.1").count(), 2);
+    assert_eq!(server.ask("no.made.example. MX").matches("additional").count(), 0);
+}
+
+#[test]
+fn glue_at_the_name_of_a_zone_of_ours_does_not_make_a_parent() {
+    let parent = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nsub NS deep.sub\ndeep.sub A 192.0.2.2\n";
+    let child = "$TTL 60\n@ SOA ns h 7 2 3 4 5\n@ NS ns\nns A 192.0.2.3\n";
+    let mut server = Server::new(&[("example.", parent), ("deep.sub.example.", child)]);
+    assert!(server.ask("deep.sub.example. DS").contains("authority: deep.sub.example. 5 IN SOA"));
+}
+
+#[test]
+fn signatures_are_given_by_a_zone_that_cannot_deny() {
+    let zone = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ RRSIG SOA 13 1 60 20300101000000 20200101000000 1 example. AAAA\n@ NS ns\nns A 192.0.2.1\nns RRSIG A 13 2 60 20300101000000 20200101000000 1 example. AAAA\n";
+    let mut server = Server::new(&[("example.", zone)]);
+    assert_eq!(server.ask("ns.example. A +do").matches("RRSIG").count(), 1);
+    assert_eq!(server.ask("no.example. A +do").matches("RRSIG").count(), 1);
+}

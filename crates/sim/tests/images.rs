@@ -164,6 +164,7 @@ fn a_zone_that_cannot_be_served_is_left_out_and_the_others_are_not() {
         ),
         ("$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nc CNAME ns\nc CNAME nt\n", "c.bad.: more than one CNAME"),
         ("$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nd DNAME ns\nd DNAME nt\n", "d.bad.: more than one DNAME"),
+        ("$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\n@ NSEC3PARAM 1 0 65535 -\n", "2,500 iterations"),
     ];
     for (text, why) in table {
         let (octets, complaints) = image_of(&[("bad.", text), ("good.", good)]);

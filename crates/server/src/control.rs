@@ -3,7 +3,7 @@
 //! Decides nothing: it reads what the server knows and passes wishes to the main thread. A line has at most
 //! `LINE_MAX` octets.
 
-use crate::door;
+use crate::door::{self, Hurried};
 use crate::json::Json;
 use crate::state::{Event, State};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 const LINE_MAX: u64 = 1 << 20;
+const STOP: &str = "stop";
 
 /// Binds the socket. Only its owner and group may connect.
 pub fn bind(path: &Path) -> io::Result<UnixListener> {
@@ -50,33 +51,36 @@ pub fn serve(listener: UnixListener, state: Arc<State>) -> io::Result<()> {
     door::open("control", accept, move |stream| conversation(stream, &state))
 }
 
-fn conversation(stream: UnixStream, state: &State) -> io::Result<()> {
-    stream.set_read_timeout(Some(door::PATIENCE))?;
-    stream.set_write_timeout(Some(door::PATIENCE))?;
-    let mut lines = BufReader::new(stream.try_clone()?);
-    let mut to = stream;
+fn conversation(stream: Hurried<UnixStream>, state: &State) -> io::Result<()> {
+    let mut lines = BufReader::new(stream);
     loop {
+        lines.get_mut().renew();
         let mut line = String::new();
         if (&mut lines).take(LINE_MAX).read_line(&mut line)? == 0 {
             return Ok(());
         }
-        let answer = answer(line.trim_end_matches(['\n', '\r']), state);
-        to.write_all(format!("{answer}\n").as_bytes())?;
+        let line = line.trim_end_matches(['\n', '\r']);
+        let answer = answer(line, state);
+        lines.get_mut().renew();
+        let told = lines.get_mut().write_all(format!("{answer}\n").as_bytes());
+        if verb(line) == STOP {
+            // Once it is told: the process does not wait for this thread.
+            state.raise(Event::Stop);
+        }
+        told?;
     }
 }
 
+fn verb(line: &str) -> &str {
+    line.split_ascii_whitespace().next().unwrap_or("")
+}
+
 fn answer(line: &str, state: &State) -> Json {
-    let mut words = line.split_ascii_whitespace();
-    let verb = words.next().unwrap_or("");
-    let rest: Vec<String> = words.map(str::to_string).collect();
-    match verb {
+    match verb(line) {
         "status" => good("status", state.status()),
         "stats" => good("counters", state.counters()),
-        "reload" => reload(state, rest),
-        "stop" => {
-            state.raise(Event::Stop);
-            good("stopping", Json::Bool(true))
-        }
+        "reload" => reload(state, line.split_ascii_whitespace().skip(1).map(str::to_string).collect()),
+        STOP => good("stopping", Json::Bool(true)),
         "" => bad(vec!["an empty line is no request; write status, stats, reload or stop".to_string()]),
         other => bad(vec![format!("there is no request `{other}`; write status, stats, reload or stop")]),
     }

@@ -2,7 +2,7 @@
 //!
 //! Reads a head of at most `HEAD_MAX` octets and no body, answers one request a connection, knows GET and HEAD.
 
-use crate::door;
+use crate::door::{self, Hurried};
 use crate::state::State;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,10 +15,9 @@ pub fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<()> {
     door::open("http", accept, move |stream| exchange(stream, &state))
 }
 
-fn exchange(mut stream: TcpStream, state: &State) -> io::Result<()> {
-    stream.set_read_timeout(Some(door::PATIENCE))?;
-    stream.set_write_timeout(Some(door::PATIENCE))?;
+fn exchange(mut stream: Hurried<TcpStream>, state: &State) -> io::Result<()> {
     let Some(head) = head(&mut stream)? else { return Ok(()) };
+    stream.renew();
     stream.write_all(answer(&head, state).as_bytes())
 }
 

@@ -5,26 +5,57 @@
 
 use crate::door::{self, Hurried};
 use crate::json::Json;
+use crate::log;
 use crate::state::{Event, State};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
 const LINE_MAX: u64 = 1 << 20;
 const STOP: &str = "stop";
 
-/// Binds the socket. Only its owner and group may connect.
-pub fn bind(path: &Path) -> io::Result<UnixListener> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+/// The socket, listening. Its name goes when this does.
+pub struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+    /// The folder it is in, if we made it.
+    pub folder: Option<PathBuf>,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Err(e) = std::fs::remove_file(&self.path)
+            && e.kind() != io::ErrorKind::NotFound
+        {
+            let path = self.path.display();
+            log::warn("the control socket stays behind; the next start replaces it", &[("path", &path), ("why", &e)]);
+        }
     }
+}
+
+/// Binds the socket. Only its owner and group may connect.
+pub fn bind(path: &Path) -> io::Result<Socket> {
+    let folder = make_folder(path)?;
     make_way(path)?;
-    let listener = UnixListener::bind(path)?;
+    let socket = Socket { listener: UnixListener::bind(path)?, path: path.to_path_buf(), folder };
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
-    Ok(listener)
+    Ok(socket)
+}
+
+/// The folder of this path if it had to be made.
+fn make_folder(path: &Path) -> io::Result<Option<PathBuf>> {
+    let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) else { return Ok(None) };
+    if let Some(above) = folder.parent() {
+        std::fs::create_dir_all(above)?;
+    }
+    match std::fs::create_dir(folder) {
+        Ok(()) => Ok(Some(folder.to_path_buf())),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 /// Removes a socket that a dead server left behind. That of a living one is an error, and so is anything else that
@@ -46,7 +77,8 @@ fn make_way(path: &Path) -> io::Result<()> {
     }
 }
 
-pub fn serve(listener: UnixListener, state: Arc<State>) -> io::Result<()> {
+pub fn serve(socket: &Socket, state: Arc<State>) -> io::Result<()> {
+    let listener = socket.listener.try_clone()?;
     let accept = move || listener.accept().map(|(stream, _)| stream);
     door::open("control", accept, move |stream| conversation(stream, &state))
 }

@@ -16,8 +16,10 @@ use store::atomic::write_atomically;
 use wire::Name;
 use zonefile::Record;
 
-const IMAGE: &str = "zones.image";
-const MANIFEST: &str = "zones.manifest";
+/// Below data-dir.
+pub const FOLDER: &str = "images";
+pub const IMAGE: &str = "zones.image";
+pub const MANIFEST: &str = "zones.manifest";
 
 /// Where images lie: a folder of their own below data-dir.
 pub struct Library {
@@ -48,7 +50,7 @@ struct Built {
 
 impl Library {
     pub fn open(data_dir: &Path) -> io::Result<Library> {
-        let folder = data_dir.join("images");
+        let folder = data_dir.join(FOLDER);
         std::fs::create_dir_all(&folder)?;
         sweep(&folder);
         Ok(Library { folder })

@@ -12,6 +12,7 @@ pub mod images;
 pub mod json;
 pub mod log;
 pub mod manifest;
+mod ownership;
 mod panics;
 mod publisher;
 mod random;

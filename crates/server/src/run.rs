@@ -13,7 +13,8 @@ use crate::answering::{Answering, Shared};
 use crate::clock::Clock;
 use crate::complaint::Complaint;
 use crate::config::Config;
-use crate::images::Library;
+use crate::images::{self, Library};
+use crate::ownership::Held;
 use crate::panics::Panics;
 use crate::publisher::{self, Job, Publisher, Serving};
 use crate::sockets::{self, Sockets};
@@ -28,7 +29,6 @@ use policy::RateSettings;
 use stats::Counters;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -53,8 +53,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let crew = Crew::of(config);
     raise_open_files(config, crew.tcp);
     let sockets = sockets::bind(&config.server.listen, crew.udp, crew.tcp)?;
-    let doors = Doors::open(config)?;
-    settle(config)?;
+    let mut doors = Doors::open(config)?;
+    settle(config, &doors)?;
 
     let (library, zones, serving) = first_image(config)?;
     let shared = Shared {
@@ -81,7 +81,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     attend(config, reread, &inbox, &jobs);
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
-    let _ = std::fs::remove_file(&config.control.socket);
+    drop(doors);
     log::info("stopped", &[]);
     Ok(())
 }
@@ -132,7 +132,7 @@ fn raise_open_files(config: &Config, tcp_threads: usize) {
 
 /// Where operators come in.
 struct Doors {
-    control: UnixListener,
+    control: control::Socket,
     http: Option<TcpListener>,
 }
 
@@ -157,14 +157,14 @@ impl Doors {
         Ok(Doors { control, http })
     }
 
-    fn serve(self, state: &Arc<State>) -> Result<(), String> {
-        let http = self.http.map_or(Ok(()), |listener| http::serve(listener, Arc::clone(state)));
-        http.and_then(|()| control::serve(self.control, Arc::clone(state))).map_err(|e| no_thread("control", &e))
+    fn serve(&mut self, state: &Arc<State>) -> Result<(), String> {
+        let http = self.http.take().map_or(Ok(()), |listener| http::serve(listener, Arc::clone(state)));
+        http.and_then(|()| control::serve(&self.control, Arc::clone(state))).map_err(|e| no_thread("control", &e))
     }
 }
 
 /// Makes the data folder, hands it and the socket to the user we shall be, and becomes that user.
-fn settle(config: &Config) -> Result<(), String> {
+fn settle(config: &Config, doors: &Doors) -> Result<(), String> {
     let data = &config.server.data_dir;
     std::fs::create_dir_all(data).map_err(|e| {
         format!("the data folder {} cannot be made: {e}; write another data-dir in [server]", data.display())
@@ -175,22 +175,29 @@ fn settle(config: &Config) -> Result<(), String> {
         Ok(None) => return Err(format!("the user {name} does not exist; create it, or write user = \"\" in [server]")),
         Err(e) => return Err(format!("the user {name} cannot be looked up: {e}")),
     };
-    for path in [data, &config.control.socket] {
-        own(&user, path).map_err(|e| format!("{} cannot be given to {name}: {e}", path.display()))?;
+    let given = |path: &Path| {
+        let held = Held::open(path).and_then(|held| held.give(&user).map(|()| held));
+        held.map_err(|e| format!("{} cannot be given to {name}: {e}", path.display()))
+    };
+    // The socket can only be removed by whoever may write to its folder.
+    for path in doors.control.folder.iter().chain([&config.control.socket]) {
+        given(path)?;
     }
-    for path in [data.join("images"), data.join("images/zones.image"), data.join("images/zones.manifest")] {
-        match own(&user, &path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                return Err(format!("{} cannot be given to {name}: {e}", path.display()));
-            }
-            _ => {}
-        }
-    }
+    give_images(&given(data)?, &user).map_err(|e| format!("the images cannot be given to {name}: {e}"))?;
     user.become_for_good().map_err(|e| format!("cannot become {name}: {e}"))
 }
 
-fn own(user: &User, path: &Path) -> io::Result<()> {
-    std::os::unix::fs::lchown(path, Some(user.uid), Some(user.gid))
+/// `compile`, run by root, has made images that are root's.
+fn give_images(data: &Held, user: &User) -> io::Result<()> {
+    let there = |found: io::Result<Held>| match found {
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        found => found.map(Some),
+    };
+    let Some(folder) = there(data.entry(images::FOLDER))? else { return Ok(()) };
+    for name in [images::IMAGE, images::MANIFEST] {
+        there(folder.entry(name))?.map_or(Ok(()), |held| held.give(user))?;
+    }
+    folder.give(user)
 }
 
 /// The answering threads.

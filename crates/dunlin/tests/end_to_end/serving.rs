@@ -195,8 +195,10 @@ fn metrics_and_status_over_http() {
 fn root_is_given_up_once_the_sockets_are_bound() {
     let folder = with_zone();
     let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
-    let config = read(&file).replace("user = \"\"", "user = \"nobody\"");
+    let config = read(&file).replace("user = \"\"", "user = \"nobody\"").replace("\"ctl\"", "\"run/ctl\"");
     std::fs::write(&file, config).unwrap();
+    let compiled = folder.dunlin(&["compile", "-c", file.to_str().unwrap()]);
+    assert_eq!(compiled.status.code(), Some(0), "{}", text(&compiled.stderr));
     let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
     assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
     let uids = |pid: &str| -> Vec<String> {
@@ -213,6 +215,10 @@ fn root_is_given_up_once_the_sockets_are_bound() {
     folder.write("zones/example.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
     server.signal("HUP");
     eventually("a reload without root", || server.short(&folder, &["www.example.com"]) == "192.0.2.3\n");
+    assert!(folder.0.join("run/ctl").exists());
+    server.signal("TERM");
+    assert_eq!(server.ended(), Some(0));
+    assert!(!folder.0.join("run/ctl").exists(), "the folder that was made for the socket went with it to the user");
 }
 
 #[test]

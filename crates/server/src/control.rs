@@ -125,7 +125,7 @@ fn reload(state: &State, zones: Vec<String>) -> Json {
     match outcome.recv() {
         Ok(Ok(facts)) => good("reload", facts),
         Ok(Err(complaints)) => bad(complaints),
-        Err(_) => bad(vec!["the server is stopping".to_string()]),
+        Err(_) => bad(vec!["the server is stopping, or cannot read zones any more: see its log".to_string()]),
     }
 }
 

@@ -29,6 +29,7 @@ use policy::RateSettings;
 use stats::Counters;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -45,7 +46,7 @@ const WORKERS_PER_TCP_THREAD: usize = 2;
 /// Reads the configuration again; what the command line says is in it.
 pub type Reread<'a> = dyn Fn() -> Result<Config, Vec<Complaint>> + 'a;
 
-/// Serves until it is told to stop. Err: it could not start, and why.
+/// Serves until it is told to stop. Err: it could not start or go on, and why.
 pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[SocketAddr])) -> Result<(), String> {
     log::set_level(config.level);
     std::panic::set_hook(Box::new(|info| log::error("panic", &[("what", info)])));
@@ -78,12 +79,12 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
-    attend(config, reread, &inbox, &jobs);
+    let attended = attend(config, reread, &inbox, &jobs);
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
     drop(doors);
     log::info("stopped", &[]);
-    Ok(())
+    attended
 }
 
 /// How many answering threads there are, and where they may run.
@@ -224,7 +225,7 @@ impl Threads {
         };
         for (i, ports) in sockets.udp.into_iter().enumerate() {
             let (answering, cpu) = (next(), crew.cpu(i));
-            threads.spawn(format!("udp {i}"), move |wake| {
+            threads.spawn(format!("udp {i}"), &state.events, move |wake| {
                 if let Some(Err(e)) = cpu.map(net::sched::pin) {
                     log::warn("a thread is not pinned to its CPU", &[("why", &e)]);
                 }
@@ -234,7 +235,8 @@ impl Threads {
         let limits = tcp_limits(config, sockets.tcp.len());
         for (i, listeners) in sockets.tcp.into_iter().enumerate() {
             let (answering, limits) = (next(), limits.clone());
-            threads.spawn(format!("tcp {i}"), move |wake| answering.serve_tcp(&listeners, &limits, wake))?;
+            threads
+                .spawn(format!("tcp {i}"), &state.events, move |wake| answering.serve_tcp(&listeners, &limits, wake))?;
         }
         Ok(threads)
     }
@@ -242,16 +244,21 @@ impl Threads {
     fn spawn(
         &mut self,
         name: String,
+        events: &Sender<Event>,
         serve: impl FnOnce(&Wake) -> io::Result<()> + Send + 'static,
     ) -> Result<(), String> {
         let wake = Arc::new(Wake::new().map_err(|e| no_thread(&name, &e))?);
         self.wakes.push(Arc::clone(&wake));
-        let thread = name.clone();
+        let (thread, events) = (name.clone(), events.clone());
         let body = move || {
             net::sched::name_thread(&thread);
-            if let Err(e) = serve(&wake) {
-                log::error("an answering thread ended", &[("thread", &thread), ("why", &e)]);
-            }
+            let why = match catch_unwind(AssertUnwindSafe(|| serve(&wake))) {
+                Ok(Ok(())) => return,
+                Ok(Err(e)) => e.to_string(),
+                Err(_) => "it panicked".to_string(),
+            };
+            // Who is stopping already does not listen.
+            let _ = events.send(Event::Lost { thread, why });
         };
         let handle = std::thread::Builder::new().name(name.clone()).spawn(body);
         self.handles.push(handle.map_err(|e| no_thread(&name, &e))?);
@@ -327,23 +334,26 @@ fn forward(signals: &Signals, events: &Sender<Event>) {
             Ok(Some(Signal::Reload)) => Event::Reload { zones: Vec::new(), done: None },
             Ok(Some(Signal::Stop)) => Event::Stop,
             Ok(None) => continue,
-            Err(e) => {
-                log::error("signals are not received any more", &[("why", &e)]);
-                return;
-            }
+            Err(e) => Event::Lost { thread: "signals".to_string(), why: e.to_string() },
         };
-        if events.send(event).is_err() {
+        let is_last = matches!(event, Event::Lost { .. });
+        if events.send(event).is_err() || is_last {
             return;
         }
     }
 }
 
-/// The main thread's life between start and stop.
-fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &Sender<Job>) {
+/// The main thread's life between start and stop. Err: it has to stop, for with a thread less it would serve worse and
+/// nobody would know; whoever started it can start it again.
+fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &Sender<Job>) -> Result<(), String> {
     let started = fixed(config);
     for event in inbox {
         let (zones, done) = match event {
-            Event::Stop => return,
+            Event::Stop => return Ok(()),
+            Event::Lost { thread, why } => {
+                log::error("a thread ended, so the server stops", &[("thread", &thread), ("why", &why)]);
+                return Err(format!("the thread {thread} ended: {why}"));
+            }
             Event::Reload { zones, done } => (zones, done),
         };
         match reread() {
@@ -353,8 +363,9 @@ fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &
                 if fixed(&config) != started {
                     log::warn("a change in [server], [control] or [limits] needs a restart", &[]);
                 }
-                // The publisher ends only with the process.
-                let _ = jobs.send(Job { config, zones, done });
+                if jobs.send(Job { config, zones, done }).is_err() {
+                    log::error("zones are not read any more until a restart: their thread has ended", &[]);
+                }
             }
             Err(complaints) => {
                 complaints.iter().for_each(|c| log::error("the configuration stays as it was", &[("why", c)]));
@@ -364,10 +375,34 @@ fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &
             }
         }
     }
+    Ok(())
 }
 
 /// What cannot change while the server runs, in a form that can be compared.
 fn fixed(config: &Config) -> String {
     let server = crate::config::Server { allow_query: crate::config::Allow::Any, ..config.server.clone() };
     format!("{server:?} {:?} {:?}", config.control, config.limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How a server ends whose answering thread does this.
+    fn outcome(serve: impl FnOnce(&Wake) -> io::Result<()> + Send + 'static) -> Result<(), String> {
+        let mut threads = Threads { wakes: Vec::new(), handles: Vec::new() };
+        let (events, inbox) = channel();
+        threads.spawn("udp 0".to_string(), &events, serve).unwrap();
+        threads.stop(&AtomicBool::new(false));
+        // Only after what the thread may have sent.
+        events.send(Event::Stop).unwrap();
+        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0)
+    }
+
+    #[test]
+    fn a_server_that_lost_an_answering_thread_stops_and_says_why() {
+        assert_eq!(outcome(|_| Ok(())), Ok(()));
+        assert_eq!(outcome(|_| Err(io::Error::other("no socket"))), Err("the thread udp 0 ended: no socket".into()));
+        assert_eq!(outcome(|_| panic!("on purpose")), Err("the thread udp 0 ended: it panicked".into()));
+    }
 }

@@ -11,9 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What the main thread is asked to do.
+/// What the main thread is asked to do, or has to know.
 pub enum Event {
     Stop,
+    /// A thread that the server cannot do without has ended.
+    Lost {
+        thread: String,
+        why: String,
+    },
     Reload {
         /// The caller wants these to be served afterwards; empty: whatever is served.
         zones: Vec<String>,

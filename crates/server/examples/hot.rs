@@ -6,7 +6,9 @@
 //! Under callgrind, `hot run IMAGE QUERIES 1` gives instructions a query (the first pass over the queries is parsing them).
 
 use front::{Datagrams, Now, Peer, Published, Setup, Worker, Zones};
-use image::{Builder, Image};
+use image::Image;
+use server::config::Zone;
+use server::reading;
 use sim::message;
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,17 +39,17 @@ impl Datagrams for Batch {
 
 fn build(data: &str, out: &str) {
     let start = Instant::now();
-    let mut builder = Builder::new(0x1234_5678_9abc_def1);
-    for line in std::fs::read_to_string(format!("{data}/zones.tsv")).unwrap().lines() {
+    const SEED: u64 = 0x1234_5678_9abc_def1;
+    let list = std::fs::read_to_string(format!("{data}/zones.tsv")).unwrap();
+    let zone = |line: &str| {
         let (origin, file) = line.split_once('\t').unwrap();
-        let origin = Name::from_text(origin.as_bytes(), Some(&Name::ROOT)).unwrap();
-        let text = std::fs::read(format!("{data}/zone/{file}")).unwrap();
-        builder.begin_zone(origin.bytes());
-        let mut sink = |r: zonefile::Record<'_>, _: &zonefile::Place| builder.record(r.owner, r.rtype, r.ttl, r.rdata);
-        let report =
-            zonefile::parse(file, &text, &origin, &mut zonefile::NoFiles, &zonefile::Options::default(), &mut sink);
-        assert_eq!(report.errors, 0, "{}", report.problems[0]);
-    }
+        let apex = Name::from_text(origin.as_bytes(), Some(&Name::ROOT)).unwrap().fold().bytes().into();
+        Zone { apex, file: format!("{data}/zone/{file}").into(), allow_query: None, place: None }
+    };
+    let zones: Vec<Zone> = list.lines().map(zone).collect();
+    let (builder, reports) =
+        reading::all(&zones, SEED, |zone, builder| reading::one(zone, SEED, builder).unwrap().report);
+    assert!(reports.iter().all(|r| r.errors == 0));
     let parsed = start.elapsed();
     let (octets, summary, complaints) = builder.finish();
     assert!(complaints.is_empty(), "{complaints:?}");

@@ -5,6 +5,7 @@
 
 use crate::config::Zone;
 use crate::manifest::{Entry, Manifest};
+use crate::reading;
 use crate::zonetext;
 use image::{Builder, Image, Zone as ImageZone};
 use std::collections::HashMap;
@@ -14,7 +15,6 @@ use std::path::{Path, PathBuf};
 use store::Map;
 use store::atomic::write_atomically;
 use wire::Name;
-use zonefile::Record;
 
 /// Below data-dir.
 pub const FOLDER: &str = "images";
@@ -143,15 +143,10 @@ fn zones_of<'a>(image: &'a Image<Map>, wanted: &HashMap<&[u8], &Entry>) -> Vec<K
 
 fn attempt(zones: &[Zone], kept: &HashMap<Box<[u8]>, Kept<'_>>) -> Built {
     let seed = seed();
-    let mut builder = Builder::new(seed);
-    let mut entries = Vec::with_capacity(zones.len());
-    for zone in zones {
-        builder.begin_zone(&zone.apex);
-        entries.push(match kept.get(&zone.apex) {
-            Some(kept) => keep(kept, &mut builder),
-            None => fill(zone, &mut builder),
-        });
-    }
+    let (builder, mut entries) = reading::all(zones, seed, |zone, builder| match kept.get(&zone.apex) {
+        Some(kept) => keep(kept, builder),
+        None => fill(zone, seed, builder),
+    });
     let (octets, _, complaints) = builder.finish();
     let complaints: HashMap<Box<[u8]>, String> =
         complaints.into_iter().map(|c| (c.zone.fold().bytes().into(), c.what)).collect();
@@ -162,10 +157,9 @@ fn attempt(zones: &[Zone], kept: &HashMap<Box<[u8]>, Kept<'_>>) -> Built {
 }
 
 /// Hands a zone's records to the builder; a zone whose file has an error is taken back.
-fn fill(zone: &Zone, builder: &mut Builder) -> Entry {
+fn fill(zone: &Zone, seed: u64, builder: &mut Builder) -> Entry {
     let entry = |sources| Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: None };
-    let mut sink = |r: Record<'_>, _: &_| builder.record(r.owner, r.rtype, r.ttl, r.rdata);
-    match zonetext::read(zone, &mut sink) {
+    match reading::one(zone, seed, builder) {
         Ok(reading) => {
             if reading.report.errors > 0 {
                 builder.complain(first_error(&reading.report));

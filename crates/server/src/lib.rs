@@ -16,6 +16,7 @@ mod ownership;
 mod panics;
 mod publisher;
 mod random;
+pub mod reading;
 pub mod run;
 mod sockets;
 pub mod state;

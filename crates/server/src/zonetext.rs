@@ -5,12 +5,13 @@
 
 use crate::config::Zone;
 use crate::manifest::Stamp;
+use crate::reading::side_by_side;
 use std::io;
 use std::path::{Path, PathBuf};
 use store::Map;
 use store::folder::Folder;
 use wire::Name;
-use zonefile::{Files, Options, Place, Record, Report};
+use zonefile::{Files, NoFiles, Options, Place, Record, Report};
 
 /// Files at least this long are mapped, not read: half a zone less in memory while it is built.
 const MAPPED_FROM: u64 = 64 << 20;
@@ -64,6 +65,42 @@ pub fn read(zone: &Zone, sink: &mut Sink<'_>) -> Result<Reading, Unread> {
     let mut includes = Includes { base, sources };
     let report = parse(&zone.file, text.octets(), &zone.apex, &mut includes, sink);
     Ok(Reading { report, sources: includes.sources })
+}
+
+/// Parses the parts of a zone's file side by side; the records of each go to what `begin` made for it. None: the file must
+/// be read in one piece.
+pub fn read_in_parts<T: Send>(
+    zone: &Zone,
+    n: usize,
+    begin: impl Fn() -> T + Sync,
+    add: impl Fn(&mut T, Record<'_>) -> Result<(), String> + Sync,
+) -> Result<Option<(Vec<T>, Reading)>, Unread> {
+    let sources = vec![(zone.file.clone(), Stamp::of(&zone.file))];
+    let text = match Text::of(&zone.file) {
+        Ok(text) => text,
+        Err(why) => return Err(Unread { why, sources }),
+    };
+    let (origin, options) = (Name::from_wire(&zone.apex).unwrap_or(Name::ROOT), Options::default());
+    let mut includes = Includes { base: zone.file.parent().unwrap_or(Path::new("")).to_path_buf(), sources };
+    let parts = zonefile::parts(text.octets(), &origin, &options, n);
+    let mut files = Some(&mut includes);
+    let read = parts.iter().map(|part| {
+        let files = if part.is_first() { files.take() } else { None };
+        let (begin, add) = (&begin, &add);
+        move || {
+            let mut collected = begin();
+            let mut sink = |record: Record<'_>, _: &Place| add(&mut collected, record);
+            let name = zone.file.to_string_lossy();
+            let reading = match files {
+                Some(files) => part.read(&name, files, &Options::default(), &mut sink),
+                None => part.read(&name, &mut NoFiles, &Options::default(), &mut sink),
+            };
+            (collected, reading)
+        }
+    });
+    let (collected, readings) = side_by_side(read).into_iter().unzip();
+    let report = zonefile::join(readings, &options);
+    Ok(report.map(|report| (collected, Reading { report, sources: includes.sources })))
 }
 
 pub type Sink<'p> = dyn FnMut(Record<'_>, &Place) -> Result<(), String> + 'p;

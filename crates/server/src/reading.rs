@@ -1,0 +1,146 @@
+//! Zone files read by as many threads as there are processors: several files, and the parts of a long one, side by side.
+//! What each has collected is put together in the order of the configuration, so that the image is the same with any number.
+
+use crate::config::Zone;
+use crate::zonetext::{self, Reading, Unread};
+use image::Builder;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// A thread takes so many zones at a time: few enough that the last ones do not wait for one thread.
+const ZONES_AT_A_TIME: usize = 256;
+/// Files at least this long are read in parts.
+const PARTS_FROM: u64 = 8 << 20;
+
+/// Lets `fill` hand the records of each zone to a builder, in which the zone was begun; all of them in one builder, and
+/// what `fill` says of each zone.
+pub fn all<T: Send>(zones: &[Zone], seed: u64, fill: impl Fn(&Zone, &mut Builder) -> T + Sync) -> (Builder, Vec<T>) {
+    let next = AtomicUsize::new(0);
+    let read = || {
+        let mut mine = vec![];
+        while let Some((i, few)) = take(zones, &next) {
+            let mut builder = Builder::new(seed);
+            let mut said = Vec::with_capacity(few.len());
+            for zone in few {
+                builder.begin_zone(&zone.apex);
+                said.push(fill(zone, &mut builder));
+            }
+            mine.push((i, builder, said));
+        }
+        mine
+    };
+    let many = processors().min(zones.len().div_ceil(ZONES_AT_A_TIME));
+    let mut pieces: Vec<_> = side_by_side((0..many).map(|_| &read)).into_iter().flatten().collect();
+    pieces.sort_by_key(|piece| piece.0);
+    let mut together = Builder::new(seed);
+    let mut said = Vec::with_capacity(zones.len());
+    for (_, builder, mut of_these) in pieces {
+        together.append(builder);
+        said.append(&mut of_these);
+    }
+    (together, said)
+}
+
+/// The next zones that no thread has taken.
+fn take<'z>(zones: &'z [Zone], next: &AtomicUsize) -> Option<(usize, &'z [Zone])> {
+    let i = next.fetch_add(1, Ordering::Relaxed);
+    Some((i, zones.chunks(ZONES_AT_A_TIME).nth(i)?))
+}
+
+/// Hands a zone's records to the builder in which it was begun.
+pub fn one(zone: &Zone, seed: u64, builder: &mut Builder) -> Result<Reading, Unread> {
+    let is_long = std::fs::metadata(&zone.file).is_ok_and(|m| m.len() >= PARTS_FROM);
+    if is_long && processors() > 1 {
+        let begin = || {
+            let mut part = Builder::new(seed);
+            part.begin_zone(&zone.apex);
+            part
+        };
+        let read = zonetext::read_in_parts(zone, processors(), begin, |part, r| {
+            part.record(r.owner, r.rtype, r.ttl, r.rdata)
+        })?;
+        if let Some((parts, reading)) = read {
+            parts.into_iter().for_each(|part| builder.continue_with(part));
+            return Ok(reading);
+        }
+    }
+    zonetext::read(zone, &mut |r, _| builder.record(r.owner, r.rtype, r.ttl, r.rdata))
+}
+
+/// Runs all at once; what they return, in their order.
+pub fn side_by_side<T: Send>(work: impl Iterator<Item = impl FnOnce() -> T + Send>) -> Vec<T> {
+    thread::scope(|scope| {
+        let running: Vec<_> = work.map(|w| scope.spawn(w)).collect();
+        running.into_iter().map(|r| r.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    struct Scratch(PathBuf);
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn scratch(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("dunlin-reading-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    fn zone(folder: &Path, apex: &str, text: &str) -> Zone {
+        let file = folder.join(apex);
+        std::fs::write(&file, text).unwrap();
+        let apex = wire::Name::from_text(apex.as_bytes(), None).unwrap().bytes().into();
+        Zone { apex, file, allow_query: None, place: None }
+    }
+
+    const HEAD: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n";
+
+    #[test]
+    fn many_zones_read_side_by_side_make_the_same_image() {
+        let folder = scratch("many");
+        let name = |i: usize| format!("zone{i}.test.");
+        let zones: Vec<Zone> = (0..3 * ZONES_AT_A_TIME + 7).map(|i| zone(&folder.0, &name(i), HEAD)).collect();
+        let (builder, read) = all(&zones, 7, |zone, builder| one(zone, 7, builder).unwrap().report.records);
+        assert!(read.iter().all(|&n| n == 3));
+        let mut plain = Builder::new(7);
+        for zone in &zones {
+            plain.begin_zone(&zone.apex);
+            zonetext::read(zone, &mut |r, _| plain.record(r.owner, r.rtype, r.ttl, r.rdata)).unwrap();
+        }
+        assert!(builder.finish().0 == plain.finish().0);
+    }
+
+    #[test]
+    fn a_long_zone_read_in_parts_makes_the_same_image() {
+        let folder = scratch("long");
+        let mut text = String::from(HEAD);
+        let mut i = 0;
+        while text.len() < PARTS_FROM as usize {
+            text += &format!("name{i} NS ns.name{}\nns.name{i} A 192.0.2.1\n", i / 2 * 3);
+            i += 1;
+        }
+        for end in ["", "$ORIGIN other\n", "late TXT x\nname1 TXT y\n$TTL 5\nlate TXT z\n"] {
+            let zone = zone(&folder.0, "long.test.", &(text.clone() + end));
+            let (mut builder, mut plain) = (Builder::new(7), Builder::new(7));
+            builder.begin_zone(&zone.apex);
+            plain.begin_zone(&zone.apex);
+            let reading = one(&zone, 7, &mut builder).unwrap();
+            let expect = zonetext::read(&zone, &mut |r, _| plain.record(r.owner, r.rtype, r.ttl, r.rdata)).unwrap();
+            assert_eq!(reading.report.records, expect.report.records);
+            assert!(builder.finish().0 == plain.finish().0, "{end}");
+        }
+    }
+}

@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(file.skipped, 2);
         let first = file.first_skipped.clone().unwrap();
         assert_eq!(first.line, 4);
-        assert!(file.describe(&first).starts_with("4:4: a type is missing"), "{}", file.describe(&first));
+        assert!(file.describe(&first).starts_with("4:5: a type is missing"), "{}", file.describe(&first));
     }
 
     #[test]

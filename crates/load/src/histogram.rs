@@ -141,7 +141,7 @@ mod tests {
             histogram.record(value);
         }
         values.sort_unstable();
-        for part in [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 1.0] {
+        for part in [0.0f64, 0.5, 0.9, 0.99, 0.999, 0.9999, 1.0] {
             let at = ((10_000.0 * part).ceil() as usize).max(1) - 1;
             let (exact, found) = (values[at], histogram.percentile(part));
             assert!(found >= exact && found - exact <= exact / 1000 + 1, "{part}: {exact} {found}");

@@ -236,8 +236,8 @@ mod tests {
         assert_eq!(ms("burst(2,100ms,250ms)"), [0, 0, 100, 100, 200, 200]);
         assert_eq!(ms("const(10,200ms) const(5,400ms)"), [0, 100, 200, 400]);
         // The rate grows by 20/s a second, from 0.001: the n-th query is due after sqrt(n/10) seconds.
-        assert_eq!(ms("line(0.001,20,1s)"), [0, 316, 447, 547, 632, 707, 774, 836, 894, 948]);
-        assert_eq!(ms("line(20,10,200ms)"), [0, 53, 113]);
+        assert_eq!(ms("line(0.001,20,1s)"), [0, 316, 447, 548, 632, 707, 775, 837, 894, 949]);
+        assert_eq!(ms("line(20,10,200ms)"), [0, 54, 117]);
     }
 
     #[test]

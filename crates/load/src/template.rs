@@ -196,6 +196,9 @@ fn number(mut n: u64, out: &mut Vec<u8>) {
 impl Template {
     fn parse(text: &str, around: &Surroundings<'_>) -> Result<Template, Caret> {
         let bad = |at: usize, why: &str| Caret::new("template", text, at, why);
+        if let Some(open) = text.rfind('{').filter(|open| text.rfind('}').is_none_or(|close| close < *open)) {
+            return Err(bad(open, "this brace is never closed: write `}`"));
+        }
         let words = words(text);
         let (name, rest) = match &words[..] {
             [] => return Err(bad(0, "it is empty: write a name and a type, such as `{random:12}.example.com A`")),
@@ -344,7 +347,7 @@ mod tests {
         let all = made(&["{random:12}.{zone} A"], 1000);
         assert!(all.iter().all(|n| n.len() == "123456789012.example.com. A".len() && n.ends_with(".example.com. A")));
         assert_eq!(counts(&all).len(), 1000);
-        assert_eq!(made(&["{random:63}.x A"], 1)[0].len(), 67);
+        assert_eq!(made(&["{random:63}.x A"], 1)[0].len(), 68);
         assert_eq!(all, made(&["{random:12}.{zone} A"], 1000), "the same seed, the same names");
     }
 

@@ -1,53 +1,98 @@
 //! What was being answered when a worker panicked, kept in the data folder for whoever mends it.
 //!
-//! At most `SAVED_MAX` files a run: a peer who finds a packet that makes us panic must not fill the disk with it.
+//! At most `KEPT_MAX` files and as many lines in the log a run: a peer who finds a packet that makes us panic must fill
+//! neither the disk nor the log with it. The counter goes on. Files are written on a thread of their own: an answering
+//! thread never waits for a disk.
 
 use crate::log;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-const SAVED_MAX: u32 = 16;
+const KEPT_MAX: u32 = 16;
+
+/// Counts up to the bound, and no further.
+struct Few(AtomicU32);
+
+impl Few {
+    /// Which one this is, from 0; None past the bound.
+    fn next(&self) -> Option<u32> {
+        self.0.try_update(Relaxed, Relaxed, |n| (n < KEPT_MAX).then_some(n + 1)).ok()
+    }
+}
 
 pub struct Panics {
-    folder: PathBuf,
-    seen: AtomicU32,
+    writer: SyncSender<Vec<u8>>,
+    seen: Few,
 }
 
 impl Panics {
-    pub fn new(folder: PathBuf) -> Panics {
-        Panics { folder, seen: AtomicU32::new(0) }
+    /// Starts the thread that writes into `folder`; it ends with the last user of the result.
+    pub fn start(folder: PathBuf) -> io::Result<Panics> {
+        // Room for all that will ever be sent, so that sending never waits.
+        let (writer, packets) = sync_channel(KEPT_MAX as usize);
+        std::thread::Builder::new().name("panics".to_string()).spawn(move || keep(&folder, &packets))?;
+        Ok(Panics { writer, seen: Few(AtomicU32::new(0)) })
     }
 
-    /// Keeps packets, each behind two octets of length. They may be half overwritten by their answers; the question of
-    /// an answer is that of the query.
-    pub fn save(&self, packets: &[u8]) {
-        let n = self.seen.fetch_add(1, Relaxed);
-        if n >= SAVED_MAX {
-            return;
+    /// Keeps packets, each behind two octets of length, in the order in which they were to be answered. The answer takes
+    /// the query's place in its buffer, so the first may be half overwritten (a copy of every query, for the sake of the
+    /// one, would cost all of them); the question comes first in both. The others are as they came.
+    pub fn save(&self, packets: impl FnOnce() -> Vec<u8>) {
+        if self.seen.next().is_some() {
+            // The thread is gone only if it panicked itself; then nothing is left to be done.
+            let _ = self.writer.try_send(packets());
         }
-        let path = self.folder.join(format!("panic-{}-{n}.packets", std::process::id()));
-        match std::fs::write(&path, packets) {
+    }
+}
+
+fn keep(folder: &Path, packets: &Receiver<Vec<u8>>) {
+    for (n, octets) in packets.iter().enumerate() {
+        let path = folder.join(format!("panic-{}-{n}.packets", std::process::id()));
+        match std::fs::write(&path, octets) {
             Ok(()) => log::error("a worker panicked; its packets are saved", &[("file", &path.display())]),
             Err(e) => log::error("a worker panicked; its packets cannot be saved", &[("why", &e)]),
         }
     }
 }
 
+/// Has panics of all threads told in the log, up to the bound.
+pub fn log_them() {
+    let seen = Few(AtomicU32::new(0));
+    std::panic::set_hook(Box::new(move |what| match seen.next() {
+        None => {}
+        Some(n) if n + 1 == KEPT_MAX => {
+            log::error("panic; more are only counted", &[("what", what), ("counter", &stats::Counter::Panics.name())]);
+        }
+        Some(_) => log::error("panic", &[("what", what)]),
+    }));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn packets_are_kept_up_to_a_bound() {
         let folder = std::env::temp_dir().join(format!("dunlin-panics-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let panics = Panics::new(folder.clone());
-        for _ in 0..SAVED_MAX + 3 {
-            panics.save(b"\0\x01x");
+        let panics = Panics::start(folder.clone()).unwrap();
+        let mut copies = 0;
+        for _ in 0..KEPT_MAX + 3 {
+            panics.save(|| {
+                copies += 1;
+                b"\0\x01x".to_vec()
+            });
         }
-        let kept: Vec<_> = std::fs::read_dir(&folder).unwrap().flatten().collect();
-        assert_eq!(kept.len(), SAVED_MAX as usize);
-        assert_eq!(std::fs::read(kept[0].path()).unwrap(), b"\0\x01x");
-        let _ = std::fs::remove_dir_all(&folder);
+        assert_eq!(copies, KEPT_MAX, "what is not kept is not copied");
+        let kept = || std::fs::read_dir(&folder).unwrap().flatten().map(|f| std::fs::read(f.path()).unwrap());
+        let until = Instant::now() + Duration::from_secs(30);
+        while kept().filter(|octets| octets == b"\0\x01x").count() < KEPT_MAX as usize {
+            assert!(Instant::now() < until, "{:?}", kept().collect::<Vec<_>>());
+            std::thread::yield_now();
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -7,6 +7,7 @@
 //! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
 //! signals     SIGHUP, SIGTERM, SIGINT as events
 //! control, http   operators' questions
+//! panics      keeps the packets that a worker panicked on
 //! ```
 
 use crate::answering::{Answering, Shared};
@@ -15,12 +16,12 @@ use crate::complaint::Complaint;
 use crate::config::Config;
 use crate::images::{self, Library};
 use crate::ownership::Held;
-use crate::panics::Panics;
+use crate::panics::{self, Panics};
 use crate::publisher::{self, Job, Publisher, Serving};
 use crate::sockets::{self, Sockets};
 use crate::state::{Event, State};
 use crate::{control, http, log, random, systemd};
-use front::{Published, Setup, Zones};
+use front::{Published, Setup, Worker, Zones};
 use net::Wake;
 use net::privilege::{User, is_root};
 use net::signals::{Signal, Signals};
@@ -49,7 +50,7 @@ pub type Reread<'a> = dyn Fn() -> Result<Config, Vec<Complaint>> + 'a;
 /// Serves until it is told to stop. Err: it could not start or go on, and why.
 pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[SocketAddr])) -> Result<(), String> {
     log::set_level(config.level);
-    std::panic::set_hook(Box::new(|info| log::error("panic", &[("what", info)])));
+    panics::log_them();
     let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
     let crew = Crew::of(config);
     raise_open_files(config, crew.tcp);
@@ -62,7 +63,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         published: Arc::new(Published::new(zones)),
         clock: Clock::new(),
         stop: Arc::new(AtomicBool::new(false)),
-        panics: Arc::new(Panics::new(config.server.data_dir.clone())),
+        panics: Arc::new(Panics::start(config.server.data_dir.clone()).map_err(|e| no_thread("panics", &e))?),
     };
     let (events, inbox) = channel();
     let state = Arc::new(State::new(sockets.addresses.clone(), crew.udp, crew.counters(), events.clone()));
@@ -221,7 +222,11 @@ impl Threads {
         let mut next = || {
             let key = [random::number(), random::number()].map(Result::unwrap_or_default);
             let setup = Setup { rate_key: key, ..setup.clone() };
-            Answering::new(shared.clone(), setup, counters.next().map(Arc::clone).unwrap_or_default())
+            let counters = counters.next().map(Arc::clone).unwrap_or_default();
+            let (published, counted) = (Arc::clone(&shared.published), Arc::clone(&counters));
+            Answering::new(shared.clone(), counters, move || {
+                Worker::new(Arc::clone(&published), setup.clone(), Arc::clone(&counted))
+            })
         };
         for (i, ports) in sockets.udp.into_iter().enumerate() {
             let (answering, cpu) = (next(), crew.cpu(i));

@@ -314,12 +314,15 @@ fn own_addresses(listen: &[SocketAddr]) -> Vec<(IpAddr, u16)> {
     listen.iter().flat_map(behind).collect()
 }
 
+/// The limits of one of so many threads. Each has its share, so that all together give what is configured and never
+/// more; the kernel spreads the connections of an address by their ports, so its shares fill about evenly.
 fn tcp_limits(config: &Config, threads: usize) -> TcpLimits {
     let limits = &config.limits;
-    let total = (limits.tcp_total / threads).max(1);
+    let share = |all: usize| (all / threads).max(1);
+    let total = share(limits.tcp_total);
     TcpLimits {
         connections_max: total,
-        per_peer_max: if limits.enabled { limits.tcp_per_address } else { total },
+        per_peer_max: if limits.enabled { share(limits.tcp_per_address).min(total) } else { total },
         idle: Duration::from_millis(limits.tcp_idle_ms),
         ..TcpLimits::default()
     }
@@ -409,5 +412,17 @@ mod tests {
         assert_eq!(outcome(|_| Ok(())), Ok(()));
         assert_eq!(outcome(|_| Err(io::Error::other("no socket"))), Err("the thread udp 0 ended: no socket".into()));
         assert_eq!(outcome(|_| panic!("on purpose")), Err("the thread udp 0 ended: it panicked".into()));
+    }
+
+    #[test]
+    fn threads_share_what_an_address_may_have() {
+        let mut config = Config::default();
+        (config.limits.tcp_total, config.limits.tcp_per_address) = (1000, 150);
+        for (threads, total, of_peer) in [(1, 1000, 150), (2, 500, 75), (4, 250, 37), (200, 5, 1)] {
+            let limits = tcp_limits(&config, threads);
+            assert_eq!((limits.connections_max, limits.per_peer_max), (total, of_peer), "{threads} threads");
+        }
+        config.limits.enabled = false;
+        assert_eq!(tcp_limits(&config, 2).per_peer_max, 500, "no limit of an address");
     }
 }

@@ -255,3 +255,22 @@ impl Drop for Scratch {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
+
+#[test]
+fn loopback_is_exempt_from_the_rate_limit_unless_the_operator_says_who_is() {
+    for (written, exempt) in [
+        ("", Some(2)),
+        ("rrl = true", Some(2)),
+        ("rrl = {}", Some(2)),
+        ("rrl = { dry-run = true, per-second = 5 }", Some(2)),
+        ("rrl = { exempt = [] }", Some(0)),
+        ("rrl = { exempt = [\"192.0.2.0/24\"] }", Some(1)),
+        ("rrl = false", None),
+    ] {
+        let found = good(&format!("[limits]\n{written}\n")).limits.rrl;
+        assert_eq!(found.as_ref().map(|r| r.exempt.len()), exempt, "{written}");
+        if exempt == Some(2) {
+            assert_eq!(found.unwrap().exempt, loopback(), "{written}");
+        }
+    }
+}

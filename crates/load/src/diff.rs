@@ -39,7 +39,10 @@ fn latency(point: &Json, key: &str) -> Option<f64> {
 }
 
 pub fn diff(a: &Json, b: &Json) -> Vec<Line> {
-    FIGURES.iter().map(|(figure, unit, sample)| line(figure, unit, &samples(a, *sample), &samples(b, *sample))).collect()
+    FIGURES
+        .iter()
+        .map(|(figure, unit, sample)| line(figure, unit, &samples(a, *sample), &samples(b, *sample)))
+        .collect()
 }
 
 /// The seconds in which queries were sent; the last is left out, since it is seldom a whole one.
@@ -93,7 +96,8 @@ mod tests {
         let point = |rate: &f64| {
             let latency = Json::from(1e6 / rate);
             let keys = ["p50", "p99", "p999", "max"];
-            let mut members = vec![("sent", Json::from(*rate)), ("received", Json::from(*rate)), ("timed_out", Json::from(0.0))];
+            let mut members =
+                vec![("sent", Json::from(*rate)), ("received", Json::from(*rate)), ("timed_out", Json::from(0.0))];
             members.extend(keys.map(|key| (key, latency.clone())));
             Json::object(members)
         };

@@ -162,8 +162,7 @@ mod tests {
     fn conditions_are_judged_in_their_units() {
         let text = "p99<2ms, p99<1.5ms,max>8ms,loss<=1%,loss<1%,timeouts<0.02,rcode.SERVFAIL<10%,rcode.REFUSED<=0,\
                     rate>=500,wrong<0.3%,drops<1,lateness<100us,unsent<1";
-        let expect =
-            [true, false, true, true, false, true, true, true, true, true, false, true, true];
+        let expect = [true, false, true, true, false, true, true, true, true, true, false, true, true];
         assert_eq!(holds(text, 990.0), expect);
     }
 

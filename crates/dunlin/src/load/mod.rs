@@ -1,21 +1,27 @@
 //! `dunlin load`: from what was typed to a plan, and from a report to files.
 
+mod diff;
+mod find_max;
+mod live;
 pub mod options;
 mod plan;
 mod target;
 
 use crate::exit::{Exit, could_not};
+use live::Live;
 use load::json::Json;
 use load::report::{self, Heading};
-use load::run::{self, Watcher};
+use load::run::{self, Glimpse, Watcher};
+use load::verdict::Conditions;
+use load::{page, summary};
 use net::signals::Signals;
 use options::{Load, LoadCommand};
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub fn run(args: &Load) -> Exit {
-    if let Some(LoadCommand::Diff(_)) = &args.command {
-        return crate::exit::not_built("load diff");
+    if let Some(LoadCommand::Diff(args)) = &args.command {
+        return diff::run(args);
     }
     match measured(args) {
         Ok(exit) => exit,
@@ -24,31 +30,71 @@ pub fn run(args: &Load) -> Exit {
 }
 
 fn measured(args: &Load) -> Result<Exit, String> {
+    if args.told.watch.is_some() {
+        return Err("--watch: not built yet".to_string());
+    }
+    let conditions = args.told.assert.as_deref().map(Conditions::parse).transpose().map_err(|e| e.to_string())?;
     let prepared = plan::prepare(args)?;
-    let mut stop = Stop(Signals::new().map_err(|e| format!("signals cannot be held back: {e}"))?);
-    let outcome = run::run(&prepared.plan, prepared.source, &mut stop)?;
-    let report = report::report(&prepared.heading, &prepared.plan, &outcome);
+    let signals = Signals::new().map_err(|e| format!("signals cannot be held back: {e}"))?;
+    let mut attendant = Attendant { signals, live: Live::start(args.told.quiet || args.when.find_max), stopped: false };
+    let report = if args.when.find_max {
+        find_max::find(args, &mut attendant)?
+    } else {
+        let outcome = run::run(&prepared.plan, prepared.source, &mut attendant);
+        attendant.live.end();
+        report::report(&prepared.heading, &prepared.plan, &outcome?)
+    };
     tell(args, &report)?;
-    Ok(Exit::Done)
+    Ok(judged(conditions.as_ref(), &report))
 }
 
-/// Ctrl-C ends the run; the report tells what there is.
-struct Stop(Signals);
+/// Shows the run while it goes on, and ends it on Ctrl-C; the report then tells what there is.
+struct Attendant {
+    signals: Signals,
+    live: Live,
+    stopped: bool,
+}
 
-impl Watcher for Stop {
+impl Watcher for Attendant {
+    fn show(&mut self, glimpse: Glimpse) {
+        self.live.show(glimpse);
+    }
+
     fn stop(&mut self) -> bool {
-        matches!(self.0.wait(Some(Duration::ZERO)), Ok(Some(_)))
+        self.stopped |= matches!(self.signals.wait(Some(Duration::ZERO)), Ok(Some(_)));
+        self.stopped
     }
 }
 
+/// The summary goes where no file was asked to go.
 fn tell(args: &Load, report: &Json) -> Result<(), String> {
-    if let Some(path) = &args.told.json {
-        write(path, &format!("{report}\n"))?;
+    let told = &args.told;
+    let files =
+        [(&told.json, format!("{report}\n")), (&told.csv, report::csv(report)), (&told.html, page::page(report))];
+    for (path, text) in &files {
+        if let Some(path) = path {
+            write(path, text)?;
+        }
     }
-    if let Some(path) = &args.told.csv {
-        write(path, &report::csv(report))?;
+    let text = summary::text(report);
+    let max = report.at("max_rate").number().map(|rate| format!("max rate   {}/s\n", summary::grouped(rate as u64)));
+    let text = text + &max.unwrap_or_default();
+    if files.iter().any(|(path, _)| path.as_deref() == Some("-")) {
+        eprint!("{text}");
+        Ok(())
+    } else {
+        write("-", &text)
     }
-    Ok(())
+}
+
+/// Each condition and what was found, on stderr; No where one does not hold.
+fn judged(conditions: Option<&Conditions>, report: &Json) -> Exit {
+    let verdicts = conditions.map(|c| c.judge(report)).unwrap_or_default();
+    for verdict in &verdicts {
+        let word = if verdict.holds { "holds" } else { "FAILS" };
+        eprintln!("{word}: {} (found {})", verdict.text, verdict.found);
+    }
+    if verdicts.iter().all(|v| v.holds) { Exit::Done } else { Exit::No }
 }
 
 /// Writes a file, or to the standard output.

@@ -1,0 +1,54 @@
+//! `dunlin load diff`: two reports and what chance does not explain.
+
+use super::options::LoadDiff;
+use crate::exit::{Exit, could_not};
+use load::diff::{Line, diff};
+use load::json::Json;
+use std::path::Path;
+
+pub fn run(args: &LoadDiff) -> Exit {
+    let (a, b) = match (read(&args.a), read(&args.b)) {
+        (Ok(a), Ok(b)) => (a, b),
+        (a, b) => return could_not([a.err(), b.err()].into_iter().flatten().collect::<Vec<_>>().join("\n")),
+    };
+    let lines = diff(&a, &b);
+    if args.json {
+        println!("{}", Json::object([("differences", Json::list(&lines, json))]));
+    } else {
+        println!("{:<10} {:>14} {:>14}  change, 95 % interval", "", "A", "B");
+        lines.iter().for_each(|line| println!("{}", text(line)));
+    }
+    if lines.iter().any(Line::differs) { Exit::No } else { Exit::Done }
+}
+
+fn read(path: &Path) -> Result<Json, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: cannot be read: {e}", path.display()))?;
+    let report = Json::parse(&text).map_err(|e| format!("{}:{e}", path.display()))?;
+    match report.at("series").items() {
+        [] => Err(format!("{}: it is no report of `dunlin load --json`: `series` is missing", path.display())),
+        _ => Ok(report),
+    }
+}
+
+fn text(line: &Line) -> String {
+    let change = match line.interval {
+        Some((low, high)) => {
+            let note = if line.differs() { "  <- more than chance" } else { "" };
+            format!("{:+.1} % ... {:+.1} %{note}", low * 100.0, high * 100.0)
+        }
+        None => "too few seconds to tell".to_string(),
+    };
+    format!("{:<10} {:>14.1} {:>14.1}  {change} ({})", line.figure, line.a, line.b, line.unit)
+}
+
+fn json(line: &Line) -> Json {
+    let bound = |of: fn((f64, f64)) -> f64| line.interval.map_or(Json::Null, |interval| Json::from(of(interval)));
+    Json::object([
+        ("figure", Json::from(line.figure)),
+        ("a", Json::from(line.a)),
+        ("b", Json::from(line.b)),
+        ("change_low", bound(|i| i.0)),
+        ("change_high", bound(|i| i.1)),
+        ("differs", Json::from(line.differs())),
+    ])
+}

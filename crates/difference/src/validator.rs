@@ -65,7 +65,7 @@ fn configuration(folder: &Path, address: SocketAddr, server: &Server, zones: &[Z
     let mut conf = format!(
         "server:\n interface: 127.0.0.1@{}\n num-threads: 1\n do-daemonize: no\n username: \"\"\n chroot: \"\"\n directory: \"{dir}\"\n \
          pidfile: \"{dir}/pid\"\n use-syslog: no\n verbosity: 1\n module-config: \"validator iterator\"\n do-not-query-localhost: no\n \
-         trust-anchor-file: \"{}\"\n aggressive-nsec: no\n qname-minimisation: no\n target-fetch-policy: \"0 0 0 0 0\"\n do-ip6: no\n \
+         trust-anchor-file: \"{}\"\n aggressive-nsec: no\n harden-below-nxdomain: no\n qname-minimisation: no\n target-fetch-policy: \"0 0 0 0 0\"\n do-ip6: no\n \
          local-zone: \"test.\" nodefault\n minimal-responses: no\n edns-buffer-size: 1232\n msg-cache-size: 64m\n rrset-cache-size: 64m\n \
          val-log-level: 2\nremote-control:\n control-enable: no\n",
         address.port(),

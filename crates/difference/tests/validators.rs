@@ -116,9 +116,12 @@ fn is_proven(reply: &Reply) -> bool {
     reply.message().is_some_and(|m| m.flags & AD != 0)
 }
 
-/// What Unbound proves of any peer it must prove of Dunlin, and with the same rcode.
+/// What Unbound proves of any peer it must prove of Dunlin, and with the same rcode. For DS the rcode is left out: there
+/// Unbound composes answers from denials that it happens to hold, so the same server's come out as NOERROR or NXDOMAIN
+/// depending on what was asked before.
 fn weigh(query: &Query, answers: &[(Kind, Vec<Reply>)], i: usize, made: &Made, report: &mut Report) {
-    let outcome = |r: &Reply| r.message().map(|m| (m.rcode, m.flags & AD != 0));
+    let rcode = |m: &Message| if query.rtype == t::DS && m.rcode == 3 { 0 } else { m.rcode };
+    let outcome = |r: &Reply| r.message().map(|m| (rcode(m), m.flags & AD != 0));
     let Some((_, ours)) = answers.iter().find(|(k, _)| *k == Kind::Dunlin) else { return };
     let mut peers = answers.iter().filter(|(k, _)| *k != Kind::Dunlin).map(|(_, replies)| outcome(&replies[i]));
     let (ours, best) = (outcome(&ours[i]), peers.clone().find(|o| o.is_some_and(|o| o.1)));

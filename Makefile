@@ -8,6 +8,7 @@ DENY_VERSION := 0.20.2
 FUZZ_SEED ?= 1
 FUZZ_SECONDS ?= 8
 SOAK_FUZZ_SECONDS ?= 600
+SOAK_SEEDS ?= 100
 
 .PHONY: help serve test format lint unit tidy deny fuzz peers bench soak clean
 
@@ -15,7 +16,7 @@ help:
 	@echo 'make serve   build Dunlin and serve the example zones on 127.0.0.1:5300'
 	@echo 'make test    everything a change must pass; sets up what it needs (25 minutes at most on 2 cores)'
 	@echo 'make bench   Dunlin beside other servers, in alternating rounds (SCALE=small is a short run)'
-	@echo 'make soak    the long runs: fuzzing, big data'
+	@echo 'make soak    the long runs: every combination of odd zones beside the peers, fuzzing'
 	@echo 'make peers   the other servers and clients only, into peers/'
 	@echo 'make format lint unit tidy deny fuzz   single steps of make test'
 	@echo 'make clean   removes target/ and peers/'
@@ -56,7 +57,9 @@ fuzz:
 bench:
 	benches/compare
 
-soak:
+soak: peers
+	$(CARGO) build --release --locked --bin dunlin
+	DIFFERENCE_EVERY=1 DIFFERENCE_SEEDS=$(SOAK_SEEDS) $(CARGO) test --release --locked -p difference --test adversarial
 	fuzz/run $(SOAK_FUZZ_SECONDS)
 
 clean:

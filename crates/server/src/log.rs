@@ -72,10 +72,41 @@ fn priority(level: Level) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn a_line_is_one_line_whatever_it_tells() {
         let line = format_line(Level::Warn, "zone kept", &[("zone", &"a."), ("why", &"line 1\nis \"odd\""), ("n", &3)]);
         assert_eq!(line, "warn zone kept zone=a. why=\"line 1\\nis \\\"odd\\\"\" n=3");
+    }
+
+    /// The messages of a folder of sources: `LEVEL MESSAGE`.
+    fn messages(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()) {
+            if entry.is_dir() {
+                messages(&entry, found);
+                continue;
+            }
+            let source = std::fs::read_to_string(&entry).unwrap();
+            for level in [Level::Error, Level::Warn, Level::Info, Level::Debug] {
+                for call in source.split(&format!("log::{}(", level.name())).skip(1) {
+                    let Some(text) = call.trim_start().strip_prefix('"') else { continue };
+                    found.push(format!("{} {}", level.name(), text.split('"').next().unwrap()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_operators_guide_knows_every_message_and_every_counter() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let guide = std::fs::read_to_string(root.join("docs/operators-guide.md")).unwrap();
+        let mut wanted: Vec<String> = stats::Counter::ALL.iter().map(|c| c.name().to_string()).collect();
+        for part in ["crates/server/src", "crates/dunlin/src"] {
+            messages(&root.join(part), &mut wanted);
+        }
+        assert!(wanted.contains(&"info ready".to_string()), "{wanted:?}");
+        wanted.retain(|word| !guide.contains(&format!("`{word}`")));
+        assert_eq!(wanted, [""; 0], "these stand in no line of docs/operators-guide.md");
     }
 }

@@ -30,7 +30,13 @@ pub fn run(args: &Serve) -> Exit {
             return Exit::CouldNot;
         }
     };
-    match run::serve(&config, &read, ready) {
+    let on_ready = |addresses: &[SocketAddr]| {
+        ready(addresses);
+        if config.file.is_none() {
+            hint(&config, addresses);
+        }
+    };
+    match run::serve(&config, &read, on_ready) {
         Ok(()) => Exit::Done,
         Err(why) => could_not(why),
     }
@@ -42,4 +48,15 @@ fn ready(addresses: &[SocketAddr]) {
     if let Err(e) = writeln!(out, "ready{list}").and_then(|()| out.flush()) {
         log::warn("nobody reads that we are ready", &[("why", &e)]);
     }
+}
+
+/// Whoever starts the server by hand, without a configuration, is told what to type next.
+fn hint(config: &Config, addresses: &[SocketAddr]) {
+    let (Some(zone), Some(address)) = (config.zones.first(), addresses.first()) else { return };
+    let Some(apex) = wire::Name::from_wire(&zone.apex) else { return };
+    let program = std::env::args().next().unwrap_or_else(|| "dunlin".into());
+    eprintln!("In another terminal:");
+    eprintln!("  {program} query {apex} SOA @{address}");
+    eprintln!("  {program} ctl status");
+    eprintln!("Ctrl-C stops the server.");
 }

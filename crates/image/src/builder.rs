@@ -21,6 +21,7 @@ pub(crate) struct ZoneDraft {
     pub run: u32,
     pub complaint: Option<String>,
     pub records: u64,
+    pub is_signed: bool,
 }
 
 /// A zone that is left out of the image, and why.
@@ -35,6 +36,22 @@ pub struct Summary {
     pub zones: usize,
     pub names: usize,
     pub records: u64,
+}
+
+/// Who does two things of which neither needs the other. The builder starts no threads; its driver may.
+pub trait Hands {
+    /// Returns when both are done.
+    fn both(&self, one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send));
+}
+
+/// One thing after the other.
+pub struct InTurn;
+
+impl Hands for InTurn {
+    fn both(&self, one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
+        one();
+        other();
+    }
 }
 
 pub struct Builder {
@@ -55,7 +72,7 @@ impl Builder {
     pub fn begin_zone(&mut self, apex: &[u8]) {
         let run = self.collected.runs.len() as u32;
         let apex: Box<[u8]> = apex.to_ascii_lowercase().into();
-        self.zones.push(ZoneDraft { apex: apex.clone(), run, complaint: None, records: 0 });
+        self.zones.push(ZoneDraft { apex: apex.clone(), run, complaint: None, records: 0, is_signed: false });
         self.open_run(&apex, &apex);
     }
 
@@ -134,8 +151,13 @@ impl Builder {
 
     /// Lays the image out.
     pub fn finish(self) -> (Vec<u8>, Summary, Vec<Complaint>) {
-        let drafts = Drafts::new(self.seed, self.collected, self.zones);
-        let (image, summary) = Layout::new(&drafts).write();
+        self.finish_with(&InTurn)
+    }
+
+    /// Lays the image out; two things at a time may go on side by side.
+    pub fn finish_with(self, hands: &dyn Hands) -> (Vec<u8>, Summary, Vec<Complaint>) {
+        let drafts = Drafts::new(self.seed, self.collected, self.zones, hands);
+        let (image, summary) = Layout::new(&drafts).write(hands);
         let complaint = |z: &ZoneDraft| Some(Complaint { zone: Name::from_wire(&z.apex)?, what: z.complaint.clone()? });
         let complaints = drafts.zones.iter().filter_map(complaint).collect();
         (image, summary, complaints)

@@ -4,7 +4,7 @@
 //! wildcards and empty non-terminals in one pass, and nothing is looked up. Drafts stand in the order in which nodes will:
 //! zone by zone, each in canonical order; behind them the names above apexes that belong to no zone.
 
-use crate::builder::{ZoneDraft, text};
+use crate::builder::{Hands, ZoneDraft, text};
 use crate::collected::{Collected, Records};
 use crate::hosts::{Host, Hosts};
 use crate::judge::{self, Look};
@@ -23,6 +23,8 @@ pub(crate) const OF_NODE: u16 = 0xFF;
 pub(crate) const ASKED: u16 = 1 << 8;
 /// The name owns addresses.
 pub(crate) const HOST: u16 = 1 << 9;
+/// Zones of this many runs are looked at by two hands.
+const SPLIT_FROM: usize = 1 << 16;
 /// Drafts whose runs are fetched ahead of their turn.
 const AHEAD: u32 = 16;
 
@@ -50,13 +52,21 @@ pub(crate) struct Drafts {
     hosts: Hosts,
 }
 
+/// What a look at some runs gave.
+#[derive(Default)]
+struct Looks {
+    drafts: Vec<Draft>,
+    /// The fault that comes first in the file: where, in which run, and what.
+    fault: Option<(u64, u32, &'static str)>,
+}
+
 impl Drafts {
-    pub(crate) fn new(seed: u64, collected: Collected, zones: Vec<ZoneDraft>) -> Drafts {
+    pub(crate) fn new(seed: u64, collected: Collected, zones: Vec<ZoneDraft>, hands: &dyn Hands) -> Drafts {
         let (of_zone, apexes) = (vec![0..0; zones.len()], HashMap::new());
         let mut this = Drafts { seed, collected, zones, drafts: vec![], of_zone, apexes, hosts: Hosts::default() };
         for z in 0..this.zones.len() {
             this.sort_zone(z);
-            this.look_at_zone(z);
+            this.look_at_zone(z, hands);
         }
         this.place_names();
         this.lead_to_apexes();
@@ -77,37 +87,55 @@ impl Drafts {
     }
 
     /// Finds the names of a zone and what each is by its own records; and whether the zone can be served.
-    fn look_at_zone(&mut self, z: usize) {
+    fn look_at_zone(&mut self, z: usize, hands: &dyn Hands) {
         if self.zones[z].complaint.is_some() {
             return;
         }
+        let Range { start, end } = self.runs(z);
+        let runs = &self.collected.runs[start..end];
+        let half = if runs.len() < SPLIT_FROM { runs.len() } else { runs.len() / 2 };
+        let border = start + half + runs[half..].iter().take_while(|r| r.is_same_name()).count();
+        let (mut one, mut other) = (Looks::default(), Looks::default());
+        if border == end {
+            one = self.look(start..end, start);
+        } else {
+            let (first, second) = (&mut one, &mut other);
+            hands.both(&mut || *first = self.look(start..border, start), &mut || {
+                *second = self.look(border..end, start)
+            });
+        }
         let first = self.drafts.len() as u32;
-        let apex = self.zones[z].run;
-        let mut fault: Option<(u64, u32, &str)> = None;
-        for run in self.runs(z).map(|run| run as u32) {
+        self.drafts.append(&mut one.drafts);
+        self.drafts.append(&mut other.drafts);
+        self.of_zone[z] = first..self.drafts.len() as u32;
+        // The one that comes first in the file is told.
+        let fault = one.fault.into_iter().chain(other.fault).min();
+        let fault = fault.map(|(_, run, what)| format!("{}: {what}", text(self.collected.name(run))));
+        self.admit(z, fault);
+    }
+
+    fn look(&self, runs: Range<usize>, apex: usize) -> Looks {
+        let mut looks = Looks::default();
+        for at in runs {
+            let run = at as u32;
             self.fetch(run + AHEAD);
-            if self.collected.runs[run as usize].is_same_name() {
+            if self.collected.runs[at].is_same_name() {
                 continue;
             }
             let look = Look::at(self.collected.records(run));
             let flags = match look.flags {
-                flags if run == apex => flags & !node::CUT | node::APEX,
+                flags if at == apex => flags & !node::CUT | node::APEX,
                 flags if look.only_nsec3 => flags | node::HIDDEN,
                 flags => flags,
             };
             let host = if look.has_addresses { HOST } else { 0 };
-            self.drafts.push(Draft { run, wildcard: NONE, flags: flags | host, skip: 0 });
-            // The one that comes first in the file is told.
-            let place = self.collected.runs[run as usize].place();
-            if let Some(what) = look.fault(self.collected.records(run))
-                && fault.as_ref().is_none_or(|&(first, ..)| place < first)
-            {
-                fault = Some((place, run, what));
+            looks.drafts.push(Draft { run, wildcard: NONE, flags: flags | host, skip: 0 });
+            if let Some(what) = look.fault(self.collected.records(run)) {
+                let fault = (self.collected.runs[at].place(), run, what);
+                looks.fault = Some(looks.fault.map_or(fault, |first| first.min(fault)));
             }
         }
-        let fault = fault.map(|(_, run, what)| format!("{}: {what}", text(self.collected.name(run))));
-        self.of_zone[z] = first..self.drafts.len() as u32;
-        self.admit(z, fault);
+        looks
     }
 
     fn admit(&mut self, z: usize, fault: Option<String>) {
@@ -118,6 +146,7 @@ impl Drafts {
         });
         if complaint.is_none() {
             self.apexes.insert(self.zones[z].apex.clone(), z as u32);
+            self.zones[z].is_signed = self.collected.records(self.zones[z].run).any(|r| r.rtype == rtype::RRSIG);
         } else {
             self.drafts.truncate(self.of_zone[z].start as usize);
             self.of_zone[z] = 0..0;
@@ -159,6 +188,11 @@ impl Drafts {
 
     pub(crate) fn served(&self) -> impl Iterator<Item = u32> {
         (0..self.zones.len() as u32).filter(|&z| self.zones[z as usize].complaint.is_none())
+    }
+
+    /// Whether the zone's answers can carry signatures.
+    pub(crate) fn is_signed(&self, z: u32) -> bool {
+        self.zones[z as usize].is_signed
     }
 
     /// The draft of a zone's apex: the first of its drafts.

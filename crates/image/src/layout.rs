@@ -1,27 +1,23 @@
 //! Lays an image out: nodes with their units in canonical order, the tables of signed zones, the index last.
 
-use crate::builder::Summary;
-use crate::drafts::{ASKED, Drafts, NONE, OF_NODE, fold_into};
+use crate::builder::{Hands, Summary};
+use crate::drafts::{ASKED, Drafts, NONE, OF_NODE};
 use crate::format::{ALIGN, HEADER, Header, LINE, WAYS};
 use crate::index;
 use crate::node;
-use crate::render::{Render, Rr};
-use crate::sets::{Set, Sets};
+use crate::sheet::{Kind, Piece, Rendered, Scribe, Sheet};
 use crate::table::Table;
-use crate::unit::Part;
 use crate::zone::{self, ZONE};
-use wire::hash::siphash;
-use wire::name::{is_at_or_below, wire_len};
+use std::ops::Range;
+use wire::cpu::prefetch;
 use wire::rtype::{self, Rtype};
 
 /// Places taken in an index line, on the average, in hundredths: at 62 one name in 400 spills to the next line.
 const FILL: usize = 62;
-/// Additional data is added for this many hosts of an RRset (attack: CVE-2025-11187 and its kin).
-const TARGETS_MAX: usize = 13;
-/// Octets of additional data in a unit: more would not be sent anyhow.
-const ADDITIONAL_MAX: usize = 16_384;
-/// Drafts whose memory is fetched together: the records of these while those before are laid out.
-const TOGETHER: u32 = 32;
+/// Drafts on a sheet: few enough that a sheet stays in the cache of the processor that wrote it.
+const SHEET: u32 = 16_384;
+/// Units after which a referral's like is asked for, and after twice as many its place in the table.
+const AHEAD: usize = 16;
 
 pub(crate) struct Layout<'a> {
     pub b: &'a Drafts,
@@ -33,14 +29,8 @@ pub(crate) struct Layout<'a> {
     /// Where references to wildcards belong once those are laid out.
     wildcards: Vec<(usize, u32)>,
     root: u32,
-    /// Whether the answers of the zone at hand can carry signatures.
-    signed: bool,
-    /// The RRsets of the name at hand, and of a host that it names.
-    sets: Sets<'a>,
-    host_sets: Sets<'a>,
-    render: Render<'a>,
-    /// Hosts of the RRset at hand.
-    seen: Vec<&'a [u8]>,
+    /// Where the nodes of the zone at hand begin.
+    from: usize,
 }
 
 impl<'a> Layout<'a> {
@@ -52,27 +42,18 @@ impl<'a> Layout<'a> {
             shared: Table::with_room(0),
             wildcards: vec![],
             root: 0,
-            signed: false,
-            sets: Sets::default(),
-            host_sets: Sets::default(),
-            render: Render::default(),
-            seen: vec![],
+            from: 0,
         }
     }
 
-    pub(crate) fn write(mut self) -> (Vec<u8>, Summary) {
+    pub(crate) fn write(mut self, hands: &dyn Hands) -> (Vec<u8>, Summary) {
         let b = self.b;
         let names = b.drafts.iter().filter(|d| d.flags & ASKED != 0).count();
         let lines = (names * 100).div_ceil(WAYS * FILL).max(1);
         let zones: Vec<u32> = b.served().collect();
         let zones_at = HEADER + lines * LINE;
         self.bytes.resize((zones_at + zones.len() * ZONE).next_multiple_of(LINE), 0);
-        for (i, &z) in zones.iter().enumerate() {
-            self.zone(z, i as u32, zones_at + i * ZONE);
-        }
-        for d in b.nobodys() {
-            self.node(NONE, d, 0);
-        }
+        self.nodes(hands, &zones, zones_at);
         for (i, &z) in zones.iter().enumerate() {
             self.link_to_parent(z, zones_at + i * ZONE, &zones);
         }
@@ -96,21 +77,58 @@ impl<'a> Layout<'a> {
         (self.bytes, Summary { zones: zones.len(), names, records })
     }
 
-    fn zone(&mut self, z: u32, number: u32, record_at: usize) {
+    /// Lays out the nodes of all zones, and behind each zone its tables. One sheet is placed while the next is written.
+    fn nodes(&mut self, hands: &dyn Hands, zones: &[u32], zones_at: usize) {
+        let sheets = sheets(self.b, zones);
+        let mut scribe = Scribe::new(self.b);
+        let (mut ready, mut next) = (Sheet::default(), Sheet::default());
+        scribe.fill(&mut ready, sheets.first().map_or(&[], |s| s));
+        for (i, pieces) in sheets.iter().enumerate() {
+            let later = sheets.get(i + 1).map_or(&[][..], |s| s);
+            hands.both(&mut || scribe.fill(&mut next, later), &mut || self.place(&ready, pieces, zones, zones_at));
+            std::mem::swap(&mut ready, &mut next);
+        }
+    }
+
+    fn place(&mut self, sheet: &Sheet, pieces: &[Piece], zones: &[u32], zones_at: usize) {
+        let (mut octets, mut units, mut nodes) = (&sheet.octets[..], &sheet.units[..], &sheet.nodes[..]);
+        for Piece { zone, drafts } in pieces.iter().cloned() {
+            let number = zones.binary_search(&zone).unwrap_or(0);
+            let all = if zone == NONE { self.b.nobodys() } else { self.b.of_zone[zone as usize].clone() };
+            if drafts.start == all.start {
+                self.from = self.bytes.len();
+            }
+            for d in drafts.clone() {
+                let Some((&(name_len, n), others)) = nodes.split_first() else { return };
+                self.fetch_alike(units);
+                let (mine, rest) = units.split_at(n as usize);
+                octets = self.node(d, number as u32, octets, name_len as usize, mine);
+                (units, nodes) = (rest, others);
+            }
+            if zone != NONE && drafts.end == all.end {
+                self.end_zone(zone, zones_at + number * ZONE);
+            }
+        }
+    }
+
+    /// Asks for what referrals a little further on will be compared with, ahead of time.
+    fn fetch_alike(&self, units: &[Rendered]) {
+        if let Some(&Rendered { kind: Kind::Referral(hash), .. }) = units.get(2 * AHEAD) {
+            self.shared.prefetch(hash);
+        }
+        if let Some(&Rendered { kind: Kind::Referral(hash), .. }) = units.get(AHEAD)
+            && let Some(alike) = self.shared.find(hash, |_| true)
+        {
+            prefetch(&self.bytes, alike as usize * ALIGN);
+        }
+    }
+
+    /// Ends a zone whose nodes are laid out: its tables, and its record.
+    fn end_zone(&mut self, z: u32, record_at: usize) {
         let b = self.b;
         let apex = b.apex(z);
         let has = |d: u32, t: Rtype| b.records_of(d).any(|r| r.rtype == t);
-        self.signed = has(apex, rtype::RRSIG);
-        let from = self.bytes.len();
-        let mine = b.of_zone[z as usize].clone();
-        let mut hashes = vec![];
-        for first in mine.clone().step_by(TOGETHER as usize) {
-            let few = first..mine.end.min(first + TOGETHER);
-            few.clone().for_each(|d| b.fetch_records(d + TOGETHER));
-            b.fetch_hosts(z, few.clone(), &mut hashes);
-            few.for_each(|d| self.node(z, d, number));
-        }
-        let to = self.bytes.len();
+        let (from, to) = (self.from, self.bytes.len());
         for (at, wildcard) in std::mem::take(&mut self.wildcards) {
             let reference = self.out[wildcard as usize];
             self.bytes[at..at + 4].copy_from_slice(&reference.to_le_bytes());
@@ -119,7 +137,7 @@ impl<'a> Layout<'a> {
         let serial = soa.len().checked_sub(20).map_or(0, |at| be32(&soa[at..]));
         let nsec = if has(apex, rtype::NSEC) { self.nsec_table(z) } else { (0, 0) };
         let nsec3 = self.nsec3_table(z);
-        let marks = [(self.signed, zone::SIGNED), (nsec.1 > 0, zone::NSEC), (nsec3.count > 0, zone::NSEC3)];
+        let marks = [(b.is_signed(z), zone::SIGNED), (nsec.1 > 0, zone::NSEC), (nsec3.count > 0, zone::NSEC3)];
         let flags: u32 = marks.iter().filter(|m| m.0).map(|m| m.1).sum();
         let mut r = Vec::with_capacity(ZONE);
         for n in [self.out[apex as usize], serial, flags, 0] {
@@ -156,25 +174,23 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Lays out a node: a name of zone `z`, or of none.
-    fn node(&mut self, z: u32, d: u32, number: u32) {
-        let b = self.b;
-        let draft = &b.drafts[d as usize];
-        let name = b.name(d);
-        let mut sets = std::mem::take(&mut self.sets);
-        sets.fill(b.records_of(d));
+    /// Lays out a node whose name and units stand first in `octets`; returns what stands behind them.
+    fn node<'o>(&mut self, d: u32, number: u32, octets: &'o [u8], name_len: usize, units: &[Rendered]) -> &'o [u8] {
+        let draft = &self.b.drafts[d as usize];
+        let (name, mut octets) = octets.split_at(name_len);
         let at = self.bytes.len();
         self.out[d as usize] = (at / ALIGN) as u32;
-        if name.len() == 1 {
+        if name_len == 1 {
             self.root = self.out[d as usize];
         }
         let is_apex = draft.flags & node::APEX != 0;
         let is_cut = draft.flags & node::CUT != 0;
-        let words_at = at + (8 + name.len()).next_multiple_of(4);
-        let directory_at = words_at + if is_apex { 8 } else { 0 };
-        self.bytes.resize((directory_at + 8 * sets.len()).next_multiple_of(ALIGN), 0);
-        self.bytes[at + 8..at + 8 + name.len()].copy_from_slice(name);
-        self.bytes[at..at + 2].copy_from_slice(&[name.len() as u8, sets.len() as u8]);
+        let sets = units.iter().filter(|u| u.kind != Kind::Negative).count();
+        let words_at = at + (8 + name_len).next_multiple_of(4);
+        let mut entry = words_at + if is_apex { 8 } else { 0 };
+        self.bytes.resize((entry + 8 * sets).next_multiple_of(ALIGN), 0);
+        self.bytes[at + 8..at + 8 + name_len].copy_from_slice(name);
+        self.bytes[at..at + 2].copy_from_slice(&[name_len as u8, sets as u8]);
         if is_apex {
             self.bytes[words_at..words_at + 4].copy_from_slice(&number.to_le_bytes());
         }
@@ -182,151 +198,71 @@ impl<'a> Layout<'a> {
             self.wildcards.push((if is_apex { words_at + 4 } else { at + 4 }, draft.wildcard));
         }
         let (mut own, mut head) = (0u16, 0u32);
-        if is_apex && let Some(soa) = sets.iter().find(|s| s.rtype == rtype::SOA) {
-            head = self.negative(name, &soa);
-            own += 1;
-        }
-        for (i, set) in sets.iter().enumerate() {
-            let is_referral = is_cut && set.rtype == rtype::NS;
+        for &Rendered { kind, len } in units {
+            let (unit, rest) = octets.split_at(len);
+            octets = rest;
             let before = self.bytes.len();
-            let reference = self.unit(z, name, &set, is_referral);
+            let reference = self.unit(kind, unit);
             own += u16::from(self.bytes.len() > before);
-            if is_referral {
-                head = reference;
-            }
-            let entry = directory_at + 8 * i;
+            let rtype = match kind {
+                Kind::Negative | Kind::Referral(_) => {
+                    head = reference;
+                    if kind == Kind::Negative {
+                        continue;
+                    }
+                    rtype::NS
+                }
+                Kind::Set(rtype) => rtype,
+            };
             self.bytes[entry..entry + 4].copy_from_slice(&reference.to_le_bytes());
-            self.bytes[entry + 4..entry + 6].copy_from_slice(&set.rtype.to_le_bytes());
+            self.bytes[entry + 4..entry + 6].copy_from_slice(&rtype.to_le_bytes());
+            entry += 8;
         }
         let flags = draft.flags & OF_NODE | own << 8;
         self.bytes[at + 2..at + 4].copy_from_slice(&flags.to_le_bytes());
         if is_apex || is_cut {
             self.bytes[at + 4..at + 8].copy_from_slice(&head.to_le_bytes());
         }
-        self.sets = sets;
+        octets
     }
 
-    /// Ends the unit that was written at `at`: its reference.
-    fn close(&mut self, at: usize) -> u32 {
-        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
-        (at / ALIGN) as u32
-    }
-
-    /// Ends the unit that was written at `at`, or takes it back if there is one like it.
-    fn close_shared(&mut self, at: usize) -> u32 {
-        let (before, unit) = self.bytes.split_at(at);
-        let hash = siphash::<1, 3>(b"shared referrals", unit);
-        if let Some(same) = self.shared.find(hash, |r| before[r as usize * ALIGN..].starts_with(unit)) {
-            self.bytes.truncate(at);
-            return same;
+    /// Adds a unit, unless it is a referral and there is one like it: its reference.
+    fn unit(&mut self, kind: Kind, unit: &[u8]) -> u32 {
+        let reference = (self.bytes.len() / ALIGN) as u32;
+        if let Kind::Referral(hash) = kind {
+            let is_alike = |r: u32| self.bytes[r as usize * ALIGN..].starts_with(unit);
+            if let Some(alike) = self.shared.find(hash, is_alike) {
+                return alike;
+            }
+            self.shared.insert(hash, reference);
         }
-        let reference = self.close(at);
-        self.shared.insert(hash, reference);
+        self.bytes.extend_from_slice(unit);
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
         reference
     }
-
-    /// What the authority section of a negative answer holds: the SOA with the TTL of RFC 2308 section 3.
-    fn negative(&mut self, apex: &'a [u8], soa: &Set<'_, 'a>) -> u32 {
-        let r = &mut self.render;
-        r.begin(apex);
-        for &rr in soa.records {
-            let minimum = rr.rdata.len().checked_sub(4).map_or(u32::MAX, |at| be32(&rr.rdata[at..]));
-            let ttl = rr.ttl.min(minimum);
-            r.record(Rr { ttl, ..rr });
-            soa.signatures.iter().for_each(|&s| r.signature(Rr { ttl, ..s }));
-        }
-        let at = self.bytes.len();
-        // What is too long for a message was judged before.
-        let _ = self.render.write(&mut self.bytes);
-        self.close(at)
-    }
-
-    fn unit(&mut self, z: u32, owner: &'a [u8], set: &Set<'_, 'a>, is_referral: bool) -> u32 {
-        let at = self.bytes.len();
-        // With all that is additional it may be too much for a message; alone it was judged to fit.
-        for add in [Add::All, Add::Needed, Add::Nothing] {
-            self.records(owner, set);
-            self.add_additional(z, owner, set, is_referral, add);
-            if self.render.write(&mut self.bytes).is_ok() {
-                break;
-            }
-        }
-        if is_referral { self.close_shared(at) } else { self.close(at) }
-    }
-
-    fn records(&mut self, owner: &'a [u8], set: &Set<'_, 'a>) {
-        self.render.begin(owner);
-        set.records.iter().for_each(|&rr| self.render.record(rr));
-        set.signatures.iter().for_each(|&rr| self.render.signature(rr));
-    }
-
-    /// Adds addresses of the hosts that the rdata names, from the same zone.
-    fn add_additional(&mut self, z: u32, owner: &'a [u8], set: &Set<'_, 'a>, is_referral: bool, add: Add) {
-        let b = self.b;
-        let mut octets = 0;
-        self.seen.clear();
-        for rr in set.records {
-            let Some(target) = target(set.rtype, rr.rdata).filter(|_| add != Add::Nothing) else { continue };
-            let mut folded = [0; 255];
-            let folded = fold_into(target, &mut folded);
-            let is_needed = is_referral && is_at_or_below(folded, owner);
-            if !is_needed && (add == Add::Needed || self.seen.len() >= TARGETS_MAX) {
-                continue;
-            }
-            let Some(host) = b.host(z, folded).or_else(|| b.wildcard_host(z, folded)) else { continue };
-            if host.is_glue && set.rtype != rtype::NS || self.seen.iter().any(|s| s.eq_ignore_ascii_case(target)) {
-                continue;
-            }
-            self.seen.push(target);
-            self.host_sets.fill(b.records_of_host(host).filter(|r| is_of_addresses(r)));
-            for addresses in self.host_sets.iter().filter(|s| s.rtype == rtype::A || s.rtype == rtype::AAAA) {
-                octets += addresses.records.len() * 28;
-                if !is_needed && octets > ADDITIONAL_MAX {
-                    break;
-                }
-                let signatures = if host.is_glue { &[] } else { addresses.signatures };
-                let part = if is_needed { Part::Needed } else { Part::Optional };
-                let r = &mut self.render;
-                addresses.records.iter().for_each(|&rr| r.additional(part, target, rr));
-                if !is_needed && self.signed {
-                    let signed = addresses.records.iter().chain(signatures);
-                    signed.for_each(|&rr| r.additional(Part::OptionalSigned, target, rr));
-                }
-            }
-        }
-    }
 }
 
-/// How much is added to the records of a unit.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Add {
-    All,
-    /// The glue without which a referral leads nowhere (RFC 9471).
-    Needed,
-    Nothing,
-}
-
-/// True for addresses and for the signatures over them.
-fn is_of_addresses(rr: &Rr<'_>) -> bool {
-    match rr.rtype {
-        rtype::A | rtype::AAAA => true,
-        rtype::RRSIG => matches!(rr.rdata.first_chunk(), Some(&[0, 1 | 28])),
-        _ => false,
+/// What goes on one sheet each: pieces of zones, small zones together.
+fn sheets(b: &Drafts, zones: &[u32]) -> Vec<Vec<Piece>> {
+    let nobodys = Piece { zone: NONE, drafts: b.nobodys() };
+    let whole = zones.iter().map(|&zone| Piece { zone, drafts: b.of_zone[zone as usize].clone() });
+    let (mut sheets, mut room) = (vec![], 0);
+    for Piece { zone, drafts } in whole.chain([nobodys]) {
+        let Range { mut start, end } = drafts;
+        while start < end {
+            if room == 0 {
+                sheets.push(vec![]);
+                room = SHEET;
+            }
+            let n = room.min(end - start);
+            if let Some(sheet) = sheets.last_mut() {
+                sheet.push(Piece { zone, drafts: start..start + n });
+            }
+            start += n;
+            room -= n;
+        }
     }
-}
-
-/// The host that a record's rdata names. "." is none; for SVCB it would be the owner (RFC 9460 section 2.5), whose
-/// addresses nobody adds.
-fn target(rtype: Rtype, rdata: &[u8]) -> Option<&[u8]> {
-    let at = match rtype {
-        rtype::NS => 0,
-        rtype::MX | rtype::SVCB | rtype::HTTPS => 2,
-        rtype::SRV => 6,
-        _ => return None,
-    };
-    let name = rdata.get(at..)?;
-    let len = wire_len(name)?;
-    (len > 1).then(|| &name[..len])
+    sheets
 }
 
 pub(crate) fn be32(octets: &[u8]) -> u32 {

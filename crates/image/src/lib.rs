@@ -14,13 +14,14 @@ pub mod node;
 mod order;
 mod render;
 mod sets;
+mod sheet;
 mod table;
 mod tables;
 pub mod unit;
 mod view;
 pub mod zone;
 
-pub use builder::{Builder, Complaint, Summary};
+pub use builder::{Builder, Complaint, Hands, InTurn, Summary};
 pub use format::{Damaged, OpenError};
 pub use node::Node;
 pub use unit::{Owner, Part, Unit};

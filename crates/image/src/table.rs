@@ -3,6 +3,8 @@
 //! The bits of the hash stand beside the number, so that a probe touches nothing but the table until it has all but
 //! certainly found. At most half full; 8 octets a place.
 
+use wire::cpu::prefetch_item;
+
 const EMPTY: u32 = u32::MAX;
 
 pub(crate) struct Table {
@@ -26,6 +28,11 @@ impl Table {
                 _ => at = (at + 1) & mask,
             }
         }
+    }
+
+    /// Asks for the place of a hash ahead of time.
+    pub(crate) fn prefetch(&self, hash: u64) {
+        prefetch_item(&self.places, hash as usize & (self.places.len() - 1));
     }
 
     /// Adds a number, known or not.

@@ -51,7 +51,7 @@ fn build(data: &str, out: &str) {
         reading::all(&zones, SEED, |zone, builder| reading::one(zone, SEED, builder).unwrap().report);
     assert!(reports.iter().all(|r| r.errors == 0));
     let parsed = start.elapsed();
-    let (octets, summary, complaints) = builder.finish();
+    let (octets, summary, complaints) = builder.finish_with(&reading::Threads);
     assert!(complaints.is_empty(), "{complaints:?}");
     let records = summary.records as f64;
     println!(

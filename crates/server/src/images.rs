@@ -147,7 +147,7 @@ fn attempt(zones: &[Zone], kept: &HashMap<Box<[u8]>, Kept<'_>>) -> Built {
         Some(kept) => keep(kept, builder),
         None => fill(zone, seed, builder),
     });
-    let (octets, _, complaints) = builder.finish();
+    let (octets, _, complaints) = builder.finish_with(&reading::Threads);
     let complaints: HashMap<Box<[u8]>, String> =
         complaints.into_iter().map(|c| (c.zone.fold().bytes().into(), c.what)).collect();
     for entry in entries.iter_mut().filter(|e| e.problem.is_none()) {

@@ -3,7 +3,7 @@
 
 use crate::config::Zone;
 use crate::zonetext::{self, Reading, Unread};
-use image::Builder;
+use image::{Builder, Hands, InTurn};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -76,6 +76,22 @@ pub fn side_by_side<T: Send>(work: impl Iterator<Item = impl FnOnce() -> T + Sen
     })
 }
 
+/// Two threads, where there are two processors.
+pub struct Threads;
+
+impl Hands for Threads {
+    fn both(&self, one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
+        if processors() > 1 {
+            thread::scope(|scope| {
+                scope.spawn(one);
+                other();
+            });
+        } else {
+            InTurn.both(one, other);
+        }
+    }
+}
+
 fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
@@ -120,7 +136,7 @@ mod tests {
             plain.begin_zone(&zone.apex);
             zonetext::read(zone, &mut |r, _| plain.record(r.owner, r.rtype, r.ttl, r.rdata)).unwrap();
         }
-        assert!(builder.finish().0 == plain.finish().0);
+        assert!(builder.finish_with(&Threads).0 == plain.finish().0);
     }
 
     #[test]
@@ -140,7 +156,7 @@ mod tests {
             let reading = one(&zone, 7, &mut builder).unwrap();
             let expect = zonetext::read(&zone, &mut |r, _| plain.record(r.owner, r.rtype, r.ttl, r.rdata)).unwrap();
             assert_eq!(reading.report.records, expect.report.records);
-            assert!(builder.finish().0 == plain.finish().0, "{end}");
+            assert!(builder.finish_with(&Threads).0 == plain.finish().0, "{end}");
         }
     }
 }

@@ -6,7 +6,8 @@
 use crate::config::Zone;
 use crate::manifest::Stamp;
 use crate::reading::side_by_side;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use store::Map;
 use store::folder::Folder;
@@ -39,11 +40,14 @@ pub enum Text {
 
 impl Text {
     pub fn of(path: &Path) -> io::Result<Text> {
-        if std::fs::metadata(path)?.len() >= MAPPED_FROM {
-            Map::open(path).map(Text::Mapped)
-        } else {
-            std::fs::read(path).map(Text::Read)
+        let mut file = File::open(path)?;
+        let len = file.metadata()?.len();
+        if len >= MAPPED_FROM {
+            return Map::open(path).map(Text::Mapped);
         }
+        let mut octets = Vec::with_capacity(len as usize + 1);
+        file.read_to_end(&mut octets)?;
+        Ok(Text::Read(octets))
     }
 
     pub fn octets(&self) -> &[u8] {

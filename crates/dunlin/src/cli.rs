@@ -1,5 +1,6 @@
 //! What a user may type: commands, options, their help with examples. Manual pages and completions are made from it.
 
+pub use crate::compare::options::Compare;
 pub use crate::load::options::Load;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use std::net::{IpAddr, SocketAddr};
@@ -220,15 +221,6 @@ pub struct Explain {
     /// Whose question it is
     #[arg(long, value_name = "ADDR")]
     pub client: Option<IpAddr>,
-}
-
-/// Send the same queries to two servers and group their differences (not built yet)
-#[derive(Args)]
-#[command(after_help = "Examples:
-  dunlin compare 127.0.0.1:5300 192.0.2.53 --queries names.txt")]
-pub struct Compare {
-    #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
-    pub words: Vec<String>,
 }
 
 /// Print the dunlin.toml that another server's configuration amounts to (not built yet)

@@ -2,6 +2,7 @@
 
 mod check;
 mod cli;
+mod compare;
 mod configuration;
 mod ctl;
 mod exit;
@@ -31,7 +32,7 @@ fn main() -> Exit {
         Command::Zone(Zone::Diff(_)) => not_built("zone diff"),
         Command::Explain(_) => not_built("explain"),
         Command::Load(args) => load::run(&args),
-        Command::Compare(_) => not_built("compare"),
+        Command::Compare(args) => compare::run(&args),
         Command::Import(_) => not_built("import"),
         Command::Serve(args) => serve::run(&args),
     }

@@ -26,7 +26,7 @@ pub struct QueryFile {
     start: usize,
     end: usize,
     line: u64,
-    first_pass: bool,
+    passes: u64,
     found: bool,
     failed: Option<io::Error>,
     pub skipped: u64,
@@ -44,7 +44,7 @@ impl QueryFile {
             start: 0,
             end: 0,
             line: 0,
-            first_pass: true,
+            passes: 0,
             found: false,
             failed: None,
             skipped: 0,
@@ -79,7 +79,7 @@ impl QueryFile {
             });
         }
         self.rewind();
-        (self.first_pass, self.skipped, self.first_skipped, self.found) = (true, 0, None, false);
+        (self.passes, self.skipped, self.first_skipped, self.found) = (0, 0, None, false);
         Ok(())
     }
 
@@ -94,6 +94,11 @@ impl QueryFile {
         &self.path
     }
 
+    /// How often the file's end was passed.
+    pub fn passes(&self) -> u64 {
+        self.passes
+    }
+
     /// The next question; 0 only where the file holds none (any more).
     #[inline]
     pub fn next(&mut self, out: &mut [u8; QUESTION_MAX]) -> usize {
@@ -102,7 +107,8 @@ impl QueryFile {
                 if !self.found || self.failed.is_some() {
                     return 0;
                 }
-                (self.first_pass, self.found) = (false, false);
+                self.passes += 1;
+                self.found = false;
                 self.rewind();
                 continue;
             };
@@ -130,7 +136,7 @@ impl QueryFile {
 
     #[cold]
     fn skip(&mut self, from: usize, to: usize, bad: BadLine) {
-        if self.first_pass {
+        if self.passes == 0 {
             self.skipped += 1;
         }
         if self.first_skipped.is_none() {

@@ -37,7 +37,7 @@ svg{display:block;width:100%;height:auto}svg text{font:12px system-ui,sans-serif
 .grid{stroke:var(--line);stroke-width:1}.l{fill:none;stroke-width:1.6}.dash{stroke-dasharray:5 4}
 .k{display:inline-block;width:12px;height:12px;border-radius:3px;margin:0 5px 0 12px;vertical-align:-1px}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:3px 8px 3px 0;border-bottom:1px solid var(--line);
-overflow-wrap:anywhere;vertical-align:top}td.n,th.n{text-align:right;white-space:nowrap}.narrow{display:none}
+overflow-wrap:anywhere;vertical-align:top}td.n,th.n{text-align:right;white-space:nowrap}th{overflow-wrap:normal}.narrow{display:none}
 @media(max-width:640px){body{padding:10px 10px}.wide{display:none}.narrow{display:block}h1{font-size:18px}
 .tiles{grid-template-columns:repeat(2,1fr)}.tile b{font-size:16px}}";
 
@@ -103,7 +103,7 @@ fn head(report: &Json, out: &mut String) {
 
 fn charts(report: &Json, out: &mut String) {
     let slice_s = report.at("slice_ms").number().unwrap_or(1000.0) / 1e3;
-    let points = report.at("fine_series").items();
+    let points = sending(report.at("fine_series").items());
     let column = |name: &str| grouped_points(points.iter().map(|p| p.at(name).number().unwrap_or(0.0)));
     let per_second = |name: &str| column(name).into_iter().map(|n| n / slice_s).collect::<Vec<f64>>();
     let end_s = points.len() as f64 * slice_s;
@@ -113,13 +113,19 @@ fn charts(report: &Json, out: &mut String) {
         rates.push(Curve { name: "due".into(), colour: 4, dashed: true, values: column("scheduled_per_s") });
     }
     section("Queries a second", &rates, end_s, false, out);
-    let times = ["p50", "p99", "p999", "max"].iter().zip([0, 2, 4, 1]);
+    let times = ["p50", "p99", "p999", "max"].iter().zip([0, 2, 3, 1]);
     let times: Vec<Curve> =
         times.map(|(name, colour)| curve(&name.replace("p999", "p99.9"), colour, column(name))).collect();
     section("Latency, by when a query was due", &times, end_s, true, out);
     rcodes(report, points, slice_s, end_s, out);
     watched(report, end_s, out);
     distribution(report, out);
+}
+
+/// Without the slices after the last query, which would draw a fall that is none.
+fn sending(points: &[Json]) -> &[Json] {
+    let sent = |p: &Json| p.at("sent").number().unwrap_or(0.0) > 0.0;
+    points.get(..points.iter().rposition(sent).map_or(0, |last| last + 1)).unwrap_or(points)
 }
 
 /// Neighbours are put together where there are more points than a screen shows; peaks stay.

@@ -4,8 +4,8 @@ mod diff;
 mod find_max;
 mod live;
 pub mod options;
-mod plan;
-mod target;
+pub mod plan;
+pub mod target;
 
 use crate::exit::{Exit, could_not};
 use live::Live;

@@ -6,6 +6,7 @@
 //! the hash tell entries of a row apart; the key is random, so that nobody can choose whom to collide with.
 
 use std::net::IpAddr;
+use wire::cpu::equal_of_ten;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateSettings {
@@ -47,7 +48,8 @@ const DRAIN_MS: u64 = 2_500;
 #[derive(Clone, Copy, Default)]
 struct Row {
     time_ms: u32,
-    tags: [u16; WAYS],
+    /// Little-endian, two octets each.
+    tags: [u8; 2 * WAYS],
     loads: [u32; WAYS],
 }
 
@@ -87,12 +89,14 @@ impl RateLimit {
     /// Finds and prefetches the rows of an address.
     #[inline]
     pub fn places(&self, ip: IpAddr) -> Places {
-        let (address, prefixes) = match ip {
-            IpAddr::V4(v4) => (u128::from(u32::from(v4)) << 96, &V4),
-            IpAddr::V6(v6) => (u128::from(v6), &V6),
+        let (high, low, prefixes) = match ip {
+            IpAddr::V4(v4) => (u64::from(u32::from(v4)) << 32, 0, &V4),
+            IpAddr::V6(v6) => ((u128::from(v6) >> 64) as u64, u128::from(v6) as u64, &V6),
         };
         Places(prefixes.map(|(bits, _)| {
-            let hash = self.hash(address & (u128::MAX << (128 - bits)), bits);
+            // None but an IPv6 address as a whole reaches into the lower half.
+            let (high, low) = if bits > 64 { (high, low) } else { (high & u64::MAX << (64 - bits), 0) };
+            let hash = self.hash(high, low ^ u64::from(bits));
             self.prefetch(hash);
             hash
         }))
@@ -105,13 +109,12 @@ impl RateLimit {
 
     /// A folded multiply under a secret key: who cannot see its output cannot find collisions, and it costs a fifth of SipHash.
     #[inline]
-    fn hash(&self, prefix: u128, bits: u32) -> u64 {
-        let high = (prefix >> 64) as u64 ^ self.key[0];
-        let low = prefix as u64 ^ self.key[1] ^ u64::from(bits) << 32;
-        let m = u128::from(high | 1).wrapping_mul(u128::from(low) ^ 0x9E37_79B9_7F4A_7C15);
-        let h = (m >> 64) as u64 ^ m as u64 ^ high;
-        let m = u128::from(h).wrapping_mul(u128::from(self.key[1] | 1));
-        (m >> 64) as u64 ^ m as u64
+    fn hash(&self, high: u64, low: u64) -> u64 {
+        let fold = |a: u64, b: u64| {
+            let m = u128::from(a) * u128::from(b);
+            (m >> 64) as u64 ^ m as u64
+        };
+        fold(fold(high ^ self.key[0], low ^ self.key[1]) ^ high, self.key[1] | 1)
     }
 
     /// Judges one query.
@@ -163,10 +166,7 @@ impl Row {
             self.time_ms = now_ms;
         }
         let tag = tag.max(1);
-        let mut found = 0;
-        for i in 0..WAYS {
-            found |= u32::from(self.tags[i] == tag) << i;
-        }
+        let found = equal_of_ten(&self.tags, tag);
         if found != 0 { found.trailing_zeros() as usize } else { self.evict(tag) }
     }
 
@@ -177,7 +177,7 @@ impl Row {
                 least = i;
             }
         }
-        self.tags[least] = tag;
+        self.tags[2 * least..2 * least + 2].copy_from_slice(&tag.to_le_bytes());
         self.loads[least] = 0;
         least
     }

@@ -114,7 +114,10 @@ impl RateLimit {
             let m = u128::from(a) * u128::from(b);
             (m >> 64) as u64 ^ m as u64
         };
-        fold(fold(high ^ self.key[0], low ^ self.key[1]) ^ high, self.key[1] | 1)
+        fold(
+            fold(high ^ self.key[0], low ^ self.key[1] ^ 0x9E37_79B9_7F4A_7C15) ^ high,
+            self.key[0] ^ 0xD6E8_FEB8_6659_FD93,
+        )
     }
 
     /// Judges one query.

@@ -38,7 +38,7 @@ pub enum Command {
     Zone(Zone),
     Query(Query),
     Explain(Explain),
-    Load(Load),
+    Load(Box<Load>),
     Compare(Compare),
     Import(Import),
     Ctl(Ctl),

@@ -303,3 +303,158 @@ impl Replay {
         &self.capture
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DNS: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x1c\0\x01";
+    const QUESTION: &str = "www.example. AAAA";
+
+    fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
+        let length = (8 + payload.len() as u16).to_be_bytes();
+        [&[0x99, 0x99][..], &port.to_be_bytes(), &length, &[0, 0], payload].concat()
+    }
+
+    fn v4(protocol: u8, fragment: u16, segment: &[u8]) -> Vec<u8> {
+        let mut head = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        head[6..8].copy_from_slice(&fragment.to_be_bytes());
+        [&head[..], segment].concat()
+    }
+
+    fn v6(next: u8, segment: &[u8]) -> Vec<u8> {
+        let mut head = [0; 40];
+        (head[0], head[6]) = (0x60, next);
+        [&head[..], segment].concat()
+    }
+
+    fn ethernet_frame(tags: &[u16], kind: u16, packet: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0; 12];
+        for tag in tags {
+            frame.extend_from_slice(&tag.to_be_bytes());
+            frame.extend_from_slice(&[0, 7]);
+        }
+        frame.extend_from_slice(&kind.to_be_bytes());
+        [&frame[..], packet].concat()
+    }
+
+    /// pcap of either byte order; packets with their times in microseconds.
+    fn pcap(big: bool, link: u32, packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
+        let word = |n: u32| if big { n.to_be_bytes() } else { n.to_le_bytes() };
+        let mut file: Vec<u8> = [0xa1b2_c3d4, 0, 0, 0, 65_535, link].into_iter().flat_map(word).collect();
+        for (time_us, packet) in packets {
+            let len = packet.len() as u32;
+            file.extend([1_000 + time_us / 1_000_000, time_us % 1_000_000, len, len].into_iter().flat_map(word));
+            file.extend_from_slice(packet);
+        }
+        file
+    }
+
+    fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+        let padded = body.len().div_ceil(4) * 4;
+        let len = (padded as u32 + 12).to_le_bytes();
+        let mut block = [&kind.to_le_bytes()[..], &len, body].concat();
+        block.resize(8 + padded, 0);
+        [&block[..], &len].concat()
+    }
+
+    /// pcapng with one interface whose ticks are nanoseconds.
+    fn pcapng(packets: &[(u64, Vec<u8>)]) -> Vec<u8> {
+        let mut file = block(0x0a0d_0d0a, b"\x4d\x3c\x2b\x1a\x01\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff");
+        file.extend(block(1, b"\x01\0\0\0\0\0\0\0\x09\0\x01\0\x09\0\0\0\0\0\0\0"));
+        for (time_ns, packet) in packets {
+            let fields = [0, (time_ns >> 32) as u32, *time_ns as u32, packet.len() as u32, packet.len() as u32];
+            let head: Vec<u8> = fields.into_iter().flat_map(u32::to_le_bytes).collect();
+            file.extend(block(6, &[&head[..], packet].concat()));
+        }
+        file.extend(block(5, &[0; 12]));
+        file
+    }
+
+    fn question_of(capture: &Capture, i: usize) -> String {
+        crate::question::text(capture.question(i))
+    }
+
+    #[test]
+    fn queries_are_found_under_every_link_layer() {
+        let dns = udp(53, DNS);
+        let options = [&[17, 0, 0, 0, 0, 0, 0, 0][..], &dns].concat();
+        for (link, packet) in [
+            (ETHERNET, ethernet_frame(&[], 0x0800, &v4(17, 0, &dns))),
+            (ETHERNET, ethernet_frame(&[0x8100], 0x86dd, &v6(17, &dns))),
+            (ETHERNET, ethernet_frame(&[0x88a8, 0x8100], 0x0800, &v4(17, 0x4000, &dns))),
+            (RAW, v4(17, 0, &dns)),
+            (RAW, v6(0, &options)),
+            (NULL, [&[2, 0, 0, 0][..], &v4(17, 0, &dns)].concat()),
+            (SLL, [&[0; 14][..], &[8, 0], &v4(17, 0, &dns)].concat()),
+            (SLL2, [&[8, 0][..], &[0; 18], &v4(17, 0, &dns)].concat()),
+        ] {
+            for big in [false, true] {
+                let capture =
+                    Capture::parse(&pcap(big, link, &[(5, packet.clone()), (1_000_005, packet.clone())])).unwrap();
+                assert_eq!((capture.len(), question_of(&capture, 1).as_str()), (2, QUESTION), "{link}");
+                assert_eq!(capture.times_ns, [0, 1_000_000_000]);
+                assert_eq!(capture.passed, Passed { packets: 2, queries: 2, ..Passed::default() });
+            }
+        }
+        let frame = ethernet_frame(&[], 0x0800, &v4(17, 0, &dns));
+        let capture = Capture::parse(&pcapng(&[(7_000_000_001, frame.clone()), (7_000_000_501, frame)])).unwrap();
+        assert_eq!((capture.len(), capture.times_ns[1], capture.passed.torn), (2, 500, false));
+    }
+
+    #[test]
+    fn what_cannot_be_replayed_is_counted_by_its_reason() {
+        let good = v4(17, 0, &udp(53, DNS));
+        let mut answer = DNS.to_vec();
+        answer[2] |= 0x80;
+        let mut no_question = DNS.to_vec();
+        no_question[5] = 0;
+        let packets = [
+            good.clone(),
+            v4(17, 0x2000, &udp(53, DNS)),
+            v4(17, 0x0010, &[0; 30]),
+            v6(44, &[0; 60]),
+            v4(6, 0, &udp(53, DNS)),
+            v4(17, 0, &udp(54, DNS)),
+            v4(17, 0, &udp(53, &answer)),
+            v4(17, 0, &udp(53, &no_question)),
+            v4(1, 0, &[8; 30]),
+            good[..good.len() - 6].to_vec(),
+            good[..45].to_vec(),
+        ];
+        let timed: Vec<(u32, Vec<u8>)> = packets.into_iter().map(|p| (0, p)).collect();
+        let passed = Capture::parse(&pcap(false, RAW, &timed)).unwrap().passed;
+        let expect =
+            Passed { packets: 11, queries: 1, others: 3, tcp: 1, fragments: 3, cut: 2, malformed: 1, torn: false };
+        assert_eq!(passed, expect);
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_gives_what_it_has() {
+        let frame = || ethernet_frame(&[], 0x0800, &v4(17, 0, &udp(53, DNS)));
+        for file in [pcap(false, ETHERNET, &[(0, frame()), (1, frame())]), pcapng(&[(0, frame()), (1, frame())])] {
+            let mut most = 0;
+            for cut in 0..file.len() {
+                let found = Capture::parse(&file[..cut]).map_or(0, |c| c.len());
+                assert!(found >= most && found <= 2, "{cut}");
+                most = found;
+            }
+            assert!(most >= 1);
+        }
+    }
+
+    #[test]
+    fn damaged_octets_do_no_harm() {
+        let frame = ethernet_frame(&[0x8100], 0x0800, &v4(17, 0, &udp(53, DNS)));
+        for file in [pcap(false, ETHERNET, &[(0, frame.clone())]), pcapng(&[(0, frame.clone())])] {
+            for at in 0..file.len() {
+                for bits in [0xff, 0x80, 1] {
+                    let mut damaged = file.clone();
+                    damaged[at] ^= bits;
+                    let _ = Capture::parse(&damaged);
+                }
+            }
+        }
+        assert!(Capture::parse(b"").is_err() && Capture::parse(b"name A\n").is_err());
+    }
+}

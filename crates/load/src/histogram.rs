@@ -122,7 +122,7 @@ mod tests {
         let mut chance = Chance::new(1);
         for bits in 1..37 {
             for _ in 0..200 {
-                let value = chance.next() >> (64 - bits);
+                let value = chance.bits() >> (64 - bits);
                 let stands_for = top(bucket(value));
                 assert!(stands_for >= value && (stands_for - value) as f64 <= value as f64 / 1000.0, "{value}");
             }
@@ -136,7 +136,7 @@ mod tests {
         let mut chance = Chance::new(2);
         let (mut histogram, mut values) = (Histogram::default(), Vec::new());
         for _ in 0..10_000 {
-            let value = chance.next() >> (30 + chance.below(20));
+            let value = chance.bits() >> (30 + chance.below(20));
             values.push(value);
             histogram.record(value);
         }

@@ -199,9 +199,9 @@ fn lanes(plan: &Plan) -> Result<Vec<Box<dyn Lane>>, String> {
         let source = (!plan.sources.is_empty()).then(|| SocketAddr::new(plan.sources[i % plan.sources.len()], 0));
         let way = Way { target: plan.target, source, stamps: plan.stamps() };
         lanes.push(match plan.transport {
-            Transport::Udp => Box::new(Udp::connect(&way, plan.shape, chance.next()).map_err(failed)?),
+            Transport::Udp => Box::new(Udp::connect(&way, plan.shape, chance.bits()).map_err(failed)?),
             Transport::Tcp(turnover) => {
-                Box::new(Tcp::connect(&way, plan.shape, turnover, chance.next()).map_err(failed)?)
+                Box::new(Tcp::connect(&way, plan.shape, turnover, chance.bits()).map_err(failed)?)
             }
         });
     }

@@ -266,7 +266,7 @@ impl Tally {
         while self.closed < self.fine.len() || !self.open.is_empty() {
             self.close_one();
         }
-        if self.closed % self.per_second != 0 {
+        if !self.closed.is_multiple_of(self.per_second) {
             self.close_second();
         }
     }
@@ -283,7 +283,7 @@ impl Tally {
             self.spare.push(histogram);
         }
         self.closed += 1;
-        if self.closed % self.per_second == 0 {
+        if self.closed.is_multiple_of(self.per_second) {
             self.close_second();
         }
     }

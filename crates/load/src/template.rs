@@ -172,7 +172,7 @@ fn random(n: usize, chance: &mut Chance, out: &mut Vec<u8>) {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut left = n;
     while left > 0 {
-        let mut bits = chance.next();
+        let mut bits = chance.bits();
         for _ in 0..left.min(12) {
             out.push(LETTERS[(bits & 31) as usize]);
             bits >>= 5;

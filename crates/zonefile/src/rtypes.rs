@@ -356,6 +356,16 @@ pub fn push_mnemonic(number: u16, out: &mut String) {
 
 /// In any case; `TYPE123` too.
 pub fn from_mnemonic(text: &[u8]) -> Option<u16> {
+    // Nearly all records are of these types, and spelt so: no need to search the table.
+    match text {
+        b"A" => return Some(wire::rtype::A),
+        b"NS" => return Some(wire::rtype::NS),
+        b"AAAA" => return Some(wire::rtype::AAAA),
+        b"DS" => return Some(wire::rtype::DS),
+        b"RRSIG" => return Some(wire::rtype::RRSIG),
+        b"NSEC3" => return Some(wire::rtype::NSEC3),
+        _ => {}
+    }
     let key = packed(text);
     match BY_MNEMONIC.binary_search_by_key(&key, |&(key, _)| key) {
         Ok(i) => BY_MNEMONIC.get(i).map(|&(_, number)| number),

@@ -213,6 +213,8 @@ impl<'p> Zone<'p> {
             if ttl.is_none() && number::looks_like_ttl(&token) {
                 ttl = Some(number::ttl(&token, "TTL", number::TTL_MAX)?);
                 self.ttl_last = ttl;
+            } else if !has_class && token.text == b"IN" {
+                has_class = true;
             } else if let Some(rtype) = rtypes::from_mnemonic(token.text) {
                 return if is_data(rtype) { Ok(Head { ttl, rtype }) } else { Err(not_data(&token)) };
             } else if !has_class && let Some(class) = rtypes::class_from_mnemonic(token.text) {

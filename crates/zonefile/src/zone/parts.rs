@@ -54,7 +54,8 @@ pub fn parts<'t>(text: &'t [u8], origin: &Name, options: &Options, n: usize) -> 
         if end > at {
             let supposed = if at == 0 { start } else { inside };
             parts.push(Part { text: &text[..end], at, line, supposed });
-            let lines = text[at..end].iter().filter(|&&c| c == b'\n').count();
+            let counted = if i == n { end } else { at };
+            let lines = text[counted..end].iter().filter(|&&c| c == b'\n').count();
             line = line.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX));
             at = end;
         }

@@ -48,6 +48,8 @@ pub(crate) struct Drafts {
     pub of_zone: Vec<Range<u32>>,
     /// The zones that will be served, by apex.
     pub apexes: HashMap<Box<[u8]>, u32>,
+    /// By zone: whether any name of it is a wildcard.
+    has_wildcards: Vec<bool>,
     /// Names that own addresses, by `host_hash`.
     hosts: Hosts,
 }
@@ -63,7 +65,16 @@ struct Looks {
 impl Drafts {
     pub(crate) fn new(seed: u64, collected: Collected, zones: Vec<ZoneDraft>, hands: &dyn Hands) -> Drafts {
         let (of_zone, apexes) = (vec![0..0; zones.len()], HashMap::new());
-        let mut this = Drafts { seed, collected, zones, drafts: vec![], of_zone, apexes, hosts: Hosts::default() };
+        let mut this = Drafts {
+            seed,
+            collected,
+            zones,
+            drafts: vec![],
+            of_zone,
+            apexes,
+            has_wildcards: vec![],
+            hosts: Hosts::default(),
+        };
         for z in 0..this.zones.len() {
             this.sort_zone(z);
             this.look_at_zone(z, hands);
@@ -218,6 +229,7 @@ impl Drafts {
     /// Finds out what each name is by what stands above it: hidden, wildcard, or in need of empty non-terminals.
     fn place_names(&mut self) {
         let has_zones_below = self.zones_above_others();
+        let mut has_wildcards = vec![false; self.zones.len()];
         let looked_at = std::mem::take(&mut self.drafts);
         let mut of_zone = self.of_zone.clone();
         let mut placed = Vec::with_capacity(looked_at.len() + looked_at.len() / 64);
@@ -233,9 +245,10 @@ impl Drafts {
                 placing.place(looked_at[d as usize]);
             }
             placed = placing.placed;
+            has_wildcards[z as usize] = placed[from..].iter().any(|d| d.wildcard != NONE);
             of_zone[z as usize] = from as u32..placed.len() as u32;
         }
-        (self.drafts, self.of_zone) = (placed, of_zone);
+        (self.drafts, self.of_zone, self.has_wildcards) = (placed, of_zone, has_wildcards);
     }
 
     /// By zone: whether another one lies below it.
@@ -317,7 +330,10 @@ impl Drafts {
 
     /// The wildcard that makes a host of a name that is not there.
     pub(crate) fn wildcard_host(&self, z: u32, folded: &[u8]) -> Option<Host> {
-        if !is_at_or_below(folded, &self.zones[z as usize].apex) || self.find(z, folded).is_some() {
+        if !self.has_wildcards[z as usize]
+            || !is_at_or_below(folded, &self.zones[z as usize].apex)
+            || self.find(z, folded).is_some()
+        {
             return None;
         }
         let mut at = 0;

@@ -4,7 +4,7 @@
 
 mod zones;
 
-use image::{Builder, Image};
+use image::{Builder, Hands, Image};
 use wire::hash::siphash;
 use zones::{Zone, random};
 
@@ -69,4 +69,35 @@ fn the_same_records_give_the_same_image() {
     let found: Vec<(u64, u64)> = (0..8).map(|i| of(i * EACH)).collect();
     let lines: Vec<String> = found.iter().map(|(c, i)| format!("    (0x{c:016x}, 0x{i:016x}),")).collect();
     assert!(found == DIGESTS, "the digests are now:\n{}", lines.join("\n"));
+}
+
+/// The other one first.
+struct Crossed;
+
+impl Hands for Crossed {
+    fn both(&self, one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
+        other();
+        one();
+    }
+}
+
+#[test]
+fn what_several_builders_have_collected_makes_the_same_image() {
+    for seed in 0..200 {
+        let zones = random(seed);
+        let mut together = Builder::new(seed);
+        for (i, zone) in zones.iter().enumerate() {
+            let parts = (seed as usize + i) % 4 + 1;
+            for (n, records) in zone.records.chunks(zone.records.len().div_ceil(parts).max(1)).enumerate() {
+                let mut part = Builder::new(seed);
+                part.begin_zone(&zone.apex);
+                for r in records {
+                    let _ = part.record(&r.owner, r.rtype, r.ttl, &r.rdata);
+                }
+                if n == 0 { together.append(part) } else { together.continue_with(part) }
+            }
+        }
+        let (octets, _, complaints) = together.finish_with(&Crossed);
+        assert!(built(seed, &zones) == (octets, complaints), "seed {seed}");
+    }
 }

@@ -91,7 +91,7 @@ fn respond(socket: &UdpSocket, program: fn(u64) -> Act, record: &Record, end: &A
         record.heard.fetch_add(1, Ordering::SeqCst);
         *record.last_packet.lock().unwrap() = buffer[..n].to_vec();
         let packet = answer(&buffer[..n], 0);
-        let send = |packet: &[u8]| drop(socket.send_to(packet, from).unwrap());
+        let send = |packet: &[u8]| assert_eq!(socket.send_to(packet, from).unwrap(), packet.len());
         match program(number(&buffer[..n])) {
             Act::Answer(rcode) => send(&answer(&buffer[..n], rcode)),
             Act::Twice => [0, 1].iter().for_each(|_| send(&packet)),

@@ -6,6 +6,7 @@ mod live;
 pub mod options;
 pub mod plan;
 pub mod target;
+mod watch;
 
 use crate::exit::{Exit, could_not};
 use live::Live;
@@ -30,20 +31,21 @@ pub fn run(args: &Load) -> Exit {
 }
 
 fn measured(args: &Load) -> Result<Exit, String> {
-    if args.told.watch.is_some() {
-        return Err("--watch: not built yet".to_string());
-    }
     let conditions = args.told.assert.as_deref().map(Conditions::parse).transpose().map_err(|e| e.to_string())?;
     let prepared = plan::prepare(args)?;
     let signals = Signals::new().map_err(|e| format!("signals cannot be held back: {e}"))?;
     let mut attendant = Attendant { signals, live: Live::start(args.told.quiet || args.when.find_max), stopped: false };
-    let report = if args.when.find_max {
+    let watch = args.told.watch.as_deref().map(watch::Watch::start).transpose()?;
+    let mut report = if args.when.find_max {
         find_max::find(args, &mut attendant)?
     } else {
         let outcome = run::run(&prepared.plan, prepared.source, &mut attendant);
         attendant.live.end();
         report::report(&prepared.heading, &prepared.plan, &outcome?)
     };
+    if let (Some(watch), Json::Object(members)) = (watch, &mut report) {
+        members.push(("watched".to_string(), watch.end()));
+    }
     tell(args, &report)?;
     Ok(judged(conditions.as_ref(), &report))
 }

@@ -108,7 +108,7 @@ impl<'a> Reply<'a> {
     #[inline]
     pub fn records(&mut self, section: Section, need: Need, octets: &[u8], records: u16) -> Option<usize> {
         self.append(need, octets)?;
-        self.counts[section as usize] += records;
+        self.count(section, records);
         Some(self.at - octets.len())
     }
 
@@ -139,7 +139,9 @@ impl<'a> Reply<'a> {
 
     #[inline]
     pub fn count(&mut self, section: Section, records: u16) {
-        self.counts[section as usize] += records;
+        // A damaged image may claim any number.
+        let count = &mut self.counts[section as usize];
+        *count = count.saturating_add(records);
     }
 
     /// Takes back everything behind the question.
@@ -271,6 +273,17 @@ mod tests {
         let n = r.finish(Flags::NONE, Rcode::NOERROR, Some(&opt));
         assert_eq!(n, 19 + 11);
         assert_eq!(b[2..12], [0x83, 0, 0, 1, 0, 0, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn claims_of_more_records_than_can_be_counted_do_no_harm() {
+        let mut b = query();
+        let mut r = Reply::begin(&mut b, 19, 512, 0);
+        for _ in 0..2 {
+            r.records(Section::Authority, Need::Required, &[1; 15], 65_000);
+        }
+        r.finish(Flags::NONE, Rcode::NOERROR, None);
+        assert_eq!(b[8..10], [0xFF, 0xFF]);
     }
 
     #[test]

@@ -7,8 +7,10 @@
 //! What can be replayed is; the rest is counted by its reason. Every length in a packet is checked before it is used.
 
 use crate::shape::{HEADER, QUESTION_MAX};
+use std::fmt;
 
-const DNS_PORT: u16 = 53;
+/// Where name servers listen.
+pub const DNS_PORT: u16 = 53;
 const ETHERNET: u32 = 1;
 const RAW: u32 = 101;
 const LOOP: u32 = 108;
@@ -35,6 +37,14 @@ pub struct Passed {
     pub torn: bool,
 }
 
+impl fmt::Display for Passed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Passed { packets, others, tcp, fragments, cut, malformed, .. } = self;
+        write!(f, "of {packets} packets {others} are something else, {tcp} TCP, {fragments} fragments, ")?;
+        write!(f, "{cut} cut off, {malformed} malformed")
+    }
+}
+
 /// The queries of a capture, packed one behind the other.
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
@@ -44,11 +54,13 @@ pub struct Capture {
     pub times_ns: Vec<u64>,
     pub passed: Passed,
     first_ns: Option<u64>,
+    port: u16,
 }
 
 impl Capture {
-    pub fn parse(file: &[u8]) -> Result<Capture, String> {
-        let mut capture = Capture::default();
+    /// Queries are what was sent to `port`.
+    pub fn parse(file: &[u8], port: u16) -> Result<Capture, String> {
+        let mut capture = Capture { port, ..Capture::default() };
         let magic = file.get(..4).ok_or("it is no capture: shorter than a header")?;
         match [magic[0], magic[1], magic[2], magic[3]] {
             [0xa1, 0xb2, 0xc3, 0xd4] => capture.classic(file, true, 1000),
@@ -58,7 +70,11 @@ impl Capture {
             [0x0a, 0x0d, 0x0d, 0x0a] => capture.blocks(file),
             _ => return Err("it is no capture: neither pcap nor pcapng".to_string()),
         }
-        if capture.ends.is_empty() { Err(format!("it holds no query: {:?}", capture.passed)) } else { Ok(capture) }
+        if capture.ends.is_empty() {
+            Err(format!("it holds no query to port {port} that is whole: {}", capture.passed))
+        } else {
+            Ok(capture)
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -132,7 +148,7 @@ impl Capture {
 
     fn packet(&mut self, link: u32, time_ns: u64, packet: &[u8]) {
         self.passed.packets += 1;
-        match query_of(link, packet) {
+        match query_of(link, packet, self.port) {
             Ok(question) => {
                 self.passed.queries += 1;
                 let first_ns = *self.first_ns.get_or_insert(time_ns);
@@ -184,7 +200,7 @@ enum Not {
     Malformed,
 }
 
-fn query_of(link: u32, packet: &[u8]) -> Result<&[u8], Not> {
+fn query_of(link: u32, packet: &[u8], port: u16) -> Result<&[u8], Not> {
     let (kind, payload) = match link {
         ETHERNET => ethernet(packet)?,
         SLL => (be16(packet, 14)?, packet.get(16..).ok_or(Not::Cut)?),
@@ -195,8 +211,8 @@ fn query_of(link: u32, packet: &[u8]) -> Result<&[u8], Not> {
     };
     let version = payload.first().ok_or(Not::Cut)? >> 4;
     match (kind, version) {
-        (0x0800 | 0, 4) => ipv4(payload),
-        (0x86dd | 0, 6) => ipv6(payload),
+        (0x0800 | 0, 4) => ipv4(payload, port),
+        (0x86dd | 0, 6) => ipv6(payload, port),
         _ => Err(Not::Other),
     }
 }
@@ -214,7 +230,7 @@ fn ethernet(packet: &[u8]) -> Result<(u16, &[u8]), Not> {
     Ok((be16(packet, at)?, packet.get(at + 2..).ok_or(Not::Cut)?))
 }
 
-fn ipv4(packet: &[u8]) -> Result<&[u8], Not> {
+fn ipv4(packet: &[u8], port: u16) -> Result<&[u8], Not> {
     let head = packet.get(..20).ok_or(Not::Cut)?;
     let header = usize::from(head[0] & 15) * 4;
     if header < 20 {
@@ -224,10 +240,10 @@ fn ipv4(packet: &[u8]) -> Result<&[u8], Not> {
     if be16(head, 6)? & 0x3fff != 0 {
         return Err(Not::Fragment);
     }
-    transport(head[9], packet.get(header..).ok_or(Not::Cut)?)
+    transport(head[9], packet.get(header..).ok_or(Not::Cut)?, port)
 }
 
-fn ipv6(packet: &[u8]) -> Result<&[u8], Not> {
+fn ipv6(packet: &[u8], port: u16) -> Result<&[u8], Not> {
     let mut next = *packet.get(6).ok_or(Not::Cut)?;
     let mut rest = packet.get(40..).ok_or(Not::Cut)?;
     // Hop-by-hop, routing and destination options (RFC 8200 section 4) are passed over; each takes 8 octets or more.
@@ -236,13 +252,13 @@ fn ipv6(packet: &[u8]) -> Result<&[u8], Not> {
         next = rest[0];
         rest = rest.get(len..).ok_or(Not::Cut)?;
     }
-    if next == 44 { Err(Not::Fragment) } else { transport(next, rest) }
+    if next == 44 { Err(Not::Fragment) } else { transport(next, rest, port) }
 }
 
-fn transport(protocol: u8, segment: &[u8]) -> Result<&[u8], Not> {
+fn transport(protocol: u8, segment: &[u8], port: u16) -> Result<&[u8], Not> {
     match protocol {
-        17 if be16(segment, 2)? == DNS_PORT => question(segment.get(8..).ok_or(Not::Cut)?),
-        6 if be16(segment, 2)? == DNS_PORT || be16(segment, 0)? == DNS_PORT => Err(Not::Tcp),
+        17 if be16(segment, 2)? == port => question(segment.get(8..).ok_or(Not::Cut)?),
+        6 if be16(segment, 2)? == port || be16(segment, 0)? == port => Err(Not::Tcp),
         _ => Err(Not::Other),
     }
 }
@@ -391,14 +407,16 @@ mod tests {
         ] {
             for big in [false, true] {
                 let capture =
-                    Capture::parse(&pcap(big, link, &[(5, packet.clone()), (1_000_005, packet.clone())])).unwrap();
+                    Capture::parse(&pcap(big, link, &[(5, packet.clone()), (1_000_005, packet.clone())]), DNS_PORT)
+                        .unwrap();
                 assert_eq!((capture.len(), question_of(&capture, 1).as_str()), (2, QUESTION), "{link}");
                 assert_eq!(capture.times_ns, [0, 1_000_000_000]);
                 assert_eq!(capture.passed, Passed { packets: 2, queries: 2, ..Passed::default() });
             }
         }
         let frame = ethernet_frame(&[], 0x0800, &v4(17, 0, &dns));
-        let capture = Capture::parse(&pcapng(&[(7_000_000_001, frame.clone()), (7_000_000_501, frame)])).unwrap();
+        let capture =
+            Capture::parse(&pcapng(&[(7_000_000_001, frame.clone()), (7_000_000_501, frame)]), DNS_PORT).unwrap();
         assert_eq!((capture.len(), capture.times_ns[1], capture.passed.torn), (2, 500, false));
     }
 
@@ -423,7 +441,7 @@ mod tests {
             good[..45].to_vec(),
         ];
         let timed: Vec<(u32, Vec<u8>)> = packets.into_iter().map(|p| (0, p)).collect();
-        let passed = Capture::parse(&pcap(false, RAW, &timed)).unwrap().passed;
+        let passed = Capture::parse(&pcap(false, RAW, &timed), DNS_PORT).unwrap().passed;
         let expect =
             Passed { packets: 11, queries: 1, others: 3, tcp: 1, fragments: 3, cut: 2, malformed: 1, torn: false };
         assert_eq!(passed, expect);
@@ -435,7 +453,7 @@ mod tests {
         for file in [pcap(false, ETHERNET, &[(0, frame()), (1, frame())]), pcapng(&[(0, frame()), (1, frame())])] {
             let mut most = 0;
             for cut in 0..file.len() {
-                let found = Capture::parse(&file[..cut]).map_or(0, |c| c.len());
+                let found = Capture::parse(&file[..cut], DNS_PORT).map_or(0, |c| c.len());
                 assert!(found >= most && found <= 2, "{cut}");
                 most = found;
             }
@@ -451,10 +469,10 @@ mod tests {
                 for bits in [0xff, 0x80, 1] {
                     let mut damaged = file.clone();
                     damaged[at] ^= bits;
-                    let _ = Capture::parse(&damaged);
+                    let _ = Capture::parse(&damaged, DNS_PORT);
                 }
             }
         }
-        assert!(Capture::parse(b"").is_err() && Capture::parse(b"name A\n").is_err());
+        assert!(Capture::parse(b"", DNS_PORT).is_err() && Capture::parse(b"name A\n", DNS_PORT).is_err());
     }
 }

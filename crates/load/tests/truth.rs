@@ -410,7 +410,7 @@ fn capture(queries: u32) -> Vec<u8> {
 #[test]
 fn a_capture_is_replayed_once_at_its_times() {
     let responder = Responder::start("127.0.0.1:0", |n| Act::Answer(if n % 2 == 0 { 0 } else { 3 }));
-    let capture = Capture::parse(&capture(500)).unwrap();
+    let capture = Capture::parse(&capture(500), 53).unwrap();
     let pacing = Pacing::Times { times_ns: capture.times_ns.clone(), factor: 2.0 };
     let report = measure(&plan(responder.address, pacing), Source::Capture(Replay::new(capture, "test")));
     assert_eq!((count(&report, "sent"), count(&report, "received")), (500, 500));

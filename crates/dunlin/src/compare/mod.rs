@@ -97,7 +97,7 @@ fn questions(args: &Compare) -> Result<Vec<Vec<u8>>, String> {
         (Some(path), _) => (Source::File(QueryFile::open(path)?), usize::MAX),
         (None, Some(path)) => {
             let octets = std::fs::read(path).map_err(|e| format!("{path}: cannot be read: {e}"))?;
-            let capture = Capture::parse(&octets).map_err(|why| format!("{path}: {why}"))?;
+            let capture = Capture::parse(&octets, load::capture::DNS_PORT).map_err(|why| format!("{path}: {why}"))?;
             let most = capture.len();
             (Source::Capture(Replay::new(capture, path)), most)
         }

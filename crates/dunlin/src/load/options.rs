@@ -75,6 +75,9 @@ pub struct Questions {
     /// Queries of a capture (pcap, pcapng); without another schedule at the times at which they were seen
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "template")]
     pub pcap: Option<String>,
+    /// In the capture, queries are what was sent to this port
+    #[arg(long, value_name = "N", default_value_t = load::capture::DNS_PORT)]
+    pub pcap_port: u16,
     /// Queries made from a pattern, `NAME TYPE [*WEIGHT]`; may be repeated
     #[arg(long, value_name = "TEMPLATE")]
     pub template: Vec<String>,

@@ -88,7 +88,7 @@ fn source(what: &Questions) -> Result<Source, String> {
     }
     if let Some(path) = &what.pcap {
         let octets = std::fs::read(path).map_err(|e| format!("{path}: cannot be read: {e}"))?;
-        let capture = Capture::parse(&octets).map_err(|why| format!("{path}: {why}"))?;
+        let capture = Capture::parse(&octets, what.pcap_port).map_err(|why| format!("{path}: {why}"))?;
         return Ok(Source::Capture(Replay::new(capture, path)));
     }
     if what.template.is_empty() {

@@ -14,7 +14,7 @@ use crate::lane::{Lane, Shared};
 use crate::schedule::{Clockwork, Schedule};
 use crate::shape::Shape;
 use crate::source::Source;
-use crate::tally::{Slice, Tally, Terms};
+use crate::tally::{Loop, Slice, Tally, Terms};
 use crate::tcp::{Tcp, Turnover};
 use crate::udp::{BATCH, Udp, Way};
 use net::generator::{eager, exact_timers, involuntary_switches, wait};
@@ -119,7 +119,9 @@ pub fn run(plan: &Plan, source: Source, watcher: &mut dyn Watcher) -> Result<Out
     exact_timers();
     let lanes = lanes(plan)?;
     let drops_before = kernel::drops_at(plan.target);
-    let terms = Terms { warm_ns: plan.warm_ns, timeout_ns: plan.timeout_ns, per_second: per_second(plan) };
+    let is_closed = matches!(plan.pacing, Pacing::Outstanding { .. });
+    let loop_kind = if is_closed { Loop::Closed } else { Loop::Open };
+    let terms = Terms { warm_ns: plan.warm_ns, timeout_ns: plan.timeout_ns, per_second: per_second(plan), loop_kind };
     let mut run = Run {
         due: Due::new(&plan.pacing),
         limit: if plan.limit == 0 { u64::MAX } else { plan.limit },

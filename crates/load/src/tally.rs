@@ -105,6 +105,7 @@ pub struct Tally {
     pub fine: Vec<Slice>,
     pub seconds: Vec<Slice>,
     per_second: usize,
+    loop_kind: Loop,
     slice_ns: u64,
     /// Slices whose latency is final.
     closed: usize,
@@ -124,6 +125,14 @@ pub struct Terms {
     pub timeout_ns: u64,
     /// Slices in a second: 10 for runs that are looked at closely, 1 for long ones.
     pub per_second: usize,
+    pub loop_kind: Loop,
+}
+
+/// Only an open loop knows when a query was due; in a closed one it is due when it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loop {
+    Open,
+    Closed,
 }
 
 impl Tally {
@@ -138,6 +147,7 @@ impl Tally {
             fine: Vec::new(),
             seconds: Vec::new(),
             per_second: terms.per_second,
+            loop_kind: terms.loop_kind,
             slice_ns: 1_000_000_000 / terms.per_second as u64,
             closed: 0,
             open: VecDeque::new(),
@@ -175,9 +185,11 @@ impl Tally {
         }
         self.counts.sent += 1;
         self.slice(at_ns).sent += 1;
-        let late = at_ns.saturating_sub(due_ns);
-        self.lateness.record(late);
-        self.counts.sent_late += u64::from(late > SENDING_LATE_NS);
+        if self.loop_kind == Loop::Open {
+            let late = at_ns.saturating_sub(due_ns);
+            self.lateness.record(late);
+            self.counts.sent_late += u64::from(late > SENDING_LATE_NS);
+        }
     }
 
     pub fn unsent(&mut self, due_ns: u64) {
@@ -334,7 +346,7 @@ mod tests {
     }
 
     fn tally() -> Tally {
-        Tally::new(Terms { warm_ns: 0, timeout_ns: 1000 * MS, per_second: 10 })
+        Tally::new(Terms { warm_ns: 0, timeout_ns: 1000 * MS, per_second: 10, loop_kind: Loop::Open })
     }
 
     #[test]
@@ -363,7 +375,7 @@ mod tests {
 
     #[test]
     fn the_warm_up_is_not_counted() {
-        let mut tally = Tally::new(Terms { warm_ns: 10, timeout_ns: MS, per_second: 1 });
+        let mut tally = Tally::new(Terms { warm_ns: 10, timeout_ns: MS, per_second: 1, loop_kind: Loop::Open });
         tally.sent(9, 9);
         tally.answered(9, 11, &answer(b'a', 0));
         tally.gave_up(9);

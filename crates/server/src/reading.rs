@@ -7,11 +7,12 @@ use image::{Builder, Hands, InTurn};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use zonefile::Record;
 
 /// A thread takes so many zones at a time: few enough that the last ones do not wait for one thread.
 const ZONES_AT_A_TIME: usize = 256;
 /// Files at least this long are read in parts.
-const PARTS_FROM: u64 = 8 << 20;
+const PARTS_FROM: usize = 8 << 20;
 
 /// Lets `fill` hand the records of each zone to a builder, in which the zone was begun; all of them in one builder, and
 /// what `fill` says of each zone.
@@ -50,22 +51,20 @@ fn take<'z>(zones: &'z [Zone], next: &AtomicUsize) -> Option<(usize, &'z [Zone])
 
 /// Hands a zone's records to the builder in which it was begun.
 pub fn one(zone: &Zone, seed: u64, builder: &mut Builder) -> Result<Reading, Unread> {
-    let is_long = std::fs::metadata(&zone.file).is_ok_and(|m| m.len() >= PARTS_FROM);
-    if is_long && processors() > 1 {
+    let opened = zonetext::open(zone)?;
+    if opened.len() >= PARTS_FROM && processors() > 1 {
         let begin = || {
             let mut part = Builder::new(seed);
             part.begin_zone(&zone.apex);
             part
         };
-        let read = zonetext::read_in_parts(zone, processors(), begin, |part, r| {
-            part.record(r.owner, r.rtype, r.ttl, r.rdata)
-        })?;
-        if let Some((parts, reading)) = read {
+        let add = |part: &mut Builder, r: Record<'_>| part.record(r.owner, r.rtype, r.ttl, r.rdata);
+        if let Some((parts, reading)) = opened.read_in_parts(processors(), begin, add) {
             parts.into_iter().for_each(|part| builder.continue_with(part));
             return Ok(reading);
         }
     }
-    zonetext::read(zone, &mut |r, _| builder.record(r.owner, r.rtype, r.ttl, r.rdata))
+    Ok(opened.read(&mut |r, _| builder.record(r.owner, r.rtype, r.ttl, r.rdata)))
 }
 
 /// Runs all at once; what they return, in their order.
@@ -144,7 +143,7 @@ mod tests {
         let folder = scratch("long");
         let mut text = String::from(HEAD);
         let mut i = 0;
-        while text.len() < PARTS_FROM as usize {
+        while text.len() < PARTS_FROM {
             text += &format!("name{i} NS ns.name{}\nns.name{i} A 192.0.2.1\n", i / 2 * 3);
             i += 1;
         }

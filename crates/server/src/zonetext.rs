@@ -58,53 +58,78 @@ impl Text {
     }
 }
 
-/// Parses a zone's file; each good record goes to `sink`.
-pub fn read(zone: &Zone, sink: &mut Sink<'_>) -> Result<Reading, Unread> {
-    let sources = vec![(zone.file.clone(), Stamp::of(&zone.file))];
-    let text = match Text::of(&zone.file) {
-        Ok(text) => text,
-        Err(why) => return Err(Unread { why, sources }),
-    };
-    let base = zone.file.parent().unwrap_or(Path::new("")).to_path_buf();
-    let mut includes = Includes { base, sources };
-    let report = parse(&zone.file, text.octets(), &zone.apex, &mut includes, sink);
-    Ok(Reading { report, sources: includes.sources })
+/// A zone's file, its text at hand.
+pub struct Opened<'z> {
+    zone: &'z Zone,
+    text: Text,
+    /// As the file was before it was opened.
+    stamp: Option<Stamp>,
 }
 
-/// Parses the parts of a zone's file side by side; the records of each go to what `begin` made for it. None: the file must
-/// be read in one piece.
-pub fn read_in_parts<T: Send>(
-    zone: &Zone,
-    n: usize,
-    begin: impl Fn() -> T + Sync,
-    add: impl Fn(&mut T, Record<'_>) -> Result<(), String> + Sync,
-) -> Result<Option<(Vec<T>, Reading)>, Unread> {
-    let sources = vec![(zone.file.clone(), Stamp::of(&zone.file))];
-    let text = match Text::of(&zone.file) {
-        Ok(text) => text,
-        Err(why) => return Err(Unread { why, sources }),
-    };
-    let (origin, options) = (Name::from_wire(&zone.apex).unwrap_or(Name::ROOT), Options::default());
-    let mut includes = Includes { base: zone.file.parent().unwrap_or(Path::new("")).to_path_buf(), sources };
-    let parts = zonefile::parts(text.octets(), &origin, &options, n);
-    let mut files = Some(&mut includes);
-    let read = parts.iter().map(|part| {
-        let files = if part.is_first() { files.take() } else { None };
-        let (begin, add) = (&begin, &add);
-        move || {
-            let mut collected = begin();
-            let mut sink = |record: Record<'_>, _: &Place| add(&mut collected, record);
-            let name = zone.file.to_string_lossy();
-            let reading = match files {
-                Some(files) => part.read(&name, files, &Options::default(), &mut sink),
-                None => part.read(&name, &mut NoFiles, &Options::default(), &mut sink),
-            };
-            (collected, reading)
-        }
-    });
-    let (collected, readings) = side_by_side(read).into_iter().unzip();
-    let report = zonefile::join(readings, &options);
-    Ok(report.map(|report| (collected, Reading { report, sources: includes.sources })))
+pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
+    let stamp = Stamp::of(&zone.file);
+    match Text::of(&zone.file) {
+        Ok(text) => Ok(Opened { zone, text, stamp }),
+        Err(why) => Err(Unread { why, sources: vec![(zone.file.clone(), stamp)] }),
+    }
+}
+
+/// Parses a zone's file; each good record goes to `sink`.
+pub fn read(zone: &Zone, sink: &mut Sink<'_>) -> Result<Reading, Unread> {
+    open(zone).map(|opened| opened.read(sink))
+}
+
+impl Opened<'_> {
+    pub fn len(&self) -> usize {
+        self.text.octets().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.text.octets().is_empty()
+    }
+
+    fn includes(&self) -> Includes {
+        let base = self.zone.file.parent().unwrap_or(Path::new("")).to_path_buf();
+        Includes { base, sources: vec![(self.zone.file.clone(), self.stamp)] }
+    }
+
+    /// Parses the text; each good record goes to `sink`.
+    pub fn read(&self, sink: &mut Sink<'_>) -> Reading {
+        let mut includes = self.includes();
+        let report = parse(&self.zone.file, self.text.octets(), &self.zone.apex, &mut includes, sink);
+        Reading { report, sources: includes.sources }
+    }
+
+    /// Parses the parts of the text side by side; the records of each go to what `begin` made for it. None: the text must
+    /// be read in one piece.
+    pub fn read_in_parts<T: Send>(
+        &self,
+        n: usize,
+        begin: impl Fn() -> T + Sync,
+        add: impl Fn(&mut T, Record<'_>) -> Result<(), String> + Sync,
+    ) -> Option<(Vec<T>, Reading)> {
+        let (origin, options) = (Name::from_wire(&self.zone.apex).unwrap_or(Name::ROOT), Options::default());
+        let mut includes = self.includes();
+        let name = self.zone.file.to_string_lossy();
+        let parts = zonefile::parts(self.text.octets(), &origin, &options, n);
+        let mut files = Some(&mut includes);
+        let read = parts.iter().map(|part| {
+            let files = if part.is_first() { files.take() } else { None };
+            let (begin, add, name, options) = (&begin, &add, &name, &options);
+            move || {
+                let mut collected = begin();
+                let mut sink = |record: Record<'_>, _: &Place| add(&mut collected, record);
+                let reading = match files {
+                    Some(files) => part.read(name, files, options, &mut sink),
+                    None => part.read(name, &mut NoFiles, options, &mut sink),
+                };
+                (collected, reading)
+            }
+        });
+        let (collected, readings) = side_by_side(read).into_iter().unzip();
+        let report = zonefile::join(readings, &options)?;
+        Some((collected, Reading { report, sources: includes.sources }))
+    }
 }
 
 pub type Sink<'p> = dyn FnMut(Record<'_>, &Place) -> Result<(), String> + 'p;

@@ -14,7 +14,7 @@ use crate::lane::{Lane, Shared};
 use crate::schedule::{Clockwork, Schedule};
 use crate::shape::Shape;
 use crate::source::Source;
-use crate::tally::{Loop, Slice, Tally, Terms};
+use crate::tally::{Loop, Percentiles, Slice, Tally, Terms};
 use crate::tcp::{Tcp, Turnover};
 use crate::udp::{BATCH, Udp, Way};
 use net::generator::{eager, exact_timers, involuntary_switches, wait};
@@ -75,11 +75,18 @@ pub struct Glimpse {
     pub waiting: usize,
     /// The last whole slices, the newest last, a second's worth.
     pub recent: Vec<Slice>,
+    /// Of the queries due in the last second that are answered.
+    pub latency: Percentiles,
 }
 
 /// Whoever watches the run.
 pub trait Watcher {
     fn show(&mut self, _glimpse: Glimpse) {}
+
+    /// False: nobody looks, and the run is spared the work of showing.
+    fn looks(&self) -> bool {
+        false
+    }
 
     /// True: end now, and report what there is.
     fn stop(&mut self) -> bool {
@@ -423,7 +430,7 @@ impl Run<'_> {
         if watcher.stop() && self.stop_ns.is_none() {
             (self.stop_ns, self.stopped) = (Some(now_ns), true);
         }
-        if now_ns >= self.shown_ns + SHOW_NS {
+        if watcher.looks() && now_ns >= self.shown_ns + SHOW_NS {
             self.shown_ns = now_ns;
             let glimpse = self.glimpse(now_ns);
             watcher.show(glimpse);
@@ -442,8 +449,9 @@ impl Run<'_> {
         let waiting = self.waiting();
         let tally = &self.shared.tally;
         let whole = ((now_ns / tally.slice_ns()) as usize).min(tally.fine.len());
-        let from = whole.saturating_sub((1_000_000_000 / tally.slice_ns()) as usize);
-        Glimpse { at_ns: now_ns, waiting, recent: tally.fine[from..whole].to_vec() }
+        let slices = (1_000_000_000 / tally.slice_ns()) as usize;
+        let recent = tally.fine[whole.saturating_sub(slices)..whole].to_vec();
+        Glimpse { at_ns: now_ns, waiting, recent, latency: tally.recent_latency(now_ns, slices) }
     }
 }
 

@@ -307,6 +307,14 @@ impl Tally {
         self.second.clear();
     }
 
+    /// Latencies of the queries due in the last `slices` slices before `now_ns`, as far as they are answered.
+    pub fn recent_latency(&self, now_ns: u64, slices: usize) -> Percentiles {
+        let end = ((now_ns / self.slice_ns) as usize + 1).saturating_sub(self.closed).min(self.open.len());
+        let mut recent = Histogram::default();
+        self.open.range(end.saturating_sub(slices)..end).for_each(|histogram| recent.merge(histogram));
+        Percentiles::of(&recent)
+    }
+
     /// The slices by the second, once all are closed.
     pub fn by_second(&self) -> Vec<Slice> {
         let mut seconds = self.seconds.clone();
@@ -359,9 +367,11 @@ mod tests {
             tally.answered(due, due + latency, &answer(b'a', (i % 2) as u8 * 3));
             tally.close_until(due);
         }
+        assert!(tally.recent_latency(2_499 * MS, 10).max > 0);
         tally.close();
         let near = |ns: u64, ms: u64| ns.abs_diff(ms * MS) <= ms * MS / 1000;
         assert_eq!(tally.fine.len(), 26);
+        assert_eq!(tally.recent_latency(2_499 * MS, 10), Percentiles::default());
         assert!(near(tally.fine[12].latency.p50, 7) && near(tally.fine[13].latency.max, 2));
         let seconds = tally.by_second();
         assert_eq!(seconds.iter().map(|s| s.sent).collect::<Vec<_>>(), [1000, 1000, 500]);

@@ -34,6 +34,10 @@ impl Live {
         }
     }
 
+    pub fn is_on(&self) -> bool {
+        self.to.is_some()
+    }
+
     pub fn end(&mut self) {
         self.to = None;
         if let Some(thread) = self.thread.take() {
@@ -61,8 +65,7 @@ fn lines(glimpse: &Glimpse, rates: &mut VecDeque<u64>) -> [String; LINES] {
     if rates.len() > HISTORY {
         rates.pop_front();
     }
-    // Slices whose answers may still come have no latency yet.
-    let largest = |of: fn(&load::tally::Slice) -> u64| glimpse.recent.iter().map(of).max().unwrap_or(0) as f64 / 1e3;
+    let us = |ns: u64| time(ns as f64 / 1e3);
     let mut rcodes: Vec<(usize, u64)> = (0..load::tally::RCODES)
         .map(|rcode| (rcode, glimpse.recent.iter().map(|s| u64::from(s.rcodes[rcode])).sum()))
         .filter(|(_, n)| *n > 0)
@@ -81,9 +84,9 @@ fn lines(glimpse: &Glimpse, rates: &mut VecDeque<u64>) -> [String; LINES] {
         ),
         format!(
             "          p50 {}  p99 {}  max {}  {}",
-            time(largest(|s| s.latency.p50)),
-            time(largest(|s| s.latency.p99)),
-            time(largest(|s| s.latency.max)),
+            us(glimpse.latency.p50),
+            us(glimpse.latency.p99),
+            us(glimpse.latency.max),
             rcodes.join(" ")
         ),
         format!("          {}", sparkline(rates)),
@@ -109,7 +112,12 @@ mod tests {
     fn the_last_second_is_summed() {
         let mut slice = load::tally::Slice { sent: 5, received: 4, ..Default::default() };
         slice.rcodes[3] = 4;
-        let glimpse = Glimpse { at_ns: 1_500_000_000, waiting: 7, recent: vec![slice.clone(), slice] };
+        let glimpse = Glimpse {
+            at_ns: 1_500_000_000,
+            waiting: 7,
+            recent: vec![slice.clone(), slice],
+            latency: load::tally::Percentiles::default(),
+        };
         let lines = lines(&glimpse, &mut VecDeque::new());
         assert!(lines[0].contains("sent 10/s  answered 8/s  waiting 7"), "{}", lines[0]);
         assert!(lines[1].contains("NXDOMAIN 8"), "{}", lines[1]);

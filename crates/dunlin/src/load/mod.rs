@@ -62,6 +62,10 @@ impl Watcher for Attendant {
         self.live.show(glimpse);
     }
 
+    fn looks(&self) -> bool {
+        self.live.is_on()
+    }
+
     fn stop(&mut self) -> bool {
         self.stopped |= matches!(self.signals.wait(Some(Duration::ZERO)), Ok(Some(_)));
         self.stopped

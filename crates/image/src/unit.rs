@@ -515,6 +515,9 @@ pub fn expand<'b>(message: &[u8], at: usize, out: &'b mut [u8; 255]) -> Option<&
             at = (len & 0x3F) << 8 | *message.get(at + 1)? as usize;
             continue;
         }
+        if len > wire::name::LABEL_MAX {
+            return None;
+        }
         out.get_mut(n..n + len + 1)?.copy_from_slice(message.get(at..at + len + 1)?);
         n += len + 1;
         at += len + 1;

@@ -30,6 +30,8 @@ enum Act {
     /// A refusal without the question.
     Bare,
     Hold(Duration),
+    /// The answer's cookie has a server part (RFC 7873 section 4.2).
+    Cookie,
     /// Nothing is read for so long; then all is answered.
     Stop(Duration),
 }
@@ -81,8 +83,9 @@ fn respond(socket: &UdpSocket, program: fn(u64) -> Act, record: &Record, end: &A
         held.retain(|(came, release, packet, to)| {
             let ready = *release <= Instant::now();
             if ready {
-                socket.send_to(packet, to).unwrap();
+                // Before it is sent: what comes after that is not part of the latency.
                 record.holds_ns.lock().unwrap().push(came.elapsed().as_nanos() as u64);
+                socket.send_to(packet, to).unwrap();
             }
             !ready
         });
@@ -100,6 +103,7 @@ fn respond(socket: &UdpSocket, program: fn(u64) -> Act, record: &Record, end: &A
             Act::WrongQuestion => send(&changed(&packet, 13, 1)),
             Act::Garbage => send(&packet[..5]),
             Act::Bare => send(&changed(&answer(&packet[..12], 5), 5, 1)),
+            Act::Cookie => send(&with_server_cookie(&packet)),
             Act::Hold(time) => held.push((came, came + time, packet, from)),
             Act::Stop(time) => {
                 while came.elapsed() < time {
@@ -122,6 +126,18 @@ fn answer(query: &[u8], rcode: u8) -> Vec<u8> {
     let mut packet = query.to_vec();
     packet[2] |= 0x80;
     packet[3] |= rcode;
+    packet
+}
+
+const SERVER_COOKIE: [u8; 8] = *b"biscuits";
+
+/// The query's cookie stands at its very end: the lengths of the option and of the OPT grow by eight.
+fn with_server_cookie(packet: &[u8]) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    let end = packet.len();
+    packet[end - 9] += 8;
+    packet[end - 13] += 8;
+    packet.extend_from_slice(&SERVER_COOKIE);
     packet
 }
 
@@ -315,6 +331,47 @@ fn queries_have_the_shape_asked_for_and_come_from_the_addresses_given() {
     let question = b"\x01a\x07example\x00\x00\x0f\x00\x01";
     assert_eq!(&packet[12..12 + question.len()], question);
     assert_eq!(packet[12 + question.len()..][..11], [0, 0, 41, 5, 0x78, 0, 0, 0x80, 0, 0, 16]);
+}
+
+#[test]
+fn a_server_cookie_is_learned_and_sent_from_then_on() {
+    let responder = Responder::start("127.0.0.1:0", |n| if n == 0 { Act::Cookie } else { Act::Answer(0) });
+    let edns = Some(Edns { size: 1232, dnssec_ok: false, nsid: false, cookie: true });
+    let shape = Shape { flags: Flags::default(), edns };
+    let pacing = Pacing::Outstanding { queries: 1, time_ns: 60_000_000_000 };
+    let plan = Plan { shape, sockets: 1, limit: 2, ..plan(responder.address, pacing) };
+    assert_eq!(count(&measure(&plan, templates("{seq}.{zone} A")), "received"), 2);
+    assert!(responder.record.last_packet.lock().unwrap().ends_with(&SERVER_COOKIE));
+}
+
+/// No machine sends a million queries in sixty milliseconds.
+#[test]
+fn a_figure_that_is_the_tools_is_called_so() {
+    let responder = Responder::start("127.0.0.1:0", |_| Act::Answer(0));
+    let report = measure(&plan(responder.address, open("const(20M,50ms)")), templates("{seq}.{zone} A"));
+    let (sent, unsent) = (count(&report, "sent"), count(&report, "unsent"));
+    assert!(unsent > 0);
+    assert_eq!(sent + unsent, 1_000_000);
+    assert_eq!(count(&report, "received") + count(&report, "timed_out"), sent);
+    assert_eq!(report.at("tool_limited"), &Json::Bool(true));
+    let why: Vec<&str> = report.at("tool_limits").items().iter().filter_map(Json::text).collect();
+    assert!(why.iter().any(|w| w.contains("never sent")), "{why:?}");
+}
+
+#[test]
+fn every_schedule_sends_what_it_says() {
+    for (text, queries) in [
+        ("line(100,900,400ms)", 200),
+        ("step(100,300,100,200ms)", 120),
+        ("burst(50,100ms,500ms)", 250),
+        ("const(500,200ms) burst(7,50ms,100ms) line(1k,1,100ms)", 100 + 14 + 50),
+    ] {
+        let responder = Responder::start("127.0.0.1:0", |_| Act::Answer(0));
+        let report = measure(&plan(responder.address, open(text)), templates("{seq}.{zone} A"));
+        assert_eq!((count(&report, "sent"), count(&report, "received")), (queries, queries), "{text}");
+        assert_eq!(responder.heard(), queries, "{text}");
+        assert_eq!(series_sum(&report, "series", "sent"), queries);
+    }
 }
 
 #[test]

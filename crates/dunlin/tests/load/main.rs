@@ -1,5 +1,7 @@
 //! `dunlin load` and `dunlin compare` as they are typed: exit status, errors with their place, files, Ctrl-C.
 
+mod peers;
+
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! Answers of signed zones, proven by validators that are not ours: Unbound for everything, delv and drill for a sample of every kind.
+//! Answers of signed zones, proven by validators that are not ours: Unbound for everything, delv and drill (ldns) for a
+//! sample of every kind.
 
 use difference::corpus::{self, Made};
 use difference::fleet::{Fleet, Kind, ZoneFile, fresh_folder, kinds};
@@ -172,6 +173,38 @@ const SAMPLE: &[(&str, &str, &str)] = &[
     ("gone.host", "A", NEGATIVE),
     ("cut", "DS", NEGATIVE),
 ];
+
+/// ldns, as drill chases signatures, has limits of its own (aliases, opt-out): so it is held to what it says of the peers.
+#[test]
+fn drill_proves_what_it_proves_of_the_peers() {
+    let folder = fresh_folder(env!("CARGO_TARGET_TMPDIR"), "drill");
+    let signer = Signer::new(&folder.join("keys"));
+    let made: Vec<Made> =
+        corpus::random(&folder, &signer, 1).into_iter().filter(|m| m.denial != Denial::Unsigned).collect();
+    let fleet = Fleet::start(&folder, &kinds(), &corpus::files(&made));
+    let (mut positive, mut negative) = (0, 0);
+    for m in &made {
+        let keys = folder.join(format!("{}keys", m.file.name));
+        std::fs::write(&keys, difference::validator::anchors(&m.file).join("\n") + "\n").expect("room for the keys");
+        for (owner, rtype, expected) in SAMPLE {
+            let name = m.recipe.zone.absolute(owner).to_string();
+            let says: Vec<(Kind, bool)> =
+                fleet.servers.iter().map(|s| (s.kind, drill(&keys, s.address.port(), &name, rtype))).collect();
+            let proven = says.iter().any(|(kind, proven)| *kind != Kind::Dunlin && *proven);
+            assert!(says.contains(&(Kind::Dunlin, true)) || !proven, "{name} {rtype} with {:?}: {says:?}", m.denial);
+            let count = if *expected == POSITIVE { &mut positive } else { &mut negative };
+            *count += usize::from(proven);
+        }
+    }
+    println!("proven by drill: {positive} positive, {negative} negative");
+    assert!(positive >= SAMPLE.len() && negative >= 3, "{positive} positive, {negative} negative");
+}
+
+fn drill(keys: &Path, port: u16, name: &str, rtype: &str) -> bool {
+    let (keys, port) = (keys.display().to_string(), port.to_string());
+    let out = peers::run("drill", ["-S", "-k", &keys, "-p", &port, "@127.0.0.1", name, rtype]);
+    String::from_utf8_lossy(&out.stdout).contains("Chase successful")
+}
 
 fn opts_out(made: &Made) -> bool {
     matches!(made.denial, Denial::Nsec3 { opt_out: true, .. })

@@ -281,7 +281,8 @@ impl Run<'_> {
                 break;
             }
             let received = self.receive()?;
-            let sent = self.send(now_ns)?;
+            // Hearing takes time, in which more has become due.
+            let sent = self.send(if received > 0 { self.shared.clock.now_ns() } else { now_ns })?;
             if received + sent == 0 {
                 self.rest(now_ns);
             } else {

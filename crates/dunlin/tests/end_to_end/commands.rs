@@ -7,7 +7,6 @@ fn what_is_not_built_says_so_and_ends_with_2() {
     let folder = Folder::new();
     for (args, what) in [
         (&["explain", "a.example"][..], "explain"),
-        (&["compare", "127.0.0.1", "127.0.0.2", "--queries", "f"], "compare"),
         (&["import", "nsd.conf"], "import"),
         (&["zone", "diff", "a", "b"], "zone diff"),
         (&["ctl", "zone", "list"], "ctl zone"),

@@ -274,11 +274,12 @@ fn a_stop_hides_from_nobody() {
     assert_eq!((count(&report, "sent"), count(&report, "received"), count(&report, "unsent")), (2000, 2000, 0));
     let max_ms = report.at("latency_us").at("max").number().unwrap() / 1e3;
     let p999_ms = report.at("latency_us").at("p999").number().unwrap() / 1e3;
-    assert!(max_ms >= stopped_ms, "{max_ms} {stopped_ms}");
-    // Two of 2,000 lie above p99.9, and one query is due a millisecond.
-    assert!(p999_ms >= stopped_ms - 3.0, "{p999_ms} {stopped_ms}");
     let longest = report.at("stalls").items().iter().filter_map(|s| s.at("ms").number()).fold(0.0, f64::max);
-    assert!(longest >= stopped_ms - 1.0, "{longest} {stopped_ms}");
+    // One query is due a millisecond, and those that the responder heard together with the last before its stop are
+    // answered before it: how many those are is the machine's to say, so ten are allowed for.
+    for found_ms in [max_ms, p999_ms, longest] {
+        assert!(found_ms >= stopped_ms - 10.0, "{max_ms} {p999_ms} {longest} {stopped_ms}");
+    }
 }
 
 /// A socket of the default size holds 277 small packets.

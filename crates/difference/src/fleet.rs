@@ -165,6 +165,7 @@ impl Server {
         };
         while !(over() && self.answers()) {
             assert!(Instant::now() < deadline, "{} is not ready:\n{}", self.kind.text(), self.log());
+            // Between looks, so that the looking does not slow the start; the condition decides, not the time.
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -184,6 +185,7 @@ pub fn await_answer(address: SocketAddr, log: impl Fn() -> String) {
     let deadline = Instant::now() + START;
     while !answers(address) {
         assert!(Instant::now() < deadline, "nothing answers at {address}:\n{}", log());
+        // Between looks, as above: a server that refuses the port answers at once, and asking again at once would spin.
         std::thread::sleep(Duration::from_millis(20));
     }
 }

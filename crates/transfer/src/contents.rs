@@ -1,0 +1,93 @@
+//! A zone's records in memory, in canonical order: what old versions are put together in, and the plain model that
+//! images and overlays are compared with. Holds as many records as it is given; who fills it bounds it.
+
+use crate::{Diff, Record};
+use std::collections::BTreeSet;
+use wire::Rtype;
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Contents(BTreeSet<Record>);
+
+/// A difference that is not one of this version: a record to be removed is missing, or one to be added is there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mismatch(pub Record);
+
+impl Contents {
+    pub fn of(records: impl IntoIterator<Item = Record>) -> Contents {
+        Contents(records.into_iter().collect())
+    }
+
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        self.0.iter()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The records of a name, in the order of their types.
+    pub fn at<'a>(&'a self, owner: &'a [u8]) -> impl Iterator<Item = &'a Record> {
+        let first = Record::new(owner, 0, 0, b"");
+        let from = first.into_iter().flat_map(|first| self.0.range(first..));
+        from.take_while(move |r| r.owner().eq_ignore_ascii_case(owner))
+    }
+
+    pub fn rrset<'a>(&'a self, owner: &'a [u8], rtype: Rtype) -> impl Iterator<Item = &'a Record> {
+        self.at(owner).filter(move |r| r.rtype == rtype)
+    }
+
+    /// Goes on to the version that `diff` leads to. Err: nothing was changed.
+    pub fn apply(&mut self, diff: &Diff) -> Result<(), Mismatch> {
+        let missing = diff.removed().iter().find(|r| !self.0.contains(*r));
+        let there = diff.added().iter().find(|r| self.0.contains(*r));
+        if let Some(record) = missing.or(there) {
+            return Err(Mismatch(record.clone()));
+        }
+        for record in diff.removed() {
+            self.0.remove(record);
+        }
+        self.0.extend(diff.added().iter().cloned());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(owner: &[u8], rtype: Rtype) -> Record {
+        Record::new(owner, rtype, 1, b"x").unwrap()
+    }
+
+    #[test]
+    fn a_name_has_its_own_records_only() {
+        let zone = Contents::of([
+            record(b"\x01b\x01a\0", 1),
+            record(b"\x01a\0", 2),
+            record(b"\x01a\0", 1),
+            record(b"\x01b\0", 1),
+        ]);
+        let types = |owner: &[u8]| zone.at(owner).map(|r| r.rtype).collect::<Vec<_>>();
+        assert_eq!(types(b"\x01A\0"), [1, 2]);
+        assert_eq!(types(b"\x01b\0"), [1]);
+        assert_eq!(types(b"\x01c\0"), []);
+        assert_eq!(zone.rrset(b"\x01a\0", 2).count(), 1);
+    }
+
+    #[test]
+    fn a_difference_of_another_version_changes_nothing() {
+        let old = Contents::of([record(b"\0", 1)]);
+        let mut zone = old.clone();
+        for diff in [
+            Diff::new(1, 2, vec![record(b"\0", 2)], vec![record(b"\0", 3)]),
+            Diff::new(1, 2, vec![], vec![record(b"\0", 1)]),
+        ] {
+            assert!(zone.apply(&diff).is_err());
+            assert_eq!(zone, old);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What distinguishes two versions of a zone: records that went, records that came, the serial before and after.
+//!
+//! Invariant: each side is in canonical order without repetition, and no record stands on both. So a difference can be
+//! inverted, and two that follow one another are one.
+
+use crate::Record;
+use crate::record::serial_of;
+use std::collections::BTreeSet;
+use wire::rtype::SOA;
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Diff {
+    pub from: u32,
+    pub to: u32,
+    removed: Vec<Record>,
+    added: Vec<Record>,
+}
+
+impl Diff {
+    /// What stands on both sides is on neither.
+    pub fn new(from: u32, to: u32, removed: Vec<Record>, added: Vec<Record>) -> Diff {
+        let (mut removed, mut added) = (sorted(removed), sorted(added));
+        let both: BTreeSet<Record> = removed.iter().filter(|r| added.binary_search(r).is_ok()).cloned().collect();
+        if !both.is_empty() {
+            removed.retain(|r| !both.contains(r));
+            added.retain(|r| !both.contains(r));
+        }
+        Diff { from, to, removed, added }
+    }
+
+    /// Between two versions whose serials stand in their SOAs; 0 where there is none.
+    pub fn between(old: Vec<Record>, new: Vec<Record>) -> Diff {
+        let serial = |all: &[Record]| {
+            all.iter().find(|r| r.rtype == SOA).and_then(|soa| serial_of(soa.rdata())).unwrap_or_default()
+        };
+        Diff::new(serial(&old), serial(&new), old, new)
+    }
+
+    pub fn removed(&self) -> &[Record] {
+        &self.removed
+    }
+
+    pub fn added(&self) -> &[Record] {
+        &self.added
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.added.is_empty()
+    }
+
+    /// The way back.
+    pub fn inverted(self) -> Diff {
+        Diff { from: self.to, to: self.from, removed: self.added, added: self.removed }
+    }
+
+    /// Both steps as one. None: the second does not begin where the first ends.
+    pub fn then(self, second: Diff) -> Option<Diff> {
+        if self.to != second.from {
+            return None;
+        }
+        // A record that went and came again, or came and went again, ends on both sides and so on neither.
+        let (mut removed, mut added) = (self.removed, self.added);
+        removed.extend(second.removed);
+        added.extend(second.added);
+        Some(Diff::new(self.from, second.to, removed, added))
+    }
+
+    /// Names whose records change, each once, in canonical order.
+    pub fn owners(&self) -> Vec<&[u8]> {
+        let mut owners: Vec<&Record> = self.removed.iter().chain(&self.added).collect();
+        owners.sort_unstable();
+        let mut names: Vec<&[u8]> = owners.into_iter().map(Record::owner).collect();
+        names.dedup();
+        names
+    }
+
+    /// As decoding gives it: the invariant is asked for, not made. None: it does not hold.
+    pub(crate) fn checked(from: u32, to: u32, removed: Vec<Record>, added: Vec<Record>) -> Option<Diff> {
+        let is_ordered = |side: &[Record]| side.is_sorted_by(|a, b| a < b);
+        let holds =
+            is_ordered(&removed) && is_ordered(&added) && removed.iter().all(|r| added.binary_search(r).is_err());
+        holds.then_some(Diff { from, to, removed, added })
+    }
+}
+
+fn sorted(mut records: Vec<Record>) -> Vec<Record> {
+    records.sort_unstable();
+    records.dedup();
+    records
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Contents;
+    use proptest::prelude::*;
+
+    pub(crate) fn record(owner: u8, rdata: u8, ttl: u32) -> Record {
+        Record::new(&[1, b'a' + owner, 0], 1, ttl, &[192, 0, 2, rdata]).unwrap()
+    }
+
+    fn some_records() -> impl Strategy<Value = Vec<Record>> {
+        proptest::collection::vec((0..4u8, 0..4u8, 0..2u32).prop_map(|(o, d, t)| record(o, d, t)), 0..20)
+    }
+
+    fn contents(records: &[Record]) -> Contents {
+        Contents::of(records.iter().cloned())
+    }
+
+    proptest! {
+        #[test]
+        fn two_steps_are_one_and_there_is_a_way_back(a in some_records(), b in some_records(), c in some_records()) {
+            let first = Diff::new(1, 2, a.clone(), b.clone());
+            let second = Diff::new(2, 3, b.clone(), c.clone());
+            let mut zone = contents(&a);
+            zone.apply(&first).unwrap();
+            prop_assert_eq!(&zone, &contents(&b));
+            zone.apply(&second).unwrap();
+            prop_assert_eq!(&zone, &contents(&c));
+            let both = first.then(second).unwrap();
+            prop_assert_eq!(&both, &Diff::new(1, 3, a.clone(), c));
+            zone.apply(&both.inverted()).unwrap();
+            prop_assert_eq!(zone, contents(&a));
+        }
+    }
+
+    #[test]
+    fn steps_that_do_not_follow_are_not_joined() {
+        assert!(Diff::new(1, 2, vec![], vec![]).then(Diff::new(3, 4, vec![], vec![])).is_none());
+    }
+
+    #[test]
+    fn owners_are_listed_once_in_order() {
+        let diff = Diff::new(1, 2, vec![record(2, 1, 1), record(0, 1, 1)], vec![record(2, 2, 1), record(1, 1, 1)]);
+        assert_eq!(diff.owners(), [b"\x01a\0", b"\x01b\0", b"\x01c\0"]);
+    }
+}

@@ -1,0 +1,234 @@
+//! One entry of the journal: a difference of a zone, who made it and when, as octets.
+//!
+//! ```text
+//! version u8 = 1 | kind u8 | octets of who u8, who | wall seconds u64 | octets of the zone's name u8, name, lower case
+//! | serial before u32 | serial after u32 | records removed u32 | records added u32 | the records, removed first
+//! record: octets of owner u8, owner | type u16 | TTL u32 | octets of rdata u16, rdata
+//! ```
+//! Numbers are big endian, as on the wire. Length and checksum are the journal's, which knows no DNS. Decoding takes
+//! any octets, never allocates more than they could hold, and gives back what was encoded or nothing.
+
+use crate::{Diff, Record};
+use std::fmt;
+use wire::name::{fold, wire_len};
+
+const VERSION: u8 = 1;
+/// The least that a record takes: owner "." and no rdata.
+const RECORD_MIN: usize = 10;
+
+/// What made a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    Update = 1,
+    Transfer = 2,
+    File = 3,
+    Api = 4,
+    Rollback = 5,
+}
+
+const KINDS: [(Kind, &str); 5] = [
+    (Kind::Update, "update"),
+    (Kind::Transfer, "transfer"),
+    (Kind::File, "file"),
+    (Kind::Api, "api"),
+    (Kind::Rollback, "rollback"),
+];
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        KINDS.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// Who made a change, and by what.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Author {
+    pub kind: Kind,
+    /// For people: the key and the address, the file, the serial gone back to. Cut at 255 octets.
+    pub who: String,
+}
+
+impl fmt::Display for Author {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.who)
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// The apex, in lower case.
+    pub zone: Box<[u8]>,
+    pub author: Author,
+    /// Seconds since 1970.
+    pub wall_s: u64,
+    pub diff: Diff,
+}
+
+/// Octets that are no entry, or one of a later version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Undecodable {
+    Malformed,
+    /// Written by a later version of the program.
+    Version(u8),
+}
+
+impl fmt::Display for Undecodable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Undecodable::Malformed => f.write_str("it is malformed"),
+            Undecodable::Version(v) => write!(f, "it has version {v}, and this program reads {VERSION}"),
+        }
+    }
+}
+
+impl Entry {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION, self.author.kind as u8];
+        push_short(&mut out, shortened(&self.author.who).as_bytes());
+        out.extend(self.wall_s.to_be_bytes());
+        push_short(&mut out, &self.zone);
+        let diff = &self.diff;
+        let counts = [diff.removed().len() as u32, diff.added().len() as u32];
+        for number in [diff.from, diff.to, counts[0], counts[1]] {
+            out.extend(number.to_be_bytes());
+        }
+        for r in diff.removed().iter().chain(diff.added()) {
+            push_short(&mut out, r.owner());
+            out.extend(r.rtype.to_be_bytes());
+            out.extend(r.ttl.to_be_bytes());
+            out.extend((r.rdata().len() as u16).to_be_bytes());
+            out.extend(r.rdata());
+        }
+        out
+    }
+
+    pub fn decode(octets: &[u8]) -> Result<Entry, Undecodable> {
+        match octets.first() {
+            Some(&VERSION) => read(&octets[1..]).ok_or(Undecodable::Malformed),
+            Some(&other) if other > VERSION => Err(Undecodable::Version(other)),
+            _ => Err(Undecodable::Malformed),
+        }
+    }
+}
+
+/// At most 255 octets, cut between characters.
+fn shortened(who: &str) -> &str {
+    &who[..who.floor_char_boundary(255)]
+}
+
+fn push_short(out: &mut Vec<u8>, octets: &[u8]) {
+    out.push(octets.len() as u8);
+    out.extend(octets);
+}
+
+fn read(octets: &[u8]) -> Option<Entry> {
+    let mut rest = Rest(octets);
+    let kind = rest.number::<1>()? as u8;
+    let (kind, _) = *KINDS.iter().find(|(k, _)| *k as u8 == kind)?;
+    let who = std::str::from_utf8(rest.short()?).ok()?.to_owned();
+    let wall_s = rest.number::<8>()?;
+    let mut zone: Box<[u8]> = rest.short().filter(|name| wire_len(name) == Some(name.len()))?.into();
+    fold(&mut zone);
+    let (from, to) = (rest.number::<4>()? as u32, rest.number::<4>()? as u32);
+    let (removed, added) = (rest.number::<4>()? as usize, rest.number::<4>()? as usize);
+    let (removed, added) = (rest.records(removed)?, rest.records(added)?);
+    let diff = Diff::checked(from, to, removed, added)?;
+    rest.0.is_empty().then_some(Entry { zone, author: Author { kind, who }, wall_s, diff })
+}
+
+/// What has not been read yet.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(n)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn number<const N: usize>(&mut self) -> Option<u64> {
+        Some(self.take(N)?.iter().fold(0, |n, &octet| n << 8 | u64::from(octet)))
+    }
+
+    fn short(&mut self) -> Option<&'a [u8]> {
+        let len = self.number::<1>()? as usize;
+        self.take(len)
+    }
+
+    fn records(&mut self, n: usize) -> Option<Vec<Record>> {
+        if n > self.0.len() / RECORD_MIN {
+            return None;
+        }
+        (0..n).map(|_| self.record()).collect()
+    }
+
+    fn record(&mut self) -> Option<Record> {
+        let owner = self.short()?;
+        let (rtype, ttl) = (self.number::<2>()? as u16, self.number::<4>()? as u32);
+        let rdata_len = self.number::<2>()? as usize;
+        let rdata = self.take(rdata_len)?;
+        Record::new(owner, rtype, ttl, rdata).filter(|r| r.owner() == owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry() -> Entry {
+        let record = |n: u8| Record::new(b"\x01a\x01z\0", 1, 60, &[192, 0, 2, n]).unwrap();
+        Entry {
+            zone: b"\x01z\0"[..].into(),
+            author: Author { kind: Kind::Update, who: "key ddns from 192.0.2.7".into() },
+            wall_s: 1_800_000_000,
+            diff: Diff::new(1, 2, vec![record(1), record(2)], vec![record(3)]),
+        }
+    }
+
+    #[test]
+    fn an_entry_comes_back_as_it_was() {
+        let entry = entry();
+        assert_eq!(Entry::decode(&entry.encode()), Ok(entry));
+    }
+
+    #[test]
+    fn what_is_cut_off_or_longer_is_no_entry() {
+        let octets = entry().encode();
+        for len in 0..octets.len() {
+            assert_eq!(Entry::decode(&octets[..len]), Err(Undecodable::Malformed), "{len}");
+        }
+        assert_eq!(Entry::decode(&[&octets[..], b"x"].concat()), Err(Undecodable::Malformed));
+    }
+
+    #[test]
+    fn a_later_version_is_told_apart() {
+        assert_eq!(Entry::decode(&[9, 1, 2, 3]), Err(Undecodable::Version(9)));
+    }
+
+    #[test]
+    fn a_long_author_is_cut_between_characters() {
+        let mut entry = entry();
+        entry.author.who = format!("x{}", "ä".repeat(200));
+        assert_eq!(Entry::decode(&entry.encode()).unwrap().author.who, format!("x{}", "ä".repeat(127)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_an_entry_that_encodes_to_them_or_none(
+            at in proptest::collection::vec((0..120usize, any::<u8>()), 1..4)
+        ) {
+            let mut octets = entry().encode();
+            for (place, octet) in at {
+                let len = octets.len();
+                octets[place % len] = octet;
+            }
+            if let Ok(read) = Entry::decode(&octets) {
+                let again = read.encode();
+                prop_assert_eq!(Entry::decode(&again), Ok(read));
+                prop_assert_eq!(again.len(), octets.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! How zones change: differences between versions, how the journal spells them, dynamic update, the signatures of peers.
+//!
+//! Messages, records, keys and the time go in; differences and answers come out. Never opens a file or a socket, never
+//! reads a clock, never visits all zones, never panics on a peer's bytes.
+
+pub mod contents;
+pub mod diff;
+pub mod entry;
+pub mod record;
+
+pub use contents::Contents;
+pub use diff::Diff;
+pub use entry::{Author, Entry, Kind};
+pub use record::Record;

@@ -134,7 +134,7 @@ fn sync_folder(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn explained(target: &Path, size: Option<u64>, e: &io::Error) -> io::Error {
+pub(crate) fn explained(target: &Path, size: Option<u64>, e: &io::Error) -> io::Error {
     let full = matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
     let text = match size {
         Some(size) if full => format!("{}: no space: needs {} MiB ({e})", target.display(), size.div_ceil(1 << 20)),

@@ -1,8 +1,9 @@
-//! Files: mapped images that survive being cut off, atomic writing, reading below a folder. Knows no sockets and no
-//! DNS, and decides nothing.
+//! Files: mapped images that survive being cut off, atomic writing, reading below a folder, the journal. Knows no
+//! sockets and no DNS, and decides nothing.
 
 pub mod atomic;
 pub mod folder;
+pub mod journal;
 pub mod map;
 pub mod sigbus;
 #[cfg(test)]

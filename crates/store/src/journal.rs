@@ -1,0 +1,244 @@
+//! The journal: records appended to checksummed segments, durable before they are acknowledged. What a record means is
+//! its writer's business.
+//!
+//! ```text
+//! journal.0000000001  head | frame | frame | frame           a frame: the records that one sync made durable
+//! journal.0000000002  head | frame | torn                    a crash, or a write that failed, ends a segment
+//! journal.0000000003  head | frame                           the next begins at the position that was to follow
+//! ```
+//!
+//! Invariant: records have positions 0, 1, 2, …, and a segment ends where the next one begins. So nothing is ever
+//! written behind octets of which we do not know that they are whole: after any failure, and after each start, a new
+//! segment begins at the first position that was not acknowledged, and what a failed write left behind is overruled by
+//! it. A sync that failed is never tried again on the same file: the kernel may have forgotten what it did not write.
+//!
+//! What is missing in the middle cannot be the work of a crash. It is an error, and names the file.
+
+mod crc;
+mod disk;
+mod segment;
+mod writer;
+
+use crate::atomic::explained;
+use std::collections::VecDeque;
+use std::io;
+
+pub use disk::{Disk, Folder};
+pub use writer::{Outcome, Writer};
+
+const PREFIX: &str = "journal.";
+/// A segment is closed once it is this long.
+pub const SEGMENT_OCTETS: u64 = 64 << 20;
+/// Lengths are 32 bits in a frame; this keeps far from that.
+const GROUP_MAX: usize = 1 << 30;
+
+pub struct Journal<D: Disk> {
+    disk: D,
+    segment_octets: u64,
+    /// All but those that hold nothing, oldest first. As many as were not released.
+    segments: VecDeque<Segment>,
+    active: Option<Active<D::File>>,
+    next_number: u64,
+    next_position: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Segment {
+    number: u64,
+    first: u64,
+}
+
+/// The segment that is written to.
+struct Active<F> {
+    file: F,
+    name: String,
+    /// Octets that are durable.
+    len: u64,
+}
+
+fn name(number: u64) -> String {
+    format!("{PREFIX}{number:010}")
+}
+
+fn number(name: &str) -> Option<u64> {
+    name.strip_prefix(PREFIX)?.parse().ok()
+}
+
+impl<D: Disk> Journal<D> {
+    /// Opens what is there and hands each record from position `from` on to `replay`, in order. Returns also what an
+    /// operator should hear. Err: records from `from` on are missing or damaged, or the disk failed.
+    pub fn open(
+        disk: D,
+        segment_octets: u64,
+        from: u64,
+        replay: &mut dyn FnMut(u64, &[u8]),
+    ) -> io::Result<(Journal<D>, Vec<String>)> {
+        let mut numbers: Vec<u64> = disk.list()?.iter().filter_map(|n| number(n)).collect();
+        numbers.sort_unstable();
+        let next_number = numbers.last().map_or(1, |n| n + 1);
+        let mut journal =
+            Journal { disk, segment_octets, segments: VecDeque::new(), active: None, next_number, next_position: from };
+        let mut remarks = Vec::new();
+        let empty = journal.find_segments(&numbers, from)?;
+        let end = journal.replay_all(from, replay, &mut remarks)?;
+        journal.next_position = end.max(from);
+        for number in empty {
+            remarks.push(format!("{}: dropped, it was never finished", journal.place(number)));
+            // Nothing depends on its being gone.
+            let _ = journal.disk.remove(&name(number));
+        }
+        Ok((journal, remarks))
+    }
+
+    /// The position of the next record.
+    pub fn next_position(&self) -> u64 {
+        self.next_position
+    }
+
+    fn place(&self, number: u64) -> String {
+        self.disk.place(&name(number)).display().to_string()
+    }
+
+    fn damage(&self, number: u64, what: &str) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", self.place(number)))
+    }
+
+    /// Reads the heads. Returns the numbers of segments without one: they were begun and never finished.
+    fn find_segments(&mut self, numbers: &[u64], from: u64) -> io::Result<Vec<u64>> {
+        let mut empty = Vec::new();
+        for &number in numbers {
+            let head = self.disk.read(&name(number), 0, segment::HEAD)?;
+            match segment::first_position(&head, number) {
+                Some(first) => self.segments.push_back(Segment { number, first }),
+                None if self.disk.read(&name(number), segment::HEAD as u64, 1)?.is_empty() => empty.push(number),
+                None => return Err(self.damage(number, "its head is damaged")),
+            }
+        }
+        if let Some((_, later)) = pairs(&self.segments).find(|(a, b)| a.first > b.first) {
+            return Err(self.damage(later.number, "it begins before the segment that stands before it"));
+        }
+        match self.segments.front() {
+            Some(s) if s.first > from => {
+                Err(self.damage(s.number, &format!("the changes {from} to {} before it are missing", s.first - 1)))
+            }
+            _ => Ok(empty),
+        }
+    }
+
+    /// Returns the position behind the last record.
+    fn replay_all(&self, from: u64, replay: &mut dyn FnMut(u64, &[u8]), remarks: &mut Vec<String>) -> io::Result<u64> {
+        for (segment, next) in pairs(&self.segments) {
+            if next.first <= from {
+                continue;
+            }
+            let (end, _) = self.replay_one(*segment, next.first, from, replay)?;
+            if end < next.first {
+                let what = format!("the changes {end} to {} are missing or damaged", next.first - 1);
+                return Err(self.damage(segment.number, &what));
+            }
+        }
+        let Some(last) = self.segments.back() else { return Ok(from) };
+        let (end, rest) = self.replay_one(*last, u64::MAX, from, replay)?;
+        if let Some(at) = segment::later_frame(&rest) {
+            let what = format!("change {end} is damaged: whole ones follow {at} octets later");
+            return Err(self.damage(last.number, &what));
+        }
+        if !rest.is_empty() {
+            let octets = rest.len();
+            remarks.push(format!("{}: dropped {octets} octets of an unfinished write", self.place(last.number)));
+        }
+        Ok(end)
+    }
+
+    /// Replays a segment up to position `limit`. Returns the position behind its last record, and the octets left over.
+    fn replay_one(
+        &self,
+        segment: Segment,
+        limit: u64,
+        from: u64,
+        replay: &mut dyn FnMut(u64, &[u8]),
+    ) -> io::Result<(u64, Vec<u8>)> {
+        let octets = self.disk.read(&name(segment.number), 0, usize::MAX)?;
+        let (mut at, mut position) = (segment::HEAD.min(octets.len()), segment.first);
+        while position < limit
+            && let Some(frame) = segment::frame(&octets[at..]).filter(|f| f.first == position)
+        {
+            for record in frame.records {
+                if (from..limit).contains(&position) {
+                    replay(position, record);
+                }
+                position += 1;
+            }
+            at += frame.len.min(octets.len() - at);
+        }
+        Ok((position.min(limit), octets[at..].to_vec()))
+    }
+
+    /// Makes records durable, all or none. Returns the position of the first. Err: none of them is acknowledged.
+    pub fn append(&mut self, records: &[impl AsRef<[u8]>]) -> io::Result<u64> {
+        if records.iter().map(|r| r.as_ref().len() + 4).sum::<usize>() > GROUP_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a change of more than 1 GiB"));
+        }
+        let mut active = match self.active.take().filter(|a| a.len < self.segment_octets) {
+            Some(active) => active,
+            None => self.begin_segment()?,
+        };
+        let mut octets = Vec::new();
+        segment::push_frame(self.next_position, records, &mut octets);
+        self.extend(&mut active, &octets)?;
+        self.active = Some(active);
+        let first = self.next_position;
+        self.next_position += records.len() as u64;
+        Ok(first)
+    }
+
+    /// The head is durable before any frame is written: a segment with frames and without a head is damaged, not torn.
+    fn begin_segment(&mut self) -> io::Result<Active<D::File>> {
+        let number = self.next_number;
+        let name = name(number);
+        let explain = |disk: &D, e: &io::Error| explained(&disk.place(&name), Some(segment::HEAD as u64), e);
+        let file = self.disk.create(&name).map_err(|e| explain(&self.disk, &e))?;
+        self.next_number += 1;
+        let mut active = Active { file, name: name.clone(), len: 0 };
+        let begun = self.extend(&mut active, &segment::head(number, self.next_position));
+        if let Err(e) = begun.and_then(|()| self.disk.sync_names().map_err(|e| explain(&self.disk, &e))) {
+            let _ = self.disk.remove(&name);
+            return Err(e);
+        }
+        self.segments.push_back(Segment { number, first: self.next_position });
+        Ok(active)
+    }
+
+    /// Writes and syncs. What a failed write may have left is taken back as far as the disk lets us; if it does not, the
+    /// next segment overrules it.
+    fn extend(&self, active: &mut Active<D::File>, octets: &[u8]) -> io::Result<()> {
+        let written = self.disk.write(&active.file, active.len, octets);
+        match written.and_then(|()| self.disk.sync(&active.file)) {
+            Ok(()) => {
+                active.len += octets.len() as u64;
+                Ok(())
+            }
+            Err(e) => {
+                let _ = self.disk.cut(&active.file, active.len).and_then(|()| self.disk.sync(&active.file));
+                Err(explained(&self.disk.place(&active.name), Some(octets.len() as u64), &e))
+            }
+        }
+    }
+
+    /// Deletes segments all of whose records stand before `position`. One that cannot be deleted is tried again.
+    pub fn release(&mut self, position: u64) {
+        while self.segments.get(1).is_some_and(|next| next.first <= position)
+            && let Some(oldest) = self.segments.front()
+            && self.disk.remove(&name(oldest.number)).is_ok()
+        {
+            self.segments.pop_front();
+        }
+    }
+}
+
+fn pairs(segments: &VecDeque<Segment>) -> impl Iterator<Item = (&Segment, &Segment)> {
+    segments.iter().zip(segments.iter().skip(1))
+}
+
+#[cfg(test)]
+mod tests;

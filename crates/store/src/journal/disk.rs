@@ -1,0 +1,95 @@
+//! What a journal asks of a disk, and a folder that gives it. Behind it stands a folder, or in tests a disk that tears
+//! writes, forgets what was not synced, and is full.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+pub trait Disk {
+    type File;
+    /// Names of all files.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// At most `max` octets from `at` on; fewer where the file ends.
+    fn read(&self, name: &str, at: u64, max: usize) -> io::Result<Vec<u8>>;
+    /// A new file; an error if the name is taken.
+    fn create(&self, name: &str) -> io::Result<Self::File>;
+    fn write(&self, file: &Self::File, at: u64, octets: &[u8]) -> io::Result<()>;
+    fn cut(&self, file: &Self::File, len: u64) -> io::Result<()>;
+    /// Returns once content and length are on the disk.
+    fn sync(&self, file: &Self::File) -> io::Result<()>;
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Returns once the names are on the disk.
+    fn sync_names(&self) -> io::Result<()>;
+    /// How messages name a file.
+    fn place(&self, name: &str) -> PathBuf;
+}
+
+/// A folder of a file system.
+pub struct Folder {
+    path: PathBuf,
+    handle: File,
+}
+
+impl Folder {
+    /// Makes the folder if it is not there; the one it stands in must be.
+    pub fn open(path: &Path) -> io::Result<Folder> {
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+        match fs::create_dir(path) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(named(e)),
+            Err(_) => {}
+            Ok(()) => {
+                let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                File::open(parent).and_then(|f| f.sync_all()).map_err(named)?;
+            }
+        }
+        let handle = File::open(path).map_err(named)?;
+        Ok(Folder { path: path.to_path_buf(), handle })
+    }
+}
+
+impl Disk for Folder {
+    type File = File;
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(&self.path)?.map(|entry| entry.map(|e| e.file_name().into_string()));
+        // What is no text is no file of ours.
+        names.filter_map(|name| name.map(Result::ok).transpose()).collect()
+    }
+
+    fn read(&self, name: &str, at: u64, max: usize) -> io::Result<Vec<u8>> {
+        let file = File::open(self.path.join(name))?;
+        let len = file.metadata()?.len().saturating_sub(at).min(max as u64);
+        let mut octets = vec![0; len as usize];
+        file.read_exact_at(&mut octets, at)?;
+        Ok(octets)
+    }
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        File::options().write(true).create_new(true).open(self.path.join(name))
+    }
+
+    fn write(&self, file: &File, at: u64, octets: &[u8]) -> io::Result<()> {
+        file.write_all_at(octets, at)
+    }
+
+    fn cut(&self, file: &File, len: u64) -> io::Result<()> {
+        file.set_len(len)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        file.sync_data()
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.handle.sync_all()
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}

@@ -1,0 +1,139 @@
+//! The octets of a segment: a head, then frames, one a group of records that became durable together.
+//!
+//! ```text
+//! head   "DLJS" | version u32 = 1 | number of the segment u64 | position of its first record u64 | CRC of these u32 | 0 u32
+//! frame  "DLJF" | octets of the records u32 | position of the first u64 | records u32 | CRC of the records u32
+//!        | CRC of these 24 octets u32 | 0 u32 | records | zeros to a multiple of 8
+//! record octets u32 | the octets
+//! ```
+//! Numbers are little endian. Reading takes any octets: what is not whole is not there.
+
+use super::crc::crc32c;
+
+pub(crate) const HEAD: usize = 32;
+const FRAME: usize = 32;
+const ALIGN: usize = 8;
+const SEGMENT_MAGIC: [u8; 4] = *b"DLJS";
+const FRAME_MAGIC: [u8; 4] = *b"DLJF";
+const VERSION: u32 = 1;
+
+pub(crate) fn head(number: u64, first: u64) -> Vec<u8> {
+    let mut out = SEGMENT_MAGIC.to_vec();
+    out.extend(VERSION.to_le_bytes());
+    out.extend(number.to_le_bytes());
+    out.extend(first.to_le_bytes());
+    out.extend(crc32c(&out).to_le_bytes());
+    out.extend([0; 4]);
+    out
+}
+
+/// The position of a segment's first record. None: its head was never whole.
+pub(crate) fn first_position(octets: &[u8], number: u64) -> Option<u64> {
+    let head: &[u8; HEAD] = octets.first_chunk()?;
+    let is_whole = head[..4] == SEGMENT_MAGIC && u32_at(head, 24)? == crc32c(&head[..24]);
+    (is_whole && u32_at(head, 4)? == VERSION && u64_at(head, 8)? == number).then_some(u64_at(head, 16)?)
+}
+
+/// Appends a frame.
+pub(crate) fn push_frame(first: u64, records: &[impl AsRef<[u8]>], out: &mut Vec<u8>) {
+    let at = out.len();
+    out.resize(at + FRAME, 0);
+    for record in records.iter().map(AsRef::as_ref) {
+        out.extend((record.len() as u32).to_le_bytes());
+        out.extend(record);
+    }
+    let body = &out[at + FRAME..];
+    let mut frame = FRAME_MAGIC.to_vec();
+    frame.extend((body.len() as u32).to_le_bytes());
+    frame.extend(first.to_le_bytes());
+    frame.extend((records.len() as u32).to_le_bytes());
+    frame.extend(crc32c(body).to_le_bytes());
+    frame.extend(crc32c(&frame).to_le_bytes());
+    out[at..at + frame.len()].copy_from_slice(&frame);
+    out.resize(at + (out.len() - at).next_multiple_of(ALIGN), 0);
+}
+
+pub(crate) struct Frame<'a> {
+    pub first: u64,
+    pub records: Vec<&'a [u8]>,
+    /// Octets that it takes, padding and all.
+    pub len: usize,
+}
+
+/// The frame that begins `octets`, if it is whole.
+pub(crate) fn frame(octets: &[u8]) -> Option<Frame<'_>> {
+    let head: &[u8; FRAME] = octets.first_chunk()?;
+    if head[..4] != FRAME_MAGIC || u32_at(head, 24)? != crc32c(&head[..24]) {
+        return None;
+    }
+    let (len, count) = (u32_at(head, 4)? as usize, u32_at(head, 16)? as usize);
+    let body = octets[FRAME..].get(..len)?;
+    if u32_at(head, 20)? != crc32c(body) {
+        return None;
+    }
+    let records = records(body).filter(|r| r.len() == count)?;
+    Some(Frame { first: u64_at(head, 8)?, records, len: (FRAME + len).next_multiple_of(ALIGN) })
+}
+
+fn records(mut body: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut records = Vec::new();
+    while !body.is_empty() {
+        let (record, rest) = body.get(4..)?.split_at_checked(u32_at(body, 0)? as usize)?;
+        records.push(record);
+        body = rest;
+    }
+    Some(records)
+}
+
+/// Where a whole frame begins in `octets`, which begin at a place where one could. A later frame was only written once
+/// everything before it was durable: what is broken before it was whole once.
+pub(crate) fn later_frame(octets: &[u8]) -> Option<usize> {
+    (0..octets.len()).step_by(ALIGN).find(|&at| frame(&octets[at..]).is_some())
+}
+
+fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
+    octets.get(at..)?.first_chunk().map(|b| u32::from_le_bytes(*b))
+}
+
+fn u64_at(octets: &[u8], at: usize) -> Option<u64> {
+    octets.get(at..)?.first_chunk().map(|b| u64::from_le_bytes(*b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_comes_back_whole_or_not_at_all() {
+        let mut octets = vec![];
+        push_frame(7, &[&b"one"[..], b"", b"three"], &mut octets);
+        assert_eq!(octets.len() % ALIGN, 0);
+        let read = frame(&octets).unwrap();
+        assert_eq!((read.first, read.records, read.len), (7, vec![&b"one"[..], b"", b"three"], octets.len()));
+        // Each octet but those of the padding and the spare four counts.
+        for at in (0..28).chain(FRAME..FRAME + 20) {
+            let mut torn = octets.clone();
+            torn[at] ^= 0x40;
+            assert!(frame(&torn).is_none(), "octet {at}");
+        }
+        for len in 0..FRAME + 20 {
+            assert!(frame(&octets[..len]).is_none(), "{len} octets");
+        }
+    }
+
+    #[test]
+    fn a_head_is_that_of_its_segment() {
+        let octets = head(3, 9);
+        assert_eq!(first_position(&octets, 3), Some(9));
+        assert_eq!(first_position(&octets, 4), None);
+        assert_eq!(first_position(&octets[..31], 3), None);
+    }
+
+    #[test]
+    fn a_frame_behind_rubbish_is_found() {
+        let mut octets = vec![0xEE; 40];
+        push_frame(1, &[b"x"], &mut octets);
+        assert_eq!(later_frame(&octets), Some(40));
+        assert_eq!(later_frame(&octets[..octets.len() - 9]), None);
+    }
+}

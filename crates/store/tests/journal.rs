@@ -1,0 +1,214 @@
+//! The journal on a disk of the simulator: torn and reordered writes, syncs that fail or lie, a full disk, and a machine
+//! that stops at any step. What was acknowledged is there afterwards. A failure names its seed.
+
+use sim::disk::{Disk as Simulated, DiskError, DiskFaults, Handle};
+use sim::rng::Rng;
+use std::cell::RefCell;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use store::journal::{Disk, Journal};
+
+#[derive(Clone)]
+struct Bad(Rc<RefCell<Simulated>>);
+
+fn explained(e: DiskError) -> io::Error {
+    let kind = match e {
+        DiskError::Full => io::ErrorKind::StorageFull,
+        DiskError::Missing => io::ErrorKind::NotFound,
+        DiskError::Taken => io::ErrorKind::AlreadyExists,
+        DiskError::Failed | DiskError::Stopped => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, format!("{e:?}"))
+}
+
+impl Disk for Bad {
+    type File = Handle;
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.0.borrow().names())
+    }
+    fn read(&self, name: &str, at: u64, max: usize) -> io::Result<Vec<u8>> {
+        let disk = self.0.borrow();
+        let octets = disk.read(name).map_err(explained)?;
+        Ok(octets.iter().skip(at as usize).take(max).copied().collect())
+    }
+    fn create(&self, name: &str) -> io::Result<Handle> {
+        self.0.borrow_mut().create(name).map_err(explained)
+    }
+    fn write(&self, file: &Handle, at: u64, octets: &[u8]) -> io::Result<()> {
+        self.0.borrow_mut().write(*file, at as usize, octets).map_err(explained)
+    }
+    fn cut(&self, file: &Handle, len: u64) -> io::Result<()> {
+        self.0.borrow_mut().cut(*file, len as usize).map_err(explained)
+    }
+    fn sync(&self, file: &Handle) -> io::Result<()> {
+        self.0.borrow_mut().sync(*file).map_err(explained)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.borrow_mut().remove(name).map_err(explained)
+    }
+    fn sync_names(&self) -> io::Result<()> {
+        self.0.borrow_mut().sync_names().map_err(explained)
+    }
+    fn place(&self, name: &str) -> PathBuf {
+        PathBuf::from("/sim").join(name)
+    }
+}
+
+const SEGMENT: u64 = 3000;
+const LIVES: usize = 6;
+
+/// Groups of records, each record different from all others.
+fn group(rng: &mut Rng, made: &mut u64) -> Vec<Vec<u8>> {
+    let records = 1 + rng.below(4);
+    (0..records)
+        .map(|_| {
+            *made += 1;
+            let filler = rng.below(900);
+            format!("{made} {}", "x".repeat(filler)).into_bytes()
+        })
+        .collect()
+}
+
+/// What a journal should hold: positions from `from` on that were acknowledged, and what may follow them.
+#[derive(Default)]
+struct Model {
+    from: u64,
+    acknowledged: Vec<Vec<u8>>,
+    /// Groups that were handed in at the end and not acknowledged: any one of them may have become durable.
+    unsure: Vec<Vec<Vec<u8>>>,
+}
+
+impl Model {
+    fn end(&self) -> u64 {
+        self.from + self.acknowledged.len() as u64
+    }
+
+    fn check(&mut self, seed: u64, found: Vec<(u64, Vec<u8>)>) {
+        let positions: Vec<u64> = found.iter().map(|(p, _)| *p).collect();
+        let expect: Vec<u64> = (self.from..self.from + found.len() as u64).collect();
+        assert_eq!(positions, expect, "seed {seed}: positions");
+        let records: Vec<Vec<u8>> = found.into_iter().map(|(_, record)| record).collect();
+        let (kept, more) = records.split_at_checked(self.acknowledged.len()).unwrap_or_else(|| {
+            panic!("seed {seed}: {} records of {} acknowledged", records.len(), self.acknowledged.len())
+        });
+        assert!(kept == self.acknowledged, "seed {seed}: an acknowledged record has changed");
+        assert!(more.is_empty() || self.unsure.iter().any(|g| g == more), "seed {seed}: a record that nobody wrote");
+        self.acknowledged = records;
+        self.unsure.clear();
+    }
+}
+
+/// One machine's lives. `honest`: syncs do not lie, so that everything acknowledged must be there.
+fn run(seed: u64, faults: DiskFaults, capacity: usize) {
+    let mut rng = Rng::new(seed);
+    let disk = Rc::new(RefCell::new(Simulated::new(seed, faults)));
+    let (mut model, mut made) = (Model::default(), 0);
+    for _ in 0..LIVES {
+        let mut found = Vec::new();
+        let opened = Journal::open(Bad(Rc::clone(&disk)), SEGMENT, model.from, &mut |p, r| found.push((p, r.to_vec())));
+        let (mut journal, _) = opened.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        model.check(seed, found);
+        disk.borrow_mut().set_capacity(capacity);
+        disk.borrow_mut().stop_after(1 + rng.below(120));
+        for _ in 0..60 {
+            live_a_little(&mut rng, &mut journal, &mut model, &mut made);
+        }
+        disk.borrow_mut().restart();
+    }
+}
+
+fn live_a_little(rng: &mut Rng, journal: &mut Journal<Bad>, model: &mut Model, made: &mut u64) {
+    if rng.one_in(8) {
+        let fold = rng.below(model.acknowledged.len() + 1);
+        model.acknowledged.drain(..fold);
+        model.from += fold as u64;
+        journal.release(model.from);
+        return;
+    }
+    let records = group(rng, made);
+    match journal.append(&records) {
+        Ok(first) => {
+            assert_eq!(first, model.end());
+            model.acknowledged.extend(records);
+            model.unsure.clear();
+        }
+        Err(_) => model.unsure.push(records),
+    }
+}
+
+const SEEDS: u64 = 3000;
+
+#[test]
+fn what_was_acknowledged_survives_a_stop_at_any_step() {
+    (0..SEEDS).for_each(|seed| run(seed, DiskFaults::default(), usize::MAX));
+}
+
+#[test]
+fn a_sync_that_fails_costs_what_it_was_for_and_no_more() {
+    let faults = DiskFaults { sync_fails: 6, tidying_fails: 3, ..DiskFaults::default() };
+    (0..SEEDS).for_each(|seed| run(seed, faults, usize::MAX));
+}
+
+#[test]
+fn a_full_disk_refuses_and_keeps() {
+    let faults = DiskFaults { sync_fails: 20, tidying_fails: 5, ..DiskFaults::default() };
+    (0..SEEDS).for_each(|seed| run(seed, faults, 6000));
+}
+
+#[test]
+fn every_step_of_one_life_can_be_the_last() {
+    for stop in 1..120 {
+        for seed in 0..20 {
+            let disk = Rc::new(RefCell::new(Simulated::new(seed, DiskFaults::default())));
+            let mut rng = Rng::new(seed);
+            let (mut model, mut made) = (Model::default(), 0);
+            let mut journal = Journal::open(Bad(Rc::clone(&disk)), SEGMENT, 0, &mut |_, _| {}).unwrap().0;
+            disk.borrow_mut().stop_after(stop);
+            (0..40).for_each(|_| live_a_little(&mut rng, &mut journal, &mut model, &mut made));
+            disk.borrow_mut().restart();
+            let mut found = Vec::new();
+            Journal::open(Bad(disk), SEGMENT, model.from, &mut |p, r| found.push((p, r.to_vec())))
+                .unwrap_or_else(|e| panic!("seed {seed}, step {stop}: {e}"));
+            model.check(seed, found);
+        }
+    }
+}
+
+/// A disk that lies loses what it lied about. What is found is then still what was written, in order, or an error.
+#[test]
+fn a_disk_that_lies_is_not_believed_what_it_makes_up() {
+    let mut errors = 0;
+    for seed in 0..SEEDS {
+        let faults = DiskFaults { sync_lies: 4, ..DiskFaults::default() };
+        let disk = Rc::new(RefCell::new(Simulated::new(seed, faults)));
+        let mut rng = Rng::new(seed);
+        let (mut model, mut made) = (Model::default(), 0);
+        let mut journal = Journal::open(Bad(Rc::clone(&disk)), SEGMENT, 0, &mut |_, _| {}).unwrap().0;
+        for _ in 0..30 {
+            let records = group(&mut rng, &mut made);
+            if journal.append(&records).is_ok() {
+                model.acknowledged.extend(records);
+            }
+        }
+        disk.borrow_mut().restart();
+        let mut found = Vec::new();
+        let opened = Journal::open(Bad(disk), SEGMENT, 0, &mut |_, r| found.push(r.to_vec()));
+        errors += u64::from(opened.is_err());
+        assert!(model.acknowledged.starts_with(&found), "seed {seed}");
+    }
+    assert!((1..SEEDS).contains(&errors), "{errors} of {SEEDS} were noticed");
+}
+
+#[test]
+fn a_refusal_names_the_file_and_the_need() {
+    let disk = Rc::new(RefCell::new(Simulated::new(1, DiskFaults::default())));
+    let mut journal = Journal::open(Bad(Rc::clone(&disk)), SEGMENT, 0, &mut |_, _| {}).unwrap().0;
+    journal.append(&["kept"]).unwrap();
+    disk.borrow_mut().set_capacity(100);
+    let text = journal.append(&["x".repeat(5 << 20)]).unwrap_err().to_string();
+    assert_eq!(text, "/sim/journal.0000000001: no space: needs 6 MiB (Full)");
+    disk.borrow_mut().set_capacity(usize::MAX);
+    assert_eq!(journal.append(&["x"]).unwrap(), 1);
+}

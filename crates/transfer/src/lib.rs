@@ -6,7 +6,9 @@
 pub mod contents;
 pub mod diff;
 pub mod entry;
+pub mod message;
 pub mod record;
+pub mod tsig;
 
 pub use contents::Contents;
 pub use diff::Diff;

@@ -1,0 +1,263 @@
+//! Messages record by record, for what is rare enough to be read whole: updates, transfers, their signatures.
+//!
+//! Takes any octets. Names may be compressed where receivers must expect it (RFC 3597 section 4); pointers lead back
+//! only, so that reading a name ends.
+
+use crate::Record;
+use wire::name::{LABEL_MAX, NAME_MAX, wire_len};
+use wire::query::HEADER;
+use wire::rtype::*;
+use wire::{Name, Rtype};
+
+/// The names of the four sections differ by opcode; they are numbered here.
+pub const SECTIONS: usize = 4;
+
+#[derive(Clone, Copy)]
+pub struct Message<'a> {
+    octets: &'a [u8],
+    head: &'a [u8; HEADER],
+}
+
+/// A question, or the zone of an update.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Question {
+    pub name: Name,
+    pub rtype: Rtype,
+    pub class: u16,
+}
+
+/// A record as it stands in a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Rr<'a> {
+    message: &'a [u8],
+    /// 1 to 3: answer, authority, additional.
+    pub section: usize,
+    /// Where the record begins.
+    pub at: usize,
+    pub owner: Name,
+    pub rtype: Rtype,
+    pub class: u16,
+    pub ttl: u32,
+    rdata_at: usize,
+    end: usize,
+}
+
+impl<'a> Message<'a> {
+    /// None: shorter than a header.
+    pub fn new(octets: &'a [u8]) -> Option<Message<'a>> {
+        Some(Message { octets, head: octets.first_chunk()? })
+    }
+
+    pub fn octets(&self) -> &'a [u8] {
+        self.octets
+    }
+
+    pub fn id(&self) -> u16 {
+        u16::from_be_bytes([self.head[0], self.head[1]])
+    }
+
+    pub fn is_response(&self) -> bool {
+        self.head[2] & 0x80 != 0
+    }
+
+    pub fn opcode(&self) -> u8 {
+        self.head[2] >> 3 & 15
+    }
+
+    pub fn rcode(&self) -> u8 {
+        self.head[3] & 15
+    }
+
+    /// How many records a section says it has.
+    pub fn count(&self, section: usize) -> u16 {
+        let at = 4 + 2 * section;
+        self.head.get(at..at + 2).map_or(0, |c| u16::from_be_bytes([c[0], c[1]]))
+    }
+
+    /// The one question, and where it ends. None: there is not exactly one, or it is malformed.
+    pub fn question(&self) -> Option<(Question, usize)> {
+        if self.count(0) != 1 {
+            return None;
+        }
+        let (name, at) = name_at(self.octets, HEADER)?;
+        let (rtype, class) = (u16_at(self.octets, at)?, u16_at(self.octets, at + 2)?);
+        Some((Question { name, rtype, class }, at + 4))
+    }
+
+    /// All records behind the question, in order; an Err is the last.
+    pub fn records(&self) -> Records<'a> {
+        let counts = [1, 2, 3].map(|section| self.count(section));
+        let at = match self.count(0) {
+            0 => Some(HEADER),
+            _ => self.question().map(|(_, end)| end),
+        };
+        Records { message: self.octets, at, counts, section: 1 }
+    }
+}
+
+/// A message that ends, or breaks, before it should, or goes on behind its last record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed;
+
+pub struct Records<'a> {
+    message: &'a [u8],
+    /// None: the end was reached, or an error.
+    at: Option<usize>,
+    counts: [u16; 3],
+    section: usize,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Rr<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let at = self.at.take()?;
+        while let Some(0) = self.counts.get(self.section - 1) {
+            self.section += 1;
+        }
+        let Some(left) = self.counts.get_mut(self.section - 1) else {
+            return (at != self.message.len()).then_some(Err(Malformed));
+        };
+        *left -= 1;
+        let Some(rr) = record_at(self.message, at, self.section) else { return Some(Err(Malformed)) };
+        self.at = Some(rr.end);
+        Some(Ok(rr))
+    }
+}
+
+fn record_at(message: &[u8], at: usize, section: usize) -> Option<Rr<'_>> {
+    let (owner, fixed) = name_at(message, at)?;
+    let ttl = u32::from(u16_at(message, fixed + 4)?) << 16 | u32::from(u16_at(message, fixed + 6)?);
+    let rdata_at = fixed + 10;
+    let end = rdata_at + usize::from(u16_at(message, fixed + 8)?);
+    if end > message.len() {
+        return None;
+    }
+    let (rtype, class) = (u16_at(message, fixed)?, u16_at(message, fixed + 2)?);
+    Some(Rr { message, section, at, owner, rtype, class, ttl, rdata_at, end })
+}
+
+impl<'a> Rr<'a> {
+    /// The rdata as it stands in the message, perhaps with pointers.
+    pub fn raw_rdata(&self) -> &'a [u8] {
+        self.message.get(self.rdata_at..self.end).unwrap_or(&[])
+    }
+
+    /// The rdata without pointers. None: it does not fit its type.
+    pub fn rdata(&self) -> Option<Vec<u8>> {
+        let (fixed, names) = compressed_names(self.rtype);
+        let mut out = self.raw_rdata().get(..fixed)?.to_vec();
+        let mut at = self.rdata_at + fixed;
+        for _ in 0..names {
+            let (name, next) = name_at(self.message.get(..self.end)?, at)?;
+            out.extend(name.bytes());
+            at = next;
+        }
+        out.extend(self.message.get(at..self.end)?);
+        zonefile::rdata::is_well_formed(self.rtype, &out).then_some(out)
+    }
+
+    /// None: the rdata does not fit its type.
+    pub fn record(&self) -> Option<Record> {
+        Record::new(self.owner.bytes(), self.rtype, self.ttl, &self.rdata()?)
+    }
+}
+
+/// Octets before the first name that may be compressed, and how many there are in a row (RFC 3597 section 4).
+fn compressed_names(rtype: Rtype) -> (usize, usize) {
+    match rtype {
+        NS | MD | MF | CNAME | MB | MG | MR | PTR | DNAME => (0, 1),
+        SOA | MINFO | RP => (0, 2),
+        MX | AFSDB | RT | KX => (2, 1),
+        PX => (2, 2),
+        SRV => (6, 1),
+        _ => (0, 0),
+    }
+}
+
+/// The name at `at`, written out, and where what follows it begins.
+pub fn name_at(message: &[u8], at: usize) -> Option<(Name, usize)> {
+    let mut octets = [0; NAME_MAX];
+    let (mut here, mut len, mut end) = (at, 0, None);
+    loop {
+        let n = usize::from(*message.get(here)?);
+        if n >= 0xC0 {
+            let to = (n & 0x3F) << 8 | usize::from(*message.get(here + 1)?);
+            end = end.or(Some(here + 2));
+            // Back only: each pointer leads before the place of the last one.
+            if to >= here {
+                return None;
+            }
+            here = to;
+            continue;
+        }
+        if n > LABEL_MAX {
+            return None;
+        }
+        octets.get_mut(len..len + n + 1)?.copy_from_slice(message.get(here..here + n + 1)?);
+        len += n + 1;
+        here += n + 1;
+        if n == 0 {
+            return Some((Name::from_wire(octets.get(..len)?)?, end.unwrap_or(here)));
+        }
+    }
+}
+
+pub(crate) fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
+    octets.get(at..)?.first_chunk().map(|b| u16::from_be_bytes(*b))
+}
+
+/// A name without pointers at the head of octets, and what follows it.
+pub(crate) fn split_name(octets: &[u8]) -> Option<(&[u8], &[u8])> {
+    octets.split_at_checked(wire_len(octets)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: [u8; 12] = [0, 1, 0x28, 0, 0, 1, 0, 0, 0, 1, 0, 0];
+
+    fn message() -> Vec<u8> {
+        let mut m = HEAD.to_vec();
+        m.extend(b"\x01z\0\0\x06\0\x01");
+        m.extend(b"\x01a\xC0\x0C\0\x0F\0\x01\0\0\0\x3C\0\x06\0\x0A\x01m\xC0\x0C");
+        m
+    }
+
+    #[test]
+    fn records_come_without_pointers() {
+        let octets = message();
+        let message = Message::new(&octets).unwrap();
+        assert_eq!((message.opcode(), message.id(), message.count(2)), (5, 1, 1));
+        assert_eq!(message.question().unwrap().0.rtype, SOA);
+        let records: Vec<_> = message.records().collect();
+        let rr = records[0].unwrap();
+        assert_eq!((rr.section, rr.owner.bytes(), rr.ttl), (2, &b"\x01a\x01z\0"[..], 60));
+        assert_eq!(rr.rdata().unwrap(), b"\0\x0A\x01m\x01z\0");
+        assert_eq!(records.len(), 1);
+    }
+
+    #[test]
+    fn what_is_cut_off_or_longer_is_malformed() {
+        let octets = message();
+        for len in 12..octets.len() {
+            let Some(message) = Message::new(&octets[..len]) else { panic!("a header is there") };
+            let is_whole =
+                message.question().is_some() && message.records().all(|r| r.is_ok_and(|r| r.rdata().is_some()));
+            assert!(!is_whole, "{len}");
+        }
+        let longer = [&octets[..], b"x"].concat();
+        assert!(Message::new(&longer).unwrap().records().any(|r| r.is_err()));
+    }
+
+    #[test]
+    fn pointers_lead_back_only() {
+        for octets in [&b"\xC0\x00"[..], b"\x01a\xC0\x02", b"\x01a\xC0\x04\0", b"\x01a\xC0"] {
+            let at = octets.iter().position(|&c| c == 0xC0).unwrap();
+            assert_eq!(name_at(octets, at), None);
+        }
+        let (name, end) = name_at(b"\x01a\0\x01b\xC0\x00rest", 3).unwrap();
+        assert_eq!((name.bytes(), end), (&b"\x01b\x01a\0"[..], 7));
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! Never blocks, never reads a clock, owns no socket. What it reads of the world is published to it by one pointer.
 
+mod later;
 mod published;
 mod respond;
 mod signed;
@@ -9,6 +10,7 @@ mod worker;
 
 use std::net::IpAddr;
 
+pub use later::{Postponed, Ticket, Way};
 pub use published::{Published, Retired};
 pub use worker::{BATCH_MAX, Setup, Worker, Zones};
 
@@ -41,8 +43,14 @@ pub trait Datagrams {
         self.len() == 0
     }
     fn peer(&self, i: usize) -> Peer;
+    /// The way back, should the answer come later.
+    fn ticket(&self, i: usize) -> Ticket;
     /// The buffer and the length of the query in it.
     fn packet(&mut self, i: usize) -> (&mut [u8], usize);
+    /// The same, to be written into: from here on the query is lost.
+    fn room(&mut self, i: usize) -> (&mut [u8], usize) {
+        self.packet(i)
+    }
     /// Length of the answer; 0: nothing is sent.
     fn set_reply(&mut self, i: usize, len: usize);
 }
@@ -56,4 +64,6 @@ pub enum Verdict {
     Reply(usize),
     /// Nothing is sent; it is counted.
     Drop,
+    /// The answer comes later: the question is the worker's `next_postponed`.
+    Later,
 }

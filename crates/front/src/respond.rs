@@ -149,7 +149,12 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             Parsed::Response => return self.drop(Counter::DropResponse),
             Parsed::Opcode(NOTIFY) if query.name_len > 0 => Rcode::NOTAUTH,
             // RFC 2136 section 3.1.1: the zone section holds one SOA.
-            Parsed::Opcode(UPDATE) if query.name_len > 0 && query.qtype == rtype::SOA => Rcode::REFUSED,
+            Parsed::Opcode(UPDATE) if query.name_len > 0 && query.qtype == rtype::SOA => {
+                if self.setup.takes_updates {
+                    return self.postpone(query, buffer);
+                }
+                Rcode::REFUSED
+            }
             Parsed::Opcode(NOTIFY | UPDATE) => Rcode::FORMERR,
             Parsed::Opcode(_) => Rcode::NOTIMP,
             Parsed::Signed(at) => return self.signed(query, at as usize, buffer),
@@ -164,6 +169,12 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             return verdict;
         }
         self.finish(query, buffer, rcode, &opt)
+    }
+
+    /// Somebody else's to answer, once he may ask at all.
+    fn postpone(&mut self, query: &Query, buffer: &mut [u8]) -> Verdict {
+        let opt = Opt { udp_size: self.setup.udp_size_max, ..Opt::default() };
+        self.limit(query, &opt, buffer).unwrap_or(Verdict::Later)
     }
 
     /// RFC 8945 section 5.2.1: who signs with a key that we do not know is told so, unsigned.
@@ -298,7 +309,6 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             Rcode::NOTIMP => Counter::NotImp,
             Rcode::NOTAUTH => Counter::NotAuth,
             Rcode::BADVERS => Counter::BadVers,
-            Rcode::BADCOOKIE => Counter::BadCookie,
             _ => Counter::OtherRcode,
         });
     }

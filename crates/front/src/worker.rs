@@ -4,13 +4,14 @@
 //! on. On 8.5 million records that is worth half the cost of a query.
 
 use crate::respond::Response;
-use crate::{Datagrams, Now, Peer, Published, Transport, Verdict};
+use crate::{Datagrams, Now, Peer, Postponed, Published, Ticket, Transport, Verdict, Way};
 use authority::{Lookup, Trail};
 use image::Image;
 use policy::rate::Places;
 use policy::{Acl, RateLimit, RateSettings};
 use stats::{Counter, Counters};
-use std::net::IpAddr;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use wire::{Parsed, Query};
 
@@ -44,6 +45,8 @@ pub struct Setup {
     pub own: Vec<(IpAddr, u16)>,
     /// How long a TCP connection may idle, told to clients that ask (RFC 7828), in units of 100 ms.
     pub keepalive_tenths: u16,
+    /// Updates are postponed, for somebody carries them out; else they are refused.
+    pub takes_updates: bool,
 }
 
 impl Default for Setup {
@@ -59,6 +62,7 @@ impl Default for Setup {
             rate_key: [0; 2],
             own: vec![],
             keepalive_tenths: 100,
+            takes_updates: false,
         }
     }
 }
@@ -71,6 +75,8 @@ pub struct Worker<M> {
     rate: Option<RateLimit>,
     counters: Arc<Counters>,
     scratch: Vec<Scratch>,
+    /// Of the last batch or message only, so a batch at most: the driver takes them before the next.
+    postponed: VecDeque<Postponed>,
 }
 
 /// What one query needs between the stages.
@@ -86,7 +92,8 @@ impl<M: AsRef<[u8]>> Worker<M> {
     pub fn new(published: Arc<Published<Zones<M>>>, setup: Setup, counters: Arc<Counters>) -> Worker<M> {
         let (zones, generation) = published.current();
         let rate = setup.rate.clone().map(|r| RateLimit::new(r, setup.rate_key));
-        Worker { published, zones, generation, setup, rate, counters, scratch: vec![Scratch::default(); BATCH_MAX] }
+        let (scratch, postponed) = (vec![Scratch::default(); BATCH_MAX], VecDeque::new());
+        Worker { published, zones, generation, setup, rate, counters, scratch, postponed }
     }
 
     #[inline]
@@ -99,6 +106,12 @@ impl<M: AsRef<[u8]>> Worker<M> {
     /// Lets go of what was replaced. For a thread without traffic, now and then.
     pub fn on_idle(&mut self) {
         self.refresh();
+    }
+
+    /// A question of the last call whose verdict was `Later`; to be asked until there is none.
+    #[inline]
+    pub fn next_postponed(&mut self) -> Option<Postponed> {
+        self.postponed.pop_front()
     }
 
     /// Answers datagrams, each in its own buffer.
@@ -123,7 +136,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
         self.counters.add(Counter::QueriesUdp, n as u64);
         for (i, s) in self.scratch[..n].iter_mut().enumerate() {
             let peer = batch.peer(i);
-            let (buffer, _) = batch.packet(i);
+            let (buffer, len) = batch.room(i);
             let mut response = Response {
                 now,
                 peer,
@@ -137,6 +150,12 @@ impl<M: AsRef<[u8]>> Worker<M> {
             let len = match response.write(&mut s.query, &mut s.lookup, &mut s.trail, buffer) {
                 Verdict::Reply(len) => len,
                 Verdict::Drop => 0,
+                Verdict::Later => {
+                    let message = buffer[..len].into();
+                    let ticket = batch.ticket(i);
+                    self.postponed.push_back(Postponed { ticket, peer, transport: Transport::Udp, message });
+                    0
+                }
             };
             batch.set_reply(i, len);
         }
@@ -152,6 +171,11 @@ impl<M: AsRef<[u8]>> Worker<M> {
             fn peer(&self, _: usize) -> Peer {
                 self.0
             }
+            fn ticket(&self, _: usize) -> Ticket {
+                let peer = SocketAddr::new(self.0.ip, self.0.port);
+                let asked = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+                Ticket { thread: 0, way: Way::Datagram { port: 0, peer, asked, interface: 0 } }
+            }
             fn packet(&mut self, _: usize) -> (&mut [u8], usize) {
                 (self.1, self.2)
             }
@@ -161,11 +185,15 @@ impl<M: AsRef<[u8]>> Worker<M> {
         }
         let mut one = One(peer, buffer, len);
         self.on_batch(now, &mut one);
-        if one.2 == 0 { Verdict::Drop } else { Verdict::Reply(one.2) }
+        match one.2 {
+            0 if self.postponed.is_empty() => Verdict::Drop,
+            0 => Verdict::Later,
+            len => Verdict::Reply(len),
+        }
     }
 
     /// Answers one message of a stream. The buffer holds 65,535 octets.
-    pub fn on_message(&mut self, now: Now, peer: Peer, buffer: &mut [u8], len: usize) -> Verdict {
+    pub fn on_message(&mut self, now: Now, peer: Peer, ticket: Ticket, buffer: &mut [u8], len: usize) -> Verdict {
         self.refresh();
         let view = self.zones.image.view();
         let s = &mut self.scratch[0];
@@ -184,6 +212,11 @@ impl<M: AsRef<[u8]>> Worker<M> {
             view,
             rate: None,
         };
-        response.write(&mut s.query, &mut s.lookup, &mut s.trail, buffer)
+        let verdict = response.write(&mut s.query, &mut s.lookup, &mut s.trail, buffer);
+        if verdict == Verdict::Later {
+            let message = buffer[..len].into();
+            self.postponed.push_back(Postponed { ticket, peer, transport: Transport::Tcp, message });
+        }
+        verdict
     }
 }

@@ -2,14 +2,13 @@
 //!
 //!   tcp_echo ADDR:PORT
 
-use net::tcp::{Answer, Messages, TcpEvent, TcpLimits};
+use net::tcp::{Answer, Messages, Origin, TcpEvent, TcpLimits};
 use net::{Turn, Wake, tcp};
-use std::net::SocketAddr;
 
 struct Echo;
 
 impl Messages for Echo {
-    fn on_message(&mut self, _peer: SocketAddr, _listener: usize, buffer: &mut [u8], len: usize) -> Answer {
+    fn on_message(&mut self, _from: &Origin<'_>, buffer: &mut [u8], len: usize) -> Answer {
         buffer[2] |= 0x80;
         Answer::Reply(len)
     }

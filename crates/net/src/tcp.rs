@@ -1,16 +1,18 @@
 //! Length-prefixed messages over TCP (RFC 1035 section 4.2.2, RFC 7766): one thread serves many connections.
 //!
 //! ```text
-//!  listener -> table of connections, each in one of three queues, oldest first:
+//!  listener -> table of connections, each in one of four queues, oldest first:
 //!     idle      no message begun          leaves by `idle` (sooner as the table fills), or for a new connection
 //!     reading   a message begun           leaves by `message_timeout`, counted from its first octet
+//!     waiting   answers are owed to it    leaves by `answer_timeout`, counted from the last answer
 //!     writing   the peer does not read    leaves by `write_timeout`; nothing more is read from it meanwhile
 //! ```
 //!
 //! The complete messages of one read are answered in one go and their answers leave with one write. The octets of a
 //! message stand in buffers of the thread; a connection owns memory only for half a message or for answers that its
 //! peer did not take. Each queue has one time limit, so its head is always the next to go: no event walks over all
-//! connections. Knows no DNS: what a message means, and whether a connection deserves to stay, is the handler's
+//! connections. An answer that is not ready holds up none behind it (RFC 7766 section 7): the handler says `Later`, keeps the
+//! ticket and hands the answer in when it has it. Knows no DNS: what a message means, and whether a connection deserves to stay, is the handler's
 //! business.
 
 mod epoll;
@@ -41,6 +43,10 @@ pub struct TcpLimits {
     pub message_timeout: Duration,
     /// How long a peer may leave answers unread.
     pub write_timeout: Duration,
+    /// How long a connection may wait for an answer that is not ready.
+    pub answer_timeout: Duration,
+    /// Answers that may be owed to one connection; nothing more is read from it until there is one less.
+    pub owed_max: u16,
     /// Octets of answers that may wait for one peer to read.
     pub pending_write_max: usize,
     /// How long after `Turn::Stop` answers still waiting may go out.
@@ -55,6 +61,8 @@ impl Default for TcpLimits {
             idle: Duration::from_secs(10),
             message_timeout: Duration::from_secs(2),
             write_timeout: Duration::from_secs(5),
+            answer_timeout: Duration::from_secs(30),
+            owed_max: 100,
             pending_write_max: 256 << 10,
             drain: Duration::from_secs(1),
         }
@@ -74,6 +82,10 @@ pub enum TcpEvent {
     Idle,
     /// Closed: a begun message did not arrive in time, or the peer did not read.
     Slow,
+    /// Closed: an answer owed to it did not come in time.
+    Unanswered,
+    /// Not sent: an answer that became ready after its connection had gone.
+    AnswerLost,
     /// Closed after an error, half a message, a message of length zero, or because the handler said so.
     Broken,
     /// Closed by the peer between messages, or by us at the end of serving.
@@ -87,15 +99,35 @@ pub enum Answer {
     Reply(usize),
     /// No answer; the connection stays.
     Silence,
+    /// The answer will come out of `next_later`, under the ticket of its message.
+    Later,
     /// The connection is closed (after the answers to earlier messages).
     Close,
+}
+
+/// Names a connection for an answer that is not ready yet, and nothing once that is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(pub u64);
+
+/// A message as it came, and where from.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    pub message: &'a [u8],
+    pub peer: SocketAddr,
+    /// Index of the listener that the connection came through.
+    pub listener: usize,
+    pub ticket: Ticket,
 }
 
 /// Who answers. All calls come from the thread that called `serve`.
 pub trait Messages {
     /// A message of `len` octets stands at the start of `buffer` (65,535 octets); the answer replaces it there.
-    /// `listener` is the index of the listener the connection came through.
-    fn on_message(&mut self, peer: SocketAddr, listener: usize, buffer: &mut [u8], len: usize) -> Answer;
+    fn on_message(&mut self, from: &Origin<'_>, buffer: &mut [u8], len: usize) -> Answer;
+    /// An answer that was said to come later: it is put at the start of `buffer` (65,535 octets), its length returned;
+    /// 0: there will be none. Asked every turn until None.
+    fn next_later(&mut self, _buffer: &mut [u8]) -> Option<(Ticket, usize)> {
+        None
+    }
     fn on_event(&mut self, event: TcpEvent);
     /// After every turn, before any sleep, and soon after `Wake::ring`.
     fn on_turn(&mut self) -> Turn;

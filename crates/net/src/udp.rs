@@ -47,6 +47,17 @@ pub struct Sent {
     pub failed: usize,
 }
 
+/// The way back to a peer whose answer is not ready yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Return {
+    /// With the scope of a link-local address.
+    pub peer: SocketAddr,
+    /// The address that was asked: the answer leaves from it.
+    pub asked: IpAddr,
+    /// The interface, where the address asked means nothing without it; else 0.
+    pub interface: u32,
+}
+
 impl UdpPort {
     /// Binds with SO_REUSEPORT, so that each thread can have a socket of its own on the same address.
     pub fn bind(addr: SocketAddr, recv_buffer: usize) -> io::Result<UdpPort> {
@@ -113,6 +124,37 @@ impl UdpPort {
             }
         }
         sent
+    }
+
+    /// Sends one answer by itself, back to where its query came from. Waits as `send` does.
+    pub fn send_back(&self, message: &[u8], back: &Return) -> io::Result<()> {
+        for _ in 0..SEND_WAITS_MAX {
+            match self.send_one(message, back) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if is_full(&e) => self.wait_for_room(),
+                done => return done,
+            }
+        }
+        self.send_one(message, back)
+    }
+
+    fn send_one(&self, message: &[u8], back: &Return) -> io::Result<()> {
+        let (mut name, len) = sys::raw_address(back.peer);
+        let mut iovec = libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
+        let mut control: Control = [0; 5];
+        // SAFETY: integers and raw pointers, for which zero is a value.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_name = (&raw mut name).cast();
+        header.msg_namelen = len;
+        header.msg_iov = &raw mut iovec;
+        header.msg_iovlen = 1;
+        if self.control_room != 0 {
+            header.msg_controllen = write_packet_info(&mut control, back);
+            header.msg_control = (&raw mut control).cast();
+        }
+        // SAFETY: all that the header points at is live, of the lengths given, and only read.
+        check(unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) } as libc::c_int)
+            .map(drop)
     }
 
     fn send_row(&self, row: NonNull<libc::mmsghdr>, from: usize, to: usize) -> io::Result<usize> {
@@ -344,6 +386,18 @@ impl Batch {
         self.asked(i).unwrap_or(self.local.ip())
     }
 
+    /// How to reach the peer of packet `i` later, from the address that it asked.
+    pub fn way_back(&self, i: usize) -> Return {
+        let interface = match self.packet_info(i) {
+            // SAFETY: `packet_info` checked level, type and length.
+            Some(PacketInfo::V6(info)) => unsafe {
+                if is_link_local(&(*info).ipi6_addr) { (*info).ipi6_ifindex } else { 0 }
+            },
+            _ => 0,
+        };
+        Return { peer: self.peer(i), asked: self.local_ip(i), interface }
+    }
+
     /// The port that the packets of this batch were sent to.
     #[inline]
     pub fn local_port(&self) -> u16 {
@@ -434,6 +488,38 @@ impl Batch {
 enum PacketInfo {
     V4(*mut libc::in_pktinfo),
     V6(*mut libc::in6_pktinfo),
+}
+
+/// One control message that names the source of a datagram; how long it is.
+fn write_packet_info(control: &mut Control, back: &Return) -> usize {
+    match back.asked {
+        IpAddr::V4(asked) => {
+            let source = libc::in_addr { s_addr: u32::from_ne_bytes(asked.octets()) };
+            let any = libc::in_addr { s_addr: 0 };
+            let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: source, ipi_addr: any };
+            write_control(control, libc::IPPROTO_IP, libc::IP_PKTINFO, info)
+        }
+        IpAddr::V6(asked) => {
+            let source = libc::in6_addr { s6_addr: asked.octets() };
+            let info = libc::in6_pktinfo { ipi6_addr: source, ipi6_ifindex: back.interface };
+            write_control(control, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info)
+        }
+    }
+}
+
+fn write_control<T>(control: &mut Control, level: libc::c_int, kind: libc::c_int, info: T) -> usize {
+    let size = size_of::<T>() as libc::c_uint;
+    let at = control.as_mut_ptr();
+    assert!(size_of::<libc::cmsghdr>() + size_of::<T>() <= size_of::<Control>());
+    // SAFETY: header and info fit into the room, which is aligned for a header; CMSG_LEN and CMSG_SPACE only add.
+    unsafe {
+        let head = at.cast::<libc::cmsghdr>();
+        (*head).cmsg_len = libc::CMSG_LEN(size) as usize;
+        (*head).cmsg_level = level;
+        (*head).cmsg_type = kind;
+        libc::CMSG_DATA(head).cast::<T>().write_unaligned(info);
+        libc::CMSG_SPACE(size) as usize
+    }
 }
 
 /// RFC 4291 section 2.5.6: fe80::/10.

@@ -8,13 +8,16 @@
 //! not full, trying once more before sleeping gained nothing either.
 
 use crate::sys;
-use crate::udp::{Batch, Sent, UdpPort};
+use crate::udp::{Batch, Return, STRIDE, Sent, UdpPort};
 use crate::wake::{Turn, Wake};
 use std::io;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 /// Batches that one port may take before the others, and the handler's own work, get their turn.
 const BATCHES_PER_TURN_MAX: usize = 8;
+/// Answers that became ready, sent before the ports get their turn.
+const LATER_PER_TURN_MAX: usize = 256;
 
 /// Who answers. All calls come from the thread that called `serve`.
 pub trait Batches {
@@ -22,6 +25,11 @@ pub trait Batches {
     fn on_batch(&mut self, port: usize, batch: &mut Batch);
     /// The replies of the batch just answered have gone.
     fn on_sent(&mut self, sent: Sent);
+    /// An answer to a packet of an earlier batch: it is put at the start of `buffer` (1,472 octets); the port, the way
+    /// back and its length are returned. Asked every turn until None.
+    fn next_later(&mut self, _buffer: &mut [u8]) -> Option<(usize, Return, usize)> {
+        None
+    }
     /// After every turn (at most 8 batches a port), before any sleep, and soon after `Wake::ring`.
     fn on_turn(&mut self) -> Turn;
 }
@@ -30,8 +38,10 @@ pub trait Batches {
 pub fn serve(ports: &[UdpPort], wake: &Wake, batch: &mut Batch, handler: &mut impl Batches) -> io::Result<()> {
     let mut fds: Vec<libc::pollfd> = ports.iter().map(|p| sys::readable(p.as_fd())).collect();
     fds.push(sys::readable(wake.as_fd()));
+    let mut later = [0; STRIDE];
+    let mut has_later = false;
     while handler.on_turn() == Turn::Go {
-        if !sys::poll(&mut fds, None)? {
+        if !sys::poll(&mut fds, has_later.then_some(Duration::ZERO))? && !has_later {
             continue;
         }
         if fds[ports.len()].revents != 0 {
@@ -40,8 +50,19 @@ pub fn serve(ports: &[UdpPort], wake: &Wake, batch: &mut Batch, handler: &mut im
         for (i, port) in ports.iter().enumerate().filter(|&(i, _)| fds[i].revents != 0) {
             take_turn(port, i, batch, handler)?;
         }
+        has_later = send_later(ports, &mut later, handler);
     }
     Ok(())
+}
+
+/// Sends what has become ready; true if there may be more.
+fn send_later(ports: &[UdpPort], buffer: &mut [u8; STRIDE], handler: &mut impl Batches) -> bool {
+    for _ in 0..LATER_PER_TURN_MAX {
+        let Some((port, back, len)) = handler.next_later(buffer) else { return false };
+        let sent = ports.get(port).zip(buffer.get(..len)).is_some_and(|(p, m)| p.send_back(m, &back).is_ok());
+        handler.on_sent(Sent { sent: usize::from(sent), failed: usize::from(!sent) });
+    }
+    true
 }
 
 /// A batch that is not full was all there was.
@@ -80,6 +101,7 @@ mod tests {
     #[derive(Default)]
     struct Seen {
         stop: AtomicBool,
+        is_ready: AtomicBool,
         turns: AtomicUsize,
         largest_turn: AtomicUsize,
     }
@@ -87,19 +109,30 @@ mod tests {
     struct Echo {
         seen: Arc<Seen>,
         batches: usize,
+        later: Vec<(usize, Return)>,
     }
 
     impl Batches for Echo {
         fn on_batch(&mut self, port: usize, batch: &mut Batch) {
             self.batches += 1;
             for i in 0..batch.len() {
+                let back = batch.way_back(i);
                 let (buffer, len) = batch.packet(i);
+                if buffer[..len] == *b"later" {
+                    self.later.push((port, back));
+                    continue;
+                }
                 buffer[len] = port as u8;
                 batch.set_reply(i, len + 1);
             }
         }
         fn on_sent(&mut self, sent: Sent) {
             assert_eq!(sent.failed, 0);
+        }
+        fn next_later(&mut self, buffer: &mut [u8]) -> Option<(usize, Return, usize)> {
+            let (port, back) = if self.seen.is_ready.load(SeqCst) { self.later.pop()? } else { return None };
+            buffer[..5].copy_from_slice(b"ready");
+            Some((port, back, 5))
         }
         fn on_turn(&mut self) -> Turn {
             self.seen.turns.fetch_add(1, SeqCst);
@@ -109,7 +142,7 @@ mod tests {
     }
 
     fn start(ports: Vec<UdpPort>, wake: &Arc<Wake>, seen: &Arc<Seen>) -> JoinHandle<()> {
-        let (wake, mut echo) = (wake.clone(), Echo { seen: seen.clone(), batches: 0 });
+        let (wake, mut echo) = (wake.clone(), Echo { seen: seen.clone(), batches: 0, later: vec![] });
         std::thread::spawn(move || serve(&ports, &wake, &mut Batch::new(4), &mut echo).unwrap())
     }
 
@@ -133,6 +166,31 @@ mod tests {
                 assert_eq!(own.recv(&mut answer).unwrap(), 2);
                 assert_eq!(answer[..2], [b'x', i as u8]);
             }
+            seen.stop.store(true, SeqCst);
+            wake.ring();
+            thread.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn an_answer_that_was_not_ready_leaves_later_from_the_address_asked() {
+        for (bind, ask) in [("0.0.0.0:0", "127.0.0.8"), ("127.0.0.1:0", "127.0.0.1"), ("[::]:0", "::1")] {
+            let (wake, seen) = (Arc::new(Wake::new().unwrap()), Arc::new(Seen::default()));
+            let ports = vec![bound("127.0.0.1:0"), bound(bind)];
+            let to = ports[1].local_addr().port();
+            let thread = start(ports, &wake, &seen);
+            let own = UdpSocket::bind((if ask == "::1" { "::1" } else { "127.0.0.1" }, 0)).unwrap();
+            own.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            own.connect((ask, to)).unwrap();
+            own.send(b"later").unwrap();
+            own.send(b"x").unwrap();
+            let mut answer = [0; 8];
+            assert_eq!(own.recv(&mut answer).unwrap(), 2, "what is ready is not held up");
+            seen.is_ready.store(true, SeqCst);
+            wake.ring();
+            // A connected socket hears only the address that it asked.
+            assert_eq!(own.recv(&mut answer).unwrap(), 5);
+            assert_eq!(answer[..5], *b"ready");
             seen.stop.store(true, SeqCst);
             wake.ring();
             thread.join().unwrap();

@@ -5,7 +5,7 @@
 //!
 //! Under callgrind, `hot run IMAGE QUERIES 1` gives instructions a query (the first pass over the queries is parsing them).
 
-use front::{Datagrams, Now, Peer, Published, Setup, Worker, Zones};
+use front::{Datagrams, Now, Peer, Published, Setup, Ticket, Worker, Zones};
 use image::Image;
 use server::config::Zone;
 use server::reading;
@@ -28,6 +28,9 @@ impl Datagrams for Batch {
     }
     fn peer(&self, _: usize) -> Peer {
         sim::CLIENT
+    }
+    fn ticket(&self, _: usize) -> Ticket {
+        sim::ticket(sim::CLIENT)
     }
     fn packet(&mut self, i: usize) -> (&mut [u8], usize) {
         (&mut self.buffers[i * STRIDE..][..STRIDE], self.lens[i])

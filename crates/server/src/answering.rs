@@ -3,15 +3,16 @@
 //! Never waits for anything but its sockets, takes no lock but the one of a publication, logs nothing while all is well.
 
 use crate::clock::Clock;
+use crate::later::{Desk, Mailbox, Mailboxes};
 use crate::panics::Panics;
-use front::{Datagrams, Now, Peer, Published, Verdict, Worker, Zones};
-use net::tcp::{self, Answer, Messages, TcpEvent, TcpLimits};
-use net::udp::{Batch, Sent, UdpPort};
+use front::{Datagrams, Now, Peer, Postponed, Published, Ticket, Verdict, Way, Worker, Zones};
+use net::Turn;
+use net::tcp::{self, Answer, Messages, Origin, TcpEvent, TcpLimits};
+use net::udp::{Batch, Return, Sent, UdpPort};
 use net::udp_loop::{self, Batches};
-use net::{Turn, Wake};
 use stats::{Counter, Counters};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -19,6 +20,9 @@ use store::Map;
 
 /// Batches that a socket may still have answered when the server stops: what had arrived by then, within reason.
 const DRAINED_MAX: usize = 64;
+/// Packets of one batch that may make a worker panic, each by itself; what comes after them is dropped. A new worker
+/// takes memory for its tables, which must not happen 32 times a batch.
+const PANICS_PER_BATCH_MAX: usize = 2;
 
 /// What all answering threads share.
 #[derive(Clone)]
@@ -27,12 +31,17 @@ pub struct Shared {
     pub clock: Clock,
     pub stop: Arc<AtomicBool>,
     pub panics: Arc<Panics>,
+    /// Where answers to postponed questions are posted.
+    pub mailboxes: Arc<Mailboxes>,
+    /// Who works on postponed questions. None: they are dropped.
+    pub desk: Option<Arc<dyn Desk>>,
 }
 
 /// Who answers: the worker, or in tests one that fails on purpose.
 pub trait Answers {
     fn on_batch(&mut self, now: Now, batch: &mut impl Datagrams);
-    fn on_message(&mut self, now: Now, peer: Peer, buffer: &mut [u8], len: usize) -> Verdict;
+    fn on_message(&mut self, now: Now, peer: Peer, ticket: Ticket, buffer: &mut [u8], len: usize) -> Verdict;
+    fn next_postponed(&mut self) -> Option<Postponed>;
     fn on_idle(&mut self);
 }
 
@@ -43,8 +52,13 @@ impl Answers for Worker<Map> {
     }
 
     #[inline]
-    fn on_message(&mut self, now: Now, peer: Peer, buffer: &mut [u8], len: usize) -> Verdict {
-        Worker::on_message(self, now, peer, buffer, len)
+    fn on_message(&mut self, now: Now, peer: Peer, ticket: Ticket, buffer: &mut [u8], len: usize) -> Verdict {
+        Worker::on_message(self, now, peer, ticket, buffer, len)
+    }
+
+    #[inline]
+    fn next_postponed(&mut self) -> Option<Postponed> {
+        Worker::next_postponed(self)
     }
 
     fn on_idle(&mut self) {
@@ -56,31 +70,57 @@ impl Answers for Worker<Map> {
 pub struct Answering<W> {
     shared: Shared,
     counters: Arc<Counters>,
+    mailbox: Mailbox,
     make: Box<dyn Fn() -> W + Send>,
     worker: W,
+    /// The batch as it came, from the first panic on: an answer takes its query's place, and to copy every query for the
+    /// sake of one that may never come would cost all of them.
+    copies: Option<Vec<Vec<u8>>>,
 }
 
 impl<W: Answers> Answering<W> {
-    pub fn new(shared: Shared, counters: Arc<Counters>, make: impl Fn() -> W + Send + 'static) -> Answering<W> {
-        Answering { shared, counters, worker: make(), make: Box::new(make) }
+    pub fn new(
+        shared: Shared,
+        counters: Arc<Counters>,
+        mailbox: Mailbox,
+        make: impl Fn() -> W + Send + 'static,
+    ) -> Answering<W> {
+        Answering { shared, counters, mailbox, worker: make(), make: Box::new(make), copies: None }
     }
 
     fn turn(&mut self) -> Turn {
         self.worker.on_idle();
+        self.counters.add(Counter::LaterLost, self.mailbox.lost());
         if self.shared.stop.load(Relaxed) { Turn::Stop } else { Turn::Go }
     }
 
-    /// The worker's state may be anything now; the packets may be at fault.
+    /// The worker's state may be anything now; the packet may be at fault.
     #[cold]
-    fn recover(&mut self, packets: impl FnOnce() -> Vec<u8>) {
+    fn recover(&mut self, at_fault: Option<&[u8]>) {
         self.counters.count(Counter::Panics);
-        self.shared.panics.save(packets);
+        if let Some(packet) = at_fault {
+            self.counters.count(Counter::DropPanic);
+            self.shared.panics.save(packet);
+        }
+        self.pass_on();
         self.worker = (self.make)();
     }
 
-    pub fn serve_udp(mut self, ports: &[UdpPort], wake: &Wake) -> io::Result<()> {
-        let mut batch = Batch::new(net::udp::BATCH);
-        udp_loop::serve(ports, wake, &mut batch, &mut self)?;
+    /// Hands postponed questions to whoever works on them; how many were dropped.
+    #[inline]
+    fn pass_on(&mut self) -> u64 {
+        let mut dropped = 0;
+        while let Some(question) = self.worker.next_postponed() {
+            let is_taken = self.shared.desk.as_ref().is_some_and(|desk| desk.take(question));
+            dropped += u64::from(!is_taken);
+            self.counters.count(if is_taken { Counter::Postponed } else { Counter::DropBusy });
+        }
+        dropped
+    }
+
+    pub fn serve_udp(mut self, ports: &[UdpPort]) -> io::Result<()> {
+        let (mut batch, wake) = (Batch::new(net::udp::BATCH), Arc::clone(&self.mailbox.wake));
+        udp_loop::serve(ports, &wake, &mut batch, &mut self)?;
         for (i, port) in ports.iter().enumerate() {
             for _ in 0..DRAINED_MAX {
                 if port.recv(&mut batch, false)? == 0 {
@@ -94,74 +134,128 @@ impl<W: Answers> Answering<W> {
         Ok(())
     }
 
-    pub fn serve_tcp(mut self, listeners: &[TcpListener], limits: &TcpLimits, wake: &Wake) -> io::Result<()> {
-        tcp::serve(listeners, limits, wake, &mut self)
+    pub fn serve_tcp(mut self, listeners: &[TcpListener], limits: &TcpLimits) -> io::Result<()> {
+        let wake = Arc::clone(&self.mailbox.wake);
+        tcp::serve(listeners, limits, &wake, &mut self)
+    }
+
+    /// Answers a batch, or its packet `only`. Err: it panicked; how many had their answer, and which was being written.
+    #[inline]
+    fn answer(&mut self, now: Now, port: usize, batch: &mut Batch, only: Option<usize>) -> Result<(), Stopped> {
+        let (first, len) = only.map_or((0, batch.len()), |i| (i, 1));
+        let mut packets = Packets { batch, mailbox: &self.mailbox, port, first, len, answered: 0, begun: None };
+        let done = catch_unwind(AssertUnwindSafe(|| self.worker.on_batch(now, &mut packets)));
+        done.map_err(|_| Stopped { answered: packets.answered, begun: packets.begun })
+    }
+
+    /// After a panic: a new worker takes the packets that had no answer yet one by one, so that they suffer neither from
+    /// the one at fault nor from each other.
+    #[cold]
+    fn answer_rest(&mut self, now: Now, port: usize, batch: &mut Batch, stopped: Stopped) {
+        (stopped.answered..batch.len()).for_each(|i| batch.set_reply(i, 0));
+        if let Some(copies) = &self.copies {
+            (stopped.answered..batch.len())
+                .for_each(|i| batch.packet(i).0[..copies[i].len()].copy_from_slice(&copies[i]));
+        }
+        let at_fault = stopped.begun.map(|i| octets(batch, i));
+        self.recover(at_fault.as_deref());
+        let mut panics = 0;
+        for i in (stopped.answered..batch.len()).filter(|&i| Some(i) != stopped.begun) {
+            let copy = octets(batch, i);
+            if panics == PANICS_PER_BATCH_MAX {
+                self.counters.count(Counter::DropPanic);
+            } else if self.answer(now, port, batch, Some(i)).is_err() {
+                batch.set_reply(i, 0);
+                self.recover(Some(&copy));
+                panics += 1;
+            }
+        }
+        self.copies.get_or_insert_default();
     }
 }
 
-/// A batch as the worker sees it.
+/// How far a batch came.
+struct Stopped {
+    /// So many had their answer: it is given to them in their order.
+    answered: usize,
+    /// The one whose answer was being written over it.
+    begun: Option<usize>,
+}
+
+fn octets(batch: &mut Batch, i: usize) -> Vec<u8> {
+    let (buffer, len) = batch.packet(i);
+    buffer[..len.min(buffer.len())].to_vec()
+}
+
+/// A batch, or one packet of it, as the worker sees it.
 struct Packets<'a> {
     batch: &'a mut Batch,
-    /// How many have their answer: it is given to them in their order.
+    mailbox: &'a Mailbox,
+    port: usize,
+    first: usize,
+    len: usize,
     answered: usize,
-}
-
-impl Packets<'_> {
-    /// What the worker left unanswered, each packet behind two octets of length.
-    fn unanswered(&mut self) -> Vec<u8> {
-        let mut octets = Vec::new();
-        for i in self.answered..self.batch.len() {
-            let (buffer, len) = self.batch.packet(i);
-            octets.extend_from_slice(&with_length(buffer, len));
-        }
-        octets
-    }
-}
-
-fn with_length(buffer: &[u8], len: usize) -> Vec<u8> {
-    let octets = &buffer[..len.min(buffer.len())];
-    [&(octets.len() as u16).to_be_bytes(), octets].concat()
+    begun: Option<usize>,
 }
 
 impl Datagrams for Packets<'_> {
     #[inline]
     fn len(&self) -> usize {
-        self.batch.len()
+        self.len
     }
 
     #[inline]
     fn peer(&self, i: usize) -> Peer {
-        let (ip, port) = self.batch.peer_ip_port(i);
+        let (ip, port) = self.batch.peer_ip_port(self.first + i);
         Peer { ip, port }
+    }
+
+    fn ticket(&self, i: usize) -> Ticket {
+        self.mailbox.datagram(self.port, self.batch.way_back(self.first + i))
     }
 
     #[inline]
     fn packet(&mut self, i: usize) -> (&mut [u8], usize) {
-        self.batch.packet(i)
+        self.batch.packet(self.first + i)
+    }
+
+    #[inline]
+    fn room(&mut self, i: usize) -> (&mut [u8], usize) {
+        self.begun = Some(i);
+        self.batch.packet(self.first + i)
     }
 
     #[inline]
     fn set_reply(&mut self, i: usize, len: usize) {
-        self.batch.set_reply(i, len);
-        self.answered = i + 1;
+        self.batch.set_reply(self.first + i, len);
+        (self.answered, self.begun) = (i + 1, None);
     }
 }
 
 impl<W: Answers> Batches for Answering<W> {
-    fn on_batch(&mut self, _port: usize, batch: &mut Batch) {
+    fn on_batch(&mut self, port: usize, batch: &mut Batch) {
         let now = self.shared.clock.now();
-        let mut packets = Packets { batch, answered: 0 };
-        if catch_unwind(AssertUnwindSafe(|| self.worker.on_batch(now, &mut packets))).is_err() {
-            for i in packets.answered..packets.batch.len() {
-                packets.batch.set_reply(i, 0);
-            }
-            self.recover(|| packets.unanswered());
+        if let Some(copies) = &mut self.copies {
+            copies.clear();
+            copies.extend((0..batch.len()).map(|i| octets(batch, i)));
         }
+        if let Err(stopped) = self.answer(now, port, batch, None) {
+            self.answer_rest(now, port, batch, stopped);
+        }
+        self.pass_on();
     }
 
     fn on_sent(&mut self, sent: Sent) {
         if sent.failed > 0 {
             self.counters.add(Counter::SendFailed, sent.failed as u64);
+        }
+    }
+
+    fn next_later(&mut self, buffer: &mut [u8]) -> Option<(usize, Return, usize)> {
+        loop {
+            if let (Way::Datagram { port, peer, asked, interface }, len @ 1..) = self.mailbox.next(buffer)? {
+                return Some((usize::from(port), Return { peer, asked, interface }, len));
+            }
         }
     }
 
@@ -171,15 +265,26 @@ impl<W: Answers> Batches for Answering<W> {
 }
 
 impl<W: Answers> Messages for Answering<W> {
-    fn on_message(&mut self, peer: SocketAddr, _listener: usize, buffer: &mut [u8], len: usize) -> Answer {
+    fn on_message(&mut self, from: &Origin<'_>, buffer: &mut [u8], len: usize) -> Answer {
         let now = self.shared.clock.now();
-        let peer = Peer { ip: peer.ip(), port: peer.port() };
-        match catch_unwind(AssertUnwindSafe(|| self.worker.on_message(now, peer, buffer, len))) {
+        let peer = Peer { ip: from.peer.ip(), port: from.peer.port() };
+        let ticket = self.mailbox.stream(from.ticket);
+        match catch_unwind(AssertUnwindSafe(|| self.worker.on_message(now, peer, ticket, buffer, len))) {
             Ok(Verdict::Reply(len)) => Answer::Reply(len),
             Ok(Verdict::Drop) => Answer::Close,
+            Ok(Verdict::Later) if self.pass_on() == 0 => Answer::Later,
+            Ok(Verdict::Later) => Answer::Silence,
             Err(_) => {
-                self.recover(|| with_length(buffer, len));
+                self.recover(Some(from.message));
                 Answer::Close
+            }
+        }
+    }
+
+    fn next_later(&mut self, buffer: &mut [u8]) -> Option<(tcp::Ticket, usize)> {
+        loop {
+            if let (Way::Stream(ticket), len) = self.mailbox.next(buffer)? {
+                return Some((tcp::Ticket(ticket), len));
             }
         }
     }
@@ -192,6 +297,8 @@ impl<W: Answers> Messages for Answering<W> {
             TcpEvent::Idle => Counter::TcpIdle,
             TcpEvent::Slow => Counter::TcpSlow,
             TcpEvent::Broken => Counter::TcpBroken,
+            TcpEvent::Unanswered => Counter::TcpUnanswered,
+            TcpEvent::AnswerLost => Counter::LaterLost,
             TcpEvent::Closed => return,
         };
         self.counters.count(which);
@@ -214,6 +321,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpStream, UdpSocket};
     use std::path::PathBuf;
+    use std::sync::Mutex;
     use std::sync::atomic::AtomicUsize;
     use std::thread::JoinHandle;
     use std::time::{Duration, Instant};
@@ -225,6 +333,21 @@ mod tests {
     const BAD: &str = "panic.example.com";
 
     struct Fragile(Worker<Map>);
+
+    /// Keeps what it is given, up to two questions, until the test answers them.
+    #[derive(Default)]
+    struct Waiting(Mutex<Vec<Postponed>>);
+
+    impl Desk for Waiting {
+        fn take(&self, question: Postponed) -> bool {
+            let mut all = self.0.lock().unwrap();
+            let has_room = all.len() < 2;
+            if has_room {
+                all.push(question);
+            }
+            has_room
+        }
+    }
 
     fn trip(buffer: &[u8]) {
         assert!(!buffer.windows(6).any(|w| w == b"\x05panic"), "on purpose");
@@ -239,8 +362,14 @@ mod tests {
         fn peer(&self, i: usize) -> Peer {
             self.0.peer(i)
         }
+        fn ticket(&self, i: usize) -> Ticket {
+            self.0.ticket(i)
+        }
         fn packet(&mut self, i: usize) -> (&mut [u8], usize) {
             self.0.packet(i)
+        }
+        fn room(&mut self, i: usize) -> (&mut [u8], usize) {
+            self.0.room(i)
         }
         fn set_reply(&mut self, i: usize, len: usize) {
             trip(&self.0.packet(i).0[..len]);
@@ -252,10 +381,13 @@ mod tests {
         fn on_batch(&mut self, now: Now, batch: &mut impl Datagrams) {
             self.0.on_batch(now, &mut Tripwire(batch));
         }
-        fn on_message(&mut self, now: Now, peer: Peer, buffer: &mut [u8], len: usize) -> Verdict {
-            let verdict = self.0.on_message(now, peer, buffer, len);
+        fn on_message(&mut self, now: Now, peer: Peer, ticket: Ticket, buffer: &mut [u8], len: usize) -> Verdict {
+            let verdict = self.0.on_message(now, peer, ticket, buffer, len);
             trip(&buffer[..len]);
             verdict
+        }
+        fn next_postponed(&mut self) -> Option<Postponed> {
+            self.0.next_postponed()
         }
         fn on_idle(&mut self) {
             self.0.on_idle();
@@ -268,7 +400,8 @@ mod tests {
         shared: Shared,
         counters: Arc<Counters>,
         made: Arc<AtomicUsize>,
-        wake: Arc<Wake>,
+        desk: Arc<Waiting>,
+        mailbox: Option<Mailbox>,
         thread: Option<JoinHandle<io::Result<()>>>,
     }
 
@@ -282,44 +415,60 @@ mod tests {
             let config = without_file(&folders, Some(&folder.join("zones"))).unwrap();
             let shelved = Library::open(&folder).unwrap().current(&config.zones, None).unwrap();
             let (zones, _) = publisher::ready(shelved, &config, 1);
+            let (mailboxes, mut boxes) = Mailboxes::new(1).unwrap();
+            let desk = Arc::<Waiting>::default();
             let shared = Shared {
                 published: Arc::new(Published::new(zones)),
                 clock: Clock::new(),
                 stop: Arc::default(),
                 panics: Arc::new(Panics::start(folder.clone()).unwrap()),
+                mailboxes: Arc::new(mailboxes),
+                desk: Some(Arc::<Waiting>::clone(&desk)),
             };
-            let wake = Arc::new(Wake::new().unwrap());
-            Stage { folder, shared, counters: Arc::default(), made: Arc::default(), wake, thread: None }
+            let mailbox = boxes.pop();
+            Stage { folder, shared, counters: Arc::default(), made: Arc::default(), desk, mailbox, thread: None }
         }
 
-        fn start(&mut self, serve: impl FnOnce(Answering<Fragile>, &Wake) -> io::Result<()> + Send + 'static) {
+        fn start(&mut self, serve: impl FnOnce(Answering<Fragile>) -> io::Result<()> + Send + 'static) {
             let (published, counters) = (Arc::clone(&self.shared.published), Arc::clone(&self.counters));
             let made = Arc::clone(&self.made);
             let make = move || {
                 made.fetch_add(1, Relaxed);
-                Fragile(Worker::new(Arc::clone(&published), Setup::default(), Arc::clone(&counters)))
+                let setup = Setup { takes_updates: true, ..Setup::default() };
+                Fragile(Worker::new(Arc::clone(&published), setup, Arc::clone(&counters)))
             };
-            let answering = Answering::new(self.shared.clone(), Arc::clone(&self.counters), make);
-            let wake = Arc::clone(&self.wake);
-            self.thread = Some(std::thread::spawn(move || serve(answering, &wake)));
+            let mailbox = self.mailbox.take().unwrap();
+            let answering = Answering::new(self.shared.clone(), Arc::clone(&self.counters), mailbox, make);
+            self.thread = Some(std::thread::spawn(move || serve(answering)));
         }
 
         #[track_caller]
-        fn panicked_once(&self) {
-            eventually(|| self.counters.value(Counter::Panics) == 1);
-            eventually(|| self.made.load(Relaxed) == 2);
+        fn panicked(&self, times: u64) {
+            eventually(|| self.counters.value(Counter::Panics) == times);
+            eventually(|| self.made.load(Relaxed) as u64 == times + 1);
         }
 
-        /// What was kept, once it is.
-        fn kept(&self, len: usize) -> Vec<u8> {
-            let path = self.folder.join(format!("panic-{}-0.packets", std::process::id()));
+        /// What was kept of the n-th panic, once it is.
+        fn kept(&self, n: usize, len: usize) -> Vec<u8> {
+            let path = self.folder.join(format!("panic-{}-{n}.packet", std::process::id()));
             eventually(|| std::fs::metadata(&path).is_ok_and(|m| m.len() == len as u64));
             std::fs::read(path).unwrap()
         }
 
+        /// Wakes the only thread, with an answer for nobody.
+        fn ring(&self) {
+            self.shared.mailboxes.post(Ticket { thread: 0, way: Way::Stream(u64::MAX) }, Box::default());
+        }
+
+        /// The question that was put off first, once it was.
+        fn postponed(&self) -> Postponed {
+            eventually(|| !self.desk.0.lock().unwrap().is_empty());
+            self.desk.0.lock().unwrap().remove(0)
+        }
+
         fn end(self) {
             self.shared.stop.store(true, Relaxed);
-            self.wake.ring();
+            self.ring();
             self.thread.unwrap().join().unwrap().unwrap();
             std::fs::remove_dir_all(&self.folder).unwrap();
         }
@@ -346,46 +495,115 @@ mod tests {
         octets.len() > 12 && octets[1] == id && octets[2] & 0x80 != 0 && octets[3] & 15 == 0 && octets[7] == 1
     }
 
+    struct Asker(UdpSocket);
+
+    impl Asker {
+        fn of(port: &UdpPort) -> Asker {
+            let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+            client.set_read_timeout(Some(PATIENCE)).unwrap();
+            client.connect(port.local_addr()).unwrap();
+            Asker(client)
+        }
+        fn send(&self, packet: &[u8]) {
+            assert_eq!(self.0.send(packet).unwrap(), packet.len());
+        }
+        fn hears(&self) -> Vec<u8> {
+            let mut answer = [0; 512];
+            let n = self.0.recv(&mut answer).unwrap();
+            answer[..n].to_vec()
+        }
+    }
+
+    fn udp_port() -> UdpPort {
+        UdpPort::bind("127.0.0.1:0".parse().unwrap(), RECV_BUFFER).unwrap()
+    }
+
     #[test]
-    fn a_panic_costs_the_rest_of_its_batch_and_nothing_else() {
+    fn a_panic_costs_its_packet_and_nothing_else() {
         let mut stage = Stage::new("fragile-udp");
-        let port = UdpPort::bind("127.0.0.1:0".parse().unwrap(), RECV_BUFFER).unwrap();
-        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-        client.set_read_timeout(Some(PATIENCE)).unwrap();
-        client.connect(port.local_addr()).unwrap();
-        let mut answer = [0; 512];
+        let port = udp_port();
+        let client = Asker::of(&port);
         // Before anybody reads, so that they are one batch.
         let batch = [query(1, GOOD), query(2, BAD), query(3, GOOD)];
-        batch.iter().for_each(|q| assert_eq!(client.send(q).unwrap(), q.len()));
-        stage.start(move |answering, wake| answering.serve_udp(&[port], wake));
-        let n = client.recv(&mut answer).unwrap();
-        assert!(is_answer(&answer[..n], 1));
-        stage.panicked_once();
-        for id in 4..8 {
-            client.send(&query(id, GOOD)).unwrap();
-            let n = client.recv(&mut answer).unwrap();
-            assert!(is_answer(&answer[..n], id), "the next answer is that to the query after the panic");
+        batch.iter().for_each(|q| client.send(q));
+        stage.start(move |answering| answering.serve_udp(&[port]));
+        for id in [1, 3] {
+            assert!(is_answer(&client.hears(), id));
         }
-        let (second, third) = (&batch[1], &batch[2]);
-        let kept = stage.kept(2 + second.len() + 2 + third.len());
-        assert_eq!(kept[2 + 12..2 + second.len()], second[12..], "the question of the packet at fault");
-        assert_eq!(kept[2 + second.len() + 2..], third[..], "what came after it, as it came");
-        stage.panicked_once();
+        stage.panicked(1);
+        let bad = &batch[1];
+        assert_eq!(stage.kept(0, bad.len())[12..], bad[12..], "of the first one the question");
+        for n in 1..3 {
+            client.send(&query(4, GOOD));
+            client.send(bad);
+            client.send(&query(5, GOOD));
+            assert!(is_answer(&client.hears(), 4) && is_answer(&client.hears(), 5));
+            stage.panicked(n + 1);
+            assert_eq!(stage.kept(n as usize, bad.len()), *bad, "of every other one all");
+        }
+        assert_eq!(stage.counters.value(Counter::DropPanic), 3);
         stage.end();
     }
 
     #[test]
-    fn a_panic_costs_its_connection_and_nothing_else() {
+    fn a_batch_of_packets_that_panic_does_not_make_a_worker_for_each() {
+        let mut stage = Stage::new("fragile-many");
+        let port = udp_port();
+        let client = Asker::of(&port);
+        (0..10).for_each(|id| client.send(&query(id, BAD)));
+        stage.start(move |answering| answering.serve_udp(&[port]));
+        let (panics, dropped) = (1 + PANICS_PER_BATCH_MAX as u64, 10);
+        stage.panicked(panics);
+        eventually(|| stage.counters.value(Counter::DropPanic) == dropped);
+        client.send(&query(11, GOOD));
+        assert!(is_answer(&client.hears(), 11));
+        stage.end();
+    }
+
+    /// An update whose answer the desk decides.
+    fn update(id: u8) -> Vec<u8> {
+        let mut packet = query(id, "example.com");
+        packet[2] |= 5 << 3;
+        let type_at = packet.len() - 4;
+        packet[type_at + 1] = 6;
+        packet
+    }
+
+    #[test]
+    fn a_datagram_may_be_answered_later_and_others_meanwhile() {
+        let mut stage = Stage::new("later-udp");
+        let port = udp_port();
+        let client = Asker::of(&port);
+        stage.start(move |answering| answering.serve_udp(&[port]));
+        client.send(&update(1));
+        client.send(&query(2, GOOD));
+        assert!(is_answer(&client.hears(), 2));
+        let question = stage.postponed();
+        assert_eq!(*question.message, update(1), "as it came");
+        stage.shared.mailboxes.post(question.ticket, b"later"[..].into());
+        assert_eq!(client.hears(), b"later");
+        // The desk has room for two.
+        (3..6).for_each(|id| client.send(&update(id)));
+        eventually(|| stage.counters.value(Counter::DropBusy) == 1);
+        assert_eq!((stage.postponed().message[1], stage.postponed().message[1]), (3, 4), "in their order");
+        assert_eq!(stage.counters.value(Counter::Postponed), 3);
+        stage.end();
+    }
+
+    #[test]
+    fn over_tcp_a_panic_costs_its_connection_and_answers_may_come_later() {
         let mut stage = Stage::new("fragile-tcp");
         let listener = tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        stage.start(move |answering, wake| answering.serve_tcp(&[listener], &TcpLimits::default(), wake));
+        stage.start(move |answering| answering.serve_tcp(&[listener], &TcpLimits::default()));
         let connect = || {
             let stream = TcpStream::connect(address).unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
             stream
         };
-        let ask = |mut stream: &TcpStream, packet: &[u8]| stream.write_all(&with_length(packet, packet.len())).unwrap();
+        let ask = |mut stream: &TcpStream, packet: &[u8]| {
+            stream.write_all(&[&(packet.len() as u16).to_be_bytes(), packet].concat()).unwrap();
+        };
         let answered = |mut stream: &TcpStream, id: u8| {
             let mut len = [0; 2];
             stream.read_exact(&mut len).unwrap();
@@ -398,14 +616,22 @@ mod tests {
         assert!(answered(&good, 1));
         ask(&bad, &query(2, BAD));
         assert_eq!((&bad).read(&mut [0]).unwrap(), 0, "it is closed");
-        stage.panicked_once();
+        stage.panicked(1);
         ask(&good, &query(3, GOOD));
         assert!(answered(&good, 3));
         let later = connect();
         ask(&later, &query(4, GOOD));
         assert!(answered(&later, 4));
         let packet = query(2, BAD);
-        assert_eq!(stage.kept(2 + packet.len())[2 + 12..], packet[12..]);
+        assert_eq!(stage.kept(0, packet.len()), packet);
+        ask(&later, &update(5));
+        ask(&later, &query(6, GOOD));
+        assert!(answered(&later, 6), "what is ready overtakes");
+        let question = stage.postponed();
+        let mut answer = query(5, GOOD);
+        (answer[2], answer[7]) = (0x80, 1);
+        stage.shared.mailboxes.post(question.ticket, answer.into());
+        assert!(answered(&later, 5));
         stage.end();
     }
 }

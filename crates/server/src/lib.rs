@@ -1,6 +1,6 @@
 //! The threads around the worker: configuration, images, sockets, control. Decides nothing about DNS.
 
-mod answering;
+pub mod answering;
 pub mod clock;
 pub mod complaint;
 pub mod config;
@@ -10,10 +10,11 @@ pub mod findings;
 mod http;
 pub mod images;
 pub mod json;
+pub mod later;
 pub mod log;
 pub mod manifest;
 mod ownership;
-mod panics;
+pub mod panics;
 mod publisher;
 mod random;
 pub mod reading;

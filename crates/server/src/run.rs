@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::complaint::Complaint;
 use crate::config::Config;
 use crate::images::{self, Library};
+use crate::later::{Mailbox, Mailboxes};
 use crate::ownership::Held;
 use crate::panics::{self, Panics};
 use crate::publisher::{self, Job, Publisher, Serving};
@@ -59,15 +60,18 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     settle(config, &doors)?;
 
     let (library, zones, serving) = first_image(config)?;
+    let (mailboxes, boxes) = Mailboxes::new(crew.udp + crew.tcp).map_err(|e| no_thread("udp 0", &e))?;
     let shared = Shared {
         published: Arc::new(Published::new(zones)),
         clock: Clock::new(),
         stop: Arc::new(AtomicBool::new(false)),
         panics: Arc::new(Panics::start(config.server.data_dir.clone()).map_err(|e| no_thread("panics", &e))?),
+        mailboxes: Arc::new(mailboxes),
+        desk: None,
     };
     let (events, inbox) = channel();
     let state = Arc::new(State::new(sockets.addresses.clone(), crew.udp, crew.counters(), events.clone()));
-    let threads = Threads::start(config, sockets, &shared, &state, &crew)?;
+    let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes)?;
     let publisher = Publisher::new(library, shared.clone(), Arc::clone(&state), threads.wakes.clone(), serving);
     let (jobs, work) = channel();
     spawn("publisher", move || publisher.run(&work))?;
@@ -215,33 +219,32 @@ impl Threads {
         shared: &Shared,
         state: &State,
         crew: &Crew,
+        boxes: Vec<Mailbox>,
     ) -> Result<Threads, String> {
         let setup = setup(config, &sockets).map_err(|e| format!("no random numbers: {e}"))?;
-        let mut threads = Threads { wakes: Vec::new(), handles: Vec::new() };
-        let mut counters = state.counters.iter();
+        let mut threads = Threads { wakes: boxes.iter().map(|b| Arc::clone(&b.wake)).collect(), handles: Vec::new() };
+        let mut each = state.counters.iter().zip(boxes);
         let mut next = || {
+            let (counters, mailbox) = each.next()?;
             let key = [random::number(), random::number()].map(Result::unwrap_or_default);
             let setup = Setup { rate_key: key, ..setup.clone() };
-            let counters = counters.next().map(Arc::clone).unwrap_or_default();
-            let (published, counted) = (Arc::clone(&shared.published), Arc::clone(&counters));
-            Answering::new(shared.clone(), counters, move || {
-                Worker::new(Arc::clone(&published), setup.clone(), Arc::clone(&counted))
-            })
+            let (published, counted) = (Arc::clone(&shared.published), Arc::clone(counters));
+            let make = move || Worker::new(Arc::clone(&published), setup.clone(), Arc::clone(&counted));
+            Some(Answering::new(shared.clone(), Arc::clone(counters), mailbox, make))
         };
         for (i, ports) in sockets.udp.into_iter().enumerate() {
-            let (answering, cpu) = (next(), crew.cpu(i));
-            threads.spawn(format!("udp {i}"), &state.events, move |wake| {
+            let (Some(answering), cpu) = (next(), crew.cpu(i)) else { break };
+            threads.spawn(format!("udp {i}"), &state.events, move || {
                 if let Some(Err(e)) = cpu.map(net::sched::pin) {
                     log::warn("a thread is not pinned to its CPU", &[("why", &e)]);
                 }
-                answering.serve_udp(&ports, wake)
+                answering.serve_udp(&ports)
             })?;
         }
         let limits = tcp_limits(config, sockets.tcp.len());
         for (i, listeners) in sockets.tcp.into_iter().enumerate() {
-            let (answering, limits) = (next(), limits.clone());
-            threads
-                .spawn(format!("tcp {i}"), &state.events, move |wake| answering.serve_tcp(&listeners, &limits, wake))?;
+            let (Some(answering), limits) = (next(), limits.clone()) else { break };
+            threads.spawn(format!("tcp {i}"), &state.events, move || answering.serve_tcp(&listeners, &limits))?;
         }
         Ok(threads)
     }
@@ -250,14 +253,12 @@ impl Threads {
         &mut self,
         name: String,
         events: &Sender<Event>,
-        serve: impl FnOnce(&Wake) -> io::Result<()> + Send + 'static,
+        serve: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> Result<(), String> {
-        let wake = Arc::new(Wake::new().map_err(|e| no_thread(&name, &e))?);
-        self.wakes.push(Arc::clone(&wake));
         let (thread, events) = (name.clone(), events.clone());
         let body = move || {
             net::sched::name_thread(&thread);
-            let why = match catch_unwind(AssertUnwindSafe(|| serve(&wake))) {
+            let why = match catch_unwind(AssertUnwindSafe(serve)) {
                 Ok(Ok(())) => return,
                 Ok(Err(e)) => e.to_string(),
                 Err(_) => "it panicked".to_string(),
@@ -397,7 +398,7 @@ mod tests {
     use super::*;
 
     /// How a server ends whose answering thread does this.
-    fn outcome(serve: impl FnOnce(&Wake) -> io::Result<()> + Send + 'static) -> Result<(), String> {
+    fn outcome(serve: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<(), String> {
         let mut threads = Threads { wakes: Vec::new(), handles: Vec::new() };
         let (events, inbox) = channel();
         threads.spawn("udp 0".to_string(), &events, serve).unwrap();
@@ -409,9 +410,9 @@ mod tests {
 
     #[test]
     fn a_server_that_lost_an_answering_thread_stops_and_says_why() {
-        assert_eq!(outcome(|_| Ok(())), Ok(()));
-        assert_eq!(outcome(|_| Err(io::Error::other("no socket"))), Err("the thread udp 0 ended: no socket".into()));
-        assert_eq!(outcome(|_| panic!("on purpose")), Err("the thread udp 0 ended: it panicked".into()));
+        assert_eq!(outcome(|| Ok(())), Ok(()));
+        assert_eq!(outcome(|| Err(io::Error::other("no socket"))), Err("the thread udp 0 ended: no socket".into()));
+        assert_eq!(outcome(|| panic!("on purpose")), Err("the thread udp 0 ended: it panicked".into()));
     }
 
     #[test]

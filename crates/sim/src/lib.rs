@@ -7,7 +7,7 @@ pub mod message;
 pub mod network;
 pub mod rng;
 
-use front::{DATAGRAM_MAX, Now, Peer, Published, Setup, Verdict, Worker, Zones};
+use front::{DATAGRAM_MAX, Now, Peer, Published, Setup, Ticket, Verdict, Way, Worker, Zones};
 use image::{Builder, Complaint, Image};
 use stats::Counters;
 use std::sync::Arc;
@@ -61,16 +61,16 @@ impl Server {
         buffer[..packet.len()].copy_from_slice(packet);
         match self.worker.on_datagram(self.now, CLIENT, &mut buffer, packet.len()) {
             Verdict::Reply(len) => Some(buffer[..len].to_vec()),
-            Verdict::Drop => None,
+            Verdict::Drop | Verdict::Later => None,
         }
     }
 
     pub fn message(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         let mut buffer = vec![0; 65_535];
         buffer[..packet.len()].copy_from_slice(packet);
-        match self.worker.on_message(self.now, CLIENT, &mut buffer, packet.len()) {
+        match self.worker.on_message(self.now, CLIENT, ticket(CLIENT), &mut buffer, packet.len()) {
             Verdict::Reply(len) => Some(buffer[..len].to_vec()),
-            Verdict::Drop => None,
+            Verdict::Drop | Verdict::Later => None,
         }
     }
 
@@ -85,3 +85,9 @@ impl Server {
 
 /// Whoever asks in tests.
 pub const CLIENT: Peer = Peer { ip: std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 77)), port: 40_000 };
+
+/// The way back to somebody, on the only thread and socket there are.
+pub fn ticket(peer: Peer) -> Ticket {
+    let asked = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+    Ticket { thread: 0, way: Way::Datagram { port: 0, peer: (peer.ip, peer.port).into(), asked, interface: 0 } }
+}

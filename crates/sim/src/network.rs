@@ -2,7 +2,7 @@
 
 use crate::Server;
 use crate::rng::Rng;
-use front::{DATAGRAM_MAX, Datagrams, Peer};
+use front::{DATAGRAM_MAX, Datagrams, Peer, Ticket};
 use std::collections::BTreeMap;
 
 /// What can happen to a packet: one in so many, 0 never.
@@ -88,6 +88,9 @@ impl Datagrams for Batch {
     }
     fn peer(&self, i: usize) -> Peer {
         self.packets[i].0
+    }
+    fn ticket(&self, i: usize) -> Ticket {
+        crate::ticket(self.packets[i].0)
     }
     fn packet(&mut self, i: usize) -> (&mut [u8], usize) {
         let (_, buffer, len) = &mut self.packets[i];

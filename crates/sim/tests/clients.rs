@@ -90,7 +90,7 @@ fn a_zone_is_answered_to_whom_its_list_admits() {
         let peer = Peer { ip: ip.parse().unwrap(), port: 4000 };
         match worker.on_datagram(front::Now::default(), peer, &mut buffer, query.len()) {
             Verdict::Reply(len) => message::to_text(&buffer[..len]).lines().next().unwrap().to_string(),
-            Verdict::Drop => "silence".into(),
+            Verdict::Drop | Verdict::Later => "silence".into(),
         }
     };
     assert_eq!(ask("ns.secret. A", "198.51.100.7"), "NOERROR qr aa");
@@ -182,6 +182,25 @@ fn a_signature_shows_nobody_what_the_buffer_held_before() {
     };
     assert_eq!(buffer[3] & 15, 1);
     assert!(!buffer[..len].windows(6).any(|w| w == b"secret"));
+}
+
+#[test]
+fn an_update_is_handed_on_as_it_came_or_refused() {
+    let mut update = message::query("example. SOA");
+    update[2] |= 5 << 3;
+    let mut s = server(Setup::default());
+    assert_eq!(s.datagram(&update).unwrap()[3] & 15, 5);
+    let mut s = server(Setup { takes_updates: true, ..Setup::default() });
+    let mut buffer = [0; front::DATAGRAM_MAX];
+    buffer[..update.len()].copy_from_slice(&update);
+    assert_eq!(s.worker.on_datagram(s.now, CLIENT, &mut buffer, update.len()), Verdict::Later);
+    let question = s.worker.next_postponed().unwrap();
+    assert_eq!((*question.message == *update, question.peer, question.ticket), (true, CLIENT, sim::ticket(CLIENT)));
+    assert_eq!(s.worker.next_postponed(), None);
+    // A zone section that is not one SOA is wrong whoever would carry it out.
+    let mut wrong = message::query("example. A");
+    wrong[2] |= 5 << 3;
+    assert_eq!(s.datagram(&wrong).unwrap()[3] & 15, 1);
 }
 
 #[test]

@@ -31,7 +31,6 @@ counters! {
     Refused "rcode_refused" "Answers with rcode REFUSED";
     NotAuth "rcode_notauth" "Answers with rcode NOTAUTH";
     BadVers "rcode_badvers" "Answers with rcode BADVERS";
-    BadCookie "rcode_badcookie" "Answers with rcode BADCOOKIE";
     OtherRcode "rcode_other" "Answers with another rcode";
     Truncated "truncated" "Answers that did not fit and went with TC set";
     OptionalLeftOut "optional_left_out" "Answers that left optional records out for want of room";
@@ -52,8 +51,13 @@ counters! {
     TcpRefusedPeer "tcp_refused_peer" "TCP connections closed at once: the limit of one address";
     TcpIdle "tcp_closed_idle" "TCP connections closed after idling";
     TcpSlow "tcp_closed_slow" "TCP connections closed: the peer did not read, or sent too slowly";
+    TcpUnanswered "tcp_closed_unanswered" "TCP connections closed: an answer that was to come later did not";
+    Postponed "postponed" "Questions whose answer comes later";
+    DropBusy "dropped_busy" "Questions whose answer was to come later, dropped: too many wait already";
+    LaterLost "later_lost" "Later answers not sent: their connection had gone, or too many were ready at once";
     TcpBroken "tcp_closed_broken" "TCP connections closed after a malformed message or an error";
     Panics "panics" "Panics caught while answering; the packet is saved";
+    DropPanic "dropped_panic" "Packets not answered: answering them panicked, or others of their batch did";
 }
 
 /// Counters of one thread. Only that thread may add.

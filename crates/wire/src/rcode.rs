@@ -16,7 +16,6 @@ impl Rcode {
     pub const NOTAUTH: Rcode = Rcode(9);
     pub const NOTZONE: Rcode = Rcode(10);
     pub const BADVERS: Rcode = Rcode(16);
-    pub const BADCOOKIE: Rcode = Rcode(23);
 }
 
 /// Extended DNS errors (RFC 8914) that we send.

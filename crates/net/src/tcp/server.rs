@@ -3,7 +3,7 @@
 use super::epoll::{Epoll, Interest};
 use super::framing::{self, Next, PREFIX};
 use super::table::{Connection, Key, Phase, Table};
-use super::{Answer, MESSAGE_MAX, Messages, TcpEvent, TcpLimits};
+use super::{Answer, MESSAGE_MAX, Messages, Origin, TcpEvent, TcpLimits, Ticket};
 use crate::sys;
 use crate::wake::{Turn, Wake};
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,6 +17,8 @@ const READ_PER_TURN_MAX: usize = 16 << 10;
 const ACCEPTS_PER_TURN_MAX: usize = 64;
 /// Answers are gathered up to here before they are written; behind it is room for one of any length.
 const GATHERED_MAX: usize = 64 << 10;
+/// Answers that became ready, sent before the connections get their turn.
+const LATER_PER_TURN_MAX: usize = 256;
 /// Octets that may lie in a socket, and are still read when serving ends.
 const RECEIVED_MAX: usize = 256 << 10;
 /// How long accepting rests when there are no descriptors left.
@@ -38,6 +40,8 @@ pub(super) struct Server<'a, H> {
     output: Output,
     now: Instant,
     resting_until: Option<Instant>,
+    /// More answers are ready than the last turn sent.
+    has_later: bool,
 }
 
 /// What becomes of a connection after an event.
@@ -49,6 +53,10 @@ enum Fate {
 
 fn token(key: Key) -> u64 {
     u64::from(key.generation) << 32 | u64::from(key.slot)
+}
+
+fn key(token: u64) -> Key {
+    Key { slot: token as u32, generation: (token >> 32) as u32 }
 }
 
 impl<'a, H: Messages> Server<'a, H> {
@@ -75,6 +83,7 @@ impl<'a, H: Messages> Server<'a, H> {
             output: Output::new(),
             now: Instant::now(),
             resting_until: None,
+            has_later: false,
         })
     }
 
@@ -86,7 +95,8 @@ impl<'a, H: Messages> Server<'a, H> {
     }
 
     fn turn(&mut self, deadline: Option<Instant>) -> io::Result<()> {
-        let events = self.epoll.wait(deadline.map(|d| d.saturating_duration_since(Instant::now())))?;
+        let sleep = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        let events = self.epoll.wait(if self.has_later { Some(Duration::ZERO) } else { sleep })?;
         self.now = Instant::now();
         for i in 0..events {
             match self.epoll.token(i) {
@@ -94,9 +104,10 @@ impl<'a, H: Messages> Server<'a, H> {
                     self.wake.clear();
                 }
                 t if t & LISTENER != 0 => self.on_listener((t & !LISTENER) as usize)?,
-                t => self.on_connection(t),
+                t => self.on_connection(key(t)),
             }
         }
+        self.send_later();
         self.on_deadlines()
     }
 
@@ -111,14 +122,18 @@ impl<'a, H: Messages> Server<'a, H> {
         match phase {
             Phase::Idle => idle_time(self.limits.idle, self.table.len(), self.limits.connections_max),
             Phase::Reading => self.limits.message_timeout,
+            Phase::Waiting => self.limits.answer_timeout,
             Phase::Writing => self.limits.write_timeout,
         }
     }
 
     fn on_deadlines(&mut self) -> io::Result<()> {
-        for (phase, event) in
-            [(Phase::Idle, TcpEvent::Idle), (Phase::Reading, TcpEvent::Slow), (Phase::Writing, TcpEvent::Slow)]
-        {
+        for (phase, event) in [
+            (Phase::Idle, TcpEvent::Idle),
+            (Phase::Reading, TcpEvent::Slow),
+            (Phase::Waiting, TcpEvent::Unanswered),
+            (Phase::Writing, TcpEvent::Slow),
+        ] {
             while let Some((key, since)) = self.table.oldest(phase)
                 && since + self.patience(phase) <= self.now
             {
@@ -157,13 +172,13 @@ impl<'a, H: Messages> Server<'a, H> {
         if self.table.len() >= self.limits.connections_max && !self.make_room() {
             return self.handler.on_event(TcpEvent::RefusedTotal);
         }
-        let stream = TcpStream::from(fd);
-        let (received, pending) = (Vec::new(), Vec::new());
-        let connection =
-            Connection { stream, peer, listener: listener as u32, received, pending, sent: 0, closing: None };
+        let connection = Connection::new(TcpStream::from(fd), peer, listener);
         let key = self.table.insert(connection, self.now);
         self.handler.on_event(TcpEvent::Accepted);
-        self.watch(key, Interest::Read, true);
+        let added = self.table.connection(key).map(|c| self.epoll.add(c.stream.as_fd(), token(key), c.interest));
+        if added.is_some_and(|done| done.is_err()) {
+            self.close(key, TcpEvent::Broken);
+        }
     }
 
     /// Closes the connection that idles longest; false if none does.
@@ -193,20 +208,20 @@ impl<'a, H: Messages> Server<'a, H> {
 
     // Connections.
 
-    fn on_connection(&mut self, token: u64) {
-        let generation = (token >> 32) as u32;
-        let key = Key { slot: token as u32, generation };
-        match self.table.phase(key) {
+    fn on_connection(&mut self, key: Key) {
+        match self.table.connection(key).map(|c| c.interest) {
             None => {}
-            Some(Phase::Writing) => self.on_writable(key),
-            Some(_) => self.on_readable(key),
+            Some(Interest::Write) => self.on_writable(key),
+            Some(Interest::Read) => self.on_readable(key),
+            // Errors are told even so.
+            Some(Interest::Nothing) => self.close(key, TcpEvent::Broken),
         }
     }
 
     fn on_readable(&mut self, key: Key) {
         let Some(connection) = self.table.connection(key) else { return };
         match connection.stream.read(&mut self.input) {
-            Ok(0) if connection.received.is_empty() => self.close(key, TcpEvent::Closed),
+            Ok(0) if connection.received.is_empty() => self.settle(key, false, Fate::Ends(TcpEvent::Closed)),
             Ok(0) => self.close(key, TcpEvent::Broken),
             Ok(n) => self.on_octets(key, n),
             Err(e) if is_for_later(&e) => {}
@@ -219,21 +234,48 @@ impl<'a, H: Messages> Server<'a, H> {
         let Some(connection) = self.table.connection(key) else { return };
         if connection.received.is_empty() {
             let stream = &self.input[..n];
-            let (used, fate) = answer(connection, stream, &mut self.output, self.limits, self.handler);
+            let (used, fate) = answer(connection, key, stream, &mut self.output, self.limits, self.handler);
             connection.received.extend_from_slice(&stream[used..]);
             self.settle(key, used > 0, fate);
         } else {
             connection.received.extend_from_slice(&self.input[..n]);
-            self.answer_received(key);
+            self.answer_received(key, false);
         }
     }
 
-    fn answer_received(&mut self, key: Key) {
+    fn answer_received(&mut self, key: Key, progress: bool) {
         let Some(connection) = self.table.connection(key) else { return };
         let stream = std::mem::take(&mut connection.received);
-        let (used, fate) = answer(connection, &stream, &mut self.output, self.limits, self.handler);
+        let (used, fate) = answer(connection, key, &stream, &mut self.output, self.limits, self.handler);
         connection.received = if used == 0 { stream } else { stream[used..].to_vec() };
-        self.settle(key, used > 0, fate);
+        self.settle(key, progress || used > 0, fate);
+    }
+
+    // Answers that were not ready when their message came.
+
+    fn send_later(&mut self) {
+        for _ in 0..LATER_PER_TURN_MAX {
+            let Some((ticket, len)) = self.handler.next_later(self.output.message()) else {
+                self.has_later = false;
+                return;
+            };
+            self.on_later(key(ticket.0), len);
+        }
+        self.has_later = true;
+    }
+
+    fn on_later(&mut self, key: Key, len: usize) {
+        let Some(connection) = self.table.connection(key).filter(|c| c.owed > 0) else {
+            return self.handler.on_event(TcpEvent::AnswerLost);
+        };
+        connection.owed -= 1;
+        self.output.keep(len);
+        if let Fate::Ends(event) = self.output.write_to(connection, self.limits) {
+            return self.close(key, event);
+        }
+        // Half a message and a peer that does not read keep their time: an answer is no progress of theirs.
+        let is_waiting = self.table.phase(key) == Some(Phase::Waiting);
+        self.answer_received(key, is_waiting);
     }
 
     fn on_writable(&mut self, key: Key) {
@@ -246,44 +288,29 @@ impl<'a, H: Messages> Server<'a, H> {
             return;
         }
         (connection.pending, connection.sent) = (Vec::new(), 0);
-        if let Some(event) = connection.closing {
-            return self.close(key, event);
-        }
-        self.answer_received(key);
+        self.answer_received(key, false);
     }
 
     /// After answering: the connection goes on in the phase that its buffers tell, or ends. A phase that goes on keeps
     /// its beginning, except that a finished message begins the next one's time.
     fn settle(&mut self, key: Key, progress: bool, fate: Fate) {
         let Some(connection) = self.table.connection(key) else { return };
-        let phase = match (connection.pending.is_empty(), connection.received.is_empty()) {
-            (false, _) => Phase::Writing,
-            (true, false) => Phase::Reading,
-            (true, true) => Phase::Idle,
-        };
         match fate {
-            Fate::Ends(event) if phase == Phase::Writing && event != TcpEvent::Slow => connection.closing = Some(event),
-            Fate::Ends(event) => return self.close(key, event),
+            Fate::Ends(TcpEvent::Slow) => return self.close(key, TcpEvent::Slow),
+            Fate::Ends(event) => connection.closing = Some(event),
             Fate::Stays => {}
         }
-        let was = self.table.phase(key);
-        if was != Some(phase) || progress {
+        let phase = connection.phase(self.limits.owed_max);
+        if let (Some(event), Phase::Idle | Phase::Reading) = (connection.closing, phase) {
+            return self.close(key, event);
+        }
+        let (has, wants) = (connection.interest, connection.wants(phase, self.limits.owed_max));
+        connection.interest = wants;
+        if has != wants && self.epoll.change(connection.stream.as_fd(), token(key), wants).is_err() {
+            return self.close(key, TcpEvent::Broken);
+        }
+        if self.table.phase(key) != Some(phase) || progress {
             self.table.begin(key, phase, self.now);
-        }
-        match (was == Some(Phase::Writing), phase == Phase::Writing) {
-            (false, true) => self.watch(key, Interest::Write, false),
-            (true, false) => self.watch(key, Interest::Read, false),
-            _ => {}
-        }
-    }
-
-    fn watch(&mut self, key: Key, interest: Interest, is_new: bool) {
-        let Some(connection) = self.table.connection(key) else { return };
-        let fd = connection.stream.as_fd();
-        let done =
-            if is_new { self.epoll.add(fd, token(key), interest) } else { self.epoll.change(fd, token(key), interest) };
-        if done.is_err() {
-            self.close(key, TcpEvent::Broken);
         }
     }
 
@@ -320,6 +347,9 @@ impl<'a, H: Messages> Server<'a, H> {
                 self.on_readable(key);
             }
         }
+        if self.table.connection(key).is_some_and(|c| c.owed > 0) {
+            self.settle(key, false, Fate::Ends(TcpEvent::Closed));
+        }
     }
 
     fn has_input(&mut self, key: Key) -> bool {
@@ -335,26 +365,32 @@ impl<'a, H: Messages> Server<'a, H> {
     }
 }
 
-/// Answers the complete messages at the start of `stream`, until there are none or the peer stops reading; says how
-/// many octets that took.
+/// Answers the complete messages at the start of `stream`, until there are none, the peer stops reading, or too many
+/// answers are owed to it; says how many octets that took.
 fn answer(
     connection: &mut Connection,
+    key: Key,
     stream: &[u8],
     output: &mut Output,
     limits: &TcpLimits,
     handler: &mut impl Messages,
 ) -> (usize, Fate) {
+    let (peer, listener, ticket) = (connection.peer, connection.listener as usize, Ticket(token(key)));
     let mut used = 0;
     let mut fate = Fate::Stays;
-    while fate == Fate::Stays && connection.pending.is_empty() {
+    let is_open = connection.closing.is_none();
+    while is_open && fate == Fate::Stays && connection.pending.is_empty() && connection.owed < limits.owed_max {
         match framing::next(&stream[used..]) {
             Next::Part => break,
             Next::Empty => fate = Fate::Ends(TcpEvent::Broken),
             Next::Message(message) => {
                 used += PREFIX + message.len();
-                fate = output.add(message, |buffer, len| {
-                    handler.on_message(connection.peer, connection.listener as usize, buffer, len)
-                });
+                let from = Origin { message, peer, listener, ticket };
+                match output.answer(message, |buffer, len| handler.on_message(&from, buffer, len)) {
+                    Answer::Close => fate = Fate::Ends(TcpEvent::Broken),
+                    Answer::Later => connection.owed += 1,
+                    Answer::Reply(_) | Answer::Silence => {}
+                }
             }
         }
         if output.is_full() && fate == Fate::Stays {
@@ -382,20 +418,28 @@ impl Output {
         self.len >= GATHERED_MAX
     }
 
-    /// Puts the message where its answer will stand, and keeps the answer.
-    fn add(&mut self, message: &[u8], answer: impl FnOnce(&mut [u8], usize) -> Answer) -> Fate {
-        let (prefix, rest) = self.room[self.len..].split_at_mut(PREFIX);
-        let buffer = &mut rest[..MESSAGE_MAX];
-        buffer[..message.len()].copy_from_slice(message);
-        match answer(buffer, message.len()) {
-            Answer::Reply(len @ 1..=MESSAGE_MAX) => {
-                prefix.copy_from_slice(&(len as u16).to_be_bytes());
-                self.len += PREFIX + len;
-                Fate::Stays
-            }
-            Answer::Reply(_) | Answer::Silence => Fate::Stays,
-            Answer::Close => Fate::Ends(TcpEvent::Broken),
+    /// Where the next answer will stand.
+    fn message(&mut self) -> &mut [u8] {
+        &mut self.room[self.len + PREFIX..][..MESSAGE_MAX]
+    }
+
+    /// An answer of this length stands there now; 0 is none.
+    fn keep(&mut self, len: usize) {
+        if let 1..=MESSAGE_MAX = len {
+            self.room[self.len..][..PREFIX].copy_from_slice(&(len as u16).to_be_bytes());
+            self.len += PREFIX + len;
         }
+    }
+
+    /// Puts the message where its answer will stand, and keeps the answer.
+    fn answer(&mut self, message: &[u8], answer: impl FnOnce(&mut [u8], usize) -> Answer) -> Answer {
+        let buffer = self.message();
+        buffer[..message.len()].copy_from_slice(message);
+        let answer = answer(buffer, message.len());
+        if let Answer::Reply(len) = answer {
+            self.keep(len);
+        }
+        answer
     }
 
     /// What the peer does not take becomes the connection's own.
@@ -404,8 +448,9 @@ impl Output {
         if answers.is_empty() {
             return Fate::Stays;
         }
-        match write(&mut connection.stream, answers) {
-            Ok(n) if answers.len() - n > limits.pending_write_max => return Fate::Ends(TcpEvent::Slow),
+        let waiting = connection.pending.len() - connection.sent;
+        match if waiting > 0 { Ok(0) } else { write(&mut connection.stream, answers) } {
+            Ok(n) if waiting + answers.len() - n > limits.pending_write_max => return Fate::Ends(TcpEvent::Slow),
             Ok(n) => connection.pending.extend_from_slice(&answers[n..]),
             Err(_) => return Fate::Ends(TcpEvent::Broken),
         }

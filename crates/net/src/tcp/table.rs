@@ -1,9 +1,10 @@
-//! The connections of a thread: a slab with generations, three queues through it, and a count by peer.
+//! The connections of a thread: a slab with generations, four queues through it, and a count by peer.
 //!
 //! Bounds: as many slots as there were connections at one time (the server asks for no more than its limit); one count
 //! for each peer that has a connection. Invariant: every connection is in exactly one queue, the queue of its phase,
 //! and each queue is ordered by `since`, for whoever enters does so at the end and now.
 
+use super::epoll::Interest;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Instant;
@@ -14,12 +15,14 @@ pub(super) enum Phase {
     Idle,
     /// A message begun.
     Reading,
+    /// Answers are owed.
+    Waiting,
     /// Answers wait for the peer to read.
     Writing,
 }
 
 impl Phase {
-    pub(super) const ALL: [Phase; 3] = [Phase::Idle, Phase::Reading, Phase::Writing];
+    pub(super) const ALL: [Phase; 4] = [Phase::Idle, Phase::Reading, Phase::Waiting, Phase::Writing];
 }
 
 /// An idle connection owns no memory beside this.
@@ -32,8 +35,40 @@ pub(super) struct Connection {
     /// Answers that the peer did not take yet, from `sent` on.
     pub(super) pending: Vec<u8>,
     pub(super) sent: usize,
-    /// Why it is closed once its answers are gone.
+    /// Answers that will come later.
+    pub(super) owed: u16,
+    /// Why it is closed once its answers are gone; nothing more is read from it.
     pub(super) closing: Option<super::TcpEvent>,
+    /// What the kernel was asked to tell of it.
+    pub(super) interest: Interest,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream, peer: SocketAddr, listener: usize) -> Connection {
+        let (received, pending) = (Vec::new(), Vec::new());
+        let (listener, interest) = (listener as u32, Interest::Read);
+        Connection { stream, peer, listener, received, pending, sent: 0, owed: 0, closing: None, interest }
+    }
+
+    /// The phase that its buffers tell. Whole messages may lie unanswered behind `owed_max` answers.
+    pub(super) fn phase(&self, owed_max: u16) -> Phase {
+        let is_held = self.received.is_empty() || self.closing.is_some() || self.owed >= owed_max;
+        match () {
+            () if !self.pending.is_empty() => Phase::Writing,
+            () if self.owed > 0 && is_held => Phase::Waiting,
+            () if !self.received.is_empty() => Phase::Reading,
+            () => Phase::Idle,
+        }
+    }
+
+    /// What is of interest in this phase.
+    pub(super) fn wants(&self, phase: Phase, owed_max: u16) -> Interest {
+        match phase {
+            Phase::Writing => Interest::Write,
+            Phase::Waiting if self.closing.is_some() || self.owed >= owed_max => Interest::Nothing,
+            _ => Interest::Read,
+        }
+    }
 }
 
 /// Names a connection, and nothing once it is closed, even if another took its slot.
@@ -69,7 +104,7 @@ struct Queue {
 pub(super) struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    queues: [Queue; 3],
+    queues: [Queue; 4],
     peers: HashMap<IpAddr, u32>,
 }
 
@@ -84,7 +119,7 @@ fn network(ip: IpAddr) -> IpAddr {
 impl Table {
     pub(super) fn new() -> Table {
         let empty = Queue { first: NONE, last: NONE };
-        Table { slots: Vec::new(), free: Vec::new(), queues: [empty; 3], peers: HashMap::new() }
+        Table { slots: Vec::new(), free: Vec::new(), queues: [empty; 4], peers: HashMap::new() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -200,13 +235,9 @@ mod tests {
         (0..n)
             .map(|i| {
                 let peer = format!("[2001:db8::{i:x}]:53").parse().unwrap();
-                (connect(), connection(listener.accept().unwrap().0, peer))
+                (connect(), Connection::new(listener.accept().unwrap().0, peer, 0))
             })
             .unzip()
-    }
-
-    fn connection(stream: TcpStream, peer: SocketAddr) -> Connection {
-        Connection { stream, peer, listener: 0, received: vec![], pending: vec![], sent: 0, closing: None }
     }
 
     #[test]
@@ -221,7 +252,7 @@ mod tests {
         table.begin(keys[2], Phase::Writing, at(11));
         table.begin(keys[1], Phase::Idle, at(12));
         let heads: Vec<_> = Phase::ALL.iter().map(|&p| table.oldest(p)).collect();
-        assert_eq!(heads, [Some((keys[3], at(3))), Some((keys[0], at(10))), Some((keys[2], at(11)))]);
+        assert_eq!(heads, [Some((keys[3], at(3))), Some((keys[0], at(10))), None, Some((keys[2], at(11)))]);
         assert!(table.remove(keys[3]).is_some());
         assert_eq!(table.oldest(Phase::Idle), Some((keys[1], at(12))));
         assert_eq!(table.phase(keys[2]), Some(Phase::Writing));

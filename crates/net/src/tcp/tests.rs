@@ -21,11 +21,14 @@ struct Shared {
     stop: AtomicBool,
     turns: AtomicUsize,
     events: Mutex<Vec<TcpEvent>>,
+    /// Messages that said "later", in the order in which they came.
+    owed: Mutex<Vec<Ticket>>,
+    ready: Mutex<Vec<(Ticket, Vec<u8>)>>,
 }
 
 impl Messages for Echo {
-    fn on_message(&mut self, peer: SocketAddr, listener: usize, buffer: &mut [u8], len: usize) -> Answer {
-        assert_eq!(buffer.len(), MESSAGE_MAX);
+    fn on_message(&mut self, from: &Origin<'_>, buffer: &mut [u8], len: usize) -> Answer {
+        assert_eq!((buffer.len(), &buffer[..len]), (MESSAGE_MAX, from.message));
         match &buffer[..len] {
             b"big" => {
                 buffer[..BIG].fill(b'B');
@@ -33,8 +36,12 @@ impl Messages for Echo {
             }
             b"silence" => Answer::Silence,
             b"close" => Answer::Close,
+            b"later" => {
+                self.0.owed.lock().unwrap().push(from.ticket);
+                Answer::Later
+            }
             b"who" => {
-                let text = format!("{peer} {listener}");
+                let text = format!("{} {}", from.peer, from.listener);
                 buffer[..text.len()].copy_from_slice(text.as_bytes());
                 Answer::Reply(text.len())
             }
@@ -43,6 +50,12 @@ impl Messages for Echo {
                 Answer::Reply(len)
             }
         }
+    }
+
+    fn next_later(&mut self, buffer: &mut [u8]) -> Option<(Ticket, usize)> {
+        let (ticket, answer) = self.0.ready.lock().unwrap().pop()?;
+        buffer[..answer.len()].copy_from_slice(&answer);
+        Some((ticket, answer.len()))
     }
 
     fn on_event(&mut self, event: TcpEvent) {
@@ -84,6 +97,18 @@ impl Server {
     /// Waits until the server has reported an event.
     fn reported(&self, event: TcpEvent) {
         until(|| self.count(event) > 0);
+    }
+
+    /// The tickets of `n` answers that are owed, once they are.
+    fn owed(&self, n: usize) -> Vec<Ticket> {
+        until(|| self.shared.owed.lock().unwrap().len() >= n);
+        std::mem::take(&mut self.shared.owed.lock().unwrap())
+    }
+
+    /// An answer has become ready.
+    fn ready(&self, ticket: Ticket, answer: &[u8]) {
+        self.shared.ready.lock().unwrap().push((ticket, answer.to_vec()));
+        self.wake.ring();
     }
 
     fn stop(&mut self) {
@@ -195,6 +220,112 @@ fn a_thousand_pipelined_messages_are_answered_in_order() {
         answer.reverse();
         assert_eq!(answer, format!("message {i:04}").as_bytes());
     }
+}
+
+#[test]
+fn an_answer_that_is_not_ready_holds_up_none_behind_it() {
+    let server = Server::start(roomy());
+    let mut client = server.connect();
+    client.send(&[framed(b"later"), framed(b"abc"), framed(b"later"), framed(b"def")].concat());
+    assert_eq!((client.answer(), client.answer()), (b"cba".to_vec(), b"fed".to_vec()));
+    let owed = server.owed(2);
+    server.ready(owed[1], b"the second");
+    assert_eq!(client.answer(), b"the second");
+    client.is_served();
+    server.ready(owed[0], b"the first");
+    assert_eq!(client.answer(), b"the first");
+    client.is_served();
+}
+
+#[test]
+fn so_many_answers_are_owed_and_then_nothing_is_read_until_one_has_gone() {
+    let server = Server::start(TcpLimits { owed_max: 3, ..roomy() });
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.send(&[framed(b"later").repeat(4), framed(b"abc")].concat());
+    let owed = server.owed(3);
+    other.is_served();
+    assert_eq!(server.shared.owed.lock().unwrap().len(), 0, "the fourth is not read");
+    server.ready(owed[1], b"ready");
+    assert_eq!(client.answer(), b"ready");
+    let fourth = server.owed(1);
+    for ticket in [owed[0], owed[2], fourth[0]] {
+        server.ready(ticket, b"");
+    }
+    assert_eq!(client.answer(), b"cba");
+}
+
+#[test]
+fn an_answer_for_a_connection_that_has_gone_is_counted_and_reaches_nobody() {
+    let server = Server::start(roomy());
+    let mut gone = server.connect();
+    gone.send(&framed(b"later"));
+    let ticket = server.owed(1)[0];
+    gone.send(&[framed(b"abc"), framed(b"close")].concat());
+    assert_eq!(gone.answer(), b"cba");
+    server.ready(ticket, b"");
+    gone.is_closed();
+    let mut next = server.connect();
+    next.is_served();
+    server.ready(ticket, b"late");
+    server.reported(TcpEvent::AnswerLost);
+    next.is_served();
+}
+
+#[test]
+fn a_peer_that_vanishes_while_answers_are_owed_is_noticed_when_they_come() {
+    let server = Server::start(roomy());
+    let mut gone = server.connect();
+    gone.send(&framed(b"later").repeat(2));
+    let owed = server.owed(2);
+    drop(gone);
+    server.ready(owed[0], b"ready");
+    server.reported(TcpEvent::Broken);
+    server.ready(owed[1], b"ready");
+    server.reported(TcpEvent::AnswerLost);
+}
+
+#[test]
+fn a_peer_that_has_finished_asking_waits_for_what_is_owed() {
+    let mut server = Server::start(roomy());
+    let mut client = server.connect();
+    client.send(&framed(b"later").repeat(2));
+    client.0.shutdown(std::net::Shutdown::Write).unwrap();
+    let owed = server.owed(2);
+    server.ready(owed[1], b"second");
+    assert_eq!(client.answer(), b"second");
+    server.ready(owed[0], b"first");
+    assert_eq!(client.answer(), b"first");
+    client.is_closed();
+    server.reported(TcpEvent::Closed);
+    server.stop();
+}
+
+#[test]
+fn a_connection_whose_answer_never_comes_is_closed_in_time() {
+    let server = Server::start(TcpLimits { answer_timeout: SHORT, ..roomy() });
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.send(&framed(b"later"));
+    client.is_closed();
+    server.reported(TcpEvent::Unanswered);
+    other.is_served();
+}
+
+#[test]
+fn answers_owed_when_serving_ends_may_still_come() {
+    let mut server = Server::start(TcpLimits { drain: PATIENCE, ..roomy() });
+    let mut client = server.connect();
+    client.send(&framed(b"later"));
+    let ticket = server.owed(1)[0];
+    let bell = (server.wake.clone(), server.shared.clone());
+    let reader = std::thread::spawn(move || {
+        until(|| bell.1.stop.load(SeqCst));
+        bell.1.ready.lock().unwrap().push((ticket, b"ready".to_vec()));
+        bell.0.ring();
+        assert_eq!(client.answer(), b"ready");
+        client.is_closed();
+    });
+    server.stop();
+    reader.join().unwrap();
 }
 
 #[test]

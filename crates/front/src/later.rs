@@ -1,0 +1,33 @@
+//! Questions whose answer is not ready when they are read: what has to be looked up elsewhere, or be safe on disk first.
+//!
+//! The worker hands them on as data and forgets them. Whoever answers keeps the ticket; the driver's thread that it
+//! names sends the answer, whenever it comes and whatever has been answered since.
+
+use crate::{Peer, Transport};
+use std::net::{IpAddr, SocketAddr};
+
+/// The way back to who asked. Made by the driver; who loses it loses that one answer and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// The answering thread that received the question, and has to send the answer.
+    pub thread: u16,
+    pub way: Way,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The socket of that thread, the peer with its scope, the address asked, and the interface where that is needed.
+    Datagram { port: u16, peer: SocketAddr, asked: IpAddr, interface: u32 },
+    /// The connection: a name that means nothing any more once it is closed.
+    Stream(u64),
+}
+
+/// A question put off, with all that is needed to answer it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Postponed {
+    pub ticket: Ticket,
+    pub peer: Peer,
+    pub transport: Transport,
+    /// The message as it came.
+    pub message: Box<[u8]>,
+}

@@ -1,0 +1,121 @@
+//! Answers that are ready after their question's batch has gone: a mailbox for each answering thread, which any thread
+//! may post to. The answering thread empties it once a turn and sends what is in it from the socket that was asked.
+//!
+//! Bound: `MAILBOX_MAX` answers a mailbox. What finds it full is dropped and counted; the client asks again.
+
+use front::{Postponed, Ticket, Way};
+use net::udp::Return;
+use net::{Wake, tcp};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+const MAILBOX_MAX: usize = 4096;
+
+/// Who works on postponed questions. Called on answering threads, so it must not block.
+pub trait Desk: Send + Sync {
+    /// False: there is too much to do; the question is dropped.
+    fn take(&self, question: Postponed) -> bool;
+}
+
+/// An answer and where it goes.
+struct Letter {
+    way: Way,
+    message: Box<[u8]>,
+}
+
+/// One thread's end of its mailbox.
+pub struct Mailbox {
+    thread: u16,
+    letters: Receiver<Letter>,
+    lost: Arc<AtomicU64>,
+    pub wake: Arc<Wake>,
+}
+
+struct Slot {
+    letters: SyncSender<Letter>,
+    lost: Arc<AtomicU64>,
+    wake: Arc<Wake>,
+}
+
+/// Everybody's end: by thread.
+pub struct Mailboxes(Vec<Slot>);
+
+impl Mailboxes {
+    /// One for each of so many threads, in the order of their numbers.
+    pub fn new(threads: usize) -> io::Result<(Mailboxes, Vec<Mailbox>)> {
+        let pair = |thread| {
+            let (sender, letters) = sync_channel(MAILBOX_MAX);
+            let (lost, wake) = (Arc::<AtomicU64>::default(), Arc::new(Wake::new()?));
+            let slot = Slot { letters: sender, lost: Arc::clone(&lost), wake: Arc::clone(&wake) };
+            Ok((slot, Mailbox { thread: thread as u16, letters, lost, wake }))
+        };
+        let pairs: io::Result<Vec<_>> = (0..threads).map(pair).collect();
+        let (slots, boxes) = pairs?.into_iter().unzip();
+        Ok((Mailboxes(slots), boxes))
+    }
+
+    /// Sends an answer on its way. An empty one says that there will be none.
+    pub fn post(&self, ticket: Ticket, message: Box<[u8]>) {
+        let Some(slot) = self.0.get(usize::from(ticket.thread)) else { return };
+        if slot.letters.try_send(Letter { way: ticket.way, message }).is_err() {
+            slot.lost.fetch_add(1, Relaxed);
+        }
+        slot.wake.ring();
+    }
+}
+
+impl Mailbox {
+    pub fn datagram(&self, port: usize, back: Return) -> Ticket {
+        let Return { peer, asked, interface } = back;
+        Ticket { thread: self.thread, way: Way::Datagram { port: port as u16, peer, asked, interface } }
+    }
+
+    pub fn stream(&self, ticket: tcp::Ticket) -> Ticket {
+        Ticket { thread: self.thread, way: Way::Stream(ticket.0) }
+    }
+
+    /// The next answer, put into the buffer, and its length; 0 if there is to be none, or it does not fit.
+    pub fn next(&self, buffer: &mut [u8]) -> Option<(Way, usize)> {
+        let Letter { way, message } = self.letters.try_recv().ok()?;
+        let Some(room) = buffer.get_mut(..message.len()) else { return Some((way, 0)) };
+        room.copy_from_slice(&message);
+        Some((way, message.len()))
+    }
+
+    /// Answers that found the mailbox full, since the last call.
+    pub fn lost(&self) -> u64 {
+        match self.lost.load(Relaxed) {
+            0 => 0,
+            _ => self.lost.swap(0, Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_reach_the_thread_that_the_ticket_names() {
+        let (all, boxes) = Mailboxes::new(2).unwrap();
+        let ticket = |thread: usize| boxes[thread].stream(tcp::Ticket(7));
+        all.post(ticket(1), b"abc"[..].into());
+        all.post(Ticket { thread: 9, ..ticket(0) }, b"nobody's"[..].into());
+        let mut buffer = [0; 8];
+        assert_eq!(boxes[0].next(&mut buffer), None);
+        assert!(!boxes[0].wake.clear() && boxes[1].wake.clear(), "and only that one is woken");
+        assert_eq!(boxes[1].next(&mut buffer), Some((Way::Stream(7), 3)));
+        assert_eq!(buffer[..3], *b"abc");
+        assert_eq!(boxes[1].next(&mut buffer), None);
+    }
+
+    #[test]
+    fn a_full_mailbox_drops_and_counts() {
+        let (all, boxes) = Mailboxes::new(1).unwrap();
+        let ticket = boxes[0].stream(tcp::Ticket(7));
+        (0..MAILBOX_MAX + 3).for_each(|_| all.post(ticket, Box::default()));
+        assert_eq!((boxes[0].lost(), boxes[0].lost()), (3, 0));
+    }
+}

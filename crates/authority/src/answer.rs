@@ -327,9 +327,8 @@ impl<'v> Answer<'v, '_, '_> {
         let apex = self.view.node(self.apex)?;
         let soa = self.view.unit(apex.head())?;
         let owner = self.end_of_name(apex.name_len());
-        soa.place(self.reply, Section::Authority, Need::Required, owner)?;
+        soa.place_negative(self.reply, owner, apex.negative_ttl()?, self.signed)?;
         if self.signed {
-            soa.place_signatures(self.reply, Section::Authority, Need::Required, owner)?;
             let Some(denial) = Denial::new(self)? else { return Ok(()) };
             match lookup.found {
                 Found::Missing => denial.no_name(query, lookup)?,

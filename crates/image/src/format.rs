@@ -1,27 +1,27 @@
 //! The layout of an image: numbers, little-endian, and how they are read.
 //!
-//! An image is one file without pointers. References are 32-bit counts of 8-octet units from the file's start (so 32 GiB
-//! at most); whoever follows one checks it: every read below is bounded by the file, and what lies outside is `Damaged`.
+//! An image is one file without pointers. References are 32-bit counts of 4 octets from the file's start (so 16 GiB at
+//! most); whoever follows one checks it: every read below is bounded by the file, and what lies outside is `Damaged`.
 //!
 //! ```text
 //! header    4096    see `Header`
 //! index     64 each 10 tags u16 | spilled u8, 3 unused | 10 node references u32
-//! zones     96 each see `zone.rs`
-//! nodes             see `node.rs`; behind each node the units that belong to it alone, see `unit.rs`
-//! tables            NSEC order and NSEC3 hashes of signed zones, see `zone.rs`
+//! zones     16 each see `zone.rs`
+//! nodes             see `node.rs`; behind each node the units that belong to it alone, see `unit.rs`; behind the nodes of a
+//!                   signed zone its NSEC order and NSEC3 hashes, see `zone.rs`
 //! ```
 
 use wire::hash;
 
 pub const MAGIC: [u8; 8] = *b"DunlinZ\n";
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 pub const HEADER: usize = 4096;
 pub const LINE: usize = 64;
 /// Places in an index line.
 pub const WAYS: usize = 10;
 /// Lines looked at for one name, ever. The builder keeps to it.
 pub const LINES_MAX: usize = 16;
-pub const ALIGN: usize = 8;
+pub const ALIGN: usize = 4;
 
 /// Something in the image is not what the format says: a damaged file. The answer is SERVFAIL, never a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

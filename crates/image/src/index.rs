@@ -1,6 +1,7 @@
 //! Fills the index of an image whose nodes are laid out: every name that can be asked for, by its hash.
 
 use crate::format::{ALIGN, HEADER, LINE, LINES_MAX, WAYS};
+use crate::node::{self, FIXED};
 use crate::view::{line_of, tag_of};
 use wire::cpu::prefetch;
 use wire::hash::name_hash;
@@ -28,7 +29,8 @@ pub(crate) fn fill(bytes: &mut [u8], seed: u64, lines: usize, nodes: impl Iterat
     let index = &mut index[HEADER..];
     let name = |node: u32| {
         let at = node as usize * ALIGN - nodes_at;
-        &rest[at + 8..at + 8 + rest[at] as usize]
+        let name_at = at + FIXED + if rest[at + 2] & node::HEAD as u8 != 0 { 4 } else { 0 };
+        &rest[name_at..name_at + rest[at] as usize]
     };
     let mut at_depth = [0; 128];
     nodes.clone().for_each(|n| at_depth[label_count(name(n)) & 127] += 1);

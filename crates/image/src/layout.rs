@@ -2,10 +2,10 @@
 
 use crate::builder::{Hands, Summary};
 use crate::drafts::{ASKED, Drafts, NONE, OF_NODE};
-use crate::format::{ALIGN, HEADER, Header, LINE, WAYS};
+use crate::format::{ALIGN, HEADER, Header, LINE, WAYS, u32_at};
 use crate::index;
-use crate::node;
-use crate::sheet::{Kind, Piece, Rendered, Scribe, Sheet};
+use crate::node::{self, APEX_WORDS, ENTRY, FIXED};
+use crate::sheet::{Piece, Rendered, Scribe, Sheet};
 use crate::table::Table;
 use crate::zone::{self, ZONE};
 use std::ops::Range;
@@ -16,7 +16,7 @@ use wire::rtype::{self, Rtype};
 const FILL: usize = 62;
 /// Drafts on a sheet: few enough that a sheet stays in the cache of the processor that wrote it.
 const SHEET: u32 = 16_384;
-/// Units after which a referral's like is asked for, and after twice as many its place in the table.
+/// Units after which the like of one is asked for, and after twice as many its place in the table.
 const AHEAD: usize = 16;
 
 pub(crate) struct Layout<'a> {
@@ -24,13 +24,14 @@ pub(crate) struct Layout<'a> {
     pub bytes: Vec<u8>,
     /// References of the drafts that are laid out.
     pub out: Vec<u32>,
-    /// Units of referrals that are alike in every octet are stored once: most delegations of a registry are like others.
+    /// Units of cuts and apexes that are alike in every octet are stored once: most delegations of a registry are like others,
+    /// and so are the SOA, MX and NS of a hoster's zones.
     shared: Table,
     /// Where references to wildcards belong once those are laid out.
     wildcards: Vec<(usize, u32)>,
     root: u32,
-    /// Where the nodes of the zone at hand begin.
-    from: usize,
+    /// Of the units of the node at hand.
+    places: Vec<Place>,
 }
 
 impl<'a> Layout<'a> {
@@ -42,7 +43,7 @@ impl<'a> Layout<'a> {
             shared: Table::with_room(0),
             wildcards: vec![],
             root: 0,
-            from: 0,
+            places: vec![],
         }
     }
 
@@ -95,87 +96,89 @@ impl<'a> Layout<'a> {
         for Piece { zone, drafts } in pieces.iter().cloned() {
             let number = zones.binary_search(&zone).unwrap_or(0);
             let all = if zone == NONE { self.b.nobodys() } else { self.b.of_zone[zone as usize].clone() };
-            if drafts.start == all.start {
-                self.from = self.bytes.len();
-            }
             for d in drafts.clone() {
                 let Some((&(name_len, n), others)) = nodes.split_first() else { return };
                 self.fetch_alike(units);
                 let (mine, rest) = units.split_at(n as usize);
-                octets = self.node(d, number as u32, octets, name_len as usize, mine);
+                octets = self.node(d, octets, name_len as usize, mine);
                 (units, nodes) = (rest, others);
             }
             if zone != NONE && drafts.end == all.end {
-                self.end_zone(zone, zones_at + number * ZONE);
+                self.end_zone(zone, number as u32, zones_at + number * ZONE);
             }
         }
     }
 
-    /// Asks for what referrals a little further on will be compared with, ahead of time.
+    /// Asks for what units a little further on will be compared with, ahead of time.
     fn fetch_alike(&self, units: &[Rendered]) {
-        if let Some(&Rendered { kind: Kind::Referral(hash), .. }) = units.get(2 * AHEAD) {
+        if let Some(&Rendered { hash: Some(hash), .. }) = units.get(2 * AHEAD) {
             self.shared.prefetch(hash);
         }
-        if let Some(&Rendered { kind: Kind::Referral(hash), .. }) = units.get(AHEAD)
+        if let Some(&Rendered { hash: Some(hash), .. }) = units.get(AHEAD)
             && let Some(alike) = self.shared.find(hash, |_| true)
         {
             prefetch(&self.bytes, alike as usize * ALIGN);
         }
     }
 
-    /// Ends a zone whose nodes are laid out: its tables, and its record.
-    fn end_zone(&mut self, z: u32, record_at: usize) {
+    /// Ends a zone whose nodes are laid out: what its apex says of it, its tables, and its record.
+    fn end_zone(&mut self, z: u32, number: u32, record_at: usize) {
+        let b = self.b;
+        let (apex, name) = (b.apex(z), &b.zones[z as usize].apex[..]);
+        let at = self.out[apex as usize] as usize * ALIGN;
+        let extent = ((self.bytes.len() - at) / ALIGN) as u32;
+        let words_at = at + FIXED + 4 + name.len();
+        for (i, word) in [(0, number), (2, negative_ttl(b, apex)), (3, extent)] {
+            self.put(words_at + 4 * i, word);
+        }
+        for (at, wildcard) in std::mem::take(&mut self.wildcards) {
+            self.put(at, self.out[wildcard as usize]);
+        }
+        let more = if b.is_signed(z) || parent(b, z).is_some() { self.more(z) } else { 0 };
+        for (i, word) in [(at / ALIGN) as u32, b.zones[z as usize].records as u32, more].into_iter().enumerate() {
+            self.put(record_at + 4 * i, word);
+        }
+    }
+
+    fn put(&mut self, at: usize, word: u32) {
+        self.bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    }
+
+    /// What only few zones have: tables for denial, a zone above. Its reference.
+    fn more(&mut self, z: u32) -> u32 {
         let b = self.b;
         let apex = b.apex(z);
         let has = |d: u32, t: Rtype| b.records_of(d).any(|r| r.rtype == t);
-        let (from, to) = (self.from, self.bytes.len());
-        for (at, wildcard) in std::mem::take(&mut self.wildcards) {
-            let reference = self.out[wildcard as usize];
-            self.bytes[at..at + 4].copy_from_slice(&reference.to_le_bytes());
-        }
-        let soa = b.records_of(apex).find(|r| r.rtype == rtype::SOA).map_or(&[][..], |r| r.rdata);
-        let serial = soa.len().checked_sub(20).map_or(0, |at| be32(&soa[at..]));
         let nsec = if has(apex, rtype::NSEC) { self.nsec_table(z) } else { (0, 0) };
         let nsec3 = self.nsec3_table(z);
         let marks = [(b.is_signed(z), zone::SIGNED), (nsec.1 > 0, zone::NSEC), (nsec3.count > 0, zone::NSEC3)];
         let flags: u32 = marks.iter().filter(|m| m.0).map(|m| m.1).sum();
-        let mut r = Vec::with_capacity(ZONE);
-        for n in [self.out[apex as usize], serial, flags, 0] {
-            r.extend(n.to_le_bytes());
+        let more = (self.bytes.len() / ALIGN) as u32;
+        for word in [flags, 0, 0, nsec.0, nsec.1, nsec3.at, nsec3.count] {
+            self.bytes.extend(word.to_le_bytes());
         }
-        for n in [from as u64, to as u64, b.zones[z as usize].records, nsec.0] {
-            r.extend(n.to_le_bytes());
-        }
-        r.extend(nsec.1.to_le_bytes());
-        r.extend(0u32.to_le_bytes());
-        r.extend(nsec3.at.to_le_bytes());
-        r.extend(nsec3.count.to_le_bytes());
-        r.extend(nsec3.iterations.to_le_bytes());
-        r.extend([nsec3.salt_len, 0]);
-        r.extend(nsec3.salt_at.to_le_bytes());
-        self.bytes[record_at..record_at + r.len()].copy_from_slice(&r);
+        self.bytes.extend(nsec3.iterations.to_le_bytes());
+        self.bytes.extend([nsec3.salt.len() as u8, 0]);
+        self.bytes.extend_from_slice(nsec3.salt);
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
+        more
     }
 
     /// DS lives in the zone above: an apex leads to the node of its name there.
     fn link_to_parent(&mut self, z: u32, record_at: usize, numbers: &[u32]) {
-        let name = &self.b.zones[z as usize].apex[..];
-        let mut at = 0;
-        while name[at] != 0 {
-            at += name[at] as usize + 1;
-            if let Some(&parent) = self.b.apexes.get(&name[at..]) {
-                // What lies there below another cut is glue, and the zone above that is not the parent.
-                let is_visible = |d: &u32| self.b.drafts[*d as usize].flags & node::HIDDEN == 0;
-                let node = self.b.find(parent, name).filter(is_visible).map_or(0, |d| self.out[d as usize]);
-                let number = numbers.binary_search(&parent).unwrap_or(0) as u32;
-                self.bytes[record_at + 12..record_at + 16].copy_from_slice(&node.to_le_bytes());
-                self.bytes[record_at + 52..record_at + 56].copy_from_slice(&number.to_le_bytes());
-                return;
-            }
-        }
+        let Some(parent) = parent(self.b, z) else { return };
+        // What lies there below another cut is glue, and the zone above that is not the parent.
+        let is_visible = |d: &u32| self.b.drafts[*d as usize].flags & node::HIDDEN == 0;
+        let node = self.b.find(parent, &self.b.zones[z as usize].apex).filter(is_visible);
+        let node = node.map_or(0, |d| self.out[d as usize]);
+        let number = numbers.binary_search(&parent).unwrap_or(0) as u32;
+        let more = u32_at(&self.bytes, record_at + 8).unwrap_or(0) as usize * ALIGN;
+        self.put(more + 4, node);
+        self.put(more + 8, number);
     }
 
     /// Lays out a node whose name and units stand first in `octets`; returns what stands behind them.
-    fn node<'o>(&mut self, d: u32, number: u32, octets: &'o [u8], name_len: usize, units: &[Rendered]) -> &'o [u8] {
+    fn node<'o>(&mut self, d: u32, octets: &'o [u8], name_len: usize, units: &[Rendered]) -> &'o [u8] {
         let draft = &self.b.drafts[d as usize];
         let (name, mut octets) = octets.split_at(name_len);
         let at = self.bytes.len();
@@ -183,63 +186,115 @@ impl<'a> Layout<'a> {
         if name_len == 1 {
             self.root = self.out[d as usize];
         }
-        let is_apex = draft.flags & node::APEX != 0;
-        let is_cut = draft.flags & node::CUT != 0;
-        let sets = units.iter().filter(|u| u.kind != Kind::Negative).count();
-        let words_at = at + (8 + name_len).next_multiple_of(4);
-        let mut entry = words_at + if is_apex { 8 } else { 0 };
-        self.bytes.resize((entry + 8 * sets).next_multiple_of(ALIGN), 0);
-        self.bytes[at + 8..at + 8 + name_len].copy_from_slice(name);
-        self.bytes[at..at + 2].copy_from_slice(&[name_len as u8, sets as u8]);
-        if is_apex {
-            self.bytes[words_at..words_at + 4].copy_from_slice(&number.to_le_bytes());
+        let head_type = match draft.flags & (node::APEX | node::CUT) {
+            0 => None,
+            node::CUT => Some(rtype::NS),
+            _ => Some(rtype::SOA),
+        };
+        let has_head = head_type.is_some() || draft.wildcard != NONE;
+        let name_at = at + FIXED + if has_head { 4 } else { 0 };
+        let directory_at = name_at + name_len + if head_type == Some(rtype::SOA) { APEX_WORDS } else { 0 };
+        let entries = units.len() - usize::from(head_type.is_some());
+        let mut elsewhere_at = directory_at + ENTRY * entries;
+        let elsewhere = self.find_places(octets, units, head_type, elsewhere_at - at);
+        self.bytes.resize((elsewhere_at + 4 * elsewhere).next_multiple_of(ALIGN), 0);
+        let flags = draft.flags & OF_NODE | if has_head { node::HEAD } else { 0 };
+        self.bytes[at..at + 2].copy_from_slice(&[name_len as u8, entries as u8]);
+        self.bytes[at + 2..at + 4].copy_from_slice(&flags.to_le_bytes());
+        self.bytes[name_at..name_at + name_len].copy_from_slice(name);
+        if draft.wildcard != NONE && head_type != Some(rtype::NS) {
+            let words_at = name_at + name_len;
+            self.wildcards.push((if head_type.is_some() { words_at + 4 } else { at + 4 }, draft.wildcard));
         }
-        if draft.wildcard != NONE && !is_cut {
-            self.wildcards.push((if is_apex { words_at + 4 } else { at + 4 }, draft.wildcard));
-        }
-        let (mut own, mut head) = (0u16, 0u32);
-        for &Rendered { kind, len } in units {
+        let (mut entry, mut nth) = (directory_at, 0);
+        for (i, &Rendered { rtype, hash, len }) in units.iter().enumerate() {
             let (unit, rest) = octets.split_at(len);
             octets = rest;
-            let before = self.bytes.len();
-            let reference = self.unit(kind, unit);
-            own += u16::from(self.bytes.len() > before);
-            let rtype = match kind {
-                Kind::Negative | Kind::Referral(_) => {
-                    head = reference;
-                    if kind == Kind::Negative {
-                        continue;
-                    }
-                    rtype::NS
-                }
-                Kind::Set(rtype) => rtype,
+            let Place { alike, is_near } = self.places[i];
+            let reference = alike.unwrap_or_else(|| self.unit(hash, unit));
+            if head_type == Some(rtype) {
+                self.put(at + 4, reference);
+                continue;
+            }
+            let place = if is_near {
+                (reference as usize - at / ALIGN) as u16
+            } else {
+                self.put(elsewhere_at, reference);
+                elsewhere_at += 4;
+                nth += 1;
+                node::ELSEWHERE + nth - 1
             };
-            self.bytes[entry..entry + 4].copy_from_slice(&reference.to_le_bytes());
-            self.bytes[entry + 4..entry + 6].copy_from_slice(&rtype.to_le_bytes());
-            entry += 8;
-        }
-        let flags = draft.flags & OF_NODE | own << 8;
-        self.bytes[at + 2..at + 4].copy_from_slice(&flags.to_le_bytes());
-        if is_apex || is_cut {
-            self.bytes[at + 4..at + 8].copy_from_slice(&head.to_le_bytes());
+            self.bytes[entry..entry + 2].copy_from_slice(&rtype.to_le_bytes());
+            self.bytes[entry + 2..entry + 4].copy_from_slice(&place.to_le_bytes());
+            entry += ENTRY;
         }
         octets
     }
 
-    /// Adds a unit, unless it is a referral and there is one like it: its reference.
-    fn unit(&mut self, kind: Kind, unit: &[u8]) -> u32 {
-        let reference = (self.bytes.len() / ALIGN) as u32;
-        if let Kind::Referral(hash) = kind {
+    /// Finds out which of a node's units stand elsewhere, and how many references that takes.
+    fn find_places(
+        &mut self,
+        octets: &[u8],
+        units: &[Rendered],
+        head_type: Option<Rtype>,
+        directory_end: usize,
+    ) -> usize {
+        self.places.clear();
+        let (mut octets, mut elsewhere) = (octets, 0);
+        // No unit can stand farther away than if all others were referred to.
+        let mut end = directory_end + 4 * units.len();
+        for &Rendered { rtype, hash, len } in units {
+            let (unit, rest) = octets.split_at(len);
+            octets = rest;
             let is_alike = |r: u32| self.bytes[r as usize * ALIGN..].starts_with(unit);
-            if let Some(alike) = self.shared.find(hash, is_alike) {
-                return alike;
+            let alike = hash.and_then(|hash| self.shared.find(hash, is_alike));
+            let is_near = alike.is_none() && end.div_ceil(ALIGN) < usize::from(node::ELSEWHERE);
+            if alike.is_none() {
+                end = end.next_multiple_of(ALIGN) + len;
             }
+            elsewhere += usize::from(!is_near && head_type != Some(rtype));
+            self.places.push(Place { alike, is_near });
+        }
+        elsewhere
+    }
+
+    /// Adds a unit: its reference. Others may be like it if it has a hash.
+    fn unit(&mut self, hash: Option<u64>, unit: &[u8]) -> u32 {
+        let reference = (self.bytes.len() / ALIGN) as u32;
+        if let Some(hash) = hash {
             self.shared.insert(hash, reference);
         }
         self.bytes.extend_from_slice(unit);
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
         reference
     }
+}
+
+/// Where a unit of the node at hand will stand.
+struct Place {
+    /// The unit that stands already and is like it.
+    alike: Option<u32>,
+    /// Behind the node, and not too far.
+    is_near: bool,
+}
+
+/// The zone above that is ours, too.
+fn parent(b: &Drafts, z: u32) -> Option<u32> {
+    let name = &b.zones[z as usize].apex[..];
+    let mut at = 0;
+    while name[at] != 0 {
+        at += name[at] as usize + 1;
+        if let Some(&parent) = b.apexes.get(&name[at..]) {
+            return Some(parent);
+        }
+    }
+    None
+}
+
+/// RFC 2308 section 3: the lesser of the SOA's own TTL and its last field.
+fn negative_ttl(b: &Drafts, apex: u32) -> u32 {
+    let soa = b.records_of(apex).find(|r| r.rtype == rtype::SOA);
+    soa.map_or(0, |rr| rr.rdata.last_chunk::<4>().map_or(rr.ttl, |&minimum| rr.ttl.min(u32::from_be_bytes(minimum))))
 }
 
 /// What goes on one sheet each: pieces of zones, small zones together.
@@ -263,8 +318,4 @@ fn sheets(b: &Drafts, zones: &[u32]) -> Vec<Vec<Piece>> {
         }
     }
     sheets
-}
-
-pub(crate) fn be32(octets: &[u8]) -> u32 {
-    octets.first_chunk::<4>().map_or(0, |b| u32::from_be_bytes(*b))
 }

@@ -1,16 +1,24 @@
 //! A node: one owner name of one zone, and where its RRsets are.
 //!
 //! ```text
-//! 0 name length u8 | RRsets u8 | flags u16 (the upper 8 bits: units that follow this node and belong to it alone)
-//! 4 head u32       a cut: the unit of its NS; an apex: the unit of its negative answers; else: the wildcard below, or 0
-//! 8 name, lower case | to a multiple of 4 | an apex: zone number u32, wildcard below u32 | RRsets: (unit u32, type u16, 0 u16)...
+//! 0 name length u8 | RRsets in the directory u8 | flags u16
+//! 4 head u32, if the flags say so. A cut: the unit of its NS; an apex: the unit of its SOA; else: the wildcard right below
+//!   name, lower case
+//!   an apex: zone number u32 | wildcard right below, or 0 u32 | TTL of negative answers u32 |
+//!            octets of all nodes of the zone with their units / 4 u32
+//!   directory of the RRsets, but for that of the head: (type u16, place u16)... in the order of types
+//!   references of units that stand elsewhere: u32...
 //! ```
+//!
+//! The units that belong to the node alone follow it, in the order of their types. So a place is how many times 4 octets a unit
+//! stands behind the node's beginning; from 0xFF00 on it is the number of a reference behind the directory. A unit like one
+//! that stood before is stored once, so a head that leads backwards is not the node's own.
 
 use crate::format::{ALIGN, Damaged, u32_at};
 use crate::unit::Unit;
 use crate::view::View;
 use crate::zone::Zone;
-use wire::Rtype;
+use wire::rtype::{self, Rtype};
 
 /// A delegation: NS and not an apex. The walk ends here.
 pub const CUT: u16 = 1;
@@ -23,6 +31,16 @@ pub const DNAME: u16 = 16;
 pub const CNAME: u16 = 32;
 /// An apex of ours lies below, so that the walk must go on past a cut or a DNAME here.
 pub const DEEPER: u16 = 64;
+/// There is a head.
+pub const HEAD: u16 = 128;
+
+/// Octets of the fixed part, without the head.
+pub(crate) const FIXED: usize = 4;
+/// Octets that only an apex has.
+pub(crate) const APEX_WORDS: usize = 16;
+pub(crate) const ENTRY: usize = 4;
+/// The first place that is the number of a reference.
+pub(crate) const ELSEWHERE: u16 = 0xFF00;
 
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
@@ -51,7 +69,8 @@ impl<'a> Node<'a> {
     /// The octets that should be a name: for comparing with one.
     #[inline(always)]
     pub(crate) fn octets(&self) -> Result<&'a [u8], Damaged> {
-        self.view.bytes.get(self.at + 8..self.at + 8 + self.name_len()).ok_or(Damaged)
+        let at = self.name_at();
+        self.view.bytes.get(at..at + self.name_len()).ok_or(Damaged)
     }
 
     /// The owner name, known to be well-formed.
@@ -76,10 +95,16 @@ impl<'a> Node<'a> {
     }
 
     #[inline(always)]
-    fn words_at(&self) -> usize {
-        self.at + (8 + self.name_len()).next_multiple_of(4)
+    fn name_at(&self) -> usize {
+        self.at + FIXED + usize::from((self.flags() & HEAD) >> 5)
     }
 
+    #[inline(always)]
+    fn words_at(&self) -> usize {
+        self.name_at() + self.name_len()
+    }
+
+    /// What the node leads to: a cut or an apex to a unit, others to a wildcard. It has one if the flags say so.
     #[inline(always)]
     pub fn head(&self) -> u32 {
         u32::from_le_bytes([self.fixed[4], self.fixed[5], self.fixed[6], self.fixed[7]])
@@ -98,25 +123,56 @@ impl<'a> Node<'a> {
     /// The wildcard right below this name.
     #[inline(always)]
     pub fn wildcard(&self) -> Result<Option<Node<'a>>, Damaged> {
-        let flags = self.flags();
-        let reference = match flags & (APEX | CUT) {
-            0 => self.head(),
-            CUT => 0,
-            _ => u32_at(self.view.bytes, self.words_at() + 4)?,
+        let reference = match self.flags() & (APEX | CUT | HEAD) {
+            HEAD => self.head(),
+            f if f & APEX != 0 => u32_at(self.view.bytes, self.words_at() + 4)?,
+            _ => 0,
         };
         if reference == 0 { Ok(None) } else { Node::at(self.view, reference).map(Some) }
     }
 
+    /// The TTL with which an apex denies (RFC 2308 section 3).
     #[inline(always)]
-    fn directory(&self) -> (usize, usize) {
-        (self.words_at() + if self.is(APEX) { 8 } else { 0 }, self.fixed[1] as usize)
+    pub fn negative_ttl(&self) -> Result<u32, Damaged> {
+        if self.is(APEX) { u32_at(self.view.bytes, self.words_at() + 8) } else { Err(Damaged) }
     }
 
-    /// The directory: a unit and its type each.
+    /// How far the nodes of the apex's zone reach, in units of references.
     #[inline(always)]
-    fn entries(&self) -> Result<&'a [[u8; 8]], Damaged> {
+    pub(crate) fn extent(&self) -> Result<u32, Damaged> {
+        if self.is(APEX) { u32_at(self.view.bytes, self.words_at() + 12) } else { Err(Damaged) }
+    }
+
+    #[inline(always)]
+    fn directory(&self) -> (usize, usize) {
+        (self.words_at() + if self.is(APEX) { APEX_WORDS } else { 0 }, self.fixed[1] as usize)
+    }
+
+    /// The directory: a type and a place each.
+    #[inline(always)]
+    fn entries(&self) -> Result<&'a [[u8; ENTRY]], Damaged> {
         let (at, n) = self.directory();
-        self.view.bytes.get(at..at + 8 * n).map(|d| d.as_chunks::<8>().0).ok_or(Damaged)
+        self.view.bytes.get(at..at + ENTRY * n).map(|d| d.as_chunks::<ENTRY>().0).ok_or(Damaged)
+    }
+
+    /// The reference that a place stands for.
+    #[inline(always)]
+    fn unit_at(&self, place: u16) -> Result<u32, Damaged> {
+        if place < ELSEWHERE {
+            return Ok(self.reference() + u32::from(place));
+        }
+        let (at, n) = self.directory();
+        u32_at(self.view.bytes, at + ENTRY * n + 4 * usize::from(place - ELSEWHERE))
+    }
+
+    /// The type and the reference of the RRset that the head leads to.
+    #[inline(always)]
+    fn head_rrset(&self) -> Option<(Rtype, u32)> {
+        match self.flags() & (APEX | CUT) {
+            0 => None,
+            CUT => Some((rtype::NS, self.head())),
+            _ => Some((rtype::SOA, self.head())),
+        }
     }
 
     /// The RRset of a type.
@@ -124,51 +180,70 @@ impl<'a> Node<'a> {
     pub fn rrset(&self, rtype: Rtype) -> Result<Option<Unit<'a>>, Damaged> {
         for entry in self.entries()? {
             if entry_type(entry) == rtype {
-                return Unit::at(self.view, entry_unit(entry)).map(Some);
+                return Unit::at(self.view, self.unit_at(entry_place(entry))?).map(Some);
             }
         }
-        Ok(None)
+        let head = self.head_rrset().filter(|head| head.0 == rtype);
+        head.map(|(_, reference)| Unit::at(self.view, reference)).transpose()
     }
 
     /// The reference of the RRset of `rtype`, else of a CNAME, else 0. One pass, for the hot path.
     #[inline(always)]
     pub fn rrset_or_alias(&self, rtype: Rtype) -> Result<(u32, Rtype), Damaged> {
-        let mut alias = (0, 0);
+        let mut alias = None;
         for entry in self.entries()? {
             let found = entry_type(entry);
             if found == rtype {
-                return Ok((entry_unit(entry), found));
+                return Ok((self.unit_at(entry_place(entry))?, found));
             }
-            if found == wire::rtype::CNAME {
-                alias = (entry_unit(entry), found);
+            if found == rtype::CNAME {
+                alias = Some(entry_place(entry));
             }
         }
-        Ok(alias)
+        if let Some(place) = alias {
+            return Ok((self.unit_at(place)?, rtype::CNAME));
+        }
+        Ok(self.head_rrset().filter(|head| head.0 == rtype).map_or((0, 0), |(rtype, reference)| (reference, rtype)))
     }
 
     /// All RRsets, in the order of their types.
     pub fn rrsets(&self) -> impl Iterator<Item = Result<(Rtype, Unit<'a>), Damaged>> + use<'a> {
-        let view = self.view;
-        self.entries().unwrap_or_default().iter().map(move |e| Ok((entry_type(e), Unit::at(view, entry_unit(e))?)))
+        let node = *self;
+        let mut head = self.head_rrset();
+        let mut entries = self.entries().unwrap_or_default().iter().peekable();
+        std::iter::from_fn(move || {
+            let next = entries.peek().map(|e| entry_type(e));
+            let found = match head.take_if(|head| next.is_none_or(|next| head.0 < next)) {
+                Some((rtype, reference)) => Ok((rtype, reference)),
+                None => entries.next().map(|e| Ok((entry_type(e), node.unit_at(entry_place(e))?)))?,
+            };
+            Some(found.and_then(|(rtype, reference)| Ok((rtype, Unit::at(node.view, reference)?))))
+        })
     }
 
     /// Where the next node of the zone begins: behind this one and the units that belong to it alone.
     pub(crate) fn next(&self) -> Result<usize, Damaged> {
         let (at, n) = self.directory();
-        let mut end = (at + 8 * n).next_multiple_of(ALIGN);
-        for _ in 0..self.flags() >> 8 {
-            end += Unit::at(self.view, (end / ALIGN) as u32)?.size().next_multiple_of(ALIGN);
+        let (mut own, mut elsewhere) = (0, 0);
+        for place in self.entries()?.iter().map(entry_place) {
+            own += usize::from(self.unit_at(place)? > self.reference());
+            elsewhere += usize::from(place >= ELSEWHERE);
+        }
+        own += usize::from(self.head_rrset().is_some_and(|head| head.1 > self.reference()));
+        let mut end = (at + ENTRY * n + 4 * elsewhere).next_multiple_of(ALIGN);
+        for _ in 0..own {
+            end += Unit::size_at(self.view, (end / ALIGN) as u32)?;
         }
         Ok(end)
     }
 }
 
 #[inline(always)]
-fn entry_unit(entry: &[u8; 8]) -> u32 {
-    u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]])
+fn entry_type(entry: &[u8; ENTRY]) -> Rtype {
+    u16::from_le_bytes([entry[0], entry[1]])
 }
 
 #[inline(always)]
-fn entry_type(entry: &[u8; 8]) -> Rtype {
-    u16::from_le_bytes([entry[4], entry[5]])
+fn entry_place(entry: &[u8; ENTRY]) -> u16 {
+    u16::from_le_bytes([entry[2], entry[3]])
 }

@@ -1,6 +1,6 @@
 //! Writes units: RRsets in wire form, with names compressed against the owner and against what stands before.
 
-use crate::unit::{HEAD, MORE, Part, TO_QUESTION, TO_RECORDS};
+use crate::unit::{HEAD, LONG, Part, TO_QUESTION, TO_RECORDS};
 use wire::rtype::{self, Rtype};
 
 /// Names farther in than this are no targets of pointers: so a pointer stays in reach behind any question.
@@ -154,17 +154,20 @@ impl<'a> Render<'a> {
         if self.records.len() + parts > 65_535 - 512 || self.count > 65_535 {
             return Err("an RRset of more octets than a message can hold");
         }
-        let more = self.extras.iter().any(|e| e.count > 0);
-        out.reserve(HEAD + MORE + gaps + self.records.len() + parts);
-        for n in [self.records.len(), self.count, gaps] {
-            out.extend((n as u16).to_le_bytes());
+        let extras = self.extras.iter().filter(|e| e.count > 0);
+        let has = self.extras.iter().rev().fold(0, |has, e| has << 1 | u8::from(e.count > 0));
+        out.reserve(2 * HEAD + 16 + gaps + self.records.len() + parts);
+        out.extend((self.records.len() as u16).to_le_bytes());
+        if self.count <= 255 && gaps < LONG as usize {
+            out.extend([self.count as u8, has | (gaps as u8) << 4]);
+        } else {
+            out.extend([0, has | LONG << 4]);
+            out.extend((self.count as u16).to_le_bytes());
+            out.extend((gaps as u16).to_le_bytes());
         }
-        out.extend([u8::from(more), 0]);
-        if more {
-            for e in &self.extras {
-                out.extend((e.octets.len() as u16).to_le_bytes());
-                out.extend((e.count as u16).to_le_bytes());
-            }
+        for e in extras {
+            out.extend((e.octets.len() as u16).to_le_bytes());
+            out.extend((e.count as u16).to_le_bytes());
         }
         for (long, rest) in self::gaps(&self.fixes) {
             out.resize(out.len() + long, 255);

@@ -2,7 +2,6 @@
 //! one sheet is placed another one can be written.
 
 use crate::drafts::{Drafts, fold_into};
-use crate::layout::be32;
 use crate::node;
 use crate::render::{Render, Rr};
 use crate::sets::{Set, Sets};
@@ -19,21 +18,12 @@ const ADDITIONAL_MAX: usize = 16_384;
 /// Drafts whose memory is fetched together: the records of these while those before are rendered.
 const TOGETHER: u32 = 32;
 
-/// What becomes of a unit.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// For the zone's negative answers.
-    Negative,
-    /// The RRset of a type.
-    Set(Rtype),
-    /// A referral, with the hash of its octets: stored once if others are like it.
-    Referral(u64),
-}
-
 /// A unit on a sheet.
 #[derive(Clone, Copy)]
 pub(crate) struct Rendered {
-    pub kind: Kind,
+    pub rtype: Rtype,
+    /// Of its octets, if others may be like it: then they are stored once.
+    pub hash: Option<u64>,
     /// In octets.
     pub len: usize,
 }
@@ -95,39 +85,18 @@ impl<'a> Scribe<'a> {
         sheet.octets.extend_from_slice(name);
         let mut sets = std::mem::take(&mut self.sets);
         sets.fill(b.records_of(d));
-        if flags & node::APEX != 0
-            && let Some(soa) = sets.iter().find(|s| s.rtype == rtype::SOA)
-        {
-            let len = self.negative(&mut sheet.octets, name, &soa);
-            sheet.units.push(Rendered { kind: Kind::Negative, len });
-        }
         for set in sets.iter() {
             let is_referral = flags & node::CUT != 0 && set.rtype == rtype::NS;
             let at = sheet.octets.len();
             self.unit(&mut sheet.octets, zone, name, &set, is_referral);
             let unit = &sheet.octets[at..];
-            let hash = || siphash::<1, 3>(b"shared referrals", unit);
-            let kind = if is_referral { Kind::Referral(hash()) } else { Kind::Set(set.rtype) };
-            sheet.units.push(Rendered { kind, len: unit.len() });
+            // Delegations are like others, and so are the apexes of a hoster's zones.
+            let is_shared = is_referral || flags & node::APEX != 0;
+            let hash = is_shared.then(|| siphash::<1, 3>(b"units that match", unit));
+            sheet.units.push(Rendered { rtype: set.rtype, hash, len: unit.len() });
         }
         sheet.nodes.push((name.len() as u8, (sheet.units.len() - before) as u16));
         self.sets = sets;
-    }
-
-    /// What the authority section of a negative answer holds: the SOA with the TTL of RFC 2308 section 3.
-    fn negative(&mut self, out: &mut Vec<u8>, apex: &'a [u8], soa: &Set<'_, 'a>) -> usize {
-        let r = &mut self.render;
-        r.begin(apex);
-        for &rr in soa.records {
-            let minimum = rr.rdata.len().checked_sub(4).map_or(u32::MAX, |at| be32(&rr.rdata[at..]));
-            let ttl = rr.ttl.min(minimum);
-            r.record(Rr { ttl, ..rr });
-            soa.signatures.iter().for_each(|&s| r.signature(Rr { ttl, ..s }));
-        }
-        let at = out.len();
-        // What is too long for a message was judged before.
-        let _ = self.render.write(out);
-        out.len() - at
     }
 
     fn unit(&mut self, out: &mut Vec<u8>, z: u32, owner: &'a [u8], set: &Set<'_, 'a>, is_referral: bool) {

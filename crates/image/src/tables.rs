@@ -7,27 +7,26 @@ use crate::node;
 use crate::zone::order_key;
 use wire::rtype;
 
-impl Layout<'_> {
+impl<'a> Layout<'a> {
     /// The visible owners of NSEC: where the table is, and how many they are.
-    pub(crate) fn nsec_table(&mut self, z: u32) -> (u64, u32) {
+    pub(crate) fn nsec_table(&mut self, z: u32) -> (u32, u32) {
         let b = self.b;
         let visible = |&d: &u32| {
             b.drafts[d as usize].flags & node::HIDDEN == 0 && b.records_of(d).any(|r| r.rtype == rtype::NSEC)
         };
         let owners: Vec<u32> = b.of_zone[z as usize].clone().filter(visible).collect();
-        let at = self.bytes.len() as u64;
+        let at = (self.bytes.len() / ALIGN) as u32;
         for &d in &owners {
             self.bytes.extend(order_key(b.name(d), &b.zones[z as usize].apex).to_le_bytes());
         }
         for &d in &owners {
             self.bytes.extend(self.out[d as usize].to_le_bytes());
         }
-        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
         (at, owners.len() as u32)
     }
 
     /// The NSEC3 owners of the chain that NSEC3PARAM announces (RFC 5155 section 4).
-    pub(crate) fn nsec3_table(&mut self, z: u32) -> Nsec3Table {
+    pub(crate) fn nsec3_table(&mut self, z: u32) -> Nsec3Table<'a> {
         let b = self.b;
         let param = b.records_of(b.apex(z)).find(|r| r.rtype == rtype::NSEC3PARAM && r.rdata.len() >= 5);
         let Some(param) = param.map(|r| r.rdata) else { return Nsec3Table::default() };
@@ -37,28 +36,23 @@ impl Layout<'_> {
             .filter_map(|d| Some((base32hex(b.name(d))?, self.out[d as usize])))
             .collect();
         entries.sort_unstable();
-        let salt = &param[5..];
-        let salt_at = self.bytes.len() as u64;
-        self.bytes.extend_from_slice(salt);
-        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
-        let at = self.bytes.len() as u64;
+        let at = (self.bytes.len() / ALIGN) as u32;
         for (hash, reference) in &entries {
             self.bytes.extend_from_slice(hash);
             self.bytes.extend(reference.to_le_bytes());
         }
-        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
         let iterations = u16::from_be_bytes([param[2], param[3]]);
-        Nsec3Table { at, count: entries.len() as u32, iterations, salt_len: salt.len() as u8, salt_at }
+        Nsec3Table { at, count: entries.len() as u32, iterations, salt: &param[5..] }
     }
 }
 
+/// Where the hashes of a chain are, and how they were made.
 #[derive(Default)]
-pub(crate) struct Nsec3Table {
-    pub at: u64,
+pub(crate) struct Nsec3Table<'a> {
+    pub at: u32,
     pub count: u32,
     pub iterations: u16,
-    pub salt_len: u8,
-    pub salt_at: u64,
+    pub salt: &'a [u8],
 }
 
 /// True if the name owns an NSEC3 of the chain: algorithm, iterations and salt are those of the NSEC3PARAM. The flags that

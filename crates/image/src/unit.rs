@@ -1,9 +1,11 @@
 //! A unit: one RRset in wire form, ready to be copied into an answer wherever it is needed.
 //!
 //! ```text
-//! 0 octets of the records u16 | records u16 | octets of the fix list u16 | has more u8 | 0 u8
-//! 8 if it has more: octets and records (u16 each) of: signatures | additional, needed | additional, optional | the same, signed
-//!   fix list: gaps between the pointers in the rdata, u8 each, 255 = go on and add | records | signatures | additional ...
+//! 0 octets of the records u16 | records u8 | marks u8: a bit for each part, and 16 times the octets of the fix list
+//! 4 if these are said to be 15: records u16 | octets of the fix list u16, because one of them is too much for a short head
+//!   for each part there is: octets u16 | records u16
+//!   fix list: gaps between the pointers in the rdata, u8 each, 255 = go on and add | records | parts
+//! parts: signatures | additional, needed | additional, optional | the same, signed
 //! ```
 //!
 //! Every record begins with a pointer to its owner. In `records` and `signatures` that is 0xC00C, the question's name. A
@@ -18,8 +20,11 @@ use crate::view::View;
 use wire::query::HEADER;
 use wire::reply::{Need, Reply, Section};
 
-pub(crate) const HEAD: usize = 8;
-pub(crate) const MORE: usize = 16;
+pub(crate) const HEAD: usize = 4;
+/// The octets of a fix list, as a short head says them, that mean: the head is a long one.
+pub(crate) const LONG: u8 = 15;
+/// How many parts there are, by the bits that say which.
+const PARTS: [u8; 16] = [0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4];
 /// The pointer to the question's name.
 pub(crate) const TO_QUESTION: u16 = 0xC00C;
 /// The pointer to the first octet behind a question whose name has no octets.
@@ -31,10 +36,13 @@ const POINTER_MAX: usize = 0x3FFF;
 pub struct Unit<'a> {
     records: &'a [u8],
     fixes: &'a [u8],
-    more: &'a [u8],
+    /// Of each part its octets and records.
+    sizes: &'a [u8],
     /// All parts behind `records`.
     parts: &'a [u8],
     count: u16,
+    /// A bit for each part.
+    has: u8,
 }
 
 /// Where the owner of a placed unit stands in the message.
@@ -57,46 +65,74 @@ pub enum Part {
     OptionalSigned = 3,
 }
 
+impl Part {
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
 impl<'a> Unit<'a> {
     #[inline(always)]
     pub(crate) fn at(view: View<'a>, reference: u32) -> Result<Unit<'a>, Damaged> {
         let b = view.bytes.get(reference as usize * ALIGN..).ok_or(Damaged)?;
         let head = b.first_chunk::<HEAD>().ok_or(Damaged)?;
         let len = u16::from_le_bytes([head[0], head[1]]) as usize;
-        let fix_len = u16::from_le_bytes([head[4], head[5]]) as usize;
-        let more_len = if head[6] == 0 { 0 } else { MORE };
-        let (more, rest) = b.get(HEAD..).and_then(|r| r.split_at_checked(more_len)).ok_or(Damaged)?;
+        let (mut count, mut fix_len, mut at) = (u16::from(head[2]), (head[3] >> 4) as usize, HEAD);
+        let has = head[3] & 15;
+        if fix_len == LONG as usize {
+            (count, fix_len, at) = (u16_at(b, HEAD)?, u16_at(b, HEAD + 2)? as usize, 2 * HEAD);
+        }
+        let sizes_len = 4 * PARTS[has as usize] as usize;
+        let (sizes, rest) = b.get(at..).and_then(|r| r.split_at_checked(sizes_len)).ok_or(Damaged)?;
         let (fixes, rest) = rest.split_at_checked(fix_len).ok_or(Damaged)?;
         let (records, parts) = rest.split_at_checked(len).ok_or(Damaged)?;
-        Ok(Unit { records, fixes, more, parts, count: u16::from_le_bytes([head[2], head[3]]) })
+        Ok(Unit { records, fixes, sizes, parts, count, has })
     }
 
     pub fn count(&self) -> u16 {
         self.count
     }
 
-    fn part_size(&self, i: usize) -> (usize, u16) {
-        let f = |at| u16_at(self.more, at).unwrap_or(0);
-        (f(4 * i) as usize, f(4 * i + 2))
+    /// The serial number, if this is a SOA: the first of the five numbers at its end.
+    pub(crate) fn serial(&self) -> Result<u32, Damaged> {
+        let numbers = self.records.last_chunk::<20>().ok_or(Damaged)?;
+        numbers.first_chunk().map(|serial| u32::from_be_bytes(*serial)).ok_or(Damaged)
+    }
+
+    /// Octets and records of each part that there is.
+    fn sizes(&self) -> impl Iterator<Item = (usize, u16)> {
+        let size = |&[a, b, c, d]: &[u8; 4]| (u16::from_le_bytes([a, b]) as usize, u16::from_le_bytes([c, d]));
+        self.sizes.as_chunks::<4>().0.iter().map(size)
     }
 
     /// Octets and number of the records of a part.
     fn part(&self, part: Part) -> Result<(&'a [u8], u16), Damaged> {
-        if self.more.is_empty() {
+        if !self.has(part) {
             return Ok((&[], 0));
         }
-        let before: usize = (0..part as usize).map(|i| self.part_size(i).0).sum();
-        let (len, count) = self.part_size(part as usize);
+        let mut sizes = self.sizes();
+        let earlier = PARTS[(self.has & (part.bit() - 1)) as usize] as usize;
+        let before: usize = sizes.by_ref().take(earlier).map(|s| s.0).sum();
+        let (len, count) = sizes.next().ok_or(Damaged)?;
         self.parts.get(before..before + len).map(|p| (p, count)).ok_or(Damaged)
     }
 
+    #[inline(always)]
     pub fn has(&self, part: Part) -> bool {
-        !self.more.is_empty() && self.part_size(part as usize).1 > 0
+        self.has & part.bit() != 0
     }
 
-    pub(crate) fn size(&self) -> usize {
-        let parts: usize = if self.more.is_empty() { 0 } else { (0..4).map(|i| self.part_size(i).0).sum() };
-        HEAD + self.more.len() + self.fixes.len() + self.records.len() + parts
+    /// Octets behind the unit's head.
+    fn body(&self) -> usize {
+        self.sizes.len() + self.fixes.len() + self.records.len() + self.sizes().map(|s| s.0).sum::<usize>()
+    }
+
+    /// The octets of the unit at a reference, those up to the next place where one may begin included.
+    pub(crate) fn size_at(view: View<'a>, reference: u32) -> Result<usize, Damaged> {
+        let unit = Unit::at(view, reference)?;
+        let is_long = view.bytes.get(reference as usize * ALIGN + 3).is_some_and(|m| m >> 4 == LONG);
+        let head = if is_long { 2 * HEAD } else { HEAD };
+        Ok((head + unit.body()).next_multiple_of(ALIGN))
     }
 
     /// Copies the records into the reply. Returns where they stand; None if they did not fit.
@@ -197,6 +233,17 @@ impl<'a> Unit<'a> {
             fix_owners(reply, base, count, owner.at())?;
         }
         Ok(())
+    }
+
+    /// Copies the RRset, which is a SOA, with the TTL of a negative answer (RFC 2308 section 3).
+    #[inline(always)]
+    pub fn place_negative(&self, reply: &mut Reply<'_>, owner: Owner, ttl: u32, signed: bool) -> Result<(), Damaged> {
+        let before = reply.at();
+        self.place(reply, Section::Authority, Need::Required, owner)?;
+        if signed {
+            self.place_signatures(reply, Section::Authority, Need::Required, owner)?;
+        }
+        limit_ttls(reply.written_mut(before), ttl)
     }
 
     /// Copies an additional part of a unit whose records stand at `records_at`; what is optional goes in RRset by RRset.
@@ -486,6 +533,32 @@ fn fix_owners(reply: &mut Reply<'_>, base: usize, count: u16, owner: usize) -> R
         rest = rest.get_mut(12 + len..).ok_or(Damaged)?;
     }
     Ok(())
+}
+
+/// Sets the TTL of records that stand one behind another.
+#[inline(always)]
+fn limit_ttls(mut records: &mut [u8], ttl: u32) -> Result<(), Damaged> {
+    while let Some(&first) = records.first() {
+        let name = if first >= 0xC0 { 2 } else { written_len(records).ok_or(Damaged)? };
+        let head = records.get_mut(name..).and_then(|r| r.first_chunk_mut::<10>()).ok_or(Damaged)?;
+        head[4..8].copy_from_slice(&ttl.to_be_bytes());
+        let len = u16::from_be_bytes([head[8], head[9]]) as usize;
+        records = records.get_mut(name + 10 + len..).ok_or(Damaged)?;
+    }
+    Ok(())
+}
+
+/// Octets of a name in a message of ours, which may end with a pointer.
+#[cold]
+fn written_len(octets: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        match *octets.get(at)? {
+            0 => return Some(at + 1),
+            192.. => return Some(at + 2),
+            n => at += n as usize + 1,
+        }
+    }
 }
 
 /// Where in the message the last `suffix` octets of the name at `at` stand.

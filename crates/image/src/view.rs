@@ -1,6 +1,6 @@
 //! Looking into an image: the index of names, and the walk's primitives.
 
-use crate::format::{Damaged, HEADER, Header, LINE, LINES_MAX, OpenError, WAYS, u32_at};
+use crate::format::{ALIGN, Damaged, HEADER, Header, LINE, LINES_MAX, OpenError, WAYS, u32_at};
 use crate::node::Node;
 use crate::unit::Unit;
 use crate::zone::Zone;
@@ -105,7 +105,7 @@ impl<'a> View<'a> {
     /// Asks for what a reference points to: two lines.
     #[inline(always)]
     pub fn prefetch(&self, reference: u32) {
-        let at = reference as usize * 8;
+        let at = reference as usize * ALIGN;
         prefetch(self.bytes, at);
         prefetch(self.bytes, at + LINE);
     }

@@ -1,21 +1,26 @@
 //! A zone in an image: its numbers, its nodes in canonical order, and the tables for denial of existence.
 //!
 //! ```text
-//! 0 apex u32 | serial u32 | flags u32 | node of the same name in the parent zone u32, or 0
-//! 16 nodes from u64 | to u64 | records u64
-//! 40 NSEC owners: keys u64... then references u32... at u64 | how many u32 | parent's zone number u32
-//! 56 NSEC3 owners: (hash 20, reference u32)... at u64 | how many u32 | iterations u16 | salt length u8, 0 u8
-//! 72 salt at u64 | 0
+//! 0 apex u32 | records u32 | more u32, or 0: neither signed nor below another zone
+//!
+//! more:
+//! 0 flags u32 | node of the same name in the parent zone u32, or 0 | parent's zone number u32
+//! 12 NSEC owners: (keys u64... then references u32...) u32 | how many u32
+//! 20 NSEC3 owners: (hash 20, reference u32)... u32 | how many u32 | iterations u16 | salt length u8 | 0 u8 | salt
 //! ```
+//!
+//! The apex is the first node of the zone, the others follow it.
 
-use crate::format::{Damaged, u16_at, u32_at, u64_at};
+use crate::format::{ALIGN, Damaged, u16_at, u32_at, u64_at};
 use crate::node::Node;
 use crate::view::View;
 use sha1::{Digest, Sha1};
 use std::cmp::Ordering;
 use wire::name::{canonical_cmp, labels};
 
-pub(crate) const ZONE: usize = 96;
+pub(crate) const ZONE: usize = 12;
+/// Octets of what few zones have more, without the salt.
+const MORE: usize = 32;
 /// The zone denies with NSEC.
 pub const NSEC: u32 = 1;
 /// The zone denies with NSEC3.
@@ -47,8 +52,12 @@ impl<'a> Zone<'a> {
         u32_at(self.view.bytes, self.at + offset)
     }
 
-    fn u64(&self, offset: usize) -> Result<usize, Damaged> {
-        u64_at(self.view.bytes, self.at + offset).map(|n| n as usize)
+    /// What few zones have.
+    fn more(&self) -> Result<Option<&'a [u8]>, Damaged> {
+        match self.u32(8)? {
+            0 => Ok(None),
+            at => self.view.bytes.get(at as usize * ALIGN..).filter(|m| m.len() >= MORE).map(Some).ok_or(Damaged),
+        }
     }
 
     pub fn apex(&self) -> Result<Node<'a>, Damaged> {
@@ -56,29 +65,32 @@ impl<'a> Zone<'a> {
     }
 
     pub fn serial(&self) -> Result<u32, Damaged> {
-        self.u32(4)
+        self.view.unit(self.apex()?.head())?.serial()
     }
 
     pub fn records(&self) -> Result<u64, Damaged> {
-        u64_at(self.view.bytes, self.at + 32)
+        self.u32(4).map(u64::from)
     }
 
     pub fn is(&self, mark: u32) -> bool {
-        self.u32(8).unwrap_or(0) & mark != 0
+        self.more().ok().flatten().and_then(|more| u32_at(more, 0).ok()).is_some_and(|flags| flags & mark != 0)
     }
 
     /// The node of the apex's name in the zone above, if that is ours too: it holds the DS.
     pub fn parent(&self) -> Result<Option<(Node<'a>, Zone<'a>)>, Damaged> {
-        let reference = self.u32(12)?;
-        if reference == 0 {
-            return Ok(None);
+        let Some(more) = self.more()? else { return Ok(None) };
+        match u32_at(more, 4)? {
+            0 => Ok(None),
+            reference => Ok(Some((Node::at(self.view, reference)?, self.view.zone(u32_at(more, 8)?)?))),
         }
-        Ok(Some((Node::at(self.view, reference)?, self.view.zone(self.u32(52)?)?)))
     }
 
     /// All nodes, hidden ones too, in canonical order.
     pub fn nodes(&self) -> Nodes<'a> {
-        Nodes { view: self.view, at: self.u64(16).unwrap_or(0), end: self.u64(24).unwrap_or(0) }
+        let from = self.u32(0).unwrap_or(0);
+        let extent = self.apex().and_then(|apex| apex.extent()).unwrap_or(0);
+        let place = |n: u32| n as usize * ALIGN;
+        Nodes { view: self.view, at: place(from), end: place(from) + place(extent) }
     }
 
     /// Calls `f` with owner, type, TTL and uncompressed rdata of each record, in canonical order of owners, by type.
@@ -101,7 +113,8 @@ impl<'a> Zone<'a> {
 
     /// The NSEC owner that is the name itself or the last one before it.
     pub fn nsec_at_or_before(&self, folded: &[u8]) -> Result<Node<'a>, Damaged> {
-        let (keys, n) = (self.u64(40)?, self.u32(48)? as usize);
+        let more = self.more()?.ok_or(Damaged)?;
+        let (keys, n) = (u32_at(more, 12)? as usize * ALIGN, u32_at(more, 16)? as usize);
         let references = keys + 8 * n;
         let owner = |i: usize| Node::at(self.view, u32_at(self.view.bytes, references + 4 * i)?);
         let key = order_key(folded, self.apex()?.name()?);
@@ -124,16 +137,17 @@ impl<'a> Zone<'a> {
 
     /// The NSEC3 hash of a folded name (RFC 5155 section 5).
     pub fn nsec3_hash(&self, folded: &[u8]) -> Result<[u8; 20], Damaged> {
-        let iterations = u16_at(self.view.bytes, self.at + 68)?;
-        let salt_len = *self.view.bytes.get(self.at + 70).ok_or(Damaged)? as usize;
-        let salt_at = self.u64(72)?;
-        let salt = self.view.bytes.get(salt_at..salt_at + salt_len).ok_or(Damaged)?;
+        let more = self.more()?.ok_or(Damaged)?;
+        let iterations = u16_at(more, 28)?;
+        let salt_len = *more.get(30).ok_or(Damaged)? as usize;
+        let salt = more.get(MORE..MORE + salt_len).ok_or(Damaged)?;
         Ok(nsec3_hash(folded, iterations, salt))
     }
 
     /// The NSEC3 whose owner's hash is `hash` (true), or the one before it, which covers it (false).
     pub fn nsec3_at_or_before(&self, hash: &[u8; 20]) -> Result<(Node<'a>, bool), Damaged> {
-        let (at, n) = (self.u64(56)?, self.u32(64)? as usize);
+        let more = self.more()?.ok_or(Damaged)?;
+        let (at, n) = (u32_at(more, 20)? as usize * ALIGN, u32_at(more, 24)? as usize);
         let table = self.view.bytes.get(at..at + 24 * n).ok_or(Damaged)?.as_chunks::<24>().0;
         let before = table.partition_point(|e| e[..20] <= hash[..]);
         // Before the first there is the last: the chain is a ring.
@@ -196,7 +210,7 @@ impl<'a> Iterator for Nodes<'a> {
         if self.at >= self.end {
             return None;
         }
-        let node = Node::at(self.view, (self.at / 8) as u32);
+        let node = Node::at(self.view, (self.at / ALIGN) as u32);
         match node.and_then(|n| n.next()) {
             Ok(next) => self.at = next,
             Err(damaged) => {

@@ -293,7 +293,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     #[cold]
     fn zone_version(&self, lookup: &Lookup) -> Option<(u8, u32)> {
         let apex = self.view.node(lookup.apex).ok()?;
-        let labels = wire::name::label_count(apex.apex_name().ok()?) as u8;
+        let labels = wire::name::label_count(apex.name().ok()?) as u8;
         Some((labels, apex.zone().ok()?.serial().ok()?))
     }
 

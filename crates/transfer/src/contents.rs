@@ -1,12 +1,32 @@
-//! A zone's records in memory, in canonical order: what old versions are put together in, and the plain model that
-//! images and overlays are compared with. Holds as many records as it is given; who fills it bounds it.
+//! A version of a zone as a change needs to see it, and two that are one: all records in memory, and a few changed names
+//! over another version.
 
 use crate::{Diff, Record};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::Rtype;
+use wire::name::fold;
+
+/// What a version of a zone holds.
+pub trait Content {
+    /// All records of a name, glue and other occluded records too. Err: they cannot be read.
+    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable>;
+}
+
+/// The version is damaged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unreadable;
+
+/// A zone's records in canonical order: what old versions are put together in, and the plain model that images and
+/// overlays are compared with. Holds as many records as it is given; who fills it bounds it.
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Contents(BTreeSet<Record>);
+
+impl Content for Contents {
+    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
+        Ok(self.records_at(owner).cloned().collect())
+    }
+}
 
 /// A difference that is not one of this version: a record to be removed is missing, or one to be added is there.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,14 +50,14 @@ impl Contents {
     }
 
     /// The records of a name, in the order of their types.
-    pub fn at<'a>(&'a self, owner: &'a [u8]) -> impl Iterator<Item = &'a Record> {
+    pub fn records_at<'a>(&'a self, owner: &'a [u8]) -> impl Iterator<Item = &'a Record> {
         let first = Record::new(owner, 0, 0, b"");
         let from = first.into_iter().flat_map(|first| self.0.range(first..));
         from.take_while(move |r| r.owner().eq_ignore_ascii_case(owner))
     }
 
     pub fn rrset<'a>(&'a self, owner: &'a [u8], rtype: Rtype) -> impl Iterator<Item = &'a Record> {
-        self.at(owner).filter(move |r| r.rtype == rtype)
+        self.records_at(owner).filter(move |r| r.rtype == rtype)
     }
 
     /// Goes on to the version that `diff` leads to. Err: nothing was changed.
@@ -52,6 +72,57 @@ impl Contents {
         }
         self.0.extend(diff.added().iter().cloned());
         Ok(())
+    }
+}
+
+/// A version in the making: the records of names that were changed, over a version that stands. Holds what the changes
+/// of one group touch.
+pub struct Layer<'c> {
+    below: &'c dyn Content,
+    names: BTreeMap<Box<[u8]>, Vec<Record>>,
+}
+
+impl Content for Layer<'_> {
+    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
+        let mut folded: Box<[u8]> = owner.into();
+        fold(&mut folded);
+        self.names.get(&folded).map_or_else(|| self.below.at(&folded), |records| Ok(records.clone()))
+    }
+}
+
+impl<'c> Layer<'c> {
+    pub fn over(below: &'c dyn Content) -> Layer<'c> {
+        Layer { below, names: BTreeMap::new() }
+    }
+
+    /// The records of a name, to be changed.
+    pub fn at_mut(&mut self, owner: &[u8]) -> Result<&mut Vec<Record>, Unreadable> {
+        let records = self.at(owner)?;
+        let mut folded: Box<[u8]> = owner.into();
+        fold(&mut folded);
+        Ok(self.names.entry(folded).or_insert(records))
+    }
+
+    /// Goes on to the version that `diff` leads to; it was made from this one.
+    pub fn apply(&mut self, diff: &Diff) -> Result<(), Unreadable> {
+        for record in diff.removed() {
+            self.at_mut(record.owner())?.retain(|r| r != record);
+        }
+        for record in diff.added() {
+            self.at_mut(record.owner())?.push(record.clone());
+        }
+        Ok(())
+    }
+
+    /// What was changed: records that went, and records that came.
+    pub fn changes(&self) -> Result<(Vec<Record>, Vec<Record>), Unreadable> {
+        let (mut removed, mut added) = (Vec::new(), Vec::new());
+        for (owner, now) in &self.names {
+            let before = self.below.at(owner)?;
+            removed.extend(before.iter().filter(|r| !now.contains(r)).cloned());
+            added.extend(now.iter().filter(|r| !before.contains(r)).cloned());
+        }
+        Ok((removed, added))
     }
 }
 
@@ -71,7 +142,7 @@ mod tests {
             record(b"\x01a\0", 1),
             record(b"\x01b\0", 1),
         ]);
-        let types = |owner: &[u8]| zone.at(owner).map(|r| r.rtype).collect::<Vec<_>>();
+        let types = |owner: &[u8]| zone.records_at(owner).map(|r| r.rtype).collect::<Vec<_>>();
         assert_eq!(types(b"\x01A\0"), [1, 2]);
         assert_eq!(types(b"\x01b\0"), [1]);
         assert_eq!(types(b"\x01c\0"), []);

@@ -3,14 +3,16 @@
 //! Messages, records, keys and the time go in; differences and answers come out. Never opens a file or a socket, never
 //! reads a clock, never visits all zones, never panics on a peer's bytes.
 
+pub mod allow;
 pub mod contents;
 pub mod diff;
 pub mod entry;
 pub mod message;
 pub mod record;
 pub mod tsig;
+pub mod update;
 
-pub use contents::Contents;
+pub use contents::{Content, Contents, Layer};
 pub use diff::Diff;
 pub use entry::{Author, Entry, Kind};
 pub use record::Record;

@@ -88,10 +88,11 @@ impl<'a> Message<'a> {
     pub fn records(&self) -> Records<'a> {
         let counts = [1, 2, 3].map(|section| self.count(section));
         let at = match self.count(0) {
-            0 => Some(HEADER),
-            _ => self.question().map(|(_, end)| end),
+            0 => HEADER,
+            // Behind a question that cannot be read nothing can.
+            _ => self.question().map_or(usize::MAX, |(_, end)| end),
         };
-        Records { message: self.octets, at, counts, section: 1 }
+        Records { message: self.octets, at: Some(at), counts, section: 1 }
     }
 }
 

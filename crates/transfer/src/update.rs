@@ -1,0 +1,281 @@
+//! Dynamic update (RFC 2136): a message and a version of the zone go in, a difference or a refusal comes out.
+//!
+//! All or nothing. Who sent it was found out before; what it may change is asked here, record by record. Never visits
+//! more names than the message has.
+
+use crate::contents::Unreadable;
+use crate::message::{Message, Question, Rr};
+use crate::record::{is_newer, is_same_rdata, next_serial, serial_of, with_serial};
+use crate::{Content, Diff, Layer, Record};
+use wire::name::is_at_or_below;
+use wire::query::{CLASS_ANY, CLASS_IN};
+use wire::rtype::*;
+use wire::{Ede, Rcode, Rtype};
+
+pub const OPCODE: u8 = 5;
+const CLASS_NONE: u16 = 254;
+const WKS: Rtype = 11;
+
+/// Why nothing is changed: the answer's rcode, and more of it where that says too little.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refused {
+    pub rcode: Rcode,
+    pub ede: Option<Ede>,
+}
+
+impl From<Rcode> for Refused {
+    fn from(rcode: Rcode) -> Refused {
+        Refused { rcode, ede: None }
+    }
+}
+
+impl From<Unreadable> for Refused {
+    fn from(_: Unreadable) -> Refused {
+        Refused { rcode: Rcode::SERVFAIL, ede: Some(Ede::INVALID_DATA) }
+    }
+}
+
+const UNSUPPORTED: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::NOT_SUPPORTED) };
+const PROHIBITED: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::PROHIBITED) };
+
+/// Which zone is to change (RFC 2136 section 3.1.1).
+pub fn zone(message: &Message<'_>) -> Result<Question, Rcode> {
+    match message.question() {
+        Some((zone, _)) if zone.rtype == SOA => Ok(zone),
+        _ => Err(Rcode::FORMERR),
+    }
+}
+
+/// A message whose records were read.
+struct Request {
+    prerequisites: Vec<Item>,
+    changes: Vec<Item>,
+}
+
+/// A record of the message: an order rather than data where its class is not the zone's.
+struct Item {
+    class: u16,
+    /// Names, types and TTLs as they stand; rdata written out, empty if there is none.
+    record: Record,
+}
+
+impl Item {
+    fn owner(&self) -> &[u8] {
+        self.record.owner()
+    }
+
+    fn rtype(&self) -> Rtype {
+        self.record.rtype
+    }
+
+    fn is_bare(&self) -> bool {
+        self.record.ttl == 0 && self.record.rdata().is_empty()
+    }
+}
+
+impl Request {
+    fn read(message: &Message<'_>) -> Result<Request, Rcode> {
+        let mut request = Request { prerequisites: Vec::new(), changes: Vec::new() };
+        for rr in message.records() {
+            let rr = rr.map_err(|_| Rcode::FORMERR)?;
+            match rr.section {
+                1 => request.prerequisites.push(item(&rr).ok_or(Rcode::FORMERR)?),
+                2 => request.changes.push(item(&rr).ok_or(Rcode::FORMERR)?),
+                _ => {}
+            }
+        }
+        Ok(request)
+    }
+}
+
+/// None: rdata that does not fit its type. Orders come without any, whatever their type.
+fn item(rr: &Rr<'_>) -> Option<Item> {
+    let rdata = if rr.raw_rdata().is_empty() { Vec::new() } else { rr.rdata()? };
+    let is_data = rr.class == CLASS_IN || rr.class == CLASS_NONE && !rdata.is_empty();
+    if is_data && !is_meta(rr.rtype) && !zonefile::rdata::is_well_formed(rr.rtype, &rdata) {
+        return None;
+    }
+    Some(Item { class: rr.class, record: Record::new(rr.owner.bytes(), rr.rtype, rr.ttl, &rdata)? })
+}
+
+/// What the message changes in the zone with this apex; an empty difference: nothing, which is a success too.
+/// `may(owner, type)`: whether the sender may change it.
+pub fn judge(
+    message: &Message<'_>,
+    apex: &[u8],
+    content: &dyn Content,
+    may: &dyn Fn(&[u8], Rtype) -> bool,
+) -> Result<Diff, Refused> {
+    let request = Request::read(message)?;
+    let at_apex = content.at(apex)?;
+    // Whoever signed this zone signed its old content.
+    if at_apex.iter().any(|r| is_of_dnssec(r.rtype)) {
+        return Err(UNSUPPORTED);
+    }
+    require(&request.prerequisites, apex, content)?;
+    for item in &request.changes {
+        prescan(item, apex)?;
+    }
+    for item in &request.changes {
+        permit(item, content, may)?;
+    }
+    let mut layer = Layer::over(content);
+    for item in &request.changes {
+        change(item, apex, &mut layer)?;
+    }
+    bump_serial(apex, &at_apex, &mut layer)
+}
+
+/// Types that only a signer may place.
+fn is_of_dnssec(rtype: Rtype) -> bool {
+    matches!(rtype, DNSKEY | RRSIG | NSEC | NSEC3 | NSEC3PARAM)
+}
+
+/// RFC 2136 section 3.2.
+fn require(prerequisites: &[Item], apex: &[u8], content: &dyn Content) -> Result<(), Refused> {
+    let mut wanted: Vec<&Item> = Vec::new();
+    for item in prerequisites {
+        if item.record.ttl != 0 {
+            return Err(Rcode::FORMERR.into());
+        }
+        if !is_at_or_below(item.owner(), apex) {
+            return Err(Rcode::NOTZONE.into());
+        }
+        match item.class {
+            CLASS_ANY | CLASS_NONE if !item.is_bare() || is_meta(item.rtype()) && item.rtype() != ANY => {
+                return Err(Rcode::FORMERR.into());
+            }
+            CLASS_ANY | CLASS_NONE => require_presence(item, content)?,
+            CLASS_IN if !is_meta(item.rtype()) => wanted.push(item),
+            _ => return Err(Rcode::FORMERR.into()),
+        }
+    }
+    wanted.sort_by(|a, b| a.record.cmp(&b.record));
+    for set in wanted.chunk_by(|a, b| a.owner() == b.owner() && a.rtype() == b.rtype()) {
+        require_set(set, content)?;
+    }
+    Ok(())
+}
+
+/// Name or RRset exists, whatever it holds; or does not.
+fn require_presence(item: &Item, content: &dyn Content) -> Result<(), Refused> {
+    let records = content.at(item.owner())?;
+    let is_there = records.iter().any(|r| item.rtype() == ANY || r.rtype == item.rtype());
+    match (item.class, item.rtype(), is_there) {
+        (CLASS_ANY, ANY, false) => Err(Rcode::NXDOMAIN.into()),
+        (CLASS_ANY, _, false) => Err(Rcode::NXRRSET.into()),
+        (CLASS_NONE, ANY, true) => Err(Rcode::YXDOMAIN.into()),
+        (CLASS_NONE, _, true) => Err(Rcode::YXRRSET.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The RRset exists and holds exactly these.
+fn require_set(set: &[&Item], content: &dyn Content) -> Result<(), Refused> {
+    let Some(first) = set.first() else { return Ok(()) };
+    let mut there = content.at(first.owner())?;
+    there.retain(|r| r.rtype == first.rtype());
+    let all_wanted = there.iter().all(|r| set.iter().any(|item| item.record.is_like(r)));
+    let all_there = set.iter().all(|item| there.iter().any(|r| item.record.is_like(r)));
+    if all_wanted && all_there { Ok(()) } else { Err(Rcode::NXRRSET.into()) }
+}
+
+/// RFC 2136 section 3.4.1: everything is looked at before anything is changed.
+fn prescan(item: &Item, apex: &[u8]) -> Result<(), Refused> {
+    if !is_at_or_below(item.owner(), apex) {
+        return Err(Rcode::NOTZONE.into());
+    }
+    let is_in_order = match item.class {
+        CLASS_IN => !is_meta(item.rtype()),
+        CLASS_ANY => item.is_bare() && (!is_meta(item.rtype()) || item.rtype() == ANY),
+        CLASS_NONE => item.record.ttl == 0 && !is_meta(item.rtype()),
+        _ => false,
+    };
+    if is_in_order { Ok(()) } else { Err(Rcode::FORMERR.into()) }
+}
+
+fn permit(item: &Item, content: &dyn Content, may: &dyn Fn(&[u8], Rtype) -> bool) -> Result<(), Refused> {
+    if item.class == CLASS_IN && is_of_dnssec(item.rtype()) {
+        return Err(UNSUPPORTED);
+    }
+    // To delete a name is to delete each of its RRsets.
+    let is_allowed = match item.rtype() {
+        ANY => content.at(item.owner())?.iter().all(|r| may(item.owner(), r.rtype)),
+        rtype => may(item.owner(), rtype),
+    };
+    if is_allowed { Ok(()) } else { Err(PROHIBITED) }
+}
+
+/// RFC 2136 section 3.4.2.
+fn change(item: &Item, apex: &[u8], layer: &mut Layer<'_>) -> Result<(), Refused> {
+    let is_apex = item.owner() == apex;
+    let (rtype, records) = (item.rtype(), layer.at_mut(item.owner())?);
+    let is_kept = |r: &Record| is_apex && matches!(r.rtype, SOA | NS);
+    match item.class {
+        CLASS_IN => add(&item.record, records),
+        CLASS_ANY if rtype == ANY => records.retain(is_kept),
+        CLASS_ANY => records.retain(|r| r.rtype != rtype || is_kept(r)),
+        _ => delete(&item.record, is_apex, records),
+    }
+    Ok(())
+}
+
+/// RFC 2136 section 3.4.2.4: the SOA stays, and so does an apex's last NS.
+fn delete(record: &Record, is_apex: bool, records: &mut Vec<Record>) {
+    let is_last_ns = is_apex && record.rtype == NS && records.iter().filter(|r| r.rtype == NS).count() == 1;
+    if record.rtype != SOA && !is_last_ns {
+        records.retain(|r| !record.is_like(r));
+    }
+}
+
+/// RFC 2136 section 3.4.2.2. What cannot stand beside what is there is left out without a word.
+fn add(record: &Record, records: &mut Vec<Record>) {
+    let rtype = record.rtype;
+    let is_in_the_way = |r: &Record| (r.rtype == CNAME) != (rtype == CNAME);
+    if records.iter().any(is_in_the_way) {
+        return;
+    }
+    if rtype == SOA && !records.iter().any(|r| r.rtype == SOA && is_later_soa(record, r)) {
+        return;
+    }
+    records.retain(|r| r.rtype != rtype || !replaces(record, r));
+    // The records of an RRset have one TTL (RFC 2181 section 5.2): the last one given.
+    records.iter_mut().filter(|r| r.rtype == rtype).for_each(|r| r.ttl = record.ttl);
+    if !records.iter().any(|r| record.is_like(r)) {
+        records.push(record.clone());
+    }
+}
+
+fn is_later_soa(new: &Record, old: &Record) -> bool {
+    let serials = serial_of(new.rdata()).zip(serial_of(old.rdata()));
+    serials.is_some_and(|(new, old)| is_newer(new, old))
+}
+
+/// Whether a record of a type takes the place of another of the same: types of which a name has one, and WKS with the same
+/// address and protocol.
+fn replaces(new: &Record, old: &Record) -> bool {
+    match new.rtype {
+        SOA | CNAME | DNAME => !is_same_rdata(new.rtype, new.rdata(), old.rdata()),
+        WKS => new.rdata().get(..5) == old.rdata().get(..5) && new.rdata() != old.rdata(),
+        _ => false,
+    }
+}
+
+/// RFC 2136 section 3.6: a change that brings no new serial is given one.
+fn bump_serial(apex: &[u8], before: &[Record], layer: &mut Layer<'_>) -> Result<Diff, Refused> {
+    let old = before.iter().find(|r| r.rtype == SOA).and_then(|soa| serial_of(soa.rdata()));
+    let old = old.ok_or(Unreadable)?;
+    let (removed, added) = layer.changes()?;
+    if removed.is_empty() && added.is_empty() {
+        return Ok(Diff::new(old, old, removed, added));
+    }
+    let records = layer.at_mut(apex)?;
+    let soa = records.iter_mut().find(|r| r.rtype == SOA).ok_or(Unreadable)?;
+    let mut new = serial_of(soa.rdata()).ok_or(Unreadable)?;
+    if new == old {
+        new = next_serial(old);
+        *soa = Record::new(apex, SOA, soa.ttl, &with_serial(soa.rdata(), new)).ok_or(Unreadable)?;
+    }
+    let (removed, added) = layer.changes()?;
+    Ok(Diff::new(old, new, removed, added))
+}

@@ -1,0 +1,262 @@
+//! Every prerequisite and every section case of RFC 2136, in lines that say what is asked and what comes of it.
+
+use sim::update::message;
+use transfer::message::Message;
+use transfer::update::judge;
+use transfer::{Contents, Diff, Record};
+use wire::{Ede, Name, Rcode, Rtype, rtype};
+
+const ZONE: &str = "
+@ 300 SOA ns hostmaster 7 1 2 3 4
+@ 300 NS ns
+ns 300 A 192.0.2.53
+www 60 A 192.0.2.1
+www 60 A 192.0.2.2
+www 60 TXT one
+alias 60 CNAME www
+deep.below 60 A 192.0.2.9
+tree 60 DNAME forest
+mx 60 MX 10 Mail
+*.wild 60 TXT star
+";
+
+fn origin() -> Name {
+    Name::from_text(b"z.", None).unwrap()
+}
+
+fn contents(text: &str) -> Contents {
+    let mut all = Vec::new();
+    let mut sink = |r: zonefile::Record<'_>, _: &zonefile::Place| {
+        all.push(Record::new(r.owner, r.rtype, r.ttl, r.rdata).ok_or("no record")?);
+        Ok(())
+    };
+    let options = zonefile::Options::default();
+    let report = zonefile::parse("z", text.as_bytes(), &origin(), &mut zonefile::NoFiles, &options, &mut sink);
+    assert_eq!(report.errors, 0, "{:?}", report.problems.first().map(|p| p.to_string()));
+    Contents::of(all)
+}
+
+/// What comes of it: the rcode, or a line for each record but the SOA, "-" before what went and "+" before what came.
+fn outcome(zone: &Contents, octets: &[u8], may: &dyn Fn(&[u8], Rtype) -> bool) -> String {
+    let judged = judge(&Message::new(octets).unwrap(), origin().bytes(), zone, may);
+    let diff = match judged {
+        Ok(diff) => diff,
+        Err(refused) => return rcode(refused.rcode).to_owned(),
+    };
+    let mut after = zone.clone();
+    after.apply(&diff).expect("a difference of this version");
+    let lines = |sign: &'static str, records: &[Record]| -> Vec<String> {
+        records.iter().filter(|r| r.rtype != rtype::SOA).map(|r| format!("{sign}{}", text(r))).collect()
+    };
+    let all = [lines("-", diff.removed()), lines("+", diff.added())].concat();
+    let is_bumped = diff.from != diff.to;
+    assert_eq!(is_bumped, !diff.is_empty());
+    if diff.is_empty() { "nothing".into() } else { all.join(", ") }
+}
+
+fn text(r: &Record) -> String {
+    let mut out = String::new();
+    zonefile::record_to_text(r.owner(), r.ttl, 1, r.rtype, r.rdata(), &mut out);
+    out.replace(" IN ", " ")
+}
+
+fn rcode(rcode: Rcode) -> &'static str {
+    match rcode {
+        Rcode::FORMERR => "FORMERR",
+        Rcode::SERVFAIL => "SERVFAIL",
+        Rcode::NXDOMAIN => "NXDOMAIN",
+        Rcode::REFUSED => "REFUSED",
+        Rcode::YXDOMAIN => "YXDOMAIN",
+        Rcode::YXRRSET => "YXRRSET",
+        Rcode::NXRRSET => "NXRRSET",
+        Rcode::NOTZONE => "NOTZONE",
+        _ => "another",
+    }
+}
+
+fn check(cases: &[(&str, &str)]) {
+    let zone = contents(ZONE);
+    for (lines, expect) in cases {
+        assert_eq!(outcome(&zone, &message("z.", lines), &|_, _| true), *expect, "{lines}");
+    }
+}
+
+#[test]
+fn prerequisites_are_those_of_section_3_2() {
+    check(&[
+        ("yes www", "nothing"),
+        ("yes WWW", "nothing"),
+        ("yes gone", "NXDOMAIN"),
+        ("yes below", "NXDOMAIN"),
+        ("yes x.wild", "NXDOMAIN"),
+        ("no gone", "nothing"),
+        ("no below", "nothing"),
+        ("no www", "YXDOMAIN"),
+        ("yes www A", "nothing"),
+        ("yes www AAAA", "NXRRSET"),
+        ("yes gone A", "NXRRSET"),
+        ("yes alias A", "NXRRSET"),
+        ("no www AAAA", "nothing"),
+        ("no www A", "YXRRSET"),
+        ("no gone A", "nothing"),
+        ("yes www A 192.0.2.1\nyes www A 192.0.2.2", "nothing"),
+        ("yes www A 192.0.2.2\nyes www TXT one\nyes www A 192.0.2.1", "nothing"),
+        ("yes www A 192.0.2.1", "NXRRSET"),
+        ("yes www A 192.0.2.1\nyes www A 192.0.2.2\nyes www A 192.0.2.3", "NXRRSET"),
+        ("yes gone A 192.0.2.1", "NXRRSET"),
+        ("yes mx MX 10 mAIL", "nothing"),
+        ("yes www TXT One", "NXRRSET"),
+        ("yes other. A", "NOTZONE"),
+        ("no other.", "NOTZONE"),
+        ("yes other. A 192.0.2.1", "NOTZONE"),
+        ("raw 0 www 255 1 A", "FORMERR"),
+        ("raw 0 www 254 1 A", "FORMERR"),
+        ("raw 0 www 1 1 A c0000201", "FORMERR"),
+        ("raw 0 www 255 0 A c0000201", "FORMERR"),
+        ("raw 0 www 254 0 A c0000201", "FORMERR"),
+        ("raw 0 www 1 0 ANY", "FORMERR"),
+        ("raw 0 www 3 0 A c0000201", "FORMERR"),
+        ("raw 0 www 1 0 A c00002", "FORMERR"),
+        // The first that fails is told, and sets are compared behind all others (section 3.2.5).
+        ("yes gone\nno www", "NXDOMAIN"),
+        ("yes www A 192.0.2.1\nno www", "YXDOMAIN"),
+    ]);
+}
+
+#[test]
+fn the_prescan_is_that_of_section_3_4_1() {
+    check(&[
+        ("add other. 60 A 192.0.2.1", "NOTZONE"),
+        ("del other.", "NOTZONE"),
+        ("raw 1 www 1 60 ANY", "FORMERR"),
+        ("raw 1 www 1 60 AXFR", "FORMERR"),
+        ("raw 1 www 1 60 OPT", "FORMERR"),
+        ("raw 1 www 1 60 A", "FORMERR"),
+        ("raw 1 www 1 60 A c00002", "FORMERR"),
+        ("raw 1 www 255 1 A", "FORMERR"),
+        ("raw 1 www 255 0 A c0000201", "FORMERR"),
+        ("raw 1 www 255 0 MAILB", "FORMERR"),
+        ("raw 1 www 254 1 A c0000201", "FORMERR"),
+        ("raw 1 www 254 0 ANY", "FORMERR"),
+        ("raw 1 www 254 0 AXFR", "FORMERR"),
+        ("raw 1 www 3 0 A c0000201", "FORMERR"),
+        // Nothing is done if anything is wrong.
+        ("add new 60 A 192.0.2.1\nadd other. 60 A 192.0.2.1", "NOTZONE"),
+    ]);
+}
+
+#[test]
+fn adding_is_that_of_section_3_4_2_2() {
+    check(&[
+        ("", "nothing"),
+        ("add new 60 A 192.0.2.1", "+new.z. 60 A 192.0.2.1"),
+        ("add NEW 60 MX 5 Mail", "+new.z. 60 MX 5 Mail.z."),
+        ("add www 60 A 192.0.2.1", "nothing"),
+        ("add mx 60 MX 10 MAIL", "nothing"),
+        ("add www 60 A 192.0.2.3", "+www.z. 60 A 192.0.2.3"),
+        // An RRset has one TTL, the last one given.
+        (
+            "add www 5 A 192.0.2.3",
+            "-www.z. 60 A 192.0.2.1, -www.z. 60 A 192.0.2.2, +www.z. 5 A 192.0.2.1, +www.z. 5 A 192.0.2.2, \
+             +www.z. 5 A 192.0.2.3",
+        ),
+        ("add mx 5 MX 10 MAIL", "-mx.z. 60 MX 10 Mail.z., +mx.z. 5 MX 10 Mail.z."),
+        ("add alias 60 CNAME other", "-alias.z. 60 CNAME www.z., +alias.z. 60 CNAME other.z."),
+        ("add alias 60 A 192.0.2.1", "nothing"),
+        ("add www 60 CNAME other", "nothing"),
+        ("add new 60 CNAME other", "+new.z. 60 CNAME other.z."),
+        ("add new 60 CNAME other\nadd new 60 A 192.0.2.1", "+new.z. 60 CNAME other.z."),
+        ("del alias\nadd alias 60 A 192.0.2.1", "-alias.z. 60 CNAME www.z., +alias.z. 60 A 192.0.2.1"),
+        ("add tree 60 DNAME wood", "-tree.z. 60 DNAME forest.z., +tree.z. 60 DNAME wood.z."),
+        ("add new 60 SOA ns hostmaster 8 1 2 3 4", "nothing"),
+        ("add @ 300 SOA ns hostmaster 7 1 2 3 4", "nothing"),
+        ("add @ 300 SOA ns hostmaster 6 9 9 9 9", "nothing"),
+        ("add @ 300 SOA ns hostmaster 2147483655 1 2 3 4", "nothing"),
+        ("add @ 300 NS ns2", "+z. 300 NS ns2.z."),
+    ]);
+}
+
+#[test]
+fn deleting_is_that_of_sections_3_4_2_3_and_3_4_2_4() {
+    check(&[
+        ("del www A", "-www.z. 60 A 192.0.2.1, -www.z. 60 A 192.0.2.2"),
+        ("del www AAAA", "nothing"),
+        ("del gone A", "nothing"),
+        ("del gone", "nothing"),
+        ("del www", "-www.z. 60 A 192.0.2.1, -www.z. 60 A 192.0.2.2, -www.z. 60 TXT \"one\""),
+        ("del www A 192.0.2.1", "-www.z. 60 A 192.0.2.1"),
+        ("del mx MX 10 MAIL", "-mx.z. 60 MX 10 Mail.z."),
+        ("del www A 192.0.2.9", "nothing"),
+        ("raw 1 www 254 0 A", "nothing"),
+        ("del @ SOA", "nothing"),
+        ("del @ NS", "nothing"),
+        ("del @", "nothing"),
+        ("del @ SOA ns hostmaster 7 1 2 3 4", "nothing"),
+        ("del @ NS ns", "nothing"),
+        ("add @ 300 NS b\ndel @ NS ns", "-z. 300 NS ns.z., +z. 300 NS b.z."),
+        ("add @ 60 TXT x\ndel @", "nothing"),
+        ("del www A 192.0.2.1\nadd www 60 A 192.0.2.1", "nothing"),
+        ("del www A\nadd www 60 A 192.0.2.1", "-www.z. 60 A 192.0.2.2"),
+    ]);
+}
+
+fn serials(lines: &str, soa: &str) -> (u32, u32) {
+    let zone = contents(&ZONE.replace("hostmaster 7 ", &format!("hostmaster {soa} ")));
+    let octets = message("z.", lines);
+    let diff: Diff = judge(&Message::new(&octets).unwrap(), origin().bytes(), &zone, &|_, _| true).unwrap();
+    (diff.from, diff.to)
+}
+
+#[test]
+fn the_serial_goes_up_when_something_changed() {
+    assert_eq!(serials("add new 60 A 192.0.2.1", "7"), (7, 8));
+    assert_eq!(serials("add new 60 A 192.0.2.1", "4294967295"), (u32::MAX, 1));
+    assert_eq!(serials("add www 60 A 192.0.2.1", "7"), (7, 7));
+    assert_eq!(serials("add @ 300 SOA ns hostmaster 100 1 2 3 4", "7"), (7, 100));
+    assert_eq!(serials("add @ 300 SOA ns hostmaster 100 1 2 3 4\nadd new 60 A 192.0.2.1", "7"), (7, 100));
+    assert_eq!(serials("add @ 300 SOA ns hostmaster 3 1 2 3 4\nadd new 60 A 192.0.2.1", "7"), (7, 8));
+    assert_eq!(serials("add @ 300 SOA ns hostmaster 3 1 2 3 4", "4294967290"), (4_294_967_290, 3));
+}
+
+#[test]
+fn what_the_sender_may_not_change_is_refused_whole() {
+    let zone = contents(ZONE);
+    let may = |owner: &[u8], rtype: Rtype| owner == b"\x03www\x01z\0" && rtype == rtype::A;
+    for (lines, expect) in [
+        ("add www 60 A 192.0.2.3", "+www.z. 60 A 192.0.2.3"),
+        ("add www 60 A 192.0.2.3\nadd www 60 TXT x", "REFUSED"),
+        ("add new 60 A 192.0.2.3", "REFUSED"),
+        ("del www A", "-www.z. 60 A 192.0.2.1, -www.z. 60 A 192.0.2.2"),
+        // Deleting the name would take the TXT with it.
+        ("del www", "REFUSED"),
+        ("yes gone\nadd new 60 A 192.0.2.3", "NXDOMAIN"),
+    ] {
+        assert_eq!(outcome(&zone, &message("z.", lines), &may), expect, "{lines}");
+    }
+}
+
+#[test]
+fn a_zone_that_was_signed_elsewhere_stays_as_it_is() {
+    let octets = message("z.", "add new 60 A 192.0.2.1");
+    let judge = |zone: &Contents, octets: &[u8]| {
+        let judged = judge(&Message::new(octets).unwrap(), origin().bytes(), zone, &|_, _| true);
+        judged.map_err(|refused| (refused.rcode, refused.ede)).map(|diff| diff.is_empty())
+    };
+    let refused = Err((Rcode::REFUSED, Some(Ede::NOT_SUPPORTED)));
+    let signed = contents(&format!("{ZONE}@ 300 DNSKEY 257 3 13 AAAA\n"));
+    assert_eq!(judge(&signed, &octets), refused);
+    let plain = contents(ZONE);
+    assert_eq!(judge(&plain, &octets), Ok(false));
+    assert_eq!(judge(&plain, &message("z.", "add @ 300 DNSKEY 257 3 13 AAAA")), refused);
+    assert_eq!(judge(&plain, &message("z.", "add www 300 NSEC @ A")), refused);
+}
+
+#[test]
+fn a_message_cut_off_anywhere_changes_nothing() {
+    let zone = contents(ZONE);
+    let octets = message("z.", "yes www A 192.0.2.1\nyes www A 192.0.2.2\nadd new 60 MX 10 mail\ndel www");
+    assert_ne!(outcome(&zone, &octets, &|_, _| true), "FORMERR");
+    for len in 17..octets.len() {
+        assert_eq!(outcome(&zone, &octets[..len], &|_, _| true), "FORMERR", "{len}");
+    }
+}

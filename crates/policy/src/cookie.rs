@@ -18,8 +18,67 @@ pub enum Verdict {
     Bad,
 }
 
-/// Judges a cookie option's data: 8 octets, or 16 to 40.
-pub fn judge(option: &[u8], client: IpAddr, now_s: u64, secret: &Secret) -> Verdict {
+const DAY_S: u64 = 86_400;
+
+/// The secrets of the days, each made of the one that is kept: RFC 7873 section 7.1 wants a new one every 26 hours at the
+/// latest, and so there is nothing to be handed over at midnight, at a restart, or between servers that share the kept one.
+/// A cookie says when it was issued and thereby which secret it needs.
+#[derive(Clone)]
+pub struct Secrets {
+    kept: Secret,
+    /// Of the day last asked for, and of the day before.
+    day: u64,
+    recent: [Secret; 2],
+}
+
+impl Secrets {
+    pub fn new(kept: Secret) -> Secrets {
+        Secrets { kept, day: 0, recent: [of_day(&kept, 0), of_day(&kept, u64::MAX)] }
+    }
+
+    /// Moves on to the day of this moment; nearly always it is there.
+    #[inline]
+    pub fn turn(&mut self, now_s: u64) {
+        let day = now_s / DAY_S;
+        if day != self.day {
+            self.day = day;
+            self.recent = [of_day(&self.kept, day), of_day(&self.kept, day.wrapping_sub(1))];
+        }
+    }
+
+    fn at(&self, time_s: u64) -> Secret {
+        match self.day.wrapping_sub(time_s / DAY_S) {
+            age @ 0..=1 => self.recent[age as usize],
+            _ => of_day(&self.kept, time_s / DAY_S),
+        }
+    }
+
+    /// Judges a cookie option's data: 8 octets, or 16 to 40.
+    pub fn judge(&self, option: &[u8], client: IpAddr, now_s: u64) -> Verdict {
+        let issued = option.get(12..16).and_then(|t| t.first_chunk()).map_or(0, |t| u32::from_be_bytes(*t));
+        let age = i64::from((now_s as u32).wrapping_sub(issued) as i32);
+        judge(option, client, now_s, &self.at(now_s.saturating_add_signed(-age)))
+    }
+
+    /// The cookie to send to a client now.
+    pub fn issue(&self, client_cookie: [u8; 8], client: IpAddr, now_s: u64) -> [u8; 24] {
+        issue(client_cookie, client, now_s, &self.at(now_s))
+    }
+}
+
+fn of_day(kept: &Secret, day: u64) -> Secret {
+    let half = |which: u8| {
+        let mut input = [which; 9];
+        input[..8].copy_from_slice(&day.to_le_bytes());
+        siphash::<2, 4>(kept, &input).to_le_bytes()
+    };
+    let mut secret = [0; 16];
+    secret[..8].copy_from_slice(&half(0));
+    secret[8..].copy_from_slice(&half(1));
+    secret
+}
+
+fn judge(option: &[u8], client: IpAddr, now_s: u64, secret: &Secret) -> Verdict {
     if option.len() == 8 {
         return Verdict::New;
     }
@@ -36,7 +95,7 @@ pub fn judge(option: &[u8], client: IpAddr, now_s: u64, secret: &Secret) -> Verd
 }
 
 /// The cookie to send: the client's eight octets, version, reserved, time, hash.
-pub fn issue(client_cookie: [u8; 8], client: IpAddr, now_s: u64, secret: &Secret) -> [u8; 24] {
+fn issue(client_cookie: [u8; 8], client: IpAddr, now_s: u64, secret: &Secret) -> [u8; 24] {
     let mut cookie = [0; 24];
     cookie[..8].copy_from_slice(&client_cookie);
     cookie[8] = 1;
@@ -97,5 +156,31 @@ mod tests {
         for &(what, option, client, now, secret, expect) in table {
             assert_eq!(judge(option, client, now, secret), expect, "{what}");
         }
+    }
+
+    #[test]
+    fn a_cookie_outlives_midnight_and_a_restart_but_not_its_hour() {
+        let here = "192.0.2.1".parse().unwrap();
+        let midnight = 20_000 * DAY_S;
+        let secrets = |now_s| {
+            let mut s = Secrets::new(SECRET);
+            s.turn(now_s);
+            s
+        };
+        for issued in [midnight - 1, midnight - 1800, midnight, midnight + 1800] {
+            let cookie = secrets(issued).issue([7; 8], here, issued);
+            for (later, expect) in [(0, Verdict::Valid), (3599, Verdict::Valid), (3601, Verdict::Bad)] {
+                let now = issued + later;
+                assert_eq!(secrets(now).judge(&cookie, here, now), expect, "{later} s after {issued}");
+            }
+            // Of a server whose clock is 200 s ahead.
+            assert_eq!(secrets(issued - 200).judge(&cookie, here, issued - 200), Verdict::Valid, "{issued}");
+        }
+    }
+
+    #[test]
+    fn each_day_has_its_secret() {
+        let all: Vec<Secret> = (0..100).map(|day| of_day(&SECRET, day)).collect();
+        assert!((0..100).all(|i| !all[..i].contains(&all[i])) && !all.contains(&SECRET));
     }
 }

@@ -7,4 +7,4 @@ pub mod cookie;
 pub mod rate;
 
 pub use acl::{Acl, Prefix};
-pub use rate::{RateLimit, RateSettings, Standing};
+pub use rate::{RateLimit, RateSettings, Standing, Step};

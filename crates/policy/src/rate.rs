@@ -16,6 +16,8 @@ pub struct RateSettings {
     pub slip: u32,
     /// Count, but withhold nothing.
     pub dry_run: bool,
+    /// Of IPv4 and of IPv6, longest first.
+    pub prefixes: [[Step; 4]; 2],
     /// Addresses without a limit.
     pub exempt: Vec<crate::Prefix>,
     /// How many threads share the traffic of a network.
@@ -24,7 +26,7 @@ pub struct RateSettings {
 
 impl Default for RateSettings {
     fn default() -> RateSettings {
-        RateSettings { per_second: 2_000, slip: 2, dry_run: false, exempt: vec![], threads: 1 }
+        RateSettings { per_second: 2_000, slip: 2, dry_run: false, prefixes: [V4, V6], exempt: vec![], threads: 1 }
     }
 }
 
@@ -36,9 +38,24 @@ pub enum Standing {
     Withhold,
 }
 
-/// Bits that count, and how many times an address's rate the prefix may use.
-const V4: [(u32, u32); 4] = [(32, 1), (24, 32), (20, 256), (18, 768)];
-const V6: [(u32, u32); 4] = [(128, 1), (64, 2), (56, 4), (48, 16)];
+/// A prefix length, and how many times an address's rate all that share such a prefix may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub bits: u8,
+    pub times: u32,
+}
+
+const fn steps(all: [(u8, u32); 4]) -> [Step; 4] {
+    let [a, b, c, d] = all;
+    [step(a), step(b), step(c), step(d)]
+}
+
+const fn step((bits, times): (u8, u32)) -> Step {
+    Step { bits, times }
+}
+
+const V4: [Step; 4] = steps([(32, 1), (24, 32), (20, 256), (18, 768)]);
+const V6: [Step; 4] = steps([(128, 1), (64, 2), (56, 4), (48, 16)]);
 const ROWS: usize = 1 << 15;
 const WAYS: usize = 10;
 const FULL: u32 = 1 << 31;
@@ -57,6 +74,8 @@ pub struct RateLimit {
     rows: Box<[Row]>,
     key: [u64; 2],
     prices: [[u32; 4]; 2],
+    /// What of an address counts, upper and lower half, and the length, which keeps prefixes of zeros apart.
+    masks: [[(u64, u64, u64); 4]; 2],
     settings: RateSettings,
     withheld: u32,
 }
@@ -74,8 +93,9 @@ impl RateLimit {
             let burst = (f64::from(settings.per_second) * share.max(1.0)) as u64 * DRAIN_MS / 1000;
             (u64::from(FULL) / burst.max(1)) as u32
         };
-        let prices = [V4.map(|p| price(p.1)), V6.map(|p| price(p.1))];
-        RateLimit { rows: vec![Row::default(); ROWS].into(), key, prices, settings, withheld: 0 }
+        let prices = settings.prefixes.map(|steps| steps.map(|s| price(s.times)));
+        let masks = settings.prefixes.map(|steps| steps.map(|s| mask(u32::from(s.bits))));
+        RateLimit { rows: vec![Row::default(); ROWS].into(), key, prices, masks, settings, withheld: 0 }
     }
 
     pub fn is_dry_run(&self) -> bool {
@@ -89,14 +109,12 @@ impl RateLimit {
     /// Finds and prefetches the rows of an address.
     #[inline]
     pub fn places(&self, ip: IpAddr) -> Places {
-        let (high, low, prefixes) = match ip {
-            IpAddr::V4(v4) => (u64::from(u32::from(v4)) << 32, 0, &V4),
-            IpAddr::V6(v6) => ((u128::from(v6) >> 64) as u64, u128::from(v6) as u64, &V6),
+        let (high, low, masks) = match ip {
+            IpAddr::V4(v4) => (u64::from(u32::from(v4)) << 32, 0, &self.masks[0]),
+            IpAddr::V6(v6) => ((u128::from(v6) >> 64) as u64, u128::from(v6) as u64, &self.masks[1]),
         };
-        Places(prefixes.map(|(bits, _)| {
-            // None but an IPv6 address as a whole reaches into the lower half.
-            let (high, low) = if bits > 64 { (high, low) } else { (high & u64::MAX << (64 - bits), 0) };
-            let hash = self.hash(high, low ^ u64::from(bits));
+        Places(masks.map(|(upper, lower, bits)| {
+            let hash = self.hash(high & upper, (low & lower) ^ bits);
             self.prefetch(hash);
             hash
         }))
@@ -151,6 +169,11 @@ impl RateLimit {
             Standing::Withhold
         }
     }
+}
+
+fn mask(bits: u32) -> (u64, u64, u64) {
+    let all = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+    ((all >> 64) as u64, all as u64, u64::from(bits))
 }
 
 #[inline]
@@ -231,6 +254,27 @@ mod tests {
         let n: u64 = (0..=255).map(|i| admitted(&mut l, &format!("192.0.2.{i}"), 250, 1, 0)).sum();
         // 256 addresses with a burst of 250 each, against 32 bursts for their /24.
         assert!((7_800..=8_200).contains(&n), "{n}");
+    }
+
+    #[test]
+    fn prefixes_are_the_operators_to_choose() {
+        let v6 = steps([(96, 1), (40, 2), (32, 3), (16, 4)]);
+        let settings = RateSettings { per_second: 100, prefixes: [V4, v6], ..RateSettings::default() };
+        // Queries at once from: one /96, two of one /40, three of one /32, four of one /16, and from elsewhere.
+        for (others, expect) in [
+            ("2001:db8::1:0:2", 250),
+            ("2001:db8:0:1::", 500),
+            ("2001:db8:8000::", 500),
+            ("2001:dead::", 500),
+            ("2002::", 500),
+        ] {
+            let mut l = RateLimit::new(settings.clone(), [3, 5]);
+            let n = admitted(&mut l, "2001:db8::1:0:1", 400, 1, 0) + admitted(&mut l, others, 400, 1, 0);
+            assert!((expect - 2..=expect + 2).contains(&n), "{others}: {n}");
+        }
+        let mut l = RateLimit::new(settings, [3, 5]);
+        let n: u64 = (0..9).map(|i| admitted(&mut l, &format!("2001:db8:0:{i}::"), 250, 1, 0)).sum();
+        assert!((498..=502).contains(&n), "two bursts for a /40: {n}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod disk;
 pub mod message;
 pub mod network;
 pub mod rng;
+pub mod seeds;
 pub mod update;
 
 use front::{DATAGRAM_MAX, Now, Peer, Published, Setup, Ticket, Verdict, Way, Worker, Zones};

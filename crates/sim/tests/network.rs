@@ -59,5 +59,5 @@ fn run(seed: u64) {
 
 #[test]
 fn a_batch_answers_as_its_packets_would_alone() {
-    (0..20).for_each(run);
+    sim::seeds::each(0..20, run);
 }

@@ -254,7 +254,7 @@ impl<'v> Answer<'v, '_, '_> {
     fn redirect(&mut self, query: &Query, lookup: &Lookup) -> Result<Step, Damaged> {
         let node = self.view.node(lookup.node)?;
         let unit = node.rrset(rtype::DNAME)?.ok_or(Damaged)?;
-        let above = node.name()?;
+        let above = &query.name()[query.suffix_at(lookup.encloser_labels as usize)..];
         // A DNAME that leads below itself is met again and again, and stands in the answer once (RFC 2181 section 5).
         if self.trail.redirect(node.reference()) {
             let owner = self.end_of_name(above.len());
@@ -302,7 +302,8 @@ impl<'v> Answer<'v, '_, '_> {
     fn refer(&mut self, query: &Query, lookup: &Lookup) -> Result<(), Damaged> {
         let cut = self.view.node(lookup.node)?;
         let unit = self.view.unit(cut.head())?;
-        let owner = self.end_of_name(cut.name_len());
+        let name = &query.name()[query.suffix_at(lookup.encloser_labels as usize)..];
+        let owner = self.end_of_name(name.len());
         let at = unit.place(self.reply, Section::Authority, Need::Required, owner)?;
         if self.signed {
             match cut.rrset(rtype::DS)? {
@@ -312,7 +313,7 @@ impl<'v> Answer<'v, '_, '_> {
                 }
                 None => {
                     if let Some(denial) = Denial::new(self)? {
-                        denial.no_ds(query, cut)?;
+                        denial.no_ds(name)?;
                     }
                 }
             }

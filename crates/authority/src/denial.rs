@@ -23,7 +23,7 @@ impl<'p, 'v, 'a, 'b> Denial<'p, 'v, 'a, 'b> {
         let zone = apex.zone()?;
         let name_end = answer.reply.question_end() - 4;
         debug_assert!(name_end > HEADER);
-        let (apex_len, with_nsec) = (apex.name()?.len(), zone.is(NSEC));
+        let (apex_len, with_nsec) = (apex.apex_name()?.len(), zone.is(NSEC));
         let denial = Denial { apex_len, zone, name_end, with_nsec, answer };
         Ok((with_nsec || zone.is(NSEC3)).then_some(denial))
     }
@@ -53,27 +53,26 @@ impl<'p, 'v, 'a, 'b> Denial<'p, 'v, 'a, 'b> {
 
     /// A wildcard stands for the name and has no such type.
     pub(crate) fn no_type_at_wildcard(mut self, query: &Query, lookup: &Lookup) -> Result<(), Damaged> {
-        let wildcard = self.answer.view.node(lookup.node)?;
+        let mut buffer = [0; 258];
+        let wildcard = wildcard_of(end_of(query.name(), lookup.encloser_labels as usize), &mut buffer);
         if self.with_nsec {
             // The wildcard may be an empty non-terminal, which an NSEC before it shows.
-            self.put(self.zone.nsec_at_or_before(wildcard.name()?)?)?;
+            self.put(self.zone.nsec_at_or_before(wildcard)?)?;
             let before = self.zone.nsec_at_or_before(query.name())?;
             return self.put(before);
         }
         self.closest_encloser(query.name(), lookup.encloser_labels)?;
-        let (node, matches) = self.zone.nsec3_at_or_before(&self.zone.nsec3_hash(wildcard.name()?)?)?;
+        let (node, matches) = self.zone.nsec3_at_or_before(&self.zone.nsec3_hash(wildcard)?)?;
         // With opt-out an empty non-terminal may have no NSEC3; then the covering one is in the answer as it can be.
         if matches { self.put(node) } else { Ok(()) }
     }
 
     /// A delegation without DS (RFC 4035 section 3.1.4.1, RFC 5155 section 7.2.7).
-    pub(crate) fn no_ds(mut self, query: &Query, cut: Node<'_>) -> Result<(), Damaged> {
-        let name = cut.name()?;
+    pub(crate) fn no_ds(mut self, name: &[u8]) -> Result<(), Damaged> {
         if self.with_nsec {
             let before = self.zone.nsec_at_or_before(name)?;
             return self.put(before);
         }
-        debug_assert!(query.name().ends_with(name));
         self.no_type_by_hash(name, wire::name::label_count(name) as u8)
     }
 
@@ -127,7 +126,7 @@ impl<'p, 'v, 'a, 'b> Denial<'p, 'v, 'a, 'b> {
         }
         let rtype = if self.with_nsec { rtype::NSEC } else { rtype::NSEC3 };
         let Some(unit) = node.rrset(rtype)? else { return Ok(()) };
-        unit.place_named(self.answer.reply, node.name()?, self.apex_len, self.name_end, true)
+        unit.place_named(self.answer.reply, node.labels_below()?, self.apex_len, self.name_end, true)
     }
 }
 

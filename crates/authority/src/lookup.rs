@@ -5,7 +5,7 @@
 //! each stage prefetches what the next one reads.
 
 use image::node::{ABOVE, APEX, CUT, DEEPER, DNAME, Node};
-use image::{Candidate, Damaged, View};
+use image::{Candidate, Damaged, Scope, View};
 use wire::query::DEPTH_AHEAD;
 use wire::{Query, hash, rtype};
 
@@ -104,17 +104,17 @@ impl Lookup {
 
     #[inline(always)]
     fn find(&mut self, query: &Query, view: View<'_>) -> Result<Found, Damaged> {
-        let mut steps = Walk { query, hash: view.seed(), depth: 0 };
+        let mut steps = Walk { query, hash: view.seed(), depth: 0, scope: Scope::NONE };
         (self.apex, self.encloser, self.encloser_labels) = (0, 0, 0);
         // A cut or DNAME of ours that a deeper zone of ours may yet overrule.
         let mut passed = None;
         if let Some(root) = view.root()?
-            && let Some(found) = self.visit(query, root, 0, &mut passed)?
+            && let Some(found) = self.visit(query, root, &mut steps, &mut passed)?
         {
             return Ok(found);
         }
         while let Some(node) = steps.next(&self.candidates, view)? {
-            if let Some(found) = self.visit(query, node, steps.depth, &mut passed)? {
+            if let Some(found) = self.visit(query, node, &mut steps, &mut passed)? {
                 return Ok(found);
             }
         }
@@ -150,9 +150,10 @@ impl Lookup {
         &mut self,
         query: &Query,
         node: Node<'_>,
-        depth: usize,
+        walk: &mut Walk<'_>,
         passed: &mut Option<(Found, u32)>,
     ) -> Result<Option<Found>, Damaged> {
+        let depth = walk.depth;
         let flags = node.flags();
         if flags & (ABOVE | APEX | CUT | DNAME | DEEPER) == 0 && passed.is_none() {
             // The plain case: one more existing name.
@@ -164,11 +165,12 @@ impl Lookup {
         }
         let is_last = depth == query.labels as usize;
         if flags & APEX != 0 {
-            if is_last && query.qtype == rtype::DS && self.parent_answers(node)? {
+            if is_last && query.qtype == rtype::DS && self.parent_answers(query, node)? {
                 return Ok(Some(Found::Exact));
             }
             *passed = None;
             self.apex = node.reference();
+            walk.scope = node.scope()?;
         }
         if passed.is_some() {
             return Ok(None);
@@ -200,11 +202,11 @@ impl Lookup {
 
     /// For DS at an apex of ours: true if the zone above is ours too and answers instead.
     #[cold]
-    fn parent_answers(&mut self, apex: Node<'_>) -> Result<bool, Damaged> {
+    fn parent_answers(&mut self, query: &Query, apex: Node<'_>) -> Result<bool, Damaged> {
         let Some((node, zone)) = apex.zone()?.parent()? else { return Ok(false) };
         self.apex = zone.apex()?.reference();
         self.node = node.reference();
-        (self.encloser, self.encloser_labels) = (self.node, wire::name::label_count(node.name()?) as u8);
+        (self.encloser, self.encloser_labels) = (self.node, query.labels);
         Ok(true)
     }
 
@@ -227,6 +229,8 @@ struct Walk<'a> {
     query: &'a Query,
     hash: u64,
     depth: usize,
+    /// That of the last apex on the way.
+    scope: Scope,
 }
 
 impl Walk<'_> {
@@ -245,10 +249,10 @@ impl Walk<'_> {
         let suffix = &q.folded[at..q.name_len as usize];
         let node = if d <= q.hashed as usize && d <= DEPTH_AHEAD {
             self.hash = q.hash[d];
-            view.resolve(candidates[d], self.hash, suffix)?
+            view.resolve(candidates[d], self.hash, suffix, self.scope)?
         } else {
             self.hash = hash::name_step(self.hash, &q.folded, at);
-            view.find(self.hash, suffix)?
+            view.find(self.hash, suffix, self.scope)?
         };
         self.depth = d;
         Ok(node)

@@ -169,7 +169,7 @@ fn dump_image(args: &ZoneDump, out: &mut impl Write) -> io::Result<Exit> {
     let mut found = false;
     for zone in image.view().zones() {
         let zone = zone.map_err(damaged)?;
-        let name = zone.apex().and_then(|a| a.name()).map_err(damaged)?;
+        let name = zone.apex().and_then(|a| a.apex_name()).map_err(damaged)?;
         if wanted.as_deref().is_none_or(|w| w == name) {
             found = true;
             dump_zone(&zone, args.canonical, out)?.map_err(damaged)?;

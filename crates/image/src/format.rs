@@ -14,7 +14,7 @@
 use wire::hash;
 
 pub const MAGIC: [u8; 8] = *b"DunlinZ\n";
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 pub const HEADER: usize = 4096;
 pub const LINE: usize = 64;
 /// Places in an index line.

@@ -4,7 +4,7 @@ use crate::format::{ALIGN, HEADER, LINE, LINES_MAX, WAYS};
 use crate::node::{self, FIXED};
 use crate::view::{line_of, tag_of};
 use wire::cpu::prefetch;
-use wire::hash::name_hash;
+use wire::hash::{name_below, name_hash};
 use wire::name::label_count;
 
 /// Names hashed before the first of them is entered, so that their lines are on the way together.
@@ -22,33 +22,72 @@ pub(crate) struct Filled {
     pub ahead: u32,
 }
 
-/// Enters the nodes.
-pub(crate) fn fill(bytes: &mut [u8], seed: u64, lines: usize, nodes: impl Iterator<Item = u32> + Clone) -> Filled {
+/// Enters nodes, each with the apex of its zone.
+pub(crate) fn fill<'n>(
+    bytes: &mut [u8],
+    seed: u64,
+    lines: usize,
+    nodes: impl Iterator<Item = (u32, &'n [u8])> + Clone,
+) -> Filled {
     let nodes_at = HEADER + lines * LINE;
     let (index, rest) = bytes.split_at_mut(nodes_at);
     let index = &mut index[HEADER..];
-    let name = |node: u32| {
-        let at = node as usize * ALIGN - nodes_at;
-        let name_at = at + FIXED + if rest[at + 2] & node::HEAD as u8 != 0 { 4 } else { 0 };
-        &rest[name_at..name_at + rest[at] as usize]
-    };
+    let nodes = nodes.map(|(node, apex)| (name_of(rest, node as usize * ALIGN - nodes_at), apex, node));
     let mut at_depth = [0; 128];
-    nodes.clone().for_each(|n| at_depth[label_count(name(n)) & 127] += 1);
+    for (name, apex, _) in nodes.clone() {
+        at_depth[(name.labels().count() + if name.is_whole { 0 } else { label_count(apex) }) & 127] += 1;
+    }
     let all: usize = at_depth.iter().sum();
     let deeper = |d: usize| at_depth[d + 1..].iter().sum::<usize>();
     let deepest = at_depth.iter().rposition(|&n| n > 0).unwrap_or(0);
     let ahead = (0..deepest).find(|&d| deeper(d) * DEEPER_ONE_IN < all).unwrap_or(deepest);
     let mut seed = seed;
-    while !enter_all(index, seed, lines, nodes.clone().map(|n| (name(n), n))) {
+    while !enter_all(index, lines, hashed(seed, nodes.clone())) {
         index.fill(0);
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     }
     Filled { seed, deepest: deepest as u32, ahead: ahead as u32 }
 }
 
-fn enter_all<'n>(index: &mut [u8], seed: u64, lines: usize, nodes: impl Iterator<Item = (&'n [u8], u32)>) -> bool {
-    // The root stands in the header.
-    let mut nodes = nodes.filter(|(name, _)| name.len() > 1).map(|(name, node)| (name_hash(seed, name), node));
+/// The name of a node as the image has it.
+struct Stored<'a> {
+    /// And what follows it.
+    octets: &'a [u8],
+    len: usize,
+    /// Else it ends above the apex.
+    is_whole: bool,
+}
+
+fn name_of(nodes: &[u8], at: usize) -> Stored<'_> {
+    let flags = u16::from_le_bytes([nodes[at + 2], nodes[at + 3]]);
+    let name_at = at + FIXED + if flags & node::HEAD != 0 { 4 } else { 0 };
+    let is_whole = flags & (node::APEX | node::ABOVE) != 0;
+    let len = nodes[at] as usize - usize::from(is_whole);
+    Stored { octets: &nodes[name_at..], len, is_whole }
+}
+
+impl Stored<'_> {
+    fn labels(&self) -> impl Iterator<Item = u8> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let len = self.octets[at];
+            (at < self.len).then(|| at += len as usize + 1).map(|()| len)
+        })
+    }
+}
+
+/// The nodes with the hashes of their names, without the root, which stands in the header.
+fn hashed<'n>(seed: u64, nodes: impl Iterator<Item = (Stored<'n>, &'n [u8], u32)>) -> impl Iterator<Item = (u64, u32)> {
+    let (mut last, mut above) = (&[][..], seed);
+    nodes.filter(|(name, ..)| name.len > 0).map(move |(name, apex, node)| {
+        if !std::ptr::eq(last, apex) {
+            (last, above) = (apex, name_hash(seed, apex));
+        }
+        (name_below(if name.is_whole { seed } else { above }, name.octets, name.len), node)
+    })
+}
+
+fn enter_all(index: &mut [u8], lines: usize, mut nodes: impl Iterator<Item = (u64, u32)>) -> bool {
     let mut together = Vec::with_capacity(TOGETHER);
     loop {
         together.clear();

@@ -58,7 +58,10 @@ impl<'a> Layout<'a> {
         for (i, &z) in zones.iter().enumerate() {
             self.link_to_parent(z, zones_at + i * ZONE, &zones);
         }
-        let asked = b.drafts.iter().zip(&self.out).filter(|(d, _)| d.flags & ASKED != 0).map(|(_, &out)| out);
+        let of_zones = zones.iter().map(|&z| (b.of_zone[z as usize].clone(), &b.zones[z as usize].apex[..]));
+        let all = of_zones.chain([(b.nobodys(), &b"\0"[..])]);
+        let asked = all.flat_map(|(drafts, apex)| drafts.map(move |d| (d as usize, apex)));
+        let asked = asked.filter(|&(d, _)| b.drafts[d].flags & ASKED != 0).map(|(d, apex)| (self.out[d], apex));
         let index::Filled { seed, deepest, ahead } = index::fill(&mut self.bytes, b.seed, lines, asked);
         self.bytes.resize(self.bytes.len() + LINE, 0);
         let records = zones.iter().map(|&z| b.zones[z as usize].records).sum();
@@ -96,11 +99,12 @@ impl<'a> Layout<'a> {
         for Piece { zone, drafts } in pieces.iter().cloned() {
             let number = zones.binary_search(&zone).unwrap_or(0);
             let all = if zone == NONE { self.b.nobodys() } else { self.b.of_zone[zone as usize].clone() };
+            let apex_len = self.b.zones.get(zone as usize).map_or(0, |z| z.apex.len());
             for d in drafts.clone() {
                 let Some((&(name_len, n), others)) = nodes.split_first() else { return };
                 self.fetch_alike(units);
                 let (mine, rest) = units.split_at(n as usize);
-                octets = self.node(d, octets, name_len as usize, mine);
+                octets = self.node(d, octets, name_len as usize, apex_len, mine);
                 (units, nodes) = (rest, others);
             }
             if zone != NONE && drafts.end == all.end {
@@ -178,12 +182,15 @@ impl<'a> Layout<'a> {
     }
 
     /// Lays out a node whose name and units stand first in `octets`; returns what stands behind them.
-    fn node<'o>(&mut self, d: u32, octets: &'o [u8], name_len: usize, units: &[Rendered]) -> &'o [u8] {
+    fn node<'o>(&mut self, d: u32, octets: &'o [u8], name_len: usize, apex_len: usize, units: &[Rendered]) -> &'o [u8] {
         let draft = &self.b.drafts[d as usize];
         let (name, mut octets) = octets.split_at(name_len);
+        let is_whole = draft.flags & (node::APEX | node::ABOVE) != 0;
+        let name_len = if is_whole { name_len } else { name_len - apex_len };
+        let name = &name[..name_len];
         let at = self.bytes.len();
         self.out[d as usize] = (at / ALIGN) as u32;
-        if name_len == 1 {
+        if name == b"\0" {
             self.root = self.out[d as usize];
         }
         let head_type = match draft.flags & (node::APEX | node::CUT) {

@@ -23,7 +23,7 @@ pub mod zone;
 
 pub use builder::{Builder, Complaint, Hands, InTurn, Summary};
 pub use format::{Damaged, OpenError};
-pub use node::Node;
+pub use node::{Node, Scope};
 pub use unit::{Owner, Part, Unit};
 pub use view::{Candidate, Image, View};
 pub use zone::Zone;

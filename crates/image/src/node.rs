@@ -3,7 +3,7 @@
 //! ```text
 //! 0 name length u8 | RRsets in the directory u8 | flags u16
 //! 4 head u32, if the flags say so. A cut: the unit of its NS; an apex: the unit of its SOA; else: the wildcard right below
-//!   name, lower case
+//!   name, lower case: an apex and what lies above all zones the whole name, the others the labels below the apex
 //!   an apex: zone number u32 | wildcard right below, or 0 u32 | TTL of negative answers u32 |
 //!            octets of all nodes of the zone with their units / 4 u32
 //!   directory of the RRsets, but for that of the head: (type u16, place u16)... in the order of types
@@ -18,6 +18,7 @@ use crate::format::{ALIGN, Damaged, u32_at};
 use crate::unit::Unit;
 use crate::view::View;
 use crate::zone::Zone;
+use wire::name::LABEL_MAX;
 use wire::rtype::{self, Rtype};
 
 /// A delegation: NS and not an apex. The walk ends here.
@@ -41,6 +42,19 @@ pub(crate) const APEX_WORDS: usize = 16;
 pub(crate) const ENTRY: usize = 4;
 /// The first place that is the number of a reference.
 pub(crate) const ELSEWHERE: u16 = 0xFF00;
+
+/// The zone of the names that are looked for: its nodes lie within `extent` of the apex.
+#[derive(Clone, Copy)]
+pub struct Scope {
+    apex: u32,
+    extent: u32,
+    apex_len: usize,
+}
+
+impl Scope {
+    /// No zone: there are apexes, and names above them.
+    pub const NONE: Scope = Scope { apex: 0, extent: 0, apex_len: 0 };
+}
 
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
@@ -66,17 +80,54 @@ impl<'a> Node<'a> {
         (self.at / ALIGN) as u32
     }
 
-    /// The octets that should be a name: for comparing with one.
+    /// The octets that should be a name, or labels below the apex.
     #[inline(always)]
-    pub(crate) fn octets(&self) -> Result<&'a [u8], Damaged> {
+    fn octets(&self) -> Result<&'a [u8], Damaged> {
         let at = self.name_at();
         self.view.bytes.get(at..at + self.name_len()).ok_or(Damaged)
     }
 
-    /// The owner name, known to be well-formed.
-    pub fn name(&self) -> Result<&'a [u8], Damaged> {
+    #[inline(always)]
+    fn is_whole(&self) -> bool {
+        self.is(APEX | ABOVE)
+    }
+
+    /// Whether this is the node of a name that is looked for in a zone.
+    #[inline(always)]
+    pub(crate) fn is_named(&self, folded: &[u8], scope: Scope) -> Result<bool, Damaged> {
         let octets = self.octets()?;
-        if wire::name::wire_len(octets) == Some(octets.len()) { Ok(octets) } else { Err(Damaged) }
+        if self.is_whole() {
+            return Ok(octets == folded);
+        }
+        let is_of_zone = self.reference().wrapping_sub(scope.apex) < scope.extent;
+        Ok(is_of_zone && folded.len() == octets.len() + scope.apex_len && folded.starts_with(octets))
+    }
+
+    /// The name of an apex, known to be well-formed.
+    pub fn apex_name(&self) -> Result<&'a [u8], Damaged> {
+        let octets = self.octets()?;
+        let is_name = self.is(APEX) && wire::name::wire_len(octets) == Some(octets.len());
+        if is_name { Ok(octets) } else { Err(Damaged) }
+    }
+
+    /// The labels below the apex, known to be well-formed. An apex has none.
+    pub fn labels_below(&self) -> Result<&'a [u8], Damaged> {
+        if self.is(APEX) {
+            return Ok(&[]);
+        }
+        let octets = self.octets()?;
+        let mut rest = octets;
+        while let Some(&len) = rest.first() {
+            let is_label = (1..=LABEL_MAX).contains(&(len as usize));
+            rest = rest.get(1 + len as usize..).filter(|_| is_label).ok_or(Damaged)?;
+        }
+        Ok(octets)
+    }
+
+    /// The zone whose apex this is, for looking up names in it.
+    #[inline(always)]
+    pub fn scope(&self) -> Result<Scope, Damaged> {
+        Ok(Scope { apex: self.reference(), extent: self.extent()?, apex_len: self.name_len() })
     }
 
     #[inline(always)]
@@ -89,6 +140,7 @@ impl<'a> Node<'a> {
         self.flags() & flag != 0
     }
 
+    /// Octets of the name; but for an apex only of what stands below that.
     #[inline(always)]
     pub fn name_len(&self) -> usize {
         self.fixed[0] as usize

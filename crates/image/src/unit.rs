@@ -329,19 +329,18 @@ impl<'a> Unit<'a> {
         Ok(())
     }
 
-    /// Copies the RRset, whose owner stands nowhere in the message yet: the owner is written out down to the question's
-    /// suffix of `shared` octets, and a pointer.
+    /// Copies the RRset, whose owner stands nowhere in the message yet: the labels below the apex
+    /// are written out, and a pointer to the question's suffix of `shared` octets, which is the apex.
     pub fn place_named(
         &self,
         reply: &mut Reply<'_>,
-        owner: &[u8],
+        below: &[u8],
         shared: usize,
         name_end: usize,
         signed: bool,
     ) -> Result<(), Damaged> {
         let at = reply.at();
-        let own = owner.len().checked_sub(shared).ok_or(Damaged)?;
-        let mut written = reply.append(Need::Required, &owner[..own]);
+        let mut written = reply.append(Need::Required, below);
         if written.is_some() {
             written = if shared == 1 {
                 reply.append(Need::Required, &[0])

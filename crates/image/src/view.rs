@@ -1,7 +1,7 @@
 //! Looking into an image: the index of names, and the walk's primitives.
 
 use crate::format::{ALIGN, Damaged, HEADER, Header, LINE, LINES_MAX, OpenError, WAYS, u32_at};
-use crate::node::Node;
+use crate::node::{Node, Scope};
 use crate::unit::Unit;
 use crate::zone::Zone;
 use wire::cpu::{equal_of_ten, prefetch};
@@ -131,30 +131,36 @@ impl<'a> View<'a> {
         Ok(Candidate(reference))
     }
 
-    /// The node of a name, given what `candidate` said of it.
+    /// The node of a name, given what `candidate` said of it. `scope`: that of the nearest apex above the name.
     #[inline(always)]
-    pub fn resolve(&self, candidate: Candidate, hash: u64, folded: &[u8]) -> Result<Option<Node<'a>>, Damaged> {
+    pub fn resolve(
+        &self,
+        candidate: Candidate,
+        hash: u64,
+        folded: &[u8],
+        scope: Scope,
+    ) -> Result<Option<Node<'a>>, Damaged> {
         if candidate == Candidate::NONE {
             return Ok(None);
         }
         if candidate != Candidate::LOOK {
             let node = Node::at(*self, candidate.0)?;
-            if node.octets()? == folded {
+            if node.is_named(folded, scope)? {
                 return Ok(Some(node));
             }
         }
-        self.find(hash, folded)
+        self.find(hash, folded, scope)
     }
 
     /// The node of a name.
-    pub fn find(&self, hash: u64, folded: &[u8]) -> Result<Option<Node<'a>>, Damaged> {
+    pub fn find(&self, hash: u64, folded: &[u8], scope: Scope) -> Result<Option<Node<'a>>, Damaged> {
         let mut at = self.line_at(hash);
         for _ in 0..LINES_MAX {
             let line = self.line(at)?;
             let mut tags = matching_tags(line, hash);
             while tags != 0 {
                 let node = Node::at(*self, u32_at(line, 24 + 4 * tags.trailing_zeros() as usize)?)?;
-                if node.octets()? == folded {
+                if node.is_named(folded, scope)? {
                     return Ok(Some(node));
                 }
                 tags &= tags - 1;

@@ -16,7 +16,7 @@ use crate::node::Node;
 use crate::view::View;
 use sha1::{Digest, Sha1};
 use std::cmp::Ordering;
-use wire::name::{canonical_cmp, labels};
+use wire::name::{NAME_MAX, canonical_cmp, labels};
 
 pub(crate) const ZONE: usize = 12;
 /// Octets of what few zones have more, without the salt.
@@ -64,6 +64,16 @@ impl<'a> Zone<'a> {
         Node::at(self.view, self.u32(0)?)
     }
 
+    /// The name of a node of this zone.
+    pub fn name_of<'b>(&self, node: &Node<'_>, out: &'b mut [u8; NAME_MAX]) -> Result<&'b [u8], Damaged> {
+        let (below, apex) = (node.labels_below()?, self.apex()?.apex_name()?);
+        let len = below.len() + apex.len();
+        let name = out.get_mut(..len).ok_or(Damaged)?;
+        name[..below.len()].copy_from_slice(below);
+        name[below.len()..].copy_from_slice(apex);
+        Ok(name)
+    }
+
     pub fn serial(&self) -> Result<u32, Damaged> {
         self.view.unit(self.apex()?.head())?.serial()
     }
@@ -97,7 +107,8 @@ impl<'a> Zone<'a> {
     pub fn for_each_record(&self, f: RecordSink<'_>) -> Result<(), Damaged> {
         for node in self.nodes() {
             let node = node?;
-            let owner = node.name()?;
+            let mut owner = [0; NAME_MAX];
+            let owner = self.name_of(&node, &mut owner)?;
             for rrset in node.rrsets() {
                 let (_, unit) = rrset?;
                 let mut record = |fixed: &[u8], rdata: &[u8]| {
@@ -117,14 +128,17 @@ impl<'a> Zone<'a> {
         let (keys, n) = (u32_at(more, 12)? as usize * ALIGN, u32_at(more, 16)? as usize);
         let references = keys + 8 * n;
         let owner = |i: usize| Node::at(self.view, u32_at(self.view.bytes, references + 4 * i)?);
-        let key = order_key(folded, self.apex()?.name()?);
+        let key = order_key(folded, self.apex()?.apex_name()?);
         let (mut low, mut high) = (0, n);
         while low < high {
             let middle = low.midpoint(high);
             let at_or_before = match u64_at(self.view.bytes, keys + 8 * middle)?.cmp(&key) {
                 Ordering::Less => true,
                 Ordering::Greater => false,
-                Ordering::Equal => canonical_cmp(owner(middle)?.name()?, folded) != Ordering::Greater,
+                Ordering::Equal => {
+                    let mut name = [0; NAME_MAX];
+                    canonical_cmp(self.name_of(&owner(middle)?, &mut name)?, folded) != Ordering::Greater
+                }
             };
             if at_or_before {
                 low = middle + 1;

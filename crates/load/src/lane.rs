@@ -38,13 +38,12 @@ pub trait Lane {
 /// Counts what was heard.
 #[inline]
 pub fn note(heard: Heard, packet: &[u8], at_ns: u64, tally: &mut Tally) {
-    let counts = &mut tally.counts;
     match heard {
-        Heard::Answer { due_ns } => tally.answered(due_ns, at_ns, packet),
-        Heard::Late => counts.late += 1,
-        Heard::Duplicate => counts.duplicates += 1,
-        Heard::WrongQuestion => counts.wrong_question += 1,
-        Heard::WrongId => counts.wrong_id += 1,
-        Heard::Malformed => counts.malformed += 1,
+        Heard::Answer(query) => tally.answered(query, at_ns, packet),
+        Heard::Late(query) => tally.late(query),
+        Heard::Duplicate(query) => tally.duplicate(query),
+        Heard::WrongQuestion => tally.counts.wrong_question += 1,
+        Heard::WrongId => tally.counts.wrong_id += 1,
+        Heard::Malformed => tally.counts.malformed += 1,
     }
 }

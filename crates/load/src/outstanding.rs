@@ -30,18 +30,31 @@ struct Slot {
     hash: u32,
     len: u16,
     state: State,
+    sent_late: bool,
+}
+
+impl Slot {
+    fn query(&self) -> Query {
+        Query { due_ns: self.due_ns, sent_late: self.sent_late }
+    }
+}
+
+/// A query that was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    pub due_ns: u64,
+    /// The tool sent it behind its time: what becomes of it may be the tool's doing.
+    pub sent_late: bool,
 }
 
 /// What a packet that came in is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    Answer {
-        due_ns: u64,
-    },
+    Answer(Query),
     /// The answer to a query that was given up before.
-    Late,
+    Late(Query),
     /// A second answer.
-    Duplicate,
+    Duplicate(Query),
     /// It bears the ID of a waiting query, and another question.
     WrongQuestion,
     /// It bears an ID that no query waits with.
@@ -74,13 +87,14 @@ impl Outstanding {
 
     /// An ID for a query; None when all are in use.
     #[inline]
-    pub fn open(&mut self, due_ns: u64, question: &[u8]) -> Option<u16> {
+    pub fn open(&mut self, query: Query, question: &[u8]) -> Option<u16> {
         if self.room() == 0 {
             return None;
         }
         let id = self.next;
-        self.slots[usize::from(id)] =
-            Slot { due_ns, hash: hash(question), len: question.len() as u16, state: State::Waiting };
+        let Query { due_ns, sent_late } = query;
+        let (hash, len) = (hash(question), question.len() as u16);
+        self.slots[usize::from(id)] = Slot { due_ns, hash, len, state: State::Waiting, sent_late };
         self.next = id.wrapping_add(1);
         self.waiting += 1;
         Some(id)
@@ -108,15 +122,15 @@ impl Outstanding {
             State::Waiting if same => {
                 slot.state = State::Answered;
                 self.waiting -= 1;
-                let due_ns = slot.due_ns;
+                let query = slot.query();
                 self.forget_front();
-                Heard::Answer { due_ns }
+                Heard::Answer(query)
             }
             State::Waiting => Heard::WrongQuestion,
-            State::Answered if same && remembered => Heard::Duplicate,
+            State::Answered if same && remembered => Heard::Duplicate(slot.query()),
             State::TimedOut if same && remembered => {
                 slot.state = State::Answered;
-                Heard::Late
+                Heard::Late(slot.query())
             }
             _ => Heard::WrongId,
         }
@@ -129,9 +143,15 @@ impl Outstanding {
         }
     }
 
-    /// Gives up the queries that were due before `until`; says of each when that was. IDs are in the order of due times
+    /// Is there a query that `give_up` would give up?
+    pub fn is_overdue(&self, until_ns: u64) -> bool {
+        let oldest = &self.slots[usize::from(self.oldest)];
+        self.oldest != self.next && oldest.state == State::Waiting && oldest.due_ns < until_ns
+    }
+
+    /// Gives up the queries that were due before `until`, and names each. IDs are in the order of due times
     /// but for those sent late, which then wait for their turn.
-    pub fn give_up(&mut self, until_ns: u64, mut each: impl FnMut(u64)) {
+    pub fn give_up(&mut self, until_ns: u64, mut each: impl FnMut(Query)) {
         while self.oldest != self.next {
             let slot = &mut self.slots[usize::from(self.oldest)];
             if slot.state == State::Waiting {
@@ -140,7 +160,7 @@ impl Outstanding {
                 }
                 slot.state = State::TimedOut;
                 self.waiting -= 1;
-                each(slot.due_ns);
+                each(slot.query());
             }
             self.oldest = self.oldest.wrapping_add(1);
         }
@@ -161,6 +181,10 @@ fn is_question(packet: &[u8], slot: &Slot) -> bool {
 mod tests {
     use super::*;
 
+    fn due(due_ns: u64) -> Query {
+        Query { due_ns, sent_late: false }
+    }
+
     const QUESTION: &[u8] = b"\x01a\x00\x00\x01\x00\x01";
 
     fn answer(id: u16, question: &[u8]) -> Vec<u8> {
@@ -174,21 +198,22 @@ mod tests {
     #[test]
     fn each_kind_of_answer_is_told_apart() {
         let mut table = Outstanding::new(65_530);
-        let ids: Vec<u16> = (0..10).map(|i| table.open(i * 100, QUESTION).unwrap()).collect();
+        let ids: Vec<u16> = (0..10).map(|i| table.open(due(i * 100), QUESTION).unwrap()).collect();
         assert_eq!((ids[0], ids[9]), (65_530, 3));
-        assert_eq!(table.hear(&answer(ids[1], QUESTION), 500), Heard::Answer { due_ns: 100 });
-        assert_eq!(table.hear(&answer(ids[1], QUESTION), 500), Heard::Duplicate);
+        assert_eq!(table.hear(&answer(ids[1], QUESTION), 500), Heard::Answer(due(100)));
+        assert_eq!(table.hear(&answer(ids[1], QUESTION), 500), Heard::Duplicate(due(100)));
         assert_eq!(table.hear(&answer(ids[2], b"\x01b\x00\x00\x01\x00\x01"), 500), Heard::WrongQuestion);
-        assert_eq!(table.hear(&answer(ids[2], QUESTION), 500), Heard::Answer { due_ns: 200 });
+        assert_eq!(table.hear(&answer(ids[2], QUESTION), 500), Heard::Answer(due(200)));
         assert_eq!(table.hear(&answer(77, QUESTION), 500), Heard::WrongId);
         assert_eq!(table.hear(&[0; 11], 500), Heard::Malformed);
         assert_eq!(table.hear(&[0; 12], 500), Heard::Malformed);
         let mut given_up = Vec::new();
-        table.give_up(500, |due| given_up.push(due));
+        assert!(table.is_overdue(500) && !table.is_overdue(0));
+        table.give_up(500, |query| given_up.push(query.due_ns));
         assert_eq!(given_up, [0, 300, 400]);
         assert_eq!(table.waiting(), 5);
-        assert_eq!(table.hear(&answer(ids[0], QUESTION), 2000), Heard::Late);
-        assert_eq!(table.hear(&answer(ids[0], QUESTION), 2000), Heard::Duplicate);
+        assert_eq!(table.hear(&answer(ids[0], QUESTION), 2000), Heard::Late(due(0)));
+        assert_eq!(table.hear(&answer(ids[0], QUESTION), 2000), Heard::Duplicate(due(0)));
         assert_eq!(table.hear(&answer(ids[3], QUESTION), 400 + MEMORY_NS), Heard::WrongId);
         table.take_back(2);
         assert_eq!(table.waiting(), 3);
@@ -198,19 +223,19 @@ mod tests {
     #[test]
     fn a_refusal_may_leave_the_question_out() {
         let mut table = Outstanding::new(1);
-        let id = table.open(5, QUESTION).unwrap();
+        let id = table.open(due(5), QUESTION).unwrap();
         let mut packet = answer(id, b"");
         packet[5] = 0;
-        assert_eq!(table.hear(&packet, 9), Heard::Answer { due_ns: 5 });
+        assert_eq!(table.hear(&packet, 9), Heard::Answer(due(5)));
     }
 
     #[test]
     fn ids_run_out_and_come_back() {
         let mut table = Outstanding::new(9);
-        let first = table.open(0, QUESTION).unwrap();
-        while table.open(1, QUESTION).is_some() {}
+        let first = table.open(due(0), QUESTION).unwrap();
+        while table.open(due(1), QUESTION).is_some() {}
         assert_eq!((table.waiting(), table.room()), (65_535, 0));
-        assert_eq!(table.hear(&answer(first, QUESTION), 1), Heard::Answer { due_ns: 0 });
+        assert_eq!(table.hear(&answer(first, QUESTION), 1), Heard::Answer(due(0)));
         assert_eq!(table.room(), 1);
         let mut lost = 0;
         table.give_up(2, |_| lost += 1);

@@ -406,8 +406,9 @@ fn facts(report: &Json, out: &mut String) {
         (
             "the tool's core",
             format!(
-                "busy {:.0} %, taken away {} times, receive times by the {}",
+                "busy {:.0} %, others' for {:.1} % of the time, taken away {} times, receive times by the {}",
                 load.at("busy").number().unwrap_or(0.0) * 100.0,
+                load.at("waited").number().unwrap_or(0.0) * 100.0,
                 number(load.at("involuntary_switches")),
                 text(load.at("stamps"))
             ),

@@ -4,8 +4,14 @@ use crate::json::Json;
 use crate::kernel;
 use crate::run::{Outcome, Pacing, Plan, Transport};
 use crate::source::Source;
-use crate::tally::{Percentiles, RCODES, Slice};
+use crate::tally::{Counts, Percentiles, RCODES, SENDING_LATE_NS, Slice};
 use crate::tcp::Turnover;
+
+/// From these parts on a figure is called the tool's: of the time that its core was busy, or that others had it; of the
+/// time-outs, those of queries that were sent late.
+const CORE_FULL: f64 = 0.95;
+const CORE_TAKEN: f64 = 0.05;
+const BURST_LOSSES: f64 = 0.01;
 
 /// What the operator typed, and what became of it.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +93,7 @@ pub fn report(heading: &Heading, plan: &Plan, outcome: &Outcome) -> Json {
         ("lost", Json::from(counts.lost())),
         ("late", Json::from(counts.late)),
         ("timed_out", Json::from(counts.timed_out)),
+        ("timed_out_sent_late", Json::from(counts.timed_out_sent_late)),
         ("duplicates", Json::from(counts.duplicates)),
         ("wrong_id", Json::from(counts.wrong_id)),
         ("wrong_question", Json::from(counts.wrong_question)),
@@ -177,6 +184,7 @@ fn own(outcome: &Outcome) -> Json {
     Json::object([
         ("busy", Json::from((own.busy * 1e4).round() / 1e4)),
         ("cpu", Json::from((own.cpu * 1e4).round() / 1e4)),
+        ("waited", own.waited.map_or(Json::Null, |part| Json::from((part * 1e4).round() / 1e4))),
         ("involuntary_switches", Json::from(own.switches)),
         ("stamps", Json::from(if own.stamps { "kernel" } else { "tool" })),
     ])
@@ -207,29 +215,66 @@ fn skipped(source: &Source) -> Json {
 
 /// Why the figures are the tool's and not the target's; empty where they are the target's.
 pub fn limits(plan: &Plan, outcome: &Outcome) -> Vec<String> {
+    let is_open = !matches!(plan.pacing, Pacing::Outstanding { .. });
+    let mut all = core_limits(outcome);
+    if is_open {
+        all.extend(clock_limits(outcome));
+    }
     let (own, counts) = (&outcome.own, &outcome.tally.counts);
+    if counts.unsent > 0 {
+        all.push(format!("{} queries of the schedule were never sent", counts.unsent));
+    }
+    all.extend(burst_limit(counts));
+    if own.socket_drops > 0 {
+        all.push(format!("the kernel dropped {} answers at the tool's sockets: they count as lost", own.socket_drops));
+    }
+    all
+}
+
+fn core_limits(outcome: &Outcome) -> Vec<String> {
+    let own = &outcome.own;
     let mut all = Vec::new();
-    if own.busy > 0.95 {
+    if own.busy > CORE_FULL {
         all.push(format!(
             "the tool's core was full ({:.1} % busy): the rate is the tool's, the target may do more",
             own.busy * 100.0
         ));
     }
-    let open = !matches!(plan.pacing, Pacing::Outstanding { .. });
-    let lateness = outcome.tally.lateness.percentile(0.99);
-    if open && lateness > 1_000_000 {
-        all.push(format!(
-            "the tool's clock was late: one query in a hundred went out {:.1} ms or more after it was due",
-            lateness as f64 / 1e6
-        ));
-    }
-    if counts.unsent > 0 {
-        all.push(format!("{} queries of the schedule were never sent", counts.unsent));
-    }
-    if own.socket_drops > 0 {
-        all.push(format!("the kernel dropped {} answers at the tool's sockets: they count as lost", own.socket_drops));
+    if let Some(waited) = own.waited.filter(|waited| *waited > CORE_TAKEN) {
+        all.push(format!("other work had the tool's core for {:.1} % of the time", waited * 100.0));
     }
     all
+}
+
+/// The clock was late as a whole, or latencies at the tail are mostly the tool's own delay.
+fn clock_limits(outcome: &Outcome) -> Vec<String> {
+    let tally = &outcome.tally;
+    let lateness = tally.lateness.percentile(0.99);
+    if lateness > SENDING_LATE_NS {
+        return vec![format!(
+            "the tool's clock was late: one query in a hundred went out {:.1} ms or more after it was due",
+            lateness as f64 / 1e6
+        )];
+    }
+    let lateness = tally.lateness.percentile(0.999);
+    let is_tools = lateness > SENDING_LATE_NS && lateness > tally.latency.percentile(0.999) / 2;
+    let text = format!(
+        "the latencies from p99.9 up are the tool's: queries went out up to {:.1} ms late",
+        lateness as f64 / 1e6
+    );
+    is_tools.then_some(text).into_iter().collect()
+}
+
+/// Queries that the tool held up go out at once, which a target's buffer may not hold: such losses are the tool's.
+fn burst_limit(counts: &Counts) -> Option<String> {
+    let late_share = counts.sent_late as f64 / counts.sent.max(1) as f64;
+    let lost_share = counts.timed_out_sent_late as f64 / counts.timed_out.max(1) as f64;
+    (lost_share > BURST_LOSSES && lost_share > 2.0 * late_share).then(|| {
+        format!(
+            "{} of the {} time-outs hit queries that the tool sent late, all at once: they are the tool's doing",
+            counts.timed_out_sent_late, counts.timed_out
+        )
+    })
 }
 
 fn series(plan: &Plan, slices: &[Slice], slice_ns: u64) -> Json {
@@ -272,4 +317,24 @@ pub fn csv(report: &Json) -> String {
         out.push('\n');
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_among_what_was_sent_late_are_the_tools_if_there_are_more_of_them() {
+        for (sent_late, timed_out, timed_out_sent_late, is_tools) in [
+            (0, 500, 0, false),
+            // A target that loses one in ten loses one in ten of these, too.
+            (100, 1000, 10, false),
+            (100, 1000, 30, true),
+            (100, 10_000, 90, false),
+            (3000, 2700, 2600, true),
+        ] {
+            let counts = Counts { sent: 10_000, sent_late, timed_out, timed_out_sent_late, ..Counts::default() };
+            assert_eq!(burst_limit(&counts).is_some(), is_tools, "{counts:?}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ use net::generator::{eager, exact_timers, involuntary_switches, wait};
 use net::sched;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const TICK_NS: u64 = 10_000_000;
 const SHOW_NS: u64 = 500_000_000;
@@ -31,6 +31,8 @@ const SPINS: u32 = 200;
 const WAKE_NS: u64 = 80_000;
 const IDS_USED: f64 = 40_000.0;
 const SOCKETS_MAX: usize = 512;
+/// Packets of one socket that are heard before any of its queries is given up; a socket's buffer holds fewer.
+const HEARD_OUT_MAX: usize = 1 << 16;
 /// Without a single answer, a target that refuses this often is not there.
 const REFUSALS_MAX: u64 = 3;
 
@@ -102,6 +104,8 @@ pub struct Own {
     /// CPU time over the time that the run took.
     pub cpu: f64,
     pub switches: u64,
+    /// Part of the time in which the tool was ready to run and another had its core; None where the kernel does not say.
+    pub waited: Option<f64>,
     pub socket_drops: u64,
     pub target_drops: Option<u64>,
     pub stamps: bool,
@@ -109,6 +113,8 @@ pub struct Own {
 }
 
 pub struct Outcome {
+    /// When time 0 of all figures was.
+    pub began: Instant,
     pub tally: Tally,
     pub own: Own,
     /// How long queries were sent, warm-up not counted.
@@ -143,7 +149,7 @@ pub fn run(plan: &Plan, source: Source, watcher: &mut dyn Watcher) -> Result<Out
         stopped: false,
         held: Vec::with_capacity(BATCH),
     };
-    let (cpu, switches) = (sched::thread_cpu_time(), involuntary_switches());
+    let (cpu, switches, waited_ns) = (sched::thread_cpu_time(), involuntary_switches(), kernel::waited_ns());
     run.all(watcher)?;
     let took_ns = run.shared.clock.now_ns().max(1);
     let stop_ns = run.stop_ns.unwrap_or(took_ns);
@@ -151,6 +157,7 @@ pub fn run(plan: &Plan, source: Source, watcher: &mut dyn Watcher) -> Result<Out
         busy: 1.0 - run.idle_ns as f64 / took_ns as f64,
         cpu: (sched::thread_cpu_time() - cpu).as_nanos() as f64 / took_ns as f64,
         switches: involuntary_switches() - switches,
+        waited: kernel::waited_ns().zip(waited_ns).map(|(after, before)| (after - before) as f64 / took_ns as f64),
         socket_drops: run.lanes.iter().map(|l| l.drops()).sum(),
         target_drops: kernel::drops_at(plan.target)
             .zip(drops_before)
@@ -161,7 +168,14 @@ pub fn run(plan: &Plan, source: Source, watcher: &mut dyn Watcher) -> Result<Out
     let mut shared = run.shared;
     shared.tally.close();
     let sending_ns = stop_ns.saturating_sub(plan.warm_ns).max(1);
-    Ok(Outcome { tally: shared.tally, own, sending_ns, stopped: run.stopped, source: shared.source })
+    Ok(Outcome {
+        began: shared.clock.began(),
+        tally: shared.tally,
+        own,
+        sending_ns,
+        stopped: run.stopped,
+        source: shared.source,
+    })
 }
 
 impl Plan {
@@ -294,6 +308,7 @@ impl Run<'_> {
             }
             now_ns = after_ns;
         }
+        self.hear_out(u64::MAX)?;
         self.give_up(u64::MAX);
         Ok(())
     }
@@ -422,11 +437,24 @@ impl Run<'_> {
         }
     }
 
-    fn tick(&mut self, now_ns: u64, watcher: &mut dyn Watcher) -> Result<(), String> {
+    /// Before a query is given up, all that waits at its socket is heard: an answer that came in time must not be taken
+    /// for a late one because the tool was held up.
+    fn hear_out(&mut self, until_ns: u64) -> Result<(), String> {
         for lane in &mut self.lanes {
-            account(lane.receive(&mut self.shared), &mut self.shared.tally, self.plan)?;
+            let mut heard = account(lane.receive(&mut self.shared), &mut self.shared.tally, self.plan)?;
+            let mut left = HEARD_OUT_MAX;
+            while heard > 0 && left > 0 && lane.outstanding().is_overdue(until_ns) {
+                left = left.saturating_sub(heard);
+                heard = account(lane.receive(&mut self.shared), &mut self.shared.tally, self.plan)?;
+            }
         }
-        self.give_up(now_ns.saturating_sub(self.plan.timeout_ns));
+        Ok(())
+    }
+
+    fn tick(&mut self, now_ns: u64, watcher: &mut dyn Watcher) -> Result<(), String> {
+        let until_ns = now_ns.saturating_sub(self.plan.timeout_ns);
+        self.hear_out(until_ns)?;
+        self.give_up(until_ns);
         self.shared.tally.close_until(now_ns);
         if watcher.stop() && self.stop_ns.is_none() {
             (self.stop_ns, self.stopped) = (Some(now_ns), true);
@@ -442,7 +470,7 @@ impl Run<'_> {
     fn give_up(&mut self, until_ns: u64) {
         for lane in &mut self.lanes {
             let tally = &mut self.shared.tally;
-            lane.outstanding().give_up(until_ns, |due_ns| tally.gave_up(due_ns));
+            lane.outstanding().give_up(until_ns, |query| tally.gave_up(query));
         }
     }
 

@@ -35,6 +35,14 @@ pub fn text(report: &Json) -> String {
     if !odd.is_empty() {
         line("odd", odd.join(", "));
     }
+    let side = |name: &str| report.at("kernel_drops").at(name).number().unwrap_or(0.0) as u64;
+    if side("target") + side("tool") > 0 {
+        let (target, tool) = (grouped(side("target")), grouped(side("tool")));
+        line(
+            "dropped",
+            format!("by the kernel, for want of room: {target} at the target's sockets, {tool} at the tool's"),
+        );
+    }
     let rcodes = report.at("rcodes").members().iter();
     line(
         "rcodes",

@@ -5,6 +5,7 @@
 //! memory is bound by the time-out, not by the length of the run.
 
 use crate::histogram::Histogram;
+use crate::outstanding::Query;
 use crate::shape;
 use std::collections::VecDeque;
 
@@ -58,6 +59,8 @@ pub struct Counts {
     pub received: u64,
     /// Given up; `late` of these were answered afterwards.
     pub timed_out: u64,
+    /// Those of the timed out that the tool had sent late.
+    pub timed_out_sent_late: u64,
     pub late: u64,
     pub duplicates: u64,
     pub wrong_id: u64,
@@ -192,6 +195,13 @@ impl Tally {
         }
     }
 
+    /// A query that is about to be sent. In a closed loop none is late.
+    #[inline]
+    pub fn sending(&self, due_ns: u64, now_ns: u64) -> Query {
+        let sent_late = now_ns.saturating_sub(due_ns) > SENDING_LATE_NS && self.loop_kind == Loop::Open;
+        Query { due_ns, sent_late }
+    }
+
     pub fn unsent(&mut self, due_ns: u64) {
         if self.counts_at(due_ns) {
             self.counts.unsent += 1;
@@ -200,12 +210,18 @@ impl Tally {
     }
 
     #[inline]
-    pub fn answered(&mut self, due_ns: u64, at_ns: u64, packet: &[u8]) {
-        self.note_silence(due_ns, at_ns);
+    pub fn answered(&mut self, query: Query, at_ns: u64, packet: &[u8]) {
+        self.note_silence(query, at_ns);
+        let due_ns = query.due_ns;
+        let latency = at_ns.saturating_sub(due_ns);
+        if latency > self.timeout_ns {
+            self.gave_up(query);
+            self.late(query);
+            return;
+        }
         if !self.counts_at(due_ns) {
             return;
         }
-        let latency = at_ns.saturating_sub(due_ns);
         let rcode = rcode(packet);
         self.counts.received += 1;
         self.counts.octets += packet.len() as u64;
@@ -230,11 +246,12 @@ impl Tally {
         &mut self.open[at]
     }
 
-    /// A silence begins with the last answer, or with the query that had to wait for it if that was later.
+    /// A silence begins with the last answer, or with the query that had to wait for it if that was later. What was
+    /// sent late tells nothing: it is the tool that was silent.
     #[inline]
-    fn note_silence(&mut self, due_ns: u64, at_ns: u64) {
-        let from_ns = self.last_answer_ns.max(due_ns);
-        if at_ns.saturating_sub(from_ns) > STALL_NS && self.stalls.len() < STALLS_MAX {
+    fn note_silence(&mut self, query: Query, at_ns: u64) {
+        let from_ns = self.last_answer_ns.max(query.due_ns);
+        if at_ns.saturating_sub(from_ns) > STALL_NS && !query.sent_late && self.stalls.len() < STALLS_MAX {
             self.stalls.push(Stall { from_ns, to_ns: at_ns });
         }
         self.last_answer_ns = self.last_answer_ns.max(at_ns);
@@ -258,11 +275,21 @@ impl Tally {
         }
     }
 
-    pub fn gave_up(&mut self, due_ns: u64) {
-        if self.counts_at(due_ns) {
+    pub fn gave_up(&mut self, query: Query) {
+        if self.counts_at(query.due_ns) {
             self.counts.timed_out += 1;
-            self.slice(due_ns).timed_out += 1;
+            self.counts.timed_out_sent_late += u64::from(query.sent_late);
+            self.slice(query.due_ns).timed_out += 1;
         }
+    }
+
+    /// The answer to a query that was given up.
+    pub fn late(&mut self, query: Query) {
+        self.counts.late += u64::from(self.counts_at(query.due_ns));
+    }
+
+    pub fn duplicate(&mut self, query: Query) {
+        self.counts.duplicates += u64::from(self.counts_at(query.due_ns));
     }
 
     /// Folds the slices to which no answer can come any more. To be called a few times a second.
@@ -353,6 +380,10 @@ mod tests {
         vec![0, 1, 0x80, rcode, 0, 1, 0, 0, 0, 0, 0, 0, 1, name, 0, 0, 1, 0, 1]
     }
 
+    fn query(due_ns: u64) -> Query {
+        Query { due_ns, sent_late: false }
+    }
+
     fn tally() -> Tally {
         Tally::new(Terms { warm_ns: 0, timeout_ns: 1000 * MS, per_second: 10, loop_kind: Loop::Open })
     }
@@ -364,7 +395,7 @@ mod tests {
             let due = i * MS;
             tally.sent(due, due);
             let latency = if (1200..1300).contains(&i) { 7 * MS } else { 2 * MS };
-            tally.answered(due, due + latency, &answer(b'a', (i % 2) as u8 * 3));
+            tally.answered(query(due), due + latency, &answer(b'a', (i % 2) as u8 * 3));
             tally.close_until(due);
         }
         assert!(tally.recent_latency(2_499 * MS, 10).max > 0);
@@ -387,13 +418,17 @@ mod tests {
     fn the_warm_up_is_not_counted() {
         let mut tally = Tally::new(Terms { warm_ns: 10, timeout_ns: MS, per_second: 1, loop_kind: Loop::Open });
         tally.sent(9, 9);
-        tally.answered(9, 11, &answer(b'a', 0));
-        tally.gave_up(9);
+        tally.answered(query(9), 11, &answer(b'a', 0));
+        tally.gave_up(query(9));
+        tally.late(query(9));
+        tally.duplicate(query(9));
         tally.sent(10, 10 + 2 * MS);
-        tally.gave_up(10);
+        assert!(tally.sending(10, 10 + 2 * MS).sent_late && !tally.sending(10, 10 + MS).sent_late);
+        tally.gave_up(Query { due_ns: 10, sent_late: true });
         tally.close();
         let counts = tally.counts;
         assert_eq!((counts.sent, counts.received, counts.timed_out, counts.sent_late), (1, 0, 1, 1));
+        assert_eq!((counts.timed_out_sent_late, counts.late, counts.duplicates), (1, 0, 0));
     }
 
     #[test]
@@ -402,9 +437,28 @@ mod tests {
         for i in 0..100 {
             let due = i * 10 * MS;
             let at = if (30..50).contains(&i) { 500 * MS + i } else { due + MS };
-            tally.answered(due, at, &answer(b'a', 0));
+            tally.answered(query(due), at, &answer(b'a', 0));
         }
         assert_eq!(tally.stalls, [Stall { from_ns: 300 * MS, to_ns: 500 * MS + 30 }]);
+    }
+
+    #[test]
+    fn a_silence_of_the_tool_is_no_stall() {
+        let mut tally = tally();
+        tally.answered(query(0), MS, &answer(b'a', 0));
+        for i in 0..30 {
+            tally.answered(Query { due_ns: (10 + i) * MS, sent_late: true }, 100 * MS + i, &answer(b'a', 0));
+        }
+        assert_eq!(tally.stalls, []);
+    }
+
+    #[test]
+    fn an_answer_behind_the_time_out_is_late_whenever_it_is_heard() {
+        let mut tally = tally();
+        tally.answered(query(5), 5 + 1000 * MS, &answer(b'a', 0));
+        tally.answered(query(5), 6 + 1000 * MS, &answer(b'a', 0));
+        let counts = tally.counts;
+        assert_eq!((counts.received, counts.timed_out, counts.late, counts.lost()), (1, 1, 1, 0));
     }
 
     #[test]
@@ -412,7 +466,7 @@ mod tests {
         let mut tally = tally();
         for round in 0..3u64 {
             for name in 0..40u8 {
-                tally.answered(0, u64::from(name) * MS + round, &answer(name, 0));
+                tally.answered(query(0), u64::from(name) * MS + round, &answer(name, 0));
             }
         }
         let kept: Vec<(u8, u64)> = tally.slowest.iter().map(|s| (s.question[1], s.latency_ns)).collect();

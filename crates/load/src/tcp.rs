@@ -132,7 +132,8 @@ impl Lane for Tcp {
             if question == 0 {
                 break;
             }
-            let Some(id) = self.outstanding.open(due_ns, &packet[2 + HEADER..2 + HEADER + question]) else { break };
+            let query = shared.tally.sending(due_ns, at_ns);
+            let Some(id) = self.outstanding.open(query, &packet[2 + HEADER..2 + HEADER + question]) else { break };
             let len = self.frame.complete(id, question, &mut packet[2..]);
             packet[..2].copy_from_slice(&(len as u16).to_be_bytes());
             self.out.extend_from_slice(&packet[..2 + len]);

@@ -66,7 +66,7 @@ impl Lane for Udp {
     }
 
     fn send(&mut self, dues: &[u64], shared: &mut Shared) -> io::Result<usize> {
-        let mut n = 0;
+        let (mut n, begun_ns) = (0, shared.clock.now_ns());
         for &due_ns in dues.iter().take(BATCH) {
             let packet = self.queries.buffer(n);
             let Some(room) = packet[HEADER..].first_chunk_mut::<QUESTION_MAX>() else { break };
@@ -74,7 +74,8 @@ impl Lane for Udp {
             if question == 0 {
                 break;
             }
-            let Some(id) = self.outstanding.open(due_ns, &packet[HEADER..HEADER + question]) else { break };
+            let query = shared.tally.sending(due_ns, begun_ns);
+            let Some(id) = self.outstanding.open(query, &packet[HEADER..HEADER + question]) else { break };
             let len = self.frame.complete(id, question, packet);
             self.queries.set_len(n, len);
             n += 1;

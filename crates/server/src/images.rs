@@ -134,7 +134,7 @@ struct Kept<'a> {
 /// Those of the zones of an image that are wanted, each with what is said of its file.
 fn zones_of<'a>(image: &'a Image<Map>, wanted: &HashMap<&[u8], &Entry>) -> Vec<Kept<'a>> {
     let keep = |zone: ImageZone<'a>| {
-        let entry = (*wanted.get(zone.apex().ok()?.name().ok()?)?).clone();
+        let entry = (*wanted.get(zone.apex().ok()?.apex_name().ok()?)?).clone();
         let problem = Some(format!("it goes on as it was: {}", entry.problem.unwrap_or_default()));
         Some(Kept { zone, entry: Entry { problem, ..entry } })
     };

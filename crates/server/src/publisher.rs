@@ -78,7 +78,7 @@ fn access(image: &Image<Map>, config: &Config) -> Vec<Option<Acl>> {
     if server.is_none() && own.values().all(Option::is_none) {
         return Vec::new();
     }
-    let apexes = image.view().zones().map(|z| z.and_then(|z| z.apex()?.name()).unwrap_or_default());
+    let apexes = image.view().zones().map(|z| z.and_then(|z| z.apex()?.apex_name()).unwrap_or_default());
     apexes.map(|apex| own.get(apex).unwrap_or(&server).clone()).collect()
 }
 

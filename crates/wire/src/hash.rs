@@ -42,14 +42,19 @@ pub fn name_step(parent: u64, folded: &[u8], at: usize) -> u64 {
 
 /// The hash of a whole folded name.
 pub fn name_hash(seed: u64, folded: &[u8]) -> u64 {
+    name_below(seed, folded, folded.len() - 1)
+}
+
+/// The hash of a name whose first `len` octets are labels below the name of the hash `above`.
+pub fn name_below(above: u64, folded: &[u8], len: usize) -> u64 {
     let mut starts = [0u8; 128];
-    let (mut n, mut p) = (0, 0);
-    while folded[p] != 0 {
-        starts[n] = p as u8;
+    let (mut n, mut at) = (0, 0);
+    while at < len {
+        starts[n] = at as u8;
         n += 1;
-        p += folded[p] as usize + 1;
+        at += folded[at] as usize + 1;
     }
-    starts[..n].iter().rev().fold(seed, |h, &at| name_step(h, folded, at as usize))
+    starts[..n].iter().rev().fold(above, |h, &at| name_step(h, folded, at as usize))
 }
 
 /// SipHash with `C` compression and `D` finalisation rounds (Aumasson and Bernstein): 1-3 for tables, 2-4 for cookies (RFC 9018).

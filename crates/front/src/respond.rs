@@ -28,6 +28,7 @@ pub(crate) struct Response<'a, M> {
     pub zones: &'a Zones<M>,
     pub view: View<'a>,
     pub rate: Option<(&'a mut RateLimit, &'a Places)>,
+    pub cookies: Option<&'a cookie::Secrets>,
 }
 
 impl<'a, M: AsRef<[u8]>> Response<'a, M> {
@@ -265,12 +266,12 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         if edns.keepalive && self.transport == Transport::Tcp {
             opt.keepalive = Some(self.setup.keepalive_tenths);
         }
-        let Some(secret) = &self.setup.cookie_secret else { return false };
+        let Some(secrets) = self.cookies else { return false };
         let (at, len) = (edns.cookie_at as usize, edns.cookie_len as usize);
         let Some(seen) = buffer.get(at..at + len) else { return false };
         let Some(client) = seen.first_chunk::<8>() else { return false };
-        opt.cookie = Some(cookie::issue(*client, self.peer.ip, self.now.wall_s, secret));
-        match cookie::judge(seen, self.peer.ip, self.now.wall_s, secret) {
+        opt.cookie = Some(secrets.issue(*client, self.peer.ip, self.now.wall_s));
+        match secrets.judge(seen, self.peer.ip, self.now.wall_s) {
             cookie::Verdict::New => false,
             cookie::Verdict::Valid => {
                 self.counters.count(Counter::CookieValid);

@@ -8,7 +8,7 @@ use crate::{Datagrams, Now, Peer, Postponed, Published, Ticket, Transport, Verdi
 use authority::{Lookup, Trail};
 use image::Image;
 use policy::rate::Places;
-use policy::{Acl, RateLimit, RateSettings};
+use policy::{Acl, RateLimit, RateSettings, cookie};
 use stats::{Counter, Counters};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -37,7 +37,8 @@ pub struct Setup {
     pub rotate: bool,
     /// The largest answer over UDP.
     pub udp_size_max: u16,
-    pub cookie_secret: Option<policy::cookie::Secret>,
+    /// What the secrets of server cookies are made of. None: no cookies.
+    pub cookie_secret: Option<cookie::Secret>,
     pub rate: Option<RateSettings>,
     /// Random, for the rate limit's table.
     pub rate_key: [u64; 2],
@@ -73,6 +74,7 @@ pub struct Worker<M> {
     generation: u64,
     setup: Setup,
     rate: Option<RateLimit>,
+    cookies: Option<cookie::Secrets>,
     counters: Arc<Counters>,
     scratch: Vec<Scratch>,
     /// Of the last batch or message only, so a batch at most: the driver takes them before the next.
@@ -92,12 +94,21 @@ impl<M: AsRef<[u8]>> Worker<M> {
     pub fn new(published: Arc<Published<Zones<M>>>, setup: Setup, counters: Arc<Counters>) -> Worker<M> {
         let (zones, generation) = published.current();
         let rate = setup.rate.clone().map(|r| RateLimit::new(r, setup.rate_key));
+        let cookies = setup.cookie_secret.map(cookie::Secrets::new);
         let (scratch, postponed) = (vec![Scratch::default(); BATCH_MAX], VecDeque::new());
-        Worker { published, zones, generation, setup, rate, counters, scratch, postponed }
+        Worker { published, zones, generation, setup, rate, cookies, counters, scratch, postponed }
     }
 
     #[inline]
-    fn refresh(&mut self) {
+    fn refresh(&mut self, now: Now) {
+        if let Some(cookies) = &mut self.cookies {
+            cookies.turn(now.wall_s);
+        }
+        self.renew();
+    }
+
+    #[inline]
+    fn renew(&mut self) {
         if self.published.generation() != self.generation {
             (self.zones, self.generation) = self.published.current();
         }
@@ -105,7 +116,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
 
     /// Lets go of what was replaced. For a thread without traffic, now and then.
     pub fn on_idle(&mut self) {
-        self.refresh();
+        self.renew();
     }
 
     /// A question of the last call whose verdict was `Later`; to be asked until there is none.
@@ -116,7 +127,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
 
     /// Answers datagrams, each in its own buffer.
     pub fn on_batch(&mut self, now: Now, batch: &mut impl Datagrams) {
-        self.refresh();
+        self.refresh(now);
         let n = batch.len().min(BATCH_MAX);
         let view = self.zones.image.view();
         for (i, s) in self.scratch[..n].iter_mut().enumerate() {
@@ -146,6 +157,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
                 zones: &self.zones,
                 view,
                 rate: self.rate.as_mut().map(|r| (r, &s.places)),
+                cookies: self.cookies.as_ref(),
             };
             let len = match response.write(&mut s.query, &mut s.lookup, &mut s.trail, buffer) {
                 Verdict::Reply(len) => len,
@@ -194,7 +206,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
 
     /// Answers one message of a stream. The buffer holds 65,535 octets.
     pub fn on_message(&mut self, now: Now, peer: Peer, ticket: Ticket, buffer: &mut [u8], len: usize) -> Verdict {
-        self.refresh();
+        self.refresh(now);
         let view = self.zones.image.view();
         let s = &mut self.scratch[0];
         s.query.parse(buffer, len, view.ahead(), view.seed());
@@ -211,6 +223,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
             zones: &self.zones,
             view,
             rate: None,
+            cookies: self.cookies.as_ref(),
         };
         let verdict = response.write(&mut s.query, &mut s.lookup, &mut s.trail, buffer);
         if verdict == Verdict::Later {

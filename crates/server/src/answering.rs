@@ -470,6 +470,8 @@ mod tests {
             self.shared.stop.store(true, Relaxed);
             self.ring();
             self.thread.unwrap().join().unwrap().unwrap();
+            let kept = || std::fs::read_dir(&self.folder).unwrap().flatten().filter(|f| f.path().extension().is_some());
+            eventually(|| kept().count() as u64 == self.counters.value(Counter::Panics));
             std::fs::remove_dir_all(&self.folder).unwrap();
         }
     }

@@ -5,6 +5,7 @@ pub mod clock;
 pub mod complaint;
 pub mod config;
 mod control;
+mod cookies;
 mod door;
 pub mod findings;
 mod http;

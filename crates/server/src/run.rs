@@ -21,7 +21,7 @@ use crate::panics::{self, Panics};
 use crate::publisher::{self, Job, Publisher, Serving};
 use crate::sockets::{self, Sockets};
 use crate::state::{Event, State};
-use crate::{control, http, log, random, systemd};
+use crate::{control, cookies, http, log, random, systemd};
 use front::{Published, Setup, Worker, Zones};
 use net::Wake;
 use net::privilege::{User, is_root};
@@ -287,6 +287,7 @@ fn setup(config: &Config, sockets: &Sockets) -> io::Result<Setup> {
         per_second: r.per_second.unwrap_or(usual.per_second),
         slip: r.slip.unwrap_or(usual.slip),
         dry_run: r.dry_run,
+        prefixes: [r.prefixes[0].unwrap_or(usual.prefixes[0]), r.prefixes[1].unwrap_or(usual.prefixes[1])],
         exempt: r.exempt.clone(),
         threads: sockets.udp.len() as u32,
     });
@@ -295,7 +296,7 @@ fn setup(config: &Config, sockets: &Sockets) -> io::Result<Setup> {
         version: server.version.clone(),
         identity: server.identity.clone(),
         rotate: server.rotate,
-        cookie_secret: Some(random::octets()?),
+        cookie_secret: Some(cookies::secret(&server.data_dir)?),
         rate,
         own: own_addresses(&sockets.addresses),
         keepalive_tenths: u16::try_from(config.limits.tcp_idle_ms / 100).unwrap_or(u16::MAX),

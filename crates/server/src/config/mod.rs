@@ -9,8 +9,8 @@ mod zones;
 
 use crate::complaint::{Complaint, Text};
 use later::{CACHE, RESOLVER, RESOLVER_LISTS, TOP, ZONE};
-use policy::Prefix;
-use reader::{Reader, Repeats, Table, Word, later};
+use policy::{Prefix, Step};
+use reader::{Reader, Repeats, Table, Value, Word, later};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use toml::de::DeTable;
@@ -72,6 +72,8 @@ pub struct Rrl {
     pub per_second: Option<u32>,
     pub slip: Option<u32>,
     pub dry_run: bool,
+    /// Of IPv4 and of IPv6.
+    pub prefixes: [Option<[Step; 4]>; 2],
     pub exempt: Vec<Prefix>,
 }
 
@@ -336,14 +338,45 @@ fn limits(r: &mut Reader<'_>, t: &Table<'_>, limits: &mut Limits) {
 }
 
 fn rrl(r: &mut Reader<'_>, t: &Table<'_>) -> Rrl {
-    r.keys("[limits.rrl]", t, &["per-second", "slip", "dry-run", "exempt"], &[later("prefixes", Repeats::Nothing)]);
+    r.keys("[limits.rrl]", t, &["per-second", "slip", "dry-run", "exempt", "prefixes"], &[]);
+    let lengths = r.table(t, "prefixes").map(|t| {
+        r.keys("prefixes of [limits.rrl]", t, &["ipv4", "ipv6"], &[]);
+        [steps(r, t, "ipv4", 32), steps(r, t, "ipv6", 128)]
+    });
     let exempt = r.strings(t, "exempt", "127.0.0.0/8").map(|words| prefixes(r, &words));
     Rrl {
         per_second: r.number(t, "per-second", 1..=1_000_000_000).map(|n| n as u32),
         slip: r.number(t, "slip", 0..=100).map(|n| n as u32),
         dry_run: r.boolean(t, "dry-run").unwrap_or(false),
+        prefixes: lengths.unwrap_or_default(),
         exempt: exempt.unwrap_or_else(loopback),
     }
+}
+
+/// Four prefix lengths, each with how many times the rate of an address it may have.
+fn steps(r: &mut Reader<'_>, t: &Table<'_>, key: &str, bits_max: u64) -> Option<[Step; 4]> {
+    let value = t.get(key)?;
+    let number = |v: &Value<'_>| v.get_ref().as_integer().and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
+    let step = |v: &Value<'_>| {
+        let pair: Vec<u64> = v.get_ref().as_array()?.iter().map(number).collect::<Option<_>>()?;
+        let [bits, times] = pair[..] else { return None };
+        let is_right = (1..=bits_max).contains(&bits) && (1..=1_000_000).contains(&times);
+        is_right.then_some(Step { bits: bits as u8, times: times as u32 })
+    };
+    let all = value.get_ref().as_array().and_then(|items| items.iter().map(step).collect::<Option<Vec<_>>>());
+    let found = all.and_then(|all| <[Step; 4]>::try_from(all).ok());
+    let found = found.filter(|all| all.is_sorted_by(|a, b| a.bits > b.bits && a.times <= b.times));
+    if found.is_none() {
+        r.complain(
+            value.span(),
+            format!("`{key}` is four pairs of a prefix length and a number of rates, the longest first"),
+            match bits_max {
+                32 => "write ipv4 = [[32, 1], [24, 32], [20, 256], [18, 768]]",
+                _ => "write ipv6 = [[128, 1], [64, 2], [56, 4], [48, 16]]",
+            },
+        );
+    }
+    found
 }
 
 fn log(r: &mut Reader<'_>, t: &Table<'_>, level: &mut Level) {

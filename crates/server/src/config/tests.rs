@@ -57,7 +57,7 @@ socket = "/run/ctl"
 http = ""
 [limits]
 enabled = false
-rrl = { per-second = 50, slip = 3, dry-run = true, exempt = [] }
+rrl = { per-second = 50, slip = 3, dry-run = true, exempt = [], prefixes = { ipv4 = [[30, 1], [24, 8], [16, 8], [8, 9]] } }
 tcp-idle = "2s"
 [log]
 level = "warn"
@@ -70,7 +70,10 @@ allow-query = ["none"]
     assert_eq!((c.server.workers, c.server.data_dir.to_str()), (Some(3), Some("/etc/dunlin/data")));
     assert_eq!((c.server.user, c.server.nsid.as_deref(), c.control.http), (None, Some("ns1"), None));
     assert_eq!(c.control.socket, Path::new("/run/ctl"));
-    assert_eq!(c.limits.rrl, Some(Rrl { per_second: Some(50), slip: Some(3), dry_run: true, exempt: vec![] }));
+    let v4 = [(30, 1), (24, 8), (16, 8), (8, 9)].map(|(bits, times)| Step { bits, times });
+    let (per_second, slip) = (Some(50), Some(3));
+    let written = Rrl { per_second, slip, dry_run: true, prefixes: [Some(v4), None], exempt: vec![] };
+    assert_eq!(c.limits.rrl, Some(written));
     assert_eq!((c.limits.enabled, c.limits.tcp_idle_ms, c.level), (false, 2000, Level::Warn));
     assert_eq!(&*c.zones[0].apex, b"\x07example\x03com\x00");
     assert_eq!(c.zones[0].file, Path::new("/etc/dunlin/../zones/e.zone"));
@@ -129,7 +132,6 @@ fn what_is_not_built_yet_says_so() {
         ("[[zone]]\nname = \"a\"\nfile = \"a\"\nprimaries = [\"192.0.2.1\"]\n", "`primaries` in [[zone]]"),
         ("[[zone]]\nname = \"a\"\nfile = \"a\"\nallow-query = [\"key:a\"]\n", "a TSIG key here"),
         ("[log]\nquery-log = \"queries\"\n", "`query-log` in [log]"),
-        ("[limits.rrl]\nprefixes = []\n", "`prefixes` in [limits.rrl]"),
     ] {
         let complaints = parse(Path::new("a"), text).expect_err(text);
         let said: Vec<&str> = complaints.iter().map(|c| c.what.as_str()).collect();
@@ -177,6 +179,25 @@ dunlin.toml:7:1: error: this zone has no file
     ^^^^^^^^
     write file = \"example.com.zone\"",
     );
+}
+
+#[test]
+fn prefixes_of_the_rate_limit_are_four_and_shrink() {
+    for wrong in [
+        "[]",
+        "24",
+        "[32, 24, 20, 18]",
+        "[[32, 1], [24, 32], [20, 256]]",
+        "[[24, 1], [32, 32], [20, 256], [18, 768]]",
+        "[[33, 1], [24, 32], [20, 256], [18, 768]]",
+        "[[32, 32], [24, 1], [20, 256], [18, 768]]",
+        "[[32, 0], [24, 32], [20, 256], [18, 768]]",
+    ] {
+        let text = format!("[limits.rrl]\nprefixes = {{ ipv4 = {wrong} }}\n");
+        let said = shown(&parse(Path::new("dunlin.toml"), &text).unwrap_err());
+        assert!(said.starts_with("dunlin.toml:2:21: error: `ipv4` is four pairs"), "{said}");
+        assert!(said.ends_with("write ipv4 = [[32, 1], [24, 32], [20, 256], [18, 768]]"), "{said}");
+    }
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl<'v> Answer<'v, '_, '_> {
             return Ok(Rcode::REFUSED);
         }
         if query.edns.dnssec_ok {
-            self.signed = self.view.node(self.apex)?.zone()?.is(SIGNED);
+            self.signed = self.view.node(self.apex)?.zone()?.is(SIGNED)?;
         }
         let rcode = match self.step(query, lookup)? {
             Step::Done(rcode) => rcode,
@@ -154,6 +154,9 @@ impl<'v> Answer<'v, '_, '_> {
                 break;
             }
             self.follow(query, lookup, target_at)?;
+            if lookup.found == Found::Damaged {
+                return Err(Damaged);
+            }
             let this = hash::name_hash(self.view.seed(), query.name());
             if lookup.apex != self.apex || passed.contains(&this) {
                 break;

@@ -23,9 +23,9 @@ impl<'p, 'v, 'a, 'b> Denial<'p, 'v, 'a, 'b> {
         let zone = apex.zone()?;
         let name_end = answer.reply.question_end() - 4;
         debug_assert!(name_end > HEADER);
-        let (apex_len, with_nsec) = (apex.apex_name()?.len(), zone.is(NSEC));
+        let (apex_len, with_nsec) = (apex.apex_name()?.len(), zone.is(NSEC)?);
         let denial = Denial { apex_len, zone, name_end, with_nsec, answer };
-        Ok((with_nsec || zone.is(NSEC3)).then_some(denial))
+        Ok((with_nsec || zone.is(NSEC3)?).then_some(denial))
     }
 
     /// The name does not exist, nor a wildcard that could stand for it.

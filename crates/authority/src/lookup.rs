@@ -217,7 +217,10 @@ impl Lookup {
             (self.unit, self.unit_type) = match view.node(self.node).and_then(|n| n.rrset_or_alias(query.qtype)) {
                 Ok((0, _)) => (view.node(self.apex).map_or(0, |n| n.head()), 0),
                 Ok(unit) => unit,
-                Err(Damaged) => (0, 0),
+                Err(Damaged) => {
+                    self.found = Found::Damaged;
+                    (0, 0)
+                }
             };
         }
         view.prefetch(self.unit);

@@ -129,6 +129,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
     pub fn on_batch(&mut self, now: Now, batch: &mut impl Datagrams) {
         self.refresh(now);
         let n = batch.len().min(BATCH_MAX);
+        let faults = self.zones.image.faults();
         let view = self.zones.image.view();
         for (i, s) in self.scratch[..n].iter_mut().enumerate() {
             if let Some(rate) = &self.rate {
@@ -171,6 +172,10 @@ impl<M: AsRef<[u8]>> Worker<M> {
             };
             batch.set_reply(i, len);
         }
+        if self.zones.image.faults() != faults {
+            self.counters.add(Counter::DropDamaged, n as u64);
+            (0..n).for_each(|i| batch.set_reply(i, 0));
+        }
     }
 
     /// Answers one datagram.
@@ -207,6 +212,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
     /// Answers one message of a stream. The buffer holds 65,535 octets.
     pub fn on_message(&mut self, now: Now, peer: Peer, ticket: Ticket, buffer: &mut [u8], len: usize) -> Verdict {
         self.refresh(now);
+        let faults = self.zones.image.faults();
         let view = self.zones.image.view();
         let s = &mut self.scratch[0];
         s.query.parse(buffer, len, view.ahead(), view.seed());
@@ -226,6 +232,10 @@ impl<M: AsRef<[u8]>> Worker<M> {
             cookies: self.cookies.as_ref(),
         };
         let verdict = response.write(&mut s.query, &mut s.lookup, &mut s.trail, buffer);
+        if self.zones.image.faults() != faults {
+            self.counters.count(Counter::DropDamaged);
+            return Verdict::Drop;
+        }
         if verdict == Verdict::Later {
             let message = buffer[..len].into();
             self.postponed.push_back(Postponed { ticket, peer, transport: Transport::Tcp, message });

@@ -9,12 +9,14 @@
 //! zones     16 each see `zone.rs`
 //! nodes             see `node.rs`; behind each node the units that belong to it alone, see `unit.rs`; behind the nodes of a
 //!                   signed zone its NSEC order and NSEC3 hashes, see `zone.rs`
+//! checksums 8 each  of all pages before them, see `sums.rs`
 //! ```
 
+use crate::sums;
 use wire::hash;
 
 pub const MAGIC: [u8; 8] = *b"DunlinZ\n";
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 pub const HEADER: usize = 4096;
 pub const LINE: usize = 64;
 /// Places in an index line.
@@ -42,6 +44,8 @@ pub struct Header {
     /// The root's node, if a zone of ours is the root or the root zone is above all: 0 if it is not indexed.
     pub root: u32,
     pub records: u64,
+    /// Where the checksums of the pages before them begin: see `sums.rs`.
+    pub sums_at: u64,
 }
 
 impl Header {
@@ -56,7 +60,7 @@ impl Header {
             self.zones_at,
             u64::from(self.zones),
         ];
-        let more = [u64::from(self.deepest), u64::from(self.ahead), u64::from(self.root), self.records];
+        let more = [u64::from(self.deepest), u64::from(self.ahead), u64::from(self.root), self.records, self.sums_at];
         for (i, f) in fields.iter().chain(&more).enumerate() {
             out[16 + 8 * i..24 + 8 * i].copy_from_slice(&f.to_le_bytes());
         }
@@ -89,12 +93,15 @@ impl Header {
             ahead: f(7)? as u32,
             root: f(8)? as u32,
             records: f(9)?,
+            sums_at: f(10)?,
         };
         let index_end = HEADER as u64 + u64::from(h.lines) * LINE as u64;
         if h.length != bytes.len() as u64 {
             return Err(OpenError::Length { expected: h.length, found: bytes.len() as u64 });
         }
-        if h.lines == 0 || index_end > h.length || h.zones_at > h.length {
+        let sums_end =
+            usize::try_from(h.sums_at).ok().filter(|&at| at <= bytes.len()).map(|at| at + sums::table_len(at));
+        if h.lines == 0 || index_end > h.length || h.zones_at > h.length || sums_end != Some(bytes.len()) {
             return Err(OpenError::Checksum);
         }
         Ok(h)

@@ -6,6 +6,7 @@ use crate::format::{ALIGN, HEADER, Header, LINE, WAYS, u32_at};
 use crate::index;
 use crate::node::{self, APEX_WORDS, ENTRY, FIXED};
 use crate::sheet::{Piece, Rendered, Scribe, Sheet};
+use crate::sums;
 use crate::table::Table;
 use crate::zone::{self, ZONE};
 use std::ops::Range;
@@ -64,9 +65,10 @@ impl<'a> Layout<'a> {
         let asked = asked.filter(|&(d, _)| b.drafts[d].flags & ASKED != 0).map(|(d, apex)| (self.out[d], apex));
         let index::Filled { seed, deepest, ahead } = index::fill(&mut self.bytes, b.seed, lines, asked);
         self.bytes.resize(self.bytes.len() + LINE, 0);
+        let sums_at = self.bytes.len();
         let records = zones.iter().map(|&z| b.zones[z as usize].records).sum();
         let header = Header {
-            length: self.bytes.len() as u64,
+            length: (sums_at + sums::table_len(sums_at)) as u64,
             seed,
             lines: lines as u32,
             names: names as u32,
@@ -76,8 +78,10 @@ impl<'a> Layout<'a> {
             ahead,
             root: self.root,
             records,
+            sums_at: sums_at as u64,
         };
         header.write(&mut self.bytes[..HEADER]);
+        sums::append(&mut self.bytes, seed, hands);
         (self.bytes, Summary { zones: zones.len(), names, records })
     }
 

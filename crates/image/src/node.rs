@@ -14,7 +14,7 @@
 //! stands behind the node's beginning; from 0xFF00 on it is the number of a reference behind the directory. A unit like one
 //! that stood before is stored once, so a head that leads backwards is not the node's own.
 
-use crate::format::{ALIGN, Damaged, u32_at};
+use crate::format::{ALIGN, Damaged};
 use crate::unit::Unit;
 use crate::view::View;
 use crate::zone::Zone;
@@ -69,8 +69,8 @@ impl<'a> Node<'a> {
     #[inline(always)]
     pub(crate) fn at(view: View<'a>, reference: u32) -> Result<Node<'a>, Damaged> {
         let at = reference as usize * ALIGN;
-        match view.bytes.get(at..).and_then(|b| b.first_chunk::<8>()) {
-            Some(&fixed) if reference != 0 => Ok(Node { view, at, fixed }),
+        match view.chunk(at) {
+            Ok(&fixed) if reference != 0 => Ok(Node { view, at, fixed }),
             _ => Err(Damaged),
         }
     }
@@ -83,8 +83,7 @@ impl<'a> Node<'a> {
     /// The octets that should be a name, or labels below the apex.
     #[inline(always)]
     fn octets(&self) -> Result<&'a [u8], Damaged> {
-        let at = self.name_at();
-        self.view.bytes.get(at..at + self.name_len()).ok_or(Damaged)
+        self.view.octets(self.name_at(), self.name_len())
     }
 
     #[inline(always)]
@@ -164,7 +163,7 @@ impl<'a> Node<'a> {
 
     /// The number of the zone whose apex this is.
     pub fn zone_number(&self) -> Result<u32, Damaged> {
-        if self.is(APEX) { u32_at(self.view.bytes, self.words_at()) } else { Err(Damaged) }
+        if self.is(APEX) { self.view.u32_at(self.words_at()) } else { Err(Damaged) }
     }
 
     /// The zone whose apex this is.
@@ -177,7 +176,7 @@ impl<'a> Node<'a> {
     pub fn wildcard(&self) -> Result<Option<Node<'a>>, Damaged> {
         let reference = match self.flags() & (APEX | CUT | HEAD) {
             HEAD => self.head(),
-            f if f & APEX != 0 => u32_at(self.view.bytes, self.words_at() + 4)?,
+            f if f & APEX != 0 => self.view.u32_at(self.words_at() + 4)?,
             _ => 0,
         };
         if reference == 0 { Ok(None) } else { Node::at(self.view, reference).map(Some) }
@@ -186,13 +185,13 @@ impl<'a> Node<'a> {
     /// The TTL with which an apex denies (RFC 2308 section 3).
     #[inline(always)]
     pub fn negative_ttl(&self) -> Result<u32, Damaged> {
-        if self.is(APEX) { u32_at(self.view.bytes, self.words_at() + 8) } else { Err(Damaged) }
+        if self.is(APEX) { self.view.u32_at(self.words_at() + 8) } else { Err(Damaged) }
     }
 
     /// How far the nodes of the apex's zone reach, in units of references.
     #[inline(always)]
     pub(crate) fn extent(&self) -> Result<u32, Damaged> {
-        if self.is(APEX) { u32_at(self.view.bytes, self.words_at() + 12) } else { Err(Damaged) }
+        if self.is(APEX) { self.view.u32_at(self.words_at() + 12) } else { Err(Damaged) }
     }
 
     #[inline(always)]
@@ -204,7 +203,7 @@ impl<'a> Node<'a> {
     #[inline(always)]
     fn entries(&self) -> Result<&'a [[u8; ENTRY]], Damaged> {
         let (at, n) = self.directory();
-        self.view.bytes.get(at..at + ENTRY * n).map(|d| d.as_chunks::<ENTRY>().0).ok_or(Damaged)
+        self.view.octets(at, ENTRY * n).map(|d| d.as_chunks::<ENTRY>().0)
     }
 
     /// The reference that a place stands for.
@@ -214,7 +213,7 @@ impl<'a> Node<'a> {
             return Ok(self.reference() + u32::from(place));
         }
         let (at, n) = self.directory();
-        u32_at(self.view.bytes, at + ENTRY * n + 4 * usize::from(place - ELSEWHERE))
+        self.view.u32_at(at + ENTRY * n + 4 * usize::from(place - ELSEWHERE))
     }
 
     /// The type and the reference of the RRset that the head leads to.
@@ -262,8 +261,15 @@ impl<'a> Node<'a> {
     pub fn rrsets(&self) -> impl Iterator<Item = Result<(Rtype, Unit<'a>), Damaged>> + use<'a> {
         let node = *self;
         let mut head = self.head_rrset();
-        let mut entries = self.entries().unwrap_or_default().iter().peekable();
+        let (entries, mut damage) = match self.entries() {
+            Ok(entries) => (entries, None),
+            Err(damaged) => (&[][..], Some(Err(damaged))),
+        };
+        let mut entries = entries.iter().peekable();
         std::iter::from_fn(move || {
+            if let Some(damaged) = damage.take() {
+                return Some(damaged);
+            }
             let next = entries.peek().map(|e| entry_type(e));
             let found = match head.take_if(|head| next.is_none_or(|next| head.0 < next)) {
                 Some((rtype, reference)) => Ok((rtype, reference)),

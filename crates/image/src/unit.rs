@@ -74,7 +74,32 @@ impl Part {
 impl<'a> Unit<'a> {
     #[inline(always)]
     pub(crate) fn at(view: View<'a>, reference: u32) -> Result<Unit<'a>, Damaged> {
-        let b = view.bytes.get(reference as usize * ALIGN..).ok_or(Damaged)?;
+        let at = reference as usize * ALIGN;
+        match view.rest(at) {
+            Some(octets) => Unit::of(octets),
+            None => Unit::among_damage(view, at),
+        }
+    }
+
+    /// In an image with damaged pages: all of the unit must be intact.
+    #[cold]
+    fn among_damage(view: View<'a>, at: usize) -> Result<Unit<'a>, Damaged> {
+        let [low, high, _, marks] = *view.chunk::<HEAD>(at)?;
+        let (mut fix_len, mut head) = (usize::from(marks >> 4), HEAD);
+        if fix_len == usize::from(LONG) {
+            (fix_len, head) = (usize::from(view.u16_at(at + HEAD + 2)?), 2 * HEAD);
+        }
+        let sizes = 4 * usize::from(PARTS[usize::from(marks & 15)]);
+        let mut size = head + sizes + fix_len + usize::from(u16::from_le_bytes([low, high]));
+        for part in view.octets(at + head, sizes)?.as_chunks::<4>().0 {
+            size += usize::from(u16::from_le_bytes([part[0], part[1]]));
+        }
+        Unit::of(view.octets(at, size)?)
+    }
+
+    /// The unit that stands first in `b`.
+    #[inline(always)]
+    fn of(b: &'a [u8]) -> Result<Unit<'a>, Damaged> {
         let head = b.first_chunk::<HEAD>().ok_or(Damaged)?;
         let len = u16::from_le_bytes([head[0], head[1]]) as usize;
         let (mut count, mut fix_len, mut at) = (u16::from(head[2]), (head[3] >> 4) as usize, HEAD);
@@ -130,7 +155,7 @@ impl<'a> Unit<'a> {
     /// The octets of the unit at a reference, those up to the next place where one may begin included.
     pub(crate) fn size_at(view: View<'a>, reference: u32) -> Result<usize, Damaged> {
         let unit = Unit::at(view, reference)?;
-        let is_long = view.bytes.get(reference as usize * ALIGN + 3).is_some_and(|m| m >> 4 == LONG);
+        let is_long = view.octets(reference as usize * ALIGN + 3, 1)?[0] >> 4 == LONG;
         let head = if is_long { 2 * HEAD } else { HEAD };
         Ok((head + unit.body()).next_multiple_of(ALIGN))
     }

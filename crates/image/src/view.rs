@@ -2,6 +2,8 @@
 
 use crate::format::{ALIGN, Damaged, HEADER, Header, LINE, LINES_MAX, OpenError, WAYS, u32_at};
 use crate::node::{Node, Scope};
+use crate::sums;
+use crate::trust::Trust;
 use crate::unit::Unit;
 use crate::zone::Zone;
 use wire::cpu::{equal_of_ten, prefetch};
@@ -9,18 +11,54 @@ use wire::cpu::{equal_of_ten, prefetch};
 /// An image and the bytes that it lives in: a mapping, or a vector in tests.
 pub struct Image<M> {
     bytes: M,
-    header: Header,
+    frame: Frame,
+    faults: fn(&M) -> u32,
+}
+
+/// What is known of an image besides its octets. Where those are not all sound, they are read through this, which is slow.
+pub(crate) struct Frame {
+    pub header: Header,
+    trust: Trust,
+    /// The octets again, for an image that is served in part: `View` has no room for them.
+    octets: Option<Box<dyn AsRef<[u8]> + Send + Sync>>,
+}
+
+impl Frame {
+    #[cold]
+    #[inline(never)]
+    fn intact(&self, at: usize, len: usize) -> Option<&[u8]> {
+        let octets = (**self.octets.as_ref()?).as_ref().get(at..)?.get(..len)?;
+        self.trust.is_intact(at, len).then_some(octets)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn intact_chunk<const N: usize>(&self, at: usize) -> Option<&[u8; N]> {
+        self.intact(at, N)?.first_chunk()
+    }
 }
 
 impl<M: AsRef<[u8]>> Image<M> {
     /// Looks at the header and nothing else: constant time.
     pub fn open(bytes: M) -> Result<Image<M>, OpenError> {
         let header = Header::read(bytes.as_ref())?;
-        Ok(Image { bytes, header })
+        let frame = Frame { header, trust: Trust::default(), octets: None };
+        Ok(Image { bytes, frame, faults: |_| 0 })
+    }
+
+    /// Opens what is to be served on even if some of its pages turn out to be damaged. `faults` says how many reads of
+    /// the octets have failed so far. A clone must show the same octets.
+    pub fn open_to_serve(bytes: M, faults: fn(&M) -> u32) -> Result<Image<M>, OpenError>
+    where
+        M: Clone + Send + Sync + 'static,
+    {
+        let octets: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(bytes.clone());
+        let image = Image::open(bytes)?;
+        Ok(Image { frame: Frame { octets: Some(octets), ..image.frame }, faults, ..image })
     }
 
     pub fn header(&self) -> &Header {
-        &self.header
+        &self.frame.header
     }
 
     pub fn bytes(&self) -> &M {
@@ -29,15 +67,50 @@ impl<M: AsRef<[u8]>> Image<M> {
 
     #[inline]
     pub fn view(&self) -> View<'_> {
-        View { bytes: self.bytes.as_ref(), header: &self.header }
+        let bytes = if self.is_whole() { self.bytes.as_ref() } else { &[] };
+        View { bytes, frame: &self.frame }
+    }
+
+    /// How many reads have failed so far. What was read between two different numbers may be zeros that never stood
+    /// there. A number that is new: from here on no page is believed until it has been compared again.
+    #[inline]
+    pub fn faults(&self) -> u32 {
+        let faults = (self.faults)(&self.bytes);
+        if faults != self.frame.trust.faults() {
+            self.frame.trust.suspect(faults);
+        }
+        faults
+    }
+
+    /// True if no page is known to be damaged.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        self.frame.trust.is_whole()
+    }
+
+    /// Pages that have a checksum: all but those of the checksums themselves.
+    pub fn pages(&self) -> usize {
+        sums::count(&self.frame.header)
+    }
+
+    /// Compares pages with their checksums, at most so many from this one on; what stands on those that differ is
+    /// `Damaged` from here on. Returns where to go on, or None behind the last page.
+    pub fn compare(&self, from: usize, most: usize) -> Option<usize> {
+        self.frame.trust.compare(self.bytes.as_ref(), &self.frame.header, from, most)
+    }
+
+    /// The pages that are damaged, once all have been compared.
+    pub fn damaged_pages(&self) -> impl Iterator<Item = usize> + '_ {
+        self.frame.trust.damaged().take_while(|&page| page < self.pages())
     }
 }
 
 /// What answering needs of an image: three words, handed around by value.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) header: &'a Header,
+    /// What may be read without a second thought: all of it, or nothing once a page is known to be damaged.
+    bytes: &'a [u8],
+    pub(crate) frame: &'a Frame,
 }
 
 /// What the first index line of a name tells.
@@ -51,22 +124,60 @@ impl Candidate {
 }
 
 impl<'a> View<'a> {
+    /// So many octets from here on, if they lie within the image and on no damaged page.
+    #[inline(always)]
+    pub(crate) fn octets(&self, at: usize, len: usize) -> Result<&'a [u8], Damaged> {
+        match self.bytes.get(at..at.wrapping_add(len)) {
+            Some(octets) => Ok(octets),
+            None => self.frame.intact(at, len).ok_or(Damaged),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn chunk<const N: usize>(&self, at: usize) -> Result<&'a [u8; N], Damaged> {
+        match self.bytes.get(at..).and_then(|b| b.first_chunk()) {
+            Some(octets) => Ok(octets),
+            None => self.frame.intact_chunk(at).ok_or(Damaged),
+        }
+    }
+
+    /// All octets from here on that may be read without a second thought; None if there are none.
+    #[inline(always)]
+    pub(crate) fn rest(&self, at: usize) -> Option<&'a [u8]> {
+        self.bytes.get(at..)
+    }
+
+    #[inline(always)]
+    pub(crate) fn u16_at(&self, at: usize) -> Result<u16, Damaged> {
+        self.chunk(at).map(|octets| u16::from_le_bytes(*octets))
+    }
+
+    #[inline(always)]
+    pub(crate) fn u32_at(&self, at: usize) -> Result<u32, Damaged> {
+        self.chunk(at).map(|octets| u32::from_le_bytes(*octets))
+    }
+
+    #[inline(always)]
+    pub(crate) fn u64_at(&self, at: usize) -> Result<u64, Damaged> {
+        self.chunk(at).map(|octets| u64::from_le_bytes(*octets))
+    }
+
     pub fn seed(&self) -> u64 {
-        self.header.seed
+        self.frame.header.seed
     }
 
     /// Labels of the deepest name that can be asked for.
     pub fn deepest(&self) -> usize {
-        self.header.deepest as usize
+        self.frame.header.deepest as usize
     }
 
     /// Labels down to which names are worth looking up ahead of the walk.
     pub fn ahead(&self) -> usize {
-        self.header.ahead as usize
+        self.frame.header.ahead as usize
     }
 
     pub fn root(&self) -> Result<Option<Node<'a>>, Damaged> {
-        match self.header.root {
+        match self.frame.header.root {
             0 => Ok(None),
             root => Node::at(*self, root).map(Some),
         }
@@ -83,17 +194,17 @@ impl<'a> View<'a> {
     }
 
     pub fn zone(&self, number: u32) -> Result<Zone<'a>, Damaged> {
-        if number < self.header.zones { Zone::at(*self, number) } else { Err(Damaged) }
+        if number < self.frame.header.zones { Zone::at(*self, number) } else { Err(Damaged) }
     }
 
     pub fn zones(&self) -> impl Iterator<Item = Result<Zone<'a>, Damaged>> + use<'a> {
         let view = *self;
-        (0..self.header.zones).map(move |n| view.zone(n))
+        (0..self.frame.header.zones).map(move |n| view.zone(n))
     }
 
     #[inline(always)]
     fn line_at(&self, hash: u64) -> usize {
-        HEADER + (((hash >> 32) * u64::from(self.header.lines)) >> 32) as usize * LINE
+        HEADER + (((hash >> 32) * u64::from(self.frame.header.lines)) >> 32) as usize * LINE
     }
 
     /// Asks for the index line of a name ahead of time.
@@ -112,7 +223,7 @@ impl<'a> View<'a> {
 
     #[inline(always)]
     fn line(&self, at: usize) -> Result<&'a [u8; LINE], Damaged> {
-        self.bytes.get(at..).and_then(|b| b.first_chunk::<LINE>()).ok_or(Damaged)
+        self.chunk(at)
     }
 
     /// The only candidate by tag in the name's first line. Reads no node; prefetches the one it names.
@@ -169,7 +280,7 @@ impl<'a> View<'a> {
                 return Ok(None);
             }
             at += LINE;
-            if at >= HEADER + self.header.lines as usize * LINE {
+            if at >= HEADER + self.frame.header.lines as usize * LINE {
                 at = HEADER;
             }
         }

@@ -40,8 +40,8 @@ pub struct Zone<'a> {
 
 impl<'a> Zone<'a> {
     pub(crate) fn at(view: View<'a>, number: u32) -> Result<Zone<'a>, Damaged> {
-        let at = view.header.zones_at as usize + number as usize * ZONE;
-        if at + ZONE > view.bytes.len() { Err(Damaged) } else { Ok(Zone { view, at, number }) }
+        let at = view.frame.header.zones_at as usize + number as usize * ZONE;
+        view.octets(at, ZONE).map(|_| Zone { view, at, number })
     }
 
     pub fn number(&self) -> u32 {
@@ -49,14 +49,14 @@ impl<'a> Zone<'a> {
     }
 
     fn u32(&self, offset: usize) -> Result<u32, Damaged> {
-        u32_at(self.view.bytes, self.at + offset)
+        self.view.u32_at(self.at + offset)
     }
 
     /// What few zones have.
     fn more(&self) -> Result<Option<&'a [u8]>, Damaged> {
         match self.u32(8)? {
             0 => Ok(None),
-            at => self.view.bytes.get(at as usize * ALIGN..).filter(|m| m.len() >= MORE).map(Some).ok_or(Damaged),
+            at => self.view.octets(at as usize * ALIGN, MORE).map(Some),
         }
     }
 
@@ -82,8 +82,9 @@ impl<'a> Zone<'a> {
         self.u32(4).map(u64::from)
     }
 
-    pub fn is(&self, mark: u32) -> bool {
-        self.more().ok().flatten().and_then(|more| u32_at(more, 0).ok()).is_some_and(|flags| flags & mark != 0)
+    pub fn is(&self, mark: u32) -> Result<bool, Damaged> {
+        let flags = self.more()?.map_or(Ok(0), |more| u32_at(more, 0))?;
+        Ok(flags & mark != 0)
     }
 
     /// The node of the apex's name in the zone above, if that is ours too: it holds the DS.
@@ -97,10 +98,11 @@ impl<'a> Zone<'a> {
 
     /// All nodes, hidden ones too, in canonical order.
     pub fn nodes(&self) -> Nodes<'a> {
-        let from = self.u32(0).unwrap_or(0);
-        let extent = self.apex().and_then(|apex| apex.extent()).unwrap_or(0);
         let place = |n: u32| n as usize * ALIGN;
-        Nodes { view: self.view, at: place(from), end: place(from) + place(extent) }
+        let reach = self.apex().and_then(|apex| Ok((place(apex.reference()), place(apex.extent()?))));
+        // No node begins at 0: the first step says that the image is damaged.
+        let (at, len) = reach.unwrap_or((0, 1));
+        Nodes { view: self.view, at, end: at + len }
     }
 
     /// Calls `f` with owner, type, TTL and uncompressed rdata of each record, in canonical order of owners, by type.
@@ -125,14 +127,29 @@ impl<'a> Zone<'a> {
     /// The NSEC owner that is the name itself or the last one before it.
     pub fn nsec_at_or_before(&self, folded: &[u8]) -> Result<Node<'a>, Damaged> {
         let more = self.more()?.ok_or(Damaged)?;
-        let (keys, n) = (u32_at(more, 12)? as usize * ALIGN, u32_at(more, 16)? as usize);
+        let (at, n) = (u32_at(more, 12)? as usize * ALIGN, u32_at(more, 16)? as usize);
+        match self.view.octets(at, 8 * n) {
+            Ok(keys) => self.nsec_by_keys(folded, at, n, |i| u64_at(keys, 8 * i)),
+            // Most of the table may be intact.
+            Err(Damaged) => self.nsec_by_keys(folded, at, n, |i| self.view.u64_at(at + 8 * i)),
+        }
+    }
+
+    #[inline(always)]
+    fn nsec_by_keys(
+        &self,
+        folded: &[u8],
+        keys: usize,
+        n: usize,
+        key_of: impl Fn(usize) -> Result<u64, Damaged>,
+    ) -> Result<Node<'a>, Damaged> {
         let references = keys + 8 * n;
-        let owner = |i: usize| Node::at(self.view, u32_at(self.view.bytes, references + 4 * i)?);
+        let owner = |i: usize| Node::at(self.view, self.view.u32_at(references + 4 * i)?);
         let key = order_key(folded, self.apex()?.apex_name()?);
         let (mut low, mut high) = (0, n);
         while low < high {
             let middle = low.midpoint(high);
-            let at_or_before = match u64_at(self.view.bytes, keys + 8 * middle)?.cmp(&key) {
+            let at_or_before = match key_of(middle)?.cmp(&key) {
                 Ordering::Less => true,
                 Ordering::Greater => false,
                 Ordering::Equal => {
@@ -154,7 +171,7 @@ impl<'a> Zone<'a> {
         let more = self.more()?.ok_or(Damaged)?;
         let iterations = u16_at(more, 28)?;
         let salt_len = *more.get(30).ok_or(Damaged)? as usize;
-        let salt = more.get(MORE..MORE + salt_len).ok_or(Damaged)?;
+        let salt = self.view.octets(self.u32(8)? as usize * ALIGN + MORE, salt_len)?;
         Ok(nsec3_hash(folded, iterations, salt))
     }
 
@@ -162,7 +179,7 @@ impl<'a> Zone<'a> {
     pub fn nsec3_at_or_before(&self, hash: &[u8; 20]) -> Result<(Node<'a>, bool), Damaged> {
         let more = self.more()?.ok_or(Damaged)?;
         let (at, n) = (u32_at(more, 20)? as usize * ALIGN, u32_at(more, 24)? as usize);
-        let table = self.view.bytes.get(at..at + 24 * n).ok_or(Damaged)?.as_chunks::<24>().0;
+        let table = self.view.octets(at, 24 * n)?.as_chunks::<24>().0;
         let before = table.partition_point(|e| e[..20] <= hash[..]);
         // Before the first there is the last: the chain is a ring.
         let entry = table.get(before.checked_sub(1).unwrap_or(n.wrapping_sub(1))).ok_or(Damaged)?;

@@ -76,7 +76,7 @@ fn queries(file: &str) -> Vec<Vec<u8>> {
 }
 
 fn run(image: &str, file: &str, rounds: usize) {
-    let image = Image::open(store::Map::open(image.as_ref()).unwrap()).unwrap();
+    let image = Image::open_to_serve(store::Map::open(image.as_ref()).unwrap(), store::Map::faults).unwrap();
     let map: &store::Map = image.bytes();
     map.prefault(0, map.len());
     println!("{} of {} MiB on huge pages", map.huge_bytes().unwrap() >> 20, map.len() >> 20);

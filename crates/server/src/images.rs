@@ -70,7 +70,7 @@ impl Library {
     fn last(&self) -> Option<Shelved> {
         let manifest = Manifest::parse(std::fs::read_to_string(self.folder.join(MANIFEST)).ok()?)?;
         let file = self.folder.join(IMAGE);
-        let image = Image::open(Map::open(&file).ok()?).ok()?;
+        let image = open(&file).ok()?;
         (manifest.image == identity(&image)).then_some(Shelved { image, manifest, file })
     }
 
@@ -100,8 +100,8 @@ fn sweep(folder: &Path) {
 
 /// Maps an image file.
 pub fn open(file: &Path) -> io::Result<Image<Map>> {
-    let odd = |e| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e:?}", file.display()));
-    Image::open(Map::open(file)?).map_err(odd)
+    let odd = |e| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", file.display()));
+    Image::open_to_serve(Map::open(file)?, Map::faults).map_err(odd)
 }
 
 fn identity(image: &Image<Map>) -> (u64, u64) {

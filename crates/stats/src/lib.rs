@@ -45,6 +45,7 @@ counters! {
     CookieValid "cookies_valid" "Queries with a valid server cookie";
     CookieBad "cookies_bad" "Queries with a server cookie that is not ours or too old";
     ImageDamaged "image_damaged" "Lookups that met a damaged image";
+    DropDamaged "dropped_damaged" "Answers withheld because the image vanished while they were written";
     SendFailed "send_failed" "Answers that the kernel refused to send";
     TcpAccepted "tcp_accepted" "TCP connections accepted";
     TcpRefusedTotal "tcp_refused_total" "TCP connections closed at once: the total limit";

@@ -6,7 +6,7 @@
 //! by `write_atomically` is cached in 2 MiB pieces from the start.) Where a kernel or file system has no large pieces
 //! of files (tmpfs with its defaults), `copy_to_memory` takes anonymous memory instead.
 //!
-//! A file that somebody cuts off while it is mapped reads as zeros from there on, and `is_damaged` says so: see
+//! A file that somebody cuts off while it is mapped reads as zeros from there on, and `faults` counts that: see
 //! `sigbus`. The octets may therefore be anything at any time; whoever reads them checks what it reads.
 #![allow(unsafe_code)]
 
@@ -17,6 +17,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Size of a huge page, and the border they start at.
 pub const HUGE: usize = 2 << 20;
@@ -34,8 +35,11 @@ pub enum Backing {
     Copy,
 }
 
-/// Unmapped on drop.
-pub struct Map {
+/// Unmapped when the last clone is dropped.
+#[derive(Clone)]
+pub struct Map(Arc<Mapping>);
+
+struct Mapping {
     // Drops first: its entry in the table of `sigbus` must not outlive the mapping.
     guard: Option<Guard>,
     region: Region,
@@ -67,7 +71,7 @@ impl Map {
             region.back(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, libc::PROT_READ | libc::PROT_WRITE, -1)?;
             file.read_exact(region.octets_mut())?;
             region.protect(libc::PROT_READ)?;
-            Ok(Map { guard: None, region, backing: Backing::Copy })
+            Ok(Map(Arc::new(Mapping { guard: None, region, backing: Backing::Copy })))
         };
         copy(&mut file).map_err(|e: io::Error| named(path, &e))
     }
@@ -76,11 +80,11 @@ impl Map {
         let region = Region::reserve(len)?;
         region.back(libc::MAP_SHARED, libc::PROT_READ, file.as_raw_fd())?;
         let guard = Guard::over(region.range())?;
-        Ok(Map { guard: Some(guard), region, backing: Backing::File })
+        Ok(Map(Arc::new(Mapping { guard: Some(guard), region, backing: Backing::File })))
     }
 
     pub fn backing(&self) -> Backing {
-        self.backing
+        self.0.backing
     }
 
     /// Touches the pages of `bytes` octets from `from`; returns where to go on, `len()` when done. Call it from a
@@ -101,12 +105,13 @@ impl Map {
     /// Octets that huge pages back right now. Counts what has been touched: prefault first.
     pub fn huge_bytes(&self) -> io::Result<usize> {
         let smaps = std::fs::read_to_string("/proc/self/smaps")?;
-        Ok(huge_in(&smaps, &self.region.range()).min(self.len()))
+        Ok(huge_in(&smaps, &self.0.region.range()).min(self.len()))
     }
 
-    /// True once a page could not be read (the file was cut off, or the disk failed); it reads as zeros since.
-    pub fn is_damaged(&self) -> bool {
-        self.guard.as_ref().is_some_and(Guard::is_damaged)
+    /// How many pages could not be read (the file was cut off, or the disk failed); they read as zeros since.
+    #[inline]
+    pub fn faults(&self) -> u32 {
+        self.0.guard.as_ref().map_or(0, Guard::faults)
     }
 
     /// True if pieces of the file that are cached already are not mapped by huge pages.
@@ -121,7 +126,7 @@ impl Map {
     fn is_cached(&self, at: usize) -> bool {
         let mut resident = 0u8;
         // SAFETY: the page is inside the mapping, and one octet of room is what one page needs.
-        let result = unsafe { libc::mincore(self.region.start.as_ptr().add(at).cast(), PAGE, &raw mut resident) };
+        let result = unsafe { libc::mincore(self.0.region.start.as_ptr().add(at).cast(), PAGE, &raw mut resident) };
         result == 0 && resident & 1 == 1
     }
 }
@@ -130,7 +135,7 @@ impl std::ops::Deref for Map {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.region.octets()
+        self.0.region.octets()
     }
 }
 
@@ -285,7 +290,7 @@ mod tests {
             for map in [Map::open(&path).unwrap(), Map::copy_to_memory(&path).unwrap()] {
                 assert!(map.as_ref() == pattern(len).as_slice(), "{len} {:?}", map.backing());
                 assert_eq!(map.as_ptr().addr() % HUGE, 0);
-                assert!(!map.is_damaged());
+                assert_eq!(map.faults(), 0);
             }
         }
     }
@@ -333,7 +338,7 @@ mod tests {
     #[test]
     fn a_map_is_shared_between_threads() {
         let dir = TestDir::new("shared");
-        let map = std::sync::Arc::new(Map::open(&dir.file("f", &pattern(100_000))).unwrap());
+        let map = Arc::new(Map::open(&dir.file("f", &pattern(100_000))).unwrap());
         let other = map.clone();
         let there = std::thread::spawn(move || other.iter().map(|&b| u64::from(b)).sum::<u64>()).join().unwrap();
         assert_eq!(there, map.iter().map(|&b| u64::from(b)).sum::<u64>());

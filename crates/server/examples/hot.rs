@@ -1,6 +1,7 @@
 //! The path of a query without sockets: builds an image of a data folder of the bench kit, or answers its queries.
 //!
 //!     hot build DATA IMAGE            DATA has zones.tsv and zone/
+//!     hot parse FILE ORIGIN [ROUNDS]  records a second of one thread, records thrown away: all rounds' best
 //!     hot run IMAGE QUERIES [ROUNDS]  ns a query: all rounds' median and least; with DO=1 in the environment, DO is set
 //!
 //! Under callgrind, `hot run IMAGE QUERIES 1` gives instructions a query (the first pass over the queries is parsing them).
@@ -65,6 +66,23 @@ fn build(data: &str, out: &str) {
     std::fs::write(out, octets).unwrap();
 }
 
+fn parse(file: &str, origin: &str, rounds: usize) {
+    let text = std::fs::read(file).unwrap();
+    let origin = Name::from_text(origin.as_bytes(), Some(&Name::ROOT)).unwrap();
+    let (mut best, mut records, mut octets) = (f64::MAX, 0, 0);
+    for _ in 0..rounds {
+        let start = Instant::now();
+        let options = zonefile::Options::default();
+        let report = zonefile::parse(file, &text, &origin, &mut zonefile::NoFiles, &options, &mut |r, _| {
+            octets += r.owner.len() + r.rdata.len();
+            Ok(())
+        });
+        records = report.records;
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    println!("{records} records, {octets} octets, {:.2} M records a second", records as f64 / best / 1e6);
+}
+
 fn queries(file: &str) -> Vec<Vec<u8>> {
     let edns = Some((1232, std::env::var("DO").is_ok()));
     let parse = |line: &str| {
@@ -113,6 +131,8 @@ fn main() {
     let args: Vec<String> = std::env::args().collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[1..] {
         ["build", data, out] => build(data, out),
+        ["parse", file, origin] => parse(file, origin, 3),
+        ["parse", file, origin, rounds] => parse(file, origin, rounds.parse().unwrap()),
         ["run", image, file] => run(image, file, 7),
         ["run", image, file, rounds] => run(image, file, rounds.parse().unwrap()),
         _ => eprintln!("hot build DATA IMAGE | hot run IMAGE QUERIES [ROUNDS]"),

@@ -30,16 +30,25 @@ fn copy(text: &[u8], origin: &[u8], out: &mut Vec<u8>) -> Option<()> {
     // The text one octet further on: each dot then stands where the length of the label behind it goes.
     out.push(0);
     out.extend_from_slice(text);
+    // Eight octets are looked at together, the last ones with zeros behind them.
+    out.extend([0; 8]);
     let name = out.get_mut(from..)?;
     let mut label = 0;
-    for (i, &c) in text.iter().enumerate() {
-        if c == b'.' {
-            *name.get_mut(label)? = length(i - label)?;
-            label = i + 1;
-        } else if c == b'\\' {
+    for at in (0..text.len()).step_by(8) {
+        let eight = u64::from_le_bytes(*name.get(at + 1..)?.first_chunk()?);
+        if equal(eight, b'\\') != 0 {
             return None;
         }
+        let mut dots = equal(eight, b'.');
+        while dots != 0 {
+            let dot = at + dots.trailing_zeros() as usize / 8;
+            *name.get_mut(label)? = length(dot - label)?;
+            label = dot + 1;
+            dots &= dots - 1;
+        }
     }
+    out.truncate(from + 1 + text.len());
+    let name = out.get_mut(from..)?;
     if label == text.len() {
         *name.get_mut(label)? = 0;
     } else {
@@ -47,6 +56,15 @@ fn copy(text: &[u8], origin: &[u8], out: &mut Vec<u8>) -> Option<()> {
         out.extend_from_slice(origin);
     }
     (out.len() - from <= NAME_MAX).then_some(())
+}
+
+/// The highest bit of each octet that is `c`.
+#[inline(always)]
+fn equal(eight: u64, c: u8) -> u64 {
+    const LOW: u64 = 0x7F7F_7F7F_7F7F_7F7F;
+    let differing = eight ^ u64::from_ne_bytes([c; 8]);
+    // Adding carries into the highest bit unless the seven below it are zero, and never into the next octet.
+    !(((differing & LOW) + LOW) | differing | LOW)
 }
 
 fn length(n: usize) -> Option<u8> {
@@ -80,7 +98,14 @@ fn advised(token: &Token<'_>, e: wire::name::NameError) -> Flaw {
 
 /// A relative name that already ends with the origin: the dot at its end was forgotten. Only told where the origin has two
 /// labels or more, because com.com. is a name that people own.
+#[inline]
 pub(crate) fn doubled_origin(token: &Token<'_>, name: &[u8], origin: &Name) -> Option<Flaw> {
+    // Nearly all end here: with another letter than the origin.
+    let [.., last, 0] = origin.bytes() else { return None };
+    if token.text.last()?.eq_ignore_ascii_case(last) { doubled(token, name, origin) } else { None }
+}
+
+fn doubled(token: &Token<'_>, name: &[u8], origin: &Name) -> Option<Flaw> {
     let origin = origin.bytes();
     let labels = origin.get(..origin.len() - 1)?;
     let written = name.get(..name.len().checked_sub(origin.len())?)?;

@@ -34,6 +34,28 @@ pub(crate) fn digits(text: &[u8]) -> Option<u64> {
     Some(n)
 }
 
+/// What the standard library takes for an IPv4 address, in a third of its time: it wants text, and so each octet checked.
+pub(crate) fn four(text: &[u8]) -> Option<[u8; 4]> {
+    let mut octets = [0; 4];
+    let mut rest = text;
+    for (i, octet) in octets.iter_mut().enumerate() {
+        if i > 0 {
+            rest = rest.strip_prefix(b".")?;
+        }
+        let (mut n, mut digits) = (0, 0);
+        while let Some((c @ b'0'..=b'9', behind)) = rest.split_first() {
+            // No zero stands before other digits: elsewhere that means octal.
+            if digits == 3 || digits > 0 && n == 0 {
+                return None;
+            }
+            n = 10 * n + u16::from(c - b'0');
+            (rest, digits) = (behind, digits + 1);
+        }
+        *octet = u8::try_from(n).ok().filter(|_| digits > 0)?;
+    }
+    rest.is_empty().then_some(octets)
+}
+
 /// True for what can only be meant as a time to live: no class, type or name that stands in its place begins with a digit.
 pub(crate) fn looks_like_ttl(token: &Token<'_>) -> bool {
     token.shape == Shape::Plain && token.text.first().is_some_and(u8::is_ascii_digit)
@@ -170,6 +192,16 @@ mod tests {
 
     fn token(text: &str) -> Token<'_> {
         Token { text: text.as_bytes(), at: 0, shape: Shape::Plain }
+    }
+
+    #[test]
+    fn an_ipv4_address_is_what_the_standard_library_takes_for_one() {
+        let table = ["0.0.0.0", "255.255.255.255", "1.2.3", "1.2.3.4.5", "256.1.1.1", "01.2.3.4", "1.2.3.04", "1..2.3"];
+        let more = ["", ".", "1.2.3.4.", ".1.2.3.4", "1.2.3.1000", "0000.0.0.0", "1.2.3.a", "1.2.3.4 ", "-1.2.3.4"];
+        for text in table.into_iter().chain(more) {
+            let expect = text.parse::<std::net::Ipv4Addr>().ok().map(|a| a.octets());
+            assert_eq!(four(text.as_bytes()), expect, "{text}");
+        }
     }
 
     #[test]

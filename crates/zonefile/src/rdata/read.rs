@@ -366,7 +366,7 @@ fn ip4(token: &Token<'_>) -> Result<Ipv4Addr, Flaw> {
         Some(_) => Flaw::new(token.at, "an IPv6 address where an IPv4 address belongs").instead("AAAA as the type"),
         None => Flaw::new(token.at, "this is no IPv4 address").instead("four numbers from 0 to 255: 192.0.2.1"),
     };
-    parse(token.text).ok_or_else(flaw)
+    number::four(token.text).map(Ipv4Addr::from).ok_or_else(flaw)
 }
 
 fn ip6(token: &Token<'_>) -> Result<Ipv6Addr, Flaw> {

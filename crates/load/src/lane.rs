@@ -27,6 +27,9 @@ pub trait Lane {
     /// Takes what came in, and says how many packets that was.
     fn receive(&mut self, shared: &mut Shared) -> io::Result<usize>;
 
+    /// The kernel says when an answer came.
+    fn has_stamps(&self) -> bool;
+
     fn fd(&self) -> Option<(BorrowedFd<'_>, Until)>;
 
     /// Packets that the kernel dropped on our side.

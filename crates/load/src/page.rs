@@ -15,6 +15,13 @@ struct Size {
     height: f64,
 }
 
+impl Size {
+    /// Where a part of the whole time is.
+    fn x(self, part: f64) -> f64 {
+        LEFT + (self.width - LEFT - RIGHT) * part.clamp(0.0, 1.0)
+    }
+}
+
 const SIZES: [Size; 2] =
     [Size { class: "wide", width: 1100.0, height: 260.0 }, Size { class: "narrow", width: 370.0, height: 230.0 }];
 const LEFT: f64 = 52.0;
@@ -24,18 +31,18 @@ const BOTTOM: f64 = 24.0;
 
 const STYLE: &str = "
 :root{color-scheme:light dark;--bg:#fff;--fg:#1a1d21;--dim:#5d6670;--line:#d9dee4;--c0:#1f6feb;--c1:#c2410c;--c2:#15803d;
---c3:#a21caf;--c4:#b45309;--c5:#0e7490;--warn:#fff4e0;--warnline:#d98e04}
+--c3:#a21caf;--c4:#8a6d00;--c5:#0e7490;--warn:#fff4e0;--warnline:#d98e04}
 @media(prefers-color-scheme:dark){:root{--bg:#14171a;--fg:#e6e9ec;--dim:#9aa4ae;--line:#30363d;--c0:#6cb0ff;--c1:#ff9a62;
---c2:#5fd38a;--c3:#e38af0;--c4:#f5c35b;--c5:#5cd0e6;--warn:#3a2c0d;--warnline:#d98e04}}
+--c2:#5fd38a;--c3:#e38af0;--c4:#f5e05b;--c5:#5cd0e6;--warn:#3a2c0d;--warnline:#d98e04}}
 *{box-sizing:border-box}body{margin:0 auto;max-width:1140px;padding:16px 20px;background:var(--bg);color:var(--fg);
-font:15px/1.5 system-ui,sans-serif}h1{font-size:22px;margin:8px 0}h2{font-size:16px;margin:28px 0 6px}
+font:15px/1.5 system-ui,sans-serif}h1{font-size:22px;margin:8px 0}h2{font-size:16px;margin:28px 0 6px;overflow-wrap:anywhere}
 .dim{color:var(--dim)}.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));gap:8px;margin:14px 0}
 .tile{border:1px solid var(--line);border-radius:8px;padding:8px 12px}.tile b{display:block;font-size:19px}
 .warn{background:var(--warn);border-left:4px solid var(--warnline);padding:8px 12px;margin:10px 0}
 code,pre{font:13px/1.45 ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}
 svg{display:block;width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:var(--dim)}
 .grid{stroke:var(--line);stroke-width:1}.l{fill:none;stroke-width:1.6}.dash{stroke-dasharray:5 4}
-.k{display:inline-block;width:12px;height:12px;border-radius:3px;margin:0 5px 0 12px;vertical-align:-1px}
+.key{display:inline-block;margin:0 12px 0 0;overflow-wrap:anywhere}.k{display:inline-block;width:12px;height:12px;border-radius:3px;margin:0 5px 0 0;vertical-align:-1px}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:3px 8px 3px 0;border-bottom:1px solid var(--line);
 overflow-wrap:anywhere;vertical-align:top}td.n,th.n{text-align:right;white-space:nowrap}th{overflow-wrap:normal}.narrow{display:none}
 @media(max-width:640px){body{padding:10px 10px}.wide{display:none}.narrow{display:block}h1{font-size:18px}
@@ -46,7 +53,8 @@ struct Curve {
     name: String,
     colour: usize,
     dashed: bool,
-    values: Vec<f64>,
+    /// Seconds from the start, and what was seen then.
+    points: Vec<(f64, f64)>,
 }
 
 pub fn page(report: &Json) -> String {
@@ -104,13 +112,13 @@ fn head(report: &Json, out: &mut String) {
 fn charts(report: &Json, out: &mut String) {
     let slice_s = report.at("slice_ms").number().unwrap_or(1000.0) / 1e3;
     let points = sending(report.at("fine_series").items());
-    let column = |name: &str| grouped_points(points.iter().map(|p| p.at(name).number().unwrap_or(0.0)));
-    let per_second = |name: &str| column(name).into_iter().map(|n| n / slice_s).collect::<Vec<f64>>();
+    let column = |name: &str| grouped_points(points.iter().map(|p| p.at(name).number().unwrap_or(0.0)), slice_s);
+    let per_second = |name: &str| column(name).into_iter().map(|(t, n)| (t, n / slice_s)).collect();
     let end_s = points.len() as f64 * slice_s;
-    let curve = |name: &str, colour, values| Curve { name: name.to_string(), colour, dashed: false, values };
+    let curve = |name: &str, colour, points| Curve { name: name.to_string(), colour, dashed: false, points };
     let mut rates = vec![curve("sent", 0, per_second("sent")), curve("answered", 2, per_second("received"))];
     if points.iter().any(|p| p.at("scheduled_per_s").number().is_some()) {
-        rates.push(Curve { name: "due".into(), colour: 4, dashed: true, values: column("scheduled_per_s") });
+        rates.push(Curve { name: "due".into(), colour: 4, dashed: true, points: column("scheduled_per_s") });
     }
     section("Queries a second", &rates, end_s, false, out);
     let times = ["p50", "p99", "p999", "max"].iter().zip([0, 2, 3, 1]);
@@ -128,32 +136,33 @@ fn sending(points: &[Json]) -> &[Json] {
     points.get(..points.iter().rposition(sent).map_or(0, |last| last + 1)).unwrap_or(points)
 }
 
-/// Neighbours are put together where there are more points than a screen shows; peaks stay.
-fn grouped_points(values: impl Iterator<Item = f64>) -> Vec<f64> {
+/// Slices as points in their middle. Neighbours are put together where there are more than a screen shows; peaks stay.
+fn grouped_points(values: impl Iterator<Item = f64>, slice_s: f64) -> Vec<(f64, f64)> {
     let values: Vec<f64> = values.collect();
     let group = values.len().div_ceil(POINTS_MAX).max(1);
-    values.chunks(group).map(|chunk| chunk.iter().copied().fold(0.0, f64::max)).collect()
+    let middle = |i: usize, n: usize| ((i * group) as f64 + n as f64 / 2.0) * slice_s;
+    let point = |(i, chunk): (usize, &[f64])| (middle(i, chunk.len()), chunk.iter().copied().fold(0.0, f64::max));
+    values.chunks(group).enumerate().map(point).collect()
 }
 
 fn section(title: &str, curves: &[Curve], end_s: f64, log: bool, out: &mut String) {
     out.push_str(&format!("<h2>{}</h2><div>", escaped(title)));
     for c in curves {
         out.push_str(&format!(
-            "<span class=\"k\" style=\"background:var(--c{})\"></span>{}",
+            "<span class=\"key\"><span class=\"k\" style=\"background:var(--c{})\"></span>{}</span> ",
             c.colour,
             escaped(&c.name)
         ));
     }
     out.push_str("</div>");
-    let scale = Scale::of(curves.iter().flat_map(|c| c.values.iter().copied()), log);
+    let scale = Scale::of(curves.iter().flat_map(|c| c.points.iter().map(|p| p.1)), log);
     for size in SIZES {
         let mut body = scale.grid(size);
         body.push_str(&seconds_axis(size, end_s));
         for c in curves {
             let dash = if c.dashed { " dash" } else { "" };
-            let at = |i: usize| LEFT + (size.width - LEFT - RIGHT) * i as f64 / (c.values.len().max(2) - 1) as f64;
-            let path: Vec<String> =
-                c.values.iter().enumerate().map(|(i, v)| format!("{:.1},{:.1}", at(i), scale.y(*v, size))).collect();
+            let point = |(t, v): &(f64, f64)| format!("{:.1},{:.1}", size.x(t / end_s), scale.y(*v, size));
+            let path: Vec<String> = c.points.iter().map(point).collect();
             body.push_str(&format!(
                 "<polyline class=\"l{dash}\" stroke=\"var(--c{})\" points=\"{}\"><title>{}</title></polyline>",
                 c.colour,
@@ -250,7 +259,7 @@ fn seconds_axis(size: Size, end_s: f64) -> String {
     let mut out = String::new();
     let mut at = 0.0;
     while at <= end_s + step * 1e-6 {
-        let x = LEFT + (size.width - LEFT - RIGHT) * at / end_s.max(0.001);
+        let x = size.x(at / end_s.max(0.001));
         let anchor = if x > size.width - 30.0 { "end" } else { "middle" };
         let label = (at * 1000.0).round() / 1000.0;
         out.push_str(&format!(
@@ -270,18 +279,19 @@ fn rcodes(report: &Json, points: &[Json], slice_s: f64, end_s: f64, out: &mut St
     out.push_str("<h2>Answers a second by rcode</h2><div>");
     for (i, name) in names.iter().enumerate() {
         out.push_str(&format!(
-            "<span class=\"k\" style=\"background:var(--c{})\"></span>{}",
+            "<span class=\"key\"><span class=\"k\" style=\"background:var(--c{})\"></span>{}</span> ",
             i % RCODE_COLOURS,
             escaped(name)
         ));
     }
     out.push_str("</div>");
-    let of =
-        |name: &str| grouped_points(points.iter().map(|p| p.at("rcodes").at(name).number().unwrap_or(0.0) / slice_s));
-    let mut below = vec![0.0; of("").len()];
+    let rate = |p: &Json, name: &str| p.at("rcodes").at(name).number().unwrap_or(0.0) / slice_s;
+    let of = |name: &str| grouped_points(points.iter().map(|p| rate(p, name)), slice_s);
+    let times: Vec<f64> = of("").iter().map(|p| p.0).collect();
+    let mut below = vec![0.0; times.len()];
     let mut bands: Vec<(Vec<f64>, Vec<f64>)> = Vec::new();
     for name in &names {
-        let above: Vec<f64> = below.iter().zip(of(name)).map(|(b, n)| b + n).collect();
+        let above: Vec<f64> = below.iter().zip(of(name)).map(|(b, n)| b + n.1).collect();
         bands.push((below, above.clone()));
         below = above;
     }
@@ -290,12 +300,11 @@ fn rcodes(report: &Json, points: &[Json], slice_s: f64, end_s: f64, out: &mut St
         let mut body = scale.grid(size);
         body.push_str(&seconds_axis(size, end_s));
         for (i, (low, high)) in bands.iter().enumerate() {
-            let at = |i: usize| LEFT + (size.width - LEFT - RIGHT) * i as f64 / (low.len().max(2) - 1) as f64;
-            let point = |(i, v): (usize, &f64)| format!("{:.1},{:.1}", at(i), scale.y(*v, size));
-            let path: Vec<String> =
-                low.iter().enumerate().map(point).chain(high.iter().enumerate().rev().map(point)).collect();
+            let point = |(t, v): (&f64, &f64)| format!("{:.1},{:.1}", size.x(t / end_s), scale.y(*v, size));
+            let (there, back) = (times.iter().zip(low), times.iter().zip(high).rev());
+            let path: Vec<String> = there.map(point).chain(back.map(point)).collect();
             body.push_str(&format!(
-                "<polygon fill=\"var(--c{})\" fill-opacity=\".65\" points=\"{}\"/>",
+                "<polygon fill=\"var(--c{})\" fill-opacity=\".85\" points=\"{}\"/>",
                 i % RCODE_COLOURS,
                 path.join(" ")
             ));
@@ -304,12 +313,20 @@ fn rcodes(report: &Json, points: &[Json], slice_s: f64, end_s: f64, out: &mut St
     }
 }
 
+/// True for what a server counts up, as Prometheus names such figures; it is shown as its growth a second.
+pub fn counts_up(name: &str) -> bool {
+    name.contains("_total") || name.ends_with("_count") || name.ends_with("_sum")
+}
+
 /// The server's own figures, where they were watched, on the same axis.
 fn watched(report: &Json, end_s: f64, out: &mut String) {
-    for (name, values) in report.at("watched").members() {
-        let values = grouped_points(values.items().iter().map(|v| v.number().unwrap_or(0.0)));
-        let curves = [Curve { name: name.clone(), colour: 3, dashed: false, values }];
-        section("The server's own figure, a second", &curves, end_s, false, out);
+    let watched = report.at("watched");
+    let times: Vec<f64> = watched.at("t").items().iter().filter_map(Json::number).collect();
+    for (name, values) in watched.at("series").members() {
+        let values = values.items().iter().map(|v| v.number().unwrap_or(0.0));
+        let points = times.iter().copied().zip(values).filter(|(t, _)| (0.0..=end_s).contains(t)).collect();
+        let title = format!("The server's {name}{}", if counts_up(name) { ", a second" } else { "" });
+        section(&title, &[Curve { name: name.clone(), colour: 3, dashed: false, points }], end_s, false, out);
     }
 }
 
@@ -449,8 +466,10 @@ mod tests {
     #[test]
     fn peaks_survive_being_put_together() {
         let values = (0..100_000).map(|i| if i == 77_777 { 9.0 } else { 1.0 });
-        let points = grouped_points(values);
-        assert!(points.len() <= POINTS_MAX && points.contains(&9.0));
+        let points = grouped_points(values, 0.1);
+        let peak = points.iter().find(|p| p.1 == 9.0).unwrap();
+        assert!(points.len() <= POINTS_MAX && (peak.0 - 7777.75).abs() < 12.6, "{peak:?}");
+        assert_eq!(grouped_points([1.0, 2.0].into_iter(), 0.1), [(0.05, 1.0), (0.1 + 0.05, 2.0)]);
     }
 
     #[test]

@@ -162,7 +162,7 @@ pub fn run(plan: &Plan, source: Source, watcher: &mut dyn Watcher) -> Result<Out
         target_drops: kernel::drops_at(plan.target)
             .zip(drops_before)
             .map(|(after, before)| after.saturating_sub(before)),
-        stamps: plan.stamps(),
+        stamps: run.lanes.iter().all(|lane| lane.has_stamps()),
         sockets: run.lanes.len(),
     };
     let mut shared = run.shared;
@@ -179,11 +179,6 @@ pub fn run(plan: &Plan, source: Source, watcher: &mut dyn Watcher) -> Result<Out
 }
 
 impl Plan {
-    /// A closed loop measures rates at the limit, where a stamp a packet costs more than it tells.
-    fn stamps(&self) -> bool {
-        self.transport == Transport::Udp && !matches!(self.pacing, Pacing::Outstanding { .. })
-    }
-
     pub fn peak_rate(&self) -> f64 {
         match &self.pacing {
             Pacing::Outstanding { .. } => 0.0,
@@ -220,7 +215,7 @@ fn lanes(plan: &Plan) -> Result<Vec<Box<dyn Lane>>, String> {
     let mut lanes: Vec<Box<dyn Lane>> = Vec::new();
     for i in 0..plan.lanes_needed() {
         let source = (!plan.sources.is_empty()).then(|| SocketAddr::new(plan.sources[i % plan.sources.len()], 0));
-        let way = Way { target: plan.target, source, stamps: plan.stamps() };
+        let way = Way { target: plan.target, source, stamps: true };
         lanes.push(match plan.transport {
             Transport::Udp => Box::new(Udp::connect(&way, plan.shape, chance.bits()).map_err(failed)?),
             Transport::Tcp(turnover) => {

@@ -1,11 +1,12 @@
 //! A lane over TCP: one connection at a time, queries pipelined, each with its length before it (RFC 1035 4.2.2).
 
+use crate::clock::Stamps;
 use crate::lane::{Lane, Shared, note};
 use crate::outstanding::Outstanding;
 use crate::shape::{Frame, HEADER, QUESTION_MAX, Shape};
 use crate::udp::{BATCH, Way};
-use net::generator::Until;
-use std::io::{self, Read, Write};
+use net::generator::{Until, read_stamped, stamp_stream};
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub struct Tcp {
     way: Way,
     turnover: Turnover,
     stream: Option<TcpStream>,
+    stamps: bool,
     used: u32,
     outstanding: Outstanding,
     frame: Frame,
@@ -41,6 +43,7 @@ impl Tcp {
             way: *way,
             turnover,
             stream: None,
+            stamps: false,
             used: 0,
             outstanding: Outstanding::new(chance as u16),
             frame: Frame::new(&shape, chance, &[]),
@@ -60,6 +63,7 @@ impl Tcp {
         let stream = net::generator::connect_tcp(self.way.target, self.way.source, CONNECT_MAX)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
+        self.stamps = self.way.stamps && stamp_stream(&stream);
         self.stream = Some(stream);
         Ok(())
     }
@@ -151,15 +155,16 @@ impl Lane for Tcp {
     fn receive(&mut self, shared: &mut Shared) -> io::Result<usize> {
         self.flush()?;
         let Some(stream) = &mut self.stream else { return Ok(0) };
-        match stream.read(&mut self.input[self.filled..]) {
+        match read_stamped(stream, &mut self.input[self.filled..]) {
             // The server closed: the next query opens a new connection.
-            Ok(0) => {
+            Ok((0, _)) => {
                 self.stream = None;
                 Ok(0)
             }
-            Ok(n) => {
+            // One stamp a reading, that of its last segment: no message came later than that.
+            Ok((n, stamp)) => {
                 self.filled += n;
-                let at_ns = shared.clock.now_ns();
+                let at_ns = Stamps::now(&shared.clock).at_ns(stamp);
                 Ok(self.messages(at_ns, shared))
             }
             Err(e) if is_not_now(&e) => Ok(0),
@@ -168,6 +173,10 @@ impl Lane for Tcp {
                 Err(e)
             }
         }
+    }
+
+    fn has_stamps(&self) -> bool {
+        self.stamps
     }
 
     fn fd(&self) -> Option<(BorrowedFd<'_>, Until)> {

@@ -108,6 +108,10 @@ impl Lane for Udp {
         Ok(received)
     }
 
+    fn has_stamps(&self) -> bool {
+        self.link.has_stamps()
+    }
+
     fn fd(&self) -> Option<(BorrowedFd<'_>, Until)> {
         Some((self.link.as_fd(), Until::Readable))
     }

@@ -583,21 +583,23 @@ fn a_run_that_is_stopped_reports_what_there_is() {
     assert_eq!(count(&report, "received"), count(&report, "sent"));
 }
 
-/// Answers over TCP, in the order that the queries came in, and counts connections.
-fn tcp_responder() -> (SocketAddr, Arc<AtomicU64>) {
+/// Answers over TCP, in the order that the queries came in, and counts connections: as `heard`.
+fn tcp_responder() -> (SocketAddr, Arc<Record>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, connections) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
-    let counted = connections.clone();
+    let (address, record) = (listener.local_addr().unwrap(), Arc::new(Record::default()));
+    let kept = record.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            counted.fetch_add(1, Ordering::SeqCst);
-            std::thread::spawn(move || answer_stream(stream.unwrap()));
+            kept.heard.fetch_add(1, Ordering::SeqCst);
+            let kept = kept.clone();
+            std::thread::spawn(move || answer_stream(stream.unwrap(), &kept));
         }
     });
-    (address, connections)
+    (address, record)
 }
 
-fn answer_stream(mut stream: std::net::TcpStream) {
+fn answer_stream(mut stream: std::net::TcpStream, record: &Record) {
+    stream.set_nodelay(true).unwrap();
     let mut head = [0; 2];
     while stream.read_exact(&mut head).is_ok() {
         let mut query = vec![0; usize::from(u16::from_be_bytes(head))];
@@ -607,9 +609,12 @@ fn answer_stream(mut stream: std::net::TcpStream) {
         let message = [&head[..], &answer(&query, 0)].concat();
         // Cut in two, so that messages arrive in pieces.
         let (first, rest) = message.split_at(7);
-        if stream.write_all(first).and_then(|()| stream.write_all(rest)).is_err() {
+        let begun = stream.write_all(first);
+        let before = Instant::now();
+        if begun.and_then(|()| stream.write_all(rest)).is_err() {
             return;
         }
+        record.sent.lock().unwrap().push(Sent { number: number(&message[2..]), before, after: Instant::now() });
     }
 }
 
@@ -624,9 +629,25 @@ fn over_tcp_all_is_answered_on_connections_kept_or_new() {
         };
         let report = measure(&tcp, templates("{seq}.{zone} A"));
         assert_eq!((count(&report, "sent"), count(&report, "received")), (120, 120), "{turnover:?}");
-        let seen = seen.load(Ordering::SeqCst);
+        let seen = seen.heard.load(Ordering::SeqCst);
         assert!(seen.abs_diff(connections) <= 3, "{turnover:?}: {seen} connections");
     }
+}
+
+/// The kernel stamps what is read from a connection, too: once a reading, with the last segment's time, so that a message
+/// may be taken to have come as late as the next one behind it.
+#[test]
+fn over_tcp_latencies_are_what_the_responder_recorded() {
+    let (address, record) = tcp_responder();
+    let schedule = "const(200,1s)";
+    let tcp = Plan { transport: Transport::Tcp(Turnover::Kept), sockets: 1, ..plan(address, open(schedule)) };
+    let (report, began) = watched(&tcp, templates("{seq}.{zone} A"), &mut Nobody);
+    assert_eq!((count(&report, "received"), report.at("tool_load").at("stamps").text()), (200, Some("kernel")));
+    let mut bounds = bounds(schedule, began, &record);
+    let held_up_us = report.at("sending_lateness_us").at("max").number().unwrap();
+    assert_eq!(bounds.len(), 200);
+    bounds.iter_mut().for_each(|b| b.high_us += held_up_us);
+    check_percentiles(report.at("latency_us"), &bounds, "tcp");
 }
 
 /// A capture of one UDP query a millisecond, little-endian pcap over raw IPv4.

@@ -36,7 +36,7 @@ impl Link {
             sys::set_option(fd.as_fd(), libc::SOL_SOCKET, forced, BUFFER)
                 .or_else(|_| sys::set_option(fd.as_fd(), libc::SOL_SOCKET, asked, BUFFER))?;
         }
-        let stamps = stamps && sys::set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1).is_ok();
+        let stamps = stamps && stamp(fd.as_fd());
         if let Some(source) = source {
             sys::bind(fd.as_fd(), source)?;
         }
@@ -44,6 +44,11 @@ impl Link {
         // SAFETY: `name` is a live socket address at least `len` octets long.
         check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const name).cast(), len) })?;
         Ok(Link { fd, stamps })
+    }
+
+    /// The kernel says when a packet came.
+    pub fn has_stamps(&self) -> bool {
+        self.stamps
     }
 
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -99,6 +104,43 @@ pub fn connect_tcp(target: SocketAddr, source: Option<SocketAddr>, at_most: Dura
     // SAFETY: `name` is a live socket address at least `len` octets long.
     check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const name).cast(), len) })?;
     Ok(TcpStream::from(fd))
+}
+
+fn stamp(fd: BorrowedFd<'_>) -> bool {
+    sys::set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1).is_ok()
+}
+
+/// Lets the kernel say when what is read from a connection came; false where it does not.
+pub fn stamp_stream(stream: &TcpStream) -> bool {
+    stamp(stream.as_fd())
+}
+
+/// Reads what is there, and when the last segment of it came.
+pub fn read_stamped(stream: &TcpStream, room: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
+    let mut control: Control = [0; 4];
+    let mut part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+    let mut header = no_header().msg_hdr;
+    (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
+    (header.msg_control, header.msg_controllen) = (control.as_mut_ptr().cast(), size_of::<Control>());
+    // SAFETY: the header points at one live part of `room` and at `control`, with their lengths.
+    let n = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
+    match usize::try_from(n) {
+        Ok(n) => Ok((n, stamp_of(&control, header.msg_controllen))),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The time in a control message of which the kernel wrote `len` octets.
+#[inline]
+fn stamp_of(control: &Control, len: usize) -> Option<Duration> {
+    if len < size_of::<Control>() {
+        return None;
+    }
+    let at = control.as_ptr();
+    // SAFETY: the room is aligned for a header and a timespec and long enough for both; the kernel wrote that much.
+    let (head, time) = unsafe { (&*at.cast::<libc::cmsghdr>(), &*at.add(2).cast::<libc::timespec>()) };
+    let is_stamp = head.cmsg_level == libc::SOL_SOCKET && head.cmsg_type == libc::SCM_TIMESTAMPNS;
+    is_stamp.then(|| Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0)))
 }
 
 fn none_if_not_now(result: io::Result<libc::c_int>) -> io::Result<usize> {
@@ -209,14 +251,7 @@ impl Answers {
     #[inline]
     pub fn stamp(&self, i: usize) -> Option<Duration> {
         let got = self.headers.get(i)?.msg_hdr.msg_controllen;
-        if !self.stamped || i >= self.len || got < size_of::<Control>() {
-            return None;
-        }
-        let at = self.controls[i].as_ptr();
-        // SAFETY: the room is aligned for a header and a timespec and long enough for both; the kernel wrote that much.
-        let (head, time) = unsafe { (&*at.cast::<libc::cmsghdr>(), &*at.add(2).cast::<libc::timespec>()) };
-        let is_stamp = head.cmsg_level == libc::SOL_SOCKET && head.cmsg_type == libc::SCM_TIMESTAMPNS;
-        is_stamp.then(|| Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0)))
+        if self.stamped && i < self.len { stamp_of(&self.controls[i], got) } else { None }
     }
 }
 
@@ -305,6 +340,35 @@ mod tests {
         assert_eq!(link.recv(&mut answers).unwrap(), 0);
         assert_eq!(answers.stamp(0), None);
         assert_eq!(link.drops(), 0);
+    }
+
+    #[test]
+    fn a_connection_says_when_its_octets_came() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = connect_tcp(listener.local_addr().unwrap(), None, Duration::from_secs(10)).unwrap();
+        assert!(stamp_stream(&stream));
+        let mut room = [0; 16];
+        let nothing = read_stamped(&stream, &mut room).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        let (mut server, _) = listener.accept().unwrap();
+        // The kernel begins to stamp some time after the first socket asked for it; until then there is no stamp.
+        let begun = std::time::Instant::now();
+        loop {
+            let before = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+            io::Write::write_all(&mut server, b"octets").unwrap();
+            assert!(wait([(stream.as_fd(), Until::Readable)].into_iter(), Duration::from_secs(10)).unwrap());
+            let (n, stamp) = read_stamped(&stream, &mut room).unwrap();
+            assert_eq!(&room[..n], b"octets");
+            let after = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+            if let Some(stamp) = stamp {
+                assert!((before..=after).contains(&stamp));
+                break;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(10));
+        }
+        drop(server);
+        assert!(wait([(stream.as_fd(), Until::Readable)].into_iter(), Duration::from_secs(10)).unwrap());
+        assert_eq!(read_stamped(&stream, &mut room).unwrap().0, 0);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use load::report;
 use load::run::{self, Pacing};
 use load::schedule::Schedule;
 use load::search::{Search, Trial};
+use std::time::Instant;
 
 const FIRST_RATE: f64 = 1000.0;
 
@@ -17,7 +18,8 @@ struct Bounds {
     p99_us: f64,
 }
 
-pub fn find(args: &Load, attendant: &mut Attendant) -> Result<Json, String> {
+/// The report, and when its time 0 was.
+pub fn find(args: &Load, attendant: &mut Attendant) -> Result<(Json, Instant), String> {
     let part = load::quantity::share(&args.when.loss);
     let bounds = Bounds {
         loss: part.ok_or_else(|| format!("--loss {}: a part such as 0.1% belongs here", args.when.loss))?,
@@ -25,34 +27,34 @@ pub fn find(args: &Load, attendant: &mut Attendant) -> Result<Json, String> {
     };
     let seconds = plan::time("--time", &args.when.time)? as f64 / 1e9;
     let mut search = Search::new(FIRST_RATE);
-    let (mut best, mut trials) = (Json::Null, Vec::new());
+    let (mut best, mut trials) = (None, Vec::new());
     while let Some(rate) = search.next() {
-        let report = trial(args, attendant, rate, seconds)?;
+        let (report, began) = trial(args, attendant, rate, seconds)?;
         let verdict = judge(&report, &bounds);
         if !args.told.quiet {
             eprintln!("{rate:>12.0}/s  {}", describe(verdict, &report));
         }
         trials.push(Json::object([("rate", Json::from(rate)), ("result", Json::from(name(verdict)))]));
         search.on_trial(verdict);
-        if verdict == Trial::Held || best == Json::Null {
-            best = report;
+        if verdict == Trial::Held || best.is_none() {
+            best = Some((report, began));
         }
         if attendant.stopped {
             break;
         }
     }
-    let Json::Object(mut members) = best else { return Err("no trial was made".to_string()) };
+    let Some((Json::Object(mut members), began)) = best else { return Err("no trial was made".to_string()) };
     members.push(("max_rate".to_string(), Json::from(search.held())));
     members.push(("max_rate_is_the_tools".to_string(), Json::from(search.is_tools())));
     members.push(("trials".to_string(), Json::List(trials)));
-    Ok(Json::Object(members))
+    Ok((Json::Object(members), began))
 }
 
-fn trial(args: &Load, attendant: &mut Attendant, rate: f64, seconds: f64) -> Result<Json, String> {
+fn trial(args: &Load, attendant: &mut Attendant, rate: f64, seconds: f64) -> Result<(Json, Instant), String> {
     let mut prepared = plan::prepare(args)?;
     prepared.plan.pacing = Pacing::Schedule(Schedule::constant(rate, seconds));
     let outcome = run::run(&prepared.plan, prepared.source, attendant)?;
-    Ok(report::report(&prepared.heading, &prepared.plan, &outcome))
+    Ok((report::report(&prepared.heading, &prepared.plan, &outcome), outcome.began))
 }
 
 fn figures(report: &Json) -> (f64, f64) {

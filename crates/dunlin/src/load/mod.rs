@@ -36,15 +36,16 @@ fn measured(args: &Load) -> Result<Exit, String> {
     let signals = Signals::new().map_err(|e| format!("signals cannot be held back: {e}"))?;
     let mut attendant = Attendant { signals, live: Live::start(args.told.quiet || args.when.find_max), stopped: false };
     let watch = args.told.watch.as_deref().map(watch::Watch::start).transpose()?;
-    let mut report = if args.when.find_max {
+    let (mut report, began) = if args.when.find_max {
         find_max::find(args, &mut attendant)?
     } else {
         let outcome = run::run(&prepared.plan, prepared.source, &mut attendant);
         attendant.live.end();
-        report::report(&prepared.heading, &prepared.plan, &outcome?)
+        let outcome = outcome?;
+        (report::report(&prepared.heading, &prepared.plan, &outcome), outcome.began)
     };
     if let (Some(watch), Json::Object(members)) = (watch, &mut report) {
-        members.push(("watched".to_string(), watch.end()));
+        members.push(("watched".to_string(), watch.end(began)));
     }
     tell(args, &report)?;
     Ok(judged(conditions.as_ref(), &report))

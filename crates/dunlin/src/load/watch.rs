@@ -1,9 +1,10 @@
 //! `--watch URL`: the server's own figures, read once a second while it is under load, on the report's time axis.
 //!
-//! What counts up is shown as its growth a second, what goes up and down as it stood. At most `SERIES_MAX` are kept of
-//! those that changed, stalls, caches and CPU time first.
+//! What counts up is shown as its growth a second, in the middle of the time in which it grew; what goes up and down as it
+//! stood between two readings. At most `SERIES_MAX` are kept of those that changed, stalls, caches and CPU time first.
 
 use load::json::Json;
+use load::page::counts_up;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -19,9 +20,15 @@ const TELLING: [&str; 6] = ["stall", "cache", "cpu", "drop", "quer", "memory"];
 
 type Sample = BTreeMap<String, f64>;
 
+/// What was read, and when.
+struct Reading {
+    at: Instant,
+    sample: Sample,
+}
+
 pub struct Watch {
     end: Sender<()>,
-    thread: JoinHandle<Vec<Sample>>,
+    thread: JoinHandle<Vec<Reading>>,
 }
 
 /// `http://host:port/path`, taken apart.
@@ -37,33 +44,39 @@ impl Watch {
             url.strip_prefix("http://").ok_or_else(|| format!("--watch {url}: write http://ADDR:PORT/metrics"))?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, "metrics"));
         let url = Url { host: host.to_string(), path: format!("/{path}") };
-        let first = url.read().map_err(|e| format!("--watch {}{}: cannot be read: {e}", url.host, url.path))?;
+        let first = url.reading().map_err(|e| format!("--watch {}{}: cannot be read: {e}", url.host, url.path))?;
         let (end, ended) = channel();
-        Ok(Watch { end, thread: std::thread::spawn(move || samples(&url, first, &ended)) })
+        Ok(Watch { end, thread: std::thread::spawn(move || readings(&url, first, &ended)) })
     }
 
-    /// The series by the second, by name.
-    pub fn end(self) -> Json {
+    /// The series by name, and their times from `began` on.
+    pub fn end(self, began: Instant) -> Json {
         drop(self.end);
-        series(&self.thread.join().unwrap_or_default())
+        series(&self.thread.join().unwrap_or_default(), began)
     }
 }
 
-/// A reading that fails repeats the one before: a server too busy to tell is not one that stood still.
-fn samples(url: &Url, first: Sample, ended: &Receiver<()>) -> Vec<Sample> {
+/// A reading that fails is left out: a server too busy to tell is not one that stood still. The last is made at the end.
+fn readings(url: &Url, first: Reading, ended: &Receiver<()>) -> Vec<Reading> {
     let begun = Instant::now();
     let mut all = vec![first];
-    loop {
-        let next = EVERY * all.len() as u32;
-        if ended.recv_timeout(next.saturating_sub(begun.elapsed())) != Err(RecvTimeoutError::Timeout) {
-            return all;
+    for turn in 1.. {
+        let is_over =
+            ended.recv_timeout((EVERY * turn).saturating_sub(begun.elapsed())) != Err(RecvTimeoutError::Timeout);
+        all.extend(url.reading().ok());
+        if is_over {
+            break;
         }
-        let sample = url.read().ok().or_else(|| all.last().cloned()).unwrap_or_default();
-        all.push(sample);
     }
+    all
 }
 
 impl Url {
+    fn reading(&self) -> io::Result<Reading> {
+        let sample = self.read()?;
+        Ok(Reading { at: Instant::now(), sample })
+    }
+
     fn read(&self) -> io::Result<Sample> {
         let address = self.host.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -89,21 +102,34 @@ fn parse(body: &str) -> Sample {
     body.lines().filter(|l| !l.starts_with('#') && !l.contains("_bucket{")).filter_map(line).collect()
 }
 
-fn series(samples: &[Sample]) -> Json {
-    let names = samples.first().into_iter().flat_map(BTreeMap::keys);
-    let mut found: Vec<(&String, Vec<f64>)> = names.filter_map(|name| Some((name, column(name, samples)?))).collect();
+fn series(readings: &[Reading], began: Instant) -> Json {
+    let names = readings.first().into_iter().flat_map(|first| first.sample.keys());
+    let mut found: Vec<(&String, Vec<f64>)> = names.filter_map(|name| Some((name, column(name, readings)?))).collect();
     let rank = |name: &str| TELLING.iter().position(|word| name.contains(word)).unwrap_or(TELLING.len());
     found.sort_by_key(|(name, _)| rank(name));
     found.truncate(SERIES_MAX);
-    Json::Object(found.into_iter().map(|(name, values)| (name.clone(), Json::list(values, Json::from))).collect())
+    // Before the start where it is negative.
+    let at_s = |at: Instant| {
+        at.saturating_duration_since(began).as_secs_f64() - began.saturating_duration_since(at).as_secs_f64()
+    };
+    let middle = |pair: &[Reading]| Json::from((at_s(pair[0].at) + at_s(pair[1].at)) / 2.0);
+    let series = found.into_iter().map(|(name, values)| (name.clone(), Json::list(values, Json::from))).collect();
+    Json::object([("t", Json::list(readings.windows(2), middle)), ("series", Json::Object(series))])
 }
 
-/// None for what never changed.
-fn column(name: &str, samples: &[Sample]) -> Option<Vec<f64>> {
-    let values: Vec<f64> = samples.iter().map(|s| s.get(name).copied().unwrap_or(0.0)).collect();
-    values.windows(2).any(|w| w[0] != w[1]).then_some(())?;
-    let counts_up = name.contains("_total") || name.ends_with("_count") || name.ends_with("_sum");
-    Some(if counts_up { values.windows(2).map(|w| (w[1] - w[0]).max(0.0)).collect() } else { values })
+/// A value for each two neighbouring readings; None for what never changed.
+fn column(name: &str, readings: &[Reading]) -> Option<Vec<f64>> {
+    let of = |reading: &Reading| reading.sample.get(name).copied().unwrap_or(0.0);
+    readings.windows(2).any(|pair| of(&pair[0]) != of(&pair[1])).then_some(())?;
+    let between = |pair: &[Reading]| {
+        let seconds = pair[1].at.duration_since(pair[0].at).as_secs_f64().max(1e-3);
+        if counts_up(name) {
+            ((of(&pair[1]) - of(&pair[0])) / seconds).max(0.0)
+        } else {
+            (of(&pair[0]) + of(&pair[1])) / 2.0
+        }
+    };
+    Some(readings.windows(2).map(between).collect())
 }
 
 #[cfg(test)]
@@ -119,12 +145,17 @@ mod tests {
                 n * 10.0
             ))
         };
-        let series = series(&[page(1.0), page(3.0), page(4.0)]);
+        let begun = Instant::now();
+        let reading = |after_s, n| Reading { at: begun + Duration::from_secs(after_s), sample: page(n) };
+        let all = series(&[reading(0, 1.0), reading(1, 3.0), reading(3, 4.0)], begun + Duration::from_secs(1));
+        let times: Vec<f64> = all.at("t").items().iter().filter_map(Json::number).collect();
+        assert_eq!(times, [-0.5, 1.0]);
+        let series = all.at("series");
         let names: Vec<&str> = series.members().iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["stalls_total{worker=\"0 a\"}", "b_total", "load"]);
         let values = |name: &str| series.at(name).items().iter().filter_map(Json::number).collect::<Vec<_>>();
-        assert_eq!(values("b_total"), [20.0, 10.0]);
-        assert_eq!(values("load"), [1.0, 3.0, 4.0]);
+        assert_eq!(values("b_total"), [20.0, 5.0]);
+        assert_eq!(values("load"), [2.0, 3.5]);
     }
 
     #[test]

@@ -28,6 +28,33 @@ pub struct Postponed {
     pub ticket: Ticket,
     pub peer: Peer,
     pub transport: Transport,
-    /// The message as it came.
+    /// The message as it came; empty if nobody waits.
     pub message: Box<[u8]>,
+    pub purpose: Purpose,
+}
+
+/// Whose work it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Update,
+    Resolve(Miss),
+}
+
+/// A question that neither our zones nor the cache could answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Miss {
+    pub question: resolver::Question,
+    /// The cache has an answer that has expired, which may be given if nothing better comes in time.
+    pub has_stale: bool,
+    pub wanted: Wanted,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The client waits for this answer.
+    Answer,
+    /// The client waits for an answer that begins in a zone of ours and goes on with this question: `Worker::compose`.
+    RestOfChain,
+    /// Nobody waits: the client has an answer that ends soon.
+    Prefetch,
 }

@@ -2,16 +2,20 @@
 //!
 //! Never blocks, never reads a clock, owns no socket. What it reads of the world is published to it by one pointer.
 
+mod chain;
 mod later;
 mod published;
+mod resolving;
 mod respond;
 mod signed;
 mod worker;
 
 use std::net::IpAddr;
 
-pub use later::{Postponed, Ticket, Way};
+pub use chain::Composed;
+pub use later::{Miss, Postponed, Purpose, Ticket, Wanted, Way};
 pub use published::{Published, Retired};
+pub use resolving::{Resolving, Told, cache_time};
 pub use worker::{BATCH_MAX, Setup, Worker, Zones};
 
 /// The time, given by the driver: once a batch.

@@ -35,31 +35,54 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     /// Turns the query in `buffer` into its answer.
     #[inline(always)]
     pub fn write(&mut self, query: &mut Query, lookup: &mut Lookup, trail: &mut Trail, buffer: &mut [u8]) -> Verdict {
-        if self.peer.port == 0 || self.setup.own.iter().any(|&(ip, port)| port == self.peer.port && ip == self.peer.ip)
-        {
-            return self.drop(Counter::DropSource);
-        }
-        if query.parsed != Parsed::Question {
-            return self.no_question(query, buffer);
-        }
-        let setup = self.setup;
-        let mut opt = Opt { udp_size: setup.udp_size_max, dnssec_ok: query.edns.dnssec_ok, ..Opt::default() };
-        let mut is_proven = self.transport == Transport::Tcp;
-        if query.edns.nsid || query.edns.cookie_len > 0 || query.edns.keepalive {
-            is_proven |= self.add_options(query, buffer, &mut opt);
-        }
-        if !is_proven && let Some(verdict) = self.limit(query, &opt, buffer) {
+        let mut opt = Opt { udp_size: self.setup.udp_size_max, dnssec_ok: query.edns.dnssec_ok, ..Opt::default() };
+        if let Some(verdict) = self.admit(query, &mut opt, buffer) {
             return verdict;
         }
-        if query.qclass != CLASS_IN || rtype::is_meta(query.qtype) && query.qtype != rtype::ANY {
-            return self.not_for_zones(query, opt, buffer);
+        self.by_zones(query, lookup, trail, opt, Flags::NONE, buffer)
+    }
+
+    /// What is said to packets that are no question for zones, to clients above their rate, to our own echo. None: the
+    /// question is to be answered, with `opt`.
+    #[inline(always)]
+    pub(crate) fn admit(&mut self, query: &mut Query, opt: &mut Opt<'a>, buffer: &mut [u8]) -> Option<Verdict> {
+        if self.peer.port == 0 || self.setup.own.iter().any(|&(ip, port)| port == self.peer.port && ip == self.peer.ip)
+        {
+            return Some(self.drop(Counter::DropSource));
         }
+        if query.parsed != Parsed::Question {
+            return Some(self.no_question(query, buffer));
+        }
+        let mut is_proven = self.transport == Transport::Tcp;
+        if query.edns.nsid || query.edns.cookie_len > 0 || query.edns.keepalive {
+            is_proven |= self.add_options(query, buffer, opt);
+        }
+        if !is_proven && let Some(verdict) = self.limit(query, opt, buffer) {
+            return Some(verdict);
+        }
+        if query.qclass != CLASS_IN || rtype::is_meta(query.qtype) && query.qtype != rtype::ANY {
+            return Some(self.not_for_zones(query, *opt, buffer));
+        }
+        None
+    }
+
+    /// The zones' answer, or a refusal.
+    #[inline(always)]
+    pub(crate) fn by_zones(
+        &self,
+        query: &mut Query,
+        lookup: &mut Lookup,
+        trail: &mut Trail,
+        mut opt: Opt<'_>,
+        also: Flags,
+        buffer: &mut [u8],
+    ) -> Verdict {
         if !self.zones.allow_query.is_empty() && !self.is_admitted(lookup) {
             self.counters.count(Counter::RefusedAcl);
             opt.ede = Some(Ede::PROHIBITED);
-            return self.finish(query, buffer, Rcode::REFUSED, &opt);
+            return self.finish(query, buffer, Rcode::REFUSED, also, &opt);
         }
-        self.zone_answer(query, lookup, trail, opt, buffer)
+        self.zone_answer(query, lookup, trail, opt, also, buffer)
     }
 
     #[inline(always)]
@@ -69,6 +92,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         lookup: &mut Lookup,
         trail: &mut Trail,
         mut opt: Opt<'_>,
+        also: Flags,
         buffer: &mut [u8],
     ) -> Verdict {
         let has_opt = query.edns.present;
@@ -100,13 +124,13 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         } else if reply.left_out() {
             self.counters.count(Counter::OptionalLeftOut);
         }
-        let len = reply.finish(outcome.flags, outcome.rcode, has_opt.then_some(&opt));
+        let len = reply.finish(outcome.flags.and(also), outcome.rcode, has_opt.then_some(&opt));
         self.count(outcome.rcode);
         Verdict::Reply(len)
     }
 
     #[inline(always)]
-    fn size_max(&self, query: &Query) -> usize {
+    pub(crate) fn size_max(&self, query: &Query) -> usize {
         match (self.transport, query.edns.present) {
             (Transport::Tcp, _) => MESSAGE_MAX,
             (Transport::Udp, false) => PLAIN_MAX,
@@ -169,7 +193,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         if let Some(verdict) = self.limit(query, &opt, buffer) {
             return verdict;
         }
-        self.finish(query, buffer, rcode, &opt)
+        self.finish(query, buffer, rcode, Flags::NONE, &opt)
     }
 
     /// Somebody else's to answer, once he may ask at all.
@@ -185,8 +209,8 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         if let Some(verdict) = self.limit(query, &opt, buffer) {
             return verdict;
         }
-        let Some(signature) = signature else { return self.finish(query, buffer, Rcode::FORMERR, &opt) };
-        match self.finish(query, buffer, Rcode::NOTAUTH, &opt) {
+        let Some(signature) = signature else { return self.finish(query, buffer, Rcode::FORMERR, Flags::NONE, &opt) };
+        match self.finish(query, buffer, Rcode::NOTAUTH, Flags::NONE, &opt) {
             Verdict::Reply(len) => Verdict::Reply(signature.append_bad_key(buffer, len)),
             silence => silence,
         }
@@ -201,13 +225,20 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             return verdict;
         }
         let rcode = if opt.cookie.is_some() { Rcode::NOERROR } else { Rcode::FORMERR };
-        self.finish(query, buffer, rcode, &opt)
+        self.finish(query, buffer, rcode, Flags::NONE, &opt)
     }
 
     /// An answer of header, question and OPT.
-    fn finish(&self, query: &Query, buffer: &mut [u8], rcode: Rcode, opt: &Opt<'_>) -> Verdict {
+    pub(crate) fn finish(
+        &self,
+        query: &Query,
+        buffer: &mut [u8],
+        rcode: Rcode,
+        flags: Flags,
+        opt: &Opt<'_>,
+    ) -> Verdict {
         let reply = Reply::begin(buffer, query.echoed_end(), PLAIN_MAX, 0);
-        let len = reply.finish(Flags::NONE, rcode, query.edns.present.then_some(opt));
+        let len = reply.finish(flags, rcode, query.edns.present.then_some(opt));
         self.count(rcode);
         Verdict::Reply(len)
     }
@@ -230,7 +261,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         if rcode == Rcode::REFUSED {
             opt.ede = Some(Ede::NOT_SUPPORTED);
         }
-        self.finish(query, buffer, rcode, &opt)
+        self.finish(query, buffer, rcode, Flags::NONE, &opt)
     }
 
     /// RFC 4892: who and what we are, if the operator wants it told.
@@ -241,7 +272,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             _ => None,
         };
         let Some(text) = text.filter(|_| matches!(query.qtype, 16 | rtype::ANY)) else {
-            return self.finish(query, buffer, Rcode::REFUSED, opt);
+            return self.finish(query, buffer, Rcode::REFUSED, Flags::NONE, opt);
         };
         let text = &text.as_bytes()[..text.len().min(255)];
         let keep = if query.edns.present { opt.room() } else { 0 };
@@ -258,7 +289,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
 
     /// Options of the answer that depend on the query alone. True: the client's cookie proves its address.
     #[cold]
-    fn add_options(&self, query: &Query, buffer: &[u8], opt: &mut Opt<'a>) -> bool {
+    pub(crate) fn add_options(&self, query: &Query, buffer: &[u8], opt: &mut Opt<'a>) -> bool {
         let edns = &query.edns;
         if edns.nsid {
             opt.nsid = self.setup.nsid.as_deref();
@@ -285,7 +316,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     }
 
     #[cold]
-    fn is_admitted(&self, lookup: &Lookup) -> bool {
+    pub(crate) fn is_admitted(&self, lookup: &Lookup) -> bool {
         let number = self.view.node(lookup.apex).and_then(|n| n.zone_number());
         let acl = number.ok().and_then(|n| self.zones.allow_query.get(n as usize));
         acl.is_none_or(|acl| acl.as_ref().is_none_or(|acl| acl.admits(self.peer.ip)))
@@ -299,7 +330,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     }
 
     #[inline(always)]
-    fn count(&self, rcode: Rcode) {
+    pub(crate) fn count(&self, rcode: Rcode) {
         self.counters.count(Counter::Answered);
         self.counters.count(match rcode {
             Rcode::NOERROR => Counter::NoError,

@@ -3,8 +3,9 @@
 //! Parse all, probe all, walk all, choose all, write all: while one query's memory is on its way, the others are worked
 //! on. On 8.5 million records that is worth half the cost of a query.
 
+use crate::resolving::{Resolution, Resolving, Sought, Told};
 use crate::respond::Response;
-use crate::{Datagrams, Now, Peer, Postponed, Published, Ticket, Transport, Verdict, Way};
+use crate::{Datagrams, Now, Peer, Postponed, Published, Purpose, Ticket, Transport, Verdict, Way};
 use authority::{Lookup, Trail};
 use image::Image;
 use policy::rate::Places;
@@ -13,6 +14,7 @@ use stats::{Counter, Counters};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use wire::reply::{Flags, Opt};
 use wire::{Parsed, Query};
 
 /// Datagrams worked on together; a longer batch is cut.
@@ -48,6 +50,8 @@ pub struct Setup {
     pub keepalive_tenths: u16,
     /// Updates are postponed, for somebody carries them out; else they are refused.
     pub takes_updates: bool,
+    /// None: our zones are all that is answered for, and there is no cache to ask.
+    pub resolving: Option<Resolving>,
 }
 
 impl Default for Setup {
@@ -64,6 +68,7 @@ impl Default for Setup {
             own: vec![],
             keepalive_tenths: 100,
             takes_updates: false,
+            resolving: None,
         }
     }
 }
@@ -79,6 +84,25 @@ pub struct Worker<M> {
     scratch: Vec<Scratch>,
     /// Of the last batch or message only, so a batch at most: the driver takes them before the next.
     postponed: VecDeque<Postponed>,
+    /// Where the cache copies entries to; absent without one.
+    entry: Option<Box<cache::Scratch>>,
+}
+
+/// A response of this worker, borrowing it field by field, so that its scratch stays free.
+macro_rules! response {
+    ($worker:expr, $now:expr, $peer:expr, $transport:expr, $view:expr) => {
+        Response {
+            now: $now,
+            peer: $peer,
+            transport: $transport,
+            setup: &$worker.setup,
+            counters: &$worker.counters,
+            zones: &$worker.zones,
+            view: $view,
+            rate: None,
+            cookies: $worker.cookies.as_ref(),
+        }
+    };
 }
 
 /// What one query needs between the stages.
@@ -88,6 +112,7 @@ struct Scratch {
     lookup: Lookup,
     trail: Trail,
     places: Places,
+    sought: Option<Sought>,
 }
 
 impl<M: AsRef<[u8]>> Worker<M> {
@@ -96,7 +121,8 @@ impl<M: AsRef<[u8]>> Worker<M> {
         let rate = setup.rate.clone().map(|r| RateLimit::new(r, setup.rate_key));
         let cookies = setup.cookie_secret.map(cookie::Secrets::new);
         let (scratch, postponed) = (vec![Scratch::default(); BATCH_MAX], VecDeque::new());
-        Worker { published, zones, generation, setup, rate, cookies, counters, scratch, postponed }
+        let entry = setup.resolving.as_ref().map(|_| Box::default());
+        Worker { published, zones, generation, setup, rate, cookies, counters, scratch, postponed, entry }
     }
 
     #[inline]
@@ -128,6 +154,9 @@ impl<M: AsRef<[u8]>> Worker<M> {
     /// Answers datagrams, each in its own buffer.
     pub fn on_batch(&mut self, now: Now, batch: &mut impl Datagrams) {
         self.refresh(now);
+        if self.setup.resolving.is_some() {
+            return self.on_batch_resolving(now, batch);
+        }
         let n = batch.len().min(BATCH_MAX);
         let faults = self.zones.image.faults();
         let view = self.zones.image.view();
@@ -166,7 +195,13 @@ impl<M: AsRef<[u8]>> Worker<M> {
                 Verdict::Later => {
                     let message = buffer[..len].into();
                     let ticket = batch.ticket(i);
-                    self.postponed.push_back(Postponed { ticket, peer, transport: Transport::Udp, message });
+                    self.postponed.push_back(Postponed {
+                        ticket,
+                        peer,
+                        transport: Transport::Udp,
+                        message,
+                        purpose: Purpose::Update,
+                    });
                     0
                 }
             };
@@ -175,6 +210,48 @@ impl<M: AsRef<[u8]>> Worker<M> {
         if self.zones.image.faults() != faults {
             self.counters.add(Counter::DropDamaged, n as u64);
             (0..n).for_each(|i| batch.set_reply(i, 0));
+        }
+    }
+
+    /// Stages for clients that we resolve for: the cache is probed where otherwise the zones are walked.
+    fn on_batch_resolving(&mut self, now: Now, batch: &mut impl Datagrams) {
+        let (Some(resolving), Some(entry)) = (&self.setup.resolving, &mut self.entry) else { return };
+        let n = batch.len().min(BATCH_MAX);
+        let faults = self.zones.image.faults();
+        let view = self.zones.image.view();
+        for (i, s) in self.scratch[..n].iter_mut().enumerate() {
+            let from = batch.peer(i).ip;
+            if let Some(rate) = &self.rate {
+                s.places = rate.places(from);
+            }
+            let (buffer, len) = batch.packet(i);
+            s.query.parse(buffer, len, 0, 0);
+            s.sought = resolving.seek(&s.query, buffer, from);
+        }
+        for s in &self.scratch[..n] {
+            s.sought.into_iter().for_each(|sought| resolving.fetch(&s.query, sought));
+        }
+        self.counters.add(Counter::QueriesUdp, n as u64);
+        for (i, s) in self.scratch[..n].iter_mut().enumerate() {
+            let peer = batch.peer(i);
+            let (buffer, len) = batch.room(i);
+            let rate = self.rate.as_mut().map(|r| (r, &s.places));
+            let response = Response { rate, ..response!(self, now, peer, Transport::Udp, view) };
+            let mut miss = None;
+            let mut resolution = Resolution { response, resolving, scratch: entry, miss: &mut miss, len };
+            let verdict = resolution.write(&mut s.query, s.sought, &mut s.lookup, &mut s.trail, buffer);
+            let reply = if let Verdict::Reply(len) = verdict { len } else { 0 };
+            if miss.is_some() || verdict == Verdict::Later {
+                let message = if reply == 0 { buffer[..len].into() } else { Box::default() };
+                let (ticket, purpose) = (batch.ticket(i), miss.map_or(Purpose::Update, Purpose::Resolve));
+                self.postponed.push_back(Postponed { ticket, peer, transport: Transport::Udp, message, purpose });
+            }
+            batch.set_reply(i, reply);
+        }
+        if self.zones.image.faults() != faults {
+            self.counters.add(Counter::DropDamaged, n as u64);
+            (0..n).for_each(|i| batch.set_reply(i, 0));
+            self.postponed.clear();
         }
     }
 
@@ -212,34 +289,88 @@ impl<M: AsRef<[u8]>> Worker<M> {
     /// Answers one message of a stream. The buffer holds 65,535 octets.
     pub fn on_message(&mut self, now: Now, peer: Peer, ticket: Ticket, buffer: &mut [u8], len: usize) -> Verdict {
         self.refresh(now);
+        self.counters.count(Counter::QueriesTcp);
         let faults = self.zones.image.faults();
+        let verdict = match self.setup.resolving {
+            Some(_) => self.part(now, peer, ticket, buffer, len),
+            None => self.part_of_ours(now, peer, buffer, len),
+        };
+        if self.zones.image.faults() != faults {
+            self.counters.count(Counter::DropDamaged);
+            self.postponed.clear();
+            return Verdict::Drop;
+        }
+        if verdict == Verdict::Later && self.postponed.is_empty() {
+            let message = buffer[..len].into();
+            let (transport, purpose) = (Transport::Tcp, Purpose::Update);
+            self.postponed.push_back(Postponed { ticket, peer, transport, message, purpose });
+        }
+        verdict
+    }
+
+    /// What our zones say, whoever asks.
+    pub(crate) fn part_of_ours(&mut self, now: Now, peer: Peer, buffer: &mut [u8], len: usize) -> Verdict {
         let view = self.zones.image.view();
         let s = &mut self.scratch[0];
         s.query.parse(buffer, len, view.ahead(), view.seed());
         if s.query.parsed == Parsed::Question {
             s.lookup.at_once(&s.query, view);
         }
-        self.counters.count(Counter::QueriesTcp);
-        let mut response = Response {
-            now,
-            peer,
-            transport: Transport::Tcp,
-            setup: &self.setup,
-            counters: &self.counters,
-            zones: &self.zones,
-            view,
-            rate: None,
-            cookies: self.cookies.as_ref(),
-        };
-        let verdict = response.write(&mut s.query, &mut s.lookup, &mut s.trail, buffer);
-        if self.zones.image.faults() != faults {
-            self.counters.count(Counter::DropDamaged);
-            return Verdict::Drop;
-        }
-        if verdict == Verdict::Later {
-            let message = buffer[..len].into();
-            self.postponed.push_back(Postponed { ticket, peer, transport: Transport::Tcp, message });
+        let mut response = response!(self, now, peer, Transport::Tcp, view);
+        response.write(&mut s.query, &mut s.lookup, &mut s.trail, buffer)
+    }
+
+    /// What cache and zones know.
+    pub(crate) fn part(&mut self, now: Now, peer: Peer, ticket: Ticket, buffer: &mut [u8], len: usize) -> Verdict {
+        let s = &mut self.scratch[0];
+        s.query.parse(buffer, len, 0, 0);
+        let (Some(resolving), Some(entry)) = (&self.setup.resolving, &mut self.entry) else { return Verdict::Drop };
+        let sought = resolving.seek(&s.query, buffer, peer.ip);
+        let response = response!(self, now, peer, Transport::Tcp, self.zones.image.view());
+        let mut miss = None;
+        let mut resolution = Resolution { response, resolving, scratch: entry, miss: &mut miss, len };
+        let verdict = resolution.write(&mut s.query, sought, &mut s.lookup, &mut s.trail, buffer);
+        if miss.is_some() || verdict == Verdict::Later {
+            let message = if verdict == Verdict::Later { buffer[..len].into() } else { Box::default() };
+            let (transport, purpose) = (Transport::Tcp, miss.map_or(Purpose::Update, Purpose::Resolve));
+            self.postponed.push_back(Postponed { ticket, peer, transport, message, purpose });
         }
         verdict
+    }
+
+    /// Answers the packet of a client who has waited.
+    pub fn tell(
+        &mut self,
+        now: Now,
+        peer: Peer,
+        transport: Transport,
+        buffer: &mut [u8],
+        len: usize,
+        told: &Told<'_>,
+    ) -> Verdict {
+        self.tell_with(now, peer, transport, buffer, len, told, Flags::NONE)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a packet, where it came from, and what is to be said")]
+    pub(crate) fn tell_with(
+        &mut self,
+        now: Now,
+        peer: Peer,
+        transport: Transport,
+        buffer: &mut [u8],
+        len: usize,
+        told: &Told<'_>,
+        also: Flags,
+    ) -> Verdict {
+        let s = &mut self.scratch[0];
+        s.query.parse(buffer, len, 0, 0);
+        let (Some(resolving), Some(entry)) = (&self.setup.resolving, &mut self.entry) else { return Verdict::Drop };
+        // Its rate was judged when it came.
+        let mut response = response!(self, now, peer, transport, self.zones.image.view());
+        let mut opt = Opt { udp_size: self.setup.udp_size_max, dnssec_ok: s.query.edns.dnssec_ok, ..Opt::default() };
+        match response.admit(&mut s.query, &mut opt, buffer) {
+            Some(verdict) => verdict,
+            None => response.told(&s.query, told, also, resolving, entry, opt, buffer),
+        }
     }
 }

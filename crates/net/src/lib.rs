@@ -2,7 +2,9 @@
 //! privileges, scheduling. Knows no DNS and decides nothing: what a packet means is the caller's business.
 
 pub mod addresses;
+pub mod epoll;
 pub mod generator;
+pub mod outgoing;
 pub mod privilege;
 pub mod sched;
 pub mod signals;

@@ -65,6 +65,13 @@ pub(crate) fn bind(fd: BorrowedFd<'_>, addr: SocketAddr) -> io::Result<()> {
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const name).cast(), len) }).map(drop)
 }
 
+/// Says whom a socket hears and speaks to. A stream that does not wait is not open yet when this fails with EINPROGRESS.
+pub(crate) fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<()> {
+    let (name, len) = raw_address(peer);
+    // SAFETY: `name` is a live socket address at least `len` octets long.
+    check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const name).cast(), len) }).map(drop)
+}
+
 /// The address a socket is bound to.
 pub(crate) fn bound_address(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     let mut name = no_address();

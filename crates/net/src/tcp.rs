@@ -15,7 +15,6 @@
 //! ticket and hands the answer in when it has it. Knows no DNS: what a message means, and whether a connection deserves to stay, is the handler's
 //! business.
 
-mod epoll;
 mod framing;
 mod server;
 mod table;

@@ -270,7 +270,10 @@ impl<W: Answers> Messages for Answering<W> {
         let peer = Peer { ip: from.peer.ip(), port: from.peer.port() };
         let ticket = self.mailbox.stream(from.ticket);
         match catch_unwind(AssertUnwindSafe(|| self.worker.on_message(now, peer, ticket, buffer, len))) {
-            Ok(Verdict::Reply(len)) => Answer::Reply(len),
+            Ok(Verdict::Reply(len)) => {
+                self.pass_on();
+                Answer::Reply(len)
+            }
             Ok(Verdict::Drop) => Answer::Close,
             Ok(Verdict::Later) if self.pass_on() == 0 => Answer::Later,
             Ok(Verdict::Later) => Answer::Silence,

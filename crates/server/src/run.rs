@@ -4,6 +4,7 @@
 //! main        binds, gives up root, finds the image, starts the others; then waits for signals and wishes
 //! udp N       one a core: sockets -> worker -> sockets
 //! tcp N       the same for streams
+//! task N      what the cache does not know is asked of others, if the resolver is on
 //! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
 //! signals     SIGHUP, SIGTERM, SIGINT as events
 //! control, http   operators' questions
@@ -19,6 +20,7 @@ use crate::later::{Mailbox, Mailboxes};
 use crate::ownership::Held;
 use crate::panics::{self, Panics};
 use crate::publisher::{self, Job, Publisher, Serving};
+use crate::resolving::{self, Resolution};
 use crate::sockets::{self, Sockets};
 use crate::state::{Event, State};
 use crate::{control, cookies, http, log, random, systemd};
@@ -44,6 +46,8 @@ use store::Map;
 const SPARE_FILES: u64 = 512;
 /// UDP workers that one TCP thread keeps company: streams are the smaller part of the traffic.
 const WORKERS_PER_TCP_THREAD: usize = 2;
+/// UDP workers that one task thread keeps company: a miss costs more than a hit, and is rarer.
+const WORKERS_PER_TASK_THREAD: usize = 2;
 
 /// Reads the configuration again; what the command line says is in it.
 pub type Reread<'a> = dyn Fn() -> Result<Config, Vec<Complaint>> + 'a;
@@ -61,17 +65,18 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
 
     let (library, zones, serving) = first_image(config)?;
     let (mailboxes, boxes) = Mailboxes::new(crew.udp + crew.tcp).map_err(|e| no_thread("udp 0", &e))?;
+    let resolution = Resolution::of(config, crew.tasks).map_err(|e| format!("no resolver: {e}"))?;
     let shared = Shared {
         published: Arc::new(Published::new(zones)),
         clock: Clock::new(),
         stop: Arc::new(AtomicBool::new(false)),
         panics: Arc::new(Panics::start(config.server.data_dir.clone()).map_err(|e| no_thread("panics", &e))?),
         mailboxes: Arc::new(mailboxes),
-        desk: None,
+        desk: resolution.as_ref().map(Resolution::desk),
     };
     let (events, inbox) = channel();
     let state = Arc::new(State::new(sockets.addresses.clone(), crew.udp, crew.counters(), events.clone()));
-    let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes)?;
+    let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes, resolution)?;
     let publisher = Publisher::new(library, shared.clone(), Arc::clone(&state), threads.wakes.clone(), serving);
     let (jobs, work) = channel();
     spawn("publisher", move || publisher.run(&work))?;
@@ -80,7 +85,9 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
 
     on_ready(&state.addresses);
     systemd::tell(systemd::READY);
-    if config.zones.is_empty() {
+    if let Some(resolver) = &config.resolver {
+        resolving::caution(resolver);
+    } else if config.zones.is_empty() {
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
@@ -96,6 +103,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
 struct Crew {
     udp: usize,
     tcp: usize,
+    tasks: usize,
     cpus: Vec<usize>,
 }
 
@@ -103,11 +111,12 @@ impl Crew {
     fn of(config: &Config) -> Crew {
         let cpus = net::sched::cpus();
         let udp = config.server.workers.unwrap_or(cpus.len()).max(1);
-        Crew { udp, tcp: udp.div_ceil(WORKERS_PER_TCP_THREAD), cpus }
+        let tasks = config.resolver.as_ref().map_or(0, |_| udp.div_ceil(WORKERS_PER_TASK_THREAD));
+        Crew { udp, tcp: udp.div_ceil(WORKERS_PER_TCP_THREAD), tasks, cpus }
     }
 
     fn counters(&self) -> Vec<Arc<Counters>> {
-        (0..self.udp + self.tcp).map(|_| Arc::default()).collect()
+        (0..self.udp + self.tcp + self.tasks).map(|_| Arc::default()).collect()
     }
 
     /// The CPU of a worker, where each can have one of its own.
@@ -220,8 +229,10 @@ impl Threads {
         state: &State,
         crew: &Crew,
         boxes: Vec<Mailbox>,
+        resolution: Option<Resolution>,
     ) -> Result<Threads, String> {
-        let setup = setup(config, &sockets).map_err(|e| format!("no random numbers: {e}"))?;
+        let mut setup = setup(config, &sockets).map_err(|e| format!("no random numbers: {e}"))?;
+        setup.resolving = resolution.as_ref().map(|r| r.resolving.clone());
         let mut threads = Threads { wakes: boxes.iter().map(|b| Arc::clone(&b.wake)).collect(), handles: Vec::new() };
         let mut each = state.counters.iter().zip(boxes);
         let mut next = || {
@@ -246,7 +257,28 @@ impl Threads {
             let (Some(answering), limits) = (next(), limits.clone()) else { break };
             threads.spawn(format!("tcp {i}"), &state.events, move || answering.serve_tcp(&listeners, &limits))?;
         }
+        if let Some(resolution) = resolution {
+            threads.start_tasks(resolution, shared, state, crew, &setup)?;
+        }
         Ok(threads)
+    }
+
+    /// The threads that ask others.
+    fn start_tasks(
+        &mut self,
+        resolution: Resolution,
+        shared: &Shared,
+        state: &State,
+        crew: &Crew,
+        setup: &Setup,
+    ) -> Result<(), String> {
+        self.wakes.extend(resolution.wakes());
+        let counters = state.counters.get(crew.udp + crew.tcp..).unwrap_or_default();
+        let tasks = resolution.tasks(shared, setup, counters).map_err(|e| no_thread("task 0", &e))?;
+        for (i, (tasks, upstream)) in tasks.into_iter().enumerate() {
+            self.spawn(format!("task {i}"), &state.events, move || tasks.run(upstream))?;
+        }
+        Ok(())
     }
 
     fn spawn(
@@ -371,7 +403,7 @@ fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &
                 log::set_level(config.level);
                 systemd::tell(&systemd::reloading());
                 if fixed(&config) != started {
-                    log::warn("a change in [server], [control] or [limits] needs a restart", &[]);
+                    log::warn("a change in [server], [control], [limits], [resolver] or [cache] needs a restart", &[]);
                 }
                 if jobs.send(Job { config, zones, done }).is_err() {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);
@@ -391,7 +423,7 @@ fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &
 /// What cannot change while the server runs, in a form that can be compared.
 fn fixed(config: &Config) -> String {
     let server = crate::config::Server { allow_query: crate::config::Allow::Any, ..config.server.clone() };
-    format!("{server:?} {:?} {:?}", config.control, config.limits)
+    format!("{server:?} {:?} {:?} {:?} {:?}", config.control, config.limits, config.resolver, config.cache)
 }
 
 #[cfg(test)]

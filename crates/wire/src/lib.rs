@@ -4,6 +4,7 @@
 
 pub mod cpu;
 pub mod hash;
+pub mod message;
 pub mod name;
 pub mod query;
 pub mod rcode;

@@ -280,8 +280,9 @@ impl Query {
         true
     }
 
+    /// Hashes the suffixes of a name that was parsed without: with a `depth` of 0, as whoever asks a cache first does.
     #[inline(always)]
-    fn hash_suffixes(&mut self, depth: usize, seed: u64) {
+    pub fn hash_suffixes(&mut self, depth: usize, seed: u64) {
         let n = self.labels as usize;
         let deep = n.min(depth).min(DEPTH_AHEAD);
         self.hash[0] = seed;

@@ -23,9 +23,14 @@ impl Rcode {
 pub struct Ede(pub u16);
 
 impl Ede {
+    pub const STALE_ANSWER: Ede = Ede(3);
+    pub const CACHED_ERROR: Ede = Ede(13);
     pub const NOT_READY: Ede = Ede(14);
     pub const PROHIBITED: Ede = Ede(18);
+    pub const STALE_NXDOMAIN: Ede = Ede(19);
     pub const NOT_AUTHORITATIVE: Ede = Ede(20);
     pub const NOT_SUPPORTED: Ede = Ede(21);
+    pub const NO_REACHABLE_AUTHORITY: Ede = Ede(22);
+    pub const NETWORK_ERROR: Ede = Ede(23);
     pub const INVALID_DATA: Ede = Ede(24);
 }

@@ -32,11 +32,18 @@ pub struct Reply<'a> {
 
 /// The flags of an answer's header that are decided while answering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(u8);
+pub struct Flags(u16);
 
 impl Flags {
     pub const NONE: Flags = Flags(0);
-    pub const AUTHORITATIVE: Flags = Flags(4);
+    pub const AUTHORITATIVE: Flags = Flags(0x0400);
+    pub const RECURSION_AVAILABLE: Flags = Flags(0x0080);
+    pub const AUTHENTIC: Flags = Flags(0x0020);
+    pub const CHECKING_DISABLED: Flags = Flags(0x0010);
+
+    pub const fn and(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
 }
 
 /// The OPT record of an answer.
@@ -172,14 +179,14 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Ends the message; returns its length. Opcode and RD stay as asked, CD and AD are cleared (RFC 4035 section 3.1.6).
+    /// Ends the message; returns its length. Opcode and RD stay as asked; RA, AD and CD are as `flags` say.
     #[inline]
     pub fn finish(mut self, flags: Flags, rcode: Rcode, opt: Option<&Opt<'_>>) -> usize {
         let mut flags = flags.0;
         if self.truncated {
             self.at = self.question_end;
             self.counts = [0; 3];
-            flags |= 2;
+            flags |= 0x0200;
         }
         if let Some(opt) = opt {
             self.write_opt(opt, rcode);
@@ -187,8 +194,8 @@ impl<'a> Reply<'a> {
         let questions = u8::from(self.question_end > HEADER);
         let [an, ns, ar] = self.counts.map(u16::to_be_bytes);
         let head = &mut self.buffer[2..HEADER];
-        head[0] = head[0] & 0x79 | 0x80 | flags;
-        head[1] = rcode.0 as u8 & 15;
+        head[0] = head[0] & 0x79 | 0x80 | (flags >> 8) as u8;
+        head[1] = flags as u8 | rcode.0 as u8 & 15;
         head[2..].copy_from_slice(&[0, questions, an[0], an[1], ns[0], ns[1], ar[0], ar[1]]);
         self.at
     }

@@ -32,10 +32,10 @@ dunlin.toml:2:1: error: there is no key `lisen` in [server]
     lisen = []
     ^^^^^
     did you mean `listen`?
-dunlin.toml:4:1: error: the resolver: not built yet
+dunlin.toml:4:1: error: resolving without forwarders: not built yet
     enabled = true
     ^^^^^^^
-    remove it; this version does not do it
+    write [[resolver.forward]] with zone = \".\" and servers = [\"192.0.2.53\"]
 dunlin: 2 errors in dunlin.toml
 ";
     for command in ["serve", "check", "compile"] {

@@ -1,9 +1,9 @@
 //! The loop: accepts, reads, answers, writes, and closes what takes too long.
 
-use super::epoll::{Epoll, Interest};
 use super::framing::{self, Next, PREFIX};
 use super::table::{Connection, Key, Phase, Table};
 use super::{Answer, MESSAGE_MAX, Messages, Origin, TcpEvent, TcpLimits, Ticket};
+use crate::epoll::{Epoll, Interest};
 use crate::sys;
 use crate::wake::{Turn, Wake};
 use std::io::{self, ErrorKind, Read, Write};

@@ -4,7 +4,7 @@
 //! for each peer that has a connection. Invariant: every connection is in exactly one queue, the queue of its phase,
 //! and each queue is ordered by `since`, for whoever enters does so at the end and now.
 
-use super::epoll::Interest;
+use crate::epoll::Interest;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Instant;

@@ -4,13 +4,15 @@
 
 mod later;
 mod reader;
+mod resolver;
 pub mod units;
 mod zones;
 
 use crate::complaint::{Complaint, Text};
-use later::{CACHE, RESOLVER, RESOLVER_LISTS, TOP, ZONE};
+use later::{TOP, ZONE};
 use policy::{Prefix, Step};
 use reader::{Reader, Repeats, Table, Value, Word, later};
+pub use resolver::{Cache, Resolver};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use toml::de::DeTable;
@@ -25,6 +27,9 @@ pub struct Config {
     pub control: Control,
     pub limits: Limits,
     pub level: Level,
+    /// None: switched off.
+    pub resolver: Option<Resolver>,
+    pub cache: Cache,
     /// In the order of the configuration; no two have the same apex.
     pub zones: Vec<Zone>,
 }
@@ -120,6 +125,8 @@ impl Default for Config {
                 tcp_idle_ms: 10_000,
             },
             level: Level::Info,
+            resolver: None,
+            cache: Cache::default(),
             zones: Vec::new(),
         }
     }
@@ -239,7 +246,7 @@ fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
     if let Some(t) = r.table(top, "log") {
         log(r, t, &mut config.level);
     }
-    resolver(r, top);
+    (config.resolver, config.cache) = resolver::read(r, top);
     config.zones = all_zones(r, top);
     config
 }
@@ -400,32 +407,6 @@ impl Level {
             Level::Info => "info",
             Level::Debug => "debug",
         }
-    }
-}
-
-/// The resolver is not built. Switched off, its keys change nothing and are accepted, so that one file can wait for it.
-fn resolver(r: &mut Reader<'_>, top: &Table<'_>) {
-    let table = r.table(top, "resolver");
-    let enabled = table.and_then(|t| r.boolean(t, "enabled"));
-    if enabled == Some(true)
-        && let Some((key, _)) = table.and_then(|t| t.get_key_value("enabled"))
-    {
-        r.not_built(key.span(), "the resolver");
-    }
-    let all: Vec<&str> =
-        RESOLVER.iter().map(|l| l.key).chain(RESOLVER_LISTS.iter().copied()).chain(["enabled"]).collect();
-    let cache: Vec<&str> = CACHE.iter().map(|l| l.key).collect();
-    let off = enabled == Some(false);
-    if let Some(t) = table {
-        r.keys("[resolver]", t, if off { &all } else { &["enabled", "forward", "stub"] }, RESOLVER);
-        for key in RESOLVER_LISTS.iter().filter(|_| !off) {
-            for (_, span) in r.tables(t, key) {
-                r.not_built(span, &format!("[[resolver.{key}]]"));
-            }
-        }
-    }
-    if let Some(t) = r.table(top, "cache") {
-        r.keys("[cache]", t, if off { &cache } else { &[] }, CACHE);
     }
 }
 

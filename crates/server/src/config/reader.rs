@@ -23,8 +23,6 @@ pub enum Repeats {
     Nothing,
     /// As TOML, with one blank after each comma.
     Literal(&'static str),
-    Size(u64),
-    TimeMs(u64),
 }
 
 pub const fn later(key: &'static str, default: Repeats) -> Later {
@@ -148,6 +146,16 @@ impl<'a> Reader<'a> {
         found
     }
 
+    pub fn size(&mut self, table: &Table<'_>, key: &str, example: &str) -> Option<u64> {
+        let word = self.string(table, key, example)?;
+        let found = units::size(&word.text);
+        if found.is_none() {
+            let what = format!("`{}` is no size", word.text);
+            self.complain(word.span, what, format!("write a number and one of KiB, MiB, GiB: \"{example}\""));
+        }
+        found
+    }
+
     /// A list of texts.
     pub fn strings(&mut self, table: &Table<'_>, key: &str, example: &str) -> Option<Vec<Word>> {
         let value = table.get(key)?;
@@ -201,8 +209,6 @@ impl Repeats {
         match self {
             Repeats::Nothing => false,
             Repeats::Literal(text) => literal(value) == *text,
-            Repeats::Size(n) => value.as_str().and_then(units::size) == Some(*n),
-            Repeats::TimeMs(n) => value.as_str().and_then(units::time_ms) == Some(*n),
         }
     }
 }

@@ -31,14 +31,64 @@ fn an_empty_file_is_a_working_configuration() {
 }
 
 #[test]
-fn what_repeats_a_default_of_something_not_built_is_accepted() {
+fn what_is_not_built_is_accepted_where_it_changes_nothing() {
+    good("[resolver]\nvalidate = false\nsha1 = false\nclock = \"system\"\n[cache]\npersist = false\n");
     good(
-        "[resolver]\nvalidate = true\noutgoing = [\"0.0.0.0\",\"::\"]\n[cache]\nsize = \"256MiB\"\nttl-max = \"24h\"\n",
-    );
-    good(
-        "[resolver]\nenabled = false\nvalidate = false\n[[resolver.forward]]\nzone = \".\"\n[cache]\nsize = \"1GiB\"\n",
+        "[resolver]\nenabled = false\nvalidate = true\n[[resolver.forward]]\nzone = \".\"\n[cache]\nsize = \"1GiB\"\n",
     );
     good("[log]\nquery-log = \"\"\n");
+}
+
+const RESOLVER: &str = r#"
+[resolver]
+allow = ["192.0.2.0/24"]
+outgoing = ["192.0.2.9"]
+port = 5353
+serve-stale = false
+[[resolver.forward]]
+zone = "corp.example"
+servers = ["192.0.2.1", "[2001:db8::1]:54"]
+only = true
+[cache]
+size = "1GiB"
+ttl-min = "5s"
+"#;
+
+#[test]
+fn a_resolver_is_read_and_switched_on_by_its_forwards() {
+    let config = good(RESOLVER);
+    let resolver = config.resolver.unwrap();
+    assert_eq!(resolver.forwards[0].zone.to_string(), "corp.example.");
+    let servers: Vec<String> = resolver.forwards[0].servers.iter().map(ToString::to_string).collect();
+    assert_eq!(servers, ["192.0.2.1:5353", "[2001:db8::1]:54"]);
+    assert!(resolver.prefetch && !resolver.serve_stale);
+    assert_eq!((config.cache.size, config.cache.ttl_min_s, config.cache.ttl_max_s), (1 << 30, 5, 86_400));
+    assert!(good("").resolver.is_none());
+    assert!(good(&RESOLVER.replace("[resolver]", "[resolver]\nenabled = false")).resolver.is_none());
+}
+
+#[test]
+fn what_is_wrong_with_a_forward_is_said() {
+    bad(
+        "[[resolver.forward]]\nservers = [\"tls://192.0.2.1#a\", \"nobody\"]\n[cache]\nsize = \"1\"\n",
+        "
+dunlin.toml:1:1: error: this forward has no zone
+    [[resolver.forward]]
+    ^^^^^^^^^^^^^^^^^^^^
+    write zone = \".\" for all names
+dunlin.toml:2:12: error: `tls://192.0.2.1#a`, a server asked over an encrypted channel: not built yet
+    servers = [\"tls://192.0.2.1#a\", \"nobody\"]
+               ^^^^^^^^^^^^^^^^^^^
+    remove it; this version does not do it
+dunlin.toml:2:33: error: `nobody` is no address of a server
+    servers = [\"tls://192.0.2.1#a\", \"nobody\"]
+                                    ^^^^^^^^
+    write \"192.0.2.53\", \"192.0.2.53:5353\" or \"[2001:db8::53]:53\"
+dunlin.toml:4:8: error: this cache holds next to nothing
+    size = \"1\"
+           ^^^
+    write at least size = \"1MiB\"",
+    );
 }
 
 #[test]
@@ -124,10 +174,10 @@ dunlin.toml:6:9: error: `level` is a text, and this is a number
 #[test]
 fn what_is_not_built_yet_says_so() {
     for (text, what) in [
-        ("[resolver]\nenabled = true\n", "the resolver"),
-        ("[resolver]\nvalidate = false\n", "`validate` in [resolver]"),
-        ("[resolver]\n[[resolver.stub]]\nzone = \"a\"\n", "[[resolver.stub]]"),
-        ("[cache]\nsize = \"1GiB\"\n", "`size` in [cache]"),
+        ("[resolver]\nenabled = true\n", "resolving without forwarders"),
+        ("[resolver]\nvalidate = true\n", "`validate` in [resolver]"),
+        ("[resolver]\n[[resolver.stub]]\nzone = \"a\"\n", "`stub` in [resolver]"),
+        ("[cache]\npersist = true\n", "`persist` in [cache]"),
         ("[[local]]\nzone = \"a\"\n", "`local` in the file"),
         ("[[zone]]\nname = \"a\"\nfile = \"a\"\nprimaries = [\"192.0.2.1\"]\n", "`primaries` in [[zone]]"),
         ("[[zone]]\nname = \"a\"\nfile = \"a\"\nallow-query = [\"key:a\"]\n", "a TSIG key here"),

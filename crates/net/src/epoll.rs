@@ -11,21 +11,22 @@ const EVENTS: usize = 256;
 
 /// What to be told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Interest {
+pub enum Interest {
     Read,
     Write,
     /// Only errors, which cannot be turned off.
     Nothing,
 }
 
-pub(super) struct Epoll {
+/// Descriptors are known by the tokens that they were added with.
+pub struct Epoll {
     fd: OwnedFd,
     events: Vec<libc::epoll_event>,
     len: usize,
 }
 
 impl Epoll {
-    pub(super) fn new() -> io::Result<Epoll> {
+    pub fn new() -> io::Result<Epoll> {
         // SAFETY: takes no pointers.
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         let none = libc::epoll_event { events: 0, u64: 0 };
@@ -34,11 +35,11 @@ impl Epoll {
     }
 
     /// A descriptor leaves by being closed.
-    pub(super) fn add(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+    pub fn add(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, fd, token, interest)
     }
 
-    pub(super) fn change(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+    pub fn change(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
     }
 
@@ -54,7 +55,7 @@ impl Epoll {
     }
 
     /// Sleeps until there is something to do or the time is over (None: no end); says how many events there are.
-    pub(super) fn wait(&mut self, at_most: Option<Duration>) -> io::Result<usize> {
+    pub fn wait(&mut self, at_most: Option<Duration>) -> io::Result<usize> {
         // Rounded up: a deadline must be over when we wake for it.
         let ms = at_most.map_or(-1, |t| i32::try_from(t.as_micros().div_ceil(1000)).unwrap_or(i32::MAX));
         let (at, room) = (self.events.as_mut_ptr(), self.events.len() as libc::c_int);
@@ -68,7 +69,7 @@ impl Epoll {
     }
 
     /// The token of the i-th event of the last wait.
-    pub(super) fn token(&self, i: usize) -> u64 {
+    pub fn token(&self, i: usize) -> u64 {
         self.events[i].u64
     }
 }

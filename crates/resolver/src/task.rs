@@ -1,0 +1,144 @@
+//! One question on its way: which server is asked next, what its reply means, when to give up.
+//!
+//! ```text
+//!   begin -> pick a server -> await its reply -> scrub -> answered
+//!                ^                  |              |
+//!                +---- silence, refusal            +-> the chain leaves the server's zone: pick for the next name
+//! ```
+//!
+//! A task has at most one exchange with one server at a time, so that forged replies have one to hit. Its budget is
+//! handed on by value and never filled up again: not by an alias, not by another transport.
+
+use crate::answer::{Answer, Draft, TtlRange};
+use crate::exchange::{Exchange, Via};
+use crate::question::Question;
+use crate::scrub::{CHAIN_MAX, Scrubbed, Scrubber};
+use crate::why::Why;
+use wire::Name;
+use wire::message::Message;
+
+/// Packets that one question may cost, all servers, repetitions and aliases together.
+const SENDS_MAX: u8 = 24;
+/// A question is given up after this long.
+pub const WALL_NS: u64 = 8_000_000_000;
+/// A client is given what has expired rather than wait longer (RFC 8767 section 5).
+pub const CLIENT_PATIENCE_NS: u64 = 1_800_000_000;
+
+#[derive(Clone, Copy)]
+pub struct Budget {
+    sends: u8,
+}
+
+impl Budget {
+    pub fn spend(self) -> Result<Budget, Why> {
+        self.sends.checked_sub(1).map(|sends| Budget { sends }).ok_or(Why::BudgetSpent)
+    }
+}
+
+/// What was tried with one server for the name at hand.
+#[derive(Clone, Copy, Default)]
+pub struct Tried {
+    pub sends: u8,
+    /// It said no, or the network did: there is no use in asking it again.
+    pub refused: bool,
+    /// How to ask it next: after a wrong id, a changed case or a truncated reply over TCP.
+    pub over_tcp: bool,
+}
+
+pub struct Task<W> {
+    pub question: Question,
+    pub hash: u64,
+    /// Who waits, with what their place among a client's waiters is known by.
+    pub waiters: Vec<(u64, W)>,
+    /// The cache has an expired answer, and it has not been given yet.
+    pub has_stale: bool,
+    pub begun_ns: u64,
+    /// When to look at this task next.
+    pub wake_ns: u64,
+    /// Where the chain has come to, and who is asked for it.
+    pub name: Name,
+    pub forward: usize,
+    pub tried: Vec<Tried>,
+    /// The latest is last.
+    pub exchanges: Vec<Exchange>,
+    pub budget: Budget,
+    /// The best reason so far to give up.
+    pub why: Why,
+    steps: u8,
+    draft: Draft,
+}
+
+/// What a reply came to.
+pub enum Digested {
+    Answered(Answer),
+    /// Somebody else is to be asked for this name.
+    Goes(Box<Name>),
+    /// This server is of no use for this.
+    Useless,
+    Failed(Why),
+}
+
+impl<W> Task<W> {
+    pub fn new(now_ns: u64, question: Question, hash: u64, has_stale: bool, forward: usize, servers: usize) -> Task<W> {
+        let name = Name::from_wire(question.name()).unwrap_or(Name::ROOT);
+        Task {
+            draft: Draft::new(&question),
+            question,
+            hash,
+            waiters: Vec::new(),
+            has_stale,
+            begun_ns: now_ns,
+            wake_ns: u64::MAX,
+            name,
+            forward,
+            tried: vec![Tried::default(); servers],
+            exchanges: Vec::new(),
+            budget: Budget { sends: SENDS_MAX },
+            why: Why::Silence,
+            steps: CHAIN_MAX,
+        }
+    }
+
+    pub fn is_over(&self, now_ns: u64) -> bool {
+        now_ns >= self.begun_ns + WALL_NS
+    }
+
+    /// When something is to be done if nothing comes.
+    pub fn next_deadline(&self) -> u64 {
+        let stale = if self.has_stale { self.begun_ns + CLIENT_PATIENCE_NS } else { u64::MAX };
+        let reply = self.exchanges.iter().map(|e| e.deadline_ns).min().unwrap_or(u64::MAX);
+        stale.min(reply).min(self.begun_ns + WALL_NS)
+    }
+
+    /// False: nobody is expected to reply any more, though a late reply would be heard.
+    pub fn awaits(&self) -> bool {
+        self.exchanges.iter().any(|e| e.deadline_ns != u64::MAX)
+    }
+
+    pub fn via(&self, server: usize) -> Via {
+        if self.tried.get(server).is_some_and(|t| t.over_tcp) { Via::Tcp } else { Via::Udp }
+    }
+
+    /// Makes of a reply what it is worth: `zone` is what the server speaks for.
+    pub fn digest(&mut self, message: &Message<'_>, zone: &Name, ttls: &TtlRange) -> Digested {
+        // A reply that turns out unfit must leave nothing behind.
+        let mut draft = self.draft.clone();
+        let Some(scrubber) = Scrubber::new(message, &self.question, zone, ttls) else { return Digested::Useless };
+        match scrubber.follow(self.name, &mut self.steps, &mut draft) {
+            Scrubbed::Answered { rcode, lifetime_s } => Digested::Answered(draft.finish(rcode, lifetime_s)),
+            Scrubbed::Leaves(name) => {
+                self.draft = draft;
+                Digested::Goes(name)
+            }
+            Scrubbed::Lame | Scrubbed::Unfit => Digested::Useless,
+            Scrubbed::EndlessChain => Digested::Failed(Why::EndlessChain),
+        }
+    }
+
+    /// The chain goes on elsewhere: nothing that was tried counts any more.
+    pub fn follow(&mut self, name: Name, forward: usize, servers: usize) {
+        (self.name, self.forward) = (name, forward);
+        self.tried.clear();
+        self.tried.resize(servers, Tried::default());
+    }
+}

@@ -1,0 +1,76 @@
+//! Questions on their way from answering threads to the task threads: a bounded ring for each pair, and a doorbell that
+//! is rung only for who sleeps.
+//!
+//! A question has one owner, by the hash of its name, so that all who ask it meet there. Bound: `RING_MAX` questions a
+//! ring; what finds it full is shed, for a task thread that does not keep up will not get faster by waiting.
+
+use crate::later::Desk;
+use front::{Miss, Postponed, Purpose};
+use net::Wake;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use wire::hash::siphash;
+
+const RING_MAX: usize = 4096;
+
+/// What wakes a task thread.
+pub struct Bell {
+    pub wake: Arc<Wake>,
+    sleeps: AtomicBool,
+}
+
+impl Bell {
+    fn ring(&self) {
+        if self.sleeps.swap(false, SeqCst) {
+            self.wake.ring();
+        }
+    }
+
+    /// Said before looking into the rings for the last time: whoever puts something there afterwards rings.
+    pub fn about_to_sleep(&self) {
+        self.sleeps.store(true, SeqCst);
+    }
+
+    pub fn is_awake(&self) {
+        self.sleeps.store(false, SeqCst);
+    }
+}
+
+/// Everybody's end.
+pub struct Handover {
+    owners: Vec<(SyncSender<Postponed>, Arc<Bell>)>,
+    key: [u8; 16],
+}
+
+/// The end of one task thread.
+pub struct Inbox {
+    pub ring: Receiver<Postponed>,
+    pub bell: Arc<Bell>,
+}
+
+impl Handover {
+    pub fn new(owners: usize, key: [u8; 16]) -> io::Result<(Handover, Vec<Inbox>)> {
+        let pair = |_| {
+            let (sender, ring) = sync_channel(RING_MAX);
+            let bell = Arc::new(Bell { wake: Arc::new(Wake::new()?), sleeps: AtomicBool::new(false) });
+            Ok(((sender, Arc::clone(&bell)), Inbox { ring, bell }))
+        };
+        let pairs: io::Result<Vec<_>> = (0..owners).map(pair).collect();
+        let (owners, inboxes) = pairs?.into_iter().unzip();
+        Ok((Handover { owners, key }, inboxes))
+    }
+}
+
+impl Desk for Handover {
+    fn take(&self, question: Postponed) -> bool {
+        let Purpose::Resolve(Miss { question: asked, .. }) = &question.purpose else { return false };
+        let hash = siphash::<1, 3>(&self.key, asked.name());
+        let owner = ((u128::from(hash) * self.owners.len() as u128) >> 64) as usize;
+        let Some((ring, bell)) = self.owners.get(owner) else { return false };
+        let is_taken = ring.try_send(question).is_ok();
+        bell.ring();
+        is_taken
+    }
+}

@@ -1,0 +1,239 @@
+//! A task thread: takes questions that the cache could not answer, asks others, keeps what they say, tells who waits.
+//!
+//! Does what the resolver says and decides nothing. Never on an answering thread, never in its way: questions come by
+//! rings, answers go back by mailboxes, and what is kept is in the cache for all.
+
+use crate::answering::Shared;
+use crate::handover::Inbox;
+use crate::log;
+use crate::upstream::{Came, Upstream};
+use cache::{Bounds, Cache, Entry, Kind, Variant};
+use front::{Composed, Miss, Peer, Postponed, Purpose, Ticket, Told, Transport, Verdict, Wanted, Worker};
+use net::Turn;
+use resolver::{Action, ExchangeId, Outcome, Question, Resolver, Why};
+use stats::{Counter, Counters};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use store::Map;
+
+/// Questions taken from the ring before replies get their turn.
+const QUESTIONS_PER_TURN_MAX: usize = 64;
+const MESSAGE_MAX: usize = 65_535;
+/// A client over UDP gets what fits into a datagram of ours.
+const DATAGRAM_MAX: usize = front::DATAGRAM_MAX;
+/// RFC 9520 section 3.2: at least a second. Not longer, so that a server which is back is asked.
+const FAILURE_S: u32 = 1;
+
+pub struct Tasks {
+    pub shared: Shared,
+    pub inbox: Inbox,
+    pub resolver: Resolver<Waiter>,
+    pub worker: Worker<Map>,
+    pub cache: Arc<Cache>,
+    pub bounds: Bounds,
+    pub counters: Arc<Counters>,
+}
+
+/// A client who waits, with all that it takes to answer.
+pub struct Waiter {
+    ticket: Ticket,
+    peer: Peer,
+    transport: Transport,
+    message: Box<[u8]>,
+    wanted: Wanted,
+    /// Of the cache, when the question came: what is found out under another zone set is not kept.
+    generation: u32,
+}
+
+impl Tasks {
+    /// Works until the server stops.
+    pub fn run(mut self, mut upstream: Upstream) -> io::Result<()> {
+        let mut room = vec![0; MESSAGE_MAX];
+        loop {
+            self.worker.on_idle();
+            if self.turn() == Turn::Stop {
+                return Ok(());
+            }
+            let is_empty = self.take_questions(&mut room);
+            self.act(&mut upstream, &mut room);
+            self.inbox.bell.about_to_sleep();
+            let is_empty = is_empty && self.take_questions(&mut room);
+            let at_most = if is_empty { self.patience() } else { Some(Duration::ZERO) };
+            let events = upstream.wait(at_most)?;
+            self.inbox.bell.is_awake();
+            for i in 0..events {
+                if upstream.is_ring(i) {
+                    self.inbox.bell.wake.clear();
+                } else {
+                    self.hear(&mut upstream, i);
+                }
+            }
+            self.resolver.on_deadline(self.shared.clock.now().mono_ns);
+            self.act(&mut upstream, &mut room);
+        }
+    }
+
+    fn turn(&self) -> Turn {
+        if self.shared.stop.load(Relaxed) { Turn::Stop } else { Turn::Go }
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        let now_ns = self.shared.clock.now().mono_ns;
+        self.resolver.next_deadline().map(|at| Duration::from_nanos(at.saturating_sub(now_ns)))
+    }
+
+    fn hear(&mut self, upstream: &mut Upstream, event: usize) {
+        let now_ns = self.shared.clock.now().mono_ns;
+        let resolver = &mut self.resolver;
+        upstream.on_event(event, |came| match came {
+            Came::Packet(exchange, packet) => resolver.on_reply(now_ns, exchange, packet),
+            Came::Failed(exchange) => resolver.on_failed(now_ns, exchange),
+        });
+    }
+
+    /// True if there are none left.
+    fn take_questions(&mut self, room: &mut [u8]) -> bool {
+        for _ in 0..QUESTIONS_PER_TURN_MAX {
+            let Ok(postponed) = self.inbox.ring.try_recv() else { return true };
+            self.on_question(postponed, room);
+        }
+        false
+    }
+
+    fn on_question(&mut self, postponed: Postponed, room: &mut [u8]) {
+        let Postponed { ticket, peer, transport, message, purpose: Purpose::Resolve(miss) } = postponed else { return };
+        let (wanted, generation) = (miss.wanted, self.cache.generation());
+        let waiter = Waiter { ticket, peer, transport, message, wanted, generation };
+        match wanted {
+            Wanted::Answer => self.begin(miss, Some(waiter), room),
+            Wanted::Prefetch => self.begin(miss, None, room),
+            Wanted::RestOfChain => match self.compose(&waiter, room, None) {
+                Composed::Reply(len) => self.post(&waiter, &room[..len]),
+                Composed::Needs(miss) => self.begin(miss, Some(waiter), room),
+                Composed::Drop => self.post(&waiter, &[]),
+            },
+        }
+    }
+
+    fn begin(&mut self, miss: Miss, waiter: Option<Waiter>, room: &mut [u8]) {
+        let now_ns = self.shared.clock.now().mono_ns;
+        let question = miss.question.clone();
+        let waiter = waiter.map(|w| (w.peer.ip, w));
+        if let Err((why, Some(waiter))) = self.resolver.on_question(now_ns, miss.question, miss.has_stale, waiter) {
+            let (rcode, ede) = why.told();
+            self.tell(&waiter, &question, &Told::Failed(rcode, ede), room);
+        }
+    }
+
+    /// Does all that the resolver wants done.
+    fn act(&mut self, upstream: &mut Upstream, room: &mut [u8]) {
+        while let Some(action) = self.resolver.next_action() {
+            match action {
+                Action::Send { exchange, server, via, packet } => {
+                    let resolver = &mut self.resolver;
+                    if let Err(e) = upstream.send(exchange, server, via, &packet, || resolver.draw_port()) {
+                        self.on_send_failed(exchange, &e);
+                    }
+                }
+                Action::Close(exchange) => upstream.close(exchange),
+                Action::Finish { question, outcome, waiters } => self.finish(&question, &outcome, &waiters, room),
+            }
+        }
+    }
+
+    fn on_send_failed(&mut self, exchange: ExchangeId, e: &io::Error) {
+        log::debug("a question to a server could not be sent", &[("why", e)]);
+        self.resolver.on_failed(self.shared.clock.now().mono_ns, exchange);
+    }
+
+    fn finish(&mut self, question: &Question, outcome: &Outcome, waiters: &[Waiter], room: &mut [u8]) {
+        let told = match outcome {
+            Outcome::Answer(answer) => {
+                let generation = waiters.first().map_or(self.cache.generation(), |w| w.generation);
+                self.keep(question, answer, generation);
+                Told::Answer(answer)
+            }
+            Outcome::Stale => {
+                let (rcode, ede) = Why::Silence.told();
+                Told::Stale(rcode, ede)
+            }
+            Outcome::Failed(why) => {
+                if why.is_lasting() {
+                    self.keep_failure(question);
+                }
+                let (rcode, ede) = why.told();
+                Told::Stale(rcode, ede)
+            }
+        };
+        for waiter in waiters {
+            self.tell(waiter, question, &told, room);
+        }
+    }
+
+    fn keep(&mut self, question: &Question, answer: &resolver::Answer, generation: u32) {
+        let mut value = Vec::new();
+        let packed = cache::pack(&answer.message(question), &self.bounds, &mut value);
+        let ttl_s = packed.map_or(0, |p| p.ttl_s).min(answer.lifetime_s);
+        if ttl_s == 0 {
+            return self.counters.count(Counter::CacheUnfit);
+        }
+        self.insert(question, Kind::Answer, &value, ttl_s, generation);
+    }
+
+    fn keep_failure(&self, question: &Question) {
+        self.insert(question, Kind::Failure, &[0], FAILURE_S, self.cache.generation());
+    }
+
+    /// What the cache does not take it counts itself.
+    fn insert(&self, question: &Question, kind: Kind, value: &[u8], ttl_s: u32, generation: u32) {
+        let mut variant = if question.dnssec_ok { Variant::DNSSEC_OK } else { Variant::PLAIN };
+        if question.checking_disabled {
+            variant = variant.and(Variant::CHECKING_DISABLED);
+        }
+        let hash = self.cache.hash(question.name());
+        let key = self.cache.key(hash, question.name(), question.qtype, kind, variant);
+        let entry = Entry { value, ttl_s, source: question.neighbourhood(), generation };
+        let _ = self.cache.insert(&key, &entry, front::cache_time(self.shared.clock.now()));
+    }
+
+    fn tell(&mut self, waiter: &Waiter, question: &Question, told: &Told<'_>, room: &mut [u8]) {
+        let len = match waiter.wanted {
+            Wanted::RestOfChain => match self.compose(waiter, room, Some((question, told))) {
+                Composed::Reply(len) => len,
+                Composed::Drop | Composed::Needs(_) => 0,
+            },
+            Wanted::Answer | Wanted::Prefetch => self.answer(waiter, told, room),
+        };
+        self.post(waiter, &room[..len]);
+    }
+
+    fn answer(&mut self, waiter: &Waiter, told: &Told<'_>, room: &mut [u8]) -> usize {
+        let now = self.shared.clock.now();
+        let (buffer, len) = packet(waiter, room);
+        match self.worker.tell(now, waiter.peer, waiter.transport, buffer, len, told) {
+            Verdict::Reply(len) => len,
+            Verdict::Drop | Verdict::Later => 0,
+        }
+    }
+
+    fn compose(&mut self, waiter: &Waiter, room: &mut [u8], known: Option<(&Question, &Told<'_>)>) -> Composed {
+        let now = self.shared.clock.now();
+        let (buffer, len) = packet(waiter, room);
+        self.worker.compose(now, waiter.peer, waiter.transport, buffer, len, known)
+    }
+
+    /// An empty answer says that there will be none.
+    fn post(&self, waiter: &Waiter, answer: &[u8]) {
+        self.shared.mailboxes.post(waiter.ticket, answer.into());
+    }
+}
+
+/// The waiter's packet in a buffer where its answer may take its place.
+fn packet<'r>(waiter: &Waiter, room: &'r mut [u8]) -> (&'r mut [u8], usize) {
+    let len = waiter.message.len().min(room.len());
+    room[..len].copy_from_slice(&waiter.message[..len]);
+    let size = if waiter.transport == Transport::Tcp { room.len() } else { DATAGRAM_MAX };
+    (&mut room[..size], len)
+}

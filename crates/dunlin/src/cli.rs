@@ -281,7 +281,7 @@ pub enum Request {
         #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
         words: Vec<String>,
     },
-    /// Where the server stood still (not built yet)
+    /// Where answering threads stood still: how long their turns took, at what, and the stacks of the longest
     Stall,
 }
 

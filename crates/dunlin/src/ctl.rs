@@ -17,7 +17,7 @@ pub fn run(args: &Ctl) -> Exit {
         Request::Zone { .. } => return not_built("ctl zone"),
         Request::Cache { .. } => return not_built("ctl cache"),
         Request::Policy { .. } => return not_built("ctl policy"),
-        Request::Stall => return not_built("ctl stall"),
+        Request::Stall => "stall".to_string(),
     };
     let paths = match sockets(args) {
         Ok(paths) => paths,

@@ -134,15 +134,17 @@ impl<M: AsRef<[u8]>> Worker<M> {
     }
 
     #[inline]
-    fn renew(&mut self) {
-        if self.published.generation() != self.generation {
+    fn renew(&mut self) -> bool {
+        let is_new = self.published.generation() != self.generation;
+        if is_new {
             (self.zones, self.generation) = self.published.current();
         }
+        is_new
     }
 
-    /// Lets go of what was replaced. For a thread without traffic, now and then.
-    pub fn on_idle(&mut self) {
-        self.renew();
+    /// Lets go of what was replaced; true if something was. For a thread without traffic, now and then.
+    pub fn on_idle(&mut self) -> bool {
+        self.renew()
     }
 
     /// A question of the last call whose verdict was `Later`; to be asked until there is none.

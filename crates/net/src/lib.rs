@@ -8,6 +8,7 @@ pub mod outgoing;
 pub mod privilege;
 pub mod sched;
 pub mod signals;
+pub mod stack;
 mod sys;
 pub mod systemd;
 pub mod tcp;

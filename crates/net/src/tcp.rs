@@ -120,6 +120,8 @@ pub struct Origin<'a> {
 
 /// Who answers. All calls come from the thread that called `serve`.
 pub trait Messages {
+    /// The loop has slept and woken up: a turn begins.
+    fn on_wake(&mut self) {}
     /// A message of `len` octets stands at the start of `buffer` (65,535 octets); the answer replaces it there.
     fn on_message(&mut self, from: &Origin<'_>, buffer: &mut [u8], len: usize) -> Answer;
     /// An answer that was said to come later: it is put at the start of `buffer` (65,535 octets), its length returned;

@@ -21,6 +21,8 @@ const LATER_PER_TURN_MAX: usize = 256;
 
 /// Who answers. All calls come from the thread that called `serve`.
 pub trait Batches {
+    /// The loop has slept and woken up: a turn begins.
+    fn on_wake(&mut self) {}
     /// Packets have arrived on `ports[port]`: read them, write replies into their buffers and `set_reply`.
     fn on_batch(&mut self, port: usize, batch: &mut Batch);
     /// The replies of the batch just answered have gone.
@@ -44,6 +46,7 @@ pub fn serve(ports: &[UdpPort], wake: &Wake, batch: &mut Batch, handler: &mut im
         if !sys::poll(&mut fds, has_later.then_some(Duration::ZERO))? && !has_later {
             continue;
         }
+        handler.on_wake();
         if fds[ports.len()].revents != 0 {
             wake.clear();
         }

@@ -5,6 +5,7 @@
 use crate::clock::Clock;
 use crate::later::{Desk, Mailbox, Mailboxes};
 use crate::panics::Panics;
+use crate::stall::{Cause, Meter};
 use front::{Datagrams, Now, Peer, Postponed, Published, Ticket, Verdict, Way, Worker, Zones};
 use net::Turn;
 use net::tcp::{self, Answer, Messages, Origin, TcpEvent, TcpLimits};
@@ -42,7 +43,8 @@ pub trait Answers {
     fn on_batch(&mut self, now: Now, batch: &mut impl Datagrams);
     fn on_message(&mut self, now: Now, peer: Peer, ticket: Ticket, buffer: &mut [u8], len: usize) -> Verdict;
     fn next_postponed(&mut self) -> Option<Postponed>;
-    fn on_idle(&mut self);
+    /// True: it went over to something new.
+    fn on_idle(&mut self) -> bool;
 }
 
 impl Answers for Worker<Map> {
@@ -61,8 +63,8 @@ impl Answers for Worker<Map> {
         Worker::next_postponed(self)
     }
 
-    fn on_idle(&mut self) {
-        Worker::on_idle(self);
+    fn on_idle(&mut self) -> bool {
+        Worker::on_idle(self)
     }
 }
 
@@ -71,6 +73,11 @@ pub struct Answering<W> {
     shared: Shared,
     counters: Arc<Counters>,
     mailbox: Mailbox,
+    meter: Meter,
+    /// At the beginning of this turn.
+    now: Now,
+    /// Since the last mark of the meter, answers that had not been ready were sent.
+    has_sent_later: bool,
     make: Box<dyn Fn() -> W + Send>,
     worker: W,
     /// The batch as it came, from the first panic on: an answer takes its query's place, and to copy every query for the
@@ -83,13 +90,28 @@ impl<W: Answers> Answering<W> {
         shared: Shared,
         counters: Arc<Counters>,
         mailbox: Mailbox,
+        meter: Meter,
         make: impl Fn() -> W + Send + 'static,
     ) -> Answering<W> {
-        Answering { shared, counters, mailbox, worker: make(), make: Box::new(make), copies: None }
+        let (now, worker) = (shared.clock.now(), make());
+        let (make, copies, has_sent_later) = (Box::new(make), None, false);
+        Answering { shared, counters, mailbox, meter, now, has_sent_later, make, worker, copies }
     }
 
-    fn turn(&mut self) -> Turn {
-        self.worker.on_idle();
+    fn begin_turn(&mut self) {
+        self.now = self.shared.clock.now();
+        self.meter.begin(self.now.mono_ns);
+    }
+
+    /// What was done since the last mark is over; and the turn, unless there is something new to go over to.
+    fn end_turn(&mut self, doing: Cause) -> Turn {
+        let mut now_ns = self.shared.clock.mono_ns();
+        self.meter.mark(doing, now_ns);
+        if self.worker.on_idle() {
+            now_ns = self.shared.clock.mono_ns();
+            self.meter.mark(Cause::Publication, now_ns);
+        }
+        self.meter.end(now_ns, self.now.wall_s);
         self.counters.add(Counter::LaterLost, self.mailbox.lost());
         if self.shared.stop.load(Relaxed) { Turn::Stop } else { Turn::Go }
     }
@@ -120,7 +142,9 @@ impl<W: Answers> Answering<W> {
 
     pub fn serve_udp(mut self, ports: &[UdpPort]) -> io::Result<()> {
         let (mut batch, wake) = (Batch::new(net::udp::BATCH), Arc::clone(&self.mailbox.wake));
+        self.meter.turns().are_mine();
         udp_loop::serve(ports, &wake, &mut batch, &mut self)?;
+        self.begin_turn();
         for (i, port) in ports.iter().enumerate() {
             for _ in 0..DRAINED_MAX {
                 if port.recv(&mut batch, false)? == 0 {
@@ -136,6 +160,7 @@ impl<W: Answers> Answering<W> {
 
     pub fn serve_tcp(mut self, listeners: &[TcpListener], limits: &TcpLimits) -> io::Result<()> {
         let wake = Arc::clone(&self.mailbox.wake);
+        self.meter.turns().are_mine();
         tcp::serve(listeners, limits, &wake, &mut self)
     }
 
@@ -233,8 +258,13 @@ impl Datagrams for Packets<'_> {
 }
 
 impl<W: Answers> Batches for Answering<W> {
+    fn on_wake(&mut self) {
+        self.begin_turn();
+    }
+
     fn on_batch(&mut self, port: usize, batch: &mut Batch) {
-        let now = self.shared.clock.now();
+        let now = Now { mono_ns: self.shared.clock.mono_ns(), ..self.now };
+        self.meter.mark(Cause::Socket, now.mono_ns);
         if let Some(copies) = &mut self.copies {
             copies.clear();
             copies.extend((0..batch.len()).map(|i| octets(batch, i)));
@@ -243,6 +273,7 @@ impl<W: Answers> Batches for Answering<W> {
             self.answer_rest(now, port, batch, stopped);
         }
         self.pass_on();
+        self.meter.mark(Cause::Answer, self.shared.clock.mono_ns());
     }
 
     fn on_sent(&mut self, sent: Sent) {
@@ -254,19 +285,25 @@ impl<W: Answers> Batches for Answering<W> {
     fn next_later(&mut self, buffer: &mut [u8]) -> Option<(usize, Return, usize)> {
         loop {
             if let (Way::Datagram { port, peer, asked, interface }, len @ 1..) = self.mailbox.next(buffer)? {
+                self.has_sent_later = true;
                 return Some((usize::from(port), Return { peer, asked, interface }, len));
             }
         }
     }
 
     fn on_turn(&mut self) -> Turn {
-        self.turn()
+        let doing = if std::mem::take(&mut self.has_sent_later) { Cause::Later } else { Cause::Socket };
+        self.end_turn(doing)
     }
 }
 
 impl<W: Answers> Messages for Answering<W> {
+    fn on_wake(&mut self) {
+        self.begin_turn();
+    }
+
     fn on_message(&mut self, from: &Origin<'_>, buffer: &mut [u8], len: usize) -> Answer {
-        let now = self.shared.clock.now();
+        let now = self.now;
         let peer = Peer { ip: from.peer.ip(), port: from.peer.port() };
         let ticket = self.mailbox.stream(from.ticket);
         match catch_unwind(AssertUnwindSafe(|| self.worker.on_message(now, peer, ticket, buffer, len))) {
@@ -308,7 +345,7 @@ impl<W: Answers> Messages for Answering<W> {
     }
 
     fn on_turn(&mut self) -> Turn {
-        self.turn()
+        self.end_turn(Cause::Streams)
     }
 }
 
@@ -318,6 +355,7 @@ mod tests {
     use crate::config::{Folders, without_file};
     use crate::images::Library;
     use crate::publisher;
+    use crate::stall::Turns;
     use front::Setup;
     use net::udp::RECV_BUFFER;
     use sim::message;
@@ -392,8 +430,8 @@ mod tests {
         fn next_postponed(&mut self) -> Option<Postponed> {
             self.0.next_postponed()
         }
-        fn on_idle(&mut self) {
-            self.0.on_idle();
+        fn on_idle(&mut self) -> bool {
+            self.0.on_idle()
         }
     }
 
@@ -404,6 +442,7 @@ mod tests {
         counters: Arc<Counters>,
         made: Arc<AtomicUsize>,
         desk: Arc<Waiting>,
+        turns: Arc<Turns>,
         mailbox: Option<Mailbox>,
         thread: Option<JoinHandle<io::Result<()>>>,
     }
@@ -429,7 +468,9 @@ mod tests {
                 desk: Some(Arc::<Waiting>::clone(&desk)),
             };
             let mailbox = boxes.pop();
-            Stage { folder, shared, counters: Arc::default(), made: Arc::default(), desk, mailbox, thread: None }
+            let turns = Arc::new(Turns::new(name.into()));
+            let (counters, made) = (Arc::default(), Arc::default());
+            Stage { folder, shared, counters, made, desk, turns, mailbox, thread: None }
         }
 
         fn start(&mut self, serve: impl FnOnce(Answering<Fragile>) -> io::Result<()> + Send + 'static) {
@@ -441,7 +482,8 @@ mod tests {
                 Fragile(Worker::new(Arc::clone(&published), setup, Arc::clone(&counters)))
             };
             let mailbox = self.mailbox.take().unwrap();
-            let answering = Answering::new(self.shared.clone(), Arc::clone(&self.counters), mailbox, make);
+            let meter = Meter::new(Arc::clone(&self.turns));
+            let answering = Answering::new(self.shared.clone(), Arc::clone(&self.counters), mailbox, meter, make);
             self.thread = Some(std::thread::spawn(move || serve(answering)));
         }
 

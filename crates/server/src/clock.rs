@@ -3,7 +3,7 @@
 use front::Now;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Both clocks, read together: once a batch.
+/// Both clocks. Wall time is read once a turn of a loop, monotonic time twice a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -15,7 +15,11 @@ impl Clock {
     }
 
     pub fn now(&self) -> Now {
-        Now { mono_ns: self.start.elapsed().as_nanos() as u64, wall_s: wall_s() }
+        Now { mono_ns: self.mono_ns(), wall_s: wall_s() }
+    }
+
+    pub fn mono_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
     }
 
     pub fn uptime_s(&self) -> u64 {

@@ -111,10 +111,11 @@ fn answer(line: &str, state: &State) -> Json {
     match verb(line) {
         "status" => good("status", state.status()),
         "stats" => good("counters", state.counters()),
+        "stall" => good("stall", state.stalls()),
         "reload" => reload(state, line.split_ascii_whitespace().skip(1).map(str::to_string).collect()),
         STOP => good("stopping", Json::Bool(true)),
-        "" => bad(vec!["an empty line is no request; write status, stats, reload or stop".to_string()]),
-        other => bad(vec![format!("there is no request `{other}`; write status, stats, reload or stop")]),
+        "" => bad(vec!["an empty line is no request; write status, stats, stall, reload or stop".to_string()]),
+        other => bad(vec![format!("there is no request `{other}`; write status, stats, stall, reload or stop")]),
     }
 }
 

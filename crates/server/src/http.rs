@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 responder for operators: `/metrics` for Prometheus, `/status` and `/stats` as JSON.
+//! A small HTTP/1.1 responder for operators: `/metrics` for Prometheus, `/status`, `/stats` and `/stall` as JSON.
 //!
 //! Reads a head of at most `HEAD_MAX` octets and no body, answers one request a connection, knows GET and HEAD.
 
@@ -46,7 +46,8 @@ fn answer(head: &str, state: &State) -> String {
         ("GET" | "HEAD", "/metrics") => ("200 OK", "text/plain; version=0.0.4", state.metrics()),
         ("GET" | "HEAD", "/status") => ("200 OK", "application/json", format!("{}\n", state.status())),
         ("GET" | "HEAD", "/stats") => ("200 OK", "application/json", format!("{}\n", state.counters())),
-        ("GET" | "HEAD", "/") => ("200 OK", "text/plain", "/metrics\n/status\n/stats\n".to_string()),
+        ("GET" | "HEAD", "/stall") => ("200 OK", "application/json", format!("{}\n", state.stalls())),
+        ("GET" | "HEAD", "/") => ("200 OK", "text/plain", "/metrics\n/status\n/stats\n/stall\n".to_string()),
         ("GET" | "HEAD", _) => ("404 Not Found", "text/plain", "not here; see /\n".to_string()),
         _ => ("405 Method Not Allowed", "text/plain", "GET and HEAD only\n".to_string()),
     };

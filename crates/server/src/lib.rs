@@ -23,6 +23,7 @@ pub mod reading;
 mod resolving;
 pub mod run;
 mod sockets;
+pub mod stall;
 pub mod state;
 mod systemd;
 mod tasks;

@@ -8,6 +8,7 @@
 //! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
 //! signals     SIGHUP, SIGTERM, SIGINT as events
 //! control, http   operators' questions
+//! stall       has the stack of an answering thread written down whose turn lasts
 //! panics      keeps the packets that a worker panicked on
 //! ```
 
@@ -22,6 +23,7 @@ use crate::panics::{self, Panics};
 use crate::publisher::{self, Job, Publisher, Serving};
 use crate::resolving::{self, Resolution};
 use crate::sockets::{self, Sockets};
+use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
 use crate::{control, cookies, http, log, random, systemd};
 use front::{Published, Setup, Worker, Zones};
@@ -75,12 +77,15 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         desk: resolution.as_ref().map(Resolution::desk),
     };
     let (events, inbox) = channel();
-    let state = Arc::new(State::new(sockets.addresses.clone(), crew.udp, crew.counters(), events.clone()));
+    let (counters, turns) = (crew.counters(), crew.turns());
+    let addresses = sockets.addresses.clone();
+    let state = Arc::new(State::new(addresses, crew.udp, counters, turns, shared.clock, events.clone()));
     let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes, resolution)?;
     let publisher = Publisher::new(library, shared.clone(), Arc::clone(&state), threads.wakes.clone(), serving);
     let (jobs, work) = channel();
     spawn("publisher", move || publisher.run(&work))?;
     spawn("signals", move || forward(&signals, &events))?;
+    watch(&state)?;
     doors.serve(&state)?;
 
     on_ready(&state.addresses);
@@ -117,6 +122,11 @@ impl Crew {
 
     fn counters(&self) -> Vec<Arc<Counters>> {
         (0..self.udp + self.tcp + self.tasks).map(|_| Arc::default()).collect()
+    }
+
+    fn turns(&self) -> Vec<Arc<Turns>> {
+        let udp = (0..self.udp).map(|i| format!("udp {i}"));
+        udp.chain((0..self.tcp).map(|i| format!("tcp {i}"))).map(|name| Arc::new(Turns::new(name))).collect()
     }
 
     /// The CPU of a worker, where each can have one of its own.
@@ -234,14 +244,15 @@ impl Threads {
         let mut setup = setup(config, &sockets).map_err(|e| format!("no random numbers: {e}"))?;
         setup.resolving = resolution.as_ref().map(|r| r.resolving.clone());
         let mut threads = Threads { wakes: boxes.iter().map(|b| Arc::clone(&b.wake)).collect(), handles: Vec::new() };
-        let mut each = state.counters.iter().zip(boxes);
+        let mut each = state.counters.iter().zip(&state.turns).zip(boxes);
         let mut next = || {
-            let (counters, mailbox) = each.next()?;
+            let ((counters, turns), mailbox) = each.next()?;
             let key = [random::number(), random::number()].map(Result::unwrap_or_default);
             let setup = Setup { rate_key: key, ..setup.clone() };
             let (published, counted) = (Arc::clone(&shared.published), Arc::clone(counters));
             let make = move || Worker::new(Arc::clone(&published), setup.clone(), Arc::clone(&counted));
-            Some(Answering::new(shared.clone(), Arc::clone(counters), mailbox, make))
+            let meter = Meter::new(Arc::clone(turns));
+            Some(Answering::new(shared.clone(), Arc::clone(counters), mailbox, meter, make))
         };
         for (i, ports) in sockets.udp.into_iter().enumerate() {
             let (Some(answering), cpu) = (next(), crew.cpu(i)) else { break };
@@ -364,6 +375,20 @@ fn tcp_limits(config: &Config, threads: usize) -> TcpLimits {
 
 fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), String> {
     std::thread::Builder::new().name(name.to_string()).spawn(body).map(drop).map_err(|e| no_thread(name, &e))
+}
+
+/// Without it turns are timed all the same, and only the stacks are missing.
+fn watch(state: &Arc<State>) -> Result<(), String> {
+    match net::stack::Stacks::new() {
+        Ok(stacks) => {
+            let (all, clock) = (state.turns.clone(), state.clock);
+            spawn("stall", move || stall::watch(all, clock, stacks))
+        }
+        Err(e) => {
+            log::warn("stalls are told without stacks", &[("why", &e)]);
+            Ok(())
+        }
+    }
 }
 
 fn no_thread(name: &str, e: &io::Error) -> String {

@@ -2,6 +2,7 @@
 
 use crate::clock::{self, Clock};
 use crate::json::Json;
+use crate::stall::{self, Turns};
 use stats::{Counter, Counters, total};
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -50,6 +51,8 @@ pub struct State {
     pub addresses: Vec<SocketAddr>,
     pub workers: usize,
     pub counters: Vec<Arc<Counters>>,
+    /// Of the answering threads, in the order of the counters.
+    pub turns: Vec<Arc<Turns>>,
     pub events: Sender<Event>,
     served: Mutex<Served>,
 }
@@ -59,9 +62,11 @@ impl State {
         addresses: Vec<SocketAddr>,
         workers: usize,
         counters: Vec<Arc<Counters>>,
+        turns: Vec<Arc<Turns>>,
+        clock: Clock,
         events: Sender<Event>,
     ) -> State {
-        State { clock: Clock::new(), addresses, workers, counters, events, served: Mutex::default() }
+        State { clock, addresses, workers, counters, turns, events, served: Mutex::default() }
     }
 
     pub fn raise(&self, event: Event) {
@@ -99,12 +104,17 @@ impl State {
         Json::Object(Counter::ALL.iter().map(|&c| (c.name(), Json::Number(self.count(c)))).collect())
     }
 
+    pub fn stalls(&self) -> Json {
+        stall::json(&self.turns, self.clock.mono_ns())
+    }
+
     /// The text format of Prometheus.
     pub fn metrics(&self) -> String {
         let mut out = String::new();
         for &which in Counter::ALL {
             metric(&mut out, &format!("{}_total", which.name()), "counter", which.help(), self.count(which));
         }
+        stall::metrics(&mut out, &self.turns);
         let served = self.served();
         for (name, help, value) in [
             ("uptime_seconds", "Seconds since the server was started", self.clock.uptime_s()),
@@ -151,7 +161,9 @@ mod tests {
         let counters = [Arc::new(Counters::default()), Arc::new(Counters::default())];
         counters[0].add(Counter::QueriesUdp, 2);
         counters[1].add(Counter::QueriesUdp, 3);
-        State::new(vec!["[::1]:53".parse().unwrap()], 2, counters.to_vec(), std::sync::mpsc::channel().0)
+        let turns = vec![Arc::new(Turns::new("udp 0".into()))];
+        let addresses = vec!["[::1]:53".parse().unwrap()];
+        State::new(addresses, 2, counters.to_vec(), turns, Clock::new(), std::sync::mpsc::channel().0)
     }
 
     #[test]
@@ -164,9 +176,17 @@ mod tests {
     #[test]
     fn every_metric_has_help_and_type() {
         let text = state().metrics();
-        let count = |start: &str| text.lines().filter(|l| l.starts_with(start)).count();
-        assert_eq!(count("# HELP dunlin_"), count("dunlin_"));
-        assert_eq!(count("# TYPE dunlin_"), count("dunlin_"));
+        let words = |start: &str| -> Vec<String> {
+            let rest = text.lines().filter_map(|l| l.strip_prefix(start));
+            let mut all: Vec<String> = rest.map(|l| l.split([' ', '{']).next().unwrap_or("").to_string()).collect();
+            // A histogram has lines of three names.
+            all.iter_mut()
+                .for_each(|w| *w = ["_bucket", "_sum", "_count"].iter().fold(w.clone(), |w, end| w.replace(end, "")));
+            all.dedup();
+            all
+        };
+        assert_eq!(words("# HELP dunlin_"), words("dunlin_"));
+        assert_eq!(words("# TYPE dunlin_"), words("dunlin_"));
     }
 
     #[test]

@@ -12,7 +12,6 @@ fn what_is_not_built_says_so_and_ends_with_2() {
         (&["ctl", "zone", "list"], "ctl zone"),
         (&["ctl", "cache", "flush", "a"], "ctl cache"),
         (&["ctl", "policy", "test", "a"], "ctl policy"),
-        (&["ctl", "stall"], "ctl stall"),
         (&["serve", "--resolve"], "serve --resolve"),
         (&["query", "a.example", "+tls"], "+tls"),
         (&["query", "a.example", "+trace"], "+trace"),

@@ -99,6 +99,20 @@ fn a_broken_zone_at_the_start_is_left_out_loudly() {
 }
 
 #[test]
+fn turns_of_answering_threads_are_timed_and_told() {
+    let folder = with_zone();
+    let server = start(&folder);
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+    let told = text(&folder.dunlin(&["ctl", "stall", "--json"]).stdout);
+    for (before, after) in [("\"doing\":\"turn\",\"count\":", ","), ("\"doing\":\"answer\",\"count\":", ",")] {
+        let count = told.split(before).nth(1).and_then(|t| t.split(after).next()).and_then(|n| n.parse::<u64>().ok());
+        assert!(count.is_some_and(|n| n > 0), "{told}");
+    }
+    assert!(told.contains("\"worst\":[{\"at\":") && told.contains("\"thread\":\"udp "), "{told}");
+    assert!(text(&folder.dunlin(&["ctl", "stall"]).stdout).contains("stall_us 10000"));
+}
+
+#[test]
 fn sigterm_and_ctl_stop_end_the_server_cleanly() {
     let folder = with_zone();
     let server = start(&folder);

@@ -98,6 +98,7 @@ impl<'a, H: Messages> Server<'a, H> {
         let sleep = deadline.map(|d| d.saturating_duration_since(Instant::now()));
         let events = self.epoll.wait(if self.has_later { Some(Duration::ZERO) } else { sleep })?;
         self.now = Instant::now();
+        self.handler.on_wake();
         for i in 0..events {
             match self.epoll.token(i) {
                 WAKE => {

@@ -1,0 +1,183 @@
+//! Where a thread of this process is: its own program counters, written down by itself in a signal handler, and what the
+//! kernel says of it.
+//!
+//! The handler takes no lock and no memory: it walks the stack with the unwinder that panics use (whose tables glibc finds
+//! without a lock since 2.35) and stores addresses in fixed places. A thread that sleeps in the kernel and cannot be woken
+//! writes them when it comes back, before it runs on: the place is still the one that waited.
+#![allow(unsafe_code)]
+
+use crate::sys::check;
+use std::ffi::c_void;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+
+/// Frames that are kept, innermost first.
+const FRAMES_MAX: usize = 48;
+
+/// Who is to write; 0: nobody.
+static ASKED: AtomicI32 = AtomicI32::new(0);
+/// Frames written, and one more; 0: not yet.
+static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+static FRAMES: [AtomicUsize; FRAMES_MAX] = [const { AtomicUsize::new(0) }; FRAMES_MAX];
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(step: extern "C" fn(*mut c_void, *mut c_void) -> libc::c_int, at: *mut c_void) -> libc::c_int;
+    fn _Unwind_GetIP(context: *mut c_void) -> usize;
+}
+
+/// A thread as the kernel numbers it.
+pub type Tid = i32;
+
+/// The number of the calling thread.
+pub fn tid() -> Tid {
+    // SAFETY: takes no pointers and never fails.
+    unsafe { libc::gettid() }
+}
+
+/// The one who asks threads for their stacks, one at a time. There is one in a process.
+pub struct Stacks(());
+
+impl Stacks {
+    /// Err: there is one already, or the signal cannot be had.
+    pub fn new() -> io::Result<Stacks> {
+        if TAKEN.swap(true, Ordering::AcqRel) {
+            return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+        }
+        let handler: extern "C" fn(libc::c_int) = write_down;
+        // SAFETY: integers and a function pointer, for which zero is a value.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handler as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        // SAFETY: `action` is live, and its handler does only what a handler may.
+        check(unsafe { libc::sigaction(signal(), &raw const action, std::ptr::null_mut()) })?;
+        Ok(Stacks(()))
+    }
+
+    /// Asks a thread of this process to write down where it is. What an earlier one writes now is ignored.
+    pub fn ask(&mut self, thread: Tid) -> io::Result<()> {
+        ASKED.store(0, Ordering::Release);
+        WRITTEN.store(0, Ordering::Release);
+        ASKED.store(thread, Ordering::Release);
+        // SAFETY: takes no pointers; a thread that has ended is an error.
+        let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal()) };
+        check(sent as libc::c_int).map(drop)
+    }
+
+    /// What the thread asked last has written, innermost first; None: nothing yet.
+    pub fn written(&mut self) -> Option<Vec<usize>> {
+        let frames = WRITTEN.load(Ordering::Acquire).checked_sub(1)?;
+        Some(FRAMES[..frames].iter().map(|f| f.load(Ordering::Relaxed)).collect())
+    }
+}
+
+impl Drop for Stacks {
+    fn drop(&mut self) {
+        // The handler stays: a signal that is still on its way must not end the process.
+        ASKED.store(0, Ordering::Release);
+        TAKEN.store(false, Ordering::Release);
+    }
+}
+
+fn signal() -> libc::c_int {
+    libc::SIGRTMIN()
+}
+
+extern "C" fn write_down(_: libc::c_int) {
+    if ASKED.load(Ordering::Acquire) != tid() {
+        return;
+    }
+    let mut frames = 0usize;
+    // SAFETY: `frame` is called with each context in turn and with the pointer given, which is live until it returns.
+    unsafe { _Unwind_Backtrace(frame, (&raw mut frames).cast()) };
+    WRITTEN.store(frames + 1, Ordering::Release);
+}
+
+extern "C" fn frame(context: *mut c_void, frames: *mut c_void) -> libc::c_int {
+    /// _URC_NORMAL_STOP
+    const STOP: libc::c_int = 4;
+    // SAFETY: it is the counter of `write_down`, on the same stack.
+    let frames = unsafe { &mut *frames.cast::<usize>() };
+    let Some(place) = FRAMES.get(*frames) else { return STOP };
+    // SAFETY: the unwinder has just made this context.
+    place.store(unsafe { _Unwind_GetIP(context) }, Ordering::Relaxed);
+    *frames += 1;
+    0
+}
+
+/// What the kernel says of a thread: its state, and what it waits for or which system call it is in.
+pub fn kernel_state(thread: Tid) -> String {
+    let read = |what: &str| std::fs::read_to_string(format!("/proc/self/task/{thread}/{what}")).unwrap_or_default();
+    let stat = read("stat");
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('?');
+    let (wchan, syscall) = (read("wchan"), read("syscall"));
+    let number = syscall.split_whitespace().next().unwrap_or("").to_string();
+    match (wchan.trim(), &number[..]) {
+        ("" | "0", "" | "running") => format!("state {state}"),
+        ("" | "0", number) => format!("state {state}, system call {number}"),
+        (wchan, "" | "running") => format!("state {state}, waits in {wchan}"),
+        (wchan, number) => format!("state {state}, waits in {wchan}, system call {number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::sync::mpsc::channel;
+    use std::time::{Duration, Instant};
+
+    static STOP: AtomicBool = AtomicBool::new(false);
+
+    #[inline(never)]
+    fn spin_until_told(turns: &mut u64) {
+        while !STOP.load(SeqCst) {
+            *turns = std::hint::black_box(*turns + 1);
+        }
+    }
+
+    #[test]
+    fn a_busy_thread_and_a_sleeping_one_tell_where_they_are() {
+        let mut stacks = Stacks::new().unwrap();
+        assert!(Stacks::new().is_err(), "there is one in a process");
+        let (tell, told) = channel();
+        let busy = tell.clone();
+        let spinner = std::thread::spawn(move || {
+            busy.send(tid()).unwrap();
+            spin_until_told(&mut 0);
+        });
+        let spinning = told.recv().unwrap();
+        let (release, released) = channel::<()>();
+        let sleeper = std::thread::spawn(move || {
+            tell.send(tid()).unwrap();
+            let _ = released.recv();
+        });
+        let sleeping = told.recv().unwrap();
+        let mut stack_of = |thread| {
+            let end = Instant::now() + Duration::from_secs(20);
+            stacks.ask(thread).unwrap();
+            loop {
+                if let Some(frames) = stacks.written() {
+                    return frames;
+                }
+                assert!(Instant::now() < end, "no stack");
+                std::thread::yield_now();
+            }
+        };
+        let from = spin_until_told as fn(&mut u64) as usize;
+        let near = |stack: &[usize]| stack.iter().any(|f| (from..from + 4096).contains(f));
+        let mut seen = stack_of(spinning);
+        // It may have been asked before it got there.
+        while !near(&seen) {
+            seen = stack_of(spinning);
+        }
+        let other = stack_of(sleeping);
+        assert!(other.len() > 3 && !near(&other));
+        assert!(kernel_state(sleeping).starts_with("state "), "{}", kernel_state(sleeping));
+        STOP.store(true, SeqCst);
+        release.send(()).unwrap();
+        spinner.join().unwrap();
+        sleeper.join().unwrap();
+        assert!(stacks.ask(spinning).is_err(), "it has ended");
+    }
+}

@@ -1,0 +1,279 @@
+//! The stall meter: how long each turn of an answering thread's loop took, what it was doing, and where it was if that
+//! took too long.
+//!
+//! A turn goes from waking up to going to sleep. The thread marks what it has just finished, with clock readings that it
+//! mostly needs anyway (two a batch), and adds to histograms that only it writes. A watch looks at all threads every few
+//! milliseconds; one whose turn lasts is asked for its stack, and the kernel for its state. Bounds: `WORST_MAX` turns and
+//! `CAPTURES_MAX` stacks a thread.
+
+mod histogram;
+mod report;
+mod watch;
+
+use histogram::Histogram;
+pub use report::{json, metrics};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Mutex, PoisonError};
+pub use watch::watch;
+
+/// A turn this long is a stall.
+pub const STALL_NS: u64 = 10_000_000;
+const WORST_MAX: usize = 10;
+const CAPTURES_MAX: usize = 16;
+
+/// What a thread was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Receiving, and sending answers: system calls.
+    Socket,
+    /// Making answers to a batch.
+    Answer,
+    /// Sending answers that were not ready with their batch.
+    Later,
+    /// Going over to what was published.
+    Publication,
+    /// All that a turn of a TCP thread does.
+    Streams,
+}
+
+impl Cause {
+    pub const ALL: [Cause; 5] = [Cause::Socket, Cause::Answer, Cause::Later, Cause::Publication, Cause::Streams];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Socket => "socket",
+            Cause::Answer => "answer",
+            Cause::Later => "later",
+            Cause::Publication => "publication",
+            Cause::Streams => "streams",
+        }
+    }
+}
+
+/// Nanoseconds by cause.
+type Parts = [u64; Cause::ALL.len()];
+
+/// A long turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Turn {
+    number: u64,
+    /// Seconds since 1970, at its end.
+    ended_s: u64,
+    took_ns: u64,
+    parts: Parts,
+}
+
+/// Where a thread was during a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Capture {
+    turn: u64,
+    /// How long the turn had lasted by then.
+    after_ns: u64,
+    kernel: String,
+    stack: Vec<usize>,
+}
+
+/// What one thread tells of its turns. That thread alone writes, but for the captures.
+pub struct Turns {
+    name: String,
+    tid: AtomicI32,
+    /// Of the turn under way, from 1; a thread that sleeps has `started_ns` 0.
+    number: AtomicU64,
+    started_ns: AtomicU64,
+    stalls: AtomicU64,
+    whole: Histogram,
+    parts: [Histogram; Cause::ALL.len()],
+    /// Longest first.
+    worst: Mutex<Vec<Turn>>,
+    captures: Mutex<Vec<Capture>>,
+}
+
+impl Turns {
+    pub fn new(name: String) -> Turns {
+        Turns {
+            name,
+            tid: AtomicI32::new(0),
+            number: AtomicU64::new(0),
+            started_ns: AtomicU64::new(0),
+            stalls: AtomicU64::new(0),
+            whole: Histogram::default(),
+            parts: Default::default(),
+            worst: Mutex::default(),
+            captures: Mutex::default(),
+        }
+    }
+
+    /// Said by the thread that will have these turns.
+    pub fn are_mine(&self) {
+        self.tid.store(net::stack::tid(), Relaxed);
+    }
+
+    fn worst(&self) -> Vec<Turn> {
+        self.worst.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn capture(&self, of_turn: u64) -> Option<Capture> {
+        let all = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().find(|c| c.turn == of_turn).cloned()
+    }
+
+    /// Keeps a capture; the oldest goes whose turn is none of the worst.
+    fn keep(&self, capture: Capture) {
+        let worst = self.worst();
+        let mut all = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= CAPTURES_MAX {
+            let at = all.iter().position(|c| worst.iter().all(|w| w.number != c.turn)).unwrap_or(0);
+            all.remove(at);
+        }
+        all.push(capture);
+    }
+}
+
+/// The thread's own end.
+pub struct Meter {
+    turns: Arc<Turns>,
+    started_ns: u64,
+    marked_ns: u64,
+    parts: Parts,
+    /// A turn must be longer to be among the worst.
+    least_ns: u64,
+    /// Long turns that could not be entered, for somebody was reading.
+    waiting: Vec<Turn>,
+}
+
+impl Meter {
+    pub fn new(turns: Arc<Turns>) -> Meter {
+        Meter { turns, started_ns: 0, marked_ns: 0, parts: Parts::default(), least_ns: 0, waiting: Vec::new() }
+    }
+
+    pub fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// The thread has woken up.
+    #[inline]
+    pub fn begin(&mut self, now_ns: u64) {
+        (self.started_ns, self.marked_ns) = (now_ns, now_ns);
+        self.parts = Parts::default();
+        let turns = &*self.turns;
+        turns.number.store(turns.number.load(Relaxed) + 1, Relaxed);
+        // Behind the number: who sees that a turn has begun sees which.
+        turns.started_ns.store(now_ns.max(1), Release);
+    }
+
+    /// What it did since the last mark is over.
+    #[inline]
+    pub fn mark(&mut self, what: Cause, now_ns: u64) {
+        self.parts[what as usize] += now_ns.saturating_sub(self.marked_ns);
+        self.marked_ns = now_ns;
+    }
+
+    /// The turn is over. True: it was a stall.
+    #[inline]
+    pub fn end(&mut self, now_ns: u64, wall_s: u64) -> bool {
+        let turns = &*self.turns;
+        if turns.started_ns.load(Relaxed) == 0 {
+            return false;
+        }
+        turns.started_ns.store(0, Release);
+        let took_ns = now_ns.saturating_sub(self.started_ns);
+        turns.whole.add(took_ns);
+        for (histogram, part) in turns.parts.iter().zip(self.parts).filter(|(_, part)| *part > 0) {
+            histogram.add(part);
+        }
+        let is_stall = took_ns >= STALL_NS;
+        if is_stall {
+            turns.stalls.store(turns.stalls.load(Relaxed) + 1, Relaxed);
+        }
+        if took_ns > self.least_ns {
+            let number = turns.number.load(Relaxed);
+            self.enter(Turn { number, ended_s: wall_s, took_ns, parts: self.parts });
+        }
+        is_stall
+    }
+
+    /// Never waits for a reader: what cannot be entered now waits for the next long turn. Bound: as many as are shown.
+    #[cold]
+    fn enter(&mut self, turn: Turn) {
+        if self.waiting.len() < WORST_MAX {
+            self.waiting.push(turn);
+        }
+        let Ok(mut worst) = self.turns.worst.try_lock() else { return };
+        worst.append(&mut self.waiting);
+        worst.sort_by_key(|t| std::cmp::Reverse(t.took_ns));
+        worst.truncate(WORST_MAX);
+        self.least_ns = worst.get(WORST_MAX - 1).map_or(0, |t| t.took_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn meter() -> Meter {
+        Meter::new(Arc::new(Turns::new("udp 0".into())))
+    }
+
+    /// A turn that starts at `at`, receives for one part and answers for another.
+    fn turn(meter: &mut Meter, at: u64, socket: u64, answer: u64) -> bool {
+        meter.begin(at);
+        meter.mark(Cause::Socket, at + socket);
+        meter.mark(Cause::Answer, at + socket + answer);
+        meter.end(at + socket + answer, 1_800_000_000)
+    }
+
+    #[test]
+    fn a_turn_is_counted_whole_and_by_what_was_done() {
+        let mut m = meter();
+        assert!(!turn(&mut m, 5 * MS, 2 * MS, MS));
+        assert!(turn(&mut m, 100 * MS, MS, 9 * MS));
+        let counts = |h: &Histogram| (h.count(), h.max_ns());
+        assert_eq!(counts(&m.turns.whole), (2, 10 * MS));
+        assert_eq!(counts(&m.turns.parts[Cause::Socket as usize]), (2, 2 * MS));
+        assert_eq!(counts(&m.turns.parts[Cause::Answer as usize]), (2, 9 * MS));
+        assert_eq!(counts(&m.turns.parts[Cause::Later as usize]), (0, 0));
+        assert_eq!(m.turns.stalls.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn the_worst_ten_are_kept_longest_first() {
+        let mut m = meter();
+        for i in 0..200u64 {
+            turn(&mut m, 1 + i * 1000 * MS, i * 37 % 100 * MS, 0);
+        }
+        let worst: Vec<u64> = m.turns.worst().iter().map(|t| t.took_ns / MS).collect();
+        assert_eq!(worst, [99, 99, 98, 98, 97, 97, 96, 96, 95, 95]);
+        assert_eq!(m.turns.worst()[0].parts[Cause::Socket as usize], 99 * MS);
+    }
+
+    #[test]
+    fn a_reader_holds_up_no_turn_and_costs_none_of_the_worst() {
+        let mut m = meter();
+        let turns = Arc::clone(&m.turns);
+        let reading = turns.worst.lock().unwrap();
+        (1..=20).for_each(|i| assert_eq!(turn(&mut m, i * 1000 * MS, i * MS, 0), i >= 10));
+        drop(reading);
+        turn(&mut m, 90_000 * MS, 30 * MS, 0);
+        let worst: Vec<u64> = turns.worst().iter().map(|t| t.took_ns / MS).collect();
+        assert_eq!((worst.len(), worst[0]), (10, 10), "the first ten that waited");
+    }
+
+    #[test]
+    fn captures_are_bounded_and_those_of_the_worst_stay() {
+        let mut m = meter();
+        turn(&mut m, MS, 50 * MS, 0);
+        let capture = |turn| Capture { turn, after_ns: 0, kernel: String::new(), stack: vec![turn as usize] };
+        (1..=100).for_each(|n| m.turns.keep(capture(n)));
+        assert_eq!(m.turns.captures.lock().unwrap().len(), CAPTURES_MAX);
+        assert!(m.turns.capture(1).is_some() && m.turns.capture(100).is_some() && m.turns.capture(50).is_none());
+    }
+
+    #[test]
+    fn an_end_without_a_beginning_is_no_turn() {
+        let mut m = meter();
+        assert!(!m.end(100 * MS, 0));
+        assert_eq!(m.turns.whole.count(), 0);
+    }
+}

@@ -1,0 +1,188 @@
+//! What the stall meter has found, for `ctl stall` and `/metrics`. Read by operators' threads only.
+
+use super::histogram::{Histogram, quantile_ns};
+use super::watch::under_way;
+use super::{Capture, Cause, STALL_NS, Turn, Turns, WORST_MAX};
+use crate::clock::rfc3339;
+use crate::json::Json;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Bounds of the buckets that are told: powers of two in nanoseconds, about 1 us to 1 s.
+const TOLD: std::ops::RangeInclusive<u32> = 10..=30;
+
+pub fn json(all: &[Arc<Turns>], now_ns: u64) -> Json {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let whole: Vec<&Histogram> = all.iter().map(|t| &t.whole).collect();
+    let mut causes = vec![durations("turn", &whole)];
+    causes.extend(Cause::ALL.map(|cause| durations(cause.name(), &part(all, cause))));
+    let mut worst: Vec<(&Turns, Turn)> = all.iter().flat_map(|t| t.worst().into_iter().map(|w| (&**t, w))).collect();
+    worst.sort_by_key(|(_, w)| std::cmp::Reverse(w.took_ns));
+    worst.truncate(WORST_MAX);
+    let lasting = all.iter().filter_map(|t| under_way(t, now_ns).map(|(turn, ns)| (&**t, turn, ns)));
+    let lasting: Vec<_> = lasting.filter(|(_, _, ns)| *ns >= STALL_NS).collect();
+    Json::Object(vec![
+        ("stalls", Json::Number(stalls(all))),
+        ("stall_us", Json::Number(STALL_NS / 1000)),
+        ("turns", Json::List(causes)),
+        ("worst", Json::list(worst, |(turns, worst)| long(turns, &worst, &maps))),
+        (
+            "under_way",
+            Json::list(lasting, |(turns, turn, ns)| {
+                let mut facts = vec![("thread", Json::text(&turns.name)), ("us", Json::Number(ns / 1000))];
+                facts.extend(where_it_was(turns.capture(turn), &maps));
+                Json::Object(facts)
+            }),
+        ),
+    ])
+}
+
+fn stalls(all: &[Arc<Turns>]) -> u64 {
+    all.iter().map(|t| t.stalls.load(Relaxed)).sum()
+}
+
+fn part(all: &[Arc<Turns>], cause: Cause) -> Vec<&Histogram> {
+    all.iter().map(|t| &t.parts[cause as usize]).collect()
+}
+
+fn durations(name: &str, all: &[&Histogram]) -> Json {
+    let us = |share| Json::Ratio(quantile_ns(all, share) as f64 / 1000.0);
+    let longest = all.iter().map(|h| h.max_ns()).max().unwrap_or(0);
+    Json::Object(vec![
+        ("doing", Json::text(name)),
+        ("count", Json::Number(all.iter().map(|h| h.count()).sum())),
+        ("p50_us", us(5_000)),
+        ("p99_us", us(9_900)),
+        ("p9999_us", us(9_999)),
+        ("longest_us", Json::Ratio(longest as f64 / 1000.0)),
+    ])
+}
+
+fn long(turns: &Turns, turn: &Turn, maps: &str) -> Json {
+    let most = Cause::ALL.into_iter().max_by_key(|c| turn.parts[*c as usize]);
+    let mut facts = vec![
+        ("at", Json::text(rfc3339(turn.ended_s))),
+        ("thread", Json::text(&turns.name)),
+        ("us", Json::Number(turn.took_ns / 1000)),
+        ("mostly", Json::text(most.map_or("", Cause::name))),
+    ];
+    facts.extend(Cause::ALL.iter().filter(|c| turn.parts[**c as usize] > 0).map(|&c| {
+        let us = Json::Ratio(turn.parts[c as usize] as f64 / 1000.0);
+        (c.name(), us)
+    }));
+    facts.extend(where_it_was(turns.capture(turn.number), maps));
+    Json::Object(facts)
+}
+
+fn where_it_was(capture: Option<Capture>, maps: &str) -> Vec<(&'static str, Json)> {
+    let Some(capture) = capture else { return Vec::new() };
+    vec![
+        ("seen_after_us", Json::Number(capture.after_ns / 1000)),
+        ("kernel", Json::text(capture.kernel)),
+        ("stack", Json::list(capture.stack, |at| Json::Text(place(at, maps)))),
+    ]
+}
+
+/// An address as FILE+OFFSET, for `addr2line -fie FILE OFFSET`; `maps` as in /proc/self/maps.
+fn place(at: usize, maps: &str) -> String {
+    let range = |line: &str| {
+        let (from, to) = line.split(' ').next()?.split_once('-')?;
+        Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
+    };
+    let file = |line: &str| line.split_once('/').map(|(_, path)| format!("/{path}"));
+    let held = maps.lines().find(|l| range(l).is_some_and(|(from, to)| (from..to).contains(&at)));
+    let Some(path) = held.and_then(file) else { return format!("{at:#x}") };
+    let first = maps.lines().find(|l| file(l).as_deref() == Some(&path)).and_then(range);
+    let name = path.rsplit('/').next().unwrap_or("");
+    format!("{name}+{:#x}", at - first.map_or(0, |(from, _)| from))
+}
+
+/// In the text format of Prometheus.
+pub fn metrics(out: &mut String, all: &[Arc<Turns>]) {
+    let name = "dunlin_turn_seconds";
+    let _ = writeln!(out, "# HELP {name} How long turns of answering threads took, whole and by what was done");
+    let _ = writeln!(out, "# TYPE {name} histogram");
+    let whole = all.iter().map(|t| &t.whole).collect();
+    histogram(out, name, "turn", whole);
+    Cause::ALL.iter().for_each(|&c| histogram(out, name, c.name(), part(all, c)));
+    let _ = writeln!(out, "# HELP dunlin_stalls_total Turns of answering threads of 10 ms and more");
+    let _ = writeln!(out, "# TYPE dunlin_stalls_total counter\ndunlin_stalls_total {}", stalls(all));
+    let _ = writeln!(out, "# HELP dunlin_turn_longest_seconds The longest turn since the start");
+    let longest = all.iter().map(|t| t.whole.max_ns()).max().unwrap_or(0) as f64 / 1e9;
+    let _ = writeln!(out, "# TYPE dunlin_turn_longest_seconds gauge\ndunlin_turn_longest_seconds {longest}");
+}
+
+fn histogram(out: &mut String, name: &str, doing: &str, all: Vec<&Histogram>) {
+    for power in TOLD {
+        let below: u64 = all.iter().map(|h| h.below(power)).sum();
+        let le = (1u64 << power) as f64 / 1e9;
+        let _ = writeln!(out, "{name}_bucket{{doing=\"{doing}\",le=\"{le}\"}} {below}");
+    }
+    let count: u64 = all.iter().map(|h| h.count()).sum();
+    let sum = all.iter().map(|h| h.sum_ns()).sum::<u64>() as f64 / 1e9;
+    let _ = writeln!(out, "{name}_bucket{{doing=\"{doing}\",le=\"+Inf\"}} {count}");
+    let _ = writeln!(out, "{name}_sum{{doing=\"{doing}\"}} {sum}\n{name}_count{{doing=\"{doing}\"}} {count}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stall::Meter;
+
+    const MAPS: &str = "\
+55e000000000-55e000010000 r--p 00000000 fe:01 12 /usr/bin/dunlin
+55e000010000-55e000090000 r-xp 0000f000 fe:01 12 /usr/bin/dunlin
+7f0000000000-7f0000001000 rw-p 00000000 00:00 0
+7f0000100000-7f0000200000 r-xp 00000000 fe:01 13 /lib/libc.so.6
+";
+
+    #[test]
+    fn addresses_are_told_as_addr2line_takes_them() {
+        for (at, expect) in [
+            (0x55e0_0001_0123, "dunlin+0x10123"),
+            (0x7f00_0010_0010, "libc.so.6+0x10"),
+            (0x7f00_0000_0010, "0x7f0000000010"),
+            (0x10, "0x10"),
+        ] {
+            assert_eq!(place(at, MAPS), expect);
+        }
+    }
+
+    #[test]
+    fn a_long_turn_is_told_with_its_parts_and_where_it_was() {
+        let turns = Arc::new(Turns::new("udp 3".into()));
+        let mut meter = Meter::new(Arc::clone(&turns));
+        meter.begin(1_000_000);
+        meter.mark(Cause::Socket, 2_000_000);
+        meter.mark(Cause::Answer, 31_000_000);
+        turns.keep(Capture { turn: 1, after_ns: 11_000_000, kernel: "state D".into(), stack: vec![16] });
+        let all = [turns];
+        let lasting = json(&all, 21_000_000).to_string();
+        let under_way =
+            r#""under_way":[{"thread":"udp 3","us":20000,"seen_after_us":11000,"kernel":"state D","stack":["0x10"]}]"#;
+        assert!(lasting.contains(under_way), "{lasting}");
+        meter.end(31_000_000, 1_800_000_000);
+        let told = json(&all, 0).to_string();
+        for fact in [
+            r#""stalls":1,"stall_us":10000"#,
+            r#"{"doing":"turn","count":1,"p50_us":30000.0000"#,
+            r#""worst":[{"at":"2027-01-15T08:00:00Z","thread":"udp 3","us":30000,"mostly":"answer","socket":1000.0000,"answer":29000.0000,"seen_after_us":11000,"kernel":"state D","stack":["0x10"]}]"#,
+            r#""under_way":[]"#,
+        ] {
+            assert!(told.contains(fact), "{fact}\n{told}");
+        }
+        let mut out = String::new();
+        metrics(&mut out, &all);
+        for line in [
+            "dunlin_turn_seconds_bucket{doing=\"answer\",le=\"0.033554432\"} 1",
+            "dunlin_turn_seconds_bucket{doing=\"answer\",le=\"0.016777216\"} 0",
+            "dunlin_turn_seconds_count{doing=\"turn\"} 1",
+            "dunlin_turn_seconds_sum{doing=\"turn\"} 0.03",
+            "dunlin_stalls_total 1",
+            "dunlin_turn_longest_seconds 0.03",
+        ] {
+            assert!(out.lines().any(|l| l == line), "{line}\n{out}");
+        }
+    }
+}

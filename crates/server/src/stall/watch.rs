@@ -1,0 +1,177 @@
+//! The watch: looks at the answering threads every few milliseconds, and has one whose turn lasts written down.
+//!
+//! One thread is asked at a time. One that cannot write yet, for it sleeps in the kernel, is waited for until its turn is
+//! over; the kernel's word on it is taken when it is asked.
+
+use super::{Capture, STALL_NS, Turns};
+use crate::clock::Clock;
+use net::stack::{self, Stacks, Tid};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::Duration;
+
+/// How often the watch looks: a stall is seen half this long after it became one, on average.
+const EVERY: Duration = Duration::from_millis(5);
+
+/// Who is asked: the system, or in tests a script.
+trait Witness {
+    /// False: he cannot be asked.
+    fn ask(&mut self, thread: Tid) -> bool;
+    fn written(&mut self) -> Option<Vec<usize>>;
+    fn kernel(&mut self, thread: Tid) -> String;
+}
+
+impl Witness for Stacks {
+    fn ask(&mut self, thread: Tid) -> bool {
+        Stacks::ask(self, thread).is_ok()
+    }
+
+    fn written(&mut self) -> Option<Vec<usize>> {
+        Stacks::written(self)
+    }
+
+    fn kernel(&mut self, thread: Tid) -> String {
+        stack::kernel_state(thread)
+    }
+}
+
+/// Watches until the process ends.
+pub fn watch(all: Vec<Arc<Turns>>, clock: Clock, stacks: Stacks) {
+    let mut watch = Watch { all, witness: stacks, pending: None, seen: Vec::new() };
+    loop {
+        std::thread::sleep(EVERY);
+        watch.look(clock.mono_ns());
+    }
+}
+
+struct Watch<W> {
+    all: Vec<Arc<Turns>>,
+    witness: W,
+    /// Asked, and not written yet: which thread, and what is known so far.
+    pending: Option<(usize, Capture)>,
+    /// By thread: the last turn that was asked about.
+    seen: Vec<u64>,
+}
+
+impl<W: Witness> Watch<W> {
+    fn look(&mut self, now_ns: u64) {
+        self.seen.resize(self.all.len(), 0);
+        if let Some((thread, mut capture)) = self.pending.take() {
+            let written = self.witness.written();
+            let is_over = !is_in(&self.all[thread], capture.turn);
+            if written.is_none() && !is_over {
+                self.pending = Some((thread, capture));
+                return;
+            }
+            capture.stack = written.unwrap_or_default();
+            self.all[thread].keep(capture);
+        }
+        for thread in 0..self.all.len() {
+            let turns = &self.all[thread];
+            let Some((turn, after_ns)) = under_way(turns, now_ns) else { continue };
+            if after_ns < STALL_NS || self.seen[thread] == turn {
+                continue;
+            }
+            self.seen[thread] = turn;
+            let tid = turns.tid.load(Relaxed);
+            let kernel = self.witness.kernel(tid);
+            if self.witness.ask(tid) {
+                self.pending = Some((thread, Capture { turn, after_ns, kernel, stack: Vec::new() }));
+                return;
+            }
+        }
+    }
+}
+
+/// The turn that a thread is in, and how long it has lasted.
+pub(super) fn under_way(turns: &Turns, now_ns: u64) -> Option<(u64, u64)> {
+    let started = turns.started_ns.load(Acquire);
+    let number = turns.number.load(Relaxed);
+    // Between the two it may have ended and another begun.
+    (started != 0 && turns.started_ns.load(Acquire) == started).then(|| (number, now_ns.saturating_sub(started)))
+}
+
+fn is_in(turns: &Turns, number: u64) -> bool {
+    under_way(turns, 0).is_some_and(|(n, _)| n == number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stall::{Cause, Meter};
+
+    const MS: u64 = 1_000_000;
+
+    /// Writes when it is told to; keeps whom it was asked about.
+    #[derive(Default)]
+    struct Script {
+        asked: Vec<Tid>,
+        writes: bool,
+    }
+
+    impl Witness for Script {
+        fn ask(&mut self, thread: Tid) -> bool {
+            self.asked.push(thread);
+            true
+        }
+        fn written(&mut self) -> Option<Vec<usize>> {
+            self.writes.then(|| vec![self.asked.len()])
+        }
+        fn kernel(&mut self, thread: Tid) -> String {
+            format!("state of {thread}")
+        }
+    }
+
+    fn stage(threads: i32) -> (Watch<Script>, Vec<Meter>) {
+        let all: Vec<Arc<Turns>> = (0..threads).map(|i| Arc::new(Turns::new(format!("udp {i}")))).collect();
+        all.iter().zip(1..).for_each(|(t, tid)| t.tid.store(tid, Relaxed));
+        let meters = all.iter().map(|t| Meter::new(Arc::clone(t))).collect();
+        (Watch { all, witness: Script::default(), pending: None, seen: Vec::new() }, meters)
+    }
+
+    #[test]
+    fn a_programmed_stall_leaves_its_stack_with_its_turn() {
+        let (mut watch, mut meters) = stage(2);
+        watch.witness.writes = true;
+        meters[1].begin(MS);
+        watch.look(MS + STALL_NS - 1);
+        assert_eq!(watch.witness.asked, [], "not long enough");
+        watch.look(MS + STALL_NS + MS);
+        watch.look(MS + STALL_NS + 6 * MS);
+        watch.look(MS + STALL_NS + 11 * MS);
+        assert_eq!(watch.witness.asked, [2], "once a turn");
+        meters[1].mark(Cause::Answer, 40 * MS);
+        assert!(meters[1].end(40 * MS, 7));
+        let worst = &watch.all[1].worst()[0];
+        let capture = watch.all[1].capture(worst.number).unwrap();
+        let expect = Capture { turn: 1, after_ns: STALL_NS + MS, kernel: "state of 2".into(), stack: vec![1] };
+        assert_eq!((worst.took_ns, capture), (39 * MS, expect));
+        // The next turn that lasts is asked about again.
+        meters[1].begin(50 * MS);
+        watch.look(70 * MS);
+        assert_eq!(watch.witness.asked, [2, 2]);
+    }
+
+    #[test]
+    fn a_thread_that_cannot_write_is_waited_for_until_its_turn_is_over() {
+        let (mut watch, mut meters) = stage(2);
+        meters[0].begin(MS);
+        meters[1].begin(MS);
+        (20..30).for_each(|ms| watch.look(ms * MS));
+        assert_eq!(watch.witness.asked, [1], "one at a time");
+        meters[0].end(30 * MS, 0);
+        watch.look(31 * MS);
+        assert_eq!(watch.witness.asked, [1, 2]);
+        let capture = watch.all[0].capture(1).unwrap();
+        assert_eq!((capture.kernel.as_str(), capture.stack.len()), ("state of 1", 0), "the kernel's word stays");
+    }
+
+    #[test]
+    fn sleeping_threads_are_left_alone() {
+        let (mut watch, mut meters) = stage(1);
+        meters[0].begin(MS);
+        meters[0].end(2 * MS, 0);
+        watch.look(1000 * MS);
+        assert_eq!(watch.witness.asked, []);
+    }
+}

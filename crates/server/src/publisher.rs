@@ -106,8 +106,9 @@ impl Publisher {
 
     /// Works until nobody can ask for anything any more.
     pub fn run(mut self, jobs: &Receiver<Job>) {
-        if let Err(e) = net::sched::background() {
-            log::warn("the background thread competes with answering threads", &[("why", &e)]);
+        let background = net::sched::background().and_then(|()| net::sched::pace());
+        if let Err(e) = &background {
+            log::warn("the background thread competes with answering threads", &[("why", e)]);
         }
         self.warm();
         loop {

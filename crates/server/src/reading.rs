@@ -70,7 +70,7 @@ pub fn one(zone: &Zone, seed: u64, builder: &mut Builder) -> Result<Reading, Unr
 /// Runs all at once; what they return, in their order.
 pub fn side_by_side<T: Send>(work: impl Iterator<Item = impl FnOnce() -> T + Send>) -> Vec<T> {
     thread::scope(|scope| {
-        let running: Vec<_> = work.map(|w| scope.spawn(w)).collect();
+        let running: Vec<_> = work.map(|w| scope.spawn(|| in_slices(w))).collect();
         running.into_iter().map(|r| r.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     })
 }
@@ -82,13 +82,19 @@ impl Hands for Threads {
     fn both(&self, one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
         if processors() > 1 {
             thread::scope(|scope| {
-                scope.spawn(one);
+                scope.spawn(|| in_slices(one));
                 other();
             });
         } else {
             InTurn.both(one, other);
         }
     }
+}
+
+/// A helper of a thread in the background is in the background too, and works in slices as that does.
+fn in_slices<T>(work: impl FnOnce() -> T) -> T {
+    let _pace = net::sched::pace();
+    work()
 }
 
 fn processors() -> usize {

@@ -1,6 +1,7 @@
 //! What goes in, and what a probe gives back.
 
 use crate::answer::Answer;
+use crate::record::WORDS_MAX;
 
 /// The longest lifetime of an entry, in seconds: 20 bits, twelve days. Longer ones are cut to it.
 pub const TTL_MAX: u32 = (1 << 20) - 1;
@@ -74,11 +75,11 @@ impl<'a> Hit<'a> {
 
 /// Where probes copy to. One for each thread, used again and again.
 pub struct Scratch {
-    pub(crate) words: Box<[u8]>,
+    pub(crate) words: Box<[[u8; 8]]>,
 }
 
 impl Default for Scratch {
     fn default() -> Scratch {
-        Scratch { words: vec![0; VALUE_MAX + 1024].into() }
+        Scratch { words: vec![[0; 8]; WORDS_MAX].into() }
     }
 }

@@ -56,6 +56,10 @@ impl Variant {
         self.0 & other.0 == other.0
     }
 
+    pub(crate) fn from_bits(bits: u8) -> Variant {
+        Variant(bits & 3)
+    }
+
     /// The variant that a query asks for. `header` begins the packet.
     #[inline]
     pub fn asked(query: &wire::Query, header: &[u8]) -> Variant {
@@ -68,8 +72,8 @@ impl Variant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameHash(pub(crate) u64);
 
-/// Octets of a key before the name: kind and variant, type.
-pub(crate) const HEAD: usize = 3;
+/// Octets of a key before the name: kind and variant, octets of the name, type.
+pub(crate) const HEAD: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
@@ -84,7 +88,7 @@ impl<'a> Key<'a> {
     }
 
     pub fn rtype(&self) -> u16 {
-        u16::from_be_bytes([self.head[1], self.head[2]])
+        u16::from_be_bytes([self.head[2], self.head[3]])
     }
 }
 
@@ -109,9 +113,22 @@ impl Hasher {
     #[inline]
     pub(crate) fn key<'a>(&self, hash: NameHash, name: &'a [u8], rtype: u16, kind: Kind, variant: Variant) -> Key<'a> {
         let [high, low] = rtype.to_be_bytes();
-        let head = [(kind as u8) << 2 | variant.0, high, low];
-        let m = u128::from(hash.0 ^ u64::from(u32::from_be_bytes([0, head[0], high, low]))) * u128::from(self.finish);
+        let head = [(kind as u8) << 2 | variant.0, name.len() as u8, high, low];
+        self.finished(hash, head, name)
+    }
+
+    fn finished<'a>(&self, hash: NameHash, head: [u8; HEAD], name: &'a [u8]) -> Key<'a> {
+        let m = u128::from(hash.0 ^ u64::from(u32::from_le_bytes(head))) * u128::from(self.finish);
         Key { hash: (m >> 64) as u64 ^ m as u64, head, name }
+    }
+}
+
+impl Hasher {
+    /// The key that begins `octets`, as a record has it. None: there is none.
+    pub(crate) fn key_of<'a>(&self, octets: &'a [u8]) -> Option<Key<'a>> {
+        let (head, rest) = octets.split_first_chunk::<HEAD>()?;
+        let name = rest.get(..usize::from(head[1]))?;
+        Some(self.finished(self.name(name), *head, name))
     }
 }
 

@@ -1,21 +1,26 @@
-//! The store.
+//! The cache: what is stored, and what is found of it.
 
-use crate::entry::{DOUBTFUL_TTL, Dropped, Entry, Freshness, Hit, Scratch, TTL_MAX, VALUE_MAX};
+use crate::atomic::AtomicU64;
+use crate::entry::{Dropped, Entry, Freshness, Hit, Scratch, TTL_MAX, VALUE_MAX};
+use crate::flush::{Extent, Flushes};
+use crate::header::{Header, Hot, Moment, Unusable};
 use crate::key::{Hasher, Key, Kind, NameHash, Variant};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use crate::layout::{Layout, SOURCES};
+use crate::record::{Draft, Facts, GENERATIONS};
+use crate::shard::{Copied, Shard};
+use crate::tally::Event;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What the operator decides.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The secret of the hash: 128 random bits.
+    /// The secret of the hash: 128 random bits. A memory that is taken over keeps its own.
     pub key: [u8; 16],
     /// How long an expired entry is kept to be given as stale, in seconds; 0: not at all.
     pub stale_s: u32,
     /// Octets of an entry, on average, that the index is made for.
     pub entry_bytes: u32,
-    /// The most of a full cache that the entries of one source zone may have, in percent.
+    /// The most of a full cache that the entries of one source may have, in percent.
     pub share_percent: u32,
 }
 
@@ -25,35 +30,55 @@ impl Default for Config {
     }
 }
 
+/// Shared by all threads; the memory that it works on was given once, and is all that it ever has.
 pub struct Cache {
+    pub(crate) header: Header,
+    pub(crate) layout: Layout,
+    pub(crate) shards: Box<[Shard]>,
     hasher: Hasher,
-    config: Config,
-    generation: AtomicU32,
-    entries: Mutex<BTreeMap<(u64, Vec<u8>), Stored>>,
-}
-
-struct Stored {
-    value: Vec<u8>,
-    ttl_s: u32,
-    stored_s: u32,
-    generation: u32,
-}
-
-const ENTRIES_MAX: usize = 100_000;
-
-fn whole(key: &Key<'_>) -> (u64, Vec<u8>) {
-    (key.hash, [&key.head, key.name].concat())
+    stale_s: u32,
+    share: u64,
+    /// Flushes begin one after the other; readers do not look at this.
+    flushing: Mutex<()>,
 }
 
 impl Cache {
-    /// An empty cache in `memory`, all of it.
-    pub fn format(memory: &'static [AtomicU64], config: Config) -> Cache {
-        let _ = memory;
+    /// An empty cache in `memory`, all of it. `memory` begins at a page.
+    pub fn format(memory: &'static [AtomicU64], config: &Config, now: Moment) -> Result<Cache, Unusable> {
+        let layout = Layout::of(memory.len(), config.entry_bytes).ok_or(Unusable::TooSmall)?;
+        let header = Header(memory);
+        header.format(&layout, config.key, now);
+        let cache = Cache::over(header, layout, config);
+        cache.shards.iter().for_each(Shard::clear);
+        Ok(cache)
+    }
+
+    /// The cache that another process left in `memory`. A shard that makes no sense starts empty.
+    pub fn take_over(memory: &'static [AtomicU64], config: &Config, now: Moment) -> Result<Cache, Unusable> {
+        let layout = Layout::of(memory.len(), config.entry_bytes).ok_or(Unusable::TooSmall)?;
+        let header = Header(memory);
+        header.check(&layout)?;
+        header.resume(now);
+        let cache = Cache::over(header, layout, config);
+        for shard in &cache.shards {
+            if shard.take_over().is_none() {
+                shard.clear();
+            }
+        }
+        Ok(cache)
+    }
+
+    pub(crate) fn over(header: Header, layout: Layout, config: &Config) -> Cache {
+        let shard_at = |number| layout.shard(number)..layout.shard(number) + layout.shard_words;
+        let shards = (0..layout.shards).map(|number| Shard::new(&header.0[shard_at(number)], layout)).collect();
         Cache {
-            hasher: Hasher::new(config.key),
-            config,
-            generation: AtomicU32::new(1),
-            entries: Mutex::new(BTreeMap::new()),
+            header,
+            layout,
+            shards,
+            hasher: Hasher::new(header.key()),
+            stale_s: config.stale_s,
+            share: (layout.small + layout.main) as u64 * u64::from(config.share_percent.clamp(1, 100)) / 100,
+            flushing: Mutex::new(()),
         }
     }
 
@@ -68,84 +93,157 @@ impl Cache {
         self.hasher.key(hash, folded, rtype, kind, variant)
     }
 
+    #[inline]
+    fn shard(&self, hash: u64) -> &Shard {
+        // The number of shards is a power of two: the index stays inside whatever the hash.
+        &self.shards[(hash >> 58) as usize & (self.shards.len() - 1)]
+    }
+
+    /// The cache's time, of which every call below is told: seconds that never go back, made of CLOCK_BOOTTIME's.
+    #[inline]
+    pub fn time(&self, boot_s: u64) -> u32 {
+        self.header.time(boot_s)
+    }
+
+    /// To be called about once a second by one thread: keeps what a later process needs to know how much time passed,
+    /// and notices a clock that went back.
+    pub fn stamp(&self, now: Moment) {
+        self.header.resume(now);
+    }
+
     /// Fetches what `probe` will look at first. Call it for a whole batch, then `prefetch_entry`, then `probe`.
     #[inline]
     pub fn prefetch(&self, key: &Key<'_>) {
-        let _ = key;
+        self.shard(key.hash).prefetch(key.hash);
     }
 
     /// Fetches the entry itself, once the index has arrived.
     #[inline]
     pub fn prefetch_entry(&self, key: &Key<'_>) {
-        let _ = key;
+        self.shard(key.hash).prefetch_record(key.hash);
     }
 
-    /// Looks the key up. Never waits.
+    /// Looks the key up: two lines of the index and the entry. Never waits; writes nothing for a name asked for often.
+    #[inline]
     pub fn probe<'s>(&self, key: &Key<'_>, now_s: u32, scratch: &'s mut Scratch) -> Option<Hit<'s>> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = entries.get(&whole(key)).filter(|e| e.generation == self.generation())?;
-        let age_s = now_s.saturating_sub(found.stored_s);
-        let ttl_cap = if now_s < found.stored_s { DOUBTFUL_TTL } else { u32::MAX };
-        let left_s = found.ttl_s.saturating_sub(age_s).min(ttl_cap);
-        let freshness = match left_s {
-            0 if age_s - found.ttl_s >= self.config.stale_s => return None,
-            0 => Freshness::Stale,
-            _ if left_s <= found.ttl_s / 10 => Freshness::Ending,
-            _ => Freshness::Fresh,
+        let found = self.shard(key.hash).find(key, &mut scratch.words)?;
+        let hot = self.header.hot();
+        if found.facts.generation() != hot.generation % GENERATIONS {
+            return None;
+        }
+        if hot.flushes != 0 && Flushes(self.header).mean(key.name, found.stored_s) {
+            return None;
+        }
+        self.judge(&found, &hot, now_s, scratch)
+    }
+
+    #[inline]
+    pub(crate) fn judge<'s>(&self, found: &Copied, hot: &Hot, now_s: u32, scratch: &'s Scratch) -> Option<Hit<'s>> {
+        let ttl_s = found.facts.ttl_s();
+        let now_s = now_s.max(hot.latest_s);
+        let (end, ttl_cap) = hot.end(found.stored_s, ttl_s);
+        let left_s = end.saturating_sub(now_s);
+        let freshness = if left_s > ttl_s / 10 {
+            Freshness::Fresh
+        } else if left_s > 0 {
+            Freshness::Ending
+        } else if now_s - end < self.stale_s {
+            Freshness::Stale
+        } else {
+            return None;
         };
-        let value = scratch.words.get_mut(..found.value.len())?;
-        value.copy_from_slice(&found.value);
-        Some(Hit { freshness, age_s, left_s, value, ttl_cap })
+        let value = scratch.words.as_flattened().get(found.key_len..)?.get(..found.facts.value_len())?;
+        Some(Hit { freshness, age_s: now_s.saturating_sub(found.stored_s), left_s, value, ttl_cap })
     }
 
     /// Stores an entry, or says why not. Never waits for another writer.
     pub fn insert(&self, key: &Key<'_>, entry: &Entry<'_>, now_s: u32) -> Result<(), Dropped> {
+        let shard = self.shard(key.hash);
+        let dropped = match self.store(key, entry, now_s) {
+            Ok(()) => return Ok(()),
+            Err(why) => why,
+        };
+        shard.tally.count_shared(match dropped {
+            Dropped::TooLarge => Event::DroppedTooLarge,
+            Dropped::NoLifetime => Event::DroppedNoLifetime,
+            Dropped::Busy => Event::DroppedBusy,
+            Dropped::Outdated => Event::DroppedOutdated,
+        });
+        Err(dropped)
+    }
+
+    fn store(&self, key: &Key<'_>, entry: &Entry<'_>, now_s: u32) -> Result<(), Dropped> {
         if entry.value.len() > VALUE_MAX {
             return Err(Dropped::TooLarge);
         }
         if entry.ttl_s == 0 {
             return Err(Dropped::NoLifetime);
         }
-        if entry.generation != self.generation() {
+        let hot = self.header.hot();
+        if entry.generation != hot.generation {
             return Err(Dropped::Outdated);
         }
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let stored = Stored {
-            value: entry.value.to_vec(),
-            ttl_s: entry.ttl_s.min(TTL_MAX),
-            stored_s: now_s,
-            generation: entry.generation,
-        };
-        entries.insert(whole(key), stored);
-        if entries.len() > ENTRIES_MAX {
-            entries.pop_first();
-        }
-        Ok(())
+        let stored_s = now_s.max(hot.latest_s);
+        let ttl_s = entry.ttl_s.min(TTL_MAX);
+        let facts = Facts::new(entry.value.len(), ttl_s, entry.generation, self.source(entry.source));
+        self.put(key, entry.value, facts, stored_s)
+    }
+
+    fn put(&self, key: &Key<'_>, value: &[u8], facts: Facts, stored_s: u32) -> Result<(), Dropped> {
+        self.header.note_time(stored_s);
+        let draft = Draft::new(key, value, facts, stored_s);
+        let writer = self.shard(key.hash).own().ok_or(Dropped::Busy)?;
+        writer.insert(key, &draft, &self.hasher, self.share)
+    }
+
+    /// Zones that share a number share their share; which they are, nobody outside can know.
+    fn source(&self, zone: &[u8]) -> usize {
+        (self.hasher.name(zone).0 >> 32) as usize % SOURCES
     }
 
     /// The generation of the zone set and the policy. Entries of another one are not found.
     #[inline]
     pub fn generation(&self) -> u32 {
-        self.generation.load(Relaxed)
+        self.header.hot().generation
     }
 
-    /// The zone set or the policy on names has changed: nothing stored before is found any more.
+    /// The zone set or the policy on names has changed: what was stored before is not found any more, unless `renew`
+    /// is told that it is still good.
     pub fn next_generation(&self) {
-        self.generation.fetch_add(1, Relaxed);
+        let generation = self.header.next_generation();
+        // Numbers come round again. What still has one from the last round must not pass for new.
+        if generation.is_multiple_of(GENERATIONS) {
+            self.flush(&[0], Extent::Tree, self.header.latest());
+        }
     }
 
-    /// Forgets what is stored of this name (folded).
-    pub fn flush(&self, folded: &[u8], now_s: u32) {
-        self.forget(now_s, |name| name == folded);
+    /// The zone set and the policy on names are those of this fingerprint. If they were others when the cache was left,
+    /// a new generation begins.
+    pub fn govern(&self, fingerprint: u64) {
+        if self.header.set_fingerprint(fingerprint) {
+            self.next_generation();
+        }
     }
 
-    /// Forgets what is stored of this name and all names below it.
-    pub fn flush_tree(&self, folded: &[u8], now_s: u32) {
-        self.forget(now_s, |name| wire::name::is_at_or_below(name, folded));
+    /// The caller has judged again, under `generation`, that neither a zone of ours nor a policy has a word on this
+    /// name: what an older generation stored of it is good. True: now it is found.
+    pub fn renew(&self, key: &Key<'_>, generation: u32, scratch: &mut Scratch) -> bool {
+        let Some(found) = self.shard(key.hash).find(key, &mut scratch.words) else { return false };
+        let hot = self.header.hot();
+        let is_flushed = hot.flushes != 0 && Flushes(self.header).mean(key.name, found.stored_s);
+        if generation != hot.generation || is_flushed {
+            return false;
+        }
+        let (facts, value_len) = (found.facts, found.facts.value_len());
+        let Some(value) = scratch.words.as_flattened().get(found.key_len..found.key_len + value_len) else {
+            return false;
+        };
+        let facts = Facts::new(value_len, facts.ttl_s(), generation, facts.source());
+        self.put(key, value, facts, found.stored_s).is_ok()
     }
 
-    fn forget(&self, _now_s: u32, is_meant: impl Fn(&[u8]) -> bool) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.retain(|(_, key), _| !is_meant(key.get(crate::key::HEAD..).unwrap_or_default()));
+    /// One flush begins or ends at a time.
+    pub(crate) fn flushing(&self) -> MutexGuard<'_, ()> {
+        self.flushing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

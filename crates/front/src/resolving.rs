@@ -58,6 +58,11 @@ impl Resolving {
     }
 
     #[inline(always)]
+    fn now_s(&self, now: Now) -> u32 {
+        cache_time(&self.cache, now)
+    }
+
+    #[inline(always)]
     pub(crate) fn fetch(&self, query: &Query, sought: Sought) {
         self.cache.prefetch_entry(&self.key(query, sought, Kind::Answer));
     }
@@ -106,7 +111,7 @@ impl<'a, M: AsRef<[u8]>> Resolution<'_, 'a, M> {
         let Some(sought) = sought else { return self.only_zones(query, lookup, trail, opt, buffer) };
         let key = self.resolving.key(query, sought, Kind::Answer);
         let mut has_stale = false;
-        if let Some(hit) = self.resolving.cache.probe(&key, cache_time(self.response.now), self.scratch) {
+        if let Some(hit) = self.resolving.cache.probe(&key, self.resolving.now_s(self.response.now), self.scratch) {
             if hit.freshness != Freshness::Stale {
                 if hit.freshness == Freshness::Ending && self.resolving.prefetch {
                     self.response.counters.count(Counter::CachePrefetch);
@@ -173,7 +178,7 @@ impl<'a, M: AsRef<[u8]>> Resolution<'_, 'a, M> {
         mut opt: Opt<'_>,
         buffer: &mut [u8],
     ) -> Verdict {
-        let now_s = cache_time(self.response.now);
+        let now_s = self.resolving.now_s(self.response.now);
         let failure = self.resolving.key(query, sought, Kind::Failure);
         if self.resolving.cache.probe(&failure, now_s, self.scratch).is_some_and(|f| f.freshness != Freshness::Stale) {
             if has_stale {
@@ -212,8 +217,8 @@ fn resolved_flags(packet: &[u8]) -> Flags {
 
 /// Seconds of the cache's clock.
 #[inline(always)]
-pub fn cache_time(now: Now) -> u32 {
-    (now.mono_ns / 1_000_000_000) as u32
+pub fn cache_time(cache: &Cache, now: Now) -> u32 {
+    cache.time(now.mono_ns / 1_000_000_000)
 }
 
 impl<'a, M: AsRef<[u8]>> Response<'a, M> {
@@ -284,7 +289,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     ) -> Option<Verdict> {
         let sought = Sought { name: resolving.cache.hash(query.name()), variant: Variant::asked(query, buffer) };
         let key = resolving.key(query, sought, Kind::Answer);
-        let hit = resolving.cache.probe(&key, cache_time(self.now), scratch)?;
+        let hit = resolving.cache.probe(&key, resolving.now_s(self.now), scratch)?;
         if hit.freshness == Freshness::Stale {
             let denies = hit.answer()?.rcode() == Rcode::NXDOMAIN;
             opt.ede = Some(if denies { Ede::STALE_NXDOMAIN } else { Ede::STALE_ANSWER });

@@ -1,13 +1,14 @@
 //! Everything that resolving for clients takes, made from the configuration: the cache, the rings, the task threads.
 
 use crate::answering::Shared;
+use crate::clock::wall_s;
 use crate::config::Config;
 use crate::handover::{Handover, Inbox};
 use crate::later::Desk;
 use crate::tasks::Tasks;
 use crate::upstream::Upstream;
 use crate::{config, log, random};
-use cache::{Bounds, Cache};
+use cache::{Bounds, Cache, Moment};
 use front::{Resolving, Setup, Worker};
 use net::Wake;
 use policy::Acl;
@@ -97,7 +98,8 @@ fn cache(config: &config::Cache) -> io::Result<Cache> {
     let words = (config.size / 8) as usize;
     let memory: Vec<AtomicU64> = std::iter::repeat_with(AtomicU64::default).take(words).collect();
     let config = cache::Config { key: random::octets()?, stale_s: STALE_S, ..cache::Config::default() };
-    Ok(Cache::format(memory.leak(), config))
+    let now = Moment { boot: 0, boot_s: 0, wall_s: wall_s() };
+    Cache::format(memory.leak(), &config, now).map_err(|e| io::Error::other(format!("cache.size: {e}")))
 }
 
 /// Says what of resolving is not to be expected of this version.

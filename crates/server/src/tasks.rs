@@ -195,7 +195,7 @@ impl Tasks {
         let hash = self.cache.hash(question.name());
         let key = self.cache.key(hash, question.name(), question.qtype, kind, variant);
         let entry = Entry { value, ttl_s, source: question.neighbourhood(), generation };
-        let _ = self.cache.insert(&key, &entry, front::cache_time(self.shared.clock.now()));
+        let _ = self.cache.insert(&key, &entry, front::cache_time(&self.cache, self.shared.clock.now()));
     }
 
     fn tell(&mut self, waiter: &Waiter, question: &Question, told: &Told<'_>, room: &mut [u8]) {

@@ -105,6 +105,10 @@ impl Draft {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.body.is_empty()
+    }
+
     pub fn finish(self, rcode: Rcode, lifetime_s: u32) -> Answer {
         Answer { rcode, counts: self.counts, body: self.body.into(), lifetime_s: lifetime_s.min(self.ttl_s) }
     }

@@ -322,9 +322,9 @@ impl<W> Resolver<W> {
         };
         (exchange.sent_ns, exchange.deadline_ns) = (now_ns, now_ns + patience);
         self.make_room(slot, number);
-        let with_case = via == Via::Udp
-            && self.settings.case_randomisation
-            && self.servers.get(number).is_some_and(|s| s.keeps_case(now_ns));
+        // Over TCP it proves nothing, but shows whether the server keeps it.
+        let with_case =
+            self.settings.case_randomisation && self.servers.get(number).is_some_and(|s| s.keeps_case(now_ns));
         self.send(&mut exchange, &question, with_case);
         if let Some(task) = self.task(slot) {
             task.exchanges.push(exchange);
@@ -371,8 +371,8 @@ impl<W> Resolver<W> {
             Heard::Truncated => self.over_tcp(now_ns, id, Counter::UpstreamTruncated),
             Heard::Reply(message) => {
                 let (took, is_first) = (now_ns.saturating_sub(exchange.sent_ns), exchange.is_first);
-                let case_lost = exchange.via == Via::Tcp && !exchange.has_case(&message);
                 let by_udp = exchange.via == Via::Udp;
+                let case_lost = !by_udp && !exchange.has_case(&message);
                 self.counters.count(Counter::UpstreamReply);
                 if let Some(server) = self.servers.get_mut(number) {
                     server.on_heard(took, is_first && by_udp);

@@ -44,6 +44,8 @@ pub struct Scrubber<'a> {
     records: Vec<(Name, Record<'a>)>,
     rcode: Rcode,
     is_authoritative: bool,
+    /// Records in the answer section, of whatever name.
+    has_answers: bool,
 }
 
 impl<'a> Scrubber<'a> {
@@ -54,12 +56,13 @@ impl<'a> Scrubber<'a> {
         zone: &'a Name,
         ttls: &'a TtlRange,
     ) -> Option<Scrubber<'a>> {
-        let mut records = Vec::new();
+        let (mut records, mut has_answers) = (Vec::new(), false);
         for record in message.records() {
             let record = record?;
             if record.section == Section::Additional {
                 break;
             }
+            has_answers |= record.section == Section::Answer;
             let owner = record.owner()?;
             if records.len() == RECORDS_MAX {
                 return None;
@@ -69,7 +72,7 @@ impl<'a> Scrubber<'a> {
             }
         }
         let (rcode, is_authoritative) = (message.rcode(), message.is_authoritative());
-        Some(Scrubber { question, zone, ttls, records, rcode, is_authoritative })
+        Some(Scrubber { question, zone, ttls, records, rcode, is_authoritative, has_answers })
     }
 
     /// Follows the chain from `name`; `steps` are how many aliases may still be followed.
@@ -154,7 +157,9 @@ impl<'a> Scrubber<'a> {
         let soa = self.records.iter().filter(authority(rtype::SOA)).find(|(owner, _)| name.is_at_or_below(owner));
         let Some((owner, record)) = soa else {
             let refers = self.records.iter().any(|entry| authority(rtype::NS)(&entry));
-            let is_lame = refers && !self.is_authoritative && self.rcode == Rcode::NOERROR;
+            let refers = refers && !self.is_authoritative && self.rcode == Rcode::NOERROR;
+            // Answers to what nobody asked are no denial of what was.
+            let is_lame = refers || self.has_answers && draft.is_empty();
             // RFC 2308 section 5: a denial without SOA is passed on and never kept.
             return Ok(if is_lame { Scrubbed::Lame } else { Scrubbed::Answered { rcode: self.rcode, lifetime_s: 0 } });
         };

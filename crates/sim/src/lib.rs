@@ -3,6 +3,7 @@
 //! For tests and measurements of the path that a query takes; the very calls that the drivers make.
 
 pub mod disk;
+pub mod forwarding;
 pub mod message;
 pub mod network;
 pub mod rng;

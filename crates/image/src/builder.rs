@@ -5,12 +5,14 @@
 //! one zone, can be read side by side.
 //!
 //! Memory: the records once (8 octets each beside their rdata), 21 octets and the name for each run of records of one
-//! owner, 16 octets a name, and the image.
+//! owner, 16 octets a name, and the image. With somewhere to spill to: a bound for the records, 16 octets a run.
 
 use crate::collected::Collected;
 use crate::drafts::Drafts;
 use crate::layout::Layout;
+use crate::spill::{self, Spill};
 use crate::zone::order_key;
+use std::sync::Arc;
 use wire::Name;
 use wire::name::{is_at_or_below, wire_len};
 use wire::rtype::{self, Rtype};
@@ -60,12 +62,21 @@ pub struct Builder {
     zones: Vec<ZoneDraft>,
     /// The owner of the open run, as it was given.
     owner: Vec<u8>,
+    spill: Option<Arc<dyn Spill>>,
+    /// Octets that are held before they are spilled.
+    held_max: usize,
 }
 
 impl Builder {
     /// `seed`: random; an image's hashes depend on it, so that nobody can prepare names that collide.
     pub fn new(seed: u64) -> Builder {
-        Builder { seed, collected: Collected::default(), zones: vec![], owner: vec![] }
+        let (collected, zones, owner) = (Collected::default(), vec![], vec![]);
+        Builder { seed, collected, zones, owner, spill: None, held_max: usize::MAX }
+    }
+
+    /// A builder that spills when it holds so many octets of records.
+    pub fn spilling(seed: u64, held_max: usize, spill: Arc<dyn Spill>) -> Builder {
+        Builder { spill: Some(spill), held_max, ..Builder::new(seed) }
     }
 
     /// The records that follow belong to the zone of this apex.
@@ -92,7 +103,11 @@ impl Builder {
         if rtype::is_meta(rtype) {
             return Err(format!("type {rtype} stands in questions only, no zone may hold it"));
         }
-        let is_another = owner != self.owner;
+        let is_full = self.collected.held >= self.held_max;
+        if is_full {
+            self.spill();
+        }
+        let is_another = owner != self.owner || is_full;
         if is_another || rtype == rtype::SOA {
             self.judge_owner(owner, rtype)?;
         }
@@ -121,6 +136,19 @@ impl Builder {
         Ok(())
     }
 
+    /// Takes out of memory what is held. The zone for which there is no room is not built.
+    fn spill(&mut self) {
+        let Some(spill) = self.spill.take_if(|_| self.collected.held > 0) else { return };
+        match spill::spill(&mut self.collected, &mut self.zones, &*spill) {
+            Ok(()) => self.spill = Some(spill),
+            // What more comes is held: it belongs to zones that are reported, and all is let go of with them.
+            Err(why) => {
+                self.held_max = usize::MAX;
+                self.complain(format!("its records do not fit in memory, and cannot be kept outside: {why}"));
+            }
+        }
+    }
+
     /// Takes back the zone begun last: its file turned out to be unusable.
     pub fn complain(&mut self, what: String) {
         if let Some(zone) = self.zones.last_mut() {
@@ -130,6 +158,7 @@ impl Builder {
 
     /// Puts the zones of another builder behind those of this one.
     pub fn append(&mut self, mut other: Builder) {
+        self.spill_if(&mut other);
         let runs = self.collected.runs.len() as u32;
         other.zones.iter_mut().for_each(|z| z.run += runs);
         self.zones.append(&mut other.zones);
@@ -137,8 +166,18 @@ impl Builder {
         self.owner = other.owner;
     }
 
+    /// What comes from a builder that has spilled is spilled to the end, so that it need not be spilled once more.
+    fn spill_if(&mut self, other: &mut Builder) {
+        if other.collected.spilled > 0 {
+            self.spill();
+            other.spill();
+        }
+    }
+
     /// Takes what another builder holds of its first zone as more of the zone begun last, the rest as `append` does.
     pub fn continue_with(&mut self, mut other: Builder) {
+        // As long as the other one knows whose its records are.
+        self.spill_if(&mut other);
         if let Some(zone) = self.zones.last_mut()
             && !other.zones.is_empty()
         {

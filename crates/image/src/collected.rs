@@ -5,15 +5,17 @@
 //! ```
 //!
 //! Nothing that was collected moves; only `runs` are sorted. Memory: 16 octets a run beside its own, 8 a record beside its
-//! rdata.
+//! rdata; but what was spilled costs nothing beside the 16 octets a run. It lies in canonical order, so that whoever goes
+//! through all runs in that order reads each spilled segment from its beginning to its end.
 
 use crate::render::Rr;
+use crate::spill::Kept;
 use wire::cpu::prefetch;
 use wire::rtype::Rtype;
 
 /// Set in a run's place: its name is that of the run before it.
 const SAME: u64 = 1 << 63;
-const OFFSET_BITS: u32 = 48;
+pub(crate) const OFFSET_BITS: u32 = 48;
 const OFFSET: u64 = (1 << OFFSET_BITS) - 1;
 const RUN_HEAD: usize = 5;
 const RECORD_HEAD: usize = 8;
@@ -30,6 +32,10 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    pub(crate) fn new(key: u64, place: u64) -> Run {
+        Run { key, place }
+    }
+
     pub(crate) fn is_same_name(&self) -> bool {
         self.place & SAME != 0
     }
@@ -48,12 +54,34 @@ impl Run {
 #[derive(Clone, Copy)]
 pub(crate) struct Spot(u64);
 
+pub(crate) enum Segment {
+    Held(Vec<u8>),
+    /// Outside of memory.
+    Kept(Kept),
+}
+
 #[derive(Default)]
-pub(crate) struct Segments(Vec<Vec<u8>>);
+pub(crate) struct Segments(pub Vec<Segment>);
 
 impl Segments {
     fn from(&self, place: u64) -> &[u8] {
-        &self.0[(place >> OFFSET_BITS) as usize][(place & OFFSET) as usize..]
+        let octets = match &self.0[(place >> OFFSET_BITS) as usize] {
+            Segment::Held(octets) => octets,
+            Segment::Kept(kept) => (**kept).as_ref(),
+        };
+        &octets[(place & OFFSET) as usize..]
+    }
+
+    /// A run's number of records, and their octets.
+    pub(crate) fn records(&self, run: &Run) -> (u32, &[u8]) {
+        let octets = self.from(run.place());
+        let count = u32::from_le_bytes([octets[0], octets[1], octets[2], octets[3]]);
+        let records = &octets[RUN_HEAD + octets[RUN_HEAD - 1] as usize..];
+        let mut end = 0;
+        for _ in 0..count {
+            end += RECORD_HEAD + u16::from_le_bytes([records[end + 6], records[end + 7]]) as usize;
+        }
+        (count, &records[..end])
     }
 
     pub(crate) fn name(&self, run: &Run) -> &[u8] {
@@ -71,6 +99,13 @@ impl Segments {
     }
 }
 
+/// Begins a run.
+pub(crate) fn push_head(octets: &mut Vec<u8>, records: u32, name: &[u8]) {
+    octets.extend(records.to_le_bytes());
+    octets.push(name.len() as u8);
+    octets.extend_from_slice(name);
+}
+
 /// The name of the run that begins here.
 fn name_at(octets: &[u8]) -> &[u8] {
     &octets[RUN_HEAD..RUN_HEAD + octets[RUN_HEAD - 1] as usize]
@@ -82,25 +117,30 @@ pub(crate) struct Collected {
     pub runs: Vec<Run>,
     /// Where in the last segment the last run begins.
     open: usize,
+    /// Octets in memory beside the runs themselves.
+    pub held: usize,
+    /// All runs before this one were spilled.
+    pub spilled: usize,
 }
 
 impl Collected {
     /// The records that follow are of this owner.
     pub(crate) fn open_run(&mut self, key: u64, folded: &[u8]) {
-        if self.segments.0.is_empty() {
-            self.segments.0.push(vec![]);
+        if !matches!(self.segments.0.last(), Some(Segment::Held(_))) {
+            self.segments.0.push(Segment::Held(vec![]));
         }
         let segment = self.segments.0.len() - 1;
-        let octets = &mut self.segments.0[segment];
+        let Some(Segment::Held(octets)) = self.segments.0.last_mut() else { return };
         self.open = octets.len();
+        self.held += RUN_HEAD + folded.len();
         self.runs.push(Run { key, place: (segment as u64) << OFFSET_BITS | self.open as u64 });
-        octets.extend([0, 0, 0, 0, folded.len() as u8]);
-        octets.extend_from_slice(folded);
+        push_head(octets, 0, folded);
     }
 
     /// A record of the run opened last.
     pub(crate) fn push(&mut self, rtype: Rtype, ttl: u32, rdata: &[u8]) {
-        let Some(octets) = self.segments.0.last_mut() else { return };
+        let Some(Segment::Held(octets)) = self.segments.0.last_mut() else { return };
+        self.held += RECORD_HEAD + rdata.len();
         let [a, b] = rtype.to_le_bytes();
         let [c, d] = (rdata.len() as u16).to_le_bytes();
         let [e, f, g, h] = ttl.to_le_bytes();
@@ -113,11 +153,12 @@ impl Collected {
 
     /// Puts all runs of another collection behind these.
     pub(crate) fn append(&mut self, other: Collected) {
-        let Collected { segments: Segments(segments), runs, .. } = other;
+        let Collected { segments: Segments(segments), runs, held, .. } = other;
         self.runs.reserve(runs.len());
+        self.held += held;
         let first = self.segments.0.len() as u64;
         let shift = match (self.segments.0.last_mut(), &segments[..]) {
-            (Some(last), [only]) if only.len() < COPIED_BELOW => {
+            (Some(Segment::Held(last)), [Segment::Held(only)]) if only.len() < COPIED_BELOW => {
                 let shift = (first - 1) << OFFSET_BITS | last.len() as u64;
                 last.extend_from_slice(only);
                 shift
@@ -128,6 +169,22 @@ impl Collected {
             }
         };
         self.runs.extend(runs.iter().map(|r| Run { place: r.place + shift, ..*r }));
+        if self.held == 0 {
+            self.spilled = self.runs.len();
+        }
+    }
+
+    /// Lets go of what is held: `kept` has it, as these runs.
+    pub(crate) fn take_out(&mut self, kept: Kept, runs: Vec<Run>) {
+        for segment in &mut self.segments.0 {
+            if let Segment::Held(octets) = segment {
+                *octets = vec![];
+            }
+        }
+        self.segments.0.push(Segment::Kept(kept));
+        self.runs.truncate(self.spilled);
+        self.runs.extend(runs);
+        (self.held, self.spilled) = (0, self.runs.len());
     }
 
     pub(crate) fn name(&self, run: u32) -> &[u8] {

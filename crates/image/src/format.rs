@@ -6,7 +6,7 @@
 //! ```text
 //! header    4096    see `Header`
 //! index     64 each 10 tags u16 | spilled u8, 3 unused | 10 node references u32
-//! zones     16 each see `zone.rs`
+//! zones     12 each see `zone.rs`
 //! nodes             see `node.rs`; behind each node the units that belong to it alone, see `unit.rs`; behind the nodes of a
 //!                   signed zone its NSEC order and NSEC3 hashes, see `zone.rs`
 //! checksums 8 each  of all pages before them, see `sums.rs`

@@ -1,6 +1,6 @@
 //! The path of a query without sockets: builds an image of a data folder of the bench kit, or answers its queries.
 //!
-//!     hot build DATA IMAGE            DATA has zones.tsv and zone/
+//!     hot build DATA IMAGE [MIB]      DATA has zones.tsv and zone/; MIB: what is held in memory before it is spilled
 //!     hot parse FILE ORIGIN [ROUNDS]  records a second of one thread, records thrown away: all rounds' best
 //!     hot run IMAGE QUERIES [ROUNDS]  ns a query: all rounds' median and least; with DO=1 in the environment, DO is set
 //!
@@ -9,7 +9,8 @@
 use front::{Datagrams, Now, Peer, Published, Setup, Ticket, Worker, Zones};
 use image::Image;
 use server::config::Zone;
-use server::reading;
+use server::reading::{self, Stock};
+use server::scratch::Scratch;
 use sim::message;
 use std::sync::Arc;
 use std::time::Instant;
@@ -41,7 +42,7 @@ impl Datagrams for Batch {
     }
 }
 
-fn build(data: &str, out: &str) {
+fn build(data: &str, out: &str, held_mib: usize) {
     let start = Instant::now();
     const SEED: u64 = 0x1234_5678_9abc_def1;
     let list = std::fs::read_to_string(format!("{data}/zones.tsv")).unwrap();
@@ -51,8 +52,10 @@ fn build(data: &str, out: &str) {
         Zone { apex, file: format!("{data}/zone/{file}").into(), allow_query: None, place: None }
     };
     let zones: Vec<Zone> = list.lines().map(zone).collect();
+    let spill = Arc::new(Scratch::new(std::env::temp_dir()));
+    let stock = Stock { seed: SEED, held_max: held_mib << 20, spill };
     let (builder, reports) =
-        reading::all(&zones, SEED, |zone, builder| reading::one(zone, SEED, builder).unwrap().report);
+        reading::all(&zones, &stock, |zone, builder| reading::one(zone, &stock, builder).unwrap().report);
     assert!(reports.iter().all(|r| r.errors == 0));
     let parsed = start.elapsed();
     let (octets, summary, complaints) = builder.finish_with(&reading::Threads);
@@ -130,7 +133,8 @@ fn run(image: &str, file: &str, rounds: usize) {
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[1..] {
-        ["build", data, out] => build(data, out),
+        ["build", data, out] => build(data, out, 1 << 20),
+        ["build", data, out, mib] => build(data, out, mib.parse().unwrap()),
         ["parse", file, origin] => parse(file, origin, 3),
         ["parse", file, origin, rounds] => parse(file, origin, rounds.parse().unwrap()),
         ["run", image, file] => run(image, file, 7),

@@ -5,13 +5,15 @@
 
 use crate::config::Zone;
 use crate::manifest::{Entry, Manifest};
-use crate::reading;
+use crate::reading::{self, Stock};
+use crate::scratch::{self, Scratch};
 use crate::zonetext;
 use image::{Builder, Image, Zone as ImageZone};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use store::Map;
 use store::atomic::write_atomically;
 use wire::Name;
@@ -63,7 +65,7 @@ impl Library {
             Some(last) if last.manifest.is_current(zones) => return Ok(last),
             other => other,
         };
-        self.shelve(build(zones, served.or(last.as_ref().map(|l| &l.image))))
+        self.shelve(build(zones, &self.folder, served.or(last.as_ref().map(|l| &l.image))))
     }
 
     /// The image written last, whatever it was made of.
@@ -109,10 +111,10 @@ fn identity(image: &Image<Map>) -> (u64, u64) {
 }
 
 /// Reads all zones into one image. `before`: what is served now, for zones whose files are wrong.
-fn build(zones: &[Zone], before: Option<&Image<Map>>) -> Built {
+fn build(zones: &[Zone], folder: &Path, before: Option<&Image<Map>>) -> Built {
     let mut kept = HashMap::new();
     loop {
-        let built = attempt(zones, &kept);
+        let built = attempt(zones, folder, &kept);
         let bad = built.entries.iter().filter(|e| e.problem.is_some()).map(|e| (&*e.apex, e)).collect();
         let old = before.map(|image| zones_of(image, &bad)).unwrap_or_default();
         // What the served image itself cannot give back is not asked of it twice.
@@ -141,11 +143,13 @@ fn zones_of<'a>(image: &'a Image<Map>, wanted: &HashMap<&[u8], &Entry>) -> Vec<K
     image.view().zones().flatten().filter_map(keep).collect()
 }
 
-fn attempt(zones: &[Zone], kept: &HashMap<Box<[u8]>, Kept<'_>>) -> Built {
+fn attempt(zones: &[Zone], folder: &Path, kept: &HashMap<Box<[u8]>, Kept<'_>>) -> Built {
     let seed = seed();
-    let (builder, mut entries) = reading::all(zones, seed, |zone, builder| match kept.get(&zone.apex) {
+    let spill = Arc::new(Scratch::new(folder.into()));
+    let stock = Stock { seed, held_max: scratch::memory(), spill };
+    let (builder, mut entries) = reading::all(zones, &stock, |zone, builder| match kept.get(&zone.apex) {
         Some(kept) => keep(kept, builder),
-        None => fill(zone, seed, builder),
+        None => fill(zone, &stock, builder),
     });
     let (octets, _, complaints) = builder.finish_with(&reading::Threads);
     let complaints: HashMap<Box<[u8]>, String> =
@@ -157,9 +161,9 @@ fn attempt(zones: &[Zone], kept: &HashMap<Box<[u8]>, Kept<'_>>) -> Built {
 }
 
 /// Hands a zone's records to the builder; a zone whose file has an error is taken back.
-fn fill(zone: &Zone, seed: u64, builder: &mut Builder) -> Entry {
+fn fill(zone: &Zone, stock: &Stock, builder: &mut Builder) -> Entry {
     let entry = |sources| Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: None };
-    match reading::one(zone, seed, builder) {
+    match reading::one(zone, stock, builder) {
         Ok(reading) => {
             if reading.report.errors > 0 {
                 builder.complain(first_error(&reading.report));

@@ -22,6 +22,7 @@ mod random;
 pub mod reading;
 mod resolving;
 pub mod run;
+pub mod scratch;
 mod sockets;
 pub mod stall;
 pub mod state;

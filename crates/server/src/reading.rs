@@ -3,8 +3,9 @@
 
 use crate::config::Zone;
 use crate::zonetext::{self, Reading, Unread};
-use image::{Builder, Hands, InTurn};
+use image::{Builder, Hands, InTurn, Spill};
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use zonefile::Record;
@@ -14,14 +15,33 @@ const ZONES_AT_A_TIME: usize = 256;
 /// Files at least this long are read in parts.
 const PARTS_FROM: usize = 8 << 20;
 
+/// What builders are made of.
+pub struct Stock {
+    pub seed: u64,
+    /// Octets of records that all of them together hold before they spill.
+    pub held_max: usize,
+    pub spill: Arc<dyn Spill>,
+}
+
+impl Stock {
+    /// A builder; the octets are shared with others that work beside it.
+    pub fn builder(&self) -> Builder {
+        Builder::spilling(self.seed, self.held_max / processors(), self.spill.clone())
+    }
+}
+
 /// Lets `fill` hand the records of each zone to a builder, in which the zone was begun; all of them in one builder, and
 /// what `fill` says of each zone.
-pub fn all<T: Send>(zones: &[Zone], seed: u64, fill: impl Fn(&Zone, &mut Builder) -> T + Sync) -> (Builder, Vec<T>) {
+pub fn all<T: Send>(
+    zones: &[Zone],
+    stock: &Stock,
+    fill: impl Fn(&Zone, &mut Builder) -> T + Sync,
+) -> (Builder, Vec<T>) {
     let next = AtomicUsize::new(0);
     let read = || {
         let mut mine = vec![];
         while let Some((i, few)) = take(zones, &next) {
-            let mut builder = Builder::new(seed);
+            let mut builder = stock.builder();
             let mut said = Vec::with_capacity(few.len());
             for zone in few {
                 builder.begin_zone(&zone.apex);
@@ -34,7 +54,7 @@ pub fn all<T: Send>(zones: &[Zone], seed: u64, fill: impl Fn(&Zone, &mut Builder
     let many = processors().min(zones.len().div_ceil(ZONES_AT_A_TIME));
     let mut pieces: Vec<_> = side_by_side((0..many).map(|_| &read)).into_iter().flatten().collect();
     pieces.sort_by_key(|piece| piece.0);
-    let mut together = Builder::new(seed);
+    let mut together = stock.builder();
     let mut said = Vec::with_capacity(zones.len());
     for (_, builder, mut of_these) in pieces {
         together.append(builder);
@@ -50,11 +70,11 @@ fn take<'z>(zones: &'z [Zone], next: &AtomicUsize) -> Option<(usize, &'z [Zone])
 }
 
 /// Hands a zone's records to the builder in which it was begun.
-pub fn one(zone: &Zone, seed: u64, builder: &mut Builder) -> Result<Reading, Unread> {
+pub fn one(zone: &Zone, stock: &Stock, builder: &mut Builder) -> Result<Reading, Unread> {
     let opened = zonetext::open(zone)?;
     if opened.len() >= PARTS_FROM && processors() > 1 {
         let begin = || {
-            let mut part = Builder::new(seed);
+            let mut part = stock.builder();
             part.begin_zone(&zone.apex);
             part
         };
@@ -104,6 +124,7 @@ fn processors() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch;
     use std::path::{Path, PathBuf};
 
     struct Scratch(PathBuf);
@@ -127,6 +148,10 @@ mod tests {
         Zone { apex, file, allow_query: None, place: None }
     }
 
+    fn stock(seed: u64) -> Stock {
+        Stock { seed, held_max: 1 << 20, spill: Arc::new(scratch::Scratch::new(std::env::temp_dir())) }
+    }
+
     const HEAD: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n";
 
     #[test]
@@ -134,7 +159,8 @@ mod tests {
         let folder = scratch("many");
         let name = |i: usize| format!("zone{i}.test.");
         let zones: Vec<Zone> = (0..3 * ZONES_AT_A_TIME + 7).map(|i| zone(&folder.0, &name(i), HEAD)).collect();
-        let (builder, read) = all(&zones, 7, |zone, builder| one(zone, 7, builder).unwrap().report.records);
+        let (builder, read) =
+            all(&zones, &stock(7), |zone, builder| one(zone, &stock(7), builder).unwrap().report.records);
         assert!(read.iter().all(|&n| n == 3));
         let mut plain = Builder::new(7);
         for zone in &zones {
@@ -158,7 +184,7 @@ mod tests {
             let (mut builder, mut plain) = (Builder::new(7), Builder::new(7));
             builder.begin_zone(&zone.apex);
             plain.begin_zone(&zone.apex);
-            let reading = one(&zone, 7, &mut builder).unwrap();
+            let reading = one(&zone, &stock(7), &mut builder).unwrap();
             let expect = zonetext::read(&zone, &mut |r, _| plain.record(r.owner, r.rtype, r.ttl, r.rdata)).unwrap();
             assert_eq!(reading.report.records, expect.report.records);
             assert!(builder.finish_with(&Threads).0 == plain.finish().0, "{end}");

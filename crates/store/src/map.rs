@@ -76,6 +76,17 @@ impl Map {
         copy(&mut file).map_err(|e: io::Error| named(path, &e))
     }
 
+    /// Maps a file that has no name any more: nobody can cut it off, and it is gone when the map is.
+    pub fn of_scratch(file: &File) -> io::Result<Map> {
+        let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        if len == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let region = Region::reserve(len)?;
+        region.back(libc::MAP_SHARED, libc::PROT_READ, file.as_raw_fd())?;
+        Ok(Map(Arc::new(Mapping { guard: None, region, backing: Backing::File })))
+    }
+
     fn of_file(file: &File, len: usize) -> io::Result<Map> {
         let region = Region::reserve(len)?;
         region.back(libc::MAP_SHARED, libc::PROT_READ, file.as_raw_fd())?;

@@ -139,6 +139,8 @@ impl Builder {
     /// Takes out of memory what is held. The zone for which there is no room is not built.
     fn spill(&mut self) {
         let Some(spill) = self.spill.take_if(|_| self.collected.held > 0) else { return };
+        // The open run goes with the others.
+        self.owner.clear();
         match spill::spill(&mut self.collected, &mut self.zones, &*spill) {
             Ok(()) => self.spill = Some(spill),
             // What more comes is held: it belongs to zones that are reported, and all is let go of with them.

@@ -266,7 +266,7 @@ pub enum Request {
     Reload { zones: Vec<String> },
     /// Answer what has arrived and stop
     Stop,
-    /// Change zones (not built yet)
+    /// A zone that takes updates: freeze NAME, thaw NAME, log NAME (its versions)
     Zone {
         #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
         words: Vec<String>,

@@ -14,7 +14,10 @@ pub fn run(args: &Ctl) -> Exit {
         Request::Stats => "stats".to_string(),
         Request::Stop => "stop".to_string(),
         Request::Reload { zones } => format!("reload {}", zones.join(" ")),
-        Request::Zone { .. } => return not_built("ctl zone"),
+        Request::Zone { words } if matches!(words[0].as_str(), "freeze" | "thaw" | "log") => {
+            format!("zone {}", words.join(" "))
+        }
+        Request::Zone { words } => return not_built(&format!("ctl zone {}", words[0])),
         Request::Cache { .. } => return not_built("ctl cache"),
         Request::Policy { .. } => return not_built("ctl policy"),
         Request::Stall => "stall".to_string(),

@@ -34,7 +34,7 @@ pub fn check(args: &ZoneCheck) -> Exit {
 
 fn named(file: &Path, origin: &str) -> Result<Zone, String> {
     match apex(origin) {
-        Ok(apex) => Ok(Zone { apex, file: file.to_path_buf(), allow_query: None, place: None }),
+        Ok(apex) => Ok(Zone::new(apex, file.to_path_buf())),
         Err(why) => Err(format!("--origin {origin} is no name: {why}; write --origin example.com")),
     }
 }

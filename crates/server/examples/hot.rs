@@ -49,7 +49,7 @@ fn build(data: &str, out: &str, held_mib: usize) {
     let zone = |line: &str| {
         let (origin, file) = line.split_once('\t').unwrap();
         let apex = Name::from_text(origin.as_bytes(), Some(&Name::ROOT)).unwrap().fold().bytes().into();
-        Zone { apex, file: format!("{data}/zone/{file}").into(), allow_query: None, place: None }
+        Zone::new(apex, format!("{data}/zone/{file}").into())
     };
     let zones: Vec<Zone> = list.lines().map(zone).collect();
     let spill = Arc::new(Scratch::new(std::env::temp_dir()));

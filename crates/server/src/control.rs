@@ -113,9 +113,26 @@ fn answer(line: &str, state: &State) -> Json {
         "stats" => good("counters", state.counters()),
         "stall" => good("stall", state.stalls()),
         "reload" => reload(state, line.split_ascii_whitespace().skip(1).map(str::to_string).collect()),
+        "zone" => zone(state, &line.split_ascii_whitespace().skip(1).collect::<Vec<_>>()),
         STOP => good("stopping", Json::Bool(true)),
-        "" => bad(vec!["an empty line is no request; write status, stats, stall, reload or stop".to_string()]),
-        other => bad(vec![format!("there is no request `{other}`; write status, stats, stall, reload or stop")]),
+        "" => bad(vec!["an empty line is no request; write status, stats, stall, reload, zone or stop".to_string()]),
+        other => bad(vec![format!("there is no request `{other}`; write status, stats, stall, reload, zone or stop")]),
+    }
+}
+
+/// Wishes about one zone.
+fn zone(state: &State, words: &[&str]) -> Json {
+    let Some(intake) = state.intake() else { return bad(vec!["no zone takes updates".to_string()]) };
+    let outcome = match words {
+        ["freeze", zone] => intake.freeze(zone, true).map(|()| Json::Bool(true)),
+        ["thaw", zone] => intake.freeze(zone, false).map(|()| Json::Bool(false)),
+        ["log", zone] => intake.log(zone),
+        _ => Err("write zone freeze NAME, zone thaw NAME or zone log NAME".to_string()),
+    };
+    match (outcome, words.first()) {
+        (Ok(facts), Some(&"log")) => good("versions", facts),
+        (Ok(facts), _) => good("frozen", facts),
+        (Err(why), _) => bad(vec![why]),
     }
 }
 

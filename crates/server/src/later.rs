@@ -3,7 +3,8 @@
 //!
 //! Bound: `MAILBOX_MAX` answers a mailbox. What finds it full is dropped and counted; the client asks again.
 
-use front::{Postponed, Ticket, Way};
+use crate::update::Intake;
+use front::{Postponed, Purpose, Ticket, Way};
 use net::udp::Return;
 use net::{Wake, tcp};
 use std::io;
@@ -17,6 +18,29 @@ const MAILBOX_MAX: usize = 4096;
 pub trait Desk: Send + Sync {
     /// False: there is too much to do; the question is dropped.
     fn take(&self, question: Postponed) -> bool;
+}
+
+/// Each question to the desk that it is for.
+pub struct Desks {
+    resolver: Option<Arc<dyn Desk>>,
+    updates: Option<Intake>,
+}
+
+impl Desks {
+    /// None: nobody works on any.
+    pub fn of(resolver: Option<Arc<dyn Desk>>, updates: Option<Intake>) -> Option<Arc<dyn Desk>> {
+        let somebody = resolver.is_some() || updates.is_some();
+        somebody.then(|| Arc::new(Desks { resolver, updates }) as Arc<dyn Desk>)
+    }
+}
+
+impl Desk for Desks {
+    fn take(&self, question: Postponed) -> bool {
+        match question.purpose {
+            Purpose::Update => self.updates.as_ref().is_some_and(|desk| desk.take(question)),
+            Purpose::Resolve(_) => self.resolver.as_ref().is_some_and(|desk| desk.take(question)),
+        }
+    }
 }
 
 /// An answer and where it goes.

@@ -200,7 +200,7 @@ mod tests {
         std::fs::write(&file, "x").unwrap();
         let old = SystemTime::now() - Duration::from_secs(60);
         std::fs::File::open(&file).unwrap().set_modified(old).unwrap();
-        let zone = Zone { apex: b"\x01a\x00"[..].into(), file: file.clone(), allow_query: None, place: None };
+        let zone = Zone::new(b"\x01a\x00"[..].into(), file.clone());
         (file, zone)
     }
 

@@ -145,7 +145,7 @@ mod tests {
         let file = folder.join(apex);
         std::fs::write(&file, text).unwrap();
         let apex = wire::Name::from_text(apex.as_bytes(), None).unwrap().bytes().into();
-        Zone { apex, file, allow_query: None, place: None }
+        Zone::new(apex, file)
     }
 
     fn stock(seed: u64) -> Stock {

@@ -6,6 +6,7 @@
 //! tcp N       the same for streams
 //! task N      what the cache does not know is asked of others, if the resolver is on
 //! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
+//! updates     carries out dynamic updates, if a zone takes them
 //! signals     SIGHUP, SIGTERM, SIGINT as events
 //! control, http   operators' questions
 //! stall       has the stack of an answering thread written down whose turn lasts
@@ -17,7 +18,8 @@ use crate::clock::Clock;
 use crate::complaint::Complaint;
 use crate::config::Config;
 use crate::images::{self, Library};
-use crate::later::{Mailbox, Mailboxes};
+use crate::later::{Desks, Mailbox, Mailboxes};
+use crate::ledger::{self, Ledger};
 use crate::ownership::Held;
 use crate::panics::{self, Panics};
 use crate::publisher::{self, Job, Publisher, Serving};
@@ -25,6 +27,7 @@ use crate::resolving::{self, Resolution};
 use crate::sockets::{self, Sockets};
 use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
+use crate::update::{self, Updates};
 use crate::{control, cookies, http, log, random, systemd};
 use front::{Published, Setup, Worker, Zones};
 use net::Wake;
@@ -65,16 +68,20 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let mut doors = Doors::open(config)?;
     settle(config, &doors)?;
 
+    let mut config = config.clone();
+    let ledger = open_ledger(&mut config)?;
+    let config = &config;
     let (library, zones, serving) = first_image(config)?;
     let (mailboxes, boxes) = Mailboxes::new(crew.udp + crew.tcp).map_err(|e| no_thread("udp 0", &e))?;
     let resolution = Resolution::of(config, crew.tasks).map_err(|e| format!("no resolver: {e}"))?;
+    let (intake, orders) = update::intake();
     let shared = Shared {
         published: Arc::new(Published::new(zones)),
         clock: Clock::new(),
         stop: Arc::new(AtomicBool::new(false)),
         panics: Arc::new(Panics::start(config.server.data_dir.clone()).map_err(|e| no_thread("panics", &e))?),
         mailboxes: Arc::new(mailboxes),
-        desk: resolution.as_ref().map(Resolution::desk),
+        desk: Desks::of(resolution.as_ref().map(Resolution::desk), ledger.as_ref().map(|_| intake.clone())),
     };
     let (events, inbox) = channel();
     let (counters, turns) = (crew.counters(), crew.turns());
@@ -84,6 +91,11 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let publisher = Publisher::new(library, shared.clone(), Arc::clone(&state), threads.wakes.clone(), serving);
     let (jobs, work) = channel();
     spawn("publisher", move || publisher.run(&work))?;
+    if let Some(ledger) = ledger {
+        state.set_intake(intake);
+        let updates = updates(config, ledger, &shared, &state);
+        spawn("updates", move || updates.run(&orders))?;
+    }
     spawn("signals", move || forward(&signals, &events))?;
     watch(&state)?;
     doors.serve(&state)?;
@@ -102,6 +114,24 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     drop(doors);
     log::info("stopped", &[]);
     attended
+}
+
+/// The zones that take updates, where the journal says that they are.
+fn open_ledger(config: &mut Config) -> Result<Option<Ledger>, String> {
+    let (ledger, remarks) = Ledger::open(&config.server.data_dir, &mut config.zones)
+        .map_err(|e| format!("the journal of updates cannot be used: {e}"))?;
+    remarks.iter().for_each(|remark| log::warn("journal", &[("what", remark)]));
+    Ok(ledger)
+}
+
+fn updates(config: &Config, ledger: Ledger, shared: &Shared, state: &Arc<State>) -> Updates {
+    Updates {
+        ledger,
+        keys: Arc::new(config.keys.clone()),
+        zones: config.zones.iter().map(|z| z.apex.clone()).collect(),
+        mailboxes: Arc::clone(&shared.mailboxes),
+        state: Arc::clone(state),
+    }
 }
 
 /// How many answering threads there are, and where they may run.
@@ -342,6 +372,7 @@ fn setup(config: &Config, sockets: &Sockets) -> io::Result<Setup> {
         cookie_secret: Some(cookies::secret(&server.data_dir)?),
         rate,
         own: own_addresses(&sockets.addresses),
+        takes_updates: config.zones.iter().any(|z| !z.allow_update.0.is_empty()),
         keepalive_tenths: u16::try_from(config.limits.tcp_idle_ms / 100).unwrap_or(u16::MAX),
         ..Setup::default()
     })
@@ -424,11 +455,15 @@ fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &
             Event::Reload { zones, done } => (zones, done),
         };
         match reread() {
-            Ok(config) => {
+            Ok(mut config) => {
+                ledger::own(&mut config.zones, &config.server.data_dir);
                 log::set_level(config.level);
                 systemd::tell(&systemd::reloading());
                 if fixed(&config) != started {
-                    log::warn("a change in [server], [control], [limits], [resolver] or [cache] needs a restart", &[]);
+                    log::warn(
+                        "a change in [server], [control], [limits], [resolver], [cache], [[key]] or allow-update needs a restart",
+                        &[],
+                    );
                 }
                 if jobs.send(Job { config, zones, done }).is_err() {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);
@@ -448,7 +483,10 @@ fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &
 /// What cannot change while the server runs, in a form that can be compared.
 fn fixed(config: &Config) -> String {
     let server = crate::config::Server { allow_query: crate::config::Allow::Any, ..config.server.clone() };
-    format!("{server:?} {:?} {:?} {:?} {:?}", config.control, config.limits, config.resolver, config.cache)
+    let updated = config.zones.iter().filter(|z| !z.allow_update.0.is_empty());
+    let updates: Vec<_> = updated.map(|z| (&z.apex, &z.allow_update)).collect();
+    let Config { control, limits, resolver, cache, keys, .. } = config;
+    format!("{server:?} {control:?} {limits:?} {resolver:?} {cache:?} {keys:?} {updates:?}")
 }
 
 #[cfg(test)]

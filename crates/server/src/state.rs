@@ -3,12 +3,13 @@
 use crate::clock::{self, Clock};
 use crate::json::Json;
 use crate::stall::{self, Turns};
+use crate::update::Intake;
 use stats::{Counter, Counters, total};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -55,6 +56,7 @@ pub struct State {
     pub turns: Vec<Arc<Turns>>,
     pub events: Sender<Event>,
     served: Mutex<Served>,
+    intake: OnceLock<Intake>,
 }
 
 impl State {
@@ -66,12 +68,23 @@ impl State {
         clock: Clock,
         events: Sender<Event>,
     ) -> State {
-        State { clock, addresses, workers, counters, turns, events, served: Mutex::default() }
+        let (served, intake) = (Mutex::default(), OnceLock::new());
+        State { clock, addresses, workers, counters, turns, events, served, intake }
     }
 
     pub fn raise(&self, event: Event) {
         // The main thread has ended: whatever was wished, the server is stopping.
         let _ = self.events.send(event);
+    }
+
+    pub fn set_intake(&self, intake: Intake) {
+        // The first one stays; there is no other.
+        let _ = self.intake.set(intake);
+    }
+
+    /// Who carries out updates. None: no zone takes them.
+    pub fn intake(&self) -> Option<&Intake> {
+        self.intake.get()
     }
 
     pub fn set_served(&self, served: Served) {

@@ -178,7 +178,7 @@ mod tests {
         }
 
         fn zone(&self, file: &str) -> Zone {
-            Zone { apex: b"\x01a\x00"[..].into(), file: self.0.join(file), allow_query: None, place: None }
+            Zone::new(b"\x01a\x00"[..].into(), self.0.join(file))
         }
     }
 

@@ -65,8 +65,8 @@ fn number(name: &str) -> Option<u64> {
 }
 
 impl<D: Disk> Journal<D> {
-    /// Opens what is there and hands each record from position `from` on to `replay`, in order. Returns also what an
-    /// operator should hear. Err: records from `from` on are missing or damaged, or the disk failed.
+    /// Opens what is there and hands its records to `replay`, in order. Returns also what an operator should hear. Err:
+    /// records from `from` on are missing or damaged, or the disk failed; those before it are history, and may be.
     pub fn open(
         disk: D,
         segment_octets: u64,
@@ -128,17 +128,17 @@ impl<D: Disk> Journal<D> {
     /// Returns the position behind the last record.
     fn replay_all(&self, from: u64, replay: &mut dyn FnMut(u64, &[u8]), remarks: &mut Vec<String>) -> io::Result<u64> {
         for (segment, next) in pairs(&self.segments) {
-            if next.first <= from {
-                continue;
-            }
-            let (end, _) = self.replay_one(*segment, next.first, from, replay)?;
+            let (end, _) = self.replay_one(*segment, next.first, replay)?;
             if end < next.first {
                 let what = format!("the changes {end} to {} are missing or damaged", next.first - 1);
-                return Err(self.damage(segment.number, &what));
+                if next.first > from {
+                    return Err(self.damage(segment.number, &what));
+                }
+                remarks.push(format!("{}: of what is history only, {what}", self.place(segment.number)));
             }
         }
         let Some(last) = self.segments.back() else { return Ok(from) };
-        let (end, rest) = self.replay_one(*last, u64::MAX, from, replay)?;
+        let (end, rest) = self.replay_one(*last, u64::MAX, replay)?;
         if let Some(at) = segment::later_frame(&rest) {
             let what = format!("change {end} is damaged: whole ones follow {at} octets later");
             return Err(self.damage(last.number, &what));
@@ -155,7 +155,6 @@ impl<D: Disk> Journal<D> {
         &self,
         segment: Segment,
         limit: u64,
-        from: u64,
         replay: &mut dyn FnMut(u64, &[u8]),
     ) -> io::Result<(u64, Vec<u8>)> {
         let octets = self.disk.read(&name(segment.number), 0, usize::MAX)?;
@@ -164,7 +163,7 @@ impl<D: Disk> Journal<D> {
             && let Some(frame) = segment::frame(&octets[at..]).filter(|f| f.first == position)
         {
             for record in frame.records {
-                if (from..limit).contains(&position) {
+                if position < limit {
                     replay(position, record);
                 }
                 position += 1;
@@ -223,6 +222,12 @@ impl<D: Disk> Journal<D> {
                 Err(explained(&self.disk.place(&active.name), Some(octets.len() as u64), &e))
             }
         }
+    }
+
+    /// Where the last `n` segments begin.
+    pub fn start_of_last(&self, n: usize) -> u64 {
+        let first = self.segments.get(self.segments.len().saturating_sub(n));
+        first.map_or(self.next_position, |s| s.first)
     }
 
     /// Deletes segments all of whose records stand before `position`. One that cannot be deleted is tried again.

@@ -49,6 +49,13 @@ fn base32_digit(c: u8) -> Option<u8> {
     (c as char).to_digit(32).map(|d| d as u8)
 }
 
+/// The octets that base64 spells, blanks left out. None: it is none.
+pub fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let (mut bits, mut out) = (Bits::default(), Vec::new());
+    text.iter().filter(|c| !c.is_ascii_whitespace()).try_for_each(|&c| bits.base64(c, &mut out)).ok()?;
+    bits.end_base64().ok().map(|()| out)
+}
+
 /// Collects digits of a few bits each into octets.
 #[derive(Default)]
 pub(crate) struct Bits {

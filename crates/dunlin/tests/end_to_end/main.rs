@@ -3,3 +3,4 @@
 mod commands;
 mod running;
 mod serving;
+mod updates;

@@ -4,7 +4,6 @@ use super::reader::{Later, Repeats, later};
 use Repeats::{Literal, Nothing};
 
 pub const TOP: &[Later] = &[
-    later("key", Nothing),
     later("local", Nothing),
     later("blocklist", Nothing),
     later("view", Nothing),
@@ -16,7 +15,6 @@ pub const ZONE: &[Later] = &[
     later("primaries", Literal("[]")),
     later("notify", Literal("[]")),
     later("allow-transfer", Literal("[]")),
-    later("allow-update", Literal("[]")),
     later("transfer-source", Literal("[]")),
 ];
 

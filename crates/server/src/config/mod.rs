@@ -2,6 +2,7 @@
 //!
 //! Reads no zone and changes nothing. An empty file is a working configuration: every default stands in this file.
 
+mod keys;
 mod later;
 mod reader;
 mod resolver;
@@ -16,6 +17,7 @@ pub use resolver::{Cache, Resolver};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use toml::de::DeTable;
+use transfer::tsig::Keys;
 use zones::Named;
 pub use zones::{Zone, apex};
 
@@ -32,6 +34,8 @@ pub struct Config {
     pub cache: Cache,
     /// In the order of the configuration; no two have the same apex.
     pub zones: Vec<Zone>,
+    /// Those of `[[key]]`.
+    pub keys: Keys,
 }
 
 #[derive(Clone, Debug)]
@@ -128,6 +132,7 @@ impl Default for Config {
             resolver: None,
             cache: Cache::default(),
             zones: Vec::new(),
+            keys: Keys::default(),
         }
     }
 }
@@ -231,7 +236,7 @@ fn syntax(text: Text<'_>, error: &toml::de::Error) -> Complaint {
 }
 
 fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
-    let built = ["server", "control", "limits", "log", "zones", "zone", "resolver", "cache"];
+    let built = ["server", "control", "limits", "log", "zones", "zone", "key", "resolver", "cache"];
     r.keys("the file", top, &built, TOP);
     let mut config = Config { file: Some(r.text.file.to_path_buf()), ..Config::default() };
     if let Some(t) = r.table(top, "server") {
@@ -247,7 +252,8 @@ fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
         log(r, t, &mut config.level);
     }
     (config.resolver, config.cache) = resolver::read(r, top);
-    config.zones = all_zones(r, top);
+    config.keys = keys::all(r, top);
+    config.zones = all_zones(r, top, &config.keys);
     config
 }
 
@@ -410,7 +416,7 @@ impl Level {
     }
 }
 
-fn all_zones(r: &mut Reader<'_>, top: &Table<'_>) -> Vec<Zone> {
+fn all_zones(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> Vec<Zone> {
     let (mut list, mut directory) = (None, None);
     if let Some(t) = r.table(top, "zones") {
         r.keys("[zones]", t, &["directory", "list"], &[]);
@@ -418,13 +424,15 @@ fn all_zones(r: &mut Reader<'_>, top: &Table<'_>) -> Vec<Zone> {
         list = r.string(t, "list", "zones.list").map(|w| named(r, w));
         directory = r.string(t, "directory", "zones").map(|w| named(r, w));
     }
-    let written: Vec<Zone> = r.tables(top, "zone").into_iter().filter_map(|(t, span)| zone(r, t, span)).collect();
+    let written: Vec<Zone> =
+        r.tables(top, "zone").into_iter().filter_map(|(t, span)| zone(r, t, span, known)).collect();
     zones::gather(written, list, directory, &mut r.complaints)
 }
 
-fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>) -> Option<Zone> {
-    r.keys("[[zone]]", t, &["name", "file", "allow-query"], ZONE);
+fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: &Keys) -> Option<Zone> {
+    r.keys("[[zone]]", t, &["name", "file", "allow-query", "allow-update"], ZONE);
     let allow_query = r.strings(t, "allow-query", "any").map(|words| allow(r, &words));
+    let allow_update = keys::rules(r, t, known);
     let name = r.string(t, "name", "example.com");
     if !t.contains_key("name") {
         r.complain(span.clone(), "this zone has no name", "write name = \"example.com\"");
@@ -436,7 +444,7 @@ fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>) -> Opti
     let (name, file) = (name?, file?);
     let place = Complaint::place(r.text, name.span.clone());
     match apex(&name.text) {
-        Ok(apex) => Some(Zone { apex, file: r.path(&file), allow_query, place: Some(Box::new(place)) }),
+        Ok(apex) => Some(Zone { apex, file: r.path(&file), allow_query, allow_update, place: Some(Box::new(place)) }),
         Err(why) => {
             r.complain(
                 name.span,

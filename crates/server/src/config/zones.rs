@@ -7,6 +7,7 @@ use super::Allow;
 use crate::complaint::{Complaint, Text};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use transfer::allow::Rules;
 use wire::Name;
 
 #[derive(Clone, Debug)]
@@ -16,8 +17,17 @@ pub struct Zone {
     pub file: PathBuf,
     /// None: the server's.
     pub allow_query: Option<Allow>,
+    /// Who may update it; empty: nobody, and its file is all there is.
+    pub allow_update: Rules,
     /// Where it is written, for complaints; None: it was found in the directory or the list.
     pub place: Option<Box<Complaint>>,
+}
+
+impl Zone {
+    /// A zone of which only name and file are known.
+    pub fn new(apex: Box<[u8]>, file: PathBuf) -> Zone {
+        Zone { apex, file, allow_query: None, allow_update: Rules::default(), place: None }
+    }
 }
 
 /// A path from the configuration, with the complaint to raise if it does not work.
@@ -139,7 +149,7 @@ fn entry(line: &str, folder: &Path) -> Result<Option<Zone>, String> {
         return Err(format!("the zone `{line}` has no file"));
     };
     let apex = apex(name).map_err(|why| format!("`{name}` is no name of a zone: {why}"))?;
-    Ok(Some(Zone { apex, file: folder.join(file.trim_start()), allow_query: None, place: None }))
+    Ok(Some(Zone::new(apex, folder.join(file.trim_start()))))
 }
 
 /// Every NAME.zone of a directory, in the order of their names so that two starts do the same.
@@ -158,7 +168,7 @@ fn found(directory: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
     for file in files {
         let name = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
         match apex(name) {
-            Ok(apex) => zones.push(Zone { apex, file, allow_query: None, place: None }),
+            Ok(apex) => zones.push(Zone::new(apex, file)),
             Err(why) => {
                 let what = format!("`{name}` is no name of a zone: {why}");
                 complaints.push(Complaint::about(&file, what, "name the file ZONE.zone: example.com.zone"));

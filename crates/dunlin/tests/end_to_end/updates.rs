@@ -1,0 +1,138 @@
+//! Dynamic update as BIND's nsupdate sends it: what was acknowledged is served, and still is after a kill.
+
+use crate::running::{Folder, Server, text};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+const CONFIGURATION: &str = "
+[server]
+listen = [\"127.0.0.1:0\"]
+data-dir = \"data\"
+user = \"\"
+[control]
+socket = \"control.sock\"
+http = \"\"
+[[key]]
+name = \"ddns\"
+secret-file = \"ddns.key\"
+[[key]]
+name = \"acme\"
+algorithm = \"hmac-sha512\"
+secret-file = \"ddns.key\"
+[[zone]]
+name = \"z.example\"
+file = \"z.zone\"
+allow-update = [\"key:ddns\", \"key:acme name:_acme-challenge.www.z.example type:TXT\"]
+[[zone]]
+name = \"fixed.example\"
+file = \"z.zone\"
+";
+const ZONE: &str = "$TTL 300\n@ SOA ns hostmaster 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nwww A 192.0.2.1\n";
+
+fn program(name: &str) -> PathBuf {
+    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../peers/bin");
+    let program = std::env::var_os("DUNLIN_PEERS").map_or_else(beside, PathBuf::from).join(name);
+    assert!(program.exists(), "{} is missing: scripts/peers sets the peers up", program.display());
+    program
+}
+
+fn folder() -> Folder {
+    let folder = Folder::new();
+    folder.write("ddns.key", &format!("{KEY}\n"));
+    folder.write("z.zone", ZONE);
+    folder.write("dunlin.toml", CONFIGURATION);
+    folder
+}
+
+fn serve(folder: &Folder) -> Server {
+    Server::start(folder, &["-c", "dunlin.toml"])
+}
+
+/// What nsupdate says; nothing if all is well. `key`: "ALGORITHM:NAME", or none.
+fn update(server: &Server, arguments: &[&str], key: &str, lines: &str) -> String {
+    let mut command = Command::new(program("nsupdate"));
+    if !key.is_empty() {
+        command.args(["-y", &format!("{key}:{KEY}")]);
+    }
+    let script = format!("server {} {}\n{lines}\nsend\n", server.address.ip(), server.address.port());
+    let mut child =
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+const DDNS: &str = "hmac-sha256:ddns";
+
+#[test]
+fn an_update_is_served_at_once_and_after_a_kill() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+    assert_eq!(update(&server, &["-v"], DDNS, "zone z.example\ndel www.z.example A"), "");
+    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "");
+    server.signal("KILL");
+    drop(server);
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 9 1 2 3 4"));
+}
+
+#[test]
+fn who_may_not_is_told_so_and_changes_nothing() {
+    let folder = folder();
+    let server = serve(&folder);
+    let add = "zone z.example\nadd new.z.example 60 A 192.0.2.9";
+    for (key, lines, expect) in [
+        ("", add, "update failed: REFUSED"),
+        ("hmac-sha256:unknown", add, "update failed: NOTAUTH(BADKEY)"),
+        ("hmac-sha512:acme", add, "update failed: REFUSED"),
+        (DDNS, "zone fixed.example\nadd new.fixed.example 60 A 192.0.2.9", "update failed: REFUSED"),
+        (DDNS, "zone elsewhere.example\nadd new.elsewhere.example 60 A 192.0.2.9", "update failed: NOTAUTH"),
+        (DDNS, "zone z.example\nnxdomain www.z.example\nadd new.z.example 60 A 192.0.2.9", "update failed: YXDOMAIN"),
+    ] {
+        let said = update(&server, &[], key, lines);
+        assert!(said.contains(expect), "{key} {lines}: {said}");
+    }
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "");
+    let challenge = "zone z.example\nadd _acme-challenge.www.z.example 60 TXT token";
+    assert_eq!(update(&server, &[], "hmac-sha512:acme", challenge), "");
+    assert_eq!(server.short(&folder, &["_acme-challenge.www.z.example", "TXT"]), "\"token\"\n");
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
+}
+
+#[test]
+fn a_frozen_zone_waits_for_its_thaw() {
+    let folder = folder();
+    let server = serve(&folder);
+    let ctl = |words: &[&str]| {
+        let output = folder.dunlin(&[&["ctl", "--socket", "control.sock"], words].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    ctl(&["zone", "freeze", "z.example"]);
+    let add = "zone z.example\nadd new.z.example 60 A 192.0.2.9";
+    assert!(update(&server, &[], DDNS, add).contains("REFUSED"));
+    ctl(&["zone", "thaw", "z.example"]);
+    assert_eq!(update(&server, &[], DDNS, add), "");
+    let log = ctl(&["zone", "log", "z.example"]);
+    assert!(log.contains("serial 8") && log.contains("key ddns. from 127.0.0.1"), "{log}");
+}
+
+#[test]
+fn an_edited_file_of_a_zone_that_belongs_to_updates_is_told_of() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    server.signal("TERM");
+    assert_eq!(server.ended(), Some(0));
+    folder.write("z.zone", &ZONE.replace("192.0.2.1", "192.0.2.100"));
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.1\n");
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+    let log = std::fs::read_to_string(folder.0.join("log")).unwrap();
+    assert!(log.contains("z.zone was edited, and is not read"), "{log}");
+}

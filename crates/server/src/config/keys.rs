@@ -1,0 +1,106 @@
+//! `[[key]]`: names, algorithms and secrets of TSIG, and `allow-update`, which names the keys.
+
+use super::reader::{Reader, Table, Word};
+use std::collections::HashSet;
+use std::ops::Range;
+use transfer::allow::{Rule, Rules};
+use transfer::tsig::{Algorithm, Key, Keys};
+use wire::Name;
+
+/// A secret shorter than this is guessed rather than known; RFC 8945 section 8 asks for as many octets as the hash has.
+const SECRET_MIN: usize = 10;
+/// A larger file is no secret.
+const SECRET_FILE_MAX: u64 = 65_536;
+
+pub fn all(r: &mut Reader<'_>, top: &Table<'_>) -> Keys {
+    let mut seen = HashSet::new();
+    let mut keys = Vec::new();
+    for (t, span) in r.tables(top, "key") {
+        let Some((key, at)) = one(r, t, span) else { continue };
+        if seen.insert(key.name().to_vec()) {
+            keys.push(key);
+        } else {
+            r.complain(at, format!("the key {} is written twice", key.text()), "remove one of them");
+        }
+    }
+    Keys::new(keys)
+}
+
+fn one(r: &mut Reader<'_>, t: &Table<'_>, span: Range<usize>) -> Option<(Key, Range<usize>)> {
+    r.keys("[[key]]", t, &["name", "algorithm", "secret-file"], &[]);
+    for (key, example) in [("name", "xfr-key"), ("secret-file", "xfr.key")] {
+        if !t.contains_key(key) {
+            r.complain(span.clone(), format!("this key has no {key}"), format!("write {key} = \"{example}\""));
+        }
+    }
+    let name = r.string(t, "name", "xfr-key");
+    let algorithm = algorithm(r, t);
+    let secret = r.string(t, "secret-file", "xfr.key").and_then(|file| secret(r, &file));
+    let (written, algorithm, secret) = (name?, algorithm?, secret?);
+    let Ok(name) = Name::from_text(written.text.as_bytes(), Some(&Name::ROOT)) else {
+        r.complain(written.span, format!("`{}` is no name of a key", written.text), "write name = \"xfr-key\"");
+        return None;
+    };
+    Some((Key::new(&name, algorithm, &secret), written.span))
+}
+
+fn algorithm(r: &mut Reader<'_>, t: &Table<'_>) -> Option<Algorithm> {
+    let Some(word) = r.string(t, "algorithm", "hmac-sha256") else {
+        return if t.contains_key("algorithm") { None } else { Some(Algorithm::Sha256) };
+    };
+    let found = Algorithm::named(&word.text);
+    if found.is_none() {
+        let why = if word.text.to_ascii_lowercase().contains("md5") { ": it must not be used (RFC 8945)" } else { "" };
+        let known: Vec<&str> = Algorithm::names().collect();
+        let what = format!("there is no algorithm `{}` here{why}", word.text);
+        r.complain(word.span, what, format!("write one of {}", known.join(", ")));
+    }
+    found
+}
+
+/// The secret of a file: base64 alone, or what `tsig-keygen` writes.
+fn secret(r: &mut Reader<'_>, file: &Word) -> Option<Vec<u8>> {
+    let path = r.path(file);
+    let size = std::fs::metadata(&path).map_or(0, |m| m.len());
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) if size <= SECRET_FILE_MAX => text,
+        Ok(_) => {
+            r.complain(file.span.clone(), format!("{} is no secret: it has {size} octets", path.display()), "");
+            return None;
+        }
+        Err(e) => {
+            let what = format!("the secret {} cannot be read: {e}", path.display());
+            r.complain(file.span.clone(), what, "make one: head -c 32 /dev/urandom | base64 > FILE");
+            return None;
+        }
+    };
+    let found = zonefile::from_base64(quoted_secret(&text).unwrap_or(&text).as_bytes());
+    let found = found.filter(|octets| octets.len() >= SECRET_MIN);
+    if found.is_none() {
+        let what = format!("{} holds no secret of at least {SECRET_MIN} octets in base64", path.display());
+        r.complain(file.span.clone(), what, "make one: head -c 32 /dev/urandom | base64 > FILE");
+    }
+    found
+}
+
+/// What stands in quotes behind the word `secret`.
+fn quoted_secret(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("secret")?;
+    let (_, rest) = rest.split_once('"')?;
+    rest.split_once('"').map(|(secret, _)| secret)
+}
+
+/// `allow-update` of a zone.
+pub fn rules(r: &mut Reader<'_>, t: &Table<'_>, known: &Keys) -> Rules {
+    let mut rules = Vec::new();
+    for word in r.strings(t, "allow-update", "key:ddns").unwrap_or_default() {
+        match Rule::from_text(&word.text) {
+            Ok(rule) if known.named(rule.key().bytes()).is_some() => rules.push(rule),
+            Ok(rule) => {
+                r.complain(word.span, format!("there is no key {}", rule.key()), "write it as a [[key]]");
+            }
+            Err(bad) => r.complain(word.span, bad.what, bad.instead),
+        }
+    }
+    Rules(rules)
+}

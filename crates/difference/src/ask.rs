@@ -134,6 +134,18 @@ fn tcp_round(
     Ok(())
 }
 
+/// Each over a TCP connection of its own, for what may make a server close it. The end of a connection is silence.
+pub fn tcp_apart(server: SocketAddr, queries: &[Query]) -> Vec<Reply> {
+    let one = |query: &Query| -> io::Result<Reply> {
+        let mut stream = TcpStream::connect(server)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let packet = query.with_id(1);
+        stream.write_all(&[&(packet.len() as u16).to_be_bytes(), &packet[..]].concat())?;
+        Ok(Reply::read(&framed(&mut stream)?))
+    };
+    queries.iter().map(|query| one(query).unwrap_or(Reply::Silence)).collect()
+}
+
 fn framed(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut length = [0; 2];
     stream.read_exact(&mut length)?;

@@ -96,6 +96,11 @@ impl Fleet {
         self.each(|server| ask::tcp(server.address, queries))
     }
 
+    /// Each query over a TCP connection of its own.
+    pub fn ask_tcp_apart(&self, queries: &[Query]) -> Vec<(Kind, Vec<Reply>)> {
+        self.each(|server| ask::tcp_apart(server.address, queries))
+    }
+
     /// Over UDP; where one server truncates or may have left something out, the answers of all over TCP take their place.
     pub fn ask_whole(&self, queries: &[Query]) -> Vec<(Kind, Vec<Reply>)> {
         let mut answers = self.ask(queries);

@@ -24,17 +24,21 @@ use crate::wake::{Turn, Wake};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
+
+pub use table::Peers;
 
 /// Longest message: what two octets of length can say.
 pub const MESSAGE_MAX: usize = 65_535;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct TcpLimits {
     /// Connections in all (of this thread); past it the one that idles longest is closed in favour of the new one.
     pub connections_max: usize,
-    /// Connections of one IPv4 address or IPv6 /64.
+    /// Connections of one IPv4 address or IPv6 /64, over all threads whose limits are clones of each other.
     pub per_peer_max: usize,
+    pub peers: Arc<Peers>,
     /// How long a connection without a message in progress may stay. From a half full table on it shrinks, to an
     /// eighth when the table is full.
     pub idle: Duration,
@@ -57,6 +61,7 @@ impl Default for TcpLimits {
         TcpLimits {
             connections_max: 10_000,
             per_peer_max: 150,
+            peers: Arc::default(),
             idle: Duration::from_secs(10),
             message_timeout: Duration::from_secs(2),
             write_timeout: Duration::from_secs(5),

@@ -684,6 +684,64 @@ mod tests {
         }
     }
 
+    /// In a network of its own, made of two interfaces and a wire between them. Where the system forbids an ordinary user to
+    /// make one, the test above is all that can be had, and this says so.
+    #[test]
+    fn link_local_addresses_are_answered_through_the_interface_they_were_asked_on() {
+        let unshared = |program: &str, args: &[&str]| {
+            let all = [&["-rn", "--", program], args].concat();
+            std::process::Command::new("unshare").args(all).output().expect("unshare, of util-linux")
+        };
+        if !unshared("true", &[]).status.success() {
+            eprintln!(
+                "network namespaces are forbidden here: link-local addresses are tested on prepared structures only"
+            );
+            return;
+        }
+        let script = "set -e
+            ip link add va type veth peer name vb
+            ip link set va up; ip link set vb up
+            ip addr add fe80::1/64 dev va nodad; ip addr add fe80::2/64 dev vb nodad
+            exec \"$0\" --exact udp::tests::between_link_local_addresses --ignored --nocapture";
+        let me = std::env::current_exe().unwrap();
+        let done = unshared("sh", &["-c", script, me.to_str().unwrap()]);
+        let said = [done.stdout, done.stderr].concat();
+        assert!(done.status.success(), "(needs ip, of iproute2) {}", String::from_utf8_lossy(&said));
+    }
+
+    #[test]
+    #[ignore = "needs a network of its own: run by the test above"]
+    fn between_link_local_addresses() {
+        let index = |name: &str| {
+            let name = std::ffi::CString::new(name).unwrap();
+            // SAFETY: a live string.
+            unsafe { libc::if_nametoindex(name.as_ptr()) }
+        };
+        let (here, there) = (index("va"), index("vb"));
+        assert!(here > 0 && there > 0);
+        let at = |last, port, scope| {
+            std::net::SocketAddrV6::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, last), port, 0, scope)
+        };
+        for bind in [SocketAddr::V6(at(1, 0, here)), "[::]:0".parse().unwrap()] {
+            let port = UdpPort::bind(bind, RECV_BUFFER).unwrap();
+            let asker = UdpSocket::bind(at(2, 0, there)).unwrap();
+            asker.set_read_timeout(Some(PATIENCE)).unwrap();
+            asker.connect(at(1, port.local_addr().port(), there)).unwrap();
+            let mut batch = Batch::new(4);
+            send(&asker, b"abc");
+            receive(&port, &mut batch, 1);
+            assert!(matches!(batch.peer(0), SocketAddr::V6(a) if a.scope_id() == here), "{bind}");
+            assert_eq!(batch.local_ip(0), IpAddr::V6(*at(1, 0, 0).ip()));
+            let back = batch.way_back(0);
+            echo(&mut batch, 0);
+            assert_eq!(port.send(&mut batch), Sent { sent: 1, failed: 0 });
+            // A connected socket hears only the address that it asked.
+            assert_eq!(answer_of(&asker), b"cba", "{bind}");
+            port.send_back(b"later", &back).unwrap();
+            assert_eq!(answer_of(&asker), b"later", "{bind}");
+        }
+    }
+
     fn fake_info(batch: &mut Batch, i: usize, first: [u8; 2]) {
         let mut info = libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: [0; 16] }, ipi6_ifindex: 7 };
         info.ipi6_addr.s6_addr[..2].copy_from_slice(&first);

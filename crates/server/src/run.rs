@@ -390,15 +390,15 @@ fn own_addresses(listen: &[SocketAddr]) -> Vec<(IpAddr, u16)> {
     listen.iter().flat_map(behind).collect()
 }
 
-/// The limits of one of so many threads. Each has its share, so that all together give what is configured and never
-/// more; the kernel spreads the connections of an address by their ports, so its shares fill about evenly.
+/// The limits of one of so many threads; what clones of them count by address, they count together. Of the connections in all
+/// each thread has its share, for each can make room among its own only.
 fn tcp_limits(config: &Config, threads: usize) -> TcpLimits {
     let limits = &config.limits;
     let share = |all: usize| (all / threads).max(1);
     let total = share(limits.tcp_total);
     TcpLimits {
         connections_max: total,
-        per_peer_max: if limits.enabled { share(limits.tcp_per_address).min(total) } else { total },
+        per_peer_max: if limits.enabled { limits.tcp_per_address } else { usize::MAX },
         idle: Duration::from_millis(limits.tcp_idle_ms),
         ..TcpLimits::default()
     }
@@ -512,14 +512,14 @@ mod tests {
     }
 
     #[test]
-    fn threads_share_what_an_address_may_have() {
+    fn threads_share_connections_and_each_knows_the_limit_of_an_address() {
         let mut config = Config::default();
         (config.limits.tcp_total, config.limits.tcp_per_address) = (1000, 150);
-        for (threads, total, of_peer) in [(1, 1000, 150), (2, 500, 75), (4, 250, 37), (200, 5, 1)] {
+        for (threads, total, of_peer) in [(1, 1000, 150), (2, 500, 150), (4, 250, 150), (200, 5, 150)] {
             let limits = tcp_limits(&config, threads);
             assert_eq!((limits.connections_max, limits.per_peer_max), (total, of_peer), "{threads} threads");
         }
         config.limits.enabled = false;
-        assert_eq!(tcp_limits(&config, 2).per_peer_max, 500, "no limit of an address");
+        assert_eq!(tcp_limits(&config, 2).per_peer_max, usize::MAX, "no limit of an address");
     }
 }

@@ -9,6 +9,7 @@ use crate::wake::{Turn, Wake};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Octets read from one connection before the others get their turn: some 400 queries.
@@ -78,7 +79,7 @@ impl<'a, H: Messages> Server<'a, H> {
             limits,
             wake,
             handler,
-            table: Table::new(),
+            table: Table::new(Arc::clone(&limits.peers)),
             input: vec![0; READ_PER_TURN_MAX],
             output: Output::new(),
             now: Instant::now(),
@@ -167,10 +168,11 @@ impl<'a, H: Messages> Server<'a, H> {
     }
 
     fn on_accepted(&mut self, fd: OwnedFd, peer: SocketAddr, listener: usize) {
-        if self.table.of_peer(peer.ip()) >= self.limits.per_peer_max {
+        if !self.table.admit(peer.ip(), self.limits.per_peer_max) {
             return self.handler.on_event(TcpEvent::RefusedPeer);
         }
         if self.table.len() >= self.limits.connections_max && !self.make_room() {
+            self.table.dismiss(peer.ip());
             return self.handler.on_event(TcpEvent::RefusedTotal);
         }
         let connection = Connection::new(TcpStream::from(fd), peer, listener);

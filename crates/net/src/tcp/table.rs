@@ -1,12 +1,12 @@
-//! The connections of a thread: a slab with generations, four queues through it, and a count by peer.
+//! The connections of a thread: a slab with generations, four queues through it, and the count by peer that threads share.
 //!
-//! Bounds: as many slots as there were connections at one time (the server asks for no more than its limit); one count
-//! for each peer that has a connection. Invariant: every connection is in exactly one queue, the queue of its phase,
+//! Bound: as many slots as there were connections at one time (the server asks for no more than its limit). Invariant: every connection is in exactly one queue, the queue of its phase,
 //! and each queue is ordered by `since`, for whoever enters does so at the end and now.
 
 use crate::epoll::Interest;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,33 @@ pub(super) struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
     queues: [Queue; 4],
-    peers: HashMap<IpAddr, u32>,
+    peers: Arc<Peers>,
+}
+
+/// How many connections each peer has, over all threads that share this. Taken when a connection comes and when it goes,
+/// never for a message. Bound: a count for each peer that has a connection.
+#[derive(Debug, Default)]
+pub struct Peers(Mutex<HashMap<IpAddr, u32>>);
+
+impl Peers {
+    /// One more of this peer; false: it has `most` already.
+    fn enter(&self, ip: IpAddr, most: usize) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = all.entry(network(ip)).or_insert(0);
+        let is_admitted = (*n as usize) < most;
+        *n += u32::from(is_admitted);
+        is_admitted
+    }
+
+    fn leave(&self, ip: IpAddr) {
+        let (mut all, network) = (self.0.lock().unwrap_or_else(PoisonError::into_inner), network(ip));
+        if let Some(n) = all.get_mut(&network) {
+            *n -= 1;
+            if *n == 0 {
+                all.remove(&network);
+            }
+        }
+    }
 }
 
 /// An IPv4 address, or the /64 that a customer has of IPv6.
@@ -117,21 +143,27 @@ fn network(ip: IpAddr) -> IpAddr {
 }
 
 impl Table {
-    pub(super) fn new() -> Table {
+    pub(super) fn new(peers: Arc<Peers>) -> Table {
         let empty = Queue { first: NONE, last: NONE };
-        Table { slots: Vec::new(), free: Vec::new(), queues: [empty; 4], peers: HashMap::new() }
+        Table { slots: Vec::new(), free: Vec::new(), queues: [empty; 4], peers }
     }
 
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    pub(super) fn of_peer(&self, ip: IpAddr) -> usize {
-        self.peers.get(&network(ip)).map_or(0, |&n| n as usize)
+    /// A place among this peer's connections, for the one that is inserted next; false: it has `most` already.
+    pub(super) fn admit(&self, peer: IpAddr, most: usize) -> bool {
+        self.peers.enter(peer, most)
     }
 
+    /// The place is not used after all.
+    pub(super) fn dismiss(&self, peer: IpAddr) {
+        self.peers.leave(peer);
+    }
+
+    /// Its peer was admitted.
     pub(super) fn insert(&mut self, connection: Connection, now: Instant) -> Key {
-        *self.peers.entry(network(connection.peer.ip())).or_insert(0) += 1;
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, before: NONE, after: NONE, entry: None });
             (self.slots.len() - 1) as u32
@@ -153,17 +185,8 @@ impl Table {
         slot.generation = (slot.generation + 1) & GENERATION_MAX;
         let connection = slot.entry.take()?.connection;
         self.free.push(key.slot);
-        self.forget_peer(network(connection.peer.ip()));
+        self.peers.leave(connection.peer.ip());
         Some(connection)
-    }
-
-    fn forget_peer(&mut self, network: IpAddr) {
-        if let Some(n) = self.peers.get_mut(&network) {
-            *n -= 1;
-            if *n == 0 {
-                self.peers.remove(&network);
-            }
-        }
     }
 
     pub(super) fn phase(&self, key: Key) -> Option<Phase> {
@@ -243,7 +266,7 @@ mod tests {
     #[test]
     fn queues_are_in_order_of_entry() {
         let (_clients, all) = connections(4);
-        let mut table = Table::new();
+        let mut table = Table::new(Arc::default());
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let keys: Vec<Key> = all.into_iter().zip(0..).map(|(c, i)| table.insert(c, at(i))).collect();
@@ -262,7 +285,7 @@ mod tests {
     #[test]
     fn a_key_of_a_closed_connection_names_nothing() {
         let (_clients, all) = connections(3);
-        let mut table = Table::new();
+        let mut table = Table::new(Arc::default());
         let now = Instant::now();
         let mut all = all.into_iter();
         let first = table.insert(all.next().unwrap(), now);
@@ -275,15 +298,24 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_counted_by_address_or_slash_64() {
+    fn peers_are_counted_by_address_or_slash_64_over_all_tables() {
         let (_clients, all) = connections(3);
-        let mut table = Table::new();
-        let keys: Vec<Key> = all.into_iter().map(|c| table.insert(c, Instant::now())).collect();
-        assert_eq!(table.of_peer("2001:db8::ffff".parse().unwrap()), 3);
-        assert_eq!(table.of_peer("2001:db8:0:1::1".parse().unwrap()), 0);
-        keys.into_iter().for_each(|k| drop(table.remove(k)));
-        assert_eq!(table.of_peer("2001:db8::".parse().unwrap()), 0);
-        assert!(table.peers.is_empty() && table.keys().is_empty());
+        let peers = Arc::<Peers>::default();
+        let mut tables = [Table::new(Arc::clone(&peers)), Table::new(Arc::clone(&peers))];
+        let keys: Vec<Key> = all
+            .into_iter()
+            .enumerate()
+            .map(|(i, c)| {
+                assert!(tables[i % 2].admit(c.peer.ip(), 3));
+                tables[i % 2].insert(c, Instant::now())
+            })
+            .collect();
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert!(!tables[0].admit(ip("2001:db8::ffff"), 3), "the fourth of a /64, whichever thread it meets");
+        assert!(tables[1].admit(ip("2001:db8:0:1::1"), 3));
+        tables[1].dismiss(ip("2001:db8:0:1::1"));
+        keys.into_iter().enumerate().for_each(|(i, k)| assert!(tables[i % 2].remove(k).is_some()));
+        assert!(tables[0].keys().is_empty() && peers.0.lock().unwrap().is_empty());
     }
 
     #[test]

@@ -702,9 +702,9 @@ mod tests {
             ip link add va type veth peer name vb
             ip link set va up; ip link set vb up
             ip addr add fe80::1/64 dev va nodad; ip addr add fe80::2/64 dev vb nodad
-            exec \"$0\" --exact udp::tests::between_link_local_addresses --ignored --nocapture";
+            exec \"$0\" \"$1\" --exact udp::tests::between_link_local_addresses --nocapture";
         let me = std::env::current_exe().unwrap();
-        let done = unshared("sh", &["-c", script, me.to_str().unwrap()]);
+        let done = unshared("sh", &["-c", script, me.to_str().unwrap(), "--ignored"]);
         let said = [done.stdout, done.stderr].concat();
         assert!(done.status.success(), "(needs ip, of iproute2) {}", String::from_utf8_lossy(&said));
     }

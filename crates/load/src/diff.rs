@@ -11,7 +11,8 @@ pub struct Line {
     pub unit: &'static str,
     pub a: f64,
     pub b: f64,
-    /// 95 % interval of the difference b - a, in parts of a; None with too few seconds.
+    /// 95 % interval of the difference b - a: in parts of a, or, for what is a part itself, as it is. None with too few
+    /// seconds.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -22,6 +23,9 @@ impl Line {
     }
 }
 
+/// The unit of figures that are parts already: they may be 0, of which nothing is a part.
+pub const PART: &str = "of sent";
+
 type Sample = fn(&Json) -> Option<f64>;
 
 const FIGURES: [(&str, &str, Sample); 6] = [
@@ -30,7 +34,7 @@ const FIGURES: [(&str, &str, Sample); 6] = [
     ("p99", "us", |point| latency(point, "p99")),
     ("p99.9", "us", |point| latency(point, "p999")),
     ("max", "us", |point| latency(point, "max")),
-    ("timed out", "of sent", |point| Some(point.at("timed_out").number()? / point.at("sent").number()?.max(1.0))),
+    ("timed out", PART, |point| Some(point.at("timed_out").number()? / point.at("sent").number()?.max(1.0))),
 ];
 
 /// Only seconds with answers have a latency.
@@ -55,12 +59,14 @@ fn samples(report: &Json, sample: Sample) -> Vec<f64> {
 
 fn line(figure: &'static str, unit: &'static str, a: &[f64], b: &[f64]) -> Line {
     let ((mean_a, square_a), (mean_b, square_b)) = (moments(a), moments(b));
-    let interval = (a.len() > 1 && b.len() > 1 && mean_a != 0.0).then(|| {
+    let base = if unit == PART { 1.0 } else { mean_a };
+    let interval = (a.len() > 1 && b.len() > 1 && base != 0.0).then(|| {
         let error = (square_a + square_b).sqrt();
         let part = |square: f64, n: usize| square * square / (n as f64 - 1.0);
         let freedom = (square_a + square_b).powi(2) / (part(square_a, a.len()) + part(square_b, b.len()));
+        // Without any spread the degrees of freedom are no number, and any will do.
         let reach = error * t95(freedom);
-        ((mean_b - mean_a - reach) / mean_a, (mean_b - mean_a + reach) / mean_a)
+        ((mean_b - mean_a - reach) / base, (mean_b - mean_a + reach) / base)
     });
     Line { figure, unit, a: mean_a, b: mean_b, interval }
 }
@@ -111,6 +117,7 @@ mod tests {
         let more = [120.0, 122.0, 118.0, 121.0, 119.0, 120.0, 70.0];
         let lines = diff(&report(&base), &report(&same));
         assert!(lines.iter().all(|l| !l.differs()), "{lines:?}");
+        assert_eq!((lines[5].figure, lines[5].interval), ("timed out", Some((0.0, 0.0))));
         let lines = diff(&report(&base), &report(&more));
         assert!(lines[0].differs() && lines[1].differs(), "{lines:?}");
         let (low, high) = lines[0].interval.unwrap();

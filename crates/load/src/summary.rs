@@ -35,6 +35,16 @@ pub fn text(report: &Json) -> String {
     if !odd.is_empty() {
         line("odd", odd.join(", "));
     }
+    let counted = ["packets", "queries", "queries_over_tcp"];
+    let skipped = report.at("queries_skipped").members().iter().filter(|(name, _)| !counted.contains(&&name[..]));
+    let skipped: Vec<String> = skipped
+        .filter_map(|(name, n)| Some((name, n.number()? as u64)))
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| format!("{} {}", name.replace('_', " "), grouped(n)))
+        .collect();
+    if !skipped.is_empty() {
+        line("not sent", skipped.join(", "));
+    }
     let side = |name: &str| report.at("kernel_drops").at(name).number().unwrap_or(0.0) as u64;
     if side("target") + side("tool") > 0 {
         let (target, tool) = (grouped(side("target")), grouped(side("tool")));
@@ -103,6 +113,13 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!([grouped(0), grouped(999), grouped(1000), grouped(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([time(12.3), time(1500.0), time(2.5e6)], ["12 us", "1.50 ms", "2.50 s"]);
+    }
+
+    #[test]
+    fn what_a_capture_could_not_give_is_told() {
+        let report =
+            r#"{"queries_skipped": {"packets": 9, "queries": 3, "cut": 2, "malformed": 0, "broken_tcp": 4000}}"#;
+        assert!(text(&Json::parse(report).unwrap()).contains("not sent   cut 2, broken tcp 4,000\n"));
     }
 
     #[test]

@@ -196,7 +196,7 @@ fn number(mut n: u64, out: &mut Vec<u8>) {
 impl Template {
     fn parse(text: &str, around: &Surroundings<'_>) -> Result<Template, Caret> {
         let bad = |at: usize, why: &str| Caret::new("template", text, at, why);
-        if let Some(open) = text.rfind('{').filter(|open| text.rfind('}').is_none_or(|close| close < *open)) {
+        if let Some(open) = unclosed(text) {
             return Err(bad(open, "this brace is never closed: write `}`"));
         }
         let words = words(text);
@@ -215,6 +215,20 @@ impl Template {
         };
         Ok(Template { name: parts(text, name, around)?, types: types(text, rest[0])?, weight })
     }
+}
+
+/// Where a brace stands that is not closed before the next one opens: none stands within another.
+fn unclosed(text: &str) -> Option<usize> {
+    let mut open = None;
+    for (i, c) in text.char_indices() {
+        match (c, open) {
+            ('{', Some(_)) => return open,
+            ('{', None) => open = Some(i),
+            ('}', _) => open = None,
+            _ => {}
+        }
+    }
+    open
 }
 
 /// Words and where they begin; blanks within braces do not part them.
@@ -385,6 +399,7 @@ mod tests {
             ("{randm:12}.x A", 1),
             ("{random:64}.x A", 8),
             ("{random:12.x A", 0),
+            ("www.{pick:a,b.{zone} A", 4),
             ("www.{random}}.x A", 12),
             ("www.x AB", 6),
             ("www.x {pick:A,AB}", 14),

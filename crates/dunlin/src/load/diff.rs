@@ -2,7 +2,7 @@
 
 use super::options::LoadDiff;
 use crate::exit::{Exit, could_not};
-use load::diff::{Line, diff};
+use load::diff::{Line, PART, diff};
 use load::json::Json;
 use std::path::Path;
 
@@ -38,7 +38,8 @@ fn text(line: &Line) -> String {
         }
         None => "too few seconds to tell".to_string(),
     };
-    format!("{:<10} {:>14.1} {:>14.1}  {change} ({})", line.figure, line.a, line.b, line.unit)
+    let number = |n: f64| if line.unit == PART { format!("{:.4} %", n * 100.0) } else { format!("{n:.1}") };
+    format!("{:<10} {:>14} {:>14}  {change} ({})", line.figure, number(line.a), number(line.b), line.unit)
 }
 
 fn json(line: &Line) -> Json {

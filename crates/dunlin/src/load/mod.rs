@@ -33,6 +33,7 @@ pub fn run(args: &Load) -> Exit {
 fn measured(args: &Load) -> Result<Exit, String> {
     let conditions = args.told.assert.as_deref().map(Conditions::parse).transpose().map_err(|e| e.to_string())?;
     let prepared = plan::prepare(args)?;
+    writable(args)?;
     let signals = Signals::new().map_err(|e| format!("signals cannot be held back: {e}"))?;
     let mut attendant = Attendant { signals, live: Live::start(args.told.quiet || args.when.find_max), stopped: false };
     let watch = args.told.watch.as_deref().map(watch::Watch::start).transpose()?;
@@ -73,6 +74,16 @@ impl Watcher for Attendant {
     }
 }
 
+/// A report that cannot be written is found out before the run, not after it.
+fn writable(args: &Load) -> Result<(), String> {
+    let told = &args.told;
+    for path in [&told.json, &told.csv, &told.html].into_iter().flatten().filter(|path| *path != "-") {
+        let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        opened.map_err(|e| format!("{path}: cannot be written: {e}"))?;
+    }
+    Ok(())
+}
+
 /// The summary goes where no file was asked to go.
 fn tell(args: &Load, report: &Json) -> Result<(), String> {
     let told = &args.told;
@@ -84,14 +95,24 @@ fn tell(args: &Load, report: &Json) -> Result<(), String> {
         }
     }
     let text = summary::text(report);
-    let max = report.at("max_rate").number().map(|rate| format!("max rate   {}/s\n", summary::grouped(rate as u64)));
-    let text = text + &max.unwrap_or_default();
+    let text = text + &max_rate(report).unwrap_or_default();
     if files.iter().any(|(path, _)| path.as_deref() == Some("-")) {
         eprint!("{text}");
         Ok(())
     } else {
         write("-", &text)
     }
+}
+
+/// What --find-max found.
+fn max_rate(report: &Json) -> Option<String> {
+    let rate = summary::grouped(report.at("max_rate").number()? as u64);
+    let whose = if report.at("max_rate_is_the_tools") == &Json::Bool(true) {
+        " (the tool's limit, the target may do more)"
+    } else {
+        ""
+    };
+    Some(format!("max rate   {rate}/s{whose}\n"))
 }
 
 /// Each condition and what was found, on stderr; No where one does not hold.

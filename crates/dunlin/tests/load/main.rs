@@ -66,6 +66,10 @@ fn what_cannot_run_says_why_and_ends_with_2() {
         (vec![&away, "--queries", &good, "--outstanding", "1"], "refuses: nothing listens there"),
         (vec!["192.0.2.1", "--queries", &good, "--outstanding", "1"], "--yes-i-own-it"),
         (vec!["192.0.2.1", "--queries", &good, "--schedule", "const(10001,1s)"], "--yes-i-own-it"),
+        (
+            vec![&target, "--queries", &good, "--schedule", "const(1k,600s)", "--json", "/nowhere/r.json"],
+            "/nowhere/r.json: cannot be written",
+        ),
         (vec!["nobody.invalid", "--queries", &good, "--outstanding", "1"], "is not found"),
     ] {
         let (status, out, err) = told(&[&["load"][..], &words].concat());

@@ -9,8 +9,12 @@ FUZZ_SEED ?= 1
 FUZZ_SECONDS ?= 8
 SOAK_FUZZ_SECONDS ?= 600
 SOAK_SEEDS ?= 100
+# 1: every combination of odd zones; N: every N-th.
+SOAK_EVERY ?= 1
+# The steps of `soak`, in their order. A long run that is added later appends its target here.
+SOAK := soak-difference soak-fuzz
 
-.PHONY: help serve test format lint unit tidy deny fuzz peers bench soak clean
+.PHONY: help serve test format lint unit tidy deny fuzz peers bench soak $(SOAK) clean
 
 help:
 	@echo 'make serve   build Dunlin and serve the example zones on 127.0.0.1:5300'
@@ -57,9 +61,15 @@ fuzz:
 bench:
 	benches/compare
 
-soak: peers
+soak: $(SOAK)
+	@echo 'make soak: all passed'
+
+soak-difference: peers
 	$(CARGO) build --release --locked --bin dunlin
-	DIFFERENCE_EVERY=1 DIFFERENCE_SEEDS=$(SOAK_SEEDS) $(CARGO) test --release --locked -p difference --test adversarial
+	DIFFERENCE_EVERY=$(SOAK_EVERY) DIFFERENCE_SEEDS=$(SOAK_SEEDS) \
+	    $(CARGO) test --release --locked -p difference --test adversarial
+
+soak-fuzz:
 	fuzz/run $(SOAK_FUZZ_SECONDS)
 
 clean:

@@ -280,7 +280,7 @@ fn chain(query: &Query, m: &Message) -> Vec<Name> {
     names
 }
 
-/// RFC 6672 section 2.2: "If the resulting <target> is too long, YXDOMAIN"; what else the message holds is not said.
+/// RFC 6672 section 2.2: the DNAME and its signature "are included in the answer as proof for the YXDOMAIN"; one peer goes on.
 fn dname_too_long(scene: Scene, m: &mut Message) {
     let names = chain(scene.query, m);
     let overflows = |r: &Record| {

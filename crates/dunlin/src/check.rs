@@ -3,7 +3,10 @@
 use crate::cli::{Check, Compile};
 use crate::configuration;
 use crate::exit::{Exit, could_not};
+use crate::progress::Progress;
+use audit::Rules;
 use net::privilege::{User, is_root};
+use server::clock::wall_s;
 use server::config::{Config, Zone};
 use server::findings::{self, Findings};
 use server::images::{self, Library, Shelved};
@@ -23,8 +26,20 @@ pub fn check(args: &Check) -> Exit {
         }
     };
     let warnings = warnings(&config);
-    let all: Vec<Findings> = config.zones.iter().map(findings::of).collect();
+    let rules = Rules::at(wall_s());
+    let mut progress = Progress::of(config.zones.len() as u64);
+    let all: Vec<Findings> = config
+        .zones
+        .iter()
+        .zip(1..)
+        .map(|(zone, n)| {
+            progress.draw(n);
+            findings::of(zone, &rules)
+        })
+        .collect();
+    drop(progress);
     let bad = all.iter().filter(|f| f.is_bad()).count();
+    let refused = all.iter().filter(|f| f.is_refused).count();
     if args.json {
         let facts = vec![
             ("ok", Json::Bool(bad == 0)),
@@ -35,7 +50,7 @@ pub fn check(args: &Check) -> Exit {
     } else {
         warnings.iter().for_each(|w| println!("warning: {w}"));
         all.iter().for_each(|f| print!("{f}"));
-        println!("{} zones, {bad} of them cannot be served", all.len());
+        println!("{} zones, {bad} of them with errors, {refused} cannot be served", all.len());
     }
     if bad > 0 { Exit::No } else { Exit::Done }
 }
@@ -78,6 +93,10 @@ fn tell(args: &Compile, shelved: &Shelved) -> Exit {
     let problems = shelved.manifest.problems();
     for problem in &problems {
         eprintln!("error: zone {}: {}", images::name(&problem.apex), problem.what);
+    }
+    for r in &shelved.remarks {
+        let (zone, errors, warnings) = (images::name(&r.apex), r.errors, r.warnings);
+        eprintln!("warning: zone {zone}: {errors} errors, {warnings} warnings, the first: {}", r.what);
     }
     let (header, file) = (shelved.image.header(), shelved.file.display());
     if args.json {

@@ -143,7 +143,8 @@ pub struct ZoneCompile {
 
 /// Check the syntax and the meaning of a zone file
 ///
-/// Exit status 0: no errors (there may be warnings). 1: errors. 2: the file cannot be read.
+/// Errors are what named-checkzone or kzonecheck refuses, too. A zone may be served in spite of some of them; --json says
+/// whether it would be. Exit status 0: no errors (there may be warnings). 1: errors. 2: the file cannot be read.
 #[derive(Args)]
 #[command(after_help = "Examples:
   dunlin zone check example.com.zone --origin example.com
@@ -157,6 +158,12 @@ pub struct ZoneCheck {
     /// Print findings as JSON
     #[arg(long)]
     pub json: bool,
+    /// Warn of more records of one type at a name than this; 100 unless set
+    #[arg(long, value_name = "N")]
+    pub records_per_type_max: Option<usize>,
+    /// Warn of more types at a name than this; 100 unless set
+    #[arg(long, value_name = "N")]
+    pub types_per_name_max: Option<usize>,
 }
 
 /// Print the records of an image or a zone file, one a line, with absolute names
@@ -171,18 +178,30 @@ pub struct ZoneDump {
     /// The zone's name; of an image with several zones: print this one only
     #[arg(long, value_name = "NAME")]
     pub origin: Option<String>,
-    /// In the order of RFC 4034 and in lower case, so that two dumps can be compared with diff
+    /// In the order of RFC 4034 (the SOA first) and in lower case, tabs between fields, so that two dumps can be compared
     #[arg(long)]
     pub canonical: bool,
 }
 
-/// Print the IXFR between two images or zone files (not built yet)
+/// Print the IXFR between two images or zone files
+///
+/// The old SOA, what is removed, the new SOA, what is added: each record on a line, in canonical form; nothing if there is
+/// no difference. Exit status 0: no difference. 1: they differ. 2: they cannot be compared.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  dunlin zone diff old.image new.image")]
+  dunlin zone diff old.image new.image
+  dunlin zone diff example.com.zone new.zone --origin example.com --json")]
 pub struct ZoneDiff {
+    #[arg(value_name = "IMAGE-or-FILE", value_hint = ValueHint::FilePath)]
     pub a: PathBuf,
+    #[arg(value_name = "IMAGE-or-FILE", value_hint = ValueHint::FilePath)]
     pub b: PathBuf,
+    /// The zone's name; otherwise that of A: its file without .zone, or its only zone
+    #[arg(long, value_name = "NAME")]
+    pub origin: Option<String>,
+    /// Print the difference as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Look a name up, with dig's reading habits and output

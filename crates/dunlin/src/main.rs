@@ -1,10 +1,13 @@
 //! The command line: reads what the user typed and hands it to the part that does it.
 
+mod canonical;
 mod check;
 mod cli;
 mod compare;
 mod configuration;
 mod ctl;
+mod diff;
+mod dump;
 mod exit;
 mod load;
 mod manual;
@@ -28,8 +31,8 @@ fn main() -> Exit {
         Command::Ctl(args) => ctl::run(&args),
         Command::Zone(Zone::Check(args)) => zone::check(&args),
         Command::Zone(Zone::Compile(args)) => zone::compile(&args),
-        Command::Zone(Zone::Dump(args)) => zone::dump(&args),
-        Command::Zone(Zone::Diff(_)) => not_built("zone diff"),
+        Command::Zone(Zone::Dump(args)) => dump::dump(&args),
+        Command::Zone(Zone::Diff(args)) => diff::diff(&args),
         Command::Explain(_) => not_built("explain"),
         Command::Load(args) => load::run(&args),
         Command::Compare(args) => compare::run(&args),

@@ -1,25 +1,43 @@
 //! A bar on stderr for work that takes a while: only where somebody watches, and at most ten times a second.
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{IsTerminal, Write, stderr, stdout};
 use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_millis(100);
 const WIDTH: usize = 40;
 
+/// Calls between two looks at the clock.
+const STEPS: u32 = 4096;
+
 pub struct Progress {
     total: u64,
+    steps: u32,
     drawn: Option<Instant>,
     watched: bool,
 }
 
 impl Progress {
     pub fn of(total: u64) -> Progress {
-        Progress { total: total.max(1), drawn: None, watched: stderr().is_terminal() }
+        Progress { total: total.max(1), steps: 0, drawn: None, watched: stderr().is_terminal() }
     }
 
-    /// Cheap enough to be called for each record: the clock is read once in 4096 steps.
-    pub fn at(&mut self, done: u64, step: u64) {
-        if !self.watched || !step.is_multiple_of(4096) || self.drawn.is_some_and(|t| t.elapsed() < EVERY) {
+    /// Not where what is printed meanwhile goes to the same terminal.
+    pub fn beside_output(total: u64) -> Progress {
+        let progress = Progress::of(total);
+        Progress { watched: progress.watched && !stdout().is_terminal(), ..progress }
+    }
+
+    /// Cheap enough to be called for each record.
+    pub fn at(&mut self, done: u64) {
+        self.steps = self.steps.wrapping_add(1);
+        if self.watched && self.steps.is_multiple_of(STEPS) {
+            self.draw(done);
+        }
+    }
+
+    /// For what is done a few times a second, or less often.
+    pub fn draw(&mut self, done: u64) {
+        if !self.watched || self.drawn.is_some_and(|t| t.elapsed() < EVERY) {
             return;
         }
         self.drawn = Some(Instant::now());

@@ -10,6 +10,8 @@
 use crate::collected::Collected;
 use crate::drafts::Drafts;
 use crate::layout::Layout;
+use crate::order;
+use crate::sorted::Sorted;
 use crate::spill::{self, Spill};
 use crate::zone::order_key;
 use std::sync::Arc;
@@ -45,6 +47,9 @@ pub trait Hands {
     /// Returns when both are done.
     fn both(&self, one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send));
 }
+
+/// Looks at a zone's records before anything is made of them. Some: why the zone is left out.
+pub type Judge<'j> = &'j mut (dyn FnMut(&Sorted<'_>) -> Option<String> + Send);
 
 /// One thing after the other.
 pub struct InTurn;
@@ -197,12 +202,35 @@ impl Builder {
 
     /// Lays the image out; two things at a time may go on side by side.
     pub fn finish_with(self, hands: &dyn Hands) -> (Vec<u8>, Summary, Vec<Complaint>) {
-        let drafts = Drafts::new(self.seed, self.collected, self.zones, hands);
-        let (image, summary) = Layout::new(&drafts).write(hands);
-        let complaint = |z: &ZoneDraft| Some(Complaint { zone: Name::from_wire(&z.apex)?, what: z.complaint.clone()? });
-        let complaints = drafts.zones.iter().filter_map(complaint).collect();
-        (image, summary, complaints)
+        self.finish_judged(hands, &mut |_| None)
     }
+
+    /// Lays out an image of the zones that `judge` lets pass.
+    pub fn finish_judged(self, hands: &dyn Hands, judge: Judge<'_>) -> (Vec<u8>, Summary, Vec<Complaint>) {
+        let drafts = Drafts::judged(self.seed, self.collected, self.zones, hands, judge).placed();
+        let (image, summary) = Layout::new(&drafts).write(hands);
+        (image, summary, complaints(&drafts))
+    }
+
+    /// Shows each zone's records in canonical order, and makes nothing of them.
+    pub fn show(mut self, see: &mut dyn FnMut(&Sorted<'_>)) {
+        let ends = self.zones.iter().skip(1).map(|z| z.run as usize).chain([self.collected.runs.len()]);
+        for (zone, end) in self.zones.iter().zip(ends) {
+            let runs = zone.run as usize..end;
+            order::sort(&mut self.collected.runs[runs.clone()], &self.collected.segments, zone.apex.len());
+            see(&Sorted { collected: &self.collected, apex: &zone.apex, runs });
+        }
+    }
+
+    /// What `finish_judged` would complain of, found without laying anything out.
+    pub fn judge(self, hands: &dyn Hands, judge: Judge<'_>) -> Vec<Complaint> {
+        complaints(&Drafts::judged(self.seed, self.collected, self.zones, hands, judge))
+    }
+}
+
+fn complaints(drafts: &Drafts) -> Vec<Complaint> {
+    let complaint = |z: &ZoneDraft| Some(Complaint { zone: Name::from_wire(&z.apex)?, what: z.complaint.clone()? });
+    drafts.zones.iter().filter_map(complaint).collect()
 }
 
 pub(crate) fn text(name: &[u8]) -> String {

@@ -218,8 +218,9 @@ impl Collected {
     }
 }
 
+/// Records of one owner, as they came.
 #[derive(Clone)]
-pub(crate) struct Records<'a> {
+pub struct Records<'a> {
     of: &'a Collected,
     next: usize,
     left: u32,

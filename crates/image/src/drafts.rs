@@ -4,12 +4,13 @@
 //! wildcards and empty non-terminals in one pass, and nothing is looked up. Drafts stand in the order in which nodes will:
 //! zone by zone, each in canonical order; behind them the names above apexes that belong to no zone.
 
-use crate::builder::{Hands, ZoneDraft, text};
+use crate::builder::{Hands, InTurn, Judge, ZoneDraft, text};
 use crate::collected::{Collected, Records};
 use crate::hosts::{Host, Hosts};
 use crate::judge::{self, Look};
 use crate::node;
 use crate::order;
+use crate::sorted::Sorted;
 use std::collections::HashMap;
 use std::ops::Range;
 use wire::hash::name_hash;
@@ -23,8 +24,8 @@ pub(crate) const OF_NODE: u16 = 0xFF;
 pub(crate) const ASKED: u16 = 1 << 8;
 /// The name owns addresses.
 pub(crate) const HOST: u16 = 1 << 9;
-/// Zones of this many runs are looked at by two hands.
-const SPLIT_FROM: usize = 1 << 16;
+/// Zones of this many runs are looked at and judged side by side.
+const SIDE_BY_SIDE_FROM: usize = 1 << 16;
 /// Drafts whose runs are fetched ahead of their turn.
 const AHEAD: u32 = 16;
 
@@ -63,7 +64,14 @@ struct Looks {
 }
 
 impl Drafts {
-    pub(crate) fn new(seed: u64, collected: Collected, zones: Vec<ZoneDraft>, hands: &dyn Hands) -> Drafts {
+    /// The names of the zones that can be served, each zone's in order, not yet knowing of each other.
+    pub(crate) fn judged(
+        seed: u64,
+        collected: Collected,
+        zones: Vec<ZoneDraft>,
+        hands: &dyn Hands,
+        judge: Judge<'_>,
+    ) -> Drafts {
         let (of_zone, apexes) = (vec![0..0; zones.len()], HashMap::new());
         let mut this = Drafts {
             seed,
@@ -77,12 +85,17 @@ impl Drafts {
         };
         for z in 0..this.zones.len() {
             this.sort_zone(z);
-            this.look_at_zone(z, hands);
+            this.look_at_zone(z, hands, judge);
         }
-        this.place_names();
-        this.lead_to_apexes();
-        this.note_hosts();
         this
+    }
+
+    /// All names, each in its place.
+    pub(crate) fn placed(mut self) -> Drafts {
+        self.place_names();
+        self.lead_to_apexes();
+        self.note_hosts();
+        self
     }
 
     fn runs(&self, z: usize) -> Range<usize> {
@@ -98,35 +111,25 @@ impl Drafts {
     }
 
     /// Finds the names of a zone and what each is by its own records; and whether the zone can be served.
-    fn look_at_zone(&mut self, z: usize, hands: &dyn Hands) {
+    fn look_at_zone(&mut self, z: usize, hands: &dyn Hands, judge: Judge<'_>) {
         if self.zones[z].complaint.is_some() {
             return;
         }
-        let Range { start, end } = self.runs(z);
-        let runs = &self.collected.runs[start..end];
-        let half = if runs.len() < SPLIT_FROM { runs.len() } else { runs.len() / 2 };
-        let border = start + half + runs[half..].iter().take_while(|r| r.is_same_name()).count();
-        let (mut one, mut other) = (Looks::default(), Looks::default());
-        if border == end {
-            one = self.look(start..end, start);
-        } else {
-            let (first, second) = (&mut one, &mut other);
-            hands.both(&mut || *first = self.look(start..border, start), &mut || {
-                *second = self.look(border..end, start)
-            });
-        }
+        let runs = self.runs(z);
+        let is_long = runs.len() >= SIDE_BY_SIDE_FROM;
+        let sorted = Sorted { collected: &self.collected, apex: &self.zones[z].apex, runs: runs.clone() };
+        let (mut looks, mut verdict) = (Looks::default(), None);
+        let hands = if is_long { hands } else { &InTurn };
+        hands.both(&mut || looks = self.look(runs.clone()), &mut || verdict = judge(&sorted));
         let first = self.drafts.len() as u32;
-        self.drafts.append(&mut one.drafts);
-        self.drafts.append(&mut other.drafts);
+        self.drafts.append(&mut looks.drafts);
         self.of_zone[z] = first..self.drafts.len() as u32;
-        // The one that comes first in the file is told.
-        let fault = one.fault.into_iter().chain(other.fault).min();
-        let fault = fault.map(|(_, run, what)| format!("{}: {what}", text(self.collected.name(run))));
-        self.admit(z, fault);
+        let fault = looks.fault.map(|(_, run, what)| format!("{}: {what}", text(self.collected.name(run))));
+        self.admit(z, verdict.or(fault));
     }
 
-    fn look(&self, runs: Range<usize>, apex: usize) -> Looks {
-        let mut looks = Looks::default();
+    fn look(&self, runs: Range<usize>) -> Looks {
+        let (mut looks, apex) = (Looks::default(), runs.start);
         for at in runs {
             let run = at as u32;
             self.fetch(run + AHEAD);

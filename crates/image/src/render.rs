@@ -8,7 +8,7 @@ const TARGET_MAX: usize = 0x3FFF - 16 - 255;
 
 /// A record as it is stored while building: rdata uncompressed.
 #[derive(Clone, Copy)]
-pub(crate) struct Rr<'a> {
+pub struct Rr<'a> {
     pub rtype: Rtype,
     pub ttl: u32,
     pub rdata: &'a [u8],

@@ -3,11 +3,13 @@
 //! One image holds all zones. A zone whose file is wrong keeps the data it was served with before, if there is any, and
 //! is left out otherwise; the others are built all the same. Never runs on an answering thread.
 
+use crate::clock;
 use crate::config::Zone;
 use crate::manifest::{Entry, Manifest};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::zonetext;
+use audit::{Rating, Report, Rules, audit};
 use image::{Builder, Image, Zone as ImageZone};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -33,6 +35,8 @@ pub struct Shelved {
     pub image: Image<Map>,
     pub manifest: Manifest,
     pub file: PathBuf,
+    /// About what was built just now; none about an image that was there.
+    pub remarks: Vec<Remark>,
 }
 
 /// A zone that is not served as its file says.
@@ -43,10 +47,24 @@ pub struct Problem {
     pub what: String,
 }
 
+/// A zone that is served though something in it is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    pub apex: Box<[u8]>,
+    pub errors: u64,
+    pub warnings: u64,
+    /// The first thing found.
+    pub what: String,
+}
+
+/// Remarks that are kept of one build. All of a zone's are told by `dunlin check`.
+const REMARKS_MAX: usize = 1000;
+
 /// What building gave, not yet written anywhere.
 struct Built {
     octets: Vec<u8>,
     entries: Vec<Entry>,
+    remarks: Vec<Remark>,
     seed: u64,
 }
 
@@ -73,18 +91,18 @@ impl Library {
         let manifest = Manifest::parse(std::fs::read_to_string(self.folder.join(MANIFEST)).ok()?)?;
         let file = self.folder.join(IMAGE);
         let image = open(&file).ok()?;
-        (manifest.image == identity(&image)).then_some(Shelved { image, manifest, file })
+        (manifest.image == identity(&image)).then_some(Shelved { image, manifest, file, remarks: Vec::new() })
     }
 
     /// Writes an image, then its manifest: a crash between them leaves a manifest that does not fit, which is none.
     fn shelve(&self, built: Built) -> io::Result<Shelved> {
-        let Built { octets, entries, seed, .. } = built;
+        let Built { octets, entries, remarks, seed } = built;
         let size = octets.len() as u64;
         let file = write_atomically(&self.folder, IMAGE, Some(size), |out| out.write_all(&octets))?;
         drop(octets);
         let manifest = Manifest::new((size, seed), &entries);
         write_atomically(&self.folder, MANIFEST, None, |out| out.write_all(manifest.as_text().as_bytes()))?;
-        Ok(Shelved { image: open(&file)?, manifest, file })
+        Ok(Shelved { image: open(&file)?, manifest, file, remarks })
     }
 }
 
@@ -151,13 +169,29 @@ fn attempt(zones: &[Zone], folder: &Path, kept: &HashMap<Box<[u8]>, Kept<'_>>) -
         Some(kept) => keep(kept, builder),
         None => fill(zone, &stock, builder),
     });
-    let (octets, _, complaints) = builder.finish_with(&reading::Threads);
+    let (rules, mut remarks) = (Rules::at(clock::wall_s()), Vec::new());
+    let (octets, _, complaints) = builder.finish_judged(&reading::Threads, &mut |zone| {
+        let report = audit(zone, &rules);
+        let refusal = report.refusal();
+        if refusal.is_none() && remarks.len() < REMARKS_MAX {
+            remarks.extend(Remark::of(zone.apex(), &report));
+        }
+        refusal
+    });
     let complaints: HashMap<Box<[u8]>, String> =
         complaints.into_iter().map(|c| (c.zone.fold().bytes().into(), c.what)).collect();
     for entry in entries.iter_mut().filter(|e| e.problem.is_none()) {
         entry.problem = complaints.get(&entry.apex).cloned();
     }
-    Built { octets, entries, seed }
+    Built { octets, entries, remarks, seed }
+}
+
+impl Remark {
+    fn of(apex: &[u8], report: &Report) -> Option<Remark> {
+        let first = report.findings.iter().min_by_key(|f| f.fault.rating())?;
+        let (errors, warnings) = (report.count(Rating::Error), report.count(Rating::Warning));
+        Some(Remark { apex: apex.into(), errors, warnings, what: first.text() })
+    }
 }
 
 /// Hands a zone's records to the builder; a zone whose file has an error is taken back.

@@ -21,6 +21,7 @@ use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
 use transfer::{Author, Contents, Diff, Entry, Kind, Record};
 use wire::rtype::SOA;
+use zonefile::Objection;
 
 const FOLDER: &str = "journal";
 const HEAD: &str = "; dunlin, position";
@@ -257,7 +258,8 @@ fn replay_one(zones: &mut HashMap<Box<[u8]>, Owned>, position: u64, octets: &[u8
 fn read(zone: &Zone) -> Result<Contents, String> {
     let mut all = Vec::new();
     let mut sink = |r: zonefile::Record<'_>, _: &zonefile::Place| {
-        all.push(Record::new(r.owner, r.rtype, r.ttl, r.rdata).ok_or("a record that is none")?);
+        let record = Record::new(r.owner, r.rtype, r.ttl, r.rdata);
+        all.push(record.ok_or_else(|| Objection::refusal("a record that is none".to_string()))?);
         Ok(())
     };
     let reading = zonetext::read(zone, &mut sink).map_err(|unread| unread.why.to_string())?;

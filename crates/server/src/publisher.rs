@@ -5,7 +5,7 @@
 
 use crate::answering::Shared;
 use crate::config::{Allow, Config};
-use crate::images::{self, Library, Shelved};
+use crate::images::{self, Library, Remark, Shelved};
 use crate::json::Json;
 use crate::state::{Done, Served, State};
 use crate::{log, systemd};
@@ -55,6 +55,7 @@ pub struct Serving {
 
 /// An image with the access lists of its zones, ready to be published.
 pub fn ready(shelved: Shelved, config: &Config, generation: u64) -> (Zones<Map>, Serving) {
+    remark(&shelved.remarks);
     let allow_query = access(&shelved.image, config);
     let serving = Serving {
         identity: shelved.manifest.image,
@@ -86,6 +87,15 @@ fn access(image: &Image<Map>, config: &Config) -> Vec<Option<Acl>> {
 fn complain(problems: &[images::Problem]) {
     for p in problems {
         log::error("a zone is not served as its file says", &[("zone", &images::name(&p.apex)), ("why", &p.what)]);
+    }
+}
+
+/// Says which zones are served with something wrong in them.
+fn remark(remarks: &[Remark]) {
+    for r in remarks {
+        let facts: [(&str, &dyn std::fmt::Display); 4] =
+            [("zone", &images::name(&r.apex)), ("errors", &r.errors), ("warnings", &r.warnings), ("first", &r.what)];
+        log::warn("a zone is served, and something in it is wrong; dunlin check says all", &facts);
     }
 }
 

@@ -8,7 +8,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use zonefile::Record;
+use zonefile::{Objection, Record};
 
 /// A thread takes so many zones at a time: few enough that the last ones do not wait for one thread.
 const ZONES_AT_A_TIME: usize = 256;
@@ -40,7 +40,7 @@ pub fn all<T: Send>(
     let next = AtomicUsize::new(0);
     let read = || {
         let mut mine = vec![];
-        while let Some((i, few)) = take(zones, &next) {
+        while let Some((i, few)) = next_few(zones, &next) {
             let mut builder = stock.builder();
             let mut said = Vec::with_capacity(few.len());
             for zone in few {
@@ -64,7 +64,7 @@ pub fn all<T: Send>(
 }
 
 /// The next zones that no thread has taken.
-fn take<'z>(zones: &'z [Zone], next: &AtomicUsize) -> Option<(usize, &'z [Zone])> {
+fn next_few<'z>(zones: &'z [Zone], next: &AtomicUsize) -> Option<(usize, &'z [Zone])> {
     let i = next.fetch_add(1, Ordering::Relaxed);
     Some((i, zones.chunks(ZONES_AT_A_TIME).nth(i)?))
 }
@@ -78,13 +78,18 @@ pub fn one(zone: &Zone, stock: &Stock, builder: &mut Builder) -> Result<Reading,
             part.begin_zone(&zone.apex);
             part
         };
-        let add = |part: &mut Builder, r: Record<'_>| part.record(r.owner, r.rtype, r.ttl, r.rdata);
+        let add = |part: &mut Builder, r: Record<'_>| take(part, r);
         if let Some((parts, reading)) = opened.read_in_parts(processors(), begin, add) {
             parts.into_iter().for_each(|part| builder.continue_with(part));
             return Ok(reading);
         }
     }
-    Ok(opened.read(&mut |r, _| builder.record(r.owner, r.rtype, r.ttl, r.rdata)))
+    Ok(opened.read(&mut |r, _| take(builder, r)))
+}
+
+/// Hands a record to the builder, and its refusal to the reader.
+pub fn take(builder: &mut Builder, r: Record<'_>) -> Result<(), Vec<Objection>> {
+    builder.record(r.owner, r.rtype, r.ttl, r.rdata).map_err(Objection::refusal)
 }
 
 /// Runs all at once; what they return, in their order.
@@ -117,7 +122,7 @@ fn in_slices<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-fn processors() -> usize {
+pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
@@ -165,7 +170,7 @@ mod tests {
         let mut plain = Builder::new(7);
         for zone in &zones {
             plain.begin_zone(&zone.apex);
-            zonetext::read(zone, &mut |r, _| plain.record(r.owner, r.rtype, r.ttl, r.rdata)).unwrap();
+            zonetext::read(zone, &mut |r, _| take(&mut plain, r)).unwrap();
         }
         assert!(builder.finish_with(&Threads).0 == plain.finish().0);
     }
@@ -185,7 +190,7 @@ mod tests {
             builder.begin_zone(&zone.apex);
             plain.begin_zone(&zone.apex);
             let reading = one(&zone, &stock(7), &mut builder).unwrap();
-            let expect = zonetext::read(&zone, &mut |r, _| plain.record(r.owner, r.rtype, r.ttl, r.rdata)).unwrap();
+            let expect = zonetext::read(&zone, &mut |r, _| take(&mut plain, r)).unwrap();
             assert_eq!(reading.report.records, expect.report.records);
             assert!(builder.finish_with(&Threads).0 == plain.finish().0, "{end}");
         }

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use store::Map;
 use store::folder::Folder;
 use wire::Name;
-use zonefile::{Files, NoFiles, Options, Place, Record, Report};
+use wire::name::is_at_or_below;
+use zonefile::{Files, NoFiles, Objection, Options, Place, Record, Report, Severity};
 
 /// Files at least this long are mapped, not read: half a zone less in memory while it is built.
 const MAPPED_FROM: u64 = 64 << 20;
@@ -106,7 +107,7 @@ impl Opened<'_> {
         &self,
         n: usize,
         begin: impl Fn() -> T + Sync,
-        add: impl Fn(&mut T, Record<'_>) -> Result<(), String> + Sync,
+        add: impl Fn(&mut T, Record<'_>) -> Result<(), Vec<Objection>> + Sync,
     ) -> Option<(Vec<T>, Reading)> {
         let (origin, options) = (Name::from_wire(&self.zone.apex).unwrap_or(Name::ROOT), Options::default());
         let mut includes = self.includes();
@@ -115,10 +116,11 @@ impl Opened<'_> {
         let mut files = Some(&mut includes);
         let read = parts.iter().map(|part| {
             let files = if part.is_first() { files.take() } else { None };
-            let (begin, add, name, options) = (&begin, &add, &name, &options);
+            let (begin, add, name, options, apex) = (&begin, &add, &name, &options, &self.zone.apex);
             move || {
                 let mut collected = begin();
-                let mut sink = |record: Record<'_>, _: &Place| add(&mut collected, record);
+                let mut sink =
+                    |record: Record<'_>, _: &Place| within(apex, &record).and_then(|()| add(&mut collected, record));
                 let reading = match files {
                     Some(files) => part.read(name, files, options, &mut sink),
                     None => part.read(name, &mut NoFiles, options, &mut sink),
@@ -132,15 +134,24 @@ impl Opened<'_> {
     }
 }
 
-pub type Sink<'p> = dyn FnMut(Record<'_>, &Place) -> Result<(), String> + 'p;
+pub type Sink<'p> = dyn FnMut(Record<'_>, &Place) -> Result<(), Vec<Objection>> + 'p;
 
 /// Parses a text that stands in `file`.
 fn parse(file: &Path, text: &[u8], apex: &[u8], files: &mut dyn Files, sink: &mut Sink<'_>) -> Report {
     let origin = Name::from_wire(apex).unwrap_or(Name::ROOT);
-    let mut checked = |record: Record<'_>, place: &Place| {
-        if record.class == 1 { sink(record, place) } else { Err("this class is not IN; only IN is served".to_string()) }
-    };
+    let mut checked = |record: Record<'_>, place: &Place| within(apex, &record).and_then(|()| sink(record, place));
     zonefile::parse(&file.to_string_lossy(), text, &origin, files, &Options::default(), &mut checked)
+}
+
+/// A record that is not the zone's is left out, and the zone served without it: so do BIND and Knot.
+fn within(apex: &[u8], record: &Record<'_>) -> Result<(), Vec<Objection>> {
+    if is_at_or_below(record.owner, apex) {
+        return Ok(());
+    }
+    let name = |wire| Name::from_wire(wire).unwrap_or(Name::ROOT);
+    let what = format!("{} lies outside the zone {}; the record is left out", name(record.owner), name(apex));
+    let instead = "a name of the zone; was a dot forgotten, or written too much?".to_string();
+    Err(vec![Objection { severity: Severity::Warning, name: "out-of-zone", what, instead }])
 }
 
 struct Includes {

@@ -22,7 +22,9 @@ pub fn image_of(zones: &[(&str, &str)]) -> (Vec<u8>, Vec<Complaint>) {
     for (origin, text) in zones {
         let origin = Name::from_text(origin.as_bytes(), None).expect("the origin is a name");
         builder.begin_zone(origin.bytes());
-        let mut sink = |r: zonefile::Record<'_>, _: &zonefile::Place| builder.record(r.owner, r.rtype, r.ttl, r.rdata);
+        let mut sink = |r: zonefile::Record<'_>, _: &zonefile::Place| {
+            builder.record(r.owner, r.rtype, r.ttl, r.rdata).map_err(zonefile::Objection::refusal)
+        };
         let report = zonefile::parse(
             "zone",
             text.as_bytes(),

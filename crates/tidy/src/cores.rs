@@ -5,7 +5,7 @@ use crate::source::words;
 use crate::tree;
 
 const CORES: &[&str] =
-    &["wire", "image", "authority", "policy", "front", "zonefile", "cache", "resolver", "dnssec", "transfer"];
+    &["wire", "image", "authority", "policy", "front", "zonefile", "cache", "resolver", "dnssec", "transfer", "audit"];
 
 /// A path of the standard library, and where it belongs. `std::net`'s addresses are plain data and stay allowed.
 const BANNED_PATHS: &[(&str, &str)] = &[

@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // cores
     ("authority", &["wire", "image"]),
     ("policy", &["wire", "stats"]),
+    ("audit", &["wire", "image", "zonefile"]),
     ("cache", &["wire", "stats"]),
     ("resolver", &["wire", "dnssec", "stats"]),
     ("transfer", &["wire", "image", "zonefile", "stats"]),
@@ -30,11 +31,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "server",
         &[
-            "front", "wire", "image", "zonefile", "policy", "cache", "resolver", "transfer", "stats", "net", "store",
-            "dash",
+            "front", "wire", "image", "zonefile", "audit", "policy", "cache", "resolver", "transfer", "stats", "net",
+            "store", "dash",
         ],
     ),
-    ("dunlin", &["server", "load", "front", "wire", "image", "zonefile", "stats", "net", "store"]),
+    ("dunlin", &["server", "load", "front", "wire", "image", "zonefile", "audit", "stats", "net", "store"]),
     // for tests only; nothing above may use them in its product code
     ("sim", &["front", "wire", "image", "zonefile", "resolver", "transfer", "stats"]),
     ("difference", &["wire"]),

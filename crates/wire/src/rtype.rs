@@ -35,6 +35,7 @@ pub const NSEC: Rtype = 47;
 pub const DNSKEY: Rtype = 48;
 pub const NSEC3: Rtype = 50;
 pub const NSEC3PARAM: Rtype = 51;
+pub const ZONEMD: Rtype = 63;
 pub const SVCB: Rtype = 64;
 pub const HTTPS: Rtype = 65;
 pub const TKEY: Rtype = 249;

@@ -21,7 +21,7 @@ mod string;
 mod zone;
 
 pub use encoding::from_base64;
-pub use problem::{Flaw, Place, Problem, Report, Severity};
+pub use problem::{Flaw, Objection, Place, Problem, Report, Severity};
 pub use scan::{Shape, Token, Tokens};
 pub use zone::{Files, NoFiles, Options, Part, Reading, Record, join, parse, parts};
 

@@ -23,6 +23,32 @@ pub enum Severity {
     Warning,
 }
 
+impl Severity {
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+/// What whoever takes the records has against one of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objection {
+    pub severity: Severity,
+    pub name: &'static str,
+    pub what: String,
+    /// May be empty.
+    pub instead: String,
+}
+
+impl Objection {
+    /// The one objection to a record that cannot be taken.
+    pub fn refusal(what: String) -> Vec<Objection> {
+        vec![Objection { severity: Severity::Error, name: "refused", what, instead: String::new() }]
+    }
+}
+
 /// A flaw found in a piece of text, not yet placed in a file. `at` is an offset into that text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
@@ -52,6 +78,8 @@ impl fmt::Display for Flaw {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub severity: Severity,
+    /// The kind, for programs: "syntax", or what an objection calls itself.
+    pub name: &'static str,
     pub place: Place,
     /// The line, or where it is long the part of it around the column.
     pub line_text: String,
@@ -64,11 +92,7 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let severity = match self.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
-        writeln!(f, "{}: {severity}: {}", self.place, self.what)?;
+        writeln!(f, "{}: {}: {}", self.place, self.severity.word(), self.what)?;
         writeln!(f, "    {}", self.line_text)?;
         write!(f, "    ")?;
         for c in self.line_text.chars().take(self.caret) {
@@ -80,13 +104,25 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What became of a text. `problems` holds the first `Options::problems_max`; the counts hold all.
+/// What became of a text. `problems` holds the first `Options::problems_max` of each severity; the counts hold all.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub records: u64,
     pub errors: u64,
     pub warnings: u64,
     pub problems: Vec<Problem>,
+}
+
+impl Report {
+    /// Counts a problem; true if it is to be kept.
+    pub(crate) fn count(&mut self, severity: Severity, kept_max: usize) -> bool {
+        let count = match severity {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
+        };
+        *count += 1;
+        *count <= kept_max as u64
+    }
 }
 
 /// Longest piece of a line that a problem shows.
@@ -125,7 +161,7 @@ mod tests {
         let (line, column, line_text, caret) = locate(text, 0, 1, 5);
         let place = Place { file: "f".into(), line, column };
         let (what, instead) = ("what".to_string(), "more".to_string());
-        let problem = Problem { severity: Severity::Error, place, line_text, caret, what, instead };
+        let problem = Problem { severity: Severity::Error, name: "syntax", place, line_text, caret, what, instead };
         assert_eq!(problem.to_string(), "f:2:4: error: what\n    \tb c x\n    \t  ^\n    write instead: more");
     }
 

@@ -8,7 +8,6 @@ fn what_is_not_built_says_so_and_ends_with_2() {
     for (args, what) in [
         (&["explain", "a.example"][..], "explain"),
         (&["import", "nsd.conf"], "import"),
-        (&["zone", "diff", "a", "b"], "zone diff"),
         (&["ctl", "zone", "list"], "ctl zone list"),
         (&["ctl", "cache", "flush", "a"], "ctl cache"),
         (&["ctl", "policy", "test", "a"], "ctl policy"),
@@ -57,7 +56,7 @@ fn check_lists_the_errors_of_all_zones() {
     for part in ["zones/bad.example.zone:4:7: error:", "zones/bad.example.zone:5:7: error:", "zone empty.example.:"] {
         assert!(said.contains(part), "{part} in {said}");
     }
-    assert!(said.ends_with("3 zones, 2 of them cannot be served\n"), "{said}");
+    assert!(said.ends_with("3 zones, 2 of them with errors, 2 cannot be served\n"), "{said}");
     let json = text(&folder.dunlin(&["check", "--json"]).stdout);
     assert!(json.starts_with("{\"ok\":false,") && json.contains("\"line\":4,\"column\":7"), "{json}");
     folder.write("zones/bad.example.zone", ZONE);
@@ -81,9 +80,71 @@ fn a_zone_and_its_image_dump_alike() {
     assert_eq!(of_image, of_text);
     let plain = text(&folder.dunlin(&["zone", "dump", "example.com.zone"]).stdout);
     assert!(plain.contains("Mail.Sub.example.com. 300 IN MX 10 WWW.example.com.\n"), "{plain}");
-    folder.write("again.zone", &of_image);
-    let again = text(&folder.dunlin(&["zone", "dump", "again.zone", "--origin", ".", "--canonical"]).stdout);
+    folder.write("again", &of_image);
+    let again = text(&folder.dunlin(&["zone", "dump", "again", "--canonical"]).stdout);
     assert_eq!(again, of_text);
+}
+
+#[test]
+fn diff_is_the_ixfr_between_files_and_images() {
+    let folder = Folder::new();
+    let old = format!("{ZONE}a TXT x\nb 5 TXT y\nC TXT z\nd TXT z\n");
+    let new = format!("{}a TXT x\nb 6 TXT y\nc TXT Z\ne TXT z\n", ZONE.replacen(" 1 ", " 2 ", 1));
+    folder.write("old", &old);
+    folder.write("new", &new);
+    folder.write("like", &format!("; the same\n{}", old.replace("a TXT x", "A.Example.Com. IN TXT \"x\"")));
+    let compile = folder.dunlin(&["zone", "compile", "new", "--origin", "example.com", "-o", "image"]);
+    assert_eq!(compile.status.code(), Some(0), "{}", text(&compile.stderr));
+    let diff = |b| folder.dunlin(&["zone", "diff", "old", b, "--origin", "example.com"]);
+    let soa = |text: &str| text.lines().find(|l| l.contains("SOA")).unwrap().to_string();
+    let dumped =
+        |file| soa(&text(&folder.dunlin(&["zone", "dump", file, "--canonical", "--origin", "example.com"]).stdout));
+    let (old_soa, new_soa) = (dumped("old").replace('\t', " "), dumped("new").replace('\t', " "));
+    let expect = format!(
+        "{old_soa}\nb.example.com. 5 IN TXT \"y\"\nc.example.com. 300 IN TXT \"z\"\nd.example.com. 300 IN TXT \"z\"\n\
+         {new_soa}\nb.example.com. 6 IN TXT \"y\"\nc.example.com. 300 IN TXT \"Z\"\ne.example.com. 300 IN TXT \"z\"\n"
+    );
+    for b in ["new", "image"] {
+        let output = diff(b);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), expect.clone()), "{b}");
+    }
+    let output = diff("like");
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), ""), "{}", text(&output.stderr));
+    let json = text(&folder.dunlin(&["zone", "diff", "old", "image", "--origin", "example.com", "--json"]).stdout);
+    assert_eq!(json.matches("TXT").count(), 6, "{json}");
+    assert!(
+        json.starts_with("{\"zone\":\"example.com.\",\"removed\":[\"example.com. ")
+            && json.ends_with(",\"differs\":true}\n")
+    );
+    assert_eq!(diff("missing").status.code(), Some(2));
+}
+
+#[test]
+fn zone_check_names_what_is_wrong_where_it_stands() {
+    let folder = Folder::new();
+    folder.write("zone", &format!("{ZONE}$INCLUDE more\nx.other. A 192.0.2.1\nc A 192.0.2.1\n"));
+    folder.write("more", "a 5 TXT x\na 6 TXT y\nc CNAME a\nd NS gone\n");
+    let output = folder.dunlin(&["zone", "check", "zone", "--origin", "example.com"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in [
+        "more:2:1: warning: a.example.com. TXT: the TTLs",
+        "more:3:1: error: c.example.com. CNAME: ",
+        "more:4:1: error: ",
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    assert!(said.contains(": warning: x.other. lies outside the zone example.com."), "{said}");
+    assert!(said.ends_with("errors, 2 warnings\n"), "{said}");
+    let json = text(&folder.dunlin(&["zone", "check", "zone", "--origin", "example.com", "--json"]).stdout);
+    for part in [
+        "\"served\":false",
+        "\"name\":\"cname-beside-data\"",
+        "\"name\":\"out-of-zone\"",
+        "\"errors\":2,\"warnings\":2",
+    ] {
+        assert!(json.contains(part), "{part} in {json}");
+    }
 }
 
 #[test]

@@ -21,13 +21,23 @@ pub use read::from_text;
 
 use crate::rtypes::Kind;
 use parts::Parts;
+use write::Digits;
 
 /// Appends the text of rdata. Types without a form of their own, and rdata that does not fit its type, take that of RFC 3597.
 pub fn to_text(rtype: u16, rdata: &[u8], out: &mut String) {
+    to_text_with(Digits::Upper, rtype, rdata, out);
+}
+
+/// The same with hashes and digests in lower case, as canonical dumps have them.
+pub fn to_lower_text(rtype: u16, rdata: &[u8], out: &mut String) {
+    to_text_with(Digits::Lower, rtype, rdata, out);
+}
+
+fn to_text_with(digits: Digits, rtype: u16, rdata: &[u8], out: &mut String) {
     let before = out.len();
-    if !write::known(rtype, rdata, out) {
+    if !write::known(digits, rtype, rdata, out) {
         out.truncate(before);
-        write::generic(rdata, out);
+        write::generic(digits, rdata, out);
     }
 }
 

@@ -177,7 +177,7 @@ fn every_type_there_and_back() {
         assert!(is_well_formed(rtype, &rdata), "{mnemonic} {written}");
         assert_eq!(from_str(rtype, wanted, &origin()).as_ref(), Ok(&rdata), "{mnemonic} {wanted}");
         let mut generic = String::new();
-        write::generic(&rdata, &mut generic);
+        write::generic(Digits::Upper, &rdata, &mut generic);
         assert_eq!(from_str(rtype, &generic, &origin()), Ok(rdata), "{mnemonic} {generic}");
     }
 }

@@ -1,4 +1,4 @@
-//! Rdata to text, field by field as the table says: one line, numbers in decimal, digests in upper case, strings quoted.
+//! Rdata to text, field by field as the table says: one line, numbers in decimal, strings quoted.
 
 use super::parts::{self, Part, Parts};
 use super::{Kind, bitmap, digest, hip, loc, mnemonics, params, ports, prefixes};
@@ -10,18 +10,37 @@ use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::name;
 
+/// The case of hexadecimal digits and of those of base32hex.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Digits {
+    Upper,
+    Lower,
+}
+
+impl Digits {
+    fn fold(self, from: usize, out: &mut str) {
+        if self == Digits::Lower
+            && let Some(written) = out.get_mut(from..)
+        {
+            written.make_ascii_lowercase();
+        }
+    }
+}
+
 /// RFC 3597 section 5.
-pub(crate) fn generic(rdata: &[u8], out: &mut String) {
+pub(crate) fn generic(digits: Digits, rdata: &[u8], out: &mut String) {
+    let before = out.len();
     out.push_str("\\# ");
     number::push(rdata.len() as u64, out);
     if !rdata.is_empty() {
         out.push(' ');
         push_hex(rdata, out);
     }
+    digits.fold(before, out);
 }
 
 /// False where the type has no form of its own or the rdata does not fit it; what was appended by then is rubbish.
-pub(crate) fn known(rtype: u16, rdata: &[u8], out: &mut String) -> bool {
+pub(crate) fn known(digits: Digits, rtype: u16, rdata: &[u8], out: &mut String) -> bool {
     if rtypes::fields(rtype).is_none() || !digest::fits(rtype, rdata) {
         return false;
     }
@@ -32,6 +51,9 @@ pub(crate) fn known(rtype: u16, rdata: &[u8], out: &mut String) -> bool {
         out.push_str(lead);
         let field = out.len();
         push(&part, out);
+        if matches!(part.kind, Kind::Hex | Kind::Salt | Kind::Hash) {
+            digits.fold(field, out);
+        }
         if out.len() == field {
             out.truncate(before);
         } else {

@@ -6,7 +6,7 @@
 use crate::generate;
 use crate::name;
 use crate::number;
-use crate::problem::{Flaw, Place, Problem, Report, Severity, locate};
+use crate::problem::{Flaw, Objection, Place, Problem, Report, Severity, locate};
 use crate::rdata;
 use crate::rtypes;
 use crate::scan::{Entry, Scanner, Shape, Start, Token, Tokens};
@@ -43,7 +43,7 @@ impl Files for NoFiles {
 pub struct Options {
     /// As if `$TTL` stood before the first line.
     pub default_ttl: Option<u32>,
-    /// Problems kept in the report; the rest are counted only.
+    /// Problems of a severity that are kept in the report; the rest are counted only.
     pub problems_max: usize,
     /// Steps of one `$GENERATE`.
     pub generate_max: u32,
@@ -56,10 +56,10 @@ impl Default for Options {
     }
 }
 
-type Sink<'p> = dyn FnMut(Record<'_>, &Place) -> Result<(), String> + 'p;
+type Sink<'p> = dyn FnMut(Record<'_>, &Place) -> Result<(), Vec<Objection>> + 'p;
 
 /// Reads all of `text` and calls `sink` for each good record. After an error it goes on with the next record; what the sink
-/// says is wrong becomes a problem at the record's place.
+/// objects to becomes problems at the record's place.
 pub fn parse(
     file: &str,
     text: &[u8],
@@ -100,6 +100,8 @@ struct Zone<'p> {
     rdata: Vec<u8>,
     /// Of the entry at hand; the caller who knows its place turns them into warnings.
     suspicions: Vec<Flaw>,
+    /// What the sink has against the entry at hand.
+    objections: Vec<Objection>,
     /// The files that are being read, outermost first.
     chain: Vec<Arc<str>>,
     /// What stands before the text is not known.
@@ -152,21 +154,30 @@ impl<'p> Zone<'p> {
                 self.problem(source, entry, Severity::Warning, flaw);
             }
         }
+        for Objection { severity, name, what, instead } in std::mem::take(&mut self.objections) {
+            self.named_problem(source, entry, (severity, name), Flaw::new(first.at, what).instead(instead));
+        }
         if let Err(flaw) = outcome {
             self.problem(source, entry, Severity::Error, flaw);
         }
     }
 
     fn problem(&mut self, source: &Source<'_>, entry: &Entry, severity: Severity, flaw: Flaw) {
-        match severity {
-            Severity::Error => self.report.errors += 1,
-            Severity::Warning => self.report.warnings += 1,
-        }
-        if self.report.problems.len() < self.options.problems_max {
+        self.named_problem(source, entry, (severity, "syntax"), flaw);
+    }
+
+    fn named_problem(
+        &mut self,
+        source: &Source<'_>,
+        entry: &Entry,
+        (severity, name): (Severity, &'static str),
+        flaw: Flaw,
+    ) {
+        if self.report.count(severity, self.options.problems_max) {
             let (line, column, line_text, caret) = locate(source.text, entry.at, entry.line, flaw.at);
             let place = Place { file: source.file.clone(), line, column };
             let (what, instead) = (flaw.what, flaw.instead);
-            self.report.problems.push(Problem { severity, place, line_text, caret, what, instead });
+            self.report.problems.push(Problem { severity, name, place, line_text, caret, what, instead });
         }
     }
 
@@ -189,8 +200,14 @@ impl<'p> Zone<'p> {
             }
         }
         let record = Record { owner: &self.owner, rtype: head.rtype, class: 1, ttl, rdata: &self.rdata };
-        (self.sink)(record, place).map_err(|why| Flaw::new(list.first().map_or(0, |t| t.at), why))?;
-        self.report.records += 1;
+        match (self.sink)(record, place) {
+            Ok(()) => self.report.records += 1,
+            Err(objections) => {
+                // A line of $GENERATE makes many records.
+                let room = self.options.problems_max.saturating_sub(self.objections.len());
+                self.objections.extend(objections.into_iter().take(room));
+            }
+        }
         Ok(())
     }
 
@@ -306,6 +323,9 @@ impl<'p> Zone<'p> {
                 Flaw::new(at, what).instead(flaw.instead)
             })?;
             self.suspicions.clear();
+            if self.objections.iter().any(|o| o.severity == Severity::Error) {
+                break;
+            }
         }
         Ok(())
     }

@@ -107,12 +107,15 @@ pub fn join(readings: Vec<Reading>, options: &Options) -> Option<Report> {
     }
     let mut all = Report::default();
     for Reading { report, .. } in readings {
+        let (errors, warnings) = (all.errors + report.errors, all.warnings + report.warnings);
+        for problem in report.problems {
+            if all.count(problem.severity, options.problems_max) {
+                all.problems.push(problem);
+            }
+        }
         all.records += report.records;
-        all.errors += report.errors;
-        all.warnings += report.warnings;
-        all.problems.extend(report.problems);
+        (all.errors, all.warnings) = (errors, warnings);
     }
-    all.problems.truncate(options.problems_max);
     Some(all)
 }
 
@@ -135,6 +138,7 @@ impl<'p> Zone<'p> {
             ttl_last: None,
             rdata: Vec::with_capacity(512),
             suspicions: Vec::new(),
+            objections: Vec::new(),
             chain: Vec::new(),
             is_later_part: false,
             needs_what_was_before: false,

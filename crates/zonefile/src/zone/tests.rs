@@ -133,7 +133,7 @@ fn a_forgotten_dot_is_a_warning() {
 
 #[test]
 fn what_the_sink_refuses_is_a_problem_at_the_record() {
-    let mut sink = |_: Record<'_>, _: &Place| Err("not of this zone".to_string());
+    let mut sink = |_: Record<'_>, _: &Place| Err(Objection::refusal("not of this zone".to_string()));
     let report = parse("f", b"$TTL 1\n\n a\nb A 192.0.2.1", &example(), &mut NoFiles, &Options::default(), &mut sink);
     assert_eq!((report.records, report.errors), (0, 2));
     assert!(report.problems[1].to_string().starts_with("f:4:1: error: not of this zone"));

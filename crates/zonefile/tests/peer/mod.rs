@@ -15,7 +15,7 @@ fn program(name: &str) -> PathBuf {
 }
 
 /// The zone's file is the last argument.
-pub fn run(name: &str, arguments: &[&str], zone: &str) -> Output {
+pub fn run(name: &str, arguments: &[&str], zone: impl AsRef<[u8]>) -> Output {
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("zonefile-{name}-{}-{number}", std::process::id()));
     std::fs::write(&path, zone).unwrap();

@@ -114,13 +114,15 @@ impl<'c> Layer<'c> {
         Ok(())
     }
 
-    /// What was changed: records that went, and records that came.
+    /// What was changed: records that went, and records that came. A record that only has other capitals in its names
+    /// is the one that was there.
     pub fn changes(&self) -> Result<(Vec<Record>, Vec<Record>), Unreadable> {
         let (mut removed, mut added) = (Vec::new(), Vec::new());
         for (owner, now) in &self.names {
             let before = self.below.at(owner)?;
-            removed.extend(before.iter().filter(|r| !now.contains(r)).cloned());
-            added.extend(now.iter().filter(|r| !before.contains(r)).cloned());
+            let is_in = |all: &[Record], r: &Record| all.iter().any(|other| other.ttl == r.ttl && other.is_like(r));
+            removed.extend(before.iter().filter(|r| !is_in(now, r)).cloned());
+            added.extend(now.iter().filter(|r| !is_in(&before, r)).cloned());
         }
         Ok((removed, added))
     }

@@ -196,6 +196,7 @@ fn deleting_is_that_of_sections_3_4_2_3_and_3_4_2_4() {
         ("add @ 300 NS b\ndel @ NS ns", "-z. 300 NS ns.z., +z. 300 NS b.z."),
         ("add @ 60 TXT x\ndel @", "nothing"),
         ("del www A 192.0.2.1\nadd www 60 A 192.0.2.1", "nothing"),
+        ("del mx\nadd mx 60 MX 10 MAIL", "nothing"),
         ("del www A\nadd www 60 A 192.0.2.1", "-www.z. 60 A 192.0.2.2"),
     ]);
 }

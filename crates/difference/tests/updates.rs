@@ -1,0 +1,301 @@
+//! Every prerequisite and section case of RFC 2136, generated: the same signed updates to Knot, BIND and Dunlin, each to a
+//! zone of its own, then the answer's rcode and what the zone holds are compared. Where the peers differ from one another,
+//! or we from both, the case stands in `KNOWN` with the reason.
+
+use difference::ask;
+use difference::fleet::{await_answer, dunlin_program, free_port, fresh_folder};
+use difference::message::{Reply, rcode_text};
+use difference::name::Name;
+use difference::peers;
+use difference::query::Query;
+use difference::rtype::number;
+use sim::update::message;
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use transfer::tsig::{Algorithm, Key, sign_request};
+
+const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+const SECRET_TEXT: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+const ZONE: &str = "$TTL 60\n@ SOA ns hostmaster 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nwww A 192.0.2.1\nwww A 192.0.2.2\n\
+                    www TXT one\nalias CNAME www\ndeep.below A 192.0.2.9\nmx MX 10 ns\n*.wild TXT star\n";
+const NAMES: [&str; 8] = ["@", "www", "alias", "below", "mx", "new", "x.wild", "*.wild"];
+const TYPES: [(&str, &str); 5] = [("A", "192.0.2.1"), ("TXT", "one"), ("CNAME", "www"), ("MX", "10 NS"), ("NS", "ns")];
+/// Updates that are under way at a server: BIND takes a hundred at a time.
+const WINDOW: usize = 40;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Server, beginning of the case, reason.
+const KNOWN: &[(&str, &str, &str)] = &[
+    ("knot", "add @ 61 ", SAME_RECORD),
+    ("knot", "add www 61 ", SAME_RECORD),
+    ("knot", "add alias 61 ", SAME_RECORD),
+    ("knot", "add mx 61 ", SAME_RECORD),
+    ("bind", "add *.wild 60 NS", WILDCARD),
+    ("knot", "add *.wild 60 NS", WILDCARD),
+    ("bind", "add *.wild 61 NS", WILDCARD),
+    ("knot", "add *.wild 61 NS", WILDCARD),
+    ("bind", "del *.wild\nadd *.wild 60 NS", WILDCARD),
+    ("knot", "del *.wild\nadd *.wild 60 NS", WILDCARD),
+    ("knot", "raw 1 www 255 1 A", "a TTL in an order to delete is overlooked; RFC 2136 section 3.4.1.3: FORMERR"),
+    ("knot", "raw 1 www 255 0 MAILB", "a type of questions is overlooked; RFC 2136 section 3.4.1.3: FORMERR"),
+    (
+        "bind",
+        "add @ 60 SOA ns hostmaster 2147483655",
+        "of serials 2^31 apart neither is later; we leave it out, BIND fails",
+    ),
+    ("bind", "add @ 60 NS b", "an NS of the apex without an address is refused: a check of BIND's own"),
+];
+const SAME_RECORD: &str = "the same record with another TTL changes nothing; RFC 2136 section 3.4.2.2 has it replaced";
+const WILDCARD: &str =
+    "the update is the same; names below a wildcard that owns NS are answered in other ways (RFC 4592 section 4.2)";
+
+fn cases() -> Vec<String> {
+    let mut cases = Vec::new();
+    let mut required = Vec::new();
+    for name in NAMES {
+        required.extend([format!("yes {name}"), format!("no {name}")]);
+        for (rtype, rdata) in TYPES {
+            required.extend([format!("yes {name} {rtype}"), format!("no {name} {rtype}")]);
+            required.push(format!("yes {name} {rtype} {rdata}"));
+            cases.push(format!("add {name} 60 {rtype} {rdata}"));
+            cases.push(format!("add {name} 61 {rtype} {rdata}"));
+            cases.push(format!("del {name} {rtype}"));
+            cases.push(format!("del {name} {rtype} {rdata}"));
+            cases.push(format!("del {name}\nadd {name} 60 {rtype} {rdata}"));
+        }
+        cases.push(format!("del {name}"));
+    }
+    required.push("yes www A 192.0.2.1\nyes www A 192.0.2.2".to_string());
+    required.push("yes www A 192.0.2.1\nyes www A 192.0.2.2\nyes www TXT one".to_string());
+    cases.extend(required.into_iter().map(|lines| format!("{lines}\nadd probe 60 A 192.0.2.77")));
+    let odd = [
+        "yes other. A",
+        "raw 0 www 255 1 A",
+        "raw 0 www 254 1 A",
+        "raw 0 www 1 1 A c0000201",
+        "raw 0 www 255 0 A c0000201",
+        "raw 0 www 254 0 A c0000201",
+        "raw 0 www 3 0 A c0000201",
+        "add other. 60 A 192.0.2.1",
+        "add new 60 A 192.0.2.1\nadd other. 60 A 192.0.2.1",
+        "del other.",
+        "raw 1 www 1 60 ANY",
+        "raw 1 www 1 60 AXFR",
+        "raw 1 www 1 60 A",
+        "raw 1 www 255 1 A",
+        "raw 1 www 255 0 A c0000201",
+        "raw 1 www 255 0 MAILB",
+        "raw 1 www 254 1 A c0000201",
+        "raw 1 www 254 0 ANY",
+        "raw 1 www 254 0 AXFR",
+        "raw 1 www 3 0 A c0000201",
+        "add @ 60 SOA ns hostmaster 9 1 2 3 4",
+        "add @ 60 SOA ns hostmaster 6 1 2 3 4",
+        "add @ 60 SOA ns hostmaster 7 9 9 9 9",
+        "add new 60 SOA ns hostmaster 9 1 2 3 4",
+        "add @ 60 SOA ns hostmaster 2147483655 1 2 3 4",
+        "del @ SOA",
+        "del @ SOA ns hostmaster 7 1 2 3 4",
+        "add @ 60 NS b\ndel @ NS ns",
+        "add tree 60 DNAME wood\nadd tree 60 DNAME forest",
+        "add new 60 CNAME a\nadd new 60 CNAME b",
+        "del www A\nadd www 60 A 192.0.2.1",
+        "",
+    ];
+    cases.extend(odd.map(str::to_string));
+    cases
+}
+
+fn zone_name(case: usize) -> String {
+    format!("c{case}.test.")
+}
+
+struct Server {
+    name: &'static str,
+    address: SocketAddr,
+    child: Child,
+    log: std::path::PathBuf,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a server whose configuration is a head and a piece for each zone. `{dir}`, `{port}`, `{zone}` stand in both.
+fn start(
+    folder: &Path,
+    name: &'static str,
+    mut command: Command,
+    file: &str,
+    head: &str,
+    each: &str,
+    n: usize,
+) -> Server {
+    let address = free_port();
+    let folder = folder.join(name);
+    fs::create_dir_all(folder.join("db")).unwrap();
+    let filled = |text: &str| {
+        text.replace("{dir}", &folder.display().to_string()).replace("{port}", &address.port().to_string())
+    };
+    let mut text = filled(head);
+    for case in 0..n {
+        let zone = zone_name(case);
+        fs::write(folder.join(format!("{zone}zone")), ZONE).unwrap();
+        let _ = writeln!(text, "{}", filled(each).replace("{zone}", &zone));
+    }
+    fs::write(folder.join(file), text).unwrap();
+    let log = folder.join("log");
+    let out = fs::File::create(&log).unwrap();
+    let child =
+        command.current_dir(&folder).arg(folder.join(file)).stdin(Stdio::null()).stdout(out.try_clone().unwrap());
+    let child = child.stderr(out).spawn().unwrap();
+    Server { name, address, child, log }
+}
+
+fn servers(folder: &Path, zones: usize) -> Vec<Server> {
+    let mut bind = peers::command("named");
+    bind.args(["-g", "-n", "1", "-c"]);
+    let bind_head = format!(
+        "options {{ directory \"{{dir}}\"; pid-file \"{{dir}}/pid\"; session-keyfile \"{{dir}}/session.key\"; \
+         managed-keys-directory \"{{dir}}\"; listen-on port {{port}} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; recursion no; \
+         minimal-responses yes; notify no; dnssec-validation no; empty-zones-enable no; check-integrity no; \
+         check-names primary ignore; check-mx ignore; check-sibling no; }};\ncontrols {{ }};\n\
+         key ddns {{ algorithm hmac-sha256; secret \"{SECRET_TEXT}\"; }};\n"
+    );
+    let mut knot = peers::command("knotd");
+    knot.arg("-c");
+    let knot_head = format!(
+        "server:\n    rundir: \"{{dir}}\"\n    listen: 127.0.0.1@{{port}}\nlog:\n  - target: stderr\n    any: info\n\
+         control:\n    listen: \"{{dir}}/ctl\"\ndatabase:\n    storage: \"{{dir}}/db\"\nkey:\n  - id: ddns\n    algorithm: hmac-sha256\n    \
+         secret: {SECRET_TEXT}\nacl:\n  - id: ddns\n    key: ddns\n    action: update\n\
+         template:\n  - id: default\n    zonefile-sync: -1\n    semantic-checks: soft\nzone:\n"
+    );
+    let mut dunlin = Command::new(dunlin_program());
+    dunlin.args(["serve", "-c"]);
+    let dunlin_head = "[server]\nlisten = [\"127.0.0.1:{port}\"]\nworkers = 1\ndata-dir = \"{dir}/data\"\nuser = \"\"\n[control]\n\
+                       socket = \"{dir}/ctl\"\nhttp = \"\"\n[limits]\nenabled = false\n[resolver]\nenabled = false\n[[key]]\n\
+                       name = \"ddns\"\nsecret-file = \"ddns.key\"\n";
+    fs::create_dir_all(folder.join("dunlin")).unwrap();
+    fs::write(folder.join("dunlin/ddns.key"), SECRET_TEXT).unwrap();
+    vec![
+        start(
+            folder,
+            "bind",
+            bind,
+            "named.conf",
+            &bind_head,
+            "zone \"{zone}\" { type primary; file \"{dir}/{zone}zone\"; allow-update { key ddns; }; };",
+            zones,
+        ),
+        start(
+            folder,
+            "knot",
+            knot,
+            "knot.conf",
+            &knot_head,
+            "  - domain: \"{zone}\"\n    file: \"{dir}/{zone}zone\"\n    acl: ddns",
+            zones,
+        ),
+        start(
+            folder,
+            "dunlin",
+            dunlin,
+            "dunlin.toml",
+            dunlin_head,
+            "[[zone]]\nname = \"{zone}\"\nfile = \"{zone}zone\"\nallow-update = [\"key:ddns\"]",
+            zones,
+        ),
+    ]
+}
+
+impl Server {
+    /// Waits until every zone is there.
+    fn await_zones(&self, zones: usize) {
+        await_answer(self.address, || fs::read_to_string(&self.log).unwrap_or_default());
+        let until = Instant::now() + PATIENCE;
+        let asked: Vec<Query> =
+            (0..zones).map(|case| Query::new(&Name::from_text(&zone_name(case)), number("SOA"), false)).collect();
+        while !ask::all(self.address, &asked).iter().all(|r| r.message().is_some_and(|m| m.answer.len() == 1)) {
+            assert!(Instant::now() < until, "{} does not load all zones", self.name);
+        }
+    }
+
+    /// Sends all updates, a few at a time; the rcode of each.
+    fn update(&self, cases: &[String]) -> Vec<String> {
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let key = Key::new(&wire::Name::from_text(b"ddns.", None).unwrap(), Algorithm::Sha256, SECRET);
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut rcodes = vec![String::new(); cases.len()];
+        let (mut sent, mut heard, mut buffer) = (0, 0, [0; 4096]);
+        while heard < cases.len() {
+            while sent < cases.len() && sent - heard < WINDOW {
+                let mut packet = message(&zone_name(sent), &cases[sent]);
+                packet[..2].copy_from_slice(&(sent as u16).to_be_bytes());
+                sign_request(&key, &mut packet, now_s);
+                socket.send_to(&packet, self.address).unwrap();
+                sent += 1;
+            }
+            let (len, _) = socket.recv_from(&mut buffer).unwrap_or_else(|e| panic!("{}: {e}", self.name));
+            assert!(len >= 12);
+            let case = usize::from(u16::from_be_bytes([buffer[0], buffer[1]]));
+            rcodes[case] = rcode_text(u16::from(buffer[3] & 15));
+            heard += 1;
+        }
+        rcodes
+    }
+
+    /// What each zone holds, the SOA's serial too.
+    fn contents(&self, zones: usize) -> Vec<String> {
+        let names: Vec<&str> = NAMES.into_iter().chain(["probe", "tree", "ns", "deep.below"]).collect();
+        let types: Vec<&str> = TYPES.iter().map(|(t, _)| *t).chain(["SOA", "DNAME"]).collect();
+        let mut asked = Vec::new();
+        for case in 0..zones {
+            for name in &names {
+                let zone = zone_name(case);
+                let owner = if *name == "@" { zone } else { format!("{name}.{zone}") };
+                asked.extend(types.iter().map(|t| Query::new(&Name::from_text(&owner), number(t), false)));
+            }
+        }
+        let replies = ask::all(self.address, &asked);
+        replies.chunks(names.len() * types.len()).map(|of_zone| of_zone.iter().map(text).collect()).collect()
+    }
+}
+
+fn text(reply: &Reply) -> String {
+    let Some(m) = reply.message() else { return "no answer\n".to_string() };
+    let lines = m.answer.iter().map(|r| format!("{} {} {} {:02x?}\n", r.owner, r.ttl, r.rtype, r.rdata));
+    lines.collect()
+}
+
+#[test]
+fn knot_bind_and_we_do_the_same_with_every_update() {
+    let folder = fresh_folder(env!("CARGO_TARGET_TMPDIR"), "updates");
+    let cases = cases();
+    let servers = servers(&folder, cases.len());
+    servers.iter().for_each(|s| s.await_zones(cases.len()));
+    let outcomes: Vec<(Vec<String>, Vec<String>)> =
+        servers.iter().map(|s| (s.update(&cases), s.contents(cases.len()))).collect();
+    let mut found = Vec::new();
+    for (i, case) in cases.iter().enumerate() {
+        let known = |name: &str| KNOWN.iter().any(|(who, begins, _)| *who == name && case.starts_with(begins));
+        let others = servers.iter().zip(&outcomes).filter(|(s, _)| s.name != "dunlin" && !known(s.name));
+        let (rcodes, contents) = &outcomes[servers.len() - 1];
+        for (server, (theirs, held)) in others {
+            if theirs[i] != rcodes[i] {
+                found.push(format!("{case:?}: {} says {}, we {}", server.name, theirs[i], rcodes[i]));
+            } else if held[i] != contents[i] {
+                found.push(format!("{case:?}: {} holds\n{}we hold\n{}", server.name, held[i], contents[i]));
+            }
+        }
+    }
+    println!("{} cases", cases.len());
+    assert!(found.is_empty(), "{} differences:\n{}", found.len(), found.join("\n"));
+}

@@ -18,7 +18,7 @@
 //! between leaves no record that is half written. A slot whose position lies outside of tail and head is empty, whatever
 //! it says: nothing that a crash or a copy in motion leaves behind can be more than that.
 
-use crate::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
+use crate::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
 use crate::entry::Dropped;
 use crate::ghost::Ghosts;
 use crate::key::{HEAD as KEY_HEAD, Hasher, Key};
@@ -207,7 +207,7 @@ impl Shard {
         let after = slot.after_hit();
         if after != slot {
             // A lost race costs a count of one hit.
-            let _ = at.compare_exchange(slot.0, after.0, Relaxed, Relaxed);
+            let _ = at.compare_exchange(slot.0, after.0, Release, Relaxed);
         }
         Some(copied)
     }
@@ -270,8 +270,8 @@ impl Shard {
 
     /// The shard to write in. None: somebody else writes.
     pub(crate) fn own(&self) -> Option<Writer<'_>> {
-        let free = self.owned.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
-        free.then_some(Writer { shard: self })
+        // Only who got it may make a `Writer`: dropping one gives the shard back.
+        self.owned.compare_exchange(0, 1, Acquire, Relaxed).ok().map(|_| Writer { shard: self })
     }
 
     /// Nobody is to write here until `give_back`.
@@ -287,6 +287,11 @@ impl Shard {
     pub(crate) fn clear(&self) {
         self.words[..self.layout.ring(SMALL).0].iter().for_each(|word| word.store(0, Relaxed));
         self.tally.set_entries(0);
+        self.empty_rings();
+    }
+
+    /// Cursors begin at the capacity, so that no position is before the beginning.
+    pub(crate) fn empty_rings(&self) {
         for ring in [SMALL, MAIN] {
             let capacity = self.ring(ring).capacity();
             self.ring(ring).set_cursors(capacity, capacity);
@@ -432,7 +437,7 @@ impl<'a> Writer<'a> {
     }
 
     fn evict(&self, at: &AtomicU64, slot: Slot, ring: usize, hash: u64, is_over: bool) {
-        at.store(Slot::EMPTY.0, Relaxed);
+        at.swap(Slot::EMPTY.0, AcqRel);
         let why = match ring {
             _ if is_over => Event::EvictedShare,
             _ if slot.frequency() > 0 => Event::EvictedBusy,
@@ -501,7 +506,7 @@ impl<'a> Writer<'a> {
     fn put(&self, key: &Key<'_>, new: Slot) {
         let tally = &self.shard.tally;
         if let Some((at, _)) = self.place_of(key) {
-            at.store(new.0, Release);
+            at.swap(new.0, AcqRel);
             return tally.count(Event::Replaced);
         }
         tally.count(Event::Stored);
@@ -510,13 +515,13 @@ impl<'a> Writer<'a> {
         let emptier = usize::from(free[1] > free[0]);
         let places = buckets[emptier].iter().enumerate();
         if let Some((way, at)) = places.clone().find(|(_, at)| !self.is_live(at)) {
-            at.store(new.0, Release);
+            at.swap(new.0, AcqRel);
             tally.added();
             return tally.looked_at(emptier * WAYS + way + 1);
         }
         let least = buckets.into_iter().flatten().enumerate().min_by_key(|(_, at)| Slot(at.load(Relaxed)).frequency());
         if let Some((place, at)) = least {
-            at.store(new.0, Release);
+            at.swap(new.0, AcqRel);
             tally.count(Event::EvictedIndex);
             tally.looked_at(place + 1);
         }
@@ -531,7 +536,7 @@ impl<'a> Writer<'a> {
         let words = self.shard.words;
         let places = self.shard.buckets(hash).into_iter().flat_map(move |at| &words[at..at + WAYS]);
         let tag = tag_of(hash);
-        places.map(|at| (at, Slot(at.load(Relaxed)))).filter(move |(_, slot)| slot.has_tag(tag))
+        places.map(|at| (at, Slot(at.load(Acquire)))).filter(move |(_, slot)| slot.has_tag(tag))
     }
 
     /// The slot that points to this very place.

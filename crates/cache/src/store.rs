@@ -43,13 +43,20 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache in `memory`, all of it. `memory` begins at a page.
+    /// An empty cache in `memory`, all of it, whatever was there. `memory` begins at a page.
     pub fn format(memory: &'static [AtomicU64], config: &Config, now: Moment) -> Result<Cache, Unusable> {
+        let cache = Cache::format_zeros(memory, config, now)?;
+        cache.shards.iter().for_each(Shard::clear);
+        Ok(cache)
+    }
+
+    /// The same in memory that is all zeros, as the system gives it: a few pages are touched, and it is ready.
+    pub fn format_zeros(memory: &'static [AtomicU64], config: &Config, now: Moment) -> Result<Cache, Unusable> {
         let layout = Layout::of(memory.len(), config.entry_bytes).ok_or(Unusable::TooSmall)?;
         let header = Header(memory);
         header.format(&layout, config.key, now);
         let cache = Cache::over(header, layout, config);
-        cache.shards.iter().for_each(Shard::clear);
+        cache.shards.iter().for_each(Shard::empty_rings);
         Ok(cache)
     }
 

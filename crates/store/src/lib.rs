@@ -5,8 +5,10 @@ pub mod atomic;
 pub mod folder;
 pub mod journal;
 pub mod map;
+pub mod memory;
 pub mod sigbus;
 #[cfg(test)]
 mod testdir;
 
 pub use map::{Backing, Map};
+pub use memory::Memory;

@@ -195,7 +195,7 @@ fn bounds(line: &str) -> Option<Range<usize>> {
 }
 
 /// Addresses that are ours, from a 2 MiB border on, and unmapped on drop.
-struct Region {
+pub(crate) struct Region {
     start: NonNull<u8>,
     len: usize,
 }
@@ -207,7 +207,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Takes addresses without memory behind them: enough for a border to lie in, then gives the rest back.
-    fn reserve(len: usize) -> io::Result<Region> {
+    pub(crate) fn reserve(len: usize) -> io::Result<Region> {
         let size = len.checked_next_multiple_of(PAGE).and_then(|n| n.checked_add(HUGE));
         let Some(size) = size else { return Err(io::ErrorKind::OutOfMemory.into()) };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -227,13 +227,20 @@ impl Region {
     }
 
     /// Puts a file (or nothing, -1) behind the addresses, and asks for huge pages. A refusal of these is no error.
-    fn back(&self, flags: libc::c_int, access: libc::c_int, fd: libc::c_int) -> io::Result<()> {
+    pub(crate) fn back(&self, flags: libc::c_int, access: libc::c_int, fd: libc::c_int) -> io::Result<()> {
         let at = self.start.as_ptr().cast();
         // SAFETY: replaces our own reservation, at its own size, before anybody looks at it.
         mapped(unsafe { libc::mmap(at, self.len, access, flags | libc::MAP_FIXED, fd, 0) })?;
         // SAFETY: the mapping just made.
         unsafe { libc::madvise(at, self.len, libc::MADV_HUGEPAGE) };
         Ok(())
+    }
+
+    /// Never unmapped: for what lives as long as the process.
+    pub(crate) fn leak(self) -> NonNull<u8> {
+        let start = self.start;
+        std::mem::forget(self);
+        start
     }
 
     fn protect(&self, access: libc::c_int) -> io::Result<()> {

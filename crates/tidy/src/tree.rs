@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const FOREIGN: &[&str] = &["target", "peers", ".git", "fuzz/corpus", "fuzz/artifacts", "fuzz/target", "benches/data"];
 
 /// Text without a telling ending.
-const TEXT_FILES: &[&str] = &["Makefile", "run", "peers", "build", "compare", "gen", ".gitignore"];
+const TEXT_FILES: &[&str] = &["Makefile", "run", "peers", "loom", "build", "compare", "gen", ".gitignore"];
 const TEXT_ENDINGS: &[&str] = &["rs", "md", "toml", "zone", "sh", "c", "py", "txt", "html", "css", "js", "yml"];
 
 pub fn root() -> PathBuf {

@@ -1,0 +1,103 @@
+//! The protocol between readers and a writer under loom, which tries every order of their loads and stores (to a bound
+//! of switches). Run by `scripts/loom`.
+#![cfg(loom)]
+
+use cache::{AtomicU64, Cache, Config, Dropped, Entry, Kind, Moment, Scratch, Variant};
+use loom::sync::Arc;
+use loom::thread;
+
+const NAMES: [&[u8]; 3] = [b"\x01a\0", b"\x01b\0", b"\x01c\0"];
+
+/// The smallest cache there is: its rings are overwritten by a few entries.
+fn cache() -> Arc<Cache> {
+    let memory = (0..904).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+    let config = Config { key: [3; 16], entry_bytes: 500, ..Config::default() };
+    Arc::new(Cache::format_zeros(memory, &config, Moment::default()).unwrap())
+}
+
+fn insert(cache: &Cache, name: usize, value: &[u8]) -> Result<(), Dropped> {
+    let key = cache.key(cache.hash(NAMES[name]), NAMES[name], 1, Kind::Answer, Variant::PLAIN);
+    let entry = Entry { value, ttl_s: 100, source: NAMES[name], generation: cache.generation() };
+    cache.insert(&key, &entry, cache.time(0))
+}
+
+/// What is found is one of the values that were stored under that name, whole.
+fn look(cache: &Cache, name: usize, values: &[&[u8]]) -> bool {
+    let key = cache.key(cache.hash(NAMES[name]), NAMES[name], 1, Kind::Answer, Variant::PLAIN);
+    let mut scratch = Scratch::default();
+    let hit = cache.probe(&key, cache.time(0), &mut scratch);
+    hit.is_some_and(|hit| {
+        assert!(values.contains(&hit.value), "torn: {:?}", hit.value);
+        true
+    })
+}
+
+fn model(switches: usize, run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(switches);
+    builder.max_branches = 100_000;
+    builder.check(run);
+}
+
+#[test]
+fn a_reader_sees_an_entry_whole_or_not_at_all() {
+    model(3, || {
+        let cache = cache();
+        let writer = thread::spawn({
+            let cache = Arc::clone(&cache);
+            move || insert(&cache, 0, &[1; 20]).unwrap()
+        });
+        look(&cache, 0, &[&[1; 20]]);
+        writer.join().unwrap();
+        assert!(look(&cache, 0, &[&[1; 20]]));
+    });
+}
+
+#[test]
+fn a_reader_sees_the_old_or_the_new() {
+    model(3, || {
+        let cache = cache();
+        insert(&cache, 0, &[1; 20]).unwrap();
+        let writer = thread::spawn({
+            let cache = Arc::clone(&cache);
+            move || insert(&cache, 0, &[2; 20]).unwrap()
+        });
+        assert!(look(&cache, 0, &[&[1; 20], &[2; 20]]));
+        writer.join().unwrap();
+        assert!(look(&cache, 0, &[&[2; 20]]));
+    });
+}
+
+#[test]
+fn what_is_overwritten_while_it_is_read_is_not_given() {
+    model(2, || {
+        let cache = cache();
+        // Large ones: a few of them come round.
+        for name in [0, 1, 2] {
+            insert(&cache, name, &[name as u8; 200]).unwrap();
+        }
+        let writer = thread::spawn({
+            let cache = Arc::clone(&cache);
+            move || (0..2).for_each(|_| insert(&cache, 1, &[1; 200]).unwrap())
+        });
+        look(&cache, 0, &[&[0; 200]]);
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_second_writer_goes_away_and_disturbs_nothing() {
+    model(2, || {
+        let cache = cache();
+        let other = thread::spawn({
+            let cache = Arc::clone(&cache);
+            move || [insert(&cache, 0, &[1; 8]), insert(&cache, 0, &[2; 8])]
+        });
+        let mine = insert(&cache, 1, &[3; 8]);
+        let others = other.join().unwrap();
+        assert!(others.iter().chain([&mine]).all(|r| matches!(r, Ok(()) | Err(Dropped::Busy))));
+        assert!(mine.is_ok() || others.contains(&Ok(())));
+        assert_eq!(look(&cache, 0, &[&[1; 8], &[2; 8]]), others.contains(&Ok(())));
+        assert_eq!(look(&cache, 1, &[&[3; 8]]), mine.is_ok());
+    });
+}

@@ -9,6 +9,7 @@
 
 use crate::collected::Collected;
 use crate::drafts::Drafts;
+use crate::format::NAMES_END_MAX;
 use crate::layout::Layout;
 use crate::order;
 use crate::sorted::Sorted;
@@ -70,13 +71,15 @@ pub struct Builder {
     spill: Option<Arc<dyn Spill>>,
     /// Octets that are held before they are spilled.
     held_max: usize,
+    /// Octets of the image at which no more name begins.
+    end_max: usize,
 }
 
 impl Builder {
     /// `seed`: random; an image's hashes depend on it, so that nobody can prepare names that collide.
     pub fn new(seed: u64) -> Builder {
         let (collected, zones, owner) = (Collected::default(), vec![], vec![]);
-        Builder { seed, collected, zones, owner, spill: None, held_max: usize::MAX }
+        Builder { seed, collected, zones, owner, spill: None, held_max: usize::MAX, end_max: NAMES_END_MAX }
     }
 
     /// A builder that spills when it holds so many octets of records.
@@ -207,8 +210,15 @@ impl Builder {
 
     /// Lays out an image of the zones that `judge` lets pass.
     pub fn finish_judged(self, hands: &dyn Hands, judge: Judge<'_>) -> (Vec<u8>, Summary, Vec<Complaint>) {
-        let drafts = Drafts::judged(self.seed, self.collected, self.zones, hands, judge).placed();
-        let (image, summary) = Layout::new(&drafts).write(hands);
+        let mut drafts = Drafts::judged(self.seed, self.collected, self.zones, hands, judge).placed();
+        let Some((image, summary)) = Layout::new(&drafts, self.end_max).write(hands) else {
+            let what = format!("all zones together make an image of more than {} octets", self.end_max);
+            for zone in &mut drafts.zones {
+                zone.complaint.get_or_insert_with(|| what.clone());
+            }
+            let (image, summary, _) = Builder::new(self.seed).finish();
+            return (image, summary, complaints(&drafts));
+        };
         (image, summary, complaints(&drafts))
     }
 
@@ -237,4 +247,27 @@ pub(crate) fn text(name: &[u8]) -> String {
     let mut out = String::new();
     wire::name::push_text(name, &mut out);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Image;
+
+    #[test]
+    fn what_references_cannot_reach_is_complained_of_and_not_built() {
+        for (end_max, fits) in [(1 << 20, true), (6000, false)] {
+            let mut builder = Builder { end_max, ..Builder::new(1) };
+            builder.begin_zone(b"\x01z\0");
+            builder.record(b"\x01z\0", rtype::SOA, 5, &[&b"\0\0"[..], &[0; 20]].concat()).unwrap();
+            for i in 0..100 {
+                let owner = format!("\x03{i:03}\x01z\0");
+                builder.record(owner.as_bytes(), rtype::A, 5, &[192, 0, 2, i]).unwrap();
+                builder.record(b"\x01z\0", rtype::NS, 5, owner.as_bytes()).unwrap();
+            }
+            let (image, summary, complaints) = builder.finish();
+            assert_eq!((complaints.is_empty(), summary.zones == 1), (fits, fits));
+            assert_eq!(Image::open(image).unwrap().view().zones().count(), usize::from(fits));
+        }
+    }
 }

@@ -24,6 +24,8 @@ pub const WAYS: usize = 10;
 /// Lines looked at for one name, ever. The builder keeps to it.
 pub const LINES_MAX: usize = 16;
 pub const ALIGN: usize = 4;
+/// The last name of an image begins before this: references count to 32 bits, and no name has 16 MiB (200 RRsets of 64 KiB).
+pub const NAMES_END_MAX: usize = (ALIGN << 32) - (16 << 20);
 
 /// Something in the image is not what the format says: a damaged file. The answer is SERVFAIL, never a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,10 +33,11 @@ pub(crate) struct Layout<'a> {
     root: u32,
     /// Of the units of the node at hand.
     places: Vec<Place>,
+    end_max: usize,
 }
 
 impl<'a> Layout<'a> {
-    pub(crate) fn new(b: &'a Drafts) -> Layout<'a> {
+    pub(crate) fn new(b: &'a Drafts, end_max: usize) -> Layout<'a> {
         Layout {
             b,
             bytes: vec![],
@@ -45,10 +46,12 @@ impl<'a> Layout<'a> {
             wildcards: vec![],
             root: 0,
             places: vec![],
+            end_max,
         }
     }
 
-    pub(crate) fn write(mut self, hands: &dyn Hands) -> (Vec<u8>, Summary) {
+    /// None: it would be longer than an image can be.
+    pub(crate) fn write(mut self, hands: &dyn Hands) -> Option<(Vec<u8>, Summary)> {
         let b = self.b;
         let names = b.drafts.iter().filter(|d| d.flags & ASKED != 0).count();
         let lines = (names * 100).div_ceil(WAYS * FILL).max(1);
@@ -56,6 +59,9 @@ impl<'a> Layout<'a> {
         let zones_at = HEADER + lines * LINE;
         self.bytes.resize((zones_at + zones.len() * ZONE).next_multiple_of(LINE), 0);
         self.nodes(hands, &zones, zones_at);
+        if self.is_full() {
+            return None;
+        }
         for (i, &z) in zones.iter().enumerate() {
             self.link_to_parent(z, zones_at + i * ZONE, &zones);
         }
@@ -82,7 +88,11 @@ impl<'a> Layout<'a> {
         };
         header.write(&mut self.bytes[..HEADER]);
         sums::append(&mut self.bytes, seed, hands);
-        (self.bytes, Summary { zones: zones.len(), names, records })
+        Some((self.bytes, Summary { zones: zones.len(), names, records }))
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.len() >= self.end_max
     }
 
     /// Lays out the nodes of all zones, and behind each zone its tables. One sheet is placed while the next is written.
@@ -105,7 +115,7 @@ impl<'a> Layout<'a> {
             let all = if zone == NONE { self.b.nobodys() } else { self.b.of_zone[zone as usize].clone() };
             let apex_len = self.b.zones.get(zone as usize).map_or(0, |z| z.apex.len());
             for d in drafts.clone() {
-                let Some((&(name_len, n), others)) = nodes.split_first() else { return };
+                let Some((&(name_len, n), others)) = nodes.split_first().filter(|_| !self.is_full()) else { return };
                 self.fetch_alike(units);
                 let (mine, rest) = units.split_at(n as usize);
                 octets = self.node(d, octets, name_len as usize, apex_len, mine);

@@ -5,6 +5,7 @@
 
 use crate::clock;
 use crate::config::Zone;
+use crate::log;
 use crate::manifest::{Entry, Manifest};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
@@ -66,6 +67,9 @@ struct Built {
     entries: Vec<Entry>,
     remarks: Vec<Remark>,
     seed: u64,
+    /// Zones that were served, in part at least, and are in the new image no more: their files cannot be used, and the
+    /// image that was served is damaged.
+    lost: Vec<Problem>,
 }
 
 impl Library {
@@ -83,7 +87,20 @@ impl Library {
             Some(last) if last.manifest.is_current(zones) => return Ok(last),
             other => other,
         };
-        self.shelve(build(zones, &self.folder, served.or(last.as_ref().map(|l| &l.image))))
+        let built = build(zones, &self.folder, served.or(last.as_ref().map(|l| &l.image)));
+        match last.filter(|_| served.is_none() && !built.lost.is_empty()) {
+            // At a start there is nothing else: what is left of it serves.
+            Some(last) => {
+                log::error("a damaged image is served on", &[("why", &told(&built.lost))]);
+                Ok(last)
+            }
+            None => self.shelve(built),
+        }
+    }
+
+    /// A new image of these zones, whether or not a source has changed: the one that is served is damaged.
+    pub fn again(&self, zones: &[Zone], served: &Image<Map>) -> io::Result<Shelved> {
+        self.shelve(build(zones, &self.folder, Some(served)))
     }
 
     /// The image written last, whatever it was made of.
@@ -96,12 +113,16 @@ impl Library {
 
     /// Writes an image, then its manifest: a crash between them leaves a manifest that does not fit, which is none.
     fn shelve(&self, built: Built) -> io::Result<Shelved> {
-        let Built { octets, entries, remarks, seed } = built;
+        let Built { octets, entries, remarks, seed, lost } = built;
+        if !lost.is_empty() {
+            return Err(io::Error::other(told(&lost)));
+        }
         let size = octets.len() as u64;
         let file = write_atomically(&self.folder, IMAGE, Some(size), |out| out.write_all(&octets))?;
         drop(octets);
         let manifest = Manifest::new((size, seed), &entries);
-        write_atomically(&self.folder, MANIFEST, None, |out| out.write_all(manifest.as_text().as_bytes()))?;
+        let text = manifest.as_text().as_bytes();
+        write_atomically(&self.folder, MANIFEST, Some(text.len() as u64), |out| out.write_all(text))?;
         Ok(Shelved { image: open(&file)?, manifest, file, remarks })
     }
 }
@@ -128,16 +149,37 @@ fn identity(image: &Image<Map>) -> (u64, u64) {
     (image.bytes().len() as u64, image.header().seed)
 }
 
+/// What to do about zones that would be lost.
+fn told(lost: &[Problem]) -> String {
+    let first = lost.first().map_or(String::new(), |p| format!("{}: {}", name(&p.apex), p.what));
+    let more = if lost.len() > 1 { format!(" (and {} zones more)", lost.len() - 1) } else { String::new() };
+    format!("the image is damaged, and a zone cannot be read from its file either; restore that: {first}{more}")
+}
+
 /// Reads all zones into one image. `before`: what is served now, for zones whose files are wrong.
 fn build(zones: &[Zone], folder: &Path, before: Option<&Image<Map>>) -> Built {
     let mut kept = HashMap::new();
+    let mut is_known = true;
     loop {
-        let built = attempt(zones, folder, &kept);
-        let bad = built.entries.iter().filter(|e| e.problem.is_some()).map(|e| (&*e.apex, e)).collect();
+        let mut built = attempt(zones, folder, &kept);
+        let bad: HashMap<&[u8], &Entry> =
+            built.entries.iter().filter(|e| e.problem.is_some()).map(|e| (&*e.apex, e)).collect();
+        if bad.is_empty() {
+            return built;
+        }
+        // What differs from its checksum must not get a new one.
+        if let Some(image) = before.filter(|_| kept.is_empty()) {
+            image.compare(0, usize::MAX);
+            is_known = image.view().zones().all(|zone| zone.and_then(|z| z.apex()?.apex_name()).is_ok());
+        }
         let old = before.map(|image| zones_of(image, &bad)).unwrap_or_default();
         // What the served image itself cannot give back is not asked of it twice.
         let more: Vec<_> = old.into_iter().filter(|k| !kept.contains_key(&k.entry.apex)).collect();
         if more.is_empty() {
+            // A zone that was left out before as well is not lost; of one whose name is damaged nobody can say that.
+            let unread = bad.values().filter(|e| !is_known && !kept.contains_key(&e.apex));
+            let unread = unread.filter_map(|e| Some(Problem { apex: e.apex.clone(), what: e.problem.clone()? }));
+            built.lost.extend(unread.collect::<Vec<_>>());
             return built;
         }
         kept.extend(more.into_iter().map(|k| (k.entry.apex.clone(), k)));
@@ -183,7 +225,9 @@ fn attempt(zones: &[Zone], folder: &Path, kept: &HashMap<Box<[u8]>, Kept<'_>>) -
     for entry in entries.iter_mut().filter(|e| e.problem.is_none()) {
         entry.problem = complaints.get(&entry.apex).cloned();
     }
-    Built { octets, entries, remarks, seed }
+    let lost = entries.iter().filter(|e| kept.contains_key(&e.apex) && complaints.contains_key(&e.apex));
+    let lost = lost.filter_map(|e| Some(Problem { apex: e.apex.clone(), what: e.problem.clone()? })).collect();
+    Built { octets, entries, remarks, seed, lost }
 }
 
 impl Remark {

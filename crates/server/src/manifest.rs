@@ -119,6 +119,26 @@ impl Manifest {
         compared && zones.next().is_none()
     }
 
+    /// Calls `f` with zone, its file, and each file that it includes.
+    pub fn for_each_include(&self, mut f: impl FnMut(&str, &Path, &Path)) {
+        let (mut zone, mut file) = ("", Cow::Borrowed(""));
+        for (kind, rest) in self.lines() {
+            let source = match kind {
+                "zone" => {
+                    let (name, path) = rest.split_once(' ').unwrap_or((rest, ""));
+                    (zone, file) = (name, unescaped(path));
+                    None
+                }
+                "source" => rest.splitn(5, ' ').nth(4).map(unescaped),
+                "unsettled" => Some(unescaped(rest)),
+                _ => None,
+            };
+            if let Some(source) = source.filter(|source| *source != file) {
+                f(zone, Path::new(&*file), Path::new(&*source));
+            }
+        }
+    }
+
     /// Zones that the image does not hold as their files say.
     pub fn problems(&self) -> Vec<Problem> {
         let mut about = "";

@@ -30,8 +30,17 @@ const HUGE_FROM: usize = 8 << 20;
 /// A wish for the zones to be read again.
 pub struct Job {
     pub config: Config,
+    pub why: Why,
     pub zones: Vec<String>,
     pub done: Option<Done>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Somebody asked for it, or files have changed.
+    Asked,
+    /// The image that is served is damaged: even if no source has changed.
+    Damaged,
 }
 
 pub struct Publisher {
@@ -137,7 +146,7 @@ impl Publisher {
     }
 
     fn on_job(&mut self, job: Job) {
-        let outcome = self.reload(&job.config, &job.zones);
+        let outcome = self.reload(&job.config, job.why, &job.zones);
         if let Err(complaints) = &outcome {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
@@ -148,11 +157,14 @@ impl Publisher {
         }
     }
 
-    fn reload(&mut self, config: &Config, wanted: &[String]) -> Result<Json, Vec<String>> {
+    fn reload(&mut self, config: &Config, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
         let (now, _) = self.shared.published.current();
-        let found = self.library.current(&config.zones, Some(&now.image));
+        let found = match why {
+            Why::Asked => self.library.current(&config.zones, Some(&now.image)),
+            Why::Damaged => self.library.again(&config.zones, &now.image),
+        };
         drop(now);
-        let shelved = found.map_err(|e| vec![format!("the image cannot be written, the old one stays: {e}")])?;
+        let shelved = found.map_err(|e| vec![format!("no new image, the old one stays: {e}")])?;
         let (zones, mut serving) = ready(shelved, config, self.served.generation + 1);
         let changed = serving.identity != self.served.identity || serving.allow_query != self.served.allow_query;
         if changed {

@@ -7,6 +7,8 @@
 //! task N      what the cache does not know is asked of others, if the resolver is on
 //! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
 //! updates     carries out dynamic updates, if a zone takes them
+//! inspector   compares the image with its checksums
+//! watcher     notices that zone files change
 //! signals     SIGHUP, SIGTERM, SIGINT as events
 //! control, http   operators' questions
 //! stall       has the stack of an answering thread written down whose turn lasts
@@ -18,16 +20,18 @@ use crate::clock::Clock;
 use crate::complaint::Complaint;
 use crate::config::Config;
 use crate::images::{self, Library};
+use crate::inspector::Inspector;
 use crate::later::{Desks, Mailbox, Mailboxes};
 use crate::ledger::{self, Ledger};
 use crate::ownership::Held;
 use crate::panics::{self, Panics};
-use crate::publisher::{self, Job, Publisher, Serving};
+use crate::publisher::{self, Job, Publisher, Serving, Why};
 use crate::resolving::{self, Resolution};
 use crate::sockets::{self, Sockets};
 use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
 use crate::update::{self, Updates};
+use crate::watcher::{Folders, Watcher};
 use crate::{control, cookies, http, log, random, systemd};
 use front::{Published, Setup, Worker, Zones};
 use net::Wake;
@@ -96,6 +100,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         let updates = updates(config, ledger, &shared, &state);
         spawn("updates", move || updates.run(&orders))?;
     }
+    let folders = look_after(config, &shared, &state)?;
     spawn("signals", move || forward(&signals, &events))?;
     watch(&state)?;
     doors.serve(&state)?;
@@ -108,7 +113,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
-    let attended = attend(config, reread, &inbox, &jobs);
+    let attended = attend(config, reread, &inbox, &jobs, &folders);
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
     drop(doors);
@@ -172,6 +177,18 @@ fn first_image(config: &Config) -> Result<(Library, Zones<Map>, Serving), String
     let shelved = library.current(&config.zones, None).map_err(|e| format!("no image of the zones: {e}"))?;
     let (zones, serving) = publisher::ready(shelved, config, 1);
     Ok((library, zones, serving))
+}
+
+/// Starts who compares the image with its checksums, and who notices changed files.
+fn look_after(config: &Config, shared: &Shared, state: &Arc<State>) -> Result<Arc<Folders>, String> {
+    let folders = Arc::new(Folders::new().map_err(|e| format!("folders cannot be watched: {e}"))?);
+    folders.follow(&config.directories);
+    let (looks, asked) = channel();
+    let inspector = Inspector::new(Arc::clone(&shared.published), Arc::clone(state), asked);
+    spawn("inspector", move || inspector.run())?;
+    let watcher = Watcher::new(Arc::clone(&folders), &config.server.data_dir, Arc::clone(state), looks);
+    spawn("watcher", move || watcher.run())?;
+    Ok(folders)
 }
 
 fn raise_open_files(config: &Config, tcp_threads: usize) {
@@ -443,16 +460,24 @@ fn forward(signals: &Signals, events: &Sender<Event>) {
 
 /// The main thread's life between start and stop. Err: it has to stop, for with a thread less it would serve worse and
 /// nobody would know; whoever started it can start it again.
-fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &Sender<Job>) -> Result<(), String> {
+fn attend(
+    config: &Config,
+    reread: &Reread<'_>,
+    inbox: &Receiver<Event>,
+    jobs: &Sender<Job>,
+    folders: &Folders,
+) -> Result<(), String> {
     let started = fixed(config);
     for event in inbox {
-        let (zones, done) = match event {
+        let (why, zones, done) = match event {
             Event::Stop => return Ok(()),
             Event::Lost { thread, why } => {
                 log::error("a thread ended, so the server stops", &[("thread", &thread), ("why", &why)]);
                 return Err(format!("the thread {thread} ended: {why}"));
             }
-            Event::Reload { zones, done } => (zones, done),
+            Event::Reload { zones, done } => (Why::Asked, zones, done),
+            Event::Changed { zones } => (Why::Asked, zones, None),
+            Event::Rebuild => (Why::Damaged, Vec::new(), None),
         };
         match reread() {
             Ok(mut config) => {
@@ -465,7 +490,8 @@ fn attend(config: &Config, reread: &Reread<'_>, inbox: &Receiver<Event>, jobs: &
                         &[],
                     );
                 }
-                if jobs.send(Job { config, zones, done }).is_err() {
+                folders.follow(&config.directories);
+                if jobs.send(Job { config, why, zones, done }).is_err() {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);
                 }
             }
@@ -501,7 +527,7 @@ mod tests {
         threads.stop(&AtomicBool::new(false));
         // Only after what the thread may have sent.
         events.send(Event::Stop).unwrap();
-        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0)
+        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &Folders::new().unwrap())
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the server knows about itself, for operators: read by the control socket and HTTP, never by answering threads.
 
 use crate::clock::{self, Clock};
+use crate::inspector::Inspected;
 use crate::json::Json;
 use crate::stall::{self, Turns};
 use crate::update::Intake;
@@ -21,6 +22,12 @@ pub enum Event {
         thread: String,
         why: String,
     },
+    /// Files of these zones have changed, or of any zones if none is named.
+    Changed {
+        zones: Vec<String>,
+    },
+    /// The image that is served is damaged.
+    Rebuild,
     Reload {
         /// The caller wants these to be served afterwards; empty: whatever is served.
         zones: Vec<String>,
@@ -57,6 +64,7 @@ pub struct State {
     pub events: Sender<Event>,
     served: Mutex<Served>,
     intake: OnceLock<Intake>,
+    inspected: Mutex<Inspected>,
 }
 
 impl State {
@@ -68,8 +76,8 @@ impl State {
         clock: Clock,
         events: Sender<Event>,
     ) -> State {
-        let (served, intake) = (Mutex::default(), OnceLock::new());
-        State { clock, addresses, workers, counters, turns, events, served, intake }
+        let (served, inspected, intake) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        State { clock, addresses, workers, counters, turns, events, served, inspected, intake }
     }
 
     pub fn raise(&self, event: Event) {
@@ -95,7 +103,15 @@ impl State {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn count(&self, which: Counter) -> u64 {
+    pub fn set_inspected(&self, inspected: Inspected) {
+        *self.inspected.lock().unwrap_or_else(PoisonError::into_inner) = inspected;
+    }
+
+    pub fn inspected(&self) -> Inspected {
+        *self.inspected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn count(&self, which: Counter) -> u64 {
         total(self.counters.iter().map(|c| &**c), which)
     }
 
@@ -109,6 +125,7 @@ impl State {
             ("workers", Json::Number(self.workers as u64)),
             ("zones", Json::Number(served.zones)),
             ("image", served.json()),
+            ("pages", self.inspected().json()),
             ("problems", Json::list(served.problems, Json::Text)),
         ])
     }
@@ -136,6 +153,7 @@ impl State {
             ("image_bytes", "Octets of the image that is served", served.bytes),
             ("image_huge_bytes", "Octets of it that huge pages back", served.huge_bytes),
             ("image_generation", "How often an image was published since the start", served.generation),
+            ("image_damaged_pages", "Pages of it that differ from their checksums", self.inspected().damaged as u64),
             ("zone_problems", "Zones that are not served as their files say", served.problems.len() as u64),
         ] {
             metric(&mut out, name, "gauge", help, value);
@@ -148,6 +166,18 @@ impl State {
 
 fn metric(out: &mut String, name: &str, kind: &str, help: &str, value: u64) {
     let _ = writeln!(out, "# HELP dunlin_{name} {help}\n# TYPE dunlin_{name} {kind}\ndunlin_{name} {value}");
+}
+
+impl Inspected {
+    fn json(&self) -> Json {
+        let number = |n: usize| Json::Number(n as u64);
+        Json::Object(vec![
+            ("all", number(self.pages)),
+            ("compared", number(self.compared)),
+            ("damaged", number(self.damaged)),
+            ("rounds", Json::Number(self.rounds)),
+        ])
+    }
 }
 
 impl Served {

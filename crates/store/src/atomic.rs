@@ -135,7 +135,9 @@ fn sync_folder(dir: &Path) -> io::Result<()> {
 }
 
 pub(crate) fn explained(target: &Path, size: Option<u64>, e: &io::Error) -> io::Error {
-    let full = matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    // A limit on the size of files is as good as a full disk.
+    let full =
+        matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge);
     let text = match size {
         Some(size) if full => format!("{}: no space: needs {} MiB ({e})", target.display(), size.div_ceil(1 << 20)),
         _ => format!("{}: {e}", target.display()),

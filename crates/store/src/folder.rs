@@ -13,7 +13,7 @@ pub fn zone_files(dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(name_it)? {
         let entry = entry.map_err(name_it)?;
-        if let Some(zone) = zone_name(&entry.file_name()).filter(|_| entry.path().is_file()) {
+        if let Some(zone) = zone_of(&entry.path()).filter(|_| entry.path().is_file()) {
             found.push((zone, entry.path()));
         }
     }
@@ -21,9 +21,11 @@ pub fn zone_files(dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-fn zone_name(file: &std::ffi::OsStr) -> Option<String> {
-    let name = file.to_str()?.strip_suffix(ZONE_ENDING)?;
-    (!name.is_empty() && !file.to_str()?.starts_with('.')).then(|| name.to_owned())
+/// The zone that a file is of, by its name.
+pub fn zone_of(file: &Path) -> Option<String> {
+    let file = file.file_name()?.to_str()?;
+    let name = file.strip_suffix(ZONE_ENDING)?;
+    (!name.is_empty() && !file.starts_with('.')).then(|| name.to_owned())
 }
 
 /// A folder that reading does not leave, neither by `..` nor by a symbolic link.

@@ -9,6 +9,7 @@ pub mod memory;
 pub mod sigbus;
 #[cfg(test)]
 mod testdir;
+pub mod watch;
 
 pub use map::{Backing, Map};
 pub use memory::Memory;

@@ -1,7 +1,11 @@
 //! The program as it is run: its real binary, real sockets, real clients.
 
 mod commands;
+mod crashes;
+mod damage;
 mod dumps;
 mod running;
+mod second_reader;
 mod serving;
 mod updates;
+mod watching;

@@ -36,6 +36,8 @@ pub struct Config {
     pub zones: Vec<Zone>,
     /// Those of `[[key]]`.
     pub keys: Keys,
+    /// Folders whose NAME.zone files are zones; they are watched.
+    pub directories: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -133,6 +135,7 @@ impl Default for Config {
             cache: Cache::default(),
             zones: Vec::new(),
             keys: Keys::default(),
+            directories: Vec::new(),
         }
     }
 }
@@ -179,6 +182,7 @@ pub fn without_file(folders: &Folders, zones: Option<&Path>) -> Result<Config, V
     let mut complaints = Vec::new();
     let directory = zones.map(|d| Named { path: d.to_path_buf(), from: None });
     config.zones = zones::gather(Vec::new(), None, directory, &mut complaints);
+    config.directories.extend(zones.map(Path::to_path_buf));
     if complaints.is_empty() { Ok(config) } else { Err(complaints) }
 }
 
@@ -186,6 +190,7 @@ impl Config {
     /// With every NAME.zone of a further folder; what is configured already stays as it is.
     pub fn with_directory(mut self, directory: Option<&Path>) -> Result<Config, Vec<Complaint>> {
         let mut complaints = Vec::new();
+        self.directories.extend(directory.map(Path::to_path_buf));
         let directory = directory.map(|d| Named { path: d.to_path_buf(), from: None });
         self.zones = zones::gather(self.zones, None, directory, &mut complaints);
         if complaints.is_empty() { Ok(self) } else { Err(complaints) }
@@ -253,7 +258,7 @@ fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
     }
     (config.resolver, config.cache) = resolver::read(r, top);
     config.keys = keys::all(r, top);
-    config.zones = all_zones(r, top, &config.keys);
+    (config.zones, config.directories) = all_zones(r, top, &config.keys);
     config
 }
 
@@ -416,7 +421,7 @@ impl Level {
     }
 }
 
-fn all_zones(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> Vec<Zone> {
+fn all_zones(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> (Vec<Zone>, Vec<PathBuf>) {
     let (mut list, mut directory) = (None, None);
     if let Some(t) = r.table(top, "zones") {
         r.keys("[zones]", t, &["directory", "list"], &[]);
@@ -426,7 +431,8 @@ fn all_zones(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> Vec<Zone> {
     }
     let written: Vec<Zone> =
         r.tables(top, "zone").into_iter().filter_map(|(t, span)| zone(r, t, span, known)).collect();
-    zones::gather(written, list, directory, &mut r.complaints)
+    let directories = directory.iter().map(|d| d.path.clone()).collect();
+    (zones::gather(written, list, directory, &mut r.complaints), directories)
 }
 
 fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: &Keys) -> Option<Zone> {

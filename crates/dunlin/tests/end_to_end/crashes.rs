@@ -1,0 +1,177 @@
+//! Ends that nobody planned: kill -9 at any moment, and disks that are full at any write.
+
+use crate::running::{Folder, Server, ZONE, eventually, read, text};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// Rounds of killing; DUNLIN_KILLS says how many, DUNLIN_SEED where they begin. A failure prints the seed.
+fn rounds() -> (u64, u64) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse().ok());
+    (number("DUNLIN_KILLS").unwrap_or(15), number("DUNLIN_SEED").unwrap_or(1))
+}
+
+/// SplitMix64.
+fn random(seed: u64) -> u64 {
+    let z = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
+}
+
+const CONFIG: &str = "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\n[control]\nsocket = \"ctl\"\nhttp = \"\"\n\
+    [limits]\nenabled = false\n[[zone]]\nname = \"example.com\"\nfile = \"example.com.zone\"\n";
+
+/// Long enough that it takes a while to build.
+fn write_zone(folder: &Folder, version: u64, records: usize) {
+    let many: String = (0..records).map(|i| format!("n{i} TXT \"of version {version}\"\n")).collect();
+    // As whoever replaces a file should: a reader never sees half of it.
+    let new = folder.write("new", &format!("{ZONE}version TXT {version}\n{many}"));
+    std::fs::rename(new, folder.0.join("example.com.zone")).unwrap();
+}
+
+fn version(folder: &Folder, server: &Server) -> String {
+    let all = [&["version.example.com", "TXT"][..], &["n7.example.com", "TXT"]];
+    all.map(|words| server.short(folder, words)).concat()
+}
+
+fn expected(version: u64) -> String {
+    format!("\"{version}\"\n\"of version {version}\"\n")
+}
+
+fn started(folder: &Folder) -> Server {
+    Server::start(folder, &["-c", "dunlin.toml"])
+}
+
+fn wait(time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        std::thread::yield_now();
+    }
+}
+
+/// What writers that died have left below the data folder.
+fn left_behind(folder: &Folder) -> Vec<String> {
+    let names = std::fs::read_dir(folder.0.join("data/images")).unwrap();
+    names.map(|n| n.unwrap().file_name().into_string().unwrap()).filter(|n| n.ends_with(".new")).collect()
+}
+
+#[test]
+fn a_compile_that_is_killed_at_any_moment_leaves_the_last_good_image() {
+    let folder = Folder::new();
+    folder.write("dunlin.toml", CONFIG);
+    write_zone(&folder, 0, 20_000);
+    let compile = || crate::running::command(&folder.0).args(["compile", "-c", "dunlin.toml"]).spawn().unwrap();
+    let start = Instant::now();
+    assert!(compile().wait().unwrap().success());
+    let long = start.elapsed();
+    let image = folder.0.join("data/images/zones.image");
+    let (rounds, seed) = rounds();
+    let mut good = std::fs::read(&image).unwrap();
+    for round in 0..rounds {
+        write_zone(&folder, round + 1, 20_000);
+        let mut child = compile();
+        wait(long.mul_f64((random(seed + round) % 1200) as f64 / 1000.0));
+        child.kill().unwrap();
+        let is_done = child.wait().unwrap().success();
+        let now = std::fs::read(&image).unwrap();
+        // Either of the two, whole.
+        let dump = folder.dunlin(&["zone", "dump", "data/images/zones.image"]);
+        assert_eq!(dump.status.code(), Some(0), "seed {seed}, round {round}: {}", text(&dump.stderr));
+        assert!(now == good || dump.stdout.windows(20).any(|w| w.starts_with(b"\"of version ")), "seed {seed}");
+        assert!(!is_done || now != good, "seed {seed}, round {round}");
+        good = now;
+    }
+    let server = started(&folder);
+    assert_eq!(version(&folder, &server), expected(rounds), "seed {seed}");
+    assert_eq!(left_behind(&folder), [""; 0], "a start removes what the dead have left");
+}
+
+#[test]
+fn a_server_that_is_killed_while_it_reloads_comes_back_with_good_data() {
+    let folder = Folder::new();
+    folder.write("dunlin.toml", CONFIG);
+    write_zone(&folder, 0, 20_000);
+    let (rounds, seed) = rounds();
+    let mut long = Duration::from_millis(300);
+    for round in 0..rounds {
+        let server = started(&folder);
+        assert_eq!(version(&folder, &server), expected(round), "seed {seed}, round {round}");
+        write_zone(&folder, round + 1, 20_000);
+        let asked = Instant::now();
+        server.signal("HUP");
+        if round == 0 {
+            eventually("the first reload", || version(&folder, &server) == expected(1));
+            long = asked.elapsed();
+        }
+        wait(long.mul_f64((random(seed + round) % 1200) as f64 / 1000.0));
+        let now = version(&folder, &server);
+        assert!(now == expected(round) || now == expected(round + 1), "seed {seed}, round {round}: {now}");
+        server.signal("KILL");
+        server.ended();
+    }
+    let server = started(&folder);
+    assert_eq!(version(&folder, &server), expected(rounds), "seed {seed}");
+    assert_eq!(left_behind(&folder), [""; 0]);
+}
+
+/// The program, where no file may grow beyond so many blocks of 512 octets: each write past that fails.
+fn limited(folder: &Folder, blocks: u64, args: &str) -> Command {
+    let mut command = Command::new("sh");
+    ["XDG_DATA_HOME", "XDG_RUNTIME_DIR", "NOTIFY_SOCKET", "JOURNAL_STREAM"].map(|name| command.env_remove(name));
+    let program = env!("CARGO_BIN_EXE_dunlin");
+    command.current_dir(&folder.0).env("HOME", &folder.0);
+    command.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec {program} {args}")]);
+    command
+}
+
+#[test]
+fn a_disk_that_is_full_at_any_write_leaves_the_last_good_image_and_says_what_is_needed() {
+    let folder = Folder::new();
+    folder.write("dunlin.toml", CONFIG);
+    write_zone(&folder, 1, 200);
+    assert_eq!(folder.dunlin(&["compile", "-c", "dunlin.toml"]).status.code(), Some(0));
+    let image = folder.0.join("data/images/zones.image");
+    let good = std::fs::read(&image).unwrap();
+    write_zone(&folder, 2, 200);
+    let (mut failed, mut done) = (0, false);
+    for blocks in 0..good.len() as u64 / 512 + 3 {
+        let Output { status, stderr, .. } = limited(&folder, blocks, "compile -c dunlin.toml").output().unwrap();
+        done = status.success();
+        if done {
+            break;
+        }
+        failed += 1;
+        let said = text(&stderr);
+        assert_eq!(status.code(), Some(2), "{said}");
+        assert!(said.contains("data/images/zones.image: no space: needs 1 MiB"), "{blocks}: {said}");
+        assert!(std::fs::read(&image).unwrap() == good, "{blocks}");
+        assert_eq!(left_behind(&folder), [""; 0], "{blocks}");
+    }
+    assert!(done && failed > 10, "{failed}");
+    // One image by itself, into a file of the caller's.
+    let compile = limited(&folder, 8, "zone compile example.com.zone --origin example.com -o own").output().unwrap();
+    assert_eq!(compile.status.code(), Some(2));
+    assert!(text(&compile.stderr).contains("own: no space: needs 1 MiB"), "{}", text(&compile.stderr));
+    assert!(!folder.0.join("own").exists());
+}
+
+#[test]
+fn a_server_whose_disk_is_full_serves_on_and_says_so() {
+    let folder = Folder::new();
+    folder.write("dunlin.toml", CONFIG);
+    write_zone(&folder, 1, 200);
+    assert_eq!(folder.dunlin(&["compile", "-c", "dunlin.toml"]).status.code(), Some(0));
+    // So that the start needs no room.
+    let old = std::time::SystemTime::now() - Duration::from_secs(60);
+    std::fs::File::open(folder.0.join("example.com.zone")).unwrap().set_modified(old).unwrap();
+    assert_eq!(folder.dunlin(&["compile", "-c", "dunlin.toml"]).status.code(), Some(0));
+    let server = Server::start_as(&folder, limited(&folder, 16, "serve -c dunlin.toml"));
+    assert_eq!(version(&folder, &server), expected(1));
+    write_zone(&folder, 2, 200);
+    let reload = folder.dunlin(&["ctl", "--socket", "ctl", "reload"]);
+    assert_eq!(reload.status.code(), Some(1));
+    let said = text(&reload.stderr);
+    assert!(said.contains("no new image, the old one stays: data/images/zones.image: no space: needs 1 MiB"), "{said}");
+    assert_eq!(version(&folder, &server), expected(1));
+    assert!(read(&folder.0.join("log")).contains("error reload why=\"no new image"));
+}

@@ -1,0 +1,68 @@
+//! A folder of zones is watched: what is written, renamed or removed in it is served, or is not, without being asked for.
+
+use crate::running::{Folder, Server, ZONE, eventually, read, text};
+
+const LISTEN: &[&str] = &["--zones", "zones", "--listen", "127.0.0.1:0"];
+
+fn is_refused(folder: &Folder, server: &Server, name: &str) -> bool {
+    text(&folder.dunlin(&["query", &format!("@{}", server.address), name]).stdout).contains("status: REFUSED")
+}
+
+#[test]
+fn zone_files_that_change_appear_and_go_are_noticed() {
+    let folder = Folder::new();
+    folder.write("zones/example.com.zone", ZONE);
+    let server = Server::start(&folder, LISTEN);
+    let is = |name: &str, address: &str| {
+        !is_refused(&folder, &server, name) && server.short(&folder, &[name]) == format!("{address}\n")
+    };
+    assert!(is("www.example.com", "192.0.2.2"));
+    folder.write("zones/example.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
+    eventually("the changed zone", || is("www.example.com", "192.0.2.3"));
+    // As careful editors do it.
+    let new = folder.write("zones/.example.com.zone.new", &ZONE.replace("192.0.2.2", "192.0.2.4"));
+    std::fs::rename(new, folder.0.join("zones/example.com.zone")).unwrap();
+    eventually("the renamed file", || is("www.example.com", "192.0.2.4"));
+    folder.write("zones/new.example.zone", ZONE);
+    eventually("the new zone", || is("www.new.example", "192.0.2.2"));
+    std::fs::remove_file(folder.0.join("zones/new.example.zone")).unwrap();
+    eventually("the zone gone", || is_refused(&folder, &server, "www.new.example"));
+    assert!(is("www.example.com", "192.0.2.4"));
+}
+
+#[test]
+fn what_a_zone_includes_is_watched_too() {
+    let folder = Folder::new();
+    folder.write("zones/example.com.zone", &format!("{ZONE}$INCLUDE parts/more\n"));
+    folder.write("zones/parts/more", "more A 192.0.2.7\n");
+    let server = Server::start(&folder, LISTEN);
+    assert_eq!(server.short(&folder, &["more.example.com"]), "192.0.2.7\n");
+    folder.write("zones/parts/more", "more A 192.0.2.8\n");
+    eventually("the included file", || server.short(&folder, &["more.example.com"]) == "192.0.2.8\n");
+}
+
+#[test]
+fn a_zone_that_breaks_while_it_is_watched_goes_on_as_it_was() {
+    let folder = Folder::new();
+    folder.write("zones/example.com.zone", ZONE);
+    let server = Server::start(&folder, LISTEN);
+    folder.write("zones/example.com.zone", "@ SOA\n");
+    eventually("the complaint", || read(&folder.0.join("log")).contains("zone=example.com."));
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+    folder.write("zones/example.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
+    eventually("the mended zone", || server.short(&folder, &["www.example.com"]) == "192.0.2.3\n");
+}
+
+#[test]
+fn many_folders_need_one_watch_each_and_files_need_none() {
+    let folder = Folder::new();
+    for i in 0..200 {
+        folder.write(&format!("zones/z{i}.example.zone"), ZONE);
+    }
+    let server = Server::start(&folder, LISTEN);
+    let fds = std::fs::read_dir(format!("/proc/{}/fdinfo", server.pid())).unwrap();
+    let watches: usize = fds
+        .map(|fd| std::fs::read_to_string(fd.unwrap().path()).unwrap_or_default().matches("inotify wd:").count())
+        .sum();
+    assert_eq!(watches, 2, "the folder of zones and that of images");
+}

@@ -1,0 +1,161 @@
+//! Compares the image that is served with the checksums of its pages, and has a damaged one built anew.
+//!
+//! On a thread of its own that gets the CPU when nobody else wants it, a slice at a time: after each publication; at once
+//! when an answering thread met damage, when octets vanished under the mapping, or when somebody wrote into the file; and
+//! every `AGAIN`, for disks that forget. What it finds is answered with SERVFAIL from then on (see `image`), counted, told,
+//! and a new image is asked for. Where that cannot be made, the pages that are left go on serving.
+
+use crate::log;
+use crate::state::{Event, State};
+use front::{Published, Zones};
+use image::Image;
+use stats::Counter;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use store::Map;
+
+/// How often it is looked whether there is a reason to compare. Answering threads count, and wake nobody.
+const TICK: Duration = Duration::from_millis(200);
+/// How often all pages are compared without a reason.
+const AGAIN: Duration = Duration::from_secs(3600);
+/// Pages in a slice: 1 MiB.
+const SLICE: usize = 256;
+/// Between two slices: so 250 MiB a second at most, however idle the machine is.
+const PAUSE: Duration = Duration::from_millis(4);
+
+/// What is known of the pages of the image that is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inspected {
+    pub pages: usize,
+    /// How far the round at hand has come, or where it ended.
+    pub compared: usize,
+    pub damaged: usize,
+    /// Rounds through this image that came to their end.
+    pub rounds: u64,
+}
+
+pub struct Inspector {
+    published: Arc<Published<Zones<Map>>>,
+    state: Arc<State>,
+    /// Somebody wrote into an image's file.
+    looks: Receiver<()>,
+    /// What was inspected last.
+    generation: u64,
+    /// When the last round ended.
+    ended: Instant,
+    rounds: u64,
+    /// Lookups that met damage, when they were last a reason.
+    met: u64,
+    faults: u32,
+    /// For which generation and how many damaged pages a new image was asked for, and when.
+    told: Option<(u64, usize, Instant)>,
+}
+
+impl Inspector {
+    pub fn new(published: Arc<Published<Zones<Map>>>, state: Arc<State>, looks: Receiver<()>) -> Inspector {
+        Inspector {
+            published,
+            state,
+            looks,
+            generation: 0,
+            ended: Instant::now(),
+            rounds: 0,
+            met: 0,
+            faults: 0,
+            told: None,
+        }
+    }
+
+    /// Works until nobody can write into images any more: until the process ends.
+    pub fn run(mut self) {
+        // Whoever refuses this has refused it to the publisher, which told.
+        let _ = net::sched::background();
+        let mut asked = false;
+        loop {
+            if self.is_due(asked) {
+                self.round();
+            }
+            asked = match self.looks.recv_timeout(TICK) {
+                Ok(()) => true,
+                Err(RecvTimeoutError::Timeout) => false,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            while self.looks.try_recv().is_ok() {}
+        }
+    }
+
+    fn is_due(&mut self, asked: bool) -> bool {
+        let (zones, generation) = self.published.current();
+        let met = self.state.count(Counter::ImageDamaged) + self.state.count(Counter::DropDamaged);
+        // Where damage is known, lookups will meet it: that is no reason to look again.
+        let has_met = met != self.met && zones.image.is_whole();
+        let has_lost = zones.image.faults() != self.faults;
+        (self.met, self.faults) = (met, zones.image.faults());
+        asked || has_met || has_lost || generation != self.generation || self.ended.elapsed() >= AGAIN
+    }
+
+    fn round(&mut self) {
+        let (zones, generation) = self.published.current();
+        if generation != self.generation {
+            (self.generation, self.rounds) = (generation, 0);
+        }
+        let image = &zones.image;
+        // Comparing may find that more octets have vanished; then no page is believed until a round has found no more.
+        loop {
+            let faults = image.faults();
+            if !self.compare_all(image) {
+                return;
+            }
+            self.faults = image.faults();
+            if self.faults == faults {
+                break;
+            }
+        }
+        self.rounds += 1;
+        self.ended = Instant::now();
+        let damaged: Vec<usize> = image.damaged_pages().collect();
+        self.tell(image, image.pages(), damaged.len());
+        if let Some(first) = damaged.first().filter(|_| self.is_news(damaged.len())) {
+            let file = self.state.served().file;
+            let facts: [(&str, &dyn std::fmt::Display); 4] = [
+                ("file", &file.display()),
+                ("pages", &damaged.len()),
+                ("first_page", first),
+                ("at_octet", &(first * image::PAGE)),
+            ];
+            log::error("an image is damaged: it is built anew", &facts);
+            self.state.raise(Event::Rebuild);
+        }
+    }
+
+    /// Once for each damage; and again after a while, for the source may have come back.
+    fn is_news(&mut self, damaged: usize) -> bool {
+        let is_known = |&(generation, pages, at): &(u64, usize, Instant)| {
+            (generation, pages) == (self.generation, damaged) && at.elapsed() < AGAIN
+        };
+        let is_news = !self.told.as_ref().is_some_and(is_known);
+        if is_news {
+            self.told = Some((self.generation, damaged, Instant::now()));
+        }
+        is_news
+    }
+
+    /// False: another image was published meanwhile.
+    fn compare_all(&self, image: &Image<Map>) -> bool {
+        let mut at = Some(0);
+        while let Some(from) = at {
+            self.tell(image, from, 0);
+            at = image.compare(from, SLICE);
+            std::thread::sleep(PAUSE);
+            if self.published.generation() != self.generation {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn tell(&self, image: &Image<Map>, compared: usize, damaged: usize) {
+        self.state.set_inspected(Inspected { pages: image.pages(), compared, damaged, rounds: self.rounds });
+    }
+}

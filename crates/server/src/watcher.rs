@@ -1,0 +1,217 @@
+//! Notices that zone files change: watches the folders of zones (never single files), what their zones include, and the
+//! folder of images.
+//!
+//! Editors write a file in several steps, and many files may change at once: names are collected until it was quiet for
+//! `QUIET`, or for `LONGEST` in all, and handed on together. When the kernel's queue overflows, or too many zones are
+//! named, everything is compared instead.
+
+use crate::images;
+use crate::log;
+use crate::manifest::Manifest;
+use crate::state::{Event, State};
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use store::folder::zone_of;
+use store::watch::{Change, Watch, What};
+
+const QUIET: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(2);
+/// More names than these are everything.
+const NAMES_MAX: usize = 10_000;
+/// Folders that are watched because something in them is included. Beyond it is the operator who must ask for a reload.
+const FOLDERS_MAX: usize = 1_000;
+
+/// The watched folders: the main thread changes them with the configuration.
+pub struct Folders {
+    watch: Watch,
+    zones: Mutex<Vec<PathBuf>>,
+}
+
+impl Folders {
+    pub fn new() -> io::Result<Folders> {
+        Ok(Folders { watch: Watch::new()?, zones: Mutex::default() })
+    }
+
+    /// Watches these folders of zones, and no others.
+    pub fn follow(&self, wanted: &[PathBuf]) {
+        let mut zones = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
+        zones.iter().filter(|old| !wanted.contains(old)).for_each(|old| self.watch.remove(old));
+        for folder in wanted {
+            self.add(folder, What::Files);
+        }
+        *zones = wanted.to_vec();
+    }
+
+    fn add(&self, folder: &Path, what: What) {
+        if let Err(e) = self.watch.add(folder, what) {
+            log::warn("a folder is not watched: reload by hand", &[("folder", &folder.display()), ("why", &e)]);
+        }
+    }
+
+    fn are(&self, folder: &Path) -> bool {
+        self.zones.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|zones| zones == folder)
+    }
+}
+
+pub struct Watcher {
+    folders: Arc<Folders>,
+    /// Where images lie.
+    images: PathBuf,
+    /// Files that are included, and the zones that do so.
+    includes: HashMap<PathBuf, Vec<String>>,
+    state: Arc<State>,
+    looks: Sender<()>,
+    pending: Pending,
+}
+
+/// Zones to be read again.
+#[derive(Default)]
+struct Pending {
+    names: BTreeSet<String>,
+    /// All of them.
+    is_all: bool,
+    since: Option<Instant>,
+}
+
+impl Watcher {
+    pub fn new(folders: Arc<Folders>, data_dir: &Path, state: Arc<State>, looks: Sender<()>) -> Watcher {
+        let images = data_dir.join(images::FOLDER);
+        folders.add(&images, What::Writes);
+        let pending = Pending::default();
+        let mut watcher = Watcher { folders, images, includes: HashMap::new(), state, looks, pending };
+        watcher.learn_includes();
+        watcher
+    }
+
+    /// Works until the queue cannot be read any more: until the process ends.
+    pub fn run(mut self) {
+        loop {
+            let changes = match self.folders.watch.wait(self.pending.patience()) {
+                Ok(changes) => changes,
+                Err(e) => return log::error("folders are not watched any more: reload by hand", &[("why", &e)]),
+            };
+            let is_quiet = changes.is_empty();
+            changes.into_iter().for_each(|change| self.note(change));
+            if let Some(zones) = self.pending.take(is_quiet) {
+                self.state.raise(Event::Changed { zones });
+            }
+        }
+    }
+
+    fn note(&mut self, change: Change) {
+        match change {
+            Change::File(file) if file.parent() == Some(&self.images) => self.note_image(&file),
+            Change::File(file) => {
+                let zone = zone_of(&file).filter(|_| file.parent().is_some_and(|folder| self.folders.are(folder)));
+                let including = self.includes.get(&file).into_iter().flatten().cloned();
+                self.pending.add(zone.into_iter().chain(including));
+            }
+            // Put back in its place it is watched again: the reload that follows sees to that.
+            Change::Gone(_) | Change::Lost => self.pending.add_all(),
+        }
+    }
+
+    /// Images are written under other names and renamed, so whoever writes to one is not us.
+    fn note_image(&mut self, file: &Path) {
+        let is = |name: &str| file.file_name().is_some_and(|found| found == name);
+        if is(images::IMAGE) {
+            // The inspector ends with the process only.
+            let _ = self.looks.send(());
+        }
+        if is(images::MANIFEST) {
+            self.learn_includes();
+        }
+    }
+
+    /// What the zones of watched folders include, as the manifest of the image says.
+    fn learn_includes(&mut self) {
+        let text = std::fs::read_to_string(self.images.join(images::MANIFEST)).ok();
+        let Some(manifest) = text.and_then(Manifest::parse) else { return };
+        self.includes.clear();
+        let mut watched = BTreeSet::new();
+        manifest.for_each_include(|zone, file, included| {
+            if !file.parent().is_some_and(|folder| self.folders.are(folder)) {
+                return;
+            }
+            self.includes.entry(included.to_path_buf()).or_default().push(zone.to_string());
+            if let Some(folder) = included.parent().filter(|_| watched.len() < FOLDERS_MAX) {
+                watched.insert(folder.to_path_buf());
+            }
+        });
+        watched.iter().for_each(|folder| self.folders.add(folder, What::Files));
+    }
+}
+
+impl Pending {
+    fn add(&mut self, names: impl Iterator<Item = String>) {
+        for name in names {
+            self.since.get_or_insert_with(Instant::now);
+            self.names.insert(name);
+        }
+        if self.names.len() > NAMES_MAX {
+            self.add_all();
+        }
+    }
+
+    fn add_all(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+        self.is_all = true;
+        self.names.clear();
+    }
+
+    /// How long to wait for more.
+    fn patience(&self) -> Option<Duration> {
+        self.since.map(|_| QUIET)
+    }
+
+    /// What is ripe; empty: all zones.
+    fn take(&mut self, is_quiet: bool) -> Option<Vec<String>> {
+        let is_ripe = self.since.is_some_and(|since| is_quiet || since.elapsed() >= LONGEST);
+        is_ripe.then(|| {
+            let ripe = std::mem::take(self);
+            if ripe.is_all { Vec::new() } else { ripe.names.into_iter().collect() }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> impl Iterator<Item = String> {
+        names.iter().map(|n| n.to_string()).collect::<Vec<_>>().into_iter()
+    }
+
+    #[test]
+    fn names_are_handed_on_once_it_is_quiet() {
+        let mut pending = Pending::default();
+        assert_eq!((pending.patience(), pending.take(true)), (None, None));
+        pending.add(names(&["b", "a"]));
+        pending.add(names(&["b"]));
+        assert_eq!(pending.patience(), Some(QUIET));
+        assert_eq!(pending.take(false), None, "more may come");
+        assert_eq!(pending.take(true), Some(vec!["a".to_string(), "b".to_string()]));
+        assert_eq!(pending.take(true), None);
+    }
+
+    #[test]
+    fn names_without_a_pause_are_handed_on_all_the_same() {
+        let mut pending = Pending::default();
+        pending.add(names(&["a"]));
+        pending.since = pending.since.and_then(|since| since.checked_sub(LONGEST));
+        assert!(pending.take(false).is_some());
+    }
+
+    #[test]
+    fn too_many_names_are_all_zones() {
+        let mut pending = Pending::default();
+        pending.add((0..=NAMES_MAX).map(|i| i.to_string()));
+        assert_eq!(pending.take(true), Some(vec![]));
+        pending.add_all();
+        assert_eq!(pending.take(true), Some(vec![]));
+    }
+}

@@ -1,0 +1,203 @@
+//! Folders whose changes the kernel tells: inotify, one watch a folder, however many files lie in it.
+//!
+//! Tells names, never contents, and may tell one change several times; whoever asks compares. The kernel's queue is
+//! bounded (fs.inotify.max_queued_events): when it overflows, that is told instead of what was lost.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Room for some hundreds of events; a name has 255 octets at most.
+const ROOM: usize = 64 << 10;
+/// What stands before an event's name.
+const HEAD: usize = size_of::<libc::inotify_event>();
+
+/// What of a folder is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A file that was written and closed, or that appeared, or went.
+    Files,
+    /// The same, and every single write to a file.
+    Writes,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Something happened to this file.
+    File(PathBuf),
+    /// The folder itself is gone, or is another one now: it is not watched any more.
+    Gone(PathBuf),
+    /// More happened than the queue could hold.
+    Lost,
+}
+
+/// Any thread may add folders while one waits.
+pub struct Watch {
+    queue: OwnedFd,
+    folders: Mutex<HashMap<libc::c_int, PathBuf>>,
+}
+
+impl Watch {
+    pub fn new() -> io::Result<Watch> {
+        // SAFETY: takes no pointers.
+        let fd = checked(unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) })?;
+        // SAFETY: the descriptor was just made and nobody else owns it.
+        Ok(Watch { queue: unsafe { OwnedFd::from_raw_fd(fd) }, folders: Mutex::default() })
+    }
+
+    fn folders(&self) -> MutexGuard<'_, HashMap<libc::c_int, PathBuf>> {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Watches a folder; its changes are told with paths that begin as this one does. Once more does no harm.
+    pub fn add(&self, folder: &Path, what: What) -> io::Result<()> {
+        let path = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
+        let files = libc::IN_CLOSE_WRITE | libc::IN_MOVED_TO | libc::IN_MOVED_FROM | libc::IN_DELETE;
+        let itself = libc::IN_DELETE_SELF | libc::IN_MOVE_SELF | libc::IN_ONLYDIR;
+        let writes = if what == What::Writes { libc::IN_MODIFY } else { 0 };
+        let mut folders = self.folders();
+        // SAFETY: `path` is a live string, the descriptor is open.
+        let number = unsafe { libc::inotify_add_watch(self.queue.as_raw_fd(), path.as_ptr(), files | itself | writes) };
+        folders.insert(checked(number)?, folder.to_path_buf());
+        Ok(())
+    }
+
+    pub fn remove(&self, folder: &Path) {
+        self.folders().retain(|&number, known| {
+            if known == folder {
+                // SAFETY: takes no pointers. A number that the kernel has given up already is no error here.
+                unsafe { libc::inotify_rm_watch(self.queue.as_raw_fd(), number) };
+            }
+            known != folder
+        });
+    }
+
+    /// Waits for changes, at most so long; none: there were none.
+    pub fn wait(&self, most: Option<Duration>) -> io::Result<Vec<Change>> {
+        let timeout = most.map_or(-1, |d| libc::c_int::try_from(d.as_millis()).unwrap_or(libc::c_int::MAX));
+        let mut asked = libc::pollfd { fd: self.queue.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: `asked` is live, and one.
+        match checked(unsafe { libc::poll(&raw mut asked, 1, timeout) }) {
+            Ok(0) => Ok(Vec::new()),
+            Ok(_) => self.read(),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(Vec::new()),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn read(&self) -> io::Result<Vec<Change>> {
+        let mut room = vec![0u8; ROOM];
+        // SAFETY: pointer and length are those of a live, writable vector.
+        let n = unsafe { libc::read(self.queue.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
+        let Ok(n) = usize::try_from(n) else { return Err(io::Error::last_os_error()) };
+        let mut folders = self.folders();
+        let mut changes = Vec::new();
+        let mut rest = &room[..n];
+        while let Some((head, after)) = rest.split_at_checked(HEAD) {
+            let number = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            let (watch, mask) = (number(0).cast_signed(), number(4));
+            let (name, next) = after.split_at_checked(number(12) as usize).unwrap_or((after, &[]));
+            changes.extend(change(&mut folders, watch, mask, name));
+            rest = next;
+        }
+        Ok(changes)
+    }
+}
+
+fn change(folders: &mut HashMap<libc::c_int, PathBuf>, watch: libc::c_int, mask: u32, name: &[u8]) -> Option<Change> {
+    if mask & libc::IN_Q_OVERFLOW != 0 {
+        return Some(Change::Lost);
+    }
+    if mask & (libc::IN_IGNORED | libc::IN_DELETE_SELF | libc::IN_MOVE_SELF) != 0 {
+        return folders.remove(&watch).map(Change::Gone);
+    }
+    let name = name.split(|&octet| octet == 0).next().filter(|name| !name.is_empty())?;
+    folders.get(&watch).map(|folder| Change::File(folder.join(OsString::from_vec(name.to_vec()))))
+}
+
+fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testdir::TestDir;
+    use std::fs;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// Changes until this one has come.
+    #[track_caller]
+    fn until(watch: &Watch, last: &Change) -> Vec<Change> {
+        let mut all = Vec::new();
+        while !all.contains(last) {
+            let more = watch.wait(Some(PATIENCE)).unwrap();
+            assert!(!more.is_empty(), "{last:?} did not come after {all:?}");
+            all.extend(more);
+        }
+        all
+    }
+
+    #[test]
+    fn files_that_are_written_renamed_and_removed_are_told() {
+        let dir = TestDir::new("watch");
+        let watch = Watch::new().unwrap();
+        watch.add(dir.path(), What::Files).unwrap();
+        assert_eq!(watch.wait(Some(Duration::ZERO)).unwrap(), []);
+        let file = |name: &str| Change::File(dir.path().join(name));
+        dir.file("a", b"1");
+        assert_eq!(until(&watch, &file("a")), [file("a")]);
+        fs::rename(dir.path().join("a"), dir.path().join("b")).unwrap();
+        assert_eq!(until(&watch, &file("b")), [file("a"), file("b")]);
+        fs::remove_file(dir.path().join("b")).unwrap();
+        assert_eq!(until(&watch, &file("b")), [file("b")]);
+        watch.remove(dir.path());
+        dir.file("c", b"1");
+        assert_eq!(watch.wait(Some(Duration::ZERO)).unwrap(), []);
+    }
+
+    #[test]
+    fn a_write_is_told_before_the_file_is_closed_where_that_is_wanted() {
+        let dir = TestDir::new("watch-writes");
+        let path = dir.file("f", b"long enough");
+        let watch = Watch::new().unwrap();
+        watch.add(dir.path(), What::Writes).unwrap();
+        let open = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        open.set_len(3).unwrap();
+        until(&watch, &Change::File(path));
+    }
+
+    #[test]
+    fn a_folder_that_goes_is_told() {
+        let dir = TestDir::new("watch-gone");
+        let folder = dir.path().join("sub");
+        fs::create_dir(&folder).unwrap();
+        let watch = Watch::new().unwrap();
+        watch.add(&folder, What::Files).unwrap();
+        fs::remove_dir(&folder).unwrap();
+        until(&watch, &Change::Gone(folder.clone()));
+        assert!(watch.add(&folder, What::Files).is_err());
+        assert!(watch.add(&dir.file("f", b""), What::Files).is_err(), "a file is no folder");
+    }
+
+    #[test]
+    fn more_changes_than_the_queue_holds_are_told_as_lost() {
+        let dir = TestDir::new("watch-lost");
+        let watch = Watch::new().unwrap();
+        watch.add(dir.path(), What::Files).unwrap();
+        let most: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
+        let (a, b) = (dir.file("a", b""), dir.path().join("b"));
+        for _ in 0..most / 4 + 2 {
+            fs::rename(&a, &b).unwrap();
+            fs::rename(&b, &a).unwrap();
+        }
+        until(&watch, &Change::Lost);
+    }
+}

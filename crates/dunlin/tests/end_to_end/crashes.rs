@@ -1,6 +1,6 @@
 //! Ends that nobody planned: kill -9 at any moment, and disks that are full at any write.
 
-use crate::running::{Folder, Server, ZONE, eventually, read, text};
+use crate::running::{Folder, Server, ZONE, at_home, command, eventually, read, text};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,7 @@ fn a_compile_that_is_killed_at_any_moment_leaves_the_last_good_image() {
     let folder = Folder::new();
     folder.write("dunlin.toml", CONFIG);
     write_zone(&folder, 0, 20_000);
-    let compile = || crate::running::command(&folder.0).args(["compile", "-c", "dunlin.toml"]).spawn().unwrap();
+    let compile = || command(&folder.0).args(["compile", "-c", "dunlin.toml"]).spawn().unwrap();
     let start = Instant::now();
     assert!(compile().wait().unwrap().success());
     let long = start.elapsed();
@@ -116,10 +116,8 @@ fn a_server_that_is_killed_while_it_reloads_comes_back_with_good_data() {
 
 /// The program, where no file may grow beyond so many blocks of 512 octets: each write past that fails.
 fn limited(folder: &Folder, blocks: u64, args: &str) -> Command {
-    let mut command = Command::new("sh");
-    ["XDG_DATA_HOME", "XDG_RUNTIME_DIR", "NOTIFY_SOCKET", "JOURNAL_STREAM"].map(|name| command.env_remove(name));
+    let mut command = at_home(&folder.0, Command::new("sh"));
     let program = env!("CARGO_BIN_EXE_dunlin");
-    command.current_dir(&folder.0).env("HOME", &folder.0);
     command.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec {program} {args}")]);
     command
 }

@@ -42,7 +42,10 @@ impl Drop for Folder {
 
 /// The program, at home in `folder`.
 pub fn command(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+    at_home(folder, Command::new(env!("CARGO_BIN_EXE_dunlin")))
+}
+
+pub fn at_home(folder: &Path, mut command: Command) -> Command {
     command.current_dir(folder).env("HOME", folder);
     for name in ["XDG_DATA_HOME", "XDG_RUNTIME_DIR", "NOTIFY_SOCKET", "JOURNAL_STREAM"] {
         command.env_remove(name);
@@ -63,9 +66,14 @@ impl Server {
 
     /// The same with some variables of the environment.
     pub fn start_in(folder: &Folder, args: &[&str], environment: &[(&str, &str)]) -> Server {
-        let log = std::fs::File::create(folder.0.join("log")).unwrap();
         let mut command = command(&folder.0);
         command.arg("serve").args(args).envs(environment.iter().copied());
+        Server::start_as(folder, command)
+    }
+
+    /// The same by another command, that becomes the server.
+    pub fn start_as(folder: &Folder, mut command: Command) -> Server {
+        let log = std::fs::File::create(folder.0.join("log")).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

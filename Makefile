@@ -9,10 +9,11 @@ FUZZ_SEED ?= 1
 FUZZ_SECONDS ?= 8
 SOAK_FUZZ_SECONDS ?= 600
 SOAK_SEEDS ?= 100
+SOAK_KILLS ?= 500
 # 1: every combination of odd zones; N: every N-th.
 SOAK_EVERY ?= 1
 # The steps of `soak`, in their order. A long run that is added later appends its target here.
-SOAK := soak-difference soak-fuzz
+SOAK := soak-difference soak-kills soak-fuzz
 
 .PHONY: help serve test format lint unit tidy deny fuzz peers bench soak $(SOAK) clean
 
@@ -68,6 +69,9 @@ soak-difference: peers
 	$(CARGO) build --release --locked --bin dunlin
 	DIFFERENCE_EVERY=$(SOAK_EVERY) DIFFERENCE_SEEDS=$(SOAK_SEEDS) \
 	    $(CARGO) test --release --locked -p difference --test adversarial
+
+soak-kills:
+	DUNLIN_KILLS=$(SOAK_KILLS) $(CARGO) test --release --locked -p dunlin --test end_to_end crashes
 
 soak-fuzz:
 	fuzz/run $(SOAK_FUZZ_SECONDS)

@@ -290,8 +290,9 @@ pub enum Request {
         #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
         words: Vec<String>,
     },
-    /// Look into the cache (not built yet)
+    /// Look into the cache: stats, lookup NAME, flush NAME, flush-tree NAME, dump [ENTRIES]
     Cache {
+        /// What to do
         #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
         words: Vec<String>,
     },

@@ -18,7 +18,7 @@ pub fn run(args: &Ctl) -> Exit {
             format!("zone {}", words.join(" "))
         }
         Request::Zone { words } => return not_built(&format!("ctl zone {}", words[0])),
-        Request::Cache { .. } => return not_built("ctl cache"),
+        Request::Cache { words } => format!("cache {}", words.join(" ")),
         Request::Policy { .. } => return not_built("ctl policy"),
         Request::Stall => "stall".to_string(),
     };

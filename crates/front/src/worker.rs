@@ -6,7 +6,7 @@
 use crate::resolving::{Resolution, Resolving, Sought, Told};
 use crate::respond::Response;
 use crate::{Datagrams, Now, Peer, Postponed, Published, Purpose, Ticket, Transport, Verdict, Way};
-use authority::{Lookup, Trail};
+use authority::{Found, Lookup, Trail};
 use image::Image;
 use policy::rate::Places;
 use policy::{Acl, RateLimit, RateSettings, cookie};
@@ -338,6 +338,17 @@ impl<M: AsRef<[u8]>> Worker<M> {
             self.postponed.push_back(Postponed { ticket, peer, transport, message, purpose });
         }
         verdict
+    }
+
+    /// A zone of ours, as published now, has a word on this name.
+    pub fn is_ours(&mut self, now: Now, question: &resolver::Question) -> bool {
+        self.refresh(now);
+        let view = self.zones.image.view();
+        let s = &mut self.scratch[0];
+        s.query.qtype = question.qtype;
+        s.query.follow(question.name(), view.ahead(), view.seed());
+        s.lookup.at_once(&s.query, view);
+        !matches!(s.lookup.found, Found::NotOurs | Found::Cut)
     }
 
     /// Answers the packet of a client who has waited.

@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::later::{Desk, Mailbox, Mailboxes};
 use crate::panics::Panics;
 use crate::stall::{Cause, Meter};
+use cache::Cache;
 use front::{Datagrams, Now, Peer, Postponed, Published, Ticket, Verdict, Way, Worker, Zones};
 use net::Turn;
 use net::tcp::{self, Answer, Messages, Origin, TcpEvent, TcpLimits};
@@ -36,6 +37,8 @@ pub struct Shared {
     pub mailboxes: Arc<Mailboxes>,
     /// Who works on postponed questions. None: they are dropped.
     pub desk: Option<Arc<dyn Desk>>,
+    /// None: we do not resolve.
+    pub cache: Option<Arc<Cache>>,
 }
 
 /// Who answers: the worker, or in tests one that fails on purpose.
@@ -466,6 +469,7 @@ mod tests {
                 panics: Arc::new(Panics::start(folder.clone()).unwrap()),
                 mailboxes: Arc::new(mailboxes),
                 desk: Some(Arc::<Waiting>::clone(&desk)),
+                cache: None,
             };
             let mailbox = boxes.pop();
             let turns = Arc::new(Turns::new(name.into()));

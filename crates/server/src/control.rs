@@ -113,10 +113,15 @@ fn answer(line: &str, state: &State) -> Json {
         "stats" => good("counters", state.counters()),
         "stall" => good("stall", state.stalls()),
         "reload" => reload(state, line.split_ascii_whitespace().skip(1).map(str::to_string).collect()),
+        "cache" => cache(state, &line.split_ascii_whitespace().skip(1).collect::<Vec<_>>()),
         "zone" => zone(state, &line.split_ascii_whitespace().skip(1).collect::<Vec<_>>()),
         STOP => good("stopping", Json::Bool(true)),
-        "" => bad(vec!["an empty line is no request; write status, stats, stall, reload, zone or stop".to_string()]),
-        other => bad(vec![format!("there is no request `{other}`; write status, stats, stall, reload, zone or stop")]),
+        "" => bad(vec![
+            "an empty line is no request; write status, stats, stall, cache, reload, zone or stop".to_string(),
+        ]),
+        other => {
+            bad(vec![format!("there is no request `{other}`; write status, stats, stall, cache, reload, zone or stop")])
+        }
     }
 }
 
@@ -134,6 +139,13 @@ fn zone(state: &State, words: &[&str]) -> Json {
         (Ok(facts), _) => good("frozen", facts),
         (Err(why), _) => bad(vec![why]),
     }
+}
+
+fn cache(state: &State, words: &[&str]) -> Json {
+    let Some(keeper) = state.keeper.get() else {
+        return bad(vec!["there is no cache: the resolver is off".to_string()]);
+    };
+    keeper.request(words).map_or_else(|why| bad(vec![why]), |facts| good("cache", facts))
 }
 
 /// Waits until the zones are served, or are known not to be.

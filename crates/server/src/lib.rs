@@ -13,6 +13,7 @@ mod http;
 pub mod images;
 pub mod inspector;
 pub mod json;
+mod keeper;
 pub mod later;
 mod ledger;
 pub mod log;

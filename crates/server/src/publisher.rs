@@ -92,6 +92,12 @@ fn access(image: &Image<Map>, config: &Config) -> Vec<Option<Acl>> {
     apexes.map(|apex| own.get(apex).unwrap_or(&server).clone()).collect()
 }
 
+/// Of the names of the zones: whatever order they are in, and whatever they hold.
+pub fn fingerprint(image: &Image<Map>) -> u64 {
+    let apexes = image.view().zones().filter_map(|z| z.ok()?.apex().ok()?.apex_name().ok());
+    apexes.fold(1, |names, apex| names ^ wire::hash::siphash::<1, 3>(b"names of zones  ", apex))
+}
+
 /// Says which zones are not served as their files say.
 fn complain(problems: &[images::Problem]) {
     for p in problems {
@@ -202,7 +208,10 @@ impl Publisher {
 
     fn publish(&mut self, zones: Zones<Map>, serving: Serving) {
         self.served = serving;
+        let names = fingerprint(&zones.image);
         self.retired.push(self.shared.published.publish(zones));
+        // Only now: who finds the new generation finds the new zones.
+        self.shared.cache.iter().for_each(|cache| cache.govern(names));
         self.wakes.iter().for_each(|w| w.ring());
         self.tell();
         let served = self.state.served();

@@ -5,6 +5,7 @@
 //! udp N       one a core: sockets -> worker -> sockets
 //! tcp N       the same for streams
 //! task N      what the cache does not know is asked of others, if the resolver is on
+//! cache       goes on with what a flush has begun
 //! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
 //! updates     carries out dynamic updates, if a zone takes them
 //! inspector   compares the image with its checksums
@@ -21,6 +22,7 @@ use crate::complaint::Complaint;
 use crate::config::Config;
 use crate::images::{self, Library};
 use crate::inspector::Inspector;
+use crate::keeper::Keeper;
 use crate::later::{Desks, Mailbox, Mailboxes};
 use crate::ledger::{self, Ledger};
 use crate::ownership::Held;
@@ -86,7 +88,11 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         panics: Arc::new(Panics::start(config.server.data_dir.clone()).map_err(|e| no_thread("panics", &e))?),
         mailboxes: Arc::new(mailboxes),
         desk: Desks::of(resolution.as_ref().map(Resolution::desk), ledger.as_ref().map(|_| intake.clone())),
+        cache: resolution.as_ref().map(|r| Arc::clone(&r.cache)),
     };
+    if let Some(cache) = &shared.cache {
+        cache.govern(publisher::fingerprint(&shared.published.current().0.image));
+    }
     let (events, inbox) = channel();
     let (counters, turns) = (crew.counters(), crew.turns());
     let addresses = sockets.addresses.clone();
@@ -316,6 +322,9 @@ impl Threads {
             threads.spawn(format!("tcp {i}"), &state.events, move || answering.serve_tcp(&listeners, &limits))?;
         }
         if let Some(resolution) = resolution {
+            let keeper = Keeper { cache: Arc::clone(&resolution.cache), clock: shared.clock };
+            keeper.start(Arc::clone(&shared.stop)).map_err(|e| no_thread("cache", &e))?;
+            let _ = state.keeper.set(keeper);
             threads.start_tasks(resolution, shared, state, crew, &setup)?;
         }
         Ok(threads)

@@ -3,6 +3,7 @@
 use crate::clock::{self, Clock};
 use crate::inspector::Inspected;
 use crate::json::Json;
+use crate::keeper::Keeper;
 use crate::stall::{self, Turns};
 use crate::update::Intake;
 use stats::{Counter, Counters, total};
@@ -62,6 +63,8 @@ pub struct State {
     /// Of the answering threads, in the order of the counters.
     pub turns: Vec<Arc<Turns>>,
     pub events: Sender<Event>,
+    /// Absent without a resolver.
+    pub keeper: OnceLock<Keeper>,
     served: Mutex<Served>,
     intake: OnceLock<Intake>,
     inspected: Mutex<Inspected>,
@@ -77,7 +80,8 @@ impl State {
         events: Sender<Event>,
     ) -> State {
         let (served, inspected, intake) = (Mutex::default(), Mutex::default(), OnceLock::new());
-        State { clock, addresses, workers, counters, turns, events, served, inspected, intake }
+        let keeper = OnceLock::new();
+        State { clock, addresses, workers, counters, turns, events, keeper, served, inspected, intake }
     }
 
     pub fn raise(&self, event: Event) {
@@ -157,6 +161,9 @@ impl State {
             ("zone_problems", "Zones that are not served as their files say", served.problems.len() as u64),
         ] {
             metric(&mut out, name, "gauge", help, value);
+        }
+        for (name, kind, help, value) in self.keeper.get().map(Keeper::gauges).unwrap_or_default() {
+            metric(&mut out, &name, kind, help, value);
         }
         let _ = writeln!(out, "# HELP dunlin_build_info The version that runs\n# TYPE dunlin_build_info gauge");
         let _ = writeln!(out, "dunlin_build_info{{version=\"{VERSION}\"}} 1");

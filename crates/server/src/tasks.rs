@@ -43,8 +43,6 @@ pub struct Waiter {
     transport: Transport,
     message: Box<[u8]>,
     wanted: Wanted,
-    /// Of the cache, when the question came: what is found out under another zone set is not kept.
-    generation: u32,
 }
 
 impl Tasks {
@@ -104,8 +102,8 @@ impl Tasks {
 
     fn on_question(&mut self, postponed: Postponed, room: &mut [u8]) {
         let Postponed { ticket, peer, transport, message, purpose: Purpose::Resolve(miss) } = postponed else { return };
-        let (wanted, generation) = (miss.wanted, self.cache.generation());
-        let waiter = Waiter { ticket, peer, transport, message, wanted, generation };
+        let wanted = miss.wanted;
+        let waiter = Waiter { ticket, peer, transport, message, wanted };
         match wanted {
             Wanted::Answer => self.begin(miss, Some(waiter), room),
             Wanted::Prefetch => self.begin(miss, None, room),
@@ -151,8 +149,7 @@ impl Tasks {
     fn finish(&mut self, question: &Question, outcome: &Outcome, waiters: &[Waiter], room: &mut [u8]) {
         let told = match outcome {
             Outcome::Answer(answer) => {
-                let generation = waiters.first().map_or(self.cache.generation(), |w| w.generation);
-                self.keep(question, answer, generation);
+                self.keep(question, answer);
                 Told::Answer(answer)
             }
             Outcome::Stale => {
@@ -172,22 +169,27 @@ impl Tasks {
         }
     }
 
-    fn keep(&mut self, question: &Question, answer: &resolver::Answer, generation: u32) {
+    fn keep(&mut self, question: &Question, answer: &resolver::Answer) {
         let mut value = Vec::new();
         let packed = cache::pack(&answer.message(question), &self.bounds, &mut value);
         let ttl_s = packed.map_or(0, |p| p.ttl_s).min(answer.lifetime_s);
         if ttl_s == 0 {
             return self.counters.count(Counter::CacheUnfit);
         }
-        self.insert(question, Kind::Answer, &value, ttl_s, generation);
+        self.insert(question, Kind::Answer, &value, ttl_s);
     }
 
-    fn keep_failure(&self, question: &Question) {
-        self.insert(question, Kind::Failure, &[0], FAILURE_S, self.cache.generation());
+    fn keep_failure(&mut self, question: &Question) {
+        self.insert(question, Kind::Failure, &[0], FAILURE_S);
     }
 
-    /// What the cache does not take it counts itself.
-    fn insert(&self, question: &Question, kind: Kind, value: &[u8], ttl_s: u32, generation: u32) {
+    /// What the cache does not take it counts itself. The generation is looked at before the zones: a zone is published
+    /// before the generation moves, so nothing is kept under a generation whose zones have a word on the name.
+    fn insert(&mut self, question: &Question, kind: Kind, value: &[u8], ttl_s: u32) {
+        let generation = self.cache.generation();
+        if self.worker.is_ours(self.shared.clock.now(), question) {
+            return;
+        }
         let mut variant = if question.dnssec_ok { Variant::DNSSEC_OK } else { Variant::PLAIN };
         if question.checking_disabled {
             variant = variant.and(Variant::CHECKING_DISABLED);

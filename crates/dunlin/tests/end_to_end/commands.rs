@@ -9,7 +9,6 @@ fn what_is_not_built_says_so_and_ends_with_2() {
         (&["explain", "a.example"][..], "explain"),
         (&["import", "nsd.conf"], "import"),
         (&["ctl", "zone", "list"], "ctl zone list"),
-        (&["ctl", "cache", "flush", "a"], "ctl cache"),
         (&["ctl", "policy", "test", "a"], "ctl policy"),
         (&["serve", "--resolve"], "serve --resolve"),
         (&["query", "a.example", "+tls"], "+tls"),

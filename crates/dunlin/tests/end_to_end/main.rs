@@ -4,6 +4,7 @@ mod commands;
 mod crashes;
 mod damage;
 mod dumps;
+mod resolving;
 mod running;
 mod second_reader;
 mod serving;

@@ -1,0 +1,181 @@
+//! Forwarding as clients see it: real forwarders behind, dig and kdig before.
+
+use crate::running::{Folder, PATIENCE, Server, eventually, peer, read, text};
+use std::net::UdpSocket;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server of somebody else, ended with the test.
+struct Forwarder(Child);
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Unbound with its own data for example.com and test, and whatever is asked else refused.
+fn unbound(folder: &Folder, port: u16) -> Forwarder {
+    let big =
+        (0..40).map(|i| format!("  local-data: 'big.example.com 300 IN TXT \"record {i} {}\"'\n", "x".repeat(60)));
+    let text = format!(
+        "server:\n  port: {port}\n  interface: 127.0.0.1\n  username: \"\"\n  chroot: \"\"\n  directory: \"{0}\"\n  \
+         pidfile: \"\"\n  use-syslog: no\n  do-daemonize: no\n  num-threads: 1\n  do-not-query-localhost: no\n  \
+         local-zone: \"example.com\" static\n  local-data: \"example.com 300 IN SOA ns1 h 1 2 3 4 60\"\n  \
+         local-data: \"www.example.com 300 IN A 192.0.2.80\"\n  local-data: \"brief.example.com 1 IN A 192.0.2.81\"\n{1}\
+         local-zone: \".\" refuse\nremote-control:\n  control-enable: no\n",
+        folder.0.display(),
+        big.collect::<String>()
+    );
+    let file = folder.write("unbound.conf", &text);
+    let mut command = peer("unbound");
+    command.args(["-d", "-c"]).arg(file).stdout(Stdio::null()).stderr(Stdio::null());
+    let forwarder = Forwarder(command.spawn().unwrap());
+    wait_for(port);
+    forwarder
+}
+
+fn wait_for(port: u16) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(("127.0.0.1", port)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let query = b"\x00\x01\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x03com\x00\x00\x01\x00\x01";
+    let begun = Instant::now();
+    while socket.send(query).and_then(|_| socket.recv(&mut [0; 512])).is_err() {
+        assert!(begun.elapsed() < PATIENCE, "the forwarder does not answer");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+fn start(folder: &Folder, port: u16, more: &str) -> Server {
+    let zone = "$TTL 300\n@ SOA ns1 h 1 2 3 4 5\n@ NS ns1\nns1 A 192.0.2.1\nout CNAME www.example.com.\n\
+                nowhere CNAME none.example.com.\n";
+    folder.write("zones/own.test.zone", zone);
+    let text = format!(
+        "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\n[control]\nsocket = \"ctl\"\nhttp = \"\"\n\
+         [zones]\ndirectory = \"zones\"\n[resolver]\nenabled = true\n{more}\
+         [[resolver.forward]]\nzone = \".\"\nservers = [\"127.0.0.1:{port}\"]\n"
+    );
+    folder.write("dunlin.toml", &text);
+    Server::start(folder, &["-c", "dunlin.toml"])
+}
+
+/// What dig prints, and its words of status and flags.
+fn dig(server: &Server, words: &[&str]) -> String {
+    let port = server.address.port().to_string();
+    let output = peer("dig").args(["-r", "-p", &port, "@127.0.0.1", "+tries=1"]).args(words).output().unwrap();
+    text(&output.stdout)
+}
+
+fn counter(folder: &Folder, name: &str) -> u64 {
+    let stats = text(&folder.dunlin(&["ctl", "--socket", "ctl", "--json", "stats"]).stdout);
+    let value = stats.split(&format!("\"{name}\":")).nth(1).unwrap_or_else(|| panic!("{name} in {stats}"));
+    value.split([',', '}']).next().unwrap().parse().unwrap()
+}
+
+#[track_caller]
+fn has(answer: &str, parts: &[&str]) {
+    parts.iter().for_each(|part| assert!(answer.contains(part), "{part:?} in {answer}"));
+}
+
+#[test]
+fn the_first_who_asks_waits_and_the_second_does_not() {
+    let (folder, port) = (Folder::new(), free_port());
+    let forwarder = unbound(&folder, port);
+    let server = start(&folder, port, "");
+    has(&dig(&server, &["www.example.com"]), &["status: NOERROR", "flags: qr rd ra;", "192.0.2.80"]);
+    has(&dig(&server, &["none.example.com"]), &["status: NXDOMAIN", "SOA"]);
+    assert_eq!((counter(&folder, "cache_misses"), counter(&folder, "cache_hits")), (2, 0));
+    drop(forwarder);
+    has(&dig(&server, &["WWW.example.com", "+tcp"]), &["status: NOERROR", "192.0.2.80", "WWW.example.com."]);
+    has(&dig(&server, &["none.example.com"]), &["status: NXDOMAIN", "SOA"]);
+    assert_eq!((counter(&folder, "cache_hits"), counter(&folder, "cache_hits_negative")), (1, 1));
+    let kdig = peer("kdig").args(["-p", &server.address.port().to_string(), "@127.0.0.1", "www.example.com"]).output();
+    has(&text(&kdig.unwrap().stdout), &["status: NOERROR", "192.0.2.80"]);
+}
+
+#[test]
+fn what_does_not_fit_comes_over_tcp_from_there_and_to_here() {
+    let (folder, port) = (Folder::new(), free_port());
+    let _forwarder = unbound(&folder, port);
+    let server = start(&folder, port, "");
+    has(&dig(&server, &["big.example.com", "TXT", "+ignore"]), &["flags: qr tc rd ra;", "ANSWER: 0"]);
+    has(&dig(&server, &["big.example.com", "TXT", "+tcp"]), &["ANSWER: 40", "record 39"]);
+    assert_eq!((counter(&folder, "upstream_truncated"), counter(&folder, "upstream_tcp")), (1, 1));
+}
+
+#[test]
+fn who_gets_what() {
+    let (folder, port) = (Folder::new(), free_port());
+    let _forwarder = unbound(&folder, port);
+    let server = start(&folder, port, "");
+    has(&dig(&server, &["out.own.test"]), &["flags: qr aa rd ra;", "CNAME", "192.0.2.80"]);
+    has(&dig(&server, &["nowhere.own.test"]), &["status: NXDOMAIN", "flags: qr aa rd ra;", "CNAME", "SOA"]);
+    has(&dig(&server, &["out.own.test", "+norec"]), &["flags: qr aa;", "ANSWER: 1"]);
+    has(&dig(&server, &["www.example.com", "+norec"]), &["status: REFUSED"]);
+    has(&dig(&server, &["www.example.com", "+cd"]), &["status: NOERROR", "flags: qr rd ra cd;"]);
+    let cached = text(&folder.dunlin(&["ctl", "--socket", "ctl", "cache", "dump"]).stdout);
+    assert!(cached.contains("www.example.com.") && !cached.contains("own.test"), "{cached}");
+    // A zone that becomes ours is ours at once, whatever the cache has of it.
+    folder.write(
+        "zones/example.com.zone",
+        "$TTL 300\n@ SOA ns1 h 1 2 3 4 5\n@ NS ns1\nns1 A 192.0.2.1\nwww A 192.0.2.7\n",
+    );
+    assert_eq!(folder.dunlin(&["ctl", "--socket", "ctl", "reload"]).status.code(), Some(0));
+    eventually("our own address", || dig(&server, &["www.example.com"]).contains("192.0.2.7"));
+    has(&dig(&server, &["www.example.com"]), &["flags: qr aa rd ra;"]);
+}
+
+#[test]
+fn outsiders_see_neither_cache_nor_recursion() {
+    let (folder, port) = (Folder::new(), free_port());
+    let _forwarder = unbound(&folder, port);
+    let server = start(&folder, port, "allow = [\"127.0.0.2/32\"]\n");
+    has(&dig(&server, &["-b", "127.0.0.2", "www.example.com"]), &["status: NOERROR", "192.0.2.80"]);
+    has(&dig(&server, &["-b", "127.0.0.1", "www.example.com"]), &["status: REFUSED", "flags: qr rd;"]);
+    has(&dig(&server, &["-b", "127.0.0.1", "out.own.test"]), &["flags: qr aa rd;", "ANSWER: 1"]);
+}
+
+#[test]
+fn a_forwarder_that_is_gone_costs_clients_what_is_fresh_and_comes_back() {
+    let (folder, port) = (Folder::new(), free_port());
+    let forwarder = unbound(&folder, port);
+    let server = start(&folder, port, "");
+    has(&dig(&server, &["brief.example.com"]), &["192.0.2.81"]);
+    drop(forwarder);
+    has(&dig(&server, &["other.example.com"]), &["status: SERVFAIL", "EDE: 23"]);
+    has(&dig(&server, &["other.example.com"]), &["status: SERVFAIL", "EDE"]);
+    eventually("what has expired", || dig(&server, &["brief.example.com"]).contains("EDE: 3 (Stale Answer)"));
+    has(&dig(&server, &["brief.example.com"]), &["status: NOERROR", "192.0.2.81", "\t30\t"]);
+    let _forwarder = unbound(&folder, port);
+    let back = Instant::now();
+    eventually("an answer", || dig(&server, &["www.example.com"]).contains("192.0.2.80"));
+    assert!(back.elapsed() < Duration::from_secs(20), "bounded by the slowest of the machines that run this");
+}
+
+#[test]
+fn the_cache_can_be_looked_into_and_flushed() {
+    let (folder, port) = (Folder::new(), free_port());
+    let _forwarder = unbound(&folder, port);
+    let server = start(&folder, port, "");
+    let ctl = |words: &[&str]| {
+        let output = folder.dunlin(&[&["ctl", "--socket", "ctl", "--json", "cache"], words].concat());
+        (output.status.code(), text(&output.stdout))
+    };
+    has(&dig(&server, &["www.example.com"]), &["192.0.2.80"]);
+    let (code, found) = ctl(&["lookup", "WWW.example.com"]);
+    assert_eq!(code, Some(0));
+    has(&found, &["\"name\":\"www.example.com.\"", "\"type\":\"A\"", "\"kind\":\"answer\"", "\"state\":\"fresh\""]);
+    has(&ctl(&["stats"]).1, &["\"entries\":1,", "\"longest_probe\""]);
+    assert_eq!(ctl(&["flush-tree", "com"]).0, Some(0));
+    has(&dig(&server, &["www.example.com"]), &["192.0.2.80"]);
+    assert_eq!(counter(&folder, "cache_misses"), 2, "it was asked for again");
+    assert_eq!(ctl(&["flush", "www.example.com"]).0, Some(0));
+    assert_eq!(ctl(&["flush"]).0, Some(1));
+    assert!(read(&folder.0.join("log")).contains("warn answers of forwarders are not validated"));
+}

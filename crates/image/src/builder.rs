@@ -87,6 +87,11 @@ impl Builder {
         Builder { spill: Some(spill), held_max, ..Builder::new(seed) }
     }
 
+    /// The apexes of the zones begun so far.
+    pub fn apexes(&self) -> impl Iterator<Item = &[u8]> {
+        self.zones.iter().map(|z| &*z.apex)
+    }
+
     /// The records that follow belong to the zone of this apex.
     pub fn begin_zone(&mut self, apex: &[u8]) {
         let run = self.collected.runs.len() as u32;

@@ -377,7 +377,7 @@ pub(crate) fn fold_into<'b>(name: &[u8], out: &'b mut [u8; 255]) -> &'b [u8] {
 }
 
 /// The names above a name, nearest first.
-fn ends(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn ends(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = name;
     std::iter::from_fn(move || {
         let label = *rest.first()? as usize;

@@ -12,7 +12,9 @@
 //! checksums 8 each  of all pages before them, see `sums.rs`
 //! ```
 
+use crate::overlay::Overlay;
 use crate::sums;
+use std::sync::Arc;
 use wire::hash;
 
 pub const MAGIC: [u8; 8] = *b"DunlinZ\n";
@@ -31,7 +33,7 @@ pub const NAMES_END_MAX: usize = (ALIGN << 32) - (16 << 20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Header {
     pub length: u64,
     pub seed: u64,
@@ -48,6 +50,8 @@ pub struct Header {
     pub records: u64,
     /// Where the checksums of the pages before them begin: see `sums.rs`.
     pub sums_at: u64,
+    /// What has changed since. Never in the file.
+    pub overlay: Option<Arc<Overlay>>,
 }
 
 impl Header {
@@ -96,6 +100,7 @@ impl Header {
             root: f(8)? as u32,
             records: f(9)?,
             sums_at: f(10)?,
+            overlay: None,
         };
         let index_end = HEADER as u64 + u64::from(h.lines) * LINE as u64;
         if h.length != bytes.len() as u64 {

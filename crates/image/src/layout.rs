@@ -85,6 +85,7 @@ impl<'a> Layout<'a> {
             root: self.root,
             records,
             sums_at: sums_at as u64,
+            overlay: None,
         };
         header.write(&mut self.bytes[..HEADER]);
         sums::append(&mut self.bytes, seed, hands);

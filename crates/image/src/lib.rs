@@ -5,6 +5,7 @@
 pub mod builder;
 mod collected;
 mod drafts;
+pub mod edit;
 pub mod format;
 mod hosts;
 mod index;
@@ -12,6 +13,8 @@ mod judge;
 mod layout;
 pub mod node;
 mod order;
+pub mod overlay;
+pub mod patch;
 mod render;
 mod sets;
 mod sheet;

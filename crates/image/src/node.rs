@@ -18,7 +18,8 @@ use crate::format::{ALIGN, Damaged};
 use crate::unit::Unit;
 use crate::view::View;
 use crate::zone::Zone;
-use wire::name::LABEL_MAX;
+use std::cmp::Ordering;
+use wire::name::{LABEL_MAX, canonical_cmp};
 use wire::rtype::{self, Rtype};
 
 /// A delegation: NS and not an apex. The walk ends here.
@@ -34,6 +35,11 @@ pub const CNAME: u16 = 32;
 pub const DEEPER: u16 = 64;
 /// There is a head.
 pub const HEAD: u16 = 128;
+/// In an overlay only: the name is no more.
+pub const GONE: u16 = 256;
+/// In an overlay only: an apex of a zone of which only some names have changed. Its last word leads to the apex that the
+/// others follow.
+pub const EDITED: u16 = 512;
 
 /// Octets of the fixed part, without the head.
 pub(crate) const FIXED: usize = 4;
@@ -49,11 +55,15 @@ pub struct Scope {
     apex: u32,
     extent: u32,
     apex_len: usize,
+    zone: u32,
 }
+
+/// The number of no zone.
+pub(crate) const NO_ZONE: u32 = u32::MAX;
 
 impl Scope {
     /// No zone: there are apexes, and names above them.
-    pub const NONE: Scope = Scope { apex: 0, extent: 0, apex_len: 0 };
+    pub const NONE: Scope = Scope { apex: 0, extent: 0, apex_len: 0, zone: NO_ZONE };
 }
 
 #[derive(Clone, Copy)]
@@ -82,12 +92,12 @@ impl<'a> Node<'a> {
 
     /// The octets that should be a name, or labels below the apex.
     #[inline(always)]
-    fn octets(&self) -> Result<&'a [u8], Damaged> {
+    pub(crate) fn octets(&self) -> Result<&'a [u8], Damaged> {
         self.view.octets(self.name_at(), self.name_len())
     }
 
     #[inline(always)]
-    fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.is(APEX | ABOVE)
     }
 
@@ -100,6 +110,38 @@ impl<'a> Node<'a> {
         }
         let is_of_zone = self.reference().wrapping_sub(scope.apex) < scope.extent;
         Ok(is_of_zone && folded.len() == octets.len() + scope.apex_len && folded.starts_with(octets))
+    }
+
+    /// The same for a node of an overlay, which is not told by its place.
+    pub(crate) fn is_named_in(&self, zone: u32, folded: &[u8], scope: Scope) -> Result<bool, Damaged> {
+        let octets = self.octets()?;
+        if self.is_whole() {
+            return Ok(octets == folded);
+        }
+        Ok(zone == scope.zone && folded.len() == octets.len() + scope.apex_len && folded.starts_with(octets))
+    }
+
+    /// How this node and another one of the same zone stand to one another in canonical order.
+    pub(crate) fn order(&self, other: &Node<'_>) -> Result<Ordering, Damaged> {
+        let (mut one, mut two) = ([0; 257], [0; 257]);
+        let (ours, theirs) = (self.labels_below()?, other.labels_below()?);
+        // As if the apex were the root: what follows the labels is a zero.
+        one[..ours.len()].copy_from_slice(ours);
+        two[..theirs.len()].copy_from_slice(theirs);
+        Ok(canonical_cmp(&one[..=ours.len()], &two[..=theirs.len()]))
+    }
+
+    /// The apex that the nodes of an apex's zone follow: itself, unless the zone has been edited.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Result<Node<'a>, Damaged> {
+        if self.is(EDITED) { Node::at(self.view, self.extent()?) } else { Ok(*self) }
+    }
+
+    /// The whole name of a node that has it: an apex, or what lies above all zones.
+    pub(crate) fn whole_name(&self) -> Result<Option<&'a [u8]>, Damaged> {
+        let octets = self.octets()?;
+        let is_name = self.is_whole() && wire::name::wire_len(octets) == Some(octets.len());
+        Ok(is_name.then_some(octets))
     }
 
     /// The name of an apex, known to be well-formed.
@@ -126,7 +168,9 @@ impl<'a> Node<'a> {
     /// The zone whose apex this is, for looking up names in it.
     #[inline(always)]
     pub fn scope(&self) -> Result<Scope, Damaged> {
-        Ok(Scope { apex: self.reference(), extent: self.extent()?, apex_len: self.name_len() })
+        let first = self.first()?;
+        let zone = self.zone_number()?;
+        Ok(Scope { apex: first.reference(), extent: first.extent()?, apex_len: self.name_len(), zone })
     }
 
     #[inline(always)]
@@ -151,7 +195,7 @@ impl<'a> Node<'a> {
     }
 
     #[inline(always)]
-    fn words_at(&self) -> usize {
+    pub(crate) fn words_at(&self) -> usize {
         self.name_at() + self.name_len()
     }
 
@@ -204,6 +248,12 @@ impl<'a> Node<'a> {
     fn entries(&self) -> Result<&'a [[u8; ENTRY]], Damaged> {
         let (at, n) = self.directory();
         self.view.octets(at, ENTRY * n).map(|d| d.as_chunks::<ENTRY>().0)
+    }
+
+    /// The places of the directory, and where the references behind it stand.
+    pub(crate) fn places(&self) -> Result<(impl Iterator<Item = u16> + use<'a>, usize), Damaged> {
+        let (at, n) = self.directory();
+        Ok((self.entries()?.iter().map(entry_place), at + ENTRY * n))
     }
 
     /// The reference that a place stands for.

@@ -173,7 +173,7 @@ fn is_of_addresses(rr: &Rr<'_>) -> bool {
 
 /// The host that a record's rdata names. "." is none; for SVCB it would be the owner (RFC 9460 section 2.5), whose
 /// addresses nobody adds.
-fn target(rtype: Rtype, rdata: &[u8]) -> Option<&[u8]> {
+pub(crate) fn target(rtype: Rtype, rdata: &[u8]) -> Option<&[u8]> {
     let at = match rtype {
         rtype::NS => 0,
         rtype::MX | rtype::SVCB | rtype::HTTPS => 2,

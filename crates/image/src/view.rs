@@ -1,11 +1,12 @@
 //! Looking into an image: the index of names, and the walk's primitives.
 
 use crate::format::{ALIGN, Damaged, HEADER, Header, LINE, LINES_MAX, OpenError, WAYS, u32_at};
-use crate::node::{Node, Scope};
+use crate::node::{GONE, HIDDEN, Node, Scope};
+use crate::overlay::{Overlay, Record};
 use crate::sums;
 use crate::trust::Trust;
 use crate::unit::Unit;
-use crate::zone::Zone;
+use crate::zone::{ZONE, Zone};
 use wire::cpu::{equal_of_ten, prefetch};
 
 /// An image and the bytes that it lives in: a mapping, or a vector in tests.
@@ -55,6 +56,12 @@ impl<M: AsRef<[u8]>> Image<M> {
         let octets: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(bytes.clone());
         let image = Image::open(bytes)?;
         Ok(Image { frame: Frame { octets: Some(octets), ..image.frame }, faults, ..image })
+    }
+
+    /// An image with changes: the octets go on behind the file with what the overlay refers to.
+    /// `faults` as in `open_to_serve`.
+    pub fn overlaid(bytes: M, header: Header, faults: fn(&M) -> u32) -> Image<M> {
+        Image { bytes, frame: Frame { header, trust: Trust::default(), octets: None }, faults }
     }
 
     pub fn header(&self) -> &Header {
@@ -194,12 +201,43 @@ impl<'a> View<'a> {
     }
 
     pub fn zone(&self, number: u32) -> Result<Zone<'a>, Damaged> {
-        if number < self.frame.header.zones { Zone::at(*self, number) } else { Err(Damaged) }
+        if number >= self.frame.header.zones {
+            return Err(Damaged);
+        }
+        match self.overlay().and_then(|o| o.zone(number)) {
+            Some(Record::Gone) => Err(Damaged),
+            Some(Record::At(at)) => Zone::at(*self, at as usize, number),
+            None => Zone::at(*self, self.frame.header.zones_at as usize + number as usize * ZONE, number),
+        }
     }
 
     pub fn zones(&self) -> impl Iterator<Item = Result<Zone<'a>, Damaged>> + use<'a> {
         let view = *self;
-        (0..self.frame.header.zones).map(move |n| view.zone(n))
+        (0..self.frame.header.zones).filter(move |&n| !view.is_zone_gone(n)).map(move |n| view.zone(n))
+    }
+
+    fn is_zone_gone(&self, number: u32) -> bool {
+        self.overlay().is_some_and(|o| o.zone(number) == Some(Record::Gone))
+    }
+
+    /// What has changed since the file was written, if anything.
+    #[inline(always)]
+    pub fn overlay(&self) -> Option<&'a Overlay> {
+        self.frame.header.overlay.as_deref()
+    }
+
+    /// True if the node is not one of the file.
+    pub(crate) fn is_of_overlay(&self, node: &Node<'_>) -> bool {
+        u64::from(node.reference()) * ALIGN as u64 >= self.frame.header.length
+    }
+
+    /// Every node that the file's index leads to.
+    pub(crate) fn indexed(&self) -> impl Iterator<Item = Result<Node<'a>, Damaged>> + use<'a> {
+        let view = *self;
+        let lines = (0..self.frame.header.lines as usize).filter_map(move |n| view.line(HEADER + n * LINE).ok());
+        let taken =
+            |line: &'a [u8; LINE]| (0..WAYS).filter(|w| line[2 * w..2 * w + 2] != [0, 0]).map(move |w| 24 + 4 * w);
+        lines.flat_map(move |line| taken(line).map(move |at| view.node(u32_at(line, at)?)))
     }
 
     #[inline(always)]
@@ -229,6 +267,11 @@ impl<'a> View<'a> {
     /// The only candidate by tag in the name's first line. Reads no node; prefetches the one it names.
     #[inline(always)]
     pub fn candidate(&self, hash: u64) -> Result<Candidate, Damaged> {
+        if let Some(overlay) = self.overlay()
+            && overlay.may_hold(hash)
+        {
+            return Ok(Candidate::LOOK);
+        }
         let line = self.line(self.line_at(hash))?;
         let tags = matching_tags(line, hash);
         if tags == 0 {
@@ -263,8 +306,18 @@ impl<'a> View<'a> {
         self.find(hash, folded, scope)
     }
 
-    /// The node of a name.
+    /// The node of a name that can be asked for.
     pub fn find(&self, hash: u64, folded: &[u8], scope: Scope) -> Result<Option<Node<'a>>, Damaged> {
+        if let Some(overlay) = self.overlay()
+            && let Some(node) = overlay.find(*self, hash, folded, scope)?
+        {
+            return Ok((node.flags() & (GONE | HIDDEN) == 0).then_some(node));
+        }
+        self.find_in_file(hash, folded, scope)
+    }
+
+    /// The node of a name as the image was written.
+    pub(crate) fn find_in_file(&self, hash: u64, folded: &[u8], scope: Scope) -> Result<Option<Node<'a>>, Damaged> {
         let mut at = self.line_at(hash);
         for _ in 0..LINES_MAX {
             let line = self.line(at)?;

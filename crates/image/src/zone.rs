@@ -12,15 +12,19 @@
 //! The apex is the first node of the zone, the others follow it.
 
 use crate::format::{ALIGN, Damaged, u16_at, u32_at, u64_at};
-use crate::node::Node;
+use crate::node::{GONE, Node};
 use crate::view::View;
 use sha1::{Digest, Sha1};
 use std::cmp::Ordering;
+use std::iter::{Flatten, Peekable};
+use std::{option, vec};
 use wire::name::{NAME_MAX, canonical_cmp, labels};
 
 pub(crate) const ZONE: usize = 12;
 /// Octets of what few zones have more, without the salt.
-const MORE: usize = 32;
+pub(crate) const MORE: usize = 32;
+/// Where in it the zone above is named.
+pub(crate) const PARENT: usize = 4;
 /// The zone denies with NSEC.
 pub const NSEC: u32 = 1;
 /// The zone denies with NSEC3.
@@ -39,9 +43,59 @@ pub struct Zone<'a> {
 }
 
 impl<'a> Zone<'a> {
-    pub(crate) fn at(view: View<'a>, number: u32) -> Result<Zone<'a>, Damaged> {
-        let at = view.frame.header.zones_at as usize + number as usize * ZONE;
+    pub(crate) fn at(view: View<'a>, at: usize, number: u32) -> Result<Zone<'a>, Damaged> {
         view.octets(at, ZONE).map(|_| Zone { view, at, number })
+    }
+
+    pub(crate) fn view(&self) -> View<'a> {
+        self.view
+    }
+
+    /// Where its record stands.
+    pub(crate) fn place(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn record(&self) -> Result<[u8; ZONE], Damaged> {
+        self.view.chunk(self.at).copied()
+    }
+
+    /// What few zones have, with the salt.
+    pub(crate) fn more_octets(&self) -> Result<Option<&'a [u8]>, Damaged> {
+        let Some(more) = self.more()? else { return Ok(None) };
+        let salt_len = *more.get(30).ok_or(Damaged)? as usize;
+        more.get(..MORE + salt_len).map(Some).ok_or(Damaged)
+    }
+
+    /// The node of its apex's name in the zone above, and that zone's number; 0 and 0 if there is none.
+    pub(crate) fn parent_link(&self) -> Result<(u32, u32), Damaged> {
+        self.more()?.map_or(Ok((0, 0)), |more| Ok((u32_at(more, PARENT)?, u32_at(more, PARENT + 4)?)))
+    }
+
+    /// Where the references in its record and tables are that count from the image's start.
+    pub(crate) fn references(&self) -> Result<Vec<usize>, Damaged> {
+        let mut places = vec![self.at, self.at + 8];
+        if let Some(more) = self.more()? {
+            let at = self.u32(8)? as usize * ALIGN;
+            let (keys, owners) = (u32_at(more, 12)? as usize * ALIGN, u32_at(more, 16)? as usize);
+            let (hashes, hashed) = (u32_at(more, 20)? as usize * ALIGN, u32_at(more, 24)? as usize);
+            places.extend([at + PARENT, at + 12, at + 20]);
+            places.extend((0..owners).map(|i| keys + 8 * owners + 4 * i));
+            places.extend((0..hashed).map(|i| hashes + 24 * i + 20));
+        }
+        Ok(places)
+    }
+
+    /// The apex that the zone's nodes follow where they stand together.
+    pub(crate) fn first(&self) -> Result<Node<'a>, Damaged> {
+        self.apex()?.first()
+    }
+
+    /// The nodes that stand together, from this one on.
+    pub(crate) fn together_from(&self, node: Node<'a>) -> Result<Together<'a>, Damaged> {
+        let first = self.first()?;
+        let end = first.reference() as usize + first.extent()? as usize;
+        Ok(Together { view: self.view, at: node.reference() as usize * ALIGN, end: end * ALIGN })
     }
 
     pub fn number(&self) -> u32 {
@@ -98,11 +152,9 @@ impl<'a> Zone<'a> {
 
     /// All nodes, hidden ones too, in canonical order.
     pub fn nodes(&self) -> Nodes<'a> {
-        let place = |n: u32| n as usize * ALIGN;
-        let reach = self.apex().and_then(|apex| Ok((place(apex.reference()), place(apex.extent()?))));
-        // No node begins at 0: the first step says that the image is damaged.
-        let (at, len) = reach.unwrap_or((0, 1));
-        Nodes { view: self.view, at, end: at + len }
+        let together = self.first().and_then(|first| self.together_from(first)).ok();
+        let changed = self.changed().unwrap_or_default();
+        Nodes { together: together.into_iter().flatten().peekable(), changed: changed.into_iter().peekable() }
     }
 
     /// Calls `f` with owner, type, TTL and uncompressed rdata of each record, in canonical order of owners, by type.
@@ -229,13 +281,14 @@ pub(crate) fn order_key(name: &[u8], apex: &[u8]) -> u64 {
     key
 }
 
-pub struct Nodes<'a> {
+/// Nodes that stand one behind another.
+pub(crate) struct Together<'a> {
     view: View<'a>,
     at: usize,
     end: usize,
 }
 
-impl<'a> Iterator for Nodes<'a> {
+impl<'a> Iterator for Together<'a> {
     type Item = Result<Node<'a>, Damaged>;
     fn next(&mut self) -> Option<Self::Item> {
         if self.at >= self.end {
@@ -250,6 +303,36 @@ impl<'a> Iterator for Nodes<'a> {
             }
         }
         Some(node)
+    }
+}
+
+/// The nodes of a zone: those that stand together, and between them, or instead, those that an overlay holds.
+pub struct Nodes<'a> {
+    together: Peekable<Flatten<option::IntoIter<Together<'a>>>>,
+    /// In canonical order, gone ones too.
+    changed: Peekable<vec::IntoIter<Node<'a>>>,
+}
+
+impl<'a> Iterator for Nodes<'a> {
+    type Item = Result<Node<'a>, Damaged>;
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some(changed) = self.changed.peek() else { return self.together.next() };
+            let order = match self.together.peek() {
+                Some(Ok(node)) => node.order(changed).unwrap_or(Ordering::Less),
+                Some(Err(Damaged)) => Ordering::Less,
+                None => Ordering::Greater,
+            };
+            match order {
+                Ordering::Less => return self.together.next(),
+                Ordering::Equal => drop(self.together.next()),
+                Ordering::Greater => {}
+            }
+            if let Some(node) = self.changed.next_if(|n| !n.is(GONE)) {
+                return Some(Ok(node));
+            }
+            self.changed.next();
+        }
     }
 }
 

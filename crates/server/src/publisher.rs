@@ -241,7 +241,7 @@ impl Publisher {
     }
 
     fn copy(&mut self, allow_query: Vec<Option<Acl>>) {
-        let image = Map::copy_to_memory(&self.served.file).map(|map| Image::open_to_serve(map, Map::faults));
+        let image = Map::copy_to_memory(&self.served.file, 0).map(|map| Image::open_to_serve(map, Map::faults));
         match image {
             Ok(Ok(image)) if (image.bytes().len() as u64, image.header().seed) == self.served.identity => {
                 self.retired.push(self.shared.published.publish(Zones { image, allow_query }));

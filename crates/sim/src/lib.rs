@@ -53,7 +53,15 @@ impl Server {
     }
 
     pub fn with(octets: Vec<u8>, setup: Setup) -> Server {
-        let image = Image::open_to_serve(octets, |_| 0).expect("an image of ours opens");
+        Server::of(Image::open_to_serve(octets, |_| 0).expect("an image of ours opens"), setup)
+    }
+
+    /// Serves an image with changes: its file's octets and theirs, and the header that leads to them.
+    pub fn over(octets: Vec<u8>, header: image::format::Header, setup: Setup) -> Server {
+        Server::of(Image::overlaid(octets, header, |_| 0), setup)
+    }
+
+    fn of(image: Image<Vec<u8>>, setup: Setup) -> Server {
         let published = Arc::new(Published::new(Zones { image, allow_query: vec![] }));
         let counters = Arc::new(Counters::default());
         let worker = Worker::new(Arc::clone(&published), setup, Arc::clone(&counters));

@@ -16,7 +16,7 @@ fn main() -> std::io::Result<()> {
     let mode = args.get(2).map_or("", String::as_str);
     let started = Instant::now();
     let map = match mode {
-        "copy" => Map::copy_to_memory(Path::new(path))?,
+        "copy" => Map::copy_to_memory(Path::new(path), 0)?,
         "again" => Map::open(&written_again(path)?)?,
         _ => Map::open(Path::new(path))?,
     };

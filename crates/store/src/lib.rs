@@ -11,5 +11,5 @@ pub mod sigbus;
 mod testdir;
 pub mod watch;
 
-pub use map::{Backing, Map};
+pub use map::{Backing, Map, Stretch};
 pub use memory::Memory;

@@ -14,10 +14,12 @@ use crate::sigbus::{self, Guard};
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Size of a huge page, and the border they start at.
 pub const HUGE: usize = 2 << 20;
@@ -44,14 +46,30 @@ struct Mapping {
     guard: Option<Guard>,
     region: Region,
     backing: Backing,
+    room: Option<Room>,
+}
+
+/// Memory behind a map, at the addresses that follow it. It is written as a file without a name is, and read through the
+/// map: nobody holds a reference to an octet that may yet be written, for a `Stretch` ends before it.
+struct Room {
+    file: File,
+    from: usize,
+    len: usize,
+    /// Up to here octets were written, and may have been lent.
+    written: AtomicUsize,
 }
 
 impl Map {
     /// Maps a file; fails for an empty one.
     pub fn open(path: &Path) -> io::Result<Map> {
+        Map::open_with_room(path, 0)
+    }
+
+    /// Maps a file, with room for changes behind it. Addresses are taken at once, memory as it is written.
+    pub fn open_with_room(path: &Path, room: usize) -> io::Result<Map> {
         sigbus::install()?;
         let (file, len) = open(path)?;
-        let map = Map::of_file(&file, len).map_err(|e| named(path, &e))?;
+        let map = Map::of_file(&file, len, room).map_err(|e| named(path, &e))?;
         if !map.is_cached_small() {
             return Ok(map);
         }
@@ -60,18 +78,19 @@ impl Map {
         file.sync_data().map_err(|e| named(path, &e))?;
         // SAFETY: takes no pointers; `file` is open.
         unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-        Map::of_file(&file, len).map_err(|e| named(path, &e))
+        Map::of_file(&file, len, room).map_err(|e| named(path, &e))
     }
 
     /// Reads a file into anonymous memory with huge pages, for kernels and file systems whose files cannot have them.
-    pub fn copy_to_memory(path: &Path) -> io::Result<Map> {
+    pub fn copy_to_memory(path: &Path, room: usize) -> io::Result<Map> {
         let (mut file, len) = open(path)?;
         let copy = |file: &mut File| {
-            let mut region = Region::reserve(len)?;
+            let mut region = Region::reserve(len, room)?;
             region.back(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, libc::PROT_READ | libc::PROT_WRITE, -1)?;
             file.read_exact(region.octets_mut())?;
             region.protect(libc::PROT_READ)?;
-            Ok(Map(Arc::new(Mapping { guard: None, region, backing: Backing::Copy })))
+            let room = Room::behind(&region)?;
+            Ok(Map(Arc::new(Mapping { guard: None, region, backing: Backing::Copy, room })))
         };
         copy(&mut file).map_err(|e: io::Error| named(path, &e))
     }
@@ -82,16 +101,33 @@ impl Map {
         if len == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let region = Region::reserve(len)?;
+        let region = Region::reserve(len, 0)?;
         region.back(libc::MAP_SHARED, libc::PROT_READ, file.as_raw_fd())?;
-        Ok(Map(Arc::new(Mapping { guard: None, region, backing: Backing::File })))
+        Ok(Map(Arc::new(Mapping { guard: None, region, backing: Backing::File, room: None })))
     }
 
-    fn of_file(file: &File, len: usize) -> io::Result<Map> {
-        let region = Region::reserve(len)?;
+    fn of_file(file: &File, len: usize, room: usize) -> io::Result<Map> {
+        let region = Region::reserve(len, room)?;
         region.back(libc::MAP_SHARED, libc::PROT_READ, file.as_raw_fd())?;
         let guard = Guard::over(region.range())?;
-        Ok(Map(Arc::new(Mapping { guard: Some(guard), region, backing: Backing::File })))
+        let room = Room::behind(&region)?;
+        Ok(Map(Arc::new(Mapping { guard: Some(guard), region, backing: Backing::File, room })))
+    }
+
+    /// Where the room behind the map begins and ends, counted from the map's start.
+    pub fn room(&self) -> Range<usize> {
+        self.0.room.as_ref().map_or(self.len()..self.len(), |r| r.from..r.from + r.len)
+    }
+
+    /// Writes into the room, behind all that was written before.
+    fn write_behind(&self, at: usize, octets: &[u8]) -> io::Result<()> {
+        let full = || io::Error::new(io::ErrorKind::StorageFull, "the room behind the map is used up");
+        let room = self.0.room.as_ref().ok_or_else(full)?;
+        let to = at.checked_add(octets.len()).filter(|&to| to <= room.from + room.len).ok_or_else(full)?;
+        if room.written.fetch_max(to, Ordering::AcqRel) > at {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "what may be shown is not written again"));
+        }
+        room.file.write_all_at(octets, (at - room.from) as u64)
     }
 
     pub fn backing(&self) -> Backing {
@@ -140,6 +176,78 @@ impl Map {
         let result = unsafe { libc::mincore(self.0.region.start.as_ptr().add(at).cast(), PAGE, &raw mut resident) };
         result == 0 && resident & 1 == 1
     }
+}
+
+/// A map and as much of the room behind it as has been written: what a reader gets to see. It never changes.
+#[derive(Clone)]
+pub struct Stretch {
+    map: Map,
+    end: usize,
+}
+
+impl Stretch {
+    /// The map alone.
+    pub fn of(map: Map) -> Stretch {
+        let end = map.len();
+        Stretch { map, end }
+    }
+
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// Where what is added may stand: behind all that this stretch shows, and in the map's room.
+    pub fn end(&self) -> usize {
+        self.end.max(self.map.room().start)
+    }
+
+    /// Writes at `at`, and goes on to show it. Refused before the end of what any stretch of this map shows.
+    pub fn go_on(&self, at: usize, octets: &[u8]) -> io::Result<Stretch> {
+        self.map.write_behind(at, octets)?;
+        Ok(Stretch { map: self.map.clone(), end: at + octets.len() })
+    }
+}
+
+impl std::ops::Deref for Stretch {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.map.0.region.octets_to(self.end)
+    }
+}
+
+impl AsRef<[u8]> for Stretch {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Room {
+    /// Makes what a region has behind its map ready for writing, if it has anything.
+    fn behind(region: &Region) -> io::Result<Option<Room>> {
+        let from = region.len.next_multiple_of(PAGE);
+        let len = region.owned - from;
+        if len == 0 {
+            return Ok(None);
+        }
+        let file = nameless(len)?;
+        region.back_room(file.as_raw_fd())?;
+        Ok(Some(Room { file, from, len, written: AtomicUsize::new(from) }))
+    }
+}
+
+/// A file in memory that no folder knows.
+fn nameless(len: usize) -> io::Result<File> {
+    // SAFETY: the name is a C string; the result is checked.
+    let fd = unsafe { libc::memfd_create(c"dunlin changes".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor just made, and nobody else's.
+    let file = unsafe { File::from_raw_fd(fd) };
+    file.set_len(len as u64)?;
+    Ok(file)
 }
 
 impl std::ops::Deref for Map {
@@ -198,6 +306,8 @@ fn bounds(line: &str) -> Option<Range<usize>> {
 pub(crate) struct Region {
     start: NonNull<u8>,
     len: usize,
+    /// Octets that are ours from the start on: whole pages, those of the map and the room behind it.
+    owned: usize,
 }
 
 // SAFETY: plain memory, read-only once shared; nothing in it belongs to a thread.
@@ -207,9 +317,10 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Takes addresses without memory behind them: enough for a border to lie in, then gives the rest back.
-    pub(crate) fn reserve(len: usize) -> io::Result<Region> {
-        let size = len.checked_next_multiple_of(PAGE).and_then(|n| n.checked_add(HUGE));
-        let Some(size) = size else { return Err(io::ErrorKind::OutOfMemory.into()) };
+    pub(crate) fn reserve(len: usize, room: usize) -> io::Result<Region> {
+        let end = len.checked_next_multiple_of(PAGE).and_then(|n| n.checked_add(room)?.checked_next_multiple_of(PAGE));
+        let size = end.and_then(|n| n.checked_add(HUGE));
+        let (Some(end), Some(size)) = (end, size) else { return Err(io::ErrorKind::OutOfMemory.into()) };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping at a place of the kernel's choice touches nothing of ours.
         let all = unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_NONE, flags, -1, 0) };
@@ -217,13 +328,12 @@ impl Region {
         let skip = all.as_ptr().addr().next_multiple_of(HUGE) - all.as_ptr().addr();
         // SAFETY: `skip` is less than HUGE, which `size` exceeds.
         let start = unsafe { all.add(skip) };
-        let end = len.next_multiple_of(PAGE);
         // SAFETY: both pieces lie inside the mapping just made, beside what is kept.
         unsafe {
             unmap(all.as_ptr(), skip);
             unmap(start.as_ptr().add(end), size - skip - end);
         }
-        Ok(Region { start, len })
+        Ok(Region { start, len, owned: end })
     }
 
     /// Puts a file (or nothing, -1) behind the addresses, and asks for huge pages. A refusal of these is no error.
@@ -241,6 +351,17 @@ impl Region {
         let start = self.start;
         std::mem::forget(self);
         start
+    }
+
+    /// Puts a file behind the addresses that follow the map.
+    fn back_room(&self, fd: libc::c_int) -> io::Result<()> {
+        let (from, access) = (self.len.next_multiple_of(PAGE), libc::PROT_READ);
+        // SAFETY: inside our own reservation, which goes on to `owned`.
+        let at = unsafe { self.start.as_ptr().add(from) };
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        // SAFETY: replaces the rest of our own reservation, before anybody looks at it.
+        mapped(unsafe { libc::mmap(at.cast(), self.owned - from, access, flags, fd, 0) })?;
+        Ok(())
     }
 
     fn protect(&self, access: libc::c_int) -> io::Result<()> {
@@ -261,6 +382,15 @@ impl Region {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
+    /// The octets of the map and of what follows it, up to `to`.
+    #[inline]
+    fn octets_to(&self, to: usize) -> &[u8] {
+        // SAFETY: the map, and beyond it the room if there is one, is mapped and readable for as long as `self` lives; what
+        // stands between the file's end and the end of its last page reads as zeros. Nothing before `to` is written any
+        // more: `Map::write_behind` sees to that.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), to.min(self.owned)) }
+    }
+
     /// Only for a region that was backed with write access.
     fn octets_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `octets`; `&mut self` says that nobody else looks.
@@ -271,7 +401,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: our own mapping, and every reference into it has borrowed the region.
-        unsafe { unmap(self.start.as_ptr(), self.len.next_multiple_of(PAGE)) };
+        unsafe { unmap(self.start.as_ptr(), self.owned) };
     }
 }
 
@@ -305,7 +435,7 @@ mod tests {
         let dir = TestDir::new("map");
         for len in [1, PAGE - 1, PAGE, PAGE + 1, HUGE + 5] {
             let path = dir.file(&format!("f{len}"), &pattern(len));
-            for map in [Map::open(&path).unwrap(), Map::copy_to_memory(&path).unwrap()] {
+            for map in [Map::open(&path).unwrap(), Map::copy_to_memory(&path, 0).unwrap()] {
                 assert!(map.as_ref() == pattern(len).as_slice(), "{len} {:?}", map.backing());
                 assert_eq!(map.as_ptr().addr() % HUGE, 0);
                 assert_eq!(map.faults(), 0);
@@ -336,7 +466,7 @@ mod tests {
             (dir.path(), "not a regular file"),
             (&dir.path().join("none"), "No such file"),
         ] {
-            for result in [Map::open(path), Map::copy_to_memory(path)] {
+            for result in [Map::open(path), Map::copy_to_memory(path, 0)] {
                 let text = result.err().unwrap().to_string();
                 assert!(text.contains(says) && text.contains(&path.display().to_string()), "{text}");
             }
@@ -351,6 +481,26 @@ mod tests {
         crate::atomic::write_atomically(dir.path(), "f", None, |f| io::Write::write_all(f, b"new")).unwrap();
         assert!(*map == *pattern(10_000));
         assert_eq!(&*Map::open(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn what_is_written_behind_a_map_is_shown_by_the_next_stretch_only() {
+        let dir = TestDir::new("room");
+        for len in [1, PAGE, HUGE + 5] {
+            let path = dir.file(&format!("f{len}"), &pattern(len));
+            for map in [Map::open_with_room(&path, 3 * PAGE), Map::copy_to_memory(&path, 3 * PAGE)] {
+                let first = Stretch::of(map.unwrap());
+                assert_eq!(first.end(), len.next_multiple_of(PAGE));
+                let second = first.go_on(first.end() + 8, b"changes").unwrap();
+                assert_eq!((&first[..], &second[..len]), (&pattern(len)[..], &pattern(len)[..]));
+                assert!(second.ends_with(b"\0\0changes"));
+                let third = second.go_on(second.end(), &[7; PAGE]).unwrap();
+                assert!(third.starts_with(&second) && third.ends_with(&[7; PAGE]));
+                assert_eq!(third.go_on(second.end(), b"x").err().map(|e| e.kind()), Some(io::ErrorKind::InvalidInput));
+                let full = third.go_on(third.end(), &[0; 2 * PAGE]).err().map(|e| e.kind());
+                assert_eq!(full, Some(io::ErrorKind::StorageFull));
+            }
+        }
     }
 
     #[test]

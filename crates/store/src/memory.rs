@@ -50,7 +50,7 @@ impl Memory {
         if bytes == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a memory without octets"));
         }
-        let region = Region::reserve(bytes)?;
+        let region = Region::reserve(bytes, 0)?;
         region.back(libc::MAP_SHARED, libc::PROT_READ | libc::PROT_WRITE, fd.as_raw_fd())?;
         let start = region.leak();
         // SAFETY: `bytes` octets from a page's border on are mapped for good, readable and writable; any eight of them

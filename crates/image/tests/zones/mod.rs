@@ -3,6 +3,7 @@
 
 use wire::rtype::{self, Rtype};
 
+#[derive(Clone)]
 pub struct Record {
     pub owner: Vec<u8>,
     pub rtype: Rtype,
@@ -10,6 +11,7 @@ pub struct Record {
     pub rdata: Vec<u8>,
 }
 
+#[derive(Clone)]
 pub struct Zone {
     pub apex: Vec<u8>,
     pub records: Vec<Record>,
@@ -19,6 +21,11 @@ pub struct Zone {
 pub struct Rng(u64);
 
 impl Rng {
+    #[allow(dead_code)]
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -30,7 +37,7 @@ impl Rng {
         (self.next() % n.max(1) as u64) as usize
     }
 
-    fn one_in(&mut self, n: usize) -> bool {
+    pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 }
@@ -39,7 +46,7 @@ pub fn name(text: &str) -> Vec<u8> {
     wire::Name::from_text(text.as_bytes(), Some(&wire::Name::ROOT)).unwrap().bytes().to_vec()
 }
 
-const APEXES: [&str; 9] = [
+pub const APEXES: [&str; 9] = [
     "example.",
     "sub.example.",
     "a.b.example.",
@@ -55,13 +62,19 @@ const LABELS: [&str; 14] =
 const CASE_KEPT: usize = 4;
 
 /// Zones of a seed: one to six, in any order, at times one of them twice.
+#[allow(dead_code)]
 pub fn random(seed: u64) -> Vec<Zone> {
     let mut rng = Rng(seed);
     (0..1 + rng.below(6)).map(|_| zone(&mut rng)).collect()
 }
 
+#[allow(dead_code)]
 fn zone(rng: &mut Rng) -> Zone {
     let apex = name(APEXES[rng.below(APEXES.len())]);
+    zone_of(rng, apex)
+}
+
+pub fn zone_of(rng: &mut Rng, apex: Vec<u8>) -> Zone {
     let mut z = Zone { apex: apex.clone(), records: vec![] };
     let add = |z: &mut Zone, owner: &[u8], rtype, ttl, rdata: Vec<u8>| {
         z.records.push(Record { owner: owner.to_vec(), rtype, ttl, rdata });
@@ -107,7 +120,7 @@ fn zone(rng: &mut Rng) -> Zone {
 }
 
 /// A name of the zone, at times one far away.
-fn below(rng: &mut Rng, apex: &[u8]) -> Vec<u8> {
+pub fn below(rng: &mut Rng, apex: &[u8]) -> Vec<u8> {
     let end = if rng.one_in(10) { name("elsewhere.invalid.") } else { apex.to_vec() };
     let mut out = vec![];
     for _ in 0..rng.below(4) {
@@ -141,7 +154,7 @@ fn hashed(rng: &mut Rng, apex: &[u8]) -> Vec<u8> {
     out
 }
 
-fn random_records(rng: &mut Rng, owner: &[u8], apex: &[u8]) -> Vec<Record> {
+pub fn random_records(rng: &mut Rng, owner: &[u8], apex: &[u8]) -> Vec<Record> {
     let ttl = [60, 60, 3600, 0][rng.below(4)];
     let record = |rtype, rdata| Record { owner: owner.to_vec(), rtype, ttl, rdata };
     let many = |rng: &mut Rng, rtype, before: &[u8], n: usize| -> Vec<Record> {

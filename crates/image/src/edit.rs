@@ -1,0 +1,455 @@
+//! What a change of some names of a zone draws in: the names that must be laid out anew, and what they are laid out beside.
+//!
+//! A node holds more than its own records: the addresses of hosts that it names, whether a cut stands above it, where the
+//! wildcard below it is. So a change is laid out as a small zone: the changed names, the names above them, names whose
+//! answers carry an address that changed, each with all its records; and, for the builder to see but not to be kept, the
+//! hosts that these name and one name below each that is kept for what is below it only.
+
+use crate::builder::Builder;
+use crate::drafts::ends;
+use crate::format::Damaged;
+use crate::node::{APEX, CUT, DEEPER, DNAME, EDITED, GONE, Node};
+use crate::patch::Unable;
+use crate::zone::{SIGNED, Zone};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::hash::name_hash;
+use wire::name::{NAME_MAX, is_at_or_below};
+use wire::rtype::{self, Rtype};
+
+/// Names that one change may draw in.
+const NAMES_MAX: usize = 20_000;
+
+/// A record without its owner.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Record {
+    pub rtype: Rtype,
+    pub ttl: u32,
+    pub rdata: Box<[u8]>,
+}
+
+/// Names of a zone, in lower case, each with all the records that it has from now on; none: it is no more.
+pub struct Edit<'c> {
+    pub apex: &'c [u8],
+    pub names: BTreeMap<Box<[u8]>, Vec<Record>>,
+    /// False: certainly no record of the zone names this host, so that nobody else's answers change with its addresses.
+    pub may_be_named: &'c dyn Fn(&[u8]) -> bool,
+}
+
+/// What an edit comes to.
+pub(crate) struct Gathered {
+    /// Names whose nodes are to be kept.
+    pub emitted: BTreeSet<Box<[u8]>>,
+    pub gone: Vec<Box<[u8]>>,
+    /// How many records more there are.
+    pub records: i64,
+}
+
+/// A zone with an edit: what it will be.
+pub(crate) struct Surroundings<'a> {
+    zone: Zone<'a>,
+    apex: &'a [u8],
+    edit: &'a Edit<'a>,
+    /// Names drawn in; true: to be kept.
+    names: BTreeMap<Box<[u8]>, bool>,
+    gone: Vec<Box<[u8]>>,
+}
+
+impl<'a> Surroundings<'a> {
+    pub(crate) fn new(zone: Zone<'a>, edit: &'a Edit<'a>) -> Result<Surroundings<'a>, Unable> {
+        let apex = zone.apex()?;
+        let has_apex = edit.names.get(edit.apex).is_none_or(|records| !records.is_empty());
+        let is_hashed = apex.rrset(rtype::NSEC3PARAM)?.is_some();
+        if zone.is(SIGNED)? || is_hashed || apex.is(DEEPER) || !has_apex {
+            return Err(Unable::Whole);
+        }
+        Ok(Surroundings { zone, apex: apex.apex_name()?, edit, names: BTreeMap::new(), gone: vec![] })
+    }
+
+    /// Finds what is drawn in, and hands its records to the builder as a zone.
+    pub(crate) fn gather(mut self, builder: &mut Builder) -> Result<Gathered, Unable> {
+        let edit = self.edit;
+        self.keep(self.apex)?;
+        let mut hosts = BTreeSet::new();
+        let mut records = 0;
+        for (name, new) in &edit.names {
+            records += new.len() as i64 - self.before(name)?.len() as i64;
+            self.change(name, &mut hosts)?;
+        }
+        self.keep_those_that_name(&hosts)?;
+        self.help()?;
+        builder.begin_zone(self.apex);
+        for name in self.names.keys() {
+            for r in self.records(name)? {
+                builder.record(name, r.rtype, r.ttl, &r.rdata).map_err(|_| Unable::Whole)?;
+            }
+        }
+        let emitted = self.names.into_iter().filter(|(_, is_kept)| *is_kept).map(|(name, _)| name).collect();
+        Ok(Gathered { emitted, gone: self.gone, records })
+    }
+
+    /// Draws in what one changed name makes different; notes in `hosts` what others may name.
+    fn change(&mut self, name: &[u8], hosts: &mut BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
+        let (before, after) = (self.before(name)?, self.records(name)?);
+        let was_there = self.node(name)?.is_some();
+        if blocks(&before) != blocks(&after) {
+            // What lies below appears or is hidden, and hosts there become glue or cease to be.
+            for below in self.all_below(name)? {
+                self.keep(&below)?;
+                hosts.insert(below);
+            }
+        }
+        if after.is_empty() && self.one_below(name)?.is_none() {
+            self.bury(name, hosts)?;
+        } else {
+            self.keep(name)?;
+        }
+        if addresses(&before) != addresses(&after)
+            || !was_there
+            || after.is_empty()
+            || blocks(&before) != blocks(&after)
+        {
+            hosts.insert(name.into());
+        }
+        for end in std::iter::once(name).chain(self.above(name)) {
+            // A name that comes into being, if only to lead here, hides the wildcard that stood for it and all below it.
+            if self.node(end)?.is_none() {
+                self.note_host(end, hosts)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a name that comes or goes; and all below it, if a wildcard makes hosts of them.
+    fn note_host(&self, name: &[u8], hosts: &mut BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
+        hosts.insert(name.into());
+        for end in self.above(name) {
+            let wildcard = [&b"\x01*"[..], end].concat();
+            if wildcard.len() <= 255 && self.node(&wildcard)?.is_some() {
+                hosts.insert([&b"\x01*"[..], name].concat().into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The name is no more, and with it the names above that were there for its sake only.
+    fn bury(&mut self, name: &[u8], hosts: &mut BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
+        self.gone.push(name.into());
+        self.note_host(name, hosts)?;
+        for end in self.above(name).filter(|end| end.len() > self.apex.len()).map(Box::from).collect::<Vec<Box<[u8]>>>()
+        {
+            if !self.records(&end)?.is_empty() || self.one_below(&end)?.is_some() {
+                return self.keep(&end);
+            }
+            self.note_host(&end, hosts)?;
+            self.gone.push(end);
+        }
+        self.keep(self.apex)
+    }
+
+    /// Lays a name out anew, and all above it; and the wildcards right below these, which their nodes lead to.
+    fn keep(&mut self, name: &[u8]) -> Result<(), Unable> {
+        for end in std::iter::once(name).chain(ends(name)).take_while(|end| end.len() >= self.apex.len()) {
+            if self.names.insert(end.into(), true) == Some(true) {
+                break;
+            }
+            let wildcard = [&b"\x01*"[..], end].concat();
+            if wildcard.len() <= 255 && self.will_be(&wildcard)? {
+                self.names.insert(wildcard.into(), true);
+            }
+        }
+        if self.names.len() > NAMES_MAX { Err(Unable::Large) } else { Ok(()) }
+    }
+
+    /// True if there will be such a name, if only for what is below it.
+    fn will_be(&self, name: &[u8]) -> Result<bool, Damaged> {
+        if !self.records(name)?.is_empty() {
+            return Ok(true);
+        }
+        let may_be = self.node(name)?.is_some() || self.edit.names.keys().any(|n| is_below(n, name));
+        Ok(may_be && self.one_below(name)?.is_some())
+    }
+
+    /// Names whose answers carry addresses of these hosts.
+    fn keep_those_that_name(&mut self, hosts: &BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
+        let hosts: BTreeSet<&[u8]> = hosts.iter().filter(|h| self.is_named(h)).map(|h| &**h).collect();
+        if hosts.is_empty() {
+            return Ok(());
+        }
+        let mut found: Vec<Box<[u8]>> = Vec::new();
+        let mut room = [0; NAME_MAX];
+        for node in self.zone.nodes() {
+            let node = node?;
+            let name = self.zone.name_of(&node, &mut room)?;
+            if !self.edit.names.contains_key(name) && names_one_of(&node, name, &hosts)? {
+                found.push(name.into());
+            }
+        }
+        found.iter().try_for_each(|name| self.keep(name))
+    }
+
+    /// A wildcard is named by all names below the one that it is below.
+    fn is_named(&self, host: &[u8]) -> bool {
+        host.starts_with(b"\x01*") || (self.edit.may_be_named)(host)
+    }
+
+    /// Draws in what the builder must see of others.
+    fn help(&mut self) -> Result<(), Unable> {
+        let kept: Vec<Box<[u8]>> = self.names.keys().cloned().collect();
+        for name in &kept {
+            let records = self.records(name)?;
+            for host in records.iter().filter_map(|r| host_of(r.rtype, &r.rdata)) {
+                self.show_host(&host.to_ascii_lowercase())?;
+            }
+            if records.is_empty()
+                && let Some(below) = self.one_below(name)?
+            {
+                self.show(&below);
+            }
+        }
+        Ok(())
+    }
+
+    /// A host with what stands above it, and the wildcards that might stand for it.
+    fn show_host(&mut self, host: &[u8]) -> Result<(), Unable> {
+        if !is_at_or_below(host, self.apex) {
+            return Ok(());
+        }
+        for end in std::iter::once(host).chain(ends(host)).take_while(|end| end.len() > self.apex.len()) {
+            let wildcard = [&b"\x01*"[..], ends(end).next().unwrap_or_default()].concat();
+            if wildcard.len() <= 255 && !self.records(&wildcard)?.is_empty() {
+                self.show(&wildcard);
+            }
+            if !self.records(end)?.is_empty() {
+                self.show(end);
+            } else if let Some(below) = self.one_below(end)? {
+                self.show(&below);
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, name: &[u8]) {
+        self.names.entry(name.into()).or_insert(false);
+    }
+
+    /// Names above a name, within the zone, nearest first.
+    fn above<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = &'n [u8]> + use<'n, 'a> {
+        let least = self.apex.len();
+        ends(name).take_while(move |end| end.len() >= least)
+    }
+
+    /// The node of a name of this zone, a hidden one too, before the edit.
+    fn node(&self, name: &[u8]) -> Result<Option<Node<'a>>, Damaged> {
+        self.zone.node(name)
+    }
+
+    fn before(&self, name: &[u8]) -> Result<Vec<Record>, Damaged> {
+        self.node(name)?.map_or(Ok(vec![]), |node| records_of(&node, name))
+    }
+
+    /// The records of a name after the edit.
+    fn records(&self, name: &[u8]) -> Result<Vec<Record>, Damaged> {
+        match self.edit.names.get(name) {
+            Some(records) => Ok(records.clone()),
+            None => self.before(name),
+        }
+    }
+
+    /// A name with records below this one after the edit.
+    fn one_below(&self, name: &[u8]) -> Result<Option<Box<[u8]>>, Damaged> {
+        let edited = self.edit.names.iter().find(|(n, records)| !records.is_empty() && is_below(n, name));
+        if let Some((below, _)) = edited {
+            return Ok(Some(below.clone()));
+        }
+        self.before_below(name, 1).map(|mut all| all.pop())
+    }
+
+    /// All names below this one with records before the edit.
+    fn all_below(&self, name: &[u8]) -> Result<Vec<Box<[u8]>>, Unable> {
+        let all = self.before_below(name, NAMES_MAX + 1)?;
+        if all.len() > NAMES_MAX { Err(Unable::Large) } else { Ok(all) }
+    }
+
+    /// Names below this one that have records and are not edited, at most so many.
+    fn before_below(&self, name: &[u8], max: usize) -> Result<Vec<Box<[u8]>>, Damaged> {
+        let mut all = Vec::new();
+        let mut room = [0; NAME_MAX];
+        self.zone.each_below(name, &mut |node| {
+            let below = self.zone.name_of(&node, &mut room)?;
+            if !self.edit.names.contains_key(below) && node.rrsets().next().is_some() {
+                all.push(below.into());
+            }
+            Ok(all.len() < max)
+        })?;
+        Ok(all)
+    }
+}
+
+/// The records of a node, whose name the caller knows.
+pub fn records_of(node: &Node<'_>, owner: &[u8]) -> Result<Vec<Record>, Damaged> {
+    let mut records = Vec::new();
+    for rrset in node.rrsets() {
+        let mut push = |fixed: &[u8], rdata: &[u8]| {
+            let rtype = u16::from_be_bytes([fixed[0], fixed[1]]);
+            let ttl = u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
+            records.push(Record { rtype, ttl, rdata: rdata.into() });
+        };
+        let (_, unit) = rrset?;
+        unit.for_each(owner, &mut push)?;
+        unit.for_each_signature(&mut push)?;
+    }
+    Ok(records)
+}
+
+/// True if an RRset of a node names one of these hosts.
+fn names_one_of(node: &Node<'_>, name: &[u8], hosts: &BTreeSet<&[u8]>) -> Result<bool, Damaged> {
+    let mut names_one = false;
+    let mut look = |fixed: &[u8], rdata: &[u8]| {
+        let rtype = u16::from_be_bytes([fixed[0], fixed[1]]);
+        names_one |= host_of(rtype, rdata).is_some_and(|h| is_among(&h.to_ascii_lowercase(), hosts));
+    };
+    for rrset in node.rrsets() {
+        let (rtype, unit) = rrset?;
+        if matches!(rtype, rtype::NS | rtype::MX | rtype::SRV | rtype::SVCB | rtype::HTTPS) {
+            unit.for_each(name, &mut look)?;
+        }
+    }
+    Ok(names_one)
+}
+
+/// True if records at a name hide what is below it.
+fn blocks(records: &[Record]) -> bool {
+    records.iter().any(|r| matches!(r.rtype, rtype::NS | rtype::DNAME))
+}
+
+fn addresses(records: &[Record]) -> BTreeSet<&Record> {
+    records.iter().filter(|r| matches!(r.rtype, rtype::A | rtype::AAAA)).collect()
+}
+
+fn is_below(name: &[u8], above: &[u8]) -> bool {
+    name.len() > above.len() && is_at_or_below(name, above)
+}
+
+/// True if a host is one of these, or may be made by a wildcard that is one of these.
+fn is_among(host: &[u8], hosts: &BTreeSet<&[u8]>) -> bool {
+    let by_wildcard = |end: &[u8]| hosts.contains(&[&b"\x01*"[..], end].concat()[..]);
+    hosts.contains(host) || ends(host).any(by_wildcard)
+}
+
+/// The host whose addresses go along with a record.
+fn host_of(rtype: Rtype, rdata: &[u8]) -> Option<&[u8]> {
+    crate::sheet::target(rtype, rdata)
+}
+
+impl<'a> Zone<'a> {
+    /// The node of a name of this zone, a hidden one too.
+    pub fn node(&self, folded: &[u8]) -> Result<Option<Node<'a>>, Damaged> {
+        let (view, apex) = (self.view(), self.apex()?);
+        let (apex_name, scope) = (apex.apex_name()?, apex.scope()?);
+        if folded == apex_name {
+            return Ok(Some(apex));
+        }
+        if !is_at_or_below(folded, apex_name) {
+            return Ok(None);
+        }
+        let hash = |name: &[u8]| name_hash(view.seed(), name);
+        if let Some(overlay) = view.overlay()
+            && let Some(node) = overlay.find(view, hash(folded), folded, scope)?
+        {
+            return Ok((node.flags() & (GONE | APEX) == 0).then_some(node));
+        }
+        let first = self.first()?;
+        if view.is_of_overlay(&first) {
+            return Ok(None);
+        }
+        if let Some(node) = view.find_in_file(hash(folded), folded, scope)? {
+            return Ok((!node.is(APEX)).then_some(node));
+        }
+        // Hidden nodes stand in no index: they follow the cut that hides them.
+        for end in ends(folded).take_while(|end| end.len() > apex_name.len()) {
+            if let Some(node) = view.find_in_file(hash(end), end, scope)? {
+                if !is_blocking(&node) {
+                    return Ok(None);
+                }
+                let labels = &folded[..folded.len() - apex_name.len()];
+                let mut below = self.together_below(node, end)?;
+                return below.find(|n| n.as_ref().is_ok_and(|n| n.labels_below() == Ok(labels))).transpose();
+            }
+        }
+        Ok(None)
+    }
+
+    /// Visits the nodes below a name, hidden ones too, until `f` says false.
+    fn each_below(&self, name: &[u8], f: &mut dyn FnMut(Node<'a>) -> Result<bool, Damaged>) -> Result<(), Damaged> {
+        let (view, apex, first) = (self.view(), self.apex()?, self.first()?);
+        let (apex_name, scope) = (apex.apex_name()?, apex.scope()?);
+        let from = if name == apex_name {
+            Some(first)
+        } else if view.is_of_overlay(&first) {
+            None
+        } else {
+            view.find_in_file(name_hash(view.seed(), name), name, scope)?
+        };
+        let mut room = [0; NAME_MAX];
+        if let Some(node) = from {
+            for node in self.together_below(node, name)? {
+                let node = node?;
+                let below = self.name_of(&node, &mut room)?;
+                let hash = name_hash(view.seed(), below);
+                let now = view.overlay().map(|o| o.find(view, hash, below, scope)).transpose()?.flatten();
+                if now.is_none_or(|now| now.reference() == node.reference()) && !f(node)? {
+                    return Ok(());
+                }
+            }
+        }
+        for node in view.overlay().into_iter().flat_map(|o| o.nodes(view, self.number())) {
+            let node = node?;
+            let is_counted = from.is_some_and(|from| view.is_of_overlay(&from)) && self.is_together(&node)?;
+            if !node.is(GONE | APEX) && !is_counted && is_below(self.name_of(&node, &mut room)?, name) && !f(node)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// True if the node is one of those that stand together.
+    fn is_together(&self, node: &Node<'_>) -> Result<bool, Damaged> {
+        let first = self.first()?;
+        Ok(node.reference().wrapping_sub(first.reference()) < first.extent()?)
+    }
+
+    /// Nodes behind this one for as long as they lie below the name.
+    fn together_below<'n>(
+        &self,
+        node: Node<'a>,
+        name: &'n [u8],
+    ) -> Result<impl Iterator<Item = Result<Node<'a>, Damaged>> + use<'a, 'n>, Damaged> {
+        let zone = *self;
+        let is_below_it = move |node: &Node<'a>| {
+            let mut room = [0; NAME_MAX];
+            zone.name_of(node, &mut room).is_ok_and(|below| is_below(below, name))
+        };
+        Ok(self.together_from(node)?.skip(1).take_while(move |n| n.as_ref().is_ok_and(is_below_it)))
+    }
+
+    /// What an overlay holds of the zone beside the nodes that stand together, gone ones too, in canonical order.
+    pub(crate) fn changed(&self) -> Result<Vec<Node<'a>>, Damaged> {
+        let (view, apex) = (self.view(), self.apex()?);
+        let Some(overlay) = view.overlay().filter(|_| apex.is(EDITED)) else { return Ok(vec![]) };
+        // The root's node stands in no table.
+        let mut changed = if apex.name_len() == 1 { vec![apex] } else { vec![] };
+        for node in overlay.nodes(view, self.number()) {
+            let node = node?;
+            if !self.is_together(&node)? {
+                changed.push(node);
+            }
+        }
+        changed.sort_unstable_by(|a, b| a.order(b).unwrap_or(Ordering::Equal));
+        Ok(changed)
+    }
+}
+
+fn is_blocking(node: &Node<'_>) -> bool {
+    node.flags() & (CUT | DNAME) != 0
+}

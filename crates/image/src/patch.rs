@@ -1,0 +1,466 @@
+//! Lays changes out so that they can stand behind an image: zones anew as a whole, zones that are no more, and names of
+//! large zones. What is laid out is written where `place` says; then `overlay` makes the header that leads to it.
+//!
+//! Zones are laid out by the same builder as an image, as an image of their own, which then is moved: its references count
+//! from the image's start. What another zone of ours below them needs to know comes with them as a zone of two records,
+//! and is left out again.
+
+use crate::builder::{Builder, Complaint, Hands};
+use crate::drafts::ends;
+use crate::edit::{Edit, Gathered, Surroundings};
+use crate::format::{ALIGN, Damaged, Header};
+use crate::node::{ABOVE, APEX, DEEPER, EDITED, ELSEWHERE, HEAD, HIDDEN, NO_ZONE, Node, Scope};
+use crate::overlay::{self, Overlay, Record};
+use crate::view::{Image, View};
+use crate::zone::{MORE, PARENT, SIGNED, Zone};
+use std::collections::HashMap;
+use std::sync::Arc;
+use wire::hash::name_hash;
+use wire::name::{NAME_MAX, is_at_or_below};
+use wire::rtype;
+
+/// Zones of ours below changed ones, most: with more of them a new image is not dearer.
+const BELOW_MAX: usize = 1000;
+
+/// Changes stand at multiples of this.
+pub const PLACE: u64 = 64;
+
+/// What is to change.
+pub struct Change<'c> {
+    /// Zones anew, each as a whole: begun and filled.
+    pub whole: Builder,
+    /// Apexes of zones that are no more.
+    pub gone: Vec<Box<[u8]>>,
+    /// Names of zones that stay otherwise.
+    pub edits: Vec<Edit<'c>>,
+}
+
+/// Why a change needs a new image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unable {
+    /// A zone comes or goes that lies above or below another zone of ours.
+    Nested,
+    /// The zone is not edited name by name: it is signed, or zones of ours lie below it.
+    Whole,
+    /// More names change than is worth it.
+    Large,
+    NoSuchZone,
+    Damaged,
+}
+
+impl From<Damaged> for Unable {
+    fn from(_: Damaged) -> Unable {
+        Unable::Damaged
+    }
+}
+
+/// Changes laid out.
+pub struct Laid {
+    /// To be written at `place` before `overlay` is called.
+    pub octets: Vec<u8>,
+    pub place: u64,
+    /// Names to enter: hash, node, zone.
+    nodes: Vec<(u64, u32, u32)>,
+    zones: Vec<(u32, Record)>,
+    /// Zones of which nothing stays that an overlay holds.
+    anew: Vec<u32>,
+    root: Option<u32>,
+    deepest: u32,
+    /// Zone numbers in use afterwards.
+    slots: u32,
+    records: i64,
+    /// Zones that are not laid out, and why: they stay as they are.
+    pub complaints: Vec<Complaint>,
+}
+
+impl Laid {
+    /// The header that leads to the changes. `view`: of the image as it was, over octets that hold the changes as well.
+    pub fn overlay(&self, view: View<'_>) -> Result<Header, Damaged> {
+        let old = &view.frame.header;
+        let mut overlay = view.overlay().cloned().unwrap_or_else(|| Overlay::empty(old.length));
+        overlay.set_end(self.place + self.octets.len() as u64);
+        overlay.forget(&self.anew);
+        for &(hash, reference, zone) in &self.nodes {
+            overlay.enter(view, hash, reference, zone)?;
+        }
+        self.zones.iter().for_each(|&(number, record)| overlay.set_zone(number, record));
+        Ok(Header {
+            root: self.root.unwrap_or(old.root),
+            zones: self.slots,
+            deepest: old.deepest.max(self.deepest),
+            records: old.records.saturating_add_signed(self.records),
+            overlay: Some(Arc::new(overlay)),
+            ..old.clone()
+        })
+    }
+}
+
+/// Lays a change out to stand at `place`, a multiple of `PLACE` behind all that `view` sees.
+pub fn lay(view: View<'_>, change: Change<'_>, place: u64, hands: &dyn Hands) -> Result<Laid, Unable> {
+    let Change { whole: mut builder, gone, edits } = change;
+    let anew: Vec<Box<[u8]>> = builder.apexes().map(Into::into).collect();
+    let mut zones = anew.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<Vec<_>, Unable>>()?;
+    let lost = gone.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<Vec<_>, Unable>>()?;
+    if zones.iter().any(|z| z.old.is_none() && z.is_nested) || lost.iter().any(|z| z.is_nested) {
+        return Err(Unable::Nested);
+    }
+    let below = zones_below(view, &zones)?;
+    let mut gathered = Vec::new();
+    for edit in &edits {
+        let wanted = Wanted::find(view, edit.apex)?;
+        let Some(old) = wanted.old else { return Err(Unable::NoSuchZone) };
+        gathered.push(Surroundings::new(old, edit)?.gather(&mut builder)?);
+        zones.push(wanted);
+    }
+    below.iter().try_for_each(|zone| stand_in(&mut builder, zone))?;
+    let (bytes, _, complaints) = builder.finish_with(hands);
+    let image = Image::open(bytes).map_err(|_| Unable::Damaged)?;
+    let mut laying = Laying::new(view, image.view(), place);
+    laying.number(&zones)?;
+    laying.move_there()?;
+    let (whole, edited) = zones.split_at(anew.len());
+    whole.iter().try_for_each(|wanted| laying.whole(wanted))?;
+    edited.iter().zip(&gathered).try_for_each(|(wanted, edit)| laying.edited(wanted, edit))?;
+    below.iter().try_for_each(|zone| laying.adopt(*zone))?;
+    laying.names_of_nobody(whole)?;
+    lost.iter().try_for_each(|wanted| laying.lose(wanted))?;
+    Ok(laying.end(complaints))
+}
+
+/// A zone that a change is about.
+struct Wanted<'a> {
+    apex: &'a [u8],
+    old: Option<Zone<'a>>,
+    /// Another zone of ours lies above or below.
+    is_nested: bool,
+}
+
+impl<'a> Wanted<'a> {
+    fn find(view: View<'a>, apex: &'a [u8]) -> Result<Wanted<'a>, Unable> {
+        let here = view.find_whole(apex)?;
+        let old = match here {
+            Some(node) if node.is(APEX) => Some(node.zone()?),
+            _ => None,
+        };
+        let mut is_nested = here.is_some_and(|n| n.is(DEEPER));
+        for above in ends(apex) {
+            is_nested |= view.find_whole(above)?.is_some_and(|n| n.is(APEX));
+        }
+        Ok(Wanted { apex, old, is_nested })
+    }
+}
+
+/// Zones of ours below those that are laid out whole, and not among them.
+fn zones_below<'a>(view: View<'a>, zones: &[Wanted<'_>]) -> Result<Vec<Zone<'a>>, Unable> {
+    let leads_on = |z: &&Wanted<'_>| z.old.is_some_and(|old| old.apex().is_ok_and(|n| n.is(DEEPER)));
+    let above: Vec<&[u8]> = zones.iter().filter(leads_on).map(|z| z.apex).collect();
+    let mut below = Vec::new();
+    if above.is_empty() {
+        return Ok(below);
+    }
+    for zone in view.zones() {
+        let zone = zone?;
+        let apex = zone.apex()?.apex_name()?;
+        let is_below = above.iter().any(|a| apex.len() > a.len() && is_at_or_below(apex, a));
+        if is_below && !zones.iter().any(|z| z.apex == apex) {
+            below.push(zone);
+        }
+        if below.len() > BELOW_MAX {
+            return Err(Unable::Large);
+        }
+    }
+    Ok(below)
+}
+
+/// Tells the builder that there is this zone, and no more of it than a zone must have.
+fn stand_in(builder: &mut Builder, zone: &Zone<'_>) -> Result<(), Unable> {
+    let apex = zone.apex()?.apex_name()?;
+    builder.begin_zone(apex);
+    let soa = [0; 22];
+    let told = builder.record(apex, rtype::SOA, 0, &soa).and_then(|()| builder.record(apex, rtype::NS, 0, &[0]));
+    told.map_err(|_| Unable::Damaged)
+}
+
+/// An image of changes on its way to its place.
+struct Laying<'a> {
+    view: View<'a>,
+    /// As it was built.
+    built: View<'a>,
+    /// What is added to a place in `built` to make it one behind the image.
+    shift: u64,
+    /// The first octet of `built` that goes along.
+    from: usize,
+    /// Numbers of zones: in `built`, and from now on.
+    numbers: HashMap<u32, u32>,
+    /// By apex: in `built`.
+    built_zones: HashMap<&'a [u8], Zone<'a>>,
+    laid: Laid,
+}
+
+impl<'a> Laying<'a> {
+    fn new(view: View<'a>, built: View<'a>, place: u64) -> Laying<'a> {
+        let from = built.frame.header.zones_at as usize;
+        let laid = Laid {
+            octets: built.rest(from).unwrap_or_default().to_vec(),
+            place,
+            nodes: vec![],
+            zones: vec![],
+            anew: vec![],
+            root: None,
+            deepest: built.frame.header.deepest,
+            slots: view.frame.header.zones,
+            records: 0,
+            complaints: vec![],
+        };
+        let shift = place.wrapping_sub(from as u64);
+        Laying { view, built, shift, from, numbers: HashMap::new(), built_zones: HashMap::new(), laid }
+    }
+
+    fn moved(&self, reference: u32) -> u32 {
+        if reference == 0 { 0 } else { reference.wrapping_add((self.shift / ALIGN as u64) as u32) }
+    }
+
+    /// A record that stands at `at` in `built`.
+    fn record_at(&self, at: usize) -> Record {
+        Record::At((at as u64).wrapping_add(self.shift))
+    }
+
+    /// Writes a word that stands at `at` in `built`.
+    fn put(&mut self, at: usize, value: u32) {
+        let word = at.checked_sub(self.from).and_then(|at| self.laid.octets.get_mut(at..)?.first_chunk_mut());
+        if let Some(word) = word {
+            *word = value.to_le_bytes();
+        }
+    }
+
+    /// Adds octets; returns where they would stand in `built`.
+    fn append(&mut self, octets: &[u8]) -> usize {
+        let at = self.laid.octets.len().next_multiple_of(ALIGN);
+        self.laid.octets.resize(at, 0);
+        self.laid.octets.extend_from_slice(octets);
+        at + self.from
+    }
+
+    /// Gives each zone its number: the one it had, or the next.
+    fn number(&mut self, zones: &[Wanted<'_>]) -> Result<(), Unable> {
+        for zone in self.built.zones() {
+            let zone = zone?;
+            let apex = zone.apex()?.apex_name()?;
+            self.built_zones.insert(apex, zone);
+            let old = match zones.iter().find(|z| z.apex == apex) {
+                Some(known) => known.old.map(|o| o.number()),
+                None => self.view.find_whole(apex)?.map(|n| n.zone_number()).transpose()?,
+            };
+            let number = old.unwrap_or(self.laid.slots);
+            self.laid.slots = self.laid.slots.max(number + 1);
+            self.numbers.insert(zone.number(), number);
+        }
+        Ok(())
+    }
+
+    fn number_of(&self, built: &Zone<'_>) -> Result<u32, Unable> {
+        self.numbers.get(&built.number()).copied().ok_or(Unable::Damaged)
+    }
+
+    /// Makes all references of the built image such as they must be at the place where it goes.
+    fn move_there(&mut self) -> Result<(), Unable> {
+        for zone in self.built.zones() {
+            let zone = zone?;
+            for at in zone.references()? {
+                self.move_reference(at)?;
+            }
+            for node in zone.nodes() {
+                self.move_node(node?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn move_reference(&mut self, at: usize) -> Result<(), Unable> {
+        let moved = self.moved(self.built.u32_at(at)?);
+        self.put(at, moved);
+        Ok(())
+    }
+
+    fn move_node(&mut self, node: Node<'a>) -> Result<(), Unable> {
+        if node.is(HEAD) {
+            self.move_reference(node.reference() as usize * ALIGN + 4)?;
+        }
+        let words = node.words_at();
+        if node.is(APEX) {
+            let number = self.number_of(&node.zone()?)?;
+            self.put(words, number);
+            self.move_reference(words + 4)?;
+        }
+        let (places, references_at) = node.places()?;
+        let elsewhere = places.filter(|&place| place >= ELSEWHERE).count();
+        (0..elsewhere).try_for_each(|i| self.move_reference(references_at + 4 * i))
+    }
+
+    /// A zone anew: all its names, and its record under its parent.
+    fn whole(&mut self, wanted: &Wanted<'a>) -> Result<(), Unable> {
+        let Some(&built) = self.built_zones.get(wanted.apex) else { return Ok(()) };
+        let number = self.number_of(&built)?;
+        let mut room = [0; NAME_MAX];
+        for node in built.nodes() {
+            let node = node?;
+            let name = built.name_of(&node, &mut room)?;
+            // Names that may be edited later are entered even if they cannot be asked for.
+            let is_findable = !node.is(HIDDEN) || !built.is(SIGNED)?;
+            if is_findable && !self.is_others(name, wanted.apex) {
+                self.enter(node, name, number);
+            }
+        }
+        self.laid.anew.push(number);
+        self.laid.records += built.records()? as i64;
+        if let Some(old) = wanted.old {
+            self.laid.records -= old.records()? as i64;
+        }
+        let record = self.record_at(built.place());
+        self.laid.zones.push((number, record));
+        self.link_to_parent(wanted, built)
+    }
+
+    /// True if another zone of ours has the say about the name.
+    fn is_others(&self, name: &[u8], apex: &[u8]) -> bool {
+        name.len() > apex.len() && self.built_zones.contains_key(name)
+    }
+
+    fn enter(&mut self, node: Node<'a>, name: &[u8], zone: u32) {
+        let moved = self.moved(node.reference());
+        match name.len() {
+            1 => self.laid.root = Some(moved),
+            _ => self.laid.nodes.push((name_hash(self.view.seed(), name), moved, zone)),
+        }
+    }
+
+    /// The zone above is as it was, unless it is laid out as well.
+    fn link_to_parent(&mut self, wanted: &Wanted<'a>, built: Zone<'a>) -> Result<(), Unable> {
+        let more = match built.more_octets()? {
+            Some(_) => Some(self.built.u32_at(built.place() + 8)? as usize * ALIGN),
+            None => None,
+        };
+        if ends(wanted.apex).any(|end| self.built_zones.contains_key(end)) {
+            let (node, parent) = built.parent_link()?;
+            let parent = self.numbers.get(&parent).copied().unwrap_or(0);
+            self.put_parent(more.unwrap_or(0), self.moved(node), parent);
+            return Ok(());
+        }
+        let link = wanted.old.map(|old| old.parent_link()).transpose()?;
+        let Some((node, parent)) = link.filter(|link| link.0 != 0) else { return Ok(()) };
+        let more = more.unwrap_or_else(|| {
+            let at = self.append(&[0; MORE]);
+            self.put(built.place() + 8, self.moved((at / ALIGN) as u32));
+            at
+        });
+        self.put_parent(more, node, parent);
+        Ok(())
+    }
+
+    /// Writes who the zone above is into what a zone has more.
+    fn put_parent(&mut self, more: usize, node: u32, parent: u32) {
+        self.put(more + PARENT, node);
+        self.put(more + PARENT + 4, parent);
+    }
+
+    /// A zone of which some names change: these, and its record with another apex, which leads to the other names.
+    fn edited(&mut self, wanted: &Wanted<'a>, edit: &Gathered) -> Result<(), Unable> {
+        let Some(&built) = self.built_zones.get(wanted.apex) else { return Ok(()) };
+        let old = wanted.old.ok_or(Unable::NoSuchZone)?;
+        let mut room = [0; NAME_MAX];
+        for node in built.nodes() {
+            let node = node?;
+            let name = built.name_of(&node, &mut room)?;
+            if edit.emitted.contains(name) {
+                self.enter(node, name, old.number());
+            }
+        }
+        edit.gone.iter().for_each(|name| self.bury(name, wanted.apex.len(), old.number()));
+        let apex = built.apex()?;
+        let at = apex.reference() as usize * ALIGN;
+        self.put(apex.words_at() + 12, old.first()?.reference());
+        let flags = (apex.flags() | EDITED).to_le_bytes();
+        self.laid.octets[at - self.from + 2..at - self.from + 4].copy_from_slice(&flags);
+        let mut record = old.record()?;
+        let records = old.records()?.saturating_add_signed(edit.records) as u32;
+        record[..4].copy_from_slice(&self.moved(apex.reference()).to_le_bytes());
+        record[4..8].copy_from_slice(&records.to_le_bytes());
+        let at = self.append(&record);
+        let record = self.record_at(at);
+        self.laid.zones.push((old.number(), record));
+        self.laid.records += edit.records;
+        Ok(())
+    }
+
+    /// Leaves a note that a name of a zone is no more.
+    fn bury(&mut self, name: &[u8], apex_len: usize, zone: u32) {
+        let at = self.append(&overlay::gone(&name[..name.len() - apex_len], 0));
+        let moved = self.moved((at / ALIGN) as u32);
+        self.laid.nodes.push((name_hash(self.view.seed(), name), moved, zone));
+    }
+
+    /// A zone of ours below one that is laid out has another parent from now on.
+    fn adopt(&mut self, zone: Zone<'a>) -> Result<(), Unable> {
+        let stand_in = *self.built_zones.get(zone.apex()?.apex_name()?).ok_or(Unable::Damaged)?;
+        let (node, parent) = stand_in.parent_link()?;
+        let parent = self.numbers.get(&parent).copied().unwrap_or(0);
+        let more = self.append(zone.more_octets()?.unwrap_or(&[0; MORE]));
+        self.put_parent(more, self.moved(node), parent);
+        let mut record = zone.record()?;
+        record[8..12].copy_from_slice(&self.moved((more / ALIGN) as u32).to_le_bytes());
+        let at = self.append(&record);
+        let record = self.record_at(at);
+        self.laid.zones.push((zone.number(), record));
+        Ok(())
+    }
+
+    /// Names that lead to an apex and belong to no zone, unless there are some that lead there.
+    fn names_of_nobody(&mut self, zones: &[Wanted<'_>]) -> Result<(), Unable> {
+        // To a new zone, or within a zone laid out anew to one below it.
+        let leads = |name: &[u8], z: &Wanted<'_>| {
+            is_at_or_below(name, z.apex) || z.old.is_none() && is_at_or_below(z.apex, name)
+        };
+        let is_wanted = |name: &[u8]| zones.iter().any(|z| leads(name, z));
+        for node in self.built.indexed() {
+            let node = node?;
+            if let Some(name) = node.whole_name()?.filter(|name| node.is(ABOVE) && name.len() > 1 && is_wanted(name))
+                && self.view.find_whole(name)?.is_none()
+            {
+                self.enter(node, name, NO_ZONE);
+            }
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, wanted: &Wanted<'a>) -> Result<(), Unable> {
+        let Some(old) = wanted.old else { return Ok(()) };
+        let number = old.number();
+        self.laid.anew.push(number);
+        self.laid.records -= old.records()? as i64;
+        self.laid.zones.push((number, Record::Gone));
+        if wanted.apex.len() == 1 {
+            self.laid.root = Some(0);
+            return Ok(());
+        }
+        let at = self.append(&overlay::gone(wanted.apex, ABOVE));
+        let moved = self.moved((at / ALIGN) as u32);
+        self.laid.nodes.push((name_hash(self.view.seed(), wanted.apex), moved, number));
+        Ok(())
+    }
+
+    fn end(mut self, complaints: Vec<Complaint>) -> Laid {
+        self.laid.octets.resize(self.laid.octets.len().next_multiple_of(PLACE as usize), 0);
+        self.laid.complaints = complaints;
+        self.laid
+    }
+}
+
+impl<'a> View<'a> {
+    /// The node of a name that is an apex or lies above all zones.
+    pub fn find_whole(&self, folded: &[u8]) -> Result<Option<Node<'a>>, Damaged> {
+        if folded.len() <= 1 {
+            return self.root();
+        }
+        self.find(name_hash(self.seed(), folded), folded, Scope::NONE)
+    }
+}

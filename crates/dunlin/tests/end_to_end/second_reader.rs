@@ -17,7 +17,7 @@ fn agree(folder: &Folder, zone: &Path, origin: &str) {
     assert!(theirs.status.success(), "{}: {}", zone.display(), text(&theirs.stderr));
     // Their records are in generic form; what is read from that text is put into the same canonical form as ours.
     std::fs::write(folder.0.join("theirs"), &theirs.stdout).unwrap();
-    let theirs = folder.dunlin(&["zone", "dump", "theirs", "--origin", ".", "--canonical"]);
+    let theirs = folder.dunlin(&["zone", "dump", "theirs", "--origin", origin, "--canonical"]);
     assert_eq!(theirs.status.code(), Some(0), "{}", text(&theirs.stderr));
     let ours = folder.dunlin(&["zone", "dump", "image", "--canonical"]);
     assert!(ours.stdout.len() > 100 && ours.stdout == theirs.stdout, "{}", zone.display());

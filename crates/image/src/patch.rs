@@ -5,7 +5,7 @@
 //! from the image's start. What another zone of ours below them needs to know comes with them as a zone of two records,
 //! and is left out again.
 
-use crate::builder::{Builder, Complaint, Hands};
+use crate::builder::{Builder, Complaint, Hands, Judge};
 use crate::drafts::ends;
 use crate::edit::{Edit, Gathered, Surroundings};
 use crate::format::{ALIGN, Damaged, Header};
@@ -95,8 +95,15 @@ impl Laid {
     }
 }
 
-/// Lays a change out to stand at `place`, a multiple of `PLACE` behind all that `view` sees.
-pub fn lay(view: View<'_>, change: Change<'_>, place: u64, hands: &dyn Hands) -> Result<Laid, Unable> {
+/// Lays a change out to stand at `place`, a multiple of `PLACE` behind all that `view` sees. `judge` sees stand-ins for zones
+/// below those that change, too.
+pub fn lay(
+    view: View<'_>,
+    change: Change<'_>,
+    place: u64,
+    hands: &dyn Hands,
+    judge: Judge<'_>,
+) -> Result<Laid, Unable> {
     let Change { whole: mut builder, gone, edits } = change;
     let anew: Vec<Box<[u8]>> = builder.apexes().map(Into::into).collect();
     let mut zones = anew.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<Vec<_>, Unable>>()?;
@@ -113,7 +120,7 @@ pub fn lay(view: View<'_>, change: Change<'_>, place: u64, hands: &dyn Hands) ->
         zones.push(wanted);
     }
     below.iter().try_for_each(|zone| stand_in(&mut builder, zone))?;
-    let (bytes, _, complaints) = builder.finish_with(hands);
+    let (bytes, _, complaints) = builder.finish_judged(hands, judge);
     let image = Image::open(bytes).map_err(|_| Unable::Damaged)?;
     let mut laying = Laying::new(view, image.view(), place);
     laying.number(&zones)?;

@@ -18,7 +18,7 @@ use std::net::TcpListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use store::Map;
+use store::Stretch;
 
 /// Batches that a socket may still have answered when the server stops: what had arrived by then, within reason.
 const DRAINED_MAX: usize = 64;
@@ -29,7 +29,7 @@ const PANICS_PER_BATCH_MAX: usize = 2;
 /// What all answering threads share.
 #[derive(Clone)]
 pub struct Shared {
-    pub published: Arc<Published<Zones<Map>>>,
+    pub published: Arc<Published<Zones<Stretch>>>,
     pub clock: Clock,
     pub stop: Arc<AtomicBool>,
     pub panics: Arc<Panics>,
@@ -50,7 +50,7 @@ pub trait Answers {
     fn on_idle(&mut self) -> bool;
 }
 
-impl Answers for Worker<Map> {
+impl Answers for Worker<Stretch> {
     #[inline]
     fn on_batch(&mut self, now: Now, batch: &mut impl Datagrams) {
         Worker::on_batch(self, now, batch);
@@ -376,7 +376,7 @@ mod tests {
     /// The worker of these tests panics when it has written the answer to this.
     const BAD: &str = "panic.example.com";
 
-    struct Fragile(Worker<Map>);
+    struct Fragile(Worker<Stretch>);
 
     /// Keeps what it is given, up to two questions, until the test answers them.
     #[derive(Default)]

@@ -17,9 +17,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::Map;
 use store::atomic::write_atomically;
+use store::{Map, Stretch};
 use wire::Name;
+
+/// Addresses behind an image for what changes while it is served. Memory is taken as it is written.
+pub const ROOM: usize = 256 << 20;
 
 /// Below data-dir.
 pub const FOLDER: &str = "images";
@@ -33,7 +36,7 @@ pub struct Library {
 
 /// An image, mapped, and what it was made of.
 pub struct Shelved {
-    pub image: Image<Map>,
+    pub image: Image<Stretch>,
     pub manifest: Manifest,
     pub file: PathBuf,
     /// About what was built just now; none about an image that was there.
@@ -82,7 +85,7 @@ impl Library {
 
     /// The image of these zones as their files are now: the one on the shelf if no source has changed, else a new one.
     /// `served`: where the records of zones come from whose files are wrong; the shelf's image if it is None.
-    pub fn current(&self, zones: &[Zone], served: Option<&Image<Map>>) -> io::Result<Shelved> {
+    pub fn current(&self, zones: &[Zone], served: Option<&Image<Stretch>>) -> io::Result<Shelved> {
         let last = match self.last() {
             Some(last) if last.manifest.is_current(zones) => return Ok(last),
             other => other,
@@ -98,8 +101,13 @@ impl Library {
         }
     }
 
+    /// Where images lie.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// A new image of these zones, whether or not a source has changed: the one that is served is damaged.
-    pub fn again(&self, zones: &[Zone], served: &Image<Map>) -> io::Result<Shelved> {
+    pub fn again(&self, zones: &[Zone], served: &Image<Stretch>) -> io::Result<Shelved> {
         self.shelve(build(zones, &self.folder, Some(served)))
     }
 
@@ -140,12 +148,17 @@ fn sweep(folder: &Path) {
 }
 
 /// Maps an image file.
-pub fn open(file: &Path) -> io::Result<Image<Map>> {
+pub fn open(file: &Path) -> io::Result<Image<Stretch>> {
     let odd = |e| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", file.display()));
-    Image::open_to_serve(Map::open(file)?, Map::faults).map_err(odd)
+    Image::open_to_serve(Stretch::of(Map::open_with_room(file, ROOM)?), faults).map_err(odd)
 }
 
-fn identity(image: &Image<Map>) -> (u64, u64) {
+/// How many reads of an image have failed.
+pub fn faults(octets: &Stretch) -> u32 {
+    octets.map().faults()
+}
+
+fn identity(image: &Image<Stretch>) -> (u64, u64) {
     (image.bytes().len() as u64, image.header().seed)
 }
 
@@ -157,7 +170,7 @@ fn told(lost: &[Problem]) -> String {
 }
 
 /// Reads all zones into one image. `before`: what is served now, for zones whose files are wrong.
-fn build(zones: &[Zone], folder: &Path, before: Option<&Image<Map>>) -> Built {
+fn build(zones: &[Zone], folder: &Path, before: Option<&Image<Stretch>>) -> Built {
     let mut kept = HashMap::new();
     let mut is_known = true;
     loop {
@@ -194,7 +207,7 @@ struct Kept<'a> {
 }
 
 /// Those of the zones of an image that are wanted, each with what is said of its file.
-fn zones_of<'a>(image: &'a Image<Map>, wanted: &HashMap<&[u8], &Entry>) -> Vec<Kept<'a>> {
+fn zones_of<'a>(image: &'a Image<Stretch>, wanted: &HashMap<&[u8], &Entry>) -> Vec<Kept<'a>> {
     let keep = |zone: ImageZone<'a>| {
         let entry = (*wanted.get(zone.apex().ok()?.apex_name().ok()?)?).clone();
         let problem = Some(format!("it goes on as it was: {}", entry.problem.unwrap_or_default()));
@@ -231,7 +244,7 @@ fn attempt(zones: &[Zone], folder: &Path, kept: &HashMap<Box<[u8]>, Kept<'_>>) -
 }
 
 impl Remark {
-    fn of(apex: &[u8], report: &Report) -> Option<Remark> {
+    pub fn of(apex: &[u8], report: &Report) -> Option<Remark> {
         let first = report.findings.iter().min_by_key(|f| f.fault.rating())?;
         let (errors, warnings) = (report.count(Rating::Error), report.count(Rating::Warning));
         Some(Remark { apex: apex.into(), errors, warnings, what: first.text() })
@@ -239,7 +252,7 @@ impl Remark {
 }
 
 /// Hands a zone's records to the builder; a zone whose file has an error is taken back.
-fn fill(zone: &Zone, stock: &Stock, builder: &mut Builder) -> Entry {
+pub fn fill(zone: &Zone, stock: &Stock, builder: &mut Builder) -> Entry {
     let entry = |sources| Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: None };
     match reading::one(zone, stock, builder) {
         Ok(reading) => {

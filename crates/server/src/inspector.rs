@@ -13,7 +13,7 @@ use stats::Counter;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use store::Map;
+use store::Stretch;
 
 /// How often it is looked whether there is a reason to compare. Answering threads count, and wake nobody.
 const TICK: Duration = Duration::from_millis(200);
@@ -36,7 +36,7 @@ pub struct Inspected {
 }
 
 pub struct Inspector {
-    published: Arc<Published<Zones<Map>>>,
+    published: Arc<Published<Zones<Stretch>>>,
     state: Arc<State>,
     /// Somebody wrote into an image's file.
     looks: Receiver<()>,
@@ -53,7 +53,7 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    pub fn new(published: Arc<Published<Zones<Map>>>, state: Arc<State>, looks: Receiver<()>) -> Inspector {
+    pub fn new(published: Arc<Published<Zones<Stretch>>>, state: Arc<State>, looks: Receiver<()>) -> Inspector {
         Inspector {
             published,
             state,
@@ -142,7 +142,7 @@ impl Inspector {
     }
 
     /// False: another image was published meanwhile.
-    fn compare_all(&self, image: &Image<Map>) -> bool {
+    fn compare_all(&self, image: &Image<Stretch>) -> bool {
         let mut at = Some(0);
         while let Some(from) = at {
             self.tell(image, from, 0);
@@ -155,7 +155,7 @@ impl Inspector {
         true
     }
 
-    fn tell(&self, image: &Image<Map>, compared: usize, damaged: usize) {
+    fn tell(&self, image: &Image<Stretch>, compared: usize, damaged: usize) {
         self.state.set_inspected(Inspected { pages: image.pages(), compared, damaged, rounds: self.rounds });
     }
 }

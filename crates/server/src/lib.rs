@@ -1,6 +1,7 @@
 //! The threads around the worker: configuration, images, sockets, control. Decides nothing about DNS.
 
 pub mod answering;
+mod changes;
 pub mod clock;
 pub mod complaint;
 pub mod config;

@@ -5,6 +5,7 @@
 use crate::config::{self, Zone};
 use crate::images::Problem;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -117,6 +118,55 @@ impl Manifest {
             }
         }
         compared && zones.next().is_none()
+    }
+
+    /// Which of the zones, among those asked for, would give something else if they were read now. None: they are not the
+    /// zones of the image.
+    pub fn changed(&self, zones: &[Zone], is_asked: impl Fn(&Zone) -> bool) -> Option<Vec<usize>> {
+        let (mut changed, mut name) = (Vec::new(), String::new());
+        let (mut known, mut compared) = (0, true);
+        for (kind, rest) in self.lines() {
+            let is_same = match kind {
+                "zone" => {
+                    is_about(rest, zones.get(known)?, &mut name).then_some(())?;
+                    if !compared {
+                        changed.push(known - 1);
+                    }
+                    (known, compared) = (known + 1, false);
+                    continue;
+                }
+                "source" => !is_asked(zones.get(known.checked_sub(1)?)?) || is_unchanged(rest),
+                "unsettled" => !is_asked(zones.get(known.checked_sub(1)?)?),
+                "problem" => true,
+                _ => return None,
+            };
+            compared |= kind != "problem";
+            if !is_same && changed.last() != Some(&(known - 1)) {
+                changed.push(known - 1);
+            }
+        }
+        if !compared {
+            changed.push(known.checked_sub(1)?);
+        }
+        (known == zones.len()).then_some(changed)
+    }
+
+    /// With other entries for some zones, by their numbers.
+    pub fn with(&self, entries: &HashMap<usize, Entry>) -> Manifest {
+        let mut text = format!("{HEAD}\nimage {} {}\n", self.image.0, self.image.1);
+        let (mut number, mut is_replaced) = (0, false);
+        for (kind, rest) in self.lines() {
+            if kind == "zone" {
+                let entry = entries.get(&number);
+                entry.iter().for_each(|e| e.write(&mut text));
+                (number, is_replaced) = (number + 1, entry.is_some());
+            }
+            if !is_replaced {
+                let _ = writeln!(text, "{kind} {rest}");
+            }
+        }
+        text.push_str("end\n");
+        Manifest { text, image: self.image }
     }
 
     /// Calls `f` with zone, its file, and each file that it includes.

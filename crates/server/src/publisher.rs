@@ -4,9 +4,11 @@
 //! it is, and says so.
 
 use crate::answering::Shared;
+use crate::changes::{self, Outcome};
 use crate::config::{Allow, Config};
 use crate::images::{self, Library, Remark, Shelved};
 use crate::json::Json;
+use crate::manifest::Manifest;
 use crate::state::{Done, Served, State};
 use crate::{log, systemd};
 use front::{Retired, Zones};
@@ -18,12 +20,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
-use store::{Backing, Map};
+use store::{Backing, Map, Stretch};
 
 /// How much of an image is touched between two looks at whether there is something else to do.
 const SLICE: usize = 16 << 20;
 /// How often it is looked whether a retired image is still in use.
 const RETIRE_EVERY: Duration = Duration::from_millis(50);
+/// How long nothing may have changed before what is laid over an image is folded into a new one.
+const FOLD_AFTER: Duration = Duration::from_secs(10);
 /// Images below this are not worth huge pages.
 const HUGE_FROM: usize = 8 << 20;
 
@@ -49,7 +53,9 @@ pub struct Publisher {
     state: Arc<State>,
     wakes: Vec<Arc<Wake>>,
     served: Serving,
-    retired: Vec<Retired<Zones<Map>>>,
+    retired: Vec<Retired<Zones<Stretch>>>,
+    /// What is laid over the image, to be folded into a new one when nothing has changed for a while.
+    unfolded: Option<Config>,
 }
 
 /// What was published last: what tells whether publishing again would change anything.
@@ -60,10 +66,12 @@ pub struct Serving {
     file: PathBuf,
     generation: u64,
     problems: Vec<images::Problem>,
+    /// Of the image with what is laid over it.
+    manifest: Manifest,
 }
 
 /// An image with the access lists of its zones, ready to be published.
-pub fn ready(shelved: Shelved, config: &Config, generation: u64) -> (Zones<Map>, Serving) {
+pub fn ready(shelved: Shelved, config: &Config, generation: u64) -> (Zones<Stretch>, Serving) {
     remark(&shelved.remarks);
     let allow_query = access(&shelved.image, config);
     let serving = Serving {
@@ -72,12 +80,13 @@ pub fn ready(shelved: Shelved, config: &Config, generation: u64) -> (Zones<Map>,
         file: shelved.file,
         generation,
         problems: shelved.manifest.problems(),
+        manifest: shelved.manifest,
     };
     (Zones { image: shelved.image, allow_query }, serving)
 }
 
 /// Access lists by the zone numbers of the image; empty if everybody may ask for everything.
-fn access(image: &Image<Map>, config: &Config) -> Vec<Option<Acl>> {
+fn access(image: &Image<Stretch>, config: &Config) -> Vec<Option<Acl>> {
     let list = |allow: &Allow| match allow {
         Allow::Any => None,
         Allow::Only(prefixes) => Some(Acl::new(prefixes.clone())),
@@ -93,7 +102,7 @@ fn access(image: &Image<Map>, config: &Config) -> Vec<Option<Acl>> {
 }
 
 /// Of the names of the zones: whatever order they are in, and whatever they hold.
-pub fn fingerprint(image: &Image<Map>) -> u64 {
+pub fn fingerprint(image: &Image<Stretch>) -> u64 {
     let apexes = image.view().zones().filter_map(|z| z.ok()?.apex().ok()?.apex_name().ok());
     apexes.fold(1, |names, apex| names ^ wire::hash::siphash::<1, 3>(b"names of zones  ", apex))
 }
@@ -123,7 +132,7 @@ impl Publisher {
         wakes: Vec<Arc<Wake>>,
         served: Serving,
     ) -> Publisher {
-        let publisher = Publisher { library, shared, state, wakes, served, retired: Vec::new() };
+        let publisher = Publisher { library, shared, state, wakes, served, retired: Vec::new(), unfolded: None };
         complain(&publisher.served.problems);
         publisher.tell();
         publisher
@@ -137,13 +146,14 @@ impl Publisher {
         }
         self.warm();
         loop {
-            let job = if self.retired.is_empty() {
-                jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                jobs.recv_timeout(RETIRE_EVERY)
+            let job = match (self.retired.is_empty(), &self.unfolded) {
+                (true, None) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                (true, Some(_)) => jobs.recv_timeout(FOLD_AFTER),
+                (false, _) => jobs.recv_timeout(RETIRE_EVERY),
             };
             match job {
                 Ok(job) => self.on_job(job),
+                Err(RecvTimeoutError::Timeout) if self.retired.is_empty() => self.fold(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -163,18 +173,80 @@ impl Publisher {
         }
     }
 
+    /// Makes a new image of what is laid over the one that is served.
+    fn fold(&mut self) {
+        let Some(config) = self.unfolded.take() else { return };
+        if let Err(complaints) = self.rebuild(&config, Why::Asked) {
+            complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
+        }
+    }
+
     fn reload(&mut self, config: &Config, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
+        let laid = match why {
+            Why::Asked => self.lay(config, wanted),
+            Why::Damaged => None,
+        };
+        let (changed, rebuilt) = match laid {
+            Some(changed) => (changed, false),
+            None => (self.rebuild(config, why)?, true),
+        };
+        let problems = self.unfulfilled(config, wanted);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let facts = vec![
+            ("changed", Json::Bool(changed)),
+            ("rebuilt", Json::Bool(rebuilt && changed)),
+            ("image", self.state.served().json()),
+        ];
+        Ok(Json::Object(facts))
+    }
+
+    /// Lays what has changed over the image, if anything has; None: it takes a new one.
+    fn lay(&mut self, config: &Config, wanted: &[String]) -> Option<bool> {
+        let (now, _) = self.shared.published.current();
+        let apexes: Vec<Box<[u8]>> = wanted.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
+        let is_asked = |zone: &crate::config::Zone| wanted.is_empty() || apexes.contains(&zone.apex);
+        let folder = self.library.folder();
+        let laid = match changes::lay(&now.image, &self.served.manifest, &config.zones, is_asked, folder) {
+            Outcome::TooMuch => return None,
+            Outcome::Unchanged if access(&now.image, config) != self.served.allow_query => return None,
+            Outcome::Unchanged => return Some(false),
+            Outcome::Laid(laid) => laid,
+        };
+        drop(now);
+        remark(&laid.remarks);
+        let allow_query = access(&laid.image, config);
+        let serving = Serving {
+            allow_query: allow_query.clone(),
+            generation: self.served.generation + 1,
+            problems: laid.manifest.problems(),
+            manifest: laid.manifest,
+            ..self.served.clone()
+        };
+        complain(&serving.problems);
+        self.publish(Zones { image: laid.image, allow_query }, serving);
+        self.unfolded = Some(config.clone());
+        Some(true)
+    }
+
+    /// Finds or builds the image of all zones; true if another one is served now.
+    fn rebuild(&mut self, config: &Config, why: Why) -> Result<bool, Vec<String>> {
+        self.unfolded = None;
         let (now, _) = self.shared.published.current();
         let found = match why {
             Why::Asked => self.library.current(&config.zones, Some(&now.image)),
             Why::Damaged => self.library.again(&config.zones, &now.image),
         };
+        let was_laid_over = now.image.header().overlay.is_some();
         drop(now);
         let shelved = found.map_err(|e| vec![format!("no new image, the old one stays: {e}")])?;
         let (zones, mut serving) = ready(shelved, config, self.served.generation + 1);
-        let changed = serving.identity != self.served.identity || serving.allow_query != self.served.allow_query;
+        // What is laid over an image is not in the image.
+        let is_other = serving.identity != self.served.identity || was_laid_over;
+        let changed = is_other || serving.allow_query != self.served.allow_query;
         if changed {
-            prefault(zones.image.bytes());
+            prefault(zones.image.bytes().map());
             complain(&serving.problems);
             self.publish(zones, serving);
             self.warm();
@@ -182,12 +254,7 @@ impl Publisher {
             serving.generation = self.served.generation;
             self.served = serving;
         }
-        let problems = self.unfulfilled(config, wanted);
-        if !problems.is_empty() {
-            return Err(problems);
-        }
-        let facts = vec![("rebuilt", Json::Bool(changed)), ("image", self.state.served().json())];
-        Ok(Json::Object(facts))
+        Ok(changed)
     }
 
     /// What of the wish did not come true: of the zones named, or of all.
@@ -206,7 +273,7 @@ impl Publisher {
         wanted.iter().filter_map(complaint).collect()
     }
 
-    fn publish(&mut self, zones: Zones<Map>, serving: Serving) {
+    fn publish(&mut self, zones: Zones<Stretch>, serving: Serving) {
         self.served = serving;
         let names = fingerprint(&zones.image);
         self.retired.push(self.shared.published.publish(zones));
@@ -230,7 +297,7 @@ impl Publisher {
     /// serves a copy in memory that can.
     fn warm(&mut self) {
         let (now, _) = self.shared.published.current();
-        let map = now.image.bytes();
+        let map = now.image.bytes().map();
         prefault(map);
         let few = |map: &Map| map.huge_bytes().unwrap_or(0) < map.len() / 2;
         if map.len() >= HUGE_FROM && map.backing() == Backing::File && few(map) {
@@ -241,7 +308,8 @@ impl Publisher {
     }
 
     fn copy(&mut self, allow_query: Vec<Option<Acl>>) {
-        let image = Map::copy_to_memory(&self.served.file, 0).map(|map| Image::open_to_serve(map, Map::faults));
+        let image = Map::copy_to_memory(&self.served.file, images::ROOM)
+            .map(|map| Image::open_to_serve(Stretch::of(map), images::faults));
         match image {
             Ok(Ok(image)) if (image.bytes().len() as u64, image.header().seed) == self.served.identity => {
                 self.retired.push(self.shared.published.publish(Zones { image, allow_query }));
@@ -261,8 +329,8 @@ fn prefault(map: &Map) {
     }
 }
 
-fn facts(image: &Image<Map>, serving: &Serving) -> Served {
-    let map = image.bytes();
+fn facts(image: &Image<Stretch>, serving: &Serving) -> Served {
+    let map = image.bytes().map();
     let problem = |p: &images::Problem| format!("{}: {}", images::name(&p.apex), p.what);
     Served {
         generation: serving.generation,

@@ -51,7 +51,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use store::Map;
+use store::Stretch;
 
 /// Descriptors for sockets, and for as many TCP connections as are allowed.
 const SPARE_FILES: u64 = 512;
@@ -176,7 +176,7 @@ impl Crew {
     }
 }
 
-fn first_image(config: &Config) -> Result<(Library, Zones<Map>, Serving), String> {
+fn first_image(config: &Config) -> Result<(Library, Zones<Stretch>, Serving), String> {
     let data = config.server.data_dir.display();
     let library =
         Library::open(&config.server.data_dir).map_err(|e| format!("the data folder {data} cannot be used: {e}"))?;

@@ -16,7 +16,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use store::Map;
+use store::Stretch;
 
 /// Questions taken from the ring before replies get their turn.
 const QUESTIONS_PER_TURN_MAX: usize = 64;
@@ -30,7 +30,7 @@ pub struct Tasks {
     pub shared: Shared,
     pub inbox: Inbox,
     pub resolver: Resolver<Waiter>,
-    pub worker: Worker<Map>,
+    pub worker: Worker<Stretch>,
     pub cache: Arc<Cache>,
     pub bounds: Bounds,
     pub counters: Arc<Counters>,

@@ -91,7 +91,7 @@ impl Twins {
     /// Lays a change over the image; false: some zone is wrong, and nothing has changed.
     fn lay(&mut self, change: Change<'_>, after: &Zones) -> bool {
         let place = (self.octets.len() as u64).next_multiple_of(PLACE);
-        let laid = patch::lay(self.image().view(), change, place, &InTurn);
+        let laid = patch::lay(self.image().view(), change, place, &InTurn, &mut |_| None);
         match laid {
             Ok(laid) if laid.complaints.is_empty() => {
                 self.octets.resize(place as usize, 0);

@@ -89,7 +89,7 @@ impl Map {
             region.back(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, libc::PROT_READ | libc::PROT_WRITE, -1)?;
             file.read_exact(region.octets_mut())?;
             region.protect(libc::PROT_READ)?;
-            let room = Room::behind(&region)?;
+            let room = Room::behind(&region);
             Ok(Map(Arc::new(Mapping { guard: None, region, backing: Backing::Copy, room })))
         };
         copy(&mut file).map_err(|e: io::Error| named(path, &e))
@@ -110,7 +110,7 @@ impl Map {
         let region = Region::reserve(len, room)?;
         region.back(libc::MAP_SHARED, libc::PROT_READ, file.as_raw_fd())?;
         let guard = Guard::over(region.range())?;
-        let room = Room::behind(&region)?;
+        let room = Room::behind(&region);
         Ok(Map(Arc::new(Mapping { guard: Some(guard), region, backing: Backing::File, room })))
     }
 
@@ -224,16 +224,14 @@ impl AsRef<[u8]> for Stretch {
 }
 
 impl Room {
-    /// Makes what a region has behind its map ready for writing, if it has anything.
-    fn behind(region: &Region) -> io::Result<Option<Room>> {
+    /// Makes what a region has behind its map ready for writing. None: there is nothing, or memory for it cannot be had
+    /// (a limit of file sizes counts here, too); a map is of use without.
+    fn behind(region: &Region) -> Option<Room> {
         let from = region.len.next_multiple_of(PAGE);
         let len = region.owned - from;
-        if len == 0 {
-            return Ok(None);
-        }
-        let file = nameless(len)?;
-        region.back_room(file.as_raw_fd())?;
-        Ok(Some(Room { file, from, len, written: AtomicUsize::new(from) }))
+        let file = if len == 0 { None } else { nameless(len).ok() }?;
+        region.back_room(file.as_raw_fd()).ok()?;
+        Some(Room { file, from, len, written: AtomicUsize::new(from) })
     }
 }
 

@@ -1,8 +1,9 @@
 //! Forwarding as clients see it: real forwarders behind, dig and kdig before.
 
 use crate::running::{Folder, PATIENCE, Server, eventually, peer, read, text};
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// A server of somebody else, ended with the test.
@@ -15,8 +16,14 @@ impl Drop for Forwarder {
     }
 }
 
+/// A port below those that the system itself gives away, so that nobody takes it before the forwarder does: each test of
+/// this process has another.
 fn free_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 10_000 + (std::process::id() % 2_000) as u16 * 10;
+    let is_free =
+        |port: &u16| UdpSocket::bind(("127.0.0.1", *port)).is_ok() && TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    (0..10_000).map(|_| first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed))).find(is_free).expect("a free port")
 }
 
 /// Unbound with its own data for example.com and test, and whatever is asked else refused.

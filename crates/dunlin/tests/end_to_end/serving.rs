@@ -144,10 +144,18 @@ fn a_start_with_unchanged_sources_maps_the_image_that_is_there() {
     assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
     assert_eq!(std::fs::read(&image).unwrap(), made, "each building has another seed");
     let reload = folder.dunlin(&["ctl", "-c", file, "reload", "--json"]);
-    assert!(text(&reload.stdout).contains("\"rebuilt\":false"), "{}", text(&reload.stdout));
+    assert!(text(&reload.stdout).contains("\"changed\":false"), "{}", text(&reload.stdout));
     folder.write("zones/example.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
     let reload = folder.dunlin(&["ctl", "-c", file, "reload", "--json"]);
-    assert!(text(&reload.stdout).contains("\"rebuilt\":true"), "{}", text(&reload.stdout));
+    assert!(text(&reload.stdout).contains("\"changed\":true,\"rebuilt\":false"), "{}", text(&reload.stdout));
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.3\n");
+    assert_eq!(std::fs::read(&image).unwrap(), made, "one changed zone is laid over the image that is there");
+    // A new zone takes a new image, and that holds what was laid over the old one.
+    folder.write("zones/new.example.zone", &ZONE.replace("192.0.2.2", "192.0.2.4"));
+    let reload = folder.dunlin(&["ctl", "-c", file, "reload", "--json"]);
+    assert!(text(&reload.stdout).contains("\"changed\":true,\"rebuilt\":true"), "{}", text(&reload.stdout));
+    assert_eq!(server.short(&folder, &["www.new.example"]), "192.0.2.4\n");
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.3\n");
 }
 
 #[test]

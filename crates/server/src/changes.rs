@@ -10,6 +10,7 @@ use crate::manifest::{Entry, Manifest};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use audit::{Rules, audit};
+use image::node::{APEX, DEEPER};
 use image::patch::{self, Change, PLACE};
 use image::{Builder, Image};
 use std::collections::HashMap;
@@ -49,10 +50,24 @@ pub fn lay(
         return Outcome::Unchanged;
     }
     let octets: u64 = changed.iter().filter_map(|&i| std::fs::metadata(&zones[i].file).ok()).map(|m| m.len()).sum();
-    if changed.len() > ZONES_MAX || octets > OCTETS_MAX || !now.is_whole() {
+    let is_alone = changed.iter().all(|&i| is_alone(now, &zones[i].apex));
+    if changed.len() > ZONES_MAX || octets > OCTETS_MAX || !now.is_whole() || !is_alone {
         return Outcome::TooMuch;
     }
     laid(now, manifest, zones, &changed, folder).map_or(Outcome::TooMuch, |laid| Outcome::Laid(Box::new(laid)))
+}
+
+/// False: another zone of ours lies above or below. One answers DS for the other, and that takes a new image of both.
+fn is_alone(now: &Image<Stretch>, apex: &[u8]) -> bool {
+    let here = now.view().find_whole(apex);
+    let mut rest = apex;
+    while let Some((&len, below)) = rest.split_first().filter(|(len, _)| **len > 0) {
+        rest = below.get(usize::from(len)..).unwrap_or_default();
+        if !now.view().find_whole(rest).is_ok_and(|n| n.is_none_or(|n| !n.is(APEX))) {
+            return false;
+        }
+    }
+    here.is_ok_and(|n| n.is_none_or(|n| !n.is(DEEPER)))
 }
 
 fn laid(now: &Image<Stretch>, manifest: &Manifest, zones: &[Zone], changed: &[usize], folder: &Path) -> Option<Laid> {

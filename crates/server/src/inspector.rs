@@ -147,6 +147,7 @@ impl Inspector {
         while let Some(from) = at {
             self.tell(image, from, 0);
             at = image.compare(from, SLICE);
+            // Nothing is waited for: the pause is the bound on what the pass takes from disk and memory.
             std::thread::sleep(PAUSE);
             if self.published.generation() != self.generation {
                 return false;

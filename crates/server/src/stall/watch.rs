@@ -39,6 +39,7 @@ impl Witness for Stacks {
 pub fn watch(all: Vec<Arc<Turns>>, clock: Clock, stacks: Stacks) {
     let mut watch = Watch { all, witness: stacks, pending: None, seen: Vec::new() };
     loop {
+        // A look at fixed intervals, and no wait for something: a thread that stalls cannot say so itself.
         std::thread::sleep(EVERY);
         watch.look(clock.mono_ns());
     }

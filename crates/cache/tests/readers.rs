@@ -8,7 +8,7 @@ use cache::{
     AtomicU64, Cache, Config, Entry, Event, Extent, HEADER_OCTETS, Key, Kind, Moment, Restore, Scratch, Snapshot,
     Sweep, Unusable, Variant,
 };
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 const WORDS: usize = 40_000;
 const NAMES: u32 = 3_000;
@@ -84,14 +84,17 @@ fn read_all(cache: &Cache) -> u32 {
     (0..NAMES).filter(found).count() as u32
 }
 
-/// Runs `look` while two threads write and one reads.
-fn at_work(cache: &Cache, look: impl FnOnce()) {
+/// Runs `look` while two threads write and one reads, again and again until each of them has had thousands of turns:
+/// on a busy machine a thread may begin late.
+fn at_work(cache: &Cache, mut look: impl FnMut()) {
     let stop = &AtomicBool::new(false);
+    let turns = &[const { AtomicU32::new(0) }; 3];
     std::thread::scope(|threads| {
-        for mut seed in [1, 2] {
+        for (mut seed, turns) in [1, 2].into_iter().zip(turns) {
             threads.spawn(move || {
                 while !stop.load(Relaxed) {
                     write(cache, &mut seed);
+                    turns.fetch_add(1, Relaxed);
                 }
             });
         }
@@ -99,11 +102,15 @@ fn at_work(cache: &Cache, look: impl FnOnce()) {
             let (mut seed, mut scratch) = (3, Scratch::default());
             while !stop.load(Relaxed) {
                 read(cache, &mut seed, &mut scratch);
+                turns[2].fetch_add(1, Relaxed);
             }
         });
         // The others stop also when it panics.
         let _stops = Stops(stop);
         look();
+        while turns.iter().any(|turns| turns.load(Relaxed) < 5_000) {
+            look();
+        }
     });
 }
 

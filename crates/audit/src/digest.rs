@@ -2,7 +2,7 @@
 
 use crate::name::{Sets, covered};
 use crate::walk::Place;
-use image::Rr;
+use image::{Rr, Sorted};
 use sha2::{Digest as _, Sha384, Sha512};
 use wire::rtype;
 
@@ -17,54 +17,29 @@ pub(crate) struct Digest {
     /// Hash algorithm and digest.
     stated: Vec<(u8, Box<[u8]>)>,
     has_another_serial: bool,
-    sha384: Sha384,
-    sha512: Sha512,
-    /// Of the RRset at hand: the records in canonical form.
-    canonical: Vec<Vec<u8>>,
+    sum: Sum,
 }
 
 impl Digest {
-    /// None: the zone states no digest that could be compared.
+    /// None: the zone states no digest that could be compared: none at all, or of a scheme or an algorithm that we do not
+    /// know, or two of one scheme and algorithm, of which neither may be believed (RFC 8976 section 2.2).
     pub(crate) fn wanted(sets: &Sets<'_>) -> Option<Digest> {
-        let serial = sets
-            .of(rtype::SOA)
-            .first()
-            .and_then(|soa| soa.rdata.get(soa.rdata.len().checked_sub(20)?..)?.first_chunk::<4>());
-        let known = |rr: &&Rr<'_>| matches!(rr.rdata, [_, _, _, _, SIMPLE, SHA384 | SHA512, ..]);
-        let all: Vec<&Rr<'_>> = sets.of(rtype::ZONEMD).iter().filter(known).collect();
+        let all = sets.of(rtype::ZONEMD);
+        let serial = serial(sets);
+        let is_alone =
+            |rr: &Rr<'_>| all.iter().filter(|other| other.rdata.get(4..6) == rr.rdata.get(4..6)).count() == 1;
+        let is_known = |rr: &&Rr<'_>| matches!(rr.rdata, [_, _, _, _, SIMPLE, SHA384 | SHA512, ..]) && is_alone(rr);
+        let known: Vec<&Rr<'_>> = all.iter().filter(is_known).collect();
         let fits = |rr: &&&Rr<'_>| rr.rdata.first_chunk::<4>() == serial;
         let stated =
-            all.iter().filter(fits).filter_map(|rr| Some((*rr.rdata.get(5)?, rr.rdata.get(DIGEST_AT..)?.into())));
+            known.iter().filter(fits).filter_map(|rr| Some((*rr.rdata.get(5)?, rr.rdata.get(DIGEST_AT..)?.into())));
         let stated: Vec<(u8, Box<[u8]>)> = stated.collect();
-        let has_another_serial = stated.is_empty();
-        let (sha384, sha512) = (Sha384::new(), Sha512::new());
-        (!all.is_empty()).then_some(Digest { stated, has_another_serial, sha384, sha512, canonical: vec![] })
+        let sum = Sum::of(|hash| stated.iter().any(|(stated, _)| *stated == hash));
+        (!known.is_empty()).then_some(Digest { has_another_serial: stated.is_empty(), stated, sum })
     }
 
     pub(crate) fn on_name(&mut self, name: &[u8], sets: &Sets<'_>, place: Place) {
-        let is_left_out = |rr: &Rr<'_>| {
-            place == Place::Apex
-                && (rr.rtype == rtype::ZONEMD || rr.rtype == rtype::RRSIG && covered(rr) == rtype::ZONEMD)
-        };
-        for set in sets.iter() {
-            self.canonical.clear();
-            for rr in set.iter().filter(|rr| !is_left_out(rr)) {
-                let mut rdata = rr.rdata.to_vec();
-                zonefile::rdata::canonicalise(rr.rtype, &mut rdata);
-                self.canonical.push(rdata);
-            }
-            self.canonical.sort_unstable();
-            self.canonical.dedup();
-            for rdata in &self.canonical {
-                let [a, b] = set[0].rtype.to_be_bytes();
-                let [c, d, e, f] = set[0].ttl.to_be_bytes();
-                let [g, h] = (rdata.len() as u16).to_be_bytes();
-                for part in [name, &[a, b, 0, 1, c, d, e, f, g, h], rdata] {
-                    self.sha384.update(part);
-                    self.sha512.update(part);
-                }
-            }
-        }
+        self.sum.on_name(name, sets, place == Place::Apex);
     }
 
     /// Why the zone is not what it says it is.
@@ -72,11 +47,82 @@ impl Digest {
         if self.has_another_serial {
             return Some("its serial is not the SOA's");
         }
-        let (sha384, sha512) = (self.sha384.finalize(), self.sha512.finalize());
-        let is_it = |(hash, digest): &(u8, Box<[u8]>)| match *hash {
-            SHA384 => **digest == sha384[..],
-            _ => **digest == sha512[..],
+        let digests = self.sum.end();
+        (!self.stated.iter().any(|stated| digests.contains(stated))).then_some("the digest is another")
+    }
+}
+
+fn serial<'a>(sets: &Sets<'a>) -> Option<&'a [u8; 4]> {
+    serial_of(sets.of(rtype::SOA).first()?.rdata)
+}
+
+/// The first of the five numbers at the end of an SOA.
+pub(crate) fn serial_of(soa: &[u8]) -> Option<&[u8; 4]> {
+    soa.get(soa.len().checked_sub(20)?..)?.first_chunk()
+}
+
+/// The rdata of the ZONEMD that fits a zone, by SHA-384, which everybody must know (RFC 8976 section 2.2.3). What the zone
+/// states itself does not count. None: it has no SOA.
+pub fn zonemd(zone: &Sorted<'_>) -> Option<Vec<u8>> {
+    let (mut sum, mut sets, mut rdata) = (Sum::of(|hash| hash == SHA384), Sets::default(), Vec::new());
+    for (name, records) in zone.names() {
+        sets.fill(records);
+        if rdata.is_empty() {
+            rdata.extend(serial(&sets)?);
+        }
+        sum.on_name(name, &sets, name.len() == zone.apex().len());
+    }
+    let (hash, digest) = sum.end().into_iter().next()?;
+    rdata.extend([SIMPLE, hash]);
+    rdata.extend(digest);
+    Some(rdata)
+}
+
+/// Digests of the names seen so far, by the algorithms that are wanted.
+struct Sum {
+    sha384: Option<Sha384>,
+    sha512: Option<Sha512>,
+    /// Of the RRset at hand: the records in canonical form, each with its TTL.
+    canonical: Vec<(Vec<u8>, u32)>,
+}
+
+impl Sum {
+    fn of(is_wanted: impl Fn(u8) -> bool) -> Sum {
+        let sha384 = is_wanted(SHA384).then(Sha384::new);
+        Sum { sha384, sha512: is_wanted(SHA512).then(Sha512::new), canonical: Vec::new() }
+    }
+
+    /// All that is in the zone file counts, glue and occluded records too, each once (RFC 8976 section 3.3.1); what does
+    /// not is the apex's ZONEMD with its signatures.
+    fn on_name(&mut self, name: &[u8], sets: &Sets<'_>, is_apex: bool) {
+        let is_left_out = |rr: &Rr<'_>| {
+            is_apex && (rr.rtype == rtype::ZONEMD || rr.rtype == rtype::RRSIG && covered(rr) == rtype::ZONEMD)
         };
-        (!self.stated.iter().any(is_it)).then_some("the digest is another")
+        for set in sets.iter() {
+            self.canonical.clear();
+            for rr in set.iter().filter(|rr| !is_left_out(rr)) {
+                let mut rdata = rr.rdata.to_vec();
+                zonefile::rdata::canonicalise(rr.rtype, &mut rdata);
+                // Signatures of one name are over RRsets of several types, and each has the TTL of what it is over.
+                let ttl = if rr.rtype == rtype::RRSIG { rr.ttl } else { set[0].ttl };
+                self.canonical.push((rdata, ttl));
+            }
+            self.canonical.sort_unstable();
+            self.canonical.dedup();
+            for (rdata, ttl) in &self.canonical {
+                let [a, b] = set[0].rtype.to_be_bytes();
+                let [c, d, e, f] = ttl.to_be_bytes();
+                let [g, h] = (rdata.len() as u16).to_be_bytes();
+                for part in [name, &[a, b, 0, 1, c, d, e, f, g, h], rdata] {
+                    self.sha384.iter_mut().for_each(|sum| sum.update(part));
+                    self.sha512.iter_mut().for_each(|sum| sum.update(part));
+                }
+            }
+        }
+    }
+
+    fn end(self) -> Vec<(u8, Box<[u8]>)> {
+        let sha384 = self.sha384.map(|sum| (SHA384, sum.finalize().as_slice().into()));
+        sha384.into_iter().chain(self.sha512.map(|sum| (SHA512, sum.finalize().as_slice().into()))).collect()
     }
 }

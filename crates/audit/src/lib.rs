@@ -6,6 +6,7 @@
 mod denial;
 mod digest;
 mod fault;
+mod guard;
 mod hosts;
 mod name;
 mod nsec3;
@@ -13,6 +14,8 @@ mod report;
 mod signatures;
 mod walk;
 
+pub use digest::zonemd;
 pub use fault::{Fault, Rating};
+pub use guard::{Guards, Version, weigh};
 pub use report::{Finding, Report};
 pub use walk::{Rules, audit};

@@ -9,6 +9,7 @@ use net::privilege::{User, is_root};
 use server::clock::wall_s;
 use server::config::{Config, Zone};
 use server::findings::{self, Findings};
+use server::held::Gate;
 use server::images::{self, Library, Shelved};
 use server::json::Json;
 
@@ -79,10 +80,11 @@ pub fn compile(args: &Compile) -> Exit {
             return Exit::CouldNot;
         }
     };
-    let library = match Library::open(&config.server.data_dir) {
+    let mut library = match Library::open(&config.server.data_dir) {
         Ok(library) => library,
         Err(e) => return could_not(format_args!("{}: {e}", config.server.data_dir.display())),
     };
+    library.gate = Gate::new(&config, &[]);
     match library.current(&config.zones, None) {
         Ok(shelved) => tell(args, &shelved),
         Err(e) => could_not(e),

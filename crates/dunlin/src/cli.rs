@@ -285,7 +285,7 @@ pub enum Request {
     Reload { zones: Vec<String> },
     /// Answer what has arrived and stop
     Stop,
-    /// A zone that takes updates: freeze NAME, thaw NAME, log NAME (its versions)
+    /// A zone: publish [--force] NAME (serve what is held); if it takes updates: freeze NAME, thaw NAME, log NAME (its versions)
     Zone {
         #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
         words: Vec<String>,

@@ -14,7 +14,7 @@ pub fn run(args: &Ctl) -> Exit {
         Request::Stats => "stats".to_string(),
         Request::Stop => "stop".to_string(),
         Request::Reload { zones } => format!("reload {}", zones.join(" ")),
-        Request::Zone { words } if matches!(words[0].as_str(), "freeze" | "thaw" | "log") => {
+        Request::Zone { words } if matches!(words[0].as_str(), "freeze" | "thaw" | "log" | "publish") => {
             format!("zone {}", words.join(" "))
         }
         Request::Zone { words } => return not_built(&format!("ctl zone {}", words[0])),

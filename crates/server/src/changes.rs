@@ -5,7 +5,8 @@
 
 use crate::clock;
 use crate::config::Zone;
-use crate::images::{self, Remark};
+use crate::held::{self, Gate};
+use crate::images::{self, Library, Remark};
 use crate::manifest::{Entry, Manifest};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
@@ -14,7 +15,6 @@ use image::node::{APEX, DEEPER};
 use image::patch::{self, Change, PLACE};
 use image::{Builder, Image};
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 use store::Stretch;
 
@@ -43,7 +43,7 @@ pub fn lay(
     manifest: &Manifest,
     zones: &[Zone],
     is_asked: impl Fn(&Zone) -> bool,
-    folder: &Path,
+    library: &Library,
 ) -> Outcome {
     let Some(changed) = manifest.changed(zones, is_asked) else { return Outcome::TooMuch };
     if changed.is_empty() {
@@ -54,7 +54,7 @@ pub fn lay(
     if changed.len() > ZONES_MAX || octets > OCTETS_MAX || !now.is_whole() || !is_alone {
         return Outcome::TooMuch;
     }
-    laid(now, manifest, zones, &changed, folder).map_or(Outcome::TooMuch, |laid| Outcome::Laid(Box::new(laid)))
+    laid(now, manifest, zones, &changed, library).map_or(Outcome::TooMuch, |laid| Outcome::Laid(Box::new(laid)))
 }
 
 /// False: another zone of ours lies above or below. One answers DS for the other, and that takes a new image of both.
@@ -70,17 +70,26 @@ fn is_alone(now: &Image<Stretch>, apex: &[u8]) -> bool {
     here.is_ok_and(|n| n.is_none_or(|n| !n.is(DEEPER)))
 }
 
-fn laid(now: &Image<Stretch>, manifest: &Manifest, zones: &[Zone], changed: &[usize], folder: &Path) -> Option<Laid> {
-    let stock =
-        Stock { seed: images::seed(), held_max: scratch::memory(), spill: Arc::new(Scratch::new(folder.into())) };
+fn laid(
+    now: &Image<Stretch>,
+    manifest: &Manifest,
+    zones: &[Zone],
+    changed: &[usize],
+    library: &Library,
+) -> Option<Laid> {
+    let stock = Stock {
+        seed: images::seed(),
+        held_max: scratch::memory(),
+        spill: Arc::new(Scratch::new(library.folder().into())),
+    };
     let few: Vec<Zone> = changed.iter().map(|&i| zones[i].clone()).collect();
     let (builder, mut entries) = reading::all(&few, &stock, |zone, builder| images::fill(zone, &stock, builder));
-    let (image, remarks, complaints) = over(now, builder, &few)?;
+    let (image, remarks, complaints) = over(now, builder, &few, &stock, &library.gate)?;
     for entry in &mut entries {
         let complaint = complaints.get(&entry.apex);
         let is_served = || image.view().find_whole(&entry.apex).is_ok_and(|n| n.is_some());
         entry.problem = complaint.map(|why| match is_served() {
-            true => format!("it goes on as it was: {why}"),
+            true => held::goes_on(why),
             false => why.clone(),
         });
     }
@@ -91,7 +100,13 @@ fn laid(now: &Image<Stretch>, manifest: &Manifest, zones: &[Zone], changed: &[us
 type Complaints = HashMap<Box<[u8]>, String>;
 
 /// The image with these zones laid over it. None: it takes a new one.
-fn over(now: &Image<Stretch>, whole: Builder, zones: &[Zone]) -> Option<(Image<Stretch>, Vec<Remark>, Complaints)> {
+fn over(
+    now: &Image<Stretch>,
+    whole: Builder,
+    zones: &[Zone],
+    stock: &Stock,
+    gate: &Gate,
+) -> Option<(Image<Stretch>, Vec<Remark>, Complaints)> {
     let (rules, mut remarks) = (Rules::at(clock::wall_s()), Vec::new());
     let mut judge = |zone: &image::Sorted<'_>| {
         // Beside the changed zones there are stand-ins for those below them.
@@ -99,7 +114,7 @@ fn over(now: &Image<Stretch>, whole: Builder, zones: &[Zone]) -> Option<(Image<S
             return None;
         }
         let report = audit(zone, &rules);
-        let refusal = report.refusal();
+        let refusal = report.refusal().or_else(|| gate.objection(Some(now), zone, &report, &rules, stock));
         if refusal.is_none() {
             remarks.extend(Remark::of(zone.apex(), &report));
         }

@@ -6,7 +6,7 @@
 use crate::door::{self, Hurried};
 use crate::json::Json;
 use crate::log;
-use crate::state::{Event, State};
+use crate::state::{Done, Event, State};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -127,17 +127,31 @@ fn answer(line: &str, state: &State) -> Json {
 
 /// Wishes about one zone.
 fn zone(state: &State, words: &[&str]) -> Json {
+    if let ["publish", rest @ ..] = words {
+        return publish(state, rest);
+    }
     let Some(intake) = state.intake() else { return bad(vec!["no zone takes updates".to_string()]) };
     let outcome = match words {
         ["freeze", zone] => intake.freeze(zone, true).map(|()| Json::Bool(true)),
         ["thaw", zone] => intake.freeze(zone, false).map(|()| Json::Bool(false)),
         ["log", zone] => intake.log(zone),
-        _ => Err("write zone freeze NAME, zone thaw NAME or zone log NAME".to_string()),
+        _ => Err("write zone freeze NAME, zone thaw NAME, zone log NAME or zone publish [--force] NAME".to_string()),
     };
     match (outcome, words.first()) {
         (Ok(facts), Some(&"log")) => good("versions", facts),
         (Ok(facts), _) => good("frozen", facts),
         (Err(why), _) => bad(vec![why]),
+    }
+}
+
+/// Has a zone served as its file says; forced, whatever the guards object to.
+fn publish(state: &State, words: &[&str]) -> Json {
+    match words {
+        ["--force", zone] | [zone, "--force"] => {
+            answered(state, |done| Event::Force { zones: vec![zone.to_string()], done })
+        }
+        [zone] => reload(state, vec![zone.to_string()]),
+        _ => bad(vec!["write zone publish NAME, or zone publish --force NAME".to_string()]),
     }
 }
 
@@ -150,8 +164,12 @@ fn cache(state: &State, words: &[&str]) -> Json {
 
 /// Waits until the zones are served, or are known not to be.
 fn reload(state: &State, zones: Vec<String>) -> Json {
+    answered(state, |done| Event::Reload { zones, done: Some(done) })
+}
+
+fn answered(state: &State, event: impl FnOnce(Done) -> Event) -> Json {
     let (done, outcome) = mpsc::channel();
-    state.raise(Event::Reload { zones, done: Some(done) });
+    state.raise(event(done));
     match outcome.recv() {
         Ok(Ok(facts)) => good("reload", facts),
         Ok(Err(complaints)) => bad(complaints),

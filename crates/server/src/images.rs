@@ -5,6 +5,7 @@
 
 use crate::clock;
 use crate::config::Zone;
+use crate::held::{self, Gate};
 use crate::log;
 use crate::manifest::{Entry, Manifest};
 use crate::reading::{self, Stock};
@@ -32,6 +33,8 @@ pub const MANIFEST: &str = "zones.manifest";
 /// Where images lie: a folder of their own below data-dir.
 pub struct Library {
     folder: PathBuf,
+    /// Who lets new versions of zones pass.
+    pub gate: Gate,
 }
 
 /// An image, mapped, and what it was made of.
@@ -80,7 +83,7 @@ impl Library {
         let folder = data_dir.join(FOLDER);
         std::fs::create_dir_all(&folder)?;
         sweep(&folder);
-        Ok(Library { folder })
+        Ok(Library { folder, gate: Gate::default() })
     }
 
     /// The image of these zones as their files are now: the one on the shelf if no source has changed, else a new one.
@@ -90,7 +93,7 @@ impl Library {
             Some(last) if last.manifest.is_current(zones) => return Ok(last),
             other => other,
         };
-        let built = build(zones, &self.folder, served.or(last.as_ref().map(|l| &l.image)));
+        let built = build(zones, self, served.or(last.as_ref().map(|l| &l.image)));
         match last.filter(|_| served.is_none() && !built.lost.is_empty()) {
             // At a start there is nothing else: what is left of it serves.
             Some(last) => {
@@ -108,7 +111,7 @@ impl Library {
 
     /// A new image of these zones, whether or not a source has changed: the one that is served is damaged.
     pub fn again(&self, zones: &[Zone], served: &Image<Stretch>) -> io::Result<Shelved> {
-        self.shelve(build(zones, &self.folder, Some(served)))
+        self.shelve(build(zones, self, Some(served)))
     }
 
     /// The image written last, whatever it was made of.
@@ -170,11 +173,11 @@ fn told(lost: &[Problem]) -> String {
 }
 
 /// Reads all zones into one image. `before`: what is served now, for zones whose files are wrong.
-fn build(zones: &[Zone], folder: &Path, before: Option<&Image<Stretch>>) -> Built {
+fn build(zones: &[Zone], library: &Library, before: Option<&Image<Stretch>>) -> Built {
     let mut kept = HashMap::new();
     let mut is_known = true;
     loop {
-        let mut built = attempt(zones, folder, &kept);
+        let mut built = attempt(zones, library, before, &kept);
         let bad: HashMap<&[u8], &Entry> =
             built.entries.iter().filter(|e| e.problem.is_some()).map(|e| (&*e.apex, e)).collect();
         if bad.is_empty() {
@@ -210,15 +213,20 @@ struct Kept<'a> {
 fn zones_of<'a>(image: &'a Image<Stretch>, wanted: &HashMap<&[u8], &Entry>) -> Vec<Kept<'a>> {
     let keep = |zone: ImageZone<'a>| {
         let entry = (*wanted.get(zone.apex().ok()?.apex_name().ok()?)?).clone();
-        let problem = Some(format!("it goes on as it was: {}", entry.problem.unwrap_or_default()));
+        let problem = Some(held::goes_on(&entry.problem.unwrap_or_default()));
         Some(Kept { zone, entry: Entry { problem, ..entry } })
     };
     image.view().zones().flatten().filter_map(keep).collect()
 }
 
-fn attempt(zones: &[Zone], folder: &Path, kept: &HashMap<Box<[u8]>, Kept<'_>>) -> Built {
+fn attempt(
+    zones: &[Zone],
+    library: &Library,
+    before: Option<&Image<Stretch>>,
+    kept: &HashMap<Box<[u8]>, Kept<'_>>,
+) -> Built {
     let seed = seed();
-    let spill = Arc::new(Scratch::new(folder.into()));
+    let spill = Arc::new(Scratch::new(library.folder.clone()));
     let stock = Stock { seed, held_max: scratch::memory(), spill };
     let (builder, mut entries) = reading::all(zones, &stock, |zone, builder| match kept.get(&zone.apex) {
         Some(kept) => keep(kept, builder),
@@ -227,7 +235,9 @@ fn attempt(zones: &[Zone], folder: &Path, kept: &HashMap<Box<[u8]>, Kept<'_>>) -
     let (rules, mut remarks) = (Rules::at(clock::wall_s()), Vec::new());
     let (octets, _, complaints) = builder.finish_judged(&reading::Threads, &mut |zone| {
         let report = audit(zone, &rules);
-        let refusal = report.refusal();
+        let before = before.filter(|_| !kept.contains_key(zone.apex()));
+        let objection = || library.gate.objection(before, zone, &report, &rules, &stock);
+        let refusal = report.refusal().or_else(objection);
         if refusal.is_none() && remarks.len() < REMARKS_MAX {
             remarks.extend(Remark::of(zone.apex(), &report));
         }

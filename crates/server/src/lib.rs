@@ -10,6 +10,7 @@ mod cookies;
 mod door;
 pub mod findings;
 mod handover;
+pub mod held;
 mod http;
 pub mod images;
 pub mod inspector;

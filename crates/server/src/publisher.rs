@@ -6,6 +6,7 @@
 use crate::answering::Shared;
 use crate::changes::{self, Outcome};
 use crate::config::{Allow, Config};
+use crate::held::{self, Gate, Held};
 use crate::images::{self, Library, Remark, Shelved};
 use crate::json::Json;
 use crate::manifest::Manifest;
@@ -15,6 +16,7 @@ use front::{Retired, Zones};
 use image::Image;
 use net::Wake;
 use policy::Acl;
+use stats::Counter;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,6 +47,8 @@ pub enum Why {
     Asked,
     /// The image that is served is damaged: even if no source has changed.
     Damaged,
+    /// The operator wants these zones served as their files say, whatever the guards object to.
+    Forced,
 }
 
 pub struct Publisher {
@@ -109,7 +113,7 @@ pub fn fingerprint(image: &Image<Stretch>) -> u64 {
 
 /// Says which zones are not served as their files say.
 fn complain(problems: &[images::Problem]) {
-    for p in problems {
+    for p in problems.iter().filter(|p| !held::is_held(&p.what)) {
         log::error("a zone is not served as its file says", &[("zone", &images::name(&p.apex)), ("why", &p.what)]);
     }
 }
@@ -134,6 +138,7 @@ impl Publisher {
     ) -> Publisher {
         let publisher = Publisher { library, shared, state, wakes, served, retired: Vec::new(), unfolded: None };
         complain(&publisher.served.problems);
+        publisher.hold(&[]);
         publisher.tell();
         publisher
     }
@@ -182,9 +187,11 @@ impl Publisher {
     }
 
     fn reload(&mut self, config: &Config, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
+        let forced = wanted.iter().filter(|_| why == Why::Forced).filter_map(|name| crate::config::apex(name).ok());
+        self.library.gate = Gate::new(config, &forced.collect::<Vec<_>>());
         let laid = match why {
             Why::Asked => self.lay(config, wanted),
-            Why::Damaged => None,
+            Why::Damaged | Why::Forced => None,
         };
         let (changed, rebuilt) = match laid {
             Some(changed) => (changed, false),
@@ -207,8 +214,7 @@ impl Publisher {
         let (now, _) = self.shared.published.current();
         let apexes: Vec<Box<[u8]>> = wanted.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
         let is_asked = |zone: &crate::config::Zone| wanted.is_empty() || apexes.contains(&zone.apex);
-        let folder = self.library.folder();
-        let laid = match changes::lay(&now.image, &self.served.manifest, &config.zones, is_asked, folder) {
+        let laid = match changes::lay(&now.image, &self.served.manifest, &config.zones, is_asked, &self.library) {
             Outcome::TooMuch => return None,
             Outcome::Unchanged if access(&now.image, config) != self.served.allow_query => return None,
             Outcome::Unchanged => return Some(false),
@@ -217,6 +223,7 @@ impl Publisher {
         drop(now);
         remark(&laid.remarks);
         let allow_query = access(&laid.image, config);
+        let before = std::mem::take(&mut self.served.problems);
         let serving = Serving {
             allow_query: allow_query.clone(),
             generation: self.served.generation + 1,
@@ -226,6 +233,7 @@ impl Publisher {
         };
         complain(&serving.problems);
         self.publish(Zones { image: laid.image, allow_query }, serving);
+        self.hold(&before);
         self.unfolded = Some(config.clone());
         Some(true)
     }
@@ -236,7 +244,7 @@ impl Publisher {
         let (now, _) = self.shared.published.current();
         let found = match why {
             Why::Asked => self.library.current(&config.zones, Some(&now.image)),
-            Why::Damaged => self.library.again(&config.zones, &now.image),
+            Why::Damaged | Why::Forced => self.library.again(&config.zones, &now.image),
         };
         let was_laid_over = now.image.header().overlay.is_some();
         drop(now);
@@ -245,6 +253,7 @@ impl Publisher {
         // What is laid over an image is not in the image.
         let is_other = serving.identity != self.served.identity || was_laid_over;
         let changed = is_other || serving.allow_query != self.served.allow_query;
+        let before = std::mem::take(&mut self.served.problems);
         if changed {
             prefault(zones.image.bytes().map());
             complain(&serving.problems);
@@ -254,7 +263,17 @@ impl Publisher {
             serving.generation = self.served.generation;
             self.served = serving;
         }
+        self.hold(&before);
         Ok(changed)
+    }
+
+    /// Counts and tells versions that are held, but for those that were before.
+    fn hold(&self, before: &[images::Problem]) {
+        let is_new = |p: &&images::Problem| held::is_held(&p.what) && !before.contains(p);
+        for p in self.served.problems.iter().filter(is_new) {
+            self.state.published.count(Counter::VersionHeld);
+            held::tell(&p.apex, &p.what);
+        }
     }
 
     /// What of the wish did not come true: of the zones named, or of all.
@@ -342,5 +361,6 @@ fn facts(image: &Image<Stretch>, serving: &Serving) -> Served {
         file: serving.file.clone(),
         published_s: crate::clock::wall_s(),
         problems: serving.problems.iter().map(problem).collect(),
+        held: Held::of(&serving.problems),
     }
 }

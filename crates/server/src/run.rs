@@ -20,6 +20,7 @@ use crate::answering::{Answering, Shared};
 use crate::clock::Clock;
 use crate::complaint::Complaint;
 use crate::config::Config;
+use crate::held::Gate;
 use crate::images::{self, Library};
 use crate::inspector::Inspector;
 use crate::keeper::Keeper;
@@ -178,8 +179,9 @@ impl Crew {
 
 fn first_image(config: &Config) -> Result<(Library, Zones<Stretch>, Serving), String> {
     let data = config.server.data_dir.display();
-    let library =
+    let mut library =
         Library::open(&config.server.data_dir).map_err(|e| format!("the data folder {data} cannot be used: {e}"))?;
+    library.gate = Gate::new(config, &[]);
     let shelved = library.current(&config.zones, None).map_err(|e| format!("no image of the zones: {e}"))?;
     let (zones, serving) = publisher::ready(shelved, config, 1);
     Ok((library, zones, serving))
@@ -485,6 +487,7 @@ fn attend(
                 return Err(format!("the thread {thread} ended: {why}"));
             }
             Event::Reload { zones, done } => (Why::Asked, zones, done),
+            Event::Force { zones, done } => (Why::Forced, zones, Some(done)),
             Event::Changed { zones } => (Why::Asked, zones, None),
             Event::Rebuild => (Why::Damaged, Vec::new(), None),
         };

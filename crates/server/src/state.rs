@@ -1,6 +1,7 @@
 //! What the server knows about itself, for operators: read by the control socket and HTTP, never by answering threads.
 
 use crate::clock::{self, Clock};
+use crate::held::Held;
 use crate::inspector::Inspected;
 use crate::json::Json;
 use crate::keeper::Keeper;
@@ -29,6 +30,11 @@ pub enum Event {
     },
     /// The image that is served is damaged.
     Rebuild,
+    /// These zones are to be served as their files say, whatever the guards object to.
+    Force {
+        zones: Vec<String>,
+        done: Done,
+    },
     Reload {
         /// The caller wants these to be served afterwards; empty: whatever is served.
         zones: Vec<String>,
@@ -53,6 +59,8 @@ pub struct Served {
     pub published_s: u64,
     /// Zones that are not served as their files say, and why.
     pub problems: Vec<String>,
+    /// Those of them of which a new version is held.
+    pub held: Vec<Held>,
 }
 
 pub struct State {
@@ -60,6 +68,8 @@ pub struct State {
     pub addresses: Vec<SocketAddr>,
     pub workers: usize,
     pub counters: Vec<Arc<Counters>>,
+    /// Of the thread that publishes.
+    pub published: Counters,
     /// Of the answering threads, in the order of the counters.
     pub turns: Vec<Arc<Turns>>,
     pub events: Sender<Event>,
@@ -81,7 +91,19 @@ impl State {
     ) -> State {
         let (served, inspected, intake) = (Mutex::default(), Mutex::default(), OnceLock::new());
         let keeper = OnceLock::new();
-        State { clock, addresses, workers, counters, turns, events, keeper, served, inspected, intake }
+        State {
+            clock,
+            addresses,
+            workers,
+            counters,
+            published: Counters::default(),
+            turns,
+            events,
+            keeper,
+            served,
+            inspected,
+            intake,
+        }
     }
 
     pub fn raise(&self, event: Event) {
@@ -116,7 +138,7 @@ impl State {
     }
 
     pub fn count(&self, which: Counter) -> u64 {
-        total(self.counters.iter().map(|c| &**c), which)
+        total(self.counters.iter().map(|c| &**c).chain([&self.published]), which)
     }
 
     pub fn status(&self) -> Json {
@@ -130,6 +152,7 @@ impl State {
             ("zones", Json::Number(served.zones)),
             ("image", served.json()),
             ("pages", self.inspected().json()),
+            ("held", Json::list(&served.held, Held::json)),
             ("problems", Json::list(served.problems, Json::Text)),
         ])
     }
@@ -158,6 +181,7 @@ impl State {
             ("image_huge_bytes", "Octets of it that huge pages back", served.huge_bytes),
             ("image_generation", "How often an image was published since the start", served.generation),
             ("image_damaged_pages", "Pages of it that differ from their checksums", self.inspected().damaged as u64),
+            ("zones_held", "Zones of which a new version is held", served.held.len() as u64),
             ("zone_problems", "Zones that are not served as their files say", served.problems.len() as u64),
         ] {
             metric(&mut out, name, "gauge", help, value);

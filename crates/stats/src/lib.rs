@@ -82,6 +82,7 @@ counters! {
     UpstreamNoise "upstream_noise" "Packets that are no reply to what was asked, ignored";
     UpstreamTruncated "upstream_truncated" "Truncated replies; the question goes on over TCP";
     UpstreamProbe "upstream_probes" "Questions sent to a silent server to find out whether it is back";
+    VersionHeld "versions_held" "New versions of zones that were held, and not served";
     Panics "panics" "Panics caught while answering; the packet is saved";
     DropPanic "dropped_panic" "Packets not answered: answering them panicked, or others of their batch did";
 }

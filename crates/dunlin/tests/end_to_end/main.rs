@@ -4,6 +4,7 @@ mod commands;
 mod crashes;
 mod damage;
 mod dumps;
+mod guards;
 mod resolving;
 mod running;
 mod second_reader;

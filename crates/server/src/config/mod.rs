@@ -10,6 +10,7 @@ pub mod units;
 mod zones;
 
 use crate::complaint::{Complaint, Text};
+use audit::Guards;
 use later::{TOP, ZONE};
 use policy::{Prefix, Step};
 use reader::{Reader, Repeats, Table, Value, Word, later};
@@ -34,6 +35,8 @@ pub struct Config {
     pub cache: Cache,
     /// In the order of the configuration; no two have the same apex.
     pub zones: Vec<Zone>,
+    /// What a new version of a zone may lose; none: anything.
+    pub guards: Option<Guards>,
     /// Those of `[[key]]`.
     pub keys: Keys,
     /// Folders whose NAME.zone files are zones; they are watched.
@@ -134,6 +137,7 @@ impl Default for Config {
             resolver: None,
             cache: Cache::default(),
             zones: Vec::new(),
+            guards: Some(Guards::default()),
             keys: Keys::default(),
             directories: Vec::new(),
         }
@@ -241,7 +245,7 @@ fn syntax(text: Text<'_>, error: &toml::de::Error) -> Complaint {
 }
 
 fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
-    let built = ["server", "control", "limits", "log", "zones", "zone", "key", "resolver", "cache"];
+    let built = ["server", "control", "limits", "log", "zones", "zone", "guards", "key", "resolver", "cache"];
     r.keys("the file", top, &built, TOP);
     let mut config = Config { file: Some(r.text.file.to_path_buf()), ..Config::default() };
     if let Some(t) = r.table(top, "server") {
@@ -257,6 +261,9 @@ fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
         log(r, t, &mut config.level);
     }
     (config.resolver, config.cache) = resolver::read(r, top);
+    if let Some(t) = r.table(top, "guards") {
+        config.guards = guards(r, t);
+    }
     config.keys = keys::all(r, top);
     (config.zones, config.directories) = all_zones(r, top, &config.keys);
     config
@@ -421,6 +428,16 @@ impl Level {
     }
 }
 
+fn guards(r: &mut Reader<'_>, t: &Table<'_>) -> Option<Guards> {
+    r.keys("[guards]", t, &["enabled", "lost-records-percent", "lost-ds"], &[]);
+    let usual = Guards::default();
+    let guards = Guards {
+        lost_percent_max: r.number(t, "lost-records-percent", 0..=100).unwrap_or(usual.lost_percent_max),
+        lost_ds_max: r.number(t, "lost-ds", 0..=1_000_000_000).unwrap_or(usual.lost_ds_max),
+    };
+    r.boolean(t, "enabled").unwrap_or(true).then_some(guards)
+}
+
 fn all_zones(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> (Vec<Zone>, Vec<PathBuf>) {
     let (mut list, mut directory) = (None, None);
     if let Some(t) = r.table(top, "zones") {
@@ -436,9 +453,10 @@ fn all_zones(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> (Vec<Zone>, V
 }
 
 fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: &Keys) -> Option<Zone> {
-    r.keys("[[zone]]", t, &["name", "file", "allow-query", "allow-update"], ZONE);
+    r.keys("[[zone]]", t, &["name", "file", "allow-query", "allow-update", "guards"], ZONE);
     let allow_query = r.strings(t, "allow-query", "any").map(|words| allow(r, &words));
     let allow_update = keys::rules(r, t, known);
+    let is_guarded = r.boolean(t, "guards").unwrap_or(true);
     let name = r.string(t, "name", "example.com");
     if !t.contains_key("name") {
         r.complain(span.clone(), "this zone has no name", "write name = \"example.com\"");
@@ -450,7 +468,10 @@ fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: 
     let (name, file) = (name?, file?);
     let place = Complaint::place(r.text, name.span.clone());
     match apex(&name.text) {
-        Ok(apex) => Some(Zone { apex, file: r.path(&file), allow_query, allow_update, place: Some(Box::new(place)) }),
+        Ok(apex) => {
+            let (file, place) = (r.path(&file), Some(Box::new(place)));
+            Some(Zone { apex, file, allow_query, allow_update, is_guarded, place })
+        }
         Err(why) => {
             r.complain(
                 name.span,

@@ -19,6 +19,8 @@ pub struct Zone {
     pub allow_query: Option<Allow>,
     /// Who may update it; empty: nobody, and its file is all there is.
     pub allow_update: Rules,
+    /// A new version of it that looks like an accident is held.
+    pub is_guarded: bool,
     /// Where it is written, for complaints; None: it was found in the directory or the list.
     pub place: Option<Box<Complaint>>,
 }
@@ -26,7 +28,7 @@ pub struct Zone {
 impl Zone {
     /// A zone of which only name and file are known.
     pub fn new(apex: Box<[u8]>, file: PathBuf) -> Zone {
-        Zone { apex, file, allow_query: None, allow_update: Rules::default(), place: None }
+        Zone { apex, file, allow_query: None, allow_update: Rules::default(), is_guarded: true, place: None }
     }
 }
 

@@ -1,0 +1,117 @@
+//! Whether a new version of a zone may take the place of the one that is served, or somebody should look at it first.
+//!
+//! Every way in which a zone changes as a whole asks this one function. Never asked where there is nothing to lose: at a
+//! zone's first version. One walk over both versions, and an audit of the old one only where the new one has errors.
+
+use crate::digest::serial_of;
+use crate::fault::{Fault, Rating};
+use crate::name::Sets;
+use crate::report::{Report, text};
+use crate::walk::{Rules, audit};
+use image::node::CUT;
+use image::{Builder, Damaged, Sorted, Zone};
+use std::collections::BTreeSet;
+use wire::name::NAME_MAX;
+use wire::rtype;
+
+/// What a version may lose without being asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guards {
+    /// Of the records.
+    pub lost_percent_max: u64,
+    /// Delegations that were secure and go on without DS.
+    pub lost_ds_max: u64,
+}
+
+impl Default for Guards {
+    fn default() -> Guards {
+        Guards { lost_percent_max: 50, lost_ds_max: 0 }
+    }
+}
+
+/// A version that is to be published.
+pub struct Version<'v, 'a> {
+    pub zone: &'v Sorted<'a>,
+    /// What the audit said of it.
+    pub report: &'v Report,
+    pub rules: &'v Rules,
+}
+
+/// Why the version is not to be published unasked, in words; none: it may be. Err: what is served cannot be read.
+/// `builder`: an empty one.
+pub fn weigh(
+    served: &Zone<'_>,
+    version: &Version<'_, '_>,
+    guards: &Guards,
+    builder: impl FnOnce() -> Builder,
+) -> Result<Option<String>, Damaged> {
+    let zone = version.zone;
+    let soa = zone.records_at(zone.apex()).into_iter().flatten().find(|rr| rr.rtype == rtype::SOA);
+    let serial = soa.and_then(|soa| serial_of(soa.rdata)).map_or(0, |serial| u32::from_be_bytes(*serial));
+    if let Some(why) = backwards(served.serial()?, serial) {
+        return Ok(Some(why));
+    }
+    let records = zone.names().map(|(_, records)| records.count() as u64).sum();
+    if let Some(why) = fewer(served.records()?, records, guards.lost_percent_max) {
+        return Ok(Some(why));
+    }
+    if let Some(why) = insecure(served, zone, guards.lost_ds_max)? {
+        return Ok(Some(why));
+    }
+    worse(served, version, builder)
+}
+
+/// RFC 1982 section 3.2. Secondaries do not take a version whose serial is behind theirs, or just as far before it. The
+/// same serial again is the operator's business: many never touch it.
+fn backwards(before: u32, after: u32) -> Option<String> {
+    let is_back = before.wrapping_sub(after) <= 1 << 31 && before != after;
+    is_back.then(|| format!("the serial {after} does not follow {before}, which is served (RFC 1982)"))
+}
+
+fn fewer(before: u64, after: u64, percent_max: u64) -> Option<String> {
+    let lost = before.saturating_sub(after);
+    let is_much = lost * 100 > before * percent_max;
+    is_much.then(|| format!("{after} records, where {before} are served: more than {percent_max} % would be lost"))
+}
+
+/// A delegation that goes altogether counts as records do. One that stays and loses its DS is answered by validators
+/// as before, but can be forged.
+fn insecure(served: &Zone<'_>, zone: &Sorted<'_>, most: u64) -> Result<Option<String>, Damaged> {
+    let (mut sets, mut owner, mut lost, mut first) = (Sets::default(), [0; NAME_MAX], 0, None);
+    for node in served.nodes() {
+        let node = node?;
+        if !node.is(CUT) || node.rrset(rtype::DS)?.is_none() {
+            continue;
+        }
+        let name = served.name_of(&node, &mut owner)?;
+        sets.fill(zone.records_at(name).into_iter().flatten());
+        if sets.has(rtype::NS) && !sets.has(rtype::DS) {
+            lost += 1;
+            first.get_or_insert_with(|| text(name));
+        }
+    }
+    let others = if lost > 1 { format!(", and {} others", lost - 1) } else { String::new() };
+    Ok(first.filter(|_| lost > most).map(|name| format!("the delegation {name} would lose its DS{others}")))
+}
+
+/// An error of a kind that what is served does not have, by the same clock.
+fn worse(
+    served: &Zone<'_>,
+    version: &Version<'_, '_>,
+    builder: impl FnOnce() -> Builder,
+) -> Result<Option<String>, Damaged> {
+    let is_error = |fault: Fault| fault.rating() != Rating::Warning;
+    if !version.report.findings.iter().any(|f| is_error(f.fault)) {
+        return Ok(None);
+    }
+    let mut known = BTreeSet::new();
+    let mut builder = builder();
+    builder.begin_zone(served.apex()?.apex_name()?);
+    served.for_each_record(&mut |owner, rtype, ttl, rdata| {
+        // Every record of an image has been taken by a builder before.
+        let _ = builder.record(owner, rtype, ttl, rdata);
+    })?;
+    builder.show(&mut |before| known.extend(audit(before, version.rules).findings.iter().map(|f| f.fault)));
+    let new = version.report.findings.iter().find(|f| is_error(f.fault) && !known.contains(&f.fault));
+    Ok(new.map(|f| format!("this error, which what is served has not: {}", f.text())))
+}

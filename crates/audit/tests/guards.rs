@@ -1,0 +1,83 @@
+//! What a new version of a zone may lose, change and get wrong before somebody has to look at it.
+
+use audit::{Guards, Report, Rules, Version, audit, weigh};
+use image::{Builder, Image};
+use zonefile::{NoFiles, Objection, Options};
+
+const ZONE: &str = "$TTL 60\n@ SOA ns host 7 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nd NS ns\n\
+    d DS 1 8 2 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\na A 192.0.2.2\nb A 192.0.2.3\n";
+
+fn built(text: &str) -> Builder {
+    let origin = wire::Name::from_text(b"example.", None).unwrap();
+    let mut builder = Builder::new(0);
+    builder.begin_zone(origin.bytes());
+    let mut sink =
+        |r: zonefile::Record<'_>, _: &_| builder.record(r.owner, r.rtype, r.ttl, r.rdata).map_err(Objection::refusal);
+    let read = zonefile::parse("zone", text.as_bytes(), &origin, &mut NoFiles, &Options::default(), &mut sink);
+    assert_eq!(read.errors, 0, "{}\n{text}", read.problems[0]);
+    builder
+}
+
+/// Why the new version is held; empty: it is not.
+fn held(old: &str, new: &str, guards: &Guards) -> String {
+    let image = Image::open(built(old).finish().0).unwrap();
+    let served = image.view().zones().next().unwrap().unwrap();
+    let (rules, mut why) = (Rules::at(1_800_000_000), None);
+    built(new).show(&mut |zone| {
+        let report: Report = audit(zone, &rules);
+        let version = Version { zone, report: &report, rules: &rules };
+        why = weigh(&served, &version, guards, || Builder::new(0)).unwrap();
+    });
+    why.unwrap_or_default()
+}
+
+#[test]
+fn what_looks_like_an_accident_is_held_and_nothing_else() {
+    let serial = |n: u32| ZONE.replace("host 7 ", &format!("host {n} "));
+    let without = |owners: &[&str]| {
+        let is_left = |l: &&str| !owners.iter().any(|o| l.starts_with(o));
+        serial(8).lines().filter(is_left).map(|l| format!("{l}\n")).collect::<String>()
+    };
+    for (new, expect) in [
+        (ZONE.to_string(), ""),
+        (serial(8), ""),
+        // The same serial again, and the farthest that follows.
+        (ZONE.replace("192.0.2.2", "192.0.2.9"), ""),
+        (serial(7 + (1 << 31) - 1), ""),
+        (serial(7 + (1 << 31)), "the serial 2147483655 does not follow 7"),
+        (serial(6), "the serial 6 does not follow 7"),
+        (serial(u32::MAX), "the serial 4294967295 does not follow 7"),
+        // Half of seven records may go, and no more.
+        (without(&["a ", "b ", "d "]), "3 records, where 7 are served: more than 50 % would be lost"),
+        (without(&["a ", "d "]), ""),
+        (without(&["d DS"]), "the delegation d.example. would lose its DS"),
+        (without(&["d NS", "d DS"]), ""),
+        (serial(8) + "c NS ns.c\n", "this error, which what is served has not: c.example. NS"),
+        (
+            format!("{}@ ZONEMD 8 1 1 {}\n", serial(8), "00".repeat(48)),
+            "this error, which what is served has not: example. ZONEMD",
+        ),
+        (format!("{}@ ZONEMD 8 2 1 {}\n", serial(8), "00".repeat(48)), ""),
+    ] {
+        let why = held(ZONE, &new, &Guards::default());
+        assert!(if expect.is_empty() { why.is_empty() } else { why.starts_with(expect) }, "{why}\n{new}");
+    }
+}
+
+#[test]
+fn an_error_that_was_served_before_is_served_on() {
+    let bad = format!("{ZONE}c NS ns.c\n");
+    assert_eq!(held(&bad, &format!("{}e NS ns.e\n", bad.replace("host 7", "host 8")), &Guards::default()), "");
+    let another = format!("{bad}w DS 1 8 2 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n");
+    assert!(held(&bad, &another, &Guards::default()).contains("a DS where there is no delegation"));
+}
+
+#[test]
+fn the_operator_says_how_much_may_go() {
+    let rest: String = ZONE.lines().take(4).map(|l| format!("{l}\n")).collect();
+    let all = Guards { lost_percent_max: 100, lost_ds_max: 0 };
+    assert_eq!(held(ZONE, &rest, &all), "");
+    let insecure = ZONE.replace("d DS", "e TXT x ;");
+    assert!(held(ZONE, &insecure, &all).contains("would lose its DS"));
+    assert_eq!(held(ZONE, &insecure, &Guards { lost_ds_max: 1, ..all }), "");
+}

@@ -338,7 +338,7 @@ fn is_among(host: &[u8], hosts: &BTreeSet<&[u8]>) -> bool {
 }
 
 /// The host whose addresses go along with a record.
-fn host_of(rtype: Rtype, rdata: &[u8]) -> Option<&[u8]> {
+pub fn host_of(rtype: Rtype, rdata: &[u8]) -> Option<&[u8]> {
     crate::sheet::target(rtype, rdata)
 }
 

@@ -7,12 +7,12 @@ use crate::clock;
 use crate::config::Zone;
 use crate::held::{self, Gate};
 use crate::images::{self, Library, Remark};
+use crate::laying;
 use crate::manifest::{Entry, Manifest};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use audit::{Rules, audit};
-use image::node::{APEX, DEEPER};
-use image::patch::{self, Change, PLACE};
+use image::patch::Change;
 use image::{Builder, Image};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,24 +50,13 @@ pub fn lay(
         return Outcome::Unchanged;
     }
     let octets: u64 = changed.iter().filter_map(|&i| std::fs::metadata(&zones[i].file).ok()).map(|m| m.len()).sum();
-    let is_alone = changed.iter().all(|&i| is_alone(now, &zones[i].apex));
-    if changed.len() > ZONES_MAX || octets > OCTETS_MAX || !now.is_whole() || !is_alone {
+    // What updates have changed is not in these files.
+    let is_updated = changed.iter().any(|&i| !zones[i].allow_update.0.is_empty());
+    let is_alone = changed.iter().all(|&i| laying::is_alone(now.view(), &zones[i].apex));
+    if changed.len() > ZONES_MAX || octets > OCTETS_MAX || !now.is_whole() || !is_alone || is_updated {
         return Outcome::TooMuch;
     }
     laid(now, manifest, zones, &changed, library).map_or(Outcome::TooMuch, |laid| Outcome::Laid(Box::new(laid)))
-}
-
-/// False: another zone of ours lies above or below. One answers DS for the other, and that takes a new image of both.
-fn is_alone(now: &Image<Stretch>, apex: &[u8]) -> bool {
-    let here = now.view().find_whole(apex);
-    let mut rest = apex;
-    while let Some((&len, below)) = rest.split_first().filter(|(len, _)| **len > 0) {
-        rest = below.get(usize::from(len)..).unwrap_or_default();
-        if !now.view().find_whole(rest).is_ok_and(|n| n.is_none_or(|n| !n.is(APEX))) {
-            return false;
-        }
-    }
-    here.is_ok_and(|n| n.is_none_or(|n| !n.is(DEEPER)))
 }
 
 fn laid(
@@ -120,13 +109,8 @@ fn over(
         }
         refusal
     };
-    let place = (now.bytes().end() as u64).next_multiple_of(PLACE);
     let change = Change { whole, gone: vec![], edits: vec![] };
-    let laid = patch::lay(now.view(), change, place, &reading::Threads, &mut judge).ok()?;
-    let octets = now.bytes().go_on(usize::try_from(place).ok()?, &laid.octets).ok()?;
-    let between = Image::overlaid(octets.clone(), now.header().clone(), images::faults);
-    let header = laid.overlay(between.view()).ok()?;
+    let (image, complaints) = laying::put(now, change, &reading::Threads, &mut judge).ok()?;
     let complaint = |c: image::Complaint| (c.zone.fold().bytes().into(), c.what);
-    let complaints = laid.complaints.into_iter().map(complaint).collect();
-    Some((Image::overlaid(octets, header, images::faults), remarks, complaints))
+    Some((image, remarks, complaints.into_iter().map(complaint).collect()))
 }

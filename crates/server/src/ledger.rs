@@ -3,15 +3,20 @@
 //! ```text
 //! data-dir/journal/journal.0000000001   changes of all zones, in the order in which they became durable
 //! data-dir/journal/example.com.zone     the zone as it was at a position of the journal, which its first line names
+//! data-dir/journal/released             no zone needs what stands before this position
 //! ```
 //!
 //! Such a zone was read once from the file that is configured, and belongs to updates from then on. What is served after
-//! a crash is the last zone file and the changes behind its position: what was acknowledged. Decides nothing.
+//! a crash is the last zone file and the changes behind its position: what was acknowledged. Decides nothing, and holds
+//! no zone's records: they are in the image, and what has changed since its file was written is `Unwritten`.
 
 use crate::clock::wall_s;
 use crate::config::Zone;
 use crate::images::name;
+use crate::laying::Standing;
+use crate::unwritten::{Names, Unwritten, Wish};
 use crate::zonetext;
+use image::{View, Zone as ImageZone};
 use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,11 +24,12 @@ use std::time::UNIX_EPOCH;
 use store::atomic::write_atomically;
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
-use transfer::{Author, Contents, Diff, Entry, Kind, Record};
+use transfer::{Author, Diff, Entry, Kind, Layer, Misfit, Record};
 use wire::rtype::SOA;
 use zonefile::Objection;
 
 const FOLDER: &str = "journal";
+const RELEASED: &str = "released";
 const HEAD: &str = "; dunlin, position";
 /// Segments that are kept for history though no zone needs them: 1 GiB at most.
 const SEGMENTS_KEPT: usize = 16;
@@ -31,8 +37,18 @@ const SEGMENTS_KEPT: usize = 16;
 pub struct Ledger {
     folder: PathBuf,
     journal: Journal<Folder>,
+    /// As the file says.
+    released: u64,
     /// By apex. Those that are configured.
     zones: HashMap<Box<[u8]>, Owned>,
+}
+
+/// The files of zones that updates change, before the journal is read.
+pub struct Files {
+    folder: PathBuf,
+    zones: HashMap<Box<[u8]>, Owned>,
+    /// By apex: what the file holds.
+    positions: HashMap<Box<[u8]>, u64>,
 }
 
 /// A zone that updates change.
@@ -40,10 +56,6 @@ pub struct Owned {
     pub rules: Rules,
     /// Updates of it wait for somebody's word.
     pub is_frozen: bool,
-    /// All its records: a changed zone is in memory once more than its image.
-    contents: Contents,
-    /// Changes from here on are not in its file.
-    position: u64,
     /// What came before, newest last.
     versions: Vec<Version>,
 }
@@ -76,8 +88,8 @@ impl Version {
 const VERSIONS_MAX: usize = 10_000;
 
 impl Owned {
-    pub fn contents(&self) -> &Contents {
-        &self.contents
+    fn new(rules: Rules) -> Owned {
+        Owned { rules, is_frozen: false, versions: Vec::new() }
     }
 
     pub fn versions(&self) -> &[Version] {
@@ -114,180 +126,271 @@ fn file_of(folder: &Path, apex: &[u8]) -> PathBuf {
     folder.join(format!("{file}.zone"))
 }
 
-impl Ledger {
-    /// Brings the zones that take updates to where the journal says that they are, and lets them be read from there.
-    /// None: no zone takes updates. Returns also what an operator should hear.
-    pub fn open(data_dir: &Path, zones: &mut [Zone]) -> io::Result<(Option<Ledger>, Vec<String>)> {
-        if zones.iter().all(|z| z.allow_update.0.is_empty()) {
-            return Ok((None, Vec::new()));
-        }
-        let folder = data_dir.join(FOLDER);
-        let disk = Folder::open(&folder)?;
-        let mut known = HashMap::new();
-        let mut remarks = Vec::new();
-        for zone in zones.iter().filter(|z| !z.allow_update.0.is_empty()) {
-            if let Some(owned) = load(&folder, zone, &mut remarks)? {
-                known.insert(zone.apex.clone(), owned);
-            }
-        }
-        let from = known.values().map(|z| z.position).min().unwrap_or(0);
-        let mut faults = Vec::new();
-        let mut replay = |position, octets: &[u8]| {
-            if let Err(why) = replay_one(&mut known, position, octets) {
-                faults.push(format!("change {position} of the journal: {why}"));
-            }
-        };
-        let (journal, more) = Journal::open(disk, SEGMENT_OCTETS, from, &mut replay)?;
-        if !faults.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, faults.join("; ")));
-        }
-        remarks.extend(more);
-        let mut ledger = Ledger { folder, journal, zones: known };
-        for zone in zones.iter().filter(|z| !z.allow_update.0.is_empty()) {
-            if let Err(why) = ledger.import(zone) {
-                remarks.push(format!("the zone {} takes no updates: {why}", name(&zone.apex)));
-            }
-        }
-        ledger.save(&ledger.behind())?;
-        own(zones, data_dir);
-        Ok((Some(ledger), remarks))
+/// Imports the zones that are new here, and lets all that take updates be read from our own files. None: none takes any.
+/// Returns also what an operator should hear.
+pub fn open_files(data_dir: &Path, zones: &mut [Zone]) -> io::Result<(Option<Files>, Vec<String>)> {
+    if zones.iter().all(|z| z.allow_update.0.is_empty()) {
+        return Ok((None, Vec::new()));
     }
+    let folder = data_dir.join(FOLDER);
+    Folder::open(&folder)?;
+    let mut files = Files { folder, zones: HashMap::new(), positions: HashMap::new() };
+    let mut remarks = Vec::new();
+    for zone in zones.iter_mut().filter(|z| !z.allow_update.0.is_empty()) {
+        files.find(zone, &mut remarks)?;
+    }
+    let new = |files: &Files, z: &Zone| !z.allow_update.0.is_empty() && !files.positions.contains_key(&z.apex);
+    if zones.iter().any(|zone| new(&files, zone)) {
+        let end = files.end()?;
+        for zone in zones.iter_mut() {
+            if !new(&files, zone) {
+                continue;
+            }
+            match import(&files.folder, zone, end) {
+                Ok(()) => files.add(zone, end),
+                Err(why) => remarks.push(format!("the zone {} takes no updates: {why}", name(&zone.apex))),
+            }
+        }
+    }
+    Ok((Some(files), remarks))
+}
 
-    /// Reads a zone that is new here from the file that is configured.
-    fn import(&mut self, zone: &Zone) -> Result<(), String> {
-        if self.zones.contains_key(&zone.apex) {
+impl Files {
+    /// Takes a zone that was imported before.
+    fn find(&mut self, zone: &mut Zone, remarks: &mut Vec<String>) -> io::Result<()> {
+        let file = file_of(&self.folder, &zone.apex);
+        if !file.exists() {
             return Ok(());
         }
-        let contents = read(zone)?;
-        let position = self.journal.next_position();
-        let owned =
-            Owned { rules: zone.allow_update.clone(), is_frozen: false, contents, position, versions: Vec::new() };
-        write(&self.folder, &zone.apex, &owned, position, stamp(&zone.file)).map_err(|e| e.to_string())?;
-        self.zones.insert(zone.apex.clone(), owned);
+        if imported(&file) != stamp(&zone.file) {
+            remarks.push(edited(zone, &file));
+        }
+        let position = position_of(&file)?;
+        self.add(zone, position);
         Ok(())
     }
 
+    fn add(&mut self, zone: &mut Zone, position: u64) {
+        zone.file = file_of(&self.folder, &zone.apex);
+        self.zones.insert(zone.apex.clone(), Owned::new(zone.allow_update.clone()));
+        self.positions.insert(zone.apex.clone(), position);
+    }
+
+    /// The first position of the journal that must be there.
+    fn from(&self) -> io::Result<u64> {
+        let released = released(&self.folder)?;
+        Ok(self.positions.values().copied().min().unwrap_or(released).max(released))
+    }
+
+    /// Where the journal ends: what is imported now has none of its changes.
+    fn end(&self) -> io::Result<u64> {
+        let (journal, _) = Journal::open(Folder::open(&self.folder)?, SEGMENT_OCTETS, self.from()?, &mut |_, _| {})?;
+        Ok(journal.next_position())
+    }
+
+    /// Reads the journal. `view`: the image that was made of the files. Returns what is to be laid over it.
+    pub fn replay(self, view: View<'_>) -> io::Result<(Ledger, Unwritten, Vec<String>)> {
+        let (from, released) = (self.from()?, released(&self.folder)?);
+        let Files { folder, mut zones, positions } = self;
+        let odd = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+        let disk = Folder::open(&folder)?;
+        let mut layers = HashMap::new();
+        let mut faults = Vec::new();
+        let mut replay = |position, octets: &[u8]| {
+            if let Err(why) = replay_one(view, &mut zones, &positions, &mut layers, position, octets) {
+                faults.push(format!("change {position} of the journal: {why}"));
+            }
+        };
+        let (journal, remarks) = Journal::open(disk, SEGMENT_OCTETS, from, &mut replay)?;
+        if !faults.is_empty() {
+            return Err(odd(faults.join("; ")));
+        }
+        let (mut unwritten, end) = (Unwritten::default(), journal.next_position());
+        for (apex, position) in positions {
+            unwritten.add_zone(&apex, position.min(end));
+        }
+        let wish = |(apex, layer): (Box<[u8]>, Layer<Standing<'_>>)| Wish { apex, names: names(layer) };
+        unwritten.add(layers.into_iter().map(wish).collect(), end);
+        Ok((Ledger { folder, journal, released, zones }, unwritten, remarks))
+    }
+}
+
+/// The names of a version in the making, as an image takes them.
+pub fn names(layer: Layer<Standing<'_>>) -> Names {
+    let laid = |r: Record| image::edit::Record { rtype: r.rtype, ttl: r.ttl, rdata: r.rdata().into() };
+    layer.into_names().into_iter().map(|(name, records)| (name, records.into_iter().map(laid).collect())).collect()
+}
+
+fn edited(zone: &Zone, file: &Path) -> String {
+    format!(
+        "{} was edited, and is not read: the zone {} belongs to updates; to read it again, stop the server and remove {}",
+        zone.file.display(),
+        name(&zone.apex),
+        file.display()
+    )
+}
+
+impl Ledger {
     pub fn zone(&self, apex: &[u8]) -> Option<&Owned> {
         self.zones.get(apex)
+    }
+
+    pub fn apexes(&self) -> impl Iterator<Item = &[u8]> {
+        self.zones.keys().map(|apex| &**apex)
     }
 
     pub fn zone_mut(&mut self, apex: &[u8]) -> Option<&mut Owned> {
         self.zones.get_mut(apex)
     }
 
-    /// Goes on to the next version in memory: for the changes of one group that follow one another. Whoever stages keeps
-    /// or takes back.
-    pub fn stage(&mut self, apex: &[u8], diff: &Diff) -> bool {
-        self.zones.get_mut(apex).is_some_and(|zone| zone.contents.apply(diff).is_ok())
-    }
-
-    /// Makes what was staged durable. Err: it is taken back.
-    pub fn keep(&mut self, entries: &[Entry]) -> io::Result<()> {
+    /// Makes changes durable, all or none. Returns where the journal ends now.
+    pub fn keep(&mut self, entries: &[Entry]) -> io::Result<u64> {
         let octets: Vec<Vec<u8>> = entries.iter().map(Entry::encode).collect();
-        if let Err(e) = self.journal.append(&octets) {
-            for entry in entries.iter().rev() {
-                self.stage(&entry.zone, &entry.diff.clone().inverted());
-            }
-            return Err(e);
-        }
+        self.journal.append(&octets)?;
         for entry in entries {
             if let Some(zone) = self.zones.get_mut(&entry.zone) {
                 zone.remember(Version::of(entry));
             }
         }
-        Ok(())
+        Ok(self.journal.next_position())
     }
 
-    /// Zones whose files are behind the journal.
-    fn behind(&self) -> Vec<Box<[u8]>> {
-        let end = self.journal.next_position();
-        self.zones.iter().filter(|(_, z)| z.position < end && !z.versions.is_empty()).map(|(a, _)| a.clone()).collect()
-    }
-
-    /// Writes the files of these zones anew, and lets go of the changes that no zone needs.
-    pub fn save(&mut self, apexes: &[Box<[u8]>]) -> io::Result<()> {
-        let position = self.journal.next_position();
-        for apex in apexes {
-            let Some(zone) = self.zones.get_mut(apex) else { continue };
-            let import = imported(&file_of(&self.folder, apex));
-            write(&self.folder, apex, zone, position, import)?;
-            zone.position = position;
+    /// Lets go of the changes that no zone's file needs, and that are too old for history.
+    pub fn release(&mut self, needed: u64) -> io::Result<()> {
+        let position = needed.min(self.journal.start_of_last(SEGMENTS_KEPT));
+        if position > self.released {
+            write_atomically(&self.folder, RELEASED, None, |out| writeln!(out, "{position}"))?;
+            self.released = position;
+            self.journal.release(position);
         }
-        let needed = self.zones.values().map(|z| z.position).min().unwrap_or(position);
-        self.journal.release(needed.min(self.journal.start_of_last(SEGMENTS_KEPT)));
         Ok(())
     }
 }
 
-/// A zone that was imported before, as its file has it.
-fn load(folder: &Path, zone: &Zone, remarks: &mut Vec<String>) -> io::Result<Option<Owned>> {
-    let file = file_of(folder, &zone.apex);
-    if !file.exists() {
-        return Ok(None);
+fn released(folder: &Path) -> io::Result<u64> {
+    let file = folder.join(RELEASED);
+    let odd = || io::Error::new(io::ErrorKind::InvalidData, format!("{}: it names no position", file.display()));
+    match std::fs::read_to_string(&file) {
+        Ok(text) => text.trim().parse().map_err(|_| odd()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(e) => Err(e),
     }
-    let odd = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", file.display()));
-    let position = head(&file).and_then(|words| words.first()?.parse().ok());
-    let position = position.ok_or_else(|| odd("its first line names no position of the journal"))?;
-    if imported(&file) != stamp(&zone.file) {
-        remarks.push(format!(
-            "{} was edited, and is not read: the zone {} belongs to updates; to read it again, stop the server and remove {}",
-            zone.file.display(),
-            name(&zone.apex),
-            file.display()
-        ));
-    }
-    let contents = read(&Zone::new(zone.apex.clone(), file.clone())).map_err(|why| odd(&why))?;
-    let rules = zone.allow_update.clone();
-    Ok(Some(Owned { rules, is_frozen: false, contents, position, versions: Vec::new() }))
 }
 
 /// Brings a change back. Err: it is none, or none of the version that is there.
-fn replay_one(zones: &mut HashMap<Box<[u8]>, Owned>, position: u64, octets: &[u8]) -> Result<(), String> {
+fn replay_one<'v>(
+    view: View<'v>,
+    zones: &mut HashMap<Box<[u8]>, Owned>,
+    positions: &HashMap<Box<[u8]>, u64>,
+    layers: &mut HashMap<Box<[u8]>, Layer<Standing<'v>>>,
+    position: u64,
+    octets: &[u8],
+) -> Result<(), String> {
     let entry = Entry::decode(octets).map_err(|e| e.to_string())?;
     // A zone that is no longer configured, or whose file was removed.
     let Some(zone) = zones.get_mut(&entry.zone) else { return Ok(()) };
-    if position >= zone.position {
-        let misfit = |_| format!("it does not fit the zone {}", name(&entry.zone));
-        zone.contents.apply(&entry.diff).map_err(misfit)?;
-    }
     zone.remember(Version::of(&entry));
-    Ok(())
-}
-
-/// All records of a zone's file. Err: the first thing wrong with it.
-fn read(zone: &Zone) -> Result<Contents, String> {
-    let mut all = Vec::new();
-    let mut sink = |r: zonefile::Record<'_>, _: &zonefile::Place| {
-        let record = Record::new(r.owner, r.rtype, r.ttl, r.rdata);
-        all.push(record.ok_or_else(|| Objection::refusal("a record that is none".to_string()))?);
-        Ok(())
-    };
-    let reading = zonetext::read(zone, &mut sink).map_err(|unread| unread.why.to_string())?;
-    let first = reading.report.problems.iter().find(|p| p.severity == zonefile::Severity::Error);
-    match first {
-        Some(problem) => Err(format!("{}: {}", problem.place, problem.what)),
-        None if !all.iter().any(|r| r.rtype == SOA && *r.owner() == *zone.apex) => Err("it has no SOA".to_string()),
-        None => Ok(Contents::of(all)),
+    if positions.get(&entry.zone).is_some_and(|&from| position < from) {
+        return Ok(());
     }
+    let apex = || name(&entry.zone);
+    let layer = match layers.entry(entry.zone.clone()) {
+        std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+        std::collections::hash_map::Entry::Vacant(new) => {
+            let standing = Standing::find(view, &entry.zone).ok_or_else(|| format!("{} is not served", apex()))?;
+            new.insert(Layer::over(standing))
+        }
+    };
+    layer.follow(&entry.diff).map_err(|misfit| match misfit {
+        Misfit::Unreadable => format!("the image of {} is damaged", apex()),
+        Misfit::Record(_) => format!("it does not fit the zone {}", apex()),
+    })
 }
 
-fn write(folder: &Path, apex: &[u8], zone: &Owned, position: u64, import: String) -> io::Result<()> {
+/// Reads a zone that is new here from the file that is configured, and writes ours.
+fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
+    let text = |line: &mut String, r: &zonefile::Record<'_>| {
+        zonefile::record_to_text(r.owner, r.ttl, 1, r.rtype, r.rdata, line);
+        line.push('\n');
+    };
+    let (mut has_soa, mut wrong) = (false, None);
+    let written = write_file(folder, &zone.apex, position, &stamp(&zone.file), |out| {
+        let (mut line, mut failed) = (String::new(), None);
+        let mut sink = |r: zonefile::Record<'_>, _: &zonefile::Place| {
+            has_soa |= r.rtype == SOA && r.owner.eq_ignore_ascii_case(&zone.apex);
+            line.clear();
+            text(&mut line, &r);
+            failed = failed.take().or_else(|| out.write_all(line.as_bytes()).err());
+            Ok::<(), Vec<Objection>>(())
+        };
+        let reading = zonetext::read(zone, &mut sink).map_err(|unread| unread.why)?;
+        let first = reading.report.problems.iter().find(|p| p.severity == zonefile::Severity::Error);
+        wrong = first.map(|p| format!("{}: {}", p.place, p.what));
+        wrong = wrong.take().or_else(|| (!has_soa).then(|| "it has no SOA".to_string()));
+        match (failed, &wrong) {
+            (Some(e), _) => Err(e),
+            (None, Some(why)) => Err(io::Error::other(why.clone())),
+            (None, None) => Ok(()),
+        }
+    });
+    written.map_err(|e| wrong.unwrap_or_else(|| e.to_string()))
+}
+
+/// Writes the file of a zone as this image has it, but for these names: it then holds all changes before `position`.
+pub fn write(data_dir: &Path, zone: &ImageZone<'_>, names: &Names, position: u64) -> io::Result<()> {
+    let folder = data_dir.join(FOLDER);
+    let damaged = |_| io::Error::new(io::ErrorKind::InvalidData, "the image is damaged");
+    let apex = zone.apex().and_then(|node| node.apex_name()).map_err(damaged)?;
+    let at_apex = match names.get(apex) {
+        Some(records) => records.clone(),
+        None => image::edit::records_of(&zone.apex().map_err(damaged)?, apex).map_err(damaged)?,
+    };
+    let import = imported(&file_of(&folder, apex));
+    write_file(&folder, apex, position, &import, |out| {
+        let (mut line, mut failed) = (String::new(), None);
+        let mut write = |owner: &[u8], rtype, ttl, rdata: &[u8]| {
+            line.clear();
+            zonefile::record_to_text(owner, ttl, 1, rtype, rdata, &mut line);
+            line.push('\n');
+            failed = failed.take().or_else(|| out.write_all(line.as_bytes()).err());
+        };
+        // The SOA first, as everybody expects.
+        at_apex.iter().filter(|r| r.rtype == SOA).for_each(|r| write(apex, r.rtype, r.ttl, &r.rdata));
+        at_apex.iter().filter(|r| r.rtype != SOA).for_each(|r| write(apex, r.rtype, r.ttl, &r.rdata));
+        let others = names.iter().filter(|(name, _)| ***name != *apex);
+        others.for_each(|(name, records)| records.iter().for_each(|r| write(name, r.rtype, r.ttl, &r.rdata)));
+        let whole = zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
+            if owner != apex && !names.contains_key(owner) {
+                write(owner, rtype, ttl, rdata);
+            }
+        });
+        whole.map_err(damaged)?;
+        failed.map_or(Ok(()), Err)
+    })
+}
+
+fn write_file(
+    folder: &Path,
+    apex: &[u8],
+    position: u64,
+    import: &str,
+    records: impl FnOnce(&mut store::atomic::Output) -> io::Result<()>,
+) -> io::Result<()> {
     let file = file_of(folder, apex);
     let file = file.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     write_atomically(folder, file, None, |out| {
         writeln!(out, "{HEAD} {position} {import}")?;
-        // The SOA first, as everybody expects; all else in canonical order.
-        let (soa, others): (Vec<&Record>, Vec<&Record>) = zone.contents.records().partition(|r| r.rtype == SOA);
-        let mut line = String::new();
-        for r in soa.into_iter().chain(others) {
-            line.clear();
-            zonefile::record_to_text(r.owner(), r.ttl, 1, r.rtype, r.rdata(), &mut line);
-            line.push('\n');
-            out.write_all(line.as_bytes())?;
-        }
-        Ok(())
+        records(out)
     })
     .map(drop)
+}
+
+fn position_of(file: &Path) -> io::Result<u64> {
+    let position = head(file).and_then(|words| words.first()?.parse().ok());
+    position.ok_or_else(|| {
+        let why = format!("{}: its first line names no position of the journal", file.display());
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    })
 }
 
 /// The words behind the beginning of a file's first line.

@@ -15,7 +15,7 @@ use wire::Name;
 const HEAD: &str = concat!("dunlin-manifest 1 ", env!("CARGO_PKG_VERSION"));
 /// A source written this shortly before it was read may be written again within the same tick of the file system's
 /// clock, and then look unchanged. It is not believed.
-const TICK: Duration = Duration::from_millis(50);
+pub const TICK: Duration = Duration::from_millis(50);
 
 /// What tells a changed file from an unchanged one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

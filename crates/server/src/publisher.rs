@@ -9,7 +9,10 @@ use crate::config::{Allow, Config};
 use crate::held::{self, Gate, Held};
 use crate::images::{self, Library, Remark, Shelved};
 use crate::json::Json;
-use crate::manifest::Manifest;
+use crate::laying;
+use crate::ledger;
+use crate::manifest::{self, Manifest};
+use crate::press::Press;
 use crate::state::{Done, Served, State};
 use crate::{log, systemd};
 use front::{Retired, Zones};
@@ -49,10 +52,16 @@ pub enum Why {
     Damaged,
     /// The operator wants these zones served as their files say, whatever the guards object to.
     Forced,
+    /// What updates have changed is to be written into files, and served from an image that was made of them.
+    Fold,
 }
+
+/// Tries to make an image that fits what updates change while it is made.
+const TRIES: usize = 3;
 
 pub struct Publisher {
     library: Library,
+    press: Arc<Press>,
     shared: Shared,
     state: Arc<State>,
     wakes: Vec<Arc<Wake>>,
@@ -131,12 +140,13 @@ impl Publisher {
     /// `served` is published already; operators are told of it here.
     pub fn new(
         library: Library,
+        press: Arc<Press>,
         shared: Shared,
         state: Arc<State>,
         wakes: Vec<Arc<Wake>>,
         served: Serving,
     ) -> Publisher {
-        let publisher = Publisher { library, shared, state, wakes, served, retired: Vec::new(), unfolded: None };
+        let publisher = Publisher { library, press, shared, state, wakes, served, retired: Vec::new(), unfolded: None };
         complain(&publisher.served.problems);
         publisher.hold(&[]);
         publisher.tell();
@@ -192,6 +202,10 @@ impl Publisher {
         let laid = match why {
             Why::Asked => self.lay(config, wanted),
             Why::Damaged | Why::Forced => None,
+            Why::Fold => {
+                self.write_files(config, |_| true)?;
+                None
+            }
         };
         let (changed, rebuilt) = match laid {
             Some(changed) => (changed, false),
@@ -211,7 +225,9 @@ impl Publisher {
 
     /// Lays what has changed over the image, if anything has; None: it takes a new one.
     fn lay(&mut self, config: &Config, wanted: &[String]) -> Option<bool> {
-        let (now, _) = self.shared.published.current();
+        let press = Arc::clone(&self.press);
+        let books = press.hold();
+        let now = press.current();
         let apexes: Vec<Box<[u8]>> = wanted.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
         let is_asked = |zone: &crate::config::Zone| wanted.is_empty() || apexes.contains(&zone.apex);
         let laid = match changes::lay(&now.image, &self.served.manifest, &config.zones, is_asked, &self.library) {
@@ -232,7 +248,9 @@ impl Publisher {
             ..self.served.clone()
         };
         complain(&serving.problems);
-        self.publish(Zones { image: laid.image, allow_query }, serving);
+        let retired = self.shared.published.publish(Zones { image: laid.image, allow_query });
+        drop(books);
+        self.is_published(retired, serving);
         self.hold(&before);
         self.unfolded = Some(config.clone());
         Some(true)
@@ -241,9 +259,27 @@ impl Publisher {
     /// Finds or builds the image of all zones; true if another one is served now.
     fn rebuild(&mut self, config: &Config, why: Why) -> Result<bool, Vec<String>> {
         self.unfolded = None;
-        let (now, _) = self.shared.published.current();
+        // A zone that goes takes along what updates have changed of it.
+        self.write_files(config, |apex| !config.zones.iter().any(|z| *z.apex == *apex))?;
+        let mut is_over = Err(vec![]);
+        for _ in 0..TRIES {
+            is_over = self.build(config, why)?;
+            match &is_over {
+                Ok(_) => break,
+                Err(zones) => {
+                    self.write_files(config, |apex| zones.is_empty() || zones.iter().any(|z| **z == *apex))?
+                }
+            }
+        }
+        let names = |zones: Vec<Box<[u8]>>| zones.iter().map(|z| images::name(z).to_string()).collect::<Vec<_>>();
+        is_over.map_err(|zones| vec![format!("no image keeps up with the updates of {}", names(zones).join(" "))])
+    }
+
+    /// Err within: the image does not take what updates have changed of these zones; of all if none is named.
+    fn build(&mut self, config: &Config, why: Why) -> Result<Result<bool, Vec<Box<[u8]>>>, Vec<String>> {
+        let now = self.press.current();
         let found = match why {
-            Why::Asked => self.library.current(&config.zones, Some(&now.image)),
+            Why::Asked | Why::Fold => self.library.current(&config.zones, Some(&now.image)),
             Why::Damaged | Why::Forced => self.library.again(&config.zones, &now.image),
         };
         let was_laid_over = now.image.header().overlay.is_some();
@@ -257,14 +293,42 @@ impl Publisher {
         if changed {
             prefault(zones.image.bytes().map());
             complain(&serving.problems);
-            self.publish(zones, serving);
+            match self.press.replace(zones) {
+                Ok(retired) => self.is_published(retired, serving),
+                Err(unlaid) => {
+                    log::info("the new image does not take what has changed meanwhile", &[("why", &unlaid.why)]);
+                    self.served.problems = before;
+                    return Ok(Err(unlaid.zones));
+                }
+            }
             self.warm();
         } else {
             serving.generation = self.served.generation;
             self.served = serving;
         }
         self.hold(&before);
-        Ok(changed)
+        Ok(Ok(changed))
+    }
+
+    /// Writes the files of those zones that updates have changed.
+    fn write_files(&self, config: &Config, is_wanted: impl Fn(&[u8]) -> bool) -> Result<(), Vec<String>> {
+        let (now, behind, end) = {
+            let books = self.press.hold();
+            (self.press.current(), books.unwritten.since(0), books.unwritten.end())
+        };
+        let mut is_written = false;
+        for wish in behind.iter().filter(|wish| is_wanted(&wish.apex)) {
+            let Some(zone) = laying::zone(now.image.view(), &wish.apex) else { continue };
+            let written = ledger::write(&config.server.data_dir, &zone, &wish.names, end);
+            written.map_err(|e| vec![format!("the zone {} is not written: {e}", images::name(&wish.apex))])?;
+            self.press.hold().unwritten.settle(&wish.apex, end);
+            is_written = true;
+        }
+        if is_written {
+            // Only then do the files look unchanged to whoever looks for that.
+            std::thread::sleep(2 * manifest::TICK);
+        }
+        Ok(())
     }
 
     /// Counts and tells versions that are held, but for those that were before.
@@ -292,12 +356,13 @@ impl Publisher {
         wanted.iter().filter_map(complaint).collect()
     }
 
-    fn publish(&mut self, zones: Zones<Stretch>, serving: Serving) {
+    fn is_published(&mut self, retired: Retired<Zones<Stretch>>, serving: Serving) {
         self.served = serving;
-        let names = fingerprint(&zones.image);
-        self.retired.push(self.shared.published.publish(zones));
+        self.retired.push(retired);
         // Only now: who finds the new generation finds the new zones.
-        self.shared.cache.iter().for_each(|cache| cache.govern(names));
+        if let Some(cache) = &self.shared.cache {
+            cache.govern(fingerprint(&self.press.current().image));
+        }
         self.wakes.iter().for_each(|w| w.ring());
         self.tell();
         let served = self.state.served();
@@ -331,7 +396,10 @@ impl Publisher {
             .map(|map| Image::open_to_serve(Stretch::of(map), images::faults));
         match image {
             Ok(Ok(image)) if (image.bytes().len() as u64, image.header().seed) == self.served.identity => {
-                self.retired.push(self.shared.published.publish(Zones { image, allow_query }));
+                match self.press.replace(Zones { image, allow_query }) {
+                    Ok(retired) => self.retired.push(retired),
+                    Err(unlaid) => log::info("the image stays on small pages", &[("why", &unlaid.why)]),
+                }
                 self.wakes.iter().for_each(|w| w.ring());
             }
             Ok(_) => log::warn("the image on disk is not the one that is served", &[]),

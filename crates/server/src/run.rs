@@ -21,19 +21,23 @@ use crate::clock::Clock;
 use crate::complaint::Complaint;
 use crate::config::Config;
 use crate::held::Gate;
+use crate::hosts::Hosts;
 use crate::images::{self, Library};
 use crate::inspector::Inspector;
 use crate::keeper::Keeper;
 use crate::later::{Desks, Mailbox, Mailboxes};
+use crate::laying;
 use crate::ledger::{self, Ledger};
 use crate::ownership::Held;
 use crate::panics::{self, Panics};
+use crate::press::Press;
 use crate::publisher::{self, Job, Publisher, Serving, Why};
 use crate::resolving::{self, Resolution};
 use crate::sockets::{self, Sockets};
 use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
-use crate::update::{self, Updates};
+use crate::unwritten::Unwritten;
+use crate::update::{self, Later, Updates};
 use crate::watcher::{Folders, Watcher};
 use crate::{control, cookies, http, log, random, systemd};
 use front::{Published, Setup, Worker, Zones};
@@ -76,14 +80,15 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     settle(config, &doors)?;
 
     let mut config = config.clone();
-    let ledger = open_ledger(&mut config)?;
+    let First { library, zones, serving, ledger, unwritten } = First::of(&mut config)?;
     let config = &config;
-    let (library, zones, serving) = first_image(config)?;
     let (mailboxes, boxes) = Mailboxes::new(crew.udp + crew.tcp).map_err(|e| no_thread("udp 0", &e))?;
     let resolution = Resolution::of(config, crew.tasks).map_err(|e| format!("no resolver: {e}"))?;
     let (intake, orders) = update::intake();
+    let published = Arc::new(Published::new(zones));
+    let press = Arc::new(Press::new(Arc::clone(&published), unwritten));
     let shared = Shared {
-        published: Arc::new(Published::new(zones)),
+        published: Arc::clone(&published),
         clock: Clock::new(),
         stop: Arc::new(AtomicBool::new(false)),
         panics: Arc::new(Panics::start(config.server.data_dir.clone()).map_err(|e| no_thread("panics", &e))?),
@@ -99,12 +104,13 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let addresses = sockets.addresses.clone();
     let state = Arc::new(State::new(addresses, crew.udp, counters, turns, shared.clock, events.clone()));
     let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes, resolution)?;
-    let publisher = Publisher::new(library, shared.clone(), Arc::clone(&state), threads.wakes.clone(), serving);
+    let publisher =
+        Publisher::new(library, Arc::clone(&press), shared.clone(), Arc::clone(&state), threads.wakes.clone(), serving);
     let (jobs, work) = channel();
     spawn("publisher", move || publisher.run(&work))?;
     if let Some(ledger) = ledger {
         state.set_intake(intake);
-        let updates = updates(config, ledger, &shared, &state);
+        let updates = updates(config, ledger, press, &shared, &state);
         spawn("updates", move || updates.run(&orders))?;
     }
     let folders = look_after(config, &shared, &state)?;
@@ -128,21 +134,62 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     attended
 }
 
-/// The zones that take updates, where the journal says that they are.
-fn open_ledger(config: &mut Config) -> Result<Option<Ledger>, String> {
-    let (ledger, remarks) = Ledger::open(&config.server.data_dir, &mut config.zones)
-        .map_err(|e| format!("the journal of updates cannot be used: {e}"))?;
-    remarks.iter().for_each(|remark| log::warn("journal", &[("what", remark)]));
-    Ok(ledger)
+/// What is served first: the image of all files, and over it what the journal says has changed since.
+struct First {
+    library: Library,
+    zones: Zones<Stretch>,
+    serving: Serving,
+    ledger: Option<Ledger>,
+    unwritten: Unwritten,
 }
 
-fn updates(config: &Config, ledger: Ledger, shared: &Shared, state: &Arc<State>) -> Updates {
+impl First {
+    fn of(config: &mut Config) -> Result<First, String> {
+        let configured = config.zones.clone();
+        loop {
+            config.zones.clone_from(&configured);
+            let (files, remarks) = ledger::open_files(&config.server.data_dir, &mut config.zones).map_err(unusable)?;
+            caution(&remarks);
+            let (library, mut zones, serving) = first_image(config)?;
+            let Some(files) = files else {
+                return Ok(First { library, zones, serving, ledger: None, unwritten: Unwritten::default() });
+            };
+            let (ledger, unwritten, remarks) = files.replay(zones.image.view()).map_err(unusable)?;
+            caution(&remarks);
+            let wishes = unwritten.since(0);
+            match laying::over(&zones.image, &wishes, &Hosts::default()) {
+                Ok(laid) => {
+                    laid.into_iter().for_each(|image| zones.image = image);
+                    return Ok(First { library, zones, serving, ledger: Some(ledger), unwritten });
+                }
+                Err(unlaid) => log::info("what has changed takes a new image", &[("why", &unlaid.why)]),
+            }
+            for wish in &wishes {
+                let zone = laying::zone(zones.image.view(), &wish.apex);
+                let written = zone.map(|z| ledger::write(&config.server.data_dir, &z, &wish.names, unwritten.end()));
+                written.transpose().map_err(unusable)?;
+            }
+        }
+    }
+}
+
+fn caution(remarks: &[String]) {
+    remarks.iter().for_each(|remark| log::warn("journal", &[("what", remark)]));
+}
+
+fn unusable(e: io::Error) -> String {
+    format!("the journal of updates cannot be used: {e}")
+}
+
+fn updates(config: &Config, ledger: Ledger, press: Arc<Press>, shared: &Shared, state: &Arc<State>) -> Updates {
     Updates {
         ledger,
         keys: Arc::new(config.keys.clone()),
         zones: config.zones.iter().map(|z| z.apex.clone()).collect(),
         mailboxes: Arc::clone(&shared.mailboxes),
         state: Arc::clone(state),
+        press,
+        later: Later::default(),
     }
 }
 
@@ -490,6 +537,7 @@ fn attend(
             Event::Force { zones, done } => (Why::Forced, zones, Some(done)),
             Event::Changed { zones } => (Why::Asked, zones, None),
             Event::Rebuild => (Why::Damaged, Vec::new(), None),
+            Event::Fold { done } => (Why::Fold, Vec::new(), Some(done)),
         };
         match reread() {
             Ok(mut config) => {

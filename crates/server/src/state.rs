@@ -35,6 +35,10 @@ pub enum Event {
         zones: Vec<String>,
         done: Done,
     },
+    /// What updates have changed is to be written into the files of zones, and folded into a new image.
+    Fold {
+        done: Done,
+    },
     Reload {
         /// The caller wants these to be served afterwards; empty: whatever is served.
         zones: Vec<String>,

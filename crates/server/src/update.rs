@@ -1,26 +1,39 @@
 //! Dynamic updates: the thread that carries them out, and the intake where answering threads leave them.
 //!
 //! ```text
-//! answering thread -> intake (bounded) -> TSIG -> transfer::update -> journal, one sync a group -> publish -> answers
+//! answering thread -> intake (bounded) -> TSIG -> transfer::update -> journal, one sync a group
+//!                  -> laid over the image, one pointer store a group -> answers
 //! ```
 //! What waits when the disk is free again is one group. An answer of success leaves only after its change is durable and
-//! served. A change that cannot be made durable is taken back, and its sender is told SERVFAIL.
+//! served. A change that cannot be made durable is forgotten, and its sender is told SERVFAIL. What cannot be laid over the
+//! image (the rule is in `laying`) is written into the files of its zones, and served from a new image; until that is, no
+//! further update is taken.
+//!
+//! When nothing has changed for a while, or much has, the publisher is asked to write the files and to fold all into a
+//! new image. Updates go on meanwhile.
 
 use crate::clock::{rfc3339, wall_s};
-use crate::images::name;
+use crate::hosts::Hosts;
+use crate::images::{self, name};
 use crate::json::Json;
 use crate::later::{Desk, Mailboxes};
+use crate::laying::{self, Standing};
 use crate::ledger::{self, Ledger, Owned, Version};
 use crate::log;
+use crate::press::{Books, Press};
 use crate::state::{Event, State};
-use front::Postponed;
-use std::collections::{BTreeSet, HashSet};
+use crate::unwritten::Wish;
+use front::{Postponed, Retired, Zones};
+use image::View;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::time::{Duration, Instant};
+use store::Stretch;
 use transfer::message::Message;
 use transfer::tsig::{self, Keys, Refusal, Signed};
 use transfer::update::{self, Refused};
-use transfer::{Diff, Entry};
+use transfer::{Diff, Entry, Layer};
 use wire::query::CLASS_IN;
 use wire::{Ede, Rcode, rtype};
 
@@ -28,6 +41,13 @@ use wire::{Ede, Rcode, rtype};
 const WAITING_MAX: usize = 4096;
 /// Updates of one group.
 const GROUP_MAX: usize = 1024;
+/// How long nothing may have changed before zone files are written and a new image is made.
+const QUIET: Duration = Duration::from_secs(10);
+/// Names that lie over the image at most before that is done though updates go on, and octets of the room behind it.
+const NAMES_MAX: usize = 100_000;
+const OCTETS_MAX: usize = images::ROOM / 2;
+/// How often it is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// EDNS option of extended errors (RFC 8914).
 const EDE_OPTION: u16 = 15;
 const UDP_SIZE: u16 = 1232;
@@ -82,7 +102,23 @@ pub struct Updates {
     pub zones: HashSet<Box<[u8]>>,
     pub mailboxes: Arc<Mailboxes>,
     pub state: Arc<State>,
+    pub press: Arc<Press>,
+    pub later: Later,
 }
+
+/// What is left to do when an update has been answered.
+#[derive(Default)]
+pub struct Later {
+    retired: Vec<Retired<Zones<Stretch>>>,
+    /// Durable, and not served: a new image is wanted for these zones.
+    owed: Vec<Wish>,
+    changed: Option<Instant>,
+    /// The files are being written.
+    folding: Option<Receiver<Result<Json, Vec<String>>>>,
+}
+
+/// Versions in the making of the zones that a group changes.
+type Layers<'v> = HashMap<Box<[u8]>, Layer<Standing<'v>>>;
 
 /// What is to be said to the sender of an update.
 enum Judged<'k> {
@@ -103,23 +139,92 @@ const ELSEWHERE: Refused = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::NOT_A
 impl Updates {
     /// Works until nobody can ask for anything any more.
     pub fn run(mut self, orders: &Orders) {
-        while let Ok(first) = orders.0.recv() {
-            let (mut group, mut next) = (Vec::new(), Some(first));
-            while let Some(order) = next {
-                match order {
-                    Order::Update(question) => group.push(question),
-                    Order::Freeze { zone, is_frozen, done } => {
-                        // Whoever asked may have gone.
-                        let _ = done.send(self.freeze(&zone, is_frozen));
-                    }
-                    Order::Log { zone, done } => {
-                        let _ = done.send(self.log(&zone));
-                    }
-                }
-                next = if group.len() < GROUP_MAX { orders.0.try_recv().ok() } else { None };
+        self.learn_hosts();
+        loop {
+            let first = match self.later.changed {
+                None => orders.0.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(_) => orders.0.recv_timeout(LOOK_EVERY),
+            };
+            match first {
+                Ok(first) => self.on_orders(first, orders),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
+            self.later.retired.retain(|r| !r.is_unused());
+            self.look_after();
+        }
+    }
+
+    fn on_orders(&mut self, first: Order, orders: &Orders) {
+        let (mut group, mut next) = (Vec::new(), Some(first));
+        while let Some(order) = next {
+            match order {
+                Order::Update(question) => group.push(question),
+                Order::Freeze { zone, is_frozen, done } => {
+                    // Whoever asked may have gone.
+                    let _ = done.send(self.freeze(&zone, is_frozen));
+                }
+                Order::Log { zone, done } => {
+                    let _ = done.send(self.log(&zone));
+                }
+            }
+            next = if group.len() < GROUP_MAX { orders.0.try_recv().ok() } else { None };
+        }
+        if !group.is_empty() {
             self.carry_out(&group);
         }
+    }
+
+    /// Looks through the large zones once.
+    fn learn_hosts(&self) {
+        let (now, mut hosts) = (self.press.current(), Hosts::default());
+        for apex in self.ledger.apexes() {
+            let zone = laying::zone(now.image.view(), apex);
+            let learnt = zone.map(|zone| hosts.learn_zone(apex, &zone, images::seed()));
+            if let Some(Err(_)) = learnt {
+                log::warn("updates of a damaged zone are slow", &[("zone", &name(apex))]);
+            }
+        }
+        self.press.hold().hosts = hosts;
+    }
+
+    /// Has zone files written and a new image made, when it is time for that; and lets go of what that has settled.
+    fn look_after(&mut self) {
+        let Some(changed) = self.later.changed else { return };
+        if let Some(folding) = &self.later.folding {
+            match folding.try_recv() {
+                Err(TryRecvError::Empty) => return,
+                Ok(Err(complaints)) => {
+                    log::error("changes stay in the journal", &[("why", &complaints.join("; "))]);
+                    self.later.changed = Some(Instant::now());
+                }
+                Ok(Ok(_)) | Err(TryRecvError::Disconnected) => {}
+            }
+            self.later.folding = None;
+            let books = self.press.hold();
+            let (needed, names) = (books.unwritten.needed(), books.unwritten.names());
+            drop(books);
+            if let Err(e) = self.ledger.release(needed) {
+                log::warn("the journal grows", &[("why", &e)]);
+            }
+            if names == 0 {
+                self.later.changed = None;
+            }
+            return;
+        }
+        let now = self.press.current();
+        let octets = now.image.bytes().len().saturating_sub(now.image.bytes().map().len());
+        drop(now);
+        let is_much = || octets > OCTETS_MAX || self.press.hold().unwritten.names() > NAMES_MAX;
+        if changed.elapsed() >= QUIET || is_much() {
+            self.later.folding = Some(self.fold());
+        }
+    }
+
+    fn fold(&self) -> Receiver<Result<Json, Vec<String>>> {
+        let (done, outcome) = channel();
+        self.state.raise(Event::Fold { done });
+        outcome
     }
 
     fn owned(&mut self, zone: &str) -> Result<&mut Owned, String> {
@@ -147,28 +252,49 @@ impl Updates {
     }
 
     fn carry_out(&mut self, group: &[Postponed]) {
-        let (keys, now_s) = (Arc::clone(&self.keys), wall_s());
-        let mut entries = Vec::new();
-        let judged: Vec<Judged<'_>> = group.iter().map(|q| self.judge(q, &keys, now_s, &mut entries)).collect();
-        let outcome = if entries.is_empty() { DONE } else { self.change(&entries) };
+        let (keys, now_s, press) = (Arc::clone(&self.keys), wall_s(), Arc::clone(&self.press));
+        if !self.later.owed.is_empty() {
+            self.pay();
+        }
+        let mut books = press.hold();
+        let now = press.current();
+        let (mut entries, mut layers) = (Vec::new(), Layers::new());
+        let mut judge = |q| self.judge(q, &keys, now_s, now.image.view(), &mut layers, &mut entries);
+        let judged: Vec<Judged<'_>> = group.iter().map(&mut judge).collect();
+        let wishes = layers.into_iter().map(|(apex, layer)| Wish { apex, names: ledger::names(layer) });
+        let wishes: Vec<Wish> = wishes.filter(|wish| !wish.names.is_empty()).collect();
+        drop(now);
+        let mut outcome = if entries.is_empty() { DONE } else { self.change(&entries, wishes, &mut books) };
+        drop(books);
+        if !self.later.owed.is_empty() {
+            outcome = self.pay();
+        }
         for (question, judged) in group.iter().zip(judged) {
             let reply = reply(&question.message, judged, outcome, now_s);
             self.mailboxes.post(question.ticket, reply.unwrap_or_default().into());
         }
     }
 
-    /// Finds out what an update changes, and stages it.
-    fn judge<'k>(&mut self, q: &Postponed, keys: &'k Keys, now_s: u64, entries: &mut Vec<Entry>) -> Judged<'k> {
+    /// Finds out what an update changes, and goes on to that version.
+    fn judge<'k, 'v>(
+        &self,
+        q: &Postponed,
+        keys: &'k Keys,
+        now_s: u64,
+        view: View<'v>,
+        layers: &mut Layers<'v>,
+        entries: &mut Vec<Entry>,
+    ) -> Judged<'k> {
         let signed = match tsig::check_request(&q.message, keys, now_s) {
             Ok(signed) => signed,
             Err(refusal) => return Judged::Unproven(refusal),
         };
-        match self.difference(q, signed.as_ref()) {
+        match self.difference(q, signed.as_ref(), view, layers) {
             Err(refused) => Judged::Settled(signed, refused),
             Ok((_, diff)) if diff.is_empty() => Judged::Settled(signed, DONE),
             Ok((apex, diff)) => {
                 let Some(signed) = signed else { return Judged::Settled(None, PROHIBITED) };
-                if !self.ledger.stage(&apex, &diff) {
+                if !layers.get_mut(&apex).is_some_and(|layer| layer.apply(&diff).is_ok()) {
                     return Judged::Settled(Some(signed), FAILED);
                 }
                 let who = format!("key {} from {}", signed.key().text(), q.peer.ip);
@@ -178,7 +304,13 @@ impl Updates {
         }
     }
 
-    fn difference(&self, q: &Postponed, signed: Option<&Signed<'_>>) -> Result<(Box<[u8]>, Diff), Refused> {
+    fn difference<'v>(
+        &self,
+        q: &Postponed,
+        signed: Option<&Signed<'_>>,
+        view: View<'v>,
+        layers: &mut Layers<'v>,
+    ) -> Result<(Box<[u8]>, Diff), Refused> {
         let message = Message::new(&q.message).ok_or(Rcode::FORMERR)?;
         let zone = update::zone(&message)?;
         let apex: Box<[u8]> = zone.name.fold().bytes().into();
@@ -193,38 +325,55 @@ impl Updates {
         if owned.is_frozen {
             return Err(FROZEN);
         }
+        if !self.later.owed.is_empty() {
+            return Err(FAILED);
+        }
         let may = |owner: &[u8], rtype| owned.rules.allow(key, owner, rtype);
-        let diff = update::judge(&message, &apex, owned.contents(), &may)?;
+        if !layers.contains_key(&apex) {
+            let standing = Standing::find(view, &apex).ok_or(FAILED)?;
+            layers.insert(apex.clone(), Layer::over(standing));
+        }
+        let layer = layers.get(&apex).ok_or(FAILED)?;
+        let diff = update::judge(&message, &apex, layer, &may)?;
         Ok((apex, diff))
     }
 
-    /// Makes the changes of a group durable, and serves them.
-    fn change(&mut self, entries: &[Entry]) -> Refused {
-        if let Err(e) = self.ledger.keep(entries) {
-            log::error("updates are refused: the journal cannot be written", &[("why", &e)]);
-            return FAILED;
-        }
-        let apexes: BTreeSet<Box<[u8]>> = entries.iter().map(|e| e.zone.clone()).collect();
-        let apexes: Vec<Box<[u8]>> = apexes.into_iter().collect();
-        match self.publish(&apexes) {
-            Ok(()) => DONE,
-            Err(why) => {
-                log::error("changes are in the journal and not served", &[("why", &why)]);
-                FAILED
+    /// Makes the changes of a group durable, and serves them; or owes them.
+    fn change(&mut self, entries: &[Entry], wishes: Vec<Wish>, books: &mut Books) -> Refused {
+        let end = match self.ledger.keep(entries) {
+            Ok(end) => end,
+            Err(e) => {
+                log::error("updates are refused: the journal cannot be written", &[("why", &e)]);
+                return FAILED;
+            }
+        };
+        match self.press.lay(books, &wishes) {
+            Ok(retired) => self.later.retired.extend(retired),
+            Err(unlaid) => {
+                let zones = unlaid.zones.iter().map(|apex| name(apex).to_string()).collect::<Vec<_>>().join(" ");
+                log::info("an update takes a new image", &[("why", &unlaid.why), ("zones", &zones)]);
+                self.later.owed.clone_from(&wishes);
             }
         }
+        books.unwritten.add(wishes, end);
+        self.later.changed = Some(Instant::now());
+        DONE
     }
 
-    /// Has these zones served as they are now.
-    fn publish(&mut self, apexes: &[Box<[u8]>]) -> Result<(), String> {
-        self.ledger.save(apexes).map_err(|e| e.to_string())?;
-        let (done, outcome) = channel();
-        let zones = apexes.iter().map(|apex| name(apex).to_string()).collect();
-        self.state.raise(Event::Reload { zones, done: Some(done) });
-        match outcome.recv() {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(complaints)) => Err(complaints.join("; ")),
-            Err(_) => Err("the server is stopping".to_string()),
+    /// Has what is owed served from a new image.
+    fn pay(&mut self) -> Refused {
+        let outcome = self.fold().recv();
+        match outcome {
+            Ok(Ok(_)) => {
+                self.later.owed.clear();
+                DONE
+            }
+            Ok(Err(complaints)) => {
+                log::error("changes are in the journal and not served", &[("why", &complaints.join("; "))]);
+                FAILED
+            }
+            // The server is stopping.
+            Err(_) => FAILED,
         }
     }
 }

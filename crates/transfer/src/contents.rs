@@ -75,14 +75,28 @@ impl Contents {
     }
 }
 
+impl<C: Content + ?Sized> Content for &C {
+    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
+        (**self).at(owner)
+    }
+}
+
 /// A version in the making: the records of names that were changed, over a version that stands. Holds what the changes
-/// of one group touch.
-pub struct Layer<'c> {
-    below: &'c dyn Content,
+/// of one group touch, or of as much of the journal as is replayed.
+pub struct Layer<C> {
+    below: C,
     names: BTreeMap<Box<[u8]>, Vec<Record>>,
 }
 
-impl Content for Layer<'_> {
+/// Why a version cannot be gone on from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Misfit {
+    Unreadable,
+    /// A record to be removed is missing, or one to be added is there.
+    Record(Record),
+}
+
+impl<C: Content> Content for Layer<C> {
     fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
         let mut folded: Box<[u8]> = owner.into();
         fold(&mut folded);
@@ -90,9 +104,27 @@ impl Content for Layer<'_> {
     }
 }
 
-impl<'c> Layer<'c> {
-    pub fn over(below: &'c dyn Content) -> Layer<'c> {
+impl<C: Content> Layer<C> {
+    pub fn over(below: C) -> Layer<C> {
         Layer { below, names: BTreeMap::new() }
+    }
+
+    /// The names that were changed, each with all its records from now on.
+    pub fn into_names(self) -> BTreeMap<Box<[u8]>, Vec<Record>> {
+        self.names
+    }
+
+    /// Goes on as the journal says. Err: it is not this version that `diff` begins at, and nothing was changed.
+    pub fn follow(&mut self, diff: &Diff) -> Result<(), Misfit> {
+        let is_there = |layer: &Self, r: &Record| layer.at(r.owner()).map(|all| all.contains(r));
+        for (records, wanted) in [(diff.removed(), true), (diff.added(), false)] {
+            for record in records {
+                if is_there(self, record).map_err(|_| Misfit::Unreadable)? != wanted {
+                    return Err(Misfit::Record(record.clone()));
+                }
+            }
+        }
+        self.apply(diff).map_err(|_| Misfit::Unreadable)
     }
 
     /// The records of a name, to be changed.

@@ -12,7 +12,7 @@ pub mod record;
 pub mod tsig;
 pub mod update;
 
-pub use contents::{Content, Contents, Layer};
+pub use contents::{Content, Contents, Layer, Misfit, Unreadable};
 pub use diff::Diff;
 pub use entry::{Author, Entry, Kind};
 pub use record::Record;

@@ -207,7 +207,7 @@ fn permit(item: &Item, content: &dyn Content, may: &dyn Fn(&[u8], Rtype) -> bool
 }
 
 /// RFC 2136 section 3.4.2.
-fn change(item: &Item, apex: &[u8], layer: &mut Layer<'_>) -> Result<(), Refused> {
+fn change(item: &Item, apex: &[u8], layer: &mut Layer<&dyn Content>) -> Result<(), Refused> {
     let is_apex = item.owner() == apex;
     let (rtype, records) = (item.rtype(), layer.at_mut(item.owner())?);
     let is_kept = |r: &Record| is_apex && matches!(r.rtype, SOA | NS);
@@ -262,7 +262,7 @@ fn replaces(new: &Record, old: &Record) -> bool {
 }
 
 /// RFC 2136 section 3.6: a change that brings no new serial is given one.
-fn bump_serial(apex: &[u8], before: &[Record], layer: &mut Layer<'_>) -> Result<Diff, Refused> {
+fn bump_serial(apex: &[u8], before: &[Record], layer: &mut Layer<&dyn Content>) -> Result<Diff, Refused> {
     let old = before.iter().find(|r| r.rtype == SOA).and_then(|soa| serial_of(soa.rdata()));
     let old = old.ok_or(Unreadable)?;
     let (removed, added) = layer.changes()?;

@@ -136,3 +136,61 @@ fn an_edited_file_of_a_zone_that_belongs_to_updates_is_told_of() {
     let log = std::fs::read_to_string(folder.0.join("log")).unwrap();
     assert!(log.contains("z.zone was edited, and is not read"), "{log}");
 }
+
+#[test]
+fn an_update_outlives_other_changes_of_what_is_served() {
+    let folder = folder();
+    folder.write("other.zone", ZONE);
+    folder.write("dunlin.toml", &format!("{CONFIGURATION}[[zone]]\nname = \"other.example\"\nfile = \"other.zone\"\n"));
+    let server = serve(&folder);
+    let ours = folder.0.join("data/journal/z.example.zone");
+    let imported = std::fs::read_to_string(&ours).unwrap();
+    let reload = |words: &[&str]| {
+        let output = folder.dunlin(&[&["ctl", "--socket", "control.sock", "reload"], words].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    };
+    for (i, zones) in [&["other.example"][..], &[]].into_iter().enumerate() {
+        let line = format!(
+            "zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}\ndel www.z.example\nadd www.z.example 60 A 192.0.2.3{i}"
+        );
+        assert_eq!(update(&server, &[], DDNS, &line), "");
+        assert_eq!(std::fs::read_to_string(&ours).unwrap(), imported, "no file is written for an update");
+        folder.write("other.zone", &ZONE.replace("192.0.2.1", &format!("192.0.2.10{i}")));
+        reload(zones);
+        assert_eq!(server.short(&folder, &["www.other.example", "A"]), format!("192.0.2.10{i}\n"));
+        assert_eq!(server.short(&folder, &["www.z.example", "A"]), format!("192.0.2.3{i}\n"));
+        assert_eq!(server.short(&folder, &["n0.z.example", "A"]), "192.0.2.0\n");
+    }
+    // Another image: a zone more, and the access list of another.
+    let more = CONFIGURATION.replace("name = \"fixed.example\"", "name = \"more.example\"");
+    folder.write("dunlin.toml", &more);
+    reload(&[]);
+    assert_eq!(server.short(&folder, &["www.more.example", "A"]), "192.0.2.1\n");
+    assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "192.0.2.1\n");
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\ndel n1.z.example\nadd n2.z.example 60 A 192.0.2.2"), "");
+    server.signal("KILL");
+    drop(server);
+    let server = serve(&folder);
+    for (name, expect) in [("n0", "192.0.2.0\n"), ("n1", ""), ("n2", "192.0.2.2\n"), ("www", "192.0.2.31\n")] {
+        assert_eq!(server.short(&folder, &[&format!("{name}.z.example"), "A"]), expect, "{name}");
+    }
+}
+
+/// One zone of ours below another: not laid over the image, but served from a new one before it is acknowledged.
+#[test]
+fn zones_within_one_another_are_updated_too() {
+    let folder = folder();
+    let below = "[[zone]]\nname = \"sub.z.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n";
+    folder.write("dunlin.toml", &format!("{CONFIGURATION}{below}"));
+    let server = serve(&folder);
+    for (zone, expect) in [("z.example", "192.0.2.7\n"), ("sub.z.example", "192.0.2.8\n")] {
+        let line = format!("zone {zone}\nadd new.{zone} 60 A {}", expect.trim());
+        assert_eq!(update(&server, &[], DDNS, &line), "");
+        assert_eq!(server.short(&folder, &[&format!("new.{zone}"), "A"]), expect);
+    }
+    server.signal("KILL");
+    drop(server);
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.7\n");
+    assert_eq!(server.short(&folder, &["new.sub.z.example", "A"]), "192.0.2.8\n");
+}

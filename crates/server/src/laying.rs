@@ -1,0 +1,157 @@
+//! Lays changed names over the image that is served: the rule of what is laid, and what takes a new image.
+//!
+//! ```text
+//! names of a zone that stands alone            laid, `STEP` names at a time
+//! a zone of ours above or below it             a new image: DS at the border belongs to both
+//! a zone with NSEC3, or signed                 a new image
+//! more than `NAMES_MAX` names                  a new image
+//! the room behind the image is used up         a new image
+//! ```
+//! Zones whose files have changed are laid as a whole by `changes`, which says there what is too much.
+
+use crate::hosts::Hosts;
+use crate::images;
+use crate::unwritten::Wish;
+use image::edit::Edit;
+use image::node::{APEX, DEEPER};
+use image::patch::{self, Change, PLACE, Unable};
+use image::{Builder, Complaint, Hands, Image, InTurn, Judge, View, Zone};
+use store::Stretch;
+use transfer::{Content, Record, Unreadable};
+
+/// Names that are laid together.
+const STEP: usize = 4096;
+/// Names that are laid over an image at once at all: with more of them a new image is not dearer.
+pub const NAMES_MAX: usize = 400_000;
+
+/// What cannot be laid.
+#[derive(Debug)]
+pub struct Unlaid {
+    /// Zones that take a new image; none: it is about the image itself.
+    pub zones: Vec<Box<[u8]>>,
+    pub why: String,
+}
+
+/// A zone as it is served, as a change sees it.
+pub struct Standing<'v>(pub Zone<'v>);
+
+impl<'v> Standing<'v> {
+    /// None: it is not served.
+    pub fn find(view: View<'v>, apex: &[u8]) -> Option<Standing<'v>> {
+        zone(view, apex).map(Standing)
+    }
+}
+
+impl Content for Standing<'_> {
+    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
+        let Some(node) = self.0.node(owner).map_err(|_| Unreadable)? else { return Ok(vec![]) };
+        let records = image::edit::records_of(&node, owner).map_err(|_| Unreadable)?;
+        let whole = records.iter().map(|r| Record::new(owner, r.rtype, r.ttl, &r.rdata).ok_or(Unreadable));
+        whole.collect()
+    }
+}
+
+pub fn zone<'v>(view: View<'v>, apex: &[u8]) -> Option<Zone<'v>> {
+    view.find_whole(apex).ok()?.filter(|node| node.is(APEX))?.zone().ok()
+}
+
+/// False: another zone of ours lies above or below.
+pub fn is_alone(view: View<'_>, apex: &[u8]) -> bool {
+    let is_apex = |name: &[u8]| view.find_whole(name).is_ok_and(|n| n.is_none_or(|n| !n.is(APEX)));
+    let mut rest = apex;
+    while let Some((&len, below)) = rest.split_first().filter(|(len, _)| **len > 0) {
+        rest = below.get(usize::from(len)..).unwrap_or_default();
+        if !is_apex(rest) {
+            return false;
+        }
+    }
+    view.find_whole(apex).is_ok_and(|n| n.is_none_or(|n| !n.is(DEEPER)))
+}
+
+/// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid.
+pub fn over(now: &Image<Stretch>, wishes: &[Wish], hosts: &Hosts) -> Result<Option<Image<Stretch>>, Unlaid> {
+    let served: Vec<&Wish> = wishes.iter().filter(|w| zone(now.view(), &w.apex).is_some()).collect();
+    let nested = served.iter().filter(|w| !is_alone(now.view(), &w.apex));
+    let nested: Vec<Box<[u8]>> = nested.map(|w| w.apex.clone()).collect();
+    if !nested.is_empty() {
+        return Err(Unlaid { zones: nested, why: "another zone of ours lies above or below".to_string() });
+    }
+    if served.iter().map(|w| w.names.len()).sum::<usize>() > NAMES_MAX {
+        return Err(Unlaid::image("more names have changed than are laid over an image"));
+    }
+    let mut image: Option<Image<Stretch>> = None;
+    for step in steps(&served) {
+        image = Some(step_over(image.as_ref().unwrap_or(now), step, hosts)?);
+    }
+    Ok(image)
+}
+
+/// The names of all zones in portions: those of a zone stay in their order.
+fn steps(wishes: &[&Wish]) -> Vec<Vec<Wish>> {
+    let (mut steps, mut room) = (vec![vec![]], STEP);
+    for wish in wishes {
+        let mut names = wish.names.clone();
+        while !names.is_empty() {
+            if room == 0 {
+                (room, _) = (STEP, steps.push(vec![]));
+            }
+            let rest = names.keys().nth(room).cloned().map(|from| names.split_off(&from)).unwrap_or_default();
+            room -= names.len();
+            let portion = Wish { apex: wish.apex.clone(), names: std::mem::replace(&mut names, rest) };
+            steps.last_mut().into_iter().for_each(|step| step.push(portion.clone()));
+        }
+    }
+    steps.retain(|step| !step.is_empty());
+    steps
+}
+
+fn step_over(now: &Image<Stretch>, step: Vec<Wish>, hosts: &Hosts) -> Result<Image<Stretch>, Unlaid> {
+    let apexes: Vec<Box<[u8]>> = step.iter().map(|wish| wish.apex.clone()).collect();
+    let may: Vec<_> = apexes.iter().map(|apex| move |host: &[u8]| hosts.may_be_named(apex, host)).collect();
+    let named = step.into_iter().zip(&apexes).zip(&may);
+    let edits = named.map(|((wish, apex), may)| Edit { apex, names: wish.names, may_be_named: may }).collect();
+    let change = Change { whole: Builder::new(now.header().seed), gone: vec![], edits };
+    match put(now, change, &InTurn, &mut |_| None) {
+        Ok((image, complaints)) if complaints.is_empty() => Ok(image),
+        Ok((_, complaints)) => {
+            let why = complaints.into_iter().map(|c| c.what).next().unwrap_or_default();
+            Err(Unlaid { zones: apexes, why })
+        }
+        Err(Fault::Zones(why)) => Err(Unlaid { zones: apexes, why: format!("{why:?}") }),
+        Err(Fault::Image(why)) => Err(Unlaid::image(&why)),
+    }
+}
+
+impl Unlaid {
+    fn image(why: &str) -> Unlaid {
+        Unlaid { zones: vec![], why: why.to_string() }
+    }
+}
+
+/// Why a change is not laid.
+pub enum Fault {
+    /// The change asks for more than that.
+    Zones(Unable),
+    /// There is no place for anything behind the image.
+    Image(String),
+}
+
+/// Lays a change out, and puts it behind the image.
+pub fn put(
+    now: &Image<Stretch>,
+    change: Change<'_>,
+    hands: &dyn Hands,
+    judge: Judge<'_>,
+) -> Result<(Image<Stretch>, Vec<Complaint>), Fault> {
+    let none = |why: &dyn std::fmt::Display| Fault::Image(why.to_string());
+    if !now.is_whole() {
+        return Err(none(&"the image is damaged"));
+    }
+    let place = (now.bytes().end() as u64).next_multiple_of(PLACE);
+    let laid = patch::lay(now.view(), change, place, hands, judge).map_err(Fault::Zones)?;
+    let at = usize::try_from(place).map_err(|e| none(&e))?;
+    let octets = now.bytes().go_on(at, &laid.octets).map_err(|e| none(&e))?;
+    let between = Image::overlaid(octets.clone(), now.header().clone(), images::faults);
+    let header = laid.overlay(between.view()).map_err(|_| none(&"the image is damaged"))?;
+    Ok((Image::overlaid(octets, header, images::faults), laid.complaints))
+}

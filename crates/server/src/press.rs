@@ -1,0 +1,81 @@
+//! The one place where what is served changes: whoever lays something over the image, or puts another in its place, holds
+//! the press while he does so, and nobody else's change gets lost in between.
+//!
+//! What updates have changed is laid over each image that was built from files before it is published: most of it while
+//! updates go on, and with the press held only what has come since.
+
+use crate::hosts::Hosts;
+use crate::laying::{self, Unlaid};
+use crate::unwritten::{Unwritten, Wish};
+use front::{Published, Retired, Zones};
+use image::Image;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use store::Stretch;
+
+/// Names that are laid while updates wait.
+const LAST_NAMES: usize = 256;
+/// Rounds in which they do not; each is for what came during the one before.
+const ROUNDS_MAX: usize = 16;
+
+pub struct Press {
+    published: Arc<Published<Zones<Stretch>>>,
+    books: Mutex<Books>,
+}
+
+/// What whoever holds the press may change.
+#[derive(Default)]
+pub struct Books {
+    pub unwritten: Unwritten,
+    /// Of zones that updates change.
+    pub hosts: Hosts,
+}
+
+impl Press {
+    pub fn new(published: Arc<Published<Zones<Stretch>>>, unwritten: Unwritten) -> Press {
+        Press { published, books: Mutex::new(Books { unwritten, hosts: Hosts::default() }) }
+    }
+
+    pub fn hold(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn current(&self) -> Arc<Zones<Stretch>> {
+        self.published.current().0
+    }
+
+    /// Lays names over what is served, and has that served: one pointer store.
+    pub fn lay(&self, books: &Books, wishes: &[Wish]) -> Result<Option<Retired<Zones<Stretch>>>, Unlaid> {
+        let now = self.current();
+        for wish in wishes {
+            let records = wish.names.values().flatten();
+            records.for_each(|r| books.hosts.learn(&wish.apex, r.rtype, &r.rdata));
+        }
+        let laid = laying::over(&now.image, wishes, &books.hosts)?;
+        let next = laid.map(|image| Zones { image, allow_query: now.allow_query.clone() });
+        Ok(next.map(|zones| self.published.publish(zones)))
+    }
+
+    /// Publishes an image that was built from files, with what updates have changed since these were written.
+    pub fn replace(&self, mut next: Zones<Stretch>) -> Result<Retired<Zones<Stretch>>, Unlaid> {
+        let mut done = 0;
+        for _ in 0..ROUNDS_MAX {
+            let (wishes, end, hosts) = {
+                let books = self.hold();
+                (books.unwritten.since(done), books.unwritten.end(), books.hosts.clone())
+            };
+            let is_little = wishes.iter().map(|w| w.names.len()).sum::<usize>() <= LAST_NAMES;
+            if is_little {
+                break;
+            }
+            next.image = over(next.image, &wishes, &hosts)?;
+            done = end;
+        }
+        let books = self.hold();
+        next.image = over(next.image, &books.unwritten.since(done), &books.hosts)?;
+        Ok(self.published.publish(next))
+    }
+}
+
+fn over(image: Image<Stretch>, wishes: &[Wish], hosts: &Hosts) -> Result<Image<Stretch>, Unlaid> {
+    Ok(laying::over(&image, wishes, hosts)?.unwrap_or(image))
+}

@@ -1,0 +1,122 @@
+//! Changes of zones that their files do not hold yet: each changed name with all the records that it has now.
+//!
+//! They are durable in the journal, and served from what lies over the image. Whoever puts another image in its place,
+//! which was built from the files, lays them over that one first. Writing a zone's file settles what was changed before.
+//!
+//! Bound: so many names as the updates thread lets there be before it asks for the files to be written, and what one
+//! group changes beyond that.
+
+use image::edit::Record;
+use std::collections::{BTreeMap, HashMap};
+
+/// A zone's names, in lower case, with all their records from now on; none: the name is no more.
+pub type Names = BTreeMap<Box<[u8]>, Vec<Record>>;
+
+/// Names of a zone to be laid over an image.
+#[derive(Clone)]
+pub struct Wish {
+    pub apex: Box<[u8]>,
+    pub names: Names,
+}
+
+#[derive(Default)]
+pub struct Unwritten {
+    zones: HashMap<Box<[u8]>, Book>,
+    names: usize,
+    /// Of the journal: what stands before it is here, or in the files.
+    end: u64,
+}
+
+/// A zone that updates change.
+#[derive(Default)]
+struct Book {
+    /// Its file holds the changes before this.
+    position: u64,
+    names: BTreeMap<Box<[u8]>, Changed>,
+}
+
+struct Changed {
+    records: Vec<Record>,
+    /// Where the journal ended when the name was changed last.
+    at: u64,
+}
+
+impl Unwritten {
+    /// A zone whose file holds all that the journal says of it before this position.
+    pub fn add_zone(&mut self, apex: &[u8], position: u64) {
+        self.zones.entry(apex.into()).or_default().position = position;
+    }
+
+    /// The names that changes up to this end of the journal have left like this.
+    pub fn add(&mut self, wishes: Vec<Wish>, end: u64) {
+        for wish in wishes {
+            let book = self.zones.entry(wish.apex).or_default();
+            for (name, records) in wish.names {
+                let is_new = book.names.insert(name, Changed { records, at: end }).is_none();
+                self.names += usize::from(is_new);
+            }
+        }
+        self.end = self.end.max(end);
+    }
+
+    pub fn names(&self) -> usize {
+        self.names
+    }
+
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// All that was changed after the journal ended there.
+    pub fn since(&self, end: u64) -> Vec<Wish> {
+        let wish = |(apex, book): (&Box<[u8]>, &Book)| {
+            let names = book.names.iter().filter(|(_, changed)| changed.at > end);
+            let names: Names = names.map(|(name, changed)| (name.clone(), changed.records.clone())).collect();
+            (!names.is_empty()).then(|| Wish { apex: apex.clone(), names })
+        };
+        self.zones.iter().filter_map(wish).collect()
+    }
+
+    /// The file of the zone holds from now on what stands before this position.
+    pub fn settle(&mut self, apex: &[u8], position: u64) {
+        let Some(book) = self.zones.get_mut(apex) else { return };
+        let before = book.names.len();
+        book.names.retain(|_, changed| changed.at > position);
+        book.position = position;
+        self.names -= before - book.names.len();
+    }
+
+    /// The first position of the journal that some zone's file does not hold.
+    pub fn needed(&self) -> u64 {
+        let behind = self.zones.values().filter(|book| !book.names.is_empty());
+        behind.map(|book| book.position).min().unwrap_or(self.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(apex: &[u8], name: &[u8]) -> Wish {
+        Wish { apex: apex.into(), names: Names::from([(name.into(), vec![])]) }
+    }
+
+    #[test]
+    fn a_written_file_settles_what_was_changed_before_it() {
+        let mut unwritten = Unwritten::default();
+        unwritten.add_zone(b"\x01a\0", 3);
+        unwritten.add_zone(b"\x01b\0", 0);
+        assert_eq!((unwritten.needed(), unwritten.names()), (0, 0));
+        unwritten.add(vec![wish(b"\x01a\0", b"\x01x\x01a\0"), wish(b"\x01a\0", b"\x01y\x01a\0")], 5);
+        unwritten.add(vec![wish(b"\x01a\0", b"\x01x\x01a\0")], 6);
+        assert_eq!((unwritten.needed(), unwritten.names(), unwritten.end()), (3, 2, 6));
+        unwritten.settle(b"\x01a\0", 5);
+        assert_eq!((unwritten.needed(), unwritten.names()), (5, 1));
+        let left = unwritten.since(0);
+        assert_eq!(left.len(), 1);
+        assert!(left[0].names.contains_key(&b"\x01x\x01a\0"[..]) && left[0].names.len() == 1);
+        assert!(unwritten.since(6).is_empty());
+        unwritten.settle(b"\x01a\0", 6);
+        assert_eq!((unwritten.needed(), unwritten.names()), (6, 0));
+    }
+}

@@ -3,15 +3,17 @@
 //! ```text
 //!   0 format, words, shards, words of a shard, buckets, ghosts, small, main | 8 key | 10 checksum of these
 //!  16 boot, seconds since it, wall clock, cache time: when last stamped | 20 fingerprint of what governs
+//!  21 fingerprint of whom names are asked of
 //!  64 generation | 65 cache time less seconds since boot | 66 doubtful before | 67 flushes under way | 68 latest time
 //! 128 flushes
 //! ```
 //!
-//! The cache's time counts seconds and never goes back: it is never less than the latest that was seen. Within one boot it goes with CLOCK_BOOTTIME, which also counts
-//! sleep; over a restart of the machine with the wall clock. When either went back, the time that passed is unknown: it
-//! counts as none, and what was stored before lives on for 30 seconds at most, counted from the last time it happened.
+//! The cache's time counts seconds and never goes back: it is never less than the latest that was seen. Within one boot
+//! it goes with CLOCK_BOOTTIME, which also counts sleep; over a restart of the machine with the wall clock. When either
+//! went back, the time that passed is unknown: it counts as none, and what was stored before lives on for 30 seconds at
+//! most, counted from the last time it happened.
 
-use crate::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::entry::DOUBTFUL_TTL;
 use crate::layout::{FORMAT, HEADER, Layout};
 use crate::record::{Facts, checksum};
@@ -20,6 +22,7 @@ const KEY: usize = 8;
 const SUM: usize = 10;
 const STAMP: usize = 16;
 const FINGERPRINT: usize = 20;
+const SOURCES: usize = 21;
 const HOT: usize = 64;
 const LATEST: usize = HOT + 4;
 pub(crate) const FLUSHES: usize = 128;
@@ -130,13 +133,23 @@ impl Header {
         }
     }
 
+    /// Who sees it sees what was published before it began.
+    pub(crate) fn generation(&self) -> u32 {
+        self.0[HOT].load(Acquire) as u32
+    }
+
     pub(crate) fn next_generation(&self) -> u32 {
-        self.0[HOT].fetch_add(1, Relaxed).wrapping_add(1) as u32
+        self.0[HOT].fetch_add(1, Release).wrapping_add(1) as u32
     }
 
     /// True if it was another before.
     pub(crate) fn set_fingerprint(&self, fingerprint: u64) -> bool {
         self.0[FINGERPRINT].swap(fingerprint, Relaxed) != fingerprint
+    }
+
+    /// True if they were others before.
+    pub(crate) fn set_sources(&self, fingerprint: u64) -> bool {
+        self.0[SOURCES].swap(fingerprint, Relaxed) != fingerprint
     }
 
     pub(crate) fn count_flushes(&self, flushes: u64) {

@@ -8,7 +8,7 @@
 //! Bound: all of it, to the last bucket, is decided here from the size alone, and nothing is added later.
 
 /// Changes with any change of what stands where, or of what it means.
-pub(crate) const FORMAT: u64 = 0x4455_4E4C_0000_0001;
+pub(crate) const FORMAT: u64 = 0x4455_4E4C_0000_0002;
 // Loom watches every word, so it is given few.
 pub(crate) const HEADER: usize = if cfg!(loom) { 704 } else { 1024 };
 pub(crate) const CURSORS: usize = 16;

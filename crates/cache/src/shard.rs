@@ -118,6 +118,11 @@ impl Shard {
         &self.words[self.layout.index()..self.layout.ghost()]
     }
 
+    /// Whether this word of the shard is a slot.
+    pub(crate) fn is_index(&self, at: usize) -> bool {
+        (self.layout.index()..self.layout.ghost()).contains(&at)
+    }
+
     pub(crate) fn words(&self) -> &'static [AtomicU64] {
         self.words
     }
@@ -298,16 +303,21 @@ impl Shard {
         }
     }
 
-    /// Takes over what another process left: what it was writing when it ended is gone, nothing is believed before it
-    /// was looked at. Returns the number of entries; None if the cursors make no sense.
-    pub(crate) fn take_over(&self) -> Option<u64> {
-        for ring in [SMALL, MAIN].map(|ring| self.ring(ring)) {
-            let (head, tail) = (ring.head().load(Relaxed), ring.tail().load(Relaxed));
-            if !ring.could_have(tail, head) {
-                return None;
-            }
-            ring.set_cursors(head, tail);
+    /// Goes on with the cursors that another process left: what it was writing when it ended is gone. False if they make
+    /// no sense.
+    pub(crate) fn resume(&self) -> bool {
+        let rings = [SMALL, MAIN].map(|ring| self.ring(ring));
+        let cursors = rings.map(|ring| (ring.head().load(Relaxed), ring.tail().load(Relaxed)));
+        let make_sense = rings.iter().zip(cursors).all(|(ring, (head, tail))| ring.could_have(tail, head));
+        if make_sense {
+            rings.iter().zip(cursors).for_each(|(ring, (head, tail))| ring.set_cursors(head, tail));
         }
+        make_sense
+    }
+
+    /// Counts the entries that another process left, empties the slots that mean none, and has every record looked at
+    /// before it is believed. By whoever owns the shard, while readers read.
+    pub(crate) fn settle(&self) {
         let mut entries = 0;
         for at in self.index() {
             let slot = Slot(at.load(Relaxed));
@@ -319,7 +329,6 @@ impl Shard {
             at.store(if is_live { slot.unverified().0 } else { 0 }, Relaxed);
         }
         self.tally.set_entries(entries);
-        Some(entries)
     }
 }
 

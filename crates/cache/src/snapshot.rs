@@ -17,6 +17,7 @@ use crate::header::{Header, Moment, Unusable};
 use crate::layout::{HEADER, Layout};
 use crate::record::{Facts, checksum};
 use crate::shard::{MAIN, Ring, SMALL, Shard};
+use crate::slot::Slot;
 use crate::store::{Cache, Config};
 use std::ops::Range;
 
@@ -53,7 +54,8 @@ impl Pieces {
     /// All that a snapshot has of a shard, between the cursors given.
     fn of(layout: &Layout, windows: [Range<u64>; 2]) -> Pieces {
         let ghosts_end = layout.ghost() + layout.ghosts;
-        let mut pieces = vec![layout.sources()..layout.index(), layout.index()..ghosts_end];
+        let parts = [layout.sources()..layout.index(), layout.index()..layout.ghost(), layout.ghost()..ghosts_end];
+        let mut pieces = parts.to_vec();
         for (ring, window) in windows.into_iter().enumerate() {
             let (at, capacity) = layout.ring(ring);
             let from = (window.start % capacity as u64) as usize;
@@ -148,8 +150,20 @@ enum Part {
 }
 
 impl Restore {
-    /// A cache in `memory` with the secrets, the time and the generation of a snapshot that begins with `header`.
+    /// A cache in `memory`, whatever was there, with the secrets, the time and the generation of a snapshot that begins
+    /// with `header`.
     pub fn begin(
+        memory: &'static [AtomicU64],
+        config: &Config,
+        now: Moment,
+        header: &[u8; HEADER_OCTETS],
+    ) -> Result<(Cache, Restore), Unusable> {
+        memory.iter().skip(HEADER).for_each(|word| word.store(0, Relaxed));
+        Restore::begin_zeros(memory, config, now, header)
+    }
+
+    /// The same in memory that is all zeros, as the system gives it: a few pages are touched, and questions can be asked.
+    pub fn begin_zeros(
         memory: &'static [AtomicU64],
         config: &Config,
         now: Moment,
@@ -166,7 +180,7 @@ impl Restore {
         there.resume(now);
         let cache = Cache::over(there, layout, config);
         for shard in &cache.shards {
-            shard.clear();
+            shard.empty_rings();
             shard.keep_owned();
         }
         let waiting = 0..cache.shards.len();
@@ -237,7 +251,9 @@ impl Restore {
                     // All of it was overwritten while it was copied: then nothing is left of that ring.
                     shard.ring(ring).set_cursors(head, (*words.get(ring)?).min(head));
                 }
-                if shard.take_over().is_none() {
+                if shard.resume() {
+                    shard.settle();
+                } else {
                     shard.clear();
                 }
                 shard.give_back();
@@ -264,9 +280,16 @@ fn fill(shard: &Shard, pieces: &mut Pieces, octets: &[u8]) -> usize {
     let (words, _) = octets.as_chunks::<8>();
     let mut rest = words;
     while !rest.is_empty() && !pieces.is_done() {
-        let places = &shard.words()[pieces.take(rest.len())];
-        let (now, later) = rest.split_at(places.len());
-        places.iter().zip(now).for_each(|(to, word)| to.store(u64::from_le_bytes(*word), Relaxed));
+        let taken = pieces.take(rest.len());
+        let (now, later) = rest.split_at(taken.len());
+        let is_index = shard.is_index(taken.start);
+        let places = shard.words()[taken].iter().zip(now).map(|(to, word)| (to, u64::from_le_bytes(*word)));
+        if is_index {
+            // Readers are there already: nothing is to be believed before it was compared with its checksum.
+            places.for_each(|(to, word)| to.store(Slot(word).unverified().0, Relaxed));
+        } else {
+            places.for_each(|(to, word)| to.store(word, Relaxed));
+        }
         rest = later;
     }
     8 * (words.len() - rest.len())

@@ -8,6 +8,7 @@ use crate::key::{Hasher, Key, Kind, NameHash, Variant};
 use crate::layout::{Layout, SOURCES};
 use crate::record::{Draft, Facts, GENERATIONS};
 use crate::shard::{Copied, Shard};
+use crate::takeover::Takeover;
 use crate::tally::Event;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,11 +23,13 @@ pub struct Config {
     pub entry_bytes: u32,
     /// The most of a full cache that the entries of one source may have, in percent.
     pub share_percent: u32,
+    /// A fingerprint of whom names are asked of. What others said is of no use.
+    pub sources: u64,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { key: [0; 16], stale_s: 86_400, entry_bytes: 160, share_percent: 5 }
+        Config { key: [0; 16], stale_s: 86_400, entry_bytes: 160, share_percent: 5, sources: 0 }
     }
 }
 
@@ -38,6 +41,7 @@ pub struct Cache {
     hasher: Hasher,
     stale_s: u32,
     share: u64,
+    sources: u64,
     /// Flushes begin one after the other; readers do not look at this.
     flushing: Mutex<()>,
 }
@@ -55,6 +59,7 @@ impl Cache {
         let layout = Layout::of(memory.len(), config.entry_bytes).ok_or(Unusable::TooSmall)?;
         let header = Header(memory);
         header.format(&layout, config.key, now);
+        header.set_sources(config.sources);
         let cache = Cache::over(header, layout, config);
         cache.shards.iter().for_each(Shard::empty_rings);
         Ok(cache)
@@ -62,16 +67,8 @@ impl Cache {
 
     /// The cache that another process left in `memory`. A shard that makes no sense starts empty.
     pub fn take_over(memory: &'static [AtomicU64], config: &Config, now: Moment) -> Result<Cache, Unusable> {
-        let layout = Layout::of(memory.len(), config.entry_bytes).ok_or(Unusable::TooSmall)?;
-        let header = Header(memory);
-        header.check(&layout)?;
-        header.resume(now);
-        let cache = Cache::over(header, layout, config);
-        for shard in &cache.shards {
-            if shard.take_over().is_none() {
-                shard.clear();
-            }
-        }
+        let (cache, mut takeover) = Takeover::begin(memory, config, now)?;
+        while takeover.next(&cache) {}
         Ok(cache)
     }
 
@@ -85,6 +82,7 @@ impl Cache {
             hasher: Hasher::new(header.key()),
             stale_s: config.stale_s,
             share: (layout.small + layout.main) as u64 * u64::from(config.share_percent.clamp(1, 100)) / 100,
+            sources: config.sources,
             flushing: Mutex::new(()),
         }
     }
@@ -208,10 +206,11 @@ impl Cache {
         (self.hasher.name(zone).0 >> 32) as usize % SOURCES
     }
 
-    /// The generation of the zone set and the policy. Entries of another one are not found.
+    /// The generation of the zone set and the policy. Entries of another one are not found. Whoever asks for it before
+    /// looking at the zones knows that they are of this generation or a later one.
     #[inline]
     pub fn generation(&self) -> u32 {
-        self.header.hot().generation
+        self.header.generation()
     }
 
     /// The zone set or the policy on names has changed: what was stored before is not found any more, unless `renew`
@@ -225,20 +224,26 @@ impl Cache {
     }
 
     /// The zone set and the policy on names are those of this fingerprint. If they were others when the cache was left,
-    /// a new generation begins.
+    /// a new generation begins. If others were asked than now, all that they said is flushed.
     pub fn govern(&self, fingerprint: u64) {
+        if self.header.set_sources(self.sources) {
+            self.flush(&[0], Extent::Tree, self.header.latest());
+        }
         if self.header.set_fingerprint(fingerprint) {
             self.next_generation();
         }
     }
 
     /// The caller has judged again, under `generation`, that neither a zone of ours nor a policy has a word on this
-    /// name: what an older generation stored of it is good. True: now it is found.
-    pub fn renew(&self, key: &Key<'_>, generation: u32, scratch: &mut Scratch) -> bool {
+    /// name: what an older generation stored of it, and has not expired, is good. True: it was not found before, and now
+    /// it is.
+    pub fn renew(&self, key: &Key<'_>, generation: u32, now_s: u32, scratch: &mut Scratch) -> bool {
         let Some(found) = self.shard(key.hash).find(key, &mut scratch.words) else { return false };
         let hot = self.header.hot();
         let is_flushed = hot.flushes != 0 && Flushes(self.header).mean(key.name, found.stored_s);
-        if generation != hot.generation || is_flushed {
+        let is_current = found.facts.generation() == generation % GENERATIONS;
+        let is_fresh = || self.judge(&found, &hot, now_s, scratch).is_some_and(|hit| hit.freshness != Freshness::Stale);
+        if generation != hot.generation || is_current || is_flushed || !is_fresh() {
             return false;
         }
         let (facts, value_len) = (found.facts, found.facts.value_len());

@@ -100,8 +100,9 @@ impl Tally {
         self.entries.fetch_sub(1, Relaxed);
     }
 
+    /// Readers may remove what a takeover has not counted yet.
     pub(crate) fn entries(&self) -> u64 {
-        self.entries.load(Relaxed)
+        u64::try_from(self.entries.load(Relaxed).cast_signed()).unwrap_or(0)
     }
 
     pub(crate) fn set_entries(&self, entries: u64) {

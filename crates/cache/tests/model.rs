@@ -192,7 +192,7 @@ impl Twin {
 
     fn renew(&mut self, question: Question) {
         let generation = self.cache.generation();
-        if self.cache.renew(&key(&self.cache, question), generation, &mut self.scratch) {
+        if self.cache.renew(&key(&self.cache, question), generation, self.now(), &mut self.scratch) {
             self.known.get_mut(&question).expect("nobody stored this").generation = generation;
         }
     }
@@ -382,6 +382,24 @@ fn an_entry_ends_is_stale_and_is_gone() {
 }
 
 #[test]
+fn what_others_said_than_are_asked_now_is_flushed() {
+    let mut twin = Twin::new(memory());
+    let question = Question { name: 5, rtype: 1, kind: Kind::Answer, variant: Variant::PLAIN };
+    twin.cache.govern(77);
+    twin.store(question, 20, 100);
+    for (sources, expect) in [(0, true), (1, false)] {
+        let config = Config { sources, ..config() };
+        twin.cache = Cache::take_over(twin.memory, &config, twin.clock).unwrap();
+        twin.cache.govern(77);
+        let (now_s, generation) = (twin.now(), twin.cache.generation());
+        assert_eq!(twin.cache.probe(&key(&twin.cache, question), now_s, &mut twin.scratch).is_some(), expect);
+        assert!(!twin.cache.renew(&key(&twin.cache, question), generation, now_s, &mut twin.scratch));
+    }
+    twin.store(question, 20, 100);
+    assert!(twin.cache.probe(&key(&twin.cache, question), twin.now(), &mut twin.scratch).is_some());
+}
+
+#[test]
 fn what_an_older_generation_stored_is_good_again_once_it_was_judged() {
     let mut twin = Twin::new(memory());
     let question = Question { name: 5, rtype: 1, kind: Kind::Answer, variant: Variant::PLAIN };
@@ -396,7 +414,14 @@ fn what_an_older_generation_stored_is_good_again_once_it_was_judged() {
     let before = twin.cache.generation();
     twin.cache.govern(78);
     assert!(!is_there(&mut twin));
-    assert!(!twin.cache.renew(&key(&twin.cache, question), before, &mut twin.scratch));
-    assert!(twin.cache.renew(&key(&twin.cache, question), before + 1, &mut twin.scratch));
-    assert!(is_there(&mut twin));
+    let renew = |twin: &mut Twin, generation| {
+        let now_s = twin.now();
+        twin.cache.renew(&key(&twin.cache, question), generation, now_s, &mut twin.scratch)
+    };
+    assert!(!renew(&mut twin, before), "whoever says so looked at the zones before");
+    assert!(renew(&mut twin, before + 1) && is_there(&mut twin));
+    assert!(!renew(&mut twin, before + 1), "it is found anyway");
+    twin.cache.govern(79);
+    twin.pass(100);
+    assert!(!renew(&mut twin, before + 2), "it has expired");
 }

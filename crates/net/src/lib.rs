@@ -2,6 +2,7 @@
 //! privileges, scheduling. Knows no DNS and decides nothing: what a packet means is the caller's business.
 
 pub mod addresses;
+pub mod boot;
 pub mod epoll;
 pub mod generator;
 pub mod outgoing;

@@ -23,7 +23,7 @@ use crate::sys;
 use crate::wake::{Turn, Wake};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -156,6 +156,14 @@ pub fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     sys::bind(fd, addr)?;
     sys::listen(fd, BACKLOG)?;
     Ok(TcpListener::from(socket))
+}
+
+/// A listener that another process made with `listen`, and who knocked since.
+pub fn adopt(fd: OwnedFd) -> io::Result<TcpListener> {
+    if sys::option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_ACCEPTCONN)? == 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no socket that listens"));
+    }
+    Ok(TcpListener::from(fd))
 }
 
 /// Serves until `on_turn` says stop; then answers what has arrived whole, closes, and returns after `drain` at the

@@ -77,6 +77,16 @@ impl UdpPort {
         Ok(UdpPort { fd: socket, local, control_room: if wildcard { size_of::<Control>() } else { 0 } })
     }
 
+    /// A socket that another process bound, with what arrived since. It was bound here, by `bind`.
+    pub fn adopt(fd: OwnedFd) -> io::Result<UdpPort> {
+        if sys::option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_TYPE)? != libc::SOCK_DGRAM {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no socket for datagrams"));
+        }
+        let local = sys::bound_address(fd.as_fd())?;
+        let wildcard = local.ip().is_unspecified();
+        Ok(UdpPort { fd, local, control_room: if wildcard { size_of::<Control>() } else { 0 } })
+    }
+
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }

@@ -19,9 +19,14 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// How many of so many octets a memory has: whole pages.
+    pub fn whole_pages(bytes: usize) -> usize {
+        bytes / PAGE * PAGE
+    }
+
     /// `bytes` (to the page below) of zeros. Nothing is behind the addresses yet: `prefault` before it is needed.
     pub fn create(name: &CStr, bytes: usize) -> io::Result<Memory> {
-        let bytes = bytes / PAGE * PAGE;
+        let bytes = Memory::whole_pages(bytes);
         // SAFETY: `name` is a live string; the call makes a new descriptor.
         let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
         // SAFETY: a descriptor just made, and nobody else's.
@@ -46,7 +51,8 @@ impl Memory {
                 "a memory that is not sealed against being cut off",
             ));
         }
-        let bytes = usize::try_from(std::fs::File::from(fd.try_clone()?).metadata()?.len()).unwrap_or(0) / PAGE * PAGE;
+        let len = std::fs::File::from(fd.try_clone()?).metadata()?.len();
+        let bytes = Memory::whole_pages(usize::try_from(len).unwrap_or(0));
         if bytes == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a memory without octets"));
         }

@@ -290,7 +290,7 @@ pub enum Request {
         #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
         words: Vec<String>,
     },
-    /// Look into the cache: stats, lookup NAME, flush NAME, flush-tree NAME, dump [ENTRIES]
+    /// Look into the cache: stats, lookup NAME, flush NAME, flush-tree NAME, dump [ENTRIES], save
     Cache {
         /// What to do
         #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]

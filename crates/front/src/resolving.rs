@@ -86,6 +86,8 @@ pub enum Told<'a> {
 pub(crate) struct Resolution<'r, 'a, M> {
     pub response: Response<'a, M>,
     pub resolving: &'r Resolving,
+    /// Of the cache; the zones of `response` are of this one or a later one.
+    pub generation: u32,
     pub scratch: &'r mut Scratch,
     /// What is to be found out, if anything is.
     pub miss: &'r mut Option<Miss>,
@@ -179,6 +181,13 @@ impl<'a, M: AsRef<[u8]>> Resolution<'_, 'a, M> {
         buffer: &mut [u8],
     ) -> Verdict {
         let now_s = self.resolving.now_s(self.response.now);
+        let key = self.resolving.key(query, sought, Kind::Answer);
+        // What was stored under other zones is good again, now that these have no word on the name.
+        if self.resolving.cache.renew(&key, self.generation, now_s, self.scratch)
+            && let Some(hit) = self.resolving.cache.probe(&key, now_s, self.scratch)
+        {
+            return self.response.cached(query, &hit, opt, buffer);
+        }
         let failure = self.resolving.key(query, sought, Kind::Failure);
         if self.resolving.cache.probe(&failure, now_s, self.scratch).is_some_and(|f| f.freshness != Freshness::Stale) {
             if has_stale {

@@ -86,6 +86,8 @@ pub struct Worker<M> {
     postponed: VecDeque<Postponed>,
     /// Where the cache copies entries to; absent without one.
     entry: Option<Box<cache::Scratch>>,
+    /// The cache's generation: `zones` are of this one or a later one.
+    cached: u32,
 }
 
 /// A response of this worker, borrowing it field by field, so that its scratch stays free.
@@ -122,7 +124,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
         let cookies = setup.cookie_secret.map(cookie::Secrets::new);
         let (scratch, postponed) = (vec![Scratch::default(); BATCH_MAX], VecDeque::new());
         let entry = setup.resolving.as_ref().map(|_| Box::default());
-        Worker { published, zones, generation, setup, rate, cookies, counters, scratch, postponed, entry }
+        Worker { published, zones, generation, setup, rate, cookies, counters, scratch, postponed, entry, cached: 0 }
     }
 
     #[inline]
@@ -135,6 +137,8 @@ impl<M: AsRef<[u8]>> Worker<M> {
 
     #[inline]
     fn renew(&mut self) -> bool {
+        // Before the zones are looked for: they are published before the cache's generation moves.
+        self.cached = self.setup.resolving.as_ref().map_or(0, |resolving| resolving.cache.generation());
         let is_new = self.published.generation() != self.generation;
         if is_new {
             (self.zones, self.generation) = self.published.current();
@@ -240,7 +244,8 @@ impl<M: AsRef<[u8]>> Worker<M> {
             let rate = self.rate.as_mut().map(|r| (r, &s.places));
             let response = Response { rate, ..response!(self, now, peer, Transport::Udp, view) };
             let mut miss = None;
-            let mut resolution = Resolution { response, resolving, scratch: entry, miss: &mut miss, len };
+            let generation = self.cached;
+            let mut resolution = Resolution { response, resolving, generation, scratch: entry, miss: &mut miss, len };
             let verdict = resolution.write(&mut s.query, s.sought, &mut s.lookup, &mut s.trail, buffer);
             let reply = if let Verdict::Reply(len) = verdict { len } else { 0 };
             if miss.is_some() || verdict == Verdict::Later {
@@ -330,7 +335,8 @@ impl<M: AsRef<[u8]>> Worker<M> {
         let sought = resolving.seek(&s.query, buffer, peer.ip);
         let response = response!(self, now, peer, Transport::Tcp, self.zones.image.view());
         let mut miss = None;
-        let mut resolution = Resolution { response, resolving, scratch: entry, miss: &mut miss, len };
+        let generation = self.cached;
+        let mut resolution = Resolution { response, resolving, generation, scratch: entry, miss: &mut miss, len };
         let verdict = resolution.write(&mut s.query, sought, &mut s.lookup, &mut s.trail, buffer);
         if miss.is_some() || verdict == Verdict::Later {
             let message = if verdict == Verdict::Later { buffer[..len].into() } else { Box::default() };

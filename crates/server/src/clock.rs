@@ -1,17 +1,18 @@
 //! The time, for those who must not read it themselves.
 
 use front::Now;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Both clocks. Wall time is read once a turn of a loop, monotonic time twice a batch.
+/// Both clocks. Wall time is read once a turn of a loop, monotonic time twice a batch. Monotonic time is CLOCK_BOOTTIME's:
+/// what one process of a boot writes down, the next can read.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    start: Instant,
+    start_ns: u64,
 }
 
 impl Clock {
     pub fn new() -> Clock {
-        Clock { start: Instant::now() }
+        Clock { start_ns: net::boot::time_ns() }
     }
 
     pub fn now(&self) -> Now {
@@ -19,11 +20,11 @@ impl Clock {
     }
 
     pub fn mono_ns(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
+        net::boot::time_ns()
     }
 
     pub fn uptime_s(&self) -> u64 {
-        self.start.elapsed().as_secs()
+        (self.mono_ns() - self.start_ns) / 1_000_000_000
     }
 }
 

@@ -159,7 +159,9 @@ fn cache(state: &State, words: &[&str]) -> Json {
     let Some(keeper) = state.keeper.get() else {
         return bad(vec!["there is no cache: the resolver is off".to_string()]);
     };
-    keeper.request(words).map_or_else(|why| bad(vec![why]), |facts| good("cache", facts))
+    keeper
+        .request(words, |counter| state.count(counter))
+        .map_or_else(|why| bad(vec![why]), |facts| good("cache", facts))
 }
 
 /// Waits until the zones are served, or are known not to be.

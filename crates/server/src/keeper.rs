@@ -1,61 +1,53 @@
-//! What the cache wants done in the background, and what operators see of it and do to it.
-//!
-//! A thread of its own stamps the time once a second and goes on with flushes, a slice at a time; lookups and dumps run
-//! on the threads of the control socket. None of it is in the way of an answer: the cache's readers never wait.
+//! What operators see of the cache and do to it: lookups, dumps, flushes, figures. It runs on the threads of the control
+//! socket, and is in nobody's way: the cache's readers never wait.
 
-use crate::clock::{Clock, wall_s};
+use crate::chores::Wish;
+use crate::clock::Clock;
 use crate::json::Json;
-use crate::log;
-use cache::{Cache, Event, Extent, Kind, Moment, Progress, Scratch, Sweep, Variant, Visited};
-use std::io;
+use crate::stall::{Histogram, histogram, quantile_ns};
+use cache::{Cache, Event, Extent, Kind, Progress, Scratch, Variant, Visited};
+use stats::Counter;
+use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::mpsc::{Sender, channel};
 use wire::Name;
 
-const EVERY: Duration = Duration::from_secs(1);
 /// Slots of the index looked at between two breaths.
 const SLICE: usize = 4096;
 /// Entries that a dump shows unless told otherwise, and at the most: an answer is one line.
 const DUMP: usize = 1_000;
 const DUMP_MAX: usize = 100_000;
 
-/// The cache and the clock it is read by.
-#[derive(Clone)]
+/// Hits by kind, and what was none.
+const ASKED: [(&str, Counter); 5] = [
+    ("hits_positive", Counter::CacheHit),
+    ("hits_negative", Counter::CacheHitNegative),
+    ("hits_stale", Counter::CacheHitStale),
+    ("hits_failure", Counter::CacheHitFailure),
+    ("misses", Counter::CacheMiss),
+];
+/// Parts of all inserts, in ten thousandths, of which is told how long they took at the most.
+const SHARES: [(&str, u64); 3] = [("insert_p50_ns", 5_000), ("insert_p99_ns", 9_900), ("insert_p9999_ns", 9_999)];
+
+/// The cache, the clock it is read by, and who works on it in the background.
 pub struct Keeper {
     pub cache: Arc<Cache>,
     pub clock: Clock,
+    pub wishes: Sender<Wish>,
+    /// How long inserts took, by the wall clock, of each thread that stores.
+    pub inserts: Vec<Arc<Histogram>>,
 }
 
 impl Keeper {
-    pub fn start(&self, stop: Arc<AtomicBool>) -> io::Result<()> {
-        let keeper = self.clone();
-        let body = move || keeper.run(&stop);
-        std::thread::Builder::new().name("cache".to_string()).spawn(body).map(drop)
-    }
-
-    fn run(&self, stop: &AtomicBool) {
-        if let Err(e) = net::sched::background() {
-            log::warn("the background thread competes with answering threads", &[("why", &e)]);
-        }
-        let (mut sweep, mut scratch) = (Sweep::default(), Scratch::default());
-        while !stop.load(Relaxed) {
-            self.cache.stamp(Moment { boot: 0, boot_s: self.clock.uptime_s(), wall_s: wall_s() });
-            while self.cache.sweep(&mut sweep, SLICE, &mut scratch) {
-                std::thread::yield_now();
-            }
-            std::thread::park_timeout(EVERY);
-        }
-    }
-
     fn now_s(&self) -> u32 {
         front::cache_time(&self.cache, self.clock.now())
     }
 
-    /// A request of the control socket, by its words. Err: what is wrong with it.
-    pub fn request(&self, words: &[&str]) -> Result<Json, String> {
+    /// A request of the control socket, by its words; `count` says what the server has counted. Err: what is wrong.
+    pub fn request(&self, words: &[&str], count: impl Fn(Counter) -> u64) -> Result<Json, String> {
         match words {
-            ["stats"] => Ok(self.stats()),
+            ["stats"] => Ok(self.stats(count)),
+            ["save"] => self.save(),
             ["lookup", name] => folded(name).map(|name| self.lookup(&name)),
             ["flush", name] => self.flush(name, Extent::Name),
             ["flush-tree", name] => self.flush(name, Extent::Tree),
@@ -64,11 +56,11 @@ impl Keeper {
                 Ok(most @ 1..=DUMP_MAX) => Ok(self.dump(most)),
                 _ => Err(format!("`{most}` is no number of entries from 1 to {DUMP_MAX}")),
             },
-            _ => Err("write cache stats, lookup NAME, flush NAME, flush-tree NAME or dump [ENTRIES]".to_string()),
+            _ => Err("write cache stats, lookup NAME, flush NAME, flush-tree NAME, dump [ENTRIES] or save".to_string()),
         }
     }
 
-    fn stats(&self) -> Json {
+    fn stats(&self, count: impl Fn(Counter) -> u64) -> Json {
         let stats = self.cache.stats();
         let mut facts = vec![
             ("bytes", stats.bytes),
@@ -81,7 +73,33 @@ impl Keeper {
             ("flushes_under_way", stats.flushes_under_way),
         ];
         facts.extend(Event::ALL.map(|event| (event.name(), stats.event(event))));
-        Json::Object(facts.into_iter().map(|(key, n)| (key, Json::Number(n))).collect())
+        let asked = ASKED.map(|(name, counter)| (name, count(counter)));
+        facts.extend(asked);
+        let inserts = self.histograms();
+        facts.extend(SHARES.map(|(name, share)| (name, quantile_ns(&inserts, share))));
+        facts.push(("insert_longest_ns", quantile_ns(&inserts, 10_000)));
+        let mut facts: Vec<_> = facts.into_iter().map(|(key, n)| (key, Json::Number(n))).collect();
+        let (all, [.., (_, misses)]) = (asked.iter().map(|(_, n)| n).sum::<u64>(), asked);
+        facts.push(("hit_ratio", Json::Ratio((all - misses) as f64 / all.max(1) as f64)));
+        Json::Object(facts)
+    }
+
+    /// Waits until a snapshot is on the disk.
+    fn save(&self) -> Result<Json, String> {
+        let (done, outcome) = channel();
+        let gone = || "the server is stopping".to_string();
+        self.wishes.send(Wish::Save(done)).map_err(|_| gone())?;
+        let octets = outcome.recv().map_err(|_| gone())??;
+        Ok(Json::Object(vec![("saved_bytes", Json::Number(octets))]))
+    }
+
+    /// Returns when the background has done what is to be done before the process ends.
+    pub fn finish(&self) {
+        let (done, outcome) = channel();
+        if self.wishes.send(Wish::Finish(done)).is_ok() {
+            // Either way it has ended.
+            let _ = outcome.recv();
+        }
     }
 
     /// For metrics: name, kind, help and value of each.
@@ -100,6 +118,18 @@ impl Keeper {
         });
         all.extend(events);
         all
+    }
+
+    fn histograms(&self) -> Vec<&Histogram> {
+        self.inserts.iter().map(|h| &**h).collect()
+    }
+
+    /// For metrics: how long inserts took.
+    pub fn insert_times(&self, out: &mut String) {
+        let name = "dunlin_cache_insert_seconds";
+        let _ = writeln!(out, "# HELP {name} How long it took to store an answer, by the clock on the wall");
+        let _ = writeln!(out, "# TYPE {name} histogram");
+        histogram(out, name, "clock=\"wall\"", &self.histograms());
     }
 
     fn flush(&self, name: &str, extent: Extent) -> Result<Json, String> {

@@ -1,22 +1,29 @@
 //! Everything that resolving for clients takes, made from the configuration: the cache, the rings, the task threads.
 
 use crate::answering::Shared;
-use crate::clock::wall_s;
+use crate::chores::Chores;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::handover::{Handover, Inbox};
+use crate::keeper::Keeper;
 use crate::later::Desk;
+use crate::memory::{self, Beginning, Rest};
+use crate::shelf::Shelf;
+use crate::stall::Histogram;
 use crate::tasks::Tasks;
 use crate::upstream::Upstream;
-use crate::{config, log, random};
-use cache::{Bounds, Cache, Moment};
+use crate::{config, log, random, systemd};
+use cache::{Bounds, Cache};
 use front::{Resolving, Setup, Worker};
 use net::Wake;
 use policy::Acl;
 use resolver::{Forwards, Resolver, Settings, TtlRange};
 use stats::Counters;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::channel;
+use store::Memory;
 
 /// What has expired is kept for a day (RFC 8767 section 5 suggests one to three).
 const STALE_S: u32 = 86_400;
@@ -24,6 +31,9 @@ const STALE_S: u32 = 86_400;
 /// What the answering threads need, and what the task threads are made of.
 pub struct Resolution {
     pub cache: Arc<Cache>,
+    /// None: its thread has begun.
+    background: Option<Background>,
+    inserts: Vec<Arc<Histogram>>,
     handover: Arc<Handover>,
     pub resolving: Resolving,
     inboxes: Vec<Inbox>,
@@ -32,11 +42,20 @@ pub struct Resolution {
     resolver: config::Resolver,
 }
 
+/// What the thread behind the cache works on.
+struct Background {
+    memory: Memory,
+    shelf: Option<Shelf>,
+    rest: Rest,
+    boot: u64,
+}
+
 impl Resolution {
-    /// None: switched off.
-    pub fn of(config: &Config, threads: usize) -> io::Result<Option<Resolution>> {
+    /// None: switched off. `handed`: the memory of the cache of the process before.
+    pub fn of(config: &Config, threads: usize, handed: Option<OwnedFd>) -> io::Result<Option<Resolution>> {
         let Some(resolver) = config.resolver.clone() else { return Ok(None) };
-        let cache = Arc::new(cache(&config.cache)?);
+        let (cache, background) = begin(config, handed)?;
+        let cache = Arc::new(cache);
         let (handover, inboxes) = Handover::new(threads, random::octets()?)?;
         let ttls = TtlRange { min_s: config.cache.ttl_min_s, max_s: config.cache.ttl_max_s, ..TtlRange::default() };
         let settings = Settings {
@@ -53,7 +72,31 @@ impl Resolution {
             serve_stale: resolver.serve_stale,
         };
         let bounds = Bounds { ttl_min: ttls.min_s, ttl_max: ttls.max_s, negative_max: ttls.negative_max_s };
-        Ok(Some(Resolution { cache, handover: Arc::new(handover), resolving, inboxes, settings, bounds, resolver }))
+        let (inserts, handover) = ((0..threads).map(|_| Arc::default()).collect(), Arc::new(handover));
+        Ok(Some(Resolution {
+            cache,
+            background: Some(background),
+            inserts,
+            handover,
+            resolving,
+            inboxes,
+            settings,
+            bounds,
+            resolver,
+        }))
+    }
+
+    /// Starts the thread behind the cache, and gives its memory to whoever keeps it for the next process. Once.
+    pub fn keep(&mut self, clock: Clock) -> io::Result<Keeper> {
+        let (wishes, wished) = channel();
+        if let Some(Background { memory, shelf, rest, boot }) = self.background.take() {
+            if shelf.is_some() {
+                systemd::keep(memory::NAME, [memory.as_fd()]);
+            }
+            let chores = Chores { cache: Arc::clone(&self.cache), clock, memory, shelf, boot, wishes: wished };
+            std::thread::Builder::new().name("cache".to_string()).spawn(move || chores.run(rest))?;
+        }
+        Ok(Keeper { cache: Arc::clone(&self.cache), clock, wishes, inserts: self.inserts.clone() })
     }
 
     /// Where answering threads hand in what they cannot answer.
@@ -73,7 +116,7 @@ impl Resolution {
         counters: &[Arc<Counters>],
     ) -> io::Result<Vec<(Tasks, Upstream)>> {
         let settings = self.settings;
-        let make = |(inbox, counters): (Inbox, &Arc<Counters>)| {
+        let make = |((inbox, counters), inserts): ((Inbox, &Arc<Counters>), Arc<Histogram>)| {
             let upstream = Upstream::new(&*inbox.bell.wake, self.resolver.outgoing.clone())?;
             let tasks = Tasks {
                 resolver: Resolver::new(settings.clone(), random::octets()?, Arc::clone(counters)),
@@ -87,19 +130,32 @@ impl Resolution {
                 cache: Arc::clone(&self.cache),
                 bounds: self.bounds,
                 counters: Arc::clone(counters),
+                inserts,
             };
             Ok((tasks, upstream))
         };
-        self.inboxes.into_iter().zip(counters).map(make).collect()
+        self.inboxes.into_iter().zip(counters).zip(self.inserts).map(make).collect()
     }
 }
 
-fn cache(config: &config::Cache) -> io::Result<Cache> {
-    let words = (config.size / 8) as usize;
-    let memory: Vec<AtomicU64> = std::iter::repeat_with(AtomicU64::default).take(words).collect();
-    let config = cache::Config { key: random::octets()?, stale_s: STALE_S, ..cache::Config::default() };
-    let now = Moment { boot: 0, boot_s: 0, wall_s: wall_s() };
-    Cache::format(memory.leak(), &config, now).map_err(|e| io::Error::other(format!("cache.size: {e}")))
+fn begin(config: &Config, handed: Option<OwnedFd>) -> io::Result<(Cache, Background)> {
+    let (boot, settings) = (memory::boot(), &config.cache);
+    let shelf = settings.persist.then(|| Shelf::open(&config.server.data_dir)).transpose().unwrap_or_else(|e| {
+        log::warn("the cache cannot be kept on disk", &[("why", &e)]);
+        None
+    });
+    let handed = handed.filter(|_| settings.persist);
+    let Beginning { cache, memory, rest } =
+        Beginning::of(settings, &rules(config)?, handed, shelf.as_ref(), memory::moment(boot))?;
+    Ok((cache, Background { memory, shelf, rest, boot }))
+}
+
+/// How the cache is run under this configuration.
+pub fn rules(config: &Config) -> io::Result<cache::Config> {
+    // What other servers said is not what these would say.
+    let forwards = config.resolver.as_ref().map(|r| format!("{:?}", r.forwards)).unwrap_or_default();
+    let sources = wire::hash::siphash::<1, 3>(b"forwards we have", forwards.as_bytes());
+    Ok(cache::Config { key: random::octets()?, stale_s: STALE_S, sources, ..cache::Config::default() })
 }
 
 /// Says what of resolving is not to be expected of this version.

@@ -5,7 +5,7 @@
 //! udp N       one a core: sockets -> worker -> sockets
 //! tcp N       the same for streams
 //! task N      what the cache does not know is asked of others, if the resolver is on
-//! cache       goes on with what a flush has begun
+//! cache       fills the cache as it was, writes it down, goes on with what a flush has begun
 //! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
 //! updates     carries out dynamic updates, if a zone takes them
 //! inspector   compares the image with its checksums
@@ -20,6 +20,7 @@ use crate::answering::{Answering, Shared};
 use crate::clock::Clock;
 use crate::complaint::Complaint;
 use crate::config::Config;
+use crate::handed::Handed;
 use crate::held::Gate;
 use crate::hosts::Hosts;
 use crate::images::{self, Library};
@@ -75,7 +76,12 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
     let crew = Crew::of(config);
     raise_open_files(config, crew.tcp);
-    let sockets = sockets::bind(&config.server.listen, crew.udp, crew.tcp)?;
+    let mut handed = Handed::of(systemd::handed());
+    let sockets = sockets::bind(&config.server.listen, crew.udp, crew.tcp, &mut handed)?;
+    sockets.keep();
+    let memory = handed.memory.take();
+    // A socket that nobody reads would swallow its share of the questions.
+    drop(handed);
     let mut doors = Doors::open(config)?;
     settle(config, &doors)?;
 
@@ -83,7 +89,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let First { library, zones, serving, ledger, unwritten } = First::of(&mut config)?;
     let config = &config;
     let (mailboxes, boxes) = Mailboxes::new(crew.udp + crew.tcp).map_err(|e| no_thread("udp 0", &e))?;
-    let resolution = Resolution::of(config, crew.tasks).map_err(|e| format!("no resolver: {e}"))?;
+    let resolution = Resolution::of(config, crew.tasks, memory).map_err(|e| format!("no resolver: {e}"))?;
     let (intake, orders) = update::intake();
     let published = Arc::new(Published::new(zones));
     let press = Arc::new(Press::new(Arc::clone(&published), unwritten));
@@ -129,6 +135,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let attended = attend(config, reread, &inbox, &jobs, &folders);
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
+    state.keeper.get().into_iter().for_each(Keeper::finish);
     drop(doors);
     log::info("stopped", &[]);
     attended
@@ -370,10 +377,9 @@ impl Threads {
             let (Some(answering), limits) = (next(), limits.clone()) else { break };
             threads.spawn(format!("tcp {i}"), &state.events, move || answering.serve_tcp(&listeners, &limits))?;
         }
-        if let Some(resolution) = resolution {
-            let keeper = Keeper { cache: Arc::clone(&resolution.cache), clock: shared.clock };
-            keeper.start(Arc::clone(&shared.stop)).map_err(|e| no_thread("cache", &e))?;
-            let _ = state.keeper.set(keeper);
+        if let Some(mut resolution) = resolution {
+            // There is one resolver, and one keeper.
+            let _ = state.keeper.set(resolution.keep(shared.clock).map_err(|e| no_thread("cache", &e))?);
             threads.start_tasks(resolution, shared, state, crew, &setup)?;
         }
         Ok(threads)

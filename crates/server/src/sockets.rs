@@ -1,5 +1,7 @@
-//! The sockets of a server, bound all at once and before root is given up.
+//! The sockets of a server, bound all at once and before root is given up; those that the process before had on the same
+//! addresses are gone on with.
 
+use crate::handed::{self, Handed};
 use net::tcp;
 use net::udp::{RECV_BUFFER, UdpPort};
 use std::io;
@@ -18,25 +20,36 @@ pub struct Sockets {
 }
 
 /// Binds every address for every thread: a socket each, so that the kernel spreads clients over threads.
-pub fn bind(listen: &[SocketAddr], workers: usize, tcp_threads: usize) -> Result<Sockets, String> {
+pub fn bind(listen: &[SocketAddr], workers: usize, tcp_threads: usize, handed: &mut Handed) -> Result<Sockets, String> {
     let mut sockets = Sockets { udp: Vec::new(), tcp: Vec::new(), addresses: Vec::new() };
     sockets.udp.resize_with(workers, Vec::new);
     sockets.tcp.resize_with(tcp_threads, Vec::new);
     for &wanted in listen {
-        probe(wanted).map_err(|e| explain(wanted, &e))?;
+        if handed.udp.iter().all(|port| port.local_addr() != wanted) {
+            probe(wanted).map_err(|e| explain(wanted, &e))?;
+        }
     }
     for &wanted in listen {
         let explain = |e: io::Error| explain(wanted, &e);
         let address = if wanted.port() == 0 { choose(wanted).map_err(explain)? } else { wanted };
         for ports in &mut sockets.udp {
-            ports.push(UdpPort::bind(address, RECV_BUFFER).map_err(explain)?);
+            let port = handed.port(address).map_or_else(|| UdpPort::bind(address, RECV_BUFFER), Ok);
+            ports.push(port.map_err(explain)?);
         }
         for listeners in &mut sockets.tcp {
-            listeners.push(tcp::listen(address).map_err(explain)?);
+            let listener = handed.listener(address).map_or_else(|| tcp::listen(address), Ok);
+            listeners.push(listener.map_err(explain)?);
         }
         sockets.addresses.push(address);
     }
     Ok(sockets)
+}
+
+impl Sockets {
+    /// Has the service manager keep them for the next process.
+    pub fn keep(&self) {
+        handed::keep(&self.udp, &self.tcp);
+    }
 }
 
 /// Finds out whether somebody listens there already. Our own sockets share their port, so that binding them would not
@@ -79,7 +92,7 @@ mod tests {
 
     #[test]
     fn every_thread_has_a_socket_on_the_port_that_was_chosen() {
-        let found = bind(&["127.0.0.1:0".parse().unwrap()], 2, 1).unwrap();
+        let found = bind(&["127.0.0.1:0".parse().unwrap()], 2, 1, &mut Handed::default()).unwrap();
         assert_eq!((found.udp.len(), found.tcp.len(), found.addresses.len()), (2, 1, 1));
         assert_ne!(found.addresses[0].port(), 0);
         assert!(found.udp.iter().flatten().all(|p| p.local_addr() == found.addresses[0]));
@@ -87,14 +100,14 @@ mod tests {
 
     #[test]
     fn a_port_that_another_server_shares_is_not_taken() {
-        let first = bind(&["127.0.0.1:0".parse().unwrap()], 1, 1).unwrap();
-        let why = bind(&first.addresses, 1, 1).err().unwrap();
+        let first = bind(&["127.0.0.1:0".parse().unwrap()], 1, 1, &mut Handed::default()).unwrap();
+        let why = bind(&first.addresses, 1, 1, &mut Handed::default()).err().unwrap();
         assert!(why.contains("another program listens there"), "{why}");
     }
 
     #[test]
     fn an_address_that_is_not_ours_is_explained() {
-        let why = bind(&["192.0.2.1:0".parse().unwrap()], 1, 1).err().unwrap();
+        let why = bind(&["192.0.2.1:0".parse().unwrap()], 1, 1, &mut Handed::default()).err().unwrap();
         assert!(why.contains("no interface has this address"), "{why}");
     }
 }

@@ -10,8 +10,8 @@ mod histogram;
 mod report;
 mod watch;
 
-use histogram::Histogram;
-pub use report::{json, metrics};
+pub use histogram::{Histogram, quantile_ns};
+pub use report::{histogram, json, metrics};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
 pub use watch::watch;

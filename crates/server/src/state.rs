@@ -193,6 +193,7 @@ impl State {
         for (name, kind, help, value) in self.keeper.get().map(Keeper::gauges).unwrap_or_default() {
             metric(&mut out, &name, kind, help, value);
         }
+        self.keeper.get().into_iter().for_each(|keeper| keeper.insert_times(&mut out));
         let _ = writeln!(out, "# HELP dunlin_build_info The version that runs\n# TYPE dunlin_build_info gauge");
         let _ = writeln!(out, "dunlin_build_info{{version=\"{VERSION}\"}} 1");
         out

@@ -6,6 +6,7 @@
 use crate::answering::Shared;
 use crate::handover::Inbox;
 use crate::log;
+use crate::stall::Histogram;
 use crate::upstream::{Came, Upstream};
 use cache::{Bounds, Cache, Entry, Kind, Variant};
 use front::{Composed, Miss, Peer, Postponed, Purpose, Ticket, Told, Transport, Verdict, Wanted, Worker};
@@ -34,6 +35,8 @@ pub struct Tasks {
     pub cache: Arc<Cache>,
     pub bounds: Bounds,
     pub counters: Arc<Counters>,
+    /// How long inserts took.
+    pub inserts: Arc<Histogram>,
 }
 
 /// A client who waits, with all that it takes to answer.
@@ -197,7 +200,9 @@ impl Tasks {
         let hash = self.cache.hash(question.name());
         let key = self.cache.key(hash, question.name(), question.qtype, kind, variant);
         let entry = Entry { value, ttl_s, source: question.neighbourhood(), generation };
-        let _ = self.cache.insert(&key, &entry, front::cache_time(&self.cache, self.shared.clock.now()));
+        let now = self.shared.clock.now();
+        let _ = self.cache.insert(&key, &entry, front::cache_time(&self.cache, now));
+        self.inserts.add(self.shared.clock.mono_ns() - now.mono_ns);
     }
 
     fn tell(&mut self, waiter: &Waiter, question: &Question, told: &Told<'_>, room: &mut [u8]) {

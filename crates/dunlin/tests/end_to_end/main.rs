@@ -9,5 +9,6 @@ mod resolving;
 mod running;
 mod second_reader;
 mod serving;
+mod survival;
 mod updates;
 mod watching;

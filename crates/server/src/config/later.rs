@@ -39,5 +39,3 @@ pub const RESOLVER: &[Later] = &[
     later("trust-anchor-updates", Literal("false")),
     later("local-root", Literal("false")),
 ];
-
-pub const CACHE: &[Later] = &[later("persist", Literal("false"))];

@@ -1,6 +1,6 @@
 //! [resolver], [[resolver.forward]] and [cache]: whom we resolve for, whom we ask, and how long what they say is kept.
 
-use super::later::{CACHE, RESOLVER};
+use super::later::RESOLVER;
 use super::reader::{Reader, Table, Word};
 use super::{apex, loopback, prefixes};
 use policy::Prefix;
@@ -26,13 +26,15 @@ pub struct Resolver {
 pub struct Cache {
     /// Octets, all of it.
     pub size: u64,
+    /// It outlives the process.
+    pub persist: bool,
     pub ttl_min_s: u32,
     pub ttl_max_s: u32,
 }
 
 impl Default for Cache {
     fn default() -> Cache {
-        Cache { size: 256 << 20, ttl_min_s: 0, ttl_max_s: 86_400 }
+        Cache { size: 256 << 20, persist: true, ttl_min_s: 0, ttl_max_s: 86_400 }
     }
 }
 
@@ -147,13 +149,11 @@ fn server(r: &mut Reader<'_>, word: &Word, port: u16) -> Option<SocketAddr> {
 fn cache(r: &mut Reader<'_>, top: &Table<'_>, off: bool) -> Cache {
     let mut cache = Cache::default();
     let Some(t) = r.table(top, "cache") else { return cache };
-    let keys = ["size", "ttl-min", "ttl-max"];
+    r.keys("[cache]", t, &["size", "persist", "ttl-min", "ttl-max"], &[]);
     if off {
-        let later: Vec<&str> = keys.into_iter().chain(CACHE.iter().map(|l| l.key)).collect();
-        r.keys("[cache]", t, &later, &[]);
         return cache;
     }
-    r.keys("[cache]", t, &keys, CACHE);
+    cache.persist = r.boolean(t, "persist").unwrap_or(cache.persist);
     if let Some(size) = r.size(t, "size", "256MiB") {
         cache.size = size;
         if size < SIZE_MIN {

@@ -51,6 +51,7 @@ servers = ["192.0.2.1", "[2001:db8::1]:54"]
 only = true
 [cache]
 size = "1GiB"
+persist = false
 ttl-min = "5s"
 "#;
 
@@ -63,6 +64,7 @@ fn a_resolver_is_read_and_switched_on_by_its_forwards() {
     assert_eq!(servers, ["192.0.2.1:5353", "[2001:db8::1]:54"]);
     assert!(resolver.prefetch && !resolver.serve_stale);
     assert_eq!((config.cache.size, config.cache.ttl_min_s, config.cache.ttl_max_s), (1 << 30, 5, 86_400));
+    assert!(!config.cache.persist && good("").cache.persist);
     assert!(good("").resolver.is_none());
     assert!(good(&RESOLVER.replace("[resolver]", "[resolver]\nenabled = false")).resolver.is_none());
 }
@@ -177,7 +179,6 @@ fn what_is_not_built_yet_says_so() {
         ("[resolver]\nenabled = true\n", "resolving without forwarders"),
         ("[resolver]\nvalidate = true\n", "`validate` in [resolver]"),
         ("[resolver]\n[[resolver.stub]]\nzone = \"a\"\n", "`stub` in [resolver]"),
-        ("[cache]\npersist = true\n", "`persist` in [cache]"),
         ("[[local]]\nzone = \"a\"\n", "`local` in the file"),
         ("[[zone]]\nname = \"a\"\nfile = \"a\"\nprimaries = [\"192.0.2.1\"]\n", "`primaries` in [[zone]]"),
         ("[[zone]]\nname = \"a\"\nfile = \"a\"\nallow-query = [\"key:a\"]\n", "a TSIG key here"),

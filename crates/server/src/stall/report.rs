@@ -103,9 +103,9 @@ pub fn metrics(out: &mut String, all: &[Arc<Turns>]) {
     let name = "dunlin_turn_seconds";
     let _ = writeln!(out, "# HELP {name} How long turns of answering threads took, whole and by what was done");
     let _ = writeln!(out, "# TYPE {name} histogram");
-    let whole = all.iter().map(|t| &t.whole).collect();
-    histogram(out, name, "turn", whole);
-    Cause::ALL.iter().for_each(|&c| histogram(out, name, c.name(), part(all, c)));
+    let whole: Vec<&Histogram> = all.iter().map(|t| &t.whole).collect();
+    histogram(out, name, "doing=\"turn\"", &whole);
+    Cause::ALL.iter().for_each(|&c| histogram(out, name, &format!("doing=\"{}\"", c.name()), &part(all, c)));
     let _ = writeln!(out, "# HELP dunlin_stalls_total Turns of answering threads of 10 ms and more");
     let _ = writeln!(out, "# TYPE dunlin_stalls_total counter\ndunlin_stalls_total {}", stalls(all));
     let _ = writeln!(out, "# HELP dunlin_turn_longest_seconds The longest turn since the start");
@@ -113,16 +113,17 @@ pub fn metrics(out: &mut String, all: &[Arc<Turns>]) {
     let _ = writeln!(out, "# TYPE dunlin_turn_longest_seconds gauge\ndunlin_turn_longest_seconds {longest}");
 }
 
-fn histogram(out: &mut String, name: &str, doing: &str, all: Vec<&Histogram>) {
+/// The lines of several threads' histograms as one, under a label.
+pub fn histogram(out: &mut String, name: &str, label: &str, all: &[&Histogram]) {
     for power in TOLD {
         let below: u64 = all.iter().map(|h| h.below(power)).sum();
         let le = (1u64 << power) as f64 / 1e9;
-        let _ = writeln!(out, "{name}_bucket{{doing=\"{doing}\",le=\"{le}\"}} {below}");
+        let _ = writeln!(out, "{name}_bucket{{{label},le=\"{le}\"}} {below}");
     }
     let count: u64 = all.iter().map(|h| h.count()).sum();
     let sum = all.iter().map(|h| h.sum_ns()).sum::<u64>() as f64 / 1e9;
-    let _ = writeln!(out, "{name}_bucket{{doing=\"{doing}\",le=\"+Inf\"}} {count}");
-    let _ = writeln!(out, "{name}_sum{{doing=\"{doing}\"}} {sum}\n{name}_count{{doing=\"{doing}\"}} {count}");
+    let _ = writeln!(out, "{name}_bucket{{{label},le=\"+Inf\"}} {count}");
+    let _ = writeln!(out, "{name}_sum{{{label}}} {sum}\n{name}_count{{{label}}} {count}");
 }
 
 #[cfg(test)]

@@ -56,6 +56,8 @@ pub enum Why {
     Fold,
 }
 
+type Apexes = Vec<Box<[u8]>>;
+
 /// Tries to make an image that fits what updates change while it is made.
 const TRIES: usize = 3;
 
@@ -271,12 +273,12 @@ impl Publisher {
                 }
             }
         }
-        let names = |zones: Vec<Box<[u8]>>| zones.iter().map(|z| images::name(z).to_string()).collect::<Vec<_>>();
+        let names = |zones: Apexes| zones.iter().map(|z| images::name(z).to_string()).collect::<Vec<_>>();
         is_over.map_err(|zones| vec![format!("no image keeps up with the updates of {}", names(zones).join(" "))])
     }
 
     /// Err within: the image does not take what updates have changed of these zones; of all if none is named.
-    fn build(&mut self, config: &Config, why: Why) -> Result<Result<bool, Vec<Box<[u8]>>>, Vec<String>> {
+    fn build(&mut self, config: &Config, why: Why) -> Result<Result<bool, Apexes>, Vec<String>> {
         let now = self.press.current();
         let found = match why {
             Why::Asked | Why::Fold => self.library.current(&config.zones, Some(&now.image)),

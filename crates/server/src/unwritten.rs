@@ -69,12 +69,12 @@ impl Unwritten {
 
     /// All that was changed after the journal ended there.
     pub fn since(&self, end: u64) -> Vec<Wish> {
-        let wish = |(apex, book): (&Box<[u8]>, &Book)| {
+        let late = |book: &Book| -> Names {
             let names = book.names.iter().filter(|(_, changed)| changed.at > end);
-            let names: Names = names.map(|(name, changed)| (name.clone(), changed.records.clone())).collect();
-            (!names.is_empty()).then(|| Wish { apex: apex.clone(), names })
+            names.map(|(name, changed)| (name.clone(), changed.records.clone())).collect()
         };
-        self.zones.iter().filter_map(wish).collect()
+        let wishes = self.zones.iter().map(|(apex, book)| Wish { apex: apex.clone(), names: late(book) });
+        wishes.filter(|wish| !wish.names.is_empty()).collect()
     }
 
     /// The file of the zone holds from now on what stands before this position.

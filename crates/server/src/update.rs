@@ -294,7 +294,7 @@ impl Updates {
             Ok((_, diff)) if diff.is_empty() => Judged::Settled(signed, DONE),
             Ok((apex, diff)) => {
                 let Some(signed) = signed else { return Judged::Settled(None, PROHIBITED) };
-                if !layers.get_mut(&apex).is_some_and(|layer| layer.apply(&diff).is_ok()) {
+                if layers.get_mut(&apex).is_none_or(|layer| layer.apply(&diff).is_err()) {
                     return Judged::Settled(Some(signed), FAILED);
                 }
                 let who = format!("key {} from {}", signed.key().text(), q.peer.ip);

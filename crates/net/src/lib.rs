@@ -5,6 +5,7 @@ pub mod addresses;
 pub mod boot;
 pub mod epoll;
 pub mod generator;
+pub mod outbox;
 pub mod outgoing;
 pub mod privilege;
 pub mod sched;

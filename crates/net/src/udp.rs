@@ -13,9 +13,11 @@
 //! `new`; never looks into a packet. A reply that cannot be sent is counted and does not stop the others.
 #![allow(unsafe_code)]
 
+use crate::outbox::Outbox;
 use crate::sys::{self, check};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -119,12 +121,37 @@ impl UdpPort {
     #[inline]
     pub fn send(&self, batch: &mut Batch) -> Sent {
         let (row, replies) = batch.close_ranks();
+        self.send_row(replies, |from| {
+            // SAFETY: `row` comes from `close_ranks` and has `replies` headers, of which `from` have gone; what they
+            // point at lives as long as the batch.
+            unsafe {
+                let rest = (replies - from) as libc::c_uint;
+                libc::sendmmsg(self.fd.as_raw_fd(), row.add(from).as_ptr(), rest, libc::MSG_DONTWAIT)
+            }
+        })
+    }
+
+    /// Sends the answers of an outbox that stand at these places, each back to where its query came from.
+    pub fn send_back(&self, outbox: &mut Outbox, places: Range<usize>) -> Sent {
+        let headers = outbox.headers(places, self.control_room != 0);
+        let n = headers.len();
+        self.send_row(n, |from| {
+            let rest = headers.get_mut(from..).unwrap_or_default();
+            // SAFETY: the headers are live, and point into the outbox, which is borrowed meanwhile.
+            unsafe {
+                libc::sendmmsg(self.fd.as_raw_fd(), rest.as_mut_ptr(), rest.len() as libc::c_uint, libc::MSG_DONTWAIT)
+            }
+        })
+    }
+
+    /// `send_rest(from)` is the system call for a row of `n` headers of which `from` have gone.
+    #[inline]
+    fn send_row(&self, n: usize, mut send_rest: impl FnMut(usize) -> libc::c_int) -> Sent {
         let mut sent = Sent::default();
         let mut waits = 0;
-        while sent.sent + sent.failed < replies {
-            let from = sent.sent + sent.failed;
-            match self.send_row(row, from, replies) {
-                Ok(n) => sent.sent += n,
+        while sent.sent + sent.failed < n {
+            match check(send_rest(sent.sent + sent.failed)) {
+                Ok(more) => sent.sent += more as usize,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if is_full(&e) && waits < SEND_WAITS_MAX => {
                     waits += 1;
@@ -134,45 +161,6 @@ impl UdpPort {
             }
         }
         sent
-    }
-
-    /// Sends one answer by itself, back to where its query came from. Waits as `send` does.
-    pub fn send_back(&self, message: &[u8], back: &Return) -> io::Result<()> {
-        for _ in 0..SEND_WAITS_MAX {
-            match self.send_one(message, back) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if is_full(&e) => self.wait_for_room(),
-                done => return done,
-            }
-        }
-        self.send_one(message, back)
-    }
-
-    fn send_one(&self, message: &[u8], back: &Return) -> io::Result<()> {
-        let (mut name, len) = sys::raw_address(back.peer);
-        let mut iovec = libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
-        let mut control: Control = [0; 5];
-        // SAFETY: integers and raw pointers, for which zero is a value.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        header.msg_name = (&raw mut name).cast();
-        header.msg_namelen = len;
-        header.msg_iov = &raw mut iovec;
-        header.msg_iovlen = 1;
-        if self.control_room != 0 {
-            header.msg_controllen = write_packet_info(&mut control, back);
-            header.msg_control = (&raw mut control).cast();
-        }
-        // SAFETY: all that the header points at is live, of the lengths given, and only read.
-        check(unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) } as libc::c_int)
-            .map(drop)
-    }
-
-    fn send_row(&self, row: NonNull<libc::mmsghdr>, from: usize, to: usize) -> io::Result<usize> {
-        let fd = self.fd.as_raw_fd();
-        // SAFETY: `row` comes from `close_ranks` and has `to` headers; what they point at lives as long as the batch.
-        let result =
-            unsafe { libc::sendmmsg(fd, row.add(from).as_ptr(), (to - from) as libc::c_uint, libc::MSG_DONTWAIT) };
-        check(result).map(|n| n as usize)
     }
 
     /// The queue of the socket has a poll event, that of a device (ENOBUFS) has none: the wait has an end for both.
@@ -221,7 +209,7 @@ fn options_v6(fd: BorrowedFd<'_>, wildcard: bool) -> io::Result<()> {
 struct Buffer([u8; STRIDE]);
 
 /// One control message with packet info of either family: a header of 16 octets, and 12 or 20, rounded up.
-type Control = [u64; 5];
+pub(crate) type Control = [u64; 5];
 
 /// An array that does not move and that the kernel's headers may point into: reached through a raw pointer only, so
 /// that no reference to the whole claims it.
@@ -501,7 +489,7 @@ enum PacketInfo {
 }
 
 /// One control message that names the source of a datagram; how long it is.
-fn write_packet_info(control: &mut Control, back: &Return) -> usize {
+pub(crate) fn write_packet_info(control: &mut Control, back: &Return) -> usize {
     match back.asked {
         IpAddr::V4(asked) => {
             let source = libc::in_addr { s_addr: u32::from_ne_bytes(asked.octets()) };
@@ -747,7 +735,10 @@ mod tests {
             assert_eq!(port.send(&mut batch), Sent { sent: 1, failed: 0 });
             // A connected socket hears only the address that it asked.
             assert_eq!(answer_of(&asker), b"cba", "{bind}");
-            port.send_back(b"later", &back).unwrap();
+            let mut outbox = Outbox::new();
+            outbox.room().unwrap()[..5].copy_from_slice(b"later");
+            outbox.put(0, &back, 5);
+            assert_eq!(port.send_back(&mut outbox, 0..1), Sent { sent: 1, failed: 0 });
             assert_eq!(answer_of(&asker), b"later", "{bind}");
         }
     }

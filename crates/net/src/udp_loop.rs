@@ -7,8 +7,9 @@
 //! with a sleep for every second query, it is 480 ns of 7,200 more, on a CPU that has the time. After a batch that was
 //! not full, trying once more before sleeping gained nothing either.
 
+use crate::outbox::Outbox;
 use crate::sys;
-use crate::udp::{Batch, Return, STRIDE, Sent, UdpPort};
+use crate::udp::{Batch, Return, Sent, UdpPort};
 use crate::wake::{Turn, Wake};
 use std::io;
 use std::os::fd::AsFd;
@@ -16,8 +17,8 @@ use std::time::Duration;
 
 /// Batches that one port may take before the others, and the handler's own work, get their turn.
 const BATCHES_PER_TURN_MAX: usize = 8;
-/// Answers that became ready, sent before the ports get their turn.
-const LATER_PER_TURN_MAX: usize = 256;
+/// Batches of answers that became ready, sent before the ports get their turn.
+const LATER_BATCHES_PER_TURN_MAX: usize = 8;
 
 /// Who answers. All calls come from the thread that called `serve`.
 pub trait Batches {
@@ -40,7 +41,7 @@ pub trait Batches {
 pub fn serve(ports: &[UdpPort], wake: &Wake, batch: &mut Batch, handler: &mut impl Batches) -> io::Result<()> {
     let mut fds: Vec<libc::pollfd> = ports.iter().map(|p| sys::readable(p.as_fd())).collect();
     fds.push(sys::readable(wake.as_fd()));
-    let mut later = [0; STRIDE];
+    let mut outbox = Outbox::new();
     let mut has_later = false;
     while handler.on_turn() == Turn::Go {
         if !sys::poll(&mut fds, has_later.then_some(Duration::ZERO))? && !has_later {
@@ -53,17 +54,31 @@ pub fn serve(ports: &[UdpPort], wake: &Wake, batch: &mut Batch, handler: &mut im
         for (i, port) in ports.iter().enumerate().filter(|&(i, _)| fds[i].revents != 0) {
             take_turn(port, i, batch, handler)?;
         }
-        has_later = send_later(ports, &mut later, handler);
+        has_later = send_later(ports, &mut outbox, handler);
     }
     Ok(())
 }
 
 /// Sends what has become ready; true if there may be more.
-fn send_later(ports: &[UdpPort], buffer: &mut [u8; STRIDE], handler: &mut impl Batches) -> bool {
-    for _ in 0..LATER_PER_TURN_MAX {
-        let Some((port, back, len)) = handler.next_later(buffer) else { return false };
-        let sent = ports.get(port).zip(buffer.get(..len)).is_some_and(|(p, m)| p.send_back(m, &back).is_ok());
-        handler.on_sent(Sent { sent: usize::from(sent), failed: usize::from(!sent) });
+fn send_later(ports: &[UdpPort], outbox: &mut Outbox, handler: &mut impl Batches) -> bool {
+    for _ in 0..LATER_BATCHES_PER_TURN_MAX {
+        let has_more = collect(outbox, handler);
+        let sent = outbox.send(ports);
+        if sent != Sent::default() {
+            handler.on_sent(sent);
+        }
+        if !has_more {
+            return false;
+        }
+    }
+    true
+}
+
+/// False: that was all.
+fn collect(outbox: &mut Outbox, handler: &mut impl Batches) -> bool {
+    while let Some(room) = outbox.room() {
+        let Some((port, back, len)) = handler.next_later(room) else { return false };
+        outbox.put(port, &back, len);
     }
     true
 }

@@ -9,6 +9,9 @@ use crate::question::Question;
 use wire::message::Message;
 use wire::{Name, Rcode, rtype};
 
+/// A datagram without EDNS (RFC 1035 section 2.3.4).
+const PLAIN_MAX: usize = 512;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     Udp,
@@ -31,10 +34,14 @@ pub struct Exchange {
     pub deadline_ns: u64,
     /// Nothing was sent to this server before in this task, so that the reply tells the round trip.
     pub is_first: bool,
+    /// It was asked without EDNS, which the server did not understand.
+    pub is_plain: bool,
     message_id: u16,
     /// In the case in which it was sent.
     name: Name,
     qtype: u16,
+    /// The longest datagram that was asked for.
+    size_max: usize,
 }
 
 /// What a packet is to an exchange.
@@ -45,8 +52,11 @@ pub enum Heard<'a> {
     WrongId,
     /// All is right but the case of the name: a guess, or a server that does not keep it.
     CaseLost,
-    /// The server has more to say than fits.
+    /// The server has more to say than fits, or said more than was asked for: a datagram that goes in fragments is not
+    /// to be believed (CVE-2025-59024).
     Truncated,
+    /// The server says no without saying to what; over UDP that proves as little as a wrong case.
+    Bare,
     Reply(Message<'a>),
 }
 
@@ -59,26 +69,40 @@ impl Exchange {
             sent_ns: 0,
             deadline_ns: u64::MAX,
             is_first: false,
+            is_plain: false,
             message_id: 0,
             name: *name,
             qtype: question.qtype,
+            size_max: PLAIN_MAX,
         }
     }
 
-    /// Draws an id, and the case of each letter if that is wanted; returns the packet.
-    pub fn packet(&mut self, question: &Question, edns_size: u16, with_case: bool, chance: &mut Chance) -> Vec<u8> {
+    /// Draws an id, and the case of each letter if that is wanted; returns the packet. `edns_size` None: without EDNS.
+    pub fn packet(
+        &mut self,
+        question: &Question,
+        edns_size: Option<u16>,
+        with_case: bool,
+        chance: &mut Chance,
+    ) -> Vec<u8> {
         self.message_id = chance.number() as u16;
         if with_case {
             self.name = in_random_case(&self.name, chance);
         }
         let mut packet = Vec::with_capacity(64 + self.name.bytes().len());
         packet.extend_from_slice(&self.message_id.to_be_bytes());
-        packet.extend_from_slice(&[1, u8::from(question.checking_disabled) << 4, 0, 1, 0, 0, 0, 0, 0, 1]);
+        let (cd, opts) = (u8::from(question.checking_disabled) << 4, u8::from(edns_size.is_some()));
+        packet.extend_from_slice(&[1, cd, 0, 1, 0, 0, 0, 0, 0, opts]);
         packet.extend_from_slice(self.name.bytes());
         packet.extend_from_slice(&self.qtype.to_be_bytes());
-        packet.extend_from_slice(&[0, 1, 0, 0, rtype::OPT as u8]);
-        packet.extend_from_slice(&edns_size.to_be_bytes());
-        packet.extend_from_slice(&[0, 0, u8::from(question.dnssec_ok) << 7, 0, 0, 0]);
+        packet.extend_from_slice(&[0, 1]);
+        self.is_plain = edns_size.is_none();
+        if let Some(size) = edns_size {
+            self.size_max = PLAIN_MAX.max(usize::from(size));
+            packet.extend_from_slice(&[0, 0, rtype::OPT as u8]);
+            packet.extend_from_slice(&size.to_be_bytes());
+            packet.extend_from_slice(&[0, 0, u8::from(question.dnssec_ok) << 7, 0, 0, 0]);
+        }
         packet
     }
 
@@ -90,6 +114,9 @@ impl Exchange {
         if u16::from_be_bytes(*id) != self.message_id {
             return if self.via == Via::Udp { Heard::WrongId } else { Heard::Noise };
         }
+        if is_bare_refusal(packet) {
+            return Heard::Bare;
+        }
         let Some(message) = Message::open(packet) else { return Heard::Noise };
         let is_ours = (message.qtype(), message.qclass()) == (self.qtype, 1)
             && message.name().eq_ignore_ascii_case(self.name.bytes());
@@ -99,7 +126,7 @@ impl Exchange {
         if self.via == Via::Udp && message.name() != self.name.bytes() {
             return Heard::CaseLost;
         }
-        match message.is_truncated() {
+        match message.is_truncated() || self.via == Via::Udp && packet.len() > self.size_max {
             true if self.via == Via::Udp => Heard::Truncated,
             false if message.is_whole() => Heard::Reply(message),
             _ => Heard::Noise,
@@ -110,6 +137,18 @@ impl Exchange {
     pub fn has_case(&self, message: &Message<'_>) -> bool {
         message.name() == self.name.bytes()
     }
+}
+
+/// A header that says FORMERR or NOTIMP, and no more: servers of before EDNS know no better (RFC 6891 section 7).
+fn is_bare_refusal(packet: &[u8]) -> bool {
+    let says_no = packet.get(3).is_some_and(|flags| matches!(flags & 15, 1 | 4));
+    says_no && packet.get(4..) == Some(&[0; 8])
+}
+
+/// True if the reply may be due to the question's EDNS: the server that says so shows none of its own.
+pub fn may_mean_edns(message: &Message<'_>) -> bool {
+    let says_no = matches!(message.rcode(), Rcode::FORMERR | Rcode::NOTIMP);
+    says_no && !message.records().flatten().any(|record| record.rtype == rtype::OPT)
 }
 
 /// RFC 2136 and later rcodes say nothing about a name; who sends them, or says that it will not, is passed over.
@@ -146,7 +185,7 @@ mod tests {
         let question = Question::new(&name("www.some-example.com."), 1, false, false);
         let id = ExchangeId { slot: 1, serial: 2 };
         let mut exchange = Exchange::new(id, 0, via, &name("www.some-example.com."), &question);
-        let packet = exchange.packet(&question, 1232, true, &mut Chance::new([5; 32]));
+        let packet = exchange.packet(&question, Some(1232), true, &mut Chance::new([5; 32]));
         (exchange, packet)
     }
 
@@ -156,6 +195,7 @@ mod tests {
             Heard::WrongId => "wrong id",
             Heard::CaseLost => "case lost",
             Heard::Truncated => "truncated",
+            Heard::Bare => "bare",
             Heard::Reply(_) => "reply",
         }
     }
@@ -182,6 +222,24 @@ mod tests {
         is(|r| r[7] = 1, "noise");
         is(|r| r.truncate(11), "noise");
         is(|r| r.push(0), "noise");
+        is(|r| (r[3], r[5], _) = (0x81, 0, r.truncate(12)), "bare");
+        is(|r| (r[3], r[5], _) = (0x85, 0, r.truncate(12)), "noise");
+    }
+
+    #[test]
+    fn a_datagram_longer_than_was_asked_for_is_asked_for_over_tcp() {
+        for (via, padding, expect) in
+            [(Via::Udp, 1_100, "reply"), (Via::Udp, 1_300, "truncated"), (Via::Tcp, 1_300, "reply")]
+        {
+            let (exchange, sent) = exchange(via);
+            let long = reply(&sent, |r| {
+                r[7] = 1;
+                r.extend_from_slice(&[0, 0, 16, 0, 1, 0, 0, 0, 0]);
+                r.extend_from_slice(&(padding as u16).to_be_bytes());
+                r.resize(r.len() + padding, 0);
+            });
+            assert_eq!(verdict(&exchange, &long), expect, "{via:?} {}", long.len());
+        }
     }
 
     #[test]

@@ -6,12 +6,12 @@
 use crate::answer::{Answer, TtlRange};
 use crate::chance::{Chance, Seed};
 use crate::choice::Choice;
-use crate::exchange::{Exchange, ExchangeId, Heard, Via, is_answer};
+use crate::exchange::{Exchange, ExchangeId, Heard, Via, is_answer, may_mean_edns};
 use crate::forward::Forwards;
 use crate::limits::{ByHash, Limits, Open, client_hash};
 use crate::question::Question;
 use crate::server::Server;
-use crate::task::{CLIENT_PATIENCE_NS, Digested, Task, WALL_NS};
+use crate::task::{CLIENT_PATIENCE_NS, Digested, Task, Tried, WALL_NS};
 use crate::why::Why;
 use stats::{Counter, Counters};
 use std::cmp::Reverse;
@@ -30,8 +30,6 @@ const PROBES_MAX: usize = 64;
 const PROBE_PATIENCE_NS: u64 = 1_000_000_000;
 /// The slot of an exchange that no task awaits.
 const PROBE: u32 = u32::MAX;
-/// Ports below are others' (attacks.md: the whole range from one pool, whatever the thread).
-const FIRST_PORT: u16 = 1024;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -56,7 +54,7 @@ impl Default for Settings {
 
 /// What the driver is to do.
 pub enum Action<W> {
-    /// Send this, from a port that `draw_port` gave, and hear only this server on it.
+    /// Send this, over UDP from a port that `Ports` drew, and hear only this server on it.
     Send { exchange: ExchangeId, server: SocketAddr, via: Via, packet: Vec<u8> },
     /// Nothing more is heard of this exchange.
     Close(ExchangeId),
@@ -83,6 +81,9 @@ pub struct Resolver<W> {
     tasks: Vec<Option<Task<W>>>,
     free: Vec<u32>,
     by_question: ByHash<u32>,
+    /// By name and type: the task that asks, and those that wait for its end.
+    asking: ByHash<u32>,
+    held: ByHash<Vec<u32>>,
     probes: Vec<Exchange>,
     clients: Open,
     neighbourhoods: Open,
@@ -116,6 +117,8 @@ impl<W> Resolver<W> {
             tasks: Vec::new(),
             free: Vec::new(),
             by_question: ByHash::default(),
+            asking: ByHash::default(),
+            held: ByHash::default(),
             probes: Vec::new(),
             clients: Open::default(),
             neighbourhoods: Open::default(),
@@ -126,9 +129,9 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// A source port for one packet.
-    pub fn draw_port(&mut self) -> u16 {
-        FIRST_PORT + self.chance.below(u32::from(u16::MAX - FIRST_PORT) + 1) as u16
+    /// What source ports are drawn by.
+    pub fn chance(&mut self) -> &mut Chance {
+        &mut self.chance
     }
 
     pub fn next_action(&mut self) -> Option<Action<W>> {
@@ -252,8 +255,36 @@ impl<W> Resolver<W> {
     // Asking.
 
     fn ask_next(&mut self, now_ns: u64, slot: u32) {
+        if self.is_held(slot) {
+            return;
+        }
         if let Err(why) = self.pick(now_ns, slot).and_then(|place| self.ask(now_ns, slot, place)) {
             self.fail(slot, why);
+        }
+    }
+
+    /// Whether another task asks for the same. If not, this one does from now on.
+    fn is_held(&mut self, slot: u32) -> bool {
+        let key = &self.key;
+        let Some(task) = self.tasks.get_mut(slot as usize).and_then(Option::as_mut) else { return true };
+        let hash = *task.asks_for.get_or_insert_with(|| task.question.asked_hash(key, &task.name));
+        let owner = *self.asking.entry(hash).or_insert(slot);
+        task.is_held = owner != slot;
+        if task.is_held {
+            self.held.entry(hash).or_default().push(slot);
+        }
+        task.is_held
+    }
+
+    /// The task asks for nothing any more; who waited for that has its turn at once.
+    fn let_others_ask(&mut self, slot: u32, asked_for: Option<u64>) {
+        let Some(hash) = asked_for.filter(|hash| self.asking.get(hash) == Some(&slot)) else { return };
+        self.asking.remove(&hash);
+        for held in self.held.remove(&hash).unwrap_or_default() {
+            if let Some(task) = self.task(held).filter(|task| task.asks_for == Some(hash)) {
+                task.is_held = false;
+                self.set_deadline(held);
+            }
         }
     }
 
@@ -290,7 +321,7 @@ impl<W> Resolver<W> {
                 let mut probe = Exchange::new(id, number, Via::Udp, &task.name, &task.question);
                 (probe.sent_ns, probe.deadline_ns, probe.is_first) = (now_ns, now_ns + PROBE_PATIENCE_NS, true);
                 let question = task.question.clone();
-                self.send(&mut probe, &question, false);
+                self.send(&mut probe, &question, Some(self.settings.edns_size), false);
                 self.counters.count(Counter::UpstreamProbe);
                 self.probes.push(probe);
             }
@@ -311,7 +342,7 @@ impl<W> Resolver<W> {
         task.budget = task.budget.spend()?;
         let (via, question) = (task.via(place), task.question.clone());
         let mut exchange = Exchange::new(id, number, via, &task.name, &question);
-        let tries = task.tried.get(place).map_or(0, |t| t.sends);
+        let (tries, without_edns) = task.tried.get(place).map_or((0, false), |t| (t.sends, t.without_edns));
         exchange.is_first = tries == 0;
         if let Some(tried) = task.tried.get_mut(place) {
             tried.sends = tried.sends.saturating_add(1);
@@ -322,18 +353,19 @@ impl<W> Resolver<W> {
         };
         (exchange.sent_ns, exchange.deadline_ns) = (now_ns, now_ns + patience);
         self.make_room(slot, number);
+        let server = self.servers.get(number);
         // Over TCP it proves nothing, but shows whether the server keeps it.
-        let with_case =
-            self.settings.case_randomisation && self.servers.get(number).is_some_and(|s| s.keeps_case(now_ns));
-        self.send(&mut exchange, &question, with_case);
+        let with_case = self.settings.case_randomisation && server.is_some_and(|s| s.keeps_case(now_ns));
+        let with_edns = !without_edns && server.is_some_and(|s| s.speaks_edns(now_ns));
+        self.send(&mut exchange, &question, with_edns.then_some(self.settings.edns_size), with_case);
         if let Some(task) = self.task(slot) {
             task.exchanges.push(exchange);
         }
         Ok(())
     }
 
-    fn send(&mut self, exchange: &mut Exchange, question: &Question, with_case: bool) {
-        let packet = exchange.packet(question, self.settings.edns_size, with_case, &mut self.chance);
+    fn send(&mut self, exchange: &mut Exchange, question: &Question, edns_size: Option<u16>, with_case: bool) {
+        let packet = exchange.packet(question, edns_size, with_case, &mut self.chance);
         let Some(server) = self.servers.get(exchange.server) else { return };
         self.counters.count(if exchange.via == Via::Udp { Counter::UpstreamUdp } else { Counter::UpstreamTcp });
         self.actions.push_back(Action::Send {
@@ -369,16 +401,26 @@ impl<W> Resolver<W> {
             Heard::WrongId => self.over_tcp(now_ns, id, Counter::UpstreamWrongId),
             Heard::CaseLost => self.over_tcp(now_ns, id, Counter::UpstreamWrongCase),
             Heard::Truncated => self.over_tcp(now_ns, id, Counter::UpstreamTruncated),
+            Heard::Bare if exchange.via == Via::Udp => self.over_tcp(now_ns, id, Counter::UpstreamNoEdns),
+            Heard::Bare => self.without_edns(now_ns, id),
             Heard::Reply(message) => {
                 let (took, is_first) = (now_ns.saturating_sub(exchange.sent_ns), exchange.is_first);
                 let by_udp = exchange.via == Via::Udp;
                 let case_lost = !by_udp && !exchange.has_case(&message);
+                let edns_lost = exchange.is_plain && is_answer(message.rcode());
                 self.counters.count(Counter::UpstreamReply);
                 if let Some(server) = self.servers.get_mut(number) {
                     server.on_heard(took, is_first && by_udp);
                     if case_lost {
                         server.on_case_lost(now_ns);
                     }
+                    if edns_lost && server.speaks_edns(now_ns) {
+                        server.on_edns_lost(now_ns);
+                    }
+                }
+                if !exchange.is_plain && may_mean_edns(&message) {
+                    self.without_edns(now_ns, id);
+                    return self.set_deadline(id.slot);
                 }
                 self.on_message(now_ns, id, number, &message);
             }
@@ -403,10 +445,25 @@ impl<W> Resolver<W> {
     /// The same question to the same server, where nobody can guess.
     fn over_tcp(&mut self, now_ns: u64, id: ExchangeId, why: Counter) {
         self.counters.count(why);
+        self.ask_again(now_ns, id, |tried| tried.over_tcp = true);
+    }
+
+    /// The same without EDNS, once: the server may not know what that is (RFC 6891 section 6.2.2).
+    fn without_edns(&mut self, now_ns: u64, id: ExchangeId) {
+        self.counters.count(Counter::UpstreamNoEdns);
+        let task = self.tasks.get(id.slot as usize).and_then(Option::as_ref);
+        let exchange = task.and_then(|task| task.exchanges.iter().find(|e| e.id == id));
+        if exchange.is_none_or(|e| e.is_plain) {
+            return self.refused(now_ns, id, Why::Refused);
+        }
+        self.ask_again(now_ns, id, |tried| tried.without_edns = true);
+    }
+
+    /// The same question to the same server in another way.
+    fn ask_again(&mut self, now_ns: u64, id: ExchangeId, change: impl FnOnce(&mut Tried)) {
         let Some((number, place)) = self.forget(id) else { return };
-        let Some(task) = self.task(id.slot) else { return };
-        if let Some(tried) = task.tried.get_mut(place) {
-            tried.over_tcp = true;
+        if let Some(tried) = self.task(id.slot).and_then(|task| task.tried.get_mut(place)) {
+            change(tried);
         }
         if let Err(why) = self.ask(now_ns, id.slot, place) {
             self.fail(id.slot, why);
@@ -466,6 +523,8 @@ impl<W> Resolver<W> {
             self.actions.push_back(Action::Close(exchange.id));
         }
         task.follow(name, forward, servers);
+        let asked_for = task.asks_for.take();
+        self.let_others_ask(slot, asked_for);
         self.ask_next(now_ns, slot);
     }
 
@@ -510,6 +569,9 @@ impl<W> Resolver<W> {
             task.has_stale = false;
             self.tell_stale(slot);
         }
+        if self.task(slot).is_some_and(|task| !task.awaits()) {
+            self.advance(now_ns, slot);
+        }
         self.on_silence(now_ns, slot);
         self.set_deadline(slot);
     }
@@ -549,6 +611,7 @@ impl<W> Resolver<W> {
             self.by_question.remove(&task.hash);
         }
         self.neighbourhoods.remove(siphash::<1, 3>(&self.key, task.question.neighbourhood()));
+        self.let_others_ask(slot, task.asks_for);
         self.actions.extend(task.exchanges.iter().map(|e| Action::Close(e.id)));
         let waiters = self.release(task.waiters);
         self.actions.push_back(Action::Finish { question: task.question, outcome, waiters });

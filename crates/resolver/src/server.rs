@@ -1,4 +1,5 @@
-//! What is known of a server that we ask: how fast it is, whether it is silent, whether it keeps the case of names.
+//! What is known of a server that we ask: how fast it is, whether it is silent, whether it keeps the case of names and
+//! understands EDNS.
 //!
 //! One of each address that the operator named. Learned only from replies that proved to be the server's own (RFC 5452:
 //! its address and port, our port, id and question); forged ones change nothing. A silent server is asked again once
@@ -18,8 +19,8 @@ const MOST_NS: u64 = 1_500 * MS;
 const SILENT_AFTER: u32 = 6;
 const SILENT_AFTER_NS: u64 = 1_000 * MS;
 const PROBE_EVERY_NS: u64 = 500 * MS;
-/// How long it is remembered that a server does not keep the case of names.
-const CASE_NS: u64 = 900_000 * MS;
+/// How long it is remembered that a server does not keep the case of names, or does not understand EDNS.
+const LACK_NS: u64 = 900_000 * MS;
 
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -31,11 +32,20 @@ pub struct Server {
     silent_since: Option<u64>,
     probe_at: u64,
     case_lost_until: u64,
+    edns_lost_until: u64,
 }
 
 impl Server {
     pub fn new(address: SocketAddr) -> Server {
-        Server { address, round_trip: None, unanswered: 0, silent_since: None, probe_at: 0, case_lost_until: 0 }
+        Server {
+            address,
+            round_trip: None,
+            unanswered: 0,
+            silent_since: None,
+            probe_at: 0,
+            case_lost_until: 0,
+            edns_lost_until: 0,
+        }
     }
 
     /// How long to wait for an answer, after so many tries in vain.
@@ -68,7 +78,16 @@ impl Server {
 
     /// Only what came over TCP shows that a server does not keep case: over UDP it may have been anybody.
     pub fn on_case_lost(&mut self, now_ns: u64) {
-        self.case_lost_until = now_ns + CASE_NS;
+        self.case_lost_until = now_ns + LACK_NS;
+    }
+
+    pub fn speaks_edns(&self, now_ns: u64) -> bool {
+        now_ns >= self.edns_lost_until
+    }
+
+    /// It has answered without EDNS what it had called malformed, or not implemented, with it.
+    pub fn on_edns_lost(&mut self, now_ns: u64) {
+        self.edns_lost_until = now_ns + LACK_NS;
     }
 
     /// A reply that is the server's own. `first_try`: a reply to a repetition says nothing about time (RFC 6298 section 3).

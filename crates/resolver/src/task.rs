@@ -6,7 +6,8 @@
 //!                +---- silence, refusal            +-> the chain leaves the server's zone: pick for the next name
 //! ```
 //!
-//! A task has at most one exchange with one server at a time, so that forged replies have one to hit. Its budget is
+//! A task has at most one exchange with one server at a time, and of tasks that ask for the same name and type (with DO
+//! and without, say) one asks at a time, so that forged replies have one to hit (RebirthDay: CVE-2025-5994). Its budget is
 //! handed on by value and never filled up again: not by an alias, not by another transport.
 
 use crate::answer::{Answer, Draft, TtlRange};
@@ -43,6 +44,8 @@ pub struct Tried {
     pub refused: bool,
     /// How to ask it next: after a wrong id, a changed case or a truncated reply over TCP.
     pub over_tcp: bool,
+    /// After it had no sense for EDNS: without.
+    pub without_edns: bool,
 }
 
 pub struct Task<W> {
@@ -55,6 +58,10 @@ pub struct Task<W> {
     pub begun_ns: u64,
     /// When to look at this task next.
     pub wake_ns: u64,
+    /// Another task asks for the same name and type: this one waits for its end.
+    pub is_held: bool,
+    /// Name and type that are asked for, as a hash; None: nothing is.
+    pub asks_for: Option<u64>,
     /// Where the chain has come to, and who is asked for it.
     pub name: Name,
     pub forward: usize,
@@ -89,6 +96,8 @@ impl<W> Task<W> {
             has_stale,
             begun_ns: now_ns,
             wake_ns: u64::MAX,
+            is_held: false,
+            asks_for: None,
             name,
             forward,
             tried: vec![Tried::default(); servers],
@@ -105,14 +114,17 @@ impl<W> Task<W> {
 
     /// When something is to be done if nothing comes.
     pub fn next_deadline(&self) -> u64 {
+        if !self.awaits() {
+            return 0;
+        }
         let stale = if self.has_stale { self.begun_ns + CLIENT_PATIENCE_NS } else { u64::MAX };
         let reply = self.exchanges.iter().map(|e| e.deadline_ns).min().unwrap_or(u64::MAX);
         stale.min(reply).min(self.begun_ns + WALL_NS)
     }
 
-    /// False: nobody is expected to reply any more, though a late reply would be heard.
+    /// False: nothing is expected to come any more, though a late reply would be heard.
     pub fn awaits(&self) -> bool {
-        self.exchanges.iter().any(|e| e.deadline_ns != u64::MAX)
+        self.is_held || self.exchanges.iter().any(|e| e.deadline_ns != u64::MAX)
     }
 
     pub fn via(&self, server: usize) -> Via {

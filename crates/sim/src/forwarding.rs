@@ -81,7 +81,10 @@ impl World {
     }
 
     pub fn ask_from(&mut self, waiter: u32, client: IpAddr, name: &str, has_stale: bool) -> Result<(), Why> {
-        let question = Question::new(&name_of(name), rtype::A, false, false);
+        self.ask_variant(waiter, client, Question::new(&name_of(name), rtype::A, false, false), has_stale)
+    }
+
+    pub fn ask_variant(&mut self, waiter: u32, client: IpAddr, question: Question, has_stale: bool) -> Result<(), Why> {
         let asked = self.resolver.on_question(self.now_ns, question, has_stale, Some((client, waiter)));
         self.act();
         asked.map_err(|(why, _)| why)

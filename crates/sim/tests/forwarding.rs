@@ -1,6 +1,6 @@
 //! Forwarders that time out, lie, truncate, answer something else, come back after an hour: what clients get of it.
 
-use resolver::{Forward, Forwards, Limits, Outcome, Settings, Via, Why};
+use resolver::{Forward, Forwards, Limits, Outcome, Question, Settings, Via, Why};
 use sim::forwarding::{MS, World, address_of, asked_name, name_of, reply, truth};
 use sim::rng::Rng;
 use stats::Counter;
@@ -138,6 +138,142 @@ fn a_truncated_reply_is_asked_for_again_over_tcp() {
     w.run();
     assert_true_answer(&w, 1, "www.example");
     assert_eq!((w.sent_to(ONE, false), w.sent_to(ONE, true)), (1, 1));
+}
+
+#[test]
+fn a_datagram_longer_than_was_asked_for_is_not_believed() {
+    let mut w = world(3, &[(".", &[ONE])]);
+    w.server(ONE, |asked, _| {
+        let name = asked_name(asked.packet);
+        let forged = (&name, rtype::A, 9, &[6, 6, 6, 6][..]);
+        match asked.via {
+            Via::Udp => vec![(5 * MS, Some(reply(asked.packet, 0, &[forged; 60], &[])))],
+            Via::Tcp => vec![(5 * MS, Some(truth(asked.packet)))],
+        }
+    });
+    w.ask(1, "www.example", false).unwrap();
+    w.run();
+    assert_true_answer(&w, 1, "www.example");
+}
+
+/// Whether a packet of ours has an OPT record.
+fn has_edns(packet: &[u8]) -> bool {
+    packet[11] == 1
+}
+
+/// With the question or without it, FORMERR or NOTIMP: found out once, and then not asked with EDNS for a while.
+#[test]
+fn a_server_that_does_not_know_edns_is_asked_without() {
+    for (rcode, is_bare) in [(1, false), (4, false), (1, true), (4, true)] {
+        let mut w = world(3, &[(".", &[ONE])]);
+        w.server(ONE, move |asked, _| {
+            let mut answer = match has_edns(asked.packet) {
+                true => reply(asked.packet, rcode, &[], &[]),
+                false => truth(asked.packet),
+            };
+            if is_bare && has_edns(asked.packet) {
+                answer.truncate(12);
+                answer[5] = 0;
+            }
+            vec![(5 * MS, Some(answer))]
+        });
+        for i in 0..50 {
+            w.ask(i, &format!("n{i}.example"), false).unwrap();
+            w.run();
+            assert_true_answer(&w, i, &format!("n{i}.example"));
+        }
+        let by_tcp = if is_bare { 2 } else { 0 };
+        assert_eq!((w.sent_to(ONE, false), w.sent_to(ONE, true)), (51 - by_tcp / 2, by_tcp), "{rcode} {is_bare}");
+    }
+}
+
+/// One that calls a name malformed whatever the question looks like has not lost its EDNS; nor has one that shows some.
+#[test]
+fn a_server_that_only_says_no_is_asked_with_edns_again() {
+    for shows_edns in [true, false] {
+        let mut w = world(3, &[(".", &[ONE])]);
+        w.server(ONE, move |asked, _| {
+            let mut no = reply(asked.packet, 1, &[], &[]);
+            if shows_edns {
+                no[11] = 1;
+                no.extend_from_slice(&[0, 0, rtype::OPT as u8, 4, 208, 0, 0, 0, 0, 0, 0]);
+            }
+            vec![(
+                5 * MS,
+                Some(if has_edns(asked.packet) || asked_name(asked.packet) == name_of("bad.example") {
+                    no
+                } else {
+                    truth(asked.packet)
+                }),
+            )]
+        });
+        w.ask(1, "bad.example", false).unwrap();
+        w.run();
+        assert_eq!(why(&w, 1), Some(Why::Refused));
+        let before = w.sent_to(ONE, false);
+        assert_eq!(before, if shows_edns { 1 } else { 2 });
+        w.ask(2, "bad.example", false).unwrap();
+        w.run();
+        assert_eq!(w.sent_to(ONE, false), 2 * before, "asked as before");
+    }
+}
+
+/// Ten thousand forged refusals of every kind: the server is asked as before, with EDNS, over UDP.
+#[test]
+fn forged_complaints_about_edns_change_nothing() {
+    let mut w = world(3, &[(".", &[ONE])]);
+    w.server(ONE, |asked, rng| {
+        let forgeries = (0..10).map(|i| {
+            let mut forged = reply(asked.packet, [1, 4, 5, 2][rng.below(4)], &[], &[]);
+            forged[0] ^= 1 + rng.below(255) as u8;
+            if rng.one_in(2) {
+                forged.truncate(12);
+                forged[5] = 0;
+            }
+            (i, Some(forged))
+        });
+        let mut all: Vec<_> = forgeries.collect();
+        all.push((5 * MS, Some(truth(asked.packet))));
+        assert!(has_edns(asked.packet), "nothing was learned");
+        all
+    });
+    for i in 0..1_000 {
+        w.ask(i, &format!("a-name-with-letters-{i}.example"), false).unwrap();
+        w.run();
+        assert_true_answer(&w, i, &format!("a-name-with-letters-{i}.example"));
+    }
+    assert_eq!((w.sent_to(ONE, false), w.sent_to(ONE, true)), (1_000, 1_000));
+}
+
+/// DO and CD make four questions of one name and type. A forger has one of them to hit at a time (RebirthDay).
+#[test]
+fn variants_of_a_question_are_asked_one_after_another() {
+    use std::cell::Cell;
+    use std::rc::Rc;
+    for seed in 0..SEEDS {
+        let mut w = world(seed, &[(".", &[ONE, TWO])]);
+        let free_at = Rc::new(Cell::new(0));
+        for server in [ONE, TWO] {
+            let free_at = Rc::clone(&free_at);
+            w.server(server, move |asked, rng| {
+                if rng.one_in(5) {
+                    return vec![];
+                }
+                assert!(free_at.get() <= asked.now_ns, "one outstanding at a time");
+                free_at.set(asked.now_ns + 100 * MS);
+                vec![(100 * MS, Some(truth(asked.packet)))]
+            });
+        }
+        let client = IpAddr::from(Ipv4Addr::new(192, 0, 2, 77));
+        for i in 0..12 {
+            let question = Question::new(&name_of("www.example"), rtype::A, i & 1 != 0, i & 2 != 0);
+            w.ask_variant(i, client, question, i & 4 != 0).unwrap();
+            w.run_until(w.now_ns + 10 * MS);
+        }
+        w.run();
+        let answered = w.ends.iter().filter(|e| !matches!(*e.outcome, Outcome::Failed(_))).count();
+        assert_eq!((w.ends.len(), answered), (12, 12), "seed {seed}: {:?}", w.ends);
+    }
 }
 
 #[test]
@@ -316,7 +452,13 @@ fn no_answer_is_ever_for_a_wrong_asker() {
                 let mut replies = vec![];
                 for _ in 0..1 + rng.below(3) {
                     let mut packet = truth(asked.packet);
-                    match rng.below(12) {
+                    match rng.below(15) {
+                        12 => packet = reply(asked.packet, [1, 4][rng.below(2)], &[], &[]),
+                        13 => {
+                            packet = reply(asked.packet, [1, 4][rng.below(2)], &[], &[]);
+                            packet.truncate(12);
+                            packet[5] = 0;
+                        }
                         0 => packet[0] ^= 1 << rng.below(8),
                         1 => packet[2] |= 2,
                         2 => packet[3] |= 1 + rng.below(5) as u8,

@@ -79,6 +79,7 @@ counters! {
     UpstreamRefused "upstream_refused" "Replies that refuse, fail or refer, so that another server is asked";
     UpstreamWrongId "upstream_wrong_id" "Packets with a wrong id where a reply was awaited; the question goes on over TCP";
     UpstreamWrongCase "upstream_wrong_case" "Replies that changed the case of the name; the question goes on over TCP";
+    UpstreamNoEdns "upstream_no_edns" "Replies that call malformed or unknown what may be the question's EDNS; it goes on without, or over TCP";
     UpstreamNoise "upstream_noise" "Packets that are no reply to what was asked, ignored";
     UpstreamTruncated "upstream_truncated" "Truncated replies; the question goes on over TCP";
     UpstreamProbe "upstream_probes" "Questions sent to a silent server to find out whether it is back";

@@ -61,6 +61,8 @@ use store::Stretch;
 
 /// Descriptors for sockets, and for as many TCP connections as are allowed.
 const SPARE_FILES: u64 = 512;
+/// Descriptors of a task thread: for each question that may be open, and the ports that wait to be used again.
+const FILES_PER_TASK_THREAD: u64 = 8_192;
 /// UDP workers that one TCP thread keeps company: streams are the smaller part of the traffic.
 const WORKERS_PER_TCP_THREAD: usize = 2;
 /// UDP workers that one task thread keeps company: a miss costs more than a hit, and is rarer.
@@ -75,7 +77,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     panics::log_them();
     let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
     let crew = Crew::of(config);
-    raise_open_files(config, crew.tcp);
+    raise_open_files(config, &crew);
     let mut handed = Handed::of(systemd::handed());
     let sockets = sockets::bind(&config.server.listen, crew.udp, crew.tcp, &mut handed)?;
     sockets.keep();
@@ -253,11 +255,12 @@ fn look_after(config: &Config, shared: &Shared, state: &Arc<State>) -> Result<Ar
     Ok(folders)
 }
 
-fn raise_open_files(config: &Config, tcp_threads: usize) {
-    let wanted = config.limits.tcp_total as u64 + SPARE_FILES + tcp_threads as u64;
+fn raise_open_files(config: &Config, crew: &Crew) {
+    let upstream = crew.tasks as u64 * FILES_PER_TASK_THREAD;
+    let wanted = config.limits.tcp_total as u64 + SPARE_FILES + crew.tcp as u64 + upstream;
     match net::sched::raise_open_files(wanted) {
         Ok(granted) if granted < wanted => {
-            log::warn("fewer open files than TCP connections", &[("granted", &granted), ("wanted", &wanted)]);
+            log::warn("fewer open files than connections and questions may need", &[("granted", &granted), ("wanted", &wanted)]);
         }
         Ok(_) => {}
         Err(e) => log::warn("the limit of open files cannot be raised", &[("why", &e)]),

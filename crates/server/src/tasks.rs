@@ -7,7 +7,7 @@ use crate::answering::Shared;
 use crate::handover::Inbox;
 use crate::log;
 use crate::stall::Histogram;
-use crate::upstream::{Came, Upstream};
+use crate::upstream::{Came, Parcel, Upstream};
 use cache::{Bounds, Cache, Entry, Kind, Variant};
 use front::{Composed, Miss, Peer, Postponed, Purpose, Ticket, Told, Transport, Verdict, Wanted, Worker};
 use net::Turn;
@@ -130,15 +130,16 @@ impl Tasks {
 
     /// Does all that the resolver wants done.
     fn act(&mut self, upstream: &mut Upstream, room: &mut [u8]) {
+        let now_ns = self.shared.clock.now().mono_ns;
         while let Some(action) = self.resolver.next_action() {
             match action {
                 Action::Send { exchange, server, via, packet } => {
-                    let resolver = &mut self.resolver;
-                    if let Err(e) = upstream.send(exchange, server, via, &packet, || resolver.draw_port()) {
+                    let parcel = Parcel { exchange, server, packet: &packet };
+                    if let Err(e) = upstream.send(now_ns, &parcel, via, self.resolver.chance()) {
                         self.on_send_failed(exchange, &e);
                     }
                 }
-                Action::Close(exchange) => upstream.close(exchange),
+                Action::Close(exchange) => upstream.close(now_ns, exchange),
                 Action::Finish { question, outcome, waiters } => self.finish(&question, &outcome, &waiters, room),
             }
         }

@@ -1,42 +1,31 @@
-//! The sockets of questions that are under way: one for each exchange, from a port drawn for it alone.
+//! The sockets of questions that are under way: datagrams from ports that are drawn for them, streams that are shared.
 //!
-//! Bounds: as many as the resolver has exchanges. A stream owns the octets that have not gone out yet and those that
-//! have come. Decides nothing: what came is handed on, what cannot be had is told.
+//! Bounds: as many as the resolver has exchanges, and those that wait to be used again (`resolver::Ports`, `streams`).
+//! Decides nothing: what came is handed on, what cannot be had is told.
 
+mod lines;
+mod streams;
+
+use lines::Lines;
 use net::epoll::{Epoll, Interest};
-use resolver::{ExchangeId, Via};
-use std::collections::HashMap;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use resolver::{Chance, ExchangeId, Via};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
+use streams::Streams;
 
-/// Ports tried before it is said that none can be had.
-const PORTS_TRIED: usize = 16;
-/// The longest datagram that is read: more was not asked for.
-const DATAGRAM_MAX: usize = 4096;
 const WAKE: u64 = u64::MAX;
-/// Packets read from one socket before the others get their turn: a flood of forged ones ends at the first anyway.
-const PACKETS_PER_TURN_MAX: usize = 4;
+/// Tokens with this bit are streams'.
+const STREAM: u64 = 1 << 63;
 
 pub struct Upstream {
     epoll: Epoll,
-    exchanges: HashMap<u64, Socket>,
+    lines: Lines,
+    streams: Streams,
     /// Source addresses; the first of the server's family is used.
     outgoing: Vec<IpAddr>,
     buffer: Vec<u8>,
-}
-
-enum Socket {
-    Udp(UdpSocket),
-    Tcp(Stream),
-}
-
-struct Stream {
-    stream: TcpStream,
-    out: Vec<u8>,
-    sent: usize,
-    received: Vec<u8>,
 }
 
 /// What came of an exchange.
@@ -45,53 +34,42 @@ pub enum Came<'a> {
     Failed(ExchangeId),
 }
 
-fn token(id: ExchangeId) -> u64 {
-    u64::from(id.slot) << 32 | u64::from(id.serial)
+/// A packet for a server.
+pub struct Parcel<'a> {
+    pub exchange: ExchangeId,
+    pub server: SocketAddr,
+    pub packet: &'a [u8],
 }
 
-fn id(token: u64) -> ExchangeId {
-    ExchangeId { slot: (token >> 32) as u32, serial: token as u32 }
+impl Parcel<'_> {
+    /// The id of the message, by which its reply is told from others.
+    fn message_id(&self) -> [u8; 2] {
+        self.packet.first_chunk().copied().unwrap_or_default()
+    }
 }
 
 impl Upstream {
     pub fn new(wake: &impl AsFd, outgoing: Vec<IpAddr>) -> io::Result<Upstream> {
         let epoll = Epoll::new()?;
         epoll.add(wake.as_fd(), WAKE, Interest::Read)?;
-        Ok(Upstream { epoll, exchanges: HashMap::new(), outgoing, buffer: vec![0; 2 + usize::from(u16::MAX)] })
+        let buffer = vec![0; 2 + usize::from(u16::MAX)];
+        Ok(Upstream { epoll, lines: Lines::default(), streams: Streams::default(), outgoing, buffer })
     }
 
-    /// Sends a packet; `draw_port` gives source ports.
-    pub fn send(
-        &mut self,
-        exchange: ExchangeId,
-        server: SocketAddr,
-        via: Via,
-        packet: &[u8],
-        draw_port: impl FnMut() -> u16,
-    ) -> io::Result<()> {
-        let from = self.outgoing.iter().copied().find(|ip| ip.is_ipv4() == server.is_ipv4());
+    /// Sends a packet; ports are drawn by `chance`.
+    pub fn send(&mut self, now_ns: u64, parcel: &Parcel<'_>, via: Via, chance: &mut Chance) -> io::Result<()> {
+        let from = self.outgoing.iter().copied().find(|ip| ip.is_ipv4() == parcel.server.is_ipv4());
         let from = from.ok_or(ErrorKind::AddrNotAvailable)?;
-        let token = token(exchange);
-        let socket = match via {
-            Via::Udp => {
-                let socket = datagram_socket(from, server, draw_port)?;
-                self.epoll.add(socket.as_fd(), token, Interest::Read)?;
-                socket.send(packet)?;
-                Socket::Udp(socket)
-            }
-            Via::Tcp => {
-                let stream = net::outgoing::tcp(SocketAddr::new(from, 0), server)?;
-                self.epoll.add(stream.as_fd(), token, Interest::Write)?;
-                let out = [&(packet.len() as u16).to_be_bytes(), packet].concat();
-                Socket::Tcp(Stream { stream, out, sent: 0, received: Vec::new() })
-            }
-        };
-        self.exchanges.insert(token, socket);
-        Ok(())
+        match via {
+            Via::Udp => self.lines.send(&self.epoll, now_ns, from, parcel, chance),
+            Via::Tcp => self.streams.send(&self.epoll, from, parcel),
+        }
     }
 
-    pub fn close(&mut self, exchange: ExchangeId) {
-        self.exchanges.remove(&token(exchange));
+    pub fn close(&mut self, now_ns: u64, exchange: ExchangeId) {
+        if !self.lines.close(now_ns, exchange) {
+            self.streams.close(exchange);
+        }
     }
 
     /// Waits until something comes, somebody rings, or the time is over; how many events there are.
@@ -105,62 +83,149 @@ impl Upstream {
     }
 
     /// Hands on what event `i` of the last wait brought.
-    pub fn on_event(&mut self, i: usize, mut hand_on: impl FnMut(Came<'_>)) {
-        let token = self.epoll.token(i);
-        let Some(socket) = self.exchanges.get_mut(&token) else { return };
-        match socket {
-            Socket::Udp(socket) => read_datagrams(socket, id(token), &mut self.buffer, hand_on),
-            Socket::Tcp(stream) => match stream.go_on(&self.epoll, token, &mut self.buffer) {
-                Ok(Some(message)) => hand_on(Came::Packet(id(token), &message)),
-                Ok(None) => {}
-                Err(_) => hand_on(Came::Failed(id(token))),
-            },
+    pub fn on_event(&mut self, i: usize, hand_on: impl FnMut(Came<'_>)) {
+        match self.epoll.token(i) {
+            token if token & STREAM == 0 => self.lines.on_event(token, &mut self.buffer, hand_on),
+            token => self.streams.on_event(&self.epoll, token, &mut self.buffer, hand_on),
         }
     }
 }
 
-fn datagram_socket(from: IpAddr, server: SocketAddr, mut draw_port: impl FnMut() -> u16) -> io::Result<UdpSocket> {
-    let mut last = io::Error::from(ErrorKind::AddrInUse);
-    for _ in 0..PORTS_TRIED {
-        match net::outgoing::udp(SocketAddr::new(from, draw_port()), server) {
-            Err(e) if matches!(e.kind(), ErrorKind::AddrInUse | ErrorKind::PermissionDenied) => last = e,
-            other => return other,
-        }
-    }
-    Err(last)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use net::Wake;
+    use std::collections::HashSet;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
 
-fn read_datagrams(socket: &UdpSocket, id: ExchangeId, buffer: &mut [u8], mut hand_on: impl FnMut(Came<'_>)) {
-    for _ in 0..PACKETS_PER_TURN_MAX {
-        match socket.recv(&mut buffer[..DATAGRAM_MAX]) {
-            Ok(n) => hand_on(Came::Packet(id, &buffer[..n])),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
-            Err(_) => return hand_on(Came::Failed(id)),
-        }
-    }
-}
+    const PATIENCE: Duration = Duration::from_secs(10);
 
-impl Stream {
-    /// Writes what is left to write, then reads. Some: the whole message has come.
-    fn go_on(&mut self, epoll: &Epoll, token: u64, buffer: &mut [u8]) -> io::Result<Option<Vec<u8>>> {
-        if self.sent < self.out.len() {
-            match self.stream.write(&self.out[self.sent..]) {
-                Ok(n) => self.sent += n,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
-                Err(e) => return Err(e),
+    struct Bench {
+        upstream: Upstream,
+        chance: Chance,
+        _wake: Wake,
+    }
+
+    fn bench() -> Bench {
+        let wake = Wake::new().unwrap();
+        let upstream = Upstream::new(&wake, vec!["127.0.0.1".parse().unwrap()]).unwrap();
+        Bench { upstream, chance: Chance::new([9; 32]), _wake: wake }
+    }
+
+    fn exchange(serial: u32) -> ExchangeId {
+        ExchangeId { slot: serial % 7, serial }
+    }
+
+    impl Bench {
+        fn send(&mut self, now_ns: u64, serial: u32, server: SocketAddr, via: Via, packet: &[u8]) {
+            let parcel = Parcel { exchange: exchange(serial), server, packet };
+            self.upstream.send(now_ns, &parcel, via, &mut self.chance).unwrap();
+        }
+
+        /// What comes next: the exchange's serial number and the packet; an empty one for a failure.
+        fn next(&mut self) -> (u32, Vec<u8>) {
+            let mut came = Vec::new();
+            while came.is_empty() {
+                let n = self.upstream.wait(Some(PATIENCE)).unwrap();
+                assert!(n > 0, "nothing comes");
+                for i in 0..n {
+                    self.upstream.on_event(i, |c| match c {
+                        Came::Packet(id, packet) => came.push((id.serial, packet.to_vec())),
+                        Came::Failed(id) => came.push((id.serial, Vec::new())),
+                    });
+                }
             }
-            if self.sent == self.out.len() {
-                epoll.change(self.stream.as_fd(), token, Interest::Read)?;
+            assert_eq!(came.len(), 1);
+            came.remove(0)
+        }
+    }
+
+    #[test]
+    fn ports_serve_a_few_questions_each_and_a_doubled_reply_is_not_taken_for_the_next() {
+        let (mut bench, server) = (bench(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let (to, mut ports, mut used) = (server.local_addr().unwrap(), HashSet::new(), 0);
+        for serial in 1..=3_000u32 {
+            let packet = [(serial >> 8) as u8, serial as u8, 1, 2, 3];
+            bench.send(u64::from(serial), serial, to, Via::Udp, &packet);
+            let (n, from) = server.recv_from(&mut [0; 16]).unwrap();
+            used += u32::from(!ports.insert(from.port()));
+            for _ in 0..2 {
+                server.send_to(&packet[..n], from).unwrap();
             }
-            return Ok(None);
+            assert_eq!(bench.next(), (serial, packet.to_vec()));
+            bench.upstream.close(u64::from(serial), exchange(serial));
         }
-        match self.stream.read(buffer) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(n) => self.received.extend_from_slice(&buffer[..n]),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => {}
-            Err(e) => return Err(e),
+        assert!(used > 1_000 && ports.len() > 300, "{used} times again, {} ports", ports.len());
+    }
+
+    #[test]
+    fn a_port_that_has_heard_nothing_is_not_used_again() {
+        let (mut bench, server) = (bench(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let to = server.local_addr().unwrap();
+        for serial in 1..=2_000 {
+            bench.send(0, serial, to, Via::Udp, &[0, 1, 2]);
+            bench.upstream.close(0, exchange(serial));
+            assert_eq!(bench.upstream.lines.open_now(), 0);
         }
-        let Some((prefix, rest)) = self.received.split_first_chunk::<2>() else { return Ok(None) };
-        Ok(rest.get(..usize::from(u16::from_be_bytes(*prefix))).map(<[u8]>::to_vec))
+    }
+
+    fn read_framed(stream: &mut TcpStream) -> Vec<u8> {
+        let mut len = [0; 2];
+        stream.read_exact(&mut len).unwrap();
+        let mut message = vec![0; usize::from(u16::from_be_bytes(len))];
+        stream.read_exact(&mut message).unwrap();
+        message
+    }
+
+    fn write_framed(stream: &mut TcpStream, message: &[u8]) {
+        stream.write_all(&[&(message.len() as u16).to_be_bytes(), message].concat()).unwrap();
+    }
+
+    /// Lets connections open and questions leave; nothing is expected to come.
+    fn settle(bench: &mut Bench) {
+        while (0..bench.upstream.wait(Some(Duration::from_millis(1))).unwrap()).fold(false, |_, i| {
+            bench.upstream.on_event(i, |_| panic!("nothing was to come"));
+            true
+        }) {}
+    }
+
+    #[test]
+    fn questions_share_a_stream_and_replies_may_come_in_any_order() {
+        let (mut bench, server) = (bench(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let to = server.local_addr().unwrap();
+        (1..=3).for_each(|i| bench.send(0, u32::from(i), to, Via::Tcp, &[0, i, b'q', i]));
+        settle(&mut bench);
+        let (mut stream, _) = server.accept().unwrap();
+        let asked: Vec<Vec<u8>> = (0..3).map(|_| read_framed(&mut stream)).collect();
+        assert_eq!(asked, [vec![0, 1, b'q', 1], vec![0, 2, b'q', 2], vec![0, 3, b'q', 3]]);
+        write_framed(&mut stream, &[7, 7, b'?']);
+        for i in [2u8, 3, 1] {
+            write_framed(&mut stream, &[0, i, b'a', i]);
+            assert_eq!(bench.next(), (u32::from(i), vec![0, i, b'a', i]));
+            bench.upstream.close(0, exchange(u32::from(i)));
+        }
+        bench.send(0, 4, to, Via::Tcp, &[0, 4, b'q']);
+        assert_eq!(read_framed(&mut stream), [0, 4, b'q'], "the same stream serves later questions too");
+    }
+
+    #[test]
+    fn a_question_to_a_stream_that_the_server_closed_meanwhile_goes_out_once_more() {
+        let (mut bench, server) = (bench(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let to = server.local_addr().unwrap();
+        bench.send(0, 1, to, Via::Tcp, &[0, 1]);
+        settle(&mut bench);
+        let (mut stream, _) = server.accept().unwrap();
+        assert_eq!(read_framed(&mut stream), [0, 1]);
+        write_framed(&mut stream, &[0, 1, b'a']);
+        assert_eq!(bench.next().0, 1);
+        bench.upstream.close(0, exchange(1));
+        drop(stream);
+        bench.send(0, 2, to, Via::Tcp, &[0, 2]);
+        settle(&mut bench);
+        let (mut stream, _) = server.accept().unwrap();
+        assert_eq!(read_framed(&mut stream), [0, 2]);
+        drop(stream);
+        assert_eq!(bench.next(), (2, vec![]), "and once only");
     }
 }

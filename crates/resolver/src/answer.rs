@@ -37,13 +37,19 @@ pub struct Answer {
 impl Answer {
     /// As a message, without EDNS: what a cache takes in.
     pub fn message(&self, question: &Question) -> Vec<u8> {
-        let mut message = vec![0, 0, 0x81, 0x80 | self.rcode.0 as u8 & 15, 0, 1];
+        let mut message = Vec::new();
+        self.write_message(question, &mut message);
+        message
+    }
+
+    /// The same at the end of what stands there.
+    pub fn write_message(&self, question: &Question, message: &mut Vec<u8>) {
+        message.extend_from_slice(&[0, 0, 0x81, 0x80 | self.rcode.0 as u8 & 15, 0, 1]);
         self.counts.iter().for_each(|n| message.extend_from_slice(&n.to_be_bytes()));
         message.extend_from_slice(question.name());
         message.extend_from_slice(&question.qtype.to_be_bytes());
         message.extend_from_slice(&[0, 1]);
         message.extend_from_slice(&self.body);
-        message
     }
 }
 
@@ -77,7 +83,7 @@ impl TtlRange {
 #[derive(Clone, Debug)]
 pub struct Draft {
     /// The question's name; its labels are the first that later names may point at.
-    name: Box<[u8]>,
+    name: Name,
     body: Vec<u8>,
     counts: [u16; 3],
     ttl_s: u32,
@@ -95,7 +101,7 @@ pub struct Unfit;
 impl Draft {
     pub fn new(question: &Question) -> Draft {
         Draft {
-            name: question.name().into(),
+            name: Name::from_wire(question.name()).unwrap_or(Name::ROOT),
             body: Vec::new(),
             counts: [0; 3],
             ttl_s: u32::MAX,
@@ -171,7 +177,7 @@ impl Draft {
 
     /// Writes a name: its labels up to the first suffix that stands somewhere already, then a pointer there.
     fn put_name(&mut self, name: &[u8]) {
-        let here = HEADER + self.name.len() + 4 + self.body.len();
+        let here = HEADER + self.name.bytes().len() + 4 + self.body.len();
         let mut suffix = name;
         while suffix.len() > 1 {
             if let Some(at) = self.place_of(suffix) {
@@ -204,12 +210,12 @@ impl Draft {
             let skipped = name.len().checked_sub(suffix.len())?;
             (skipped < new).then(|| within(name, usize::from(*at)))?
         });
-        within(&self.name, HEADER).or(known)
+        within(self.name.bytes(), HEADER).or(known)
     }
 
     /// Octets of labels that stand at a place before its pointer or end.
     fn written(&self, at: u16) -> Option<usize> {
-        let start = usize::from(at).checked_sub(HEADER + self.name.len() + 4)?;
+        let start = usize::from(at).checked_sub(HEADER + self.name.bytes().len() + 4)?;
         let mut p = start;
         while let Some(&n @ 1..=63) = self.body.get(p) {
             p += usize::from(n) + 1;

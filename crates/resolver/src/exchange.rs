@@ -40,6 +40,8 @@ pub struct Exchange {
     /// In the case in which it was sent.
     name: Name,
     qtype: u16,
+    dnssec_ok: bool,
+    checking_disabled: bool,
     /// The longest datagram that was asked for.
     size_max: usize,
 }
@@ -73,25 +75,21 @@ impl Exchange {
             message_id: 0,
             name: *name,
             qtype: question.qtype,
+            dnssec_ok: question.dnssec_ok,
+            checking_disabled: question.checking_disabled,
             size_max: PLAIN_MAX,
         }
     }
 
     /// Draws an id, and the case of each letter if that is wanted; returns the packet. `edns_size` None: without EDNS.
-    pub fn packet(
-        &mut self,
-        question: &Question,
-        edns_size: Option<u16>,
-        with_case: bool,
-        chance: &mut Chance,
-    ) -> Vec<u8> {
+    pub fn packet(&mut self, edns_size: Option<u16>, with_case: bool, chance: &mut Chance) -> Vec<u8> {
         self.message_id = chance.number() as u16;
         if with_case {
             self.name = in_random_case(&self.name, chance);
         }
         let mut packet = Vec::with_capacity(64 + self.name.bytes().len());
         packet.extend_from_slice(&self.message_id.to_be_bytes());
-        let (cd, opts) = (u8::from(question.checking_disabled) << 4, u8::from(edns_size.is_some()));
+        let (cd, opts) = (u8::from(self.checking_disabled) << 4, u8::from(edns_size.is_some()));
         packet.extend_from_slice(&[1, cd, 0, 1, 0, 0, 0, 0, 0, opts]);
         packet.extend_from_slice(self.name.bytes());
         packet.extend_from_slice(&self.qtype.to_be_bytes());
@@ -101,7 +99,7 @@ impl Exchange {
             self.size_max = PLAIN_MAX.max(usize::from(size));
             packet.extend_from_slice(&[0, 0, rtype::OPT as u8]);
             packet.extend_from_slice(&size.to_be_bytes());
-            packet.extend_from_slice(&[0, 0, u8::from(question.dnssec_ok) << 7, 0, 0, 0]);
+            packet.extend_from_slice(&[0, 0, u8::from(self.dnssec_ok) << 7, 0, 0, 0]);
         }
         packet
     }
@@ -185,7 +183,7 @@ mod tests {
         let question = Question::new(&name("www.some-example.com."), 1, false, false);
         let id = ExchangeId { slot: 1, serial: 2 };
         let mut exchange = Exchange::new(id, 0, via, &name("www.some-example.com."), &question);
-        let packet = exchange.packet(&question, Some(1232), true, &mut Chance::new([5; 32]));
+        let packet = exchange.packet(Some(1232), true, &mut Chance::new([5; 32]));
         (exchange, packet)
     }
 

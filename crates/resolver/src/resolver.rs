@@ -320,8 +320,7 @@ impl<W> Resolver<W> {
                 let Some(task) = self.tasks.get(slot as usize).and_then(Option::as_ref) else { return };
                 let mut probe = Exchange::new(id, number, Via::Udp, &task.name, &task.question);
                 (probe.sent_ns, probe.deadline_ns, probe.is_first) = (now_ns, now_ns + PROBE_PATIENCE_NS, true);
-                let question = task.question.clone();
-                self.send(&mut probe, &question, Some(self.settings.edns_size), false);
+                self.send(&mut probe, Some(self.settings.edns_size), false);
                 self.counters.count(Counter::UpstreamProbe);
                 self.probes.push(probe);
             }
@@ -340,8 +339,8 @@ impl<W> Resolver<W> {
             return Err(Why::BudgetSpent);
         };
         task.budget = task.budget.spend()?;
-        let (via, question) = (task.via(place), task.question.clone());
-        let mut exchange = Exchange::new(id, number, via, &task.name, &question);
+        let via = task.via(place);
+        let mut exchange = Exchange::new(id, number, via, &task.name, &task.question);
         let (tries, without_edns) = task.tried.get(place).map_or((0, false), |t| (t.sends, t.without_edns));
         exchange.is_first = tries == 0;
         if let Some(tried) = task.tried.get_mut(place) {
@@ -357,15 +356,15 @@ impl<W> Resolver<W> {
         // Over TCP it proves nothing, but shows whether the server keeps it.
         let with_case = self.settings.case_randomisation && server.is_some_and(|s| s.keeps_case(now_ns));
         let with_edns = !without_edns && server.is_some_and(|s| s.speaks_edns(now_ns));
-        self.send(&mut exchange, &question, with_edns.then_some(self.settings.edns_size), with_case);
+        self.send(&mut exchange, with_edns.then_some(self.settings.edns_size), with_case);
         if let Some(task) = self.task(slot) {
             task.exchanges.push(exchange);
         }
         Ok(())
     }
 
-    fn send(&mut self, exchange: &mut Exchange, question: &Question, edns_size: Option<u16>, with_case: bool) {
-        let packet = exchange.packet(question, edns_size, with_case, &mut self.chance);
+    fn send(&mut self, exchange: &mut Exchange, edns_size: Option<u16>, with_case: bool) {
+        let packet = exchange.packet(edns_size, with_case, &mut self.chance);
         let Some(server) = self.servers.get(exchange.server) else { return };
         self.counters.count(if exchange.via == Via::Udp { Counter::UpstreamUdp } else { Counter::UpstreamTcp });
         self.actions.push_back(Action::Send {

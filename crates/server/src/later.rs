@@ -82,11 +82,22 @@ impl Mailboxes {
 
     /// Sends an answer on its way. An empty one says that there will be none.
     pub fn post(&self, ticket: Ticket, message: Box<[u8]>) {
+        self.put(ticket, message);
+        self.ring(ticket.thread);
+    }
+
+    /// The same for one of many: nobody is woken for it until `ring`.
+    pub fn put(&self, ticket: Ticket, message: Box<[u8]>) {
         let Some(slot) = self.0.get(usize::from(ticket.thread)) else { return };
         if slot.letters.try_send(Letter { way: ticket.way, message }).is_err() {
             slot.lost.fetch_add(1, Relaxed);
         }
-        slot.wake.ring();
+    }
+
+    pub fn ring(&self, thread: u16) {
+        if let Some(slot) = self.0.get(usize::from(thread)) {
+            slot.wake.ring();
+        }
     }
 }
 

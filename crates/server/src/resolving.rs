@@ -10,7 +10,7 @@ use crate::later::Desk;
 use crate::memory::{self, Beginning, Rest};
 use crate::shelf::Shelf;
 use crate::stall::Histogram;
-use crate::tasks::Tasks;
+use crate::tasks::{Burst, Tasks};
 use crate::upstream::Upstream;
 use crate::{config, log, random, systemd};
 use cache::{Bounds, Cache};
@@ -131,6 +131,7 @@ impl Resolution {
                 bounds: self.bounds,
                 counters: Arc::clone(counters),
                 inserts,
+                burst: Burst::default(),
             };
             Ok((tasks, upstream))
         };

@@ -22,6 +22,9 @@ use store::Stretch;
 /// Questions taken from the ring before replies get their turn.
 const QUESTIONS_PER_TURN_MAX: usize = 64;
 const MESSAGE_MAX: usize = 65_535;
+/// Answers put into mailboxes before their threads are woken for them: with each by itself two threads that share a CPU
+/// would take turns for every answer.
+const PUT_MAX: usize = 32;
 /// A client over UDP gets what fits into a datagram of ours.
 const DATAGRAM_MAX: usize = front::DATAGRAM_MAX;
 /// RFC 9520 section 3.2: at least a second. Not longer, so that a server which is back is asked.
@@ -37,6 +40,16 @@ pub struct Tasks {
     pub counters: Arc<Counters>,
     /// How long inserts took.
     pub inserts: Arc<Histogram>,
+    pub burst: Burst,
+}
+
+/// What one answer after another needs, kept for its room.
+#[derive(Default)]
+pub struct Burst {
+    message: Vec<u8>,
+    value: Vec<u8>,
+    /// The threads of answers that nobody was woken for yet, in the order of the answers.
+    put: Vec<u16>,
 }
 
 /// A client who waits, with all that it takes to answer.
@@ -60,7 +73,9 @@ impl Tasks {
             let is_empty = self.take_questions(&mut room);
             self.act(&mut upstream, &mut room);
             self.inbox.bell.about_to_sleep();
-            let is_empty = is_empty && self.take_questions(&mut room);
+            // What came before that was said is taken now; it must not wait for the next event.
+            let is_empty = self.take_questions(&mut room) && is_empty;
+            self.act(&mut upstream, &mut room);
             let at_most = if is_empty { self.patience() } else { Some(Duration::ZERO) };
             let events = upstream.wait(at_most)?;
             self.inbox.bell.is_awake();
@@ -143,6 +158,7 @@ impl Tasks {
                 Action::Finish { question, outcome, waiters } => self.finish(&question, &outcome, &waiters, room),
             }
         }
+        self.ring();
     }
 
     fn on_send_failed(&mut self, exchange: ExchangeId, e: &io::Error) {
@@ -174,13 +190,16 @@ impl Tasks {
     }
 
     fn keep(&mut self, question: &Question, answer: &resolver::Answer) {
-        let mut value = Vec::new();
-        let packed = cache::pack(&answer.message(question), &self.bounds, &mut value);
-        let ttl_s = packed.map_or(0, |p| p.ttl_s).min(answer.lifetime_s);
-        if ttl_s == 0 {
-            return self.counters.count(Counter::CacheUnfit);
+        let Burst { mut message, mut value, put } = std::mem::take(&mut self.burst);
+        message.clear();
+        value.clear();
+        answer.write_message(question, &mut message);
+        let packed = cache::pack(&message, &self.bounds, &mut value);
+        match packed.map_or(0, |p| p.ttl_s).min(answer.lifetime_s) {
+            0 => self.counters.count(Counter::CacheUnfit),
+            ttl_s => self.insert(question, Kind::Answer, &value, ttl_s),
         }
-        self.insert(question, Kind::Answer, &value, ttl_s);
+        self.burst = Burst { message, value, put };
     }
 
     fn keep_failure(&mut self, question: &Question) {
@@ -233,8 +252,19 @@ impl Tasks {
     }
 
     /// An empty answer says that there will be none.
-    fn post(&self, waiter: &Waiter, answer: &[u8]) {
-        self.shared.mailboxes.post(waiter.ticket, answer.into());
+    fn post(&mut self, waiter: &Waiter, answer: &[u8]) {
+        self.shared.mailboxes.put(waiter.ticket, answer.into());
+        self.burst.put.push(waiter.ticket.thread);
+        if self.burst.put.len() == PUT_MAX {
+            self.ring();
+        }
+    }
+
+    fn ring(&mut self) {
+        let mut last = None;
+        for thread in self.burst.put.drain(..).filter(|thread| last.replace(*thread) != Some(*thread)) {
+            self.shared.mailboxes.ring(thread);
+        }
     }
 }
 

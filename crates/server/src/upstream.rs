@@ -170,6 +170,12 @@ mod tests {
         }
     }
 
+    fn accepted(server: &TcpListener) -> TcpStream {
+        let (stream, _) = server.accept().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
     fn read_framed(stream: &mut TcpStream) -> Vec<u8> {
         let mut len = [0; 2];
         stream.read_exact(&mut len).unwrap();
@@ -196,7 +202,7 @@ mod tests {
         let to = server.local_addr().unwrap();
         (1..=3).for_each(|i| bench.send(0, u32::from(i), to, Via::Tcp, &[0, i, b'q', i]));
         settle(&mut bench);
-        let (mut stream, _) = server.accept().unwrap();
+        let mut stream = accepted(&server);
         let asked: Vec<Vec<u8>> = (0..3).map(|_| read_framed(&mut stream)).collect();
         assert_eq!(asked, [vec![0, 1, b'q', 1], vec![0, 2, b'q', 2], vec![0, 3, b'q', 3]]);
         write_framed(&mut stream, &[7, 7, b'?']);
@@ -206,6 +212,7 @@ mod tests {
             bench.upstream.close(0, exchange(u32::from(i)));
         }
         bench.send(0, 4, to, Via::Tcp, &[0, 4, b'q']);
+        settle(&mut bench);
         assert_eq!(read_framed(&mut stream), [0, 4, b'q'], "the same stream serves later questions too");
     }
 
@@ -215,7 +222,7 @@ mod tests {
         let to = server.local_addr().unwrap();
         bench.send(0, 1, to, Via::Tcp, &[0, 1]);
         settle(&mut bench);
-        let (mut stream, _) = server.accept().unwrap();
+        let mut stream = accepted(&server);
         assert_eq!(read_framed(&mut stream), [0, 1]);
         write_framed(&mut stream, &[0, 1, b'a']);
         assert_eq!(bench.next().0, 1);
@@ -223,7 +230,7 @@ mod tests {
         drop(stream);
         bench.send(0, 2, to, Via::Tcp, &[0, 2]);
         settle(&mut bench);
-        let (mut stream, _) = server.accept().unwrap();
+        let mut stream = accepted(&server);
         assert_eq!(read_framed(&mut stream), [0, 2]);
         drop(stream);
         assert_eq!(bench.next(), (2, vec![]), "and once only");

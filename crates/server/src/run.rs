@@ -260,10 +260,7 @@ fn raise_open_files(config: &Config, crew: &Crew) {
     let wanted = config.limits.tcp_total as u64 + SPARE_FILES + crew.tcp as u64 + upstream;
     match net::sched::raise_open_files(wanted) {
         Ok(granted) if granted < wanted => {
-            log::warn(
-                "fewer open files than connections and questions may need",
-                &[("granted", &granted), ("wanted", &wanted)],
-            );
+            log::warn("fewer open files than could be needed", &[("granted", &granted), ("wanted", &wanted)]);
         }
         Ok(_) => {}
         Err(e) => log::warn("the limit of open files cannot be raised", &[("why", &e)]),

@@ -27,6 +27,8 @@ pub(crate) struct ZoneDraft {
     pub complaint: Option<String>,
     pub records: u64,
     pub is_signed: bool,
+    /// Some names own NSEC3 and nothing else.
+    pub is_hashed: bool,
 }
 
 /// A zone that is left out of the image, and why.
@@ -96,7 +98,9 @@ impl Builder {
     pub fn begin_zone(&mut self, apex: &[u8]) {
         let run = self.collected.runs.len() as u32;
         let apex: Box<[u8]> = apex.to_ascii_lowercase().into();
-        self.zones.push(ZoneDraft { apex: apex.clone(), run, complaint: None, records: 0, is_signed: false });
+        let zone =
+            ZoneDraft { apex: apex.clone(), run, complaint: None, records: 0, is_signed: false, is_hashed: false };
+        self.zones.push(zone);
         self.open_run(&apex, &apex);
     }
 

@@ -59,6 +59,8 @@ pub(crate) struct Drafts {
 #[derive(Default)]
 struct Looks {
     drafts: Vec<Draft>,
+    /// Some names own NSEC3 and nothing else.
+    is_hashed: bool,
     /// The fault that comes first in the file: where, in which run, and what.
     fault: Option<(u64, u32, &'static str)>,
 }
@@ -124,6 +126,7 @@ impl Drafts {
         let first = self.drafts.len() as u32;
         self.drafts.append(&mut looks.drafts);
         self.of_zone[z] = first..self.drafts.len() as u32;
+        self.zones[z].is_hashed = looks.is_hashed;
         let fault = looks.fault.map(|(_, run, what)| format!("{}: {what}", text(self.collected.name(run))));
         self.admit(z, verdict.or(fault));
     }
@@ -142,6 +145,7 @@ impl Drafts {
                 flags if look.only_nsec3 => flags | node::HIDDEN,
                 flags => flags,
             };
+            looks.is_hashed |= look.only_nsec3;
             let host = if look.has_addresses { HOST } else { 0 };
             looks.drafts.push(Draft { run, wildcard: NONE, flags: flags | host, skip: 0 });
             if let Some(what) = look.fault(self.collected.records(run)) {
@@ -207,6 +211,10 @@ impl Drafts {
     /// Whether the zone's answers can carry signatures.
     pub(crate) fn is_signed(&self, z: u32) -> bool {
         self.zones[z as usize].is_signed
+    }
+
+    pub(crate) fn is_hashed(&self, z: u32) -> bool {
+        self.zones[z as usize].is_hashed
     }
 
     /// The draft of a zone's apex: the first of its drafts.

@@ -10,7 +10,7 @@ use crate::drafts::ends;
 use crate::format::Damaged;
 use crate::node::{APEX, CUT, DEEPER, DNAME, EDITED, GONE, Node};
 use crate::patch::Unable;
-use crate::zone::{SIGNED, Zone};
+use crate::zone::{HASHED, SIGNED, Zone};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::hash::name_hash;
@@ -38,9 +38,8 @@ pub struct Edit<'c> {
 
 /// What an edit comes to.
 pub(crate) struct Gathered {
-    /// Names whose nodes are to be kept.
-    pub emitted: BTreeSet<Box<[u8]>>,
-    pub gone: Vec<Box<[u8]>>,
+    /// Names that are laid out anew; those that the builder has made no node for are no more.
+    pub kept: BTreeSet<Box<[u8]>>,
     /// How many records more there are.
     pub records: i64,
 }
@@ -52,18 +51,14 @@ pub(crate) struct Surroundings<'a> {
     edit: &'a Edit<'a>,
     /// Names drawn in; true: to be kept.
     names: BTreeMap<Box<[u8]>, bool>,
-    gone: Vec<Box<[u8]>>,
 }
 
 impl<'a> Surroundings<'a> {
     pub(crate) fn new(zone: Zone<'a>, edit: &'a Edit<'a>) -> Result<Surroundings<'a>, Unable> {
-        let apex = zone.apex()?;
-        let has_apex = edit.names.get(edit.apex).is_none_or(|records| !records.is_empty());
-        let is_hashed = apex.rrset(rtype::NSEC3PARAM)?.is_some();
-        if zone.is(SIGNED)? || is_hashed || apex.is(DEEPER) || !has_apex {
+        if !zone.is_editable()? || edit.names.values().flatten().any(|r| is_of_signing(r.rtype)) {
             return Err(Unable::Whole);
         }
-        Ok(Surroundings { zone, apex: apex.apex_name()?, edit, names: BTreeMap::new(), gone: vec![] })
+        Ok(Surroundings { zone, apex: zone.apex()?.apex_name()?, edit, names: BTreeMap::new() })
     }
 
     /// Finds what is drawn in, and hands its records to the builder as a zone.
@@ -84,14 +79,14 @@ impl<'a> Surroundings<'a> {
                 builder.record(name, r.rtype, r.ttl, &r.rdata).map_err(|_| Unable::Whole)?;
             }
         }
-        let emitted = self.names.into_iter().filter(|(_, is_kept)| *is_kept).map(|(name, _)| name).collect();
-        Ok(Gathered { emitted, gone: self.gone, records })
+        let kept = self.names.into_iter().filter(|(_, is_kept)| *is_kept).map(|(name, _)| name).collect();
+        Ok(Gathered { kept, records })
     }
 
     /// Draws in what one changed name makes different; notes in `hosts` what others may name.
     fn change(&mut self, name: &[u8], hosts: &mut BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
         let (before, after) = (self.before(name)?, self.records(name)?);
-        let was_there = self.node(name)?.is_some();
+        self.keep(name)?;
         if blocks(&before) != blocks(&after) {
             // What lies below appears or is hidden, and hosts there become glue or cease to be.
             for below in self.all_below(name)? {
@@ -99,21 +94,12 @@ impl<'a> Surroundings<'a> {
                 hosts.insert(below);
             }
         }
-        if after.is_empty() && self.one_below(name)?.is_none() {
-            self.bury(name, hosts)?;
-        } else {
-            self.keep(name)?;
-        }
-        if addresses(&before) != addresses(&after)
-            || !was_there
-            || after.is_empty()
-            || blocks(&before) != blocks(&after)
-        {
+        if addresses(&before) != addresses(&after) || blocks(&before) != blocks(&after) {
             hosts.insert(name.into());
         }
         for end in std::iter::once(name).chain(self.above(name)) {
-            // A name that comes into being, if only to lead here, hides the wildcard that stood for it and all below it.
-            if self.node(end)?.is_none() {
+            // A name that comes, if only to lead here, hides the wildcard that stood for it and all below it.
+            if self.node(end)?.is_some() != self.will_be(end)? {
                 self.note_host(end, hosts)?;
             }
         }
@@ -132,33 +118,27 @@ impl<'a> Surroundings<'a> {
         Ok(())
     }
 
-    /// The name is no more, and with it the names above that were there for its sake only.
-    fn bury(&mut self, name: &[u8], hosts: &mut BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
-        self.gone.push(name.into());
-        self.note_host(name, hosts)?;
-        for end in self.above(name).filter(|end| end.len() > self.apex.len()).map(Box::from).collect::<Vec<Box<[u8]>>>()
-        {
-            if !self.records(&end)?.is_empty() || self.one_below(&end)?.is_some() {
-                return self.keep(&end);
-            }
-            self.note_host(&end, hosts)?;
-            self.gone.push(end);
-        }
-        self.keep(self.apex)
-    }
-
     /// Lays a name out anew, and all above it; and the wildcards right below these, which their nodes lead to.
     fn keep(&mut self, name: &[u8]) -> Result<(), Unable> {
         for end in std::iter::once(name).chain(ends(name)).take_while(|end| end.len() >= self.apex.len()) {
             if self.names.insert(end.into(), true) == Some(true) {
                 break;
             }
-            let wildcard = [&b"\x01*"[..], end].concat();
-            if wildcard.len() <= 255 && self.will_be(&wildcard)? {
-                self.names.insert(wildcard.into(), true);
-            }
+            self.keep_wildcards(end)?;
         }
         if self.names.len() > NAMES_MAX { Err(Unable::Large) } else { Ok(()) }
+    }
+
+    /// A wildcard may have a wildcard right below, which its own node leads to.
+    fn keep_wildcards(&mut self, name: &[u8]) -> Result<(), Unable> {
+        let mut wildcard = [&b"\x01*"[..], name].concat();
+        while wildcard.len() <= NAME_MAX && self.will_be(&wildcard)? {
+            if self.names.insert(wildcard.as_slice().into(), true) == Some(true) {
+                break;
+            }
+            wildcard.splice(0..0, *b"\x01*");
+        }
+        Ok(())
     }
 
     /// True if there will be such a name, if only for what is below it.
@@ -342,7 +322,19 @@ pub fn host_of(rtype: Rtype, rdata: &[u8]) -> Option<&[u8]> {
     crate::sheet::target(rtype, rdata)
 }
 
+/// True for what makes a zone one that is signed, or part of it.
+fn is_of_signing(rtype: Rtype) -> bool {
+    matches!(rtype, rtype::RRSIG | rtype::NSEC3 | rtype::NSEC3PARAM)
+}
+
 impl<'a> Zone<'a> {
+    /// True if changes of single names can be laid out for it: what a change draws in is known for zones that are not
+    /// signed, in which all that is hidden is hidden by a cut or a DNAME, and that no other zone of ours lies below.
+    pub fn is_editable(&self) -> Result<bool, Damaged> {
+        let apex = self.apex()?;
+        Ok(!self.is(SIGNED | HASHED)? && !apex.is(DEEPER) && apex.rrset(rtype::NSEC3PARAM)?.is_none())
+    }
+
     /// The node of a name of this zone, a hidden one too.
     pub fn node(&self, folded: &[u8]) -> Result<Option<Node<'a>>, Damaged> {
         let (view, apex) = (self.view(), self.apex()?);
@@ -359,22 +351,29 @@ impl<'a> Zone<'a> {
         {
             return Ok((node.flags() & (GONE | APEX) == 0).then_some(node));
         }
-        let first = self.first()?;
+        let Some((seat, end)) = self.seat(folded)? else { return Ok(None) };
+        if end == folded {
+            return Ok(Some(seat));
+        }
+        let labels = &folded[..folded.len() - apex_name.len()];
+        self.together_below(seat, end)?.find(|n| n.as_ref().is_ok_and(|n| n.labels_below() == Ok(labels))).transpose()
+    }
+
+    /// The node of the file that the nodes at and below a name stand at or behind: its own, or that of the cut or DNAME
+    /// that hides it, for hidden names stand in no index. And whose node that is.
+    fn seat<'n>(&self, folded: &'n [u8]) -> Result<Option<(Node<'a>, &'n [u8])>, Damaged> {
+        let (view, first) = (self.view(), self.first()?);
+        let (least, scope) = (first.name_len(), first.scope()?);
         if view.is_of_overlay(&first) {
             return Ok(None);
         }
-        if let Some(node) = view.find_in_file(hash(folded), folded, scope)? {
-            return Ok((!node.is(APEX)).then_some(node));
-        }
-        // Hidden nodes stand in no index: they follow the cut that hides them.
-        for end in ends(folded).take_while(|end| end.len() > apex_name.len()) {
-            if let Some(node) = view.find_in_file(hash(end), end, scope)? {
-                if !is_blocking(&node) {
-                    return Ok(None);
-                }
-                let labels = &folded[..folded.len() - apex_name.len()];
-                let mut below = self.together_below(node, end)?;
-                return below.find(|n| n.as_ref().is_ok_and(|n| n.labels_below() == Ok(labels))).transpose();
+        for end in std::iter::once(folded).chain(ends(folded)).take_while(|end| end.len() >= least) {
+            let node = match end.len() == least {
+                true => Some(first),
+                false => view.find_in_file(name_hash(view.seed(), end), end, scope)?.filter(|n| !n.is_whole()),
+            };
+            if let Some(node) = node {
+                return Ok((end == folded || is_blocking(&node)).then_some((node, end)));
             }
         }
         Ok(None)
@@ -382,31 +381,22 @@ impl<'a> Zone<'a> {
 
     /// Visits the nodes below a name, hidden ones too, until `f` says false.
     fn each_below(&self, name: &[u8], f: &mut dyn FnMut(Node<'a>) -> Result<bool, Damaged>) -> Result<(), Damaged> {
-        let (view, apex, first) = (self.view(), self.apex()?, self.first()?);
-        let (apex_name, scope) = (apex.apex_name()?, apex.scope()?);
-        let from = if name == apex_name {
-            Some(first)
-        } else if view.is_of_overlay(&first) {
-            None
-        } else {
-            view.find_in_file(name_hash(view.seed(), name), name, scope)?
-        };
+        let (view, scope) = (self.view(), self.apex()?.scope()?);
         let mut room = [0; NAME_MAX];
-        if let Some(node) = from {
-            for node in self.together_below(node, name)? {
+        if let Some((seat, end)) = self.seat(name)? {
+            for node in self.together_below(seat, end)? {
                 let node = node?;
                 let below = self.name_of(&node, &mut room)?;
                 let hash = name_hash(view.seed(), below);
                 let now = view.overlay().map(|o| o.find(view, hash, below, scope)).transpose()?.flatten();
-                if now.is_none_or(|now| now.reference() == node.reference()) && !f(node)? {
+                if now.is_none() && is_below(below, name) && !f(node)? {
                     return Ok(());
                 }
             }
         }
         for node in view.overlay().into_iter().flat_map(|o| o.nodes(view, self.number())) {
             let node = node?;
-            let is_counted = from.is_some_and(|from| view.is_of_overlay(&from)) && self.is_together(&node)?;
-            if !node.is(GONE | APEX) && !is_counted && is_below(self.name_of(&node, &mut room)?, name) && !f(node)? {
+            if !node.is(GONE | APEX) && is_below(self.name_of(&node, &mut room)?, name) && !f(node)? {
                 return Ok(());
             }
         }

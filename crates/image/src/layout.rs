@@ -153,7 +153,8 @@ impl<'a> Layout<'a> {
         for (at, wildcard) in std::mem::take(&mut self.wildcards) {
             self.put(at, self.out[wildcard as usize]);
         }
-        let more = if b.is_signed(z) || parent(b, z).is_some() { self.more(z) } else { 0 };
+        let has_more = b.is_signed(z) || b.is_hashed(z) || parent(b, z).is_some();
+        let more = if has_more { self.more(z) } else { 0 };
         for (i, word) in [(at / ALIGN) as u32, b.zones[z as usize].records as u32, more].into_iter().enumerate() {
             self.put(record_at + 4 * i, word);
         }
@@ -170,8 +171,9 @@ impl<'a> Layout<'a> {
         let has = |d: u32, t: Rtype| b.records_of(d).any(|r| r.rtype == t);
         let nsec = if has(apex, rtype::NSEC) { self.nsec_table(z) } else { (0, 0) };
         let nsec3 = self.nsec3_table(z);
-        let marks = [(b.is_signed(z), zone::SIGNED), (nsec.1 > 0, zone::NSEC), (nsec3.count > 0, zone::NSEC3)];
-        let flags: u32 = marks.iter().filter(|m| m.0).map(|m| m.1).sum();
+        let denies = [(nsec.1 > 0, zone::NSEC), (nsec3.count > 0, zone::NSEC3)];
+        let marks = [(b.is_signed(z), zone::SIGNED), (b.is_hashed(z), zone::HASHED)].into_iter().chain(denies);
+        let flags: u32 = marks.filter(|m| m.0).map(|m| m.1).sum();
         let more = (self.bytes.len() / ALIGN) as u32;
         for word in [flags, 0, 0, nsec.0, nsec.1, nsec3.at, nsec3.count] {
             self.bytes.extend(word.to_le_bytes());

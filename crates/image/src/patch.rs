@@ -12,7 +12,7 @@ use crate::format::{ALIGN, Damaged, Header};
 use crate::node::{ABOVE, APEX, DEEPER, EDITED, ELSEWHERE, HEAD, HIDDEN, NO_ZONE, Node, Scope};
 use crate::overlay::{self, Overlay, Record};
 use crate::view::{Image, View};
-use crate::zone::{MORE, PARENT, SIGNED, Zone};
+use crate::zone::{MORE, PARENT, Zone};
 use std::collections::HashMap;
 use std::sync::Arc;
 use wire::hash::name_hash;
@@ -38,9 +38,10 @@ pub struct Change<'c> {
 /// Why a change needs a new image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unable {
-    /// A zone comes or goes that lies above or below another zone of ours.
+    /// A zone comes or goes, or cannot be laid out, that lies above or below another zone of ours: the way to that one, and
+    /// who answers DS for it, may change with it.
     Nested,
-    /// The zone is not edited name by name: it is signed, or zones of ours lie below it.
+    /// The zone is not edited name by name: it is signed, or zones of ours lie below it, or it changes in other ways too.
     Whole,
     /// More names change than is worth it.
     Large,
@@ -106,32 +107,54 @@ pub fn lay(
 ) -> Result<Laid, Unable> {
     let Change { whole: mut builder, gone, edits } = change;
     let anew: Vec<Box<[u8]>> = builder.apexes().map(Into::into).collect();
-    let mut zones = anew.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<Vec<_>, Unable>>()?;
+    let whole = anew.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<Vec<_>, Unable>>()?;
     let lost = gone.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<Vec<_>, Unable>>()?;
-    if zones.iter().any(|z| z.old.is_none() && z.is_nested) || lost.iter().any(|z| z.is_nested) {
-        return Err(Unable::Nested);
-    }
-    let below = zones_below(view, &zones)?;
+    let edited = edits.iter().map(|edit| Wanted::find(view, edit.apex)).collect::<Result<Vec<_>, Unable>>()?;
+    judge_shape(&whole, &lost, &edited)?;
+    let below = zones_below(view, &whole)?;
     let mut gathered = Vec::new();
-    for edit in &edits {
-        let wanted = Wanted::find(view, edit.apex)?;
-        let Some(old) = wanted.old else { return Err(Unable::NoSuchZone) };
+    for (wanted, edit) in edited.iter().zip(&edits) {
+        let old = wanted.old.ok_or(Unable::NoSuchZone)?;
         gathered.push(Surroundings::new(old, edit)?.gather(&mut builder)?);
-        zones.push(wanted);
     }
     below.iter().try_for_each(|zone| stand_in(&mut builder, zone))?;
     let (bytes, _, complaints) = builder.finish_judged(hands, judge);
+    let is_wrong = |z: &&Wanted<'_>| complaints.iter().any(|c| c.zone.bytes().eq_ignore_ascii_case(z.apex));
+    if whole.iter().filter(is_wrong).any(|z| z.is_nested) {
+        return Err(Unable::Nested);
+    }
     let image = Image::open(bytes).map_err(|_| Unable::Damaged)?;
     let mut laying = Laying::new(view, image.view(), place);
-    laying.number(&zones)?;
+    laying.number(&whole, &edited)?;
     laying.move_there()?;
-    let (whole, edited) = zones.split_at(anew.len());
     whole.iter().try_for_each(|wanted| laying.whole(wanted))?;
     edited.iter().zip(&gathered).try_for_each(|(wanted, edit)| laying.edited(wanted, edit))?;
     below.iter().try_for_each(|zone| laying.adopt(*zone))?;
-    laying.names_of_nobody(whole)?;
+    laying.names_of_nobody(&whole)?;
     lost.iter().try_for_each(|wanted| laying.lose(wanted))?;
     Ok(laying.end(complaints))
+}
+
+/// Which changes can be laid over an image, as far as the zones tell that they are about: the only place where this is
+/// decided. What else stands in the way shows itself when an edit is gathered, or something is too large.
+fn judge_shape(whole: &[Wanted<'_>], lost: &[Wanted<'_>], edited: &[Wanted<'_>]) -> Result<(), Unable> {
+    // A zone that stays keeps its place between those above and below; the way to those changes with one that comes or goes.
+    let is_moving = |z: &Wanted<'_>| z.old.is_none() && z.is_nested;
+    if whole.iter().any(is_moving) || lost.iter().any(|z| z.is_nested) {
+        return Err(Unable::Nested);
+    }
+    if lost.iter().chain(edited).any(|z| z.old.is_none()) {
+        return Err(Unable::NoSuchZone);
+    }
+    // One change is laid out at once: what an edit starts from is the zone as it was, under the parent that it had.
+    let mut all: Vec<&[u8]> = whole.iter().chain(lost).chain(edited).map(|z| z.apex).collect();
+    all.sort_unstable();
+    let is_twice = all.windows(2).any(|pair| pair[0] == pair[1]);
+    let is_below_whole = |z: &Wanted<'_>| ends(z.apex).any(|end| whole.iter().any(|w| w.apex == end));
+    if is_twice || edited.iter().any(is_below_whole) {
+        return Err(Unable::Whole);
+    }
+    Ok(())
 }
 
 /// A zone that a change is about.
@@ -149,7 +172,9 @@ impl<'a> Wanted<'a> {
             Some(node) if node.is(APEX) => Some(node.zone()?),
             _ => None,
         };
-        let mut is_nested = here.is_some_and(|n| n.is(DEEPER));
+        // No name leads to the root, so nothing of ours has noted there what lies below.
+        let is_root_of_others = apex.len() == 1 && old.is_none() && view.zones().next().is_some();
+        let mut is_nested = is_root_of_others || here.is_some_and(|n| n.is(DEEPER));
         for above in ends(apex) {
             is_nested |= view.find_whole(above)?.is_some_and(|n| n.is(APEX));
         }
@@ -249,24 +274,34 @@ impl<'a> Laying<'a> {
     }
 
     /// Gives each zone its number: the one it had, or the next.
-    fn number(&mut self, zones: &[Wanted<'_>]) -> Result<(), Unable> {
+    fn number(&mut self, whole: &[Wanted<'_>], edited: &[Wanted<'_>]) -> Result<(), Unable> {
         for zone in self.built.zones() {
             let zone = zone?;
             let apex = zone.apex()?.apex_name()?;
             self.built_zones.insert(apex, zone);
-            let old = match zones.iter().find(|z| z.apex == apex) {
+            let old = match whole.iter().chain(edited).find(|z| z.apex == apex) {
                 Some(known) => known.old.map(|o| o.number()),
                 None => self.view.find_whole(apex)?.map(|n| n.zone_number()).transpose()?,
             };
             let number = old.unwrap_or(self.laid.slots);
             self.laid.slots = self.laid.slots.max(number + 1);
             self.numbers.insert(zone.number(), number);
+            if whole.iter().any(|z| z.apex == apex) {
+                self.laid.anew.push(number);
+            }
         }
         Ok(())
     }
 
     fn number_of(&self, built: &Zone<'_>) -> Result<u32, Unable> {
         self.numbers.get(&built.number()).copied().ok_or(Unable::Damaged)
+    }
+
+    /// The zone right above a name, if that is laid out whole: what is built of others is not all of them.
+    fn anew_above(&self, name: &[u8]) -> Result<Option<u32>, Unable> {
+        let nearest = ends(name).find_map(|end| self.built_zones.get(end));
+        let number = nearest.map(|zone| self.number_of(zone)).transpose()?;
+        Ok(number.filter(|number| self.laid.anew.contains(number)))
     }
 
     /// Makes all references of the built image such as they must be at the place where it goes.
@@ -307,18 +342,17 @@ impl<'a> Laying<'a> {
     /// A zone anew: all its names, and its record under its parent.
     fn whole(&mut self, wanted: &Wanted<'a>) -> Result<(), Unable> {
         let Some(&built) = self.built_zones.get(wanted.apex) else { return Ok(()) };
-        let number = self.number_of(&built)?;
+        let (number, is_editable) = (self.number_of(&built)?, built.is_editable()?);
         let mut room = [0; NAME_MAX];
         for node in built.nodes() {
             let node = node?;
             let name = built.name_of(&node, &mut room)?;
             // Names that may be edited later are entered even if they cannot be asked for.
-            let is_findable = !node.is(HIDDEN) || !built.is(SIGNED)?;
+            let is_findable = !node.is(HIDDEN) || is_editable;
             if is_findable && !self.is_others(name, wanted.apex) {
                 self.enter(node, name, number);
             }
         }
-        self.laid.anew.push(number);
         self.laid.records += built.records()? as i64;
         if let Some(old) = wanted.old {
             self.laid.records -= old.records()? as i64;
@@ -347,10 +381,9 @@ impl<'a> Laying<'a> {
             Some(_) => Some(self.built.u32_at(built.place() + 8)? as usize * ALIGN),
             None => None,
         };
-        if ends(wanted.apex).any(|end| self.built_zones.contains_key(end)) {
-            let (node, parent) = built.parent_link()?;
-            let parent = self.numbers.get(&parent).copied().unwrap_or(0);
-            self.put_parent(more.unwrap_or(0), self.moved(node), parent);
+        if let (Some(parent), Some(more)) = (self.anew_above(wanted.apex)?, more) {
+            let (node, _) = built.parent_link()?;
+            self.put_parent(more, self.moved(node), parent);
             return Ok(());
         }
         let link = wanted.old.map(|old| old.parent_link()).transpose()?;
@@ -378,11 +411,15 @@ impl<'a> Laying<'a> {
         for node in built.nodes() {
             let node = node?;
             let name = built.name_of(&node, &mut room)?;
-            if edit.emitted.contains(name) {
+            if edit.kept.contains(name) {
                 self.enter(node, name, old.number());
             }
         }
-        edit.gone.iter().for_each(|name| self.bury(name, wanted.apex.len(), old.number()));
+        for name in &edit.kept {
+            if built.node(name)?.is_none() && old.node(name)?.is_some() {
+                self.bury(name, wanted.apex.len(), old.number());
+            }
+        }
         let apex = built.apex()?;
         let at = apex.reference() as usize * ALIGN;
         self.put(apex.words_at() + 12, old.first()?.reference());
@@ -406,11 +443,11 @@ impl<'a> Laying<'a> {
         self.laid.nodes.push((name_hash(self.view.seed(), name), moved, zone));
     }
 
-    /// A zone of ours below one that is laid out has another parent from now on.
+    /// A zone of ours right below one that is laid out has another parent from now on.
     fn adopt(&mut self, zone: Zone<'a>) -> Result<(), Unable> {
-        let stand_in = *self.built_zones.get(zone.apex()?.apex_name()?).ok_or(Unable::Damaged)?;
-        let (node, parent) = stand_in.parent_link()?;
-        let parent = self.numbers.get(&parent).copied().unwrap_or(0);
+        let apex = zone.apex()?.apex_name()?;
+        let Some(parent) = self.anew_above(apex)? else { return Ok(()) };
+        let (node, _) = self.built_zones.get(apex).ok_or(Unable::Damaged)?.parent_link()?;
         let more = self.append(zone.more_octets()?.unwrap_or(&[0; MORE]));
         self.put_parent(more, self.moved(node), parent);
         let mut record = zone.record()?;
@@ -421,18 +458,15 @@ impl<'a> Laying<'a> {
         Ok(())
     }
 
-    /// Names that lead to an apex and belong to no zone, unless there are some that lead there.
+    /// Names that lead to an apex and that no zone has. Those within a zone go when it is laid out once more.
     fn names_of_nobody(&mut self, zones: &[Wanted<'_>]) -> Result<(), Unable> {
-        // To a new zone, or within a zone laid out anew to one below it.
-        let leads = |name: &[u8], z: &Wanted<'_>| {
-            is_at_or_below(name, z.apex) || z.old.is_none() && is_at_or_below(z.apex, name)
-        };
-        let is_wanted = |name: &[u8]| zones.iter().any(|z| leads(name, z));
+        let leads_to_new = |name: &[u8]| zones.iter().any(|z| z.old.is_none() && is_at_or_below(z.apex, name));
         for node in self.built.indexed() {
             let node = node?;
-            if let Some(name) = node.whole_name()?.filter(|name| node.is(ABOVE) && name.len() > 1 && is_wanted(name))
-                && self.view.find_whole(name)?.is_none()
-            {
+            let Some(name) = node.whole_name()?.filter(|name| node.is(ABOVE) && name.len() > 1) else { continue };
+            if let Some(zone) = self.anew_above(name)? {
+                self.enter(node, name, zone);
+            } else if leads_to_new(name) {
                 self.enter(node, name, NO_ZONE);
             }
         }

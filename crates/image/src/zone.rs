@@ -31,6 +31,8 @@ pub const NSEC: u32 = 1;
 pub const NSEC3: u32 = 2;
 /// The zone has signatures.
 pub const SIGNED: u32 = 4;
+/// Names of the zone are hidden because they own NSEC3 and nothing else.
+pub const HASHED: u32 = 8;
 
 /// Takes owner, type, TTL and rdata.
 pub type RecordSink<'a> = &'a mut dyn FnMut(&[u8], u16, u32, &[u8]);

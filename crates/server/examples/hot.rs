@@ -3,11 +3,14 @@
 //!     hot build DATA IMAGE [MIB]      DATA has zones.tsv and zone/; MIB: what is held in memory before it is spilled
 //!     hot parse FILE ORIGIN [ROUNDS]  records a second of one thread, records thrown away: all rounds' best
 //!     hot run IMAGE QUERIES [ROUNDS]  ns a query: all rounds' median and least; with DO=1 in the environment, DO is set
+//!     hot over IMAGE QUERIES CHANGES [ROUNDS]  the same with so many names of the largest zone changed since, one by one
 //!
 //! Under callgrind, `hot run IMAGE QUERIES 1` gives instructions a query (the first pass over the queries is parsing them).
 
 use front::{Datagrams, Now, Peer, Published, Setup, Ticket, Worker, Zones};
-use image::Image;
+use image::edit::{Edit, Record, records_of};
+use image::patch::{self, Change, PLACE};
+use image::{Builder, Image, InTurn, View};
 use server::config::Zone;
 use server::reading::{self, Stock};
 use server::scratch::Scratch;
@@ -101,6 +104,52 @@ fn run(image: &str, file: &str, rounds: usize) {
     let map: &store::Map = image.bytes();
     map.prefault(0, map.len());
     println!("{} of {} MiB on huge pages", map.huge_bytes().unwrap() >> 20, map.len() >> 20);
+    ask(image, file, rounds);
+}
+
+/// The owners of records in the zone that has most, at even distances, so many as are asked for.
+fn names_to_change(view: View<'_>, changes: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
+    let zone = view.zones().map(Result::unwrap).max_by_key(|z| z.records().unwrap()).unwrap();
+    let apex = zone.apex().unwrap().apex_name().unwrap();
+    let mut names = Vec::new();
+    for node in zone.nodes().skip(1).map(Result::unwrap).filter(|n| n.rrsets().next().is_some()) {
+        names.push(zone.name_of(&node, &mut [0; 255]).unwrap().to_vec());
+    }
+    let step = (names.len() / changes.max(1)).max(1);
+    (apex.to_vec(), names.into_iter().step_by(step).take(changes).collect())
+}
+
+/// Gives each of some names of the largest zone one record more, a change each.
+fn over(path: &str, file: &str, changes: usize, rounds: usize) {
+    let mut octets = std::fs::read(path).unwrap();
+    let mut header = Image::open(&octets[..]).unwrap().header().clone();
+    let (apex, names) = names_to_change(Image::open(&octets[..]).unwrap().view(), changes);
+    let start = Instant::now();
+    for name in &names {
+        let image = Image::overlaid(&octets[..], header.clone(), |_| 0);
+        let node = image.view().find_whole(&apex).unwrap().unwrap().zone().unwrap().node(name).unwrap().unwrap();
+        let mut records = records_of(&node, name).unwrap();
+        records.push(Record { rtype: wire::rtype::TXT, ttl: 300, rdata: (*b"\x03new").into() });
+        let names = [(name.as_slice().into(), records)].into();
+        let edit = Edit { apex: &apex, names, may_be_named: &|_| true };
+        let change = Change { whole: Builder::new(image.view().seed()), gone: vec![], edits: vec![edit] };
+        let place = (octets.len() as u64).next_multiple_of(PLACE);
+        let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).unwrap();
+        assert!(laid.complaints.is_empty(), "{:?}", laid.complaints);
+        octets.resize(place as usize, 0);
+        octets.extend_from_slice(&laid.octets);
+        header = laid.overlay(Image::overlaid(&octets[..], header, |_| 0).view()).unwrap();
+    }
+    let held = header.overlay.as_ref().map_or(0, |o| o.names());
+    println!(
+        "{} changes of {:.1?} each; the overlay holds {held} names",
+        names.len(),
+        start.elapsed() / names.len().max(1) as u32
+    );
+    ask(Image::overlaid(octets, header, |_| 0), file, rounds);
+}
+
+fn ask<M: AsRef<[u8]>>(image: Image<M>, file: &str, rounds: usize) {
     let published = Arc::new(Published::new(Zones { image, allow_query: vec![] }));
     let mut worker = Worker::new(published, Setup::default(), Arc::default());
     let queries = queries(file);
@@ -139,6 +188,10 @@ fn main() {
         ["parse", file, origin, rounds] => parse(file, origin, rounds.parse().unwrap()),
         ["run", image, file] => run(image, file, 7),
         ["run", image, file, rounds] => run(image, file, rounds.parse().unwrap()),
-        _ => eprintln!("hot build DATA IMAGE | hot run IMAGE QUERIES [ROUNDS]"),
+        ["over", image, file, changes] => over(image, file, changes.parse().unwrap(), 7),
+        ["over", image, file, changes, rounds] => over(image, file, changes.parse().unwrap(), rounds.parse().unwrap()),
+        _ => {
+            eprintln!("hot build DATA IMAGE | hot run IMAGE QUERIES [ROUNDS] | hot over IMAGE QUERIES CHANGES [ROUNDS]")
+        }
     }
 }

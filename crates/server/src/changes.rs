@@ -52,8 +52,7 @@ pub fn lay(
     let octets: u64 = changed.iter().filter_map(|&i| std::fs::metadata(&zones[i].file).ok()).map(|m| m.len()).sum();
     // What updates have changed is not in these files.
     let is_updated = changed.iter().any(|&i| !zones[i].allow_update.0.is_empty());
-    let is_alone = changed.iter().all(|&i| laying::is_alone(now.view(), &zones[i].apex));
-    if changed.len() > ZONES_MAX || octets > OCTETS_MAX || !now.is_whole() || !is_alone || is_updated {
+    if changed.len() > ZONES_MAX || octets > OCTETS_MAX || !now.is_whole() || is_updated {
         return Outcome::TooMuch;
     }
     laid(now, manifest, zones, &changed, library).map_or(Outcome::TooMuch, |laid| Outcome::Laid(Box::new(laid)))

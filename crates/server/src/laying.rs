@@ -1,8 +1,8 @@
 //! Lays changed names over the image that is served: the rule of what is laid, and what takes a new image.
 //!
 //! ```text
-//! names of a zone that stands alone            laid, `STEP` names at a time
-//! a zone of ours above or below it             a new image: DS at the border belongs to both
+//! names of a zone                              laid, `STEP` names at a time
+//! a zone of ours below it                      a new image: what is hidden there changes with the names above
 //! a zone with NSEC3, or signed                 a new image
 //! more than `NAMES_MAX` names                  a new image
 //! the room behind the image is used up         a new image
@@ -13,7 +13,7 @@ use crate::hosts::Hosts;
 use crate::images;
 use crate::unwritten::Wish;
 use image::edit::Edit;
-use image::node::{APEX, DEEPER};
+use image::node::APEX;
 use image::patch::{self, Change, PLACE, Unable};
 use image::{Builder, Complaint, Hands, Image, InTurn, Judge, View, Zone};
 use store::Stretch;
@@ -55,26 +55,13 @@ pub fn zone<'v>(view: View<'v>, apex: &[u8]) -> Option<Zone<'v>> {
     view.find_whole(apex).ok()?.filter(|node| node.is(APEX))?.zone().ok()
 }
 
-/// False: another zone of ours lies above or below.
-pub fn is_alone(view: View<'_>, apex: &[u8]) -> bool {
-    let is_apex = |name: &[u8]| view.find_whole(name).is_ok_and(|n| n.is_none_or(|n| !n.is(APEX)));
-    let mut rest = apex;
-    while let Some((&len, below)) = rest.split_first().filter(|(len, _)| **len > 0) {
-        rest = below.get(usize::from(len)..).unwrap_or_default();
-        if !is_apex(rest) {
-            return false;
-        }
-    }
-    view.find_whole(apex).is_ok_and(|n| n.is_none_or(|n| !n.is(DEEPER)))
-}
-
 /// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid.
 pub fn over(now: &Image<Stretch>, wishes: &[Wish], hosts: &Hosts) -> Result<Option<Image<Stretch>>, Unlaid> {
     let served: Vec<&Wish> = wishes.iter().filter(|w| zone(now.view(), &w.apex).is_some()).collect();
-    let nested = served.iter().filter(|w| !is_alone(now.view(), &w.apex));
-    let nested: Vec<Box<[u8]>> = nested.map(|w| w.apex.clone()).collect();
-    if !nested.is_empty() {
-        return Err(Unlaid { zones: nested, why: "another zone of ours lies above or below".to_string() });
+    let is_editable = |w: &&&Wish| zone(now.view(), &w.apex).is_some_and(|z| z.is_editable().unwrap_or(false));
+    let rigid: Vec<Box<[u8]>> = served.iter().filter(|w| !is_editable(w)).map(|w| w.apex.clone()).collect();
+    if !rigid.is_empty() {
+        return Err(Unlaid { zones: rigid, why: "it is signed, or another zone of ours lies below".to_string() });
     }
     if served.iter().map(|w| w.names.len()).sum::<usize>() > NAMES_MAX {
         return Err(Unlaid::image("more names have changed than are laid over an image"));

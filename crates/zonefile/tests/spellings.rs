@@ -94,7 +94,7 @@ proptest! {
 
     #[test]
     fn every_spelling_gives_the_same_records(records in zone(), coins in vec(any::<u8>(), 1..400)) {
-        let text = spelt(&records, coins);
+        let text = spelt(&records, coins, &[]);
         let (seen, report) = read(&text, &mut NoFiles);
         let shown = String::from_utf8_lossy(&text).into_owned();
         prop_assert_eq!(report.errors, 0, "{}\n{}", report.problems[0], shown);

@@ -61,8 +61,27 @@ pub fn zone() -> impl Strategy<Value = Vec<Rr>> {
     vec(rr, 1..12)
 }
 
+/// A way of spelling that not every reader knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Habit {
+    /// Octets as they are that are not printable ASCII.
+    RawOctets,
+    /// Zero, vertical tab and form feed as they are.
+    RawSeparators,
+    CarriageReturns,
+    /// `\[`
+    EscapedBracket,
+    /// CLASS1 instead of IN.
+    ClassByNumber,
+    /// The class before the TTL.
+    ClassFirst,
+    /// A ')' right behind a word.
+    CloseBehindWord,
+}
+
 /// Writes records in a manner that its coins decide.
-struct Pen {
+struct Pen<'h> {
+    without: &'h [Habit],
     coins: Vec<u8>,
     next: usize,
     text: Vec<u8>,
@@ -71,7 +90,11 @@ struct Pen {
     in_parentheses: bool,
 }
 
-impl Pen {
+impl Pen<'_> {
+    fn has(&self, habit: Habit) -> bool {
+        !self.without.contains(&habit)
+    }
+
     fn toss(&mut self, sides: u8) -> u8 {
         self.next += 1;
         self.coins[self.next % self.coins.len()] % sides
@@ -83,7 +106,7 @@ impl Pen {
 
     fn line_end(&mut self) {
         match self.toss(4) {
-            0 => self.put("\r\n"),
+            0 if self.has(Habit::CarriageReturns) => self.put("\r\n"),
             1 => self.put(" ; said (\"aside\n"),
             _ => self.put("\n"),
         }
@@ -108,12 +131,25 @@ impl Pen {
         }
     }
 
+    fn may_stand(&self, c: u8) -> bool {
+        let is_raw = !matches!(c, b' '..=b'~');
+        !is_raw || self.has(Habit::RawOctets) && (!matches!(c, 0 | 11 | 12) || self.has(Habit::RawSeparators))
+    }
+
+    fn may_be_escaped(&self, c: u8) -> bool {
+        match c {
+            // As rdata's first token that is the mark of the generic form (RFC 3597 section 5).
+            b'#' => false,
+            b'[' => self.has(Habit::EscapedBracket),
+            _ => true,
+        }
+    }
+
     fn octet(&mut self, c: u8, plain: bool) {
         match self.toss(8) {
             0 => self.put(format!("\\{c:03}")),
-            // As rdata's first token that is the mark of the generic form (RFC 3597 section 5).
-            1 if c.is_ascii_graphic() && !c.is_ascii_digit() && c != b'#' => self.put([b'\\', c]),
-            _ if plain => self.put([c]),
+            1 if c.is_ascii_graphic() && !c.is_ascii_digit() && self.may_be_escaped(c) => self.put([b'\\', c]),
+            _ if plain && self.may_stand(c) => self.put([c]),
             _ => self.put(format!("\\{c:03}")),
         }
     }
@@ -171,7 +207,12 @@ impl Pen {
     }
 
     fn class(&mut self) {
-        let class = ["", "IN", "in", "CLASS1"][self.toss(4) as usize];
+        let class = match self.toss(4) {
+            0 => "",
+            1 => "in",
+            2 if self.has(Habit::ClassByNumber) => "CLASS1",
+            _ => "IN",
+        };
         if !class.is_empty() {
             self.put(class);
             self.space();
@@ -195,6 +236,20 @@ impl Pen {
                 self.put(" ");
             }
             self.put(format!("{octet:02x}"));
+        }
+    }
+
+    /// As it stands, but for the blanks outside of quotes.
+    fn words(&mut self, text: &[u8]) {
+        let (mut is_quoted, mut is_escaped) = (false, false);
+        for &c in text {
+            is_quoted ^= c == b'"' && !is_escaped;
+            is_escaped = c == b'\\' && !is_escaped;
+            if c == b' ' && !is_quoted {
+                self.space();
+            } else {
+                self.put([c]);
+            }
         }
     }
 
@@ -224,7 +279,7 @@ impl Pen {
             _ => {
                 let mut text = String::new();
                 rdata::to_text(rr.rtype, data, &mut text);
-                self.put(text);
+                self.words(text.as_bytes());
             }
         }
     }
@@ -258,7 +313,7 @@ impl Pen {
             }
             last = &rr.owner;
             self.space();
-            if self.toss(2) == 0 {
+            if self.toss(2) == 0 || !self.has(Habit::ClassFirst) {
                 self.ttl(rr.ttl);
                 self.class();
             } else {
@@ -269,7 +324,7 @@ impl Pen {
             self.space();
             self.rdata(rr);
             if std::mem::take(&mut self.in_parentheses) {
-                self.put(")");
+                self.put(if self.has(Habit::CloseBehindWord) { ")" } else { " )" });
             }
             self.line_end();
         }
@@ -281,8 +336,9 @@ impl Pen {
     }
 }
 
-pub fn spelt(records: &[Rr], coins: Vec<u8>) -> Vec<u8> {
-    let mut pen = Pen { coins, next: 0, text: Vec::new(), origin: origin(), ttl: None, in_parentheses: false };
+/// The records in a spelling that the coins decide, without some habits.
+pub fn spelt(records: &[Rr], coins: Vec<u8>, without: &[Habit]) -> Vec<u8> {
+    let mut pen = Pen { without, coins, next: 0, text: Vec::new(), origin: origin(), ttl: None, in_parentheses: false };
     pen.zone(records);
     pen.text
 }

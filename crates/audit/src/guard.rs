@@ -46,9 +46,7 @@ pub fn weigh(
     builder: impl FnOnce() -> Builder,
 ) -> Result<Option<String>, Damaged> {
     let zone = version.zone;
-    let soa = zone.records_at(zone.apex()).into_iter().flatten().find(|rr| rr.rtype == rtype::SOA);
-    let serial = soa.and_then(|soa| serial_of(soa.rdata)).map_or(0, |serial| u32::from_be_bytes(*serial));
-    if let Some(why) = backwards(served.serial()?, serial) {
+    if let Some(why) = backwards(served.serial()?, serial(zone)) {
         return Ok(Some(why));
     }
     let records = zone.names().map(|(_, records)| records.count() as u64).sum();
@@ -59,6 +57,12 @@ pub fn weigh(
         return Ok(Some(why));
     }
     worse(served, version, builder)
+}
+
+/// That of the zone's SOA; 0 without one.
+pub fn serial(zone: &Sorted<'_>) -> u32 {
+    let soa = zone.records_at(zone.apex()).into_iter().flatten().find(|rr| rr.rtype == rtype::SOA);
+    soa.and_then(|soa| serial_of(soa.rdata)).map_or(0, |serial| u32::from_be_bytes(*serial))
 }
 
 /// RFC 1982 section 3.2. Secondaries do not take a version whose serial is behind theirs, or just as far before it. The

@@ -285,10 +285,17 @@ pub enum Request {
     Reload { zones: Vec<String> },
     /// Answer what has arrived and stop
     Stop,
-    /// A zone: publish [--force] NAME (serve what is held); if it takes updates: freeze NAME, thaw NAME, log NAME (its versions)
+    /// A zone and what it was: log NAME, diff NAME (what its file would change), diff NAME SERIAL SERIAL, show NAME,
+    /// rollback NAME SERIAL, publish NAME; if it takes updates: freeze NAME, thaw NAME
     Zone {
-        #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
+        #[arg(required = true, num_args = 1..)]
         words: Vec<String>,
+        /// With publish: serve what is held, too
+        #[arg(long)]
+        force: bool,
+        /// With show: the version of this serial, and not the one that is served
+        #[arg(long, value_name = "SERIAL")]
+        serial: Option<u32>,
     },
     /// Look into the cache: stats, lookup NAME, flush NAME, flush-tree NAME, dump [ENTRIES], save
     Cache {

@@ -8,16 +8,23 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+/// What `ctl zone` is to do and does not yet.
+const UNBUILT: [&str; 6] = ["add", "modify", "remove", "list", "transfer", "notify"];
+
 pub fn run(args: &Ctl) -> Exit {
     let request = match &args.request {
         Request::Status => "status".to_string(),
         Request::Stats => "stats".to_string(),
         Request::Stop => "stop".to_string(),
         Request::Reload { zones } => format!("reload {}", zones.join(" ")),
-        Request::Zone { words } if matches!(words[0].as_str(), "freeze" | "thaw" | "log" | "publish") => {
-            format!("zone {}", words.join(" "))
+        Request::Zone { words, .. } if UNBUILT.contains(&words[0].as_str()) => {
+            return not_built(&format!("ctl zone {}", words[0]));
         }
-        Request::Zone { words } => return not_built(&format!("ctl zone {}", words[0])),
+        Request::Zone { words, force, serial } => {
+            let force = if *force { " --force" } else { "" };
+            let serial = serial.map_or(String::new(), |serial| format!(" --serial {serial}"));
+            format!("zone {}{force}{serial}", words.join(" "))
+        }
         Request::Cache { words } => format!("cache {}", words.join(" ")),
         Request::Policy { .. } => return not_built("ctl policy"),
         Request::Stall => "stall".to_string(),

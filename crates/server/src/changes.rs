@@ -5,13 +5,13 @@
 
 use crate::clock;
 use crate::config::Zone;
-use crate::held::{self, Gate};
+use crate::held::{self, Among, Gate};
 use crate::images::{self, Library, Remark};
 use crate::laying;
 use crate::manifest::{Entry, Manifest};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
-use audit::{Rules, audit};
+use audit::{Rules, Version, audit};
 use image::patch::Change;
 use image::{Builder, Image};
 use std::collections::HashMap;
@@ -102,7 +102,8 @@ fn over(
             return None;
         }
         let report = audit(zone, &rules);
-        let refusal = report.refusal().or_else(|| gate.objection(Some(now), zone, &report, &rules, stock));
+        let version = Version { zone, report: &report, rules: &rules };
+        let refusal = report.refusal().or_else(|| gate.judge(Some(now), &version, stock, Among::Changed));
         if refusal.is_none() {
             remarks.extend(Remark::of(zone.apex(), &report));
         }

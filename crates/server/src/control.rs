@@ -4,6 +4,7 @@
 //! `LINE_MAX` octets.
 
 use crate::door::{self, Hurried};
+use crate::history::Past;
 use crate::json::Json;
 use crate::log;
 use crate::state::{Done, Event, State};
@@ -127,28 +128,59 @@ fn answer(line: &str, state: &State) -> Json {
 
 /// Wishes about one zone.
 fn zone(state: &State, words: &[&str]) -> Json {
-    if let ["publish", rest @ ..] = words {
-        return publish(state, rest);
+    let known = "write zone log NAME, zone diff NAME [SERIAL SERIAL], zone show NAME [--serial SERIAL], \
+        zone rollback NAME SERIAL, zone publish [--force] NAME, zone freeze NAME or zone thaw NAME";
+    match words {
+        ["publish", rest @ ..] => publish(state, rest),
+        ["freeze", zone] => told("frozen", freeze(state, zone, true)),
+        ["thaw", zone] => told("frozen", freeze(state, zone, false)),
+        ["log", zone] => told("versions", log_of(state, zone)),
+        ["diff", zone] => answered(state, "diff", |done| Event::Look { zone: zone.to_string(), done }),
+        ["diff", zone, from, to] => told("diff", diff(state, zone, from, to)),
+        ["show", zone] => told("records", past(state).and_then(|past| past.show(zone, None))),
+        ["show", zone, "--serial", serial] | ["show", "--serial", serial, zone] => {
+            told("records", past(state).and_then(|past| past.show(zone, Some(number(serial)?))))
+        }
+        ["rollback", zone, serial] => match number(serial) {
+            Ok(serial) => answered(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done }),
+            Err(why) => bad(vec![why]),
+        },
+        _ => bad(vec![known.to_string()]),
     }
-    let Some(intake) = state.intake() else { return bad(vec!["no zone takes updates".to_string()]) };
-    let outcome = match words {
-        ["freeze", zone] => intake.freeze(zone, true).map(|()| Json::Bool(true)),
-        ["thaw", zone] => intake.freeze(zone, false).map(|()| Json::Bool(false)),
-        ["log", zone] => intake.log(zone),
-        _ => Err("write zone freeze NAME, zone thaw NAME, zone log NAME or zone publish [--force] NAME".to_string()),
-    };
-    match (outcome, words.first()) {
-        (Ok(facts), Some(&"log")) => good("versions", facts),
-        (Ok(facts), _) => good("frozen", facts),
-        (Err(why), _) => bad(vec![why]),
-    }
+}
+
+fn told(key: &'static str, outcome: Result<Json, String>) -> Json {
+    outcome.map_or_else(|why| bad(vec![why]), |facts| good(key, facts))
+}
+
+fn number(serial: &str) -> Result<u32, String> {
+    serial.parse().map_err(|_| format!("`{serial}` is no serial; write a number as zone log has it"))
+}
+
+fn past(state: &State) -> Result<&Past, String> {
+    state.past().ok_or_else(|| "the server has only just started".to_string())
+}
+
+fn freeze(state: &State, zone: &str, is_frozen: bool) -> Result<Json, String> {
+    let intake = state.intake().ok_or("no zone takes updates")?;
+    intake.freeze(zone, is_frozen).map(|()| Json::Bool(is_frozen))
+}
+
+fn log_of(state: &State, zone: &str) -> Result<Json, String> {
+    // The zones that updates own are known there without a look at the disk.
+    let known = state.intake().and_then(|intake| intake.log(zone).ok());
+    known.map_or_else(|| past(state)?.log(zone), Ok)
+}
+
+fn diff(state: &State, zone: &str, from: &str, to: &str) -> Result<Json, String> {
+    past(state)?.diff(zone, number(from)?, number(to)?)
 }
 
 /// Has a zone served as its file says; forced, whatever the guards object to.
 fn publish(state: &State, words: &[&str]) -> Json {
     match words {
         ["--force", zone] | [zone, "--force"] => {
-            answered(state, |done| Event::Force { zones: vec![zone.to_string()], done })
+            answered(state, "reload", |done| Event::Force { zones: vec![zone.to_string()], done })
         }
         [zone] => reload(state, vec![zone.to_string()]),
         _ => bad(vec!["write zone publish NAME, or zone publish --force NAME".to_string()]),
@@ -166,14 +198,14 @@ fn cache(state: &State, words: &[&str]) -> Json {
 
 /// Waits until the zones are served, or are known not to be.
 fn reload(state: &State, zones: Vec<String>) -> Json {
-    answered(state, |done| Event::Reload { zones, done: Some(done) })
+    answered(state, "reload", |done| Event::Reload { zones, done: Some(done) })
 }
 
-fn answered(state: &State, event: impl FnOnce(Done) -> Event) -> Json {
+fn answered(state: &State, key: &'static str, event: impl FnOnce(Done) -> Event) -> Json {
     let (done, outcome) = mpsc::channel();
     state.raise(event(done));
     match outcome.recv() {
-        Ok(Ok(facts)) => good("reload", facts),
+        Ok(Ok(facts)) => good(key, facts),
         Ok(Err(complaints)) => bad(complaints),
         Err(_) => bad(vec!["the server is stopping, or cannot read zones any more: see its log".to_string()]),
     }

@@ -5,26 +5,48 @@
 //! operator forces it.
 
 use crate::config::{Config, Zone};
+use crate::history::CHANGE_OCTETS_MAX;
 use crate::images::{Problem, name};
 use crate::json::Json;
 use crate::log;
 use crate::reading::Stock;
-use audit::{Guards, Report, Rules, Version, weigh};
+use audit::{Guards, Version, weigh};
 use image::node::APEX;
-use image::{Image, Sorted};
-use std::collections::HashSet;
+use image::{Image, Sorted, Zone as ImageZone};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 use store::Stretch;
+use transfer::{Diff, compare};
 
 /// Begins what is said of a zone whose new version is held.
 const HELD: &str = "held: ";
 
-/// Who lets new versions pass.
-#[derive(Clone, Debug, Default)]
+/// Who lets new versions pass, and remembers what they change.
+#[derive(Debug, Default)]
 pub struct Gate {
     /// None: everybody passes.
     guards: Option<Guards>,
     /// Zones that pass whatever is said of them: as many as are configured so, or were named by the operator.
     open: HashSet<Box<[u8]>>,
+    /// Zones whose changes are in the journal before they come here.
+    journaled: HashSet<Box<[u8]>>,
+    changes: Mutex<Changes>,
+}
+
+/// What versions that passed change, by apex: as much as history takes.
+#[derive(Debug, Default)]
+struct Changes {
+    diffs: HashMap<Box<[u8]>, Diff>,
+    octets: usize,
+}
+
+/// Which zones are being judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Among {
+    /// Those whose files have changed.
+    Changed,
+    /// All: one with the serial and the number of records that are served is taken for unchanged, and not looked through.
+    All,
 }
 
 impl Gate {
@@ -32,28 +54,57 @@ impl Gate {
     pub fn new(config: &Config, forced: &[Box<[u8]>]) -> Gate {
         let is_open = |zone: &&Zone| !zone.is_guarded || !zone.allow_update.0.is_empty();
         let open = config.zones.iter().filter(is_open).map(|zone| zone.apex.clone());
-        Gate { guards: config.guards, open: open.chain(forced.iter().cloned()).collect() }
+        let journaled = config.zones.iter().filter(|zone| !zone.allow_update.0.is_empty());
+        Gate {
+            guards: config.guards,
+            open: open.chain(forced.iter().cloned()).collect(),
+            journaled: journaled.map(|zone| zone.apex.clone()).collect(),
+            changes: Mutex::default(),
+        }
     }
 
-    /// Why this version of a zone is to be held; none: it may be served.
-    pub fn objection(
+    /// Why this version of a zone is to be held; none: it may be served, and what it changes is remembered.
+    pub fn judge(
         &self,
         served: Option<&Image<Stretch>>,
-        zone: &Sorted<'_>,
-        report: &Report,
-        rules: &Rules,
+        version: &Version<'_, '_>,
         stock: &Stock,
+        among: Among,
     ) -> Option<String> {
-        let (guards, image) = self.guards.as_ref().zip(served)?;
-        if self.open.contains(zone.apex()) {
-            return None;
-        }
+        let apex = version.zone.apex();
         // What is damaged cannot be compared, and is no reason to keep anything.
-        let node = image.view().find_whole(zone.apex()).ok()?.filter(|node| node.is(APEX))?;
-        let version = Version { zone, report, rules };
-        let why = weigh(&node.zone().ok()?, &version, guards, || stock.builder()).ok()??;
-        Some(format!("{HELD}{why}"))
+        let node = served?.view().find_whole(apex).ok()?.filter(|node| node.is(APEX))?;
+        let zone = node.zone().ok()?;
+        let guards = self.guards.as_ref().filter(|_| !self.open.contains(apex));
+        let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
+        if why.is_none() && !self.journaled.contains(apex) && (among == Among::Changed || is_other(&zone, version.zone))
+        {
+            self.remember(&zone, version.zone);
+        }
+        why.map(|why| format!("{HELD}{why}"))
     }
+
+    fn remember(&self, served: &ImageZone<'_>, zone: &Sorted<'_>) {
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = CHANGE_OCTETS_MAX - changes.octets.min(CHANGE_OCTETS_MAX);
+        // A change without a difference that fits is a gap in the history, and is found to be one there.
+        if let Ok(Some(diff)) = compare(served, zone, room)
+            && !diff.is_empty()
+        {
+            changes.octets += diff.octets();
+            changes.diffs.insert(zone.apex().into(), diff);
+        }
+    }
+
+    /// What the versions that passed change; asked once they are served.
+    pub fn take(&mut self) -> HashMap<Box<[u8]>, Diff> {
+        std::mem::take(self.changes.get_mut().unwrap_or_else(PoisonError::into_inner)).diffs
+    }
+}
+
+fn is_other(served: &ImageZone<'_>, zone: &Sorted<'_>) -> bool {
+    let records = zone.names().map(|(_, records)| records.count() as u64).sum();
+    !(served.records() == Ok(records) && served.serial() == Ok(audit::serial(zone)))
 }
 
 /// A zone of which a new version is held.
@@ -89,7 +140,8 @@ pub fn is_held(what: &str) -> bool {
 /// Tells the operator of a version that is held.
 pub fn tell(apex: &[u8], what: &str) {
     let zone = name(apex);
-    let publish = format!("dunlin ctl zone publish --force {zone}");
-    let facts: [(&str, &dyn std::fmt::Display); 3] = [("zone", &zone), ("why", &what), ("publish", &publish)];
+    let (look, publish) = (format!("dunlin ctl zone diff {zone}"), format!("dunlin ctl zone publish --force {zone}"));
+    let facts: [(&str, &dyn std::fmt::Display); 4] =
+        [("zone", &zone), ("why", &what), ("look", &look), ("publish", &publish)];
     log::error("a new version of a zone is held", &facts);
 }

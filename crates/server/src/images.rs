@@ -5,13 +5,13 @@
 
 use crate::clock;
 use crate::config::Zone;
-use crate::held::{self, Gate};
+use crate::held::{self, Among, Gate};
 use crate::log;
 use crate::manifest::{Entry, Manifest};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::zonetext;
-use audit::{Rating, Report, Rules, audit};
+use audit::{Rating, Report, Rules, Version, audit};
 use image::{Builder, Image, Zone as ImageZone};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -236,8 +236,8 @@ fn attempt(
     let (octets, _, complaints) = builder.finish_judged(&reading::Threads, &mut |zone| {
         let report = audit(zone, &rules);
         let before = before.filter(|_| !kept.contains_key(zone.apex()));
-        let objection = || library.gate.objection(before, zone, &report, &rules, &stock);
-        let refusal = report.refusal().or_else(objection);
+        let version = Version { zone, report: &report, rules: &rules };
+        let refusal = report.refusal().or_else(|| library.gate.judge(before, &version, &stock, Among::All));
         if refusal.is_none() && remarks.len() < REMARKS_MAX {
             remarks.extend(Remark::of(zone.apex(), &report));
         }

@@ -13,6 +13,7 @@ pub mod findings;
 mod handed;
 mod handover;
 pub mod held;
+mod history;
 mod hosts;
 mod http;
 pub mod images;

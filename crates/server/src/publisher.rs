@@ -7,12 +7,15 @@ use crate::answering::Shared;
 use crate::changes::{self, Outcome};
 use crate::config::{Allow, Config};
 use crate::held::{self, Gate, Held};
+use crate::history::{self, Past, Recorder};
 use crate::images::{self, Library, Remark, Shelved};
 use crate::json::Json;
 use crate::laying;
 use crate::ledger;
 use crate::manifest::{self, Manifest};
 use crate::press::Press;
+use crate::reading::{self, Stock};
+use crate::scratch::{self, Scratch};
 use crate::state::{Done, Served, State};
 use crate::{log, systemd};
 use front::{Retired, Zones};
@@ -20,12 +23,13 @@ use image::Image;
 use net::Wake;
 use policy::Acl;
 use stats::Counter;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use store::{Backing, Map, Stretch};
+use transfer::{Author, compare};
 
 /// How much of an image is touched between two looks at whether there is something else to do.
 const SLICE: usize = 16 << 20;
@@ -50,6 +54,10 @@ pub enum Why {
     Asked,
     /// The image that is served is damaged: even if no source has changed.
     Damaged,
+    /// The operator wants to see what the zone's file would change.
+    Look,
+    /// The operator wants this version of a zone back.
+    Back(u32),
     /// The operator wants these zones served as their files say, whatever the guards object to.
     Forced,
     /// What updates have changed is to be written into files, and served from an image that was made of them.
@@ -68,6 +76,7 @@ pub struct Publisher {
     state: Arc<State>,
     wakes: Vec<Arc<Wake>>,
     served: Serving,
+    recorder: Recorder,
     retired: Vec<Retired<Zones<Stretch>>>,
     /// What is laid over the image, to be folded into a new one when nothing has changed for a while.
     unfolded: Option<Config>,
@@ -147,8 +156,10 @@ impl Publisher {
         state: Arc<State>,
         wakes: Vec<Arc<Wake>>,
         served: Serving,
+        recorder: Recorder,
     ) -> Publisher {
-        let publisher = Publisher { library, press, shared, state, wakes, served, retired: Vec::new(), unfolded: None };
+        let (retired, unfolded) = (Vec::new(), None);
+        let publisher = Publisher { library, press, shared, state, wakes, served, recorder, retired, unfolded };
         complain(&publisher.served.problems);
         publisher.hold(&[]);
         publisher.tell();
@@ -162,6 +173,7 @@ impl Publisher {
             log::warn("the background thread competes with answering threads", &[("why", e)]);
         }
         self.warm();
+        self.record(history::by_file());
         loop {
             let job = match (self.retired.is_empty(), &self.unfolded) {
                 (true, None) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -179,7 +191,11 @@ impl Publisher {
     }
 
     fn on_job(&mut self, job: Job) {
-        let outcome = self.reload(&job.config, job.why, &job.zones);
+        let outcome = match job.why {
+            Why::Look => self.look(&job.config, &job.zones).map_err(|why| vec![why]),
+            Why::Back(serial) => self.go_back(&job.config, &job.zones, serial),
+            _ => self.reload(&job.config, job.why, &job.zones),
+        };
         if let Err(complaints) = &outcome {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
@@ -188,26 +204,78 @@ impl Publisher {
             // Whoever asked may have gone.
             let _ = done.send(outcome);
         }
+        self.record(match job.why {
+            Why::Back(serial) => history::by_going_back(serial),
+            _ => history::by_file(),
+        });
+    }
+
+    /// Keeps what has changed in the history, now that it is served.
+    fn record(&mut self, author: Author) {
+        let problems: HashSet<&[u8]> = self.served.problems.iter().map(|p| &*p.apex).collect();
+        let changes = self.library.gate.take().into_iter().filter(|(apex, _)| !problems.contains(&**apex));
+        self.recorder.note(changes, &author);
+    }
+
+    /// What the file of a zone would change of what is served.
+    fn look(&self, config: &Config, wanted: &[String]) -> Result<Json, String> {
+        let zone = configured(config, wanted)?;
+        let spill = Arc::new(Scratch::new(self.library.folder().into()));
+        let stock = Stock { seed: images::seed(), held_max: scratch::memory(), spill };
+        let mut builder = stock.builder();
+        builder.begin_zone(&zone.apex);
+        let read = reading::one(zone, &stock, &mut builder).map_err(|unread| unread.why.to_string())?;
+        if let Some(first) = read.report.problems.iter().find(|p| p.severity == zonefile::Severity::Error) {
+            return Err(format!("{}: {}", first.place, first.what));
+        }
+        history::with_zone(&self.shared.published, &zone.apex, |served| {
+            let mut found = Ok(None);
+            builder.show(&mut |sorted| found = compare(served, sorted, history::CHANGE_OCTETS_MAX));
+            match found {
+                Ok(Some(diff)) => Ok(history::json(&zone.apex, &diff)),
+                Ok(None) => Err("the difference is too large to be shown".to_string()),
+                Err(_) => Err("the image that is served is damaged".to_string()),
+            }
+        })
+    }
+
+    /// Writes an old version into the file of a zone, under a new serial, and serves it.
+    fn go_back(&mut self, config: &Config, wanted: &[String], serial: u32) -> Result<Json, Vec<String>> {
+        let zone = configured(config, wanted).map_err(|why| vec![why])?;
+        let whose = match self.served.problems.iter().find(|p| p.apex == zone.apex) {
+            Some(_) => Some("its file is not what is served: mend it, or publish it, before you go back"),
+            None => Some("it belongs to its updates").filter(|_| !zone.allow_update.0.is_empty()),
+        };
+        if let Some(why) = whose {
+            return Err(vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))]);
+        }
+        let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
+        past.write_back(zone, serial)
+            .map_err(|why| vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))])?;
+        self.reload(config, Why::Back(serial), wanted)
     }
 
     /// Makes a new image of what is laid over the one that is served.
     fn fold(&mut self) {
         let Some(config) = self.unfolded.take() else { return };
+        self.library.gate = Gate::new(&config, &[]);
         if let Err(complaints) = self.rebuild(&config, Why::Asked) {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
+        self.record(history::by_file());
     }
 
     fn reload(&mut self, config: &Config, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
-        let forced = wanted.iter().filter(|_| why == Why::Forced).filter_map(|name| crate::config::apex(name).ok());
+        let is_forced = matches!(why, Why::Forced | Why::Back(_));
+        let forced = wanted.iter().filter(|_| is_forced).filter_map(|name| crate::config::apex(name).ok());
         self.library.gate = Gate::new(config, &forced.collect::<Vec<_>>());
         let laid = match why {
-            Why::Asked => self.lay(config, wanted),
             Why::Damaged | Why::Forced => None,
             Why::Fold => {
                 self.write_files(config, |_| true)?;
                 None
             }
+            _ => self.lay(config, wanted),
         };
         let (changed, rebuilt) = match laid {
             Some(changed) => (changed, false),
@@ -281,8 +349,8 @@ impl Publisher {
     fn build(&mut self, config: &Config, why: Why) -> Result<Result<bool, Apexes>, Vec<String>> {
         let now = self.press.current();
         let found = match why {
-            Why::Asked | Why::Fold => self.library.current(&config.zones, Some(&now.image)),
             Why::Damaged | Why::Forced => self.library.again(&config.zones, &now.image),
+            _ => self.library.current(&config.zones, Some(&now.image)),
         };
         let was_laid_over = now.image.header().overlay.is_some();
         drop(now);
@@ -408,6 +476,13 @@ impl Publisher {
             Err(e) => log::info("the image stays on small pages", &[("why", &e)]),
         }
     }
+}
+
+/// The only zone that is named.
+fn configured<'c>(config: &'c Config, wanted: &[String]) -> Result<&'c crate::config::Zone, String> {
+    let [name] = wanted else { return Err("write the name of one zone".to_string()) };
+    let apex = crate::config::apex(name).map_err(|why| format!("`{name}` is no name of a zone: {why}"))?;
+    config.zones.iter().find(|z| z.apex == apex).ok_or_else(|| format!("no zone {name} is configured"))
 }
 
 /// Touches every page, slice by slice.

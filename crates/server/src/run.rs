@@ -22,6 +22,7 @@ use crate::complaint::Complaint;
 use crate::config::Config;
 use crate::handed::Handed;
 use crate::held::Gate;
+use crate::history::{Past, Recorder};
 use crate::hosts::Hosts;
 use crate::images::{self, Library};
 use crate::inspector::Inspector;
@@ -112,8 +113,12 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let addresses = sockets.addresses.clone();
     let state = Arc::new(State::new(addresses, crew.udp, counters, turns, shared.clock, events.clone()));
     let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes, resolution)?;
+    let past = Past { published: Arc::clone(&shared.published), data_dir: config.server.data_dir.clone() };
+    let recorder = Recorder::new(&past.data_dir, config.history);
+    state.set_past(past);
+    let wakes = threads.wakes.clone();
     let publisher =
-        Publisher::new(library, Arc::clone(&press), shared.clone(), Arc::clone(&state), threads.wakes.clone(), serving);
+        Publisher::new(library, Arc::clone(&press), shared.clone(), Arc::clone(&state), wakes, serving, recorder);
     let (jobs, work) = channel();
     spawn("publisher", move || publisher.run(&work))?;
     if let Some(ledger) = ledger {
@@ -543,6 +548,8 @@ fn attend(
                 return Err(format!("the thread {thread} ended: {why}"));
             }
             Event::Reload { zones, done } => (Why::Asked, zones, done),
+            Event::Look { zone, done } => (Why::Look, vec![zone], Some(done)),
+            Event::Back { zone, serial, done } => (Why::Back(serial), vec![zone], Some(done)),
             Event::Force { zones, done } => (Why::Forced, zones, Some(done)),
             Event::Changed { zones } => (Why::Asked, zones, None),
             Event::Rebuild => (Why::Damaged, Vec::new(), None),

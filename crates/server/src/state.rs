@@ -2,6 +2,7 @@
 
 use crate::clock::{self, Clock};
 use crate::held::Held;
+use crate::history::Past;
 use crate::inspector::Inspected;
 use crate::json::Json;
 use crate::keeper::Keeper;
@@ -30,6 +31,17 @@ pub enum Event {
     },
     /// The image that is served is damaged.
     Rebuild,
+    /// What would the file of a zone change?
+    Look {
+        zone: String,
+        done: Done,
+    },
+    /// A zone is to be as it was, under a new serial.
+    Back {
+        zone: String,
+        serial: u32,
+        done: Done,
+    },
     /// These zones are to be served as their files say, whatever the guards object to.
     Force {
         zones: Vec<String>,
@@ -81,6 +93,7 @@ pub struct State {
     pub keeper: OnceLock<Keeper>,
     served: Mutex<Served>,
     intake: OnceLock<Intake>,
+    past: OnceLock<Past>,
     inspected: Mutex<Inspected>,
 }
 
@@ -93,7 +106,7 @@ impl State {
         clock: Clock,
         events: Sender<Event>,
     ) -> State {
-        let (served, inspected, intake) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        let (served, inspected, intake, past) = (Mutex::default(), Mutex::default(), OnceLock::new(), OnceLock::new());
         let keeper = OnceLock::new();
         State {
             clock,
@@ -107,6 +120,7 @@ impl State {
             served,
             inspected,
             intake,
+            past,
         }
     }
 
@@ -123,6 +137,16 @@ impl State {
     /// Who carries out updates. None: no zone takes them.
     pub fn intake(&self) -> Option<&Intake> {
         self.intake.get()
+    }
+
+    pub fn set_past(&self, past: Past) {
+        // The first one stays; there is no other.
+        let _ = self.past.set(past);
+    }
+
+    /// Who knows what zones were.
+    pub fn past(&self) -> Option<&Past> {
+        self.past.get()
     }
 
     pub fn set_served(&self, served: Served) {

@@ -22,6 +22,7 @@ mod writer;
 use crate::atomic::explained;
 use std::collections::VecDeque;
 use std::io;
+use std::path::PathBuf;
 
 pub use disk::{Disk, Folder};
 pub use writer::{Outcome, Writer};
@@ -73,13 +74,8 @@ impl<D: Disk> Journal<D> {
         from: u64,
         replay: &mut dyn FnMut(u64, &[u8]),
     ) -> io::Result<(Journal<D>, Vec<String>)> {
-        let mut numbers: Vec<u64> = disk.list()?.iter().filter_map(|n| number(n)).collect();
-        numbers.sort_unstable();
-        let next_number = numbers.last().map_or(1, |n| n + 1);
-        let mut journal =
-            Journal { disk, segment_octets, segments: VecDeque::new(), active: None, next_number, next_position: from };
+        let (mut journal, empty) = Journal::found(disk, segment_octets, from)?;
         let mut remarks = Vec::new();
-        let empty = journal.find_segments(&numbers, from)?;
         let end = journal.replay_all(from, replay, &mut remarks)?;
         journal.next_position = end.max(from);
         for number in empty {
@@ -88,6 +84,35 @@ impl<D: Disk> Journal<D> {
             let _ = journal.disk.remove(&name(number));
         }
         Ok((journal, remarks))
+    }
+
+    /// Opens a journal on which nothing depends: what is missing or damaged before its last segment is told, and no error.
+    pub fn open_history(disk: D, segment_octets: u64) -> io::Result<(Journal<D>, Vec<String>)> {
+        let (journal, _) = Journal::found(disk, segment_octets, u64::MAX)?;
+        let from = journal.segments.back().map_or(0, |last| last.first);
+        Journal::open(journal.disk, segment_octets, from, &mut |_, _| {})
+    }
+
+    /// Hands all records that are there to `see`, in order, and changes nothing: somebody may be appending meanwhile.
+    pub fn look_through(disk: D, see: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        let (journal, _) = Journal::found(disk, 0, u64::MAX)?;
+        journal.replay_all(u64::MAX, &mut |_, record| see(record), &mut Vec::new()).map(drop)
+    }
+
+    /// What is on the disk, not read yet; and the numbers of segments that were begun and never finished.
+    fn found(disk: D, segment_octets: u64, from: u64) -> io::Result<(Journal<D>, Vec<u64>)> {
+        let mut numbers: Vec<u64> = disk.list()?.iter().filter_map(|n| number(n)).collect();
+        numbers.sort_unstable();
+        let next_number = numbers.last().map_or(1, |n| n + 1);
+        let mut journal =
+            Journal { disk, segment_octets, segments: VecDeque::new(), active: None, next_number, next_position: from };
+        let empty = journal.find_segments(&numbers, from)?;
+        Ok((journal, empty))
+    }
+
+    /// Where each segment lies and begins, oldest first.
+    pub fn starts(&self) -> impl Iterator<Item = (PathBuf, u64)> {
+        self.segments.iter().map(|s| (self.disk.place(&name(s.number)), s.first))
     }
 
     /// The position of the next record.

@@ -44,6 +44,11 @@ impl Diff {
         &self.added
     }
 
+    /// About what its records take in memory.
+    pub fn octets(&self) -> usize {
+        self.removed.iter().chain(&self.added).map(Record::octets).sum()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.added.is_empty()
     }

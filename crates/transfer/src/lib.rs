@@ -4,6 +4,7 @@
 //! reads a clock, never visits all zones, never panics on a peer's bytes.
 
 pub mod allow;
+pub mod compare;
 pub mod contents;
 pub mod diff;
 pub mod entry;
@@ -12,6 +13,7 @@ pub mod record;
 pub mod tsig;
 pub mod update;
 
+pub use compare::{canonical, compare};
 pub use contents::{Content, Contents, Layer, Misfit, Unreadable};
 pub use diff::Diff;
 pub use entry::{Author, Entry, Kind};

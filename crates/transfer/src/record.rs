@@ -34,6 +34,11 @@ impl Record {
         &self.rdata
     }
 
+    /// About what it takes in memory.
+    pub(crate) fn octets(&self) -> usize {
+        self.owner.len() + self.rdata.len() + size_of::<Record>()
+    }
+
     /// The same record but for its TTL, names within rdata compared without regard to case (RFC 2136 section 1.1.1).
     pub fn is_like(&self, other: &Record) -> bool {
         self.owner == other.owner && self.rtype == other.rtype && is_same_rdata(self.rtype, &self.rdata, &other.rdata)

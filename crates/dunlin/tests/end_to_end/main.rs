@@ -5,6 +5,7 @@ mod crashes;
 mod damage;
 mod dumps;
 mod guards;
+mod history;
 mod resolving;
 mod running;
 mod second_reader;

@@ -17,6 +17,7 @@ use reader::{Reader, Repeats, Table, Value, Word, later};
 pub use resolver::{Cache, Resolver};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use toml::de::DeTable;
 use transfer::tsig::Keys;
 use zones::Named;
@@ -37,6 +38,7 @@ pub struct Config {
     pub zones: Vec<Zone>,
     /// What a new version of a zone may lose; none: anything.
     pub guards: Option<Guards>,
+    pub history: History,
     /// Those of `[[key]]`.
     pub keys: Keys,
     /// Folders whose NAME.zone files are zones; they are watched.
@@ -91,6 +93,14 @@ pub struct Rrl {
     pub exempt: Vec<Prefix>,
 }
 
+/// How long what zones were is kept, and how much of it.
+#[derive(Clone, Copy, Debug)]
+pub struct History {
+    pub age: Duration,
+    /// 0: nothing is kept.
+    pub octets: u64,
+}
+
 /// Who may ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allow {
@@ -138,6 +148,7 @@ impl Default for Config {
             cache: Cache::default(),
             zones: Vec::new(),
             guards: Some(Guards::default()),
+            history: History { age: Duration::from_secs(30 * 86_400), octets: 1 << 30 },
             keys: Keys::default(),
             directories: Vec::new(),
         }
@@ -245,7 +256,8 @@ fn syntax(text: Text<'_>, error: &toml::de::Error) -> Complaint {
 }
 
 fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
-    let built = ["server", "control", "limits", "log", "zones", "zone", "guards", "key", "resolver", "cache"];
+    let built =
+        ["server", "control", "limits", "log", "zones", "zone", "guards", "history", "key", "resolver", "cache"];
     r.keys("the file", top, &built, TOP);
     let mut config = Config { file: Some(r.text.file.to_path_buf()), ..Config::default() };
     if let Some(t) = r.table(top, "server") {
@@ -263,6 +275,9 @@ fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
     (config.resolver, config.cache) = resolver::read(r, top);
     if let Some(t) = r.table(top, "guards") {
         config.guards = guards(r, t);
+    }
+    if let Some(t) = r.table(top, "history") {
+        history(r, t, &mut config.history);
     }
     config.keys = keys::all(r, top);
     (config.zones, config.directories) = all_zones(r, top, &config.keys);
@@ -425,6 +440,16 @@ impl Level {
             Level::Info => "info",
             Level::Debug => "debug",
         }
+    }
+}
+
+fn history(r: &mut Reader<'_>, t: &Table<'_>, history: &mut History) {
+    r.keys("[history]", t, &["age", "size"], &[]);
+    if let Some(ms) = r.time_ms(t, "age", "30d") {
+        history.age = Duration::from_millis(ms);
+    }
+    if let Some(octets) = r.size(t, "size", "1GiB") {
+        history.octets = octets;
     }
 }
 

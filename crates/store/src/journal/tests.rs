@@ -94,6 +94,27 @@ fn segments_that_are_no_longer_needed_are_deleted() {
 }
 
 #[test]
+fn a_journal_of_history_opens_though_its_beginning_is_gone_or_damaged() {
+    let dir = TestDir::new("history");
+    let opened = || Journal::open_history(Folder::open(dir.path()).unwrap(), 1000);
+    assert_eq!(opened().unwrap().0.next_position(), 0);
+    filled(dir.path(), 30);
+    let (mut journal, _) = opened().unwrap();
+    let starts: Vec<u64> = journal.starts().map(|(_, first)| first).collect();
+    journal.release(starts[1]);
+    let second = dir.path().join(name(2));
+    let mut octets = fs::read(&second).unwrap();
+    octets[200] ^= 1;
+    fs::write(&second, octets).unwrap();
+    let (mut journal, remarks) = opened().unwrap();
+    assert!(remarks[0].contains("of what is history only"), "{remarks:?}");
+    assert_eq!(journal.append(&["more"]).unwrap(), 30);
+    let mut seen = Vec::new();
+    Journal::look_through(Folder::open(dir.path()).unwrap(), &mut |record| seen.push(record.to_vec())).unwrap();
+    assert_eq!((seen.len() as u64, seen.last()), (1 + 31 - starts[2], Some(&b"more".to_vec())));
+}
+
+#[test]
 fn waiting_records_become_one_group() {
     let dir = TestDir::new("group");
     let journal = open(dir.path(), 0).unwrap().0;

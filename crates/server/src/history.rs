@@ -1,0 +1,342 @@
+//! What zones were: the differences that led to what is served, kept by age and size.
+//!
+//! ```text
+//! data-dir/history/journal.0000000001   changes of zones that came from their files, or from going back
+//! data-dir/journal/journal.0000000001   those that updates made (see `ledger`)
+//! ```
+//!
+//! Nothing depends on it: it is written once a change is served, and read when somebody asks. A version of the past is what
+//! is served and the way back to it; so it costs what has changed, and the image holds all the rest.
+
+use crate::clock::{rfc3339, wall_s};
+use crate::config::{self, apex};
+use crate::images::name;
+use crate::json::Json;
+use crate::log;
+use front::{Published, Zones};
+use image::node::APEX;
+use image::{Damaged, Zone};
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use store::Stretch;
+use store::atomic::write_atomically;
+use store::journal::{Folder, Journal};
+use transfer::record::{next_serial, with_serial};
+use transfer::{Author, Diff, Entry, Kind, Record, canonical};
+use wire::rtype::{DNSKEY, SOA};
+
+const FOLDER: &str = "history";
+const UPDATES: &str = "journal";
+/// Segments that the size is divided into: so much of it goes at a time.
+const SEGMENTS: u64 = 16;
+const SEGMENT_MIN: u64 = 64 << 10;
+/// Of one change; the history of a zone begins anew behind a larger one.
+pub const CHANGE_OCTETS_MAX: usize = 64 << 20;
+/// Versions of a zone that are looked at, newest first, and octets of their records in memory.
+const VERSIONS_MAX: usize = 10_000;
+const OCTETS_MAX: usize = 256 << 20;
+/// Records that an answer lists.
+const RECORDS_MAX: usize = 100_000;
+
+/// Writes what has changed.
+pub struct Recorder {
+    data_dir: PathBuf,
+    keep: config::History,
+    /// Opened with the first change.
+    open: Option<Open>,
+}
+
+struct Open {
+    journal: Journal<Folder>,
+    /// The serials to which the last changes led: of the zones that have changed in the time that is kept.
+    ends: HashMap<Box<[u8]>, u32>,
+}
+
+impl Recorder {
+    pub fn new(data_dir: &Path, keep: config::History) -> Recorder {
+        Recorder { data_dir: data_dir.to_path_buf(), keep, open: None }
+    }
+
+    /// Keeps these changes, which are served already.
+    pub fn note(&mut self, changes: impl IntoIterator<Item = (Box<[u8]>, Diff)>, author: &Author) {
+        let mut changes = changes.into_iter().peekable();
+        if changes.peek().is_none() || self.keep.octets == 0 {
+            return;
+        }
+        if let Err(e) = self.append(changes, author) {
+            log::warn("a change is served and not kept in the history", &[("why", &e)]);
+        }
+    }
+
+    fn append(&mut self, changes: impl Iterator<Item = (Box<[u8]>, Diff)>, author: &Author) -> io::Result<()> {
+        let mut open = self.open.take().map_or_else(|| self.opened(), Ok)?;
+        let mut entries = Vec::new();
+        for (zone, diff) in changes {
+            let Some(diff) = self.joined(&zone, diff, &open) else { continue };
+            open.ends.insert(zone.clone(), diff.to);
+            entries.push(Entry { zone, author: author.clone(), wall_s: wall_s(), diff }.encode());
+        }
+        if !entries.is_empty() {
+            open.journal.append(&entries)?;
+            let young = open.journal.starts().find(|(path, _)| !is_older(path, self.keep.age)).map(|(_, first)| first);
+            let position = open.journal.start_of_last(SEGMENTS as usize).max(young.unwrap_or(0));
+            open.journal.release(position);
+        }
+        self.open = Some(open);
+        Ok(())
+    }
+
+    fn opened(&self) -> io::Result<Open> {
+        let (folder, mut ends) = (self.data_dir.join(FOLDER), HashMap::new());
+        Journal::look_through(Folder::open(&folder)?, &mut |octets| {
+            if let Ok(entry) = Entry::decode(octets) {
+                ends.insert(entry.zone, entry.diff.to);
+            }
+        })?;
+        let segment = (self.keep.octets / SEGMENTS).max(SEGMENT_MIN);
+        let (journal, remarks) = Journal::open_history(Folder::open(&folder)?, segment)?;
+        remarks.iter().for_each(|remark| log::warn("journal", &[("what", remark)]));
+        Ok(Open { journal, ends })
+    }
+
+    /// The change from where the history ends. A start compares with the image on the disk, which may be older: what was
+    /// laid over it is in the history and not in the image. None: the history ends there already.
+    fn joined(&self, zone: &[u8], diff: Diff, open: &Open) -> Option<Diff> {
+        let end = open.ends.get(zone).copied().unwrap_or(diff.from);
+        if end == diff.from {
+            return Some(diff);
+        }
+        let known = changes(&self.data_dir, zone).ok().and_then(|changes| way(&changes, end, diff.from).ok());
+        match known {
+            Some(back) => back.then(diff).filter(|diff| !diff.is_empty()),
+            None => Some(diff),
+        }
+    }
+}
+
+fn is_older(path: &Path, age: Duration) -> bool {
+    let written = std::fs::metadata(path).and_then(|m| m.modified()).ok();
+    written.and_then(|at| SystemTime::now().duration_since(at).ok()).is_some_and(|since| since > age)
+}
+
+/// Reads what has changed, and what was before.
+#[derive(Clone)]
+pub struct Past {
+    pub published: Arc<Published<Zones<Stretch>>>,
+    pub data_dir: PathBuf,
+}
+
+impl Past {
+    /// The versions that a zone has had, newest last.
+    pub fn log(&self, zone: &str) -> Result<Json, String> {
+        let apex = named(zone)?;
+        with_zone(&self.published, &apex, |_| Ok(()))?;
+        let version = |e: &Entry| {
+            Json::Object(vec![
+                ("serial", Json::Number(e.diff.to.into())),
+                ("before", Json::Number(e.diff.from.into())),
+                ("when", Json::text(rfc3339(e.wall_s))),
+                ("who", Json::text(&e.author)),
+                ("removed", Json::Number(e.diff.removed().len() as u64)),
+                ("added", Json::Number(e.diff.added().len() as u64)),
+            ])
+        };
+        Ok(Json::list(&changes(&self.data_dir, &apex)?, version))
+    }
+
+    /// What leads from one version to another.
+    pub fn diff(&self, zone: &str, from: u32, to: u32) -> Result<Json, String> {
+        let apex = named(zone)?;
+        let changes = changes(&self.data_dir, &apex)?;
+        with_zone(&self.published, &apex, |served| {
+            let serial = served.serial().map_err(damaged)?;
+            let (back, there) = (way(&changes, serial, from)?, way(&changes, serial, to)?);
+            let diff = back.inverted().then(there).ok_or("the two versions do not meet")?;
+            Ok(json(&apex, &diff))
+        })
+    }
+
+    /// All records of a version; of the one that is served if none is named.
+    pub fn show(&self, zone: &str, serial: Option<u32>) -> Result<Json, String> {
+        let apex = named(zone)?;
+        let changes = changes(&self.data_dir, &apex)?;
+        with_zone(&self.published, &apex, |served| {
+            let now = served.serial().map_err(damaged)?;
+            if served.records().map_err(damaged)? > RECORDS_MAX as u64 {
+                return Err(format!(
+                    "the zone has more than {RECORDS_MAX} records; see `dunlin zone dump` for all of them"
+                ));
+            }
+            let way = way(&changes, now, serial.unwrap_or(now))?;
+            let mut lines = Vec::new();
+            version(served, &way, &mut |r| lines.push(line(&r)))?;
+            Ok(Json::list(lines, Json::Text))
+        })
+    }
+
+    /// Writes the content of an old version, under the serial that follows the one that is served, into the zone's file.
+    /// Returns the new serial.
+    pub fn write_back(&self, zone: &config::Zone, serial: u32) -> Result<u32, String> {
+        let changes = changes(&self.data_dir, &zone.apex)?;
+        with_zone(&self.published, &zone.apex, |served| {
+            let now = served.serial().map_err(damaged)?;
+            let way = way(&changes, now, serial)?;
+            let next = next_serial(now);
+            let (mut soas, mut records) = (Vec::new(), Vec::new());
+            version(served, &way, &mut |mut r| {
+                if r.rtype == SOA {
+                    r = Record::new(r.owner(), SOA, r.ttl, &with_serial(r.rdata(), next)).unwrap_or(r);
+                }
+                if r.rtype == SOA { soas.push(r) } else { records.push(r) }
+            })?;
+            if soas.is_empty() || records.iter().any(|r| r.rtype == DNSKEY && *r.owner() == *zone.apex) {
+                return Err("it is signed, and its signatures would not fit the new serial".to_string());
+            }
+            write(&zone.file, soas.iter().chain(&records)).map_err(|e| format!("the file cannot be written: {e}"))?;
+            Ok(next)
+        })
+    }
+}
+
+/// The changes of a zone, oldest first.
+fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
+    let mut kept = Kept::default();
+    for folder in [FOLDER, UPDATES].map(|name| data_dir.join(name)).into_iter().filter(|f| f.exists()) {
+        let mut see = |octets: &[u8]| {
+            // What a later version of the program wrote is passed over.
+            if let Some(entry) = Entry::decode(octets).ok().filter(|entry| *entry.zone == *apex) {
+                kept.push(entry);
+            }
+        };
+        let read = Folder::open(&folder).and_then(|folder| Journal::look_through(folder, &mut see));
+        read.map_err(|e| format!("the history cannot be read: {e}"))?;
+    }
+    // A zone has one owner at a time; where it has had two, the clock tells who was first.
+    kept.entries.make_contiguous().sort_by_key(|entry| entry.wall_s);
+    Ok(kept.entries)
+}
+
+/// Writes a zone file over another one, or over the one that a link leads to.
+fn write<'r>(file: &Path, records: impl Iterator<Item = &'r Record>) -> io::Result<()> {
+    let file = file.canonicalize()?;
+    let odd = || io::Error::from(io::ErrorKind::InvalidInput);
+    let (folder, name) = (file.parent().ok_or_else(odd)?, file.file_name().and_then(|n| n.to_str()).ok_or_else(odd)?);
+    let mode = std::fs::metadata(&file)?.permissions().mode();
+    write_atomically(folder, name, None, |out| {
+        for record in records {
+            out.write_all(line(record).as_bytes())?;
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    })?;
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode))
+}
+
+/// Changes of one zone, within bounds: the oldest go first.
+#[derive(Default)]
+struct Kept {
+    entries: VecDeque<Entry>,
+    octets: usize,
+}
+
+impl Kept {
+    fn push(&mut self, entry: Entry) {
+        self.octets += entry.diff.octets();
+        self.entries.push_back(entry);
+        while self.entries.len() > VERSIONS_MAX || self.octets > OCTETS_MAX && self.entries.len() > 1 {
+            self.octets -= self.entries.pop_front().map_or(0, |entry| entry.diff.octets());
+        }
+    }
+}
+
+fn named(zone: &str) -> Result<Box<[u8]>, String> {
+    apex(zone).map_err(|why| format!("`{zone}` is no name of a zone: {why}"))
+}
+
+fn damaged(_: Damaged) -> String {
+    "the image that is served is damaged".to_string()
+}
+
+/// Calls `f` with a zone that is served.
+pub fn with_zone<T>(
+    published: &Published<Zones<Stretch>>,
+    apex: &[u8],
+    f: impl FnOnce(&Zone<'_>) -> Result<T, String>,
+) -> Result<T, String> {
+    let (now, _) = published.current();
+    let node = now.image.view().find_whole(apex).map_err(damaged)?.filter(|node| node.is(APEX));
+    let zone = node.ok_or_else(|| format!("no zone {} is served", name(apex)))?.zone().map_err(damaged)?;
+    f(&zone)
+}
+
+/// What leads from the version that is served to an old one, its records in canonical form.
+fn way(changes: &VecDeque<Entry>, served: u32, serial: u32) -> Result<Diff, String> {
+    let mut at = served;
+    // A record that went and came again counts nothing.
+    let mut net: HashMap<Record, i32> = HashMap::new();
+    let mut steps = changes.iter().rev();
+    while at != serial {
+        let step = steps.next().filter(|step| step.diff.to == at);
+        let Some(Entry { diff, .. }) = step else {
+            return Err(format!("no version {serial} is kept; `dunlin ctl zone log` lists those that are"));
+        };
+        for (records, n) in [(diff.added(), -1), (diff.removed(), 1)] {
+            let folded = records.iter().filter_map(|r| canonical(r.owner(), r.rtype, r.ttl, r.rdata()));
+            folded.for_each(|r| *net.entry(r).or_default() += n);
+        }
+        at = diff.from;
+    }
+    let side = |sign: i32| net.iter().filter(|(_, n)| n.signum() == sign).map(|(r, _)| r.clone()).collect();
+    Ok(Diff::new(served, serial, side(-1), side(1)))
+}
+
+/// Hands the records of an old version to `f`: those that are served still as they are.
+fn version(served: &Zone<'_>, way: &Diff, f: &mut dyn FnMut(Record)) -> Result<(), String> {
+    let mut gone = 0;
+    let whole = served.for_each_record(&mut |owner, rtype, ttl, rdata| {
+        let is_gone = canonical(owner, rtype, ttl, rdata).is_some_and(|r| way.removed().binary_search(&r).is_ok());
+        gone += usize::from(is_gone);
+        if let Some(record) = Record::new(owner, rtype, ttl, rdata).filter(|_| !is_gone) {
+            f(record);
+        }
+    });
+    whole.map_err(damaged)?;
+    if gone != way.removed().len() {
+        return Err("the history does not fit what is served: a change is not in it".to_string());
+    }
+    way.added().iter().cloned().for_each(f);
+    Ok(())
+}
+
+fn line(r: &Record) -> String {
+    let mut line = String::new();
+    zonefile::record_to_text(r.owner(), r.ttl, 1, r.rtype, r.rdata(), &mut line);
+    line
+}
+
+/// A difference for people and programs; of each side as much as an answer takes, and how much more there is.
+pub fn json(apex: &[u8], diff: &Diff) -> Json {
+    let lines = |records: &[Record]| Json::list(records.iter().take(RECORDS_MAX), |r| Json::Text(line(r)));
+    let left = diff.removed().len().saturating_sub(RECORDS_MAX) + diff.added().len().saturating_sub(RECORDS_MAX);
+    Json::Object(vec![
+        ("zone", Json::text(name(apex))),
+        ("from", Json::Number(diff.from.into())),
+        ("to", Json::Number(diff.to.into())),
+        ("removed", lines(diff.removed())),
+        ("added", lines(diff.added())),
+        ("left_out", Json::Number(left as u64)),
+    ])
+}
+
+/// Who changed a zone whose file has changed.
+pub fn by_file() -> Author {
+    Author { kind: Kind::File, who: "changed".to_string() }
+}
+
+pub fn by_going_back(serial: u32) -> Author {
+    Author { kind: Kind::Rollback, who: format!("to {serial}") }
+}

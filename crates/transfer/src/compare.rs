@@ -1,0 +1,165 @@
+//! Two versions of a zone side by side: the one that an image holds, and the records of the one that is to be.
+//!
+//! Both come in canonical order, so one pass over both finds the difference, and one name of each is held at a time.
+//! Records are compared, and stand in the difference, in canonical form (RFC 4034 section 6.2): an image folds names
+//! where it compresses them, and that is no change.
+
+use crate::{Diff, Record};
+use image::{Damaged, Node, Records, Sorted, Zone};
+use std::cmp::Ordering;
+use wire::name::{NAME_MAX, canonical_cmp};
+use wire::rtype::{RRSIG, Rtype};
+
+/// What leads from `old` to `new`. None: it takes more than so many octets.
+pub fn compare(old: &Zone<'_>, new: &Sorted<'_>, octets_max: usize) -> Result<Option<Diff>, Damaged> {
+    let mut sides = Sides::default();
+    let mut names = new.names().peekable();
+    let mut owner = [0; NAME_MAX];
+    for node in old.nodes() {
+        let node = node?;
+        let name = old.name_of(&node, &mut owner)?;
+        while let Some((name, records)) = names.next_if(|(n, _)| canonical_cmp(n, name) == Ordering::Less) {
+            sides.take(Vec::new(), coming(name, records));
+        }
+        let after = names.next_if(|(n, _)| *n == name).map(|(name, records)| coming(name, records));
+        sides.take(standing(&node, name)?, after.unwrap_or_default());
+        if sides.octets > octets_max {
+            return Ok(None);
+        }
+    }
+    for (name, records) in names {
+        sides.take(Vec::new(), coming(name, records));
+        if sides.octets > octets_max {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Diff::between(sides.removed, sides.added)))
+}
+
+#[derive(Default)]
+struct Sides {
+    removed: Vec<Record>,
+    added: Vec<Record>,
+    octets: usize,
+}
+
+impl Sides {
+    /// Of the records of one name, in order, those that are on one side only.
+    fn take(&mut self, before: Vec<Record>, after: Vec<Record>) {
+        if before == after {
+            return;
+        }
+        let only = |these: &[Record], those: &[Record]| -> Vec<Record> {
+            these.iter().filter(|r| those.binary_search(r).is_err()).cloned().collect()
+        };
+        let (removed, added) = (only(&before, &after), only(&after, &before));
+        self.octets += removed.iter().chain(&added).map(Record::octets).sum::<usize>();
+        self.removed.extend(removed);
+        self.added.extend(added);
+    }
+}
+
+/// A record in canonical form.
+pub fn canonical(owner: &[u8], rtype: Rtype, ttl: u32, rdata: &[u8]) -> Option<Record> {
+    let mut rdata = rdata.to_vec();
+    zonefile::rdata::canonicalise(rtype, &mut rdata);
+    Record::new(owner, rtype, ttl, &rdata)
+}
+
+fn sorted(mut records: Vec<Record>) -> Vec<Record> {
+    records.sort_unstable();
+    records.dedup();
+    records
+}
+
+fn standing(node: &Node<'_>, name: &[u8]) -> Result<Vec<Record>, Damaged> {
+    let mut records = Vec::new();
+    let mut push = |fixed: &[u8], rdata: &[u8]| {
+        if let Some(&[a, b, _, _, c, d, e, f]) = fixed.first_chunk() {
+            records.extend(canonical(name, u16::from_be_bytes([a, b]), u32::from_be_bytes([c, d, e, f]), rdata));
+        }
+    };
+    for rrset in node.rrsets() {
+        let (_, unit) = rrset?;
+        unit.for_each(name, &mut push)?;
+        unit.for_each_signature(&mut push)?;
+    }
+    Ok(sorted(records))
+}
+
+/// As an image will have them: one TTL for an RRset, the first (RFC 2181 section 5.2).
+fn coming(name: &[u8], records: Records<'_>) -> Vec<Record> {
+    let mut found: Vec<Record> = Vec::new();
+    for rr in records {
+        let first = found.iter().find(|r| r.rtype == rr.rtype && rr.rtype != RRSIG);
+        let ttl = first.map_or(rr.ttl, |r| r.ttl);
+        found.extend(canonical(name, rr.rtype, ttl, rr.rdata));
+    }
+    sorted(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Contents;
+    use image::{Builder, Image};
+    use proptest::prelude::*;
+    use wire::rtype::{A, MX, NS, SOA, TXT};
+
+    const APEX: &[u8] = b"\x01z\0";
+
+    fn some_zone() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
+        proptest::collection::vec((0..6u8, 0..3u8, 0..3u8), 0..30)
+    }
+
+    /// Names of the zone, one of them with capitals; rdata that names others.
+    fn record(owner: u8, kind: u8, n: u8) -> Record {
+        let owner = [&[1, b'a' + owner, 1, b'x'][..], APEX].concat();
+        match kind {
+            0 => canonical(&owner, A, 60, &[192, 0, 2, n]),
+            1 => canonical(&owner, TXT, 60, &[1, b'A' + n]),
+            _ => canonical(&owner, MX, 60, &[&[0, n, 1, b'X'][..], APEX].concat()),
+        }
+        .unwrap()
+    }
+
+    fn records(serial: u8, some: &[(u8, u8, u8)]) -> Vec<Record> {
+        let soa = [&b"\0\0"[..], &[0, 0, 0, serial], &[0; 16]].concat();
+        let apex = [canonical(APEX, SOA, 60, &soa), canonical(APEX, NS, 60, b"\x01x\x01Z\0")];
+        apex.into_iter().flatten().chain(some.iter().map(|&(o, k, n)| record(o, k, n))).collect()
+    }
+
+    fn built(records: &[Record]) -> Builder {
+        let mut builder = Builder::new(7);
+        builder.begin_zone(APEX);
+        records.iter().for_each(|r| builder.record(r.owner(), r.rtype, r.ttl, r.rdata()).unwrap());
+        builder
+    }
+
+    fn difference(old: &[Record], new: &[Record], octets_max: usize) -> Option<Diff> {
+        let image = Image::open(built(old).finish().0).unwrap();
+        let zone = image.view().zones().next().unwrap().unwrap();
+        let mut found = None;
+        built(new).show(&mut |sorted| found = compare(&zone, sorted, octets_max).unwrap());
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn the_difference_leads_from_one_version_to_the_other(a in some_zone(), b in some_zone()) {
+            let (old, new) = (records(1, &a), records(2, &b));
+            let diff = difference(&old, &new, usize::MAX).unwrap();
+            prop_assert_eq!((diff.from, diff.to), (1, 2));
+            let mut zone = Contents::of(old);
+            zone.apply(&diff).unwrap();
+            prop_assert_eq!(zone, Contents::of(new));
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_no_difference() {
+        let (old, new) = (records(1, &[]), records(2, &[(0, 0, 0), (1, 0, 0), (2, 0, 0)]));
+        assert!(difference(&old, &new, 100).is_none());
+        assert_eq!(difference(&old, &old, 0).map(|d| d.is_empty()), Some(true));
+    }
+}

@@ -141,10 +141,7 @@ fn zone(state: &State, words: &[&str]) -> Json {
         ["show", zone, "--serial", serial] | ["show", "--serial", serial, zone] => {
             told("records", past(state).and_then(|past| past.show(zone, Some(number(serial)?))))
         }
-        ["rollback", zone, serial] => match number(serial) {
-            Ok(serial) => answered(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done }),
-            Err(why) => bad(vec![why]),
-        },
+        ["rollback", zone, serial] => number(serial).map_or_else(|why| bad(vec![why]), |n| rollback(state, zone, n)),
         _ => bad(vec![known.to_string()]),
     }
 }
@@ -170,6 +167,14 @@ fn log_of(state: &State, zone: &str) -> Result<Json, String> {
     // The zones that updates own are known there without a look at the disk.
     let known = state.intake().and_then(|intake| intake.log(zone).ok());
     known.map_or_else(|| past(state)?.log(zone), Ok)
+}
+
+fn rollback(state: &State, zone: &str, serial: u32) -> Json {
+    // Whoever owns the zone goes back: its updates, or its file.
+    match state.intake().filter(|intake| intake.log(zone).is_ok()) {
+        Some(intake) => told("reload", intake.go_back(zone, serial)),
+        None => answered(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done }),
+    }
 }
 
 fn diff(state: &State, zone: &str, from: &str, to: &str) -> Result<Json, String> {

@@ -15,7 +15,7 @@ use crate::json::Json;
 use crate::log;
 use front::{Published, Zones};
 use image::node::APEX;
-use image::{Damaged, Zone};
+use image::{Builder, Damaged, Zone};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +27,7 @@ use store::atomic::write_atomically;
 use store::journal::{Folder, Journal};
 use transfer::record::{next_serial, with_serial};
 use transfer::{Author, Diff, Entry, Kind, Record, canonical};
-use wire::rtype::{DNSKEY, SOA};
+use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
 const FOLDER: &str = "history";
 const UPDATES: &str = "journal";
@@ -178,6 +178,27 @@ impl Past {
         })
     }
 
+    /// What leads from a zone to an old version of it, under the serial that follows.
+    pub fn back(&self, apex: &[u8], served: &Zone<'_>, serial: u32) -> Result<Diff, String> {
+        let now = served.serial().map_err(damaged)?;
+        let (next, way) = (next_serial(now), way(&changes(&self.data_dir, apex)?, now, serial)?);
+        if way.is_empty() {
+            return Err(format!("version {serial} is what is served"));
+        }
+        let mut removed = Vec::new();
+        let whole = served.for_each_record(&mut |owner, rtype, ttl, rdata| {
+            if canonical(owner, rtype, ttl, rdata).is_some_and(|r| way.removed().binary_search(&r).is_ok()) {
+                removed.extend(Record::new(owner, rtype, ttl, rdata));
+            }
+        });
+        whole.map_err(damaged)?;
+        if removed.len() != way.removed().len() {
+            return Err(MISFIT.to_string());
+        }
+        let added = way.added().iter().map(|r| renumbered(r.clone(), next)).collect();
+        Ok(Diff::new(now, next, removed, added))
+    }
+
     /// Writes the content of an old version, under the serial that follows the one that is served, into the zone's file.
     /// Returns the new serial.
     pub fn write_back(&self, zone: &config::Zone, serial: u32) -> Result<u32, String> {
@@ -187,15 +208,14 @@ impl Past {
             let way = way(&changes, now, serial)?;
             let next = next_serial(now);
             let (mut soas, mut records) = (Vec::new(), Vec::new());
-            version(served, &way, &mut |mut r| {
-                if r.rtype == SOA {
-                    r = Record::new(r.owner(), SOA, r.ttl, &with_serial(r.rdata(), next)).unwrap_or(r);
-                }
-                if r.rtype == SOA { soas.push(r) } else { records.push(r) }
+            version(served, &way, &mut |r| match r.rtype {
+                SOA => soas.push(renumbered(r, next)),
+                _ => records.push(r),
             })?;
             if soas.is_empty() || records.iter().any(|r| r.rtype == DNSKEY && *r.owner() == *zone.apex) {
                 return Err("it is signed, and its signatures would not fit the new serial".to_string());
             }
+            digest_anew(&zone.apex, &soas, &mut records)?;
             write(&zone.file, soas.iter().chain(&records)).map_err(|e| format!("the file cannot be written: {e}"))?;
             Ok(next)
         })
@@ -218,6 +238,22 @@ fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
     // A zone has one owner at a time; where it has had two, the clock tells who was first.
     kept.entries.make_contiguous().sort_by_key(|entry| entry.wall_s);
     Ok(kept.entries)
+}
+
+/// Where a version has a digest of itself, puts the one in its place that fits the new serial (RFC 8976).
+fn digest_anew(apex: &[u8], soas: &[Record], records: &mut Vec<Record>) -> Result<(), String> {
+    let is_digest = |r: &Record| r.rtype == ZONEMD && *r.owner() == *apex;
+    let Some(ttl) = records.iter().find(|r| is_digest(r)).map(|r| r.ttl) else { return Ok(()) };
+    records.retain(|r| !is_digest(r));
+    let mut builder = Builder::new(0);
+    builder.begin_zone(apex);
+    for r in soas.iter().chain(&*records) {
+        builder.record(r.owner(), r.rtype, r.ttl, r.rdata())?;
+    }
+    let mut rdata = None;
+    builder.show(&mut |zone| rdata = audit::zonemd(zone));
+    records.extend(rdata.and_then(|rdata| Record::new(apex, ZONEMD, ttl, &rdata)));
+    Ok(())
 }
 
 /// Writes a zone file over another one, or over the one that a link leads to.
@@ -294,6 +330,14 @@ fn way(changes: &VecDeque<Entry>, served: u32, serial: u32) -> Result<Diff, Stri
     Ok(Diff::new(served, serial, side(-1), side(1)))
 }
 
+const MISFIT: &str = "the history does not fit what is served: a change is not in it";
+
+/// An SOA with another serial; any other record as it is.
+fn renumbered(r: Record, serial: u32) -> Record {
+    let soa = || Record::new(r.owner(), SOA, r.ttl, &with_serial(r.rdata(), serial));
+    if r.rtype == SOA { soa().unwrap_or(r) } else { r }
+}
+
 /// Hands the records of an old version to `f`: those that are served still as they are.
 fn version(served: &Zone<'_>, way: &Diff, f: &mut dyn FnMut(Record)) -> Result<(), String> {
     let mut gone = 0;
@@ -306,7 +350,7 @@ fn version(served: &Zone<'_>, way: &Diff, f: &mut dyn FnMut(Record)) -> Result<(
     });
     whole.map_err(damaged)?;
     if gone != way.removed().len() {
-        return Err("the history does not fit what is served: a change is not in it".to_string());
+        return Err(MISFIT.to_string());
     }
     way.added().iter().cloned().for_each(f);
     Ok(())

@@ -13,6 +13,7 @@
 //! new image. Updates go on meanwhile.
 
 use crate::clock::{rfc3339, wall_s};
+use crate::history;
 use crate::hosts::Hosts;
 use crate::images::{self, name};
 use crate::json::Json;
@@ -56,6 +57,7 @@ enum Order {
     Update(Postponed),
     Freeze { zone: String, is_frozen: bool, done: Sender<Result<(), String>> },
     Log { zone: String, done: Sender<Result<Json, String>> },
+    Back { zone: String, serial: u32, done: Sender<Result<Json, String>> },
 }
 
 /// Where updates, and wishes about them, are left.
@@ -85,6 +87,11 @@ impl Intake {
     /// The versions that a zone has had, newest last.
     pub fn log(&self, zone: &str) -> Result<Json, String> {
         self.ask(|done| Order::Log { zone: zone.to_string(), done })
+    }
+
+    /// Has a zone as it was at this serial, under a new one.
+    pub fn go_back(&self, zone: &str, serial: u32) -> Result<Json, String> {
+        self.ask(|done| Order::Back { zone: zone.to_string(), serial, done })
     }
 
     fn ask<T>(&self, order: impl FnOnce(Sender<Result<T, String>>) -> Order) -> Result<T, String> {
@@ -166,6 +173,9 @@ impl Updates {
                 }
                 Order::Log { zone, done } => {
                     let _ = done.send(self.log(&zone));
+                }
+                Order::Back { zone, serial, done } => {
+                    let _ = done.send(self.go_back(&zone, serial));
                 }
             }
             next = if group.len() < GROUP_MAX { orders.0.try_recv().ok() } else { None };
@@ -249,6 +259,38 @@ impl Updates {
             ])
         };
         Ok(Json::list(self.owned(zone)?.versions(), version))
+    }
+
+    /// A change like any other, but for who wished it.
+    fn go_back(&mut self, zone: &str, serial: u32) -> Result<Json, String> {
+        self.owned(zone)?;
+        let apex = crate::config::apex(zone)?;
+        if !self.later.owed.is_empty() && self.pay() != DONE {
+            return Err("changes are in the journal and not served: see the log".to_string());
+        }
+        let press = Arc::clone(&self.press);
+        let past = self.state.past().ok_or("the server has only just started")?;
+        // Nobody else changes the zone: what is found out before the books are held is so when they are.
+        let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
+        let mut books = press.hold();
+        let now = press.current();
+        let standing = Standing::find(now.image.view(), &apex).ok_or("the zone is not served")?;
+        let mut layer = Layer::over(standing);
+        layer.follow(&diff).map_err(|_| "the history does not fit what is served")?;
+        let wishes = vec![Wish { apex: apex.clone(), names: ledger::names(layer) }];
+        drop(now);
+        let facts = Json::Object(vec![("changed", Json::Bool(true)), ("serial", Json::Number(diff.to.into()))]);
+        let entry = Entry { zone: apex, author: history::by_going_back(serial), wall_s: wall_s(), diff };
+        let mut outcome = self.change(&[entry], wishes, &mut books);
+        drop(books);
+        if !self.later.owed.is_empty() {
+            outcome = self.pay();
+        }
+        if outcome == DONE {
+            Ok(facts)
+        } else {
+            Err("it could not be made durable, or not be served: see the log".to_string())
+        }
     }
 
     fn carry_out(&mut self, group: &[Postponed]) {

@@ -1,6 +1,6 @@
 //! What zones were: listed, compared, shown, and served again.
 
-use crate::running::{Folder, Server, eventually, read, text};
+use crate::running::{Folder, Server, eventually, peer, read, text};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
@@ -168,4 +168,26 @@ fn a_signed_zone_does_not_go_back() {
     stage.publish(8, key);
     stage.publish(9, &format!("{key}b A 192.0.2.3\n"));
     stage.refuses(&["zone", "rollback", "example", "8"], "it is signed");
+}
+
+#[test]
+fn a_zone_with_a_digest_goes_back_to_one_that_fits() {
+    let stage = Stage::new("");
+    let digested = |serial: u32, rest: &str| {
+        let (plain, file) = (stage.folder.0.join("plain"), stage.folder.0.join("z"));
+        stage
+            .folder
+            .write("plain", &format!("$ORIGIN example.\n{}", zone(serial, rest).replace("$INCLUDE more\n", "")));
+        let words = ["-Z", "-z", "1:1", "-o", "example.", "-f"];
+        assert!(peer("ldns-signzone").args(words).args([&file, &plain]).status().unwrap().success());
+        stage.says(&["reload", "example"]);
+        stage.recorded(serial);
+    };
+    digested(8, "a A 192.0.2.1\n");
+    digested(9, "b A 192.0.2.1\n");
+    stage.says(&["zone", "rollback", "example", "8"]);
+    assert_eq!(stage.short("a.example"), "192.0.2.1\n");
+    assert!(read(&stage.folder.0.join("z")).contains("ZONEMD 10 1 1 "));
+    let checked = peer("kzonecheck").args(["-z", "-o", "example"]).arg(stage.folder.0.join("z")).status().unwrap();
+    assert!(checked.success());
 }

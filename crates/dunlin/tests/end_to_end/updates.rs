@@ -194,3 +194,34 @@ fn zones_within_one_another_are_updated_too() {
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.7\n");
     assert_eq!(server.short(&folder, &["new.sub.z.example", "A"]), "192.0.2.8\n");
 }
+
+#[test]
+fn a_zone_of_updates_is_compared_shown_and_goes_back() {
+    let folder = folder();
+    let server = serve(&folder);
+    let ctl = |words: &[&str]| folder.dunlin(&[&["ctl", "--socket", "control.sock", "--json"], words].concat());
+    let said = |words: &[&str]| text(&ctl(words).stdout);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 MX 1 Mail.Z.Example."), "");
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\ndel new.z.example\nadd other.z.example 60 A 192.0.2.9"), "");
+    let diff = said(&["zone", "diff", "z.example", "7", "9"]);
+    assert!(
+        diff.contains("\"added\":[\"z.example. 300 IN SOA") && diff.contains("other.z.example. 60 IN A 192.0.2.9"),
+        "{diff}"
+    );
+    assert!(!diff.contains("new.z.example."), "{diff}");
+    let shown = said(&["zone", "show", "z.example", "--serial", "8"]);
+    assert!(shown.contains("new.z.example. 60 IN MX 1 mail.z.example.") && !shown.contains("other"), "{shown}");
+    assert!(said(&["zone", "rollback", "z.example", "8"]).contains("\"serial\":10"));
+    assert_eq!(server.short(&folder, &["other.z.example", "A"]), "");
+    assert_eq!(server.short(&folder, &["new.z.example", "MX"]).to_lowercase(), "1 mail.z.example.\n");
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 10 1 2 3 4"));
+    assert!(said(&["zone", "log", "z.example"]).contains("rollback to 8"));
+    assert_eq!(ctl(&["zone", "rollback", "z.example", "3"]).status.code(), Some(1));
+    server.signal("KILL");
+    drop(server);
+    let server = serve(&folder);
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 10 1 2 3 4"));
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd last.z.example 60 A 192.0.2.9"), "");
+    assert!(said(&["zone", "rollback", "z.example", "7"]).contains("\"serial\":12"));
+    assert_eq!(server.short(&folder, &["last.z.example", "A"]), "");
+}

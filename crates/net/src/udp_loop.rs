@@ -13,7 +13,7 @@ use crate::udp::{Batch, Return, Sent, UdpPort};
 use crate::wake::{Turn, Wake};
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Batches that one port may take before the others, and the handler's own work, get their turn.
 const BATCHES_PER_TURN_MAX: usize = 8;
@@ -32,6 +32,10 @@ pub trait Batches {
     /// back and its length are returned. Asked every turn until None.
     fn next_later(&mut self, _buffer: &mut [u8]) -> Option<(usize, Return, usize)> {
         None
+    }
+    /// True while a packet of an earlier batch waits for its answer. Asked when serving has ended.
+    fn owes(&self) -> bool {
+        false
     }
     /// After every turn (at most 8 batches a port), before any sleep, and soon after `Wake::ring`.
     fn on_turn(&mut self) -> Turn;
@@ -57,6 +61,21 @@ pub fn serve(ports: &[UdpPort], wake: &Wake, batch: &mut Batch, handler: &mut im
         has_later = send_later(ports, &mut outbox, handler);
     }
     Ok(())
+}
+
+/// Sends answers to packets of earlier batches as they become ready, until none is owed any more; at most this long.
+pub fn send_owed(ports: &[UdpPort], wake: &Wake, handler: &mut impl Batches, patience: Duration) -> io::Result<()> {
+    let (mut fds, mut later) = ([sys::readable(wake.as_fd())], [0; STRIDE]);
+    let end = Instant::now() + patience;
+    loop {
+        while send_later(ports, &mut later, handler) {}
+        let left = end.saturating_duration_since(Instant::now());
+        if !handler.owes() || left.is_zero() {
+            return Ok(());
+        }
+        sys::poll(&mut fds, Some(left))?;
+        wake.clear();
+    }
 }
 
 /// Sends what has become ready; true if there may be more.
@@ -114,7 +133,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
     use std::thread::JoinHandle;
-    use std::time::Duration;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
 
     #[derive(Default)]
     struct Seen {
@@ -152,6 +172,9 @@ mod tests {
             buffer[..5].copy_from_slice(b"ready");
             Some((port, back, 5))
         }
+        fn owes(&self) -> bool {
+            !self.later.is_empty()
+        }
         fn on_turn(&mut self) -> Turn {
             self.seen.turns.fetch_add(1, SeqCst);
             self.seen.largest_turn.fetch_max(std::mem::take(&mut self.batches), SeqCst);
@@ -161,7 +184,10 @@ mod tests {
 
     fn start(ports: Vec<UdpPort>, wake: &Arc<Wake>, seen: &Arc<Seen>) -> JoinHandle<()> {
         let (wake, mut echo) = (wake.clone(), Echo { seen: seen.clone(), batches: 0, later: vec![] });
-        std::thread::spawn(move || serve(&ports, &wake, &mut Batch::new(4), &mut echo).unwrap())
+        std::thread::spawn(move || {
+            serve(&ports, &wake, &mut Batch::new(4), &mut echo).unwrap();
+            send_owed(&ports, &wake, &mut echo, PATIENCE).unwrap();
+        })
     }
 
     fn bound(addr: &str) -> UdpPort {
@@ -213,6 +239,29 @@ mod tests {
             wake.ring();
             thread.join().unwrap();
         }
+    }
+
+    #[test]
+    fn what_is_owed_when_serving_ends_is_waited_for() {
+        let (wake, seen) = (Arc::new(Wake::new().unwrap()), Arc::new(Seen::default()));
+        let port = bound("127.0.0.1:0");
+        let own = UdpSocket::bind("127.0.0.1:0").unwrap();
+        own.set_read_timeout(Some(PATIENCE)).unwrap();
+        own.connect(port.local_addr()).unwrap();
+        let thread = start(vec![port], &wake, &seen);
+        own.send(b"later").unwrap();
+        own.send(b"x").unwrap();
+        assert_eq!(own.recv(&mut [0; 8]).unwrap(), 2, "both have been taken");
+        seen.stop.store(true, SeqCst);
+        wake.ring();
+        seen.is_ready.store(true, SeqCst);
+        wake.ring();
+        assert_eq!(own.recv(&mut [0; 8]).unwrap(), 5);
+        thread.join().unwrap();
+        // Nothing is owed: no time is lost.
+        let port = bound("127.0.0.1:0");
+        seen.is_ready.store(false, SeqCst);
+        start(vec![port], &wake, &seen).join().unwrap();
     }
 
     #[test]

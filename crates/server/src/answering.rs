@@ -18,10 +18,13 @@ use std::net::TcpListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 use store::Stretch;
 
 /// Batches that a socket may still have answered when the server stops: what had arrived by then, within reason.
 const DRAINED_MAX: usize = 64;
+/// How long an answer that is owed over UDP may still take when the server stops: as long as over TCP.
+const OWED_FOR: Duration = Duration::from_secs(1);
 /// Packets of one batch that may make a worker panic, each by itself; what comes after them is dropped. A new worker
 /// takes memory for its tables, which must not happen 32 times a batch.
 const PANICS_PER_BATCH_MAX: usize = 2;
@@ -79,6 +82,8 @@ pub struct Answering<W> {
     meter: Meter,
     /// At the beginning of this turn.
     now: Now,
+    /// Datagrams that somebody works on.
+    owed: usize,
     /// Since the last mark of the meter, answers that had not been ready were sent.
     has_sent_later: bool,
     make: Box<dyn Fn() -> W + Send>,
@@ -97,8 +102,8 @@ impl<W: Answers> Answering<W> {
         make: impl Fn() -> W + Send + 'static,
     ) -> Answering<W> {
         let (now, worker) = (shared.clock.now(), make());
-        let (make, copies, has_sent_later) = (Box::new(make), None, false);
-        Answering { shared, counters, mailbox, meter, now, has_sent_later, make, worker, copies }
+        let (make, copies, owed, has_sent_later) = (Box::new(make), None, 0, false);
+        Answering { shared, counters, mailbox, meter, now, owed, has_sent_later, make, worker, copies }
     }
 
     fn begin_turn(&mut self) {
@@ -136,8 +141,10 @@ impl<W: Answers> Answering<W> {
     fn pass_on(&mut self) -> u64 {
         let mut dropped = 0;
         while let Some(question) = self.worker.next_postponed() {
+            let is_datagram = matches!(question.ticket.way, Way::Datagram { .. });
             let is_taken = self.shared.desk.as_ref().is_some_and(|desk| desk.take(question));
             dropped += u64::from(!is_taken);
+            self.owed += usize::from(is_taken && is_datagram);
             self.counters.count(if is_taken { Counter::Postponed } else { Counter::DropBusy });
         }
         dropped
@@ -158,7 +165,7 @@ impl<W: Answers> Answering<W> {
                 self.on_sent(sent);
             }
         }
-        Ok(())
+        udp_loop::send_owed(ports, &wake, &mut self, OWED_FOR)
     }
 
     pub fn serve_tcp(mut self, listeners: &[TcpListener], limits: &TcpLimits) -> io::Result<()> {
@@ -287,11 +294,17 @@ impl<W: Answers> Batches for Answering<W> {
 
     fn next_later(&mut self, buffer: &mut [u8]) -> Option<(usize, Return, usize)> {
         loop {
-            if let (Way::Datagram { port, peer, asked, interface }, len @ 1..) = self.mailbox.next(buffer)? {
+            let (Way::Datagram { port, peer, asked, interface }, len) = self.mailbox.next(buffer)? else { continue };
+            self.owed = self.owed.saturating_sub(1);
+            if len > 0 {
                 self.has_sent_later = true;
                 return Some((usize::from(port), Return { peer, asked, interface }, len));
             }
         }
+    }
+
+    fn owes(&self) -> bool {
+        self.owed > 0
     }
 
     fn on_turn(&mut self) -> Turn {
@@ -638,6 +651,13 @@ mod tests {
         eventually(|| stage.counters.value(Counter::DropBusy) == 1);
         assert_eq!((stage.postponed().message[1], stage.postponed().message[1]), (3, 4), "in their order");
         assert_eq!(stage.counters.value(Counter::Postponed), 3);
+        // What is owed when the server stops is waited for.
+        client.send(&update(6));
+        let question = stage.postponed();
+        stage.shared.stop.store(true, Relaxed);
+        stage.ring();
+        stage.shared.mailboxes.post(question.ticket, b"at last"[..].into());
+        assert_eq!(client.hears(), b"at last");
         stage.end();
     }
 

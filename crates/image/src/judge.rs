@@ -8,7 +8,7 @@ use wire::rtype::{self, Rtype};
 /// The most octets of an RRset: what a message can hold beside header and question.
 const RRSET_OCTETS_MAX: usize = 65_535 - 512;
 /// The most that RFC 5155 section 10.3 allows for any key. Each negative answer hashes so often, three times.
-const ITERATIONS_MAX: u16 = 2_500;
+pub(crate) const ITERATIONS_MAX: u16 = 2_500;
 /// The most RRsets at a name; the node counts them in an octet.
 const RRSETS_MAX: usize = 200;
 

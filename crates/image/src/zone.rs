@@ -12,6 +12,7 @@
 //! The apex is the first node of the zone, the others follow it.
 
 use crate::format::{ALIGN, Damaged, u16_at, u32_at, u64_at};
+use crate::judge::ITERATIONS_MAX;
 use crate::node::{GONE, Node};
 use crate::view::View;
 use sha1::{Digest, Sha1};
@@ -224,6 +225,10 @@ impl<'a> Zone<'a> {
     pub fn nsec3_hash(&self, folded: &[u8]) -> Result<[u8; 20], Damaged> {
         let more = self.more()?.ok_or(Damaged)?;
         let iterations = u16_at(more, 28)?;
+        // No builder lets more pass, and an answering thread would hash for seconds.
+        if iterations > ITERATIONS_MAX {
+            return Err(Damaged);
+        }
         let salt_len = *more.get(30).ok_or(Damaged)? as usize;
         let salt = self.view.octets(self.u32(8)? as usize * ALIGN + MORE, salt_len)?;
         Ok(nsec3_hash(folded, iterations, salt))

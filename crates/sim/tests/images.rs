@@ -162,6 +162,18 @@ fn random_damage_beyond_the_header_is_survived() {
 }
 
 #[test]
+fn a_damaged_number_of_iterations_is_not_hashed() {
+    let (mut octets, _) = image_of(&ZONES);
+    let one_with_salt = [1, 0, 2, 0, 0xAB, 0xCD];
+    let at = octets.windows(6).position(|six| six == one_with_salt).unwrap();
+    for (iterations, rcode) in [(2_500u16, "NXDOMAIN"), (2_501, "SERVFAIL"), (u16::MAX, "SERVFAIL")] {
+        octets[at..at + 2].copy_from_slice(&iterations.to_le_bytes());
+        let answer = Server::with(octets.clone(), front::Setup::default()).ask("no.hashed.test. A +do");
+        assert!(answer.starts_with(rcode), "{iterations}: {answer}");
+    }
+}
+
+#[test]
 fn what_stands_on_intact_pages_is_still_answered() {
     let many: String = (0..2_000).map(|i| format!("n{i} A 192.0.2.1\n")).collect();
     let (octets, _) = image_of(&[("big.", &format!("$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n{many}"))]);

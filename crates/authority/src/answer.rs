@@ -73,7 +73,7 @@ pub fn answer(
 ) -> Outcome {
     let owner = Owner::Question { at: HEADER, end: HEADER + query.name_len as usize };
     (trail.expanded, trail.proven, trail.redirected) = (0, 0, 0);
-    let mut a = Answer { view, reply, owner, apex: lookup.apex, signed: false, additional: None, trail };
+    let mut a = Answer { view, reply, owner, apex: lookup.apex.reference, signed: false, trail };
     let is_referral = lookup.found == Found::Cut;
     let done = |rcode, flags| Outcome { rcode, flags, is_referral, is_damaged: false };
     match a.answer(query, lookup) {
@@ -91,8 +91,6 @@ pub(crate) struct Answer<'v, 'a, 'b> {
     pub apex: u32,
     /// The client wants DNSSEC and the zone has it.
     pub signed: bool,
-    /// The RRset whose additional data ends the message: unit, where its records stand, their owner.
-    additional: Option<(Unit<'v>, usize, Owner)>,
     pub trail: &'a mut Trail,
 }
 
@@ -118,9 +116,6 @@ impl<'v> Answer<'v, '_, '_> {
         };
         if self.trail.expanded > 0 {
             self.prove_expansions()?;
-        }
-        if let Some((unit, at, owner)) = self.additional {
-            self.add(unit, at, owner)?;
         }
         Ok(rcode)
     }
@@ -158,7 +153,7 @@ impl<'v> Answer<'v, '_, '_> {
                 return Err(Damaged);
             }
             let this = hash::name_hash(self.view.seed(), query.name());
-            if lookup.apex != self.apex || passed.contains(&this) {
+            if lookup.apex.reference != self.apex || passed.contains(&this) {
                 break;
             }
             passed[hop] = this;
@@ -186,7 +181,7 @@ impl<'v> Answer<'v, '_, '_> {
             // A CNAME. Its target is its rdata: behind pointer, type, class, TTL and length.
             return Ok(Step::Follow(at + 12));
         }
-        self.additional = Some((unit, at, self.owner));
+        self.end_with(unit, at, self.owner)?;
         Ok(DONE)
     }
 
@@ -321,17 +316,19 @@ impl<'v> Answer<'v, '_, '_> {
                 }
             }
         }
-        self.additional = at.map(|at| (unit, at, owner));
-        Ok(())
+        match at {
+            Some(at) => self.end_with(unit, at, owner),
+            None => Ok(()),
+        }
     }
 
     /// The SOA, and the proof that name or type do not exist.
     #[inline(always)]
     fn deny(&mut self, query: &Query, lookup: &Lookup) -> Result<(), Damaged> {
-        let apex = self.view.node(self.apex)?;
-        let soa = self.view.unit(apex.head())?;
-        let owner = self.end_of_name(apex.name_len());
-        soa.place_negative(self.reply, owner, apex.negative_ttl()?, self.signed)?;
+        let apex = &lookup.apex;
+        let soa = self.view.unit(apex.soa)?;
+        let owner = self.end_of_name(apex.name_len as usize);
+        soa.place_negative(self.reply, owner, apex.negative_ttl_s, self.signed)?;
         if self.signed {
             let Some(denial) = Denial::new(self)? else { return Ok(()) };
             match lookup.found {
@@ -353,11 +350,17 @@ impl<'v> Answer<'v, '_, '_> {
             let Some(denial) = Denial::new(self)? else { return Ok(()) };
             denial.no_closer_name(&name[..len], labels)?;
         }
+        self.trail.expanded = 0;
         Ok(())
     }
 
+    /// What goes along with an RRset whose records stand at `at`. It belongs into the last section, so the proofs of the
+    /// wildcards on the way go before it.
     #[inline(always)]
-    fn add(&mut self, unit: Unit<'v>, at: usize, owner: Owner) -> Result<(), Damaged> {
+    fn end_with(&mut self, unit: Unit<'v>, at: usize, owner: Owner) -> Result<(), Damaged> {
+        if self.trail.expanded > 0 {
+            self.prove_expansions()?;
+        }
         unit.place_additional(self.reply, Part::Needed, at, owner)?;
         let part = if self.signed && unit.has(Part::OptionalSigned) { Part::OptionalSigned } else { Part::Optional };
         unit.place_additional(self.reply, part, at, owner)

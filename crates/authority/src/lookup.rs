@@ -5,7 +5,7 @@
 //! each stage prefetches what the next one reads.
 
 use image::node::{ABOVE, APEX, CUT, DEEPER, DNAME, Node};
-use image::{Candidate, Damaged, Scope, View};
+use image::{Apex, Candidate, Damaged, Scope, View};
 use wire::query::DEPTH_AHEAD;
 use wire::{Query, hash, rtype};
 
@@ -30,7 +30,8 @@ pub enum Found {
 /// Scratch for one query. References are those of `image`; a field holds what `found` says it does.
 #[derive(Clone, Copy)]
 pub struct Lookup {
-    candidates: [Candidate; DEPTH_AHEAD + 1],
+    /// What the index says of the name's suffix of one label, of two, and so on.
+    candidates: [Candidate; DEPTH_AHEAD],
     pub found: Found,
     /// The node of the name, wildcard, cut or DNAME.
     pub node: u32,
@@ -38,8 +39,9 @@ pub struct Lookup {
     pub encloser: u32,
     /// Labels of the encloser.
     pub encloser_labels: u8,
-    /// The apex of the zone.
-    pub apex: u32,
+    /// The wildcard right below the encloser, or 0.
+    wildcard: u32,
+    pub apex: Apex,
     /// The unit that will be written first: a guess of `choose` for prefetching, 0 if there is none.
     pub unit: u32,
     /// The type of that unit.
@@ -49,12 +51,13 @@ pub struct Lookup {
 impl Default for Lookup {
     fn default() -> Lookup {
         Lookup {
-            candidates: [Candidate::NONE; DEPTH_AHEAD + 1],
+            candidates: [Candidate::NONE; DEPTH_AHEAD],
             found: Found::NotOurs,
             node: 0,
             encloser: 0,
             encloser_labels: 0,
-            apex: 0,
+            wildcard: 0,
+            apex: Apex::default(),
             unit: 0,
             unit_type: 0,
         }
@@ -65,18 +68,16 @@ impl Lookup {
     /// Stage 1, after the parser's hashes: asks for the index lines.
     #[inline(always)]
     pub fn begin(query: &Query, view: View<'_>) {
-        for d in 1..=query.hashed as usize {
-            view.prefetch_line(query.hash[d]);
-        }
+        query.hashes().iter().for_each(|&hash| view.prefetch_line(hash));
     }
 
     /// Stage 2: reads the index lines, asks for the nodes.
     #[inline(always)]
     pub fn probe(&mut self, query: &Query, view: View<'_>) {
         self.found = Found::NotOurs;
-        for d in 1..=query.hashed as usize {
-            match view.candidate(query.hash[d]) {
-                Ok(candidate) => self.candidates[d] = candidate,
+        for (&hash, candidate) in query.hashes().iter().zip(&mut self.candidates) {
+            match view.candidate(hash) {
+                Ok(found) => *candidate = found,
                 Err(Damaged) => self.found = Found::Damaged,
             }
         }
@@ -105,7 +106,7 @@ impl Lookup {
     #[inline(always)]
     fn find(&mut self, query: &Query, view: View<'_>) -> Result<Found, Damaged> {
         let mut steps = Walk { query, hash: view.seed(), depth: 0, scope: Scope::NONE };
-        (self.apex, self.encloser, self.encloser_labels) = (0, 0, 0);
+        (self.apex.reference, self.encloser, self.encloser_labels) = (0, 0, 0);
         // A cut or DNAME of ours that a deeper zone of ours may yet overrule.
         let mut passed = None;
         if let Some(root) = view.root()?
@@ -121,20 +122,18 @@ impl Lookup {
         if let Some((found, node)) = passed {
             return Ok(self.end_at(found, node, view));
         }
-        if self.apex == 0 {
+        if self.apex.reference == 0 {
             return Ok(Found::NotOurs);
         }
         if self.encloser_labels == query.labels {
             self.node = self.encloser;
             return Ok(Found::Exact);
         }
-        match view.node(self.encloser)?.wildcard()? {
-            Some(wildcard) => Ok(self.end_at(Found::Wildcard, wildcard.reference(), view)),
-            None => {
-                view.prefetch(view.node(self.apex)?.head());
-                Ok(Found::Missing)
-            }
+        if self.wildcard != 0 {
+            return Ok(self.end_at(Found::Wildcard, self.wildcard, view));
         }
+        view.prefetch(self.apex.soa);
+        Ok(Found::Missing)
     }
 
     #[inline(always)]
@@ -157,7 +156,7 @@ impl Lookup {
         let flags = node.flags();
         if flags & (ABOVE | APEX | CUT | DNAME | DEEPER) == 0 && passed.is_none() {
             // The plain case: one more existing name.
-            (self.encloser, self.encloser_labels) = (node.reference(), depth as u8);
+            self.enclosed_by(node, depth, node.wildcard());
             return Ok(None);
         }
         if flags & ABOVE != 0 {
@@ -169,13 +168,14 @@ impl Lookup {
                 return Ok(Some(Found::Exact));
             }
             *passed = None;
-            self.apex = node.reference();
-            walk.scope = node.scope()?;
-        }
-        if passed.is_some() {
+            self.apex = node.apex()?;
+            walk.scope = node.scope_of(&self.apex)?;
+            self.enclosed_by(node, depth, self.apex.wildcard);
+        } else if passed.is_none() {
+            self.enclosed_by(node, depth, node.wildcard());
+        } else {
             return Ok(None);
         }
-        (self.encloser, self.encloser_labels) = (node.reference(), depth as u8);
         let ends = match flags & (CUT | DNAME) {
             // The parent side of a cut has the DS (RFC 4035 section 3.1.4.1); the name of a cut has nothing else of ours.
             f if f & CUT != 0 => {
@@ -200,11 +200,16 @@ impl Lookup {
         Ok(Some(found))
     }
 
+    #[inline(always)]
+    fn enclosed_by(&mut self, node: Node<'_>, labels: usize, wildcard: u32) {
+        (self.encloser, self.encloser_labels, self.wildcard) = (node.reference(), labels as u8, wildcard);
+    }
+
     /// For DS at an apex of ours: true if the zone above is ours too and answers instead.
     #[cold]
     fn parent_answers(&mut self, query: &Query, apex: Node<'_>) -> Result<bool, Damaged> {
         let Some((node, zone)) = apex.zone()?.parent()? else { return Ok(false) };
-        self.apex = zone.apex()?.reference();
+        self.apex = zone.apex()?.apex()?;
         self.node = node.reference();
         (self.encloser, self.encloser_labels) = (self.node, query.labels);
         Ok(true)
@@ -213,16 +218,19 @@ impl Lookup {
     /// Stage 4: finds the unit that the answer begins with, and asks for it.
     #[inline(always)]
     pub fn choose(&mut self, query: &Query, view: View<'_>) {
-        if let Found::Exact | Found::Wildcard = self.found {
-            (self.unit, self.unit_type) = match view.node(self.node).and_then(|n| n.rrset_or_alias(query.qtype)) {
-                Ok((0, _)) => (view.node(self.apex).map_or(0, |n| n.head()), 0),
-                Ok(unit) => unit,
-                Err(Damaged) => {
-                    self.found = Found::Damaged;
-                    (0, 0)
-                }
-            };
+        match self.found {
+            Found::Exact | Found::Wildcard => {}
+            Found::Cut => return view.prefetch(self.unit),
+            _ => return,
         }
+        (self.unit, self.unit_type) = match view.node(self.node).and_then(|n| n.rrset_or_alias(query.qtype)) {
+            Ok((0, _)) => (self.apex.soa, 0),
+            Ok(unit) => unit,
+            Err(Damaged) => {
+                self.found = Found::Damaged;
+                return;
+            }
+        };
         view.prefetch(self.unit);
     }
 }
@@ -238,11 +246,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     #[inline(always)]
-    fn next<'v>(
-        &mut self,
-        candidates: &[Candidate; DEPTH_AHEAD + 1],
-        view: View<'v>,
-    ) -> Result<Option<Node<'v>>, Damaged> {
+    fn next<'v>(&mut self, candidates: &[Candidate; DEPTH_AHEAD], view: View<'v>) -> Result<Option<Node<'v>>, Damaged> {
         let q = self.query;
         let d = self.depth + 1;
         if d > q.labels as usize || d > view.deepest() {
@@ -250,9 +254,9 @@ impl Walk<'_> {
         }
         let at = q.suffix_at(d);
         let suffix = &q.folded[at..q.name_len as usize];
-        let node = if d <= q.hashed as usize && d <= DEPTH_AHEAD {
-            self.hash = q.hash[d];
-            view.resolve(candidates[d], self.hash, suffix, self.scope)?
+        let node = if let Some((&hash, &candidate)) = q.hashes().get(d - 1).zip(candidates.get(d - 1)) {
+            self.hash = hash;
+            view.resolve(candidate, hash, suffix, self.scope)?
         } else {
             self.hash = hash::name_step(self.hash, &q.folded, at);
             view.find(self.hash, suffix, self.scope)?

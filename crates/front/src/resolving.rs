@@ -106,7 +106,7 @@ impl<'a, M: AsRef<[u8]>> Resolution<'_, 'a, M> {
         buffer: &mut [u8],
     ) -> Verdict {
         let response = &mut self.response;
-        let mut opt = Opt { udp_size: response.setup.udp_size_max, dnssec_ok: query.edns.dnssec_ok, ..Opt::default() };
+        let mut opt = Opt::plain(response.setup.udp_size_max, query.edns.dnssec_ok);
         if let Some(verdict) = response.admit(query, &mut opt, buffer) {
             return verdict;
         }
@@ -195,7 +195,7 @@ impl<'a, M: AsRef<[u8]>> Resolution<'_, 'a, M> {
                 return self.response.told(query, &told, Flags::NONE, self.resolving, self.scratch, opt, buffer);
             }
             self.response.counters.count(Counter::CacheHitFailure);
-            opt.ede = Some(Ede::CACHED_ERROR);
+            opt.options().ede = Some(Ede::CACHED_ERROR);
             let flags = resolved_flags(buffer);
             return self.response.finish(query, buffer, Rcode::SERVFAIL, flags, &opt);
         }
@@ -242,7 +242,9 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         if answer.is_authentic() && wants_ad {
             flags = flags.and(Flags::AUTHENTIC);
         }
-        opt.ede = opt.ede.or(answer.ede());
+        if let Some(ede) = answer.ede() {
+            opt.options().ede.get_or_insert(ede);
+        }
         let has_opt = query.edns.present;
         let keep = if has_opt { opt.room() } else { 0 };
         let mut reply = Reply::begin(buffer, query.question_end(), self.size_max(query), keep);
@@ -284,7 +286,9 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
                 (*rcode, *ede)
             }
         };
-        opt.ede = ede;
+        if ede.is_some() {
+            opt.options().ede = ede;
+        }
         self.finish(query, buffer, rcode, resolved_flags(buffer), &opt)
     }
 
@@ -301,7 +305,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         let hit = resolving.cache.probe(&key, resolving.now_s(self.now), scratch)?;
         if hit.freshness == Freshness::Stale {
             let denies = hit.answer()?.rcode() == Rcode::NXDOMAIN;
-            opt.ede = Some(if denies { Ede::STALE_NXDOMAIN } else { Ede::STALE_ANSWER });
+            opt.options().ede = Some(if denies { Ede::STALE_NXDOMAIN } else { Ede::STALE_ANSWER });
         }
         Some(self.cached(query, &hit, opt, buffer))
     }

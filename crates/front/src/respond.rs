@@ -27,7 +27,9 @@ pub(crate) struct Response<'a, M> {
     pub counters: &'a Counters,
     pub zones: &'a Zones<M>,
     pub view: View<'a>,
-    pub rate: Option<(&'a mut RateLimit, &'a Places)>,
+    pub rate: Option<&'a mut RateLimit>,
+    /// Of the peer, in `rate`.
+    pub places: Places,
     pub cookies: Option<&'a cookie::Secrets>,
 }
 
@@ -35,7 +37,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     /// Turns the query in `buffer` into its answer.
     #[inline(always)]
     pub fn write(&mut self, query: &mut Query, lookup: &mut Lookup, trail: &mut Trail, buffer: &mut [u8]) -> Verdict {
-        let mut opt = Opt { udp_size: self.setup.udp_size_max, dnssec_ok: query.edns.dnssec_ok, ..Opt::default() };
+        let mut opt = Opt::plain(self.setup.udp_size_max, query.edns.dnssec_ok);
         if let Some(verdict) = self.admit(query, &mut opt, buffer) {
             return verdict;
         }
@@ -79,7 +81,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     ) -> Verdict {
         if !self.zones.allow_query.is_empty() && !self.is_admitted(lookup) {
             self.counters.count(Counter::RefusedAcl);
-            opt.ede = Some(Ede::PROHIBITED);
+            opt.options().ede = Some(Ede::PROHIBITED);
             return self.finish(query, buffer, Rcode::REFUSED, also, &opt);
         }
         self.zone_answer(query, lookup, trail, opt, also, buffer)
@@ -96,8 +98,8 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         buffer: &mut [u8],
     ) -> Verdict {
         let has_opt = query.edns.present;
-        if query.edns.zone_version && lookup.apex != 0 {
-            opt.zone_version = self.zone_version(lookup);
+        if query.edns.zone_version && lookup.apex.reference != 0 {
+            opt.options().zone_version = self.zone_version(lookup);
         }
         if self.setup.rotate {
             // The query's id is as good as a random number, and the answer stays a function of its arguments.
@@ -110,11 +112,10 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         if outcome.is_damaged {
             self.counters.count(Counter::ImageDamaged);
             reply.clear();
-            opt.ede = Some(Ede::INVALID_DATA);
+            opt.options().ede = Some(Ede::INVALID_DATA);
         }
         if outcome.rcode == Rcode::REFUSED {
-            opt.ede = Some(Ede::NOT_AUTHORITATIVE);
-            opt.zone_version = None;
+            (opt.options().ede, opt.options().zone_version) = (Some(Ede::NOT_AUTHORITATIVE), None);
         }
         if outcome.is_referral {
             self.counters.count(Counter::Referrals);
@@ -146,8 +147,8 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     /// The rate limit's word on a client that has not proven its address. None: go on.
     #[inline(always)]
     fn limit(&mut self, query: &Query, opt: &Opt<'_>, buffer: &mut [u8]) -> Option<Verdict> {
-        let (rate, places) = self.rate.as_mut()?;
-        let standing = rate.judge(places, self.peer.ip.is_ipv4(), self.now.mono_ns / 1_000_000);
+        let rate = self.rate.as_mut()?;
+        let standing = rate.judge(&self.places, self.peer.ip.is_ipv4(), self.now.mono_ns / 1_000_000);
         if standing == Standing::Admitted || rate.is_exempt(self.peer.ip) {
             return None;
         }
@@ -189,7 +190,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         };
         // What is malformed has said nothing reliable about EDNS (RFC 6891 section 7).
         query.edns.present &= !matches!(query.parsed, Parsed::BadHeader | Parsed::BadBody);
-        let opt = Opt { udp_size: self.setup.udp_size_max, dnssec_ok: query.edns.dnssec_ok, ..Opt::default() };
+        let opt = Opt::plain(self.setup.udp_size_max, query.edns.dnssec_ok);
         if let Some(verdict) = self.limit(query, &opt, buffer) {
             return verdict;
         }
@@ -198,14 +199,14 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
 
     /// Somebody else's to answer, once he may ask at all.
     fn postpone(&mut self, query: &Query, buffer: &mut [u8]) -> Verdict {
-        let opt = Opt { udp_size: self.setup.udp_size_max, ..Opt::default() };
+        let opt = Opt::plain(self.setup.udp_size_max, false);
         self.limit(query, &opt, buffer).unwrap_or(Verdict::Later)
     }
 
     /// RFC 8945 section 5.2.1: who signs with a key that we do not know is told so, unsigned.
     fn signed(&mut self, query: &Query, at: usize, buffer: &mut [u8]) -> Verdict {
         let signature = Signature::read(buffer, at);
-        let opt = Opt { udp_size: self.setup.udp_size_max, dnssec_ok: query.edns.dnssec_ok, ..Opt::default() };
+        let opt = Opt::plain(self.setup.udp_size_max, query.edns.dnssec_ok);
         if let Some(verdict) = self.limit(query, &opt, buffer) {
             return verdict;
         }
@@ -218,13 +219,13 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
 
     /// RFC 7873 section 5.4: no question, just a cookie to be told or renewed.
     fn cookie_alone(&mut self, query: &Query, buffer: &mut [u8]) -> Verdict {
-        let mut opt = Opt { udp_size: self.setup.udp_size_max, ..Opt::default() };
+        let mut opt = Opt::plain(self.setup.udp_size_max, false);
         if !self.add_options(query, buffer, &mut opt)
             && let Some(verdict) = self.limit(query, &opt, buffer)
         {
             return verdict;
         }
-        let rcode = if opt.cookie.is_some() { Rcode::NOERROR } else { Rcode::FORMERR };
+        let rcode = if opt.has_cookie() { Rcode::NOERROR } else { Rcode::FORMERR };
         self.finish(query, buffer, rcode, Flags::NONE, &opt)
     }
 
@@ -259,7 +260,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             _ => Rcode::FORMERR,
         };
         if rcode == Rcode::REFUSED {
-            opt.ede = Some(Ede::NOT_SUPPORTED);
+            opt.options().ede = Some(Ede::NOT_SUPPORTED);
         }
         self.finish(query, buffer, rcode, Flags::NONE, &opt)
     }
@@ -292,16 +293,16 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     pub(crate) fn add_options(&self, query: &Query, buffer: &[u8], opt: &mut Opt<'a>) -> bool {
         let edns = &query.edns;
         if edns.nsid {
-            opt.nsid = self.setup.nsid.as_deref();
+            opt.options().nsid = self.setup.nsid.as_deref();
         }
         if edns.keepalive && self.transport == Transport::Tcp {
-            opt.keepalive = Some(self.setup.keepalive_tenths);
+            opt.options().keepalive = Some(self.setup.keepalive_tenths);
         }
         let Some(secrets) = self.cookies else { return false };
         let (at, len) = (edns.cookie_at as usize, edns.cookie_len as usize);
         let Some(seen) = buffer.get(at..at + len) else { return false };
         let Some(client) = seen.first_chunk::<8>() else { return false };
-        opt.cookie = Some(secrets.issue(*client, self.peer.ip, self.now.wall_s));
+        opt.options().cookie = Some(secrets.issue(*client, self.peer.ip, self.now.wall_s));
         match secrets.judge(seen, self.peer.ip, self.now.wall_s) {
             cookie::Verdict::New => false,
             cookie::Verdict::Valid => {
@@ -317,14 +318,14 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
 
     #[cold]
     pub(crate) fn is_admitted(&self, lookup: &Lookup) -> bool {
-        let number = self.view.node(lookup.apex).and_then(|n| n.zone_number());
+        let number = self.view.node(lookup.apex.reference).and_then(|n| n.zone_number());
         let acl = number.ok().and_then(|n| self.zones.allow_query.get(n as usize));
         acl.is_none_or(|acl| acl.as_ref().is_none_or(|acl| acl.admits(self.peer.ip)))
     }
 
     #[cold]
     fn zone_version(&self, lookup: &Lookup) -> Option<(u8, u32)> {
-        let apex = self.view.node(lookup.apex).ok()?;
+        let apex = self.view.node(lookup.apex.reference).ok()?;
         let labels = wire::name::label_count(apex.apex_name().ok()?) as u8;
         Some((labels, apex.zone().ok()?.serial().ok()?))
     }

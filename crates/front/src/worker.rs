@@ -90,6 +90,9 @@ pub struct Worker<M> {
     cached: u32,
 }
 
+/// Before the first query of a batch.
+const NOBODY: Peer = Peer { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 };
+
 /// A response of this worker, borrowing it field by field, so that its scratch stays free.
 macro_rules! response {
     ($worker:expr, $now:expr, $peer:expr, $transport:expr, $view:expr) => {
@@ -102,6 +105,7 @@ macro_rules! response {
             zones: &$worker.zones,
             view: $view,
             rate: None,
+            places: Places::default(),
             cookies: $worker.cookies.as_ref(),
         }
     };
@@ -181,20 +185,15 @@ impl<M: AsRef<[u8]>> Worker<M> {
         self.scratch[..n].iter_mut().filter(looked_for).for_each(|s| s.lookup.walk(&s.query, view));
         self.scratch[..n].iter_mut().filter(looked_for).for_each(|s| s.lookup.choose(&s.query, view));
         self.counters.add(Counter::QueriesUdp, n as u64);
+        let response = response!(self, now, NOBODY, Transport::Udp, view);
+        let mut response = Response { rate: self.rate.as_mut(), ..response };
         for (i, s) in self.scratch[..n].iter_mut().enumerate() {
             let peer = batch.peer(i);
             let (buffer, len) = batch.room(i);
-            let mut response = Response {
-                now,
-                peer,
-                transport: Transport::Udp,
-                setup: &self.setup,
-                counters: &self.counters,
-                zones: &self.zones,
-                view,
-                rate: self.rate.as_mut().map(|r| (r, &s.places)),
-                cookies: self.cookies.as_ref(),
-            };
+            response.peer = peer;
+            if response.rate.is_some() {
+                response.places = s.places;
+            }
             let len = match response.write(&mut s.query, &mut s.lookup, &mut s.trail, buffer) {
                 Verdict::Reply(len) => len,
                 Verdict::Drop => 0,
@@ -241,8 +240,8 @@ impl<M: AsRef<[u8]>> Worker<M> {
         for (i, s) in self.scratch[..n].iter_mut().enumerate() {
             let peer = batch.peer(i);
             let (buffer, len) = batch.room(i);
-            let rate = self.rate.as_mut().map(|r| (r, &s.places));
-            let response = Response { rate, ..response!(self, now, peer, Transport::Udp, view) };
+            let (rate, places) = (self.rate.as_mut(), s.places);
+            let response = Response { rate, places, ..response!(self, now, peer, Transport::Udp, view) };
             let mut miss = None;
             let generation = self.cached;
             let mut resolution = Resolution { response, resolving, generation, scratch: entry, miss: &mut miss, len };
@@ -386,7 +385,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
         let (Some(resolving), Some(entry)) = (&self.setup.resolving, &mut self.entry) else { return Verdict::Drop };
         // Its rate was judged when it came.
         let mut response = response!(self, now, peer, transport, self.zones.image.view());
-        let mut opt = Opt { udp_size: self.setup.udp_size_max, dnssec_ok: s.query.edns.dnssec_ok, ..Opt::default() };
+        let mut opt = Opt::plain(self.setup.udp_size_max, s.query.edns.dnssec_ok);
         match response.admit(&mut s.query, &mut opt, buffer) {
             Some(verdict) => verdict,
             None => response.told(&s.query, told, also, resolving, entry, opt, buffer),

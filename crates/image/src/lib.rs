@@ -32,7 +32,7 @@ pub mod zone;
 pub use builder::{Builder, Complaint, Hands, InTurn, Judge, Summary};
 pub use collected::Records;
 pub use format::{Damaged, OpenError};
-pub use node::{Node, Scope};
+pub use node::{Apex, Node, Scope};
 pub use render::Rr;
 pub use sorted::Sorted;
 pub use spill::{Kept, Spill};

@@ -66,12 +66,29 @@ impl Scope {
     pub const NONE: Scope = Scope { apex: 0, extent: 0, apex_len: 0, zone: NO_ZONE };
 }
 
+/// What answers need of an apex, read at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Apex {
+    /// 0: this is no apex of ours.
+    pub reference: u32,
+    pub name_len: u8,
+    /// The unit of its SOA.
+    pub soa: u32,
+    zone: u32,
+    /// The wildcard right below, or 0.
+    pub wildcard: u32,
+    /// With which the zone denies (RFC 2308 section 3).
+    pub negative_ttl_s: u32,
+    /// How far the nodes of its zone reach, in units of references.
+    extent: u32,
+}
+
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
     view: View<'a>,
     at: usize,
-    /// The fixed part, read once.
-    fixed: [u8; 8],
+    /// The fixed part and the head, read once, as a number: octets would be kept each by itself.
+    fixed: u64,
 }
 
 impl<'a> Node<'a> {
@@ -80,7 +97,7 @@ impl<'a> Node<'a> {
     pub(crate) fn at(view: View<'a>, reference: u32) -> Result<Node<'a>, Damaged> {
         let at = reference as usize * ALIGN;
         match view.chunk(at) {
-            Ok(&fixed) if reference != 0 => Ok(Node { view, at, fixed }),
+            Ok(&fixed) if reference != 0 => Ok(Node { view, at, fixed: u64::from_le_bytes(fixed) }),
             _ => Err(Damaged),
         }
     }
@@ -165,17 +182,44 @@ impl<'a> Node<'a> {
         Ok(octets)
     }
 
-    /// The zone whose apex this is, for looking up names in it.
+    /// What only an apex has.
     #[inline(always)]
-    pub fn scope(&self) -> Result<Scope, Damaged> {
-        let first = self.first()?;
-        let zone = self.zone_number()?;
-        Ok(Scope { apex: first.reference(), extent: first.extent()?, apex_len: self.name_len(), zone })
+    pub fn apex(&self) -> Result<Apex, Damaged> {
+        if !self.is(APEX) {
+            return Err(Damaged);
+        }
+        let words = self.view.chunk::<APEX_WORDS>(self.words_at())?;
+        let [zone, wildcard, negative_ttl_s, extent] = words.as_chunks().0 else { return Err(Damaged) };
+        Ok(Apex {
+            reference: self.reference(),
+            name_len: self.fixed as u8,
+            soa: self.head(),
+            zone: u32::from_le_bytes(*zone),
+            wildcard: u32::from_le_bytes(*wildcard),
+            negative_ttl_s: u32::from_le_bytes(*negative_ttl_s),
+            extent: u32::from_le_bytes(*extent),
+        })
+    }
+
+    /// The zone whose apex this is, for looking up names in it.
+    pub(crate) fn scope(&self) -> Result<Scope, Damaged> {
+        self.scope_of(&self.apex()?)
+    }
+
+    /// The same, once `apex` has been read.
+    #[inline(always)]
+    pub fn scope_of(&self, apex: &Apex) -> Result<Scope, Damaged> {
+        let (zone, apex_len) = (apex.zone, apex.name_len as usize);
+        if self.is(EDITED) {
+            let first = self.first()?;
+            return Ok(Scope { apex: first.reference(), extent: first.extent()?, apex_len, zone });
+        }
+        Ok(Scope { apex: apex.reference, extent: apex.extent, apex_len, zone })
     }
 
     #[inline(always)]
     pub fn flags(&self) -> u16 {
-        u16::from_le_bytes([self.fixed[2], self.fixed[3]])
+        (self.fixed >> 16) as u16
     }
 
     #[inline(always)]
@@ -186,7 +230,7 @@ impl<'a> Node<'a> {
     /// Octets of the name; but for an apex only of what stands below that.
     #[inline(always)]
     pub fn name_len(&self) -> usize {
-        self.fixed[0] as usize
+        self.fixed as u8 as usize
     }
 
     #[inline(always)]
@@ -202,7 +246,7 @@ impl<'a> Node<'a> {
     /// What the node leads to: a cut or an apex to a unit, others to a wildcard. It has one if the flags say so.
     #[inline(always)]
     pub fn head(&self) -> u32 {
-        u32::from_le_bytes([self.fixed[4], self.fixed[5], self.fixed[6], self.fixed[7]])
+        (self.fixed >> 32) as u32
     }
 
     /// The number of the zone whose apex this is.
@@ -215,21 +259,10 @@ impl<'a> Node<'a> {
         self.view.zone(self.zone_number()?)
     }
 
-    /// The wildcard right below this name.
+    /// The wildcard right below this name, or 0. What an apex says of it is part of `Apex`.
     #[inline(always)]
-    pub fn wildcard(&self) -> Result<Option<Node<'a>>, Damaged> {
-        let reference = match self.flags() & (APEX | CUT | HEAD) {
-            HEAD => self.head(),
-            f if f & APEX != 0 => self.view.u32_at(self.words_at() + 4)?,
-            _ => 0,
-        };
-        if reference == 0 { Ok(None) } else { Node::at(self.view, reference).map(Some) }
-    }
-
-    /// The TTL with which an apex denies (RFC 2308 section 3).
-    #[inline(always)]
-    pub fn negative_ttl(&self) -> Result<u32, Damaged> {
-        if self.is(APEX) { self.view.u32_at(self.words_at() + 8) } else { Err(Damaged) }
+    pub fn wildcard(&self) -> u32 {
+        if self.flags() & (APEX | CUT | HEAD) == HEAD { self.head() } else { 0 }
     }
 
     /// How far the nodes of the apex's zone reach, in units of references.
@@ -240,7 +273,7 @@ impl<'a> Node<'a> {
 
     #[inline(always)]
     fn directory(&self) -> (usize, usize) {
-        (self.words_at() + if self.is(APEX) { APEX_WORDS } else { 0 }, self.fixed[1] as usize)
+        (self.words_at() + if self.is(APEX) { APEX_WORDS } else { 0 }, (self.fixed >> 8) as u8 as usize)
     }
 
     /// The directory: a type and a place each.

@@ -77,13 +77,13 @@ impl<'a> Unit<'a> {
         let at = reference as usize * ALIGN;
         match view.rest(at) {
             Some(octets) => Unit::of(octets),
-            None => Unit::among_damage(view, at),
+            None => Unit::of(Unit::among_damage(view, at)?),
         }
     }
 
     /// In an image with damaged pages: all of the unit must be intact.
     #[cold]
-    fn among_damage(view: View<'a>, at: usize) -> Result<Unit<'a>, Damaged> {
+    fn among_damage(view: View<'a>, at: usize) -> Result<&'a [u8], Damaged> {
         let [low, high, _, marks] = *view.chunk::<HEAD>(at)?;
         let (mut fix_len, mut head) = (usize::from(marks >> 4), HEAD);
         if fix_len == usize::from(LONG) {
@@ -94,7 +94,7 @@ impl<'a> Unit<'a> {
         for part in view.octets(at + head, sizes)?.as_chunks::<4>().0 {
             size += usize::from(u16::from_le_bytes([part[0], part[1]]));
         }
-        Unit::of(view.octets(at, size)?)
+        view.octets(at, size)
     }
 
     /// The unit that stands first in `b`.
@@ -172,18 +172,21 @@ impl<'a> Unit<'a> {
         if reply.at() + self.records.len() > POINTER_MAX && !self.fixes.is_empty() {
             return self.place_expanded(reply, section, need, owner);
         }
-        let Some(base) = reply.records(section, need, self.records, self.count) else { return Ok(None) };
-        if !self.fixes.is_empty() {
-            self.fix_rdata(reply, base, owner);
-        }
+        let Some((base, placed)) = reply.records(section, need, self.records, self.count) else { return Ok(None) };
         if owner.at() != HEADER {
-            fix_owners(reply, base, self.count, owner.at())?;
+            fix_owners(placed, self.count, owner.at())?;
+        }
+        match owner.shift(base) {
+            Some(shift) => self.fix_rdata(placed, shift),
+            None if self.fixes.is_empty() => {}
+            None => self.fix_rdata_anywhere(reply, base, owner),
         }
         Ok(Some(base))
     }
 
-    /// Copies the records beginning with the `turn`-th. Sets whose rdata holds pointers, or is pointed to by additional
-    /// records, stay as they are: there names lean on each other's places.
+    /// Copies the records beginning with the `turn`-th. Where names lean on each other's places, because rdata holds pointers or
+    /// additional records point to it, they are written out if there is room for that, and the place returned is one that no
+    /// pointer reaches.
     pub fn place_turned(
         &self,
         reply: &mut Reply<'_>,
@@ -192,8 +195,11 @@ impl<'a> Unit<'a> {
         turn: u16,
     ) -> Result<Option<usize>, Damaged> {
         let is_leant_on = !self.fixes.is_empty() || self.has(Part::Needed) || self.has(Part::Optional);
-        if self.count < 2 || is_leant_on {
+        if self.count < 2 {
             return self.place(reply, section, Need::Required, owner);
+        }
+        if is_leant_on {
+            return self.place_turned_expanded(reply, section, owner, turn);
         }
         let mut at = 0;
         for _ in 0..turn % self.count {
@@ -205,20 +211,49 @@ impl<'a> Unit<'a> {
             return Ok(None);
         }
         reply.count(section, self.count);
-        fix_owners(reply, base, self.count, owner.at())?;
+        fix_owners(reply.written_mut(base), self.count, owner.at())?;
         Ok(Some(base))
     }
 
+    #[cold]
+    fn place_turned_expanded(
+        &self,
+        reply: &mut Reply<'_>,
+        section: Section,
+        owner: Owner,
+        turn: u16,
+    ) -> Result<Option<usize>, Damaged> {
+        let mut name = [0; 255];
+        let name = expand(reply.written(), owner.at(), &mut name).ok_or(Damaged)?;
+        let mut octets = 0;
+        self.for_each(name, |_, rdata| octets += 12 + rdata.len())?;
+        if octets > reply.room() {
+            return self.place(reply, section, Need::Required, owner);
+        }
+        let first = turn % self.count;
+        for some in [first..self.count, 0..first] {
+            let mut at = 0;
+            self.for_each(name, |fixed, rdata| {
+                if some.contains(&at) {
+                    append_record(reply, Need::Required, owner, fixed, rdata);
+                }
+                at += 1;
+            })?;
+        }
+        reply.count(section, self.count);
+        Ok(Some(POINTER_MAX))
+    }
+
+    /// Moves the pointers in the rdata of records that were placed.
     #[inline(always)]
-    fn fix_rdata(&self, reply: &mut Reply<'_>, base: usize, owner: Owner) {
-        let Some(shift) = owner.shift(base) else { return self.fix_rdata_anywhere(reply, base, owner) };
-        let placed = reply.written_mut(base);
-        let mut at = 0;
+    fn fix_rdata(&self, placed: &mut [u8], shift: u16) {
+        // A fix list has at most 64 Ki gaps of 255, so this cannot wrap; and with 32 bits, `at + 2` needs no test.
+        let mut at = 0u32;
         for &gap in self.fixes {
-            at += gap as usize;
-            if gap != 255
-                && let Some(pointer) = placed.get_mut(at..).and_then(|p| p.first_chunk_mut::<2>())
-            {
+            at = at.wrapping_add(u32::from(gap));
+            let place = at as usize..at as usize + 2;
+            let Some(pointer) = placed.get_mut(place).and_then(|p| p.first_chunk_mut::<2>()) else { return };
+            if gap != 255 {
                 *pointer = u16::from_be_bytes(*pointer).wrapping_add(shift).to_be_bytes();
             }
         }
@@ -252,10 +287,10 @@ impl<'a> Unit<'a> {
         if owner.at() > POINTER_MAX {
             return self.place_signatures_expanded(reply, section, need, owner);
         }
-        if let Some(base) = reply.records(section, need, octets, count)
+        if let Some((_, placed)) = reply.records(section, need, octets, count)
             && owner.at() != HEADER
         {
-            fix_owners(reply, base, count, owner.at())?;
+            fix_owners(placed, count, owner.at())?;
         }
         Ok(())
     }
@@ -286,7 +321,7 @@ impl<'a> Unit<'a> {
         }
         let need = if part == Part::Needed { Need::Required } else { Need::Optional };
         if records_at + self.records.len() > POINTER_MAX {
-            return self.place_additional_expanded(reply, octets, need, owner);
+            return self.place_additional_expanded(reply, octets, count, need, owner);
         }
         let (octets, count) = if need == Need::Optional && octets.len() > reply.room() {
             reply.does_not_fit(need);
@@ -294,33 +329,28 @@ impl<'a> Unit<'a> {
         } else {
             (octets, count)
         };
-        let Some(base) = reply.records(Section::Additional, need, octets, count) else { return Ok(()) };
+        let Some((base, placed)) = reply.records(Section::Additional, need, octets, count) else { return Ok(()) };
         let Some(shift) = owner.shift(records_at) else {
             return Self::point_anywhere(reply, base, count, records_at, owner);
         };
-        let mut rest = reply.written_mut(base);
-        while let Some(head) = rest.first_chunk_mut::<12>() {
-            let pointer = u16::from_be_bytes([head[0], head[1]]).wrapping_add(shift);
-            (head[0], head[1]) = ((pointer >> 8) as u8, pointer as u8);
-            let len = u16::from_be_bytes([head[10], head[11]]) as usize;
-            rest = rest.get_mut(12 + len..).ok_or(Damaged)?;
+        let mut at = 0;
+        while let Some(pointer) = pointer_of(placed, &mut at) {
+            *pointer = u16::from_be_bytes(*pointer).wrapping_add(shift).to_be_bytes();
         }
-        Ok(())
+        if at as usize == octets.len() { Ok(()) } else { Err(Damaged) }
     }
 
-    /// Beyond 16 KiB no pointer reaches the records: what is needed has its owners written out, what is not is left out.
+    /// Where no pointer reaches the records, owners are written out: of all additional records or of none.
     #[cold]
     fn place_additional_expanded(
         &self,
         reply: &mut Reply<'_>,
         octets: &[u8],
+        count: u16,
         need: Need,
         owner: Owner,
     ) -> Result<(), Damaged> {
-        if need == Need::Optional {
-            reply.does_not_fit(need);
-            return Ok(());
-        }
+        let base = reply.at();
         let mut name = [0; 255];
         let name = expand(reply.written(), owner.at(), &mut name).ok_or(Damaged)?;
         let mut rest = octets;
@@ -329,11 +359,13 @@ impl<'a> Unit<'a> {
             let mut host = [0; 255];
             let n = self.push_pointed(&mut host, 0, u16::from_be_bytes([head[0], head[1]]), name)?;
             let parts: [&[u8]; 2] = [&host[..n], rest.get(2..len).ok_or(Damaged)?];
-            if parts.iter().all(|part| reply.append(need, part).is_some()) {
-                reply.count(Section::Additional, 1);
+            if !parts.iter().all(|part| reply.append(need, part).is_some()) {
+                reply.back_to(base);
+                return Ok(());
             }
             rest = &rest[len..];
         }
+        reply.count(Section::Additional, count);
         Ok(())
     }
 
@@ -382,9 +414,9 @@ impl<'a> Unit<'a> {
             return Ok(());
         }
         let owner = Owner::Written { at };
-        self.fix_rdata(reply, base, owner);
+        self.fix_rdata_anywhere(reply, base, owner);
         let second = base + 12 + reply.u16_at(base + 10) as usize;
-        fix_owners(reply, second, self.count.saturating_sub(1), at)?;
+        fix_owners(reply.written_mut(second), self.count.saturating_sub(1), at)?;
         if signed { self.place_signatures(reply, Section::Authority, Need::Required, owner) } else { Ok(()) }
     }
 
@@ -401,11 +433,7 @@ impl<'a> Unit<'a> {
         let name = expand(reply.written(), owner.at(), &mut name).ok_or(Damaged)?;
         let base = reply.at();
         let mut fits = true;
-        self.for_each(name, |fixed, rdata| {
-            let pointer = (0xC000 | owner.at() as u16).to_be_bytes();
-            let head: [&[u8]; 4] = [&pointer, &fixed[..8], &(rdata.len() as u16).to_be_bytes(), rdata];
-            fits = fits && head.iter().all(|part| reply.append(need, part).is_some());
-        })?;
+        self.for_each(name, |fixed, rdata| fits = fits && append_record(reply, need, owner, fixed, rdata))?;
         if !fits {
             reply.back_to(base);
             return Ok(None);
@@ -542,21 +570,35 @@ impl Owner {
     }
 }
 
-/// Points the owners of `count` records that begin at `base` to `owner`.
+/// A record whose rdata is written out; `fixed`: its type, class and TTL come first. False: it did not fit.
+fn append_record(reply: &mut Reply<'_>, need: Need, owner: Owner, fixed: &[u8], rdata: &[u8]) -> bool {
+    let pointer = (0xC000 | owner.at() as u16).to_be_bytes();
+    let parts: [&[u8]; 4] = [&pointer, &fixed[..8], &(rdata.len() as u16).to_be_bytes(), rdata];
+    parts.iter().all(|part| reply.append(need, part).is_some())
+}
+
+/// The owner of the record of ours that begins at `at`, which then is where the next one begins. None: there is none.
 #[inline(always)]
-fn fix_owners(reply: &mut Reply<'_>, base: usize, count: u16, owner: usize) -> Result<(), Damaged> {
+fn pointer_of<'r>(records: &'r mut [u8], at: &mut u32) -> Option<&'r mut [u8; 2]> {
+    // With a place of 32 bits nothing here can wrap, so that one comparison is enough. Messages are shorter.
+    let from = *at as usize;
+    let fixed = records.get_mut(from..from + 12)?.first_chunk_mut::<12>()?;
+    *at = at.wrapping_add(12 + u32::from(u16::from_be_bytes([fixed[10], fixed[11]])));
+    fixed.first_chunk_mut()
+}
+
+/// Points the owners of the first `count` of these records to `owner`.
+#[inline(always)]
+fn fix_owners(records: &mut [u8], count: u16, owner: usize) -> Result<(), Damaged> {
     if owner > POINTER_MAX && count > 0 {
         return Err(Damaged);
     }
     let pointer = (0xC000 | owner as u16).to_be_bytes();
-    let mut rest = reply.written_mut(base);
+    let mut at = 0;
     for _ in 0..count {
-        let head = rest.first_chunk_mut::<12>().ok_or(Damaged)?;
-        (head[0], head[1]) = (pointer[0], pointer[1]);
-        let len = u16::from_be_bytes([head[10], head[11]]) as usize;
-        rest = rest.get_mut(12 + len..).ok_or(Damaged)?;
+        *pointer_of(records, &mut at).ok_or(Damaged)? = pointer;
     }
-    Ok(())
+    if at as usize <= records.len() { Ok(()) } else { Err(Damaged) }
 }
 
 /// Sets the TTL of records that stand one behind another.

@@ -142,7 +142,7 @@ impl<'a> View<'a> {
 
     #[inline(always)]
     pub(crate) fn chunk<const N: usize>(&self, at: usize) -> Result<&'a [u8; N], Damaged> {
-        match self.bytes.get(at..).and_then(|b| b.first_chunk()) {
+        match self.bytes.get(at..at.wrapping_add(N)).and_then(|b| b.first_chunk()) {
             Some(octets) => Ok(octets),
             None => self.frame.intact_chunk(at).ok_or(Damaged),
         }
@@ -255,8 +255,10 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub fn prefetch(&self, reference: u32) {
         let at = reference as usize * ALIGN;
-        prefetch(self.bytes, at);
-        prefetch(self.bytes, at + LINE);
+        if at + LINE < self.bytes.len() {
+            prefetch(self.bytes, at);
+            prefetch(self.bytes, at + LINE);
+        }
     }
 
     #[inline(always)]
@@ -307,13 +309,23 @@ impl<'a> View<'a> {
     }
 
     /// The node of a name that can be asked for.
+    #[inline(always)]
     pub fn find(&self, hash: u64, folded: &[u8], scope: Scope) -> Result<Option<Node<'a>>, Damaged> {
+        match self.reference_of(hash, folded, scope)? {
+            0 => Ok(None),
+            reference => Node::at(*self, reference).map(Some),
+        }
+    }
+
+    /// As a number, which needs no memory to be handed back.
+    #[inline(never)]
+    fn reference_of(&self, hash: u64, folded: &[u8], scope: Scope) -> Result<u32, Damaged> {
         if let Some(overlay) = self.overlay()
             && let Some(node) = overlay.find(*self, hash, folded, scope)?
         {
-            return Ok((node.flags() & (GONE | HIDDEN) == 0).then_some(node));
+            return Ok(if node.flags() & (GONE | HIDDEN) == 0 { node.reference() } else { 0 });
         }
-        self.find_in_file(hash, folded, scope)
+        Ok(self.find_in_file(hash, folded, scope)?.map_or(0, |node| node.reference()))
     }
 
     /// The node of a name as the image was written.

@@ -244,6 +244,30 @@ fn records_take_turns_if_the_operator_wants_it() {
     assert_eq!(first(0), first(2));
 }
 
+#[test]
+fn sets_whose_names_are_pointed_to_take_turns_too() {
+    let hosts = "mx1 A 192.0.2.31\nmx2 A 192.0.2.32\nmx3 AAAA 2001:db8::3\n";
+    let zone = format!("{ZONE}mail MX 1 mx1\nmail MX 1 mx2\nmail MX 1 mx3\n{hosts}");
+    let octets = sim::image_of(&[("example.", &zone)]).0;
+    let mut plain = Server::with(octets.clone(), front::Setup::default());
+    let mut server = Server::with(octets, front::Setup { rotate: true, ..Default::default() });
+    let asked = |server: &mut Server, id: u16, words: &str| {
+        let mut query = sim::message::query(words);
+        query[..2].copy_from_slice(&id.to_be_bytes());
+        let text = sim::message::to_text(&server.datagram(&query).unwrap());
+        let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
+        let first = lines[1].clone();
+        lines.sort();
+        (first, lines)
+    };
+    for words in ["mail.example. MX", "mail.example. MX +do", "example. NS"] {
+        let (_, expect) = asked(&mut plain, 0, words);
+        let turns: Vec<_> = (0..3).map(|id| asked(&mut server, id, words)).collect();
+        assert!(turns.iter().all(|(_, lines)| *lines == expect), "{words}: {turns:?}, {expect:?}");
+        assert_ne!(turns[0].0, turns[1].0, "{words}");
+    }
+}
+
 fn rest_of_16_kib(server: &mut Server, words: &str) -> String {
     let text = server.ask(words);
     assert!(
@@ -255,7 +279,7 @@ fn rest_of_16_kib(server: &mut Server, words: &str) -> String {
 }
 
 #[test]
-fn additional_records_beyond_the_reach_of_pointers_are_left_out() {
+fn additional_records_beyond_the_reach_of_pointers_have_their_owners_written_out() {
     let mut zone = String::from(ZONE);
     for i in 0..400 {
         zone += &format!(
@@ -263,7 +287,9 @@ fn additional_records_beyond_the_reach_of_pointers_are_left_out() {
         );
     }
     let mut server = Server::new(&[("example.", &zone)]);
-    assert_eq!(rest_of_16_kib(&mut server, "big.example. MX +tcp").matches("answer: ").count(), 400);
+    let text = rest_of_16_kib(&mut server, "big.example. MX +tcp");
+    assert_eq!(text.matches("answer: ").count(), 400);
+    assert!(text.contains("additional: a-rather-long-host-name-to-fill-the-message-0.example. 3600 IN A 192.0.2.1"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn mix(h: u64, w: u64) -> u64 {
 /// Eight octets from `at`, little-endian; zeros where the slice ends.
 #[inline(always)]
 fn word(bytes: &[u8], at: usize) -> u64 {
-    match bytes.get(at..).and_then(|s| s.first_chunk::<8>()) {
+    match bytes.get(at..at.wrapping_add(8)).and_then(|s| s.first_chunk::<8>()) {
         Some(w) => u64::from_le_bytes(*w),
         None => tail_word(bytes, at),
     }

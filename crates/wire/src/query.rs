@@ -53,6 +53,24 @@ pub struct Edns {
     pub cookie_len: u16,
 }
 
+/// The four counts of a header.
+const ONE_QUESTION: u64 = 1 << 48;
+const ONE_QUESTION_AND_OPT: u64 = 1 << 48 | 1;
+
+impl Edns {
+    /// What nearly all clients send, compared as words: one OPT of version 0 without options.
+    #[inline(always)]
+    fn plain(rest: &[u8]) -> Option<Edns> {
+        let opt: &[u8; 11] = rest.try_into().ok()?;
+        let (head, tail) = (u64::from_be_bytes(*opt.first_chunk()?), u16::from_be_bytes(*opt.last_chunk()?));
+        // The root, type 41, and the version; the upper part of the rcode means nothing in a query.
+        if head & 0xFFFF_FF00_0000_FF00 != 41 << 40 || tail != 0 {
+            return None;
+        }
+        Some(Edns { present: true, dnssec_ok: head & 0x80 != 0, udp_size: (head >> 24) as u16, ..Edns::default() })
+    }
+}
+
 /// Scratch for one query, used again and again. Plain data; `parse` sets every field that its verdict allows to be read.
 #[derive(Clone)]
 pub struct Query {
@@ -103,6 +121,12 @@ impl Query {
         if self.name_len == 0 { HEADER } else { self.question_end() }
     }
 
+    /// The hashes of the suffixes of one label, of two, and so on.
+    #[inline(always)]
+    pub fn hashes(&self) -> &[u64] {
+        self.hash.get(1..1 + self.hashed as usize).unwrap_or_default()
+    }
+
     #[inline]
     pub fn name(&self) -> &[u8] {
         &self.folded[..self.name_len as usize]
@@ -147,12 +171,11 @@ impl Query {
             return Parsed::Opcode(opcode);
         }
         let rest = &packet[self.question_end()..];
-        match (&header[6..12], rest.first_chunk::<11>()) {
-            ([0, 0, 0, 0, 0, 0], None) if rest.is_empty() => Parsed::Question,
-            // What nearly all clients send: one OPT of version 0 without options.
-            ([0, 0, 0, 0, 0, 1], Some(&[0, 0, 41, size_hi, size_lo, _, 0, flags, _, 0, 0])) if rest.len() == 11 => {
-                let udp_size = u16::from_be_bytes([size_hi, size_lo]);
-                self.edns = Edns { present: true, dnssec_ok: flags & 0x80 != 0, udp_size, ..Edns::default() };
+        let [_, _, _, _, others @ ..] = header;
+        match (u64::from_be_bytes(*others), Edns::plain(rest)) {
+            (ONE_QUESTION, _) if rest.is_empty() => Parsed::Question,
+            (ONE_QUESTION_AND_OPT, Some(edns)) => {
+                self.edns = edns;
                 Parsed::Question
             }
             _ => self.read_records(header, packet, self.question_end()),
@@ -202,8 +225,9 @@ impl Query {
     fn fold(&mut self, name: &[u8], len: usize) {
         match (name.first_chunk::<48>(), self.folded.first_chunk_mut::<48>()) {
             (Some(from), Some(to)) if len <= 48 => {
-                *to = *from;
-                to.make_ascii_lowercase();
+                let mut block = *from;
+                block.make_ascii_lowercase();
+                *to = block;
             }
             _ => {
                 self.folded[..len].copy_from_slice(&name[..len]);
@@ -285,11 +309,12 @@ impl Query {
     pub fn hash_suffixes(&mut self, depth: usize, seed: u64) {
         let n = self.labels as usize;
         let deep = n.min(depth).min(DEPTH_AHEAD);
-        self.hash[0] = seed;
+        let [first, below @ ..] = &mut self.hash;
+        *first = seed;
         let mut h = seed;
-        for d in 1..=deep {
-            h = name_step(h, &self.folded, self.label_at[(n - d) & 127] as usize);
-            self.hash[d] = h;
+        for (d, hash) in below.iter_mut().take(deep).enumerate() {
+            h = name_step(h, &self.folded, self.label_at[(n - 1 - d) & 127] as usize);
+            *hash = h;
         }
         self.hashed = deep as u8;
     }

@@ -5,6 +5,7 @@
 
 use crate::query::HEADER;
 use crate::rcode::{Ede, Rcode};
+use std::ops::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
@@ -51,6 +52,12 @@ impl Flags {
 pub struct Opt<'a> {
     pub udp_size: u16,
     pub dnssec_ok: bool,
+    /// None: what most clients get.
+    options: Option<Options<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options<'a> {
     pub nsid: Option<&'a [u8]>,
     /// Client and server cookie, RFC 9018.
     pub cookie: Option<[u8; 24]>,
@@ -65,11 +72,36 @@ pub struct Opt<'a> {
 const OPTION_ROOM: usize = 50;
 const OPT_FIXED: usize = 11;
 
-impl Opt<'_> {
+impl<'a> Opt<'a> {
+    /// Without options.
+    #[inline(always)]
+    pub fn plain(udp_size: u16, dnssec_ok: bool) -> Opt<'a> {
+        Opt { udp_size, dnssec_ok, options: None }
+    }
+
+    /// The options, to be set.
+    #[inline]
+    pub fn options(&mut self) -> &mut Options<'a> {
+        self.options.get_or_insert_default()
+    }
+
+    #[inline]
+    pub fn has_cookie(&self) -> bool {
+        self.options.is_some_and(|o| o.cookie.is_some())
+    }
+
     /// How much room to keep for this record, whatever will be known of it at the end.
+    #[inline]
     pub fn room(&self) -> usize {
-        let options = self.cookie.is_some() || self.zone_version.is_some() || self.keepalive.is_some();
-        OPT_FIXED + self.nsid.map_or(0, |n| 4 + n.len()) + if options { OPTION_ROOM } else { 0 }
+        OPT_FIXED + self.options.as_ref().map_or(0, Options::room)
+    }
+}
+
+impl Options<'_> {
+    #[cold]
+    fn room(&self) -> usize {
+        let has_more = self.cookie.is_some() || self.zone_version.is_some() || self.keepalive.is_some();
+        self.nsid.map_or(0, |n| 4 + n.len()) + if has_more { OPTION_ROOM } else { 0 }
     }
 }
 
@@ -111,29 +143,35 @@ impl<'a> Reply<'a> {
         self.limit.saturating_sub(self.at)
     }
 
-    /// Appends octets that are `records` whole records; returns where they begin. None: they did not fit.
+    /// Appends octets that are `records` whole records; returns where they begin, and what was written, to be amended.
+    /// None: they did not fit.
     #[inline]
-    pub fn records(&mut self, section: Section, need: Need, octets: &[u8], records: u16) -> Option<usize> {
-        self.append(need, octets)?;
+    pub fn records(&mut self, section: Section, need: Need, octets: &[u8], records: u16) -> Option<(usize, &mut [u8])> {
+        let place = self.take(need, octets.len())?;
         self.count(section, records);
-        Some(self.at - octets.len())
+        let (base, written) = (place.start, &mut self.buffer[place]);
+        written.copy_from_slice(octets);
+        Some((base, written))
     }
 
     /// Appends a part of a record; its end must be announced by `count`.
     #[inline]
     pub fn append(&mut self, need: Need, octets: &[u8]) -> Option<()> {
-        let end = self.at + octets.len();
-        match self.buffer.get_mut(self.at..end) {
-            Some(room) if end <= self.limit => {
-                room.copy_from_slice(octets);
-                self.at = end;
-                Some(())
-            }
-            _ => {
-                self.does_not_fit(need);
-                None
-            }
+        let place = self.take(need, octets.len())?;
+        self.buffer[place].copy_from_slice(octets);
+        Some(())
+    }
+
+    /// Room for so many octets, which are written next. None: there is not as much.
+    #[inline]
+    fn take(&mut self, need: Need, octets: usize) -> Option<Range<usize>> {
+        let (at, end) = (self.at, self.at + octets);
+        if end > self.limit || end > self.buffer.len() {
+            self.does_not_fit(need);
+            return None;
         }
+        self.at = end;
+        Some(at..end)
     }
 
     #[cold]
@@ -209,31 +247,26 @@ impl<'a> Reply<'a> {
         room.copy_from_slice(&fixed);
         self.at += OPT_FIXED;
         self.counts[2] += 1;
-        if opt.nsid.is_some()
-            || opt.cookie.is_some()
-            || opt.ede.is_some()
-            || opt.zone_version.is_some()
-            || opt.keepalive.is_some()
-        {
-            self.write_options(opt, start + OPT_FIXED);
+        if let Some(options) = &opt.options {
+            self.write_options(options, start + OPT_FIXED);
         }
     }
 
     #[inline(never)]
-    fn write_options(&mut self, opt: &Opt<'_>, from: usize) {
-        if let Some(nsid) = opt.nsid {
+    fn write_options(&mut self, options: &Options<'_>, from: usize) {
+        if let Some(nsid) = options.nsid {
             self.option(3, nsid);
         }
-        if let Some(cookie) = opt.cookie {
+        if let Some(cookie) = options.cookie {
             self.option(10, &cookie);
         }
-        if let Some(tenths) = opt.keepalive {
+        if let Some(tenths) = options.keepalive {
             self.option(11, &tenths.to_be_bytes());
         }
-        if let Some(ede) = opt.ede {
+        if let Some(ede) = options.ede {
             self.option(15, &ede.0.to_be_bytes());
         }
-        if let Some((labels, serial)) = opt.zone_version {
+        if let Some((labels, serial)) = options.zone_version {
             let s = serial.to_be_bytes();
             // Version type 0: SOA serial.
             self.option(19, &[labels, 0, s[0], s[1], s[2], s[3]]);
@@ -276,7 +309,7 @@ mod tests {
         assert!(r.records(Section::Additional, Need::Optional, &[1; 15], 1).is_none());
         assert!(!r.is_truncated() && r.left_out());
         assert!(r.records(Section::Authority, Need::Required, &[1; 15], 1).is_none());
-        let opt = Opt { udp_size: 1232, ..Opt::default() };
+        let opt = Opt::plain(1232, false);
         let n = r.finish(Flags::NONE, Rcode::NOERROR, Some(&opt));
         assert_eq!(n, 19 + 11);
         assert_eq!(b[2..12], [0x83, 0, 0, 1, 0, 0, 0, 0, 0, 1]);
@@ -296,13 +329,8 @@ mod tests {
     #[test]
     fn an_opt_carries_the_high_bits_of_the_rcode_and_its_options() {
         let mut b = query();
-        let opt = Opt {
-            udp_size: 1232,
-            dnssec_ok: true,
-            nsid: Some(b"ns1"),
-            ede: Some(Ede::NOT_AUTHORITATIVE),
-            ..Opt::default()
-        };
+        let mut opt = Opt::plain(1232, true);
+        (opt.options().nsid, opt.options().ede) = (Some(b"ns1".as_slice()), Some(Ede::NOT_AUTHORITATIVE));
         let n = Reply::begin(&mut b, 19, 512, opt.room()).finish(Flags::NONE, Rcode::BADVERS, Some(&opt));
         assert_eq!(&b[19..n], b"\0\0\x29\x04\xd0\x01\0\x80\0\0\x0d\0\x03\0\x03ns1\0\x0f\0\x02\0\x14");
         assert_eq!(b[3] & 15, 0);

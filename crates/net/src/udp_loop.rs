@@ -65,10 +65,10 @@ pub fn serve(ports: &[UdpPort], wake: &Wake, batch: &mut Batch, handler: &mut im
 
 /// Sends answers to packets of earlier batches as they become ready, until none is owed any more; at most this long.
 pub fn send_owed(ports: &[UdpPort], wake: &Wake, handler: &mut impl Batches, patience: Duration) -> io::Result<()> {
-    let (mut fds, mut later) = ([sys::readable(wake.as_fd())], [0; STRIDE]);
+    let (mut fds, mut outbox) = ([sys::readable(wake.as_fd())], Outbox::new());
     let end = Instant::now() + patience;
     loop {
-        while send_later(ports, &mut later, handler) {}
+        while send_later(ports, &mut outbox, handler) {}
         let left = end.saturating_duration_since(Instant::now());
         if !handler.owes() || left.is_zero() {
             return Ok(());

@@ -1,28 +1,27 @@
 //! The hosts that NS, MX and SRV name within the zone: whether each has an address, and is no alias.
 //!
-//! Hosts below the delegation that names them stand right behind it, so they are looked for in passing. The others are kept,
-//! each once, until there are `KEPT_MAX` of them or the zone ends, and then looked up.
+//! Hosts below the delegation that names them stand right behind it, so they are looked for in passing. The others are kept
+//! until there are `KEPT_MAX` of them, then each once; when that does not help, or the zone ends, they are looked up, in
+//! canonical order, so that the next one stands near the last.
 
 use crate::fault::Fault;
 use crate::name::ends_between;
 use crate::report::{Report, text};
-use image::{Rr, Sorted};
-use std::collections::HashMap;
+use image::{Records, Rr, Sorted};
+use std::cmp::Ordering;
 use wire::name::{canonical_cmp, is_at_or_below, wire_len};
 use wire::rtype::{self, Rtype};
 
-/// Hosts to be looked up that are kept: some 100 octets each.
+/// Hosts to be looked up that are kept: 48 octets each.
 const KEPT_MAX: usize = 1 << 20;
 
 /// Of a host: what names it.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Use {
     Ns,
     Mx,
     Srv,
 }
-
-const USES: [Use; 3] = [Use::Ns, Use::Mx, Use::Srv];
 
 impl Use {
     fn rtype(self) -> Rtype {
@@ -50,14 +49,37 @@ impl Use {
     }
 }
 
-/// The first owner that names the host, by use.
-type Users<'a> = [Option<&'a [u8]>; 3];
+/// A host, and who names it.
+struct Wanted<'a> {
+    key: u64,
+    host: &'a [u8],
+    by: Use,
+    /// Which of all that were wanted it is.
+    nth: u32,
+    owner: &'a [u8],
+}
+
+impl Wanted<'_> {
+    /// In canonical order, those of one host together, the first that named it first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_name = || match self.host == other.host {
+            true => Ordering::Equal,
+            false => canonical_cmp(self.host, other.host),
+        };
+        self.key.cmp(&other.key).then_with(by_name).then((self.by, self.nth).cmp(&(other.by, other.nth)))
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        self.key == other.key && self.by == other.by && self.host.eq_ignore_ascii_case(other.host)
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Hosts<'a> {
     /// Of the delegation at hand, hosts below it whose addresses were not met yet.
     glue: Vec<&'a [u8]>,
-    wanted: HashMap<Box<[u8]>, Users<'a>>,
+    wanted: Vec<Wanted<'a>>,
+    count: u32,
 }
 
 impl<'a> Hosts<'a> {
@@ -68,7 +90,7 @@ impl<'a> Hosts<'a> {
             if cut && is_at_or_below(host, owner) {
                 self.glue.push(host);
             } else {
-                self.want(owner, Use::Ns, host);
+                self.want(zone, owner, Use::Ns, host);
             }
         }
     }
@@ -84,23 +106,13 @@ impl<'a> Hosts<'a> {
     fn want_at(&mut self, zone: &Sorted<'a>, owner: &'a [u8], by: Use, records: &[Rr<'a>], at: usize) {
         let hosts = records.iter().filter_map(|rr| host(rr.rdata.get(at..)?));
         for host in hosts.filter(|h| is_at_or_below(h, zone.apex())) {
-            self.want(owner, by, host);
+            self.want(zone, owner, by, host);
         }
     }
 
-    fn want(&mut self, owner: &'a [u8], by: Use, host: &[u8]) {
-        let mut folded = [0; wire::name::NAME_MAX];
-        let Some(folded) = folded.get_mut(..host.len()) else { return };
-        folded.copy_from_slice(host);
-        wire::name::fold(folded);
-        match self.wanted.get_mut(&*folded) {
-            Some(users) => _ = users[by as usize].get_or_insert(owner),
-            None => {
-                let mut users = Users::default();
-                users[by as usize] = Some(owner);
-                self.wanted.insert((&*folded).into(), users);
-            }
-        }
+    fn want(&mut self, zone: &Sorted<'a>, owner: &'a [u8], by: Use, host: &'a [u8]) {
+        self.wanted.push(Wanted { key: zone.order_key(host), host, by, nth: self.count, owner });
+        self.count = self.count.saturating_add(1);
     }
 
     /// A name at or below the delegation at hand has addresses.
@@ -117,29 +129,52 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.wanted.len() >= KEPT_MAX
+    /// Keeps what is wanted within its bound.
+    pub(crate) fn make_room(&mut self, zone: &Sorted<'a>, report: &mut Report) {
+        if self.wanted.len() < KEPT_MAX {
+            return;
+        }
+        self.once_each();
+        // Where little was wanted twice, the next time would come soon.
+        if self.wanted.len() >= KEPT_MAX / 2 {
+            self.look_up(zone, report);
+        }
+    }
+
+    fn once_each(&mut self) {
+        self.wanted.sort_unstable_by(Wanted::cmp);
+        self.wanted.dedup_by(|later, first| later.is_like(first));
     }
 
     /// Looks all hosts up that are kept.
     pub(crate) fn look_up(&mut self, zone: &Sorted<'a>, report: &mut Report) {
-        let mut wanted: Vec<_> = self.wanted.drain().collect();
-        wanted.sort_unstable_by(|a, b| canonical_cmp(&a.0, &b.0));
-        for (host, users) in wanted {
-            let found = find(zone, &host);
-            for by in USES {
-                let Some(owner) = users[by as usize] else { continue };
-                let fault = match found {
-                    Found::Address => continue,
-                    Found::Alias => by.at_alias(),
-                    Found::BelowCut if by == Use::Ns => Fault::NoSiblingGlue,
-                    Found::BelowCut => continue,
-                    Found::Nothing => by.without_address(),
-                };
-                report.add(fault, owner, Some(by.rtype()), || text(&host));
-            }
+        self.once_each();
+        let (mut onward, mut folded) = (zone.onward(), Vec::new());
+        for same in self.wanted.chunk_by(|a, b| a.host.eq_ignore_ascii_case(b.host)) {
+            let Some(Wanted { key, host, .. }) = same.first() else { continue };
+            folded.clear();
+            folded.extend_from_slice(host);
+            wire::name::fold(&mut folded);
+            let found = match onward.records_at(*key, &folded).map(has_address) {
+                Some(found) if found != Found::Nothing => found,
+                _ => find(zone, &folded),
+            };
+            same.iter().for_each(|wanted| complain(wanted, found, report));
         }
+        self.wanted.clear();
     }
+}
+
+fn complain(wanted: &Wanted<'_>, found: Found, report: &mut Report) {
+    let by = wanted.by;
+    let fault = match found {
+        Found::Address => return,
+        Found::Alias => by.at_alias(),
+        Found::BelowCut if by == Use::Ns => Fault::NoSiblingGlue,
+        Found::BelowCut => return,
+        Found::Nothing => by.without_address(),
+    };
+    report.add(fault, wanted.owner, Some(by.rtype()), || text(wanted.host));
 }
 
 /// The host that stands here; "." is none.
@@ -158,10 +193,6 @@ enum Found {
 }
 
 fn find(zone: &Sorted<'_>, host: &[u8]) -> Found {
-    match look(zone, host) {
-        Found::Nothing => {}
-        found => return found,
-    }
     // At the host itself, then above it; the nearest name that is there has the wildcard for it.
     let mut wildcard = None;
     for end in std::iter::once(host).chain(ends_between(host, zone.apex())).chain([zone.apex()]) {
@@ -184,7 +215,10 @@ fn find(zone: &Sorted<'_>, host: &[u8]) -> Found {
 }
 
 fn look(zone: &Sorted<'_>, name: &[u8]) -> Found {
-    let Some(records) = zone.records_at(name) else { return Found::Nothing };
+    zone.records_at(name).map_or(Found::Nothing, has_address)
+}
+
+fn has_address(records: Records<'_>) -> Found {
     for rr in records {
         match rr.rtype {
             rtype::A | rtype::AAAA => return Found::Address,

@@ -136,9 +136,7 @@ impl<'z, 'a> Walk<'z, 'a> {
             self.cut = None;
         }
         self.dname = self.dname.filter(|dname| is_at_or_below(name, dname));
-        if self.hosts.is_full() {
-            self.hosts.look_up(self.zone, &mut self.report);
-        }
+        self.hosts.make_room(self.zone, &mut self.report);
     }
 
     fn apex(&mut self, name: &'a [u8]) {

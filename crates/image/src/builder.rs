@@ -236,7 +236,7 @@ impl Builder {
         let ends = self.zones.iter().skip(1).map(|z| z.run as usize).chain([self.collected.runs.len()]);
         for (zone, end) in self.zones.iter().zip(ends) {
             let runs = zone.run as usize..end;
-            order::sort(&mut self.collected.runs[runs.clone()], &self.collected.segments, zone.apex.len());
+            order::sort(&mut self.collected.runs[runs.clone()], &self.collected.segments, zone.apex.len(), &InTurn);
             see(&Sorted { collected: &self.collected, apex: &zone.apex, runs });
         }
     }

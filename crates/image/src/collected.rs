@@ -25,7 +25,7 @@ const COPIED_BELOW: usize = 1 << 20;
 /// Records of one owner that came one right behind another.
 #[derive(Clone, Copy)]
 pub(crate) struct Run {
-    /// What sorting goes by at the moment; see `order.rs`.
+    /// The first eight octets of its name, as `zone::order_key` arranges them; while it is sorted, others of them.
     pub key: u64,
     /// Segment and offset; `SAME`.
     place: u64,

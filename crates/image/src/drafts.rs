@@ -86,7 +86,7 @@ impl Drafts {
             hosts: Hosts::default(),
         };
         for z in 0..this.zones.len() {
-            this.sort_zone(z);
+            this.sort_zone(z, hands);
             this.look_at_zone(z, hands, judge);
         }
         this
@@ -105,10 +105,10 @@ impl Drafts {
         self.zones[z].run as usize..end
     }
 
-    fn sort_zone(&mut self, z: usize) {
+    fn sort_zone(&mut self, z: usize, hands: &dyn Hands) {
         if self.zones[z].complaint.is_none() {
             let (runs, apex_len) = (self.runs(z), self.zones[z].apex.len());
-            order::sort(&mut self.collected.runs[runs], &self.collected.segments, apex_len);
+            order::sort(&mut self.collected.runs[runs], &self.collected.segments, apex_len, hands);
         }
     }
 

@@ -15,8 +15,9 @@ use wire::rtype::{self, Rtype};
 
 /// Places taken in an index line, on the average, in hundredths: at 62 one name in 400 spills to the next line.
 const FILL: usize = 62;
-/// Drafts on a sheet: few enough that a sheet stays in the cache of the processor that wrote it.
-const SHEET: u32 = 16_384;
+/// Drafts on a sheet, by turns: few enough that a sheet stays in the cache of the processor that wrote it. Writing a sheet takes
+/// three to four times as long as placing it; the hand that places writes the shorter ones, so that both are done together.
+const SHEETS: [u32; 2] = [10_240, 6_144];
 /// Units after which the like of one is asked for, and after twice as many its place in the table.
 const AHEAD: usize = 16;
 
@@ -96,16 +97,22 @@ impl<'a> Layout<'a> {
         self.bytes.len() >= self.end_max
     }
 
-    /// Lays out the nodes of all zones, and behind each zone its tables. One sheet is placed while the next is written.
+    /// Lays out the nodes of all zones, and behind each zone its tables. Two sheets are placed while the next two are written.
     fn nodes(&mut self, hands: &dyn Hands, zones: &[u32], zones_at: usize) {
         let sheets = sheets(self.b, zones);
-        let mut scribe = Scribe::new(self.b);
-        let (mut ready, mut next) = (Sheet::default(), Sheet::default());
-        scribe.fill(&mut ready, sheets.first().map_or(&[], |s| s));
-        for (i, pieces) in sheets.iter().enumerate() {
-            let later = sheets.get(i + 1).map_or(&[][..], |s| s);
-            hands.both(&mut || scribe.fill(&mut next, later), &mut || self.place(&ready, pieces, zones, zones_at));
-            std::mem::swap(&mut ready, &mut next);
+        let pieces = |nth: usize| sheets.get(nth).map_or(&[][..], |s| s);
+        let (mut scribe, mut other) = (Scribe::new(self.b), Scribe::new(self.b));
+        let (mut ready, mut next) = <([Sheet; 2], [Sheet; 2])>::default();
+        let [long, short] = &mut ready;
+        hands.both(&mut || scribe.fill(long, pieces(0)), &mut || other.fill(short, pieces(1)));
+        for nth in (0..sheets.len()).step_by(2) {
+            let ([long, short], ready) = (&mut next, &mut ready);
+            hands.both(&mut || scribe.fill(long, pieces(nth + 2)), &mut || {
+                self.place(&ready[0], pieces(nth), zones, zones_at);
+                self.place(&ready[1], pieces(nth + 1), zones, zones_at);
+                other.fill(short, pieces(nth + 3));
+            });
+            std::mem::swap(ready, &mut next);
         }
     }
 
@@ -330,8 +337,8 @@ fn sheets(b: &Drafts, zones: &[u32]) -> Vec<Vec<Piece>> {
         let Range { mut start, end } = drafts;
         while start < end {
             if room == 0 {
+                room = SHEETS[sheets.len() % 2];
                 sheets.push(vec![]);
-                room = SHEET;
             }
             let n = room.min(end - start);
             if let Some(sheet) = sheets.last_mut() {

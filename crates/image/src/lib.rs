@@ -34,7 +34,7 @@ pub use collected::Records;
 pub use format::{Damaged, OpenError};
 pub use node::{Apex, Node, Scope};
 pub use render::Rr;
-pub use sorted::Sorted;
+pub use sorted::{Onward, Sorted};
 pub use spill::{Kept, Spill};
 pub use sums::PAGE;
 pub use unit::{Owner, Part, Unit};

@@ -3,20 +3,44 @@
 //! Names are compared eight octets at a time as numbers: all runs by the first eight, those that are alike by the next
 //! eight, and so on. A name is read again only where the octets before were not enough.
 
+use crate::builder::Hands;
 use crate::collected::{Run, Segments};
 
 /// Runs whose names are fetched ahead of their turn.
 const AHEAD: usize = 16;
+/// Runs from which on it pays to share the work.
+const SHARED_FROM: usize = 1 << 16;
 
-/// Sorts; says of each run whether its name is that of the run before. The runs' keys must be those of depth 0.
-pub(crate) fn sort(runs: &mut [Run], segments: &Segments, apex_len: usize) {
-    runs.sort_unstable_by_key(|r| (r.key, r.place()));
+/// Sorts; says of each run whether its name is that of the run before. The runs' keys are those of depth 0, before and after.
+pub(crate) fn sort(runs: &mut [Run], segments: &Segments, apex_len: usize, hands: &dyn Hands) {
+    let by = |r: &Run| (r.key, r.place());
+    let mut half = if runs.len() < SHARED_FROM { 0 } else { runs.len() / 2 };
+    if !runs.is_sorted_by_key(by) {
+        if half > 0 {
+            runs.select_nth_unstable_by_key(half, by);
+        }
+        let (first, second) = runs.split_at_mut(half);
+        hands.both(&mut || first.sort_unstable_by_key(by), &mut || second.sort_unstable_by_key(by));
+    }
+    while half > 0 && half < runs.len() && runs[half].key == runs[half - 1].key {
+        half += 1;
+    }
+    let (first, second) = runs.split_at_mut(half);
+    hands.both(&mut || refine_all(first, segments, apex_len), &mut || refine_all(second, segments, apex_len));
+}
+
+/// Sorts those that are alike in their first eight octets, which stand together, by the others.
+fn refine_all(runs: &mut [Run], segments: &Segments, apex_len: usize) {
     let mut ahead = 0;
     let mut from = 0;
     while from < runs.len() {
         let alike = runs[from..].iter().take_while(|r| r.key == runs[from].key).count();
         ahead = fetch_ahead(runs, segments, ahead, from + alike + AHEAD);
-        refine(&mut runs[from..from + alike], segments, apex_len, 1);
+        if alike > 1 {
+            let (key, runs) = (runs[from].key, &mut runs[from..from + alike]);
+            refine(runs, segments, apex_len, 1);
+            runs.iter_mut().for_each(|run| run.key = key);
+        }
         from += alike;
     }
 }
@@ -84,6 +108,7 @@ fn key_at(name: &[u8], apex_len: usize, depth: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::builder::InTurn;
     use crate::collected::Collected;
     use crate::zone::order_key;
     use wire::name::canonical_cmp;
@@ -95,7 +120,7 @@ mod tests {
             [b"\x01a", b"\x0dlonglonglonga", b"\x0dlonglonglongb", b"\x01\0", b"\x01\x01", b"\x02a\0", b"\x01*", b""];
         let mut collected = Collected::default();
         let mut state = 1u64;
-        for _ in 0..2000 {
+        for _ in 0..SHARED_FROM + 2000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let pick = |n: u32| labels[(state >> n) as usize & 7];
             let name = [pick(60), pick(56), pick(52), &apex[..]].concat();
@@ -103,12 +128,13 @@ mod tests {
             collected.open_run(order_key(&name, apex), &name);
         }
         let Collected { segments, mut runs, .. } = collected;
-        sort(&mut runs, &segments, 3);
+        sort(&mut runs, &segments, 3, &InTurn);
         for w in runs.windows(2) {
             let order = canonical_cmp(segments.name(&w[0]), segments.name(&w[1]));
             assert!(order.is_le());
             assert_eq!(order.is_eq(), w[1].is_same_name());
             assert!(order.is_lt() || w[0].place() < w[1].place());
+            assert_eq!(w[0].key, order_key(segments.name(&w[0]), apex));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A zone's records in canonical order, as they came and before anything is made of them: for whoever judges what they mean.
 
 use crate::collected::{Collected, Records};
-use std::cmp::Ordering;
+use crate::zone::order_key;
 use std::ops::Range;
 use wire::name::canonical_cmp;
 
@@ -40,16 +40,61 @@ impl<'a> Sorted<'a> {
 
     /// The name itself, or the one that follows where it would stand.
     pub fn at_or_after(&self, folded: &[u8]) -> Option<(&'a [u8], Records<'a>)> {
-        let (mut low, mut high) = (self.runs.start, self.runs.end);
+        self.at(self.first_from(self.runs.clone(), self.order_key(folded), folded))
+    }
+
+    /// Numbers compare as the names do for which they stand, unless they are equal.
+    pub fn order_key(&self, name: &[u8]) -> u64 {
+        order_key(name, self.apex)
+    }
+
+    /// For names that are asked for in canonical order.
+    pub fn onward(&self) -> Onward<'_, 'a> {
+        Onward { of: self, at: self.runs.start }
+    }
+
+    fn at(&self, run: usize) -> Option<(&'a [u8], Records<'a>)> {
+        let at = run as u32;
+        self.runs.contains(&run).then(|| (self.collected.name(at), self.collected.records(at)))
+    }
+
+    /// The first of some runs that does not come before a name; their end if all do.
+    fn first_from(&self, runs: Range<usize>, key: u64, folded: &[u8]) -> usize {
+        let Range { start: mut low, end: mut high } = runs;
         while low < high {
             let middle = low.midpoint(high);
-            if canonical_cmp(self.collected.name(middle as u32), folded) == Ordering::Less {
+            if self.is_before(middle, key, folded) {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
-        let at = low as u32;
-        self.runs.contains(&low).then(|| (self.collected.name(at), self.collected.records(at)))
+        low
+    }
+
+    /// Reads a run's name only where its key does not tell.
+    fn is_before(&self, run: usize, key: u64, folded: &[u8]) -> bool {
+        let by_name = || canonical_cmp(self.collected.name(run as u32), folded);
+        self.collected.runs[run].key.cmp(&key).then_with(by_name).is_lt()
+    }
+}
+
+/// Looks each name up from where the one before it stands.
+pub struct Onward<'z, 'a> {
+    of: &'z Sorted<'a>,
+    at: usize,
+}
+
+impl<'a> Onward<'_, 'a> {
+    /// The records of a name that comes behind those asked for before; its key is `Sorted::order_key`.
+    pub fn records_at(&mut self, key: u64, folded: &[u8]) -> Option<Records<'a>> {
+        let (mut step, end) = (1, self.of.runs.end);
+        let mut low = self.at;
+        while low + step < end && self.of.is_before(low + step, key, folded) {
+            low += step;
+            step *= 2;
+        }
+        self.at = self.of.first_from(low..end.min(low + step + 1), key, folded);
+        self.of.at(self.at).filter(|(name, _)| *name == folded).map(|(_, records)| records)
     }
 }

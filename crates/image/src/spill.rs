@@ -3,7 +3,7 @@
 //! What a builder holds beside the runs themselves is bounded by that. A spilled segment is read once more, from its beginning
 //! to its end, when the image is laid out; only the hosts of referrals are looked up out of order.
 
-use crate::builder::ZoneDraft;
+use crate::builder::{InTurn, ZoneDraft};
 use crate::collected::{Collected, OFFSET_BITS, Run, Segments, push_head};
 use crate::order;
 use crate::zone::order_key;
@@ -32,7 +32,7 @@ pub(crate) fn spill(collected: &mut Collected, zones: &mut [ZoneDraft], spill: &
     let begins: Vec<usize> = zones.iter().map(|z| (z.run as usize).saturating_sub(from)).collect();
     let ends = begins.iter().skip(1).copied().chain([held.len()]);
     for ((&start, end), zone) in begins.iter().zip(ends).zip(&*zones) {
-        order::sort(&mut held[start..end], &collected.segments, zone.apex.len());
+        order::sort(&mut held[start..end], &collected.segments, zone.apex.len(), &InTurn);
     }
     let place = (collected.segments.0.len() as u64) << OFFSET_BITS;
     let (zones_read, segments) = (&*zones, &collected.segments);

@@ -85,6 +85,7 @@ pub fn compile(args: &Compile) -> Exit {
         Err(e) => return could_not(format_args!("{}: {e}", config.server.data_dir.display())),
     };
     library.gate = Gate::new(&config, &[]);
+    library.memory = args.memory.unwrap_or(library.memory);
     match library.current(&config.zones, None) {
         Ok(shelved) => tell(args, &shelved),
         Err(e) => could_not(e),

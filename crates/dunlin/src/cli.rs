@@ -85,14 +85,25 @@ pub struct Serve {
     pub allow_test_clock: bool,
 }
 
+const MEMORY: &str = "Records that are held in memory before they are put into files without a name beside the image; \
+    a quarter of the machine's memory unless set. The image itself comes on top";
+
+fn octets(text: &str) -> Result<usize, String> {
+    let size = server::config::units::size(text).and_then(|size| usize::try_from(size).ok());
+    size.filter(|&size| size > 0).ok_or_else(|| "write a number and one of KiB, MiB, GiB: 512MiB".to_string())
+}
+
 /// Build every image that the configuration needs, so that the next start serves at once
 #[derive(Args)]
 #[command(after_help = "Examples:
   dunlin compile -c /etc/dunlin/dunlin.toml
-  dunlin compile --zones zones --data-dir data")]
+  dunlin compile --zones zones --data-dir data
+  dunlin compile -c /etc/dunlin/dunlin.toml --memory 512MiB")]
 pub struct Compile {
     #[command(flatten)]
     pub source: Source,
+    #[arg(long, value_name = "SIZE", value_parser = octets, help = MEMORY)]
+    pub memory: Option<usize>,
     /// Print facts as JSON
     #[arg(long)]
     pub json: bool,
@@ -136,6 +147,8 @@ pub struct ZoneCompile {
     /// The image to write
     #[arg(short, long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
+    #[arg(long, value_name = "SIZE", value_parser = octets, help = MEMORY)]
+    pub memory: Option<usize>,
     /// Print facts as JSON
     #[arg(long)]
     pub json: bool,

@@ -10,9 +10,10 @@ use server::findings::{self, Findings};
 use server::images;
 use server::json::Json;
 use server::reading::Threads;
-use std::io::{self, Write};
-use std::path::Path;
-use store::atomic::write_atomically;
+use server::scratch::{Scratch, memory};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub fn check(args: &ZoneCheck) -> Exit {
     let zone = match named(&args.file, &args.origin) {
@@ -44,7 +45,13 @@ pub fn compile(args: &ZoneCompile) -> Exit {
         Ok(zone) => zone,
         Err(why) => return could_not(why),
     };
-    let mut builder = Builder::new(images::seed());
+    match findings::errors_of_form(&zone) {
+        Ok(Some(report)) => return refuse(args, &Findings::new(&zone, report, &audit::Report::default(), &[])),
+        Ok(None) => {}
+        Err(unread) => return could_not(format_args!("{} cannot be read: {}", args.file.display(), unread.why)),
+    }
+    let held_max = args.memory.unwrap_or_else(memory);
+    let mut builder = Builder::spilling(images::seed(), held_max, Arc::new(Scratch::new(folder_of(&args.output))));
     builder.begin_zone(&zone.apex);
     let read = match read_with_progress(&zone, &mut builder) {
         Ok(read) => read,
@@ -57,11 +64,10 @@ pub fn compile(args: &ZoneCompile) -> Exit {
         report.refusal()
     });
     let findings = Findings::new(&zone, read, &report, &complaints);
-    eprint!("{findings}");
     if findings.is_refused {
-        eprintln!("{}: no image is written", args.file.display());
-        return Exit::No;
+        return refuse(args, &findings);
     }
+    eprint!("{findings}");
     if let Err(e) = write(&args.output, &octets) {
         return could_not(format_args!("{} cannot be written: {e}", args.output.display()));
     }
@@ -82,8 +88,16 @@ pub fn compile(args: &ZoneCompile) -> Exit {
     Exit::Done
 }
 
+fn refuse(args: &ZoneCompile, findings: &Findings) -> Exit {
+    eprintln!("{findings}{}: no image is written", args.file.display());
+    Exit::No
+}
+
+fn folder_of(output: &Path) -> PathBuf {
+    output.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).into()
+}
+
 fn write(output: &Path, octets: &[u8]) -> io::Result<()> {
-    let folder = output.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = output.file_name().and_then(|n| n.to_str()).ok_or(io::Error::from(io::ErrorKind::InvalidInput))?;
-    write_atomically(folder, name, Some(octets.len() as u64), |out| out.write_all(octets)).map(drop)
+    images::write(&folder_of(output), name, octets).map(drop)
 }

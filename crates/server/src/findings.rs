@@ -58,8 +58,8 @@ fn judged(zone: &Zone, rules: &Rules) -> Result<Findings, Unread> {
     Ok(Findings::new(zone, reading.report, &report, &complaints))
 }
 
-/// What is wrong with the form of a long file.
-fn errors_of_form(zone: &Zone) -> Result<Option<Report>, Unread> {
+/// What is wrong with the form of a long file; none of a shorter one, or if nothing is.
+pub fn errors_of_form(zone: &Zone) -> Result<Option<Report>, Unread> {
     let opened = zonetext::open(zone)?;
     if opened.len() < FORM_FIRST_FROM {
         return Ok(None);

@@ -1,8 +1,8 @@
 //! Writing a file so that it is there whole or not at all: after a crash at any moment the old file or the new one
 //! stands under the name, never a piece.
 //!
-//! The new content goes to a temporary file in the same folder, is synced, takes the name, and the folder is synced
-//! too (a rename that is not synced may be forgotten). An error removes the temporary file.
+//! The new content goes to a temporary file in the same folder, is synced, is checked if the caller wants to, takes the
+//! name, and the folder is synced too (a rename that is not synced may be forgotten). An error removes the temporary file.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
@@ -23,11 +23,23 @@ pub fn write_atomically(
     size: Option<u64>,
     write: impl FnOnce(&mut Output) -> io::Result<()>,
 ) -> io::Result<PathBuf> {
+    write_checked(dir, name, size, write, |_| Ok(()))
+}
+
+/// As `write_atomically`; `check` is given the synced file before it takes its name, and may refuse it.
+pub fn write_checked(
+    dir: &Path,
+    name: &str,
+    size: Option<u64>,
+    write: impl FnOnce(&mut Output) -> io::Result<()>,
+    check: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<PathBuf> {
     let target = dir.join(name);
     let explain = |e: io::Error| explained(&target, size, &e);
     let temporary = Temporary::new(dir, name).map_err(explain)?;
     let mut output = Output::new(temporary.file.try_clone().map_err(explain)?);
     reserve(&temporary.file, size).and_then(|()| write(&mut output)).and_then(|()| output.finish()).map_err(explain)?;
+    check(&temporary.path).map_err(explain)?;
     temporary.take_name(&target).and_then(|()| sync_folder(dir)).map_err(explain)?;
     Ok(target)
 }
@@ -192,6 +204,22 @@ mod tests {
         assert!(text.contains("/f: ") && text.contains("the builder gave up"), "{text}");
         assert_eq!(dir.names(), ["f"]);
         assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn what_is_refused_does_not_take_the_name() {
+        let dir = TestDir::new("refused");
+        dir.file("f", b"old");
+        let write = |out: &mut Output| out.write_all(b"new");
+        let refuse = |path: &Path| {
+            assert_eq!(fs::read(path).unwrap(), b"new");
+            Err(io::Error::other("not what was meant"))
+        };
+        let text = write_checked(dir.path(), "f", None, write, refuse).unwrap_err().to_string();
+        assert!(text.contains("/f: ") && text.contains("not what was meant"), "{text}");
+        assert_eq!((dir.names(), fs::read(dir.path().join("f")).unwrap()), (vec!["f".to_string()], b"old".to_vec()));
+        write_checked(dir.path(), "f", None, write, |_| Ok(())).unwrap();
+        assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"new");
     }
 
     #[test]

@@ -13,7 +13,7 @@ SOAK_KILLS ?= 500
 # 1: every combination of odd zones; N: every N-th.
 SOAK_EVERY ?= 1
 # The steps of `soak`, in their order. A long run that is added later appends its target here.
-SOAK := soak-difference soak-kills soak-fuzz
+SOAK := soak-difference soak-kills soak-gigabytes soak-fuzz
 
 .PHONY: help serve test format lint unit tidy deny fuzz peers bench soak $(SOAK) clean
 
@@ -72,6 +72,10 @@ soak-difference: peers
 
 soak-kills:
 	DUNLIN_KILLS=$(SOAK_KILLS) $(CARGO) test --release --locked -p dunlin --test end_to_end crashes
+
+soak-gigabytes:
+	$(CARGO) build --release --locked --bin dunlin
+	scripts/gigabytes target/release/dunlin
 
 soak-fuzz:
 	fuzz/run $(SOAK_FUZZ_SECONDS)

@@ -152,8 +152,7 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// Writes an image, which takes its name when all of it can be read back: an eighth of a second for 230 MB, beside seconds of
-/// building.
+/// Writes an image, which takes its name when all its pages have been read back and are what they were.
 pub fn write(folder: &Path, name: &str, octets: &[u8]) -> io::Result<PathBuf> {
     write_checked(
         folder,

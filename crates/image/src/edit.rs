@@ -99,7 +99,7 @@ impl<'a> Surroundings<'a> {
         }
         for end in std::iter::once(name).chain(self.above(name)) {
             // A name that comes, if only to lead here, hides the wildcard that stood for it and all below it.
-            if self.node(end)?.is_some() != self.will_be(end)? {
+            if self.was_there(end)? != self.will_be(end)? {
                 self.note_host(end, hosts)?;
             }
         }
@@ -139,6 +139,20 @@ impl<'a> Surroundings<'a> {
             wildcard.splice(0..0, *b"\x01*");
         }
         Ok(())
+    }
+
+    /// True if there was such a name, if only for what was below it.
+    fn was_there(&self, name: &[u8]) -> Result<bool, Damaged> {
+        if self.node(name)?.is_some() {
+            return Ok(true);
+        }
+        // Above names that are hidden there are no nodes for those that own nothing.
+        for below in self.edit.names.keys().filter(|n| is_below(n, name)) {
+            if !self.before(below)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(!self.before_below(name, 1)?.is_empty())
     }
 
     /// True if there will be such a name, if only for what is below it.
@@ -245,9 +259,10 @@ impl<'a> Surroundings<'a> {
         self.before_below(name, 1).map(|mut all| all.pop())
     }
 
-    /// All names below this one with records before the edit.
+    /// All names below this one with records before the edit, and all that are edited.
     fn all_below(&self, name: &[u8]) -> Result<Vec<Box<[u8]>>, Unable> {
-        let all = self.before_below(name, NAMES_MAX + 1)?;
+        let mut all = self.before_below(name, NAMES_MAX + 1)?;
+        all.extend(self.edit.names.keys().filter(|n| is_below(n, name)).cloned());
         if all.len() > NAMES_MAX { Err(Unable::Large) } else { Ok(all) }
     }
 

@@ -24,6 +24,8 @@ pub mod later;
 mod laying;
 
 mod ledger;
+#[cfg(test)]
+mod lives;
 pub mod log;
 pub mod manifest;
 pub mod memory;

@@ -65,6 +65,10 @@ impl Disk {
         Disk { rng: Some(Rng::new(seed)), faults, capacity: usize::MAX, ..Disk::default() }
     }
 
+    pub fn set_faults(&mut self, faults: DiskFaults) {
+        self.faults = faults;
+    }
+
     pub fn set_capacity(&mut self, octets: usize) {
         self.capacity = octets;
     }
@@ -179,6 +183,14 @@ impl Disk {
             return Err(DiskError::Failed);
         }
         self.seen_names.remove(name).ok_or(DiskError::Missing)?;
+        Self::done(stops, ())
+    }
+
+    /// What had the new name is gone; that the file has it is durable once the names are synced.
+    pub fn rename(&mut self, from: &str, to: &str) -> Outcome<()> {
+        let stops = self.step()?;
+        let file = self.seen_names.remove(from).ok_or(DiskError::Missing)?;
+        self.seen_names.insert(to.to_owned(), file);
         Self::done(stops, ())
     }
 

@@ -197,7 +197,8 @@ fn edit(rng: &mut Rng, before: &Zones, after: &mut Zones) -> Option<(Vec<u8>, Na
     let records = after.get_mut(&apex)?;
     let is_plain = !rng.one_in(8);
     let mut names = Names::new();
-    for _ in 0..1 + rng.below(4) {
+    let many = if rng.one_in(4) { 24 } else { 4 };
+    for _ in 0..1 + rng.below(many) {
         let owner = match rng.below(2) {
             0 => records[rng.below(records.len())].owner.clone(),
             _ => below(rng, &apex),

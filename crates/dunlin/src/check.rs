@@ -7,6 +7,7 @@ use crate::progress::Progress;
 use audit::Rules;
 use net::privilege::{User, is_root};
 use server::clock::wall_s;
+use server::complaint::Complaint;
 use server::config::{Config, Zone};
 use server::findings::{self, Findings};
 use server::held::Gate;
@@ -14,8 +15,8 @@ use server::images::{self, Library, Shelved};
 use server::json::Json;
 
 pub fn check(args: &Check) -> Exit {
-    let config = match configuration::of_or_here(&args.source) {
-        Ok(config) => config,
+    let (config, zones) = match configuration::of_or_here(&args.source).and_then(with_zones) {
+        Ok(found) => found,
         Err(complaints) if args.json => {
             let list = Json::list(&complaints, Json::text);
             println!("{}", Json::Object(vec![("ok", Json::Bool(false)), ("configuration", list)]));
@@ -26,11 +27,10 @@ pub fn check(args: &Check) -> Exit {
             return Exit::CouldNot;
         }
     };
-    let warnings = warnings(&config);
+    let warnings = warnings(&config, &zones);
     let rules = Rules::at(wall_s());
-    let mut progress = Progress::of(config.zones.len() as u64);
-    let all: Vec<Findings> = config
-        .zones
+    let mut progress = Progress::of(zones.len() as u64);
+    let all: Vec<Findings> = zones
         .iter()
         .zip(1..)
         .map(|(zone, n)| {
@@ -56,11 +56,16 @@ pub fn check(args: &Check) -> Exit {
     if bad > 0 { Exit::No } else { Exit::Done }
 }
 
+fn with_zones(config: Config) -> Result<(Config, Vec<Zone>), Vec<Complaint>> {
+    let zones = config.zones()?;
+    Ok((config, zones))
+}
+
 /// What will go wrong at the start, though the configuration says what it means.
-fn warnings(config: &Config) -> Vec<String> {
+fn warnings(config: &Config, zones: &[Zone]) -> Vec<String> {
     let Some(name) = config.server.user.as_deref().filter(|_| is_root()) else { return Vec::new() };
     match User::find(name) {
-        Ok(Some(user)) => config.zones.iter().filter_map(|z| hidden_from(&user, z)).collect(),
+        Ok(Some(user)) => zones.iter().filter_map(|z| hidden_from(&user, z)).collect(),
         Ok(None) => vec![format!("the user {name} does not exist; create it, or write user = \"\"")],
         Err(e) => vec![format!("the user {name} cannot be looked up: {e}")],
     }
@@ -73,8 +78,12 @@ fn hidden_from(user: &User, zone: &Zone) -> Option<String> {
 }
 
 pub fn compile(args: &Compile) -> Exit {
-    let config = match configuration::of_or_here(&args.source) {
-        Ok(config) => config,
+    let found = configuration::of_or_here(&args.source).and_then(|config| {
+        let seen = config.roster.seen();
+        with_zones(config).map(|(config, zones)| (config, zones, seen))
+    });
+    let (config, zones, seen) = match found {
+        Ok(found) => found,
         Err(complaints) => {
             configuration::show(&complaints, args.source.config.as_deref());
             return Exit::CouldNot;
@@ -86,7 +95,7 @@ pub fn compile(args: &Compile) -> Exit {
     };
     library.gate = Gate::new(&config, &[]);
     library.memory = args.memory.unwrap_or(library.memory);
-    match library.current(&config.zones, None) {
+    match library.current(&zones, &seen, None) {
         Ok(shelved) => tell(args, &shelved),
         Err(e) => could_not(e),
     }

@@ -12,8 +12,8 @@ pub fn folders() -> Folders {
 /// What `serve` runs with: without -c there is no file.
 pub fn of(source: &Source) -> Result<Config, Vec<Complaint>> {
     let mut config = match &source.config {
-        Some(file) => config::read(file)?.with_directory(source.zones.as_deref())?,
-        None => config::without_file(&folders(), source.zones.as_deref())?,
+        Some(file) => config::read(file)?.with_directory(source.zones.as_deref()),
+        None => config::without_file(&folders(), source.zones.as_deref()),
     };
     if let Some(dir) = &source.data_dir {
         config.server.data_dir = dir.clone();

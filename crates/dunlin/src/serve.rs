@@ -52,7 +52,8 @@ fn ready(addresses: &[SocketAddr]) {
 
 /// Whoever starts the server by hand, without a configuration, is told what to type next.
 fn hint(config: &Config, addresses: &[SocketAddr]) {
-    let (Some(zone), Some(address)) = (config.zones.first(), addresses.first()) else { return };
+    let zones = config.zones().unwrap_or_default();
+    let (Some(zone), Some(address)) = (zones.first(), addresses.first()) else { return };
     let Some(apex) = wire::Name::from_wire(&zone.apex) else { return };
     let program = std::env::args().next().unwrap_or_else(|| "dunlin".into());
     eprintln!("In another terminal:");

@@ -470,9 +470,8 @@ mod tests {
             let zone = "$TTL 300\n@ SOA ns1 hostmaster 1 2 3 4 5\n@ NS ns1\nns1 A 192.0.2.1\nwww A 192.0.2.2\n";
             std::fs::write(folder.join("zones/example.com.zone"), zone).unwrap();
             let folders = Folders { data: folder.clone(), runtime: folder.clone() };
-            let config = without_file(&folders, Some(&folder.join("zones"))).unwrap();
-            let shelved = Library::open(&folder).unwrap().current(&config.zones, None).unwrap();
-            let (zones, _) = publisher::ready(shelved, &config, 1);
+            let config = without_file(&folders, Some(&folder.join("zones")));
+            let (zones, _, _) = publisher::first(&Library::open(&folder).unwrap(), &config).unwrap();
             let (mailboxes, mut boxes) = Mailboxes::new(1).unwrap();
             let desk = Arc::<Waiting>::default();
             let shared = Shared {

@@ -1,78 +1,74 @@
-//! Small changes of zone files, laid over the image that is served: the cost is that of the zones that changed.
+//! Small changes of zones, laid over the image that is served: the cost is that of the zones that changed, came or went.
 //!
 //! Nothing is written to the disk. A new image of all zones follows in the background, when nothing has changed for a
-//! while, and until then a start would build it.
+//! while, and until then a start would lay them over the old one again.
 
 use crate::clock;
+use crate::comparison::Difference;
 use crate::config::Zone;
 use crate::held::{self, Among, Gate};
 use crate::images::{self, Library, Remark};
 use crate::laying;
-use crate::manifest::{Entry, Manifest};
+use crate::manifest::{Entry, OVER_MAX};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use audit::{Rules, Version, audit};
 use image::patch::Change;
-use image::{Builder, Image};
-use std::collections::HashMap;
+use image::{Image, InTurn};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use store::Stretch;
 
 /// Octets of zone files that may have changed: with more of them a new image is not much dearer.
 const OCTETS_MAX: u64 = 4 << 20;
-const ZONES_MAX: usize = 1000;
-
-/// What came of looking for changes.
-pub enum Outcome {
-    /// The files are as they were.
-    Unchanged,
-    Laid(Box<Laid>),
-    /// A new image is needed: much has changed, or zones have come or gone.
-    TooMuch,
-}
 
 pub struct Laid {
     pub image: Image<Stretch>,
-    pub manifest: Manifest,
+    /// Of the zones that were read.
+    pub entries: Vec<Entry>,
     pub remarks: Vec<Remark>,
 }
 
-/// Looks for zones whose files are not as the manifest says, among those that are asked for, and lays them over the image.
-pub fn lay(
-    now: &Image<Stretch>,
-    manifest: &Manifest,
-    zones: &[Zone],
-    is_asked: impl Fn(&Zone) -> bool,
-    library: &Library,
-) -> Outcome {
-    let Some(changed) = manifest.changed(zones, is_asked) else { return Outcome::TooMuch };
-    if changed.is_empty() {
-        return Outcome::Unchanged;
+/// Lays what is different over the image. None: it takes a new one, for much is different, or zones are nested.
+pub fn lay(now: &Image<Stretch>, difference: &Difference, library: &Library) -> Option<Laid> {
+    let Difference { anew, gone, .. } = difference;
+    if anew.len() + gone.len() > OVER_MAX || !now.is_whole() {
+        return None;
     }
-    let octets: u64 = changed.iter().filter_map(|&i| std::fs::metadata(&zones[i].file).ok()).map(|m| m.len()).sum();
-    // What updates have changed is not in these files.
-    let is_updated = changed.iter().any(|&i| !zones[i].allow_update.0.is_empty());
-    if changed.len() > ZONES_MAX || octets > OCTETS_MAX || !now.is_whole() || is_updated {
-        return Outcome::TooMuch;
+    let octets: u64 = anew.iter().filter_map(|zone| std::fs::metadata(&zone.file).ok()).map(|m| m.len()).sum();
+    if octets > OCTETS_MAX || !are_apart(anew) {
+        return None;
     }
-    laid(now, manifest, zones, &changed, library).map_or(Outcome::TooMuch, |laid| Outcome::Laid(Box::new(laid)))
+    laid(now, anew, gone, library)
 }
 
-fn laid(
-    now: &Image<Stretch>,
-    manifest: &Manifest,
-    zones: &[Zone],
-    changed: &[usize],
-    library: &Library,
-) -> Option<Laid> {
+/// False: one of the zones lies below another of them. They may be new both, and that takes a new image.
+fn are_apart(zones: &[Zone]) -> bool {
+    let apexes: HashSet<&[u8]> = zones.iter().map(|zone| &*zone.apex).collect();
+    let is_below = |zone: &Zone| above(&zone.apex).any(|above| apexes.contains(above));
+    !zones.iter().any(is_below)
+}
+
+/// The names above a name, nearest first.
+fn above(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    fn up<'n>(name: &&'n [u8]) -> Option<&'n [u8]> {
+        let (&len, below) = name.split_first().filter(|(len, _)| **len > 0)?;
+        below.get(usize::from(len)..)
+    }
+    std::iter::successors(up(&name), up)
+}
+
+fn laid(now: &Image<Stretch>, anew: &[Zone], gone: &[Box<[u8]>], library: &Library) -> Option<Laid> {
     let stock = Stock {
         seed: images::seed(),
         held_max: scratch::memory(),
         spill: Arc::new(Scratch::new(library.folder().into())),
     };
-    let few: Vec<Zone> = changed.iter().map(|&i| zones[i].clone()).collect();
-    let (builder, mut entries) = reading::all(&few, &stock, |zone, builder| images::fill(zone, &stock, builder));
-    let (image, remarks, complaints) = over(now, builder, &few, &stock, &library.gate)?;
+    let (builder, mut entries) = reading::all(anew, &stock, |zone, builder| images::fill(zone, &stock, builder));
+    // A zone whose file could never be used is in no image.
+    let gone = gone.iter().filter(|apex| laying::zone(now.view(), apex).is_some()).cloned().collect();
+    let change = Change { whole: builder, gone, edits: vec![] };
+    let (image, remarks, complaints) = over(now, change, anew, &stock, &library.gate)?;
     for entry in &mut entries {
         let complaint = complaints.get(&entry.apex);
         let is_served = || image.view().find_whole(&entry.apex).is_ok_and(|n| n.is_some());
@@ -81,8 +77,7 @@ fn laid(
             false => why.clone(),
         });
     }
-    let entries: HashMap<usize, Entry> = changed.iter().copied().zip(entries).collect();
-    Some(Laid { image, manifest: manifest.with(&entries), remarks })
+    Some(Laid { image, entries, remarks })
 }
 
 type Complaints = HashMap<Box<[u8]>, String>;
@@ -90,7 +85,7 @@ type Complaints = HashMap<Box<[u8]>, String>;
 /// The image with these zones laid over it. None: it takes a new one.
 fn over(
     now: &Image<Stretch>,
-    whole: Builder,
+    change: Change<'_>,
     zones: &[Zone],
     stock: &Stock,
     gate: &Gate,
@@ -109,8 +104,7 @@ fn over(
         }
         refusal
     };
-    let change = Change { whole, gone: vec![], edits: vec![] };
-    let (image, complaints) = laying::put(now, change, &reading::Threads, &mut judge).ok()?;
+    let (image, complaints) = laying::put(now, change, &InTurn, &mut judge).ok()?;
     let complaint = |c: image::Complaint| (c.zone.fold().bytes().into(), c.what);
     Some((image, remarks, complaints.into_iter().map(complaint).collect()))
 }

@@ -53,8 +53,9 @@ impl Gate {
     /// `forced`: these pass this time.
     pub fn new(config: &Config, forced: &[Box<[u8]>]) -> Gate {
         let is_open = |zone: &&Zone| !zone.is_guarded || !zone.allow_update.0.is_empty();
-        let open = config.zones.iter().filter(is_open).map(|zone| zone.apex.clone());
-        let journaled = config.zones.iter().filter(|zone| !zone.allow_update.0.is_empty());
+        let written = &config.roster.written;
+        let open = written.iter().filter(is_open).map(|zone| zone.apex.clone());
+        let journaled = written.iter().filter(|zone| !zone.allow_update.0.is_empty());
         Gate {
             guards: config.guards,
             open: open.chain(forced.iter().cloned()).collect(),

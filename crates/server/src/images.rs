@@ -4,10 +4,11 @@
 //! is left out otherwise; the others are built all the same. Never runs on an answering thread.
 
 use crate::clock;
-use crate::config::Zone;
+use crate::comparison;
+use crate::config::{Seen, Zone};
 use crate::held::{self, Among, Gate};
 use crate::log;
-use crate::manifest::{Entry, Manifest};
+use crate::manifest::{Entry, Identity, Manifest};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::zonetext;
@@ -89,10 +90,14 @@ impl Library {
     }
 
     /// The image of these zones as their files are now: the one on the shelf if no source has changed, else a new one.
-    /// `served`: where the records of zones come from whose files are wrong; the shelf's image if it is None.
-    pub fn current(&self, zones: &[Zone], served: Option<&Image<Stretch>>) -> io::Result<Shelved> {
+    /// `seen`: what named them. `served`: where the records of zones come from whose files are wrong; the shelf's image if it
+    /// is None.
+    pub fn current(&self, zones: &[Zone], seen: &Seen, served: Option<&Image<Stretch>>) -> io::Result<Shelved> {
         let last = match self.last() {
-            Some(last) if last.manifest.is_current(zones) => return Ok(last),
+            Some(mut last) if is_current(&last.manifest, zones) => {
+                last.manifest.seen = seen.clone();
+                return Ok(last);
+            }
             other => other,
         };
         let built = build(zones, self, served.or(last.as_ref().map(|l| &l.image)));
@@ -102,7 +107,7 @@ impl Library {
                 log::error("a damaged image is served on", &[("why", &told(&built.lost))]);
                 Ok(last)
             }
-            None => self.shelve(built),
+            None => self.shelve(built, seen),
         }
     }
 
@@ -112,20 +117,21 @@ impl Library {
     }
 
     /// A new image of these zones, whether or not a source has changed: the one that is served is damaged.
-    pub fn again(&self, zones: &[Zone], served: &Image<Stretch>) -> io::Result<Shelved> {
-        self.shelve(build(zones, self, Some(served)))
+    pub fn again(&self, zones: &[Zone], seen: &Seen, served: &Image<Stretch>) -> io::Result<Shelved> {
+        self.shelve(build(zones, self, Some(served)), seen)
     }
 
     /// The image written last, whatever it was made of.
-    fn last(&self) -> Option<Shelved> {
-        let manifest = Manifest::parse(std::fs::read_to_string(self.folder.join(MANIFEST)).ok()?)?;
+    pub fn last(&self) -> Option<Shelved> {
+        let manifest = Manifest::open(&self.folder.join(MANIFEST))?;
         let file = self.folder.join(IMAGE);
         let image = open(&file).ok()?;
-        (manifest.image == identity(&image)).then_some(Shelved { image, manifest, file, remarks: Vec::new() })
+        let is_of = (manifest.image().size, manifest.image().seed) == identity(&image);
+        is_of.then_some(Shelved { image, manifest, file, remarks: Vec::new() })
     }
 
     /// Writes an image, then its manifest: a crash between them leaves a manifest that does not fit, which is none.
-    fn shelve(&self, built: Built) -> io::Result<Shelved> {
+    fn shelve(&self, built: Built, seen: &Seen) -> io::Result<Shelved> {
         let Built { octets, entries, remarks, seed, lost } = built;
         if !lost.is_empty() {
             return Err(io::Error::other(told(&lost)));
@@ -133,11 +139,27 @@ impl Library {
         let size = octets.len() as u64;
         let file = write(&self.folder, IMAGE, &octets)?;
         drop(octets);
-        let manifest = Manifest::new((size, seed), &entries);
-        let text = manifest.as_text().as_bytes();
-        write_atomically(&self.folder, MANIFEST, Some(text.len() as u64), |out| out.write_all(text))?;
-        Ok(Shelved { image: open(&file)?, manifest, file, remarks })
+        let image = open(&file)?;
+        let identity = Identity { size, seed, names: fingerprint(&image) };
+        let manifest = Manifest::write(&self.folder, MANIFEST, identity, seen, &entries)?;
+        Ok(Shelved { image, manifest, file, remarks })
     }
+}
+
+/// True if the image of this manifest is what these zones would give if they were read now.
+fn is_current(manifest: &Manifest, zones: &[Zone]) -> bool {
+    manifest.is_sound() && comparison::of_these(zones, manifest).is_ok_and(|difference| difference.is_empty())
+}
+
+/// Of the names of an image's zones: whatever order they are in, and whatever they hold.
+fn fingerprint(image: &Image<Stretch>) -> u64 {
+    let apexes = image.view().zones().filter_map(|z| z.ok()?.apex().ok()?.apex_name().ok());
+    apexes.fold(1, |names, apex| names ^ fingerprint_of(apex))
+}
+
+/// What a zone's name takes part with.
+pub fn fingerprint_of(apex: &[u8]) -> u64 {
+    wire::hash::siphash::<1, 3>(b"names of zones  ", apex)
 }
 
 /// Removes what writers that died in the middle have left. Their number is in the name: `.NAME.PID-N.new`.
@@ -179,7 +201,7 @@ pub fn faults(octets: &Stretch) -> u32 {
     octets.map().faults()
 }
 
-fn identity(image: &Image<Stretch>) -> (u64, u64) {
+pub fn identity(image: &Image<Stretch>) -> (u64, u64) {
     (image.bytes().len() as u64, image.header().seed)
 }
 

@@ -1,54 +1,47 @@
-//! Which files an image was made of, so that a start with unchanged sources can map the old image at once.
+//! Which files an image was made of: what a start and a reload compare, zone by zone or one zone by its name.
 //!
-//! A text file beside the image. Anything odd in it means "make the image again", never an error: it is a cache.
+//! A file beside the image, mapped and never changed, that holds numbers and places only:
+//!
+//! ```text
+//! head      128 octets: version, the image's size and seed, how many there are of the following, two checksums
+//! records   48 octets a zone, in the order of the configuration: its file's stamp and the place of its texts
+//! index     u32s: a zone's number and 1 stands at the hash of its name, or at the next place that is free
+//! notable   u32s: numbers of the zones that are not served as their files say, or include other files
+//! texts     name, file, included files and complaint of each zone; then what named the zones
+//! ```
+//!
+//! What has changed since the image was written stands over it in memory: at most `OVER_MAX` zones. Anything odd in the
+//! file means "make the image again", never an error: it is a cache.
 
-use crate::config::{self, Zone};
+use crate::config::Seen;
 use crate::images::Problem;
-use std::borrow::Cow;
-use std::collections::HashMap;
-use std::fmt::Write;
-use std::os::unix::fs::MetadataExt;
+use crate::stamp::Stamp;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
-use wire::Name;
+use store::Map;
+use store::atomic::write_atomically;
+use wire::hash::siphash;
 
-const HEAD: &str = concat!("dunlin-manifest 1 ", env!("CARGO_PKG_VERSION"));
-/// A source written this shortly before it was read may be written again within the same tick of the file system's
-/// clock, and then look unchanged. It is not believed.
-pub const TICK: Duration = Duration::from_millis(50);
+const MAGIC: &[u8; 16] = b"dunlin manifest\n";
+/// The program's version, with that of the format: a manifest of another one is none.
+const VERSION: &str = concat!("2 ", env!("CARGO_PKG_VERSION"));
+const HEAD: usize = 128;
+const RECORD: usize = 48;
+/// Where in the head its checksum stands, and that of all that follows it.
+const HEAD_SUM: usize = 120;
+const BODY_SUM: usize = 112;
+const SUM_KEY: &[u8; 16] = b"dunlin manifest.";
 
-/// What tells a changed file from an unchanged one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stamp {
-    size: u64,
-    modified_ns: i128,
-    changed_ns: i128,
-    inode: u64,
-}
+/// Marks of a record: the stamp is one; there are included files; there is a complaint.
+const SETTLED: u32 = 1;
+const INCLUDES: u32 = 2;
+const PROBLEM: u32 = 4;
 
-impl Stamp {
-    /// None: there is no such file, or it was written only just now.
-    pub fn of(path: &Path) -> Option<Stamp> {
-        let m = std::fs::metadata(path).ok()?;
-        let settled = m.modified().ok()? + TICK < SystemTime::now();
-        let ns = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
-        let (modified_ns, changed_ns) = (ns(m.mtime(), m.mtime_nsec()), ns(m.ctime(), m.ctime_nsec()));
-        settled.then_some(Stamp { size: m.size(), modified_ns, changed_ns, inode: m.ino() })
-    }
-
-    fn parse(words: &str) -> Option<Stamp> {
-        let mut n = words.split(' ');
-        let mut next = || n.next()?.parse::<i128>().ok();
-        let (size, modified_ns, changed_ns, inode) = (next()?, next()?, next()?, next()?);
-        Some(Stamp { size: u64::try_from(size).ok()?, modified_ns, changed_ns, inode: u64::try_from(inode).ok()? })
-    }
-}
-
-impl std::fmt::Display for Stamp {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} {} {}", self.size, self.modified_ns, self.changed_ns, self.inode)
-    }
-}
+/// Zones that stand over an image, most; with more of them it is time for a new one.
+pub const OVER_MAX: usize = 1000;
 
 /// One zone of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,269 +54,484 @@ pub struct Entry {
     pub problem: Option<String>,
 }
 
-/// Kept as the text that it is on the disk: a million zones are looked through without making anything of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The image that a manifest is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub size: u64,
+    pub seed: u64,
+    /// Fingerprint of the names of its zones.
+    pub names: u64,
+}
+
 pub struct Manifest {
-    text: String,
-    /// Size and seed of the image: that of another build is not mistaken for this one's.
-    pub image: (u64, u64),
+    base: Base,
+    /// What has changed since, by apex; None: the zone is no more.
+    over: HashMap<Box<[u8]>, Option<Packed>>,
+    /// What named the zones, when it was last looked at.
+    pub seen: Seen,
+}
+
+/// The file.
+#[derive(Clone)]
+struct Base {
+    map: Map,
+    image: Identity,
+    zones: usize,
+    slots: usize,
+    notable: usize,
+}
+
+/// A record and its texts.
+struct Packed {
+    record: [u8; RECORD],
+    texts: Vec<u8>,
+}
+
+/// What is known of a zone.
+pub struct Known<'a> {
+    pub apex: &'a [u8],
+    pub file: &'a Path,
+    stamp: Option<Stamp>,
+    /// Packed one behind another.
+    includes: &'a [u8],
+    pub problem: Option<&'a str>,
 }
 
 impl Manifest {
-    pub fn new(image: (u64, u64), entries: &[Entry]) -> Manifest {
-        let mut text = format!("{HEAD}\nimage {} {}\n", image.0, image.1);
-        for entry in entries {
-            entry.write(&mut text);
-        }
-        text.push_str("end\n");
-        Manifest { text, image }
+    /// Writes the manifest of an image; `entries` are in the order of the configuration.
+    pub fn write(folder: &Path, name: &str, image: Identity, seen: &Seen, entries: &[Entry]) -> io::Result<Manifest> {
+        let octets = encode(image, seen, entries);
+        let file = write_atomically(folder, name, Some(octets.len() as u64), |out| out.write_all(&octets))?;
+        drop(octets);
+        Manifest::open(&file).ok_or_else(|| io::Error::other(format!("{}: cannot be read back", file.display())))
     }
 
-    pub fn parse(text: String) -> Option<Manifest> {
-        let mut lines = text.strip_suffix("end\n")?.lines();
-        if lines.next()? != HEAD {
-            return None;
-        }
-        let (size, seed) = lines.next()?.strip_prefix("image ")?.split_once(' ')?;
-        let image = (size.parse().ok()?, seed.parse().ok()?);
-        Some(Manifest { text, image })
+    /// None: there is none that is of any use.
+    pub fn open(file: &Path) -> Option<Manifest> {
+        let base = Base::open(Map::open(file).ok()?)?;
+        let seen = Seen::decode(&base.map[base.u64_at(104)? as usize..])?;
+        Some(Manifest { base, over: HashMap::new(), seen })
     }
 
-    pub fn as_text(&self) -> &str {
-        &self.text
+    pub fn image(&self) -> Identity {
+        self.base.image
     }
 
-    /// Kind and rest of each line about zones.
-    fn lines(&self) -> impl Iterator<Item = (&str, &str)> {
-        let body = self.text.strip_suffix("end\n").unwrap_or(&self.text);
-        body.lines().skip(2).map(|line| line.split_once(' ').unwrap_or((line, "")))
+    /// Zones, as many as there were when the image was written.
+    pub fn zones(&self) -> usize {
+        self.base.zones
     }
 
-    /// True if these zones, read now, would give what the image holds.
-    pub fn is_current(&self, zones: &[Zone]) -> bool {
-        let mut zones = zones.iter();
-        let mut name = String::new();
-        // A zone without a source that can be compared is never current.
-        let mut compared = true;
-        for (kind, rest) in self.lines() {
-            let good = match kind {
-                "zone" => compared && zones.next().is_some_and(|z| is_about(rest, z, &mut name)),
-                "source" => is_unchanged(rest),
-                "problem" => true,
-                _ => false,
-            };
-            compared = kind != "zone";
-            if !good {
-                return false;
-            }
-        }
-        compared && zones.next().is_none()
+    /// How many zones are not as in the image.
+    pub fn changes(&self) -> usize {
+        self.over.len()
     }
 
-    /// Which of the zones, among those asked for, would give something else if they were read now. None: they are not the
-    /// zones of the image.
-    pub fn changed(&self, zones: &[Zone], is_asked: impl Fn(&Zone) -> bool) -> Option<Vec<usize>> {
-        let (mut changed, mut name) = (Vec::new(), String::new());
-        let (mut known, mut compared) = (0, true);
-        for (kind, rest) in self.lines() {
-            let is_same = match kind {
-                "zone" => {
-                    is_about(rest, zones.get(known)?, &mut name).then_some(())?;
-                    if !compared {
-                        changed.push(known - 1);
-                    }
-                    (known, compared) = (known + 1, false);
-                    continue;
-                }
-                "source" => !is_asked(zones.get(known.checked_sub(1)?)?) || is_unchanged(rest),
-                "unsettled" => !is_asked(zones.get(known.checked_sub(1)?)?),
-                "problem" => true,
-                _ => return None,
-            };
-            compared |= kind != "problem";
-            if !is_same && changed.last() != Some(&(known - 1)) {
-                changed.push(known - 1);
-            }
-        }
-        if !compared {
-            changed.push(known.checked_sub(1)?);
-        }
-        (known == zones.len()).then_some(changed)
+    /// Compares all of the file with its checksum.
+    pub fn is_sound(&self) -> bool {
+        let octets = &self.base.map[..];
+        self.base
+            .u64_at(BODY_SUM)
+            .is_some_and(|sum| octets.get(HEAD..).is_some_and(|o| siphash::<1, 3>(SUM_KEY, o) == sum))
     }
 
-    /// With other entries for some zones, by their numbers.
-    pub fn with(&self, entries: &HashMap<usize, Entry>) -> Manifest {
-        let mut text = format!("{HEAD}\nimage {} {}\n", self.image.0, self.image.1);
-        let (mut number, mut is_replaced) = (0, false);
-        for (kind, rest) in self.lines() {
-            if kind == "zone" {
-                let entry = entries.get(&number);
-                entry.iter().for_each(|e| e.write(&mut text));
-                (number, is_replaced) = (number + 1, entry.is_some());
-            }
-            if !is_replaced {
-                let _ = writeln!(text, "{kind} {rest}");
-            }
+    pub fn find(&self, apex: &[u8]) -> Option<Known<'_>> {
+        match self.over.get(apex) {
+            Some(packed) => packed.as_ref()?.known(),
+            None => self.base.known(self.base.number(apex)?),
         }
-        text.push_str("end\n");
-        Manifest { text, image: self.image }
+    }
+
+    /// All zones: first those that are as in the image, then the others. Err: the file is damaged.
+    pub fn known(&self) -> impl Iterator<Item = Result<Known<'_>, Damaged>> {
+        let base = (0..self.base.zones).map(|n| self.base.known(n).ok_or(Damaged));
+        let base = base.filter(|known| known.as_ref().is_ok_and(|k| !self.over.contains_key(k.apex)) || known.is_err());
+        base.chain(self.over.values().flatten().map(|packed| packed.known().ok_or(Damaged)))
+    }
+
+    /// Takes over what has become of these zones.
+    pub fn change(&mut self, entries: &[Entry], gone: &[Box<[u8]>]) {
+        self.over.extend(entries.iter().map(|entry| (entry.apex.clone(), Some(Packed::of(entry)))));
+        self.over.extend(gone.iter().map(|apex| (apex.clone(), None)));
+    }
+
+    /// True if so many further changes may stand over the image.
+    pub fn has_room(&self, changes: usize) -> bool {
+        self.over.len() + changes <= OVER_MAX
+    }
+
+    fn notable(&self) -> impl Iterator<Item = Known<'_>> {
+        let base = (0..self.base.notable).filter_map(|i| self.base.known(self.base.notable_at(i)? as usize));
+        let base = base.filter(|known| !self.over.contains_key(known.apex));
+        base.chain(self.over.values().flatten().filter_map(Packed::known))
     }
 
     /// Calls `f` with zone, its file, and each file that it includes.
-    pub fn for_each_include(&self, mut f: impl FnMut(&str, &Path, &Path)) {
-        let (mut zone, mut file) = ("", Cow::Borrowed(""));
-        for (kind, rest) in self.lines() {
-            let source = match kind {
-                "zone" => {
-                    let (name, path) = rest.split_once(' ').unwrap_or((rest, ""));
-                    (zone, file) = (name, unescaped(path));
-                    None
-                }
-                "source" => rest.splitn(5, ' ').nth(4).map(unescaped),
-                "unsettled" => Some(unescaped(rest)),
-                _ => None,
-            };
-            if let Some(source) = source.filter(|source| *source != file) {
-                f(zone, Path::new(&*file), Path::new(&*source));
-            }
+    pub fn for_each_include(&self, mut f: impl FnMut(&[u8], &Path, &Path)) {
+        for known in self.notable() {
+            known.includes().for_each(|include| f(known.apex, known.file, include.0));
         }
     }
 
     /// Zones that the image does not hold as their files say.
     pub fn problems(&self) -> Vec<Problem> {
-        let mut about = "";
-        let mut problems = Vec::new();
-        for (kind, rest) in self.lines() {
-            match kind {
-                "zone" => about = rest.split(' ').next().unwrap_or(""),
-                "problem" => {
-                    problems.extend(config::apex(about).ok().map(|apex| Problem { apex, what: unescaped(rest).into() }))
-                }
-                _ => {}
+        let problem = |known: Known<'_>| Some(Problem { apex: known.apex.into(), what: known.problem?.into() });
+        self.notable().filter_map(problem).collect()
+    }
+
+    /// Beside which of these apexes, in any order, the image has others; None: it is damaged.
+    pub fn beside<'z>(&self, apexes: impl Iterator<Item = &'z [u8]>) -> Option<Vec<Box<[u8]>>> {
+        let mut is_met = vec![false; self.base.zones];
+        let mut over = HashSet::new();
+        let mut next = 0;
+        for apex in apexes {
+            if let Some((apex, _)) = self.over.get_key_value(apex) {
+                over.insert(apex);
+            }
+            // Mostly they come in the order of the records.
+            if self.base.known(next).is_none_or(|known| known.apex != apex) {
+                let Some(number) = self.base.number(apex) else { continue };
+                next = number;
+            }
+            is_met[next] = true;
+            next += 1;
+        }
+        let gone = (0..self.base.zones).filter(|&n| !is_met[n]).map(|n| self.base.known(n).map(|k| k.apex));
+        let gone = gone.filter(|apex| apex.is_none_or(|apex| !self.over.contains_key(apex)));
+        let gone: Option<Vec<Box<[u8]>>> = gone.map(|apex| apex.map(Into::into)).collect();
+        let more = self.over.iter().filter(|(apex, packed)| packed.is_some() && !over.contains(apex));
+        gone.map(|gone| gone.into_iter().chain(more.map(|(apex, _)| apex.clone())).collect())
+    }
+}
+
+/// The manifest is not what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damaged;
+
+impl Base {
+    fn open(map: Map) -> Option<Base> {
+        let head: &[u8; HEAD] = map.first_chunk()?;
+        let mut version = [0; 32];
+        version.get_mut(..VERSION.len())?.copy_from_slice(VERSION.as_bytes());
+        let is_ours = head.starts_with(MAGIC) && head[16..48] == version;
+        let word = |at: usize| head.get(at..)?.first_chunk().map(|w| u64::from_le_bytes(*w));
+        if !is_ours || word(48)? != map.len() as u64 || word(HEAD_SUM)? != siphash::<1, 3>(SUM_KEY, &head[..HEAD_SUM]) {
+            return None;
+        }
+        let image = Identity { size: word(56)?, seed: word(64)?, names: word(72)? };
+        let (zones, slots, notable) = (word(80)? as usize, word(88)? as usize, word(96)? as usize);
+        Some(Base { image, zones, slots, notable, map })
+    }
+
+    fn u64_at(&self, at: usize) -> Option<u64> {
+        self.map.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+    }
+
+    fn u32_at(&self, at: usize) -> Option<u32> {
+        self.map.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
+    }
+
+    fn known(&self, number: usize) -> Option<Known<'_>> {
+        let at = HEAD + number * RECORD;
+        let record = self.map.get(at..)?.first_chunk().filter(|_| number < self.zones)?;
+        Known::read(record, self.map.get(place(record)?..)?)
+    }
+
+    /// The number of a zone's record.
+    fn number(&self, apex: &[u8]) -> Option<usize> {
+        let index = HEAD + self.zones * RECORD;
+        let first = slot(self.image.seed, apex, self.slots);
+        for i in 0..self.slots {
+            let at = index + (first + i) % self.slots * 4;
+            let number = self.u32_at(at)?.checked_sub(1)? as usize;
+            if self.known(number)?.apex == apex {
+                return Some(number);
             }
         }
-        problems
+        None
+    }
+
+    fn notable_at(&self, i: usize) -> Option<u32> {
+        self.u32_at(HEAD + self.zones * RECORD + (self.slots + i) * 4)
     }
 }
 
-/// True if the rest of a line "zone NAME FILE" is about this zone. `name` is room for its text.
-fn is_about(rest: &str, zone: &Zone, name: &mut String) -> bool {
-    name.clear();
-    wire::name::push_text(&zone.apex, name);
-    rest.split_once(' ').is_some_and(|(n, file)| n == name && *unescaped(file) == *zone.file.to_string_lossy())
+/// Where in the index a name is looked for first. Customers choose names of zones: so the image's seed is in it.
+fn slot(seed: u64, apex: &[u8], slots: usize) -> usize {
+    let mut key = *SUM_KEY;
+    key[..8].copy_from_slice(&seed.to_le_bytes());
+    siphash::<1, 3>(&key, apex) as usize % slots.max(1)
 }
 
-/// True if the rest of a line "source STAMP FILE" is how the file is now.
-fn is_unchanged(rest: &str) -> bool {
-    let file = rest.splitn(5, ' ').nth(4).map(unescaped);
-    file.is_some_and(|file| Stamp::parse(rest).is_some_and(|stamp| Stamp::of(Path::new(&*file)) == Some(stamp)))
+/// The place of a record's texts.
+fn place(record: &[u8; RECORD]) -> Option<usize> {
+    usize::try_from(u64::from_le_bytes(*record.first_chunk()?)).ok()
 }
 
-impl Entry {
-    fn write(&self, out: &mut String) {
-        let name = Name::from_wire(&self.apex).unwrap_or(Name::ROOT);
-        let _ = writeln!(out, "zone {name} {}", escaped(&self.file.to_string_lossy()));
-        for (path, stamp) in &self.sources {
-            let path = path.to_string_lossy();
-            let path = escaped(&path);
-            let _ = match stamp {
-                Some(stamp) => writeln!(out, "source {stamp} {path}"),
-                None => writeln!(out, "unsettled {path}"),
-            };
+impl<'a> Known<'a> {
+    fn read(record: &[u8; RECORD], texts: &'a [u8]) -> Option<Known<'a>> {
+        let stamp = Stamp::decode(record.get(8..)?.first_chunk()?);
+        let marks = u32::from_le_bytes(*record.get(40..)?.first_chunk()?);
+        let mut texts = Texts(texts);
+        let (apex, file) = (texts.next()?, texts.next()?);
+        let includes = if marks & INCLUDES != 0 { texts.next()? } else { &[] };
+        let problem = if marks & PROBLEM != 0 { Some(str::from_utf8(texts.next()?).ok()?) } else { None };
+        let stamp = (marks & SETTLED != 0).then_some(stamp);
+        Some(Known { apex, file: Path::new(OsStr::from_bytes(file)), stamp, includes, problem })
+    }
+
+    /// Included files with their stamps.
+    fn includes(&self) -> impl Iterator<Item = (&'a Path, Option<Stamp>)> {
+        let mut texts = Texts(self.includes);
+        std::iter::from_fn(move || {
+            let (path, stamp) = (texts.next()?, texts.next()?);
+            Some((Path::new(OsStr::from_bytes(path)), stamp.first_chunk().map(Stamp::decode)))
+        })
+    }
+
+    /// True if the zone would be the same if it were read now. One without a settled source may always be another.
+    pub fn is_current(&self) -> bool {
+        let is_same = |path: &Path, stamp: Option<Stamp>| stamp.is_some() && Stamp::of(path) == stamp;
+        is_same(self.file, self.stamp) && self.includes().all(|(path, stamp)| is_same(path, stamp))
+    }
+}
+
+impl Packed {
+    fn of(entry: &Entry) -> Packed {
+        let mut texts = vec![];
+        let record = pack(entry, &mut texts);
+        Packed { record, texts }
+    }
+
+    fn known(&self) -> Option<Known<'_>> {
+        Known::read(&self.record, &self.texts)
+    }
+}
+
+/// Texts one behind another, each with its length before it.
+pub struct Texts<'a>(pub &'a [u8]);
+
+impl<'a> Iterator for Texts<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (len, rest) = self.0.split_first_chunk()?;
+        let (text, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+        self.0 = rest;
+        Some(text)
+    }
+}
+
+impl Texts<'_> {
+    pub fn push(out: &mut Vec<u8>, text: &[u8]) {
+        out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        out.extend_from_slice(text);
+    }
+}
+
+/// Appends the texts of an entry; its record, with the place of the texts.
+fn pack(entry: &Entry, texts: &mut Vec<u8>) -> [u8; RECORD] {
+    let at = texts.len() as u64;
+    let (mut stamp, mut includes) = (None, vec![]);
+    for (path, of) in &entry.sources {
+        if *path == entry.file {
+            stamp = *of;
+            continue;
         }
-        if let Some(problem) = &self.problem {
-            let _ = writeln!(out, "problem {}", escaped(problem));
-        }
+        Texts::push(&mut includes, path.as_os_str().as_bytes());
+        Texts::push(&mut includes, of.map(|s| s.encode()).as_ref().map_or(&[], |s| &s[..]));
     }
+    let mut marks = if stamp.is_some() { SETTLED } else { 0 };
+    Texts::push(texts, &entry.apex);
+    Texts::push(texts, entry.file.as_os_str().as_bytes());
+    if !includes.is_empty() {
+        marks |= INCLUDES;
+        Texts::push(texts, &includes);
+    }
+    if let Some(problem) = &entry.problem {
+        marks |= PROBLEM;
+        Texts::push(texts, problem.as_bytes());
+    }
+    let mut record = [0; RECORD];
+    record[..8].copy_from_slice(&at.to_le_bytes());
+    record[8..40].copy_from_slice(&stamp.unwrap_or_default().encode());
+    record[40..44].copy_from_slice(&marks.to_le_bytes());
+    record
 }
 
-fn escaped(text: &str) -> Cow<'_, str> {
-    if text.contains(['\\', '\n']) {
-        return text.replace('\\', "\\\\").replace('\n', "\\n").into();
-    }
-    text.into()
-}
-
-fn unescaped(text: &str) -> Cow<'_, str> {
-    if !text.contains('\\') {
-        return text.into();
-    }
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match (c, if c == '\\' { chars.next() } else { None }) {
-            ('\\', Some('n')) => out.push('\n'),
-            ('\\', Some(other)) => out.push(other),
-            (c, _) => out.push(c),
+fn encode(image: Identity, seen: &Seen, entries: &[Entry]) -> Vec<u8> {
+    let is_notable = |e: &Entry| e.problem.is_some() || e.sources.len() > 1;
+    let notable: Vec<u32> = (0..).zip(entries).filter(|(_, e)| is_notable(e)).map(|(n, _)| n).collect();
+    let slots = (entries.len() * 2).next_power_of_two();
+    let texts_at = HEAD + entries.len() * RECORD + (slots + notable.len()) * 4;
+    let mut octets = vec![0; texts_at];
+    let mut index = vec![0u32; slots];
+    for (n, entry) in (0u32..).zip(entries) {
+        let record = pack(entry, &mut octets);
+        octets[HEAD + n as usize * RECORD..][..RECORD].copy_from_slice(&record);
+        let mut at = slot(image.seed, &entry.apex, slots);
+        while index[at] != 0 {
+            at = (at + 1) % slots;
         }
+        index[at] = n + 1;
     }
-    out.into()
+    let seen_at = octets.len() as u64;
+    seen.encode(&mut octets);
+    let words = octets[HEAD + entries.len() * RECORD..texts_at].chunks_exact_mut(4);
+    words.zip(index.iter().chain(&notable)).for_each(|(at, word)| at.copy_from_slice(&word.to_le_bytes()));
+    octets[..MAGIC.len()].copy_from_slice(MAGIC);
+    octets[16..16 + VERSION.len()].copy_from_slice(VERSION.as_bytes());
+    let counts = [entries.len() as u64, slots as u64, notable.len() as u64, seen_at];
+    let words = [&[octets.len() as u64, image.size, image.seed, image.names][..], &counts].concat();
+    let words = (48..).step_by(8).zip(words);
+    words.for_each(|(at, word)| octets[at..at + 8].copy_from_slice(&word.to_le_bytes()));
+    let body = siphash::<1, 3>(SUM_KEY, &octets[HEAD..]);
+    octets[BODY_SUM..BODY_SUM + 8].copy_from_slice(&body.to_le_bytes());
+    let head = siphash::<1, 3>(SUM_KEY, &octets[..HEAD_SUM]);
+    octets[HEAD_SUM..HEAD].copy_from_slice(&head.to_le_bytes());
+    octets
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, SystemTime};
 
-    /// A file that has settled, and a zone of it.
-    fn settled(name: &str) -> (PathBuf, Zone) {
-        let file = std::env::temp_dir().join(format!("dunlin-manifest-{}-{name}", std::process::id()));
-        std::fs::write(&file, "x").unwrap();
-        let old = SystemTime::now() - Duration::from_secs(60);
-        std::fs::File::open(&file).unwrap().set_modified(old).unwrap();
-        let zone = Zone::new(b"\x01a\x00"[..].into(), file.clone());
-        (file, zone)
+    /// A folder of files that have settled.
+    struct Desk(PathBuf);
+
+    impl Desk {
+        fn new(name: &str) -> Desk {
+            let folder = std::env::temp_dir().join(format!("dunlin-manifest-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            Desk(folder)
+        }
+
+        fn file(&self, name: &str) -> PathBuf {
+            let file = self.0.join(name);
+            std::fs::write(&file, "x").unwrap();
+            let old = SystemTime::now() - Duration::from_secs(60);
+            std::fs::File::open(&file).unwrap().set_modified(old).unwrap();
+            file
+        }
+
+        fn entry(&self, apex: &[u8], includes: &[&str], problem: Option<&str>) -> Entry {
+            let file = self.file(&format!("{}.zone", apex[1] as char));
+            let all = [file.clone()].into_iter().chain(includes.iter().map(|name| self.file(name)));
+            let sources = all.map(|path| (path.clone(), Stamp::of(&path))).collect();
+            Entry { apex: apex.into(), file, sources, problem: problem.map(str::to_string) }
+        }
+
+        fn manifest(&self, entries: &[Entry]) -> Manifest {
+            let image = Identity { size: 7, seed: 8, names: 9 };
+            Manifest::write(&self.0, "manifest", image, &Seen::default(), entries).unwrap()
+        }
     }
 
-    fn entry(zone: &Zone, sources: &[&Path], problem: Option<&str>) -> Entry {
-        let sources = sources.iter().map(|p| (p.to_path_buf(), Stamp::of(p))).collect();
-        Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: problem.map(str::to_string) }
+    impl Drop for Desk {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const A: &[u8] = b"\x01a\0";
+    const B: &[u8] = b"\x01b\0";
+    const C: &[u8] = b"\x01c\0";
+
+    fn apexes(manifest: &Manifest) -> Vec<&[u8]> {
+        let mut all: Vec<&[u8]> = manifest.known().map(|known| known.unwrap().apex).collect();
+        all.sort();
+        all
     }
 
     #[test]
-    fn a_manifest_is_current_until_a_source_changes() {
-        let (file, zone) = settled("a file\\ with\nodd name");
-        let manifest = Manifest::new((7, 8), &[entry(&zone, &[&file], None)]);
-        let again = Manifest::parse(manifest.as_text().to_string()).unwrap();
-        assert_eq!(again, manifest);
-        assert!(again.is_current(std::slice::from_ref(&zone)));
-        assert!(!again.is_current(&[]));
-        assert!(!again.is_current(&[zone.clone(), zone.clone()]));
-        assert!(!again.is_current(&[Zone { apex: b"\x01b\x00"[..].into(), ..zone.clone() }]));
-        assert!(!again.is_current(&[Zone { file: "other".into(), ..zone.clone() }]));
-        std::fs::write(&file, "y").unwrap();
-        assert!(!again.is_current(std::slice::from_ref(&zone)));
-        let _ = std::fs::remove_file(file);
+    fn a_zone_is_current_until_a_source_changes() {
+        let desk = Desk::new("current");
+        let manifest = desk.manifest(&[desk.entry(A, &["an odd\nname"], None), desk.entry(B, &[], Some("why"))]);
+        assert_eq!((manifest.zones(), manifest.image().seed, manifest.is_sound()), (2, 8, true));
+        assert_eq!(apexes(&manifest), [A, B]);
+        assert!(manifest.find(C).is_none());
+        let is_current = |apex: &[u8]| manifest.find(apex).unwrap().is_current();
+        assert!(is_current(A) && is_current(B));
+        std::fs::write(desk.0.join("an odd\nname"), "y").unwrap();
+        assert!(!is_current(A) && is_current(B));
+        std::fs::remove_file(desk.0.join("b.zone")).unwrap();
+        assert!(!is_current(B));
+        assert_eq!(manifest.problems(), [Problem { apex: B.into(), what: "why".into() }]);
+        let mut includes = vec![];
+        manifest.for_each_include(|apex, file, include| {
+            includes.push((apex.to_vec(), file.to_owned(), include.to_owned()))
+        });
+        assert_eq!(includes, [(A.to_vec(), desk.0.join("a.zone"), desk.0.join("an odd\nname"))]);
     }
 
     #[test]
     fn a_zone_without_a_settled_source_is_never_current() {
-        let (file, zone) = settled("unsettled");
-        for sources in [&[][..], &[Path::new("/no/such/file")]] {
-            let manifest = Manifest::new((7, 8), &[entry(&zone, sources, None)]);
-            assert!(!manifest.is_current(std::slice::from_ref(&zone)), "{sources:?}");
-        }
-        assert!(Manifest::new((7, 8), &[]).is_current(&[]));
-        let _ = std::fs::remove_file(file);
+        let desk = Desk::new("unsettled");
+        let (mut bare, mut fresh, mut include) =
+            (desk.entry(A, &[], None), desk.entry(B, &[], None), desk.entry(C, &["i"], None));
+        bare.sources.clear();
+        fresh.sources[0].1 = None;
+        include.sources[1].1 = None;
+        let manifest = desk.manifest(&[bare, fresh, include]);
+        assert!(manifest.known().all(|known| !known.unwrap().is_current()));
     }
 
     #[test]
-    fn problems_are_told_with_their_zones() {
-        let (file, zone) = settled("problems");
-        let root = Zone { apex: b"\0"[..].into(), ..zone.clone() };
-        let entries = [entry(&root, &[&file], None), entry(&zone, &[&file], Some("line 1\nline \\2"))];
-        let problems = Manifest::new((7, 8), &entries).problems();
-        assert_eq!(problems, [Problem { apex: zone.apex, what: "line 1\nline \\2".into() }]);
-        let _ = std::fs::remove_file(file);
+    fn changes_stand_over_the_file_and_are_found_first() {
+        let desk = Desk::new("over");
+        let mut manifest = desk.manifest(&[desk.entry(A, &[], Some("old")), desk.entry(B, &[], None)]);
+        manifest.change(&[desk.entry(A, &[], None), desk.entry(C, &[], Some("new"))], &[B.into()]);
+        assert_eq!(apexes(&manifest), [A, C]);
+        assert!(manifest.find(B).is_none() && manifest.find(C).is_some());
+        assert_eq!(manifest.problems(), [Problem { apex: C.into(), what: "new".into() }]);
+        assert!(manifest.has_room(OVER_MAX - 3) && !manifest.has_room(OVER_MAX - 2));
+        let beside = |apexes: &[&[u8]]| manifest.beside(apexes.iter().copied()).unwrap();
+        assert!(beside(&[A, C]).is_empty());
+        assert_eq!(beside(&[C]), [A.into()]);
+        assert_eq!(beside(&[B, A]), [C.into()]);
+        manifest.change(&[desk.entry(B, &[], None)], &[C.into(), A.into()]);
+        assert_eq!(apexes(&manifest), [B]);
     }
 
     #[test]
-    fn a_manifest_that_is_cut_off_or_of_another_version_is_none() {
-        let (file, zone) = settled("cut");
-        let text = Manifest::new((7, 8), &[entry(&zone, &[&file], None)]).text;
-        for n in 0..text.len() {
-            assert_eq!(Manifest::parse(text[..n].to_string()), None, "{n}");
+    fn thousands_of_zones_are_found_by_their_names() {
+        let desk = Desk::new("many");
+        let name = |i: u32| [&[4u8][..], format!("{i:04}").as_bytes(), &[0]].concat();
+        let entry = |i| Entry { apex: name(i).into(), file: format!("{i}").into(), sources: vec![], problem: None };
+        let manifest = desk.manifest(&(0..5000).map(entry).collect::<Vec<_>>());
+        for i in 0..5000 {
+            assert_eq!(manifest.find(&name(i)).unwrap().file, Path::new(&format!("{i}")));
         }
-        assert_eq!(Manifest::parse(text.replace("manifest 1", "manifest 2")), None);
-        let _ = std::fs::remove_file(file);
+        assert!((5000..9999).all(|i| manifest.find(&name(i)).is_none()));
+        let backwards: Vec<Vec<u8>> = (1..5000).rev().map(name).collect();
+        assert_eq!(manifest.beside(backwards.iter().map(|n| &n[..])).unwrap(), [name(0).into()]);
+    }
+
+    #[test]
+    fn a_manifest_that_is_damaged_or_of_another_version_is_none_or_unsound() {
+        let desk = Desk::new("damaged");
+        drop(desk.manifest(&[desk.entry(A, &["i"], Some("why")), desk.entry(B, &[], None)]));
+        let file = desk.0.join("manifest");
+        let good = std::fs::read(&file).unwrap();
+        let other = desk.0.join("other");
+        for n in 0..good.len() {
+            std::fs::write(&other, &good[..n]).unwrap();
+            assert!(Manifest::open(&other).is_none(), "cut at {n}");
+            let mut bad = good.clone();
+            bad[n] ^= 0x41;
+            std::fs::write(&other, &bad).unwrap();
+            let Some(manifest) = Manifest::open(&other) else { continue };
+            assert!(!manifest.is_sound(), "octet {n}");
+            // Nothing is believed, and nothing breaks.
+            let _ = (
+                manifest.find(A).is_some(),
+                manifest.find(C).is_some(),
+                manifest.problems(),
+                manifest.beside([A].into_iter()),
+            );
+            assert!(manifest.known().count() <= 2);
+        }
+        assert!(Manifest::open(&file).unwrap().is_sound());
     }
 }

@@ -4,26 +4,30 @@
 //! it is, and says so.
 
 use crate::answering::Shared;
-use crate::changes::{self, Outcome};
-use crate::config::{Allow, Config};
+use crate::changes::{self, Laid};
+use crate::comparison::{self, Difference, Hindrance};
+use crate::complaint::Complaint;
+use crate::config::{Allow, Config, Seen, Zone};
 use crate::held::{self, Gate, Held};
 use crate::history::{self, Past, Recorder};
 use crate::images::{self, Library, Remark, Shelved};
 use crate::json::Json;
 use crate::laying;
 use crate::ledger;
-use crate::manifest::{self, Manifest};
+use crate::manifest::Manifest;
 use crate::press::Press;
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
+use crate::stamp;
 use crate::state::{Done, Served, State};
 use crate::{log, systemd};
 use front::{Retired, Zones};
 use image::Image;
+use image::node::APEX;
 use net::Wake;
 use policy::Acl;
 use stats::Counter;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -35,14 +39,16 @@ use transfer::{Author, compare};
 const SLICE: usize = 16 << 20;
 /// How often it is looked whether a retired image is still in use.
 const RETIRE_EVERY: Duration = Duration::from_millis(50);
-/// How long nothing may have changed before what is laid over an image is folded into a new one.
+/// How long nothing may have changed before what is laid over an image is folded into a new one: at least so long, and so
+/// long for each MiB of the image, so that building takes a small part of the time however large it is.
 const FOLD_AFTER: Duration = Duration::from_secs(10);
+const FOLD_AFTER_MIB: Duration = Duration::from_secs(1);
 /// Images below this are not worth huge pages.
 const HUGE_FROM: usize = 8 << 20;
 
 /// A wish for the zones to be read again.
 pub struct Job {
-    pub config: Config,
+    pub config: Arc<Config>,
     pub why: Why,
     pub zones: Vec<String>,
     pub done: Option<Done>,
@@ -52,6 +58,8 @@ pub struct Job {
 pub enum Why {
     /// Somebody asked for it, or files have changed.
     Asked,
+    /// The image was there at the start, and serves without having been compared.
+    Started,
     /// The image that is served is damaged: even if no source has changed.
     Damaged,
     /// The operator wants to see what the zone's file would change.
@@ -79,19 +87,29 @@ pub struct Publisher {
     recorder: Recorder,
     retired: Vec<Retired<Zones<Stretch>>>,
     /// What is laid over the image, to be folded into a new one when nothing has changed for a while.
-    unfolded: Option<Config>,
+    unfolded: Option<Arc<Config>>,
 }
 
 /// What was published last: what tells whether publishing again would change anything.
-#[derive(Clone, PartialEq)]
 pub struct Serving {
-    identity: (u64, u64),
     allow_query: Vec<Option<Acl>>,
     file: PathBuf,
     generation: u64,
     problems: Vec<images::Problem>,
     /// Of the image with what is laid over it.
     manifest: Manifest,
+    /// Fingerprint of the names of the zones that are served.
+    pub names: u64,
+    /// Octets of the image that huge pages back.
+    huge_bytes: u64,
+}
+
+/// How much of what is configured is known to be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compared {
+    All,
+    /// Zones that updates own; the others are as they were when the image was made.
+    Owned,
 }
 
 /// An image with the access lists of its zones, ready to be published.
@@ -99,14 +117,72 @@ pub fn ready(shelved: Shelved, config: &Config, generation: u64) -> (Zones<Stret
     remark(&shelved.remarks);
     let allow_query = access(&shelved.image, config);
     let serving = Serving {
-        identity: shelved.manifest.image,
         allow_query: allow_query.clone(),
         file: shelved.file,
         generation,
         problems: shelved.manifest.problems(),
+        names: shelved.manifest.image().names,
         manifest: shelved.manifest,
+        huge_bytes: 0,
     };
     (Zones { image: shelved.image, allow_query }, serving)
+}
+
+/// Zones that are compared with their files before the first answer is given: it takes some milliseconds. A server of more
+/// zones answers from its image at once, and compares them after.
+const COMPARED_FIRST: usize = 1000;
+
+/// What a start serves.
+pub fn first(library: &Library, config: &Config) -> Result<(Zones<Stretch>, Serving, Compared), Vec<String>> {
+    let seen = config.roster.seen();
+    if let Some(last) = library.last()
+        && last.manifest.zones() > COMPARED_FIRST
+        && last.manifest.seen.is_of(&seen)
+        && let Some(first) = owned(last, library, config)
+    {
+        return Ok(first);
+    }
+    let zones = config.zones().map_err(|complaints| told(&complaints))?;
+    let shelved = library.current(&zones, &seen, None).map_err(|e| vec![format!("no image of the zones: {e}")])?;
+    let (zones, serving) = ready(shelved, config, 1);
+    Ok((zones, serving, Compared::All))
+}
+
+/// True if updates may change the zone: its file is not all that there is of it.
+fn is_owned(zone: &Zone) -> bool {
+    !zone.allow_update.0.is_empty()
+}
+
+/// An image as it is, but with what updates have made of zones: that was acknowledged, and is served from the first answer
+/// on. None: that takes a new image.
+fn owned(last: Shelved, library: &Library, config: &Config) -> Option<(Zones<Stretch>, Serving, Compared)> {
+    let owned = config.roster.written.iter().filter(|zone| is_owned(zone));
+    let anew = owned.filter(|zone| comparison::is_other(zone, &last.manifest)).cloned().collect();
+    let difference = Difference { anew, ..Difference::default() };
+    let laid = if difference.is_empty() { None } else { Some(changes::lay(&last.image, &difference, library)?) };
+    let (mut zones, mut serving) = ready(last, config, 1);
+    if let Some(laid) = laid {
+        serving.take(&zones.image, &laid, &difference);
+        zones = Zones { allow_query: access(&laid.image, config), image: laid.image };
+        serving.allow_query.clone_from(&zones.allow_query);
+    }
+    Some((zones, serving, Compared::Owned))
+}
+
+impl Serving {
+    /// Is of an image with changes from now on.
+    fn take(&mut self, before: &Image<Stretch>, laid: &Laid, difference: &Difference) {
+        let is_served = |image: &Image<Stretch>, apex: &[u8]| {
+            image.view().find_whole(apex).is_ok_and(|node| node.is_some_and(|n| n.is(APEX)))
+        };
+        for apex in difference.anew.iter().map(|zone| &zone.apex).chain(&difference.gone) {
+            if is_served(before, apex) != is_served(&laid.image, apex) {
+                self.names ^= images::fingerprint_of(apex);
+            }
+        }
+        self.manifest.change(&laid.entries, &difference.gone);
+        self.problems = self.manifest.problems();
+    }
 }
 
 /// Access lists by the zone numbers of the image; empty if everybody may ask for everything.
@@ -116,19 +192,23 @@ fn access(image: &Image<Stretch>, config: &Config) -> Vec<Option<Acl>> {
         Allow::Only(prefixes) => Some(Acl::new(prefixes.clone())),
     };
     let server = list(&config.server.allow_query);
-    let own = config.zones.iter().filter_map(|z| Some((&*z.apex, list(z.allow_query.as_ref()?))));
-    let own: HashMap<&[u8], Option<Acl>> = own.collect();
-    if server.is_none() && own.values().all(Option::is_none) {
+    let own = config.roster.written.iter().filter_map(|z| Some((&*z.apex, list(z.allow_query.as_ref()?))));
+    let own: Vec<(&[u8], Option<Acl>)> = own.collect();
+    if server.is_none() && own.iter().all(|(_, list)| list.is_none()) {
         return Vec::new();
     }
-    let apexes = image.view().zones().map(|z| z.and_then(|z| z.apex()?.apex_name()).unwrap_or_default());
-    apexes.map(|apex| own.get(apex).unwrap_or(&server).clone()).collect()
+    let mut all = vec![server; image.header().zones as usize];
+    for (apex, list) in own {
+        let node = image.view().find_whole(apex).ok().flatten().filter(|node| node.is(APEX));
+        if let Some(place) = node.and_then(|node| all.get_mut(node.zone_number().ok()? as usize)) {
+            *place = list;
+        }
+    }
+    all
 }
 
-/// Of the names of the zones: whatever order they are in, and whatever they hold.
-pub fn fingerprint(image: &Image<Stretch>) -> u64 {
-    let apexes = image.view().zones().filter_map(|z| z.ok()?.apex().ok()?.apex_name().ok());
-    apexes.fold(1, |names, apex| names ^ wire::hash::siphash::<1, 3>(b"names of zones  ", apex))
+fn told(complaints: &[Complaint]) -> Vec<String> {
+    complaints.iter().map(ToString::to_string).collect()
 }
 
 /// Says which zones are not served as their files say.
@@ -177,7 +257,7 @@ impl Publisher {
         loop {
             let job = match (self.retired.is_empty(), &self.unfolded) {
                 (true, None) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                (true, Some(_)) => jobs.recv_timeout(FOLD_AFTER),
+                (true, Some(_)) => jobs.recv_timeout(self.fold_after()),
                 (false, _) => jobs.recv_timeout(RETIRE_EVERY),
             };
             match job {
@@ -219,7 +299,7 @@ impl Publisher {
 
     /// What the file of a zone would change of what is served.
     fn look(&self, config: &Config, wanted: &[String]) -> Result<Json, String> {
-        let zone = configured(config, wanted)?;
+        let zone = &self.configured(config, wanted)?;
         let spill = Arc::new(Scratch::new(self.library.folder().into()));
         let stock = Stock { seed: images::seed(), held_max: scratch::memory(), spill };
         let mut builder = stock.builder();
@@ -240,8 +320,8 @@ impl Publisher {
     }
 
     /// Writes an old version into the file of a zone, under a new serial, and serves it.
-    fn go_back(&mut self, config: &Config, wanted: &[String], serial: u32) -> Result<Json, Vec<String>> {
-        let zone = configured(config, wanted).map_err(|why| vec![why])?;
+    fn go_back(&mut self, config: &Arc<Config>, wanted: &[String], serial: u32) -> Result<Json, Vec<String>> {
+        let zone = &self.configured(config, wanted).map_err(|why| vec![why])?;
         let whose = match self.served.problems.iter().find(|p| p.apex == zone.apex) {
             Some(_) => Some("its file is not what is served: mend it, or publish it, before you go back"),
             None => Some("it belongs to its updates").filter(|_| !zone.allow_update.0.is_empty()),
@@ -255,6 +335,15 @@ impl Publisher {
         self.reload(config, Why::Back(serial), wanted)
     }
 
+    /// The only zone that is named.
+    fn configured(&self, config: &Config, wanted: &[String]) -> Result<Zone, String> {
+        let [name] = wanted else { return Err("write the name of one zone".to_string()) };
+        let apex = crate::config::apex(name).map_err(|why| format!("`{name}` is no name of a zone: {why}"))?;
+        let written = config.roster.written.iter().find(|zone| zone.apex == apex).cloned();
+        let known = || self.served.manifest.find(&apex).map(|known| Zone::new(apex.clone(), known.file.into()));
+        written.or_else(known).ok_or_else(|| format!("no zone {name} is configured"))
+    }
+
     /// Makes a new image of what is laid over the one that is served.
     fn fold(&mut self) {
         let Some(config) = self.unfolded.take() else { return };
@@ -265,7 +354,12 @@ impl Publisher {
         self.record(history::by_file());
     }
 
-    fn reload(&mut self, config: &Config, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
+    fn fold_after(&self) -> Duration {
+        let mib = u32::try_from(self.served.manifest.image().size >> 20).unwrap_or(u32::MAX);
+        FOLD_AFTER.max(FOLD_AFTER_MIB * mib)
+    }
+
+    fn reload(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
         let is_forced = matches!(why, Why::Forced | Why::Back(_));
         let forced = wanted.iter().filter(|_| is_forced).filter_map(|name| crate::config::apex(name).ok());
         self.library.gate = Gate::new(config, &forced.collect::<Vec<_>>());
@@ -275,13 +369,14 @@ impl Publisher {
                 self.write_files(config, |_| true)?;
                 None
             }
-            _ => self.lay(config, wanted),
+            Why::Started if !self.served.manifest.is_sound() => None,
+            _ => self.lay(config, wanted)?,
         };
         let (changed, rebuilt) = match laid {
             Some(changed) => (changed, false),
             None => (self.rebuild(config, why)?, true),
         };
-        let problems = self.unfulfilled(config, wanted);
+        let problems = self.unfulfilled(wanted);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -294,46 +389,59 @@ impl Publisher {
     }
 
     /// Lays what has changed over the image, if anything has; None: it takes a new one.
-    fn lay(&mut self, config: &Config, wanted: &[String]) -> Option<bool> {
+    fn lay(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<Option<bool>, Vec<String>> {
+        let compared = match wanted {
+            [] => comparison::of_all(&config.roster, &self.served.manifest),
+            names => comparison::of_named(&config.roster, &self.served.manifest, names),
+        };
+        let mut difference = match compared {
+            Ok(difference) => difference,
+            Err(Hindrance::Manifest) => return Ok(None),
+            Err(Hindrance::Roster(complaints)) => return Err(told(&complaints)),
+        };
+        let seen = difference.seen.take();
         let press = Arc::clone(&self.press);
         let books = press.hold();
         let now = press.current();
-        let apexes: Vec<Box<[u8]>> = wanted.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
-        let is_asked = |zone: &crate::config::Zone| wanted.is_empty() || apexes.contains(&zone.apex);
-        let laid = match changes::lay(&now.image, &self.served.manifest, &config.zones, is_asked, &self.library) {
-            Outcome::TooMuch => return None,
-            Outcome::Unchanged if access(&now.image, config) != self.served.allow_query => return None,
-            Outcome::Unchanged => return Some(false),
-            Outcome::Laid(laid) => laid,
-        };
-        drop(now);
+        if difference.is_empty() {
+            self.served.manifest.seen = seen.unwrap_or_else(|| self.served.manifest.seen.clone());
+            return Ok(if access(&now.image, config) == self.served.allow_query { Some(false) } else { None });
+        }
+        // What updates have changed is not in these files.
+        let is_updated = config.roster.written.iter().any(|z| is_owned(z) && difference.is_about(&z.apex));
+        let has_room = self.served.manifest.has_room(difference.anew.len() + difference.gone.len());
+        let may_lay = has_room && !is_updated;
+        let laid = if may_lay { changes::lay(&now.image, &difference, &self.library) } else { None };
+        let Some(laid) = laid else { return Ok(None) };
+        let before = self.served.problems.clone();
         remark(&laid.remarks);
+        self.served.take(&now.image, &laid, &difference);
+        drop(now);
+        if let Some(seen) = seen {
+            self.served.manifest.seen = seen;
+        }
+        complain(&self.served.problems);
         let allow_query = access(&laid.image, config);
-        let before = std::mem::take(&mut self.served.problems);
-        let serving = Serving {
-            allow_query: allow_query.clone(),
-            generation: self.served.generation + 1,
-            problems: laid.manifest.problems(),
-            manifest: laid.manifest,
-            ..self.served.clone()
-        };
-        complain(&serving.problems);
+        self.served.allow_query.clone_from(&allow_query);
+        self.served.generation += 1;
         let retired = self.shared.published.publish(Zones { image: laid.image, allow_query });
         drop(books);
-        self.is_published(retired, serving);
+        self.is_published(retired);
         self.hold(&before);
-        self.unfolded = Some(config.clone());
-        Some(true)
+        self.unfolded = Some(Arc::clone(config));
+        Ok(Some(true))
     }
 
     /// Finds or builds the image of all zones; true if another one is served now.
     fn rebuild(&mut self, config: &Config, why: Why) -> Result<bool, Vec<String>> {
         self.unfolded = None;
+        let seen = config.roster.seen();
+        let zones = config.zones().map_err(|complaints| told(&complaints))?;
         // A zone that goes takes along what updates have changed of it.
-        self.write_files(config, |apex| !config.zones.iter().any(|z| *z.apex == *apex))?;
+        self.write_files(config, |apex| !config.roster.written.iter().any(|z| *z.apex == *apex))?;
         let mut is_over = Err(vec![]);
         for _ in 0..TRIES {
-            is_over = self.build(config, why)?;
+            is_over = self.build(config, &zones, &seen, why)?;
             match &is_over {
                 Ok(_) => break,
                 Err(zones) => {
@@ -346,25 +454,34 @@ impl Publisher {
     }
 
     /// Err within: the image does not take what updates have changed of these zones; of all if none is named.
-    fn build(&mut self, config: &Config, why: Why) -> Result<Result<bool, Apexes>, Vec<String>> {
+    fn build(
+        &mut self,
+        config: &Config,
+        zones: &[Zone],
+        seen: &Seen,
+        why: Why,
+    ) -> Result<Result<bool, Apexes>, Vec<String>> {
         let now = self.press.current();
         let found = match why {
-            Why::Damaged | Why::Forced => self.library.again(&config.zones, &now.image),
-            _ => self.library.current(&config.zones, Some(&now.image)),
+            Why::Damaged | Why::Forced => self.library.again(zones, seen, &now.image),
+            _ => self.library.current(zones, seen, Some(&now.image)),
         };
         let was_laid_over = now.image.header().overlay.is_some();
         drop(now);
         let shelved = found.map_err(|e| vec![format!("no new image, the old one stays: {e}")])?;
         let (zones, mut serving) = ready(shelved, config, self.served.generation + 1);
         // What is laid over an image is not in the image.
-        let is_other = serving.identity != self.served.identity || was_laid_over;
+        let is_other = serving.manifest.image() != self.served.manifest.image() || was_laid_over;
         let changed = is_other || serving.allow_query != self.served.allow_query;
         let before = std::mem::take(&mut self.served.problems);
         if changed {
             prefault(zones.image.bytes().map());
             complain(&serving.problems);
             match self.press.replace(zones) {
-                Ok(retired) => self.is_published(retired, serving),
+                Ok(retired) => {
+                    self.served = serving;
+                    self.is_published(retired);
+                }
                 Err(unlaid) => {
                     log::info("the new image does not take what has changed meanwhile", &[("why", &unlaid.why)]);
                     self.served.problems = before;
@@ -373,7 +490,7 @@ impl Publisher {
             }
             self.warm();
         } else {
-            serving.generation = self.served.generation;
+            (serving.generation, serving.huge_bytes) = (self.served.generation, self.served.huge_bytes);
             self.served = serving;
         }
         self.hold(&before);
@@ -396,7 +513,7 @@ impl Publisher {
         }
         if is_written {
             // Only then do the files look unchanged to whoever looks for that.
-            std::thread::sleep(2 * manifest::TICK);
+            std::thread::sleep(2 * stamp::TICK);
         }
         Ok(())
     }
@@ -411,14 +528,14 @@ impl Publisher {
     }
 
     /// What of the wish did not come true: of the zones named, or of all.
-    fn unfulfilled(&self, config: &Config, wanted: &[String]) -> Vec<String> {
+    fn unfulfilled(&self, wanted: &[String]) -> Vec<String> {
         let problems = &self.served.problems;
         if wanted.is_empty() {
             return problems.iter().map(|p| format!("zone {}: {}", images::name(&p.apex), p.what)).collect();
         }
         let complaint = |name: &String| {
             let Ok(apex) = crate::config::apex(name) else { return Some(format!("`{name}` is no name of a zone")) };
-            if !config.zones.iter().any(|z| z.apex == apex) {
+            if self.served.manifest.find(&apex).is_none() {
                 return Some(format!("no zone {name} is configured"));
             }
             problems.iter().find(|p| p.apex == apex).map(|p| format!("zone {name}: {}", p.what))
@@ -426,13 +543,10 @@ impl Publisher {
         wanted.iter().filter_map(complaint).collect()
     }
 
-    fn is_published(&mut self, retired: Retired<Zones<Stretch>>, serving: Serving) {
-        self.served = serving;
+    fn is_published(&mut self, retired: Retired<Zones<Stretch>>) {
         self.retired.push(retired);
         // Only now: who finds the new generation finds the new zones.
-        if let Some(cache) = &self.shared.cache {
-            cache.govern(fingerprint(&self.press.current().image));
-        }
+        self.shared.cache.iter().for_each(|cache| cache.govern(self.served.names));
         self.wakes.iter().for_each(|w| w.ring());
         self.tell();
         let served = self.state.served();
@@ -454,18 +568,27 @@ impl Publisher {
         let map = now.image.bytes().map();
         prefault(map);
         let few = |map: &Map| map.huge_bytes().unwrap_or(0) < map.len() / 2;
-        if map.len() >= HUGE_FROM && map.backing() == Backing::File && few(map) {
+        // The copy would be of the file, with what updates have changed, but without changes of other files.
+        let is_bare = self.served.manifest.changes() == 0;
+        if map.len() >= HUGE_FROM && map.backing() == Backing::File && is_bare && few(map) {
             self.copy(now.allow_query.clone());
         }
         drop(now);
+        let (now, _) = self.shared.published.current();
+        self.served.huge_bytes = now.image.bytes().map().huge_bytes().unwrap_or(0) as u64;
         self.tell();
+    }
+
+    fn identity(&self) -> (u64, u64) {
+        let image = self.served.manifest.image();
+        (image.size, image.seed)
     }
 
     fn copy(&mut self, allow_query: Vec<Option<Acl>>) {
         let image = Map::copy_to_memory(&self.served.file, images::ROOM)
             .map(|map| Image::open_to_serve(Stretch::of(map), images::faults));
         match image {
-            Ok(Ok(image)) if (image.bytes().len() as u64, image.header().seed) == self.served.identity => {
+            Ok(Ok(image)) if images::identity(&image) == self.identity() => {
                 match self.press.replace(Zones { image, allow_query }) {
                     Ok(retired) => self.retired.push(retired),
                     Err(unlaid) => log::info("the image stays on small pages", &[("why", &unlaid.why)]),
@@ -476,13 +599,6 @@ impl Publisher {
             Err(e) => log::info("the image stays on small pages", &[("why", &e)]),
         }
     }
-}
-
-/// The only zone that is named.
-fn configured<'c>(config: &'c Config, wanted: &[String]) -> Result<&'c crate::config::Zone, String> {
-    let [name] = wanted else { return Err("write the name of one zone".to_string()) };
-    let apex = crate::config::apex(name).map_err(|why| format!("`{name}` is no name of a zone: {why}"))?;
-    config.zones.iter().find(|z| z.apex == apex).ok_or_else(|| format!("no zone {name} is configured"))
 }
 
 /// Touches every page, slice by slice.
@@ -501,7 +617,7 @@ fn facts(image: &Image<Stretch>, serving: &Serving) -> Served {
         zones: u64::from(image.header().zones),
         records: image.header().records,
         bytes: map.len() as u64,
-        huge_bytes: map.huge_bytes().unwrap_or(0) as u64,
+        huge_bytes: serving.huge_bytes,
         in_memory_copy: map.backing() == Backing::Copy,
         file: serving.file.clone(),
         published_s: crate::clock::wall_s(),

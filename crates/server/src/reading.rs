@@ -52,7 +52,12 @@ pub fn all<T: Send>(
         mine
     };
     let many = processors().min(zones.len().div_ceil(ZONES_AT_A_TIME));
-    let mut pieces: Vec<_> = side_by_side((0..many).map(|_| &read)).into_iter().flatten().collect();
+    // A thread of its own for a zone or two would cost more than they do.
+    let by_thread = match many {
+        0 | 1 => vec![read()],
+        _ => side_by_side((0..many).map(|_| &read)),
+    };
+    let mut pieces: Vec<_> = by_thread.into_iter().flatten().collect();
     pieces.sort_by_key(|piece| piece.0);
     let mut together = stock.builder();
     let mut said = Vec::with_capacity(zones.len());

@@ -33,7 +33,7 @@ use crate::ledger::{self, Ledger};
 use crate::ownership::Held;
 use crate::panics::{self, Panics};
 use crate::press::Press;
-use crate::publisher::{self, Job, Publisher, Serving, Why};
+use crate::publisher::{self, Compared, Job, Publisher, Serving, Why};
 use crate::resolving::{self, Resolution};
 use crate::sockets::{self, Sockets};
 use crate::stall::{self, Meter, Turns};
@@ -89,7 +89,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     settle(config, &doors)?;
 
     let mut config = config.clone();
-    let First { library, zones, serving, ledger, unwritten } = First::of(&mut config)?;
+    let First { library, zones, serving, compared, ledger, unwritten } = First::of(&mut config)?;
     let config = &config;
     let (mailboxes, boxes) = Mailboxes::new(crew.udp + crew.tcp).map_err(|e| no_thread("udp 0", &e))?;
     let resolution = Resolution::of(config, crew.tasks, memory).map_err(|e| format!("no resolver: {e}"))?;
@@ -106,7 +106,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         cache: resolution.as_ref().map(|r| Arc::clone(&r.cache)),
     };
     if let Some(cache) = &shared.cache {
-        cache.govern(publisher::fingerprint(&shared.published.current().0.image));
+        cache.govern(serving.names);
     }
     let (events, inbox) = channel();
     let (counters, turns) = (crew.counters(), crew.turns());
@@ -121,6 +121,11 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         Publisher::new(library, Arc::clone(&press), shared.clone(), Arc::clone(&state), wakes, serving, recorder);
     let (jobs, work) = channel();
     spawn("publisher", move || publisher.run(&work))?;
+    if compared == Compared::Owned {
+        let job = Job { config: Arc::new(config.clone()), why: Why::Started, zones: Vec::new(), done: None };
+        // Only a publisher that has panicked does not listen, and says so.
+        let _ = jobs.send(job);
+    }
     if let Some(ledger) = ledger {
         state.set_intake(intake);
         let updates = updates(config, ledger, press, &shared, &state);
@@ -135,7 +140,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     systemd::tell(systemd::READY);
     if let Some(resolver) = &config.resolver {
         resolving::caution(resolver);
-    } else if config.zones.is_empty() {
+    } else if config.roster.is_empty() {
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
@@ -148,25 +153,28 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     attended
 }
 
-/// What is served first: the image of all files, and over it what the journal says has changed since.
+/// What is served first: the image, and over it what the journal says has changed since.
 struct First {
     library: Library,
     zones: Zones<Stretch>,
     serving: Serving,
+    compared: Compared,
     ledger: Option<Ledger>,
     unwritten: Unwritten,
 }
 
 impl First {
     fn of(config: &mut Config) -> Result<First, String> {
-        let configured = config.zones.clone();
+        let configured = config.roster.written.clone();
         loop {
-            config.zones.clone_from(&configured);
-            let (files, remarks) = ledger::open_files(&config.server.data_dir, &mut config.zones).map_err(unusable)?;
+            config.roster.written.clone_from(&configured);
+            let (files, remarks) =
+                ledger::open_files(&config.server.data_dir, &mut config.roster.written).map_err(unusable)?;
             caution(&remarks);
-            let (library, mut zones, serving) = first_image(config)?;
+            let (library, mut zones, serving, compared) = first_image(config)?;
             let Some(files) = files else {
-                return Ok(First { library, zones, serving, ledger: None, unwritten: Unwritten::default() });
+                let unwritten = Unwritten::default();
+                return Ok(First { library, zones, serving, compared, ledger: None, unwritten });
             };
             let (ledger, unwritten, remarks) = files.replay(zones.image.view()).map_err(unusable)?;
             caution(&remarks);
@@ -174,7 +182,7 @@ impl First {
             match laying::over(&zones.image, &wishes, &Hosts::default()) {
                 Ok(laid) => {
                     laid.into_iter().for_each(|image| zones.image = image);
-                    return Ok(First { library, zones, serving, ledger: Some(ledger), unwritten });
+                    return Ok(First { library, zones, serving, compared, ledger: Some(ledger), unwritten });
                 }
                 Err(unlaid) => log::info("what has changed takes a new image", &[("why", &unlaid.why)]),
             }
@@ -199,7 +207,6 @@ fn updates(config: &Config, ledger: Ledger, press: Arc<Press>, shared: &Shared, 
     Updates {
         ledger,
         keys: Arc::new(config.keys.clone()),
-        zones: config.zones.iter().map(|z| z.apex.clone()).collect(),
         mailboxes: Arc::clone(&shared.mailboxes),
         state: Arc::clone(state),
         press,
@@ -238,20 +245,19 @@ impl Crew {
     }
 }
 
-fn first_image(config: &Config) -> Result<(Library, Zones<Stretch>, Serving), String> {
+fn first_image(config: &Config) -> Result<(Library, Zones<Stretch>, Serving, Compared), String> {
     let data = config.server.data_dir.display();
     let mut library =
         Library::open(&config.server.data_dir).map_err(|e| format!("the data folder {data} cannot be used: {e}"))?;
     library.gate = Gate::new(config, &[]);
-    let shelved = library.current(&config.zones, None).map_err(|e| format!("no image of the zones: {e}"))?;
-    let (zones, serving) = publisher::ready(shelved, config, 1);
-    Ok((library, zones, serving))
+    let (zones, serving, compared) = publisher::first(&library, config).map_err(|complaints| complaints.join("\n"))?;
+    Ok((library, zones, serving, compared))
 }
 
 /// Starts who compares the image with its checksums, and who notices changed files.
 fn look_after(config: &Config, shared: &Shared, state: &Arc<State>) -> Result<Arc<Folders>, String> {
     let folders = Arc::new(Folders::new().map_err(|e| format!("folders cannot be watched: {e}"))?);
-    folders.follow(&config.directories);
+    folders.follow(&config.roster.directories());
     let (looks, asked) = channel();
     let inspector = Inspector::new(Arc::clone(&shared.published), Arc::clone(state), asked);
     spawn("inspector", move || inspector.run())?;
@@ -461,7 +467,7 @@ fn setup(config: &Config, sockets: &Sockets) -> io::Result<Setup> {
         cookie_secret: Some(cookies::secret(&server.data_dir)?),
         rate,
         own: own_addresses(&sockets.addresses),
-        takes_updates: config.zones.iter().any(|z| !z.allow_update.0.is_empty()),
+        takes_updates: config.roster.written.iter().any(|z| !z.allow_update.0.is_empty()),
         keepalive_tenths: u16::try_from(config.limits.tcp_idle_ms / 100).unwrap_or(u16::MAX),
         ..Setup::default()
     })
@@ -557,7 +563,7 @@ fn attend(
         };
         match reread() {
             Ok(mut config) => {
-                ledger::own(&mut config.zones, &config.server.data_dir);
+                ledger::own(&mut config.roster.written, &config.server.data_dir);
                 log::set_level(config.level);
                 systemd::tell(&systemd::reloading());
                 if fixed(&config) != started {
@@ -566,8 +572,8 @@ fn attend(
                         &[],
                     );
                 }
-                folders.follow(&config.directories);
-                if jobs.send(Job { config, why, zones, done }).is_err() {
+                folders.follow(&config.roster.directories());
+                if jobs.send(Job { config: Arc::new(config), why, zones, done }).is_err() {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);
                 }
             }
@@ -585,7 +591,7 @@ fn attend(
 /// What cannot change while the server runs, in a form that can be compared.
 fn fixed(config: &Config) -> String {
     let server = crate::config::Server { allow_query: crate::config::Allow::Any, ..config.server.clone() };
-    let updated = config.zones.iter().filter(|z| !z.allow_update.0.is_empty());
+    let updated = config.roster.written.iter().filter(|z| !z.allow_update.0.is_empty());
     let updates: Vec<_> = updated.map(|z| (&z.apex, &z.allow_update)).collect();
     let Config { control, limits, resolver, cache, keys, .. } = config;
     format!("{server:?} {control:?} {limits:?} {resolver:?} {cache:?} {keys:?} {updates:?}")

@@ -26,7 +26,7 @@ use crate::state::{Event, State};
 use crate::unwritten::Wish;
 use front::{Postponed, Retired, Zones};
 use image::View;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::{Duration, Instant};
@@ -105,8 +105,6 @@ impl Intake {
 pub struct Updates {
     pub ledger: Ledger,
     pub keys: Arc<Keys>,
-    /// All zones that are configured, by apex.
-    pub zones: HashSet<Box<[u8]>>,
     pub mailboxes: Arc<Mailboxes>,
     pub state: Arc<State>,
     pub press: Arc<Press>,
@@ -346,6 +344,10 @@ impl Updates {
         }
     }
 
+    fn is_ours(&self, apex: &[u8], view: View<'_>) -> bool {
+        self.ledger.zone(apex).is_some() || laying::zone(view, apex).is_some()
+    }
+
     fn difference<'v>(
         &self,
         q: &Postponed,
@@ -356,7 +358,7 @@ impl Updates {
         let message = Message::new(&q.message).ok_or(Rcode::FORMERR)?;
         let zone = update::zone(&message)?;
         let apex: Box<[u8]> = zone.name.fold().bytes().into();
-        if zone.class != CLASS_IN || !self.zones.contains(&apex) {
+        if zone.class != CLASS_IN || !self.is_ours(&apex, view) {
             return Err(ELSEWHERE);
         }
         let (owned, signed) = self.ledger.zone(&apex).zip(signed).ok_or(PROHIBITED)?;

@@ -129,15 +129,14 @@ impl Watcher {
 
     /// What the zones of watched folders include, as the manifest of the image says.
     fn learn_includes(&mut self) {
-        let text = std::fs::read_to_string(self.images.join(images::MANIFEST)).ok();
-        let Some(manifest) = text.and_then(Manifest::parse) else { return };
+        let Some(manifest) = Manifest::open(&self.images.join(images::MANIFEST)) else { return };
         self.includes.clear();
         let mut watched = BTreeSet::new();
         manifest.for_each_include(|zone, file, included| {
             if !file.parent().is_some_and(|folder| self.folders.are(folder)) {
                 return;
             }
-            self.includes.entry(included.to_path_buf()).or_default().push(zone.to_string());
+            self.includes.entry(included.to_path_buf()).or_default().push(images::name(zone).to_string());
             if let Some(folder) = included.parent().filter(|_| watched.len() < FOLDERS_MAX) {
                 watched.insert(folder.to_path_buf());
             }

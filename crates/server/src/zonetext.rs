@@ -4,8 +4,8 @@
 //! files through the complaints about them.
 
 use crate::config::Zone;
-use crate::manifest::Stamp;
 use crate::reading::side_by_side;
+use crate::stamp::Stamp;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

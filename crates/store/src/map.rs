@@ -201,10 +201,16 @@ impl Stretch {
         self.end.max(self.map.room().start)
     }
 
-    /// Writes at `at`, and goes on to show it. Refused before the end of what any stretch of this map shows.
+    /// Writes at `at`, and goes on to show it. Refused before the end of what any stretch of this map shows. What was written
+    /// is touched here, so that no reader waits for its pages.
     pub fn go_on(&self, at: usize, octets: &[u8]) -> io::Result<Stretch> {
         self.map.write_behind(at, octets)?;
-        Ok(Stretch { map: self.map.clone(), end: at + octets.len() })
+        let stretch = Stretch { map: self.map.clone(), end: at + octets.len() };
+        for page in stretch[at..].chunks(PAGE) {
+            // SAFETY: a reference to an octet inside the slice; volatile, so that the read is not optimised away.
+            unsafe { page.as_ptr().read_volatile() };
+        }
+        Ok(stretch)
     }
 }
 

@@ -150,12 +150,27 @@ fn a_start_with_unchanged_sources_maps_the_image_that_is_there() {
     assert!(text(&reload.stdout).contains("\"changed\":true,\"rebuilt\":false"), "{}", text(&reload.stdout));
     assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.3\n");
     assert_eq!(std::fs::read(&image).unwrap(), made, "one changed zone is laid over the image that is there");
-    // A new zone takes a new image, and that holds what was laid over the old one.
+    // So is a zone that is new, and one that is no more.
     folder.write("zones/new.example.zone", &ZONE.replace("192.0.2.2", "192.0.2.4"));
     let reload = folder.dunlin(&["ctl", "-c", file, "reload", "--json"]);
-    assert!(text(&reload.stdout).contains("\"changed\":true,\"rebuilt\":true"), "{}", text(&reload.stdout));
+    assert!(text(&reload.stdout).contains("\"changed\":true,\"rebuilt\":false"), "{}", text(&reload.stdout));
+    assert!(text(&reload.stdout).contains("\"zones\":2"), "{}", text(&reload.stdout));
     assert_eq!(server.short(&folder, &["www.new.example"]), "192.0.2.4\n");
     assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.3\n");
+    std::fs::remove_file(folder.0.join("zones/example.com.zone")).unwrap();
+    assert_eq!(folder.dunlin(&["ctl", "-c", file, "reload"]).status.code(), Some(0));
+    let refused = |server: &Server| {
+        let asked = folder.dunlin(&["query", &format!("@{}", server.address), "www.example.com"]);
+        text(&asked.stdout).contains("REFUSED")
+    };
+    assert!(refused(&server));
+    assert_eq!(server.short(&folder, &["www.new.example"]), "192.0.2.4\n");
+    assert_eq!(std::fs::read(&image).unwrap(), made);
+    drop(server);
+    // Of so few zones a start knows before its first answer what has become of them.
+    let server = Server::start(&folder, &["-c", file]);
+    assert!(refused(&server));
+    assert_eq!(server.short(&folder, &["www.new.example"]), "192.0.2.4\n");
 }
 
 #[test]

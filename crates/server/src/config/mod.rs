@@ -6,6 +6,7 @@ mod keys;
 mod later;
 mod reader;
 mod resolver;
+mod roster;
 pub mod units;
 mod zones;
 
@@ -15,6 +16,7 @@ use later::{TOP, ZONE};
 use policy::{Prefix, Step};
 use reader::{Reader, Repeats, Table, Value, Word, later};
 pub use resolver::{Cache, Resolver};
+pub use roster::{Roster, Seen};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -34,15 +36,12 @@ pub struct Config {
     /// None: switched off.
     pub resolver: Option<Resolver>,
     pub cache: Cache,
-    /// In the order of the configuration; no two have the same apex.
-    pub zones: Vec<Zone>,
+    pub roster: Roster,
     /// What a new version of a zone may lose; none: anything.
     pub guards: Option<Guards>,
     pub history: History,
     /// Those of `[[key]]`.
     pub keys: Keys,
-    /// Folders whose NAME.zone files are zones; they are watched.
-    pub directories: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -146,11 +145,10 @@ impl Default for Config {
             level: Level::Info,
             resolver: None,
             cache: Cache::default(),
-            zones: Vec::new(),
+            roster: Roster::default(),
             guards: Some(Guards::default()),
             history: History { age: Duration::from_secs(30 * 86_400), octets: 1 << 30 },
             keys: Keys::default(),
-            directories: Vec::new(),
         }
     }
 }
@@ -188,31 +186,30 @@ impl Folders {
 }
 
 /// The configuration of a server that was started without a file: the zones of one folder.
-pub fn without_file(folders: &Folders, zones: Option<&Path>) -> Result<Config, Vec<Complaint>> {
+pub fn without_file(folders: &Folders, zones: Option<&Path>) -> Config {
     let mut config = Config::default();
     config.server.listen = both_loopbacks(5300);
     config.server.data_dir = folders.data.clone();
     config.server.user = None;
     config.control.socket = folders.socket();
-    let mut complaints = Vec::new();
-    let directory = zones.map(|d| Named { path: d.to_path_buf(), from: None });
-    config.zones = zones::gather(Vec::new(), None, directory, &mut complaints);
-    config.directories.extend(zones.map(Path::to_path_buf));
-    if complaints.is_empty() { Ok(config) } else { Err(complaints) }
+    config.with_directory(zones)
 }
 
 impl Config {
     /// With every NAME.zone of a further folder; what is configured already stays as it is.
-    pub fn with_directory(mut self, directory: Option<&Path>) -> Result<Config, Vec<Complaint>> {
-        let mut complaints = Vec::new();
-        self.directories.extend(directory.map(Path::to_path_buf));
-        let directory = directory.map(|d| Named { path: d.to_path_buf(), from: None });
-        self.zones = zones::gather(self.zones, None, directory, &mut complaints);
-        if complaints.is_empty() { Ok(self) } else { Err(complaints) }
+    pub fn with_directory(mut self, directory: Option<&Path>) -> Config {
+        self.roster.directories.extend(directory.map(|d| Named { path: d.to_path_buf(), from: None }));
+        self
+    }
+
+    /// All zones; no two have the same apex. Reads what names them.
+    pub fn zones(&self) -> Result<Vec<Zone>, Vec<Complaint>> {
+        self.roster.gather()
     }
 }
 
-/// Reads a configuration file and the lists of zones it names.
+/// Reads a configuration file. The zones that it names elsewhere are gathered later; they are complained of here only if
+/// there is something to complain of in the file itself.
 pub fn read(file: &Path) -> Result<Config, Vec<Complaint>> {
     let bytes = std::fs::read(file).map_err(|e| {
         vec![Complaint::about(file, format!("the configuration cannot be read: {e}"), "name another with -c FILE")]
@@ -280,7 +277,10 @@ fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
         history(r, t, &mut config.history);
     }
     config.keys = keys::all(r, top);
-    (config.zones, config.directories) = all_zones(r, top, &config.keys);
+    config.roster = roster(r, top, &config.keys);
+    if !r.complaints.is_empty() {
+        r.complaints.extend(config.zones().err().unwrap_or_default());
+    }
     config
 }
 
@@ -463,7 +463,7 @@ fn guards(r: &mut Reader<'_>, t: &Table<'_>) -> Option<Guards> {
     r.boolean(t, "enabled").unwrap_or(true).then_some(guards)
 }
 
-fn all_zones(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> (Vec<Zone>, Vec<PathBuf>) {
+fn roster(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> Roster {
     let (mut list, mut directory) = (None, None);
     if let Some(t) = r.table(top, "zones") {
         r.keys("[zones]", t, &["directory", "list"], &[]);
@@ -473,8 +473,8 @@ fn all_zones(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> (Vec<Zone>, V
     }
     let written: Vec<Zone> =
         r.tables(top, "zone").into_iter().filter_map(|(t, span)| zone(r, t, span, known)).collect();
-    let directories = directory.iter().map(|d| d.path.clone()).collect();
-    (zones::gather(written, list, directory, &mut r.complaints), directories)
+    let written = zones::once(written, |_, zone| r.complaints.push(zones::twice(zone)));
+    Roster { written, list, directories: directory.into_iter().collect() }
 }
 
 fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: &Keys) -> Option<Zone> {

@@ -15,7 +15,7 @@ fn shown(complaints: &[Complaint]) -> String {
 
 #[track_caller]
 fn bad(text: &str, expect: &str) {
-    match parse(Path::new("dunlin.toml"), text) {
+    match parse(Path::new("dunlin.toml"), text).and_then(|config| config.zones()) {
         Ok(_) => panic!("accepted: {text}"),
         Err(complaints) => assert_eq!(shown(&complaints), expect.trim_start_matches('\n')),
     }
@@ -27,7 +27,7 @@ fn an_empty_file_is_a_working_configuration() {
     assert_eq!(c.server.listen, ["127.0.0.1:53".parse().unwrap(), "[::1]:53".parse().unwrap()]);
     assert_eq!(c.server.user.as_deref(), Some("dunlin"));
     assert_eq!(c.control.http, Some("127.0.0.1:5380".parse().unwrap()));
-    assert!(c.limits.enabled && c.limits.rrl.is_some() && c.zones.is_empty());
+    assert!(c.limits.enabled && c.limits.rrl.is_some() && c.roster.is_empty());
 }
 
 #[test]
@@ -127,9 +127,9 @@ allow-query = ["none"]
     let written = Rrl { per_second, slip, dry_run: true, prefixes: [Some(v4), None], exempt: vec![] };
     assert_eq!(c.limits.rrl, Some(written));
     assert_eq!((c.limits.enabled, c.limits.tcp_idle_ms, c.level), (false, 2000, Level::Warn));
-    assert_eq!(&*c.zones[0].apex, b"\x07example\x03com\x00");
-    assert_eq!(c.zones[0].file, Path::new("/etc/dunlin/../zones/e.zone"));
-    assert_eq!(c.zones[0].allow_query, Some(Allow::Only(vec![])));
+    assert_eq!(&*c.roster.written[0].apex, b"\x07example\x03com\x00");
+    assert_eq!(c.roster.written[0].file, Path::new("/etc/dunlin/../zones/e.zone"));
+    assert_eq!(c.roster.written[0].allow_query, Some(Allow::Only(vec![])));
     assert!(matches!(c.server.allow_query, Allow::Only(only) if only.len() == 2));
 }
 
@@ -271,9 +271,8 @@ fn lists_and_folders_of_zones() {
     folder.write("zones.list", "# mine\n\nb.example other/b\nc.example  c file\n");
     let file = folder.0.join("dunlin.toml");
     let text = "[zones]\ndirectory = \"zones\"\nlist = \"zones.list\"\n[[zone]]\nname = \"a.example\"\nfile = \"x\"\n";
-    let config = parse(&file, text).unwrap();
-    let found: Vec<String> = config
-        .zones
+    let zones = parse(&file, text).unwrap().zones().unwrap();
+    let found: Vec<String> = zones
         .iter()
         .map(|z| {
             let name = wire::Name::from_wire(&z.apex).unwrap();
@@ -283,7 +282,7 @@ fn lists_and_folders_of_zones() {
     assert_eq!(found, ["a.example. x", "b.example. other/b", "c.example. c file"]);
 
     folder.write("zones.list", "a.example a\nb.example\nA.example. c\n..example d\n");
-    let complaints = parse(&file, text).unwrap_err();
+    let complaints = parse(&file, text).unwrap().zones().unwrap_err();
     let said: Vec<String> = complaints.iter().map(|c| format!("{}: {}", c.line, c.what)).collect();
     let expect = [
         "2: the zone `b.example` has no file",
@@ -306,7 +305,7 @@ fn keys_and_who_may_update() {
         + "[[zone]]\nname = \"z\"\nfile = \"z\"\nallow-update = [\"key:a name:x.z type:TXT\"]\n";
     let config = parse(&file, &text).unwrap();
     assert_eq!(format!("{:?}", config.keys), "Keys([a. hmac-sha256, b.example. hmac-sha512])");
-    assert!(config.zones[0].allow_update.allow(b"\x01a\0", b"\x01x\x01z\0", 16));
+    assert!(config.roster.written[0].allow_update.allow(b"\x01a\0", b"\x01x\x01z\0", 16));
 
     let said = |text: &str| -> Vec<String> {
         parse(&file, text).unwrap_err().iter().map(|c| format!("{}: {}", c.line, c.what)).collect()

@@ -33,6 +33,7 @@ impl Zone {
 }
 
 /// A path from the configuration, with the complaint to raise if it does not work.
+#[derive(Clone, Debug)]
 pub struct Named {
     pub path: PathBuf,
     pub from: Option<Complaint>,
@@ -63,23 +64,29 @@ pub fn apex(text: &str) -> Result<Box<[u8]>, &'static str> {
 
 pub fn gather(
     written: Vec<Zone>,
-    list: Option<Named>,
-    directory: Option<Named>,
+    list: Option<&Named>,
+    directories: &[Named],
     complaints: &mut Vec<Complaint>,
 ) -> Vec<Zone> {
-    let mut zones = once(written, |_, zone| complaints.push(twice(zone)));
-    for further in [list.map(|l| listed(&l, complaints)), directory.map(|d| found(&d, complaints))] {
+    let mut zones = written;
+    let mut add = |further: Vec<Zone>| {
+        if zones.is_empty() {
+            zones = further;
+            return;
+        }
         let known: HashSet<&[u8]> = zones.iter().map(|z| &*z.apex).collect();
         let is_new = |z: &Zone| !known.contains(&*z.apex);
-        let more: Vec<Zone> = further.unwrap_or_default().into_iter().filter(is_new).collect();
+        let more: Vec<Zone> = further.into_iter().filter(is_new).collect();
         drop(known);
         zones.extend(more);
-    }
+    };
+    list.iter().for_each(|list| add(listed(list, complaints)));
+    directories.iter().for_each(|directory| add(found(directory, complaints)));
     zones
 }
 
 /// The first zone of each name; the others are complained of, by their place in the series.
-fn once(zones: Vec<Zone>, mut complain: impl FnMut(usize, &Zone)) -> Vec<Zone> {
+pub fn once(zones: Vec<Zone>, mut complain: impl FnMut(usize, &Zone)) -> Vec<Zone> {
     let mut seen = HashSet::with_capacity(zones.len());
     let first: Vec<bool> = zones.iter().map(|z| seen.insert(&*z.apex)).collect();
     drop(seen);
@@ -87,7 +94,7 @@ fn once(zones: Vec<Zone>, mut complain: impl FnMut(usize, &Zone)) -> Vec<Zone> {
     zones.into_iter().zip(first).filter(|(_, first)| *first).map(|(z, _)| z).collect()
 }
 
-fn twice(zone: &Zone) -> Complaint {
+pub fn twice(zone: &Zone) -> Complaint {
     let name = Name::from_wire(&zone.apex).unwrap_or(Name::ROOT);
     let what = format!("the zone {name} is written twice");
     match &zone.place {

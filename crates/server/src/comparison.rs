@@ -1,0 +1,262 @@
+//! Zones as they are now beside what the manifest says of them: which would be others if they were read, and which are no
+//! more. Looks at what is asked for: one zone by its name costs one look at its file, all zones one look at each file, and
+//! what names zones is read only if it has changed itself.
+
+use crate::complaint::Complaint;
+use crate::config::{self, Roster, Seen, Zone};
+use crate::manifest::{Damaged, Manifest};
+use std::collections::HashSet;
+
+#[derive(Debug, Default)]
+pub struct Difference {
+    /// New, or changed, or in another file.
+    pub anew: Vec<Zone>,
+    pub gone: Vec<Box<[u8]>>,
+    /// What named the zones, if all of them were looked at.
+    pub seen: Option<Seen>,
+}
+
+/// Why nothing can be said.
+#[derive(Debug)]
+pub enum Hindrance {
+    /// The manifest is damaged.
+    Manifest,
+    /// What names zones is wrong.
+    Roster(Vec<Complaint>),
+}
+
+impl From<Vec<Complaint>> for Hindrance {
+    fn from(complaints: Vec<Complaint>) -> Hindrance {
+        Hindrance::Roster(complaints)
+    }
+}
+
+impl From<Damaged> for Hindrance {
+    fn from(_: Damaged) -> Hindrance {
+        Hindrance::Manifest
+    }
+}
+
+impl Difference {
+    pub fn is_empty(&self) -> bool {
+        self.anew.is_empty() && self.gone.is_empty()
+    }
+
+    pub fn is_about(&self, apex: &[u8]) -> bool {
+        self.anew.iter().any(|zone| *zone.apex == *apex) || self.gone.iter().any(|gone| **gone == *apex)
+    }
+}
+
+/// Looks at all zones.
+pub fn of_all(roster: &Roster, manifest: &Manifest) -> Result<Difference, Hindrance> {
+    let seen = roster.seen();
+    let mut difference = if seen.names_the_same(&manifest.seen) {
+        of_known(roster, manifest)?
+    } else {
+        of_these(&roster.gather()?, manifest)?
+    };
+    difference.seen = Some(seen);
+    Ok(difference)
+}
+
+/// The zones are the same as before; their files may have changed, and `[[zone]]` may name others.
+fn of_known(roster: &Roster, manifest: &Manifest) -> Result<Difference, Hindrance> {
+    let is_moved = |zone: &&Zone| manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file);
+    let mut anew: Vec<Zone> = roster.written.iter().filter(is_moved).cloned().collect();
+    let moved: HashSet<Box<[u8]>> = anew.iter().map(|zone| zone.apex.clone()).collect();
+    for known in manifest.known() {
+        let known = known?;
+        if !known.is_current() && !moved.contains(known.apex) {
+            anew.push(Zone::new(known.apex.into(), known.file.into()));
+        }
+    }
+    Ok(Difference { anew, ..Difference::default() })
+}
+
+/// These are all zones.
+pub fn of_these(zones: &[Zone], manifest: &Manifest) -> Result<Difference, Hindrance> {
+    let gone = manifest.beside(zones.iter().map(|zone| &*zone.apex)).ok_or(Hindrance::Manifest)?;
+    let anew = zones.iter().filter(|zone| is_other(zone, manifest)).cloned().collect();
+    Ok(Difference { anew, gone, seen: None })
+}
+
+/// Looks at zones by their names. Those that nobody names are not in the difference.
+pub fn of_named(roster: &Roster, manifest: &Manifest, names: &[String]) -> Result<Difference, Hindrance> {
+    let apexes: Vec<(&str, Box<[u8]>)> =
+        names.iter().filter_map(|name| Some((name.as_str(), config::apex(name).ok()?))).collect();
+    if !roster.seen().lists_the_same(&manifest.seen) {
+        return of_listed(&roster.gather()?, manifest, apexes.into_iter().map(|(_, apex)| apex).collect());
+    }
+    let mut difference = Difference::default();
+    for (name, apex) in apexes {
+        let written = roster.written.iter().find(|zone| zone.apex == apex).cloned();
+        let known = || manifest.find(&apex).map(|known| Zone::new(apex.clone(), known.file.into()));
+        let found = || roster.in_directories(name).map(|file| Zone::new(apex.clone(), file));
+        match written.clone().or_else(known).or_else(found) {
+            None => {}
+            Some(zone) if written.is_none() && manifest.seen.holds(&zone.file) && !zone.file.exists() => {
+                difference.gone.push(apex);
+            }
+            Some(zone) if is_other(&zone, manifest) => difference.anew.push(zone),
+            Some(_) => {}
+        }
+    }
+    Ok(difference)
+}
+
+/// Of all these zones only those that are asked for.
+fn of_listed(zones: &[Zone], manifest: &Manifest, asked: HashSet<Box<[u8]>>) -> Result<Difference, Hindrance> {
+    let here: Vec<&Zone> = zones.iter().filter(|zone| asked.contains(&zone.apex)).collect();
+    let is_here = |apex: &[u8]| here.iter().any(|zone| *zone.apex == *apex);
+    let gone = asked.iter().filter(|apex| manifest.find(apex).is_some() && !is_here(apex)).cloned().collect();
+    let anew = here.iter().filter(|zone| is_other(zone, manifest)).map(|&zone| zone.clone()).collect();
+    Ok(Difference { anew, gone, seen: None })
+}
+
+/// True if the zone would be another than that of the manifest if it were read now.
+pub fn is_other(zone: &Zone, manifest: &Manifest) -> bool {
+    manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file || !known.is_current())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::images::Library;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+    use std::time::{Duration, SystemTime};
+
+    /// A configuration with zones of all kinds: w is written, l and m are listed, d lies in a folder.
+    struct Desk(PathBuf);
+
+    const ZONE: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n";
+
+    impl Desk {
+        fn new(name: &str) -> Desk {
+            let folder = std::env::temp_dir().join(format!("dunlin-comparison-{}-{name}", std::process::id()));
+            let _ = fs::remove_dir_all(&folder);
+            fs::create_dir_all(folder.join("zones")).unwrap();
+            let desk = Desk(folder);
+            ["w", "l", "m", "zones/d.zone"].iter().for_each(|name| desk.file(name, ZONE));
+            desk.file("list", "l l\nm m\n");
+            desk.file(
+                "dunlin.toml",
+                "[zones]\nlist = \"list\"\ndirectory = \"zones\"\n[[zone]]\nname = \"w\"\nfile = \"w\"\n",
+            );
+            desk.settle("zones");
+            desk
+        }
+
+        /// Writes a file, and as if it had been some time ago.
+        fn file(&self, name: &str, text: &str) {
+            fs::write(self.0.join(name), text).unwrap();
+            self.settle(name);
+        }
+
+        fn settle(&self, name: &str) {
+            let old = SystemTime::now() - Duration::from_secs(60);
+            fs::File::open(self.0.join(name)).unwrap().set_modified(old).unwrap();
+        }
+
+        fn roster(&self) -> Roster {
+            config::read(&self.0.join("dunlin.toml")).unwrap().roster
+        }
+
+        fn manifest(&self) -> Manifest {
+            let (roster, library) = (self.roster(), Library::open(&self.0).unwrap());
+            library.current(&roster.gather().unwrap(), &roster.seen(), None).unwrap().manifest
+        }
+    }
+
+    impl Drop for Desk {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// Zones that are anew, with a plus, and those that are gone, with a minus.
+    fn told(found: Result<Difference, Hindrance>) -> Vec<String> {
+        let found = found.unwrap();
+        let name = |apex: &[u8]| crate::images::name(apex).to_string();
+        let file = |file: &Path| file.file_name().unwrap().to_string_lossy().into_owned();
+        let anew = found.anew.iter().map(|zone| format!("+{} {}", name(&zone.apex), file(&zone.file)));
+        let mut all: Vec<String> = anew.chain(found.gone.iter().map(|apex| format!("-{}", name(apex)))).collect();
+        all.sort();
+        all
+    }
+
+    /// What is found of all zones, and of each when it is asked for.
+    #[track_caller]
+    fn check(desk: &Desk, manifest: &Manifest, expect: &[&str]) {
+        assert_eq!(told(of_all(&desk.roster(), manifest)), expect);
+        let mut each = vec![];
+        for name in ["w", "L.", "m", "d", "e", "n", "../l", ""] {
+            each.extend(told(of_named(&desk.roster(), manifest, &[name.to_string()])));
+        }
+        each.sort();
+        assert_eq!(each, expect, "by their names");
+    }
+
+    #[test]
+    fn what_changed_came_or_went_is_found_by_all_and_by_name() {
+        let desk = Desk::new("found");
+        let manifest = desk.manifest();
+        check(&desk, &manifest, &[]);
+        assert!(of_all(&desk.roster(), &manifest).unwrap().seen.unwrap().names_the_same(&manifest.seen));
+        desk.file("l", "other");
+        check(&desk, &manifest, &["+l. l"]);
+        desk.file("zones/e.zone", ZONE);
+        fs::remove_file(desk.0.join("zones/d.zone")).unwrap();
+        check(&desk, &manifest, &["+e. e.zone", "+l. l", "-d."]);
+        desk.file("list", "l m\nn l\n");
+        check(&desk, &manifest, &["+e. e.zone", "+l. m", "+n. l", "-d.", "-m."]);
+        desk.file("dunlin.toml", "[[zone]]\nname = \"m\"\nfile = \"w\"\n");
+        check(&desk, &manifest, &["+m. w", "-d.", "-l.", "-w."]);
+    }
+
+    #[test]
+    fn a_written_zone_may_move_to_another_file() {
+        let desk = Desk::new("moved");
+        let manifest = desk.manifest();
+        desk.file(
+            "dunlin.toml",
+            "[zones]\nlist = \"list\"\ndirectory = \"zones\"\n[[zone]]\nname = \"w\"\nfile = \"l\"\n",
+        );
+        check(&desk, &manifest, &["+w. l"]);
+    }
+
+    #[test]
+    fn what_changes_over_an_image_is_compared_with_itself() {
+        let desk = Desk::new("over");
+        let mut manifest = desk.manifest();
+        desk.file("list", "m m\nn l\n");
+        let roster = desk.roster();
+        let difference = of_all(&roster, &manifest).unwrap();
+        let entry = |zone: &Zone| crate::manifest::Entry {
+            apex: zone.apex.clone(),
+            file: zone.file.clone(),
+            sources: vec![(zone.file.clone(), crate::stamp::Stamp::of(&zone.file))],
+            problem: None,
+        };
+        let entries: Vec<_> = difference.anew.iter().map(entry).collect();
+        manifest.change(&entries, &difference.gone);
+        check(&desk, &manifest, &[]);
+        manifest.seen = difference.seen.unwrap();
+        check(&desk, &manifest, &[]);
+        desk.file("l", "other");
+        check(&desk, &manifest, &["+n. l"]);
+    }
+
+    #[test]
+    fn a_list_that_is_wrong_is_complained_of() {
+        let desk = Desk::new("wrong");
+        let manifest = desk.manifest();
+        desk.file("list", "l\n");
+        let said = |found: Result<Difference, Hindrance>| match found {
+            Err(Hindrance::Roster(complaints)) => complaints[0].what.clone(),
+            found => panic!("{found:?}"),
+        };
+        assert_eq!(said(of_all(&desk.roster(), &manifest)), "the zone `l` has no file");
+        assert_eq!(said(of_named(&desk.roster(), &manifest, &["m".to_string()])), "the zone `l` has no file");
+    }
+}

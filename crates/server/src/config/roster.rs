@@ -1,0 +1,119 @@
+//! Where zones are named: in `[[zone]]`, in the list, in folders. What names a million zones is looked at, and read only
+//! when it is no longer as it was.
+
+use super::zones::{self, Named, Zone};
+use crate::complaint::Complaint;
+use crate::manifest::Texts;
+use crate::stamp::Stamp;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use wire::hash::siphash;
+
+#[derive(Clone, Debug, Default)]
+pub struct Roster {
+    /// Those of `[[zone]]`, in the order of the configuration; no two have the same apex.
+    pub written: Vec<Zone>,
+    pub(super) list: Option<Named>,
+    /// Folders whose NAME.zone files are zones.
+    pub(super) directories: Vec<Named>,
+}
+
+/// What names zones, as it is at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The names of those of `[[zone]]`.
+    written: u64,
+    list: Option<(PathBuf, Option<Stamp>)>,
+    directories: Vec<(PathBuf, Option<Stamp>)>,
+}
+
+impl Roster {
+    /// All zones; no two have the same apex.
+    pub fn gather(&self) -> Result<Vec<Zone>, Vec<Complaint>> {
+        let mut complaints = Vec::new();
+        let zones = zones::gather(self.written.clone(), self.list.as_ref(), &self.directories, &mut complaints);
+        if complaints.is_empty() { Ok(zones) } else { Err(complaints) }
+    }
+
+    pub fn directories(&self) -> Vec<PathBuf> {
+        self.directories.iter().map(|d| d.path.clone()).collect()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.written.is_empty() && self.list.is_none() && self.directories.is_empty()
+    }
+
+    /// To be taken before the zones are gathered.
+    pub fn seen(&self) -> Seen {
+        let place = |named: &Named| (named.path.clone(), Stamp::of(&named.path));
+        let hash = |zone: &Zone| siphash::<1, 3>(b"zones in dunlin.", &zone.apex);
+        Seen {
+            written: self.written.iter().map(hash).fold(self.written.len() as u64, u64::wrapping_add),
+            list: self.list.as_ref().map(place),
+            directories: self.directories.iter().map(place).collect(),
+        }
+    }
+
+    /// The file of a folder that is this zone's, if there is one.
+    pub fn in_directories(&self, zone: &str) -> Option<PathBuf> {
+        let file = format!("{}.zone", zone.strip_suffix('.').unwrap_or(zone));
+        // A name that leads elsewhere is no name of a zone of that folder.
+        let is_plain = !file.contains('/') && !file.starts_with('.');
+        let mut files = self.directories.iter().map(|d| d.path.join(&file));
+        files.find(|file| is_plain && file.is_file())
+    }
+}
+
+impl Seen {
+    /// True if the same places name zones, whatever they name now.
+    pub fn is_of(&self, other: &Seen) -> bool {
+        let paths = |seen: &Seen| seen.directories.iter().map(|d| d.0.clone()).collect::<Vec<_>>();
+        let list = |seen: &Seen| seen.list.as_ref().map(|l| l.0.clone());
+        self.written == other.written && list(self) == list(other) && paths(self) == paths(other)
+    }
+
+    /// True if they name the same zones, but for what folders hold.
+    pub fn lists_the_same(&self, other: &Seen) -> bool {
+        let is_settled = self.list.as_ref().is_none_or(|list| list.1.is_some());
+        self.is_of(other) && self.list == other.list && is_settled
+    }
+
+    /// True if they name the same zones.
+    pub fn names_the_same(&self, other: &Seen) -> bool {
+        let is_settled = self.directories.iter().all(|d| d.1.is_some());
+        self.lists_the_same(other) && self.directories == other.directories && is_settled
+    }
+
+    /// True if a file lies in one of the folders, not below.
+    pub fn holds(&self, file: &Path) -> bool {
+        self.directories.iter().any(|d| file.parent() == Some(&d.0))
+    }
+
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.written.to_le_bytes());
+        for (kind, (path, stamp)) in
+            self.list.iter().map(|l| (b"list", l)).chain(self.directories.iter().map(|d| (b"dir ", d)))
+        {
+            Texts::push(out, kind);
+            Texts::push(out, path.as_os_str().as_bytes());
+            Texts::push(out, stamp.map(|s| s.encode()).as_ref().map_or(&[], |s| &s[..]));
+        }
+    }
+
+    /// None: it is none.
+    pub fn decode(octets: &[u8]) -> Option<Seen> {
+        let (written, rest) = octets.split_first_chunk()?;
+        let mut seen = Seen { written: u64::from_le_bytes(*written), ..Seen::default() };
+        let mut texts = Texts(rest);
+        while let Some(kind) = texts.next() {
+            let (path, stamp) = (texts.next()?, texts.next()?);
+            let place = (PathBuf::from(OsStr::from_bytes(path)), stamp.first_chunk().map(Stamp::decode));
+            match kind {
+                b"list" => seen.list = Some(place),
+                _ => seen.directories.push(place),
+            }
+        }
+        Some(seen)
+    }
+}

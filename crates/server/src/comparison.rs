@@ -5,7 +5,11 @@
 use crate::complaint::Complaint;
 use crate::config::{self, Roster, Seen, Zone};
 use crate::manifest::{Damaged, Manifest};
+use crate::reading::{processors, side_by_side};
 use std::collections::HashSet;
+
+/// So many zones are looked at by all processors together.
+const PARTS_FROM: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub struct Difference {
@@ -64,11 +68,17 @@ fn of_known(roster: &Roster, manifest: &Manifest) -> Result<Difference, Hindranc
     let is_moved = |zone: &&Zone| manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file);
     let mut anew: Vec<Zone> = roster.written.iter().filter(is_moved).cloned().collect();
     let moved: HashSet<Box<[u8]>> = anew.iter().map(|zone| zone.apex.clone()).collect();
-    for known in manifest.known() {
-        let known = known?;
-        if !known.is_current() && !moved.contains(known.apex) {
-            anew.push(Zone::new(known.apex.into(), known.file.into()));
-        }
+    let parts = if manifest.zones() < PARTS_FROM { 1 } else { processors() };
+    let look = |i| {
+        let changed = manifest.part(i, parts).filter(|known| known.as_ref().map_or(true, |k| !k.is_current()));
+        changed.map(|known| known.map(|k| Zone::new(k.apex.into(), k.file.into()))).collect()
+    };
+    let found: Vec<Result<Vec<Zone>, Damaged>> = match parts {
+        1 => vec![look(0)],
+        _ => side_by_side((0..parts).map(|i| move || look(i))),
+    };
+    for changed in found {
+        anew.extend(changed?.into_iter().filter(|zone| !moved.contains(&zone.apex)));
     }
     Ok(Difference { anew, ..Difference::default() })
 }

@@ -100,6 +100,8 @@ pub struct Serving {
     manifest: Manifest,
     /// Fingerprint of the names of the zones that are served.
     pub names: u64,
+    /// How many they are: the image has numbers for those, too, that are no more.
+    zones: u64,
     /// Octets of the image that huge pages back.
     huge_bytes: u64,
 }
@@ -122,21 +124,23 @@ pub fn ready(shelved: Shelved, config: &Config, generation: u64) -> (Zones<Stret
         generation,
         problems: shelved.manifest.problems(),
         names: shelved.manifest.image().names,
+        zones: u64::from(shelved.image.header().zones),
         manifest: shelved.manifest,
         huge_bytes: 0,
     };
     (Zones { image: shelved.image, allow_query }, serving)
 }
 
-/// Zones that are compared with their files before the first answer is given: it takes some milliseconds. A server of more
-/// zones answers from its image at once, and compares them after.
+/// So many zones, in an image of so many octets, are compared with their files before the first answer is given, and built
+/// anew if they differ: it takes some milliseconds. A larger server answers from its image at once, and compares after.
 const COMPARED_FIRST: usize = 1000;
+const BUILT_FIRST: u64 = 16 << 20;
 
 /// What a start serves.
 pub fn first(library: &Library, config: &Config) -> Result<(Zones<Stretch>, Serving, Compared), Vec<String>> {
     let seen = config.roster.seen();
     if let Some(last) = library.last()
-        && last.manifest.zones() > COMPARED_FIRST
+        && (last.manifest.zones() > COMPARED_FIRST || last.manifest.image().size > BUILT_FIRST)
         && last.manifest.seen.is_of(&seen)
         && let Some(first) = owned(last, library, config)
     {
@@ -176,8 +180,10 @@ impl Serving {
             image.view().find_whole(apex).is_ok_and(|node| node.is_some_and(|n| n.is(APEX)))
         };
         for apex in difference.anew.iter().map(|zone| &zone.apex).chain(&difference.gone) {
-            if is_served(before, apex) != is_served(&laid.image, apex) {
+            let (was, is) = (is_served(before, apex), is_served(&laid.image, apex));
+            if was != is {
                 self.names ^= images::fingerprint_of(apex);
+                self.zones = self.zones.wrapping_add_signed(i64::from(is) - i64::from(was));
             }
         }
         self.manifest.change(&laid.entries, &difference.gone);
@@ -614,7 +620,7 @@ fn facts(image: &Image<Stretch>, serving: &Serving) -> Served {
     let problem = |p: &images::Problem| format!("{}: {}", images::name(&p.apex), p.what);
     Served {
         generation: serving.generation,
-        zones: u64::from(image.header().zones),
+        zones: serving.zones,
         records: image.header().records,
         bytes: map.len() as u64,
         huge_bytes: serving.huge_bytes,

@@ -174,6 +174,51 @@ fn a_start_with_unchanged_sources_maps_the_image_that_is_there() {
 }
 
 #[test]
+fn many_zones_are_answered_from_the_image_and_compared_after() {
+    let folder = with_zone();
+    let file = configured(&folder, "[zones]\nlist = \"zones.list\"\n");
+    let file = file.to_str().unwrap();
+    let many: String = (0..1200).map(|i| format!("z{i}.example shared\n")).collect();
+    folder.write("shared", ZONE);
+    folder.write("own", ZONE);
+    folder.write("zones.list", &format!("{many}own.example own\nold.example own\n"));
+    let settle = |name: &str| {
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+        std::fs::File::open(folder.0.join(name)).unwrap().set_modified(old).unwrap();
+    };
+    ["shared", "own", "zones.list"].into_iter().for_each(settle);
+    assert_eq!(folder.dunlin(&["compile", "-c", file]).status.code(), Some(0));
+    let image = folder.0.join("data/images/zones.image");
+    let made = std::fs::read(&image).unwrap();
+    folder.write("own", &ZONE.replace("192.0.2.2", "192.0.2.3"));
+    folder.write("zones.list", &format!("own.example own\n{many}new.example own\n"));
+    let server = Server::start(&folder, &["-c", file]);
+    assert_eq!(server.short(&folder, &["www.z7.example"]), "192.0.2.2\n");
+    let first = server.short(&folder, &["www.own.example"]);
+    assert!(["192.0.2.2\n", "192.0.2.3\n"].contains(&&*first), "{first}");
+    eventually("the new list", || server.short(&folder, &["www.new.example"]) == "192.0.2.3\n");
+    assert_eq!(server.short(&folder, &["www.own.example"]), "192.0.2.3\n");
+    let at = format!("@{}", server.address);
+    let answer = text(&folder.dunlin(&["query", &at, "www.old.example"]).stdout);
+    assert!(answer.contains("REFUSED"), "{answer}");
+    assert!(text(&folder.dunlin(&["ctl", "-c", file, "status", "--json"]).stdout).contains("\"zones\":1202"));
+    assert_eq!(std::fs::read(&image).unwrap(), made, "few zones are laid over the image that is there");
+    // A zone's own reload sees what the list says now.
+    folder.write("zones.list", &format!("{many}new.example shared\n"));
+    assert_eq!(folder.dunlin(&["ctl", "-c", file, "reload", "new.example"]).status.code(), Some(0));
+    assert_eq!(server.short(&folder, &["www.new.example"]), "192.0.2.2\n");
+    assert_eq!(server.short(&folder, &["www.own.example"]), "192.0.2.3\n", "nobody asked for that");
+    assert_eq!(folder.dunlin(&["ctl", "-c", file, "reload"]).status.code(), Some(0));
+    assert!(text(&folder.dunlin(&["query", &at, "www.own.example"]).stdout).contains("REFUSED"));
+    // A list that is wrong changes nothing, and is complained of.
+    folder.write("zones.list", "new.example\n");
+    let wrong = folder.dunlin(&["ctl", "-c", file, "reload"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(text(&wrong.stderr).contains("the zone `new.example` has no file"), "{}", text(&wrong.stderr));
+    assert_eq!(server.short(&folder, &["www.new.example"]), "192.0.2.2\n");
+}
+
+#[test]
 fn who_is_not_admitted_is_refused_and_a_reload_changes_that() {
     let folder = with_zone();
     let zone = |allow| {

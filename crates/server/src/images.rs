@@ -19,7 +19,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::atomic::{write_atomically, write_checked};
+use store::atomic::write_checked;
 use store::{Map, Stretch};
 use wire::Name;
 

@@ -1,18 +1,26 @@
 //! Fourteen million entries into an empty cache that has just room for them: what an insert costs, what the longest
 //! one costs, how many entries are found again, and how many octets an entry takes beyond its own.
 //!
-//! Times are the thread's own CPU time, so that what else the machine does is not in them.
+//! Times are the thread's own CPU time, so that what else the machine does is not in them. Meanwhile another thread asks
+//! for a thousand names that are there, so many times a second, each time when it is due: how long a hit takes by the
+//! wall clock from then on, before the filling and during it.
 //!
-//! cargo run --release -p cache --example fill [MILLIONS [OCTETS OF A VALUE]]
+//! cargo run --release -p cache --example fill [MILLIONS [OCTETS OF A VALUE [HITS A SECOND]]]
 // An example is a program: it reads its arguments.
 #![allow(clippy::disallowed_methods)]
 
 use cache::{AtomicU64, Cache, Config, Entry, Event, Key, Kind, Moment, Scratch, Variant};
 use rustix::time::{ClockId, clock_gettime};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
 
 const NAME: usize = 20;
 /// Of an entry's octets: what the caller brings. Its type and the length of its name count as the store's.
 const OWN: usize = NAME + 2;
+/// Names that are asked for while others come in; none of those that come in.
+const HOT: u64 = 1_000;
+const HOT_FROM: u64 = 1 << 40;
+const QUIET_S: u64 = 3;
 /// Each record's head and its slot.
 const NET: usize = 16 + 8;
 
@@ -35,10 +43,38 @@ fn cpu_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// Asks for hot names until it is told to stop; how long each took, in nanoseconds since it was due, sorted.
+fn ask(cache: &Cache, per_second: u64, stop: &AtomicBool) -> Vec<u32> {
+    let (mut scratch, start, mut took) = (Scratch::default(), Instant::now(), Vec::new());
+    let now_s = cache.time(0);
+    while !stop.load(Relaxed) {
+        let due_ns = took.len() as u64 * 1_000_000_000 / per_second;
+        while (start.elapsed().as_nanos() as u64) < due_ns {
+            std::hint::spin_loop();
+        }
+        let name = name(HOT_FROM + took.len() as u64 * 7919 % HOT);
+        let hit = cache.probe(&key(cache, &name), now_s, &mut scratch);
+        assert!(hit.is_some_and(|hit| hit.value.len() > 4), "a hot name was forgotten");
+        took.push((start.elapsed().as_nanos() as u64 - due_ns).min(u64::from(u32::MAX)) as u32);
+    }
+    took.sort_unstable();
+    took
+}
+
+fn part(sorted: &[u32], p: f64) -> u32 {
+    sorted.get((sorted.len().saturating_sub(1) as f64 * p) as usize).copied().unwrap_or(0)
+}
+
+fn tell(what: &str, took: &[u32]) {
+    let [p50, p999, p9999, longest] = [0.5, 0.999, 0.9999, 1.0].map(|p| part(took, p));
+    println!("{} hits {what}: p50 {p50} ns, p99.9 {p999}, p99.99 {p9999}, longest {longest}", took.len());
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1).filter_map(|a| a.parse::<u64>().ok());
     let entries = arguments.next().unwrap_or(14) * 1_000_000;
     let value = vec![7; arguments.next().unwrap_or(300) as usize];
+    let per_second = arguments.next().unwrap_or(20_000);
     let record = (16 + 4 + NAME + value.len()).next_multiple_of(8);
     // The rings hold nine tenths of the memory for records of this size; while nothing is evicted, main is filled alone.
     let bytes = entries as usize * (record + 8 * 10 / 7 + 4 + 2) * 10 / 9;
@@ -56,20 +92,47 @@ fn main() {
         })
         .min()
         .unwrap_or(0);
-    for (id, time) in times.iter_mut().enumerate() {
-        let name = name(id as u64);
-        let start = cpu_ns();
+    let store = |id: u64| {
+        let name = name(id);
         let entry = Entry { value: &value, ttl_s: 3600, source: &name[4..], generation };
         let _ = cache.insert(&key(&cache, &name), &entry, now_s);
-        *time = (cpu_ns() - start).saturating_sub(clock) as u32;
+    };
+    (HOT_FROM..HOT_FROM + HOT).for_each(store);
+    let stop = AtomicBool::new(false);
+    let asking = |during: &mut dyn FnMut()| {
+        std::thread::scope(|threads| {
+            let asking = (per_second > 0).then(|| threads.spawn(|| ask(&cache, per_second, &stop)));
+            during();
+            stop.store(true, Relaxed);
+            let took = asking.map(|thread| thread.join().expect("it ends")).unwrap_or_default();
+            stop.store(false, Relaxed);
+            took
+        })
+    };
+    let quiet = asking(&mut || {
+        let start = Instant::now();
+        while per_second > 0 && start.elapsed().as_secs() < QUIET_S {
+            std::thread::yield_now();
+        }
+    });
+    let busy = asking(&mut || {
+        for (id, time) in times.iter_mut().enumerate() {
+            let start = cpu_ns();
+            store(id as u64);
+            *time = (cpu_ns() - start).saturating_sub(clock) as u32;
+        }
+    });
+    if per_second > 0 {
+        tell("while nothing came in", &quiet);
+        tell("while others came in", &busy);
     }
     let mean = times.iter().map(|&t| u64::from(t)).sum::<u64>() / entries;
     let slow = |ns: u32| times.iter().filter(|&&t| t > ns).count();
     let (over_100_us, over_1_ms) = (slow(100_000), slow(1_000_000));
     times.sort_unstable();
-    let part = |p: f64| times[((times.len() - 1) as f64 * p) as usize];
-    println!("insert: mean {mean} ns, p50 {}, p99.9 {}, p99.99 {}", part(0.5), part(0.999), part(0.9999));
-    println!("longest insert: {} us; above 100 us: {over_100_us}, above 1 ms: {over_1_ms}", part(1.0) / 1000);
+    let [p50, p999, p9999, longest] = [0.5, 0.999, 0.9999, 1.0].map(|p| part(&times, p));
+    println!("insert: mean {mean} ns, p50 {p50}, p99.9 {p999}, p99.99 {p9999}");
+    println!("longest insert: {} us; above 100 us: {over_100_us}, above 1 ms: {over_1_ms}", longest / 1000);
 
     let mut scratch = Scratch::default();
     let start = cpu_ns();

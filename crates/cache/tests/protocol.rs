@@ -32,11 +32,20 @@ fn look(cache: &Cache, name: usize, values: &[&[u8]]) -> bool {
     })
 }
 
+/// Fails also when there was hardly anything to try: then it has not watched what it should.
 fn model(switches: usize, run: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(switches);
     builder.max_branches = 100_000;
-    builder.check(run);
+    let orders = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let tried = std::sync::Arc::clone(&orders);
+    builder.check(move || {
+        tried.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        run();
+    });
+    let orders = orders.load(std::sync::atomic::Ordering::Relaxed);
+    println!("{orders} orders tried");
+    assert!(orders > 50, "{orders}");
 }
 
 #[test]

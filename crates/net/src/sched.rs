@@ -10,6 +10,7 @@ use std::time::Duration;
 /// Longest name of a thread that the kernel keeps.
 const NAME_MAX: usize = 15;
 const NICEST: libc::c_int = 19;
+const NICE: libc::c_int = 10;
 
 /// The calling thread runs only when nothing else wants the CPU: SCHED_IDLE, or nice 19 where that is refused.
 pub fn background() -> io::Result<()> {
@@ -20,6 +21,13 @@ pub fn background() -> io::Result<()> {
     }
     // SAFETY: takes no pointers; 0 is the calling thread.
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICEST) }).map(drop)
+}
+
+/// The calling thread gets a tenth of what others get that want the CPU: for what is to be done soon, and not at their
+/// cost. `background` can follow.
+pub fn modest() -> io::Result<()> {
+    // SAFETY: takes no pointers; 0 is the calling thread.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) }).map(drop)
 }
 
 /// How long a thread in the background works before it rests, in CPU time (the kernel looks at its ticks), and how long

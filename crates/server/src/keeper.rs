@@ -196,3 +196,59 @@ fn entry(visited: &Visited<'_>) -> Json {
     }
     Json::Object(facts)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cache::{Config, Moment};
+
+    fn keeper() -> Keeper {
+        let memory = store::Memory::create(c"keeper", 1 << 20).unwrap();
+        let cache = Arc::new(Cache::format_zeros(memory.words(), &Config::default(), Moment::default()).unwrap());
+        let inserts = [1_000, 1_000, 5_000_000].map(|ns| {
+            let histogram = Histogram::default();
+            histogram.add(ns);
+            Arc::new(histogram)
+        });
+        Keeper { cache, clock: Clock::new(), wishes: channel().0, inserts: inserts.to_vec() }
+    }
+
+    fn counted(counter: Counter) -> u64 {
+        match counter {
+            Counter::CacheHit => 6,
+            Counter::CacheHitNegative | Counter::CacheHitStale | Counter::CacheHitFailure => 1,
+            Counter::CacheMiss => 3,
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn stats_tell_hits_by_kind_their_ratio_and_how_long_inserts_took() {
+        let stats = keeper().request(&["stats"], counted).unwrap().to_string();
+        for fact in [
+            "\"bytes\":1048576,",
+            "\"hits_positive\":6,\"hits_negative\":1,\"hits_stale\":1,\"hits_failure\":1,\"misses\":3,",
+            "\"insert_longest_ns\":5000000,\"hit_ratio\":0.7500",
+        ] {
+            assert!(stats.contains(fact), "{fact} in {stats}");
+        }
+    }
+
+    #[test]
+    fn metrics_have_a_histogram_of_inserts() {
+        let mut out = String::new();
+        keeper().insert_times(&mut out);
+        for line in [
+            "dunlin_cache_insert_seconds_bucket{clock=\"wall\",le=\"0.000001024\"} 2\n",
+            "dunlin_cache_insert_seconds_count{clock=\"wall\"} 3\n",
+        ] {
+            assert!(out.contains(line), "{line} in {out}");
+        }
+    }
+
+    #[test]
+    fn a_wish_that_nobody_hears_is_said() {
+        assert_eq!(keeper().request(&["save"], counted).unwrap_err(), "the server is stopping");
+        assert!(keeper().request(&["saev"], counted).unwrap_err().starts_with("write cache stats, "));
+    }
+}

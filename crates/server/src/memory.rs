@@ -21,6 +21,8 @@ use store::Memory;
 pub const NAME: &str = "cache";
 /// Octets read from a snapshot between two breaths; whole words.
 const SLICE: usize = 1 << 20;
+/// The memory is ahead of what is read by this part of it.
+const PARTS: usize = 32;
 
 pub struct Beginning {
     pub cache: Cache,
@@ -86,33 +88,53 @@ fn restored(
 }
 
 impl Rest {
-    /// Does all of it, slice by slice. `breathe` is called between two slices.
-    pub fn finish(self, cache: &Cache, mut breathe: impl FnMut()) {
+    /// Does all of it, slice by slice. `breathe` is called between two slices; where it says false, the rest of the rest
+    /// is left, and false returned.
+    pub fn finish(self, cache: &Cache, memory: &Memory, mut breathe: impl FnMut() -> bool) -> bool {
         let started_ns = net::boot::time_ns();
-        let missing = match self {
-            Rest::Nothing => return,
+        let done = match self {
+            Rest::Nothing => return true,
             Rest::Takeover(mut takeover) => {
-                while takeover.next(cache) {
-                    breathe();
+                let mut goes_on = true;
+                while goes_on && takeover.next(cache) {
+                    goes_on = breathe();
                 }
-                0
+                goes_on.then_some(0)
             }
-            Rest::Restore(restore, file) => read(*restore, file, cache, breathe),
+            Rest::Restore(restore, file) => read(*restore, file, cache, memory, breathe),
         };
+        let Some(missing) = done else { return false };
         let ms = (net::boot::time_ns() - started_ns) / 1_000_000;
         let facts: [(&str, &dyn std::fmt::Display); 3] =
             [("entries", &cache.stats().entries), ("parts_missing", &missing), ("ms", &ms)];
         log::info("the cache has what it had", &facts);
+        true
     }
 }
 
-/// Reads what is left of a snapshot; how many parts of the cache stay empty.
-fn read(mut restore: Restore, mut file: File, cache: &Cache, mut breathe: impl FnMut()) -> usize {
-    let mut slice = vec![0; SLICE];
+/// Reads what is left of a snapshot; how many parts of the cache stay empty. None: it was broken off. Pages are put behind each part before it is
+/// filled: huge ones cost a third of what a fault for each small one does.
+fn read(
+    mut restore: Restore,
+    mut file: File,
+    cache: &Cache,
+    memory: &Memory,
+    mut breathe: impl FnMut() -> bool,
+) -> Option<usize> {
+    let octets = file.metadata().map_or(1, |about| about.len().max(1)) as f64;
+    let (mut slice, mut done, mut behind) = (vec![0; SLICE], 0, 0);
     loop {
+        // The parts of the memory are alike, and so mostly are those of the snapshot.
+        let wanted = (done as f64 / octets * memory.bytes() as f64) as usize + memory.bytes() / PARTS;
+        while behind < wanted.min(memory.bytes()) {
+            behind = memory.prefault(behind, SLICE);
+            if !breathe() {
+                return None;
+            }
+        }
         match whole_read(&mut file, &mut slice) {
             Ok(0) => break,
-            Ok(n) if restore.feed(cache, &slice[..n]) => breathe(),
+            Ok(n) if restore.feed(cache, &slice[..n]) => done += n,
             Ok(_) => break,
             Err(e) => {
                 log::warn("the snapshot of the cache cannot be read any further", &[("why", &e)]);
@@ -120,7 +142,7 @@ fn read(mut restore: Restore, mut file: File, cache: &Cache, mut breathe: impl F
             }
         }
     }
-    restore.end(cache)
+    Some(restore.end(cache))
 }
 
 /// Fills the buffer as far as the file goes: what ends inside a word costs the words behind it their alignment.
@@ -223,8 +245,8 @@ mod tests {
 
     /// What a process that begins now finds, at the end of its beginning.
     fn restored(folder: &Path, now: Moment) -> (u32, u32) {
-        let Beginning { cache, rest, .. } = begun(folder, &settings(), None, now);
-        rest.finish(&cache, || ());
+        let Beginning { cache, rest, memory } = begun(folder, &settings(), None, now);
+        rest.finish(&cache, &memory, || true);
         found(&cache, now)
     }
 
@@ -299,9 +321,9 @@ mod tests {
         let before = filled(path);
         let (all, _) = found(&before.cache, NOW);
         let handed = || Some(std::os::fd::AsFd::as_fd(&before.memory).try_clone_to_owned().unwrap());
-        let Beginning { cache, rest, .. } = begun(path, &settings(), handed(), later(10));
+        let Beginning { cache, rest, memory } = begun(path, &settings(), handed(), later(10));
         assert_eq!(found(&cache, later(10)), (all, 290));
-        rest.finish(&cache, || ());
+        rest.finish(&cache, &memory, || true);
         assert_eq!(found(&cache, later(20)), (all, 280));
         assert_eq!(cache.stats().entries, before.cache.stats().entries);
         let other = config::Cache { size: 2 << 20, ..settings() };

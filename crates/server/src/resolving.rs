@@ -48,6 +48,8 @@ struct Background {
     shelf: Option<Shelf>,
     rest: Rest,
     boot: u64,
+    /// It outlives the process.
+    persists: bool,
 }
 
 impl Resolution {
@@ -89,10 +91,8 @@ impl Resolution {
     /// Starts the thread behind the cache, and gives its memory to whoever keeps it for the next process. Once.
     pub fn keep(&mut self, clock: Clock) -> io::Result<Keeper> {
         let (wishes, wished) = channel();
-        if let Some(Background { memory, shelf, rest, boot }) = self.background.take() {
-            if shelf.is_some() {
-                systemd::keep(memory::NAME, [memory.as_fd()]);
-            }
+        if let Some(Background { memory, shelf, rest, boot, persists }) = self.background.take() {
+            systemd::keep(memory::NAME, persists.then(|| memory.as_fd()));
             let chores = Chores { cache: Arc::clone(&self.cache), clock, memory, shelf, boot, wishes: wished };
             std::thread::Builder::new().name("cache".to_string()).spawn(move || chores.run(rest))?;
         }
@@ -148,7 +148,7 @@ fn begin(config: &Config, handed: Option<OwnedFd>) -> io::Result<(Cache, Backgro
     let handed = handed.filter(|_| settings.persist);
     let Beginning { cache, memory, rest } =
         Beginning::of(settings, &rules(config)?, handed, shelf.as_ref(), memory::moment(boot))?;
-    Ok((cache, Background { memory, shelf, rest, boot }))
+    Ok((cache, Background { memory, shelf, rest, boot, persists: settings.persist }))
 }
 
 /// How the cache is run under this configuration.

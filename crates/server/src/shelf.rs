@@ -45,8 +45,9 @@ impl Shelf {
         }
     }
 
-    /// Writes a snapshot; returns its octets. `breathe` is called between two slices.
-    pub fn write(&self, cache: &Cache, mut breathe: impl FnMut()) -> io::Result<u64> {
+    /// Writes a snapshot; returns its octets. `breathe` is called between two slices; where it says false, the last
+    /// snapshot stays.
+    pub fn write(&self, cache: &Cache, mut breathe: impl FnMut() -> bool) -> io::Result<u64> {
         let (mut snapshot, mut slice, mut octets) = (Snapshot::default(), Vec::new(), 0);
         write_atomically(&self.folder, NAME, None, |file| {
             loop {
@@ -57,7 +58,9 @@ impl Shelf {
                 if !goes_on {
                     return Ok(());
                 }
-                breathe();
+                if !breathe() {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
             }
         })?;
         Ok(octets)

@@ -16,6 +16,8 @@ const PAGE: usize = 4096;
 pub struct Memory {
     fd: OwnedFd,
     words: &'static [AtomicU64],
+    /// Made by this process: nobody has used its pages for long, and they may be put together to huge ones.
+    is_new: bool,
 }
 
 impl Memory {
@@ -37,7 +39,7 @@ impl Memory {
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: as above.
         check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
-        Memory::adopt(fd)
+        Ok(Memory { is_new: true, ..Memory::adopt(fd)? })
     }
 
     /// The memory that another process handed over. One that could be cut off is refused: a touch behind its end would
@@ -62,7 +64,7 @@ impl Memory {
         // SAFETY: `bytes` octets from a page's border on are mapped for good, readable and writable; any eight of them
         // are a number, and whoever else has the memory is to use atomic words as well.
         let words = unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>().as_ptr(), bytes / 8) };
-        Ok(Memory { fd, words })
+        Ok(Memory { fd, words, is_new: false })
     }
 
     pub fn words(&self) -> &'static [AtomicU64] {
@@ -81,6 +83,9 @@ impl Memory {
         let Some(slice) = self.words.get(from / 8..to / 8).filter(|slice| !slice.is_empty()) else {
             return self.bytes();
         };
+        if self.is_new {
+            slice.chunks_exact(HUGE / 8).for_each(put_together);
+        }
         let start = slice.as_ptr().cast_mut().cast();
         // SAFETY: the pages are our own mapping; populating changes nothing that is in them.
         let populated = unsafe { libc::madvise(start, to - from, libc::MADV_POPULATE_WRITE) } == 0;
@@ -98,6 +103,16 @@ impl AsFd for Memory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Has the kernel back a stretch of the size of a huge page by one. It does so for whoever asks, also where it gives none
+/// by itself (`shmem_enabled` is `never` on most systems); it wants to find a page there. A refusal is no error.
+fn put_together(huge: &[AtomicU64]) {
+    if let Some(word) = huge.first() {
+        word.fetch_add(0, Relaxed);
+    }
+    // SAFETY: our own mapping; what is in it stays.
+    unsafe { libc::madvise(huge.as_ptr().cast_mut().cast(), HUGE, libc::MADV_COLLAPSE) };
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {

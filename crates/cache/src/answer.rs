@@ -11,6 +11,7 @@
 //! shows the name as this client spelled it.
 
 use crate::entry::{Hit, VALUE_MAX};
+use std::ops::Range;
 use wire::query::HEADER;
 use wire::reply::{Need, Reply, Section};
 use wire::{Ede, Rcode, rtype};
@@ -60,7 +61,7 @@ pub fn pack(message: &[u8], bounds: &Bounds, out: &mut Vec<u8>) -> Result<Packed
     if header[2] & 2 != 0 {
         return Err(Unfit::Truncated);
     }
-    let question_end = name_end(message, HEADER).ok_or(Unfit::Malformed)? + 4;
+    let question_end = name_end(message, HEADER, &Changing::NOTHING).ok_or(Unfit::Malformed)? + 4;
     if header[4..6] != [0, 1] || question_end > message.len() {
         return Err(Unfit::Malformed);
     }
@@ -123,7 +124,7 @@ impl<'a> Packing<'a> {
     /// None: malformed. Some(None): an OPT, at which the answer ends.
     fn read_record(&mut self, section: Section, is_first: bool, bounds: &Bounds) -> Option<Option<Record>> {
         let start = self.at;
-        let fixed_at = name_end(self.message, start)?;
+        let fixed_at = name_end(self.message, start, &Changing { records: &self.records, own: 0 })?;
         let fixed = self.message.get(fixed_at..)?.first_chunk::<10>()?;
         let rtype = u16::from_be_bytes([fixed[0], fixed[1]]);
         if rtype == rtype::OPT {
@@ -131,7 +132,9 @@ impl<'a> Packing<'a> {
         }
         let rdata_at = fixed_at + 10;
         let end = rdata_at + usize::from(u16::from_be_bytes([fixed[8], fixed[9]]));
-        let rdata_is_whole = end <= self.message.len() && names_are_whole(self.message, rtype, rdata_at, end);
+        let changing = Changing { records: &self.records, own: fixed_at + 4 };
+        let rdata_is_whole =
+            end <= self.message.len() && names_are_whole(self.message, rtype, rdata_at, end, &changing);
         if fixed[2..4] != [0, 1] || rtype::is_meta(rtype) || !rdata_is_whole {
             return None;
         }
@@ -211,20 +214,43 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..).and_then(|b| b.first_chunk::<2>()).map_or(0, |b| u16::from_be_bytes(*b))
 }
 
-/// The end of the name at `at`; None unless all that it is made of stands before it and makes a name.
-fn name_end(message: &[u8], at: usize) -> Option<usize> {
+/// Where octets stand that are not what they were when the answer is sent: TTLs. A name that a pointer leads through one
+/// would be another name by and by, and nobody would have judged that.
+struct Changing<'a> {
+    /// In the order of their places.
+    records: &'a [Record],
+    /// The TTL of the record that is being read; 0: none.
+    own: usize,
+}
+
+impl Changing<'_> {
+    const NOTHING: Changing<'static> = Changing { records: &[], own: 0 };
+
+    fn touches(&self, octets: Range<usize>) -> bool {
+        let is_over = |ttl_at: usize| octets.start < ttl_at + 4 && ttl_at < octets.end;
+        let next = self.records.partition_point(|record| record.ttl_at + 4 <= octets.start);
+        is_over(self.own) || self.records.get(next).is_some_and(|record| is_over(record.ttl_at))
+    }
+}
+
+/// The end of the name at `at`; None unless all that it is made of stands before it, makes a name and stays.
+fn name_end(message: &[u8], at: usize, changing: &Changing<'_>) -> Option<usize> {
     let (mut at, mut end, mut octets, mut floor) = (at, None, 0, at);
     loop {
         let n = usize::from(*message.get(at)?);
+        let behind = if n < 192 { at + n + 1 } else { at + 2 };
+        if end.is_some() && changing.touches(at..behind) {
+            return None;
+        }
         match n {
-            0 => return Some(end.unwrap_or(at + 1)),
+            0 => return Some(end.unwrap_or(behind)),
             1..=63 => {
                 octets += n + 1;
-                at += n + 1;
+                at = behind;
             }
             192..=255 => {
-                let to = usize::from(u16_at(message.get(at..at + 2)?, 0) & PLACE);
-                end.get_or_insert(at + 2);
+                let to = usize::from(u16_at(message.get(at..behind)?, 0) & PLACE);
+                end.get_or_insert(behind);
                 // Each jump goes farther back than the one before, so that there is an end.
                 if to >= floor || to < HEADER {
                     return None;
@@ -240,7 +266,7 @@ fn name_end(message: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Names in the rdata of the types that may compress them are whole, and the rdata ends where it says.
-fn names_are_whole(message: &[u8], rtype: u16, at: usize, end: usize) -> bool {
+fn names_are_whole(message: &[u8], rtype: u16, at: usize, end: usize, changing: &Changing<'_>) -> bool {
     let (before, names, behind) = match rtype {
         rtype::SOA => (0, 2, 20),
         rtype::MINFO => (0, 2, 0),
@@ -251,7 +277,7 @@ fn names_are_whole(message: &[u8], rtype: u16, at: usize, end: usize) -> bool {
         _ => return true,
     };
     let message = &message[..end];
-    let names_end = (0..names).try_fold(at + before, |at, _| name_end(message, at));
+    let names_end = (0..names).try_fold(at + before, |at, _| name_end(message, at, changing));
     names_end.is_some_and(|names_end| names_end + behind == end)
 }
 
@@ -474,5 +500,27 @@ mod tests {
         set_authentic(&mut value);
         set_ede(&mut value, Ede(3));
         assert_eq!(told(&value), Some((true, Some(Ede(3)))));
+    }
+
+    #[test]
+    fn no_name_leads_through_a_ttl() {
+        // The TTL of the first record reads as the name "a.": it begins 6 octets into the record, behind the question.
+        let ttl_at = (ASK.len() + 6) as u8;
+        let first = b"\xc0\x0c\0\x01\0\x01\x01a\0\0\0\x04\xc0\0\x02\x01";
+        let owner = [b"\xc0", &[ttl_at][..], b"\0\x01\0\x01\0\0\x01\x2c\0\x04\xc0\0\x02\x01"].concat();
+        let target = [b"\xc0\x0c\0\x05\0\x01\0\0\x01\x2c\0\x02\xc0", &[ttl_at][..]].concat();
+        // Its own, four octets into what follows the owner; and one into the rdata, which stays.
+        let own_at = (ASK.len() + 6) as u8;
+        let own = [b"\xc0\x0c\0\x05\0\x01\0\0\0\x3c\0\x02\xc0", &[own_at][..]].concat();
+        let rdata = b"\xc0\x0c\0\x01\0\x01\0\0\x01\x2c\0\x04\x01b\0\0";
+        let into_rdata = [b"\xc0", &[(ASK.len() + 12) as u8][..], &owner[2..]].concat();
+        for (records, expect) in [
+            (&[&first[..], &owner][..], false),
+            (&[first, &target], false),
+            (&[&own], false),
+            (&[rdata, &into_rdata], true),
+        ] {
+            assert_eq!(packed([records.len() as u8, 0, 0], records).is_ok(), expect, "{records:02x?}");
+        }
     }
 }

@@ -261,7 +261,7 @@ mod tests {
         let before = filled(path);
         let (all, _) = found(&before.cache, NOW);
         assert_eq!(restored(path, NOW), (0, 0), "there is no snapshot");
-        Shelf::open(path).unwrap().write(&before.cache, || ()).unwrap();
+        Shelf::open(path).unwrap().write(&before.cache, || true).unwrap();
         let rebooted = Moment { boot: 8, boot_s: 5, wall_s: NOW.wall_s + 100 };
         let set_back = Moment { boot: 8, boot_s: 5, wall_s: NOW.wall_s - 9_999 };
         for (now, expect) in [
@@ -283,7 +283,7 @@ mod tests {
         let path = &folder.0;
         let before = filled(path);
         let (all, _) = found(&before.cache, NOW);
-        Shelf::open(path).unwrap().write(&before.cache, || ()).unwrap();
+        Shelf::open(path).unwrap().write(&before.cache, || true).unwrap();
         let file = path.join("cache/snapshot");
         let good = std::fs::read(&file).unwrap();
         let (mut seed, mut empty, mut part) = (1u64, 0, 0);

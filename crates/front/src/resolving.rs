@@ -106,6 +106,10 @@ impl<'a, M: AsRef<[u8]>> Resolution<'_, 'a, M> {
         buffer: &mut [u8],
     ) -> Verdict {
         let response = &mut self.response;
+        // Whoever signs asks for zones of ours: neither cache nor resolver answers under our key.
+        if let Parsed::Signed(at) = query.parsed {
+            return response.signed(query, usize::from(at), lookup, trail, buffer);
+        }
         let mut opt = Opt::plain(response.setup.udp_size_max, query.edns.dnssec_ok);
         if let Some(verdict) = response.admit(query, &mut opt, buffer) {
             return verdict;

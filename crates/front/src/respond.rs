@@ -1,6 +1,5 @@
 //! From a parsed and looked-up query to the finished message: who gets an answer, which, and what is counted.
 
-use crate::signed::Signature;
 use crate::worker::{Setup, Zones};
 use crate::{Now, Peer, Transport, Verdict};
 use authority::{Lookup, Trail, answer};
@@ -31,12 +30,17 @@ pub(crate) struct Response<'a, M> {
     /// Of the peer, in `rate`.
     pub places: Places,
     pub cookies: Option<&'a cookie::Secrets>,
+    /// Octets of the answer that are kept for its signature.
+    pub reserve: usize,
 }
 
 impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     /// Turns the query in `buffer` into its answer.
     #[inline(always)]
     pub fn write(&mut self, query: &mut Query, lookup: &mut Lookup, trail: &mut Trail, buffer: &mut [u8]) -> Verdict {
+        if let Parsed::Signed(at) = query.parsed {
+            return self.signed(query, usize::from(at), lookup, trail, buffer);
+        }
         let mut opt = Opt::plain(self.setup.udp_size_max, query.edns.dnssec_ok);
         if let Some(verdict) = self.admit(query, &mut opt, buffer) {
             return verdict;
@@ -48,8 +52,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     /// question is to be answered, with `opt`.
     #[inline(always)]
     pub(crate) fn admit(&mut self, query: &mut Query, opt: &mut Opt<'a>, buffer: &mut [u8]) -> Option<Verdict> {
-        if self.peer.port == 0 || self.setup.own.iter().any(|&(ip, port)| port == self.peer.port && ip == self.peer.ip)
-        {
+        if self.is_own_echo() {
             return Some(self.drop(Counter::DropSource));
         }
         if query.parsed != Parsed::Question {
@@ -66,6 +69,12 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             return Some(self.not_for_zones(query, *opt, buffer));
         }
         None
+    }
+
+    /// From a port or address that nobody asks from.
+    #[inline(always)]
+    pub(crate) fn is_own_echo(&self) -> bool {
+        self.peer.port == 0 || self.setup.own.iter().any(|&(ip, port)| port == self.peer.port && ip == self.peer.ip)
     }
 
     /// The zones' answer, or a refusal.
@@ -132,21 +141,22 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
 
     #[inline(always)]
     pub(crate) fn size_max(&self, query: &Query) -> usize {
-        match (self.transport, query.edns.present) {
+        let size = match (self.transport, query.edns.present) {
             (Transport::Tcp, _) => MESSAGE_MAX,
             (Transport::Udp, false) => PLAIN_MAX,
             (Transport::Udp, true) => usize::from(query.edns.udp_size.min(self.setup.udp_size_max)).max(PLAIN_MAX),
-        }
+        };
+        size.saturating_sub(self.reserve)
     }
 
-    fn drop(&self, why: Counter) -> Verdict {
+    pub(crate) fn drop(&self, why: Counter) -> Verdict {
         self.counters.count(why);
         Verdict::Drop
     }
 
     /// The rate limit's word on a client that has not proven its address. None: go on.
     #[inline(always)]
-    fn limit(&mut self, query: &Query, opt: &Opt<'_>, buffer: &mut [u8]) -> Option<Verdict> {
+    pub(crate) fn limit(&mut self, query: &Query, opt: &Opt<'_>, buffer: &mut [u8]) -> Option<Verdict> {
         let rate = self.rate.as_mut()?;
         let standing = rate.judge(&self.places, self.peer.ip.is_ipv4(), self.now.mono_ns / 1_000_000);
         if standing == Standing::Admitted || rate.is_exempt(self.peer.ip) {
@@ -183,10 +193,10 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             }
             Parsed::Opcode(NOTIFY | UPDATE) => Rcode::FORMERR,
             Parsed::Opcode(_) => Rcode::NOTIMP,
-            Parsed::Signed(at) => return self.signed(query, at as usize, buffer),
             Parsed::BadVersion => Rcode::BADVERS,
             Parsed::CookieAlone => return self.cookie_alone(query, buffer),
-            Parsed::BadHeader | Parsed::BadBody | Parsed::Question => Rcode::FORMERR,
+            // Signatures are looked at before.
+            Parsed::BadHeader | Parsed::BadBody | Parsed::Question | Parsed::Signed(_) => Rcode::FORMERR,
         };
         // What is malformed has said nothing reliable about EDNS (RFC 6891 section 7).
         query.edns.present &= !matches!(query.parsed, Parsed::BadHeader | Parsed::BadBody);
@@ -201,20 +211,6 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     fn postpone(&mut self, query: &Query, buffer: &mut [u8]) -> Verdict {
         let opt = Opt::plain(self.setup.udp_size_max, false);
         self.limit(query, &opt, buffer).unwrap_or(Verdict::Later)
-    }
-
-    /// RFC 8945 section 5.2.1: who signs with a key that we do not know is told so, unsigned.
-    fn signed(&mut self, query: &Query, at: usize, buffer: &mut [u8]) -> Verdict {
-        let signature = Signature::read(buffer, at);
-        let opt = Opt::plain(self.setup.udp_size_max, query.edns.dnssec_ok);
-        if let Some(verdict) = self.limit(query, &opt, buffer) {
-            return verdict;
-        }
-        let Some(signature) = signature else { return self.finish(query, buffer, Rcode::FORMERR, Flags::NONE, &opt) };
-        match self.finish(query, buffer, Rcode::NOTAUTH, Flags::NONE, &opt) {
-            Verdict::Reply(len) => Verdict::Reply(signature.append_bad_key(buffer, len)),
-            silence => silence,
-        }
     }
 
     /// RFC 7873 section 5.4: no question, just a cookie to be told or renewed.

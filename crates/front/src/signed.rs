@@ -1,69 +1,111 @@
-//! What is said to a client that signs its queries with a key unknown here (RFC 8945 section 5.2.1).
+//! Queries that are signed (RFC 8945): checked with the keys of the configuration, answered by our zones, and the answer
+//! signed; or told what is wrong with the signature. Rare enough that it may allocate.
 
-use image::unit::expand;
-use wire::rtype;
+use crate::respond::Response;
+use crate::{Transport, Verdict};
+use authority::{Lookup, Trail};
+use stats::Counter;
+use transfer::tsig::{self, Refusal};
+use wire::query::HEADER;
+use wire::reply::{Flags, Opt};
+use wire::{Parsed, Query, Rcode};
 
-const CLASS_ANY: [u8; 2] = [0, 255];
-const BAD_KEY: [u8; 2] = [0, 17];
+impl<M: AsRef<[u8]>> Response<'_, M> {
+    /// The signature stands at `at`, and ends the packet.
+    #[cold]
+    pub(crate) fn signed(
+        &mut self,
+        query: &mut Query,
+        at: usize,
+        lookup: &mut Lookup,
+        trail: &mut Trail,
+        buffer: &mut [u8],
+    ) -> Verdict {
+        if self.is_own_echo() {
+            return self.drop(Counter::DropSource);
+        }
+        let opt = Opt::plain(self.setup.udp_size_max, query.edns.dnssec_ok);
+        // A signature is dear to check: who asks too much is told so before.
+        let is_proven = self.transport == Transport::Tcp;
+        if !is_proven && let Some(verdict) = self.limit(query, &opt, buffer) {
+            return verdict;
+        }
+        // This is for one packet of a batch: the next one is judged and bounded as ever.
+        let rate = self.rate.take();
+        let verdict = self.checked(query, at, lookup, trail, buffer);
+        self.rate = rate;
+        self.reserve = 0;
+        verdict
+    }
 
-/// The parts of a TSIG record that its answer repeats. They are copied: the answer is written over them.
-pub(crate) struct Signature {
-    key: [u8; 255],
-    key_len: usize,
-    algorithm: [u8; 255],
-    algorithm_len: usize,
-    /// Time signed and fudge.
-    time: [u8; 8],
-    original_id: [u8; 2],
+    fn checked(
+        &mut self,
+        query: &mut Query,
+        at: usize,
+        lookup: &mut Lookup,
+        trail: &mut Trail,
+        buffer: &mut [u8],
+    ) -> Verdict {
+        let opt = Opt::plain(self.setup.udp_size_max, query.edns.dnssec_ok);
+        let Some(packet) = end(buffer, at).and_then(|end| buffer.get(..end)) else {
+            return self.finish(query, buffer, Rcode::FORMERR, Flags::NONE, &opt);
+        };
+        let (keys, _) = self.setup.keys.current();
+        let proof = match tsig::check_request(packet, &keys, self.now.wall_s) {
+            Ok(Some(proof)) => proof,
+            Ok(None) => return self.finish(query, buffer, Rcode::FORMERR, Flags::NONE, &opt),
+            Err(refusal) => {
+                let verdict = self.finish(query, buffer, refusal.rcode(), Flags::NONE, &opt);
+                return match refusal {
+                    Refusal::Malformed => verdict,
+                    Refusal::Fault(faulty) => ended(verdict, buffer, |reply| faulty.end(reply, self.now.wall_s)),
+                };
+            }
+        };
+        self.reserve = proof.room();
+        let verdict = self.unsigned(query, proof.end(), lookup, trail, buffer);
+        ended(verdict, buffer, |reply| proof.sign(reply, self.now.wall_s))
+    }
+
+    /// The answer to the query without its signature.
+    fn unsigned(
+        &mut self,
+        query: &mut Query,
+        end: usize,
+        lookup: &mut Lookup,
+        trail: &mut Trail,
+        buffer: &mut [u8],
+    ) -> Verdict {
+        // A signed packet has an additional record at least, or it would not have been read as one.
+        let count = buffer.get_mut(10..HEADER).and_then(|b| b.first_chunk_mut::<2>());
+        count.into_iter().for_each(|count| *count = u16::from_be_bytes(*count).wrapping_sub(1).to_be_bytes());
+        query.parse(buffer, end, self.view.ahead(), self.view.seed());
+        if query.parsed == Parsed::Question {
+            lookup.at_once(query, self.view);
+        }
+        self.write(query, lookup, trail, buffer)
+    }
 }
 
-impl Signature {
-    /// Reads the record at `at`, which the parser has stepped over already. None: its rdata is malformed.
-    pub(crate) fn read(packet: &[u8], at: usize) -> Option<Signature> {
-        let (mut key, mut algorithm) = ([0; 255], [0; 255]);
-        let fixed_at = at + stored_len(packet.get(at..)?)?;
-        let rdata_len = u16::from_be_bytes(*packet.get(fixed_at + 8..)?.first_chunk()?) as usize;
-        // The record is the packet's last. What the buffer holds behind it came from others and is nobody's to see.
-        let packet = packet.get(..fixed_at + 10 + rdata_len)?;
-        let rdata = &packet[fixed_at + 10..];
-        let key_len = expand(packet, at, &mut key)?.len();
-        if wire::name::wire_len(&key) != Some(key_len) {
-            return None;
+/// Gives a reply its last record. One for which there is no room goes without, and is then worth nothing to its reader.
+fn ended(verdict: Verdict, buffer: &mut [u8], end: impl FnOnce(&mut Vec<u8>)) -> Verdict {
+    let Verdict::Reply(len) = verdict else { return verdict };
+    let mut reply = buffer.get(..len).unwrap_or_default().to_vec();
+    end(&mut reply);
+    match buffer.get_mut(..reply.len()) {
+        Some(room) => {
+            room.copy_from_slice(&reply);
+            Verdict::Reply(reply.len())
         }
-        let algorithm_len = wire::name::wire_len(rdata)?;
-        algorithm[..algorithm_len].copy_from_slice(&rdata[..algorithm_len]);
-        let rest = &rdata[algorithm_len..];
-        let mac_len = u16::from_be_bytes(*rest.get(8..)?.first_chunk()?) as usize;
-        let original_id = *rest.get(10 + mac_len..)?.first_chunk()?;
-        Some(Signature { key, key_len, algorithm, algorithm_len, time: *rest.first_chunk()?, original_id })
+        None => verdict,
     }
+}
 
-    /// Ends a message of `len` octets with a TSIG that carries the error and no MAC. Returns the new length.
-    pub(crate) fn append_bad_key(&self, message: &mut [u8], len: usize) -> usize {
-        let rdata_len = (self.algorithm_len + 16) as u16;
-        let parts: [&[u8]; 10] = [
-            &self.key[..self.key_len],
-            &rtype::TSIG.to_be_bytes(),
-            &CLASS_ANY,
-            &[0; 4],
-            &rdata_len.to_be_bytes(),
-            &self.algorithm[..self.algorithm_len],
-            &self.time,
-            &[0; 2],
-            &self.original_id,
-            &[BAD_KEY[0], BAD_KEY[1], 0, 0],
-        ];
-        let end = len + parts.iter().map(|p| p.len()).sum::<usize>();
-        let Some(mut room) = message.get_mut(len..end) else { return len };
-        for part in parts {
-            let (here, rest) = room.split_at_mut(part.len());
-            here.copy_from_slice(part);
-            room = rest;
-        }
-        // The parser has let one OPT and this record through, so the count stays within its low octet.
-        message[11] += 1;
-        end
-    }
+/// Where the record at `at` ends, which the parser has stepped over already.
+fn end(packet: &[u8], at: usize) -> Option<usize> {
+    let fixed_at = at + stored_len(packet.get(at..)?)?;
+    let rdata_len = u16::from_be_bytes(*packet.get(fixed_at + 8..)?.first_chunk()?);
+    Some(fixed_at + 10 + usize::from(rdata_len))
 }
 
 /// Octets that a name takes where it stands, pointer and all.

@@ -14,6 +14,7 @@ use stats::{Counter, Counters};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use transfer::tsig::Keys;
 use wire::reply::{Flags, Opt};
 use wire::{Parsed, Query};
 
@@ -48,6 +49,8 @@ pub struct Setup {
     pub own: Vec<(IpAddr, u16)>,
     /// How long a TCP connection may idle, told to clients that ask (RFC 7828), in units of 100 ms.
     pub keepalive_tenths: u16,
+    /// Those of `[[key]]`: who signs a query with one is answered under it. Not fixed for a worker's life.
+    pub keys: Arc<Published<Keys>>,
     /// Updates are postponed, for somebody carries them out; else they are refused.
     pub takes_updates: bool,
     /// None: our zones are all that is answered for, and there is no cache to ask.
@@ -67,6 +70,7 @@ impl Default for Setup {
             rate_key: [0; 2],
             own: vec![],
             keepalive_tenths: 100,
+            keys: Arc::new(Published::new(Keys::default())),
             takes_updates: false,
             resolving: None,
         }
@@ -107,6 +111,7 @@ macro_rules! response {
             rate: None,
             places: Places::default(),
             cookies: $worker.cookies.as_ref(),
+            reserve: 0,
         }
     };
 }

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use store::Stretch;
+use transfer::tsig::Keys;
 
 /// Batches that a socket may still have answered when the server stops: what had arrived by then, within reason.
 const DRAINED_MAX: usize = 64;
@@ -32,6 +33,8 @@ const PANICS_PER_BATCH_MAX: usize = 2;
 /// What all answering threads share.
 #[derive(Clone)]
 pub struct Shared {
+    /// Those of `[[key]]`.
+    pub keys: Arc<Published<Keys>>,
     pub published: Arc<Published<Zones<Stretch>>>,
     pub clock: Clock,
     pub stop: Arc<AtomicBool>,
@@ -475,6 +478,7 @@ mod tests {
             let (mailboxes, mut boxes) = Mailboxes::new(1).unwrap();
             let desk = Arc::<Waiting>::default();
             let shared = Shared {
+                keys: Arc::new(Published::new(Keys::default())),
                 published: Arc::new(Published::new(zones)),
                 clock: Clock::new(),
                 stop: Arc::default(),

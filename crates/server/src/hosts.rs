@@ -1,7 +1,7 @@
-//! Which hosts the records of large zones certainly do not name, so that an update of an address does not look through
-//! millions of names for those that carry it.
+//! Which hosts the records of a zone certainly do not name, so that an update of an address does not look through all its
+//! names, millions perhaps, for those that carry it.
 //!
-//! Bound: 16 bits for each record that names a host, of zones of `FROM` records or more; taken once. A host that is named
+//! Bound: 16 to 32 bits for each record that names a host, of zones that updates change; taken once. A host that is named
 //! no more stays. Of 400 hosts that nobody names about one is looked for in vain.
 
 use image::{Damaged, Zone};
@@ -10,8 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::hash::name_hash;
 
-/// Zones of fewer records are looked through.
-const FROM: u64 = 10_000;
 const BITS_A_HOST: u64 = 16;
 const PROBES: u64 = 4;
 
@@ -28,9 +26,7 @@ pub struct Named {
 impl Hosts {
     /// Takes in a zone as it is; the caller tells of every record that comes later.
     pub fn learn_zone(&mut self, apex: &[u8], zone: &Zone<'_>, seed: u64) -> Result<(), Damaged> {
-        if zone.records()? >= FROM {
-            self.0.insert(apex.into(), Arc::new(Named::of(zone, seed)?));
-        }
+        self.0.insert(apex.into(), Arc::new(Named::of(zone, seed)?));
         Ok(())
     }
 
@@ -53,7 +49,7 @@ impl Named {
         zone.for_each_record(&mut |_, rtype, _, rdata| {
             hosts += u64::from(image::edit::host_of(rtype, rdata).is_some());
         })?;
-        let words = (hosts * BITS_A_HOST).div_ceil(64).next_power_of_two().max(64);
+        let words = (hosts * BITS_A_HOST).div_ceil(64).next_power_of_two();
         let named = Named { seed, words: (0..words).map(|_| AtomicU64::new(0)).collect() };
         zone.for_each_record(&mut |_, rtype, _, rdata| {
             image::edit::host_of(rtype, rdata).into_iter().for_each(|host| named.add(host));
@@ -88,6 +84,8 @@ mod tests {
     use image::{Builder, Image};
     use wire::rtype::{A, NS, SOA};
 
+    const HOSTS: u64 = 10_000;
+
     #[test]
     fn a_host_that_is_named_is_never_denied() {
         let apex = b"\x01z\0";
@@ -96,7 +94,7 @@ mod tests {
         builder.begin_zone(apex);
         builder.record(apex, SOA, 1, &[0; 22]).unwrap();
         builder.record(apex, NS, 1, &host(0)).unwrap();
-        for n in 1..=FROM {
+        for n in 1..=HOSTS {
             builder.record(&host(n), NS, 1, &host(n + 1)).unwrap();
         }
         let image = Image::open(builder.finish().0).unwrap();
@@ -104,8 +102,8 @@ mod tests {
         assert!(hosts.may_be_named(apex, &host(99_999_999)), "nothing is known of the zone");
         let zone = crate::laying::zone(image.view(), apex).unwrap();
         hosts.learn_zone(apex, &zone, 3).unwrap();
-        assert!((0..=FROM + 1).filter(|&n| n != 1).all(|n| hosts.may_be_named(apex, &host(n))));
-        let strangers = (0..FROM).filter(|n| hosts.may_be_named(apex, &host(50_000_000 + n))).count();
+        assert!((0..=HOSTS + 1).filter(|&n| n != 1).all(|n| hosts.may_be_named(apex, &host(n))));
+        let strangers = (0..HOSTS).filter(|n| hosts.may_be_named(apex, &host(50_000_000 + n))).count();
         assert!(strangers < 100, "{strangers}");
         hosts.learn(apex, A, &[192, 0, 2, 1]);
         hosts.learn(apex, NS, &host(88_888_888).to_ascii_uppercase());

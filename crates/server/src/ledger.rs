@@ -235,6 +235,19 @@ impl Ledger {
         self.zones.get(apex)
     }
 
+    pub fn rules_mut(&mut self) -> impl Iterator<Item = (&[u8], &mut Rules)> {
+        self.zones.iter_mut().map(|(apex, zone)| (&**apex, &mut zone.rules))
+    }
+
+    /// A zone belongs to updates from now on, as it is served; `configured`: the file that it came from. Returns where the
+    /// journal ends.
+    pub fn take_on(&mut self, zone: &ImageZone<'_>, apex: &[u8], rules: Rules, configured: &Path) -> io::Result<u64> {
+        let position = self.journal.next_position();
+        write_zone(&self.folder, zone, &Names::new(), position, &stamp(configured))?;
+        self.zones.insert(apex.into(), Owned::new(rules));
+        Ok(position)
+    }
+
     pub fn apexes(&self) -> impl Iterator<Item = &[u8]> {
         self.zones.keys().map(|apex| &**apex)
     }
@@ -339,14 +352,21 @@ fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
 /// Writes the file of a zone as this image has it, but for these names: it then holds all changes before `position`.
 pub fn write(data_dir: &Path, zone: &ImageZone<'_>, names: &Names, position: u64) -> io::Result<()> {
     let folder = data_dir.join(FOLDER);
-    let damaged = |_| io::Error::new(io::ErrorKind::InvalidData, "the image is damaged");
+    let apex = zone.apex().and_then(|node| node.apex_name()).map_err(damaged)?;
+    write_zone(&folder, zone, names, position, &imported(&file_of(&folder, apex)))
+}
+
+fn damaged(_: image::Damaged) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the image is damaged")
+}
+
+fn write_zone(folder: &Path, zone: &ImageZone<'_>, names: &Names, position: u64, import: &str) -> io::Result<()> {
     let apex = zone.apex().and_then(|node| node.apex_name()).map_err(damaged)?;
     let at_apex = match names.get(apex) {
         Some(records) => records.clone(),
         None => image::edit::records_of(&zone.apex().map_err(damaged)?, apex).map_err(damaged)?,
     };
-    let import = imported(&file_of(&folder, apex));
-    write_file(&folder, apex, position, &import, |out| {
+    write_file(folder, apex, position, import, |out| {
         let (mut line, mut failed) = (String::new(), None);
         let mut write = |owner: &[u8], rtype, ttl, rdata: &[u8]| {
             line.clear();

@@ -98,6 +98,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let press = Arc::new(Press::new(Arc::clone(&published), unwritten));
     let shared = Shared {
         published: Arc::clone(&published),
+        keys: Arc::new(Published::new(config.keys.clone())),
         clock: Clock::new(),
         stop: Arc::new(AtomicBool::new(false)),
         panics: Arc::new(Panics::start(config.server.data_dir.clone()).map_err(|e| no_thread("panics", &e))?),
@@ -128,7 +129,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     }
     if let Some(ledger) = ledger {
         state.set_intake(intake);
-        let updates = updates(config, ledger, press, &shared, &state);
+        let updates = updates(ledger, press, &shared, &state);
         spawn("updates", move || updates.run(&orders))?;
     }
     let folders = look_after(config, &shared, &state)?;
@@ -144,7 +145,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
-    let attended = attend(config, reread, &inbox, &jobs, &folders);
+    let attended = attend(config, reread, &inbox, &jobs, &folders, &|config| adopt(config, &shared, &state));
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
     state.keeper.get().into_iter().for_each(Keeper::finish);
@@ -203,10 +204,10 @@ fn unusable(e: io::Error) -> String {
     format!("the journal of updates cannot be used: {e}")
 }
 
-fn updates(config: &Config, ledger: Ledger, press: Arc<Press>, shared: &Shared, state: &Arc<State>) -> Updates {
+fn updates(ledger: Ledger, press: Arc<Press>, shared: &Shared, state: &Arc<State>) -> Updates {
     Updates {
         ledger,
-        keys: Arc::new(config.keys.clone()),
+        keys: Arc::clone(&shared.keys),
         mailboxes: Arc::clone(&shared.mailboxes),
         state: Arc::clone(state),
         press,
@@ -365,6 +366,7 @@ impl Threads {
         resolution: Option<Resolution>,
     ) -> Result<Threads, String> {
         let mut setup = setup(config, &sockets).map_err(|e| format!("no random numbers: {e}"))?;
+        setup.keys = Arc::clone(&shared.keys);
         setup.resolving = resolution.as_ref().map(|r| r.resolving.clone());
         let mut threads = Threads { wakes: boxes.iter().map(|b| Arc::clone(&b.wake)).collect(), handles: Vec::new() };
         let mut each = state.counters.iter().zip(&state.turns).zip(boxes);
@@ -536,6 +538,16 @@ fn forward(signals: &Signals, events: &Sender<Event>) {
     }
 }
 
+/// Keys, and who may update what: both change while the server runs.
+fn adopt(config: &Config, shared: &Shared, state: &State) {
+    shared.keys.publish(config.keys.clone());
+    match state.intake() {
+        Some(intake) => intake.adopt(&config.roster.written),
+        None if config.roster.written.iter().all(|z| z.allow_update.0.is_empty()) => {}
+        None => log::warn("the first zone that takes updates needs a restart", &[]),
+    }
+}
+
 /// The main thread's life between start and stop. Err: it has to stop, for with a thread less it would serve worse and
 /// nobody would know; whoever started it can start it again.
 fn attend(
@@ -544,6 +556,7 @@ fn attend(
     inbox: &Receiver<Event>,
     jobs: &Sender<Job>,
     folders: &Folders,
+    adopt: &dyn Fn(&Config),
 ) -> Result<(), String> {
     let started = fixed(config);
     for event in inbox {
@@ -563,14 +576,14 @@ fn attend(
         };
         match reread() {
             Ok(mut config) => {
+                if why != Why::Fold {
+                    adopt(&config);
+                }
                 ledger::own(&mut config.roster.written, &config.server.data_dir);
                 log::set_level(config.level);
                 systemd::tell(&systemd::reloading());
                 if fixed(&config) != started {
-                    log::warn(
-                        "a change in [server], [control], [limits], [resolver], [cache], [[key]] or allow-update needs a restart",
-                        &[],
-                    );
+                    log::warn("a change in [server], [control], [limits], [resolver] or [cache] needs a restart", &[]);
                 }
                 folders.follow(&config.roster.directories());
                 if jobs.send(Job { config: Arc::new(config), why, zones, done }).is_err() {
@@ -591,10 +604,8 @@ fn attend(
 /// What cannot change while the server runs, in a form that can be compared.
 fn fixed(config: &Config) -> String {
     let server = crate::config::Server { allow_query: crate::config::Allow::Any, ..config.server.clone() };
-    let updated = config.roster.written.iter().filter(|z| !z.allow_update.0.is_empty());
-    let updates: Vec<_> = updated.map(|z| (&z.apex, &z.allow_update)).collect();
-    let Config { control, limits, resolver, cache, keys, .. } = config;
-    format!("{server:?} {control:?} {limits:?} {resolver:?} {cache:?} {keys:?} {updates:?}")
+    let Config { control, limits, resolver, cache, .. } = config;
+    format!("{server:?} {control:?} {limits:?} {resolver:?} {cache:?}")
 }
 
 #[cfg(test)]
@@ -609,7 +620,7 @@ mod tests {
         threads.stop(&AtomicBool::new(false));
         // Only after what the thread may have sent.
         events.send(Event::Stop).unwrap();
-        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &Folders::new().unwrap())
+        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &Folders::new().unwrap(), &|_| ())
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! new image. Updates go on meanwhile.
 
 use crate::clock::{rfc3339, wall_s};
+use crate::config::Zone;
 use crate::history;
 use crate::hosts::Hosts;
 use crate::images::{self, name};
@@ -24,13 +25,15 @@ use crate::log;
 use crate::press::{Books, Press};
 use crate::state::{Event, State};
 use crate::unwritten::Wish;
-use front::{Postponed, Retired, Zones};
+use front::{Postponed, Published, Retired, Zones};
 use image::View;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::{Duration, Instant};
 use store::Stretch;
+use transfer::allow::Rules;
 use transfer::message::Message;
 use transfer::tsig::{self, Keys, Refusal, Signed};
 use transfer::update::{self, Refused};
@@ -58,7 +61,11 @@ enum Order {
     Freeze { zone: String, is_frozen: bool, done: Sender<Result<(), String>> },
     Log { zone: String, done: Sender<Result<Json, String>> },
     Back { zone: String, serial: u32, done: Sender<Result<Json, String>> },
+    Adopt(Wanted),
 }
+
+/// The zones that take updates by a new configuration, and the files that are configured for them.
+type Wanted = HashMap<Box<[u8]>, (Rules, PathBuf)>;
 
 /// Where updates, and wishes about them, are left.
 #[derive(Clone)]
@@ -84,6 +91,16 @@ impl Intake {
         self.ask(|done| Order::Freeze { zone: zone.to_string(), is_frozen, done })
     }
 
+    /// Who may update what, from now on.
+    pub fn adopt(&self, zones: &[Zone]) {
+        let updated = zones.iter().filter(|z| !z.allow_update.0.is_empty());
+        let updated = updated.map(|z| (z.apex.clone(), (z.allow_update.clone(), z.file.clone()))).collect();
+        // Whoever waits here keeps those waiting whom the updates thread waits for.
+        if self.0.try_send(Order::Adopt(updated)).is_err() {
+            log::error("updates go by the rules that they had: too many wait; reload again", &[]);
+        }
+    }
+
     /// The versions that a zone has had, newest last.
     pub fn log(&self, zone: &str) -> Result<Json, String> {
         self.ask(|done| Order::Log { zone: zone.to_string(), done })
@@ -104,7 +121,7 @@ impl Intake {
 
 pub struct Updates {
     pub ledger: Ledger,
-    pub keys: Arc<Keys>,
+    pub keys: Arc<Published<Keys>>,
     pub mailboxes: Arc<Mailboxes>,
     pub state: Arc<State>,
     pub press: Arc<Press>,
@@ -118,6 +135,8 @@ pub struct Later {
     /// Durable, and not served: a new image is wanted for these zones.
     owed: Vec<Wish>,
     changed: Option<Instant>,
+    /// Zones that are to take updates, and are not served yet.
+    new: Wanted,
     /// The files are being written.
     folding: Option<Receiver<Result<Json, Vec<String>>>>,
 }
@@ -146,9 +165,9 @@ impl Updates {
     pub fn run(mut self, orders: &Orders) {
         self.learn_hosts();
         loop {
-            let first = match self.later.changed {
-                None => orders.0.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(_) => orders.0.recv_timeout(LOOK_EVERY),
+            let first = match self.later.changed.is_none() && self.later.new.is_empty() {
+                true => orders.0.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                false => orders.0.recv_timeout(LOOK_EVERY),
             };
             match first {
                 Ok(first) => self.on_orders(first, orders),
@@ -156,6 +175,7 @@ impl Updates {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.later.retired.retain(|r| !r.is_unused());
+            self.take_on();
             self.look_after();
         }
     }
@@ -175,6 +195,7 @@ impl Updates {
                 Order::Back { zone, serial, done } => {
                     let _ = done.send(self.go_back(&zone, serial));
                 }
+                Order::Adopt(wanted) => self.adopt(wanted),
             }
             next = if group.len() < GROUP_MAX { orders.0.try_recv().ok() } else { None };
         }
@@ -183,7 +204,42 @@ impl Updates {
         }
     }
 
-    /// Looks through the large zones once.
+    fn adopt(&mut self, mut updated: Wanted) {
+        for (apex, rules) in self.ledger.rules_mut() {
+            // A zone that nobody may update any more stays what updates have made of it.
+            *rules = updated.remove(apex).map(|(rules, _)| rules).unwrap_or_default();
+        }
+        self.later.new = updated;
+    }
+
+    /// Makes zones that are served now, and were not updated before, such as take updates.
+    fn take_on(&mut self) {
+        if self.later.new.is_empty() {
+            return;
+        }
+        let now = self.press.current();
+        let is_served = |apex: &[u8]| laying::zone(now.image.view(), apex).is_some();
+        let new = std::mem::take(&mut self.later.new);
+        let (ready, new): (HashMap<_, _>, _) = new.into_iter().partition(|(apex, _)| is_served(apex));
+        self.later.new = new;
+        drop(now);
+        for (apex, (rules, file)) in ready {
+            let mut books = self.press.hold();
+            let now = self.press.current();
+            let Some(zone) = laying::zone(now.image.view(), &apex) else { continue };
+            match self.ledger.take_on(&zone, &apex, rules, &file) {
+                Ok(position) => {
+                    books.unwritten.add_zone(&apex, position);
+                    // What is not known of its hosts is looked for.
+                    let _ = books.hosts.learn_zone(&apex, &zone, images::seed());
+                    self.state.raise(Event::Reload { zones: Vec::new(), done: None });
+                }
+                Err(e) => log::error("a zone takes no updates", &[("zone", &name(&apex)), ("why", &e)]),
+            }
+        }
+    }
+
+    /// Looks through the zones once.
     fn learn_hosts(&self) {
         let (now, mut hosts) = (self.press.current(), Hosts::default());
         for apex in self.ledger.apexes() {
@@ -292,7 +348,7 @@ impl Updates {
     }
 
     fn carry_out(&mut self, group: &[Postponed]) {
-        let (keys, now_s, press) = (Arc::clone(&self.keys), wall_s(), Arc::clone(&self.press));
+        let ((keys, _), now_s, press) = (self.keys.current(), wall_s(), Arc::clone(&self.press));
         if !self.later.owed.is_empty() {
             self.pay();
         }

@@ -1,6 +1,6 @@
 //! Dynamic update as BIND's nsupdate sends it: what was acknowledged is served, and still is after a kill.
 
-use crate::running::{Folder, Server, text};
+use crate::running::{Folder, Server, eventually, text};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -224,4 +224,61 @@ fn a_zone_of_updates_is_compared_shown_and_goes_back() {
     assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd last.z.example 60 A 192.0.2.9"), "");
     assert!(said(&["zone", "rollback", "z.example", "7"]).contains("\"serial\":12"));
     assert_eq!(server.short(&folder, &["last.z.example", "A"]), "");
+}
+
+/// What a client of the peers says to a question, signed with a key; `dig` and `kdig` both take -y ALGORITHM:NAME:SECRET.
+fn signed(server: &Server, client: &str, key: &str, arguments: &[&str]) -> String {
+    let (ip, port) = (format!("@{}", server.address.ip()), server.address.port().to_string());
+    let output = Command::new(program(client)).args(["-y", key, "-p", &port, &ip]).args(arguments).output().unwrap();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+#[test]
+fn signed_queries_get_signed_answers() {
+    let folder = folder();
+    let server = serve(&folder);
+    let good = format!("hmac-sha256:ddns:{KEY}");
+    for client in ["dig", "kdig"] {
+        for transport in ["+notcp", "+tcp"] {
+            let said = signed(&server, client, &good, &["www.z.example", "A", transport]);
+            assert!(said.contains("192.0.2.1") && said.contains("NOERROR"), "{client} {transport}: {said}");
+            let complains = said.contains("verify a signature") || said.contains("WARNING") || said.contains("BADSIG");
+            assert!(!complains && said.contains("TSIG"), "{client} {transport}: {said}");
+        }
+        let sha512 = format!("hmac-sha512:acme:{KEY}");
+        assert!(signed(&server, client, &sha512, &["no.z.example", "A"]).contains("NXDOMAIN"), "{client}");
+        let unknown = format!("hmac-sha256:nobody:{KEY}");
+        let said = signed(&server, client, &unknown, &["www.z.example", "A"]);
+        assert!(said.contains("BADKEY") && !said.contains("192.0.2.1"), "{client}: {said}");
+        let wrong = "hmac-sha256:ddns:QUFBQUFBQUFBQUFBQUFBQQ==";
+        let said = signed(&server, client, wrong, &["www.z.example", "A"]);
+        assert!(said.contains("BADSIG") && !said.contains("192.0.2.1"), "{client}: {said}");
+    }
+}
+
+#[test]
+fn keys_and_rules_change_with_a_reload() {
+    let folder = folder();
+    let server = serve(&folder);
+    let add = |i: u8| format!("zone fixed.example\nadd n{i}.fixed.example 60 A 192.0.2.{i}");
+    assert!(update(&server, &[], DDNS, &add(1)).contains("REFUSED"));
+    let fixed = "name = \"fixed.example\"\nfile = \"z.zone\"\n";
+    let more = CONFIGURATION.replace(fixed, &format!("{fixed}allow-update = [\"key:later\"]\n"));
+    let more = more.replace("allow-update = [\"key:ddns\"", "allow-update = [\"key:later\"");
+    let key = "[[key]]\nname = \"later\"\nsecret-file = \"ddns.key\"\n";
+    folder.write("dunlin.toml", &more.replacen("[[key]]\n", &format!("{key}[[key]]\n"), 1));
+    let output = folder.dunlin(&["ctl", "--socket", "control.sock", "reload"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let later = "hmac-sha256:later";
+    eventually("the zone takes updates", || update(&server, &[], later, &add(2)).is_empty());
+    assert_eq!(server.short(&folder, &["n2.fixed.example", "A"]), "192.0.2.2\n");
+    assert!(update(&server, &[], DDNS, &add(3)).contains("REFUSED"), "and another's key still does not");
+    let old = "zone z.example\nadd new.z.example 60 A 192.0.2.9";
+    assert!(update(&server, &[], DDNS, old).contains("REFUSED"), "a right that was taken away");
+    assert_eq!(update(&server, &[], later, old), "");
+    server.signal("KILL");
+    drop(server);
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["n2.fixed.example", "A"]), "192.0.2.2\n");
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
 }

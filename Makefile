@@ -10,10 +10,11 @@ FUZZ_SECONDS ?= 8
 SOAK_FUZZ_SECONDS ?= 600
 SOAK_SEEDS ?= 100
 SOAK_KILLS ?= 500
+SOAK_UPDATE_KILLS ?= 1000
 # 1: every combination of odd zones; N: every N-th.
 SOAK_EVERY ?= 1
 # The steps of `soak`, in their order. A long run that is added later appends its target here.
-SOAK := soak-difference soak-kills soak-gigabytes soak-fuzz
+SOAK := soak-difference soak-kills soak-updates soak-gigabytes soak-fuzz
 
 .PHONY: help serve test format lint unit tidy deny fuzz peers bench soak $(SOAK) clean
 
@@ -76,6 +77,10 @@ soak-kills:
 soak-gigabytes:
 	$(CARGO) build --release --locked --bin dunlin
 	scripts/gigabytes target/release/dunlin
+
+soak-updates: peers
+	$(CARGO) build --release --locked --bin dunlin
+	benches/updates/kill --kills $(SOAK_UPDATE_KILLS)
 
 soak-fuzz:
 	fuzz/run $(SOAK_FUZZ_SECONDS)

@@ -24,10 +24,9 @@ pub struct Named {
 }
 
 impl Hosts {
-    /// Takes in a zone as it is; the caller tells of every record that comes later.
-    pub fn learn_zone(&mut self, apex: &[u8], zone: &Zone<'_>, seed: u64) -> Result<(), Damaged> {
-        self.0.insert(apex.into(), Arc::new(Named::of(zone, seed)?));
-        Ok(())
+    /// What a zone names; the caller tells of every record that comes later.
+    pub fn know(&mut self, apex: &[u8], named: Named) {
+        self.0.insert(apex.into(), Arc::new(named));
     }
 
     /// A record that comes to a zone.
@@ -44,7 +43,7 @@ impl Hosts {
 }
 
 impl Named {
-    fn of(zone: &Zone<'_>, seed: u64) -> Result<Named, Damaged> {
+    pub fn of(zone: &Zone<'_>, seed: u64) -> Result<Named, Damaged> {
         let mut hosts = 0;
         zone.for_each_record(&mut |_, rtype, _, rdata| {
             hosts += u64::from(image::edit::host_of(rtype, rdata).is_some());
@@ -101,7 +100,7 @@ mod tests {
         let mut hosts = Hosts::default();
         assert!(hosts.may_be_named(apex, &host(99_999_999)), "nothing is known of the zone");
         let zone = crate::laying::zone(image.view(), apex).unwrap();
-        hosts.learn_zone(apex, &zone, 3).unwrap();
+        hosts.know(apex, Named::of(&zone, 3).unwrap());
         assert!((0..=HOSTS + 1).filter(|&n| n != 1).all(|n| hosts.may_be_named(apex, &host(n))));
         let strangers = (0..HOSTS).filter(|n| hosts.may_be_named(apex, &host(50_000_000 + n))).count();
         assert!(strangers < 100, "{strangers}");

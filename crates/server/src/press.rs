@@ -4,11 +4,12 @@
 //! What updates have changed is laid over each image that was built from files before it is published: most of it while
 //! updates go on, and with the press held only what has come since.
 
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, Named};
+use crate::images;
 use crate::laying::{self, Unlaid};
 use crate::unwritten::{Unwritten, Wish};
 use front::{Published, Retired, Zones};
-use image::Image;
+use image::{Damaged, Image};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::Stretch;
 
@@ -31,6 +32,27 @@ pub struct Books {
 }
 
 impl Press {
+    /// Looks through a zone for the hosts that it names, while updates go on. Err: it is damaged.
+    pub fn learn_hosts(&self, apex: &[u8]) -> Result<(), Damaged> {
+        loop {
+            let (now, end) = {
+                let books = self.hold();
+                (self.current(), books.unwritten.end())
+            };
+            let Some(zone) = laying::zone(now.image.view(), apex) else { return Ok(()) };
+            let named = Named::of(&zone, images::seed())?;
+            let mut held = self.hold();
+            let books = &mut *held;
+            // What has come meanwhile is among what is unwritten, unless that was written meanwhile.
+            if !books.unwritten.is_settled_since(apex, end) {
+                books.hosts.know(apex, named);
+                let records = books.unwritten.records(apex);
+                records.for_each(|r| books.hosts.learn(apex, r.rtype, &r.rdata));
+                return Ok(());
+            }
+        }
+    }
+
     pub fn new(published: Arc<Published<Zones<Stretch>>>, unwritten: Unwritten) -> Press {
         Press { published, books: Mutex::new(Books { unwritten, hosts: Hosts::default() }) }
     }

@@ -8,6 +8,7 @@
 //! cache       fills the cache as it was, writes it down, goes on with what a flush has begun
 //! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
 //! updates     carries out dynamic updates, if a zone takes them
+//! hosts       looks through these zones once, and ends
 //! inspector   compares the image with its checksums
 //! watcher     notices that zone files change
 //! signals     SIGHUP, SIGTERM, SIGINT as events

@@ -67,6 +67,17 @@ impl Unwritten {
         self.end
     }
 
+    /// Whether the zone's file was written when the journal had gone on from there.
+    pub fn is_settled_since(&self, apex: &[u8], end: u64) -> bool {
+        self.zones.get(apex).is_some_and(|book| book.position > end)
+    }
+
+    /// The records of all changed names of a zone.
+    pub fn records(&self, apex: &[u8]) -> impl Iterator<Item = &Record> {
+        let names = self.zones.get(apex).map(|book| book.names.values());
+        names.into_iter().flatten().flat_map(|changed| &changed.records)
+    }
+
     /// All that was changed after the journal ended there.
     pub fn since(&self, end: u64) -> Vec<Wish> {
         let late = |book: &Book| -> Names {
@@ -111,6 +122,8 @@ mod tests {
         unwritten.add(vec![wish(b"\x01a\0", b"\x01x\x01a\0")], 6);
         assert_eq!((unwritten.needed(), unwritten.names(), unwritten.end()), (3, 2, 6));
         unwritten.settle(b"\x01a\0", 5);
+        assert!(unwritten.is_settled_since(b"\x01a\0", 4) && !unwritten.is_settled_since(b"\x01a\0", 5));
+        assert_eq!(unwritten.records(b"\x01a\0").count(), 0);
         assert_eq!((unwritten.needed(), unwritten.names()), (5, 1));
         let left = unwritten.since(0);
         assert_eq!(left.len(), 1);

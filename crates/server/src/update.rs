@@ -15,7 +15,6 @@
 use crate::clock::{rfc3339, wall_s};
 use crate::config::Zone;
 use crate::history;
-use crate::hosts::Hosts;
 use crate::images::{self, name};
 use crate::json::Json;
 use crate::later::{Desk, Mailboxes};
@@ -163,7 +162,7 @@ const ELSEWHERE: Refused = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::NOT_A
 impl Updates {
     /// Works until nobody can ask for anything any more.
     pub fn run(mut self, orders: &Orders) {
-        self.learn_hosts();
+        self.learn_hosts(self.ledger.apexes().map(Box::from).collect());
         loop {
             let first = match self.later.changed.is_none() && self.later.new.is_empty() {
                 true => orders.0.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -223,6 +222,7 @@ impl Updates {
         let (ready, new): (HashMap<_, _>, _) = new.into_iter().partition(|(apex, _)| is_served(apex));
         self.later.new = new;
         drop(now);
+        self.learn_hosts(ready.keys().cloned().collect());
         for (apex, (rules, file)) in ready {
             let mut books = self.press.hold();
             let now = self.press.current();
@@ -230,8 +230,6 @@ impl Updates {
             match self.ledger.take_on(&zone, &apex, rules, &file) {
                 Ok(position) => {
                     books.unwritten.add_zone(&apex, position);
-                    // What is not known of its hosts is looked for.
-                    let _ = books.hosts.learn_zone(&apex, &zone, images::seed());
                     self.state.raise(Event::Reload { zones: Vec::new(), done: None });
                 }
                 Err(e) => log::error("a zone takes no updates", &[("zone", &name(&apex)), ("why", &e)]),
@@ -239,17 +237,19 @@ impl Updates {
         }
     }
 
-    /// Looks through the zones once.
-    fn learn_hosts(&self) {
-        let (now, mut hosts) = (self.press.current(), Hosts::default());
-        for apex in self.ledger.apexes() {
-            let zone = laying::zone(now.image.view(), apex);
-            let learnt = zone.map(|zone| hosts.learn_zone(apex, &zone, images::seed()));
-            if let Some(Err(_)) = learnt {
-                log::warn("updates of a damaged zone are slow", &[("zone", &name(apex))]);
+    /// Looks through zones for the hosts that they name, which takes a while for large ones; updates go on.
+    fn learn_hosts(&self, apexes: Vec<Box<[u8]>>) {
+        let press = Arc::clone(&self.press);
+        let look = move || {
+            for apex in &apexes {
+                if press.learn_hosts(apex).is_err() {
+                    log::warn("updates of a damaged zone are slow", &[("zone", &name(apex))]);
+                }
             }
+        };
+        if let Err(e) = std::thread::Builder::new().name("hosts".to_string()).spawn(look) {
+            log::warn("updates of addresses are slow in large zones", &[("why", &e)]);
         }
-        self.press.hold().hosts = hosts;
     }
 
     /// Has zone files written and a new image made, when it is time for that; and lets go of what that has settled.

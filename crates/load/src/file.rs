@@ -188,18 +188,14 @@ impl QueryFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
 
-    fn written(name: &str, text: &[u8]) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("dunlin-load-file-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-
+    /// What is open stays readable without a name.
     fn open(name: &str, text: &[u8]) -> Result<QueryFile, String> {
-        QueryFile::open(written(name, text).to_str().unwrap())
+        let path = std::env::temp_dir().join(format!("dunlin-load-file-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let file = QueryFile::open(path.to_str().unwrap());
+        std::fs::remove_file(path).unwrap();
+        file
     }
 
     fn next(file: &mut QueryFile) -> String {

@@ -12,6 +12,9 @@ const ZONE: [(&str, &str); 1] = [("ours.", "$TTL 60\n@ SOA ns h 9 2 3 4 5\n@ NS 
 const STALE_ANSWER: u8 = 3;
 const CACHED_ERROR: u8 = 13;
 
+/// An answer's rcode, the TTL of its address, its extended error.
+type Told = (u8, Option<u32>, Option<u8>);
+
 struct Stage {
     server: Server,
     cache: Arc<Cache>,
@@ -50,8 +53,8 @@ impl Stage {
         self.server.now.mono_ns = u64::from(self.seconds) * 1_000_000_000;
     }
 
-    /// The answer's rcode, the TTL of its address, its extended error; and what is to be found out for it.
-    fn ask(&mut self, name: &str) -> (Option<(u8, Option<u32>, Option<u8>)>, Option<Wanted>) {
+    /// The answer, and what is to be found out for it.
+    fn ask(&mut self, name: &str) -> (Option<Told>, Option<Wanted>) {
         let mut query = message::query(&format!("{name} A"));
         query[2] |= 1;
         let answer = self.server.message(&query);

@@ -144,6 +144,13 @@ def misses(dunlin, folder):
     return int(stats.split('"cache_misses":')[1].split(",")[0].split("}")[0])
 
 
+def hear_more(client):
+    """Lets the client, who asks meanwhile, hear some hundred answers more."""
+    enough, until = client.answered + 300, time.monotonic() + PATIENCE_S
+    while client.answered < enough and time.monotonic() < until:
+        select.select([], [], [], 0.01)
+
+
 def main():
     dunlin, folder, port, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     how = getattr(signal, "SIG" + (sys.argv[5] if len(sys.argv) > 5 else "TERM"))
@@ -154,13 +161,13 @@ def main():
     client.hear_all(names)
     asking = threading.Thread(target=client.go_on, args=[names, enough])
     asking.start()
-    time.sleep(0.3)
+    hear_more(client)
     begun = time.monotonic()
     manager.end(how)
     ended = time.monotonic()
     manager.start()
     ready = time.monotonic()
-    time.sleep(0.3)
+    hear_more(client)
     enough.set()
     asking.join()
     print(json.dumps({

@@ -55,11 +55,12 @@ fn draw(seed: &mut u64) -> u32 {
     next(seed) % (next(seed) % NAMES + 1)
 }
 
-fn write(cache: &Cache, seed: &mut u64) {
+/// False: another writer was at it, and nothing was stored.
+fn write(cache: &Cache, seed: &mut u64) -> bool {
     let id = draw(seed);
     let (name, value) = (name(id), value(id, next(seed)));
     let entry = Entry { value: &value, ttl_s: 100, source: &name, generation: cache.generation() };
-    let _ = cache.insert(&key(cache, &name), &entry, cache.time(0));
+    cache.insert(&key(cache, &name), &entry, cache.time(0)).is_ok()
 }
 
 fn read(cache: &Cache, seed: &mut u64, scratch: &mut Scratch) -> bool {
@@ -84,8 +85,9 @@ fn read_all(cache: &Cache) -> u32 {
     (0..NAMES).filter(found).count() as u32
 }
 
-/// Runs `look` while two threads write and one reads, again and again until each of them has had thousands of turns:
-/// on a busy machine a thread may begin late.
+/// Runs `look` while two threads write and one reads: once, and again until each of them has had thousands of turns since.
+/// On a busy machine a thread may begin late, or have done all before anybody looks, or be held up while it writes and
+/// keep the other from it: a write that stored nothing is no turn.
 fn at_work(cache: &Cache, mut look: impl FnMut()) {
     let stop = &AtomicBool::new(false);
     let turns = &[const { AtomicU32::new(0) }; 3];
@@ -93,8 +95,7 @@ fn at_work(cache: &Cache, mut look: impl FnMut()) {
         for (mut seed, turns) in [1, 2].into_iter().zip(turns) {
             threads.spawn(move || {
                 while !stop.load(Relaxed) {
-                    write(cache, &mut seed);
-                    turns.fetch_add(1, Relaxed);
+                    turns.fetch_add(u32::from(write(cache, &mut seed)), Relaxed);
                 }
             });
         }
@@ -108,6 +109,7 @@ fn at_work(cache: &Cache, mut look: impl FnMut()) {
         // The others stop also when it panics.
         let _stops = Stops(stop);
         look();
+        turns.iter().for_each(|turns| turns.store(0, Relaxed));
         while turns.iter().any(|turns| turns.load(Relaxed) < 5_000) {
             look();
         }
@@ -126,7 +128,7 @@ impl Drop for Stops<'_> {
 fn what_is_found_is_whole_whoever_writes_meanwhile() {
     let cache = Cache::format(memory(WORDS), &config(), Moment::default()).unwrap();
     let (mut seed, mut scratch, mut sweep, mut hits) = (9, Scratch::default(), Sweep::default(), 0);
-    (0..20_000).for_each(|_| write(&cache, &mut seed));
+    (0..20_000).for_each(|_| assert!(write(&cache, &mut seed)));
     at_work(&cache, || {
         for round in 0..40_000u32 {
             hits += u32::from(read(&cache, &mut seed, &mut scratch));
@@ -154,13 +156,13 @@ fn what_a_killed_process_leaves_can_be_taken_over() {
     let cache = Cache::format(cache_memory, &config(), Moment::default()).unwrap();
     let left = memory(WORDS);
     let mut seed = 4;
-    (0..20_000).for_each(|_| write(&cache, &mut seed));
+    (0..20_000).for_each(|_| assert!(write(&cache, &mut seed)));
     at_work(&cache, || {
         for _ in 0..12 {
             left.iter().zip(cache_memory).for_each(|(to, from)| to.store(from.load(Relaxed), Relaxed));
             let heir = Cache::take_over(left, &config(), Moment::default()).unwrap();
             read_all(&heir);
-            (0..5_000).for_each(|_| write(&heir, &mut seed));
+            (0..5_000).for_each(|_| assert!(write(&heir, &mut seed)));
             assert!(read_all(&heir) > 0);
         }
     });
@@ -171,7 +173,7 @@ fn a_snapshot_taken_while_all_goes_on_can_be_read_back() {
     let cache = Cache::format(memory(WORDS), &config(), Moment::default()).unwrap();
     let other = memory(WORDS);
     let mut seed = 5;
-    (0..20_000).for_each(|_| write(&cache, &mut seed));
+    (0..20_000).for_each(|_| assert!(write(&cache, &mut seed)));
     at_work(&cache, || {
         for round in 1..6 {
             let (mut stream, mut snapshot) = (vec![], Snapshot::default());
@@ -182,7 +184,7 @@ fn a_snapshot_taken_while_all_goes_on_can_be_read_back() {
             assert_eq!(restore.end(&read_back), 0);
             assert_eq!(read_back.stats().event(Event::Damaged), 0);
             read_all(&read_back);
-            (0..5_000).for_each(|_| write(&read_back, &mut seed));
+            (0..5_000).for_each(|_| assert!(write(&read_back, &mut seed)));
             read_all(&read_back);
         }
     });
@@ -192,7 +194,7 @@ fn a_snapshot_taken_while_all_goes_on_can_be_read_back() {
 fn a_quiet_snapshot_gives_everything_back() {
     let (cache, other) = (Cache::format(memory(WORDS), &config(), Moment::default()).unwrap(), memory(WORDS));
     let mut seed = 6;
-    (0..20_000).for_each(|_| write(&cache, &mut seed));
+    (0..20_000).for_each(|_| assert!(write(&cache, &mut seed)));
     let (mut stream, mut snapshot) = (vec![], Snapshot::default());
     while snapshot.next(&cache, 1000, &mut stream) {}
     let (header, rest) = stream.split_first_chunk::<HEADER_OCTETS>().unwrap();

@@ -183,6 +183,7 @@ fn templates(text: &str) -> Source {
 
 fn plan(target: SocketAddr, pacing: Pacing) -> Plan {
     Plan {
+        stamps: true,
         target,
         sources: vec![],
         sockets: 3,

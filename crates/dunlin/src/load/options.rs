@@ -155,6 +155,9 @@ pub struct Wire {
     /// Set CD
     #[arg(long)]
     pub cd: bool,
+    /// Closed loop: take answers' times from the kernel's stamps, as an open loop does; costs a twentieth of the rate
+    #[arg(long)]
+    pub stamps: bool,
     /// Run on this CPU only, with the highest priority that is allowed
     #[arg(long, value_name = "N")]
     pub cpu: Option<usize>,

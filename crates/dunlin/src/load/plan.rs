@@ -25,15 +25,17 @@ pub fn prepare(args: &Load) -> Result<Prepared, String> {
     let transport = transport(&args.how)?;
     let (target, name) = target::resolve(args.target.as_deref().unwrap_or_default())?;
     let source = source(&args.what)?;
+    let pacing = pacing(&args.when, &source)?;
     let plan = Plan {
         target,
         sources: sources(&args.how, target.is_ipv4())?,
         sockets: args.how.sockets.max(args.how.source.len()),
         transport,
         shape: shape(&args.how),
-        pacing: pacing(&args.when, &source)?,
         warm_ns: time("--warm-up", &args.when.warm_up)?,
         timeout_ns: time("--timeout", &args.when.timeout)?.max(1_000_000),
+        stamps: args.how.stamps || !matches!(pacing, Pacing::Outstanding { .. }),
+        pacing,
         cpu: args.how.cpu,
         seed: args.what.seed,
         limit: args.when.count,

@@ -45,6 +45,7 @@ fn measured() -> Json {
     let long = ["{random:60}.{random:60}.{zone} AAAA *1".to_string(), "{random:8}.{zone} A *30".to_string()];
     let source = Source::Templates(Templates::parse(&long, &around, 1).unwrap());
     let plan = Plan {
+        stamps: true,
         target: target(),
         sources: vec![],
         sockets: 2,

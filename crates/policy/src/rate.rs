@@ -4,6 +4,9 @@
 //! 2^15 rows of one cache line each, ten entries a row, taken once; an entry that finds no place evicts the emptiest of its
 //! row, so that a flood of strangers cannot fill the memory, and whoever asks much is remembered longest. Sixteen bits of
 //! the hash tell entries of a row apart; the key is random, so that nobody can choose whom to collide with.
+//!
+//! A query touches two lines: an address stands in the row of the network around it (/24), and that one's two surroundings
+//! (/20, /18) in another. More than nine busy addresses of one network push each other out, and are still held to its limit.
 
 use std::net::IpAddr;
 use wire::cpu::equal_of_ten;
@@ -72,9 +75,9 @@ struct Row {
 
 pub struct RateLimit {
     rows: Box<[Row]>,
-    key: [u64; 2],
+    key: u64,
     prices: [[u32; 4]; 2],
-    /// What of an address counts, upper and lower half, and the length, which keeps prefixes of zeros apart.
+    /// What of an address counts, upper and lower half, and the key for prefixes of this length.
     masks: [[(u64, u64, u64); 4]; 2],
     settings: RateSettings,
     withheld: u32,
@@ -82,7 +85,15 @@ pub struct RateLimit {
 
 /// Where the entries of an address are: computed once a query, prefetched, then used.
 #[derive(Clone, Copy, Default)]
-pub struct Places([u64; 4]);
+pub struct Places([Place; 2]);
+
+/// Two prefixes, one within the other, and the row that both stand in.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    row: u32,
+    inner: u16,
+    outer: u16,
+}
 
 impl RateLimit {
     pub fn new(settings: RateSettings, key: [u64; 2]) -> RateLimit {
@@ -94,8 +105,10 @@ impl RateLimit {
             (u64::from(FULL) / burst.max(1)) as u32
         };
         let prices = settings.prefixes.map(|steps| steps.map(|s| price(s.times)));
-        let masks = settings.prefixes.map(|steps| steps.map(|s| mask(u32::from(s.bits))));
-        RateLimit { rows: vec![Row::default(); ROWS].into(), key, prices, masks, settings, withheld: 0 }
+        // Constants of many ones and zeros, so that no key is a weak factor.
+        let key = [key[0] ^ 0x9E37_79B9_7F4A_7C15, key[1] ^ 0xD6E8_FEB8_6659_FD93];
+        let masks = settings.prefixes.map(|steps| steps.map(|s| mask(u32::from(s.bits), key[1])));
+        RateLimit { rows: vec![Row::default(); ROWS].into(), key: key[0], prices, masks, settings, withheld: 0 }
     }
 
     pub fn is_dry_run(&self) -> bool {
@@ -113,50 +126,36 @@ impl RateLimit {
             IpAddr::V4(v4) => (u64::from(u32::from(v4)) << 32, 0, &self.masks[0]),
             IpAddr::V6(v6) => ((u128::from(v6) >> 64) as u64, u128::from(v6) as u64, &self.masks[1]),
         };
-        Places(masks.map(|(upper, lower, bits)| {
-            let hash = self.hash(high & upper, (low & lower) ^ bits);
-            self.prefetch(hash);
-            hash
-        }))
-    }
-
-    #[inline]
-    fn prefetch(&self, hash: u64) {
-        wire::cpu::prefetch_item(&self.rows, row_of(hash));
-    }
-
-    /// A folded multiply under a secret key: who cannot see its output cannot find collisions, and it costs a fifth of SipHash.
-    #[inline]
-    fn hash(&self, high: u64, low: u64) -> u64 {
-        let fold = |a: u64, b: u64| {
-            let m = u128::from(a) * u128::from(b);
-            (m >> 64) as u64 ^ m as u64
+        // A folded multiply under a secret key: who cannot see its output cannot find collisions.
+        let hash = |&(upper, lower, key): &(u64, u64, u64)| {
+            let product = u128::from(high & upper ^ self.key) * u128::from(low & lower ^ key);
+            (product >> 64) as u64 ^ product as u64
         };
-        fold(
-            fold(high ^ self.key[0], low ^ self.key[1] ^ 0x9E37_79B9_7F4A_7C15) ^ high,
-            self.key[0] ^ 0xD6E8_FEB8_6659_FD93,
-        )
+        let place = |inner, outer| {
+            let outer = hash(outer);
+            let row = (outer >> 16) as usize & (ROWS - 1);
+            wire::cpu::prefetch_item(&self.rows, row);
+            Place { row: row as u32, inner: hash(inner) as u16, outer: outer as u16 }
+        };
+        let [a, b, c, d] = masks;
+        Places([place(a, b), place(c, d)])
     }
 
     /// Judges one query.
     #[inline]
     pub fn judge(&mut self, places: &Places, is_v4: bool, now_ms: u64) -> Standing {
-        let prices = self.prices[usize::from(!is_v4)];
-        let mut entries = [(0, 0); 4];
-        let mut over = false;
-        for (i, (&hash, price)) in places.0.iter().zip(prices).enumerate() {
-            let row = row_of(hash);
-            let entry = self.rows[row].entry(hash as u16, now_ms as u32);
-            over |= self.rows[row].loads[entry] > FULL - price;
-            entries[i] = (row, entry);
-        }
+        let [near, far] = places.0;
+        let [p, q, r, s] = self.prices[usize::from(!is_v4)];
+        let near_found = self.rows[near.row as usize].find(near, now_ms as u32);
+        let far_found = self.rows[far.row as usize].find(far, now_ms as u32);
         // Who is withheld pays nothing: else one address, spoofed, could use up what its neighbours share with it.
-        if over {
+        if self.rows[near.row as usize].is_over(near_found, [p, q])
+            || self.rows[far.row as usize].is_over(far_found, [r, s])
+        {
             return self.withhold();
         }
-        for ((row, entry), price) in entries.into_iter().zip(prices) {
-            self.rows[row].loads[entry] += price;
-        }
+        self.rows[near.row as usize].pay(near_found, [p, q]);
+        self.rows[far.row as usize].pay(far_found, [r, s]);
         Standing::Admitted
     }
 
@@ -171,34 +170,54 @@ impl RateLimit {
     }
 }
 
-fn mask(bits: u32) -> (u64, u64, u64) {
+/// The length goes into the key: prefixes of zeros are told apart.
+fn mask(bits: u32, key: u64) -> (u64, u64, u64) {
     let all = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
-    ((all >> 64) as u64, all as u64, u64::from(bits))
-}
-
-#[inline]
-fn row_of(hash: u64) -> usize {
-    (hash >> 16) as usize & (ROWS - 1)
+    ((all >> 64) as u64, all as u64, key ^ u64::from(bits))
 }
 
 impl Row {
-    /// The entry of a tag, drained to this moment.
-    #[inline]
-    fn entry(&mut self, tag: u16, now_ms: u32) -> usize {
-        let passed = u64::from(now_ms.wrapping_sub(self.time_ms));
-        if passed > 0 {
-            let drained = (passed.min(DRAIN_MS) * u64::from(FULL) / DRAIN_MS) as u32;
-            self.loads.iter_mut().for_each(|l| *l = l.saturating_sub(drained));
-            self.time_ms = now_ms;
+    /// The entries of both prefixes, drained to this moment.
+    #[inline(always)]
+    fn find(&mut self, place: Place, now_ms: u32) -> [usize; 2] {
+        if now_ms != self.time_ms {
+            self.drain(now_ms);
         }
-        let tag = tag.max(1);
-        let found = equal_of_ten(&self.tags, tag);
-        if found != 0 { found.trailing_zeros() as usize } else { self.evict(tag) }
+        let outer = self.entry(place.outer, WAYS);
+        [self.entry(place.inner, outer), outer]
     }
 
-    fn evict(&mut self, tag: u16) -> usize {
-        let mut least = 0;
-        for i in 1..WAYS {
+    #[inline(always)]
+    fn is_over(&self, [inner, outer]: [usize; 2], [p, q]: [u32; 2]) -> bool {
+        (self.loads[inner] > FULL - p) | (self.loads[outer] > FULL - q)
+    }
+
+    #[inline(always)]
+    fn pay(&mut self, [inner, outer]: [usize; 2], [p, q]: [u32; 2]) {
+        self.loads[inner] += p;
+        self.loads[outer] += q;
+    }
+
+    #[cold]
+    fn drain(&mut self, now_ms: u32) {
+        let passed = u64::from(now_ms.wrapping_sub(self.time_ms)).min(DRAIN_MS);
+        let drained = (passed * u64::from(FULL) / DRAIN_MS) as u32;
+        self.loads.iter_mut().for_each(|l| *l = l.saturating_sub(drained));
+        self.time_ms = now_ms;
+    }
+
+    /// The entry of a tag; if it is a new one, it takes no place from `beside`. Places never used have tag 0 and no load:
+    /// whose tag is 0 may have one.
+    #[inline(always)]
+    fn entry(&mut self, tag: u16, beside: usize) -> usize {
+        let found = equal_of_ten(&self.tags, tag);
+        if found != 0 { found.trailing_zeros() as usize } else { self.evict(tag, beside) }
+    }
+
+    #[cold]
+    fn evict(&mut self, tag: u16, beside: usize) -> usize {
+        let mut least = usize::from(beside == 0);
+        for i in (0..WAYS).filter(|&i| i != beside) {
             if self.loads[i] < self.loads[least] {
                 least = i;
             }

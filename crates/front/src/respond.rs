@@ -156,10 +156,22 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
 
     /// The rate limit's word on a client that has not proven its address. None: go on.
     #[inline(always)]
-    pub(crate) fn limit(&mut self, query: &Query, opt: &Opt<'_>, buffer: &mut [u8]) -> Option<Verdict> {
+    fn limit(&mut self, query: &Query, opt: &Opt<'_>, buffer: &mut [u8]) -> Option<Verdict> {
         let rate = self.rate.as_mut()?;
         let standing = rate.judge(&self.places, self.peer.ip.is_ipv4(), self.now.mono_ns / 1_000_000);
-        if standing == Standing::Admitted || rate.is_exempt(self.peer.ip) {
+        if standing == Standing::Admitted { None } else { self.over_limit(standing, query, opt, buffer) }
+    }
+
+    /// The same for packets that are no plain question, out of line.
+    #[inline(never)]
+    pub(crate) fn limit_odd(&mut self, query: &Query, opt: &Opt<'_>, buffer: &mut [u8]) -> Option<Verdict> {
+        self.limit(query, opt, buffer)
+    }
+
+    #[cold]
+    fn over_limit(&self, standing: Standing, query: &Query, opt: &Opt<'_>, buffer: &mut [u8]) -> Option<Verdict> {
+        let rate = self.rate.as_ref()?;
+        if rate.is_exempt(self.peer.ip) {
             return None;
         }
         if rate.is_dry_run() {
@@ -201,7 +213,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         // What is malformed has said nothing reliable about EDNS (RFC 6891 section 7).
         query.edns.present &= !matches!(query.parsed, Parsed::BadHeader | Parsed::BadBody);
         let opt = Opt::plain(self.setup.udp_size_max, query.edns.dnssec_ok);
-        if let Some(verdict) = self.limit(query, &opt, buffer) {
+        if let Some(verdict) = self.limit_odd(query, &opt, buffer) {
             return verdict;
         }
         self.finish(query, buffer, rcode, Flags::NONE, &opt)
@@ -210,14 +222,14 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     /// Somebody else's to answer, once he may ask at all.
     fn postpone(&mut self, query: &Query, buffer: &mut [u8]) -> Verdict {
         let opt = Opt::plain(self.setup.udp_size_max, false);
-        self.limit(query, &opt, buffer).unwrap_or(Verdict::Later)
+        self.limit_odd(query, &opt, buffer).unwrap_or(Verdict::Later)
     }
 
     /// RFC 7873 section 5.4: no question, just a cookie to be told or renewed.
     fn cookie_alone(&mut self, query: &Query, buffer: &mut [u8]) -> Verdict {
         let mut opt = Opt::plain(self.setup.udp_size_max, false);
         if !self.add_options(query, buffer, &mut opt)
-            && let Some(verdict) = self.limit(query, &opt, buffer)
+            && let Some(verdict) = self.limit_odd(query, &opt, buffer)
         {
             return verdict;
         }

@@ -27,7 +27,7 @@ impl<M: AsRef<[u8]>> Response<'_, M> {
         let opt = Opt::plain(self.setup.udp_size_max, query.edns.dnssec_ok);
         // A signature is dear to check: who asks too much is told so before.
         let is_proven = self.transport == Transport::Tcp;
-        if !is_proven && let Some(verdict) = self.limit(query, &opt, buffer) {
+        if !is_proven && let Some(verdict) = self.limit_odd(query, &opt, buffer) {
             return verdict;
         }
         // This is for one packet of a batch: the next one is judged and bounded as ever.

@@ -142,7 +142,7 @@ impl RateLimit {
     }
 
     /// Judges one query.
-    #[inline]
+    #[inline(always)]
     pub fn judge(&mut self, places: &Places, is_v4: bool, now_ms: u64) -> Standing {
         let [near, far] = places.0;
         let [p, q, r, s] = self.prices[usize::from(!is_v4)];

@@ -8,10 +8,9 @@
 use crate::builder::Builder;
 use crate::drafts::ends;
 use crate::format::Damaged;
-use crate::node::{APEX, CUT, DEEPER, DNAME, EDITED, GONE, Node};
+use crate::node::{ABOVE, APEX, CUT, DEEPER, DNAME, EDITED, GONE, Node};
 use crate::patch::Unable;
 use crate::zone::{HASHED, SIGNED, Zone};
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::hash::name_hash;
 use wire::name::{NAME_MAX, is_at_or_below};
@@ -409,10 +408,15 @@ impl<'a> Zone<'a> {
                 }
             }
         }
-        for node in view.overlay().into_iter().flat_map(|o| o.nodes(view, self.number())) {
+        let Some(overlay) = view.overlay() else { return Ok(()) };
+        let labels = &name[..name.len().saturating_sub(self.apex()?.name_len())];
+        for node in overlay.nodes_behind(view, self.number(), labels)? {
             let node = node?;
-            if !node.is(GONE | APEX) && is_below(self.name_of(&node, &mut room)?, name) && !f(node)? {
-                return Ok(());
+            if node.is(ABOVE) || !is_below(self.name_of(&node, &mut room)?, name) {
+                break;
+            }
+            if !node.is(GONE) && !f(node)? {
+                break;
             }
         }
         Ok(())
@@ -450,7 +454,6 @@ impl<'a> Zone<'a> {
                 changed.push(node);
             }
         }
-        changed.sort_unstable_by(|a, b| a.order(b).unwrap_or(Ordering::Equal));
         Ok(changed)
     }
 }

@@ -138,14 +138,24 @@ impl<'a> Node<'a> {
         Ok(zone == scope.zone && folded.len() == octets.len() + scope.apex_len && folded.starts_with(octets))
     }
 
-    /// How this node and another one of the same zone stand to one another in canonical order.
+    /// How this node and another one of the same zone stand to one another in canonical order. Names that only lead to
+    /// apexes stand behind all others.
     pub(crate) fn order(&self, other: &Node<'_>) -> Result<Ordering, Damaged> {
-        let (mut one, mut two) = ([0; 257], [0; 257]);
-        let (ours, theirs) = (self.labels_below()?, other.labels_below()?);
-        // As if the apex were the root: what follows the labels is a zero.
-        one[..ours.len()].copy_from_slice(ours);
-        two[..theirs.len()].copy_from_slice(theirs);
-        Ok(canonical_cmp(&one[..=ours.len()], &two[..=theirs.len()]))
+        let by_labels = labels_order(self.labels()?, other.labels()?);
+        Ok(self.is(ABOVE).cmp(&other.is(ABOVE)).then(by_labels))
+    }
+
+    /// All labels that the node has of its name, known to be well-formed.
+    fn labels(&self) -> Result<&'a [u8], Damaged> {
+        if !self.is(ABOVE) {
+            return self.labels_below();
+        }
+        self.whole_name()?.and_then(|name| name.split_last()).map(|(_, labels)| labels).ok_or(Damaged)
+    }
+
+    /// How this node stands to the name with these labels below the apex.
+    pub(crate) fn order_of(&self, labels: &[u8]) -> Result<Ordering, Damaged> {
+        if self.is(ABOVE) { Ok(Ordering::Greater) } else { Ok(labels_order(self.labels_below()?, labels)) }
     }
 
     /// The apex that the nodes of an apex's zone follow: itself, unless the zone has been edited.
@@ -377,6 +387,17 @@ impl<'a> Node<'a> {
         }
         Ok(end)
     }
+}
+
+/// The canonical order of names by their labels below one apex, each at most 255 octets long.
+fn labels_order(one: &[u8], two: &[u8]) -> Ordering {
+    // As if the apex were the root: what follows the labels is a zero.
+    let rooted = |labels: &[u8]| {
+        let mut name = [0; 257];
+        name[..labels.len()].copy_from_slice(labels);
+        name
+    };
+    canonical_cmp(&rooted(one)[..=one.len()], &rooted(two)[..=two.len()])
 }
 
 #[inline(always)]

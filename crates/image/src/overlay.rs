@@ -5,11 +5,14 @@
 //! names by their hashes, which is looked at before the file's index. A name that is no more has a node that says so; a
 //! zone that was laid out anew needs none, since names are looked for below its apex, and that stands elsewhere now.
 //!
-//! An overlay is never changed: a change makes the next one. Whoever publishes bounds how large it grows before it is
-//! folded into a new image. Without an overlay a query pays one test of a pointer.
+//! An overlay is never changed: a change makes the next one, which shares with it all that the change does not touch. So a
+//! change costs what it changes, however much has changed before. Whoever publishes bounds how large an overlay grows
+//! before it is folded into a new image. Without one a query pays one test of a pointer.
 
 use crate::format::Damaged;
 use crate::node::{GONE, Node, Scope};
+use crate::row::{Named, Row};
+use crate::shared::Shared;
 use crate::view::View;
 
 /// Where the record of a zone is that is not as in the file.
@@ -21,32 +24,43 @@ pub(crate) enum Record {
 }
 
 /// A changed name: the hash of all of it, its node, and the zone that it is of.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Entry {
     hash: u64,
-    /// 0: the place is free.
     reference: u32,
     zone: u32,
 }
 
+/// What is not as in the file of a zone.
+#[derive(Clone)]
+struct Touched {
+    number: u32,
+    record: Option<Record>,
+    /// Its entries.
+    names: Row,
+}
+
 #[derive(Clone)]
 pub struct Overlay {
-    /// A power of two of places, at most half of them taken. A name stands at the first free place from that of its hash on.
-    entries: Vec<Entry>,
+    entries: Shared<Entry>,
+    /// How many there are.
     names: usize,
-    /// Zones that are not as in the file, by number.
-    zones: Vec<(u32, Record)>,
+    /// By number.
+    zones: Shared<Touched>,
     /// Octets of file and changes together.
     end: u64,
 }
 
-/// Places of an overlay that holds nothing yet.
-const FIRST: usize = 64;
+/// The part of a name's hash by which its entry is found.
+#[inline(always)]
+fn key(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
 
 impl Overlay {
     /// Over a file of `end` octets.
     pub(crate) fn empty(end: u64) -> Overlay {
-        Overlay { entries: vec![Entry::default(); FIRST], names: 0, zones: vec![], end }
+        Overlay { entries: Shared::empty(), names: 0, zones: Shared::empty(), end }
     }
 
     /// Names that are not as in the file.
@@ -63,19 +77,15 @@ impl Overlay {
         self.end = end;
     }
 
-    /// The entries from the place of a hash on, up to the first free one: few, since half the places are free.
     #[inline(always)]
-    fn run(&self, hash: u64) -> impl Iterator<Item = (usize, &Entry)> {
-        let mask = self.entries.len() - 1;
-        let first = (hash >> 32) as usize & mask;
-        let places = (0..self.entries.len()).map(move |i| (first + i) & mask);
-        places.map_while(|at| self.entries.get(at).filter(|e| e.reference != 0).map(|e| (at, e)))
+    fn of_hash(&self, hash: u64) -> impl Iterator<Item = &Entry> {
+        self.entries.leaf(key(hash)).iter().filter(move |e| e.hash == hash)
     }
 
     /// False: the name of this hash is as in the file.
     #[inline(always)]
     pub(crate) fn may_hold(&self, hash: u64) -> bool {
-        self.run(hash).any(|(_, e)| e.hash == hash)
+        self.of_hash(hash).next().is_some()
     }
 
     /// The node of a name that is not as in the file: perhaps one that says that it is hidden, or gone.
@@ -86,7 +96,7 @@ impl Overlay {
         folded: &[u8],
         scope: Scope,
     ) -> Result<Option<Node<'a>>, Damaged> {
-        for (_, entry) in self.run(hash).filter(|(_, e)| e.hash == hash) {
+        for entry in self.of_hash(hash) {
             let node = view.node(entry.reference)?;
             if node.is_named_in(entry.zone, folded, scope)? {
                 return Ok(Some(node));
@@ -95,56 +105,62 @@ impl Overlay {
         Ok(None)
     }
 
+    fn touched(&self, number: u32) -> Option<&Touched> {
+        self.zones.leaf(number).iter().find(|z| z.number == number)
+    }
+
+    fn touch<T>(&mut self, number: u32, change: impl FnOnce(&mut Touched) -> T) -> T {
+        self.zones.change(number, |leaf| {
+            let known = leaf.iter().position(|z| z.number == number);
+            let at = known.unwrap_or_else(|| {
+                leaf.push(Touched { number, record: None, names: Row::default() });
+                leaf.len() - 1
+            });
+            change(&mut leaf[at])
+        })
+    }
+
     /// Where the record of a zone is, if not in the file.
     #[inline]
     pub(crate) fn zone(&self, number: u32) -> Option<Record> {
-        let i = self.zones.binary_search_by_key(&number, |z| z.0).ok()?;
-        self.zones.get(i).map(|z| z.1)
+        self.touched(number)?.record
     }
 
     pub(crate) fn set_zone(&mut self, number: u32, record: Record) {
-        match self.zones.binary_search_by_key(&number, |z| z.0) {
-            Ok(i) => self.zones[i].1 = record,
-            Err(i) => self.zones.insert(i, (number, record)),
-        }
+        self.touch(number, |zone| zone.record = Some(record));
     }
 
-    /// The nodes of a zone, in no order, gone ones too.
+    /// The nodes of a zone in canonical order, gone ones too.
     pub(crate) fn nodes<'s, 'a: 's>(
         &'s self,
         view: View<'a>,
         zone: u32,
     ) -> impl Iterator<Item = Result<Node<'a>, Damaged>> + 's {
-        let mine = self.entries.iter().filter(move |e| e.reference != 0 && e.zone == zone);
-        mine.map(move |e| view.node(e.reference))
+        let names = self.touched(zone).into_iter().flat_map(|zone| zone.names.iter());
+        names.map(move |named| view.node(named.reference))
+    }
+
+    /// Those of them that stand behind a name, of which `labels` are below the apex. What lies below it comes first.
+    pub(crate) fn nodes_behind<'s, 'a: 's>(
+        &'s self,
+        view: View<'a>,
+        zone: u32,
+        labels: &[u8],
+    ) -> Result<impl Iterator<Item = Result<Node<'a>, Damaged>> + use<'s, 'a>, Damaged> {
+        let behind = self.touched(zone).map(|zone| zone.names.behind(view, labels)).transpose()?;
+        Ok(behind.into_iter().flatten().map(move |named| view.node(named.reference)))
     }
 
     /// Forgets what it holds of zones that are laid out anew, or are no more.
     pub(crate) fn forget(&mut self, zones: &[u32]) {
-        if self.entries.iter().any(|e| e.reference != 0 && zones.contains(&e.zone)) {
-            let kept: Vec<Entry> = self.taken().filter(|e| !zones.contains(&e.zone)).collect();
-            self.refill(self.entries.len(), &kept);
+        for &number in zones {
+            let names = self.touched(number).map(|zone| zone.names.clone()).unwrap_or_default();
+            for named in names.iter() {
+                self.entries.change(key(named.hash), |leaf| leaf.retain(|e| e.reference != named.reference));
+                self.names -= 1;
+            }
+            self.touch(number, |zone| zone.names = Row::default());
         }
-    }
-
-    fn taken(&self) -> impl Iterator<Item = Entry> + '_ {
-        self.entries.iter().copied().filter(|e| e.reference != 0)
-    }
-
-    fn refill(&mut self, places: usize, kept: &[Entry]) {
-        self.entries = vec![Entry::default(); places];
-        self.names = 0;
-        kept.iter().for_each(|&entry| self.insert(entry));
-    }
-
-    fn insert(&mut self, entry: Entry) {
-        let mask = self.entries.len() - 1;
-        let mut at = (entry.hash >> 32) as usize & mask;
-        while self.entries[at].reference != 0 {
-            at = (at + 1) & mask;
-        }
-        self.entries[at] = entry;
-        self.names += 1;
     }
 
     /// Takes this node for its name from now on. `view` sees all nodes of the overlay and this one.
@@ -157,16 +173,17 @@ impl Overlay {
                 && old.is_whole() == node.is_whole()
                 && (node.is_whole() || e.zone == zone))
         };
-        let known = self.run(hash).find(|(_, e)| e.hash == hash && is_same(e) == Ok(true));
-        if let Some((at, _)) = known {
-            self.entries[at] = Entry { hash, reference, zone };
-            return Ok(());
+        let known = self.of_hash(hash).find(|e| is_same(e) == Ok(true)).copied();
+        if let Some(old) = known {
+            let named = Named { hash, reference: old.reference };
+            self.touch(old.zone, |zone| zone.names.remove(view, named))?;
         }
-        if self.names * 2 >= self.entries.len() {
-            let all: Vec<Entry> = self.taken().collect();
-            self.refill(self.entries.len() * 2, &all);
-        }
-        self.insert(Entry { hash, reference, zone });
+        self.touch(zone, |zone| zone.names.put(view, Named { hash, reference }))?;
+        self.entries.change(key(hash), |leaf| {
+            leaf.retain(|e| known.is_none_or(|old| e.reference != old.reference));
+            leaf.push(Entry { hash, reference, zone });
+        });
+        self.names += usize::from(known.is_none());
         Ok(())
     }
 }

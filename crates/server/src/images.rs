@@ -85,7 +85,7 @@ impl Library {
     pub fn open(data_dir: &Path) -> io::Result<Library> {
         let folder = data_dir.join(FOLDER);
         std::fs::create_dir_all(&folder)?;
-        sweep(&folder);
+        sweep(&folder, "");
         Ok(Library { folder, gate: Gate::default(), memory: scratch::memory() })
     }
 
@@ -162,13 +162,15 @@ pub fn fingerprint_of(apex: &[u8]) -> u64 {
     wire::hash::siphash::<1, 3>(b"names of zones  ", apex)
 }
 
-/// Removes what writers that died in the middle have left. Their number is in the name: `.NAME.PID-N.new`.
-fn sweep(folder: &Path) {
+/// Removes what writers that died in the middle have left of files whose names begin like this. Their number is in the name:
+/// `.NAME.PID-N.new`.
+pub fn sweep(folder: &Path, of: &str) {
+    let begin = format!(".{of}");
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let writer = name.strip_suffix(".new").and_then(|n| n.rsplit('.').next()).and_then(|n| n.split('-').next());
         let dead = |pid: &str| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists();
-        if name.starts_with('.') && writer.is_some_and(dead) {
+        if name.starts_with(&begin) && writer.is_some_and(dead) {
             let _ = std::fs::remove_file(entry.path());
         }
     }

@@ -3,6 +3,7 @@
 //! ```text
 //! data-dir/journal/journal.0000000001   changes of all zones, in the order in which they became durable
 //! data-dir/journal/example.com.zone     the zone as it was at a position of the journal, which its first line names
+//! data-dir/journal/example.com.origin    what its configured file was when we read or wrote it (see `origin`)
 //! data-dir/journal/released             no zone needs what stands before this position
 //! ```
 //!
@@ -14,21 +15,22 @@ use crate::clock::wall_s;
 use crate::config::Zone;
 use crate::images::name;
 use crate::laying::Standing;
+use crate::origin::{self, Known, Origin};
 use crate::unwritten::{Names, Unwritten, Wish};
 use crate::zonetext;
 use image::{View, Zone as ImageZone};
 use std::collections::HashMap;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 use store::atomic::write_atomically;
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
+use transfer::record::serial_of;
 use transfer::{Author, Diff, Entry, Kind, Layer, Misfit, Record};
 use wire::rtype::SOA;
 use zonefile::Objection;
 
-const FOLDER: &str = "journal";
+pub const FOLDER: &str = "journal";
 const RELEASED: &str = "released";
 const HEAD: &str = "; dunlin, position";
 /// Segments that are kept for history though no zone needs them: 1 GiB at most.
@@ -104,18 +106,22 @@ impl Owned {
     }
 }
 
+fn data_dir(folder: &Path) -> &Path {
+    folder.parent().unwrap_or(Path::new(""))
+}
+
 /// Where the zones that take updates are read from: our own files, once they are there.
 pub fn own(zones: &mut [Zone], data_dir: &Path) {
     for zone in zones.iter_mut().filter(|z| !z.allow_update.0.is_empty()) {
         let file = file_of(&data_dir.join(FOLDER), &zone.apex);
         if file.exists() {
-            zone.file = file;
+            zone.read_from(file);
         }
     }
 }
 
 /// The name of a zone's file: its text, with whatever is no letter, digit, dot, hyphen or underscore as %XX.
-fn file_of(folder: &Path, apex: &[u8]) -> PathBuf {
+pub fn file_of(folder: &Path, apex: &[u8]) -> PathBuf {
     let mut file = String::new();
     for c in name(apex).to_string().trim_end_matches('.').bytes() {
         match c {
@@ -162,7 +168,7 @@ impl Files {
         if !file.exists() {
             return Ok(());
         }
-        if imported(&file) != stamp(&zone.file) {
+        if !Origin::of(data_dir(&self.folder), &zone.apex).knows(&origin::stamp(&zone.file)) {
             remarks.push(edited(zone, &file));
         }
         let position = position_of(&file)?;
@@ -171,7 +177,7 @@ impl Files {
     }
 
     fn add(&mut self, zone: &mut Zone, position: u64) {
-        zone.file = file_of(&self.folder, &zone.apex);
+        zone.read_from(file_of(&self.folder, &zone.apex));
         self.zones.insert(zone.apex.clone(), Owned::new(zone.allow_update.clone()));
         self.positions.insert(zone.apex.clone(), position);
     }
@@ -243,7 +249,10 @@ impl Ledger {
     /// journal ends.
     pub fn take_on(&mut self, zone: &ImageZone<'_>, apex: &[u8], rules: Rules, configured: &Path) -> io::Result<u64> {
         let position = self.journal.next_position();
-        write_zone(&self.folder, zone, &Names::new(), position, &stamp(configured))?;
+        let serial = zone.serial().map_err(damaged)?;
+        let known = Known { serial, stamp: origin::stamp(configured) };
+        Origin::of(data_dir(&self.folder), apex).remember(&[known])?;
+        write_zone(&self.folder, zone, &Names::new(), position)?;
         self.zones.insert(apex.into(), Owned::new(rules));
         Ok(position)
     }
@@ -326,11 +335,14 @@ fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
         zonefile::record_to_text(r.owner, r.ttl, 1, r.rtype, r.rdata, line);
         line.push('\n');
     };
-    let (mut has_soa, mut wrong) = (false, None);
-    let written = write_file(folder, &zone.apex, position, &stamp(&zone.file), |out| {
+    let (mut serial, mut wrong) = (None, None);
+    let stamp = origin::stamp(&zone.file);
+    let written = write_file(folder, &zone.apex, position, |out| {
         let (mut line, mut failed) = (String::new(), None);
         let mut sink = |r: zonefile::Record<'_>, _: &zonefile::Place| {
-            has_soa |= r.rtype == SOA && r.owner.eq_ignore_ascii_case(&zone.apex);
+            if r.rtype == SOA && r.owner.eq_ignore_ascii_case(&zone.apex) {
+                serial = serial_of(r.rdata);
+            }
             line.clear();
             text(&mut line, &r);
             failed = failed.take().or_else(|| out.write_all(line.as_bytes()).err());
@@ -339,11 +351,12 @@ fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
         let reading = zonetext::read(zone, &mut sink).map_err(|unread| unread.why)?;
         let first = reading.report.problems.iter().find(|p| p.severity == zonefile::Severity::Error);
         wrong = first.map(|p| format!("{}: {}", p.place, p.what));
-        wrong = wrong.take().or_else(|| (!has_soa).then(|| "it has no SOA".to_string()));
+        wrong = wrong.take().or_else(|| serial.is_none().then(|| "it has no SOA".to_string()));
+        let known = serial.map(|serial| Known { serial, stamp });
         match (failed, &wrong) {
             (Some(e), _) => Err(e),
             (None, Some(why)) => Err(io::Error::other(why.clone())),
-            (None, None) => Ok(()),
+            (None, None) => Origin::of(data_dir(folder), &zone.apex).remember(known.as_slice()),
         }
     });
     written.map_err(|e| wrong.unwrap_or_else(|| e.to_string()))
@@ -352,54 +365,55 @@ fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
 /// Writes the file of a zone as this image has it, but for these names: it then holds all changes before `position`.
 pub fn write(data_dir: &Path, zone: &ImageZone<'_>, names: &Names, position: u64) -> io::Result<()> {
     let folder = data_dir.join(FOLDER);
-    let apex = zone.apex().and_then(|node| node.apex_name()).map_err(damaged)?;
-    write_zone(&folder, zone, names, position, &imported(&file_of(&folder, apex)))
+    write_zone(&folder, zone, names, position)
 }
 
 fn damaged(_: image::Damaged) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the image is damaged")
 }
 
-fn write_zone(folder: &Path, zone: &ImageZone<'_>, names: &Names, position: u64, import: &str) -> io::Result<()> {
+fn write_zone(folder: &Path, zone: &ImageZone<'_>, names: &Names, position: u64) -> io::Result<()> {
+    let apex = zone.apex().and_then(|node| node.apex_name()).map_err(damaged)?;
+    write_file(folder, apex, position, |out| write_text(zone, names, out))
+}
+
+/// Writes the records of a zone as this image has it, but for these names; the SOA first, as everybody expects.
+pub fn write_text(zone: &ImageZone<'_>, names: &Names, out: &mut dyn Write) -> io::Result<()> {
     let apex = zone.apex().and_then(|node| node.apex_name()).map_err(damaged)?;
     let at_apex = match names.get(apex) {
         Some(records) => records.clone(),
         None => image::edit::records_of(&zone.apex().map_err(damaged)?, apex).map_err(damaged)?,
     };
-    write_file(folder, apex, position, import, |out| {
-        let (mut line, mut failed) = (String::new(), None);
-        let mut write = |owner: &[u8], rtype, ttl, rdata: &[u8]| {
-            line.clear();
-            zonefile::record_to_text(owner, ttl, 1, rtype, rdata, &mut line);
-            line.push('\n');
-            failed = failed.take().or_else(|| out.write_all(line.as_bytes()).err());
-        };
-        // The SOA first, as everybody expects.
-        at_apex.iter().filter(|r| r.rtype == SOA).for_each(|r| write(apex, r.rtype, r.ttl, &r.rdata));
-        at_apex.iter().filter(|r| r.rtype != SOA).for_each(|r| write(apex, r.rtype, r.ttl, &r.rdata));
-        let others = names.iter().filter(|(name, _)| ***name != *apex);
-        others.for_each(|(name, records)| records.iter().for_each(|r| write(name, r.rtype, r.ttl, &r.rdata)));
-        let whole = zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
-            if owner != apex && !names.contains_key(owner) {
-                write(owner, rtype, ttl, rdata);
-            }
-        });
-        whole.map_err(damaged)?;
-        failed.map_or(Ok(()), Err)
-    })
+    let (mut line, mut failed) = (String::new(), None);
+    let mut write = |owner: &[u8], rtype, ttl, rdata: &[u8]| {
+        line.clear();
+        zonefile::record_to_text(owner, ttl, 1, rtype, rdata, &mut line);
+        line.push('\n');
+        failed = failed.take().or_else(|| out.write_all(line.as_bytes()).err());
+    };
+    at_apex.iter().filter(|r| r.rtype == SOA).for_each(|r| write(apex, r.rtype, r.ttl, &r.rdata));
+    at_apex.iter().filter(|r| r.rtype != SOA).for_each(|r| write(apex, r.rtype, r.ttl, &r.rdata));
+    let others = names.iter().filter(|(name, _)| ***name != *apex);
+    others.for_each(|(name, records)| records.iter().for_each(|r| write(name, r.rtype, r.ttl, &r.rdata)));
+    let whole = zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
+        if owner != apex && !names.contains_key(owner) {
+            write(owner, rtype, ttl, rdata);
+        }
+    });
+    whole.map_err(damaged)?;
+    failed.map_or(Ok(()), Err)
 }
 
 fn write_file(
     folder: &Path,
     apex: &[u8],
     position: u64,
-    import: &str,
     records: impl FnOnce(&mut store::atomic::Output) -> io::Result<()>,
 ) -> io::Result<()> {
     let file = file_of(folder, apex);
     let file = file.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     write_atomically(folder, file, None, |out| {
-        writeln!(out, "{HEAD} {position} {import}")?;
+        writeln!(out, "{HEAD} {position}")?;
         records(out)
     })
     .map(drop)
@@ -419,18 +433,6 @@ fn head(file: &Path) -> Option<Vec<String>> {
     let mut line = String::new();
     BufReader::new(std::fs::File::open(file).ok()?).read_line(&mut line).ok()?;
     Some(line.strip_prefix(HEAD)?.split_whitespace().map(str::to_owned).collect())
-}
-
-/// The stamp of the file that a zone was imported from, as its own file remembers it.
-fn imported(file: &Path) -> String {
-    head(file).and_then(|words| words.get(1).cloned()).unwrap_or_default()
-}
-
-/// What tells an edited file: its size and the time of its last change.
-fn stamp(file: &Path) -> String {
-    let modified = |m: std::fs::Metadata| m.modified().ok()?.duration_since(UNIX_EPOCH).ok().map(|t| (m.len(), t));
-    let found = std::fs::metadata(file).ok().and_then(modified);
-    found.map_or_else(|| "none".to_string(), |(len, t)| format!("{len}-{}", t.as_nanos()))
 }
 
 /// A change by an update.

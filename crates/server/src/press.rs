@@ -7,10 +7,12 @@
 use crate::hosts::{Hosts, Named};
 use crate::images;
 use crate::laying::{self, Unlaid};
+use crate::slate::Slate;
 use crate::unwritten::{Unwritten, Wish};
 use front::{Published, Retired, Zones};
 use image::{Damaged, Image};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use store::Stretch;
 
 /// Names that are laid while updates wait.
@@ -21,6 +23,8 @@ const ROUNDS_MAX: usize = 16;
 pub struct Press {
     published: Arc<Published<Zones<Stretch>>>,
     books: Mutex<Books>,
+    /// Zones that are served otherwise than their files say.
+    pub slate: Slate,
 }
 
 /// What whoever holds the press may change.
@@ -54,7 +58,7 @@ impl Press {
     }
 
     pub fn new(published: Arc<Published<Zones<Stretch>>>, unwritten: Unwritten) -> Press {
-        Press { published, books: Mutex::new(Books { unwritten, hosts: Hosts::default() }) }
+        Press { published, books: Mutex::new(Books { unwritten, hosts: Hosts::default() }), slate: Slate::default() }
     }
 
     pub fn hold(&self) -> MutexGuard<'_, Books> {
@@ -74,7 +78,9 @@ impl Press {
         }
         let laid = laying::over(&now.image, wishes, &books.hosts)?;
         let next = laid.map(|image| Zones { image, allow_query: now.allow_query.clone() });
-        Ok(next.map(|zones| self.published.publish(zones)))
+        let retired = next.map(|zones| self.published.publish(zones));
+        self.slate.note(wishes.iter().map(|wish| &*wish.apex), Instant::now());
+        Ok(retired)
     }
 
     /// Publishes an image that was built from files, with what updates have changed since these were written.
@@ -94,7 +100,10 @@ impl Press {
         }
         let books = self.hold();
         next.image = over(next.image, &books.unwritten.since(done), &books.hosts)?;
-        Ok(self.published.publish(next))
+        let retired = self.published.publish(next);
+        // Of what was owed until now nobody has been told yet.
+        self.slate.note(books.unwritten.apexes(), Instant::now());
+        Ok(retired)
     }
 }
 

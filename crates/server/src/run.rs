@@ -8,6 +8,7 @@
 //! cache       fills the cache as it was, writes it down, goes on with what a flush has begun
 //! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
 //! updates     carries out dynamic updates, if a zone takes them
+//! scribe      writes what they have made of zones back into their files, where that is wanted
 //! hosts       looks through these zones once, and ends
 //! inspector   compares the image with its checksums
 //! watcher     notices that zone files change
@@ -36,6 +37,7 @@ use crate::panics::{self, Panics};
 use crate::press::Press;
 use crate::publisher::{self, Compared, Job, Publisher, Serving, Why};
 use crate::resolving::{self, Resolution};
+use crate::scribe::Scribe;
 use crate::sockets::{self, Sockets};
 use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
@@ -58,7 +60,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::Stretch;
 
 /// Descriptors for sockets, and for as many TCP connections as are allowed.
@@ -97,6 +99,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let (intake, orders) = update::intake();
     let published = Arc::new(Published::new(zones));
     let press = Arc::new(Press::new(Arc::clone(&published), unwritten));
+    press.slate.follow(&config.roster.written, Instant::now());
     let shared = Shared {
         published: Arc::clone(&published),
         keys: Arc::new(Published::new(config.keys.clone())),
@@ -130,7 +133,10 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     }
     if let Some(ledger) = ledger {
         state.set_intake(intake);
-        let updates = updates(ledger, press, &shared, &state);
+        let data_dir = config.server.data_dir.clone();
+        let scribe = Scribe { press: Arc::clone(&press), data_dir, state: Arc::clone(&state) };
+        spawn("scribe", move || scribe.run())?;
+        let updates = updates(ledger, Arc::clone(&press), &shared, &state);
         spawn("updates", move || updates.run(&orders))?;
     }
     let folders = look_after(config, &shared, &state)?;
@@ -146,7 +152,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
-    let attended = attend(config, reread, &inbox, &jobs, &folders, &|config| adopt(config, &shared, &state));
+    let attended = attend(config, reread, &inbox, &jobs, &folders, &|config| adopt(config, &shared, &state, &press));
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
     state.keeper.get().into_iter().for_each(Keeper::finish);
@@ -539,8 +545,9 @@ fn forward(signals: &Signals, events: &Sender<Event>) {
     }
 }
 
-/// Keys, and who may update what: both change while the server runs.
-fn adopt(config: &Config, shared: &Shared, state: &State) {
+/// Keys, who may update what, and what is written back: that changes while the server runs.
+fn adopt(config: &Config, shared: &Shared, state: &State, press: &Press) {
+    press.slate.follow(&config.roster.written, Instant::now());
     shared.keys.publish(config.keys.clone());
     match state.intake() {
         Some(intake) => intake.adopt(&config.roster.written),

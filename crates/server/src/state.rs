@@ -3,17 +3,19 @@
 use crate::clock::{self, Clock};
 use crate::held::Held;
 use crate::history::Past;
+use crate::images;
 use crate::inspector::Inspected;
 use crate::json::Json;
 use crate::keeper::Keeper;
 use crate::stall::{self, Turns};
 use crate::update::Intake;
 use stats::{Counter, Counters, total};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -58,6 +60,10 @@ pub enum Event {
     },
 }
 
+fn unwritten((apex, why): (&[u8], &String)) -> Json {
+    Json::Object(vec![("zone", Json::text(images::name(apex))), ("why", Json::text(why))])
+}
+
 /// Where the outcome of a reload goes: facts, or complaints.
 pub type Done = Sender<Result<Json, Vec<String>>>;
 
@@ -86,12 +92,16 @@ pub struct State {
     pub counters: Vec<Arc<Counters>>,
     /// Of the thread that publishes.
     pub published: Counters,
+    /// Of the thread that writes files back.
+    pub written: Counters,
     /// Of the answering threads, in the order of the counters.
     pub turns: Vec<Arc<Turns>>,
     pub events: Sender<Event>,
     /// Absent without a resolver.
     pub keeper: OnceLock<Keeper>,
     served: Mutex<Served>,
+    /// Zones whose files are not written back, by apex, and why: at most those that are to be.
+    unwritten: Mutex<BTreeMap<Box<[u8]>, String>>,
     intake: OnceLock<Intake>,
     past: OnceLock<Past>,
     inspected: Mutex<Inspected>,
@@ -114,10 +124,12 @@ impl State {
             workers,
             counters,
             published: Counters::default(),
+            written: Counters::default(),
             turns,
             events,
             keeper,
             served,
+            unwritten: Mutex::default(),
             inspected,
             intake,
             past,
@@ -157,6 +169,19 @@ impl State {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The file of a zone is not written back, or is again. Returns what was said before.
+    pub fn set_unwritten(&self, apex: &[u8], why: Option<String>) -> Option<String> {
+        let mut all = self.unwritten();
+        match why {
+            Some(why) => all.insert(apex.into(), why),
+            None => all.remove(apex),
+        }
+    }
+
+    fn unwritten(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, String>> {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn set_inspected(&self, inspected: Inspected) {
         *self.inspected.lock().unwrap_or_else(PoisonError::into_inner) = inspected;
     }
@@ -166,7 +191,7 @@ impl State {
     }
 
     pub fn count(&self, which: Counter) -> u64 {
-        total(self.counters.iter().map(|c| &**c).chain([&self.published]), which)
+        total(self.counters.iter().map(|c| &**c).chain([&self.published, &self.written]), which)
     }
 
     pub fn status(&self) -> Json {
@@ -181,6 +206,7 @@ impl State {
             ("image", served.json()),
             ("pages", self.inspected().json()),
             ("held", Json::list(&served.held, Held::json)),
+            ("not_written_back", Json::list(self.unwritten().iter().map(|(apex, why)| (&**apex, why)), unwritten)),
             ("problems", Json::list(served.problems, Json::Text)),
         ])
     }
@@ -210,6 +236,7 @@ impl State {
             ("image_generation", "How often an image was published since the start", served.generation),
             ("image_damaged_pages", "Pages of it that differ from their checksums", self.inspected().damaged as u64),
             ("zones_held", "Zones of which a new version is held", served.held.len() as u64),
+            ("zones_not_written_back", "Zones whose files are not written back", self.unwritten().len() as u64),
             ("zone_problems", "Zones that are not served as their files say", served.problems.len() as u64),
         ] {
             metric(&mut out, name, "gauge", help, value);

@@ -59,6 +59,11 @@ impl Unwritten {
         self.end = self.end.max(end);
     }
 
+    /// All zones that updates change.
+    pub fn apexes(&self) -> impl Iterator<Item = &[u8]> {
+        self.zones.keys().map(|apex| &**apex)
+    }
+
     pub fn names(&self) -> usize {
         self.names
     }

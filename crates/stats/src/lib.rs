@@ -84,6 +84,7 @@ counters! {
     UpstreamTruncated "upstream_truncated" "Truncated replies; the question goes on over TCP";
     UpstreamProbe "upstream_probes" "Questions sent to a silent server to find out whether it is back";
     VersionHeld "versions_held" "New versions of zones that were held, and not served";
+    WrittenBack "written_back" "Zones that updates had changed, written back into their files";
     Panics "panics" "Panics caught while answering; the packet is saved";
     DropPanic "dropped_panic" "Packets not answered: answering them panicked, or others of their batch did";
 }

@@ -5,9 +5,10 @@
 //! name, and the folder is synced too (a rename that is not synced may be forgotten). An error removes the temporary file.
 #![allow(unsafe_code)]
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -55,6 +56,21 @@ pub struct Output {
 impl Output {
     fn new(file: File) -> Output {
         Output { file, buffer: Vec::with_capacity(PIECE), offset: 0 }
+    }
+
+    /// Gives the new file owner, group and mode of another one; called first, nobody reads it who may not read that one.
+    pub fn resemble(&self, other: &Metadata) -> io::Result<()> {
+        let own = self.file.metadata()?;
+        if (own.uid(), own.gid()) != (other.uid(), other.gid()) {
+            fchown(&self.file, Some(other.uid()), Some(other.gid()))?;
+        }
+        self.file.set_permissions(other.permissions())
+    }
+
+    /// Brings what was written so far to the disk: whoever does so now and then does not send all of it there at once.
+    pub fn settle(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.file.sync_data()
     }
 
     fn finish(&mut self) -> io::Result<()> {
@@ -204,6 +220,25 @@ mod tests {
         assert!(text.contains("/f: ") && text.contains("the builder gave up"), "{text}");
         assert_eq!(dir.names(), ["f"]);
         assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_file_that_resembles_another_has_its_mode() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = TestDir::new("resembles");
+        dir.file("f", b"old");
+        for mode in [0o600, 0o640, 0o444] {
+            fs::set_permissions(dir.path().join("f"), fs::Permissions::from_mode(mode)).unwrap();
+            let path = write_atomically(dir.path(), "f", None, |out| {
+                out.resemble(&fs::metadata(dir.path().join("f"))?)?;
+                out.write_all(b"new")?;
+                out.settle()?;
+                out.write_all(b" and more")
+            });
+            let path = path.unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, mode);
+            assert_eq!(fs::read(&path).unwrap(), b"new and more");
+        }
     }
 
     #[test]

@@ -13,3 +13,4 @@ mod serving;
 mod survival;
 mod updates;
 mod watching;
+mod written_back;

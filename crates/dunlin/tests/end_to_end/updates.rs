@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+pub const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 const CONFIGURATION: &str = "
 [server]
 listen = [\"127.0.0.1:0\"]
@@ -51,7 +51,7 @@ fn serve(folder: &Folder) -> Server {
 }
 
 /// What nsupdate says; nothing if all is well. `key`: "ALGORITHM:NAME", or none.
-fn update(server: &Server, arguments: &[&str], key: &str, lines: &str) -> String {
+pub fn update(server: &Server, arguments: &[&str], key: &str, lines: &str) -> String {
     let mut command = Command::new(program("nsupdate"));
     if !key.is_empty() {
         command.args(["-y", &format!("{key}:{KEY}")]);
@@ -64,7 +64,7 @@ fn update(server: &Server, arguments: &[&str], key: &str, lines: &str) -> String
     text(&output.stdout) + &text(&output.stderr)
 }
 
-const DDNS: &str = "hmac-sha256:ddns";
+pub const DDNS: &str = "hmac-sha256:ddns";
 
 #[test]
 fn an_update_is_served_at_once_and_after_a_kill() {

@@ -474,13 +474,15 @@ fn roster(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> Roster {
     let written: Vec<Zone> =
         r.tables(top, "zone").into_iter().filter_map(|(t, span)| zone(r, t, span, known)).collect();
     let written = zones::once(written, |_, zone| r.complaints.push(zones::twice(zone)));
+    r.complaints.extend(zones::shared(&written));
     Roster { written, list, directories: directory.into_iter().collect() }
 }
 
 fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: &Keys) -> Option<Zone> {
-    r.keys("[[zone]]", t, &["name", "file", "allow-query", "allow-update", "guards"], ZONE);
+    r.keys("[[zone]]", t, &["name", "file", "allow-query", "allow-update", "write-back", "guards"], ZONE);
     let allow_query = r.strings(t, "allow-query", "any").map(|words| allow(r, &words));
     let allow_update = keys::rules(r, t, known);
+    let write_back = write_back(r, t);
     let is_guarded = r.boolean(t, "guards").unwrap_or(true);
     let name = r.string(t, "name", "example.com");
     if !t.contains_key("name") {
@@ -494,8 +496,8 @@ fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: 
     let place = Complaint::place(r.text, name.span.clone());
     match apex(&name.text) {
         Ok(apex) => {
-            let (file, place) = (r.path(&file), Some(Box::new(place)));
-            Some(Zone { apex, file, allow_query, allow_update, is_guarded, place })
+            let (file, origin, place) = (r.path(&file), None, Some(Box::new(place)));
+            Some(Zone { apex, file, allow_query, allow_update, write_back, origin, is_guarded, place })
         }
         Err(why) => {
             r.complain(
@@ -506,6 +508,25 @@ fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: 
             None
         }
     }
+}
+
+/// Between two times that a zone's file is written.
+const WRITE_BACK_MIN: Duration = Duration::from_secs(1);
+
+/// Only updates change a zone without changing its file, and a file is not written again and again without a pause.
+fn write_back(r: &mut Reader<'_>, t: &Table<'_>) -> Option<Duration> {
+    let every = Duration::from_millis(r.time_ms(t, "write-back", "1m")?);
+    let span = t.get("write-back").map(|value| value.span())?;
+    if !t.contains_key("allow-update") {
+        r.complain(
+            span,
+            "there is nothing to write back: nobody may update this zone",
+            "remove it, or add allow-update",
+        );
+    } else if every < WRITE_BACK_MIN {
+        r.complain(span, "a file is not written that often", "write at least write-back = \"1s\"");
+    }
+    Some(every)
 }
 
 fn allow(r: &mut Reader<'_>, words: &[Word]) -> Allow {

@@ -325,6 +325,24 @@ fn keys_and_who_may_update() {
     assert_eq!(said(&key("a", "")), ["1: this key has no secret-file"]);
     let zone = "[[zone]]\nname = \"z\"\nfile = \"z\"\nallow-update = [\"key:nobody\", \"any\"]\n";
     assert_eq!(said(zone), ["4: there is no key nobody.", "4: `any` is no word of a rule"]);
+
+    let zone = |name: &str, more: &str| format!("[[zone]]\nname = \"{name}\"\nfile = \"z\"\n{more}\n");
+    let updated = "allow-update = [\"key:a\"]\nwrite-back";
+    let a = key("a", "secret-file = \"plain.key\"");
+    let config = parse(&file, &(a.clone() + &zone("z", &format!("{updated} = \"5m\"")))).unwrap();
+    assert_eq!(config.roster.written[0].write_back, Some(std::time::Duration::from_secs(300)));
+    for (text, expect) in [
+        (zone("z", "write-back = \"5m\""), "there is nothing to write back: nobody may update this zone"),
+        (zone("z", &format!("{updated} = \"1ms\"")), "a file is not written that often"),
+        (zone("z", &format!("{updated} = \"often\"")), "`often` is no time"),
+        (
+            zone("z", &format!("{updated} = \"5m\"")) + &zone("y", ""),
+            &format!("{} is the file of another zone, and is written back", folder.0.join("z").display()),
+        ),
+    ] {
+        let said = said(&(a.clone() + &text));
+        assert!(said.len() == 1 && said[0].ends_with(expect), "{said:?}");
+    }
 }
 
 #[test]

@@ -5,8 +5,9 @@
 
 use super::Allow;
 use crate::complaint::{Complaint, Text};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use transfer::allow::Rules;
 use wire::Name;
 
@@ -19,6 +20,10 @@ pub struct Zone {
     pub allow_query: Option<Allow>,
     /// Who may update it; empty: nobody, and its file is all there is.
     pub allow_update: Rules,
+    /// How long after a change what updates have made of it is written back into its file; None: never.
+    pub write_back: Option<Duration>,
+    /// The file that is configured, if it is read from another one of ours: updates own it.
+    pub origin: Option<PathBuf>,
     /// A new version of it that looks like an accident is held.
     pub is_guarded: bool,
     /// Where it is written, for complaints; None: it was found in the directory or the list.
@@ -28,7 +33,19 @@ pub struct Zone {
 impl Zone {
     /// A zone of which only name and file are known.
     pub fn new(apex: Box<[u8]>, file: PathBuf) -> Zone {
-        Zone { apex, file, allow_query: None, allow_update: Rules::default(), is_guarded: true, place: None }
+        let (allow_query, allow_update) = (None, Rules::default());
+        Zone { apex, file, allow_query, allow_update, write_back: None, origin: None, is_guarded: true, place: None }
+    }
+
+    /// The file that is configured.
+    pub fn origin(&self) -> &Path {
+        self.origin.as_deref().unwrap_or(&self.file)
+    }
+
+    /// From now on it is read from a file of ours.
+    pub fn read_from(&mut self, ours: PathBuf) {
+        let configured = std::mem::replace(&mut self.file, ours);
+        self.origin.get_or_insert(configured);
     }
 }
 
@@ -101,6 +118,20 @@ pub fn twice(zone: &Zone) -> Complaint {
         Some(place) => place.saying(what, "remove one of them"),
         None => Complaint::about(&zone.file, what, "remove one of them"),
     }
+}
+
+/// Complains of files that are written back and are another zone's too.
+pub fn shared(written: &[Zone]) -> Vec<Complaint> {
+    let backs: HashSet<&Path> = written.iter().filter(|z| z.write_back.is_some()).map(|z| &*z.file).collect();
+    let mut of: HashMap<&Path, &Zone> = HashMap::new();
+    let mut complaints = Vec::new();
+    for zone in written.iter().filter(|z| backs.contains(&*z.file)) {
+        if let (Some(_), Some(place)) = (of.insert(&zone.file, zone), &zone.place) {
+            let what = format!("{} is the file of another zone, and is written back", zone.file.display());
+            complaints.push(place.saying(what, "write a file of its own for each"));
+        }
+    }
+    complaints
 }
 
 /// The zones of a list: "NAME FILE" a line, `#` begins a comment.

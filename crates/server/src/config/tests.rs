@@ -330,7 +330,7 @@ fn keys_and_who_may_update() {
     let updated = "allow-update = [\"key:a\"]\nwrite-back";
     let a = key("a", "secret-file = \"plain.key\"");
     let config = parse(&file, &(a.clone() + &zone("z", &format!("{updated} = \"5m\"")))).unwrap();
-    assert_eq!(config.roster.written[0].write_back, Some(std::time::Duration::from_secs(300)));
+    assert_eq!(config.roster.written[0].write_back, Some(Duration::from_secs(300)));
     for (text, expect) in [
         (zone("z", "write-back = \"5m\""), "there is nothing to write back: nobody may update this zone"),
         (zone("z", &format!("{updated} = \"1ms\"")), "a file is not written that often"),

@@ -46,17 +46,19 @@ pub fn weigh(
     builder: impl FnOnce() -> Builder,
 ) -> Result<Option<String>, Damaged> {
     let zone = version.zone;
-    if let Some(why) = backwards(served.serial()?, serial(zone)) {
-        return Ok(Some(why));
-    }
     let records = zone.names().map(|(_, records)| records.count() as u64).sum();
-    if let Some(why) = fewer(served.records()?, records, guards.lost_percent_max) {
+    if let Some(why) = weigh_numbers((served.serial()?, serial(zone)), (served.records()?, records), guards) {
         return Ok(Some(why));
     }
     if let Some(why) = insecure(served, zone, guards.lost_ds_max)? {
         return Ok(Some(why));
     }
     worse(served, version, builder)
+}
+
+/// What the serials and the numbers of records, before and after, tell against a version.
+pub fn weigh_numbers(serials: (u32, u32), records: (u64, u64), guards: &Guards) -> Option<String> {
+    backwards(serials.0, serials.1).or_else(|| fewer(records.0, records.1, guards.lost_percent_max))
 }
 
 /// That of the zone's SOA; 0 without one.

@@ -6,6 +6,7 @@
 use crate::clock;
 use crate::comparison::Difference;
 use crate::config::Zone;
+use crate::edition::Edition;
 use crate::held::{self, Among, Gate};
 use crate::images::{self, Library, Remark};
 use crate::laying;
@@ -13,13 +14,15 @@ use crate::manifest::{Entry, OVER_MAX};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use audit::{Rules, Version, audit};
+use image::edit::Edit;
 use image::patch::Change;
 use image::{Image, InTurn};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use store::Stretch;
 
-/// Octets of zone files that may have changed: with more of them a new image is not much dearer.
+/// Octets of zone files that may have changed, and are laid out as a whole: with more of them a new image is not much
+/// dearer. Of a file that is longer, only the names are laid that differ.
 const OCTETS_MAX: u64 = 4 << 20;
 
 pub struct Laid {
@@ -29,17 +32,34 @@ pub struct Laid {
     pub remarks: Vec<Remark>,
 }
 
-/// Lays what is different over the image. None: it takes a new one, for much is different, or zones are nested.
-pub fn lay(now: &Image<Stretch>, difference: &Difference, library: &Library) -> Option<Laid> {
-    let Difference { anew, gone, .. } = difference;
-    if anew.len() + gone.len() > OVER_MAX || !now.is_whole() {
-        return None;
+/// How what is different is to be laid.
+pub struct Plan<'d> {
+    whole: Vec<Zone>,
+    gone: &'d [Box<[u8]>],
+    editions: Vec<Edition>,
+}
+
+impl Plan<'_> {
+    /// Reads the long files. None: it takes a new image, for much is different, or zones are nested.
+    pub fn of<'d>(now: &Image<Stretch>, difference: &'d Difference, library: &Library) -> Option<Plan<'d>> {
+        let Difference { anew, gone, .. } = difference;
+        if anew.len() + gone.len() > OVER_MAX || !now.is_whole() || !are_apart(anew) {
+            return None;
+        }
+        let octets = |zone: &Zone| std::fs::metadata(&zone.file).map_or(0, |m| m.len());
+        let (long, whole): (Vec<Zone>, Vec<Zone>) = anew.iter().cloned().partition(|zone| octets(zone) > OCTETS_MAX);
+        if whole.iter().map(octets).sum::<u64>() > OCTETS_MAX {
+            return None;
+        }
+        let edition = |zone| Edition::of(zone, now, images::seed()).filter(|edition| library.gate.lets_pass(edition));
+        let editions = long.iter().map(edition).collect::<Option<_>>()?;
+        Some(Plan { whole, gone, editions })
     }
-    let octets: u64 = anew.iter().filter_map(|zone| std::fs::metadata(&zone.file).ok()).map(|m| m.len()).sum();
-    if octets > OCTETS_MAX || !are_apart(anew) {
-        return None;
+
+    #[cfg(test)]
+    pub fn of_editions(editions: Vec<Edition>) -> Plan<'static> {
+        Plan { whole: vec![], gone: &[], editions }
     }
-    laid(now, anew, gone, library)
 }
 
 /// False: one of the zones lies below another of them. They may be new both, and that takes a new image.
@@ -58,17 +78,26 @@ fn above(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::successors(up(&name), up)
 }
 
-fn laid(now: &Image<Stretch>, anew: &[Zone], gone: &[Box<[u8]>], library: &Library) -> Option<Laid> {
+/// Lays what is different over the image. None: it takes a new one.
+pub fn lay(now: &Image<Stretch>, plan: Plan<'_>, library: &Library) -> Option<Laid> {
+    let Plan { whole: zones, gone, editions } = plan;
     let stock = Stock {
         seed: images::seed(),
         held_max: scratch::memory(),
         spill: Arc::new(Scratch::new(library.folder().into())),
     };
-    let (builder, mut entries) = reading::all(anew, &stock, |zone, builder| images::fill(zone, &stock, builder));
+    let (builder, mut entries) = reading::all(&zones, &stock, |zone, builder| images::fill(zone, &stock, builder));
     // A zone whose file could never be used is in no image.
     let gone = gone.iter().filter(|apex| laying::zone(now.view(), apex).is_some()).cloned().collect();
-    let change = Change { whole: builder, gone, edits: vec![] };
-    let (image, remarks, complaints) = over(now, change, anew, &stock, &library.gate)?;
+    let may: Vec<_> = editions.iter().map(|edition| |host: &[u8]| edition.may_be_named(host)).collect();
+    let edits = editions.iter().zip(&may).map(|(edition, may)| edit(edition, may)).collect();
+    let change = Change { whole: builder, gone, edits };
+    let Over { image, remarks, complaints, doubts } = over(now, change, &editions, &stock, &library.gate)?;
+    // A new image is built with the whole zone in view, and says what is wrong with it.
+    let is_doubtful = |doubt: &Doubt| is_laid(now, &image, doubt);
+    if doubts.iter().any(is_doubtful) || editions.iter().any(|e| complaints.contains_key(&e.entry.apex)) {
+        return None;
+    }
     for entry in &mut entries {
         let complaint = complaints.get(&entry.apex);
         let is_served = || image.view().find_whole(&entry.apex).is_ok_and(|n| n.is_some());
@@ -77,26 +106,49 @@ fn laid(now: &Image<Stretch>, anew: &[Zone], gone: &[Box<[u8]>], library: &Libra
             false => why.clone(),
         });
     }
+    for edition in editions {
+        library.gate.note(&edition.entry.apex, edition.diff);
+        entries.push(edition.entry);
+    }
     Some(Laid { image, entries, remarks })
+}
+
+fn edit<'e>(edition: &'e Edition, may_be_named: &'e dyn Fn(&[u8]) -> bool) -> Edit<'e> {
+    Edit { apex: &edition.entry.apex, names: edition.names.clone(), may_be_named }
 }
 
 type Complaints = HashMap<Box<[u8]>, String>;
 
-/// The image with these zones laid over it. None: it takes a new one.
-fn over(
-    now: &Image<Stretch>,
-    change: Change<'_>,
-    zones: &[Zone],
-    stock: &Stock,
-    gate: &Gate,
-) -> Option<(Image<Stretch>, Vec<Remark>, Complaints)> {
-    let (rules, mut remarks) = (Rules::at(clock::wall_s()), Vec::new());
+struct Over {
+    image: Image<Stretch>,
+    remarks: Vec<Remark>,
+    complaints: Complaints,
+    /// Names at which something is wrong. Some are there for the builder to see only, with less around them than they
+    /// have in the zone.
+    doubts: Vec<Doubt>,
+}
+
+struct Doubt {
+    apex: Box<[u8]>,
+    name: Box<[u8]>,
+}
+
+/// The image with these zones and names laid over it. None: it takes a new one.
+fn over(now: &Image<Stretch>, change: Change<'_>, editions: &[Edition], stock: &Stock, gate: &Gate) -> Option<Over> {
+    let (rules, mut remarks, mut doubts) = (Rules::at(clock::wall_s()), Vec::new(), Vec::new());
+    let whole: HashSet<Box<[u8]>> = change.whole.apexes().map(Into::into).collect();
     let mut judge = |zone: &image::Sorted<'_>| {
+        let apex = zone.apex();
+        let is_edition = editions.iter().any(|e| *e.entry.apex == *apex);
         // Beside the changed zones there are stand-ins for those below them.
-        if !zones.iter().any(|z| *z.apex == *zone.apex()) {
+        if !is_edition && !whole.contains(apex) {
             return None;
         }
         let report = audit(zone, &rules);
+        if is_edition {
+            doubts.extend(report.findings.into_iter().map(|f| Doubt { apex: apex.into(), name: f.owner }));
+            return None;
+        }
         let version = Version { zone, report: &report, rules: &rules };
         let refusal = report.refusal().or_else(|| gate.judge(Some(now), &version, stock, Among::Changed));
         if refusal.is_none() {
@@ -106,5 +158,14 @@ fn over(
     };
     let (image, complaints) = laying::put(now, change, &InTurn, &mut judge).ok()?;
     let complaint = |c: image::Complaint| (c.zone.fold().bytes().into(), c.what);
-    Some((image, remarks, complaints.into_iter().map(complaint).collect()))
+    Some(Over { image, remarks, complaints: complaints.into_iter().map(complaint).collect(), doubts })
+}
+
+/// True if the name was laid out anew. Damage counts as that.
+fn is_laid(before: &Image<Stretch>, after: &Image<Stretch>, doubt: &Doubt) -> bool {
+    let place = |image: &Image<Stretch>| {
+        let node = laying::zone(image.view(), &doubt.apex)?.node(&doubt.name).ok()?;
+        Some(node.map(|node| node.reference()))
+    };
+    place(before) != place(after) || place(after).is_none()
 }

@@ -5,16 +5,17 @@
 //! operator forces it.
 
 use crate::config::{Config, Zone};
+use crate::edition::Edition;
 use crate::history::CHANGE_OCTETS_MAX;
 use crate::images::{Problem, name};
 use crate::json::Json;
 use crate::log;
 use crate::reading::Stock;
-use audit::{Guards, Version, weigh};
+use audit::{Guards, Version, weigh, weigh_numbers};
 use image::node::APEX;
 use image::{Image, Sorted, Zone as ImageZone};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use store::Stretch;
 use transfer::{Diff, compare};
 
@@ -85,16 +86,36 @@ impl Gate {
         why.map(|why| format!("{HELD}{why}"))
     }
 
+    /// True if nothing can be said against these names of a zone; else all of its new version is to be judged. Words that
+    /// hold a version are never for what goes through here.
+    pub fn lets_pass(&self, edition: &Edition) -> bool {
+        let Some(guards) = self.guards.as_ref().filter(|_| !self.open.contains(&edition.entry.apex)) else {
+            return true;
+        };
+        let serials = edition.serials().unwrap_or_default();
+        !edition.is_less_secure && weigh_numbers(serials, edition.records, guards).is_none()
+    }
+
     fn remember(&self, served: &ImageZone<'_>, zone: &Sorted<'_>) {
-        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = CHANGE_OCTETS_MAX - changes.octets.min(CHANGE_OCTETS_MAX);
+        let room = CHANGE_OCTETS_MAX - self.changes().octets.min(CHANGE_OCTETS_MAX);
         // A change without a difference that fits is a gap in the history, and is found to be one there.
-        if let Ok(Some(diff)) = compare(served, zone, room)
-            && !diff.is_empty()
-        {
-            changes.octets += diff.octets();
-            changes.diffs.insert(zone.apex().into(), diff);
+        if let Ok(Some(diff)) = compare(served, zone, room) {
+            self.note(zone.apex(), diff);
         }
+    }
+
+    /// Remembers what a version changes that passed.
+    pub fn note(&self, apex: &[u8], diff: Diff) {
+        let mut changes = self.changes();
+        let octets = changes.octets + diff.octets();
+        if !diff.is_empty() && !self.journaled.contains(apex) && octets <= CHANGE_OCTETS_MAX {
+            changes.octets = octets;
+            changes.diffs.insert(apex.into(), diff);
+        }
+    }
+
+    fn changes(&self) -> MutexGuard<'_, Changes> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the versions that passed change; asked once they are served.

@@ -10,6 +10,7 @@ pub mod config;
 mod control;
 mod cookies;
 mod door;
+mod edition;
 pub mod findings;
 mod handed;
 mod handover;

@@ -4,7 +4,7 @@
 //! it is, and says so.
 
 use crate::answering::Shared;
-use crate::changes::{self, Laid};
+use crate::changes::{self, Laid, Plan};
 use crate::comparison::{self, Difference, Hindrance};
 use crate::complaint::Complaint;
 use crate::config::{Allow, Config, Seen, Zone};
@@ -163,7 +163,10 @@ fn owned(last: Shelved, library: &Library, config: &Config) -> Option<(Zones<Str
     let owned = config.roster.written.iter().filter(|zone| is_owned(zone));
     let anew = owned.filter(|zone| comparison::is_other(zone, &last.manifest)).cloned().collect();
     let difference = Difference { anew, ..Difference::default() };
-    let laid = if difference.is_empty() { None } else { Some(changes::lay(&last.image, &difference, library)?) };
+    let laid = match difference.is_empty() {
+        true => None,
+        false => Some(changes::lay(&last.image, Plan::of(&last.image, &difference, library)?, library)?),
+    };
     let (mut zones, mut serving) = ready(last, config, 1);
     if let Some(laid) = laid {
         serving.take(&zones.image, &laid, &difference);
@@ -407,18 +410,14 @@ impl Publisher {
         };
         let seen = difference.seen.take();
         let press = Arc::clone(&self.press);
+        let plan = self.plan(config, &difference);
         let books = press.hold();
         let now = press.current();
         if difference.is_empty() {
             self.served.manifest.seen = seen.unwrap_or_else(|| self.served.manifest.seen.clone());
             return Ok(if access(&now.image, config) == self.served.allow_query { Some(false) } else { None });
         }
-        // What updates have changed is not in these files.
-        let is_updated = config.roster.written.iter().any(|z| is_owned(z) && difference.is_about(&z.apex));
-        let has_room = self.served.manifest.has_room(difference.anew.len() + difference.gone.len());
-        let may_lay = has_room && !is_updated;
-        let laid = if may_lay { changes::lay(&now.image, &difference, &self.library) } else { None };
-        let Some(laid) = laid else { return Ok(None) };
+        let Some(laid) = plan.and_then(|plan| changes::lay(&now.image, plan, &self.library)) else { return Ok(None) };
         let before = self.served.problems.clone();
         remark(&laid.remarks);
         self.served.take(&now.image, &laid, &difference);
@@ -436,6 +435,15 @@ impl Publisher {
         self.hold(&before);
         self.unfolded = Some(Arc::clone(config));
         Ok(Some(true))
+    }
+
+    /// How what is different is laid. Long files are read for it, so updates go on meanwhile: they change other zones.
+    fn plan<'d>(&self, config: &Config, difference: &'d Difference) -> Option<Plan<'d>> {
+        // What updates have changed is not in these files.
+        let is_updated = config.roster.written.iter().any(|z| is_owned(z) && difference.is_about(&z.apex));
+        let has_room = self.served.manifest.has_room(difference.anew.len() + difference.gone.len());
+        let may_lay = has_room && !is_updated && !difference.is_empty();
+        if may_lay { Plan::of(&self.press.current().image, difference, &self.library) } else { None }
     }
 
     /// Finds or builds the image of all zones; true if another one is served now.

@@ -69,6 +69,32 @@ fn sighup_brings_a_changed_zone() {
 }
 
 #[test]
+fn of_a_long_zone_only_the_names_that_changed_are_laid() {
+    let folder = Folder::new();
+    let long =
+        ZONE.to_string() + &(0..120_000).map(|i| format!("long-name-of-a-host-{i} A 192.0.2.7\n")).collect::<String>();
+    folder.write("zones/example.com.zone", &long);
+    let server = start(&folder);
+    let reload = |text: &str| {
+        folder.write("zones/example.com.zone", text);
+        let output = folder.dunlin(&["ctl", "reload"]);
+        (output.status.code(), self::text(&output.stdout), self::text(&output.stderr))
+    };
+    let added = long.clone() + "added A 192.0.2.8\n";
+    let (_, said, _) = reload(&added);
+    assert!(said.contains("changed true") && said.contains("rebuilt false"), "{said}");
+    assert_eq!(server.short(&folder, &["added.example.com"]), "192.0.2.8\n");
+    let (code, _, complaint) = reload(&(added.clone() + "added CNAME www\n"));
+    assert_eq!(code, Some(1), "{complaint}");
+    assert!(complaint.contains("added.example.com"), "{complaint}");
+    assert_eq!(server.short(&folder, &["added.example.com"]), "192.0.2.8\n");
+    let (_, said, _) = reload(&added.replace("long-name-of-a-host-77 A", "; A"));
+    assert!(said.contains("changed true"), "{said}");
+    assert_eq!(server.short(&folder, &["long-name-of-a-host-77.example.com"]), "");
+    assert_eq!(server.short(&folder, &["long-name-of-a-host-78.example.com"]), "192.0.2.7\n");
+}
+
+#[test]
 fn a_zone_that_breaks_goes_on_as_it_was_and_holds_up_no_other() {
     let folder = with_zone();
     folder.write("zones/other.example.zone", ZONE);

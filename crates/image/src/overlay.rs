@@ -174,7 +174,7 @@ impl Overlay {
                 && (node.is_whole() || e.zone == zone))
         };
         let known = self.of_hash(hash).find(|e| is_same(e) == Ok(true)).copied();
-        if let Some(old) = known {
+        if let Some(old) = known.filter(|old| old.zone != zone) {
             let named = Named { hash, reference: old.reference };
             self.touch(old.zone, |zone| zone.names.remove(view, named))?;
         }

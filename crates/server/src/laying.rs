@@ -85,7 +85,9 @@ fn steps(wishes: &[&Wish]) -> Vec<Vec<Wish>> {
             let rest = names.keys().nth(room).cloned().map(|from| names.split_off(&from)).unwrap_or_default();
             room -= names.len();
             let portion = Wish { apex: wish.apex.clone(), names: std::mem::replace(&mut names, rest) };
-            steps.last_mut().into_iter().for_each(|step| step.push(portion.clone()));
+            if let Some(step) = steps.last_mut() {
+                step.push(portion);
+            }
         }
     }
     steps.retain(|step| !step.is_empty());

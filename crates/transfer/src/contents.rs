@@ -2,6 +2,7 @@
 //! over another version.
 
 use crate::{Diff, Record};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Rtype;
 use wire::name::fold;
@@ -129,10 +130,15 @@ impl<C: Content> Layer<C> {
 
     /// The records of a name, to be changed.
     pub fn at_mut(&mut self, owner: &[u8]) -> Result<&mut Vec<Record>, Unreadable> {
-        let records = self.at(owner)?;
         let mut folded: Box<[u8]> = owner.into();
         fold(&mut folded);
-        Ok(self.names.entry(folded).or_insert(records))
+        match self.names.entry(folded) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(new) => {
+                let records = self.below.at(new.key())?;
+                Ok(new.insert(records))
+            }
+        }
     }
 
     /// Goes on to the version that `diff` leads to; it was made from this one.

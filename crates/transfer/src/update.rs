@@ -123,7 +123,7 @@ pub fn judge(
     for item in &request.changes {
         change(item, apex, &mut layer)?;
     }
-    bump_serial(apex, &at_apex, &mut layer)
+    bump_serial(apex, &at_apex, &layer)
 }
 
 /// Types that only a signer may place.
@@ -262,20 +262,21 @@ fn replaces(new: &Record, old: &Record) -> bool {
 }
 
 /// RFC 2136 section 3.6: a change that brings no new serial is given one.
-fn bump_serial(apex: &[u8], before: &[Record], layer: &mut Layer<&dyn Content>) -> Result<Diff, Refused> {
+fn bump_serial(apex: &[u8], before: &[Record], layer: &Layer<&dyn Content>) -> Result<Diff, Refused> {
     let old = before.iter().find(|r| r.rtype == SOA).and_then(|soa| serial_of(soa.rdata()));
     let old = old.ok_or(Unreadable)?;
-    let (removed, added) = layer.changes()?;
+    let (mut removed, mut added) = layer.changes()?;
     if removed.is_empty() && added.is_empty() {
         return Ok(Diff::new(old, old, removed, added));
     }
-    let records = layer.at_mut(apex)?;
-    let soa = records.iter_mut().find(|r| r.rtype == SOA).ok_or(Unreadable)?;
+    let records = layer.at(apex)?;
+    let soa = records.iter().find(|r| r.rtype == SOA).ok_or(Unreadable)?;
     let mut new = serial_of(soa.rdata()).ok_or(Unreadable)?;
     if new == old {
+        // An SOA only changes for a later serial: this one is as it was.
         new = next_serial(old);
-        *soa = Record::new(apex, SOA, soa.ttl, &with_serial(soa.rdata(), new)).ok_or(Unreadable)?;
+        removed.extend(before.iter().filter(|r| r.rtype == SOA).cloned());
+        added.push(Record::new(apex, SOA, soa.ttl, &with_serial(soa.rdata(), new)).ok_or(Unreadable)?);
     }
-    let (removed, added) = layer.changes()?;
     Ok(Diff::new(old, new, removed, added))
 }

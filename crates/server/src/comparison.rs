@@ -7,9 +7,12 @@ use crate::config::{self, Roster, Seen, Zone};
 use crate::manifest::{Damaged, Manifest};
 use crate::reading::{processors, side_by_side};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// So many zones are looked at by all processors together.
 const PARTS_FROM: usize = 10_000;
+/// About so many at a time by each: a processor that is busy otherwise must not keep the others waiting.
+const PART: usize = 1024;
 
 #[derive(Debug, Default)]
 pub struct Difference {
@@ -68,14 +71,20 @@ fn of_known(roster: &Roster, manifest: &Manifest) -> Result<Difference, Hindranc
     let is_moved = |zone: &&Zone| manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file);
     let mut anew: Vec<Zone> = roster.written.iter().filter(is_moved).cloned().collect();
     let moved: HashSet<Box<[u8]>> = anew.iter().map(|zone| zone.apex.clone()).collect();
-    let parts = if manifest.zones() < PARTS_FROM { 1 } else { processors() };
-    let look = |i| {
-        let changed = manifest.part(i, parts).filter(|known| known.as_ref().map_or(true, |k| !k.is_current()));
-        changed.map(|known| known.map(|k| Zone::new(k.apex.into(), k.file.into()))).collect()
+    let (next, parts) = (AtomicUsize::new(0), manifest.zones().div_ceil(PART).max(1));
+    let look = || -> Result<Vec<Zone>, Damaged> {
+        let mut mine = vec![];
+        while let Some(i) = Some(next.fetch_add(1, Relaxed)).filter(|&i| i < parts) {
+            let changed = manifest.part(i, parts).filter(|known| known.as_ref().map_or(true, |k| !k.is_current()));
+            for known in changed {
+                mine.push(known.map(|k| Zone::new(k.apex.into(), k.file.into()))?);
+            }
+        }
+        Ok(mine)
     };
-    let found: Vec<Result<Vec<Zone>, Damaged>> = match parts {
-        1 => vec![look(0)],
-        _ => side_by_side((0..parts).map(|i| move || look(i))),
+    let found = match processors() {
+        n if manifest.zones() >= PARTS_FROM => side_by_side((0..n).map(|_| look)),
+        _ => vec![look()],
     };
     for changed in found {
         anew.extend(changed?.into_iter().filter(|zone| !moved.contains(&zone.apex)));

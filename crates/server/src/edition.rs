@@ -28,7 +28,7 @@ use store::Stretch;
 use transfer::{Diff, canonical};
 use wire::hash::name_hash;
 use wire::name::{NAME_MAX, fold};
-use wire::rtype::{DS, NS, RRSIG, SOA};
+use wire::rtype::{CNAME, DS, NS, RRSIG, SOA};
 
 /// Octets of records that are not as in the image, beyond which a new image is not much dearer.
 const UNLIKE_MAX: usize = 4 << 20;
@@ -36,6 +36,8 @@ const UNLIKE_MAX: usize = 4 << 20;
 const KEPT: usize = 64;
 /// Names that are looked up together, so that the memory that one waits for is fetched for all of them.
 const BATCH: usize = 64;
+/// Parts of a text for each processor: one that is busy otherwise leaves its parts to the others.
+const PARTS: usize = 4;
 /// Records of one name that are compared with each other one by one.
 const FEW: usize = 64;
 
@@ -71,7 +73,7 @@ impl Edition {
         let found = settled(&ground, collations).ok().filter(|found| !ground.is_much() && !found.is_ambiguous)?;
         let (before, after) = (served.records().ok()?, found.records);
         let entry = Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources: reading.sources, problem: None };
-        Some(Edition {
+        let edition = Edition {
             entry,
             names: found.names,
             diff: Diff::between(found.removed, found.added),
@@ -79,7 +81,14 @@ impl Edition {
             is_less_secure: found.is_less_secure,
             seed,
             named,
-        })
+        };
+        Some(edition).filter(|edition| !edition.has_named_alias())
+    }
+
+    /// An alias comes or goes where others may name a host: that makes errors of records that are not looked at again.
+    fn has_named_alias(&self) -> bool {
+        let mut aliases = self.diff.removed().iter().chain(self.diff.added()).filter(|r| r.rtype == CNAME);
+        aliases.any(|r| r.owner().starts_with(b"\x01*") || self.may_be_named(r.owner()))
     }
 
     /// False: certainly no record names the host.
@@ -154,7 +163,7 @@ fn collate<'g>(zone: &Zone, ground: &'g Ground<'g>) -> Option<(Vec<Collation<'g>
     };
     let in_parts = match processors() {
         1 => None,
-        n => opened.read_in_parts(n, || Collation::new(ground), add),
+        n => opened.read_in_parts(n * PARTS, || Collation::new(ground), add),
     };
     let (mut collations, reading) = in_parts.unwrap_or_else(|| {
         // What was found in parts that do not fit together counts for nothing.
@@ -173,9 +182,12 @@ fn collate<'g>(zone: &Zone, ground: &'g Ground<'g>) -> Option<(Vec<Collation<'g>
 }
 
 /// Records of one owner that stood together.
-struct Run {
+struct Run<'g> {
     hash: u64,
     candidate: Candidate,
+    node: Option<Node<'g>>,
+    /// The node was ticked before.
+    is_ticked: bool,
     name: Range<usize>,
     lines: Range<usize>,
 }
@@ -191,7 +203,7 @@ struct Collation<'g> {
     ground: &'g Ground<'g>,
     /// The owner of the last run, as it was written.
     owner: Vec<u8>,
-    runs: Vec<Run>,
+    runs: Vec<Run<'g>>,
     lines: Vec<Line>,
     octets: Vec<u8>,
     unlike: Vec<(Box<[u8]>, Vec<Record>)>,
@@ -242,18 +254,21 @@ impl<'g> Collation<'g> {
         let hash = name_hash(self.ground.view.seed(), folded);
         self.ground.view.prefetch_line(hash);
         let lines = self.lines.len()..self.lines.len();
-        self.runs.push(Run { hash, candidate: Candidate::NONE, name, lines });
+        let (candidate, node, is_ticked) = (Candidate::NONE, None, false);
+        self.runs.push(Run { hash, candidate, node, is_ticked, name, lines });
     }
 
-    /// Looks at what has come so far.
+    /// Looks at what has come so far, step by step: the memory that one step reads was asked for by the one before it.
     fn end(&mut self) {
         let mut runs = std::mem::take(&mut self.runs);
         for run in &mut runs {
-            // The node is fetched while others are looked for.
             match self.ground.view.candidate(run.hash) {
                 Ok(candidate) => run.candidate = candidate,
                 Err(Damaged) => self.is_damaged = true,
             }
+        }
+        for run in &mut runs {
+            self.is_damaged |= self.find(run).is_err();
         }
         for run in &runs {
             self.is_damaged |= self.look(run).is_err();
@@ -264,19 +279,30 @@ impl<'g> Collation<'g> {
         self.octets.clear();
     }
 
-    fn look(&mut self, run: &Run) -> Result<(), Damaged> {
+    fn find(&self, run: &mut Run<'g>) -> Result<(), Damaged> {
         let ground = self.ground;
         let name = &self.octets[run.name.clone()];
-        let node = match ground.view.resolve(run.candidate, run.hash, name, ground.scope)? {
+        run.node = match ground.view.resolve(run.candidate, run.hash, name, ground.scope)? {
             Some(node) => Some(node),
             // It may be hidden.
             None => ground.zone.node(name)?,
         };
+        if let Some(node) = &run.node {
+            ground.view.prefetch(node.head());
+            run.is_ticked = ground.is_ticked(node);
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, run: &Run<'g>) -> Result<(), Damaged> {
+        let ground = self.ground;
+        let name = &self.octets[run.name.clone()];
         let lines = &self.lines[run.lines.clone()];
-        if let Some(node) = node
-            && is_like(&node, name, lines, &self.octets)?
+        if let Some(node) = &run.node
+            && is_like(node, name, lines, &self.octets)?
         {
-            self.ticked += if ground.tick(&node) { lines.len() as u64 } else { 0 };
+            let is_new = !run.is_ticked && ground.tick(node);
+            self.ticked += if is_new { lines.len() as u64 } else { 0 };
             return Ok(());
         }
         let records =
@@ -571,6 +597,13 @@ mod tests {
         assert_eq!(desk.names(&(text(20_000) + "ns.n77 A 192.0.2.2\n")), ["ns.n77.z."]);
         assert_eq!(desk.names(&text(19_999)), ["n19999.z."]);
         assert_eq!(desk.names(&(text(20_000) + "$ORIGIN other\nn1 TXT x\n")), ["n1.other.z."]);
+    }
+
+    #[test]
+    fn an_alias_where_others_name_a_host_takes_the_whole_zone() {
+        let desk = Desk::new("alias", &(HEAD.to_string() + "m MX 1 t\nt TXT x\nu TXT x\n"));
+        assert!(desk.edition(&(HEAD.to_string() + "m MX 1 t\nt CNAME ns\nu TXT x\n")).is_none());
+        assert!(desk.edition(&(HEAD.to_string() + "m MX 1 t\nt TXT x\nu CNAME ns\n")).is_some());
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! more than `NAMES_MAX` names                  a new image
 //! the room behind the image is used up         a new image
 //! ```
-//! Zones whose files have changed are laid as a whole by `changes`, which says there what is too much.
+//! Zones whose files have changed are laid by `changes`, as a whole or by the names that differ; it says there what is too
+//! much.
 
 use crate::hosts::Hosts;
 use crate::images;

@@ -63,7 +63,7 @@ fn a_reader_sees_an_entry_whole_or_not_at_all() {
 
 #[test]
 fn a_reader_sees_the_old_or_the_new() {
-    model(3, || {
+    model(4, || {
         let cache = cache();
         insert(&cache, 0, &[1; 20]).unwrap();
         let writer = thread::spawn({
@@ -78,7 +78,7 @@ fn a_reader_sees_the_old_or_the_new() {
 
 #[test]
 fn what_is_overwritten_while_it_is_read_is_not_given() {
-    model(2, || {
+    model(4, || {
         let cache = cache();
         // Large ones: a few of them come round.
         for name in [0, 1, 2] {
@@ -95,7 +95,7 @@ fn what_is_overwritten_while_it_is_read_is_not_given() {
 
 #[test]
 fn a_second_writer_goes_away_and_disturbs_nothing() {
-    model(2, || {
+    model(4, || {
         let cache = cache();
         let other = thread::spawn({
             let cache = Arc::clone(&cache);

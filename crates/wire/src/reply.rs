@@ -70,6 +70,7 @@ pub struct Options<'a> {
 
 /// Room kept free for an OPT's options besides NSID: cookie 28, zone version 10, keepalive 6, EDE 6.
 const OPTION_ROOM: usize = 50;
+const EDE_ROOM: usize = 6;
 const OPT_FIXED: usize = 11;
 
 impl<'a> Opt<'a> {
@@ -101,7 +102,8 @@ impl Options<'_> {
     #[cold]
     fn room(&self) -> usize {
         let has_more = self.cookie.is_some() || self.zone_version.is_some() || self.keepalive.is_some();
-        self.nsid.map_or(0, |n| 4 + n.len()) + if has_more { OPTION_ROOM } else { 0 }
+        let ede_room = if self.ede.is_some() { EDE_ROOM } else { 0 };
+        self.nsid.map_or(0, |n| 4 + n.len()) + if has_more { OPTION_ROOM } else { ede_room }
     }
 }
 

@@ -2,9 +2,9 @@
 //! second, flushes gone on with, snapshots written. On a thread of its own, in slices, when nobody else wants the CPU.
 
 use crate::clock::Clock;
+use crate::log;
 use crate::memory::{self, Rest};
 use crate::shelf::Shelf;
-use crate::{log, systemd};
 use cache::{Cache, Event, Scratch, Sweep};
 use std::io;
 use std::sync::Arc;
@@ -144,10 +144,9 @@ impl Chores {
         })
     }
 
-    /// What the service manager keeps needs no snapshot, and an upgrade shall not wait for a disk.
     fn finish(&self, round: &mut Round) {
         self.cache.stamp(memory::moment(self.boot));
-        if self.shelf.is_some() && !systemd::keeps() && self.stored() != round.saved {
+        if self.stored() != round.saved {
             // A failure is in the log.
             let _ = self.save(round, Chores::stamp);
         }

@@ -91,12 +91,14 @@ impl Resolution {
     /// Starts the thread behind the cache, and gives its memory to whoever keeps it for the next process. Once.
     pub fn keep(&mut self, clock: Clock) -> io::Result<Keeper> {
         let (wishes, wished) = channel();
+        let mut saves_at_end = false;
         if let Some(Background { memory, shelf, rest, boot, persists }) = self.background.take() {
             systemd::keep(memory::NAME, persists.then(|| memory.as_fd()));
+            saves_at_end = shelf.is_some() && !systemd::keeps();
             let chores = Chores { cache: Arc::clone(&self.cache), clock, memory, shelf, boot, wishes: wished };
             std::thread::Builder::new().name("cache".to_string()).spawn(move || chores.run(rest))?;
         }
-        Ok(Keeper { cache: Arc::clone(&self.cache), clock, wishes, inserts: self.inserts.clone() })
+        Ok(Keeper { cache: Arc::clone(&self.cache), clock, wishes, inserts: self.inserts.clone(), saves_at_end })
     }
 
     /// Where answering threads hand in what they cannot answer.

@@ -40,12 +40,12 @@ fn hits(cache: &Cache, names: &[Vec<u8>], mut seed: usize, start: &Barrier) -> f
             (seed >> 33) % names.len()
         });
         let keys = batch.map(|i| cache.key(cache.hash(&names[i]), &names[i], 1, Kind::Answer, Variant::PLAIN));
-        keys.iter().for_each(|key| cache.prefetch(key));
-        keys.iter().for_each(|key| cache.prefetch_entry(key));
-        for ((key, i), buffer) in keys.iter().zip(batch).zip(&mut buffers) {
+        let mut sought = keys.map(|key| cache.seek(&key));
+        sought.iter_mut().for_each(|sought| cache.fetch(sought));
+        for ((sought, i), buffer) in sought.iter().zip(batch).zip(&mut buffers) {
             let question_end = 12 + names[i].len() + 4;
             buffer[..question_end].copy_from_slice(&questions[i][..question_end]);
-            let hit = cache.probe(key, now_s, &mut scratch).expect("it was stored");
+            let hit = cache.take(sought, &names[i], now_s, &mut scratch).expect("it was stored");
             let answer = hit.answer().expect("it is an answer");
             let mut reply = Reply::begin(buffer, question_end, 512, 0);
             answer.write(&hit, &mut reply);

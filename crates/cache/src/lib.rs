@@ -3,8 +3,8 @@
 //! It works on memory that it is given once and never asks for more; it never rehashes, never chains, and never makes a
 //! reader wait. Time is an argument: seconds of the cache's own clock (`Cache::time`), which never goes back.
 //!
-//! A hit, in a batch: `hash` each name (the one pass over it), make its `key`, `prefetch` all, `prefetch_entry` all,
-//! then `probe` each and write `Hit::answer`. Whoever stores takes `generation` before the work begins, packs the
+//! A hit, in a batch: `hash` each name (the one pass over it), make its `key`, `seek` all, `fetch` all, then `take` each
+//! and write `Hit::answer`. Whoever stores takes `generation` before the work begins, packs the
 //! message with `pack`, and `insert`s. What is to happen in the background: `stamp` once a second, `sweep` while it
 //! returns true, a `Snapshot` now and then.
 
@@ -37,7 +37,7 @@ pub use key::{Key, Kind, NameHash, Variant};
 pub use snapshot::{HEADER_OCTETS, Restore, Snapshot};
 pub use spans::{Span, SpanBounds, SpanCounts, Spans, Unkept};
 pub use stats::Stats;
-pub use store::{Cache, Config};
+pub use store::{Cache, Config, Sought};
 pub use takeover::Takeover;
 pub use tally::Event;
 pub use visit::{Progress, Sweep, Visited};

@@ -37,6 +37,9 @@ pub(crate) const MAIN: usize = 1;
 
 pub(crate) struct Shard {
     words: &'static [AtomicU64],
+    /// Of `words`, what readers look at.
+    index: &'static [AtomicU64],
+    rings: [Ring<'static>; 2],
     layout: Layout,
     /// 1 while a writer is at work. Not in the memory that is handed on: a writer's life ends with its process.
     owned: AtomicU64,
@@ -95,6 +98,10 @@ impl<'a> Ring<'a> {
     }
 }
 
+/// Where a slot stands in the index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(u32);
+
 /// A record as a reader copied it: consistent, and that of the key asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copied {
@@ -106,16 +113,21 @@ pub(crate) struct Copied {
 
 impl Shard {
     pub(crate) fn new(words: &'static [AtomicU64], layout: Layout) -> Shard {
-        Shard { words, layout, owned: AtomicU64::new(0), tally: Tally::default() }
+        let rings = [SMALL, MAIN].map(|ring| {
+            let (at, len) = layout.ring(ring);
+            Ring { words: &words[at..at + len], cursors: &words[3 * ring..3 * ring + 3] }
+        });
+        let index = &words[layout.index()..layout.ghost()];
+        Shard { words, index, rings, layout, owned: AtomicU64::new(0), tally: Tally::default() }
     }
 
+    #[inline(always)]
     pub(crate) fn ring(&self, ring: usize) -> Ring<'_> {
-        let (at, len) = self.layout.ring(ring);
-        Ring { words: &self.words[at..at + len], cursors: &self.words[3 * ring..3 * ring + 3] }
+        self.rings[ring]
     }
 
     pub(crate) fn index(&self) -> &'static [AtomicU64] {
-        &self.words[self.layout.index()..self.layout.ghost()]
+        self.index
     }
 
     /// Whether this word of the shard is a slot.
@@ -136,7 +148,7 @@ impl Shard {
         &self.words[self.layout.sources() + source]
     }
 
-    /// Where the two buckets of a hash begin.
+    /// Where the two buckets of a hash begin in the index.
     #[inline(always)]
     fn buckets(&self, hash: u64) -> [usize; 2] {
         let reduce = |h: u32| ((u64::from(h) * self.layout.buckets as u64) >> 32) as usize;
@@ -149,26 +161,32 @@ impl Shard {
         } else {
             first - 1
         };
-        let index = self.layout.index();
-        [index + first * WAYS, index + second * WAYS]
+        [first * WAYS, second * WAYS]
     }
 
     /// Fetches the two lines of the index.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        self.buckets(hash).iter().for_each(|&at| wire::cpu::prefetch_item(self.words, at));
+        self.buckets(hash).iter().for_each(|&at| wire::cpu::prefetch_item(self.index, at));
     }
 
-    /// Fetches the beginning of the record, if the index knows one.
+    /// Fetches the beginning of the record, if the index knows one; says by which slot.
     #[inline]
-    pub(crate) fn prefetch_record(&self, hash: u64) {
+    pub(crate) fn prefetch_record(&self, hash: u64) -> Option<Place> {
         let tag = tag_of(hash);
-        let places = self.buckets(hash).into_iter().flat_map(|at| at..at + WAYS);
-        let found = places.map(|at| Slot(self.words[at].load(Relaxed))).find(|slot| slot.has_tag(tag));
-        let Some(slot) = found else { return };
+        let (at, slot) =
+            self.slots(hash).map(|(at, word)| (at, Slot(word.load(Relaxed)))).find(|(_, s)| s.has_tag(tag))?;
         let ring = self.ring(slot.ring());
         let record = ring.from(self.position(&ring, slot).unwrap_or(0));
         (0..4).for_each(|line| wire::cpu::prefetch_item(record, line * WAYS));
+        Some(Place(at as u32))
+    }
+
+    /// The slots in which a hash may be, and their numbers.
+    #[inline(always)]
+    fn slots(&self, hash: u64) -> impl Iterator<Item = (usize, &AtomicU64)> {
+        let bucket = |at: usize| (at..).zip(self.index.get(at..at + WAYS).unwrap_or_default());
+        self.buckets(hash).into_iter().flat_map(bucket)
     }
 
     /// The position that a slot means, if a reader may look there.
@@ -183,21 +201,22 @@ impl Shard {
     #[inline]
     pub(crate) fn find(&self, key: &Key<'_>, into: &mut [[u8; 8]]) -> Option<Copied> {
         let tag = tag_of(key.hash);
-        for bucket in self.buckets(key.hash) {
-            for at in &self.words[bucket..bucket + WAYS] {
-                let slot = Slot(at.load(Acquire));
-                if slot.has_tag(tag)
-                    && let Some(copied) = self.read(at, slot, key, into)
-                {
-                    return Some(copied);
-                }
-            }
-        }
-        None
+        let mut alike = self.slots(key.hash).filter(|(_, at)| Slot(at.load(Relaxed)).has_tag(tag));
+        alike.find_map(|(_, at)| self.read(at, key, into))
+    }
+
+    /// The same, where it was found a moment ago.
+    #[inline]
+    pub(crate) fn find_at(&self, place: Place, key: &Key<'_>, into: &mut [[u8; 8]]) -> Option<Copied> {
+        self.index.get(place.0 as usize).and_then(|at| self.read(at, key, into))
     }
 
     #[inline]
-    fn read(&self, at: &AtomicU64, slot: Slot, key: &Key<'_>, into: &mut [[u8; 8]]) -> Option<Copied> {
+    fn read(&self, at: &AtomicU64, key: &Key<'_>, into: &mut [[u8; 8]]) -> Option<Copied> {
+        let slot = Slot(at.load(Acquire));
+        if !slot.has_tag(tag_of(key.hash)) {
+            return None;
+        }
         let (slot, (sum, copied)) = match self.copy(slot, into) {
             Some(found) => (slot, found),
             None => self.look_again(at, slot, into)?,
@@ -519,7 +538,7 @@ impl<'a> Writer<'a> {
             return tally.count(Event::Replaced);
         }
         tally.count(Event::Stored);
-        let buckets = self.shard.buckets(key.hash).map(|at| &self.shard.words[at..at + WAYS]);
+        let buckets = self.shard.buckets(key.hash).map(|at| &self.shard.index[at..at + WAYS]);
         let free = buckets.map(|bucket| bucket.iter().filter(|at| !self.is_live(at)).count());
         let emptier = usize::from(free[1] > free[0]);
         let places = buckets[emptier].iter().enumerate();
@@ -542,8 +561,8 @@ impl<'a> Writer<'a> {
     }
 
     fn places(&self, hash: u64) -> impl Iterator<Item = (&'static AtomicU64, Slot)> + use<> {
-        let words = self.shard.words;
-        let places = self.shard.buckets(hash).into_iter().flat_map(move |at| &words[at..at + WAYS]);
+        let index = self.shard.index;
+        let places = self.shard.buckets(hash).into_iter().flat_map(move |at| &index[at..at + WAYS]);
         let tag = tag_of(hash);
         places.map(|at| (at, Slot(at.load(Acquire)))).filter(move |(_, slot)| slot.has_tag(tag))
     }

@@ -4,10 +4,10 @@ use crate::atomic::AtomicU64;
 use crate::entry::{Dropped, Entry, Freshness, Hit, Scratch, TTL_MAX, VALUE_MAX};
 use crate::flush::{Extent, Flushes};
 use crate::header::{Header, Hot, Moment, Unusable};
-use crate::key::{Hasher, Key, Kind, NameHash, Variant};
+use crate::key::{HEAD as KEY_HEAD, Hasher, Key, Kind, NameHash, Variant};
 use crate::layout::{Layout, SOURCES};
 use crate::record::{Draft, Facts, GENERATIONS};
-use crate::shard::{Copied, Shard};
+use crate::shard::{Copied, Place, Shard};
 use crate::takeover::Takeover;
 use crate::tally::Event;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,6 +31,15 @@ impl Default for Config {
     fn default() -> Config {
         Config { key: [0; 16], stale_s: 86_400, entry_bytes: 160, share_percent: 5, sources: 0 }
     }
+}
+
+/// A key that is being looked for, between the steps of a batch; its name stays where it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Sought {
+    hash: u64,
+    head: [u8; KEY_HEAD],
+    /// Where the index has it, or another key that looks like it.
+    place: Option<Place>,
 }
 
 /// Shared by all threads; the memory that it works on was given once, and is all that it ever has.
@@ -116,22 +125,41 @@ impl Cache {
         self.header.resume(now);
     }
 
-    /// Fetches what `probe` will look at first. Call it for a whole batch, then `prefetch_entry`, then `probe`.
+    /// Begins to look for a key: the index is fetched. For a whole batch first `seek`, then `fetch`, then `take`.
     #[inline]
-    pub fn prefetch(&self, key: &Key<'_>) {
+    pub fn seek(&self, key: &Key<'_>) -> Sought {
         self.shard(key.hash).prefetch(key.hash);
+        Sought { hash: key.hash, head: key.head, place: None }
     }
 
-    /// Fetches the entry itself, once the index has arrived.
+    /// Goes on once the index has arrived: the entry is fetched.
     #[inline]
-    pub fn prefetch_entry(&self, key: &Key<'_>) {
-        self.shard(key.hash).prefetch_record(key.hash);
+    pub fn fetch(&self, sought: &mut Sought) {
+        sought.place = self.shard(sought.hash).prefetch_record(sought.hash);
+    }
+
+    /// What `probe` gives of the key that was sought, and of this name.
+    #[inline]
+    pub fn take<'s>(&self, sought: &Sought, name: &[u8], now_s: u32, scratch: &'s mut Scratch) -> Option<Hit<'s>> {
+        let key = Key { hash: sought.hash, head: sought.head, name };
+        let found = sought.place.and_then(|place| self.shard(key.hash).find_at(place, &key, &mut scratch.words));
+        match found {
+            Some(found) => self.give(&key, &found, now_s, scratch),
+            // It moved meanwhile, came just now, or another key looks like this one.
+            None => self.probe(&key, now_s, scratch),
+        }
     }
 
     /// Looks the key up: two lines of the index and the entry. Never waits; writes nothing for a name asked for often.
     #[inline]
     pub fn probe<'s>(&self, key: &Key<'_>, now_s: u32, scratch: &'s mut Scratch) -> Option<Hit<'s>> {
         let found = self.shard(key.hash).find(key, &mut scratch.words)?;
+        self.give(key, &found, now_s, scratch)
+    }
+
+    /// What was found, if it is of these zones and not flushed.
+    #[inline]
+    fn give<'s>(&self, key: &Key<'_>, found: &Copied, now_s: u32, scratch: &'s Scratch) -> Option<Hit<'s>> {
         let hot = self.header.hot();
         if found.facts.generation() != hot.generation % GENERATIONS {
             return None;
@@ -139,7 +167,7 @@ impl Cache {
         if hot.flushes != 0 && Flushes(self.header).mean(key.name, found.stored_s) {
             return None;
         }
-        self.judge(&found, &hot, now_s, scratch)
+        self.judge(found, &hot, now_s, scratch)
     }
 
     #[inline]

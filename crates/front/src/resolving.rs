@@ -14,7 +14,7 @@
 use crate::respond::Response;
 use crate::{Miss, Now, Verdict, Wanted};
 use authority::{Found, Lookup, Trail};
-use cache::{Cache, Freshness, Hit, Kind, NameHash, Scratch, Variant};
+use cache::{Cache, Freshness, Hit, Kind, Scratch, Sought, Variant};
 use policy::Acl;
 use resolver::Question;
 use stats::Counter;
@@ -36,13 +36,6 @@ pub struct Resolving {
     pub serve_stale: bool,
 }
 
-/// What is known of a query between the stages of a batch, if the cache may be asked for it.
-#[derive(Clone, Copy)]
-pub(crate) struct Sought {
-    name: NameHash,
-    variant: Variant,
-}
-
 impl Resolving {
     /// None: this query is for our zones only.
     #[inline(always)]
@@ -52,9 +45,7 @@ impl Resolving {
         if query.parsed != Parsed::Question || !wants_recursion || !is_plain || !self.allow.admits(from) {
             return None;
         }
-        let sought = Sought { name: self.cache.hash(query.name()), variant: Variant::asked(query, packet) };
-        self.cache.prefetch(&self.key(query, sought, Kind::Answer));
-        Some(sought)
+        Some(self.cache.seek(&self.key(query, packet)))
     }
 
     #[inline(always)]
@@ -62,14 +53,11 @@ impl Resolving {
         cache_time(&self.cache, now)
     }
 
+    /// `packet` is that of the query.
     #[inline(always)]
-    pub(crate) fn fetch(&self, query: &Query, sought: Sought) {
-        self.cache.prefetch_entry(&self.key(query, sought, Kind::Answer));
-    }
-
-    #[inline(always)]
-    fn key<'q>(&self, query: &'q Query, sought: Sought, kind: Kind) -> cache::Key<'q> {
-        self.cache.key(sought.name, query.name(), query.qtype, kind, sought.variant)
+    fn key<'q>(&self, query: &'q Query, packet: &[u8]) -> cache::Key<'q> {
+        let name = query.name();
+        self.cache.key(self.cache.hash(name), name, query.qtype, Kind::Answer, Variant::asked(query, packet))
     }
 }
 
@@ -90,12 +78,21 @@ pub(crate) struct Resolution<'r, 'a, M> {
     pub generation: u32,
     pub scratch: &'r mut Scratch,
     /// What is to be found out, if anything is.
-    pub miss: &'r mut Option<Miss>,
+    pub miss: Option<Miss>,
     /// Octets of the query.
     pub len: usize,
 }
 
-impl<'a, M: AsRef<[u8]>> Resolution<'_, 'a, M> {
+impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
+    pub fn new(
+        response: Response<'a, M>,
+        resolving: &'r Resolving,
+        generation: u32,
+        scratch: &'r mut Scratch,
+    ) -> Resolution<'r, 'a, M> {
+        Resolution { response, resolving, generation, scratch, miss: None, len: 0 }
+    }
+
     #[inline(always)]
     pub fn write(
         &mut self,
@@ -115,19 +112,19 @@ impl<'a, M: AsRef<[u8]>> Resolution<'_, 'a, M> {
             return verdict;
         }
         let Some(sought) = sought else { return self.only_zones(query, lookup, trail, opt, buffer) };
-        let key = self.resolving.key(query, sought, Kind::Answer);
         let mut has_stale = false;
-        if let Some(hit) = self.resolving.cache.probe(&key, self.resolving.now_s(self.response.now), self.scratch) {
+        let now_s = self.resolving.now_s(self.response.now);
+        if let Some(hit) = self.resolving.cache.take(&sought, query.name(), now_s, self.scratch) {
             if hit.freshness != Freshness::Stale {
                 if hit.freshness == Freshness::Ending && self.resolving.prefetch {
                     self.response.counters.count(Counter::CachePrefetch);
-                    *self.miss = Some(miss(query, buffer, false, Wanted::Prefetch));
+                    self.miss = Some(miss(query, buffer, false, Wanted::Prefetch));
                 }
                 return self.response.cached(query, &hit, opt, buffer);
             }
             has_stale = self.resolving.serve_stale;
         }
-        self.missed(query, sought, has_stale, lookup, trail, opt, buffer)
+        self.missed(query, has_stale, lookup, trail, opt, buffer)
     }
 
     /// For who may not ask the resolver: our zones, as if it were not there.
@@ -150,11 +147,9 @@ impl<'a, M: AsRef<[u8]>> Resolution<'_, 'a, M> {
     }
 
     #[inline(never)]
-    #[expect(clippy::too_many_arguments, reason = "the scratch of one query, in its parts")]
     fn missed(
         &mut self,
         query: &mut Query,
-        sought: Sought,
         has_stale: bool,
         lookup: &mut Lookup,
         trail: &mut Trail,
@@ -163,7 +158,7 @@ impl<'a, M: AsRef<[u8]>> Resolution<'_, 'a, M> {
     ) -> Verdict {
         self.look_up(query, lookup);
         if matches!(lookup.found, Found::NotOurs | Found::Cut) {
-            return self.not_ours(query, sought, has_stale, opt, buffer);
+            return self.not_ours(query, has_stale, opt, buffer);
         }
         let whole = may_leave(query, lookup).then(|| buffer.get(..self.len).unwrap_or_default().to_vec());
         let apex = lookup.apex;
@@ -172,28 +167,23 @@ impl<'a, M: AsRef<[u8]>> Resolution<'_, 'a, M> {
         let Some(whole) = whole.filter(|_| left) else { return verdict };
         // The chain goes on elsewhere: the client waits for the rest of it.
         buffer.iter_mut().zip(&whole).for_each(|(to, from)| *to = *from);
-        *self.miss = Some(miss(query, buffer, false, Wanted::RestOfChain));
+        self.miss = Some(miss(query, buffer, false, Wanted::RestOfChain));
         Verdict::Later
     }
 
-    fn not_ours(
-        &mut self,
-        query: &Query,
-        sought: Sought,
-        has_stale: bool,
-        mut opt: Opt<'_>,
-        buffer: &mut [u8],
-    ) -> Verdict {
+    fn not_ours(&mut self, query: &Query, has_stale: bool, mut opt: Opt<'_>, buffer: &mut [u8]) -> Verdict {
         let now_s = self.resolving.now_s(self.response.now);
-        let key = self.resolving.key(query, sought, Kind::Answer);
+        let (cache, name, variant) = (&self.resolving.cache, query.name(), Variant::asked(query, buffer));
+        let hash = cache.hash(name);
+        let key = cache.key(hash, name, query.qtype, Kind::Answer, variant);
         // What was stored under other zones is good again, now that these have no word on the name.
-        if self.resolving.cache.renew(&key, self.generation, now_s, self.scratch)
-            && let Some(hit) = self.resolving.cache.probe(&key, now_s, self.scratch)
+        if cache.renew(&key, self.generation, now_s, self.scratch)
+            && let Some(hit) = cache.probe(&key, now_s, self.scratch)
         {
             return self.response.cached(query, &hit, opt, buffer);
         }
-        let failure = self.resolving.key(query, sought, Kind::Failure);
-        if self.resolving.cache.probe(&failure, now_s, self.scratch).is_some_and(|f| f.freshness != Freshness::Stale) {
+        let failure = cache.key(hash, name, query.qtype, Kind::Failure, variant);
+        if cache.probe(&failure, now_s, self.scratch).is_some_and(|f| f.freshness != Freshness::Stale) {
             if has_stale {
                 let told = Told::Stale(Rcode::SERVFAIL, Some(Ede::CACHED_ERROR));
                 return self.response.told(query, &told, Flags::NONE, self.resolving, self.scratch, opt, buffer);
@@ -204,7 +194,7 @@ impl<'a, M: AsRef<[u8]>> Resolution<'_, 'a, M> {
             return self.response.finish(query, buffer, Rcode::SERVFAIL, flags, &opt);
         }
         self.response.counters.count(Counter::CacheMiss);
-        *self.miss = Some(miss(query, buffer, has_stale, Wanted::Answer));
+        self.miss = Some(miss(query, buffer, has_stale, Wanted::Answer));
         Verdict::Later
     }
 }
@@ -304,8 +294,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         mut opt: Opt<'_>,
         buffer: &mut [u8],
     ) -> Option<Verdict> {
-        let sought = Sought { name: resolving.cache.hash(query.name()), variant: Variant::asked(query, buffer) };
-        let key = resolving.key(query, sought, Kind::Answer);
+        let key = resolving.key(query, buffer);
         let hit = resolving.cache.probe(&key, resolving.now_s(self.now), scratch)?;
         if hit.freshness == Freshness::Stale {
             let denies = hit.answer()?.rcode() == Rcode::NXDOMAIN;

@@ -3,10 +3,11 @@
 //! Parse all, probe all, walk all, choose all, write all: while one query's memory is on its way, the others are worked
 //! on. On 8.5 million records that is worth half the cost of a query.
 
-use crate::resolving::{Resolution, Resolving, Sought, Told};
+use crate::resolving::{Resolution, Resolving, Told};
 use crate::respond::Response;
 use crate::{Datagrams, Now, Peer, Postponed, Published, Purpose, Ticket, Transport, Verdict, Way};
 use authority::{Found, Lookup, Trail};
+use cache::Sought;
 use image::Image;
 use policy::rate::Places;
 use policy::{Acl, RateLimit, RateSettings, cookie};
@@ -238,20 +239,22 @@ impl<M: AsRef<[u8]>> Worker<M> {
             s.query.parse(buffer, len, 0, 0);
             s.sought = resolving.seek(&s.query, buffer, from);
         }
-        for s in &self.scratch[..n] {
-            s.sought.into_iter().for_each(|sought| resolving.fetch(&s.query, sought));
-        }
+        let sought = self.scratch[..n].iter_mut().filter_map(|s| s.sought.as_mut());
+        sought.for_each(|sought| resolving.cache.fetch(sought));
         self.counters.add(Counter::QueriesUdp, n as u64);
+        let response = response!(self, now, NOBODY, Transport::Udp, view);
+        let response = Response { rate: self.rate.as_mut(), ..response };
+        let mut resolution = Resolution::new(response, resolving, self.cached, entry);
         for (i, s) in self.scratch[..n].iter_mut().enumerate() {
             let peer = batch.peer(i);
             let (buffer, len) = batch.room(i);
-            let (rate, places) = (self.rate.as_mut(), s.places);
-            let response = Response { rate, places, ..response!(self, now, peer, Transport::Udp, view) };
-            let mut miss = None;
-            let generation = self.cached;
-            let mut resolution = Resolution { response, resolving, generation, scratch: entry, miss: &mut miss, len };
+            (resolution.response.peer, resolution.len) = (peer, len);
+            if resolution.response.rate.is_some() {
+                resolution.response.places = s.places;
+            }
             let verdict = resolution.write(&mut s.query, s.sought, &mut s.lookup, &mut s.trail, buffer);
             let reply = if let Verdict::Reply(len) = verdict { len } else { 0 };
+            let miss = resolution.miss.take();
             if miss.is_some() || verdict == Verdict::Later {
                 let message = if reply == 0 { buffer[..len].into() } else { Box::default() };
                 let (ticket, purpose) = (batch.ticket(i), miss.map_or(Purpose::Update, Purpose::Resolve));
@@ -338,10 +341,9 @@ impl<M: AsRef<[u8]>> Worker<M> {
         let (Some(resolving), Some(entry)) = (&self.setup.resolving, &mut self.entry) else { return Verdict::Drop };
         let sought = resolving.seek(&s.query, buffer, peer.ip);
         let response = response!(self, now, peer, Transport::Tcp, self.zones.image.view());
-        let mut miss = None;
-        let generation = self.cached;
-        let mut resolution = Resolution { response, resolving, generation, scratch: entry, miss: &mut miss, len };
+        let mut resolution = Resolution { len, ..Resolution::new(response, resolving, self.cached, entry) };
         let verdict = resolution.write(&mut s.query, sought, &mut s.lookup, &mut s.trail, buffer);
+        let miss = resolution.miss;
         if miss.is_some() || verdict == Verdict::Later {
             let message = if verdict == Verdict::Later { buffer[..len].into() } else { Box::default() };
             let (transport, purpose) = (Transport::Tcp, miss.map_or(Purpose::Update, Purpose::Resolve));

@@ -8,6 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     address: u128,
+    mask: u128,
     bits: u8,
     is_v4: bool,
 }
@@ -16,6 +17,7 @@ pub struct Prefix {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acl(Vec<Prefix>);
 
+#[inline]
 fn widen(ip: IpAddr) -> (u128, bool) {
     match ip {
         IpAddr::V4(v4) => (u128::from(u32::from(v4)) << 96, true),
@@ -34,12 +36,17 @@ impl Prefix {
     pub fn new(ip: IpAddr, bits: u8) -> Option<Prefix> {
         let (address, is_v4) = widen(ip);
         let longest = if is_v4 { 32 } else { 128 };
-        (bits <= longest).then(|| Prefix { address: address & mask(bits), bits, is_v4 })
+        let mask = mask(bits);
+        (bits <= longest).then_some(Prefix { address: address & mask, mask, bits, is_v4 })
     }
 
     pub fn holds(&self, ip: IpAddr) -> bool {
-        let (address, is_v4) = widen(ip);
-        is_v4 == self.is_v4 && address & mask(self.bits) == self.address
+        self.holds_wide(widen(ip))
+    }
+
+    #[inline]
+    fn holds_wide(&self, (address, is_v4): (u128, bool)) -> bool {
+        is_v4 == self.is_v4 && address & self.mask == self.address
     }
 }
 
@@ -80,8 +87,10 @@ impl Acl {
         Acl(prefixes)
     }
 
+    #[inline]
     pub fn admits(&self, ip: IpAddr) -> bool {
-        self.0.iter().any(|p| p.holds(ip))
+        let wide = widen(ip);
+        self.0.iter().any(|prefix| prefix.holds_wide(wide))
     }
 
     pub fn is_empty(&self) -> bool {

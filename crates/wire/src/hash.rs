@@ -66,14 +66,21 @@ pub fn siphash<const C: usize, const D: usize>(key: &[u8; 16], bytes: &[u8]) -> 
         k0 ^ 0x6c79_6765_6e65_7261,
         k1 ^ 0x7465_6462_7974_6573,
     ];
-    let whole = bytes.len() / 8 * 8;
-    for at in (0..whole).step_by(8) {
-        absorb::<C>(&mut v, word(bytes, at));
-    }
-    absorb::<C>(&mut v, tail_word(bytes, whole) | (bytes.len() as u64) << 56);
+    bytes.as_chunks::<8>().0.iter().for_each(|whole| absorb::<C>(&mut v, u64::from_le_bytes(*whole)));
+    absorb::<C>(&mut v, rest_of(bytes) | (bytes.len() as u64) << 56);
     v[2] ^= 0xff;
     (0..D).for_each(|_| round(&mut v));
     v[0] ^ v[1] ^ v[2] ^ v[3]
+}
+
+/// What stands behind the last whole word: the end of the last eight octets.
+#[inline(always)]
+fn rest_of(bytes: &[u8]) -> u64 {
+    match (bytes.len() % 8, bytes.last_chunk::<8>()) {
+        (0, _) => 0,
+        (left, Some(last)) => u64::from_le_bytes(*last) >> (64 - 8 * left),
+        (_, None) => tail_word(bytes, 0),
+    }
 }
 
 #[inline(always)]

@@ -25,6 +25,13 @@ pub struct ExchangeId {
     pub serial: u32,
 }
 
+impl ExchangeId {
+    /// A number of its own, spread well enough to be its own hash: nobody else chooses it.
+    pub fn number(self) -> u64 {
+        (u64::from(self.slot) << 32 | u64::from(self.serial)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+}
+
 pub struct Exchange {
     pub id: ExchangeId,
     /// The number of the server.

@@ -22,7 +22,7 @@ pub use answer::{Answer, Draft, TtlRange};
 pub use chance::{Chance, Seed};
 pub use exchange::{ExchangeId, Via};
 pub use forward::{Forward, Forwards};
-pub use limits::Limits;
+pub use limits::{ByHash, Limits};
 pub use ports::{Drawn, Line, Ports, random_port};
 pub use question::Question;
 pub use resolver::{Action, Outcome, Resolver, Settings};

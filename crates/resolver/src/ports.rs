@@ -20,7 +20,7 @@ const FIRST_PORT: u16 = 1024;
 const IDLE_MIN: usize = 256;
 const IDLE_MAX: usize = 1_024;
 const IDLE_ALL_MAX: usize = 4_096;
-pub const USES_MAX: u8 = 8;
+pub const USES_MAX: u8 = 32;
 pub const LIFE_NS: u64 = 2_000_000_000;
 
 /// A port that the driver has opened, by the driver's number.

@@ -220,7 +220,7 @@ impl<W> Resolver<W> {
         }
         self.neighbourhoods.add(near);
         self.counters.count(Counter::Tasks);
-        let task = Task::new(now_ns, question, hash, has_stale, forward, self.servers_of(forward));
+        let task = Task::new(now_ns, question, (hash, near), has_stale, forward, self.servers_of(forward));
         let slot = self.free.pop().unwrap_or_else(|| {
             self.tasks.push(None);
             (self.tasks.len() - 1) as u32
@@ -609,7 +609,7 @@ impl<W> Resolver<W> {
         if self.by_question.get(&task.hash) == Some(&slot) {
             self.by_question.remove(&task.hash);
         }
-        self.neighbourhoods.remove(siphash::<1, 3>(&self.key, task.question.neighbourhood()));
+        self.neighbourhoods.remove(task.near);
         self.let_others_ask(slot, task.asks_for);
         self.actions.extend(task.exchanges.iter().map(|e| Action::Close(e.id)));
         let waiters = self.release(task.waiters);

@@ -51,6 +51,8 @@ pub struct Tried {
 pub struct Task<W> {
     pub question: Question,
     pub hash: u64,
+    /// Of its neighbourhood, which counts it.
+    pub near: u64,
     /// Who waits, with what their place among a client's waiters is known by.
     pub waiters: Vec<(u64, W)>,
     /// The cache has an expired answer, and it has not been given yet.
@@ -86,12 +88,20 @@ pub enum Digested {
 }
 
 impl<W> Task<W> {
-    pub fn new(now_ns: u64, question: Question, hash: u64, has_stale: bool, forward: usize, servers: usize) -> Task<W> {
+    pub fn new(
+        now_ns: u64,
+        question: Question,
+        (hash, near): (u64, u64),
+        has_stale: bool,
+        forward: usize,
+        servers: usize,
+    ) -> Task<W> {
         let name = Name::from_wire(question.name()).unwrap_or(Name::ROOT);
         Task {
             draft: Draft::new(&question),
             question,
             hash,
+            near,
             waiters: Vec::new(),
             has_stale,
             begun_ns: now_ns,

@@ -135,11 +135,19 @@ impl Tasks {
 
     fn begin(&mut self, miss: Miss, waiter: Option<Waiter>, room: &mut [u8]) {
         let now_ns = self.shared.clock.now().mono_ns;
-        let question = miss.question.clone();
+        // Of an alias that leads elsewhere the rest is composed, and what was asked for it has to be known.
+        let rest = waiter.as_ref().filter(|w| w.wanted == Wanted::RestOfChain).map(|_| miss.question.clone());
         let waiter = waiter.map(|w| (w.peer.ip, w));
         if let Err((why, Some(waiter))) = self.resolver.on_question(now_ns, miss.question, miss.has_stale, waiter) {
             let (rcode, ede) = why.told();
-            self.tell(&waiter, &question, &Told::Failed(rcode, ede), room);
+            let told = Told::Failed(rcode, ede);
+            match rest {
+                Some(question) => self.tell(&waiter, &question, &told, room),
+                None => {
+                    let len = self.answer(&waiter, &told, room);
+                    self.post(&waiter, &room[..len]);
+                }
+            }
         }
     }
 

@@ -2,8 +2,7 @@
 
 use super::{Came, Parcel};
 use net::epoll::{Epoll, Interest};
-use resolver::{Chance, Drawn, ExchangeId, Line, Ports, random_port};
-use std::collections::HashMap;
+use resolver::{ByHash, Chance, Drawn, ExchangeId, Line, Ports, random_port};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -18,7 +17,8 @@ const DATAGRAM_MAX: usize = 4096;
 pub struct Lines {
     open: Vec<Option<Open>>,
     free: Vec<u32>,
-    by_exchange: HashMap<ExchangeId, u32>,
+    /// By `ExchangeId::number`.
+    by_exchange: ByHash<u32>,
     ports: Ports,
     serial: u32,
     /// Kept for its room.
@@ -61,7 +61,7 @@ impl Lines {
             Drawn::Again(line) => self.take(line, parcel),
             Drawn::New(port) => self.open(epoll, now_ns, SocketAddr::new(from, port), parcel, chance)?,
         };
-        self.by_exchange.insert(parcel.exchange, number);
+        self.by_exchange.insert(parcel.exchange.number(), number);
         let open = self.open.get(number as usize).and_then(Option::as_ref);
         let sent = open.ok_or(ErrorKind::NotConnected)?.socket.send(parcel.packet);
         sent.map(drop).inspect_err(|_| {
@@ -114,7 +114,7 @@ impl Lines {
 
     /// True if the exchange was one of these. Its line waits for another question if it has had its reply.
     pub fn close(&mut self, now_ns: u64, exchange: ExchangeId) -> bool {
-        let Some(number) = self.by_exchange.remove(&exchange) else { return false };
+        let Some(number) = self.by_exchange.remove(&exchange.number()) else { return false };
         let open = self.open.get(number as usize).and_then(Option::as_ref);
         let is_kept = open.is_some_and(|o| o.has_heard && self.ports.release(now_ns, o.server, o.line));
         if !is_kept {
@@ -138,14 +138,16 @@ impl Lines {
         let room = buffer.len().min(DATAGRAM_MAX);
         match open.socket.recv(&mut buffer[..room]) {
             // Nobody waits: a reply that came twice, or a guess that came too late.
-            Ok(_) if self.by_exchange.get(&open.exchange) != Some(&number) => {}
+            Ok(_) if self.by_exchange.get(&open.exchange.number()) != Some(&number) => {}
             Ok(n) if open.is_old(&buffer[..n]) => {}
             Ok(n) => {
                 open.has_heard |= buffer[..n].starts_with(&open.message_id);
                 hand_on(Came::Packet(open.exchange, &buffer[..n]));
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) if self.by_exchange.get(&open.exchange) == Some(&number) => hand_on(Came::Failed(open.exchange)),
+            Err(_) if self.by_exchange.get(&open.exchange.number()) == Some(&number) => {
+                hand_on(Came::Failed(open.exchange))
+            }
             Err(_) => {}
         }
     }

@@ -16,7 +16,7 @@ use crate::log;
 use front::{Published, Zones};
 use image::node::APEX;
 use image::{Builder, Damaged, Zone};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use store::Stretch;
 use store::atomic::write_atomically;
 use store::journal::{Folder, Journal};
 use transfer::record::{next_serial, with_serial};
-use transfer::{Author, Diff, Entry, Kind, Record, canonical};
+use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, merge};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
 const FOLDER: &str = "history";
@@ -185,18 +185,40 @@ impl Past {
         if way.is_empty() {
             return Err(format!("version {serial} is what is served"));
         }
-        let mut removed = Vec::new();
+        let removed = standing(served, way.removed())?;
+        let added = way.added().iter().map(|r| renumbered(r.clone(), next)).collect();
+        Ok(Diff::new(now, next, removed, added))
+    }
+
+    /// What leads from a zone to that with somebody's change of an old version in it; None: nothing does. Err within: updates
+    /// have changed the same since. `there`: from the zone to that version as he has changed it.
+    pub fn merged(
+        &self,
+        apex: &[u8],
+        served: &Zone<'_>,
+        base: u32,
+        there: &Diff,
+    ) -> Result<Result<Option<Diff>, BTreeSet<Conflict>>, String> {
+        let now = served.serial().map_err(damaged)?;
+        let ours = way(&changes(&self.data_dir, apex)?, now, base)?.inverted();
+        let both = |ours: &[Record], there: &[Record]| [ours, there].concat();
+        let (removed, added) = (both(ours.removed(), there.removed()), both(ours.added(), there.added()));
+        let theirs = Diff::new(base, there.to, removed, added);
+        let mut soa = None;
         let whole = served.for_each_record(&mut |owner, rtype, ttl, rdata| {
-            if canonical(owner, rtype, ttl, rdata).is_some_and(|r| way.removed().binary_search(&r).is_ok()) {
-                removed.extend(Record::new(owner, rtype, ttl, rdata));
+            if rtype == SOA {
+                soa = canonical(owner, rtype, ttl, rdata);
             }
         });
         whole.map_err(damaged)?;
-        if removed.len() != way.removed().len() {
-            return Err(MISFIT.to_string());
+        match merge(&ours, &theirs, &soa.ok_or("the zone has no SOA")?) {
+            Err(conflicts) => Ok(Err(conflicts)),
+            Ok(None) => Ok(Ok(None)),
+            Ok(Some(diff)) => {
+                let removed = standing(served, diff.removed())?;
+                Ok(Ok(Some(Diff::new(diff.from, diff.to, removed, diff.added().to_vec()))))
+            }
         }
-        let added = way.added().iter().map(|r| renumbered(r.clone(), next)).collect();
-        Ok(Diff::new(now, next, removed, added))
     }
 
     /// Writes the content of an old version, under the serial that follows the one that is served, into the zone's file.
@@ -332,6 +354,18 @@ fn way(changes: &VecDeque<Entry>, served: u32, serial: u32) -> Result<Diff, Stri
 
 const MISFIT: &str = "the history does not fit what is served: a change is not in it";
 
+/// Records in canonical form and order, as a zone has them.
+fn standing(served: &Zone<'_>, canonical_form: &[Record]) -> Result<Vec<Record>, String> {
+    let mut found = Vec::new();
+    let whole = served.for_each_record(&mut |owner, rtype, ttl, rdata| {
+        if canonical(owner, rtype, ttl, rdata).is_some_and(|r| canonical_form.binary_search(&r).is_ok()) {
+            found.extend(Record::new(owner, rtype, ttl, rdata));
+        }
+    });
+    whole.map_err(damaged)?;
+    if found.len() == canonical_form.len() { Ok(found) } else { Err(MISFIT.to_string()) }
+}
+
 /// An SOA with another serial; any other record as it is.
 fn renumbered(r: Record, serial: u32) -> Record {
     let soa = || Record::new(r.owner(), SOA, r.ttl, &with_serial(r.rdata(), serial));
@@ -379,6 +413,10 @@ pub fn json(apex: &[u8], diff: &Diff) -> Json {
 /// Who changed a zone whose file has changed.
 pub fn by_file() -> Author {
     Author { kind: Kind::File, who: "changed".to_string() }
+}
+
+pub fn by_edit() -> Author {
+    Author { kind: Kind::File, who: "edited".to_string() }
 }
 
 pub fn by_going_back(serial: u32) -> Author {

@@ -15,7 +15,7 @@ use crate::clock::wall_s;
 use crate::config::Zone;
 use crate::images::name;
 use crate::laying::Standing;
-use crate::origin::{self, Known, Origin};
+use crate::origin::{self, Known, Means, Origin};
 use crate::unwritten::{Names, Unwritten, Wish};
 use crate::zonetext;
 use image::{View, Zone as ImageZone};
@@ -168,7 +168,9 @@ impl Files {
         if !file.exists() {
             return Ok(());
         }
-        if !Origin::of(data_dir(&self.folder), &zone.apex).knows(&origin::stamp(&zone.file)) {
+        let stamp = origin::stamp(&zone.file);
+        let known = Origin::of(data_dir(&self.folder), &zone.apex).known();
+        if zone.write_back.is_none() && known.iter().all(|known| known.stamp != stamp) {
             remarks.push(edited(zone, &file));
         }
         let position = position_of(&file)?;
@@ -250,7 +252,7 @@ impl Ledger {
     pub fn take_on(&mut self, zone: &ImageZone<'_>, apex: &[u8], rules: Rules, configured: &Path) -> io::Result<u64> {
         let position = self.journal.next_position();
         let serial = zone.serial().map_err(damaged)?;
-        let known = Known { serial, stamp: origin::stamp(configured) };
+        let known = Known { means: Means::Read, serial, stamp: origin::stamp(configured) };
         Origin::of(data_dir(&self.folder), apex).remember(&[known])?;
         write_zone(&self.folder, zone, &Names::new(), position)?;
         self.zones.insert(apex.into(), Owned::new(rules));
@@ -352,7 +354,7 @@ fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
         let first = reading.report.problems.iter().find(|p| p.severity == zonefile::Severity::Error);
         wrong = first.map(|p| format!("{}: {}", p.place, p.what));
         wrong = wrong.take().or_else(|| serial.is_none().then(|| "it has no SOA".to_string()));
-        let known = serial.map(|serial| Known { serial, stamp });
+        let known = serial.map(|serial| Known { means: Means::Read, serial, stamp });
         match (failed, &wrong) {
             (Some(e), _) => Err(e),
             (None, Some(why)) => Err(io::Error::other(why.clone())),

@@ -11,6 +11,7 @@ mod control;
 mod cookies;
 mod door;
 mod edition;
+mod edited;
 pub mod findings;
 mod handed;
 mod handover;

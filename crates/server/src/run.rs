@@ -52,6 +52,7 @@ use net::signals::{Signal, Signals};
 use net::tcp::TcpLimits;
 use policy::RateSettings;
 use stats::Counters;
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -134,7 +135,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     if let Some(ledger) = ledger {
         state.set_intake(intake);
         let data_dir = config.server.data_dir.clone();
-        let scribe = Scribe { press: Arc::clone(&press), data_dir, state: Arc::clone(&state) };
+        let scribe = Scribe { press: Arc::clone(&press), data_dir, state: Arc::clone(&state), refused: HashMap::new() };
         spawn("scribe", move || scribe.run())?;
         let updates = updates(ledger, Arc::clone(&press), &shared, &state);
         spawn("updates", move || updates.run(&orders))?;
@@ -152,7 +153,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
-    let attended = attend(config, reread, &inbox, &jobs, &folders, &|config| adopt(config, &shared, &state, &press));
+    let attended =
+        attend(config, reread, &inbox, &jobs, &folders, &|config, zones| adopt(config, zones, &shared, &state, &press));
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
     state.keeper.get().into_iter().for_each(Keeper::finish);
@@ -546,8 +548,12 @@ fn forward(signals: &Signals, events: &Sender<Event>) {
 }
 
 /// Keys, who may update what, and what is written back: that changes while the server runs.
-fn adopt(config: &Config, shared: &Shared, state: &State, press: &Press) {
+fn adopt(config: &Config, named: &[String], shared: &Shared, state: &State, press: &Press) {
+    let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
     press.slate.follow(&config.roster.written, Instant::now());
+    if named.is_empty() == apexes.is_empty() {
+        press.slate.look(&apexes, Instant::now());
+    }
     shared.keys.publish(config.keys.clone());
     match state.intake() {
         Some(intake) => intake.adopt(&config.roster.written),
@@ -564,7 +570,7 @@ fn attend(
     inbox: &Receiver<Event>,
     jobs: &Sender<Job>,
     folders: &Folders,
-    adopt: &dyn Fn(&Config),
+    adopt: &dyn Fn(&Config, &[String]),
 ) -> Result<(), String> {
     let started = fixed(config);
     for event in inbox {
@@ -585,7 +591,7 @@ fn attend(
         match reread() {
             Ok(mut config) => {
                 if why != Why::Fold {
-                    adopt(&config);
+                    adopt(&config, &zones);
                 }
                 ledger::own(&mut config.roster.written, &config.server.data_dir);
                 log::set_level(config.level);
@@ -628,7 +634,7 @@ mod tests {
         threads.stop(&AtomicBool::new(false));
         // Only after what the thread may have sent.
         events.send(Event::Stop).unwrap();
-        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &Folders::new().unwrap(), &|_| ())
+        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &Folders::new().unwrap(), &|_, _| ())
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Whoever publishes notes the zones that updates changed; the scribe takes them when their time has come. A zone is due so
 //! long after the first change that its file does not hold: so one that changes all the time is written no more often than
-//! that. Bound: as many zones as are configured to be written back.
+//! that. Whether a file was edited is looked at when somebody asks for a reload, or has seen the file change. Bound: as many zones as are configured to be written back.
 
 use crate::config::Zone;
 use std::collections::{BTreeSet, HashMap};
@@ -22,6 +22,8 @@ struct Entries {
     zones: HashMap<Box<[u8]>, Followed>,
     /// Those that are behind, by when they are due.
     due: BTreeSet<(Instant, Box<[u8]>)>,
+    /// Those whose files may have been edited, by when they are looked at.
+    looks: BTreeSet<(Instant, Box<[u8]>)>,
 }
 
 struct Followed {
@@ -35,6 +37,8 @@ struct Followed {
 pub struct Task {
     pub apex: Box<[u8]>,
     pub file: PathBuf,
+    /// False: it is only to be seen whether the file was edited.
+    pub is_due: bool,
 }
 
 impl Slate {
@@ -42,6 +46,7 @@ impl Slate {
     pub fn follow(&self, zones: &[Zone], now: Instant) {
         let mut entries = self.hold();
         let mut before = std::mem::take(&mut *entries);
+        entries.looks = before.looks;
         for zone in zones {
             let Some(every) = zone.write_back else { continue };
             let known = before.zones.remove(&zone.apex);
@@ -65,6 +70,30 @@ impl Slate {
         }
     }
 
+    /// It is to be seen at that time whether the files of these zones were edited; of all if none is named.
+    pub fn look(&self, apexes: &[Box<[u8]>], at: Instant) {
+        let mut held = self.hold();
+        let entries = &mut *held;
+        let looks = |apex: &Box<[u8]>| (at, apex.clone());
+        match apexes {
+            [] => entries.looks.extend(entries.zones.keys().map(looks)),
+            named => entries.looks.extend(named.iter().filter(|apex| entries.zones.contains_key(*apex)).map(looks)),
+        }
+        self.bell.notify_all();
+    }
+
+    /// A zone is not to wait for its time.
+    pub fn hurry(&self, apex: &[u8], now: Instant) {
+        let mut held = self.hold();
+        let entries = &mut *held;
+        let Some(zone) = entries.zones.get_mut(apex) else { return };
+        if let Some(at) = zone.due.replace(now) {
+            entries.due.remove(&(at, apex.into()));
+        }
+        entries.due.insert((now, apex.into()));
+        self.bell.notify_all();
+    }
+
     /// Waits until a zone is due.
     pub fn next(&self) -> Task {
         let mut entries = self.hold();
@@ -73,9 +102,10 @@ impl Slate {
             if let Some(task) = entries.take(now) {
                 return task;
             }
-            entries = match entries.due.first() {
+            let first = [entries.due.first(), entries.looks.first()].into_iter().flatten().map(|(at, _)| *at).min();
+            entries = match first {
                 None => self.bell.wait(entries).unwrap_or_else(PoisonError::into_inner),
-                Some((at, _)) => {
+                Some(at) => {
                     let wait = at.saturating_duration_since(now);
                     self.bell.wait_timeout(entries, wait).unwrap_or_else(PoisonError::into_inner).0
                 }
@@ -91,12 +121,18 @@ impl Slate {
 impl Entries {
     /// A zone whose time has come; changes from now on are noted anew.
     fn take(&mut self, now: Instant) -> Option<Task> {
-        let (_, apex) = self.due.first().filter(|(at, _)| *at <= now)?;
-        let apex = apex.clone();
-        self.due.pop_first();
+        let take = |set: &mut BTreeSet<(Instant, Box<[u8]>)>| {
+            let is_ripe = set.first().is_some_and(|(at, _)| *at <= now);
+            if is_ripe { set.pop_first() } else { None }
+        };
+        let due = take(&mut self.due);
+        let is_due = due.is_some();
+        let (_, apex) = due.or_else(|| take(&mut self.looks))?;
         let zone = self.zones.get_mut(&apex)?;
-        zone.due = None;
-        Some(Task { file: zone.file.clone(), apex })
+        if is_due {
+            zone.due = None;
+        }
+        Some(Task { file: zone.file.clone(), apex, is_due })
     }
 }
 
@@ -127,6 +163,21 @@ mod tests {
         slate.note([A].into_iter(), start + MINUTE);
         assert_eq!(take(start + 2 * MINUTE), Some(A.to_vec()));
         assert_eq!([take(start + 9 * MINUTE), take(start + 9 * MINUTE)], [Some(B.to_vec()), None]);
+    }
+
+    #[test]
+    fn a_look_is_no_reason_to_write_and_haste_is() {
+        let (slate, start) = (Slate::default(), Instant::now());
+        slate.follow(&[zone(A, MINUTE), zone(B, MINUTE)], start);
+        let take = |at| slate.hold().take(at).map(|task| (task.apex.to_vec(), task.is_due));
+        assert_eq!([take(start), take(start)], [Some((A.to_vec(), true)), Some((B.to_vec(), true))]);
+        slate.note([A].into_iter(), start);
+        slate.look(&[A.into(), b"\x01c\0"[..].into()], start);
+        assert_eq!([take(start), take(start)], [Some((A.to_vec(), false)), None]);
+        slate.look(&[], start);
+        assert_eq!([take(start), take(start)], [Some((A.to_vec(), false)), Some((B.to_vec(), false))]);
+        slate.hurry(A, start);
+        assert_eq!([take(start), take(start + 9 * MINUTE)], [Some((A.to_vec(), true)), None]);
     }
 
     #[test]

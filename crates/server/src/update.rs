@@ -36,7 +36,7 @@ use transfer::allow::Rules;
 use transfer::message::Message;
 use transfer::tsig::{self, Keys, Refusal, Signed};
 use transfer::update::{self, Refused};
-use transfer::{Diff, Entry, Layer};
+use transfer::{Author, Diff, Entry, Layer};
 use wire::query::CLASS_IN;
 use wire::{Ede, Rcode, rtype};
 
@@ -60,6 +60,7 @@ enum Order {
     Freeze { zone: String, is_frozen: bool, done: Sender<Result<(), String>> },
     Log { zone: String, done: Sender<Result<Json, String>> },
     Back { zone: String, serial: u32, done: Sender<Result<Json, String>> },
+    Merge { zone: Box<[u8]>, diff: Diff, done: Sender<Result<Json, String>> },
     Adopt(Wanted),
 }
 
@@ -108,6 +109,11 @@ impl Intake {
     /// Has a zone as it was at this serial, under a new one.
     pub fn go_back(&self, zone: &str, serial: u32) -> Result<Json, String> {
         self.ask(|done| Order::Back { zone: zone.to_string(), serial, done })
+    }
+
+    /// Changes a zone as somebody has edited its file. Err: it was not durable, or the zone has changed meanwhile.
+    pub fn merge(&self, apex: &[u8], diff: Diff) -> Result<Json, String> {
+        self.ask(|done| Order::Merge { zone: apex.into(), diff, done })
     }
 
     fn ask<T>(&self, order: impl FnOnce(Sender<Result<T, String>>) -> Order) -> Result<T, String> {
@@ -193,6 +199,9 @@ impl Updates {
                 }
                 Order::Back { zone, serial, done } => {
                     let _ = done.send(self.go_back(&zone, serial));
+                }
+                Order::Merge { zone, diff, done } => {
+                    let _ = done.send(self.make(zone, diff, history::by_edit()));
                 }
                 Order::Adopt(wanted) => self.adopt(wanted),
             }
@@ -319,22 +328,37 @@ impl Updates {
     fn go_back(&mut self, zone: &str, serial: u32) -> Result<Json, String> {
         self.owned(zone)?;
         let apex = crate::config::apex(zone)?;
-        if !self.later.owed.is_empty() && self.pay() != DONE {
-            return Err("changes are in the journal and not served: see the log".to_string());
-        }
-        let press = Arc::clone(&self.press);
+        self.settle()?;
         let past = self.state.past().ok_or("the server has only just started")?;
         // Nobody else changes the zone: what is found out before the books are held is so when they are.
         let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
+        self.make(apex, diff, history::by_going_back(serial))
+    }
+
+    /// Err: what is durable is still not served.
+    fn settle(&mut self) -> Result<(), String> {
+        if self.later.owed.is_empty() || self.pay() == DONE {
+            return Ok(());
+        }
+        Err("changes are in the journal and not served: see the log".to_string())
+    }
+
+    /// Makes a change that no message asked for.
+    fn make(&mut self, apex: Box<[u8]>, diff: Diff, author: Author) -> Result<Json, String> {
+        if self.ledger.zone(&apex).is_none() {
+            return Err(format!("the zone {} takes no updates", name(&apex)));
+        }
+        self.settle()?;
+        let press = Arc::clone(&self.press);
         let mut books = press.hold();
         let now = press.current();
         let standing = Standing::find(now.image.view(), &apex).ok_or("the zone is not served")?;
         let mut layer = Layer::over(standing);
-        layer.follow(&diff).map_err(|_| "the history does not fit what is served")?;
+        layer.follow(&diff).map_err(|_| "it does not fit what is served")?;
         let wishes = vec![Wish { apex: apex.clone(), names: ledger::names(layer) }];
         drop(now);
         let facts = Json::Object(vec![("changed", Json::Bool(true)), ("serial", Json::Number(diff.to.into()))]);
-        let entry = Entry { zone: apex, author: history::by_going_back(serial), wall_s: wall_s(), diff };
+        let entry = Entry { zone: apex, author, wall_s: wall_s(), diff };
         let mut outcome = self.change(&[entry], wishes, &mut books);
         drop(books);
         if !self.later.owed.is_empty() {

@@ -5,6 +5,7 @@ use crate::updates::{DDNS, KEY, update};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 fn configuration(every: &str) -> String {
     format!(
@@ -42,6 +43,14 @@ impl Stage {
 
     fn holds(&self, what: &str) -> bool {
         read(&self.file).contains(what)
+    }
+
+    /// Writes the file as careful editors do, and as if it had been some time ago.
+    fn edit(&self, text: &str) {
+        let new = self.folder.write("zones/.edited", text);
+        let before = SystemTime::now() - Duration::from_secs(60);
+        std::fs::File::open(&new).unwrap().set_modified(before).unwrap();
+        std::fs::rename(new, &self.file).unwrap();
     }
 
     fn log(&self) -> String {
@@ -104,24 +113,82 @@ fn what_is_owed_at_a_stop_is_written_by_the_next_start() {
 }
 
 #[test]
-fn a_file_that_was_edited_is_not_written_over() {
-    let stage = Stage::new("1s", 0);
+fn an_edit_is_taken_in_beside_what_updates_have_changed() {
+    let stage = Stage::new("1d", 2);
     let server = stage.serve();
-    let edited = stage.folder.write("zones/z.example.zone", &(read(&stage.file) + "www A 192.0.2.80\n"));
+    let original = read(&stage.file);
     add(&server, 1);
-    let why = "z.example.zone was edited, and is not written over";
-    eventually("the complaint", || stage.ctl(&["status"]).contains(why));
-    assert!(stage.log().contains("a zone is not written back") && stage.holds("www A 192.0.2.80"));
+    // In a folder that is watched: without a reload, and without a new serial.
+    stage.edit(&(original.replace("h1 A 192.0.2.1", "H1 A 192.0.2.11") + "www MX 10 Mail\n"));
+    eventually("the edit", || server.short(&stage.folder, &["h1.z.example"]) == "192.0.2.11\n");
+    assert_eq!(server.short(&stage.folder, &["n1.z.example"]), "192.0.2.1\n");
+    eventually("the file", || stage.holds("n1.z.example.") && stage.holds("www.z.example."));
+    assert!(stage.holds(" 9 1 2 3 4"), "{}", read(&stage.file));
+    assert!(stage.ctl(&["zone", "log", "z.example"]).contains("file edited"));
+    // While the server is down, with a serial of the operator's; updates are in the journal only.
     add(&server, 2);
     server.signal("KILL");
     server.ended();
+    stage.edit(&read(&stage.file).replace(" 9 1 2 3 4", " 2026112000 1 2 3 4").replace("192.0.2.11", "192.0.2.12"));
     let server = stage.serve();
-    eventually("the complaint after a restart", || stage.ctl(&["status"]).contains(why));
-    assert!(stage.holds("www A 192.0.2.80") && !stage.holds("n1.z.example."));
-    std::fs::rename(&edited, stage.folder.0.join("aside")).unwrap();
-    eventually("the file", || stage.file.exists() && stage.holds("n2.z.example."));
-    eventually("no complaint", || !stage.ctl(&["status"]).contains(why));
-    assert_eq!(server.short(&stage.folder, &["n1.z.example"]), "192.0.2.1\n");
+    eventually("the second edit", || server.short(&stage.folder, &["h1.z.example"]) == "192.0.2.12\n");
+    assert_eq!(server.short(&stage.folder, &["n2.z.example"]), "192.0.2.2\n");
+    eventually("the file again", || stage.holds("n2.z.example.") && stage.holds(" 2026112000 1 2 3 4"));
+    assert!(stage.ctl(&["status"]).contains("not_written_back\":[]"));
+}
+
+#[test]
+fn whoever_began_to_edit_an_old_version_takes_nothing_back() {
+    let stage = Stage::new("1s", 2);
+    let server = stage.serve();
+    let imported = read(&stage.file);
+    add(&server, 1);
+    eventually("the file", || stage.holds("n1.z.example."));
+    let opened = read(&stage.file);
+    add(&server, 2);
+    eventually("the file again", || stage.holds("n2.z.example."));
+    stage.edit(&format!("{opened}www.z.example. 60 A 192.0.2.80\n"));
+    eventually("the edit", || server.short(&stage.folder, &["www.z.example"]) == "192.0.2.80\n");
+    eventually("the merged file", || stage.holds("n2.z.example.") && stage.holds("www.z.example."));
+    assert_eq!(server.short(&stage.folder, &["n2.z.example"]), "192.0.2.2\n");
+    // Of this one nobody knows.
+    stage.edit(&imported);
+    eventually("the complaint", || stage.ctl(&["status"]).contains("first line does not say which version"));
+    assert_eq!(server.short(&stage.folder, &["n2.z.example"]), "192.0.2.2\n");
+    assert_eq!(read(&stage.file), imported);
+}
+
+#[test]
+fn what_both_have_changed_is_held_until_it_is_edited_again() {
+    let stage = Stage::new("1d", 2);
+    let server = stage.serve();
+    let original = read(&stage.file);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\ndel h0.z.example A\nadd h0.z.example 60 A 192.0.2.7"), "");
+    stage.edit(&original.replace("h0 A 192.0.2.1", "h0 A 192.0.2.8"));
+    let why = "updates have changed the same since: h0.z.example. A";
+    eventually("the complaint", || stage.ctl(&["status"]).contains(why));
+    assert!(stage.log().contains("a zone is not written back") && stage.holds("192.0.2.8"));
+    assert_eq!(server.short(&stage.folder, &["h0.z.example"]), "192.0.2.7\n");
+    stage.edit("@ SOA\n");
+    eventually("another complaint", || stage.ctl(&["status"]).contains("z.example.zone:1:"));
+    let mended = original.replace("h0 A 192.0.2.1", "h0 60 A 192.0.2.7").replace("h1 A 192.0.2.1", "h1 A 192.0.2.9");
+    stage.edit(&mended);
+    eventually("the edit", || server.short(&stage.folder, &["h1.z.example"]) == "192.0.2.9\n");
+    assert_eq!(server.short(&stage.folder, &["h0.z.example"]), "192.0.2.7\n");
+    eventually("no complaint", || stage.ctl(&["status"]).contains("not_written_back\":[]"));
+}
+
+#[test]
+fn a_file_that_is_moved_away_is_written_anew() {
+    let stage = Stage::new("1s", 2);
+    let server = stage.serve();
+    add(&server, 1);
+    stage.edit("what?\n");
+    eventually("the complaint", || stage.ctl(&["status"]).contains("its edit is not taken in"));
+    std::fs::rename(&stage.file, stage.folder.0.join("aside")).unwrap();
+    eventually("the file", || stage.file.exists() && stage.holds("n1.z.example."));
+    eventually("no complaint", || stage.ctl(&["status"]).contains("not_written_back\":[]"));
+    assert_eq!(read(&stage.folder.0.join("aside")), "what?\n");
 }
 
 #[test]

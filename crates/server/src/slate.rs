@@ -74,10 +74,12 @@ impl Slate {
     pub fn look(&self, apexes: &[Box<[u8]>], at: Instant) {
         let mut held = self.hold();
         let entries = &mut *held;
-        let looks = |apex: &Box<[u8]>| (at, apex.clone());
+        let looks = |apex: &[u8]| (at, apex.into());
         match apexes {
-            [] => entries.looks.extend(entries.zones.keys().map(looks)),
-            named => entries.looks.extend(named.iter().filter(|apex| entries.zones.contains_key(*apex)).map(looks)),
+            [] => entries.looks.extend(entries.zones.keys().map(|apex| looks(apex))),
+            named => entries
+                .looks
+                .extend(named.iter().filter(|apex| entries.zones.contains_key(*apex)).map(|apex| looks(apex))),
         }
         self.bell.notify_all();
     }

@@ -156,7 +156,7 @@ mod tests {
         check(&base, &served, &version(8, std::slice::from_ref(&a)), Ok(&version(10, &[a.clone(), c.clone()])));
         let alike = version(7, &[a.clone(), b.clone(), c.clone()]);
         check(&base, &served, &alike, Ok(&version(10, &[a.clone(), b, c])));
-        check(&base, &base, &version(7, &[a.clone()]), Ok(&version(8, &[a])));
+        check(&base, &base, &version(7, std::slice::from_ref(&a)), Ok(&version(8, std::slice::from_ref(&a))));
     }
 
     #[test]

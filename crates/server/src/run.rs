@@ -37,7 +37,7 @@ use crate::panics::{self, Panics};
 use crate::press::Press;
 use crate::publisher::{self, Compared, Job, Publisher, Serving, Why};
 use crate::resolving::{self, Resolution};
-use crate::scribe::Scribe;
+use crate::scribe::{self, Scribe};
 use crate::sockets::{self, Sockets};
 use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
@@ -101,6 +101,12 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let published = Arc::new(Published::new(zones));
     let press = Arc::new(Press::new(Arc::clone(&published), unwritten));
     press.slate.follow(&config.roster.written, Instant::now());
+    for zone in config.roster.written.iter().filter(|zone| zone.write_back.is_some()) {
+        // What the last run owed does not wait again.
+        if scribe::is_owed(&press, &config.server.data_dir, &zone.apex) {
+            press.slate.hurry(&zone.apex, Instant::now());
+        }
+    }
     let shared = Shared {
         published: Arc::clone(&published),
         keys: Arc::new(Published::new(config.keys.clone())),

@@ -103,7 +103,13 @@ impl Scribe {
             return self.take_in(task, &file, is, &known);
         }
         self.refused.remove(&task.apex);
-        if task.is_due { self.write_back(&task.apex, &file, is, known) } else { Ok(Done::Looked) }
+        if task.is_due {
+            return self.write_back(&task.apex, &file, is, known);
+        }
+        if is == NONE || is_owed(&self.press, &self.data_dir, &task.apex) {
+            self.press.slate.note([&*task.apex].into_iter(), Instant::now());
+        }
+        Ok(Done::Looked)
     }
 
     /// Changes the zone as the file was edited.
@@ -188,6 +194,14 @@ impl Scribe {
         origin.remember(new.as_slice()).map_err(|e| e.to_string())?;
         Ok(Done::Written)
     }
+}
+
+/// Whether another version is served than the one that was read or written last.
+pub fn is_owed(press: &Press, data_dir: &Path, apex: &[u8]) -> bool {
+    let now = press.current();
+    let serial = laying::zone(now.image.view(), apex).and_then(|zone| zone.serial().ok());
+    let known = Origin::of(data_dir, apex).known();
+    serial.is_some() && known.last().is_some_and(|last| last.means == Means::Edited || Some(last.serial) != serial)
 }
 
 /// So long nobody may have written to a file whose edit is taken in: editors write in several steps.

@@ -42,7 +42,7 @@ pub struct Task {
 }
 
 impl Slate {
-    /// These are the zones from now on. Those that are new here are compared with their files at once.
+    /// These are the zones from now on. The files of those that are new here are looked at once.
     pub fn follow(&self, zones: &[Zone], now: Instant) {
         let mut entries = self.hold();
         let mut before = std::mem::take(&mut *entries);
@@ -50,7 +50,10 @@ impl Slate {
         for zone in zones {
             let Some(every) = zone.write_back else { continue };
             let known = before.zones.remove(&zone.apex);
-            let due = known.map_or(Some(now), |known| known.due);
+            if known.is_none() {
+                entries.looks.insert((now, zone.apex.clone()));
+            }
+            let due = known.and_then(|known| known.due);
             entries.due.extend(due.map(|at| (at, zone.apex.clone())));
             entries.zones.insert(zone.apex.clone(), Followed { file: zone.origin().into(), every, due });
         }
@@ -172,7 +175,7 @@ mod tests {
         let (slate, start) = (Slate::default(), Instant::now());
         slate.follow(&[zone(A, MINUTE), zone(B, MINUTE)], start);
         let take = |at| slate.hold().take(at).map(|task| (task.apex.to_vec(), task.is_due));
-        assert_eq!([take(start), take(start)], [Some((A.to_vec(), true)), Some((B.to_vec(), true))]);
+        assert_eq!([take(start), take(start)], [Some((A.to_vec(), false)), Some((B.to_vec(), false))]);
         slate.note([A].into_iter(), start);
         slate.look(&[A.into(), b"\x01c\0"[..].into()], start);
         assert_eq!([take(start), take(start)], [Some((A.to_vec(), false)), None]);

@@ -235,11 +235,11 @@ impl Changing<'_> {
 
 /// The end of the name at `at`; None unless all that it is made of stands before it, makes a name and stays.
 fn name_end(message: &[u8], at: usize, changing: &Changing<'_>) -> Option<usize> {
-    let (mut at, mut end, mut octets, mut floor) = (at, None, 0, at);
+    let (mut at, mut end, mut octets, mut floor, mut ceiling) = (at, None, 0, at, message.len());
     loop {
         let n = usize::from(*message.get(at)?);
         let behind = if n < 192 { at + n + 1 } else { at + 2 };
-        if end.is_some() && changing.touches(at..behind) {
+        if behind > ceiling || end.is_some() && changing.touches(at..behind) {
             return None;
         }
         match n {
@@ -251,11 +251,12 @@ fn name_end(message: &[u8], at: usize, changing: &Changing<'_>) -> Option<usize>
             192..=255 => {
                 let to = usize::from(u16_at(message.get(at..behind)?, 0) & PLACE);
                 end.get_or_insert(behind);
-                // Each jump goes farther back than the one before, so that there is an end.
+                // Each jump goes farther back than the one before, so that there is an end; and what it leads to ends before
+                // the part that led there: a prior name (RFC 1035 section 4.1.4), and no octet of what comes later.
                 if to >= floor || to < HEADER {
                     return None;
                 }
-                (at, floor) = (to, to);
+                (at, floor, ceiling) = (to, to, floor);
             }
             _ => return None,
         }
@@ -479,6 +480,15 @@ mod tests {
             ("a pointer to itself", [1, 0, 0], vec![b"\xc0\x1d\0\x01\0\x01\0\0\0\x01\0\x04\0\0\0\0"]),
             ("a pointer forward", [1, 0, 0], vec![b"\xc0\x30\0\x01\0\x01\0\0\0\x01\0\x04\0\0\0\0"]),
             ("a pointer into the header", [1, 0, 0], vec![b"\xc0\x04\0\x01\0\x01\0\0\0\x01\0\x04\0\0\0\0"]),
+            // Its first label, in the rdata of the record before, has 16 octets: up to the first of its own rdata.
+            (
+                "a name that runs into its own record",
+                [2, 0, 0],
+                vec![
+                    b"\xc0\x0c\0\x01\0\x01\0\0\x01\x2c\0\x04\x10\0\x02\x01",
+                    b"\xc0\x29\0\x01\0\x01\0\0\x01\x2c\0\x04x\0\0\0",
+                ],
+            ),
             ("an address of five octets", [1, 0, 0], vec![b"\xc0\x0c\0\x01\0\x01\0\0\0\x01\0\x05\0\0\0\0\0"]),
             ("a name beyond its rdata", [1, 0, 0], vec![b"\xc0\x0c\0\x05\0\x01\0\0\0\x01\0\x02\x01a", b"\0"]),
             ("an OPT as an answer", [1, 0, 0], vec![OPT]),

@@ -2,7 +2,8 @@
 //!
 //! Whoever publishes notes the zones that updates changed; the scribe takes them when their time has come. A zone is due so
 //! long after the first change that its file does not hold: so one that changes all the time is written no more often than
-//! that. Whether a file was edited is looked at when somebody asks for a reload, or has seen the file change. Bound: as many zones as are configured to be written back.
+//! that. Whether a file was edited is looked at when somebody asks for a reload, or has seen the file change. Bound: as many
+//! zones as are configured to be written back, each once to be written and once to be looked at.
 
 use crate::config::Zone;
 use std::collections::{BTreeSet, HashMap};
@@ -20,16 +21,53 @@ pub struct Slate {
 struct Entries {
     /// By apex.
     zones: HashMap<Box<[u8]>, Followed>,
-    /// Those that are behind, by when they are due.
-    due: BTreeSet<(Instant, Box<[u8]>)>,
-    /// Those whose files may have been edited, by when they are looked at.
-    looks: BTreeSet<(Instant, Box<[u8]>)>,
+    /// Those that are behind.
+    due: Agenda,
+    /// Those whose files may have been edited.
+    looks: Agenda,
 }
 
 struct Followed {
     file: PathBuf,
     every: Duration,
-    due: Option<Instant>,
+}
+
+/// Zones by when they are to be seen to, each once: at the earliest time that was asked for.
+#[derive(Default)]
+struct Agenda {
+    by_time: BTreeSet<(Instant, Box<[u8]>)>,
+    times: HashMap<Box<[u8]>, Instant>,
+}
+
+impl Agenda {
+    fn put(&mut self, apex: &[u8], at: Instant) {
+        let known = self.times.get(apex).copied();
+        if known.is_some_and(|known| known <= at) {
+            return;
+        }
+        if let Some(known) = known {
+            self.by_time.remove(&(known, apex.into()));
+        }
+        self.times.insert(apex.into(), at);
+        self.by_time.insert((at, apex.into()));
+    }
+
+    fn first(&self) -> Option<Instant> {
+        self.by_time.first().map(|(at, _)| *at)
+    }
+
+    /// One whose time has come.
+    fn take(&mut self, now: Instant) -> Option<Box<[u8]>> {
+        self.first().filter(|at| *at <= now)?;
+        let (_, apex) = self.by_time.pop_first()?;
+        self.times.remove(&apex);
+        Some(apex)
+    }
+
+    fn retain(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
+        self.by_time.retain(|(_, apex)| is_kept(apex));
+        self.times.retain(|apex, _| is_kept(apex));
+    }
 }
 
 /// A zone to be written back.
@@ -44,19 +82,18 @@ pub struct Task {
 impl Slate {
     /// These are the zones from now on. The files of those that are new here are looked at once.
     pub fn follow(&self, zones: &[Zone], now: Instant) {
-        let mut entries = self.hold();
-        let mut before = std::mem::take(&mut *entries);
-        entries.looks = before.looks;
+        let mut held = self.hold();
+        let entries = &mut *held;
+        let before = std::mem::take(&mut entries.zones);
         for zone in zones {
             let Some(every) = zone.write_back else { continue };
-            let known = before.zones.remove(&zone.apex);
-            if known.is_none() {
-                entries.looks.insert((now, zone.apex.clone()));
+            if !before.contains_key(&zone.apex) {
+                entries.looks.put(&zone.apex, now);
             }
-            let due = known.and_then(|known| known.due);
-            entries.due.extend(due.map(|at| (at, zone.apex.clone())));
-            entries.zones.insert(zone.apex.clone(), Followed { file: zone.origin().into(), every, due });
+            entries.zones.insert(zone.apex.clone(), Followed { file: zone.origin().into(), every });
         }
+        let Entries { zones, due, looks } = entries;
+        [due, looks].into_iter().for_each(|agenda| agenda.retain(|apex| zones.contains_key(apex)));
         self.bell.notify_all();
     }
 
@@ -65,24 +102,19 @@ impl Slate {
         let mut held = self.hold();
         let entries = &mut *held;
         for apex in apexes {
-            let Some(zone) = entries.zones.get_mut(apex).filter(|zone| zone.due.is_none()) else { continue };
-            let at = now + zone.every;
-            zone.due = Some(at);
-            entries.due.insert((at, apex.into()));
+            let Some(zone) = entries.zones.get(apex) else { continue };
+            entries.due.put(apex, now + zone.every);
             self.bell.notify_all();
         }
     }
 
-    /// It is to be seen at that time whether the files of these zones were edited; of all if none is named.
+    /// It is to be seen at that time, or before, whether the files of these zones were edited; of all if none is named.
     pub fn look(&self, apexes: &[Box<[u8]>], at: Instant) {
         let mut held = self.hold();
-        let entries = &mut *held;
-        let looks = |apex: &[u8]| (at, apex.into());
+        let Entries { zones, looks, .. } = &mut *held;
         match apexes {
-            [] => entries.looks.extend(entries.zones.keys().map(|apex| looks(apex))),
-            named => entries
-                .looks
-                .extend(named.iter().filter(|apex| entries.zones.contains_key(*apex)).map(|apex| looks(apex))),
+            [] => zones.keys().for_each(|apex| looks.put(apex, at)),
+            named => named.iter().filter(|apex| zones.contains_key(*apex)).for_each(|apex| looks.put(apex, at)),
         }
         self.bell.notify_all();
     }
@@ -90,13 +122,10 @@ impl Slate {
     /// A zone is not to wait for its time.
     pub fn hurry(&self, apex: &[u8], now: Instant) {
         let mut held = self.hold();
-        let entries = &mut *held;
-        let Some(zone) = entries.zones.get_mut(apex) else { return };
-        if let Some(at) = zone.due.replace(now) {
-            entries.due.remove(&(at, apex.into()));
+        if held.zones.contains_key(apex) {
+            held.due.put(apex, now);
+            self.bell.notify_all();
         }
-        entries.due.insert((now, apex.into()));
-        self.bell.notify_all();
     }
 
     /// Waits until a zone is due.
@@ -107,7 +136,7 @@ impl Slate {
             if let Some(task) = entries.take(now) {
                 return task;
             }
-            let first = [entries.due.first(), entries.looks.first()].into_iter().flatten().map(|(at, _)| *at).min();
+            let first = [entries.due.first(), entries.looks.first()].into_iter().flatten().min();
             entries = match first {
                 None => self.bell.wait(entries).unwrap_or_else(PoisonError::into_inner),
                 Some(at) => {
@@ -126,17 +155,10 @@ impl Slate {
 impl Entries {
     /// A zone whose time has come; changes from now on are noted anew.
     fn take(&mut self, now: Instant) -> Option<Task> {
-        let take = |set: &mut BTreeSet<(Instant, Box<[u8]>)>| {
-            let is_ripe = set.first().is_some_and(|(at, _)| *at <= now);
-            if is_ripe { set.pop_first() } else { None }
-        };
-        let due = take(&mut self.due);
+        let due = self.due.take(now);
         let is_due = due.is_some();
-        let (_, apex) = due.or_else(|| take(&mut self.looks))?;
-        let zone = self.zones.get_mut(&apex)?;
-        if is_due {
-            zone.due = None;
-        }
+        let apex = due.or_else(|| self.looks.take(now))?;
+        let zone = self.zones.get(&apex)?;
         Some(Task { file: zone.file.clone(), apex, is_due })
     }
 }
@@ -179,8 +201,10 @@ mod tests {
         slate.note([A].into_iter(), start);
         slate.look(&[A.into(), b"\x01c\0"[..].into()], start);
         assert_eq!([take(start), take(start)], [Some((A.to_vec(), false)), None]);
-        slate.look(&[], start);
+        // Asked for again and again, they are looked at once.
+        (0..9).for_each(|second| slate.look(&[], start + Duration::from_secs(second)));
         assert_eq!([take(start), take(start)], [Some((A.to_vec(), false)), Some((B.to_vec(), false))]);
+        assert_eq!(take(start + Duration::from_secs(9)), None);
         slate.hurry(A, start);
         assert_eq!([take(start), take(start + 9 * MINUTE)], [Some((A.to_vec(), true)), None]);
     }

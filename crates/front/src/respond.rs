@@ -88,7 +88,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         also: Flags,
         buffer: &mut [u8],
     ) -> Verdict {
-        if !self.zones.allow_query.is_empty() && !self.is_admitted(lookup) {
+        if !self.zones.allow_query.are_open() && !self.is_admitted(lookup) {
             self.counters.count(Counter::RefusedAcl);
             opt.options().ede = Some(Ede::PROHIBITED);
             return self.finish(query, buffer, Rcode::REFUSED, also, &opt);
@@ -327,8 +327,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     #[cold]
     pub(crate) fn is_admitted(&self, lookup: &Lookup) -> bool {
         let number = self.view.node(lookup.apex.reference).and_then(|n| n.zone_number());
-        let acl = number.ok().and_then(|n| self.zones.allow_query.get(n as usize));
-        acl.is_none_or(|acl| acl.as_ref().is_none_or(|acl| acl.admits(self.peer.ip)))
+        number.ok().is_none_or(|zone| self.zones.allow_query.admit(zone, self.peer.ip))
     }
 
     #[cold]

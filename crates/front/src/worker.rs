@@ -10,7 +10,7 @@ use authority::{Found, Lookup, Trail};
 use cache::Sought;
 use image::Image;
 use policy::rate::Places;
-use policy::{Acl, RateLimit, RateSettings, cookie};
+use policy::{Lists, RateLimit, RateSettings, cookie};
 use stats::{Counter, Counters};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -25,8 +25,8 @@ pub const BATCH_MAX: usize = 64;
 /// What is served: swapped as a whole.
 pub struct Zones<M> {
     pub image: Image<M>,
-    /// By zone number of the image; None admits everyone. Empty if no zone has a list.
-    pub allow_query: Vec<Option<Acl>>,
+    /// By the zones' numbers in the image.
+    pub allow_query: Arc<Lists>,
 }
 
 /// What the operator decides about answers. Fixed for a worker's life.

@@ -98,6 +98,36 @@ impl Acl {
     }
 }
 
+/// Who may ask for what a zone holds: one list for all zones, and those of zones that have their own. As long as there are such
+/// zones, however many others there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lists {
+    usual: Option<Acl>,
+    /// By the zone's number.
+    own: Vec<(u32, Option<Acl>)>,
+}
+
+impl Lists {
+    /// None admits everyone.
+    pub fn new(usual: Option<Acl>, mut own: Vec<(u32, Option<Acl>)>) -> Lists {
+        own.retain(|(_, list)| *list != usual);
+        own.sort_unstable_by_key(|(zone, _)| *zone);
+        Lists { usual, own }
+    }
+
+    /// True if everyone may ask for everything.
+    #[inline]
+    pub fn are_open(&self) -> bool {
+        self.usual.is_none() && self.own.is_empty()
+    }
+
+    pub fn admit(&self, zone: u32, ip: IpAddr) -> bool {
+        let own = self.own.binary_search_by_key(&zone, |(number, _)| *number);
+        let list = own.map_or(&self.usual, |at| &self.own[at].1);
+        list.as_ref().is_none_or(|list| list.admits(ip))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +147,17 @@ mod tests {
         for (prefix, ip, expect) in table {
             assert_eq!(prefix.parse::<Prefix>().unwrap().holds(ip.parse().unwrap()), expect, "{prefix} {ip}");
         }
+    }
+
+    #[test]
+    fn a_zone_has_its_own_list_or_that_of_all() {
+        let list = |prefix: &str| Some(Acl::new(vec![prefix.parse().unwrap()]));
+        let (ours, theirs) = (list("192.0.2.0/24"), list("198.51.100.0/24"));
+        let lists = Lists::new(ours.clone(), vec![(7, None), (3, theirs), (5, ours)]);
+        let admitted = |ip: &str| (2..9).filter(|&zone| lists.admit(zone, ip.parse().unwrap())).collect::<Vec<_>>();
+        assert_eq!(admitted("192.0.2.1"), [2, 4, 5, 6, 7, 8]);
+        assert_eq!(admitted("198.51.100.1"), [3, 7]);
+        assert!(!lists.are_open() && Lists::new(None, vec![(1, None)]).are_open());
     }
 
     #[test]

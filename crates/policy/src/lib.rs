@@ -6,5 +6,5 @@ pub mod acl;
 pub mod cookie;
 pub mod rate;
 
-pub use acl::{Acl, Prefix};
+pub use acl::{Acl, Lists, Prefix};
 pub use rate::{RateLimit, RateSettings, Standing, Step};

@@ -56,7 +56,7 @@ fn build(data: &str, out: &str, held_mib: usize) {
     };
     let zones: Vec<Zone> = list.lines().map(zone).collect();
     let spill = Arc::new(Scratch::new(std::env::temp_dir()));
-    let stock = Stock { seed: SEED, held_max: held_mib << 20, spill };
+    let stock = Stock::new(SEED, held_mib << 20, spill);
     let (builder, reports) =
         reading::all(&zones, &stock, |zone, builder| reading::one(zone, &stock, builder).unwrap().report);
     assert!(reports.iter().all(|r| r.errors == 0));
@@ -152,7 +152,7 @@ fn over(path: &str, file: &str, changes: usize, rounds: usize) {
 }
 
 fn ask<M: AsRef<[u8]>>(image: Image<M>, file: &str, rounds: usize) {
-    let published = Arc::new(Published::new(Zones { image, allow_query: vec![] }));
+    let published = Arc::new(Published::new(Zones { image, allow_query: Arc::default() }));
     let mut worker = Worker::new(published, Setup::default(), Arc::default());
     let queries = queries(file);
     let mut batch = Batch { buffers: vec![0; BATCH * STRIDE], lens: [0; BATCH] };

@@ -81,11 +81,8 @@ fn above(name: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Lays what is different over the image. None: it takes a new one.
 pub fn lay(now: &Image<Stretch>, plan: Plan<'_>, library: &Library) -> Option<Laid> {
     let Plan { whole: zones, gone, editions } = plan;
-    let stock = Stock {
-        seed: images::seed(),
-        held_max: scratch::memory(),
-        spill: Arc::new(Scratch::new(library.folder().into())),
-    };
+    let spill = Arc::new(Scratch::new(library.folder().into()));
+    let stock = Stock::new(images::seed(), scratch::memory(), spill);
     let (builder, mut entries) = reading::all(&zones, &stock, |zone, builder| images::fill(zone, &stock, builder));
     // A zone whose file could never be used is in no image.
     let gone = gone.iter().filter(|apex| laying::zone(now.view(), apex).is_some()).cloned().collect();

@@ -21,7 +21,7 @@ const NAMED_MAX: usize = 5;
 /// that was edited.
 pub fn change(past: &Past, zone: &Zone, base: u32) -> Result<Option<Diff>, String> {
     let spill = Arc::new(Scratch::new(past.data_dir.join(images::FOLDER)));
-    let stock = Stock { seed: images::seed(), held_max: scratch::memory(), spill };
+    let stock = Stock::new(images::seed(), scratch::memory(), spill);
     let mut builder = stock.builder();
     builder.begin_zone(&zone.apex);
     let read = reading::one(zone, &stock, &mut builder).map_err(|unread| unread.why.to_string())?;

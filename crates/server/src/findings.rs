@@ -46,7 +46,7 @@ fn judged(zone: &Zone, rules: &Rules) -> Result<Findings, Unread> {
         return Ok(Findings::new(zone, report, &audit::Report::default(), &[]));
     }
     let spill = Arc::new(Scratch::new(std::env::temp_dir()));
-    let stock = Stock { seed: 0, held_max: scratch::memory(), spill };
+    let stock = Stock::new(0, scratch::memory(), spill);
     let mut builder = stock.builder();
     builder.begin_zone(&zone.apex);
     let reading = reading::one(zone, &stock, &mut builder)?;

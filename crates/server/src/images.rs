@@ -19,6 +19,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use store::atomic::write_checked;
 use store::{Map, Stretch};
 use wire::Name;
@@ -38,6 +39,8 @@ pub struct Library {
     pub gate: Gate,
     /// Octets of records that are held while an image is built, before they are spilled.
     pub memory: usize,
+    /// About how many octets of zone files have been read for images.
+    pub read: Arc<AtomicU64>,
 }
 
 /// An image, mapped, and what it was made of.
@@ -86,7 +89,7 @@ impl Library {
         let folder = data_dir.join(FOLDER);
         std::fs::create_dir_all(&folder)?;
         sweep(&folder, "");
-        Ok(Library { folder, gate: Gate::default(), memory: scratch::memory() })
+        Ok(Library { folder, gate: Gate::default(), memory: scratch::memory(), read: Arc::default() })
     }
 
     /// The image of these zones as their files are now: the one on the shelf if no source has changed, else a new one.
@@ -269,7 +272,7 @@ fn attempt(
 ) -> Built {
     let seed = seed();
     let spill = Arc::new(Scratch::new(library.folder.clone()));
-    let stock = Stock { seed, held_max: library.memory, spill };
+    let stock = Stock { read: Arc::clone(&library.read), ..Stock::new(seed, library.memory, spill) };
     let (builder, mut entries) = reading::all(zones, &stock, |zone, builder| match kept.get(&zone.apex) {
         Some(kept) => keep(kept, builder),
         None => fill(zone, &stock, builder),

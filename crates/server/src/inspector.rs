@@ -1,6 +1,6 @@
 //! Compares the image that is served with the checksums of its pages, and has a damaged one built anew.
 //!
-//! On a thread of its own that gets the CPU when nobody else wants it, a slice at a time: after each publication; at once
+//! On a thread of its own that gets the CPU when nobody else wants it, a slice at a time: when a new file is served; at once
 //! when an answering thread met damage, when octets vanished under the mapping, or when somebody wrote into the file; and
 //! every `AGAIN`, for disks that forget. What it finds is answered with SERVFAIL from then on (see `image`), counted, told,
 //! and a new image is asked for. Where that cannot be made, the pages that are left go on serving.
@@ -42,6 +42,9 @@ pub struct Inspector {
     looks: Receiver<()>,
     /// What was inspected last.
     generation: u64,
+    file: File,
+    /// All of the file's pages were as they were written. What is laid over it changes nothing of them.
+    is_sound: bool,
     /// When the last round ended.
     ended: Instant,
     rounds: u64,
@@ -59,6 +62,8 @@ impl Inspector {
             state,
             looks,
             generation: 0,
+            file: File::default(),
+            is_sound: false,
             ended: Instant::now(),
             rounds: 0,
             met: 0,
@@ -92,26 +97,28 @@ impl Inspector {
         let has_met = met != self.met && zones.image.is_whole();
         let has_lost = zones.image.faults() != self.faults;
         (self.met, self.faults) = (met, zones.image.faults());
-        asked || has_met || has_lost || generation != self.generation || self.ended.elapsed() >= AGAIN
+        let is_known = self.is_sound && zones.image.is_whole() && File::of(&zones.image) == self.file;
+        let is_new = generation != self.generation && !is_known;
+        asked || has_met || has_lost || is_new || self.ended.elapsed() >= AGAIN
     }
 
     fn round(&mut self) {
-        let (zones, generation) = self.published.current();
-        if generation != self.generation {
-            (self.generation, self.rounds) = (generation, 0);
+        let file = File::of(&self.published.current().0.image);
+        if file != self.file {
+            (self.file, self.rounds) = (file, 0);
         }
-        let image = &zones.image;
+        self.is_sound = false;
         // Comparing may find that more octets have vanished; then no page is believed until a round has found no more.
-        loop {
-            let faults = image.faults();
-            if !self.compare_all(image) {
-                return;
+        let zones = loop {
+            let faults = self.published.current().0.image.faults();
+            let Some((zones, is_sound)) = self.compare_all() else { return };
+            (self.faults, self.is_sound) = (zones.image.faults(), is_sound);
+            // What was found in an image that is served no more is to be found in this one.
+            if self.faults == faults && is_sound == zones.image.is_whole() {
+                break zones;
             }
-            self.faults = image.faults();
-            if self.faults == faults {
-                break;
-            }
-        }
+        };
+        let image = &zones.image;
         self.rounds += 1;
         self.ended = Instant::now();
         let damaged: Vec<usize> = image.damaged_pages().collect();
@@ -141,22 +148,44 @@ impl Inspector {
         is_news
     }
 
-    /// False: another image was published meanwhile.
-    fn compare_all(&self, image: &Image<Stretch>) -> bool {
-        let mut at = Some(0);
-        while let Some(from) = at {
-            self.tell(image, from, 0);
-            at = image.compare(from, SLICE);
+    /// Compares all pages, and says whether they are as they were written; what changes meanwhile is laid over the same file.
+    /// None: another file is served by now.
+    fn compare_all(&mut self) -> Option<(Arc<Zones<Stretch>>, bool)> {
+        let (mut at, mut is_sound) = (0, true);
+        loop {
+            let (zones, generation) = self.published.current();
+            if File::of(&zones.image) != self.file {
+                return None;
+            }
+            self.generation = generation;
+            self.tell(&zones.image, at, 0);
+            let next = zones.image.compare(at, SLICE);
+            is_sound &= zones.image.is_whole();
             // Nothing is waited for: the pause is the bound on what the pass takes from disk and memory.
             std::thread::sleep(PAUSE);
-            if self.published.generation() != self.generation {
-                return false;
+            match next {
+                Some(next) => at = next,
+                None => return Some((zones, is_sound)),
             }
         }
-        true
     }
 
     fn tell(&self, image: &Image<Stretch>, compared: usize, damaged: usize) {
         self.state.set_inspected(Inspected { pages: image.pages(), compared, damaged, rounds: self.rounds });
+    }
+}
+
+/// What tells a file from others, and where its octets stand.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct File {
+    length: u64,
+    seed: u64,
+    at: usize,
+}
+
+impl File {
+    fn of(image: &Image<Stretch>) -> File {
+        let header = image.header();
+        File { length: header.length, seed: header.seed, at: image.bytes().as_ptr().addr() }
     }
 }

@@ -196,7 +196,7 @@ impl Life {
         let laid = laying::over(&image, &wishes, &Hosts::default()).ok().flatten();
         unwritten.add(wishes, end);
         let is_owing = laid.is_none() && unwritten.names() > 0;
-        let zones = Zones { image: laid.unwrap_or(image), allow_query: vec![] };
+        let zones = Zones { image: laid.unwrap_or(image), allow_query: Arc::default() };
         let published = Arc::new(Published::new(zones));
         let worker = Worker::new(Arc::clone(&published), Setup::default(), Arc::default());
         let press = Press::new(Arc::clone(&published), unwritten);
@@ -247,7 +247,7 @@ impl Life {
         }
         let files = model.content.keys().map(|apex| Ok((apex.clone(), read_file(&self.disk, apex)?.1)));
         let files = files.collect::<io::Result<Content>>()?;
-        let next = Zones { image: image_of(&files), allow_query: vec![] };
+        let next = Zones { image: image_of(&files), allow_query: Arc::default() };
         while !self.is_owing && rng.one_in(2) {
             self.update(rng, model);
         }

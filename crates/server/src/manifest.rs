@@ -6,7 +6,7 @@
 //! head      128 octets: version, the image's size and seed, how many there are of the following, two checksums
 //! records   48 octets a zone, in the order of the configuration: its file's stamp and the place of its texts
 //! index     u32s: a zone's number and 1 stands at the hash of its name, or at the next place that is free
-//! notable   u32s: numbers of the zones that are not served as their files say, or include other files
+//! notable   u32s: numbers of the zones that are not served as their files say, then of those that include other files
 //! texts     name, file, included files and complaint of each zone; then what named the zones
 //! ```
 //!
@@ -27,7 +27,7 @@ use wire::hash::siphash;
 
 const MAGIC: &[u8; 16] = b"dunlin manifest\n";
 /// The program's version, with that of the format: a manifest of another one is none.
-const VERSION: &str = concat!("2 ", env!("CARGO_PKG_VERSION"));
+const VERSION: &str = concat!("3 ", env!("CARGO_PKG_VERSION"));
 const HEAD: usize = 128;
 const RECORD: usize = 48;
 /// Where in the head its checksum stands, and that of all that follows it.
@@ -79,6 +79,8 @@ struct Base {
     zones: usize,
     slots: usize,
     notable: usize,
+    /// How many of the notable ones, the first, are not served as their files say.
+    wrong: usize,
 }
 
 /// A record and its texts.
@@ -163,15 +165,16 @@ impl Manifest {
         self.over.len() + changes <= OVER_MAX
     }
 
-    fn notable(&self) -> impl Iterator<Item = Known<'_>> {
-        let base = (0..self.base.notable).filter_map(|i| self.base.known(self.base.notable_at(i)? as usize));
+    /// The first so many of the notable zones, as they are now.
+    fn notable(&self, most: usize) -> impl Iterator<Item = Known<'_>> {
+        let base = (0..most).filter_map(|i| self.base.known(self.base.notable_at(i)? as usize));
         let base = base.filter(|known| !self.over.contains_key(known.apex));
         base.chain(self.over.values().flatten().filter_map(Packed::known))
     }
 
     /// Calls `f` with zone, its file, and each file that it includes.
     pub fn for_each_include(&self, mut f: impl FnMut(&[u8], &Path, &Path)) {
-        for known in self.notable() {
+        for known in self.notable(self.base.notable) {
             known.includes().for_each(|include| f(known.apex, known.file, include.0));
         }
     }
@@ -179,7 +182,7 @@ impl Manifest {
     /// Zones that the image does not hold as their files say.
     pub fn problems(&self) -> Vec<Problem> {
         let problem = |known: Known<'_>| Some(Problem { apex: known.apex.into(), what: known.problem?.into() });
-        self.notable().filter_map(problem).collect()
+        self.notable(self.base.wrong).filter_map(problem).collect()
     }
 
     /// Beside which of these apexes, in any order, the image has others; None: it is damaged.
@@ -222,8 +225,9 @@ impl Base {
             return None;
         }
         let image = Identity { size: word(56)?, seed: word(64)?, names: word(72)? };
-        let (zones, slots, notable) = (word(80)? as usize, word(88)? as usize, word(96)? as usize);
-        Some(Base { image, zones, slots, notable, map })
+        let (zones, slots, notables) = (word(80)? as usize, word(88)? as usize, word(96)?);
+        let (notable, wrong) = (notables as u32 as usize, (notables >> 32) as usize);
+        Some(Base { image, zones, slots, notable, wrong, map })
     }
 
     fn u64_at(&self, at: usize) -> Option<u64> {
@@ -363,8 +367,12 @@ fn pack(entry: &Entry, texts: &mut Vec<u8>) -> [u8; RECORD] {
 }
 
 fn encode(image: Identity, seen: &Seen, entries: &[Entry]) -> Vec<u8> {
-    let is_notable = |e: &Entry| e.problem.is_some() || e.sources.len() > 1;
-    let notable: Vec<u32> = (0..).zip(entries).filter(|(_, e)| is_notable(e)).map(|(n, _)| n).collect();
+    let numbers = |is_one: &dyn Fn(&Entry) -> bool| -> Vec<u32> {
+        (0..).zip(entries).filter(|(_, e)| is_one(e)).map(|(n, _)| n).collect()
+    };
+    let mut notable = numbers(&|e| e.problem.is_some());
+    let wrong = notable.len() as u64;
+    notable.extend(numbers(&|e| e.problem.is_none() && e.sources.len() > 1));
     let slots = (entries.len() * 2).next_power_of_two();
     let texts_at = HEAD + entries.len() * RECORD + (slots + notable.len()) * 4;
     let mut octets = vec![0; texts_at];
@@ -384,7 +392,7 @@ fn encode(image: Identity, seen: &Seen, entries: &[Entry]) -> Vec<u8> {
     words.zip(index.iter().chain(&notable)).for_each(|(at, word)| at.copy_from_slice(&word.to_le_bytes()));
     octets[..MAGIC.len()].copy_from_slice(MAGIC);
     octets[16..16 + VERSION.len()].copy_from_slice(VERSION.as_bytes());
-    let counts = [entries.len() as u64, slots as u64, notable.len() as u64, seen_at];
+    let counts = [entries.len() as u64, slots as u64, wrong << 32 | notable.len() as u64, seen_at];
     let words = [&[octets.len() as u64, image.size, image.seed, image.names][..], &counts].concat();
     let words = (48..).step_by(8).zip(words);
     words.for_each(|(at, word)| octets[at..at + 8].copy_from_slice(&word.to_le_bytes()));

@@ -77,7 +77,7 @@ impl Press {
             records.for_each(|r| books.hosts.learn(&wish.apex, r.rtype, &r.rdata));
         }
         let laid = laying::over(&now.image, wishes, &books.hosts)?;
-        let next = laid.map(|image| Zones { image, allow_query: now.allow_query.clone() });
+        let next = laid.map(|image| Zones { image, allow_query: Arc::clone(&now.allow_query) });
         let retired = next.map(|zones| self.published.publish(zones));
         self.slate.note(wishes.iter().map(|wish| &*wish.apex), Instant::now());
         Ok(retired)

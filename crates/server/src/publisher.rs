@@ -25,7 +25,7 @@ use front::{Retired, Zones};
 use image::Image;
 use image::node::APEX;
 use net::Wake;
-use policy::Acl;
+use policy::{Acl, Lists};
 use stats::Counter;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ pub struct Publisher {
 
 /// What was published last: what tells whether publishing again would change anything.
 pub struct Serving {
-    allow_query: Vec<Option<Acl>>,
+    allow_query: Arc<Lists>,
     file: PathBuf,
     generation: u64,
     problems: Vec<images::Problem>,
@@ -117,9 +117,9 @@ pub enum Compared {
 /// An image with the access lists of its zones, ready to be published.
 pub fn ready(shelved: Shelved, config: &Config, generation: u64) -> (Zones<Stretch>, Serving) {
     remark(&shelved.remarks);
-    let allow_query = access(&shelved.image, config);
+    let allow_query = Arc::new(access(&shelved.image, config));
     let serving = Serving {
-        allow_query: allow_query.clone(),
+        allow_query: Arc::clone(&allow_query),
         file: shelved.file,
         generation,
         problems: shelved.manifest.problems(),
@@ -170,8 +170,8 @@ fn owned(last: Shelved, library: &Library, config: &Config) -> Option<(Zones<Str
     let (mut zones, mut serving) = ready(last, config, 1);
     if let Some(laid) = laid {
         serving.take(&zones.image, &laid, &difference);
-        zones = Zones { allow_query: access(&laid.image, config), image: laid.image };
-        serving.allow_query.clone_from(&zones.allow_query);
+        zones = Zones { allow_query: Arc::new(access(&laid.image, config)), image: laid.image };
+        serving.allow_query = Arc::clone(&zones.allow_query);
     }
     Some((zones, serving, Compared::Owned))
 }
@@ -194,26 +194,18 @@ impl Serving {
     }
 }
 
-/// Access lists by the zone numbers of the image; empty if everybody may ask for everything.
-fn access(image: &Image<Stretch>, config: &Config) -> Vec<Option<Acl>> {
+/// Access lists by the zone numbers of the image.
+fn access(image: &Image<Stretch>, config: &Config) -> Lists {
     let list = |allow: &Allow| match allow {
         Allow::Any => None,
         Allow::Only(prefixes) => Some(Acl::new(prefixes.clone())),
     };
-    let server = list(&config.server.allow_query);
-    let own = config.roster.written.iter().filter_map(|z| Some((&*z.apex, list(z.allow_query.as_ref()?))));
-    let own: Vec<(&[u8], Option<Acl>)> = own.collect();
-    if server.is_none() && own.iter().all(|(_, list)| list.is_none()) {
-        return Vec::new();
-    }
-    let mut all = vec![server; image.header().zones as usize];
-    for (apex, list) in own {
-        let node = image.view().find_whole(apex).ok().flatten().filter(|node| node.is(APEX));
-        if let Some(place) = node.and_then(|node| all.get_mut(node.zone_number().ok()? as usize)) {
-            *place = list;
-        }
-    }
-    all
+    let number = |apex: &[u8]| {
+        let node = image.view().find_whole(apex).ok().flatten().filter(|node| node.is(APEX))?;
+        node.zone_number().ok()
+    };
+    let own = config.roster.written.iter().filter_map(|z| Some((number(&z.apex)?, list(z.allow_query.as_ref()?))));
+    Lists::new(list(&config.server.allow_query), own.collect())
 }
 
 fn told(complaints: &[Complaint]) -> Vec<String> {
@@ -310,7 +302,7 @@ impl Publisher {
     fn look(&self, config: &Config, wanted: &[String]) -> Result<Json, String> {
         let zone = &self.configured(config, wanted)?;
         let spill = Arc::new(Scratch::new(self.library.folder().into()));
-        let stock = Stock { seed: images::seed(), held_max: scratch::memory(), spill };
+        let stock = Stock::new(images::seed(), scratch::memory(), spill);
         let mut builder = stock.builder();
         builder.begin_zone(&zone.apex);
         let read = reading::one(zone, &stock, &mut builder).map_err(|unread| unread.why.to_string())?;
@@ -415,7 +407,7 @@ impl Publisher {
         let now = press.current();
         if difference.is_empty() {
             self.served.manifest.seen = seen.unwrap_or_else(|| self.served.manifest.seen.clone());
-            return Ok(if access(&now.image, config) == self.served.allow_query { Some(false) } else { None });
+            return Ok(if access(&now.image, config) == *self.served.allow_query { Some(false) } else { None });
         }
         let Some(laid) = plan.and_then(|plan| changes::lay(&now.image, plan, &self.library)) else { return Ok(None) };
         let before = self.served.problems.clone();
@@ -426,8 +418,8 @@ impl Publisher {
             self.served.manifest.seen = seen;
         }
         complain(&self.served.problems);
-        let allow_query = access(&laid.image, config);
-        self.served.allow_query.clone_from(&allow_query);
+        let allow_query = Arc::new(access(&laid.image, config));
+        self.served.allow_query = Arc::clone(&allow_query);
         self.served.generation += 1;
         let retired = self.shared.published.publish(Zones { image: laid.image, allow_query });
         drop(books);
@@ -585,7 +577,7 @@ impl Publisher {
         // The copy would be of the file, with what updates have changed, but without changes of other files.
         let is_bare = self.served.manifest.changes() == 0;
         if map.len() >= HUGE_FROM && map.backing() == Backing::File && is_bare && few(map) {
-            self.copy(now.allow_query.clone());
+            self.copy(Arc::clone(&now.allow_query));
         }
         drop(now);
         let (now, _) = self.shared.published.current();
@@ -598,7 +590,7 @@ impl Publisher {
         (image.size, image.seed)
     }
 
-    fn copy(&mut self, allow_query: Vec<Option<Acl>>) {
+    fn copy(&mut self, allow_query: Arc<Lists>) {
         let image = Map::copy_to_memory(&self.served.file, images::ROOM)
             .map(|map| Image::open_to_serve(Stretch::of(map), images::faults));
         match image {

@@ -6,7 +6,7 @@ use crate::zonetext::{self, Reading, Unread};
 use image::{Builder, Hands, InTurn, Spill};
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use zonefile::{Objection, Record};
 
@@ -21,9 +21,15 @@ pub struct Stock {
     /// Octets of records that all of them together hold before they spill.
     pub held_max: usize,
     pub spill: Arc<dyn Spill>,
+    /// About how many octets of zone files have been read, for whoever shows that.
+    pub read: Arc<AtomicU64>,
 }
 
 impl Stock {
+    pub fn new(seed: u64, held_max: usize, spill: Arc<dyn Spill>) -> Stock {
+        Stock { seed, held_max, spill, read: Arc::default() }
+    }
+
     /// A builder; the octets are shared with others that work beside it.
     pub fn builder(&self) -> Builder {
         Builder::spilling(self.seed, self.held_max / processors(), self.spill.clone())
@@ -77,19 +83,56 @@ fn next_few<'z>(zones: &'z [Zone], next: &AtomicUsize) -> Option<(usize, &'z [Zo
 /// Hands a zone's records to the builder in which it was begun.
 pub fn one(zone: &Zone, stock: &Stock, builder: &mut Builder) -> Result<Reading, Unread> {
     let opened = zonetext::open(zone)?;
+    let read = Read { all: &stock.read, octets_a_step: opened.octets_a_line() * STEP, steps: AtomicU64::new(0) };
     if opened.len() >= PARTS_FROM && processors() > 1 {
         let begin = || {
             let mut part = stock.builder();
             part.begin_zone(&zone.apex);
-            part
+            (part, 0)
         };
-        let add = |part: &mut Builder, r: Record<'_>| take(part, r);
+        let add = |(part, records): &mut (Builder, u64), r: Record<'_>| {
+            read.count(records);
+            take(part, r)
+        };
         if let Some((parts, reading)) = opened.read_in_parts(processors(), begin, add) {
-            parts.into_iter().for_each(|part| builder.continue_with(part));
+            parts.into_iter().for_each(|(part, _)| builder.continue_with(part));
+            read.end(opened.len());
             return Ok(reading);
         }
     }
-    Ok(opened.read(&mut |r, _| take(builder, r)))
+    let mut records = 0;
+    let reading = opened.read(&mut |r, _| {
+        read.count(&mut records);
+        take(builder, r)
+    });
+    read.end(opened.len());
+    Ok(reading)
+}
+
+/// Records after which it is told how far a file has been read.
+const STEP: u64 = 4096;
+
+/// How far one file has been read, taking each record for a line of usual length.
+struct Read<'a> {
+    all: &'a AtomicU64,
+    octets_a_step: u64,
+    steps: AtomicU64,
+}
+
+impl Read<'_> {
+    fn count(&self, records: &mut u64) {
+        *records += 1;
+        if records.is_multiple_of(STEP) {
+            self.steps.fetch_add(1, Ordering::Relaxed);
+            self.all.fetch_add(self.octets_a_step, Ordering::Relaxed);
+        }
+    }
+
+    /// All of it has been read: that is known exactly.
+    fn end(&self, octets: usize) {
+        let told = self.steps.load(Ordering::Relaxed) * self.octets_a_step;
+        self.all.fetch_add((octets as u64).wrapping_sub(told), Ordering::Relaxed);
+    }
 }
 
 /// Hands a record to the builder, and its refusal to the reader.
@@ -159,7 +202,7 @@ mod tests {
     }
 
     fn stock(seed: u64) -> Stock {
-        Stock { seed, held_max: 1 << 20, spill: Arc::new(scratch::Scratch::new(std::env::temp_dir())) }
+        Stock::new(seed, 1 << 20, Arc::new(scratch::Scratch::new(std::env::temp_dir())))
     }
 
     const HEAD: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n";

@@ -89,6 +89,14 @@ impl Opened<'_> {
         self.text.octets().is_empty()
     }
 
+    /// The octets of a usual line, as the text begins.
+    pub fn octets_a_line(&self) -> u64 {
+        let text = self.text.octets();
+        let begin = &text[..text.len().min(1 << 16)];
+        let lines = begin.iter().filter(|&&c| c == b'\n').count();
+        (begin.len() / lines.max(1)) as u64
+    }
+
     fn includes(&self) -> Includes {
         let base = self.zone.file.parent().unwrap_or(Path::new("")).to_path_buf();
         Includes { base, sources: vec![(self.zone.file.clone(), self.stamp)] }

@@ -6,6 +6,7 @@ mod damage;
 mod dumps;
 mod guards;
 mod history;
+mod many;
 mod resolving;
 mod running;
 mod second_reader;

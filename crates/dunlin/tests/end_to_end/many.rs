@@ -1,0 +1,164 @@
+//! A server of many zones: what its start and its reloads look at, and when. A list that is a pipe holds the comparison up
+//! until somebody writes into it, so what is served before is known.
+
+use crate::running::{Folder, Server, ZONE, eventually, read, text};
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+/// More than are compared before the first answer.
+const FEW: usize = 1_200;
+/// So many that a list or a manifest that was read or copied would show, in an image that needs no copy for huge pages.
+const MANY: usize = 20_000;
+
+const CONFIG: &str = "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\nworkers = 1\n\
+    [control]\nsocket = \"ctl\"\nhttp = \"\"\n[zones]\nlist = \"zones.list\"\n";
+const OWN: [&str; 4] = ["rewritten", "replaced", "longer", "including"];
+
+/// A folder with so many zones of one file, and some with a file of their own.
+struct Desk {
+    folder: Folder,
+    list: String,
+}
+
+impl Desk {
+    fn new(many: usize) -> Desk {
+        let shared = (0..many).map(|i| format!("zone-{i}.example shared.zone\n"));
+        let own = OWN.map(|name| format!("{name}.example {name}.zone\n"));
+        let desk = Desk { folder: Folder::new(), list: shared.chain(own).collect() };
+        desk.folder.write("dunlin.toml", CONFIG);
+        desk.settled("zones.list", &desk.list);
+        desk.settled("shared.zone", ZONE);
+        OWN.iter().for_each(|name| desk.settled(&format!("{name}.zone"), ZONE));
+        desk.settled("including.zone", &format!("{ZONE}$INCLUDE more\n"));
+        desk.settled("more", "more A 192.0.2.2\n");
+        let compiled = desk.folder.dunlin(&["compile", "-c", "dunlin.toml"]);
+        assert_eq!(compiled.status.code(), Some(0), "{}", text(&compiled.stderr));
+        desk
+    }
+
+    /// Writes a file with the time that all files here have.
+    fn settled(&self, name: &str, text: &str) {
+        let file = self.folder.write(name, text);
+        let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        File::options().append(true).open(file).unwrap().set_modified(old).unwrap();
+    }
+
+    /// Changes sources so that their times of writing tell nothing, nor but for one their sizes.
+    fn change_behind_the_times(&self) {
+        let changed = ZONE.replace("192.0.2.2", "192.0.2.3");
+        self.settled("rewritten.zone", &changed);
+        self.settled("new", &changed);
+        fs::rename(self.folder.0.join("new"), self.folder.0.join("replaced.zone")).unwrap();
+        self.settled("longer.zone", &format!("{changed}; more\n"));
+        self.settled("more", "more A 192.0.2.3\n");
+    }
+
+    fn list(&self) -> PathBuf {
+        self.folder.0.join("zones.list")
+    }
+
+    /// Puts a pipe in the place of the list.
+    fn pipe(&self) {
+        fs::remove_file(self.list()).unwrap();
+        assert!(Command::new("mkfifo").arg(self.list()).status().unwrap().success());
+    }
+
+    /// Writes the list into the pipe, once somebody reads it; then it is a file as before.
+    fn fill_the_pipe(&self) {
+        self.folder.write("text", &self.list);
+        let mut fill = Command::new("timeout");
+        fill.args(["60", "sh", "-c", "cat text > zones.list"]).current_dir(&self.folder.0);
+        assert!(fill.status().unwrap().success(), "nobody reads the list");
+        fs::remove_file(self.list()).unwrap();
+        self.settled("zones.list", &self.list);
+    }
+
+    fn start(&self) -> Server {
+        Server::start(&self.folder, &["-c", "dunlin.toml"])
+    }
+
+    /// What is served of the zones with files of their own.
+    fn served(&self, server: &Server) -> Vec<String> {
+        let names = OWN.map(|zone| format!("{}.{zone}.example", if zone == "including" { "more" } else { "www" }));
+        names.iter().map(|name| server.short(&self.folder, &[name])).collect()
+    }
+
+    fn ctl(&self, words: &[&str]) -> String {
+        let output = self.folder.dunlin(&[&["ctl", "--socket", "ctl"], words].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    }
+}
+
+#[test]
+fn a_start_answers_from_the_image_and_then_finds_what_has_changed_behind_the_times() {
+    for is_held_up in [true, false] {
+        let desk = Desk::new(FEW);
+        desk.change_behind_the_times();
+        if is_held_up {
+            desk.pipe();
+        }
+        let server = desk.start();
+        assert_eq!(server.short(&desk.folder, &["www.zone-7.example"]), "192.0.2.2\n");
+        if is_held_up {
+            assert_eq!(desk.served(&server), ["192.0.2.2\n"; 4], "nobody has looked at the sources yet");
+            desk.fill_the_pipe();
+        }
+        eventually("the changed zones", || desk.served(&server) == ["192.0.2.3\n"; 4]);
+        assert_eq!(server.short(&desk.folder, &["www.zone-7.example"]), "192.0.2.2\n");
+    }
+}
+
+/// What a server has taken so far.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    /// Octets that came through calls of the system: of files that are read, not of those that are mapped.
+    read: u64,
+    /// Octets of memory of its own.
+    own: u64,
+}
+
+impl Taken {
+    fn by(server: &Server) -> Taken {
+        let number = |file: &str, key: &str| -> u64 {
+            let text = read(&PathBuf::from(format!("/proc/{}/{file}", server.pid())));
+            let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+            line.split_whitespace().next().unwrap().parse().unwrap()
+        };
+        Taken { read: number("io", "rchar:"), own: number("smaps_rollup", "Anonymous:") << 10 }
+    }
+}
+
+#[test]
+fn a_start_and_a_reload_by_name_neither_read_nor_copy_what_is_known_of_all_zones() {
+    let [few, many] = [FEW, MANY].map(|zones| {
+        let desk = Desk::new(zones);
+        let manifest = fs::metadata(desk.folder.0.join("data/images/zones.manifest")).unwrap().len();
+        desk.pipe();
+        let server = desk.start();
+        assert_eq!(desk.served(&server), ["192.0.2.2\n"; 4]);
+        let started = Taken::by(&server);
+        desk.fill_the_pipe();
+        // Both wait for the comparison; what is needed once is taken by the first.
+        desk.ctl(&["reload"]);
+        desk.ctl(&["reload", "longer.example"]);
+        let before = Taken::by(&server);
+        for version in 3..11 {
+            desk.folder.write("longer.zone", &ZONE.replace("192.0.2.2", &format!("192.0.2.{version}")));
+            let said = desk.ctl(&["reload", "longer.example"]);
+            assert!(said.contains("changed true") && said.contains("rebuilt false"), "{said}");
+        }
+        assert_eq!(server.short(&desk.folder, &["www.longer.example"]), "192.0.2.10\n");
+        let after = Taken::by(&server);
+        let of_reloads = Taken { read: after.read - before.read, own: after.own.saturating_sub(before.own) };
+        (manifest, started, of_reloads)
+    });
+    let more = many.0 - few.0;
+    assert!(more > 1 << 20, "{more} octets");
+    for (few, many, what) in [(few.1, many.1, "start"), (few.2, many.2, "reloads")] {
+        assert!(many.read < few.read + more / 4, "{what}: {few:?} {many:?}");
+        assert!(many.own < few.own + more / 2, "{what}: {few:?} {many:?}");
+    }
+}

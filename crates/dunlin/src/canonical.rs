@@ -69,8 +69,8 @@ impl Owner {
 /// A zone that can be walked through more than once.
 pub trait Names {
     fn names<'s>(&'s self) -> Box<dyn Iterator<Item = Result<Owner, Damaged>> + 's>;
-    /// For progress; none: not known.
-    fn records(&self) -> Option<u64>;
+    /// How many there are, for progress.
+    fn records(&self) -> u64;
 }
 
 impl Names for Sorted<'_> {
@@ -78,8 +78,8 @@ impl Names for Sorted<'_> {
         Box::new(self.names().map(|(name, records)| Ok(Owner::new(name, lines(records)))))
     }
 
-    fn records(&self) -> Option<u64> {
-        None
+    fn records(&self) -> u64 {
+        self.names().map(|(_, records)| records.count() as u64).sum()
     }
 }
 
@@ -116,8 +116,8 @@ impl Names for image::Zone<'_> {
         Box::new(self.nodes().map(owner).filter(move |owner| !is_empty(owner)))
     }
 
-    fn records(&self) -> Option<u64> {
-        image::Zone::records(self).ok()
+    fn records(&self) -> u64 {
+        image::Zone::records(self).unwrap_or(0)
     }
 }
 
@@ -145,9 +145,14 @@ impl From<io::Error> for Unwalked {
 }
 
 /// Opens an image or a zone file and hands its zone to `walk`. `origin`: its name; otherwise that of the image's only zone,
-/// of the file without ".zone", or of its SOA.
-pub fn walk<T>(file: &Path, origin: Option<&str>, walk: &mut dyn FnMut(&[u8], &dyn Names) -> T) -> Result<T, Unwalked> {
-    if is_image(file)? { walk_image(file, origin, walk) } else { walk_text(file, origin, walk) }
+/// of the file without ".zone", or of its SOA. `is_json`: nothing but JSON is to be shown.
+pub fn walk<T>(
+    file: &Path,
+    origin: Option<&str>,
+    is_json: bool,
+    walk: &mut dyn FnMut(&[u8], &dyn Names) -> T,
+) -> Result<T, Unwalked> {
+    if is_image(file)? { walk_image(file, origin, walk) } else { walk_text(file, origin, is_json, walk) }
 }
 
 pub fn is_image(file: &Path) -> io::Result<bool> {
@@ -188,6 +193,7 @@ fn walk_image<T>(
 fn walk_text<T>(
     file: &Path,
     origin: Option<&str>,
+    is_json: bool,
     walk: &mut dyn FnMut(&[u8], &dyn Names) -> T,
 ) -> Result<T, Unwalked> {
     let zone = match origin.or(stem(file)) {
@@ -197,7 +203,7 @@ fn walk_text<T>(
     let zone = zone.map_err(Unwalked::Other)?;
     let mut builder = Builder::new(0);
     builder.begin_zone(&zone.apex);
-    let reading = read_with_progress(&zone, &mut builder)?;
+    let reading = read_with_progress(&zone, &mut builder, is_json)?;
     if reading.errors > 0 {
         return Err(Unwalked::Errors(reading));
     }
@@ -231,8 +237,8 @@ pub fn named(file: &Path, origin: &str) -> Result<Zone, String> {
     }
 }
 
-pub fn read_with_progress(zone: &Zone, builder: &mut Builder) -> io::Result<Report> {
-    let mut progress = Progress::of(lines_of(&zone.file)?);
+pub fn read_with_progress(zone: &Zone, builder: &mut Builder, is_json: bool) -> io::Result<Report> {
+    let mut progress = Progress::of(lines_of(&zone.file)?).unless(is_json);
     let mut sink = |r: Record<'_>, place: &Place| {
         progress.at(u64::from(place.line));
         take(builder, r)

@@ -8,11 +8,14 @@ use audit::Rules;
 use net::privilege::{User, is_root};
 use server::clock::wall_s;
 use server::complaint::Complaint;
-use server::config::{Config, Zone};
+use server::config::{Config, Seen, Zone};
 use server::findings::{self, Findings};
 use server::held::Gate;
 use server::images::{self, Library, Shelved};
 use server::json::Json;
+use std::io;
+use std::sync::mpsc::channel;
+use std::thread;
 
 pub fn check(args: &Check) -> Exit {
     let (config, zones) = match configuration::of_or_here(&args.source).and_then(with_zones) {
@@ -29,7 +32,7 @@ pub fn check(args: &Check) -> Exit {
     };
     let warnings = warnings(&config, &zones);
     let rules = Rules::at(wall_s());
-    let mut progress = Progress::of(zones.len() as u64);
+    let mut progress = Progress::of(zones.len() as u64).unless(args.json);
     let all: Vec<Findings> = zones
         .iter()
         .zip(1..)
@@ -95,10 +98,26 @@ pub fn compile(args: &Compile) -> Exit {
     };
     library.gate = Gate::new(&config, &[]);
     library.memory = args.memory.unwrap_or(library.memory);
-    match library.current(&zones, &seen, None) {
+    match current(&library, &zones, &seen, args.json) {
         Ok(shelved) => tell(args, &shelved),
         Err(e) => could_not(e),
     }
+}
+
+/// The image of these zones; on a terminal a bar shows meanwhile how much of their files has been read.
+fn current(library: &Library, zones: &[Zone], seen: &Seen, is_json: bool) -> io::Result<Shelved> {
+    let build = || library.current(zones, seen, None);
+    if !Progress::of(0).unless(is_json).is_watched() {
+        return build();
+    }
+    let octets = zones.iter().filter_map(|zone| Some(std::fs::metadata(&zone.file).ok()?.len())).sum();
+    let (work, is_over) = channel();
+    thread::scope(|scope| {
+        scope.spawn(move || Progress::of(octets).follow(&library.read, "laying out", &is_over));
+        let built = build();
+        drop(work);
+        built
+    })
 }
 
 fn tell(args: &Compile, shelved: &Shelved) -> Exit {

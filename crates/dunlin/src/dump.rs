@@ -67,7 +67,7 @@ fn print_zone(zone: &image::Zone<'_>, out: &mut impl Write) -> io::Result<Result
 
 /// With tabs between the fields and the SOA first, as `ldns-read-zone -z` prints.
 fn print_canonical(zone: &dyn Names, out: &mut impl Write) -> io::Result<Result<(), Damaged>> {
-    let mut progress = Progress::beside_output(zone.records().unwrap_or(0));
+    let mut progress = Progress::beside_output(zone.records());
     let (mut text, mut n) = (String::new(), 0);
     for owner in zone.names() {
         let Ok(owner) = owner else { return Ok(Err(Damaged)) };
@@ -81,7 +81,7 @@ fn print_canonical(zone: &dyn Names, out: &mut impl Write) -> io::Result<Result<
 }
 
 fn dump_sorted(args: &ZoneDump, out: &mut impl Write) -> io::Result<Exit> {
-    match walk(&args.file, args.origin.as_deref(), &mut |_, zone| print_canonical(zone, out)) {
+    match walk(&args.file, args.origin.as_deref(), false, &mut |_, zone| print_canonical(zone, out)) {
         Ok(Ok(Ok(()))) => Ok(Exit::Done),
         Ok(Ok(Err(Damaged))) => Ok(could_not(damaged(&args.file))),
         Ok(Err(e)) => Err(e),

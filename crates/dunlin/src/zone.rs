@@ -53,7 +53,7 @@ pub fn compile(args: &ZoneCompile) -> Exit {
     let held_max = args.memory.unwrap_or_else(memory);
     let mut builder = Builder::spilling(images::seed(), held_max, Arc::new(Scratch::new(folder_of(&args.output))));
     builder.begin_zone(&zone.apex);
-    let read = match read_with_progress(&zone, &mut builder) {
+    let read = match read_with_progress(&zone, &mut builder, args.json) {
         Ok(read) => read,
         Err(e) => return could_not(format_args!("{} cannot be read: {e}", args.file.display())),
     };

@@ -1,6 +1,7 @@
 //! Commands that need no running server: what they print and how they end.
 
-use crate::running::{Folder, ZONE, text};
+use crate::running::{Folder, ZONE, at_home, text};
+use std::process::Command;
 
 #[test]
 fn what_is_not_built_says_so_and_ends_with_2() {
@@ -158,6 +159,45 @@ fn zone_check_ends_with_1_on_errors_and_2_without_a_file() {
     let compile = folder.dunlin(&["zone", "compile", "bad", "--origin", "example.com", "-o", "image"]);
     assert_eq!(compile.status.code(), Some(1));
     assert!(!folder.0.join("image").exists());
+}
+
+/// What the program says on a terminal, to which all of its output goes, or only its complaints.
+fn on_a_terminal(folder: &Folder, args: &str) -> String {
+    let mut script = at_home(&folder.0, Command::new("script"));
+    let output =
+        script.args(["-qec", &format!("{} {args}", env!("CARGO_BIN_EXE_dunlin")), "/dev/null"]).output().unwrap();
+    text(&output.stdout)
+}
+
+#[test]
+fn a_bar_is_for_who_watches_and_for_nobody_else() {
+    let folder = Folder::new();
+    let many = |address: &str| (0..9000).map(|i| format!("host-{i} A {address}\n")).collect::<String>();
+    for (name, address) in [("a", "192.0.2.7"), ("b", "192.0.2.8")] {
+        folder.write(&format!("{name}.zone"), &(ZONE.to_string() + &many(address)));
+        let compile = format!("zone compile {name}.zone --origin example.com -o {name}.image");
+        assert!(on_a_terminal(&folder, &compile).contains(" %"), "{compile}");
+    }
+    folder.write("dunlin.toml", "[server]\ndata-dir = \"data\"\n[[zone]]\nname = \"example.com\"\nfile = \"a.zone\"\n");
+    let out = "> out";
+    for (command, has_bar) in [
+        ("compile -c dunlin.toml", true),
+        ("compile -c dunlin.toml --json", false),
+        ("check -c dunlin.toml", true),
+        ("check -c dunlin.toml --json", false),
+        ("zone diff a.image b.image > out", true),
+        ("zone diff a.image b.image --json > out", false),
+        ("zone diff a.image b.image --json > out 2> err", false),
+        ("zone diff a.zone b.zone --json", false),
+        ("zone diff a.image a.image", true),
+        ("zone dump a.image > out", true),
+    ] {
+        let said = on_a_terminal(&folder, command);
+        assert_eq!(said.contains(" %"), has_bar, "{command}: {said}");
+        let (plain, _) = command.split_once(out).unwrap_or((command, ""));
+        let output = folder.dunlin(&plain.split_whitespace().collect::<Vec<_>>());
+        assert!(!text(&output.stderr).contains('%') && !text(&output.stdout).contains('\r'), "{command}");
+    }
 }
 
 #[test]

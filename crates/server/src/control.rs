@@ -134,7 +134,7 @@ fn zone(state: &State, words: &[&str]) -> Json {
         ["publish", rest @ ..] => publish(state, rest),
         ["freeze", zone] => told("frozen", freeze(state, zone, true)),
         ["thaw", zone] => told("frozen", freeze(state, zone, false)),
-        ["log", zone] => told("versions", log_of(state, zone)),
+        ["log", zone] => told("versions", past(state).and_then(|past| past.log(zone))),
         ["diff", zone] => answered(state, "diff", |done| Event::Look { zone: zone.to_string(), done }),
         ["diff", zone, from, to] => told("diff", diff(state, zone, from, to)),
         ["show", zone] => told("records", past(state).and_then(|past| past.show(zone, None))),
@@ -163,15 +163,9 @@ fn freeze(state: &State, zone: &str, is_frozen: bool) -> Result<Json, String> {
     intake.freeze(zone, is_frozen).map(|()| Json::Bool(is_frozen))
 }
 
-fn log_of(state: &State, zone: &str) -> Result<Json, String> {
-    // The zones that updates own are known there without a look at the disk.
-    let known = state.intake().and_then(|intake| intake.log(zone).ok());
-    known.map_or_else(|| past(state)?.log(zone), Ok)
-}
-
 fn rollback(state: &State, zone: &str, serial: u32) -> Json {
     // Whoever owns the zone goes back: its updates, or its file.
-    match state.intake().filter(|intake| intake.log(zone).is_ok()) {
+    match state.intake().filter(|intake| intake.owns(zone)) {
         Some(intake) => told("reload", intake.go_back(zone, serial)),
         None => answered(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done }),
     }

@@ -58,51 +58,11 @@ pub struct Owned {
     pub rules: Rules,
     /// Updates of it wait for somebody's word.
     pub is_frozen: bool,
-    /// What came before, newest last.
-    versions: Vec<Version>,
 }
-
-/// A change that was made.
-#[derive(Clone, Debug)]
-pub struct Version {
-    pub from: u32,
-    pub to: u32,
-    pub wall_s: u64,
-    pub author: String,
-    pub removed: usize,
-    pub added: usize,
-}
-
-impl Version {
-    fn of(entry: &Entry) -> Version {
-        Version {
-            from: entry.diff.from,
-            to: entry.diff.to,
-            wall_s: entry.wall_s,
-            author: entry.author.to_string(),
-            removed: entry.diff.removed().len(),
-            added: entry.diff.added().len(),
-        }
-    }
-}
-
-/// Versions of a zone that are remembered; older ones are forgotten.
-const VERSIONS_MAX: usize = 10_000;
 
 impl Owned {
     fn new(rules: Rules) -> Owned {
-        Owned { rules, is_frozen: false, versions: Vec::new() }
-    }
-
-    pub fn versions(&self) -> &[Version] {
-        &self.versions
-    }
-
-    fn remember(&mut self, version: Version) {
-        if self.versions.len() == VERSIONS_MAX {
-            self.versions.drain(..VERSIONS_MAX / 10);
-        }
-        self.versions.push(version);
+        Owned { rules, is_frozen: false }
     }
 }
 
@@ -199,13 +159,13 @@ impl Files {
     /// Reads the journal. `view`: the image that was made of the files. Returns what is to be laid over it.
     pub fn replay(self, view: View<'_>) -> io::Result<(Ledger, Unwritten, Vec<String>)> {
         let (from, released) = (self.from()?, released(&self.folder)?);
-        let Files { folder, mut zones, positions } = self;
+        let Files { folder, zones, positions } = self;
         let odd = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
         let disk = Folder::open(&folder)?;
         let mut layers = HashMap::new();
         let mut faults = Vec::new();
         let mut replay = |position, octets: &[u8]| {
-            if let Err(why) = replay_one(view, &mut zones, &positions, &mut layers, position, octets) {
+            if let Err(why) = replay_one(view, &positions, &mut layers, position, octets) {
                 faults.push(format!("change {position} of the journal: {why}"));
             }
         };
@@ -271,11 +231,6 @@ impl Ledger {
     pub fn keep(&mut self, entries: &[Entry]) -> io::Result<u64> {
         let octets: Vec<Vec<u8>> = entries.iter().map(Entry::encode).collect();
         self.journal.append(&octets)?;
-        for entry in entries {
-            if let Some(zone) = self.zones.get_mut(&entry.zone) {
-                zone.remember(Version::of(entry));
-            }
-        }
         Ok(self.journal.next_position())
     }
 
@@ -304,7 +259,6 @@ fn released(folder: &Path) -> io::Result<u64> {
 /// Brings a change back. Err: it is none, or none of the version that is there.
 fn replay_one<'v>(
     view: View<'v>,
-    zones: &mut HashMap<Box<[u8]>, Owned>,
     positions: &HashMap<Box<[u8]>, u64>,
     layers: &mut HashMap<Box<[u8]>, Layer<Standing<'v>>>,
     position: u64,
@@ -312,9 +266,8 @@ fn replay_one<'v>(
 ) -> Result<(), String> {
     let entry = Entry::decode(octets).map_err(|e| e.to_string())?;
     // A zone that is no longer configured, or whose file was removed.
-    let Some(zone) = zones.get_mut(&entry.zone) else { return Ok(()) };
-    zone.remember(Version::of(&entry));
-    if positions.get(&entry.zone).is_some_and(|&from| position < from) {
+    let Some(&from) = positions.get(&entry.zone) else { return Ok(()) };
+    if position < from {
         return Ok(());
     }
     let apex = || name(&entry.zone);

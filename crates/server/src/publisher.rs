@@ -409,6 +409,10 @@ impl Publisher {
             self.served.manifest.seen = seen.unwrap_or_else(|| self.served.manifest.seen.clone());
             return Ok(if access(&now.image, config) == *self.served.allow_query { Some(false) } else { None });
         }
+        // A zone that goes takes along what updates have changed of it, which its file gets before.
+        if difference.gone.iter().any(|apex| books.unwritten.is_behind(apex)) {
+            return Ok(None);
+        }
         let Some(laid) = plan.and_then(|plan| changes::lay(&now.image, plan, &self.library)) else { return Ok(None) };
         let before = self.served.problems.clone();
         remark(&laid.remarks);

@@ -77,6 +77,11 @@ impl Unwritten {
         self.zones.get(apex).is_some_and(|book| book.position > end)
     }
 
+    /// True if the zone's file does not hold all that was changed.
+    pub fn is_behind(&self, apex: &[u8]) -> bool {
+        self.zones.get(apex).is_some_and(|book| !book.names.is_empty())
+    }
+
     /// The records of all changed names of a zone.
     pub fn records(&self, apex: &[u8]) -> impl Iterator<Item = &Record> {
         let names = self.zones.get(apex).map(|book| book.names.values());

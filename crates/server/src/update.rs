@@ -12,14 +12,14 @@
 //! When nothing has changed for a while, or much has, the publisher is asked to write the files and to fold all into a
 //! new image. Updates go on meanwhile.
 
-use crate::clock::{rfc3339, wall_s};
+use crate::clock::wall_s;
 use crate::config::Zone;
 use crate::history;
 use crate::images::{self, name};
 use crate::json::Json;
 use crate::later::{Desk, Mailboxes};
 use crate::laying::{self, Standing};
-use crate::ledger::{self, Ledger, Owned, Version};
+use crate::ledger::{self, Ledger, Owned};
 use crate::log;
 use crate::press::{Books, Press};
 use crate::state::{Event, State};
@@ -58,7 +58,7 @@ const UDP_SIZE: u16 = 1232;
 enum Order {
     Update(Postponed),
     Freeze { zone: String, is_frozen: bool, done: Sender<Result<(), String>> },
-    Log { zone: String, done: Sender<Result<Json, String>> },
+    Own { zone: String, done: Sender<Result<(), String>> },
     Back { zone: String, serial: u32, done: Sender<Result<Json, String>> },
     Merge { zone: Box<[u8]>, diff: Diff, done: Sender<Result<Json, String>> },
     Adopt(Wanted),
@@ -101,9 +101,9 @@ impl Intake {
         }
     }
 
-    /// The versions that a zone has had, newest last.
-    pub fn log(&self, zone: &str) -> Result<Json, String> {
-        self.ask(|done| Order::Log { zone: zone.to_string(), done })
+    /// True if the zone belongs to updates.
+    pub fn owns(&self, zone: &str) -> bool {
+        self.ask(|done| Order::Own { zone: zone.to_string(), done }).is_ok()
     }
 
     /// Has a zone as it was at this serial, under a new one.
@@ -146,6 +146,13 @@ pub struct Later {
     folding: Option<Receiver<Result<Json, Vec<String>>>>,
 }
 
+impl Later {
+    fn is_nothing(&self) -> bool {
+        // What was replaced takes its memory until it is let go of.
+        self.changed.is_none() && self.new.is_empty() && self.retired.is_empty()
+    }
+}
+
 /// Versions in the making of the zones that a group changes.
 type Layers<'v> = HashMap<Box<[u8]>, Layer<Standing<'v>>>;
 
@@ -170,7 +177,7 @@ impl Updates {
     pub fn run(mut self, orders: &Orders) {
         self.learn_hosts(self.ledger.apexes().map(Box::from).collect());
         loop {
-            let first = match self.later.changed.is_none() && self.later.new.is_empty() {
+            let first = match self.later.is_nothing() {
                 true => orders.0.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 false => orders.0.recv_timeout(LOOK_EVERY),
             };
@@ -194,8 +201,8 @@ impl Updates {
                     // Whoever asked may have gone.
                     let _ = done.send(self.freeze(&zone, is_frozen));
                 }
-                Order::Log { zone, done } => {
-                    let _ = done.send(self.log(&zone));
+                Order::Own { zone, done } => {
+                    let _ = done.send(self.owned(&zone).map(drop));
                 }
                 Order::Back { zone, serial, done } => {
                     let _ = done.send(self.go_back(&zone, serial));
@@ -308,20 +315,6 @@ impl Updates {
     fn freeze(&mut self, zone: &str, is_frozen: bool) -> Result<(), String> {
         self.owned(zone)?.is_frozen = is_frozen;
         Ok(())
-    }
-
-    fn log(&mut self, zone: &str) -> Result<Json, String> {
-        let version = |v: &Version| {
-            Json::Object(vec![
-                ("serial", Json::Number(v.to.into())),
-                ("before", Json::Number(v.from.into())),
-                ("when", Json::text(rfc3339(v.wall_s))),
-                ("who", Json::text(&v.author)),
-                ("removed", Json::Number(v.removed as u64)),
-                ("added", Json::Number(v.added as u64)),
-            ])
-        };
-        Ok(Json::list(self.owned(zone)?.versions(), version))
     }
 
     /// A change like any other, but for who wished it.

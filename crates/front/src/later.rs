@@ -29,7 +29,7 @@ pub struct Postponed {
     pub peer: Peer,
     pub transport: Transport,
     /// The message as it came; empty if nobody waits.
-    pub message: Box<[u8]>,
+    pub message: Vec<u8>,
     pub purpose: Purpose,
 }
 

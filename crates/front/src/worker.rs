@@ -89,11 +89,19 @@ pub struct Worker<M> {
     scratch: Vec<Scratch>,
     /// Of the last batch or message only, so a batch at most: the driver takes them before the next.
     postponed: VecDeque<Postponed>,
+    /// Room for messages that are postponed, come back from answers that were sent: `ROOMS_MAX` pieces.
+    rooms: Vec<Vec<u8>>,
     /// Where the cache copies entries to; absent without one.
     entry: Option<Box<cache::Scratch>>,
     /// The cache's generation: `zones` are of this one or a later one.
     cached: u32,
 }
+
+/// Room for messages that is kept for later ones.
+const ROOMS_MAX: usize = 256;
+/// Octets of it: for a query, and for most answers in its place.
+const ROOM: usize = 512;
+const ROOM_MAX: usize = 2_048;
 
 /// Before the first query of a batch.
 const NOBODY: Peer = Peer { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 };
@@ -132,9 +140,22 @@ impl<M: AsRef<[u8]>> Worker<M> {
         let (zones, generation) = published.current();
         let rate = setup.rate.clone().map(|r| RateLimit::new(r, setup.rate_key));
         let cookies = setup.cookie_secret.map(cookie::Secrets::new);
-        let (scratch, postponed) = (vec![Scratch::default(); BATCH_MAX], VecDeque::new());
+        let (scratch, postponed, rooms) = (vec![Scratch::default(); BATCH_MAX], VecDeque::new(), Vec::new());
         let entry = setup.resolving.as_ref().map(|_| Box::default());
-        Worker { published, zones, generation, setup, rate, cookies, counters, scratch, postponed, entry, cached: 0 }
+        Worker {
+            published,
+            zones,
+            generation,
+            setup,
+            rate,
+            cookies,
+            counters,
+            scratch,
+            postponed,
+            rooms,
+            entry,
+            cached: 0,
+        }
     }
 
     #[inline]
@@ -165,6 +186,14 @@ impl<M: AsRef<[u8]>> Worker<M> {
     #[inline]
     pub fn next_postponed(&mut self) -> Option<Postponed> {
         self.postponed.pop_front()
+    }
+
+    /// Takes back the room of a message that was postponed.
+    pub fn keep_room(&mut self, mut room: Vec<u8>) {
+        if self.rooms.len() < ROOMS_MAX && (ROOM..=ROOM_MAX).contains(&room.capacity()) {
+            room.clear();
+            self.rooms.push(room);
+        }
     }
 
     /// Answers datagrams, each in its own buffer.
@@ -256,7 +285,11 @@ impl<M: AsRef<[u8]>> Worker<M> {
             let reply = if let Verdict::Reply(len) = verdict { len } else { 0 };
             let miss = resolution.miss.take();
             if miss.is_some() || verdict == Verdict::Later {
-                let message = if reply == 0 { buffer[..len].into() } else { Box::default() };
+                let mut message = Vec::new();
+                if reply == 0 {
+                    message = self.rooms.pop().unwrap_or_else(|| Vec::with_capacity(ROOM));
+                    message.extend_from_slice(&buffer[..len]);
+                }
                 let (ticket, purpose) = (batch.ticket(i), miss.map_or(Purpose::Update, Purpose::Resolve));
                 self.postponed.push_back(Postponed { ticket, peer, transport: Transport::Udp, message, purpose });
             }
@@ -345,7 +378,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
         let verdict = resolution.write(&mut s.query, sought, &mut s.lookup, &mut s.trail, buffer);
         let miss = resolution.miss;
         if miss.is_some() || verdict == Verdict::Later {
-            let message = if verdict == Verdict::Later { buffer[..len].into() } else { Box::default() };
+            let message = if verdict == Verdict::Later { buffer[..len].into() } else { Vec::new() };
             let (transport, purpose) = (Transport::Tcp, miss.map_or(Purpose::Update, Purpose::Resolve));
             self.postponed.push_back(Postponed { ticket, peer, transport, message, purpose });
         }

@@ -16,6 +16,7 @@ pub mod systemd;
 pub mod tcp;
 pub mod udp;
 pub mod udp_loop;
+pub mod volley;
 pub mod wake;
 
 pub use wake::{Turn, Wake};

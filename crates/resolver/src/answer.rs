@@ -21,6 +21,8 @@ pub const BODY_MAX: usize = 65_000;
 pub const RECORDS_MAX: usize = 256;
 /// A TTL with its highest bit set is none (RFC 2181 section 8).
 const TTL_MAX: u32 = i32::MAX as u32;
+/// Octets of room that a draft keeps for the next.
+const ROOM_KEPT: usize = 1024;
 /// Places that later names may point at.
 const PLACES_MAX: usize = 8;
 
@@ -94,6 +96,15 @@ pub struct Draft {
     data: Vec<u8>,
 }
 
+/// How far a draft had come.
+pub(crate) struct Mark {
+    body: usize,
+    places: usize,
+    counts: [u16; 3],
+    ttl_s: u32,
+    run: (Rtype, usize),
+}
+
 /// It does not fit, or could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit;
@@ -115,8 +126,32 @@ impl Draft {
         self.body.is_empty()
     }
 
-    pub fn finish(self, rcode: Rcode, lifetime_s: u32) -> Answer {
-        Answer { rcode, counts: self.counts, body: self.body.into(), lifetime_s: lifetime_s.min(self.ttl_s) }
+    /// Becomes that of another question, in the same room.
+    pub(crate) fn renew(&mut self, question: &Question) {
+        let Draft { name, body, counts, ttl_s, places, run, data: _ } = self;
+        *name = Name::from_wire(question.name()).unwrap_or(Name::ROOT);
+        (*counts, *ttl_s, *run) = ([0; 3], u32::MAX, (0, 0));
+        body.clear();
+        body.shrink_to(ROOM_KEPT);
+        places.clear();
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        let Draft { counts, ttl_s, run, .. } = *self;
+        Mark { body: self.body.len(), places: self.places.len(), counts, ttl_s, run }
+    }
+
+    /// Drops what was added since.
+    pub(crate) fn rewind(&mut self, mark: &Mark) {
+        self.body.truncate(mark.body);
+        self.places.truncate(mark.places);
+        (self.counts, self.ttl_s, self.run) = (mark.counts, mark.ttl_s, mark.run);
+    }
+
+    /// What it holds, as an answer.
+    pub fn finish(&self, rcode: Rcode, lifetime_s: u32) -> Answer {
+        let body = self.body.as_slice().into();
+        Answer { rcode, counts: self.counts, body, lifetime_s: lifetime_s.min(self.ttl_s) }
     }
 
     /// Adds a record of a message, under the owner that it is known to have.
@@ -253,6 +288,29 @@ mod tests {
         }
         assert_eq!(answer.lifetime_s, 60);
         assert!(answer.body.len() < 130, "{}", answer.body.len());
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_nothing_behind() {
+        let question = Question::new(&name("www.example.com."), 1, false, false);
+        let mut draft = Draft::new(&question);
+        let put = |draft: &mut Draft, text: &str, ttl_s| {
+            draft.put(Section::Answer, &name(text), rtype::CNAME, ttl_s, name("x.example.net.").bytes()).unwrap();
+        };
+        put(&mut draft, "www.example.com.", 60);
+        let (mark, before) = (draft.mark(), draft.finish(Rcode::NOERROR, 300));
+        put(&mut draft, "a.example.org.", 5);
+        draft.rewind(&mark);
+        assert_eq!(draft.finish(Rcode::NOERROR, 300), before);
+        // A name that was taken back is not pointed at.
+        put(&mut draft, "b.example.org.", 60);
+        let m = draft.finish(Rcode::NOERROR, 300).message(&question);
+        let owners: Vec<String> =
+            Message::open(&m).unwrap().records().map(|r| r.unwrap().owner().unwrap().to_string()).collect();
+        assert_eq!(owners, ["www.example.com.", "b.example.org."]);
+        draft.renew(&question);
+        put(&mut draft, "www.example.com.", 60);
+        assert_eq!(draft.finish(Rcode::NOERROR, 300), before);
     }
 
     #[test]

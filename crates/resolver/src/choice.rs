@@ -9,32 +9,39 @@ use crate::task::Tried;
 /// Every so many questions another server than the best one is asked, to learn whether it still is.
 const EXPLORE_EVERY: u32 = 16;
 
-/// The places that are worth asking.
-pub struct Choice {
-    heard: Vec<usize>,
-    /// Of servers that have not been heard for a while.
-    pub mute: Vec<usize>,
+/// The servers of a forward, and what was tried with each.
+pub struct Choice<'a> {
+    pub now_ns: u64,
+    pub servers: &'a [Server],
+    pub numbers: &'a [usize],
+    pub tried: &'a [Tried],
 }
 
-impl Choice {
-    pub fn new(now_ns: u64, servers: &[Server], numbers: &[usize], tried: &[Tried]) -> Choice {
-        let is_open = |place: &usize| tried.get(*place).is_some_and(|t| !t.refused);
-        let is_silent = |place: &usize| {
-            numbers.get(*place).and_then(|&n| servers.get(n)).is_none_or(|server| server.is_silent(now_ns))
-        };
-        let (mute, heard) = (0..numbers.len()).filter(is_open).partition(is_silent);
-        Choice { heard, mute }
+impl Choice<'_> {
+    fn server(&self, place: usize) -> Option<&Server> {
+        self.servers.get(*self.numbers.get(place)?)
     }
 
-    pub fn best(&self, servers: &[Server], numbers: &[usize], tried: &[Tried], chance: &mut Chance) -> Option<usize> {
-        let sends = |place: usize| tried.get(place).map_or(0, |t| t.sends);
-        let least = self.heard.iter().map(|&p| sends(p)).min()?;
-        let fresh = || self.heard.iter().copied().filter(|&p| sends(p) == least);
-        if self.heard.len() > 1 && chance.below(EXPLORE_EVERY) == 0 {
+    /// Places that are worth asking, of servers that are silent or of those that are not.
+    fn open(&self, silent: bool) -> impl Iterator<Item = usize> {
+        let is_open = |place: &usize| self.tried.get(*place).is_some_and(|t| !t.refused);
+        let is_silent = move |place: &usize| self.server(*place).is_none_or(|server| server.is_silent(self.now_ns));
+        (0..self.numbers.len()).filter(is_open).filter(move |place| is_silent(place) == silent)
+    }
+
+    /// Servers that have not been heard for a while.
+    pub fn mute(&self) -> impl Iterator<Item = usize> {
+        self.open(true)
+    }
+
+    pub fn best(&self, chance: &mut Chance) -> Option<usize> {
+        let sends = |place: usize| self.tried.get(place).map_or(0, |t| t.sends);
+        let least = self.open(false).map(sends).min()?;
+        let fresh = || self.open(false).filter(|&place| sends(place) == least);
+        if self.open(false).nth(1).is_some() && chance.below(EXPLORE_EVERY) == 0 {
             return fresh().nth(chance.below(fresh().count() as u32) as usize);
         }
-        let price = |p: &usize| numbers.get(*p).and_then(|&n| servers.get(n)).map_or(u64::MAX, Server::price_ns);
-        fresh().min_by_key(price)
+        fresh().min_by_key(|&place| self.server(place).map_or(u64::MAX, Server::price_ns))
     }
 }
 
@@ -61,10 +68,10 @@ mod tests {
             ([not, no, no, not], Some(0)),
             ([no, no, no, not], None),
         ] {
-            let choice = Choice::new(5_000 * MS, &servers, &numbers, &tried);
-            assert_eq!(choice.mute, [3]);
+            let choice = Choice { now_ns: 5_000 * MS, servers: &servers, numbers: &numbers, tried: &tried };
+            assert_eq!(choice.mute().collect::<Vec<_>>(), [3]);
             let mut chance = Chance::new([1; 32]);
-            let picks: Vec<_> = (0..200).map(|_| choice.best(&servers, &numbers, &tried, &mut chance)).collect();
+            let picks: Vec<_> = (0..200).map(|_| choice.best(&mut chance)).collect();
             assert!(picks.iter().filter(|&&p| p == expect).count() >= 170, "{expect:?}");
         }
     }

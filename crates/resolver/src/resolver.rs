@@ -11,7 +11,7 @@ use crate::forward::Forwards;
 use crate::limits::{ByHash, Limits, Open, client_hash};
 use crate::question::Question;
 use crate::server::Server;
-use crate::task::{CLIENT_PATIENCE_NS, Digested, Task, Tried, WALL_NS};
+use crate::task::{CLIENT_PATIENCE_NS, Digested, Room, Task, Tried, WALL_NS};
 use crate::why::Why;
 use stats::{Counter, Counters};
 use std::cmp::Reverse;
@@ -26,6 +26,8 @@ use wire::message::Message;
 const EXCHANGES_MAX: usize = 3;
 /// Over TCP, a connection and its reply.
 const TCP_PATIENCE_NS: u64 = 3_000_000_000;
+/// Room that tasks leave for later ones: for as many as are under way at a busy time.
+const ROOMS_MAX: usize = 512;
 const PROBES_MAX: usize = 64;
 const PROBE_PATIENCE_NS: u64 = 1_000_000_000;
 /// The slot of an exchange that no task awaits.
@@ -80,6 +82,8 @@ pub struct Resolver<W> {
     asked: Vec<Vec<usize>>,
     tasks: Vec<Option<Task<W>>>,
     free: Vec<u32>,
+    /// What tasks that are over have left, for the next: `ROOMS_MAX` of them.
+    rooms: Vec<Room<W>>,
     by_question: ByHash<u32>,
     /// By name and type: the task that asks, and those that wait for its end.
     asking: ByHash<u32>,
@@ -116,6 +120,7 @@ impl<W> Resolver<W> {
             asked,
             tasks: Vec::new(),
             free: Vec::new(),
+            rooms: Vec::new(),
             by_question: ByHash::default(),
             asking: ByHash::default(),
             held: ByHash::default(),
@@ -220,7 +225,8 @@ impl<W> Resolver<W> {
         }
         self.neighbourhoods.add(near);
         self.counters.count(Counter::Tasks);
-        let task = Task::new(now_ns, question, (hash, near), has_stale, forward, self.servers_of(forward));
+        let (servers, room) = (self.servers_of(forward), self.rooms.pop());
+        let task = Task::new(now_ns, question, (hash, near), has_stale, forward, servers, room);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.tasks.push(None);
             (self.tasks.len() - 1) as u32
@@ -295,12 +301,14 @@ impl<W> Resolver<W> {
             return Err(task.why);
         }
         let numbers = self.asked.get(task.forward).map_or(&[][..], Vec::as_slice);
-        let choice = Choice::new(now_ns, &self.servers, numbers, &task.tried);
-        let Some(best) = choice.best(&self.servers, numbers, &task.tried, &mut self.chance) else {
+        let choice = Choice { now_ns, servers: &self.servers, numbers, tried: &task.tried };
+        let best = choice.best(&mut self.chance);
+        let mute: Vec<usize> = choice.mute().collect();
+        let Some(best) = best else {
             let due = |place: &usize| numbers.get(*place).is_some_and(|&n| self.servers[n].may_probe(now_ns));
-            return choice.mute.iter().copied().find(due).ok_or(task.why);
+            return mute.into_iter().find(due).ok_or(task.why);
         };
-        self.probe_beside(now_ns, slot, &choice.mute);
+        self.probe_beside(now_ns, slot, &mute);
         Ok(best)
     }
 
@@ -310,6 +318,9 @@ impl<W> Resolver<W> {
 
     /// The same question to a silent server, now and then: its reply is nobody's answer, it only shows that it is back.
     fn probe_beside(&mut self, now_ns: u64, slot: u32, mute: &[usize]) {
+        if mute.is_empty() {
+            return;
+        }
         self.probes.retain(|p| p.deadline_ns > now_ns);
         let numbers = self.asked.get(self.forward_of(slot)).cloned().unwrap_or_default();
         for &place in mute {
@@ -590,7 +601,7 @@ impl<W> Resolver<W> {
     fn tell_stale(&mut self, slot: u32) {
         let Some(task) = self.task(slot) else { return };
         let (question, waiters) = (task.question.clone(), std::mem::take(&mut task.waiters));
-        let waiters = self.release(waiters);
+        let waiters = self.release(waiters.into_iter());
         if !waiters.is_empty() {
             self.actions.push_back(Action::Finish { question, outcome: Outcome::Stale, waiters });
         }
@@ -604,7 +615,7 @@ impl<W> Resolver<W> {
     }
 
     fn finish(&mut self, slot: u32, outcome: Outcome) {
-        let Some(task) = self.tasks.get_mut(slot as usize).and_then(Option::take) else { return };
+        let Some(mut task) = self.tasks.get_mut(slot as usize).and_then(Option::take) else { return };
         self.free.push(slot);
         if self.by_question.get(&task.hash) == Some(&slot) {
             self.by_question.remove(&task.hash);
@@ -612,14 +623,23 @@ impl<W> Resolver<W> {
         self.neighbourhoods.remove(task.near);
         self.let_others_ask(slot, task.asks_for);
         self.actions.extend(task.exchanges.iter().map(|e| Action::Close(e.id)));
-        let waiters = self.release(task.waiters);
-        self.actions.push_back(Action::Finish { question: task.question, outcome, waiters });
+        let waiters = self.release(task.waiters.drain(..));
+        let (question, room) = task.end();
+        if self.rooms.len() < ROOMS_MAX {
+            self.rooms.push(room);
+        }
+        self.actions.push_back(Action::Finish { question, outcome, waiters });
     }
 
-    fn release(&mut self, waiters: Vec<(u64, W)>) -> Vec<W> {
+    fn release(&mut self, waiters: impl ExactSizeIterator<Item = (u64, W)>) -> Vec<W> {
         self.waiters -= waiters.len();
-        waiters.iter().for_each(|(client, _)| self.clients.remove(*client));
-        waiters.into_iter().map(|(_, waiter)| waiter).collect()
+        let clients = &mut self.clients;
+        waiters
+            .map(|(client, waiter)| {
+                clients.remove(client);
+                waiter
+            })
+            .collect()
     }
 }
 

@@ -56,7 +56,8 @@ impl<'a> Scrubber<'a> {
         zone: &'a Name,
         ttls: &'a TtlRange,
     ) -> Option<Scrubber<'a>> {
-        let (mut records, mut has_answers) = (Vec::new(), false);
+        // Most answers are one record: room for four would be more than the allocator has at hand.
+        let (mut records, mut has_answers) = (Vec::with_capacity(1), false);
         for record in message.records() {
             let record = record?;
             if record.section == Section::Additional {

@@ -20,6 +20,8 @@ use wire::message::Message;
 
 /// Packets that one question may cost, all servers, repetitions and aliases together.
 const SENDS_MAX: u8 = 24;
+/// Waiters that there is room for in what one task leaves to the next.
+const WAITERS_KEPT: usize = 16;
 /// A question is given up after this long.
 pub const WALL_NS: u64 = 8_000_000_000;
 /// A client is given what has expired rather than wait longer (RFC 8767 section 5).
@@ -77,6 +79,25 @@ pub struct Task<W> {
     draft: Draft,
 }
 
+/// What a task has to grow in. One that is over leaves it to the next, empty.
+pub struct Room<W> {
+    waiters: Vec<(u64, W)>,
+    tried: Vec<Tried>,
+    exchanges: Vec<Exchange>,
+    draft: Draft,
+}
+
+impl<W> Room<W> {
+    pub fn new(question: &Question) -> Room<W> {
+        Room {
+            waiters: Vec::with_capacity(1),
+            tried: Vec::with_capacity(1),
+            exchanges: Vec::with_capacity(1),
+            draft: Draft::new(question),
+        }
+    }
+}
+
 /// What a reply came to.
 pub enum Digested {
     Answered(Answer),
@@ -95,14 +116,18 @@ impl<W> Task<W> {
         has_stale: bool,
         forward: usize,
         servers: usize,
+        room: Option<Room<W>>,
     ) -> Task<W> {
         let name = Name::from_wire(question.name()).unwrap_or(Name::ROOT);
+        let Room { waiters, mut tried, exchanges, mut draft } = room.unwrap_or_else(|| Room::new(&question));
+        draft.renew(&question);
+        tried.resize(servers, Tried::default());
         Task {
-            draft: Draft::new(&question),
+            draft,
             question,
             hash,
             near,
-            waiters: Vec::new(),
+            waiters,
             has_stale,
             begun_ns: now_ns,
             wake_ns: u64::MAX,
@@ -110,12 +135,22 @@ impl<W> Task<W> {
             asks_for: None,
             name,
             forward,
-            tried: vec![Tried::default(); servers],
-            exchanges: Vec::new(),
+            tried,
+            exchanges,
             budget: Budget { sends: SENDS_MAX },
             why: Why::Silence,
             steps: CHAIN_MAX,
         }
+    }
+
+    /// The task is over: what it was about, and what the next one grows in.
+    pub fn end(mut self) -> (Question, Room<W>) {
+        self.waiters.clear();
+        self.waiters.shrink_to(WAITERS_KEPT);
+        self.tried.clear();
+        self.exchanges.clear();
+        let Task { question, waiters, tried, exchanges, draft, .. } = self;
+        (question, Room { waiters, tried, exchanges, draft })
     }
 
     pub fn is_over(&self, now_ns: u64) -> bool {
@@ -143,16 +178,16 @@ impl<W> Task<W> {
 
     /// Makes of a reply what it is worth: `zone` is what the server speaks for.
     pub fn digest(&mut self, message: &Message<'_>, zone: &Name, ttls: &TtlRange) -> Digested {
-        // A reply that turns out unfit must leave nothing behind.
-        let mut draft = self.draft.clone();
         let Some(scrubber) = Scrubber::new(message, &self.question, zone, ttls) else { return Digested::Useless };
-        match scrubber.follow(self.name, &mut self.steps, &mut draft) {
-            Scrubbed::Answered { rcode, lifetime_s } => Digested::Answered(draft.finish(rcode, lifetime_s)),
-            Scrubbed::Leaves(name) => {
-                self.draft = draft;
-                Digested::Goes(name)
+        let mark = self.draft.mark();
+        match scrubber.follow(self.name, &mut self.steps, &mut self.draft) {
+            Scrubbed::Answered { rcode, lifetime_s } => Digested::Answered(self.draft.finish(rcode, lifetime_s)),
+            Scrubbed::Leaves(name) => Digested::Goes(name),
+            Scrubbed::Lame | Scrubbed::Unfit => {
+                // What the next server says must not be mixed with it.
+                self.draft.rewind(&mark);
+                Digested::Useless
             }
-            Scrubbed::Lame | Scrubbed::Unfit => Digested::Useless,
             Scrubbed::EndlessChain => Digested::Failed(Why::EndlessChain),
         }
     }

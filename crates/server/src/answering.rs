@@ -54,6 +54,8 @@ pub trait Answers {
     fn next_postponed(&mut self) -> Option<Postponed>;
     /// True: it went over to something new.
     fn on_idle(&mut self) -> bool;
+    /// The room of a postponed message comes back.
+    fn keep_room(&mut self, _room: Vec<u8>) {}
 }
 
 impl Answers for Worker<Stretch> {
@@ -74,6 +76,10 @@ impl Answers for Worker<Stretch> {
 
     fn on_idle(&mut self) -> bool {
         Worker::on_idle(self)
+    }
+
+    fn keep_room(&mut self, room: Vec<u8>) {
+        Worker::keep_room(self, room);
     }
 }
 
@@ -142,14 +148,16 @@ impl<W: Answers> Answering<W> {
     /// Hands postponed questions to whoever works on them; how many were dropped.
     #[inline]
     fn pass_on(&mut self) -> u64 {
-        let mut dropped = 0;
+        let (mut dropped, mut any) = (0, false);
         while let Some(question) = self.worker.next_postponed() {
+            any = true;
             let is_datagram = matches!(question.ticket.way, Way::Datagram { .. });
             let is_taken = self.shared.desk.as_ref().is_some_and(|desk| desk.take(question));
             dropped += u64::from(!is_taken);
             self.owed += usize::from(is_taken && is_datagram);
             self.counters.count(if is_taken { Counter::Postponed } else { Counter::DropBusy });
         }
+        self.shared.desk.iter().filter(|_| any).for_each(|desk| desk.ring());
         dropped
     }
 
@@ -297,7 +305,10 @@ impl<W: Answers> Batches for Answering<W> {
 
     fn next_later(&mut self, buffer: &mut [u8]) -> Option<(usize, Return, usize)> {
         loop {
-            let (Way::Datagram { port, peer, asked, interface }, len) = self.mailbox.next(buffer)? else { continue };
+            let letter = self.mailbox.next()?;
+            let Way::Datagram { port, peer, asked, interface } = letter.way else { continue };
+            let len = letter.put(buffer);
+            self.worker.keep_room(letter.message);
             self.owed = self.owed.saturating_sub(1);
             if len > 0 {
                 self.has_sent_later = true;
@@ -342,8 +353,9 @@ impl<W: Answers> Messages for Answering<W> {
 
     fn next_later(&mut self, buffer: &mut [u8]) -> Option<(tcp::Ticket, usize)> {
         loop {
-            if let (Way::Stream(ticket), len) = self.mailbox.next(buffer)? {
-                return Some((tcp::Ticket(ticket), len));
+            let letter = self.mailbox.next()?;
+            if let Way::Stream(ticket) = letter.way {
+                return Some((tcp::Ticket(ticket), letter.put(buffer)));
             }
         }
     }
@@ -522,7 +534,7 @@ mod tests {
 
         /// Wakes the only thread, with an answer for nobody.
         fn ring(&self) {
-            self.shared.mailboxes.post(Ticket { thread: 0, way: Way::Stream(u64::MAX) }, Box::default());
+            self.shared.mailboxes.post(Ticket { thread: 0, way: Way::Stream(u64::MAX) }, Vec::new());
         }
 
         /// The question that was put off first, once it was.
@@ -704,7 +716,7 @@ mod tests {
         let question = stage.postponed();
         let mut answer = query(5, GOOD);
         (answer[2], answer[7]) = (0x80, 1);
-        stage.shared.mailboxes.post(question.ticket, answer.into());
+        stage.shared.mailboxes.post(question.ticket, answer);
         assert!(answered(&later, 5));
         stage.end();
     }

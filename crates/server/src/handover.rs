@@ -1,5 +1,6 @@
 //! Questions on their way from answering threads to the task threads: a bounded ring for each pair, and a doorbell that
-//! is rung only for who sleeps.
+//! is rung once a batch, and only for who sleeps. On a CPU that both threads share the kernel may prefer whoever is woken
+//! to who woke him: with a ring for every question they would take turns for each.
 //!
 //! A question has one owner, by the hash of its name, so that all who ask it meet there. Bound: `RING_MAX` questions a
 //! ring; what finds it full is shed, for a task thread that does not keep up will not get faster by waiting.
@@ -19,11 +20,22 @@ const RING_MAX: usize = 4096;
 pub struct Bell {
     pub wake: Arc<Wake>,
     sleeps: AtomicBool,
+    /// Something was put into the ring that nobody has rung for yet.
+    is_owed: AtomicBool,
 }
 
 impl Bell {
+    fn new() -> io::Result<Bell> {
+        Ok(Bell { wake: Arc::new(Wake::new()?), sleeps: AtomicBool::new(false), is_owed: AtomicBool::new(false) })
+    }
+
+    /// Said after something was put: whichever thread rings next rings for it.
+    fn owe(&self) {
+        self.is_owed.store(true, SeqCst);
+    }
+
     fn ring(&self) {
-        if self.sleeps.swap(false, SeqCst) {
+        if self.is_owed.load(SeqCst) && self.is_owed.swap(false, SeqCst) && self.sleeps.swap(false, SeqCst) {
             self.wake.ring();
         }
     }
@@ -54,7 +66,7 @@ impl Handover {
     pub fn new(owners: usize, key: [u8; 16]) -> io::Result<(Handover, Vec<Inbox>)> {
         let pair = |_| {
             let (sender, ring) = sync_channel(RING_MAX);
-            let bell = Arc::new(Bell { wake: Arc::new(Wake::new()?), sleeps: AtomicBool::new(false) });
+            let bell = Arc::new(Bell::new()?);
             Ok(((sender, Arc::clone(&bell)), Inbox { ring, bell }))
         };
         let pairs: io::Result<Vec<_>> = (0..owners).map(pair).collect();
@@ -70,7 +82,11 @@ impl Desk for Handover {
         let owner = ((u128::from(hash) * self.owners.len() as u128) >> 64) as usize;
         let Some((ring, bell)) = self.owners.get(owner) else { return false };
         let is_taken = ring.try_send(question).is_ok();
-        bell.ring();
+        bell.owe();
         is_taken
+    }
+
+    fn ring(&self) {
+        self.owners.iter().for_each(|(_, bell)| bell.ring());
     }
 }

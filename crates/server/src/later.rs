@@ -18,6 +18,8 @@ const MAILBOX_MAX: usize = 4096;
 pub trait Desk: Send + Sync {
     /// False: there is too much to do; the question is dropped.
     fn take(&self, question: Postponed) -> bool;
+    /// No more comes of this batch: who works on what was taken begins.
+    fn ring(&self) {}
 }
 
 /// Each question to the desk that it is for.
@@ -41,12 +43,25 @@ impl Desk for Desks {
             Purpose::Resolve(_) => self.resolver.as_ref().is_some_and(|desk| desk.take(question)),
         }
     }
+
+    fn ring(&self) {
+        self.resolver.iter().for_each(|desk| desk.ring());
+    }
 }
 
-/// An answer and where it goes.
-struct Letter {
-    way: Way,
-    message: Box<[u8]>,
+/// An answer and where it goes. An empty one says that there will be none.
+pub struct Letter {
+    pub way: Way,
+    pub message: Vec<u8>,
+}
+
+impl Letter {
+    /// Puts the answer into the buffer; its length, or 0 if there is to be none, or it does not fit.
+    pub fn put(&self, buffer: &mut [u8]) -> usize {
+        let Some(room) = buffer.get_mut(..self.message.len()) else { return 0 };
+        room.copy_from_slice(&self.message);
+        self.message.len()
+    }
 }
 
 /// One thread's end of its mailbox.
@@ -81,13 +96,13 @@ impl Mailboxes {
     }
 
     /// Sends an answer on its way. An empty one says that there will be none.
-    pub fn post(&self, ticket: Ticket, message: Box<[u8]>) {
+    pub fn post(&self, ticket: Ticket, message: Vec<u8>) {
         self.put(ticket, message);
         self.ring(ticket.thread);
     }
 
     /// The same for one of many: nobody is woken for it until `ring`.
-    pub fn put(&self, ticket: Ticket, message: Box<[u8]>) {
+    pub fn put(&self, ticket: Ticket, message: Vec<u8>) {
         let Some(slot) = self.0.get(usize::from(ticket.thread)) else { return };
         if slot.letters.try_send(Letter { way: ticket.way, message }).is_err() {
             slot.lost.fetch_add(1, Relaxed);
@@ -111,12 +126,8 @@ impl Mailbox {
         Ticket { thread: self.thread, way: Way::Stream(ticket.0) }
     }
 
-    /// The next answer, put into the buffer, and its length; 0 if there is to be none, or it does not fit.
-    pub fn next(&self, buffer: &mut [u8]) -> Option<(Way, usize)> {
-        let Letter { way, message } = self.letters.try_recv().ok()?;
-        let Some(room) = buffer.get_mut(..message.len()) else { return Some((way, 0)) };
-        room.copy_from_slice(&message);
-        Some((way, message.len()))
+    pub fn next(&self) -> Option<Letter> {
+        self.letters.try_recv().ok()
     }
 
     /// Answers that found the mailbox full, since the last call.
@@ -138,19 +149,19 @@ mod tests {
         let ticket = |thread: usize| boxes[thread].stream(tcp::Ticket(7));
         all.post(ticket(1), b"abc"[..].into());
         all.post(Ticket { thread: 9, ..ticket(0) }, b"nobody's"[..].into());
-        let mut buffer = [0; 8];
-        assert_eq!(boxes[0].next(&mut buffer), None);
+        assert!(boxes[0].next().is_none());
         assert!(!boxes[0].wake.clear() && boxes[1].wake.clear(), "and only that one is woken");
-        assert_eq!(boxes[1].next(&mut buffer), Some((Way::Stream(7), 3)));
+        let (letter, mut buffer) = (boxes[1].next().unwrap(), [0; 8]);
+        assert_eq!((letter.way, letter.put(&mut buffer[..2]), letter.put(&mut buffer)), (Way::Stream(7), 0, 3));
         assert_eq!(buffer[..3], *b"abc");
-        assert_eq!(boxes[1].next(&mut buffer), None);
+        assert!(boxes[1].next().is_none());
     }
 
     #[test]
     fn a_full_mailbox_drops_and_counts() {
         let (all, boxes) = Mailboxes::new(1).unwrap();
         let ticket = boxes[0].stream(tcp::Ticket(7));
-        (0..MAILBOX_MAX + 3).for_each(|_| all.post(ticket, Box::default()));
+        (0..MAILBOX_MAX + 3).for_each(|_| all.post(ticket, Vec::new()));
         assert_eq!((boxes[0].lost(), boxes[0].lost()), (3, 0));
     }
 }

@@ -134,6 +134,7 @@ impl Resolution {
                 counters: Arc::clone(counters),
                 inserts,
                 burst: Burst::default(),
+                now: shared.clock.now(),
             };
             Ok((tasks, upstream))
         };

@@ -9,7 +9,7 @@ use crate::log;
 use crate::stall::Histogram;
 use crate::upstream::{Came, Parcel, Upstream};
 use cache::{Bounds, Cache, Entry, Kind, Variant};
-use front::{Composed, Miss, Peer, Postponed, Purpose, Ticket, Told, Transport, Verdict, Wanted, Worker};
+use front::{Composed, Miss, Now, Peer, Postponed, Purpose, Ticket, Told, Transport, Verdict, Wanted, Worker};
 use net::Turn;
 use resolver::{Action, ExchangeId, Outcome, Question, Resolver, Why};
 use stats::{Counter, Counters};
@@ -41,6 +41,8 @@ pub struct Tasks {
     /// How long inserts took.
     pub inserts: Arc<Histogram>,
     pub burst: Burst,
+    /// Read twice a turn: a question that is asked with the time of its turn's begin seems to take longer by that much.
+    pub now: Now,
 }
 
 /// What one answer after another needs, kept for its room.
@@ -57,7 +59,8 @@ pub struct Waiter {
     ticket: Ticket,
     peer: Peer,
     transport: Transport,
-    message: Box<[u8]>,
+    /// Its question; then its answer, in the same room.
+    message: Vec<u8>,
     wanted: Wanted,
 }
 
@@ -66,6 +69,7 @@ impl Tasks {
     pub fn run(mut self, mut upstream: Upstream) -> io::Result<()> {
         let mut room = vec![0; MESSAGE_MAX];
         loop {
+            self.now = self.shared.clock.now();
             self.worker.on_idle();
             if self.turn() == Turn::Stop {
                 return Ok(());
@@ -79,6 +83,7 @@ impl Tasks {
             let at_most = if is_empty { self.patience() } else { Some(Duration::ZERO) };
             let events = upstream.wait(at_most)?;
             self.inbox.bell.is_awake();
+            self.now = self.shared.clock.now();
             for i in 0..events {
                 if upstream.is_ring(i) {
                     self.inbox.bell.wake.clear();
@@ -86,7 +91,7 @@ impl Tasks {
                     self.hear(&mut upstream, i);
                 }
             }
-            self.resolver.on_deadline(self.shared.clock.now().mono_ns);
+            self.resolver.on_deadline(self.now.mono_ns);
             self.act(&mut upstream, &mut room);
         }
     }
@@ -101,12 +106,12 @@ impl Tasks {
     }
 
     fn hear(&mut self, upstream: &mut Upstream, event: usize) {
-        let now_ns = self.shared.clock.now().mono_ns;
-        let resolver = &mut self.resolver;
-        upstream.on_event(event, |came| match came {
-            Came::Packet(exchange, packet) => resolver.on_reply(now_ns, exchange, packet),
-            Came::Failed(exchange) => resolver.on_failed(now_ns, exchange),
-        });
+        upstream.on_event(event, |came| hear(&mut self.resolver, self.now.mono_ns, came));
+    }
+
+    /// Sends what the resolver wanted sent. True: some of it could not be, and there is more to do.
+    fn send(&mut self, upstream: &mut Upstream) -> bool {
+        upstream.end_turn(self.now.mono_ns, |came| hear(&mut self.resolver, self.now.mono_ns, came))
     }
 
     /// True if there are none left.
@@ -126,26 +131,27 @@ impl Tasks {
             Wanted::Answer => self.begin(miss, Some(waiter), room),
             Wanted::Prefetch => self.begin(miss, None, room),
             Wanted::RestOfChain => match self.compose(&waiter, room, None) {
-                Composed::Reply(len) => self.post(&waiter, &room[..len]),
+                Composed::Reply(len) => self.post(waiter, &room[..len]),
                 Composed::Needs(miss) => self.begin(miss, Some(waiter), room),
-                Composed::Drop => self.post(&waiter, &[]),
+                Composed::Drop => self.post(waiter, &[]),
             },
         }
     }
 
     fn begin(&mut self, miss: Miss, waiter: Option<Waiter>, room: &mut [u8]) {
-        let now_ns = self.shared.clock.now().mono_ns;
         // Of an alias that leads elsewhere the rest is composed, and what was asked for it has to be known.
         let rest = waiter.as_ref().filter(|w| w.wanted == Wanted::RestOfChain).map(|_| miss.question.clone());
         let waiter = waiter.map(|w| (w.peer.ip, w));
-        if let Err((why, Some(waiter))) = self.resolver.on_question(now_ns, miss.question, miss.has_stale, waiter) {
+        if let Err((why, Some(waiter))) =
+            self.resolver.on_question(self.now.mono_ns, miss.question, miss.has_stale, waiter)
+        {
             let (rcode, ede) = why.told();
             let told = Told::Failed(rcode, ede);
             match rest {
-                Some(question) => self.tell(&waiter, &question, &told, room),
+                Some(question) => self.tell(waiter, &question, &told, room),
                 None => {
                     let len = self.answer(&waiter, &told, room);
-                    self.post(&waiter, &room[..len]);
+                    self.post(waiter, &room[..len]);
                 }
             }
         }
@@ -153,17 +159,20 @@ impl Tasks {
 
     /// Does all that the resolver wants done.
     fn act(&mut self, upstream: &mut Upstream, room: &mut [u8]) {
-        let now_ns = self.shared.clock.now().mono_ns;
-        while let Some(action) = self.resolver.next_action() {
+        loop {
+            if upstream.is_full() {
+                self.send(upstream);
+            }
+            let Some(action) = self.resolver.next_action() else { if self.send(upstream) { continue } else { break } };
             match action {
                 Action::Send { exchange, server, via, packet } => {
                     let parcel = Parcel { exchange, server, packet: &packet };
-                    if let Err(e) = upstream.send(now_ns, &parcel, via, self.resolver.chance()) {
+                    if let Err(e) = upstream.send(self.now.mono_ns, &parcel, via, self.resolver.chance()) {
                         self.on_send_failed(exchange, &e);
                     }
                 }
-                Action::Close(exchange) => upstream.close(now_ns, exchange),
-                Action::Finish { question, outcome, waiters } => self.finish(&question, &outcome, &waiters, room),
+                Action::Close(exchange) => upstream.close(exchange),
+                Action::Finish { question, outcome, waiters } => self.finish(&question, &outcome, waiters, room),
             }
         }
         self.ring();
@@ -171,10 +180,10 @@ impl Tasks {
 
     fn on_send_failed(&mut self, exchange: ExchangeId, e: &io::Error) {
         log::debug("a question to a server could not be sent", &[("why", e)]);
-        self.resolver.on_failed(self.shared.clock.now().mono_ns, exchange);
+        self.resolver.on_failed(self.now.mono_ns, exchange);
     }
 
-    fn finish(&mut self, question: &Question, outcome: &Outcome, waiters: &[Waiter], room: &mut [u8]) {
+    fn finish(&mut self, question: &Question, outcome: &Outcome, waiters: Vec<Waiter>, room: &mut [u8]) {
         let told = match outcome {
             Outcome::Answer(answer) => {
                 self.keep(question, answer);
@@ -218,7 +227,7 @@ impl Tasks {
     /// before the generation moves, so nothing is kept under a generation whose zones have a word on the name.
     fn insert(&mut self, question: &Question, kind: Kind, value: &[u8], ttl_s: u32) {
         let generation = self.cache.generation();
-        if self.worker.is_ours(self.shared.clock.now(), question) {
+        if self.worker.is_ours(self.now, question) {
             return;
         }
         let mut variant = if question.dnssec_ok { Variant::DNSSEC_OK } else { Variant::PLAIN };
@@ -228,41 +237,42 @@ impl Tasks {
         let hash = self.cache.hash(question.name());
         let key = self.cache.key(hash, question.name(), question.qtype, kind, variant);
         let entry = Entry { value, ttl_s, source: question.neighbourhood(), generation };
-        let now = self.shared.clock.now();
-        let _ = self.cache.insert(&key, &entry, front::cache_time(&self.cache, now));
-        self.inserts.add(self.shared.clock.mono_ns() - now.mono_ns);
+        let begun_ns = self.shared.clock.mono_ns();
+        let _ = self.cache.insert(&key, &entry, front::cache_time(&self.cache, self.now));
+        self.inserts.add(self.shared.clock.mono_ns() - begun_ns);
     }
 
-    fn tell(&mut self, waiter: &Waiter, question: &Question, told: &Told<'_>, room: &mut [u8]) {
+    fn tell(&mut self, waiter: Waiter, question: &Question, told: &Told<'_>, room: &mut [u8]) {
         let len = match waiter.wanted {
-            Wanted::RestOfChain => match self.compose(waiter, room, Some((question, told))) {
+            Wanted::RestOfChain => match self.compose(&waiter, room, Some((question, told))) {
                 Composed::Reply(len) => len,
                 Composed::Drop | Composed::Needs(_) => 0,
             },
-            Wanted::Answer | Wanted::Prefetch => self.answer(waiter, told, room),
+            Wanted::Answer | Wanted::Prefetch => self.answer(&waiter, told, room),
         };
         self.post(waiter, &room[..len]);
     }
 
     fn answer(&mut self, waiter: &Waiter, told: &Told<'_>, room: &mut [u8]) -> usize {
-        let now = self.shared.clock.now();
         let (buffer, len) = packet(waiter, room);
-        match self.worker.tell(now, waiter.peer, waiter.transport, buffer, len, told) {
+        match self.worker.tell(self.now, waiter.peer, waiter.transport, buffer, len, told) {
             Verdict::Reply(len) => len,
             Verdict::Drop | Verdict::Later => 0,
         }
     }
 
     fn compose(&mut self, waiter: &Waiter, room: &mut [u8], known: Option<(&Question, &Told<'_>)>) -> Composed {
-        let now = self.shared.clock.now();
         let (buffer, len) = packet(waiter, room);
-        self.worker.compose(now, waiter.peer, waiter.transport, buffer, len, known)
+        self.worker.compose(self.now, waiter.peer, waiter.transport, buffer, len, known)
     }
 
     /// An empty answer says that there will be none.
-    fn post(&mut self, waiter: &Waiter, answer: &[u8]) {
-        self.shared.mailboxes.put(waiter.ticket, answer.into());
-        self.burst.put.push(waiter.ticket.thread);
+    fn post(&mut self, waiter: Waiter, answer: &[u8]) {
+        let Waiter { ticket, mut message, .. } = waiter;
+        message.clear();
+        message.extend_from_slice(answer);
+        self.shared.mailboxes.put(ticket, message);
+        self.burst.put.push(ticket.thread);
         if self.burst.put.len() == PUT_MAX {
             self.ring();
         }
@@ -273,6 +283,13 @@ impl Tasks {
         for thread in self.burst.put.drain(..).filter(|thread| last.replace(*thread) != Some(*thread)) {
             self.shared.mailboxes.ring(thread);
         }
+    }
+}
+
+fn hear(resolver: &mut Resolver<Waiter>, now_ns: u64, came: Came<'_>) {
+    match came {
+        Came::Packet(exchange, packet) => resolver.on_reply(now_ns, exchange, packet),
+        Came::Failed(exchange) => resolver.on_failed(now_ns, exchange),
     }
 }
 

@@ -384,7 +384,7 @@ impl Updates {
         }
         for (question, judged) in group.iter().zip(judged) {
             let reply = reply(&question.message, judged, outcome, now_s);
-            self.mailboxes.post(question.ticket, reply.unwrap_or_default().into());
+            self.mailboxes.post(question.ticket, reply.unwrap_or_default());
         }
     }
 

@@ -1,16 +1,23 @@
-//! Datagram sockets, each connected to one server and bound to a port that was drawn. One question at a time.
+//! Datagram sockets, each connected to one server and bound to a port that was drawn. Questions are collected and leave
+//! when the turn ends, those of one line together; replies are told apart by their ids.
+//!
+//! A line remembers the ids of all questions that have left from it, so that a reply that comes twice, or too late, is
+//! not taken for a guess. An id that it does not know is handed on to all that wait on it, and the line is used no more.
+//! Bounds: `USES_MAX` questions a line, `PARCELS_MAX` that are collected.
 
 use super::{Came, Parcel};
 use net::epoll::{Epoll, Interest};
+use net::volley::{self, Volley};
 use resolver::{ByHash, Chance, Drawn, ExchangeId, Line, Ports, random_port};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::ops::Range;
 use std::os::fd::AsFd;
 
 /// Ports tried before it is said that none can be had.
 const PORTS_TRIED: usize = 16;
-/// The longest datagram that is read: more was not asked for.
-const DATAGRAM_MAX: usize = 4096;
+/// Questions that wait for the turn to end; with more it ends for them.
+const PARCELS_MAX: usize = 256;
 
 /// By number; a number is used again when its socket is closed.
 #[derive(Default)]
@@ -21,22 +28,37 @@ pub struct Lines {
     by_exchange: ByHash<u32>,
     ports: Ports,
     serial: u32,
+    /// What leaves when the turn ends: lines by their tokens, and their packets in `octets`.
+    parcels: Vec<(u64, Range<usize>)>,
+    octets: Vec<u8>,
+    /// Tokens of lines that nobody waits on any more, to be put away when the turn ends.
+    quiet: Vec<u64>,
     /// Kept for its room.
     over: Vec<u32>,
+    volley: Volley,
 }
 
 struct Open {
     socket: UdpSocket,
     server: SocketAddr,
-    line: Line,
-    /// Tells events of this socket from those of the number's last one.
-    serial: u32,
-    exchange: ExchangeId,
-    message_id: [u8; 2],
-    /// Of the question before: its reply may come twice.
-    last_id: Option<[u8; 2]>,
+    opened_ns: u64,
+    token: u64,
+    /// All questions that have left from here.
+    asked: Vec<Asked>,
+    /// How many of them wait.
+    waiting: usize,
+    /// It stands among `quiet`.
+    is_quiet: bool,
     /// A packet with the right id has come.
     has_heard: bool,
+    /// Somebody guessed at an id, or the network said no: it gets no more questions.
+    is_spoilt: bool,
+}
+
+struct Asked {
+    message_id: [u8; 2],
+    exchange: ExchangeId,
+    waits: bool,
 }
 
 /// The highest bit is left to streams.
@@ -45,6 +67,7 @@ fn token(number: u32, serial: u32) -> u64 {
 }
 
 impl Lines {
+    /// Takes a question; it leaves when the turn ends.
     pub fn send(
         &mut self,
         epoll: &Epoll,
@@ -53,32 +76,29 @@ impl Lines {
         parcel: &Parcel<'_>,
         chance: &mut Chance,
     ) -> io::Result<()> {
-        let drawn = self.ports.draw(now_ns, parcel.server, chance, &mut self.over);
+        let (open, message_id) = (&self.open, parcel.message_id());
+        let fits = |number| line(open, number).is_some_and(|line| line.fits(message_id));
+        let drawn = self.ports.draw(now_ns, parcel.server, chance, &mut self.over, fits);
         while let Some(number) = self.over.pop() {
             self.shut(number);
         }
         let number = match drawn {
-            Drawn::Again(line) => self.take(line, parcel),
-            Drawn::New(port) => self.open(epoll, now_ns, SocketAddr::new(from, port), parcel, chance)?,
+            Drawn::Again(line) => line.number,
+            Drawn::Along(number) => number,
+            Drawn::New(port) => self.open(epoll, now_ns, SocketAddr::new(from, port), parcel.server, chance)?,
         };
+        let Some(open) = self.open.get_mut(number as usize).and_then(Option::as_mut) else { return Ok(()) };
+        open.asked.push(Asked { message_id, exchange: parcel.exchange, waits: true });
+        open.waiting += 1;
         self.by_exchange.insert(parcel.exchange.number(), number);
-        let open = self.open.get(number as usize).and_then(Option::as_ref);
-        let sent = open.ok_or(ErrorKind::NotConnected)?.socket.send(parcel.packet);
-        sent.map(drop).inspect_err(|_| {
-            self.close(now_ns, parcel.exchange);
-        })
+        let start = self.octets.len();
+        self.octets.extend_from_slice(parcel.packet);
+        self.parcels.push((open.token, start..self.octets.len()));
+        Ok(())
     }
 
-    /// A line that is open is this exchange's.
-    fn take(&mut self, line: Line, parcel: &Parcel<'_>) -> u32 {
-        if let Some(open) = self.open.get_mut(line.number as usize).and_then(Option::as_mut) {
-            open.line.uses += 1;
-            open.exchange = parcel.exchange;
-            open.last_id = Some(open.message_id);
-            open.message_id = parcel.message_id();
-            open.has_heard = false;
-        }
-        line.number
+    pub fn is_full(&self) -> bool {
+        self.parcels.len() >= PARCELS_MAX
     }
 
     fn open(
@@ -86,41 +106,74 @@ impl Lines {
         epoll: &Epoll,
         now_ns: u64,
         from: SocketAddr,
-        parcel: &Parcel<'_>,
+        server: SocketAddr,
         chance: &mut Chance,
     ) -> io::Result<u32> {
-        let socket = bound(from, parcel.server, chance)?;
+        let socket = bound(from, server, chance)?;
         self.serial = self.serial.wrapping_add(1);
         let number = self.free.pop().unwrap_or_else(|| {
             self.open.push(None);
             (self.open.len() - 1) as u32
         });
-        if let Err(e) = epoll.add(socket.as_fd(), token(number, self.serial), Interest::Read) {
+        let token = token(number, self.serial);
+        if let Err(e) = epoll.add(socket.as_fd(), token, Interest::Read) {
             self.free.push(number);
             return Err(e);
         }
-        self.open[number as usize] = Some(Open {
-            socket,
-            server: parcel.server,
-            line: Line { number, opened_ns: now_ns, uses: 1 },
-            serial: self.serial & 0x7FFF_FFFF,
-            exchange: parcel.exchange,
-            message_id: parcel.message_id(),
-            last_id: None,
-            has_heard: false,
-        });
+        self.open[number as usize] = Some(Open::new(socket, server, now_ns, token));
         Ok(number)
     }
 
-    /// True if the exchange was one of these. Its line waits for another question if it has had its reply.
-    pub fn close(&mut self, now_ns: u64, exchange: ExchangeId) -> bool {
+    /// True if the exchange was one of these.
+    pub fn close(&mut self, exchange: ExchangeId) -> bool {
         let Some(number) = self.by_exchange.remove(&exchange.number()) else { return false };
-        let open = self.open.get(number as usize).and_then(Option::as_ref);
-        let is_kept = open.is_some_and(|o| o.has_heard && self.ports.release(now_ns, o.server, o.line));
-        if !is_kept {
-            self.shut(number);
+        if let Some(open) = self.open.get_mut(number as usize).and_then(Option::as_mut)
+            && let Some(asked) = open.asked.iter_mut().find(|asked| asked.exchange == exchange && asked.waits)
+        {
+            asked.waits = false;
+            open.waiting -= 1;
+            if open.waiting == 0 && !std::mem::replace(&mut open.is_quiet, true) {
+                self.quiet.push(open.token);
+            }
         }
         true
+    }
+
+    /// Sends what was collected, then puts away the lines that nobody waits on. Those whose questions cannot leave are
+    /// told so, and true is returned.
+    pub fn end_turn(&mut self, now_ns: u64, mut hand_on: impl FnMut(Came<'_>)) -> bool {
+        self.ports.end_turn();
+        let mut parcels = std::mem::take(&mut self.parcels);
+        // With several servers their questions come mixed.
+        parcels.sort_unstable_by_key(|(token, at)| (*token, at.start));
+        let mut any_failed = false;
+        for run in parcels.chunk_by(|(a, _), (b, _)| a == b) {
+            let Some(open) = by_token(&mut self.open, run[0].0) else { continue };
+            if open.send(run, &self.octets).is_err() {
+                open.fail(&mut hand_on);
+                any_failed = true;
+            }
+        }
+        parcels.clear();
+        self.parcels = parcels;
+        self.octets.clear();
+        self.put_away(now_ns);
+        any_failed
+    }
+
+    fn put_away(&mut self, now_ns: u64) {
+        while let Some(token) = self.quiet.pop() {
+            let number = token as u32;
+            let Some(open) = by_token(&mut self.open, token) else { continue };
+            open.is_quiet = false;
+            if open.waiting > 0 {
+                continue;
+            }
+            let line = Line { number, opened_ns: open.opened_ns, uses: open.asked.len() as u8 };
+            if open.is_spoilt || !open.has_heard || !self.ports.release(now_ns, open.server, line) {
+                self.shut(number);
+            }
+        }
     }
 
     fn shut(&mut self, number: u32) {
@@ -129,26 +182,12 @@ impl Lines {
         }
     }
 
-    pub fn on_event(&mut self, event: u64, buffer: &mut [u8], mut hand_on: impl FnMut(Came<'_>)) {
-        let number = event as u32;
-        let Some(open) = self.open.get_mut(number as usize).and_then(Option::as_mut) else { return };
-        if token(number, open.serial) != event {
-            return;
-        }
-        let room = buffer.len().min(DATAGRAM_MAX);
-        match open.socket.recv(&mut buffer[..room]) {
-            // Nobody waits: a reply that came twice, or a guess that came too late.
-            Ok(_) if self.by_exchange.get(&open.exchange.number()) != Some(&number) => {}
-            Ok(n) if open.is_old(&buffer[..n]) => {}
-            Ok(n) => {
-                open.has_heard |= buffer[..n].starts_with(&open.message_id);
-                hand_on(Came::Packet(open.exchange, &buffer[..n]));
-            }
+    pub fn on_event(&mut self, event: u64, mut hand_on: impl FnMut(Came<'_>)) {
+        let Some(open) = by_token(&mut self.open, event) else { return };
+        match self.volley.recv(&open.socket, open.waiting) {
+            Ok(n) => (0..n).for_each(|i| open.hear(self.volley.packet(i), &mut hand_on)),
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) if self.by_exchange.get(&open.exchange.number()) == Some(&number) => {
-                hand_on(Came::Failed(open.exchange))
-            }
-            Err(_) => {}
+            Err(_) => open.fail(&mut hand_on),
         }
     }
 
@@ -158,9 +197,61 @@ impl Lines {
     }
 }
 
+fn line(open: &[Option<Open>], number: u32) -> Option<&Open> {
+    open.get(number as usize)?.as_ref()
+}
+
+/// The line that was meant, not one that has its number by now.
+fn by_token(open: &mut [Option<Open>], token: u64) -> Option<&mut Open> {
+    open.get_mut(token as u32 as usize)?.as_mut().filter(|open| open.token == token)
+}
+
 impl Open {
-    fn is_old(&self, packet: &[u8]) -> bool {
-        self.last_id.is_some_and(|last| last != self.message_id && packet.starts_with(&last))
+    fn new(socket: UdpSocket, server: SocketAddr, opened_ns: u64, token: u64) -> Open {
+        let (asked, waiting, is_quiet, has_heard, is_spoilt) = (Vec::new(), 0, false, false, false);
+        Open { socket, server, opened_ns, token, asked, waiting, is_quiet, has_heard, is_spoilt }
+    }
+
+    /// Two questions with one id could not be told apart.
+    fn fits(&self, message_id: [u8; 2]) -> bool {
+        !self.is_spoilt && self.asked.iter().all(|asked| asked.message_id != message_id)
+    }
+
+    fn send(&self, run: &[(u64, Range<usize>)], octets: &[u8]) -> io::Result<()> {
+        let mut gone = 0;
+        while let Some(rest @ [(_, first), ..]) = run.get(gone..) {
+            let packet = |at: &Range<usize>| octets.get(at.clone()).unwrap_or_default();
+            gone += match rest.len() {
+                1 => self.socket.send(packet(first)).map(|_| 1)?,
+                _ => volley::send(&self.socket, rest.iter().map(|(_, at)| packet(at)))?,
+            };
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, packet: &[u8], hand_on: &mut impl FnMut(Came<'_>)) {
+        match self.asked.iter().find(|asked| packet.starts_with(&asked.message_id)) {
+            Some(asked) => {
+                self.has_heard = true;
+                // Else it has come twice, or too late.
+                if asked.waits {
+                    hand_on(Came::Packet(asked.exchange, packet));
+                }
+            }
+            None => {
+                self.is_spoilt = true;
+                self.waiting().for_each(|exchange| hand_on(Came::Packet(exchange, packet)));
+            }
+        }
+    }
+
+    fn fail(&mut self, hand_on: &mut impl FnMut(Came<'_>)) {
+        self.is_spoilt = true;
+        self.waiting().for_each(|exchange| hand_on(Came::Failed(exchange)));
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = ExchangeId> {
+        self.asked.iter().filter(|asked| asked.waits).map(|asked| asked.exchange)
     }
 }
 

@@ -11,10 +11,11 @@ SOAK_FUZZ_SECONDS ?= 600
 SOAK_SEEDS ?= 100
 SOAK_KILLS ?= 500
 SOAK_UPDATE_KILLS ?= 1000
+SOAK_MINUTES ?= 20
 # 1: every combination of odd zones; N: every N-th.
 SOAK_EVERY ?= 1
 # The steps of `soak`, in their order. A long run that is added later appends its target here.
-SOAK := soak-difference soak-kills soak-updates soak-gigabytes soak-fuzz
+SOAK := soak-difference soak-kills soak-updates soak-changes soak-gigabytes soak-fuzz
 
 .PHONY: help serve test format lint unit tidy deny fuzz peers bench soak $(SOAK) clean
 
@@ -81,6 +82,10 @@ soak-gigabytes:
 soak-updates: peers
 	$(CARGO) build --release --locked --bin dunlin
 	benches/updates/kill --kills $(SOAK_UPDATE_KILLS)
+
+soak-changes:
+	$(CARGO) build --release --locked --bin dunlin
+	benches/updates/soak --minutes $(SOAK_MINUTES)
 
 soak-fuzz:
 	fuzz/run $(SOAK_FUZZ_SECONDS)

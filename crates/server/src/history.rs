@@ -151,9 +151,8 @@ impl Past {
     /// What leads from one version to another.
     pub fn diff(&self, zone: &str, from: u32, to: u32) -> Result<Json, String> {
         let apex = named(zone)?;
-        let changes = changes(&self.data_dir, &apex)?;
         with_zone(&self.published, &apex, |served| {
-            let serial = served.serial().map_err(damaged)?;
+            let (serial, changes) = (served.serial().map_err(damaged)?, changes(&self.data_dir, &apex)?);
             let (back, there) = (way(&changes, serial, from)?, way(&changes, serial, to)?);
             let diff = back.inverted().then(there).ok_or("the two versions do not meet")?;
             Ok(json(&apex, &diff))
@@ -163,9 +162,8 @@ impl Past {
     /// All records of a version; of the one that is served if none is named.
     pub fn show(&self, zone: &str, serial: Option<u32>) -> Result<Json, String> {
         let apex = named(zone)?;
-        let changes = changes(&self.data_dir, &apex)?;
         with_zone(&self.published, &apex, |served| {
-            let now = served.serial().map_err(damaged)?;
+            let (now, changes) = (served.serial().map_err(damaged)?, changes(&self.data_dir, &apex)?);
             if served.records().map_err(damaged)? > RECORDS_MAX as u64 {
                 return Err(format!(
                     "the zone has more than {RECORDS_MAX} records; see `dunlin zone dump` for all of them"
@@ -331,12 +329,14 @@ pub fn with_zone<T>(
     f(&zone)
 }
 
-/// What leads from the version that is served to an old one, its records in canonical form.
+/// What leads from the version that is served to an old one, its records in canonical form. `changes`: read after it was
+/// known what is served.
 fn way(changes: &VecDeque<Entry>, served: u32, serial: u32) -> Result<Diff, String> {
     let mut at = served;
     // A record that went and came again counts nothing.
     let mut net: HashMap<Record, i32> = HashMap::new();
-    let mut steps = changes.iter().rev();
+    // What an update changes is in the journal before it is served, and may have come since.
+    let mut steps = changes.iter().rev().skip_while(|step| step.diff.to != served);
     while at != serial {
         let step = steps.next().filter(|step| step.diff.to == at);
         let Some(Entry { diff, .. }) = step else {

@@ -19,7 +19,7 @@ use crate::press::Press;
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::stamp;
-use crate::state::{Done, Served, State};
+use crate::state::{Done, Event, Served, State};
 use crate::{log, systemd};
 use front::{Retired, Zones};
 use image::Image;
@@ -255,15 +255,19 @@ impl Publisher {
         }
         self.warm();
         self.record(history::by_file());
+        let mut has_worked = true;
         loop {
+            if self.retired.is_empty() && self.unfolded.is_none() && std::mem::take(&mut has_worked) {
+                self.state.raise(Event::Rest);
+            }
             let job = match (self.retired.is_empty(), &self.unfolded) {
                 (true, None) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 (true, Some(_)) => jobs.recv_timeout(self.fold_after()),
                 (false, _) => jobs.recv_timeout(RETIRE_EVERY),
             };
             match job {
-                Ok(job) => self.on_job(job),
-                Err(RecvTimeoutError::Timeout) if self.retired.is_empty() => self.fold(),
+                Ok(job) => (has_worked, _) = (true, self.on_job(job)),
+                Err(RecvTimeoutError::Timeout) if self.retired.is_empty() => (has_worked, _) = (true, self.fold()),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -377,7 +381,8 @@ impl Publisher {
             Some(changed) => (changed, false),
             None => (self.rebuild(config, why)?, true),
         };
-        let problems = self.unfulfilled(wanted);
+        // What is folded is served, whatever is wrong with other zones' files.
+        let problems = if why == Why::Fold { Vec::new() } else { self.unfulfilled(wanted) };
         if !problems.is_empty() {
             return Err(problems);
         }

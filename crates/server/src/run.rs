@@ -592,6 +592,10 @@ fn attend(
             Event::Force { zones, done } => (Why::Forced, zones, Some(done)),
             Event::Changed { zones } => (Why::Asked, zones, None),
             Event::Rebuild => (Why::Damaged, Vec::new(), None),
+            Event::Rest => {
+                store::heap::trim();
+                continue;
+            }
             Event::Fold { done } => (Why::Fold, Vec::new(), Some(done)),
         };
         match reread() {

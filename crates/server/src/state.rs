@@ -33,6 +33,8 @@ pub enum Event {
     },
     /// The image that is served is damaged.
     Rebuild,
+    /// Nothing is left to be done about zones for now.
+    Rest,
     /// What would the file of a zone change?
     Look {
         zone: String,

@@ -3,6 +3,7 @@
 
 pub mod atomic;
 pub mod folder;
+pub mod heap;
 pub mod journal;
 pub mod map;
 pub mod memory;

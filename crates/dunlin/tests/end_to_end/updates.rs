@@ -1,6 +1,6 @@
 //! Dynamic update as BIND's nsupdate sends it: what was acknowledged is served, and still is after a kill.
 
-use crate::running::{Folder, Server, eventually, text};
+use crate::running::{Folder, Server, eventually, read, text};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -195,6 +195,43 @@ fn zones_within_one_another_are_updated_too() {
     assert_eq!(server.short(&folder, &["new.sub.z.example", "A"]), "192.0.2.8\n");
 }
 
+/// They take a new image, which holds other zones as their files say, or as they were.
+#[test]
+fn an_update_that_takes_a_new_image_does_not_wait_for_other_zones_to_be_mended() {
+    let folder = folder();
+    let below = "[[zone]]\nname = \"sub.z.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n";
+    let other = "[[zone]]\nname = \"other.example\"\nfile = \"other.zone\"\n";
+    folder.write("dunlin.toml", &format!("{CONFIGURATION}{below}{other}"));
+    folder.write("other.zone", &format!("{ZONE}wrong A here\n"));
+    let server = serve(&folder);
+    for i in 1..=2 {
+        let line = format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}");
+        assert_eq!(update(&server, &[], DDNS, &line), "");
+        assert_eq!(server.short(&folder, &[&format!("n{i}.z.example"), "A"]), format!("192.0.2.{i}\n"));
+    }
+}
+
+/// The zone leaves the configuration before its changes are in any file.
+#[test]
+fn a_zone_that_goes_just_after_an_update_comes_back_with_it() {
+    let folder = folder();
+    let server = serve(&folder);
+    let reload = || {
+        let output = folder.dunlin(&["ctl", "--socket", "control.sock", "reload"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    };
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    let z = CONFIGURATION.find("[[zone]]").unwrap()..CONFIGURATION.rfind("[[zone]]").unwrap();
+    folder.write("dunlin.toml", &CONFIGURATION.replace(&CONFIGURATION[z], ""));
+    reload();
+    let kept = read(&folder.0.join("data/journal/z.example.zone"));
+    assert!(kept.contains("new.z.example. 60 IN A 192.0.2.9"), "{kept}");
+    folder.write("dunlin.toml", CONFIGURATION);
+    reload();
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8"), "");
+}
+
 #[test]
 fn a_zone_of_updates_is_compared_shown_and_goes_back() {
     let folder = folder();
@@ -301,5 +338,14 @@ fn what_was_acknowledged_outlives_kills_under_load() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/updates/kill");
     let dunlin = env!("CARGO_BIN_EXE_dunlin");
     let output = Command::new(script).args(["--kills", &kills, "--dunlin", dunlin]).output().unwrap();
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
+/// Some seconds of it; `make soak` runs it for twenty minutes.
+#[test]
+fn zones_that_change_in_every_way_are_never_answered_wrongly() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/updates/soak");
+    let dunlin = env!("CARGO_BIN_EXE_dunlin");
+    let output = Command::new(script).args(["--seconds", "8", "--seed", "1", "--dunlin", dunlin]).output().unwrap();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
 }

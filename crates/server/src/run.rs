@@ -78,6 +78,7 @@ pub type Reread<'a> = dyn Fn() -> Result<Config, Vec<Complaint>> + 'a;
 
 /// Serves until it is told to stop. Err: it could not start or go on, and why.
 pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[SocketAddr])) -> Result<(), String> {
+    store::heap::keep_little();
     log::set_level(config.level);
     panics::log_them();
     let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;

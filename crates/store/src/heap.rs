@@ -1,11 +1,27 @@
 //! What the allocator keeps of freed memory, given back to the system.
 //!
-//! glibc keeps a heap for each of some threads, and each stays as large as it has ever been but for its end. The large and
-//! short-lived things of this server (zones read, images built) are the background threads', so a while after a change
-//! most of what it has of its own would be such holes.
+//! glibc has a heap for each of some threads, and each stays as large as it has ever been. The large and short-lived
+//! things of this server (zones read, images built) are the background threads', so a while after a change most of what
+//! it has of its own would be holes.
 #![allow(unsafe_code)]
 
-/// Takes each heap's lock in turn: not for a thread that others could keep from running meanwhile.
+/// From this size on memory is taken from the system, and given back when it is freed; and no heap keeps more at its end.
+#[cfg(target_env = "gnu")]
+const LARGE: libc::c_int = 128 << 10;
+
+/// To be called before there are other threads. Without it glibc takes a large piece that was freed for a sign that more
+/// such will be wanted, and keeps them from then on, up to 64 MiB at the end of each heap.
+pub fn keep_little() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes no pointers, and sets how later calls of the allocator decide (mallopt(3)).
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, LARGE);
+    }
+}
+
+/// Gives back what is free in the midst of heaps. Takes each heap's lock in turn: not for a thread that others could keep
+/// from running meanwhile.
 pub fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes no pointers, and may be called by any thread at any time (malloc_trim(3)).

@@ -346,6 +346,7 @@ fn what_was_acknowledged_outlives_kills_under_load() {
 fn zones_that_change_in_every_way_are_never_answered_wrongly() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/updates/soak");
     let dunlin = env!("CARGO_BIN_EXE_dunlin");
-    let output = Command::new(script).args(["--seconds", "8", "--seed", "1", "--dunlin", dunlin]).output().unwrap();
+    let arguments = ["--seconds", "8", "--seed", "1", "--answer-within", "60", "--dunlin", dunlin];
+    let output = Command::new(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
 }

@@ -97,8 +97,11 @@ impl<'a> Draft<'a> {
     fn split_word(&self, at: usize) -> u64 {
         let key = self.key.get(at..self.key_len).unwrap_or_default();
         let value = self.value.get(at.saturating_sub(self.key_len)..).unwrap_or_default();
-        let octets = key.iter().chain(value).take(8).enumerate();
-        octets.fold(0, |word, (i, &octet)| word | u64::from(octet) << (8 * i))
+        let (n, mut word) = (key.len().min(8), [0; 8]);
+        let (left, right) = word.split_at_mut(n);
+        left.copy_from_slice(&key[..n]);
+        right.iter_mut().zip(value).for_each(|(to, from)| *to = *from);
+        u64::from_le_bytes(word)
     }
 
     /// Word 0, once all others are known.

@@ -201,8 +201,17 @@ impl Shard {
     #[inline]
     pub(crate) fn find(&self, key: &Key<'_>, into: &mut [[u8; 8]]) -> Option<Copied> {
         let tag = tag_of(key.hash);
-        let mut alike = self.slots(key.hash).filter(|(_, at)| Slot(at.load(Relaxed)).has_tag(tag));
-        alike.find_map(|(_, at)| self.read(at, key, into))
+        // Two plain loops: as a chain of iterators this took four times as long, and a miss comes here three times.
+        for bucket in self.buckets(key.hash) {
+            for at in self.index.get(bucket..bucket + WAYS).unwrap_or_default() {
+                if Slot(at.load(Relaxed)).has_tag(tag)
+                    && let Some(found) = self.read(at, key, into)
+                {
+                    return Some(found);
+                }
+            }
+        }
+        None
     }
 
     /// The same, where it was found a moment ago.

@@ -126,10 +126,10 @@ impl Draft {
         self.body.is_empty()
     }
 
-    /// Becomes that of another question, in the same room.
-    pub(crate) fn renew(&mut self, question: &Question) {
+    /// Becomes that of another question's name, in the same room.
+    pub(crate) fn renew(&mut self, of: Name) {
         let Draft { name, body, counts, ttl_s, places, run, data: _ } = self;
-        *name = Name::from_wire(question.name()).unwrap_or(Name::ROOT);
+        *name = of;
         (*counts, *ttl_s, *run) = ([0; 3], u32::MAX, (0, 0));
         body.clear();
         body.shrink_to(ROOM_KEPT);
@@ -308,7 +308,7 @@ mod tests {
         let owners: Vec<String> =
             Message::open(&m).unwrap().records().map(|r| r.unwrap().owner().unwrap().to_string()).collect();
         assert_eq!(owners, ["www.example.com.", "b.example.org."]);
-        draft.renew(&question);
+        draft.renew(name("www.example.com."));
         put(&mut draft, "www.example.com.", 60);
         assert_eq!(draft.finish(Rcode::NOERROR, 300), before);
     }

@@ -88,13 +88,20 @@ impl Exchange {
         }
     }
 
-    /// Draws an id, and the case of each letter if that is wanted; returns the packet. `edns_size` None: without EDNS.
-    pub fn packet(&mut self, edns_size: Option<u16>, with_case: bool, chance: &mut Chance) -> Vec<u8> {
+    /// Draws an id, and the case of each letter if that is wanted; returns the packet, in `packet`, which is empty.
+    /// `edns_size` None: without EDNS.
+    pub fn packet(
+        &mut self,
+        edns_size: Option<u16>,
+        with_case: bool,
+        chance: &mut Chance,
+        mut packet: Vec<u8>,
+    ) -> Vec<u8> {
         self.message_id = chance.number() as u16;
         if with_case {
             self.name = in_random_case(&self.name, chance);
         }
-        let mut packet = Vec::with_capacity(64 + self.name.bytes().len());
+        packet.reserve(64 + self.name.bytes().len());
         packet.extend_from_slice(&self.message_id.to_be_bytes());
         let (cd, opts) = (u8::from(self.checking_disabled) << 4, u8::from(edns_size.is_some()));
         packet.extend_from_slice(&[1, cd, 0, 1, 0, 0, 0, 0, 0, opts]);
@@ -164,18 +171,19 @@ pub fn is_answer(rcode: Rcode) -> bool {
 fn in_random_case(name: &Name, chance: &mut Chance) -> Name {
     let mut octets = [0; wire::name::NAME_MAX];
     let len = name.bytes().len();
-    let (mut coins, mut left) = (0, 0);
-    for (to, from) in octets.iter_mut().zip(name.bytes()) {
-        *to = *from;
-        if from.is_ascii_alphabetic() {
-            if left == 0 {
-                (coins, left) = (chance.number(), 32);
+    let octets = &mut octets[..len];
+    octets.copy_from_slice(name.bytes());
+    // A coin for each octet: eight octets take every eighth of 64 random bits, the next eight those beside them.
+    for run in octets.chunks_mut(64) {
+        let mut coins = chance.wide();
+        for eight in run.chunks_mut(8) {
+            for (octet, coin) in eight.iter_mut().zip(coins.to_ne_bytes()) {
+                *octet ^= u8::from(octet.is_ascii_alphabetic()) << 5 & coin << 5;
             }
-            *to ^= (coins as u8 & 1) << 5;
-            (coins, left) = (coins >> 1, left - 1);
+            coins >>= 1;
         }
     }
-    Name::from_wire(&octets[..len]).unwrap_or(*name)
+    Name::from_wire(octets).unwrap_or(*name)
 }
 
 #[cfg(test)]
@@ -190,7 +198,7 @@ mod tests {
         let question = Question::new(&name("www.some-example.com."), 1, false, false);
         let id = ExchangeId { slot: 1, serial: 2 };
         let mut exchange = Exchange::new(id, 0, via, &name("www.some-example.com."), &question);
-        let packet = exchange.packet(Some(1232), true, &mut Chance::new([5; 32]));
+        let packet = exchange.packet(Some(1232), true, &mut Chance::new([5; 32]), Vec::new());
         (exchange, packet)
     }
 

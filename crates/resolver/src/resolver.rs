@@ -11,7 +11,7 @@ use crate::forward::Forwards;
 use crate::limits::{ByHash, Limits, Open, client_hash};
 use crate::question::Question;
 use crate::server::Server;
-use crate::task::{CLIENT_PATIENCE_NS, Digested, Room, Task, Tried, WALL_NS};
+use crate::task::{CLIENT_PATIENCE_NS, Digested, Hashes, Task, Tried, WALL_NS};
 use crate::why::Why;
 use stats::{Counter, Counters};
 use std::cmp::Reverse;
@@ -26,8 +26,10 @@ use wire::message::Message;
 const EXCHANGES_MAX: usize = 3;
 /// Over TCP, a connection and its reply.
 const TCP_PATIENCE_NS: u64 = 3_000_000_000;
-/// Room that tasks leave for later ones: for as many as are under way at a busy time.
+/// Room that is left for later: for as many tasks as are under way at a busy time.
 const ROOMS_MAX: usize = 512;
+/// The longest list of waiters whose room is kept.
+const LIST_MAX: usize = 16;
 const PROBES_MAX: usize = 64;
 const PROBE_PATIENCE_NS: u64 = 1_000_000_000;
 /// The slot of an exchange that no task awaits.
@@ -80,10 +82,13 @@ pub struct Resolver<W> {
     servers: Vec<Server>,
     /// By forward: the numbers of its servers.
     asked: Vec<Vec<usize>>,
-    tasks: Vec<Option<Task<W>>>,
+    tasks: Vec<Option<Box<Task<W>>>>,
     free: Vec<u32>,
-    /// What tasks that are over have left, for the next: `ROOMS_MAX` of them.
-    rooms: Vec<Room<W>>,
+    /// Tasks that are over, packets that have left, lists of waiters that were told: room for the next. `ROOMS_MAX` each.
+    #[expect(clippy::vec_box, reason = "a task is large, and goes from list to list")]
+    over: Vec<Box<Task<W>>>,
+    packets: Vec<Vec<u8>>,
+    lists: Vec<Vec<W>>,
     by_question: ByHash<u32>,
     /// By name and type: the task that asks, and those that wait for its end.
     asking: ByHash<u32>,
@@ -120,7 +125,9 @@ impl<W> Resolver<W> {
             asked,
             tasks: Vec::new(),
             free: Vec::new(),
-            rooms: Vec::new(),
+            over: Vec::new(),
+            packets: Vec::new(),
+            lists: Vec::new(),
             by_question: ByHash::default(),
             asking: ByHash::default(),
             held: ByHash::default(),
@@ -174,14 +181,14 @@ impl<W> Resolver<W> {
             self.counters.count(Counter::ShedClient);
             return Err((Why::Busy, waiter.map(|(_, w)| w)));
         }
-        let hash = siphash::<1, 3>(&self.key, question.spelled(&mut [0; 258]));
-        let slot = match self.same_question(hash, &question) {
+        let name_hash = siphash::<1, 3>(&self.key, question.name());
+        let slot = match self.same_question(question.hash(name_hash), &question) {
             Some(slot) => {
                 self.counters.count(Counter::TaskJoined);
                 self.task(slot).into_iter().for_each(|task| task.has_stale |= has_stale);
                 slot
             }
-            None => match self.begin(now_ns, question, hash, has_stale) {
+            None => match self.begin(now_ns, question, name_hash, has_stale) {
                 Ok(slot) => slot,
                 Err(why) => return Err((why, waiter.map(|(_, w)| w))),
             },
@@ -207,10 +214,10 @@ impl<W> Resolver<W> {
     }
 
     fn task(&mut self, slot: u32) -> Option<&mut Task<W>> {
-        self.tasks.get_mut(slot as usize)?.as_mut()
+        self.tasks.get_mut(slot as usize)?.as_deref_mut()
     }
 
-    fn begin(&mut self, now_ns: u64, question: Question, hash: u64, has_stale: bool) -> Result<u32, Why> {
+    fn begin(&mut self, now_ns: u64, question: Question, name_hash: u64, has_stale: bool) -> Result<u32, Why> {
         let name = Name::from_wire(question.name()).ok_or(Why::NobodyToAsk)?;
         let forward = self.settings.forwards.of(&name).ok_or(Why::NobodyToAsk)?;
         let limits = &self.settings.limits;
@@ -225,14 +232,14 @@ impl<W> Resolver<W> {
         }
         self.neighbourhoods.add(near);
         self.counters.count(Counter::Tasks);
-        let (servers, room) = (self.servers_of(forward), self.rooms.pop());
-        let task = Task::new(now_ns, question, (hash, near), has_stale, forward, servers, room);
+        let (hashes, mut task) = (Hashes { name: name_hash, near }, self.over.pop().unwrap_or_default());
+        task.begin(now_ns, question, &hashes, has_stale, forward, self.servers_of(forward));
         let slot = self.free.pop().unwrap_or_else(|| {
             self.tasks.push(None);
             (self.tasks.len() - 1) as u32
         });
+        self.by_question.insert(task.hash, slot);
         self.tasks[slot as usize] = Some(task);
-        self.by_question.insert(hash, slot);
         Ok(slot)
     }
 
@@ -273,7 +280,8 @@ impl<W> Resolver<W> {
     fn is_held(&mut self, slot: u32) -> bool {
         let key = &self.key;
         let Some(task) = self.tasks.get_mut(slot as usize).and_then(Option::as_mut) else { return true };
-        let hash = *task.asks_for.get_or_insert_with(|| task.question.asked_hash(key, &task.name));
+        let name_hash = || siphash::<1, 3>(key, task.name.fold().bytes());
+        let hash = *task.asks_for.get_or_insert_with(|| task.question.asked_hash(name_hash()));
         let owner = *self.asking.entry(hash).or_insert(slot);
         task.is_held = owner != slot;
         if task.is_held {
@@ -375,7 +383,8 @@ impl<W> Resolver<W> {
     }
 
     fn send(&mut self, exchange: &mut Exchange, edns_size: Option<u16>, with_case: bool) {
-        let packet = exchange.packet(edns_size, with_case, &mut self.chance);
+        let room = self.packets.pop().unwrap_or_default();
+        let packet = exchange.packet(edns_size, with_case, &mut self.chance, room);
         let Some(server) = self.servers.get(exchange.server) else { return };
         self.counters.count(if exchange.via == Via::Udp { Counter::UpstreamUdp } else { Counter::UpstreamTcp });
         self.actions.push_back(Action::Send {
@@ -624,22 +633,36 @@ impl<W> Resolver<W> {
         self.let_others_ask(slot, task.asks_for);
         self.actions.extend(task.exchanges.iter().map(|e| Action::Close(e.id)));
         let waiters = self.release(task.waiters.drain(..));
-        let (question, room) = task.end();
-        if self.rooms.len() < ROOMS_MAX {
-            self.rooms.push(room);
+        self.actions.push_back(Action::Finish { question: task.end(), outcome, waiters });
+        if self.over.len() < ROOMS_MAX {
+            self.over.push(task);
         }
-        self.actions.push_back(Action::Finish { question, outcome, waiters });
     }
 
     fn release(&mut self, waiters: impl ExactSizeIterator<Item = (u64, W)>) -> Vec<W> {
         self.waiters -= waiters.len();
-        let clients = &mut self.clients;
-        waiters
-            .map(|(client, waiter)| {
-                clients.remove(client);
-                waiter
-            })
-            .collect()
+        let mut list = self.lists.pop().unwrap_or_default();
+        for (client, waiter) in waiters {
+            self.clients.remove(client);
+            list.push(waiter);
+        }
+        list
+    }
+
+    /// Takes back the packet of a `Send`, for its room.
+    pub fn keep_packet(&mut self, mut packet: Vec<u8>) {
+        if self.packets.len() < ROOMS_MAX {
+            packet.clear();
+            self.packets.push(packet);
+        }
+    }
+
+    /// Takes back the list of a `Finish`, for its room.
+    pub fn keep_list(&mut self, mut list: Vec<W>) {
+        if self.lists.len() < ROOMS_MAX && list.capacity() <= LIST_MAX {
+            list.clear();
+            self.lists.push(list);
+        }
     }
 }
 

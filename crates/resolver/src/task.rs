@@ -79,23 +79,10 @@ pub struct Task<W> {
     draft: Draft,
 }
 
-/// What a task has to grow in. One that is over leaves it to the next, empty.
-pub struct Room<W> {
-    waiters: Vec<(u64, W)>,
-    tried: Vec<Tried>,
-    exchanges: Vec<Exchange>,
-    draft: Draft,
-}
-
-impl<W> Room<W> {
-    pub fn new(question: &Question) -> Room<W> {
-        Room {
-            waiters: Vec::with_capacity(1),
-            tried: Vec::with_capacity(1),
-            exchanges: Vec::with_capacity(1),
-            draft: Draft::new(question),
-        }
-    }
+/// Hashes of a question, under the resolver's secret.
+pub struct Hashes {
+    pub name: u64,
+    pub near: u64,
 }
 
 /// What a reply came to.
@@ -108,49 +95,61 @@ pub enum Digested {
     Failed(Why),
 }
 
-impl<W> Task<W> {
-    pub fn new(
-        now_ns: u64,
-        question: Question,
-        (hash, near): (u64, u64),
-        has_stale: bool,
-        forward: usize,
-        servers: usize,
-        room: Option<Room<W>>,
-    ) -> Task<W> {
-        let name = Name::from_wire(question.name()).unwrap_or(Name::ROOT);
-        let Room { waiters, mut tried, exchanges, mut draft } = room.unwrap_or_else(|| Room::new(&question));
-        draft.renew(&question);
-        tried.resize(servers, Tried::default());
+/// One that has nothing to do.
+impl<W> Default for Task<W> {
+    fn default() -> Task<W> {
+        let question = Question::default();
         Task {
-            draft,
+            draft: Draft::new(&question),
             question,
-            hash,
-            near,
-            waiters,
-            has_stale,
-            begun_ns: now_ns,
+            hash: 0,
+            near: 0,
+            waiters: Vec::with_capacity(1),
+            has_stale: false,
+            begun_ns: 0,
             wake_ns: u64::MAX,
             is_held: false,
             asks_for: None,
-            name,
-            forward,
-            tried,
-            exchanges,
+            name: Name::ROOT,
+            forward: 0,
+            tried: Vec::with_capacity(1),
+            exchanges: Vec::with_capacity(1),
             budget: Budget { sends: SENDS_MAX },
             why: Why::Silence,
             steps: CHAIN_MAX,
         }
     }
+}
 
-    /// The task is over: what it was about, and what the next one grows in.
-    pub fn end(mut self) -> (Question, Room<W>) {
+impl<W> Task<W> {
+    /// Begins, as new or in the room of one that has ended.
+    pub fn begin(
+        &mut self,
+        now_ns: u64,
+        question: Question,
+        hashes: &Hashes,
+        has_stale: bool,
+        forward: usize,
+        servers: usize,
+    ) {
+        self.name = Name::from_wire(question.name()).unwrap_or(Name::ROOT);
+        self.draft.renew(self.name);
+        (self.hash, self.near) = (question.hash(hashes.name), hashes.near);
+        self.asks_for = Some(question.asked_hash(hashes.name));
+        self.question = question;
+        (self.begun_ns, self.wake_ns) = (now_ns, u64::MAX);
+        (self.has_stale, self.is_held, self.forward) = (has_stale, false, forward);
+        self.tried.resize(servers, Tried::default());
+        (self.budget, self.why, self.steps) = (Budget { sends: SENDS_MAX }, Why::Silence, CHAIN_MAX);
+    }
+
+    /// What it was about. What it grew in is left to the next, empty.
+    pub fn end(&mut self) -> Question {
         self.waiters.clear();
         self.waiters.shrink_to(WAITERS_KEPT);
         self.tried.clear();
         self.exchanges.clear();
-        let Task { question, waiters, tried, exchanges, draft, .. } = self;
-        (question, Room { waiters, tried, exchanges, draft })
+        std::mem::take(&mut self.question)
     }
 
     pub fn is_over(&self, now_ns: u64) -> bool {

@@ -170,6 +170,7 @@ impl Tasks {
                     if let Err(e) = upstream.send(self.now.mono_ns, &parcel, via, self.resolver.chance()) {
                         self.on_send_failed(exchange, &e);
                     }
+                    self.resolver.keep_packet(packet);
                 }
                 Action::Close(exchange) => upstream.close(exchange),
                 Action::Finish { question, outcome, waiters } => self.finish(&question, &outcome, waiters, room),
@@ -183,7 +184,7 @@ impl Tasks {
         self.resolver.on_failed(self.now.mono_ns, exchange);
     }
 
-    fn finish(&mut self, question: &Question, outcome: &Outcome, waiters: Vec<Waiter>, room: &mut [u8]) {
+    fn finish(&mut self, question: &Question, outcome: &Outcome, mut waiters: Vec<Waiter>, room: &mut [u8]) {
         let told = match outcome {
             Outcome::Answer(answer) => {
                 self.keep(question, answer);
@@ -201,9 +202,10 @@ impl Tasks {
                 Told::Stale(rcode, ede)
             }
         };
-        for waiter in waiters {
+        for waiter in waiters.drain(..) {
             self.tell(waiter, question, &told, room);
         }
+        self.resolver.keep_list(waiters);
     }
 
     fn keep(&mut self, question: &Question, answer: &resolver::Answer) {

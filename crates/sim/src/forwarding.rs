@@ -126,15 +126,19 @@ impl World {
     fn act(&mut self) {
         while let Some(action) = self.resolver.next_action() {
             match action {
-                Action::Send { exchange, server, via, packet } => self.send(exchange, server, via, &packet),
+                Action::Send { exchange, server, via, packet } => {
+                    self.send(exchange, server, via, &packet);
+                    self.resolver.keep_packet(packet);
+                }
                 Action::Close(exchange) => {
                     self.open.remove(&exchange);
                 }
-                Action::Finish { question, outcome, waiters } => {
+                Action::Finish { question, outcome, mut waiters } => {
                     let outcome = Arc::new(outcome);
                     let at_ns = self.now_ns;
                     let end = |waiter| End { waiter, at_ns, question: question.clone(), outcome: Arc::clone(&outcome) };
-                    self.ends.extend(waiters.into_iter().map(end));
+                    self.ends.extend(waiters.drain(..).map(end));
+                    self.resolver.keep_list(waiters);
                 }
             }
         }

@@ -1,47 +1,175 @@
-//! What somebody's edit of a zone's file changes of the zone, which updates have changed since the file was written.
+//! What somebody's edit of a zone's file changes of the zone, which updates have changed since the file was read or written.
 //!
-//! The version that was edited is what is served and the way back to it, which the history has. Reads; changes nothing.
+//! ```text
+//! base --updates--> what is served
+//!   \---his edit--> the file          both together, weighed like any new version: the change
+//! ```
+//! Reads; changes nothing.
 
 use crate::clock::wall_s;
 use crate::config::Zone;
 use crate::history::{self, Past};
 use crate::images;
+use crate::origin::{self, Base};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
-use audit::{Rules, audit};
+use audit::{Fault, Guards, Report, Rules, Version, audit, weigh};
+use image::{Builder, Sorted, Zone as ImageZone};
 use std::sync::Arc;
 use transfer::{Conflict, Diff, compare};
 use wire::Name;
+use wire::rtype::{DNSKEY, ZONEMD};
 use zonefile::Severity;
 
 /// Conflicts that are named; of more it is said how many there are.
 const NAMED_MAX: usize = 5;
 
-/// What leads from what is served to that with the edit in it; None: nothing is different. `base`: the serial of the version
-/// that was edited.
-pub fn change(past: &Past, zone: &Zone, base: u32) -> Result<Option<Diff>, String> {
+/// An edit of a zone's file.
+pub struct Edit {
+    /// What leads from what is served to that with the edit in it; None: nothing is different.
+    pub diff: Option<Diff>,
+    /// Of the file, and all that it includes, as it was read.
+    pub stamp: String,
+}
+
+/// Why an edit is not to be taken in.
+pub enum Hindrance {
+    /// It cannot be.
+    Wrong(String),
+    /// The operator should look at it before.
+    Weighed(String),
+}
+
+impl From<String> for Hindrance {
+    fn from(why: String) -> Hindrance {
+        Hindrance::Wrong(why)
+    }
+}
+
+impl From<&str> for Hindrance {
+    fn from(why: &str) -> Hindrance {
+        Hindrance::Wrong(why.to_string())
+    }
+}
+
+/// What the file of a zone changes. `guards`: what it may lose; None: anything.
+pub fn edit(past: &Past, zone: &Zone, base: &Base, guards: Option<&Guards>) -> Result<Edit, Hindrance> {
     let spill = Arc::new(Scratch::new(past.data_dir.join(images::FOLDER)));
     let stock = Stock::new(images::seed(), scratch::memory(), spill);
+    let (builder, stamp) = read(zone, &stock)?;
+    let mut found = Ok(None);
+    builder.show(&mut |edited| {
+        let weighing = Weighing { stock: &stock, guards, rules: Rules::at(wall_s()) };
+        let change = |served: &ImageZone<'_>| Ok(weighing.change(past, zone, base, served, edited));
+        found = history::with_zone(&past.published, &zone.apex, change).unwrap_or_else(|why| Err(why.into()));
+    });
+    Ok(Edit { diff: found?, stamp })
+}
+
+/// The records of a file, and its stamp.
+fn read(zone: &Zone, stock: &Stock) -> Result<(Builder, String), String> {
     let mut builder = stock.builder();
     builder.begin_zone(&zone.apex);
-    let read = reading::one(zone, &stock, &mut builder).map_err(|unread| unread.why.to_string())?;
-    if let Some(first) = read.report.problems.iter().find(|p| p.severity == Severity::Error) {
-        return Err(format!("{}: {}", first.place, first.what));
+    let read = reading::one(zone, stock, &mut builder).map_err(|unread| unread.why.to_string())?;
+    match read.report.problems.iter().find(|p| p.severity == Severity::Error) {
+        Some(first) => Err(format!("{}: {}", first.place, first.what)),
+        None => Ok((builder, origin::stamp_of(&read.sources))),
     }
-    history::with_zone(&past.published, &zone.apex, |served| {
-        let mut found = Err("it has no records".to_string());
-        builder.show(&mut |sorted| {
-            found = match audit(sorted, &Rules::at(wall_s())).refusal() {
-                Some(why) => Err(why),
-                None => compare(served, sorted, history::CHANGE_OCTETS_MAX)
-                    .map_err(|_| "the image that is served is damaged".to_string())
-                    .and_then(|diff| diff.ok_or_else(|| "it changes more than can be merged".to_string())),
+}
+
+struct Weighing<'s> {
+    stock: &'s Stock,
+    guards: Option<&'s Guards>,
+    rules: Rules,
+}
+
+impl Weighing<'_> {
+    fn change(
+        &self,
+        past: &Past,
+        zone: &Zone,
+        base: &Base,
+        served: &ImageZone<'_>,
+        edited: &Sorted<'_>,
+    ) -> Result<Option<Diff>, Hindrance> {
+        self.look(&audit(edited, &self.rules))?;
+        let there = difference(served, edited)?;
+        let back = match base {
+            Base::Version(serial) => past.way_back(&zone.apex, served, *serial)?,
+            Base::Copy(file, _) => self.back(&Zone::new(zone.apex.clone(), file.clone()), served)?,
+            Base::Itself => {
+                let back = past.way_back(&zone.apex, served, audit::serial(edited));
+                let is_it = |back: Diff| (back.removed(), back.added()) == (there.removed(), there.added());
+                return if back.is_ok_and(is_it) { Ok(None) } else { Err(UNKNOWN.into()) };
+            }
+        };
+        let merged = history::merged(served, back, &there)?
+            .map_err(|conflicts| told(&conflicts.into_iter().collect::<Vec<_>>()))?;
+        let Some(diff) = merged else { return Ok(None) };
+        if is_signed(edited) && there.to != diff.to {
+            return Err(format!("the zone is signed, and its serial must follow {}", diff.from).into());
+        }
+        self.weigh(served, &diff, edited.apex())?;
+        Ok(Some(history::fitting(served, &diff)?))
+    }
+
+    /// What leads from what is served to what a file of ours holds.
+    fn back(&self, copy: &Zone, served: &ImageZone<'_>) -> Result<Diff, String> {
+        let (builder, _) = read(copy, self.stock)?;
+        let mut back = Err(String::new());
+        builder.show(&mut |base| back = difference(served, base));
+        back
+    }
+
+    /// The file, whatever becomes of it.
+    fn look(&self, report: &Report) -> Result<(), Hindrance> {
+        if let Some(why) = report.refusal() {
+            return Err(Hindrance::Wrong(why));
+        }
+        let digest = report.findings.iter().find(|f| f.fault == Fault::Zonemd).filter(|_| self.guards.is_some());
+        digest.map_or(Ok(()), |finding| Err(Hindrance::Weighed(finding.text())))
+    }
+
+    /// What is to be served, beside what is. The digest of a zone fits again only once the zone is served.
+    fn weigh(&self, served: &ImageZone<'_>, diff: &Diff, apex: &[u8]) -> Result<(), Hindrance> {
+        let mut builder = self.stock.builder();
+        builder.begin_zone(apex);
+        let mut refused = Ok(());
+        history::version(served, diff, &mut |r| {
+            let is_digest = r.rtype == ZONEMD && r.owner() == apex;
+            if !is_digest && let Err(why) = builder.record(r.owner(), r.rtype, r.ttl, r.rdata()) {
+                refused = Err(why);
+            }
+        })?;
+        refused?;
+        let mut found = Ok(());
+        builder.show(&mut |zone| {
+            let report = audit(zone, &self.rules);
+            let version = Version { zone, report: &report, rules: &self.rules };
+            let weighed = self.guards.map(|guards| weigh(served, &version, guards, || self.stock.builder()));
+            found = match (report.refusal(), weighed) {
+                (Some(why), _) => Err(Hindrance::Wrong(why)),
+                (None, Some(Ok(Some(why)))) => Err(Hindrance::Weighed(why)),
+                // What is damaged cannot be compared, and is no reason to keep anything.
+                (None, _) => Ok(()),
             };
         });
-        past.merged(&zone.apex, served, base, &found?)?
-            .map_err(|conflicts| told(&conflicts.into_iter().collect::<Vec<_>>()))
-    })
+        found
+    }
 }
+
+fn difference(served: &ImageZone<'_>, zone: &Sorted<'_>) -> Result<Diff, String> {
+    let found = compare(served, zone, history::CHANGE_OCTETS_MAX);
+    let found = found.map_err(|_| "the image that is served is damaged".to_string())?;
+    found.ok_or_else(|| "it changes more than can be merged".to_string())
+}
+
+fn is_signed(zone: &Sorted<'_>) -> bool {
+    zone.records_at(zone.apex()).into_iter().flatten().any(|rr| rr.rtype == DNSKEY)
+}
+
+const UNKNOWN: &str = "it is not known which version of the zone was edited, and it is none that the zone has had; \
+    write there what `dunlin ctl zone show` has, and edit that";
 
 fn told(conflicts: &[Conflict]) -> String {
     let one = |c: &Conflict| {

@@ -188,35 +188,9 @@ impl Past {
         Ok(Diff::new(now, next, removed, added))
     }
 
-    /// What leads from a zone to that with somebody's change of an old version in it; None: nothing does. Err within: updates
-    /// have changed the same since. `there`: from the zone to that version as he has changed it.
-    pub fn merged(
-        &self,
-        apex: &[u8],
-        served: &Zone<'_>,
-        base: u32,
-        there: &Diff,
-    ) -> Result<Result<Option<Diff>, BTreeSet<Conflict>>, String> {
-        let now = served.serial().map_err(damaged)?;
-        let ours = way(&changes(&self.data_dir, apex)?, now, base)?.inverted();
-        let both = |ours: &[Record], there: &[Record]| [ours, there].concat();
-        let (removed, added) = (both(ours.removed(), there.removed()), both(ours.added(), there.added()));
-        let theirs = Diff::new(base, there.to, removed, added);
-        let mut soa = None;
-        let whole = served.for_each_record(&mut |owner, rtype, ttl, rdata| {
-            if rtype == SOA {
-                soa = canonical(owner, rtype, ttl, rdata);
-            }
-        });
-        whole.map_err(damaged)?;
-        match merge(&ours, &theirs, &soa.ok_or("the zone has no SOA")?) {
-            Err(conflicts) => Ok(Err(conflicts)),
-            Ok(None) => Ok(Ok(None)),
-            Ok(Some(diff)) => {
-                let removed = standing(served, diff.removed())?;
-                Ok(Ok(Some(Diff::new(diff.from, diff.to, removed, diff.added().to_vec()))))
-            }
-        }
+    /// What leads from a zone to what it was at a serial.
+    pub fn way_back(&self, apex: &[u8], served: &Zone<'_>, serial: u32) -> Result<Diff, String> {
+        way(&changes(&self.data_dir, apex)?, served.serial().map_err(damaged)?, serial)
     }
 
     /// Writes the content of an old version, under the serial that follows the one that is served, into the zone's file.
@@ -240,6 +214,29 @@ impl Past {
             Ok(next)
         })
     }
+}
+
+/// What leads from a zone to that with somebody's change of another version in it; None: nothing does. Err within: the zone has
+/// changed in the same since. `back`: from the zone to that version; `there`: from the zone to that version as he has changed it.
+pub fn merged(served: &Zone<'_>, back: Diff, there: &Diff) -> Result<Result<Option<Diff>, BTreeSet<Conflict>>, String> {
+    let ours = back.inverted();
+    let both = |ours: &[Record], there: &[Record]| [ours, there].concat();
+    let (removed, added) = (both(ours.removed(), there.removed()), both(ours.added(), there.added()));
+    let theirs = Diff::new(ours.from, there.to, removed, added);
+    let mut soa = None;
+    let whole = served.for_each_record(&mut |owner, rtype, ttl, rdata| {
+        if rtype == SOA {
+            soa = canonical(owner, rtype, ttl, rdata);
+        }
+    });
+    whole.map_err(damaged)?;
+    Ok(merge(&ours, &theirs, &soa.ok_or("the zone has no SOA")?))
+}
+
+/// A difference whose records are in canonical form, for a zone as it has them.
+pub fn fitting(served: &Zone<'_>, diff: &Diff) -> Result<Diff, String> {
+    let removed = standing(served, diff.removed())?;
+    Ok(Diff::new(diff.from, diff.to, removed, diff.added().to_vec()))
 }
 
 /// The changes of a zone, oldest first.
@@ -372,8 +369,8 @@ fn renumbered(r: Record, serial: u32) -> Record {
     if r.rtype == SOA { soa().unwrap_or(r) } else { r }
 }
 
-/// Hands the records of an old version to `f`: those that are served still as they are.
-fn version(served: &Zone<'_>, way: &Diff, f: &mut dyn FnMut(Record)) -> Result<(), String> {
+/// Hands the records of another version to `f`: those that are served still as they are.
+pub fn version(served: &Zone<'_>, way: &Diff, f: &mut dyn FnMut(Record)) -> Result<(), String> {
     let mut gone = 0;
     let whole = served.for_each_record(&mut |owner, rtype, ttl, rdata| {
         let is_gone = canonical(owner, rtype, ttl, rdata).is_some_and(|r| way.removed().binary_search(&r).is_ok());

@@ -3,7 +3,7 @@
 //! ```text
 //! data-dir/journal/journal.0000000001   changes of all zones, in the order in which they became durable
 //! data-dir/journal/example.com.zone     the zone as it was at a position of the journal, which its first line names
-//! data-dir/journal/example.com.origin    what its configured file was when we read or wrote it (see `origin`)
+//! data-dir/journal/example.com.origin   what its configured file was when we read or wrote it (see `origin`)
 //! data-dir/journal/released             no zone needs what stands before this position
 //! ```
 //!
@@ -15,9 +15,8 @@ use crate::clock::wall_s;
 use crate::config::Zone;
 use crate::images::name;
 use crate::laying::Standing;
-use crate::origin::{self, Known, Means, Origin};
+use crate::origin::Origin;
 use crate::unwritten::{Names, Unwritten, Wish};
-use crate::zonetext;
 use image::{View, Zone as ImageZone};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -25,10 +24,8 @@ use std::path::{Path, PathBuf};
 use store::atomic::write_atomically;
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
-use transfer::record::serial_of;
 use transfer::{Author, Diff, Entry, Kind, Layer, Misfit, Record};
 use wire::rtype::SOA;
-use zonefile::Objection;
 
 pub const FOLDER: &str = "journal";
 const RELEASED: &str = "released";
@@ -103,7 +100,7 @@ pub fn open_files(data_dir: &Path, zones: &mut [Zone]) -> io::Result<(Option<Fil
     let mut files = Files { folder, zones: HashMap::new(), positions: HashMap::new() };
     let mut remarks = Vec::new();
     for zone in zones.iter_mut().filter(|z| !z.allow_update.0.is_empty()) {
-        files.find(zone, &mut remarks)?;
+        files.find(zone)?;
     }
     let new = |files: &Files, z: &Zone| !z.allow_update.0.is_empty() && !files.positions.contains_key(&z.apex);
     if zones.iter().any(|zone| new(&files, zone)) {
@@ -123,15 +120,10 @@ pub fn open_files(data_dir: &Path, zones: &mut [Zone]) -> io::Result<(Option<Fil
 
 impl Files {
     /// Takes a zone that was imported before.
-    fn find(&mut self, zone: &mut Zone, remarks: &mut Vec<String>) -> io::Result<()> {
+    fn find(&mut self, zone: &mut Zone) -> io::Result<()> {
         let file = file_of(&self.folder, &zone.apex);
         if !file.exists() {
             return Ok(());
-        }
-        let stamp = origin::stamp(&zone.file);
-        let known = Origin::of(data_dir(&self.folder), &zone.apex).known();
-        if zone.write_back.is_none() && known.iter().all(|known| known.stamp != stamp) {
-            remarks.push(edited(zone, &file));
         }
         let position = position_of(&file)?;
         self.add(zone, position);
@@ -189,15 +181,6 @@ pub fn names(layer: Layer<Standing<'_>>) -> Names {
     layer.into_names().into_iter().map(|(name, records)| (name, records.into_iter().map(laid).collect())).collect()
 }
 
-fn edited(zone: &Zone, file: &Path) -> String {
-    format!(
-        "{} was edited, and is not read: the zone {} belongs to updates; to read it again, stop the server and remove {}",
-        zone.file.display(),
-        name(&zone.apex),
-        file.display()
-    )
-}
-
 impl Ledger {
     pub fn zone(&self, apex: &[u8]) -> Option<&Owned> {
         self.zones.get(apex)
@@ -207,13 +190,11 @@ impl Ledger {
         self.zones.iter_mut().map(|(apex, zone)| (&**apex, &mut zone.rules))
     }
 
-    /// A zone belongs to updates from now on, as it is served; `configured`: the file that it came from. Returns where the
-    /// journal ends.
-    pub fn take_on(&mut self, zone: &ImageZone<'_>, apex: &[u8], rules: Rules, configured: &Path) -> io::Result<u64> {
+    /// A zone belongs to updates from now on, as it is served. Returns where the journal ends.
+    pub fn take_on(&mut self, zone: &ImageZone<'_>, apex: &[u8], rules: Rules) -> io::Result<u64> {
         let position = self.journal.next_position();
         let serial = zone.serial().map_err(damaged)?;
-        let known = Known { means: Means::Read, serial, stamp: origin::stamp(configured) };
-        Origin::of(data_dir(&self.folder), apex).remember(&[known])?;
+        Origin::of(data_dir(&self.folder), apex).keep_served(zone, serial)?;
         write_zone(&self.folder, zone, &Names::new(), position)?;
         self.zones.insert(apex.into(), Owned::new(rules));
         Ok(position)
@@ -286,33 +267,11 @@ fn replay_one<'v>(
 
 /// Reads a zone that is new here from the file that is configured, and writes ours.
 fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
-    let text = |line: &mut String, r: &zonefile::Record<'_>| {
-        zonefile::record_to_text(r.owner, r.ttl, 1, r.rtype, r.rdata, line);
-        line.push('\n');
-    };
-    let (mut serial, mut wrong) = (None, None);
-    let stamp = origin::stamp(&zone.file);
+    let mut origin = Origin::of(data_dir(folder), &zone.apex);
+    let mut wrong = None;
     let written = write_file(folder, &zone.apex, position, |out| {
-        let (mut line, mut failed) = (String::new(), None);
-        let mut sink = |r: zonefile::Record<'_>, _: &zonefile::Place| {
-            if r.rtype == SOA && r.owner.eq_ignore_ascii_case(&zone.apex) {
-                serial = serial_of(r.rdata);
-            }
-            line.clear();
-            text(&mut line, &r);
-            failed = failed.take().or_else(|| out.write_all(line.as_bytes()).err());
-            Ok::<(), Vec<Objection>>(())
-        };
-        let reading = zonetext::read(zone, &mut sink).map_err(|unread| unread.why)?;
-        let first = reading.report.problems.iter().find(|p| p.severity == zonefile::Severity::Error);
-        wrong = first.map(|p| format!("{}: {}", p.place, p.what));
-        wrong = wrong.take().or_else(|| serial.is_none().then(|| "it has no SOA".to_string()));
-        let known = serial.map(|serial| Known { means: Means::Read, serial, stamp });
-        match (failed, &wrong) {
-            (Some(e), _) => Err(e),
-            (None, Some(why)) => Err(io::Error::other(why.clone())),
-            (None, None) => Origin::of(data_dir(folder), &zone.apex).remember(known.as_slice()),
-        }
+        let kept = origin.keep(zone, None, None, out);
+        kept.map(drop).map_err(|why| io::Error::other(wrong.insert(why).clone()))
     });
     written.map_err(|e| wrong.unwrap_or_else(|| e.to_string()))
 }

@@ -5,21 +5,39 @@
 //!     read SERIAL STAMP           the zone was imported from it
 //!     written SERIAL STAMP        it was written back
 //!     edited SERIAL STAMP         an edit of that version, which the zone has taken in
+//!     include FILE                those that were read or edited include it
+//!     base N                      what they held stands in NAME.N.base
+//! data-dir/journal/NAME.N.base    the records of the file when it was read, or its edit taken in, last
 //! ```
-//! A file that was written back says in its first line which version it is, and so does an edit of it, whenever it was begun.
-//! A file that is none of these was edited by somebody. What is about to be written stands here before it takes its name, and
-//! what it takes the place of stands here still: so a crash at any moment leaves a file that is known.
+//! A file that is none of these was edited by somebody: what he has changed is what differs from the version that he had
+//! before him. That is the base; or what the zone was at the serial that the file's first line says, for so begins a file
+//! that was written back, and any edit of it, whenever it was begun.
+//!
+//! What is about to be written stands here before it takes its name, and what it takes the place of stands here still: so a
+//! crash at any moment leaves a file that is known, or an edit that has been taken in and changes nothing any more.
 
+use crate::config::Zone;
 use crate::ledger::{self, FOLDER};
+use crate::stamp::Stamp;
+use crate::unwritten::Names;
+use crate::zonetext::{self, Sources};
+use image::Zone as ImageZone;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
-use store::atomic::write_atomically;
+use store::atomic::{Output, write_atomically};
+use transfer::record::serial_of;
+use wire::rtype::SOA;
+use zonefile::{Objection, Severity};
 
 pub struct Origin {
     folder: PathBuf,
+    /// Of the zone, as its files have it.
     name: String,
+    known: Vec<Known>,
+    includes: Vec<PathBuf>,
+    base: Option<u64>,
 }
 
 /// A version of a file.
@@ -38,16 +56,40 @@ pub enum Means {
     Edited,
 }
 
+/// Which version somebody had before him who edited a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// What this file of ours holds; its serial.
+    Copy(PathBuf, u32),
+    /// What the zone was at this serial.
+    Version(u32),
+    /// Nothing is known of the file: it must be what the zone was at its serial.
+    Itself,
+}
+
 const WORDS: [(Means, &str); 3] = [(Means::Read, "read"), (Means::Written, "written"), (Means::Edited, "edited")];
+const INCLUDE: &str = "include ";
+const BASE: &str = "base ";
 
 /// The stamp of a file that is not there.
 pub const NONE: &str = "none";
+/// That of a version of which only the content is known.
+const UNSEEN: &str = "unseen";
+/// Between the stamps of a file and of what it includes.
+const AND: char = '+';
 
 /// What tells an edited file: its size and the time of its last change.
 pub fn stamp(file: &Path) -> String {
     let modified = |m: std::fs::Metadata| m.modified().ok()?.duration_since(UNIX_EPOCH).ok().map(|t| (m.len(), t));
     let found = std::fs::metadata(file).ok().and_then(modified);
     found.map_or_else(|| NONE.to_string(), |(len, t)| format!("{len}-{}", t.as_nanos()))
+}
+
+/// That of files as they were before they were read. One that had been written only just then is not believed.
+pub fn stamp_of(sources: &Sources) -> String {
+    let one = |stamp: &Stamp| format!("{}-{}", stamp.size, stamp.modified_ns);
+    let all: Option<Vec<String>> = sources.iter().map(|(_, stamp)| stamp.as_ref().map(one)).collect();
+    all.map_or_else(|| UNSEEN.to_string(), |all| all.join(&AND.to_string()))
 }
 
 /// What a file begins with that is written back.
@@ -68,54 +110,218 @@ pub fn version(file: &Path) -> Option<u32> {
 
 const FIRST_LINE_MAX: u64 = 200;
 
+impl Known {
+    fn of(line: &str) -> Option<Known> {
+        let mut words = line.split(' ');
+        let word = words.next()?;
+        let &(means, _) = WORDS.iter().find(|(_, w)| *w == word)?;
+        Some(Known { means, serial: words.next()?.parse().ok()?, stamp: words.next()?.to_string() })
+    }
+
+    /// Whether a file of this stamp is that version. One that was written back includes no other.
+    pub fn is(&self, stamp: &str) -> bool {
+        let own = stamp.split(AND).next();
+        self.stamp == stamp || self.means == Means::Written && own == Some(&self.stamp)
+    }
+}
+
 impl Origin {
     pub fn of(data_dir: &Path, apex: &[u8]) -> Origin {
         let folder = data_dir.join(FOLDER);
-        let name = ledger::file_of(&folder, apex).with_extension("origin");
-        Origin { folder, name: name.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default() }
+        let name = ledger::file_of(&folder, apex).file_stem().map(|n| n.to_string_lossy().into_owned());
+        let mut origin = Origin { folder, name: name.unwrap_or_default(), known: vec![], includes: vec![], base: None };
+        let text = std::fs::read_to_string(origin.folder.join(origin.file())).unwrap_or_default();
+        for line in text.lines() {
+            origin.known.extend(Known::of(line));
+            origin.includes.extend(line.strip_prefix(INCLUDE).map(PathBuf::from));
+            origin.base = line.strip_prefix(BASE).and_then(|n| n.parse().ok()).or(origin.base);
+        }
+        origin
+    }
+
+    fn file(&self) -> String {
+        format!("{}.origin", self.name)
+    }
+
+    fn base_file(&self, n: u64) -> String {
+        format!("{}.{n}.base", self.name)
     }
 
     /// The versions that we know of, newest last.
-    pub fn known(&self) -> Vec<Known> {
-        let text = std::fs::read_to_string(self.folder.join(&self.name)).unwrap_or_default();
-        let one = |line: &str| {
-            let mut words = line.split(' ');
-            let word = words.next()?;
-            let &(means, _) = WORDS.iter().find(|(_, w)| *w == word)?;
-            Some(Known { means, serial: words.next()?.parse().ok()?, stamp: words.next()?.to_string() })
-        };
-        text.lines().filter_map(one).collect()
+    pub fn known(&self) -> &[Known] {
+        &self.known
     }
 
-    pub fn remember(&self, all: &[Known]) -> io::Result<()> {
-        let write = |out: &mut store::atomic::Output| {
-            all.iter().try_for_each(|known| {
+    /// What tells an edited file, with what it included when it was read.
+    pub fn stamp(&self, file: &Path) -> String {
+        let own = stamp(file);
+        if own == NONE || self.includes.is_empty() {
+            return own;
+        }
+        let included = self.includes.iter().map(|file| stamp(file));
+        std::iter::once(own).chain(included).collect::<Vec<_>>().join(&AND.to_string())
+    }
+
+    /// Which version somebody has edited; None: nobody knows, for the file does not say, and we have written it.
+    pub fn edited(&self, file: &Path) -> Option<Base> {
+        let said = version(file);
+        let last = self.known.last();
+        // Who edits again what he has edited before says the version that this was of.
+        let copied = last.filter(|last| last.means != Means::Written && said.is_none_or(|said| said == last.serial));
+        let copy = self.base.map(|n| self.folder.join(self.base_file(n))).filter(|copy| copy.exists());
+        match (copied.zip(copy), said, last) {
+            (Some((last, copy)), _, _) => Some(Base::Copy(copy, last.serial)),
+            (None, Some(said), _) => Some(Base::Version(said)),
+            (None, None, None) => Some(Base::Itself),
+            (None, None, Some(last)) => (last.means != Means::Written).then_some(Base::Version(last.serial)),
+        }
+    }
+
+    /// These are the versions of the file from now on.
+    pub fn remember(&mut self, known: Vec<Known>) -> io::Result<()> {
+        let mut old = None;
+        if known.iter().all(|known| known.means == Means::Written) {
+            self.includes.clear();
+            old = self.base.take();
+        }
+        self.known = known;
+        self.write()?;
+        self.drop_base(old);
+        Ok(())
+    }
+
+    /// Another stamp of the version that is known last: its content is the same.
+    pub fn is_now(&mut self, stamp: String) -> io::Result<()> {
+        if let Some(last) = self.known.pop() {
+            self.known = vec![Known { stamp, ..last }];
+        }
+        self.write()
+    }
+
+    /// Keeps what a zone's file holds; each line of it goes to `also`, too. `serial`: of the version that was edited; None: it
+    /// is read for the first time. `stamp`: the file must be as this says; false: it is not. Err: what hinders it. Nothing is
+    /// kept then.
+    pub fn keep(
+        &mut self,
+        zone: &Zone,
+        serial: Option<u32>,
+        stamp: Option<&str>,
+        also: &mut dyn Write,
+    ) -> Result<bool, String> {
+        let (mut wrong, mut is_other) = (None, false);
+        let kept = self.settle(|out| {
+            let copied = copy(zone, &mut |line| out.write_all(line).and_then(|()| also.write_all(line)));
+            let (own, sources) = copied.map_err(|why| io::Error::other(wrong.insert(why).clone()))?;
+            let is = stamp_of(&sources);
+            is_other = stamp.is_some_and(|stamp| stamp != is);
+            if is_other {
+                return Err(io::Error::other("it was edited just now"));
+            }
+            let means = if serial.is_some() { Means::Edited } else { Means::Read };
+            let includes = sources.into_iter().skip(1).map(|(file, _)| file).collect();
+            Ok((Known { means, serial: serial.unwrap_or(own), stamp: is }, includes))
+        });
+        match kept {
+            Ok(()) => Ok(true),
+            Err(_) if is_other => Ok(false),
+            Err(e) => Err(wrong.unwrap_or_else(|| e.to_string())),
+        }
+    }
+
+    /// Keeps a zone as it is served: so its file was when it was read.
+    pub fn keep_served(&mut self, zone: &ImageZone<'_>, serial: u32) -> io::Result<()> {
+        self.settle(|out| {
+            ledger::write_text(zone, &Names::new(), out)?;
+            Ok((Known { means: Means::Read, serial, stamp: UNSEEN.to_string() }, vec![]))
+        })
+    }
+
+    /// Writes a base, and then which version it is.
+    fn settle(&mut self, text: impl FnOnce(&mut Output) -> io::Result<(Known, Vec<PathBuf>)>) -> io::Result<()> {
+        let (old, new) = (self.base, self.base.map_or(1, |n| n.wrapping_add(1)));
+        let mut found = None;
+        write_atomically(&self.folder, &self.base_file(new), None, |out| text(out).map(|what| found = Some(what)))?;
+        if let Some((known, includes)) = found {
+            (self.known, self.includes, self.base) = (vec![known], includes, Some(new));
+        }
+        self.write()?;
+        self.drop_base(old);
+        Ok(())
+    }
+
+    fn drop_base(&self, old: Option<u64>) {
+        if let Some(old) = old {
+            // What is left over is in the way of nobody.
+            let _ = std::fs::remove_file(self.folder.join(self.base_file(old)));
+        }
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let write = |out: &mut Output| {
+            for known in &self.known {
                 let word = WORDS.iter().find(|(means, _)| *means == known.means).map_or("", |(_, word)| word);
-                writeln!(out, "{word} {} {}", known.serial, known.stamp)
-            })
+                writeln!(out, "{word} {} {}", known.serial, known.stamp)?;
+            }
+            // A name that does not fit a line is not followed.
+            let names = self.includes.iter().filter_map(|file| file.to_str()).filter(|name| !name.contains('\n'));
+            names.into_iter().try_for_each(|name| writeln!(out, "{INCLUDE}{name}"))?;
+            self.base.map_or(Ok(()), |n| writeln!(out, "{BASE}{n}"))
         };
-        write_atomically(&self.folder, &self.name, None, write).map(drop)
+        write_atomically(&self.folder, &self.file(), None, write).map(drop)
+    }
+}
+
+/// The records of a zone's file, a line each; its serial, and what was read. Err: what is wrong with it.
+fn copy(zone: &Zone, write: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(u32, Sources), String> {
+    let (mut serial, mut line, mut failed) = (None, String::new(), None);
+    let mut sink = |r: zonefile::Record<'_>, _: &zonefile::Place| {
+        if r.rtype == SOA && r.owner.eq_ignore_ascii_case(&zone.apex) {
+            serial = serial_of(r.rdata);
+        }
+        line.clear();
+        zonefile::record_to_text(r.owner, r.ttl, 1, r.rtype, r.rdata, &mut line);
+        line.push('\n');
+        failed = failed.take().or_else(|| write(line.as_bytes()).err());
+        Ok::<(), Vec<Objection>>(())
+    };
+    let reading = zonetext::read(zone, &mut sink).map_err(|unread| unread.why.to_string())?;
+    if let Some(first) = reading.report.problems.iter().find(|p| p.severity == Severity::Error) {
+        return Err(format!("{}: {}", first.place, first.what));
+    }
+    match (failed, serial) {
+        (Some(e), _) => Err(e.to_string()),
+        (None, None) => Err("it has no SOA".to_string()),
+        (None, Some(serial)) => Ok((serial, reading.sources)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::slice::from_ref;
+
+    fn known(means: Means, stamp: &str) -> Known {
+        Known { means, serial: 7, stamp: stamp.to_string() }
+    }
+
+    fn data(name: &str) -> PathBuf {
+        let data = std::env::temp_dir().join(format!("dunlin-origin-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir_all(data.join(FOLDER)).unwrap();
+        data
+    }
 
     #[test]
     fn what_is_remembered_is_known() {
-        let data = std::env::temp_dir().join(format!("dunlin-origin-{}", std::process::id()));
-        std::fs::create_dir_all(data.join(FOLDER)).unwrap();
-        let origin = Origin::of(&data, b"\x07example\0");
+        let data = data("known");
+        let mut origin = Origin::of(&data, b"\x07example\0");
         assert_eq!(origin.known(), []);
         let file = data.join("z");
-        assert_eq!(stamp(&file), NONE);
+        assert_eq!(origin.stamp(&file), NONE);
         std::fs::write(&file, "one").unwrap();
-        let versions =
-            [(Means::Read, stamp(&file)), (Means::Written, "4-1".to_string()), (Means::Edited, "4-2".to_string())];
-        let versions = versions.map(|(means, stamp)| Known { means, serial: 7, stamp });
-        origin.remember(&versions).unwrap();
-        assert_eq!(origin.known(), versions);
+        let versions = [known(Means::Read, &stamp(&file)), known(Means::Written, "4-1"), known(Means::Edited, "4-2")];
+        origin.remember(versions.to_vec()).unwrap();
+        assert_eq!(Origin::of(&data, b"\x07example\0").known(), versions);
         for (text, expect) in [
             (first_line(7), Some(7)),
             ("; serial 4294967295, written by dunlin: more\nrest".to_string(), Some(u32::MAX)),
@@ -126,6 +332,60 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             assert_eq!(version(&file), expect);
         }
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_kept_with_what_it_includes() {
+        let data = data("kept");
+        let (file, more) = (data.join("z"), data.join("more"));
+        std::fs::write(&file, "$TTL 60\n@ SOA ns h 5 1 1 1 1\n$INCLUDE more\n").unwrap();
+        std::fs::write(&more, "www A 192.0.2.1\n").unwrap();
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+        [&file, &more].iter().for_each(|f| File::open(f).unwrap().set_modified(old).unwrap());
+        let zone = Zone::new(b"\x07example\0"[..].into(), file.clone());
+        let mut copied = Vec::new();
+        let mut origin = Origin::of(&data, &zone.apex);
+        origin.keep(&zone, None, None, &mut copied).unwrap();
+        let origin = Origin::of(&data, &zone.apex);
+        let is = origin.stamp(&file);
+        assert!(origin.known()[0].is(&is) && origin.known()[0].means == Means::Read, "{is}");
+        let Some(Base::Copy(copy, 5)) = origin.edited(&file) else { panic!("{:?}", origin.edited(&file)) };
+        assert_eq!(std::fs::read(copy).unwrap(), copied);
+        assert!(String::from_utf8(copied).unwrap().contains("www.example. 60 IN A 192.0.2.1"));
+        // What is included is part of the file.
+        std::fs::write(&more, "www A 192.0.2.2\n").unwrap();
+        let edited = origin.stamp(&file);
+        assert!(!origin.known()[0].is(&edited));
+        let mut origin = Origin::of(&data, &zone.apex);
+        assert_eq!(origin.keep(&zone, Some(5), Some(&is), &mut io::sink()), Ok(false));
+        assert!(Origin::of(&data, &zone.apex).known()[0].is(&is));
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+
+    #[test]
+    fn whoever_edits_a_file_had_the_version_before_him() {
+        let data = data("base");
+        let file = data.join("z");
+        let check = |known: &[Known], base: bool, text: &str, expect: Option<Base>| {
+            let mut origin = Origin::of(&data, b"\x01z\0");
+            origin.base = base.then_some(3);
+            origin.known = known.to_vec();
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(origin.edited(&file), expect, "{known:?} {base} {text}");
+        };
+        let copy = data.join(FOLDER).join("z.3.base");
+        std::fs::write(&copy, "").unwrap();
+        let (read, edited, written) = (known(Means::Read, "1"), known(Means::Edited, "2"), known(Means::Written, "3"));
+        check(&[], false, "", Some(Base::Itself));
+        check(&[], false, &first_line(6), Some(Base::Version(6)));
+        check(from_ref(&read), true, "", Some(Base::Copy(copy.clone(), 7)));
+        check(from_ref(&read), false, "", Some(Base::Version(7)));
+        check(from_ref(&edited), true, &first_line(7), Some(Base::Copy(copy, 7)));
+        check(&[edited], true, &first_line(6), Some(Base::Version(6)));
+        check(from_ref(&written), false, &first_line(6), Some(Base::Version(6)));
+        check(from_ref(&written), false, "", None);
+        assert!(written.is("3+9-9") && !read.is("1+9-9"));
         std::fs::remove_dir_all(&data).unwrap();
     }
 }

@@ -5,9 +5,10 @@
 
 use crate::answering::Shared;
 use crate::changes::{self, Laid, Plan};
-use crate::comparison::{self, Difference, Hindrance};
+use crate::comparison::{self, Difference};
 use crate::complaint::Complaint;
 use crate::config::{Allow, Config, Seen, Zone};
+use crate::edited::{self, Hindrance};
 use crate::held::{self, Gate, Held};
 use crate::history::{self, Past, Recorder};
 use crate::images::{self, Library, Remark, Shelved};
@@ -15,6 +16,7 @@ use crate::json::Json;
 use crate::laying;
 use crate::ledger;
 use crate::manifest::Manifest;
+use crate::origin::Origin;
 use crate::press::Press;
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
@@ -305,6 +307,9 @@ impl Publisher {
     /// What the file of a zone would change of what is served.
     fn look(&self, config: &Config, wanted: &[String]) -> Result<Json, String> {
         let zone = &self.configured(config, wanted)?;
+        if is_owned(zone) {
+            return self.look_at_edit(config, zone);
+        }
         let spill = Arc::new(Scratch::new(self.library.folder().into()));
         let stock = Stock::new(images::seed(), scratch::memory(), spill);
         let mut builder = stock.builder();
@@ -322,6 +327,18 @@ impl Publisher {
                 Err(_) => Err("the image that is served is damaged".to_string()),
             }
         })
+    }
+
+    /// What the edited file of a zone that updates own would change.
+    fn look_at_edit(&self, config: &Config, zone: &Zone) -> Result<Json, String> {
+        let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
+        let file = Zone::new(zone.apex.clone(), zone.origin().into());
+        let base = Origin::of(&past.data_dir, &zone.apex).edited(&file.file);
+        let base = base.ok_or("it is not known which version of the zone its file was made of")?;
+        match edited::edit(&past, &file, &base, None) {
+            Ok(edit) => Ok(history::json(&zone.apex, &edit.diff.unwrap_or_default())),
+            Err(Hindrance::Wrong(why) | Hindrance::Weighed(why)) => Err(why),
+        }
     }
 
     /// Writes an old version into the file of a zone, under a new serial, and serves it.
@@ -402,8 +419,8 @@ impl Publisher {
         };
         let mut difference = match compared {
             Ok(difference) => difference,
-            Err(Hindrance::Manifest) => return Ok(None),
-            Err(Hindrance::Roster(complaints)) => return Err(told(&complaints)),
+            Err(comparison::Hindrance::Manifest) => return Ok(None),
+            Err(comparison::Hindrance::Roster(complaints)) => return Err(told(&complaints)),
         };
         let seen = difference.seen.take();
         let press = Arc::clone(&self.press);

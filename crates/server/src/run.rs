@@ -8,7 +8,7 @@
 //! cache       fills the cache as it was, writes it down, goes on with what a flush has begun
 //! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
 //! updates     carries out dynamic updates, if a zone takes them
-//! scribe      writes what they have made of zones back into their files, where that is wanted
+//! scribe      takes in what somebody has edited in the files of such zones, and writes back what updates have made of them
 //! hosts       looks through these zones once, and ends
 //! inspector   compares the image with its checksums
 //! watcher     notices that zone files change
@@ -101,7 +101,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let (intake, orders) = update::intake();
     let published = Arc::new(Published::new(zones));
     let press = Arc::new(Press::new(Arc::clone(&published), unwritten));
-    press.slate.follow(&config.roster.written, Instant::now());
+    press.slate.follow(&config.roster.written, config.guards, Instant::now());
     for zone in config.roster.written.iter().filter(|zone| zone.write_back.is_some()) {
         // What the last run owed does not wait again.
         if scribe::is_owed(&press, &config.server.data_dir, &zone.apex) {
@@ -160,8 +160,9 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
-    let attended =
-        attend(config, reread, &inbox, &jobs, &folders, &|config, zones| adopt(config, zones, &shared, &state, &press));
+    let attended = attend(config, reread, &inbox, &jobs, &folders, &|config, zones, why| {
+        adopt(config, zones, why, &shared, &state, &press);
+    });
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
     state.keeper.get().into_iter().for_each(Keeper::finish);
@@ -555,11 +556,13 @@ fn forward(signals: &Signals, events: &Sender<Event>) {
 }
 
 /// Keys, who may update what, and what is written back: that changes while the server runs.
-fn adopt(config: &Config, named: &[String], shared: &Shared, state: &State, press: &Press) {
+fn adopt(config: &Config, named: &[String], why: Why, shared: &Shared, state: &State, press: &Press) {
     let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
-    press.slate.follow(&config.roster.written, Instant::now());
-    if named.is_empty() == apexes.is_empty() {
-        press.slate.look(&apexes, Instant::now());
+    press.slate.follow(&config.roster.written, config.guards, Instant::now());
+    match why {
+        Why::Forced => press.slate.force(&apexes, Instant::now()),
+        _ if named.is_empty() == apexes.is_empty() => press.slate.look(&apexes, Instant::now()),
+        _ => {}
     }
     shared.keys.publish(config.keys.clone());
     match state.intake() {
@@ -577,7 +580,7 @@ fn attend(
     inbox: &Receiver<Event>,
     jobs: &Sender<Job>,
     folders: &Folders,
-    adopt: &dyn Fn(&Config, &[String]),
+    adopt: &dyn Fn(&Config, &[String], Why),
 ) -> Result<(), String> {
     let started = fixed(config);
     for event in inbox {
@@ -602,7 +605,7 @@ fn attend(
         match reread() {
             Ok(mut config) => {
                 if why != Why::Fold {
-                    adopt(&config, &zones);
+                    adopt(&config, &zones, why);
                 }
                 ledger::own(&mut config.roster.written, &config.server.data_dir);
                 log::set_level(config.level);
@@ -645,7 +648,7 @@ mod tests {
         threads.stop(&AtomicBool::new(false));
         // Only after what the thread may have sent.
         events.send(Event::Stop).unwrap();
-        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &Folders::new().unwrap(), &|_, _| ())
+        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &Folders::new().unwrap(), &|_, _, _| ())
     }
 
     #[test]

@@ -1,26 +1,29 @@
-//! Writes what updates have made of zones back into the files that are configured for them: on a thread of its own, in
-//! slices, when nobody else wants the CPU.
+//! Keeps zones that updates own and the files that are configured for them in step: takes in what somebody has edited there,
+//! and writes back what updates have made of them, where that is wanted. On a thread of its own, in slices, when nobody else
+//! wants the CPU.
 //!
 //! ```text
-//! slate: a zone is due -> is its file one that we know? -> text of what is served, in a temporary file beside it, synced
-//!   -> origin: what is about to be there -> still the file that we know? -> rename, the folder synced
-//!                         no: somebody edited it -> what did he change? -> a change like an update -> written back
+//! slate: a zone is to be seen to -> is its file one that we know?
+//!   no: somebody edited it -> what did he change? -> a change like an update -> remembered
+//!   yes, and it is due -> text of what is served, in a temporary file beside it, synced -> origin: what is about to be there
+//!     -> still the file that we know? -> rename, the folder synced
 //! ```
-//! Never writes over an edit that the zone has not taken in: where both have changed the same, or the file is wrong, that is
-//! said, and the file stays until it is edited again or is gone. What could not be written is in the journal, and is owed at
-//! the next start too.
+//! Never writes over an edit that the zone has not taken in: where both have changed the same, where the guards object, or the
+//! file is wrong, that is said, and the edit waits until the file is edited again, or is gone. What could not be written is in
+//! the journal, and is owed at the next start too.
 
 use crate::config::Zone;
-use crate::edited;
+use crate::edited::{self, Edit, Hindrance};
 use crate::images::{self, name};
 use crate::laying;
 use crate::ledger;
 use crate::log;
-use crate::origin::{self, Known, Means, NONE, Origin};
+use crate::origin::{self, Base, Known, Means, NONE, Origin};
 use crate::press::Press;
-use crate::slate::Task;
+use crate::slate::{Task, What};
 use crate::state::State;
 use crate::unwritten::Names;
+use audit::Guards;
 use stats::Counter;
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -36,8 +39,17 @@ pub struct Scribe {
     pub press: Arc<Press>,
     pub data_dir: PathBuf,
     pub state: Arc<State>,
-    /// Edits that cannot be taken in, as their files are, and why. Bound: as many as zones are written back.
-    pub refused: HashMap<Box<[u8]>, (String, String)>,
+    /// Edits that wait. Bound: as many as zones take updates.
+    pub refused: HashMap<Box<[u8]>, Refused>,
+}
+
+/// An edit that was not taken in.
+pub struct Refused {
+    /// As its file is.
+    stamp: String,
+    /// Of what was served then: what cannot be taken into that may be taken into what updates make of it.
+    serial: Option<u32>,
+    why: String,
 }
 
 /// What was done about a file.
@@ -49,6 +61,26 @@ enum Done {
     Looked,
     /// Its edit is served now, or waits until nobody writes to it.
     Edited,
+}
+
+/// Why nothing was done about a file.
+enum Undone {
+    /// It has an edit that waits for somebody.
+    Held(String),
+    /// It could not be done now.
+    Failed(String),
+}
+
+impl From<String> for Undone {
+    fn from(why: String) -> Undone {
+        Undone::Failed(why)
+    }
+}
+
+impl From<io::Error> for Undone {
+    fn from(e: io::Error) -> Undone {
+        Undone::Failed(e.to_string())
+    }
 }
 
 impl Scribe {
@@ -64,21 +96,36 @@ impl Scribe {
             if outcome.is_err() {
                 self.press.slate.note([&*task.apex].into_iter(), Instant::now());
             }
+            if let Err(Undone::Failed(_)) = outcome {
+                self.press.slate.look(std::slice::from_ref(&task.apex), Instant::now() + RETRY);
+            }
             self.tell(&task, outcome);
         }
     }
 
-    fn tell(&self, task: &Task, outcome: Result<Done, String>) {
+    fn tell(&self, task: &Task, outcome: Result<Done, Undone>) {
         let zone = name(&task.apex);
         if let Ok(Done::Written) = outcome {
             self.state.written.count(Counter::WrittenBack);
             log::debug("a zone is written back", &[("zone", &zone), ("file", &task.file.display())]);
         }
+        let held = match &outcome {
+            Err(Undone::Held(why)) => Some(why.clone()),
+            _ => None,
+        };
+        let before = self.state.set_held_edit(&task.apex, held.clone());
+        if let Some(why) = held.filter(|why| before.as_ref() != Some(why)) {
+            self.state.written.count(Counter::VersionHeld);
+            log::error("an edit of a zone's file is held", &[("zone", &zone), ("why", &why)]);
+        }
         let why = match outcome {
             Ok(Done::Looked | Done::Edited) => return,
             Ok(Done::Written | Done::Current) => None,
-            Err(why) => Some(why),
+            Err(Undone::Held(why) | Undone::Failed(why)) => Some(why),
         };
+        if !task.is_kept_in_step {
+            return;
+        }
         let before = self.state.set_unwritten(&task.apex, why.clone());
         match why {
             Some(why) if before.as_ref() != Some(&why) => {
@@ -89,87 +136,134 @@ impl Scribe {
         }
     }
 
-    /// Err: why the file stays as it is.
-    fn attend(&mut self, task: &Task) -> Result<Done, String> {
-        // A link stays one.
-        let file = task.file.canonicalize().unwrap_or_else(|_| task.file.clone());
-        let (origin, is) = (Origin::of(&self.data_dir, &task.apex), origin::stamp(&file));
-        let known = origin.known();
-        if known.is_empty() {
+    /// Err: why the file, or what is served, stays as it is.
+    fn attend(&mut self, task: &Task) -> Result<Done, Undone> {
+        if !ledger::file_of(&self.data_dir.join(ledger::FOLDER), &task.apex).exists() {
             // Updates do not own the zone yet.
             return Ok(Done::Current);
         }
-        if is != NONE && known.iter().all(|known| known.stamp != is) {
-            return self.take_in(task, &file, is, &known);
+        // A link stays one.
+        let file = task.file.canonicalize().unwrap_or_else(|_| task.file.clone());
+        let origin = Origin::of(&self.data_dir, &task.apex);
+        let is = origin.stamp(&file);
+        if is != NONE && !origin.known().iter().any(|known| known.is(&is)) {
+            return self.take_in(task, &file, is, origin);
         }
         self.refused.remove(&task.apex);
-        if task.is_due {
-            return self.write_back(&task.apex, &file, is, known);
+        if task.what == What::Write {
+            return self.write_back(&task.apex, &file, is, origin);
         }
-        if is == NONE || is_owed(&self.press, &self.data_dir, &task.apex) {
+        if task.is_kept_in_step && (is == NONE || is_owed(&self.press, &self.data_dir, &task.apex)) {
             self.press.slate.note([&*task.apex].into_iter(), Instant::now());
         }
         Ok(Done::Looked)
     }
 
+    fn serial(&self, apex: &[u8]) -> Option<u32> {
+        let now = self.press.current();
+        laying::zone(now.image.view(), apex).and_then(|zone| zone.serial().ok())
+    }
+
     /// Changes the zone as the file was edited.
-    fn take_in(&mut self, task: &Task, file: &Path, is: String, known: &[Known]) -> Result<Done, String> {
-        if let Some((_, why)) = self.refused.get(&task.apex).filter(|(stamp, _)| *stamp == is) {
-            return Err(why.clone());
+    fn take_in(&mut self, task: &Task, file: &Path, is: String, mut origin: Origin) -> Result<Done, Undone> {
+        let serial = self.serial(&task.apex);
+        let waits = self.refused.get(&task.apex).filter(|refused| refused.stamp == is && refused.serial == serial);
+        if let Some(refused) = waits.filter(|_| task.what != What::Force) {
+            return Err(Undone::Held(refused.why.clone()));
         }
         if !is_at_rest(file) {
-            self.press.slate.look(std::slice::from_ref(&task.apex), Instant::now() + REST);
-            return Ok(Done::Edited);
+            return Ok(self.look_again(task));
         }
-        let origin = Origin::of(&self.data_dir, &task.apex);
-        // Who began to edit an old version has not seen what updates have changed since.
-        let base = match (origin::version(file), known) {
-            (Some(serial), _) | (None, &[Known { means: Means::Read, serial, .. }]) => serial,
-            (None, _) => return Err(self.refuse(task, file, is, NO_VERSION)),
+        let refuse = |all: &mut HashMap<_, _>, why: &str| {
+            let why = format!("{} was edited, and its edit is not taken in: {why}", file.display());
+            all.insert(task.apex.clone(), Refused { stamp: is.clone(), serial, why: why.clone() });
+            Err(Undone::Held(why))
         };
-        let (past, intake) = self.state.past().zip(self.state.intake()).ok_or("the server has only just started")?;
-        let zone = Zone::new(task.apex.clone(), file.into());
-        let mut outcome = Err("the zone changes too often: freeze it until its edit is taken in".to_string());
-        for _ in 0..TRIES {
-            let change = edited::change(past, &zone, base);
-            if origin::stamp(file) != is {
-                self.press.slate.look(std::slice::from_ref(&task.apex), Instant::now() + REST);
-                return Ok(Done::Edited);
-            }
-            match change {
-                Err(why) => return Err(self.refuse(task, file, is, &why)),
-                Ok(None) => outcome = Ok(Means::Written),
-                Ok(Some(diff)) => match intake.merge(&task.apex, diff) {
-                    Ok(_) => outcome = Ok(Means::Edited),
-                    // The zone may have changed meanwhile.
-                    Err(_) => continue,
-                },
-            }
-            break;
+        let Some(base) = origin.edited(file) else { return refuse(&mut self.refused, NO_VERSION) };
+        if base == Base::Itself && self.refused.get(&task.apex).is_none_or(|refused| refused.stamp != is) {
+            let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&task.apex)), ("file", &file.display())];
+            log::warn("it is not known which version of a zone its file is", &facts);
         }
-        let means = outcome?;
-        origin.remember(&[Known { means, serial: base, stamp: is }]).map_err(|e| e.to_string())?;
-        if means == Means::Edited {
-            log::info("an edit is taken in", &[("zone", &name(&task.apex)), ("file", &file.display())]);
+        let zone = Zone::new(task.apex.clone(), file.into());
+        let guards = task.guards.as_ref().filter(|_| task.what != What::Force);
+        match self.change(&zone, &base, guards)? {
+            Err(Hindrance::Wrong(why)) => refuse(&mut self.refused, &why),
+            Err(Hindrance::Weighed(why)) => refuse(&mut self.refused, &weighed(&why, &task.apex)),
+            Ok(edit) if origin.stamp(file) != is => {
+                // What was taken in of it changes nothing when it is taken in again.
+                drop(edit);
+                Ok(self.look_again(task))
+            }
+            Ok(edit) => {
+                self.refused.remove(&task.apex);
+                self.remember(task, &zone, &edit, &base, &mut origin)
+            }
+        }
+    }
+
+    fn look_again(&self, task: &Task) -> Done {
+        let (apexes, at) = (std::slice::from_ref(&task.apex), Instant::now() + REST);
+        match task.what {
+            What::Force => self.press.slate.force(apexes, at),
+            What::Look | What::Write => self.press.slate.look(apexes, at),
+        }
+        Done::Edited
+    }
+
+    /// Finds out what an edit changes, and has that served. Err within: it is not to be.
+    fn change(&self, zone: &Zone, base: &Base, guards: Option<&Guards>) -> Result<Result<Edit, Hindrance>, String> {
+        let (past, intake) = self.state.past().zip(self.state.intake()).ok_or("the server has only just started")?;
+        for _ in 0..TRIES {
+            match edited::edit(past, zone, base, guards) {
+                Ok(Edit { diff: Some(diff), stamp }) => {
+                    // The zone may have changed meanwhile.
+                    if intake.merge(&zone.apex, diff.clone()).is_ok() {
+                        return Ok(Ok(Edit { diff: Some(diff), stamp }));
+                    }
+                }
+                settled => return Ok(settled),
+            }
+        }
+        Err("the zone changes too often: freeze it until its edit is taken in".to_string())
+    }
+
+    /// The file is one that we know from now on.
+    fn remember(
+        &self,
+        task: &Task,
+        zone: &Zone,
+        edit: &Edit,
+        base: &Base,
+        origin: &mut Origin,
+    ) -> Result<Done, Undone> {
+        let serial = match base {
+            Base::Copy(_, serial) | Base::Version(serial) => Some(*serial),
+            Base::Itself => None,
+        };
+        match (&edit.diff, base) {
+            (None, Base::Copy(..)) => origin.is_now(edit.stamp.clone())?,
+            (None, Base::Version(serial)) if origin::version(&zone.file).is_some() => {
+                let known = Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone() };
+                origin.remember(vec![known])?;
+            }
+            _ if origin.keep(zone, serial, Some(&edit.stamp), &mut io::sink())? => {}
+            _ => return Ok(self.look_again(task)),
+        }
+        if edit.diff.is_some() {
+            log::info("an edit is taken in", &[("zone", &name(&task.apex)), ("file", &zone.file.display())]);
         }
         self.press.slate.hurry(&task.apex, Instant::now());
         Ok(Done::Edited)
     }
 
-    fn refuse(&mut self, task: &Task, file: &Path, is: String, why: &str) -> String {
-        let why = format!("{} was edited, and its edit is not taken in: {why}", file.display());
-        self.refused.insert(task.apex.clone(), (is, why.clone()));
-        why
-    }
-
-    fn write_back(&self, apex: &[u8], file: &Path, was: String, mut known: Vec<Known>) -> Result<Done, String> {
+    fn write_back(&self, apex: &[u8], file: &Path, was: String, mut origin: Origin) -> Result<Done, Undone> {
         let now = self.press.current();
         let Some(zone) = laying::zone(now.image.view(), apex) else { return Ok(Done::Current) };
-        let serial = zone.serial().map_err(|_| "the image that is served is damaged")?;
-        if known.last().is_some_and(|last| last.means != Means::Edited && last.serial == serial && last.stamp == was) {
+        let serial = zone.serial().map_err(|_| "the image that is served is damaged".to_string())?;
+        let is_current = |last: &Known| last.means != Means::Edited && last.serial == serial && last.is(&was);
+        if origin.known().last().is_some_and(is_current) {
             return Ok(Done::Current);
         }
-        let origin = Origin::of(&self.data_dir, apex);
         let (folder, target) = parts(file)?;
         images::sweep(folder, &format!("{target}."));
         let text = |out: &mut Output| {
@@ -183,15 +277,15 @@ impl Scribe {
         let mut new = None;
         let check = |temporary: &Path| {
             let written = new.insert(Known { means: Means::Written, serial, stamp: origin::stamp(temporary) });
-            known.retain(|known| known.stamp == was);
-            known.push(written.clone());
-            origin.remember(&known)?;
+            let before = origin.known().iter().filter(|known| known.is(&was)).cloned();
+            let known = before.chain([written.clone()]).collect();
+            origin.remember(known)?;
             // As late as can be.
-            if origin::stamp(file) == was { Ok(()) } else { Err(io::Error::other("it was edited just now")) }
+            if origin.stamp(file) == was { Ok(()) } else { Err(io::Error::other("it was edited just now")) }
         };
-        write_checked(folder, target, None, text, check).map_err(|e| e.to_string())?;
+        write_checked(folder, target, None, text, check)?;
         // From here on it is known which version somebody edits.
-        origin.remember(new.as_slice()).map_err(|e| e.to_string())?;
+        origin.remember(new.into_iter().collect())?;
         Ok(Done::Written)
     }
 }
@@ -200,14 +294,17 @@ impl Scribe {
 pub fn is_owed(press: &Press, data_dir: &Path, apex: &[u8]) -> bool {
     let now = press.current();
     let serial = laying::zone(now.image.view(), apex).and_then(|zone| zone.serial().ok());
-    let known = Origin::of(data_dir, apex).known();
-    serial.is_some() && known.last().is_some_and(|last| last.means == Means::Edited || Some(last.serial) != serial)
+    let origin = Origin::of(data_dir, apex);
+    serial.is_some()
+        && origin.known().last().is_some_and(|last| last.means == Means::Edited || Some(last.serial) != serial)
 }
 
 /// So long nobody may have written to a file whose edit is taken in: editors write in several steps.
 const REST: Duration = Duration::from_secs(1);
 /// Tries to take an edit in while updates go on.
 const TRIES: usize = 5;
+/// Between two looks at a file whose edit could not be taken in for now.
+const RETRY: Duration = Duration::from_secs(60);
 
 fn is_at_rest(file: &Path) -> bool {
     let modified = std::fs::metadata(file).and_then(|m| m.modified()).ok();
@@ -218,6 +315,14 @@ fn is_at_rest(file: &Path) -> bool {
 
 const NO_VERSION: &str = "its first line does not say which version was edited, as files do that are written back; put that line there, \
     or move the file away";
+/// What is said of an edit that the guards object to.
+fn weighed(why: &str, apex: &[u8]) -> String {
+    let zone = name(apex);
+    format!(
+        "{why}; look at it: dunlin ctl zone diff {zone}; have it all the same: dunlin ctl zone publish --force {zone}"
+    )
+}
+
 const OWNER: &str = "its owner and mode cannot be kept; make it the server's user's";
 
 fn parts(file: &Path) -> Result<(&Path, &str), String> {

@@ -1,12 +1,13 @@
-//! Zones whose files are behind what is served: which of them are to be written back, and when.
+//! Zones whose files are not what is served: which of them are to be written back, or looked at, and when.
 //!
 //! Whoever publishes notes the zones that updates changed; the scribe takes them when their time has come. A zone is due so
 //! long after the first change that its file does not hold: so one that changes all the time is written no more often than
 //! that. Whether a file was edited is looked at when somebody asks for a reload, or has seen the file change. Bound: as many
-//! zones as are configured to be written back, each once to be written and once to be looked at.
+//! zones as are configured to take updates, each once to be written and once to be looked at.
 
 use crate::config::Zone;
-use std::collections::{BTreeSet, HashMap};
+use audit::Guards;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,11 +26,15 @@ struct Entries {
     due: Agenda,
     /// Those whose files may have been edited.
     looks: Agenda,
+    /// Those of them whose edits are taken in whatever the guards object to.
+    forced: HashSet<Box<[u8]>>,
 }
 
 struct Followed {
     file: PathBuf,
-    every: Duration,
+    /// None: it is never written back.
+    every: Option<Duration>,
+    guards: Option<Guards>,
 }
 
 /// Zones by when they are to be seen to, each once: at the earliest time that was asked for.
@@ -70,30 +75,45 @@ impl Agenda {
     }
 }
 
-/// A zone to be written back.
+/// A zone to be written back, or to be looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     pub apex: Box<[u8]>,
     pub file: PathBuf,
-    /// False: it is only to be seen whether the file was edited.
-    pub is_due: bool,
+    pub what: What,
+    /// It is one of those that are written back.
+    pub is_kept_in_step: bool,
+    /// What an edit of the file may lose; None: anything.
+    pub guards: Option<Guards>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It is only to be seen whether the file was edited.
+    Look,
+    /// The same, and the operator wants the edit to be taken in.
+    Force,
+    Write,
 }
 
 impl Slate {
-    /// These are the zones from now on. The files of those that are new here are looked at once.
-    pub fn follow(&self, zones: &[Zone], now: Instant) {
+    /// These of the zones that take updates are followed from now on. The files of those that are new here are looked at once.
+    pub fn follow(&self, zones: &[Zone], guards: Option<Guards>, now: Instant) {
         let mut held = self.hold();
         let entries = &mut *held;
         let before = std::mem::take(&mut entries.zones);
-        for zone in zones {
-            let Some(every) = zone.write_back else { continue };
+        for zone in zones.iter().filter(|zone| !zone.allow_update.0.is_empty()) {
             if !before.contains_key(&zone.apex) {
                 entries.looks.put(&zone.apex, now);
             }
-            entries.zones.insert(zone.apex.clone(), Followed { file: zone.origin().into(), every });
+            let guards = guards.filter(|_| zone.is_guarded);
+            let followed = Followed { file: zone.origin().into(), every: zone.write_back, guards };
+            entries.zones.insert(zone.apex.clone(), followed);
         }
-        let Entries { zones, due, looks } = entries;
-        [due, looks].into_iter().for_each(|agenda| agenda.retain(|apex| zones.contains_key(apex)));
+        let Entries { zones, due, looks, forced } = entries;
+        due.retain(|apex| zones.get(apex).is_some_and(|zone| zone.every.is_some()));
+        looks.retain(|apex| zones.contains_key(apex));
+        forced.retain(|apex| zones.contains_key(apex));
         self.bell.notify_all();
     }
 
@@ -102,8 +122,8 @@ impl Slate {
         let mut held = self.hold();
         let entries = &mut *held;
         for apex in apexes {
-            let Some(zone) = entries.zones.get(apex) else { continue };
-            entries.due.put(apex, now + zone.every);
+            let Some(every) = entries.zones.get(apex).and_then(|zone| zone.every) else { continue };
+            entries.due.put(apex, now + every);
             self.bell.notify_all();
         }
     }
@@ -119,10 +139,21 @@ impl Slate {
         self.bell.notify_all();
     }
 
+    /// Edits of the files of these zones are to be taken in whatever the guards object to.
+    pub fn force(&self, apexes: &[Box<[u8]>], now: Instant) {
+        let mut held = self.hold();
+        let Entries { zones, looks, forced, .. } = &mut *held;
+        for apex in apexes.iter().filter(|apex| zones.contains_key(*apex)) {
+            forced.insert(apex.clone());
+            looks.put(apex, now);
+        }
+        self.bell.notify_all();
+    }
+
     /// A zone is not to wait for its time.
     pub fn hurry(&self, apex: &[u8], now: Instant) {
         let mut held = self.hold();
-        if held.zones.contains_key(apex) {
+        if held.zones.get(apex).is_some_and(|zone| zone.every.is_some()) {
             held.due.put(apex, now);
             self.bell.notify_all();
         }
@@ -155,11 +186,17 @@ impl Slate {
 impl Entries {
     /// A zone whose time has come; changes from now on are noted anew.
     fn take(&mut self, now: Instant) -> Option<Task> {
-        let due = self.due.take(now);
-        let is_due = due.is_some();
-        let apex = due.or_else(|| self.looks.take(now))?;
+        let (apex, what) = match self.due.take(now) {
+            Some(apex) => (apex, What::Write),
+            None => {
+                let apex = self.looks.take(now)?;
+                let what = if self.forced.remove(&apex) { What::Force } else { What::Look };
+                (apex, what)
+            }
+        };
         let zone = self.zones.get(&apex)?;
-        Some(Task { file: zone.file.clone(), apex, is_due })
+        let (is_kept_in_step, guards) = (zone.every.is_some(), zone.guards);
+        Some(Task { file: zone.file.clone(), apex, what, is_kept_in_step, guards })
     }
 }
 
@@ -167,19 +204,29 @@ impl Entries {
 mod tests {
     use super::*;
     use std::path::Path;
+    use transfer::allow::{Rule, Rules};
 
     const A: &[u8] = b"\x01a\0";
     const B: &[u8] = b"\x01b\0";
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn zone(apex: &[u8], every: Duration) -> Zone {
-        Zone { write_back: Some(every), ..Zone::new(apex.into(), "f".into()) }
+        Zone { write_back: Some(every), ..updated(apex) }
+    }
+
+    fn updated(apex: &[u8]) -> Zone {
+        let rules = Rules(vec![Rule::from_text("key:k").unwrap()]);
+        Zone { allow_update: rules, ..Zone::new(apex.into(), "f".into()) }
     }
 
     #[test]
     fn a_zone_that_changes_all_the_time_is_due_once_in_its_time() {
         let (slate, start) = (Slate::default(), Instant::now());
-        slate.follow(&[zone(A, MINUTE), zone(B, 2 * MINUTE), Zone::new(b"\x01c\0"[..].into(), "c".into())], start);
+        slate.follow(
+            &[zone(A, MINUTE), zone(B, 2 * MINUTE), Zone::new(b"\x01c\0"[..].into(), "c".into())],
+            None,
+            start,
+        );
         let take = |at| slate.hold().take(at).map(|task| task.apex.to_vec());
         assert_eq!([take(start), take(start), take(start)], [Some(A.to_vec()), Some(B.to_vec()), None], "at the start");
         for second in 0..60 {
@@ -195,8 +242,8 @@ mod tests {
     #[test]
     fn a_look_is_no_reason_to_write_and_haste_is() {
         let (slate, start) = (Slate::default(), Instant::now());
-        slate.follow(&[zone(A, MINUTE), zone(B, MINUTE)], start);
-        let take = |at| slate.hold().take(at).map(|task| (task.apex.to_vec(), task.is_due));
+        slate.follow(&[zone(A, MINUTE), zone(B, MINUTE)], None, start);
+        let take = |at| slate.hold().take(at).map(|task| (task.apex.to_vec(), task.what == What::Write));
         assert_eq!([take(start), take(start)], [Some((A.to_vec(), false)), Some((B.to_vec(), false))]);
         slate.note([A].into_iter(), start);
         slate.look(&[A.into(), b"\x01c\0"[..].into()], start);
@@ -210,13 +257,28 @@ mod tests {
     }
 
     #[test]
+    fn a_zone_that_is_not_written_back_is_looked_at_all_the_same() {
+        let (slate, start) = (Slate::default(), Instant::now());
+        slate.follow(&[updated(A), Zone { is_guarded: false, ..updated(B) }], Some(Guards::default()), start);
+        let take = |at| slate.hold().take(at).map(|task| (task.what, task.guards.is_some(), task.is_kept_in_step));
+        assert_eq!([take(start), take(start)], [Some((What::Look, true, false)), Some((What::Look, false, false))]);
+        slate.note([A].into_iter(), start);
+        slate.hurry(A, start);
+        assert_eq!(take(start + MINUTE), None);
+        slate.force(&[A.into(), b"\x01c\0"[..].into()], start);
+        assert_eq!([take(start), take(start)], [Some((What::Force, true, false)), None]);
+        slate.look(&[A.into()], start);
+        assert_eq!(take(start), Some((What::Look, true, false)), "forced once");
+    }
+
+    #[test]
     fn another_configuration_keeps_what_is_owed() {
         let (slate, start) = (Slate::default(), Instant::now());
-        slate.follow(&[zone(A, MINUTE), zone(B, MINUTE)], start);
+        slate.follow(&[zone(A, MINUTE), zone(B, MINUTE)], None, start);
         assert_eq!([slate.next().apex, slate.next().apex], [A.into(), B.into()]);
         slate.note([A, B].into_iter(), start);
         let moved = Zone { origin: Some("g".into()), ..zone(A, MINUTE) };
-        slate.follow(&[moved], start);
+        slate.follow(&[moved], None, start);
         assert_eq!(slate.hold().take(start), None);
         let task = slate.hold().take(start + MINUTE).unwrap();
         assert_eq!((&*task.apex, &*task.file), (A, Path::new("g")));

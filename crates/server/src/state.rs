@@ -62,6 +62,13 @@ pub enum Event {
     },
 }
 
+fn set(all: &mut BTreeMap<Box<[u8]>, String>, apex: &[u8], why: Option<String>) -> Option<String> {
+    match why {
+        Some(why) => all.insert(apex.into(), why),
+        None => all.remove(apex),
+    }
+}
+
 fn unwritten((apex, why): (&[u8], &String)) -> Json {
     Json::Object(vec![("zone", Json::text(images::name(apex))), ("why", Json::text(why))])
 }
@@ -104,6 +111,8 @@ pub struct State {
     served: Mutex<Served>,
     /// Zones whose files are not written back, by apex, and why: at most those that are to be.
     unwritten: Mutex<BTreeMap<Box<[u8]>, String>>,
+    /// Zones that take updates and have an edit of their files that is held, by apex, and why: at most those that take them.
+    held_edits: Mutex<BTreeMap<Box<[u8]>, String>>,
     intake: OnceLock<Intake>,
     past: OnceLock<Past>,
     inspected: Mutex<Inspected>,
@@ -132,6 +141,7 @@ impl State {
             keeper,
             served,
             unwritten: Mutex::default(),
+            held_edits: Mutex::default(),
             inspected,
             intake,
             past,
@@ -173,11 +183,19 @@ impl State {
 
     /// The file of a zone is not written back, or is again. Returns what was said before.
     pub fn set_unwritten(&self, apex: &[u8], why: Option<String>) -> Option<String> {
-        let mut all = self.unwritten();
-        match why {
-            Some(why) => all.insert(apex.into(), why),
-            None => all.remove(apex),
-        }
+        set(&mut self.unwritten(), apex, why)
+    }
+
+    /// The edit of a zone's file is held, or is not any more. Returns what was said before.
+    pub fn set_held_edit(&self, apex: &[u8], why: Option<String>) -> Option<String> {
+        set(&mut self.held_edits.lock().unwrap_or_else(PoisonError::into_inner), apex, why)
+    }
+
+    /// New versions of zones that are held: of those that their files own, and of those that updates do.
+    fn held(&self) -> Vec<Held> {
+        let edits = self.held_edits.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let edits = edits.into_iter().map(|(apex, why)| Held { apex, why });
+        self.served().held.into_iter().chain(edits).collect()
     }
 
     fn unwritten(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, String>> {
@@ -207,7 +225,7 @@ impl State {
             ("zones", Json::Number(served.zones)),
             ("image", served.json()),
             ("pages", self.inspected().json()),
-            ("held", Json::list(&served.held, Held::json)),
+            ("held", Json::list(&self.held(), Held::json)),
             ("not_written_back", Json::list(self.unwritten().iter().map(|(apex, why)| (&**apex, why)), unwritten)),
             ("problems", Json::list(served.problems, Json::Text)),
         ])
@@ -237,7 +255,7 @@ impl State {
             ("image_huge_bytes", "Octets of it that huge pages back", served.huge_bytes),
             ("image_generation", "How often an image was published since the start", served.generation),
             ("image_damaged_pages", "Pages of it that differ from their checksums", self.inspected().damaged as u64),
-            ("zones_held", "Zones of which a new version is held", served.held.len() as u64),
+            ("zones_held", "Zones of which a new version is held", self.held().len() as u64),
             ("zones_not_written_back", "Zones whose files are not written back", self.unwritten().len() as u64),
             ("zone_problems", "Zones that are not served as their files say", served.problems.len() as u64),
         ] {

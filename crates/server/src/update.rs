@@ -27,7 +27,6 @@ use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::{Duration, Instant};
@@ -64,8 +63,8 @@ enum Order {
     Adopt(Wanted),
 }
 
-/// The zones that take updates by a new configuration, and the files that are configured for them.
-type Wanted = HashMap<Box<[u8]>, (Rules, PathBuf)>;
+/// The zones that take updates by a new configuration.
+type Wanted = HashMap<Box<[u8]>, Rules>;
 
 /// Where updates, and wishes about them, are left.
 #[derive(Clone)]
@@ -94,7 +93,7 @@ impl Intake {
     /// Who may update what, from now on.
     pub fn adopt(&self, zones: &[Zone]) {
         let updated = zones.iter().filter(|z| !z.allow_update.0.is_empty());
-        let updated = updated.map(|z| (z.apex.clone(), (z.allow_update.clone(), z.file.clone()))).collect();
+        let updated = updated.map(|z| (z.apex.clone(), z.allow_update.clone())).collect();
         // Whoever waits here keeps those waiting whom the updates thread waits for.
         if self.0.try_send(Order::Adopt(updated)).is_err() {
             log::error("updates go by the rules that they had: too many wait; reload again", &[]);
@@ -222,7 +221,7 @@ impl Updates {
     fn adopt(&mut self, mut updated: Wanted) {
         for (apex, rules) in self.ledger.rules_mut() {
             // A zone that nobody may update any more stays what updates have made of it.
-            *rules = updated.remove(apex).map(|(rules, _)| rules).unwrap_or_default();
+            *rules = updated.remove(apex).unwrap_or_default();
         }
         self.later.new = updated;
     }
@@ -239,13 +238,14 @@ impl Updates {
         self.later.new = new;
         drop(now);
         self.learn_hosts(ready.keys().cloned().collect());
-        for (apex, (rules, file)) in ready {
+        for (apex, rules) in ready {
             let mut books = self.press.hold();
             let now = self.press.current();
             let Some(zone) = laying::zone(now.image.view(), &apex) else { continue };
-            match self.ledger.take_on(&zone, &apex, rules, &file) {
+            match self.ledger.take_on(&zone, &apex, rules) {
                 Ok(position) => {
                     books.unwritten.add_zone(&apex, position);
+                    self.press.slate.look(std::slice::from_ref(&apex), Instant::now());
                     self.state.raise(Event::Reload { zones: Vec::new(), done: None });
                 }
                 Err(e) => log::error("a zone takes no updates", &[("zone", &name(&apex)), ("why", &e)]),

@@ -7,6 +7,7 @@ mod dumps;
 mod guards;
 mod history;
 mod many;
+mod merging;
 mod resolving;
 mod running;
 mod second_reader;

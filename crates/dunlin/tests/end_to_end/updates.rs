@@ -123,21 +123,6 @@ fn a_frozen_zone_waits_for_its_thaw() {
 }
 
 #[test]
-fn an_edited_file_of_a_zone_that_belongs_to_updates_is_told_of() {
-    let folder = folder();
-    let server = serve(&folder);
-    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
-    server.signal("TERM");
-    assert_eq!(server.ended(), Some(0));
-    folder.write("z.zone", &ZONE.replace("192.0.2.1", "192.0.2.100"));
-    let server = serve(&folder);
-    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.1\n");
-    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
-    let log = std::fs::read_to_string(folder.0.join("log")).unwrap();
-    assert!(log.contains("z.zone was edited, and is not read"), "{log}");
-}
-
-#[test]
 fn an_update_outlives_other_changes_of_what_is_served() {
     let folder = folder();
     folder.write("other.zone", ZONE);

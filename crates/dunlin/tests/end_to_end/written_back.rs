@@ -7,23 +7,25 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
+/// `every`: empty for a zone that is not written back.
 fn configuration(every: &str) -> String {
+    let write_back = if every.is_empty() { String::new() } else { format!("write-back = \"{every}\"\n") };
     format!(
         "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\n[control]\nsocket = \"control.sock\"\nhttp = \"\"\n\
          [[key]]\nname = \"ddns\"\nsecret-file = \"ddns.key\"\n\
          [zones]\ndirectory = \"zones\"\n\
-         [[zone]]\nname = \"z.example\"\nfile = \"zones/z.example.zone\"\nallow-update = [\"key:ddns\"]\nwrite-back = \"{every}\"\n"
+         [[zone]]\nname = \"z.example\"\nfile = \"zones/z.example.zone\"\nallow-update = [\"key:ddns\"]\n{write_back}"
     )
 }
 
-struct Stage {
-    folder: Folder,
-    file: PathBuf,
+pub struct Stage {
+    pub folder: Folder,
+    pub file: PathBuf,
 }
 
 impl Stage {
     /// A zone of so many hosts.
-    fn new(every: &str, hosts: u32) -> Stage {
+    pub fn new(every: &str, hosts: u32) -> Stage {
         let folder = Folder::new();
         folder.write("ddns.key", &format!("{KEY}\n"));
         folder.write("dunlin.toml", &configuration(every));
@@ -33,27 +35,27 @@ impl Stage {
         Stage { folder, file }
     }
 
-    fn serve(&self) -> Server {
+    pub fn serve(&self) -> Server {
         Server::start(&self.folder, &["-c", "dunlin.toml"])
     }
 
-    fn ctl(&self, words: &[&str]) -> String {
+    pub fn ctl(&self, words: &[&str]) -> String {
         text(&self.folder.dunlin(&[&["ctl", "--socket", "control.sock", "--json"], words].concat()).stdout)
     }
 
-    fn holds(&self, what: &str) -> bool {
+    pub fn holds(&self, what: &str) -> bool {
         read(&self.file).contains(what)
     }
 
     /// Writes the file as careful editors do, and as if it had been some time ago.
-    fn edit(&self, text: &str) {
+    pub fn edit(&self, text: &str) {
         let new = self.folder.write("zones/.edited", text);
         let before = SystemTime::now() - Duration::from_secs(60);
         std::fs::File::open(&new).unwrap().set_modified(before).unwrap();
         std::fs::rename(new, &self.file).unwrap();
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         read(&self.folder.0.join("log"))
     }
 
@@ -64,7 +66,7 @@ impl Stage {
     }
 }
 
-fn add(server: &Server, i: u32) {
+pub fn add(server: &Server, i: u32) {
     let line = format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}");
     assert_eq!(update(server, &[], DDNS, &line), "");
 }

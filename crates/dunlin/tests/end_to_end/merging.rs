@@ -1,0 +1,160 @@
+//! Edits of the files of zones that updates own, and that are not written back.
+
+use crate::running::{eventually, read, text};
+use crate::updates::{DDNS, update};
+use crate::written_back::{Stage, add};
+use std::time::{Duration, SystemTime};
+
+fn asked(stage: &Stage, server: &crate::running::Server, name: &str) -> String {
+    server.short(&stage.folder, &[&format!("{name}.z.example")])
+}
+
+#[test]
+fn each_edit_is_what_differs_from_the_one_before_it() {
+    let stage = Stage::new("", 3);
+    let server = stage.serve();
+    let original = read(&stage.file);
+    add(&server, 1);
+    // In a folder that is watched: without a reload, and without a new serial.
+    let first = original.replace("h1 A 192.0.2.1", "H1 A 192.0.2.11") + "www MX 10 Mail\nonce A 192.0.2.5\n";
+    stage.edit(&first);
+    eventually("the edit", || asked(&stage, &server, "h1") == "192.0.2.11\n");
+    assert_eq!(asked(&stage, &server, "n1"), "192.0.2.1\n");
+    assert!(server.short(&stage.folder, &["z.example", "SOA"]).contains(" 9 1 2 3 4"));
+    assert!(stage.ctl(&["zone", "log", "z.example"]).contains("file edited"));
+    assert_eq!(read(&stage.file), first, "it is nobody else's");
+    add(&server, 2);
+    let second = first.replace("192.0.2.11", "192.0.2.12").replace("once A 192.0.2.5\n", "");
+    stage.edit(&second);
+    eventually("the second edit", || asked(&stage, &server, "h1") == "192.0.2.12\n");
+    assert_eq!(asked(&stage, &server, "once"), "");
+    assert_eq!(asked(&stage, &server, "n2"), "192.0.2.2\n");
+    // While the server is down, under a serial of the operator's; updates are in the journal only.
+    add(&server, 3);
+    server.signal("KILL");
+    server.ended();
+    stage.edit(&second.replace("192.0.2.12", "192.0.2.13").replace(" 7 1 2 3 4", " 2026112000 1 2 3 4"));
+    let server = stage.serve();
+    eventually("the third edit", || asked(&stage, &server, "h1") == "192.0.2.13\n");
+    assert_eq!(asked(&stage, &server, "n3"), "192.0.2.3\n");
+    assert!(server.short(&stage.folder, &["z.example", "SOA"]).contains(" 2026112000 1 2 3 4"));
+    eventually("it is told", || stage.log().matches("an edit is taken in").count() == 1);
+    assert!(stage.ctl(&["status"]).contains("\"held\":[],\"not_written_back\":[]"));
+}
+
+#[test]
+fn what_is_included_is_part_of_the_file() {
+    let stage = Stage::new("", 1);
+    let edited = |address: &str| {
+        let file = stage.folder.write("zones/more", &format!("more A {address}\n"));
+        let before = SystemTime::now() - Duration::from_secs(60);
+        std::fs::File::open(file).unwrap().set_modified(before).unwrap();
+    };
+    edited("192.0.2.21");
+    stage.edit(&(read(&stage.file) + "$INCLUDE more\n"));
+    let server = stage.serve();
+    assert_eq!(asked(&stage, &server, "more"), "192.0.2.21\n");
+    add(&server, 1);
+    edited("192.0.2.22");
+    stage.ctl(&["reload", "z.example"]);
+    eventually("the edit", || asked(&stage, &server, "more") == "192.0.2.22\n");
+    assert_eq!(asked(&stage, &server, "n1"), "192.0.2.1\n");
+}
+
+#[test]
+fn what_both_have_changed_is_held_until_one_of_them_gives_way() {
+    let stage = Stage::new("", 2);
+    let server = stage.serve();
+    let to = |address: &str| format!("zone z.example\ndel h0.z.example A\nadd h0.z.example 300 A {address}");
+    assert_eq!(update(&server, &[], DDNS, &to("192.0.2.7")), "");
+    stage.edit(
+        &read(&stage.file).replace("h0 A 192.0.2.1", "h0 A 192.0.2.8").replace("h1 A 192.0.2.1", "h1 A 192.0.2.9"),
+    );
+    let why = "updates have changed the same since: h0.z.example. A";
+    eventually("the complaint", || stage.ctl(&["status"]).contains(why));
+    assert!(stage.log().contains("an edit of a zone's file is held"));
+    let refused = stage.folder.dunlin(&["ctl", "--socket", "control.sock", "zone", "diff", "z.example"]);
+    assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
+    assert_eq!(asked(&stage, &server, "h1"), "192.0.2.1\n", "all of it is held");
+    // The edit waits over a restart, and is taken in once an update has made the same of it.
+    server.signal("KILL");
+    server.ended();
+    let server = stage.serve();
+    eventually("the complaint again", || stage.ctl(&["status"]).contains(why));
+    assert_eq!(update(&server, &[], DDNS, &to("192.0.2.8")), "");
+    stage.ctl(&["reload", "z.example"]);
+    eventually("the edit", || asked(&stage, &server, "h1") == "192.0.2.9\n");
+    eventually("no complaint", || stage.ctl(&["status"]).contains("\"held\":[]"));
+}
+
+#[test]
+fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
+    let ds = "sub NS ns\nsub DS 1 8 2 0000000000000000000000000000000000000000000000000000000000000000\n";
+    let digest = format!("@ ZONEMD 7 1 1 {}\n", "00".repeat(48));
+    let stage = Stage::new("", 20);
+    stage.edit(&(read(&stage.file) + ds));
+    let server = stage.serve();
+    let original = read(&stage.file);
+    add(&server, 1);
+    let lost = original.lines().filter(|line| !line.starts_with('h')).fold(String::new(), |all, l| all + l + "\n");
+    for (edit, why) in [
+        (&*lost, "more than 50 % would be lost"),
+        (&*original.replace(ds, "sub NS ns\n"), "the delegation sub.z.example. would lose its DS"),
+        (&*(original.clone() + &digest), "the zone is not what its ZONEMD is the digest of"),
+        (&*original.replace("@ NS ns\n", ""), "z.example.: "),
+    ] {
+        stage.edit(edit);
+        eventually(why, || stage.ctl(&["status"]).contains(why));
+        assert_eq!(asked(&stage, &server, "h1"), "192.0.2.1\n");
+        assert!(server.short(&stage.folder, &["sub.z.example", "DS"]).starts_with("1 8 2"));
+    }
+    stage.edit(&lost);
+    eventually("the first again", || stage.ctl(&["status"]).contains("more than 50 %"));
+    let diff = stage.ctl(&["zone", "diff", "z.example"]);
+    assert!(
+        diff.contains("h19.z.example. 300 IN A 192.0.2.1") && diff.contains("\"added\":[\"z.example. 300 IN SOA"),
+        "{diff}"
+    );
+    assert!(stage.ctl(&["zone", "publish", "--force", "z.example"]).contains("\"ok\":true"));
+    eventually("it is forced", || asked(&stage, &server, "h1").is_empty());
+    assert_eq!(asked(&stage, &server, "n1"), "192.0.2.1\n");
+    eventually("nothing is held", || stage.ctl(&["status"]).contains("\"held\":[]"));
+    assert!(stage.ctl(&["stats"]).contains("\"versions_held\":5"), "{}", stage.ctl(&["stats"]));
+}
+
+#[test]
+fn a_file_of_which_nothing_is_known_is_known_by_what_the_zone_was() {
+    for every in ["", "1s"] {
+        let stage = Stage::new(every, 2);
+        let forget = || {
+            let journal = stage.folder.0.join("data/journal");
+            let names = std::fs::read_dir(&journal).unwrap().map(|n| n.unwrap().path());
+            let of = |n: &std::path::PathBuf| n.extension().is_some_and(|e| e == "origin" || e == "base");
+            names.filter(of).for_each(|n| std::fs::remove_file(n).unwrap());
+        };
+        let original = read(&stage.file);
+        let server = stage.serve();
+        add(&server, 1);
+        server.signal("KILL");
+        server.ended();
+        stage.edit(&original);
+        forget();
+        let server = stage.serve();
+        eventually("it is told of", || stage.log().contains("which version of a zone its file is"));
+        assert_eq!(asked(&stage, &server, "n1"), "192.0.2.1\n");
+        eventually("it is known", || stage.folder.0.join("data/journal/z.example.origin").exists());
+        if every.is_empty() {
+            // An edit of it is taken in like any other.
+            stage.edit(&original.replace("h1 A 192.0.2.1", "h1 A 192.0.2.9"));
+            eventually("the edit", || asked(&stage, &server, "h1") == "192.0.2.9\n");
+        }
+        server.signal("KILL");
+        server.ended();
+        // What is no version that the zone has had is not taken for one.
+        stage.edit(&original.replace("h0 A 192.0.2.1", "h0 A 192.0.2.8"));
+        forget();
+        let server = stage.serve();
+        eventually("it is held", || stage.ctl(&["status"]).contains("not known which version of the zone was edited"));
+        assert!(stage.holds("192.0.2.8") && asked(&stage, &server, "h0") == "192.0.2.1\n");
+    }
+}

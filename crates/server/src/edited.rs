@@ -9,13 +9,10 @@
 use crate::clock::wall_s;
 use crate::config::Zone;
 use crate::history::{self, Past};
-use crate::images;
 use crate::origin::{self, Base};
 use crate::reading::{self, Stock};
-use crate::scratch::{self, Scratch};
 use audit::{Fault, Guards, Report, Rules, Version, audit, weigh};
 use image::{Builder, Sorted, Zone as ImageZone};
-use std::sync::Arc;
 use transfer::{Conflict, Diff, compare};
 use wire::Name;
 use wire::rtype::{DNSKEY, ZONEMD};
@@ -54,8 +51,7 @@ impl From<&str> for Hindrance {
 
 /// What the file of a zone changes. `guards`: what it may lose; None: anything.
 pub fn edit(past: &Past, zone: &Zone, base: &Base, guards: Option<&Guards>) -> Result<Edit, Hindrance> {
-    let spill = Arc::new(Scratch::new(past.data_dir.join(images::FOLDER)));
-    let stock = Stock::new(images::seed(), scratch::memory(), spill);
+    let stock = Stock::below(&past.data_dir);
     let (builder, stamp) = read(zone, &stock)?;
     let mut found = Ok(None);
     builder.show(&mut |edited| {

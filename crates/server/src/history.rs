@@ -416,6 +416,10 @@ pub fn by_edit() -> Author {
     Author { kind: Kind::File, who: "edited".to_string() }
 }
 
+pub fn by_digest() -> Author {
+    Author { kind: Kind::Server, who: "renewed the digest".to_string() }
+}
+
 pub fn by_going_back(serial: u32) -> Author {
     Author { kind: Kind::Rollback, who: format!("to {serial}") }
 }

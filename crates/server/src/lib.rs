@@ -9,6 +9,7 @@ pub mod complaint;
 pub mod config;
 mod control;
 mod cookies;
+mod digest;
 mod door;
 mod edited;
 mod edition;

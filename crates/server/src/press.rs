@@ -12,11 +12,14 @@ use crate::unwritten::{Unwritten, Wish};
 use front::{Published, Retired, Zones};
 use image::{Damaged, Image};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use store::Stretch;
+use wire::rtype::ZONEMD;
 
 /// Names that are laid while updates wait.
 const LAST_NAMES: usize = 256;
+/// How long after a change the digest of a zone is made anew: before all that has changed is folded into a new image.
+pub const DIGEST_AFTER: Duration = Duration::from_secs(5);
 /// Rounds in which they do not; each is for what came during the one before.
 const ROUNDS_MAX: usize = 16;
 
@@ -80,6 +83,9 @@ impl Press {
         let next = laid.map(|image| Zones { image, allow_query: Arc::clone(&now.allow_query) });
         let retired = next.map(|zones| self.published.publish(zones));
         self.slate.note(wishes.iter().map(|wish| &*wish.apex), Instant::now());
+        let has_digest =
+            |wish: &&Wish| wish.names.get(&wish.apex).is_some_and(|all| all.iter().any(|r| r.rtype == ZONEMD));
+        self.slate.renew(wishes.iter().filter(has_digest).map(|wish| &*wish.apex), Instant::now() + DIGEST_AFTER);
         Ok(retired)
     }
 

@@ -2,9 +2,12 @@
 //! What each has collected is put together in the order of the configuration, so that the image is the same with any number.
 
 use crate::config::Zone;
+use crate::images;
+use crate::scratch::{self, Scratch};
 use crate::zonetext::{self, Reading, Unread};
 use image::{Builder, Hands, InTurn, Spill};
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -28,6 +31,12 @@ pub struct Stock {
 impl Stock {
     pub fn new(seed: u64, held_max: usize, spill: Arc<dyn Spill>) -> Stock {
         Stock { seed, held_max, spill, read: Arc::default() }
+    }
+
+    /// Spills into the folder of images.
+    pub fn below(data_dir: &Path) -> Stock {
+        let spill = Arc::new(Scratch::new(data_dir.join(images::FOLDER)));
+        Stock::new(images::seed(), scratch::memory(), spill)
     }
 
     /// A builder; the octets are shared with others that work beside it.

@@ -13,13 +13,16 @@
 //! the journal, and is owed at the next start too.
 
 use crate::config::Zone;
+use crate::digest;
 use crate::edited::{self, Edit, Hindrance};
+use crate::history;
 use crate::images::{self, name};
 use crate::laying;
 use crate::ledger;
 use crate::log;
 use crate::origin::{self, Base, Known, Means, NONE, Origin};
-use crate::press::Press;
+use crate::press::{DIGEST_AFTER, Press};
+use crate::reading::Stock;
 use crate::slate::{Task, What};
 use crate::state::State;
 use crate::unwritten::Names;
@@ -92,6 +95,10 @@ impl Scribe {
         }
         loop {
             let task = self.press.slate.next();
+            if task.what == What::Digest {
+                self.renew_digest(&task.apex);
+                continue;
+            }
             let outcome = self.attend(&task);
             if outcome.is_err() {
                 self.press.slate.note([&*task.apex].into_iter(), Instant::now());
@@ -100,6 +107,23 @@ impl Scribe {
                 self.press.slate.look(std::slice::from_ref(&task.apex), Instant::now() + RETRY);
             }
             self.tell(&task, outcome);
+        }
+    }
+
+    fn renew_digest(&self, apex: &[u8]) {
+        let Some((past, intake)) = self.state.past().zip(self.state.intake()) else { return };
+        let (begun, zone, stock) = (Instant::now(), name(apex), Stock::below(&self.data_dir));
+        match history::with_zone(&past.published, apex, |zone| digest::renewal(zone, &stock)) {
+            Ok(None) => {}
+            Ok(Some(diff)) if intake.change(apex, diff.clone(), history::by_digest()).is_ok() => {
+                log::debug("a zone has a new digest", &[("zone", &zone)]);
+            }
+            // It has changed meanwhile: where that goes on and on, making digests must not be all that is done.
+            Ok(Some(_)) => {
+                let wait = DIGEST_AFTER.max(begun.elapsed() * REST_FOR_WORK);
+                self.press.slate.renew([apex].into_iter(), Instant::now() + wait);
+            }
+            Err(why) => log::warn("a zone has no new digest", &[("zone", &zone), ("why", &why)]),
         }
     }
 
@@ -153,6 +177,7 @@ impl Scribe {
         if task.what == What::Write {
             return self.write_back(&task.apex, &file, is, origin);
         }
+        self.press.slate.renew([&*task.apex].into_iter(), Instant::now() + DIGEST_AFTER);
         if task.is_kept_in_step && (is == NONE || is_owed(&self.press, &self.data_dir, &task.apex)) {
             self.press.slate.note([&*task.apex].into_iter(), Instant::now());
         }
@@ -205,7 +230,7 @@ impl Scribe {
         let (apexes, at) = (std::slice::from_ref(&task.apex), Instant::now() + REST);
         match task.what {
             What::Force => self.press.slate.force(apexes, at),
-            What::Look | What::Write => self.press.slate.look(apexes, at),
+            What::Look | What::Write | What::Digest => self.press.slate.look(apexes, at),
         }
         Done::Edited
     }
@@ -217,7 +242,7 @@ impl Scribe {
             match edited::edit(past, zone, base, guards) {
                 Ok(Edit { diff: Some(diff), stamp }) => {
                     // The zone may have changed meanwhile.
-                    if intake.merge(&zone.apex, diff.clone()).is_ok() {
+                    if intake.change(&zone.apex, diff.clone(), history::by_edit()).is_ok() {
                         return Ok(Ok(Edit { diff: Some(diff), stamp }));
                     }
                 }
@@ -303,6 +328,8 @@ pub fn is_owed(press: &Press, data_dir: &Path, apex: &[u8]) -> bool {
 const REST: Duration = Duration::from_secs(1);
 /// Tries to take an edit in while updates go on.
 const TRIES: usize = 5;
+/// So much longer than making a digest in vain took it is not tried again.
+const REST_FOR_WORK: u32 = 20;
 /// Between two looks at a file whose edit could not be taken in for now.
 const RETRY: Duration = Duration::from_secs(60);
 

@@ -26,7 +26,9 @@ struct Entries {
     due: Agenda,
     /// Those whose files may have been edited.
     looks: Agenda,
-    /// Those of them whose edits are taken in whatever the guards object to.
+    /// Those whose digests may not fit any more.
+    digests: Agenda,
+    /// Those whose files are looked at and whose edits are taken in whatever the guards object to.
     forced: HashSet<Box<[u8]>>,
 }
 
@@ -94,6 +96,8 @@ pub enum What {
     /// The same, and the operator wants the edit to be taken in.
     Force,
     Write,
+    /// Not the file: the zone may need a new digest.
+    Digest,
 }
 
 impl Slate {
@@ -110,9 +114,9 @@ impl Slate {
             let followed = Followed { file: zone.origin().into(), every: zone.write_back, guards };
             entries.zones.insert(zone.apex.clone(), followed);
         }
-        let Entries { zones, due, looks, forced } = entries;
+        let Entries { zones, due, looks, digests, forced } = entries;
         due.retain(|apex| zones.get(apex).is_some_and(|zone| zone.every.is_some()));
-        looks.retain(|apex| zones.contains_key(apex));
+        [looks, digests].into_iter().for_each(|agenda| agenda.retain(|apex| zones.contains_key(apex)));
         forced.retain(|apex| zones.contains_key(apex));
         self.bell.notify_all();
     }
@@ -150,6 +154,16 @@ impl Slate {
         self.bell.notify_all();
     }
 
+    /// The digests of these zones may not fit any more, and are to be seen to at that time, or before.
+    pub fn renew<'a>(&self, apexes: impl Iterator<Item = &'a [u8]>, at: Instant) {
+        let mut held = self.hold();
+        let Entries { zones, digests, .. } = &mut *held;
+        for apex in apexes.filter(|apex| zones.contains_key(*apex)) {
+            digests.put(apex, at);
+            self.bell.notify_all();
+        }
+    }
+
     /// A zone is not to wait for its time.
     pub fn hurry(&self, apex: &[u8], now: Instant) {
         let mut held = self.hold();
@@ -167,7 +181,8 @@ impl Slate {
             if let Some(task) = entries.take(now) {
                 return task;
             }
-            let first = [entries.due.first(), entries.looks.first()].into_iter().flatten().min();
+            let agendas = [&entries.due, &entries.looks, &entries.digests];
+            let first = agendas.into_iter().filter_map(Agenda::first).min();
             entries = match first {
                 None => self.bell.wait(entries).unwrap_or_else(PoisonError::into_inner),
                 Some(at) => {
@@ -186,13 +201,13 @@ impl Slate {
 impl Entries {
     /// A zone whose time has come; changes from now on are noted anew.
     fn take(&mut self, now: Instant) -> Option<Task> {
-        let (apex, what) = match self.due.take(now) {
-            Some(apex) => (apex, What::Write),
-            None => {
-                let apex = self.looks.take(now)?;
-                let what = if self.forced.remove(&apex) { What::Force } else { What::Look };
-                (apex, what)
-            }
+        let (apex, what) = if let Some(apex) = self.due.take(now) {
+            (apex, What::Write)
+        } else if let Some(apex) = self.looks.take(now) {
+            let what = if self.forced.remove(&apex) { What::Force } else { What::Look };
+            (apex, what)
+        } else {
+            (self.digests.take(now)?, What::Digest)
         };
         let zone = self.zones.get(&apex)?;
         let (is_kept_in_step, guards) = (zone.every.is_some(), zone.guards);
@@ -269,6 +284,9 @@ mod tests {
         assert_eq!([take(start), take(start)], [Some((What::Force, true, false)), None]);
         slate.look(&[A.into()], start);
         assert_eq!(take(start), Some((What::Look, true, false)), "forced once");
+        slate.renew([A, A, b"\x01c\0"].into_iter(), start + MINUTE);
+        assert_eq!([take(start), take(start + MINUTE)], [None, Some((What::Digest, true, false))]);
+        assert_eq!(take(start + MINUTE), None);
     }
 
     #[test]

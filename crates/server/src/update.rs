@@ -59,7 +59,7 @@ enum Order {
     Freeze { zone: String, is_frozen: bool, done: Sender<Result<(), String>> },
     Own { zone: String, done: Sender<Result<(), String>> },
     Back { zone: String, serial: u32, done: Sender<Result<Json, String>> },
-    Merge { zone: Box<[u8]>, diff: Diff, done: Sender<Result<Json, String>> },
+    Change { zone: Box<[u8]>, diff: Diff, author: Author, done: Sender<Result<Json, String>> },
     Adopt(Wanted),
 }
 
@@ -110,9 +110,9 @@ impl Intake {
         self.ask(|done| Order::Back { zone: zone.to_string(), serial, done })
     }
 
-    /// Changes a zone as somebody has edited its file. Err: it was not durable, or the zone has changed meanwhile.
-    pub fn merge(&self, apex: &[u8], diff: Diff) -> Result<Json, String> {
-        self.ask(|done| Order::Merge { zone: apex.into(), diff, done })
+    /// Changes a zone without an update. Err: it was not durable, or the zone has changed meanwhile.
+    pub fn change(&self, apex: &[u8], diff: Diff, author: Author) -> Result<Json, String> {
+        self.ask(|done| Order::Change { zone: apex.into(), diff, author, done })
     }
 
     fn ask<T>(&self, order: impl FnOnce(Sender<Result<T, String>>) -> Order) -> Result<T, String> {
@@ -206,8 +206,8 @@ impl Updates {
                 Order::Back { zone, serial, done } => {
                     let _ = done.send(self.go_back(&zone, serial));
                 }
-                Order::Merge { zone, diff, done } => {
-                    let _ = done.send(self.make(zone, diff, history::by_edit()));
+                Order::Change { zone, diff, author, done } => {
+                    let _ = done.send(self.make(zone, diff, author));
                 }
                 Order::Adopt(wanted) => self.adopt(wanted),
             }

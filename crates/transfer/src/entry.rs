@@ -25,14 +25,16 @@ pub enum Kind {
     File = 3,
     Api = 4,
     Rollback = 5,
+    Server = 6,
 }
 
-const KINDS: [(Kind, &str); 5] = [
+const KINDS: [(Kind, &str); 6] = [
     (Kind::Update, "update"),
     (Kind::Transfer, "transfer"),
     (Kind::File, "file"),
     (Kind::Api, "api"),
     (Kind::Rollback, "rollback"),
+    (Kind::Server, "server"),
 ];
 
 impl Kind {

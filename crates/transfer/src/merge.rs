@@ -6,12 +6,13 @@
 //! ```
 //! What both have changed alike is no conflict. An RRset that both have changed, and not alike, is one; so is an alias beside
 //! what the other side has put at its name (RFC 1034 section 3.6.2). The SOA's serial is the next one, or the file's if that
-//! is newer; of its other fields one side may change.
+//! is newer; of its other fields one side may change. A digest of the zone (RFC 8976) fits none of the two any more: what is
+//! served stays, unless the edit takes it away, or is the only one to have changed it.
 
 use crate::record::{is_newer, next_serial, serial_of, with_serial};
 use crate::{Diff, Record};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::rtype::{CNAME, Rtype, SOA};
+use wire::rtype::{CNAME, Rtype, SOA, ZONEMD};
 
 /// An RRset that both sides have changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +23,8 @@ pub struct Conflict {
 
 /// What leads from what is served to that with the edit in it; None: the edit changes nothing. `soa`: what is served.
 pub fn merge(ours: &Diff, theirs: &Diff, soa: &Record) -> Result<Option<Diff>, BTreeSet<Conflict>> {
-    let (ours, theirs) = (Side::of(ours), Side::of(theirs));
+    let apex = soa.owner();
+    let (ours, theirs) = (Side::of(ours, apex), Side::of(theirs, apex));
     let mut conflicts: BTreeSet<Conflict> = theirs.keys().filter(|key| ours.clashes(&theirs, key)).cloned().collect();
     let next = next_soa(&ours, &theirs, soa);
     if next.is_none() {
@@ -34,36 +36,63 @@ pub fn merge(ours: &Diff, theirs: &Diff, soa: &Record) -> Result<Option<Diff>, B
     }
     // Of what both have changed alike nothing is left to do.
     let rest = |records: &[Record], done: &[Record]| -> Vec<Record> {
-        records.iter().filter(|r| r.rtype != SOA && done.binary_search(r).is_err()).cloned().collect()
+        let is_other = |r: &Record| r.rtype != SOA && !is_digest(r, apex);
+        records.iter().filter(|r| is_other(r) && done.binary_search(r).is_err()).cloned().collect()
     };
     let mut removed = rest(theirs.diff.removed(), ours.diff.removed());
     let mut added = rest(theirs.diff.added(), ours.diff.added());
+    let [gone, new] = digests(&ours, &theirs);
+    removed.extend(gone.into_iter().cloned());
+    added.extend(new.into_iter().cloned());
     removed.push(soa.clone());
     added.push(next.clone());
     let serial = |r: &Record| serial_of(r.rdata()).unwrap_or_default();
     Ok(Some(Diff::new(serial(soa), serial(&next), removed, added)))
 }
 
+fn is_digest(r: &Record, apex: &[u8]) -> bool {
+    r.rtype == ZONEMD && r.owner() == apex
+}
+
+/// Digests that go and that come.
+fn digests<'d>(ours: &Side<'d>, theirs: &Side<'d>) -> Changed<'d> {
+    let [gone, new] = &theirs.digests;
+    match (ours.digests.iter().all(Vec::is_empty), gone.is_empty(), new.is_empty()) {
+        (true, _, _) => theirs.digests.clone(),
+        (false, false, true) => [ours.digests[1].clone(), vec![]],
+        _ => Changed::default(),
+    }
+}
+
+/// Records that go and that come.
+type Changed<'d> = [Vec<&'d Record>; 2];
+
 /// A difference by RRsets.
 struct Side<'d> {
     diff: &'d Diff,
-    sets: BTreeMap<Conflict, [Vec<&'d Record>; 2]>,
+    sets: BTreeMap<Conflict, Changed<'d>>,
+    digests: Changed<'d>,
 }
 
 impl<'d> Side<'d> {
-    fn of(diff: &'d Diff) -> Side<'d> {
-        let mut sets: BTreeMap<Conflict, [Vec<&Record>; 2]> = BTreeMap::new();
+    fn of(diff: &'d Diff, apex: &[u8]) -> Side<'d> {
+        let mut sets: BTreeMap<Conflict, Changed<'_>> = BTreeMap::new();
+        let mut digests = Changed::default();
         for (i, records) in [diff.removed(), diff.added()].into_iter().enumerate() {
             for r in records {
+                if is_digest(r, apex) {
+                    digests[i].push(r);
+                    continue;
+                }
                 let key = Conflict { owner: r.owner().into(), rtype: r.rtype };
                 sets.entry(key).or_default()[i].push(r);
             }
         }
-        Side { diff, sets }
+        Side { diff, sets, digests }
     }
 
     fn is_empty(&self) -> bool {
-        self.sets.is_empty()
+        self.sets.is_empty() && self.digests.iter().all(Vec::is_empty)
     }
 
     /// All but the SOA.
@@ -171,6 +200,22 @@ mod tests {
         let (ours, theirs) = (vec![soa(8, 61)], vec![soa(7, 62)]);
         check(&[soa(7, 60)], &ours, &theirs, Err(1));
         check(&[soa(7, 60)], &[soa(8, 60)], &theirs, Ok(&[soa(9, 62)]));
+    }
+
+    #[test]
+    fn a_digest_is_no_conflict() {
+        let digest = |n: u8| Record::new(APEX, ZONEMD, 60, &[n; 54]).unwrap();
+        let (a, b) = (record(0, A, 1), record(1, A, 1));
+        let with = |serial, d: Option<u8>, all: &[&Record]| {
+            let all: Vec<Record> = all.iter().copied().cloned().chain(d.map(digest)).collect();
+            version(serial, &all)
+        };
+        let base = with(7, Some(1), &[&a]);
+        check(&base, &with(9, Some(2), &[&a]), &with(7, Some(1), &[&a, &b]), Ok(&with(10, Some(2), &[&a, &b])));
+        check(&base, &with(9, Some(2), &[&a]), &with(8, Some(3), &[&a, &b]), Ok(&with(10, Some(2), &[&a, &b])));
+        check(&base, &with(9, Some(2), &[&a]), &with(7, None, &[&a]), Ok(&with(10, None, &[&a])));
+        check(&base, &with(9, Some(1), &[&b]), &with(8, Some(3), &[&a]), Ok(&with(10, Some(3), &[&b])));
+        check(&with(7, None, &[&a]), &with(9, None, &[&b]), &with(8, Some(3), &[&a]), Ok(&with(10, Some(3), &[&b])));
     }
 
     fn some() -> impl Strategy<Value = Vec<Record>> {

@@ -3,6 +3,7 @@
 mod commands;
 mod crashes;
 mod damage;
+mod digests;
 mod dumps;
 mod guards;
 mod history;

@@ -1,0 +1,47 @@
+//! The digest of a zone that updates change (RFC 8976): made anew when nothing has changed for a moment.
+
+use crate::running::{Server, eventually, peer, read};
+use crate::written_back::{Stage, add};
+
+/// The serial of the zone, if its digest is of it.
+fn digested(stage: &Stage, server: &Server) -> Option<u32> {
+    let words = |rtype: &str| server.short(&stage.folder, &["z.example", rtype]);
+    let (soa, digest) = (words("SOA"), words("ZONEMD"));
+    let serial = soa.split(' ').nth(2)?.parse().ok()?;
+    (digest.lines().count() == 1 && digest.starts_with(&format!("{serial} 1 1 "))).then_some(serial)
+}
+
+/// Waits for a file with the digest of this serial, and has it checked by others.
+fn checked(stage: &Stage, serial: u32) {
+    eventually("the file", || {
+        stage.holds(&format!("ZONEMD {serial} 1 1 ")) && stage.holds(&format!(" {serial} 1 2 3 4"))
+    });
+    let copy = stage.folder.write("copy", &read(&stage.file));
+    assert!(peer("kzonecheck").args(["-z", "-o", "z.example"]).arg(&copy).status().unwrap().success());
+    let lines = read(&copy).lines().filter(|l| !l.starts_with(';')).fold(String::new(), |all, l| all + l + "\n");
+    stage.folder.write("copy", &lines);
+    assert!(peer("ldns-verify-zone").args(["-ZZ"]).arg(&copy).status().unwrap().success());
+}
+
+#[test]
+fn a_digest_fits_again_after_updates_edits_and_going_back() {
+    let stage = Stage::new("1s", 3);
+    // One that never fitted is not the zone's fault.
+    stage.edit(&(read(&stage.file) + &format!("@ 60 ZONEMD 6 1 2 {}\n", "00".repeat(64))));
+    let server = stage.serve();
+    eventually("the first digest", || digested(&stage, &server) == Some(8));
+    checked(&stage, 8);
+    (1..=3).for_each(|i| add(&server, i));
+    eventually("the digest after updates", || digested(&stage, &server) == Some(12));
+    checked(&stage, 12);
+    let log = stage.ctl(&["zone", "log", "z.example"]);
+    assert_eq!(log.matches("server renewed the digest").count(), 2, "{log}");
+    assert!(stage.ctl(&["zone", "rollback", "z.example", "8"]).contains("\"serial\":13"));
+    assert_eq!(server.short(&stage.folder, &["n1.z.example"]), "");
+    // What was to be done at a kill is done after the next start.
+    server.signal("KILL");
+    server.ended();
+    let server = stage.serve();
+    eventually("the digest after going back", || digested(&stage, &server) == Some(14));
+    checked(&stage, 14);
+}

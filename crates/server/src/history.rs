@@ -32,7 +32,7 @@ use wire::rtype::{DNSKEY, SOA, ZONEMD};
 const FOLDER: &str = "history";
 const UPDATES: &str = "journal";
 /// Segments that the size is divided into: so much of it goes at a time.
-const SEGMENTS: u64 = 16;
+pub const SEGMENTS: u64 = 16;
 const SEGMENT_MIN: u64 = 64 << 10;
 /// Of one change; the history of a zone begins anew behind a larger one.
 pub const CHANGE_OCTETS_MAX: usize = 64 << 20;
@@ -82,12 +82,15 @@ impl Recorder {
         }
         if !entries.is_empty() {
             open.journal.append(&entries)?;
-            let young = open.journal.starts().find(|(path, _)| !is_older(path, self.keep.age)).map(|(_, first)| first);
-            let position = open.journal.start_of_last(SEGMENTS as usize).max(young.unwrap_or(0));
+            let position = begin(&open.journal, &self.keep, self.segment());
             open.journal.release(position);
         }
         self.open = Some(open);
         Ok(())
+    }
+
+    fn segment(&self) -> u64 {
+        (self.keep.octets / SEGMENTS).max(SEGMENT_MIN)
     }
 
     fn opened(&self) -> io::Result<Open> {
@@ -97,8 +100,7 @@ impl Recorder {
                 ends.insert(entry.zone, entry.diff.to);
             }
         })?;
-        let segment = (self.keep.octets / SEGMENTS).max(SEGMENT_MIN);
-        let (journal, remarks) = Journal::open_history(Folder::open(&folder)?, segment)?;
+        let (journal, remarks) = Journal::open_history(Folder::open(&folder)?, self.segment())?;
         remarks.iter().for_each(|remark| log::warn("journal", &[("what", remark)]));
         Ok(Open { journal, ends })
     }
@@ -116,6 +118,13 @@ impl Recorder {
             None => Some(diff),
         }
     }
+}
+
+/// The first position of a journal, with segments of so many octets, that is to be kept.
+pub fn begin(journal: &Journal<Folder>, keep: &config::History, segment: u64) -> u64 {
+    let young = journal.starts().find(|(path, _)| !is_older(path, keep.age)).map(|(_, first)| first);
+    let few = usize::try_from(keep.octets / segment).unwrap_or(usize::MAX);
+    journal.start_of_last(few).max(young.unwrap_or(journal.next_position()))
 }
 
 fn is_older(path: &Path, age: Duration) -> bool {

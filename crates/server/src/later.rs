@@ -3,7 +3,7 @@
 //!
 //! Bound: `MAILBOX_MAX` answers a mailbox. What finds it full is dropped and counted; the client asks again.
 
-use crate::update::Intake;
+use crate::update::Entrance;
 use front::{Postponed, Purpose, Ticket, Way};
 use net::udp::Return;
 use net::{Wake, tcp};
@@ -24,22 +24,14 @@ pub trait Desk: Send + Sync {
 
 /// Each question to the desk that it is for.
 pub struct Desks {
-    resolver: Option<Arc<dyn Desk>>,
-    updates: Option<Intake>,
-}
-
-impl Desks {
-    /// None: nobody works on any.
-    pub fn of(resolver: Option<Arc<dyn Desk>>, updates: Option<Intake>) -> Option<Arc<dyn Desk>> {
-        let somebody = resolver.is_some() || updates.is_some();
-        somebody.then(|| Arc::new(Desks { resolver, updates }) as Arc<dyn Desk>)
-    }
+    pub resolver: Option<Arc<dyn Desk>>,
+    pub updates: Arc<Entrance>,
 }
 
 impl Desk for Desks {
     fn take(&self, question: Postponed) -> bool {
         match question.purpose {
-            Purpose::Update => self.updates.as_ref().is_some_and(|desk| desk.take(question)),
+            Purpose::Update => self.updates.take(question),
             Purpose::Resolve(_) => self.resolver.as_ref().is_some_and(|desk| desk.take(question)),
         }
     }

@@ -12,7 +12,8 @@
 //! no zone's records: they are in the image, and what has changed since its file was written is `Unwritten`.
 
 use crate::clock::wall_s;
-use crate::config::Zone;
+use crate::config::{History, Zone};
+use crate::history;
 use crate::images::name;
 use crate::laying::Standing;
 use crate::origin::Origin;
@@ -30,14 +31,16 @@ use wire::rtype::SOA;
 pub const FOLDER: &str = "journal";
 const RELEASED: &str = "released";
 const HEAD: &str = "; dunlin, position";
-/// Segments that are kept for history though no zone needs them: 1 GiB at most.
-const SEGMENTS_KEPT: usize = 16;
+/// The least of a segment: a new one costs two syncs.
+const SEGMENT_MIN: u64 = 4 << 20;
 
 pub struct Ledger {
     folder: PathBuf,
     journal: Journal<Folder>,
     /// As the file says.
     released: u64,
+    /// What is kept though no zone needs it.
+    history: History,
     /// By apex. Those that are configured.
     zones: HashMap<Box<[u8]>, Owned>,
 }
@@ -61,6 +64,11 @@ impl Owned {
     fn new(rules: Rules) -> Owned {
         Owned { rules, is_frozen: false }
     }
+}
+
+/// Octets of a segment: few enough that what is kept can go in sixteen steps.
+fn segment(history: &History) -> u64 {
+    (history.octets / history::SEGMENTS).clamp(SEGMENT_MIN, SEGMENT_OCTETS)
 }
 
 fn data_dir(folder: &Path) -> &Path {
@@ -149,7 +157,7 @@ impl Files {
     }
 
     /// Reads the journal. `view`: the image that was made of the files. Returns what is to be laid over it.
-    pub fn replay(self, view: View<'_>) -> io::Result<(Ledger, Unwritten, Vec<String>)> {
+    pub fn replay(self, view: View<'_>, history: History) -> io::Result<(Ledger, Unwritten, Vec<String>)> {
         let (from, released) = (self.from()?, released(&self.folder)?);
         let Files { folder, zones, positions } = self;
         let odd = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
@@ -161,7 +169,7 @@ impl Files {
                 faults.push(format!("change {position} of the journal: {why}"));
             }
         };
-        let (journal, remarks) = Journal::open(disk, SEGMENT_OCTETS, from, &mut replay)?;
+        let (journal, remarks) = Journal::open(disk, segment(&history), from, &mut replay)?;
         if !faults.is_empty() {
             return Err(odd(faults.join("; ")));
         }
@@ -171,7 +179,7 @@ impl Files {
         }
         let wish = |(apex, layer): (Box<[u8]>, Layer<Standing<'_>>)| Wish { apex, names: names(layer) };
         unwritten.add(layers.into_iter().map(wish).collect(), end);
-        Ok((Ledger { folder, journal, released, zones }, unwritten, remarks))
+        Ok((Ledger { folder, journal, released, history, zones }, unwritten, remarks))
     }
 }
 
@@ -182,6 +190,15 @@ pub fn names(layer: Layer<Standing<'_>>) -> Names {
 }
 
 impl Ledger {
+    /// That of no zone. Returns also what an operator should hear.
+    pub fn open(data_dir: &Path, history: History) -> io::Result<(Ledger, Vec<String>)> {
+        let folder = data_dir.join(FOLDER);
+        let disk = Folder::open(&folder)?;
+        let released = released(&folder)?;
+        let (journal, remarks) = Journal::open(disk, segment(&history), released, &mut |_, _| {})?;
+        Ok((Ledger { folder, journal, released, history, zones: HashMap::new() }, remarks))
+    }
+
     pub fn zone(&self, apex: &[u8]) -> Option<&Owned> {
         self.zones.get(apex)
     }
@@ -217,7 +234,7 @@ impl Ledger {
 
     /// Lets go of the changes that no zone's file needs, and that are too old for history.
     pub fn release(&mut self, needed: u64) -> io::Result<()> {
-        let position = needed.min(self.journal.start_of_last(SEGMENTS_KEPT));
+        let position = needed.min(history::begin(&self.journal, &self.history, segment(&self.history)));
         if position > self.released {
             write_atomically(&self.folder, RELEASED, None, |out| writeln!(out, "{position}"))?;
             self.released = position;
@@ -352,4 +369,40 @@ fn head(file: &Path) -> Option<Vec<String>> {
 /// A change by an update.
 pub fn entry(zone: &[u8], who: String, diff: Diff) -> Entry {
     Entry { zone: zone.into(), author: Author { kind: Kind::Update, who }, wall_s: wall_s(), diff }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Versions that are left of twelve, each a segment long, of which the first `needed` are in the zone's file.
+    fn left(name: &str, age: Duration, octets: u64, needed: u64) -> Vec<u32> {
+        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        let (mut ledger, _) = Ledger::open(&data, History { age, octets }).unwrap();
+        ledger.zones.insert(b"\x01z\0"[..].into(), Owned::new(Rules::default()));
+        for serial in 1..=12 {
+            let record = |n: u8| Record::new(&[1, n, 1, b'z', 0], 16, 60, &vec![7; 65_000]).unwrap();
+            let diff = Diff::new(serial - 1, serial, vec![], (0..66).map(record).collect());
+            ledger.keep(&[entry(b"\x01z\0", String::new(), diff)]).unwrap();
+        }
+        ledger.release(needed).unwrap();
+        let left = ledger.zone(b"\x01z\0").unwrap().versions().iter().map(|version| version.to).collect();
+        let on_disk = std::fs::read_dir(data.join(FOLDER)).unwrap().flatten();
+        let segments = on_disk.filter(|entry| entry.file_name().to_string_lossy().starts_with("journal.")).count();
+        assert_eq!(segments, Vec::<u32>::len(&left));
+        std::fs::remove_dir_all(&data).unwrap();
+        left
+    }
+
+    #[test]
+    fn changes_are_kept_by_age_and_size_and_as_long_as_a_zone_needs_them() {
+        let (long, mib) = (Duration::from_secs(86_400), 1 << 20);
+        assert_eq!(left("all", long, 64 * mib, 12), (1..=12).collect::<Vec<_>>());
+        assert_eq!(left("few", long, 12 * mib, 12), [10, 11, 12]);
+        assert_eq!(left("none", long, 0, 12), [12], "the segment that is written to stays");
+        assert_eq!(left("needed", long, 0, 4), (5..=12).collect::<Vec<_>>());
+        assert_eq!(left("old", Duration::ZERO, 64 * mib, 12), [12]);
+    }
 }

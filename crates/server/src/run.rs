@@ -21,7 +21,7 @@
 use crate::answering::{Answering, Shared};
 use crate::clock::Clock;
 use crate::complaint::Complaint;
-use crate::config::Config;
+use crate::config::{Config, History};
 use crate::handed::Handed;
 use crate::held::Gate;
 use crate::history::{Past, Recorder};
@@ -42,7 +42,7 @@ use crate::sockets::{self, Sockets};
 use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
 use crate::unwritten::Unwritten;
-use crate::update::{self, Later, Updates};
+use crate::update::{self, Entrance, Later, Orders, Updates};
 use crate::watcher::{Folders, Watcher};
 use crate::{control, cookies, http, log, random, systemd};
 use front::{Published, Setup, Worker, Zones};
@@ -52,11 +52,12 @@ use net::signals::{Signal, Signals};
 use net::tcp::TcpLimits;
 use policy::RateSettings;
 use stats::Counters;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -99,6 +100,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let (mailboxes, boxes) = Mailboxes::new(crew.udp + crew.tcp).map_err(|e| no_thread("udp 0", &e))?;
     let resolution = Resolution::of(config, crew.tasks, memory).map_err(|e| format!("no resolver: {e}"))?;
     let (intake, orders) = update::intake();
+    let mailboxes = Arc::new(mailboxes);
+    let entrance = Arc::new(Entrance::new(intake, Arc::clone(&mailboxes)));
     let published = Arc::new(Published::new(zones));
     let press = Arc::new(Press::new(Arc::clone(&published), unwritten));
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
@@ -114,8 +117,11 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         clock: Clock::new(),
         stop: Arc::new(AtomicBool::new(false)),
         panics: Arc::new(Panics::start(config.server.data_dir.clone()).map_err(|e| no_thread("panics", &e))?),
-        mailboxes: Arc::new(mailboxes),
-        desk: Desks::of(resolution.as_ref().map(Resolution::desk), ledger.as_ref().map(|_| intake.clone())),
+        mailboxes,
+        desk: Some(Arc::new(Desks {
+            resolver: resolution.as_ref().map(Resolution::desk),
+            updates: Arc::clone(&entrance),
+        })),
         cache: resolution.as_ref().map(|r| Arc::clone(&r.cache)),
     };
     if let Some(cache) = &shared.cache {
@@ -139,18 +145,17 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         // Only a publisher that has panicked does not listen, and says so.
         let _ = jobs.send(job);
     }
+    let data_dir = config.server.data_dir.clone();
+    let (orders, history) = (Cell::new(Some(orders)), config.history);
+    let updating = Updating { orders, entrance, press, shared, state, data_dir, history };
     if let Some(ledger) = ledger {
-        state.set_intake(intake);
-        let data_dir = config.server.data_dir.clone();
-        let scribe = Scribe { press: Arc::clone(&press), data_dir, state: Arc::clone(&state), refused: HashMap::new() };
-        spawn("scribe", move || scribe.run())?;
-        let updates = updates(ledger, Arc::clone(&press), &shared, &state);
-        spawn("updates", move || updates.run(&orders))?;
+        updating.start(ledger)?;
     }
-    let folders = look_after(config, &shared, &state)?;
+    let Updating { shared, state, .. } = &updating;
+    let folders = look_after(config, shared, state)?;
     spawn("signals", move || forward(&signals, &events))?;
-    watch(&state)?;
-    doors.serve(&state)?;
+    watch(state)?;
+    doors.serve(state)?;
 
     on_ready(&state.addresses);
     systemd::tell(systemd::READY);
@@ -160,9 +165,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
-    let attended = attend(config, reread, &inbox, &jobs, &folders, &|config, zones, why| {
-        adopt(config, zones, why, &shared, &state, &press);
-    });
+    let adopt = |config: &Config, zones: &[String], why| adopt(config, zones, why, &updating);
+    let attended = attend(config, reread, &inbox, &jobs, &folders, &adopt);
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
     state.keeper.get().into_iter().for_each(Keeper::finish);
@@ -194,7 +198,7 @@ impl First {
                 let unwritten = Unwritten::default();
                 return Ok(First { library, zones, serving, compared, ledger: None, unwritten });
             };
-            let (ledger, unwritten, remarks) = files.replay(zones.image.view()).map_err(unusable)?;
+            let (ledger, unwritten, remarks) = files.replay(zones.image.view(), config.history).map_err(unusable)?;
             caution(&remarks);
             let wishes = unwritten.since(0);
             match laying::over(&zones.image, &wishes, &Hosts::default()) {
@@ -221,14 +225,41 @@ fn unusable(e: io::Error) -> String {
     format!("the journal of updates cannot be used: {e}")
 }
 
-fn updates(ledger: Ledger, press: Arc<Press>, shared: &Shared, state: &Arc<State>) -> Updates {
-    Updates {
-        ledger,
-        keys: Arc::clone(&shared.keys),
-        mailboxes: Arc::clone(&shared.mailboxes),
-        state: Arc::clone(state),
-        press,
-        later: Later::default(),
+/// What the threads need that carry out updates, and keep zones and files in step: they start when the first zone takes any.
+struct Updating {
+    /// None: they have started.
+    orders: Cell<Option<Orders>>,
+    entrance: Arc<Entrance>,
+    press: Arc<Press>,
+    shared: Shared,
+    state: Arc<State>,
+    data_dir: PathBuf,
+    history: History,
+}
+
+impl Updating {
+    fn start(&self, ledger: Ledger) -> Result<(), String> {
+        let Some(orders) = self.orders.take() else { return Ok(()) };
+        let (press, data_dir, state) = (Arc::clone(&self.press), self.data_dir.clone(), Arc::clone(&self.state));
+        self.state.set_intake(self.entrance.open().clone());
+        let scribe = Scribe { press, data_dir, state, refused: HashMap::new() };
+        spawn("scribe", move || scribe.run())?;
+        let updates = Updates {
+            ledger,
+            keys: Arc::clone(&self.shared.keys),
+            mailboxes: Arc::clone(&self.shared.mailboxes),
+            state: Arc::clone(&self.state),
+            press: Arc::clone(&self.press),
+            later: Later::default(),
+        };
+        spawn("updates", move || updates.run(&orders))
+    }
+
+    /// The first zone that takes updates has come with a reload.
+    fn start_late(&self) -> Result<(), String> {
+        let (ledger, remarks) = Ledger::open(&self.data_dir, self.history).map_err(unusable)?;
+        caution(&remarks);
+        self.start(ledger)
     }
 }
 
@@ -486,7 +517,8 @@ fn setup(config: &Config, sockets: &Sockets) -> io::Result<Setup> {
         cookie_secret: Some(cookies::secret(&server.data_dir)?),
         rate,
         own: own_addresses(&sockets.addresses),
-        takes_updates: config.roster.written.iter().any(|z| !z.allow_update.0.is_empty()),
+        // The entrance knows whether a zone does.
+        takes_updates: true,
         keepalive_tenths: u16::try_from(config.limits.tcp_idle_ms / 100).unwrap_or(u16::MAX),
         ..Setup::default()
     })
@@ -556,7 +588,8 @@ fn forward(signals: &Signals, events: &Sender<Event>) {
 }
 
 /// Keys, who may update what, and what is written back: that changes while the server runs.
-fn adopt(config: &Config, named: &[String], why: Why, shared: &Shared, state: &State, press: &Press) {
+fn adopt(config: &Config, named: &[String], why: Why, updating: &Updating) {
+    let Updating { shared, state, press, .. } = updating;
     let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
     match why {
@@ -565,10 +598,15 @@ fn adopt(config: &Config, named: &[String], why: Why, shared: &Shared, state: &S
         _ => {}
     }
     shared.keys.publish(config.keys.clone());
-    match state.intake() {
-        Some(intake) => intake.adopt(&config.roster.written),
-        None if config.roster.written.iter().all(|z| z.allow_update.0.is_empty()) => {}
-        None => log::warn("the first zone that takes updates needs a restart", &[]),
+    let takes_updates = config.roster.written.iter().any(|z| !z.allow_update.0.is_empty());
+    if takes_updates
+        && state.intake().is_none()
+        && let Err(why) = updating.start_late()
+    {
+        log::error("no zone takes updates", &[("why", &why)]);
+    }
+    if let Some(intake) = state.intake() {
+        intake.adopt(&config.roster.written);
     }
 }
 

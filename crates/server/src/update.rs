@@ -28,6 +28,7 @@ use front::{Postponed, Published, Retired, Zones};
 use image::View;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::{Duration, Instant};
 use store::Stretch;
@@ -81,6 +82,37 @@ pub fn intake() -> (Intake, Orders) {
 impl Desk for Intake {
     fn take(&self, question: Postponed) -> bool {
         self.0.try_send(Order::Update(question)).is_ok()
+    }
+}
+
+/// Where answering threads bring updates. As long as no zone takes any it is closed: then they are refused at once, and nobody
+/// has to be there who carries them out.
+pub struct Entrance {
+    intake: Intake,
+    is_open: AtomicBool,
+    mailboxes: Arc<Mailboxes>,
+}
+
+impl Entrance {
+    pub fn new(intake: Intake, mailboxes: Arc<Mailboxes>) -> Entrance {
+        Entrance { intake, is_open: AtomicBool::new(false), mailboxes }
+    }
+
+    /// Somebody carries them out from now on.
+    pub fn open(&self) -> &Intake {
+        self.is_open.store(true, Relaxed);
+        &self.intake
+    }
+}
+
+impl Desk for Entrance {
+    fn take(&self, question: Postponed) -> bool {
+        if self.is_open.load(Relaxed) {
+            return self.intake.take(question);
+        }
+        let refusal = head(&question.message, PROHIBITED).unwrap_or_default();
+        self.mailboxes.post(question.ticket, refusal.into());
+        true
     }
 }
 

@@ -307,6 +307,27 @@ fn keys_and_rules_change_with_a_reload() {
 }
 
 #[test]
+fn the_first_zone_that_takes_updates_may_come_with_a_reload() {
+    let folder = folder();
+    let none = |line: &&str| !line.starts_with("allow-update");
+    folder.write("dunlin.toml", &CONFIGURATION.lines().filter(none).collect::<Vec<_>>().join("\n"));
+    let server = serve(&folder);
+    let add = |i: u8| format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}");
+    assert!(update(&server, &[], DDNS, &add(1)).contains("REFUSED"));
+    assert!(!folder.0.join("data/journal").exists(), "and nothing is made for nobody");
+    folder.write("dunlin.toml", CONFIGURATION);
+    let output = folder.dunlin(&["ctl", "--socket", "control.sock", "reload"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    eventually("the zone takes updates", || update(&server, &[], DDNS, &add(2)).is_empty());
+    assert_eq!(server.short(&folder, &["n2.z.example", "A"]), "192.0.2.2\n");
+    server.signal("KILL");
+    drop(server);
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["n2.z.example", "A"]), "192.0.2.2\n");
+    assert_eq!(update(&server, &[], DDNS, &add(3)), "");
+}
+
+#[test]
 fn certbot_and_external_dns_get_what_they_ask_for() {
     let folder = folder();
     let server = serve(&folder);

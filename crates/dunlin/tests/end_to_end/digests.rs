@@ -11,16 +11,13 @@ fn digested(stage: &Stage, server: &Server) -> Option<u32> {
     (digest.lines().count() == 1 && digest.starts_with(&format!("{serial} 1 1 "))).then_some(serial)
 }
 
-/// Waits for a file with the digest of this serial, and has it checked by others.
+/// Waits for a file with the digest of this serial, and has it checked by somebody else.
 fn checked(stage: &Stage, serial: u32) {
     eventually("the file", || {
         stage.holds(&format!("ZONEMD {serial} 1 1 ")) && stage.holds(&format!(" {serial} 1 2 3 4"))
     });
     let copy = stage.folder.write("copy", &read(&stage.file));
     assert!(peer("kzonecheck").args(["-z", "-o", "z.example"]).arg(&copy).status().unwrap().success());
-    let lines = read(&copy).lines().filter(|l| !l.starts_with(';')).fold(String::new(), |all, l| all + l + "\n");
-    stage.folder.write("copy", &lines);
-    assert!(peer("ldns-verify-zone").args(["-ZZ"]).arg(&copy).status().unwrap().success());
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn each_edit_is_what_differs_from_the_one_before_it() {
     eventually("the second edit", || asked(&stage, &server, "h1") == "192.0.2.12\n");
     assert_eq!(asked(&stage, &server, "once"), "");
     assert_eq!(asked(&stage, &server, "n2"), "192.0.2.2\n");
+    eventually("it is told", || stage.log().matches("an edit is taken in").count() == 2);
     // While the server is down, under a serial of the operator's; updates are in the journal only.
     add(&server, 3);
     server.signal("KILL");

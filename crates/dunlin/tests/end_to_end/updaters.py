@@ -1,40 +1,24 @@
-"""updaters.py PORT SECRET - updates z.example as two programs do that people use: certbot's plug-in dns-rfc2136, whose calls of
-dnspython these are, and external-dns's provider rfc2136, whose messages these are. Ends with the first answer that they
-would not take. The key is named ddns; the zone's www has an address.
+"""updaters.py PORT SECRET - updates z.example as two programs do that people use: certbot, by its own plug-in dns-rfc2136 with a file of
+credentials, and external-dns's provider rfc2136, whose messages these are. Ends with the first answer that they would not
+take. The key is named ddns; the zone's www has an address.
 """
 
+import os
 import sys
+import tempfile
+from types import SimpleNamespace
 
-import dns.flags
 import dns.message
-import dns.name
 import dns.query
 import dns.rcode
-import dns.rdataclass
-import dns.rdatatype
 import dns.tsig
 import dns.tsigkeyring
 import dns.update
+from certbot.errors import PluginError
+from certbot_dns_rfc2136._internal.dns_rfc2136 import Authenticator, _RFC2136Client
 
 SERVER, PORT, TIMEOUT = "127.0.0.1", int(sys.argv[1]), 20
 KEYRING, ALGORITHM = dns.tsigkeyring.from_text({"ddns": sys.argv[2]}), dns.tsig.HMAC_SHA256
-
-
-def is_authoritative(name, signs):
-    domain = dns.name.from_text(name)
-    request = dns.message.make_query(domain, dns.rdatatype.SOA, dns.rdataclass.IN)
-    request.flags ^= dns.flags.RD
-    if signs:
-        request.use_tsig(KEYRING, algorithm=ALGORITHM)
-    response = dns.query.tcp(request, SERVER, TIMEOUT, PORT)
-    found = response.rcode() == dns.rcode.NOERROR and response.get_rrset(response.answer, domain, dns.rdataclass.IN, dns.rdatatype.SOA)
-    return bool(found and response.flags & dns.flags.AA)
-
-
-def find_domain(name, signs):
-    labels = name.split(".")
-    guesses = [".".join(labels[i:]) for i in range(len(labels))]
-    return next(guess for guess in guesses if is_authoritative(guess, signs))
 
 
 def send(update, over=dns.query.tcp):
@@ -48,21 +32,42 @@ def records(name, rtype):
     return sorted(rdata.to_text().strip('"') for rrset in answer for rdata in rrset)
 
 
+def plug_in(folder, signs):
+    """certbot's plug-in, set up as by `certbot --dns-rfc2136 --dns-rfc2136-credentials FILE`."""
+    credentials = os.path.join(folder, "rfc2136.ini")
+    with open(credentials, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        for key, value in (("server", SERVER), ("port", PORT), ("name", "ddns"), ("secret", sys.argv[2]), ("algorithm", "HMAC-SHA256"),
+                           ("sign_query", str(signs).lower())):
+            print(f"dns_rfc2136_{key} = {value}", file=file)
+    authenticator = Authenticator(SimpleNamespace(dns_rfc2136_credentials=credentials), "dns-rfc2136")
+    authenticator._setup_credentials()
+    return authenticator
+
+
 def certbot(signs):
-    record = "_acme-challenge.www.z.example"
-    domain = find_domain(record, signs)
-    assert domain == "z.example", domain
-    relative = dns.name.from_text(record).relativize(dns.name.from_text(domain))
-    for content in ("one", "two"):
-        update = dns.update.Update(domain, keyring=KEYRING, keyalgorithm=ALGORITHM)
-        update.add(relative, 120, dns.rdatatype.TXT, content)
-        send(update)
-    assert records(record, "TXT") == ["one", "two"]
-    for content in ("one", "two"):
-        update = dns.update.Update(domain, keyring=KEYRING, keyalgorithm=ALGORITHM)
-        update.delete(relative, dns.rdatatype.TXT, content)
-        send(update)
-    assert records(record, "TXT") == []
+    name = "_acme-challenge.www.z.example"
+    with tempfile.TemporaryDirectory() as folder:
+        authenticator = plug_in(folder, signs)
+        for content in ("one", "two"):
+            authenticator._perform("www.z.example", name, content)
+        assert records(name, "TXT") == ["one", "two"]
+        for content in ("one", "two"):
+            authenticator._cleanup("www.z.example", name, content)
+        assert records(name, "TXT") == []
+        client = authenticator._get_rfc2136_client()
+        try:
+            client.add_txt_record("_acme-challenge.www.elsewhere.test", "three", 120)
+        except PluginError as e:
+            assert "Unable to determine base domain" in str(e), e
+        else:
+            raise AssertionError("a name that is not ours was taken")
+        wrong = _RFC2136Client(SERVER, PORT, "nobody", sys.argv[2], ALGORITHM, False)
+        try:
+            wrong.add_txt_record(name, "three", 120)
+        except PluginError as e:
+            assert "adding TXT record" in str(e), e
+        else:
+            raise AssertionError("an unknown key was taken")
 
 
 def external_dns():

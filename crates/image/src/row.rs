@@ -102,3 +102,133 @@ fn halve<T>(all: &[T], is_before: impl Fn(&T) -> Result<bool, Damaged>) -> Resul
     }
     Ok(low)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Builder;
+    use crate::view::Image;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use wire::hash::name_hash;
+    use wire::name::canonical_cmp;
+
+    /// Names of a zone, and of another one with the same names: another node for each.
+    const NAMES: usize = 5 * RUN;
+    const APEXES: [&[u8]; 2] = [b"\x01y\0", b"\x01z\0"];
+
+    /// The labels of a name: of one, two or three, so that names stand below one another.
+    fn labels(i: usize) -> Vec<u8> {
+        let number = |i: usize| i.to_string().into_bytes();
+        let label = |text: Vec<u8>| [&[text.len() as u8][..], &text].concat();
+        match i % 3 {
+            0 => label(number(i)),
+            1 => [label(number(i * 7 % NAMES)), label(number(i - 1))].concat(),
+            _ => [b"\x01a".to_vec(), label(number(i)), label(number(i - 2))].concat(),
+        }
+    }
+
+    struct Stage {
+        image: Image<Vec<u8>>,
+        /// By place in canonical order: the labels, and the nodes of both zones.
+        names: Vec<(Vec<u8>, [Named; 2])>,
+    }
+
+    impl Stage {
+        fn new() -> Stage {
+            let mut builder = Builder::new(7);
+            for apex in APEXES {
+                builder.begin_zone(apex);
+                let soa = [&b"\0\0"[..], &[0; 20]].concat();
+                builder.record(apex, 6, 60, &soa).unwrap();
+                builder.record(apex, 2, 60, &[&labels(0), apex].concat()).unwrap();
+                (0..NAMES).for_each(|i| builder.record(&[&labels(i), apex].concat(), 1, 60, &[192, 0, 2, 1]).unwrap());
+            }
+            let (octets, _, complaints) = builder.finish();
+            assert_eq!(complaints.len(), 0, "{}", complaints[0].what);
+            let image = Image::open(octets).unwrap();
+            let view = image.view();
+            let mut named = BTreeMap::new();
+            for (i, apex) in APEXES.iter().enumerate() {
+                let zone = view.find_whole(apex).unwrap().unwrap().zone().unwrap();
+                for node in zone.nodes().map(Result::unwrap).filter(|node| node.rrset(1).unwrap().is_some()) {
+                    let labels = node.labels_below().unwrap();
+                    let hash = name_hash(view.seed(), &[labels, apex].concat());
+                    let nodes = named.entry(labels.to_vec()).or_insert([None; 2]);
+                    nodes[i] = Some(Named { hash, reference: node.reference() });
+                }
+            }
+            let mut names: Vec<_> =
+                named.into_iter().map(|(labels, nodes)| (labels, nodes.map(Option::unwrap))).collect();
+            assert_eq!(names.len(), NAMES);
+            let rooted = |labels: &[u8]| [labels, &[0]].concat();
+            names.sort_by(|(a, _), (b, _)| canonical_cmp(&rooted(a), &rooted(b)));
+            Stage { image, names }
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// Names that follow one another, from this one on.
+        Put(usize, usize),
+        Remove(usize, usize),
+        /// Of a node that the row may have in another zone.
+        RemoveOther(usize),
+        /// The row as it is now stays as it is.
+        Keep,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (0..NAMES, 1..2 * RUN).prop_map(|(at, many)| Step::Put(at, many)),
+            8 => (0..NAMES).prop_map(|at| Step::Put(at, 1)),
+            2 => (0..NAMES, 1..2 * RUN).prop_map(|(at, many)| Step::Remove(at, many)),
+            4 => (0..NAMES).prop_map(|at| Step::Remove(at, 1)),
+            1 => (0..NAMES).prop_map(Step::RemoveOther),
+            1 => Just(Step::Keep),
+        ]
+    }
+
+    type Twin = BTreeMap<usize, Named>;
+
+    fn check(stage: &Stage, row: &Row, twin: &Twin) {
+        assert!(row.iter().eq(twin.values().copied()));
+        assert!(row.0.iter().all(|run| (1..=RUN).contains(&run.len())));
+        for at in [0, 1, NAMES / 2, NAMES - 1] {
+            let behind = row.behind(stage.image.view(), &stage.names[at].0).unwrap();
+            assert!(behind.eq(twin.range(at + 1..).map(|(_, named)| *named)), "behind {at}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn it_is_a_sorted_map_whose_old_versions_stay(steps in proptest::collection::vec((step(), 0..2usize), 1..60)) {
+            let stage = Stage::new();
+            let view = stage.image.view();
+            let (mut row, mut twin, mut kept) = (Row::default(), Twin::new(), Vec::new());
+            for (step, zone) in steps {
+                let places = |at: usize, many: usize| at..(at + many).min(NAMES);
+                match step {
+                    Step::Put(at, many) => for at in places(at, many) {
+                        row.put(view, stage.names[at].1[zone]).unwrap();
+                        twin.insert(at, stage.names[at].1[zone]);
+                    },
+                    Step::Remove(at, many) => for at in places(at, many) {
+                        if let Some(named) = twin.remove(&at) {
+                            row.remove(view, named).unwrap();
+                        }
+                    },
+                    Step::RemoveOther(at) => {
+                        let named = stage.names[at].1[zone];
+                        row.remove(view, named).unwrap();
+                        twin.retain(|_, known| *known != named);
+                    }
+                    Step::Keep => kept.push((row.clone(), twin.clone())),
+                }
+                check(&stage, &row, &twin);
+            }
+            kept.iter().for_each(|(row, twin)| check(&stage, row, twin));
+        }
+    }
+}

@@ -111,7 +111,7 @@ impl Desk for Entrance {
             return self.intake.take(question);
         }
         let refusal = head(&question.message, PROHIBITED).unwrap_or_default();
-        self.mailboxes.post(question.ticket, refusal.into());
+        self.mailboxes.post(question.ticket, refusal);
         true
     }
 }

@@ -13,14 +13,14 @@ use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::zonetext;
 use audit::{Rating, Report, Rules, Version, audit};
-use image::{Builder, Image, Zone as ImageZone};
+use image::{Builder, Image, View, Zone as ImageZone};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use store::atomic::write_checked;
+use store::atomic::{self, Prepared};
 use store::{Map, Stretch};
 use wire::Name;
 
@@ -133,19 +133,22 @@ impl Library {
         is_of.then_some(Shelved { image, manifest, file, remarks: Vec::new() })
     }
 
-    /// Writes an image, then its manifest: a crash between them leaves a manifest that does not fit, which is none.
+    /// Writes an image and its manifest, and only then gives them their names: a disk that is full leaves those that are there. A
+    /// crash between the two names leaves a manifest that does not fit, which is none.
     fn shelve(&self, built: Built, seen: &Seen) -> io::Result<Shelved> {
         let Built { octets, entries, remarks, seed, lost } = built;
         if !lost.is_empty() {
             return Err(io::Error::other(told(&lost)));
         }
-        let size = octets.len() as u64;
-        let file = write(&self.folder, IMAGE, &octets)?;
+        let built = Image::open(&octets[..]).map_err(|e| io::Error::other(e.to_string()))?;
+        let names = fingerprint(built.view());
+        let identity = Identity { size: octets.len() as u64, seed, names };
+        let image = prepare(&self.folder, IMAGE, &octets)?;
         drop(octets);
-        let image = open(&file)?;
-        let identity = Identity { size, seed, names: fingerprint(&image) };
-        let manifest = Manifest::write(&self.folder, MANIFEST, identity, seen, &entries)?;
-        Ok(Shelved { image, manifest, file, remarks })
+        let manifest = Manifest::prepare(&self.folder, MANIFEST, identity, seen, &entries)?;
+        let file = image.take_name()?;
+        let manifest = Manifest::read_back(&manifest.take_name()?)?;
+        Ok(Shelved { image: open(&file)?, manifest, file, remarks })
     }
 }
 
@@ -155,8 +158,8 @@ fn is_current(manifest: &Manifest, zones: &[Zone]) -> bool {
 }
 
 /// Of the names of an image's zones: whatever order they are in, and whatever they hold.
-fn fingerprint(image: &Image<Stretch>) -> u64 {
-    let apexes = image.view().zones().filter_map(|z| z.ok()?.apex().ok()?.apex_name().ok());
+fn fingerprint(view: View<'_>) -> u64 {
+    let apexes = view.zones().filter_map(|z| z.ok()?.apex().ok()?.apex_name().ok());
     apexes.fold(1, |names, apex| names ^ fingerprint_of(apex))
 }
 
@@ -181,7 +184,11 @@ pub fn sweep(folder: &Path, of: &str) {
 
 /// Writes an image, which takes its name when all its pages have been read back and are what they were.
 pub fn write(folder: &Path, name: &str, octets: &[u8]) -> io::Result<PathBuf> {
-    write_checked(
+    prepare(folder, name, octets)?.take_name()
+}
+
+fn prepare(folder: &Path, name: &str, octets: &[u8]) -> io::Result<Prepared> {
+    atomic::prepare(
         folder,
         name,
         Some(octets.len() as u64),

@@ -22,7 +22,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::Map;
-use store::atomic::write_atomically;
+use store::atomic::{self, Prepared};
 use wire::hash::siphash;
 
 const MAGIC: &[u8; 16] = b"dunlin manifest\n";
@@ -100,12 +100,15 @@ pub struct Known<'a> {
 }
 
 impl Manifest {
-    /// Writes the manifest of an image; `entries` are in the order of the configuration.
-    pub fn write(folder: &Path, name: &str, image: Identity, seen: &Seen, entries: &[Entry]) -> io::Result<Manifest> {
+    /// Writes the manifest of an image, but for its name; `entries` are in the order of the configuration.
+    pub fn prepare(folder: &Path, name: &str, image: Identity, seen: &Seen, entries: &[Entry]) -> io::Result<Prepared> {
         let octets = encode(image, seen, entries);
-        let file = write_atomically(folder, name, Some(octets.len() as u64), |out| out.write_all(&octets))?;
-        drop(octets);
-        Manifest::open(&file).ok_or_else(|| io::Error::other(format!("{}: cannot be read back", file.display())))
+        atomic::prepare(folder, name, Some(octets.len() as u64), |out| out.write_all(&octets), |_| Ok(()))
+    }
+
+    /// What was written just now.
+    pub fn read_back(file: &Path) -> io::Result<Manifest> {
+        Manifest::open(file).ok_or_else(|| io::Error::other(format!("{}: cannot be read back", file.display())))
     }
 
     /// None: there is none that is of any use.
@@ -435,7 +438,8 @@ mod tests {
 
         fn manifest(&self, entries: &[Entry]) -> Manifest {
             let image = Identity { size: 7, seed: 8, names: 9 };
-            Manifest::write(&self.0, "manifest", image, &Seen::default(), entries).unwrap()
+            let prepared = Manifest::prepare(&self.0, "manifest", image, &Seen::default(), entries).unwrap();
+            Manifest::read_back(&prepared.take_name().unwrap()).unwrap()
         }
     }
 

@@ -149,9 +149,20 @@ pub fn first(library: &Library, config: &Config) -> Result<(Zones<Stretch>, Serv
         return Ok(first);
     }
     let zones = config.zones().map_err(|complaints| told(&complaints))?;
-    let shelved = library.current(&zones, &seen, None).map_err(|e| vec![format!("no image of the zones: {e}")])?;
-    let (zones, serving) = ready(shelved, config, 1);
-    Ok((zones, serving, Compared::All))
+    match library.current(&zones, &seen, None) {
+        Ok(shelved) => {
+            let (zones, serving) = ready(shelved, config, 1);
+            Ok((zones, serving, Compared::All))
+        }
+        Err(why) => last_good(library, config, &seen)
+            .ok_or_else(|| vec![format!("no image of the zones: {why}")])
+            .inspect(|_| log::error("no new image of the zones can be made: the last one is served", &[("why", &why)])),
+    }
+}
+
+/// The image that is there, for a disk that has no room for another: changes that are small are laid over it afterwards.
+fn last_good(library: &Library, config: &Config, seen: &Seen) -> Option<(Zones<Stretch>, Serving, Compared)> {
+    owned(library.last().filter(|last| last.manifest.seen.is_of(seen))?, library, config)
 }
 
 /// True if updates may change the zone: its file is not all that there is of it.

@@ -35,14 +35,41 @@ pub fn write_checked(
     write: impl FnOnce(&mut Output) -> io::Result<()>,
     check: impl FnOnce(&Path) -> io::Result<()>,
 ) -> io::Result<PathBuf> {
+    prepare(dir, name, size, write, check)?.take_name()
+}
+
+/// As `write_checked`, but for the name: of several files that belong together each can be whole before the first takes its own.
+pub fn prepare(
+    dir: &Path,
+    name: &str,
+    size: Option<u64>,
+    write: impl FnOnce(&mut Output) -> io::Result<()>,
+    check: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<Prepared> {
     let target = dir.join(name);
     let explain = |e: io::Error| explained(&target, size, &e);
     let temporary = Temporary::new(dir, name).map_err(explain)?;
     let mut output = Output::new(temporary.file.try_clone().map_err(explain)?);
     reserve(&temporary.file, size).and_then(|()| write(&mut output)).and_then(|()| output.finish()).map_err(explain)?;
     check(&temporary.path).map_err(explain)?;
-    temporary.take_name(&target).and_then(|()| sync_folder(dir)).map_err(explain)?;
-    Ok(target)
+    Ok(Prepared { temporary, folder: dir.into(), target, size })
+}
+
+/// A file that is written and synced, and has not its name yet. It is gone if it is dropped.
+pub struct Prepared {
+    temporary: Temporary,
+    folder: PathBuf,
+    target: PathBuf,
+    size: Option<u64>,
+}
+
+impl Prepared {
+    pub fn take_name(self) -> io::Result<PathBuf> {
+        let Prepared { temporary, folder, target, size } = self;
+        let named = temporary.take_name(&target).and_then(|()| sync_folder(&folder));
+        named.map_err(|e| explained(&target, size, &e))?;
+        Ok(target)
+    }
 }
 
 /// Where the content goes: buffered in large pieces.
@@ -239,6 +266,17 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, mode);
             assert_eq!(fs::read(&path).unwrap(), b"new and more");
         }
+    }
+
+    #[test]
+    fn what_is_prepared_takes_its_name_when_it_is_told_to() {
+        let dir = TestDir::new("prepared");
+        dir.file("f", b"old");
+        let new = || prepare(dir.path(), "f", None, |out| out.write_all(b"new"), |_| Ok(())).unwrap();
+        drop(new());
+        assert_eq!((dir.names(), fs::read(dir.path().join("f")).unwrap()), (vec!["f".to_string()], b"old".to_vec()));
+        assert_eq!(fs::read(new().take_name().unwrap()).unwrap(), b"new");
+        assert_eq!(dir.names(), ["f"]);
     }
 
     #[test]

@@ -175,3 +175,65 @@ fn a_server_whose_disk_is_full_serves_on_and_says_so() {
     assert_eq!(version(&folder, &server), expected(1));
     assert!(read(&folder.0.join("log")).contains("error reload why=\"no new image"));
 }
+
+/// A script in namespaces of its own, in which `data` is a disk of a MiB of memory. Anybody may make them where the system lets
+/// them; a test that cannot have them fails.
+fn on_a_small_disk(folder: &Folder, script: &str) -> Command {
+    let mut unshare = at_home(&folder.0, Command::new("unshare"));
+    let disk = "mkdir -p data && mount -t tmpfs -o size=1m small data || { echo 'no disk of its own can be had here' >&2; exit 77; }";
+    unshare.args(["-Urm", "sh", "-ec", &format!("{disk}\n{script}")]).env("DUNLIN", env!("CARGO_BIN_EXE_dunlin"));
+    unshare
+}
+
+/// Fills the disk but for `$1` KiB.
+const FILL: &str = "fill() {
+    rm -f data/filler
+    head -c $(($(df -k --output=avail data | tail -n 1) - $1))k /dev/zero > data/filler
+}
+";
+
+#[test]
+fn a_disk_that_is_full_after_any_page_leaves_the_last_good_image() {
+    let folder = Folder::new();
+    folder.write("dunlin.toml", CONFIG);
+    write_zone(&folder, 2, 200);
+    std::fs::rename(folder.0.join("example.com.zone"), folder.0.join("second")).unwrap();
+    write_zone(&folder, 1, 200);
+    let script = FILL.to_string()
+        + "$DUNLIN compile -c dunlin.toml
+        mv second example.com.zone
+        cp data/images/zones.image data/images/zones.manifest .
+        room=0
+        until fill $room; $DUNLIN compile -c dunlin.toml 2> said; do
+            grep -q 'data/images/zones[.].*: no space: needs 1 MiB' said
+            cmp zones.image data/images/zones.image
+            cmp zones.manifest data/images/zones.manifest
+            test -z \"$(find data -name '*.new')\"
+            room=$((room + 4))
+        done
+        echo failed at $room
+        $DUNLIN zone dump data/images/zones.image | grep -c 'of version 2'";
+    let output = on_a_small_disk(&folder, &script).output().unwrap();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let failed = said.lines().find_map(|line| line.strip_prefix("failed at ")?.parse().ok());
+    assert!(failed.is_some_and(|kib: u64| kib > 40) && said.ends_with("\n200\n"), "{said}");
+}
+
+#[test]
+fn a_start_on_a_full_disk_serves_what_was_there_and_what_can_be_laid_over_it() {
+    let folder = Folder::new();
+    folder.write("dunlin.toml", CONFIG);
+    write_zone(&folder, 2, 200);
+    std::fs::rename(folder.0.join("example.com.zone"), folder.0.join("second")).unwrap();
+    write_zone(&folder, 1, 200);
+    let script = FILL.to_string()
+        + "$DUNLIN compile -c dunlin.toml > said
+        mv second example.com.zone
+        fill 4
+        exec $DUNLIN serve -c dunlin.toml";
+    let server = Server::start_as(&folder, on_a_small_disk(&folder, &script));
+    eventually("the new version", || version(&folder, &server) == expected(2));
+    let log = read(&folder.0.join("log"));
+    assert!(log.contains("the last one is served") && log.contains("no space: needs 1 MiB"), "{log}");
+}

@@ -17,11 +17,12 @@ pub(crate) enum Denial<'a> {
 
 impl<'a> Denial<'a> {
     /// By what the apex of a signed zone has.
-    pub(crate) fn of(apex: &'a [u8], sets: &Sets<'a>, report: &mut Report) -> Denial<'a> {
+    pub(crate) fn of(apex: &'a [u8], sets: &Sets<'a>, is_part: bool, report: &mut Report) -> Denial<'a> {
         if sets.has(rtype::NSEC) {
-            return Denial::Nsec(Nsec { apex, last: None });
+            return Denial::Nsec(Nsec { apex, is_part, last: None });
         }
         match Nsec3::of(apex, sets) {
+            Some(_) if is_part => Denial::None,
             Some(nsec3) => Denial::Nsec3(nsec3),
             None => {
                 report.add(Fault::NoDenial, apex, None, String::new);
@@ -49,6 +50,7 @@ impl<'a> Denial<'a> {
 
 pub(crate) struct Nsec<'a> {
     apex: &'a [u8],
+    is_part: bool,
     /// The last name that had an NSEC, and to where it leads.
     last: Option<(&'a [u8], &'a [u8])>,
 }
@@ -78,7 +80,7 @@ impl<'a> Nsec<'a> {
     }
 
     fn expect(&self, name: &[u8], report: &mut Report) {
-        if let Some((owner, next)) = self.last
+        if let Some((owner, next)) = self.last.filter(|_| !self.is_part)
             && !next.eq_ignore_ascii_case(name)
         {
             let detail = || format!("it leads to {}, and next is {}", text(next), text(name));

@@ -8,6 +8,7 @@ mod digest;
 mod fault;
 mod guard;
 mod hosts;
+pub mod links;
 mod name;
 mod nsec3;
 mod report;

@@ -17,7 +17,7 @@ use wire::rtype::{self, Rtype};
 
 /// BIND 9.20 takes no more; RFC 9276 asks for none. Beyond it, hashing all names would take too long.
 const ITERATIONS_MAX: u16 = 50;
-const OPT_OUT: u8 = 1;
+pub(crate) const OPT_OUT: u8 = 1;
 
 type Hash = [u8; 20];
 
@@ -52,17 +52,17 @@ pub(crate) struct Nsec3<'a> {
 }
 
 /// The fields of an NSEC3.
-struct Fields<'a> {
-    flags: u8,
+pub(crate) struct Fields<'a> {
+    pub flags: u8,
     iterations: u16,
     salt: &'a [u8],
-    next: Hash,
-    bitmap: &'a [u8],
+    pub next: Hash,
+    pub bitmap: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
     /// None: malformed, or of a hash that is not SHA-1.
-    fn of(rdata: &'a [u8]) -> Option<Fields<'a>> {
+    pub(crate) fn of(rdata: &'a [u8]) -> Option<Fields<'a>> {
         let (&[1, flags, a, b, salt_len], rest) = rdata.split_first_chunk()? else { return None };
         let (salt, rest) = rest.split_at_checked(usize::from(salt_len))?;
         let (&[20], rest) = rest.split_first_chunk()? else { return None };
@@ -263,7 +263,7 @@ fn is_insecure(place: Place, sets: &Sets<'_>) -> bool {
 
 const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
-fn from_base32hex(digits: &[u8; 32]) -> Option<Hash> {
+pub(crate) fn from_base32hex(digits: &[u8; 32]) -> Option<Hash> {
     let mut hash = [0; 20];
     for (five, eight) in hash.as_chunks_mut::<5>().0.iter_mut().zip(digits.as_chunks::<8>().0) {
         let mut bits = 0u64;

@@ -21,12 +21,14 @@ pub struct Rules {
     pub soon_s: u32,
     pub records_per_type_max: usize,
     pub types_per_name_max: usize,
+    /// Only some of the zone's names are there: nothing is said of what leads from one to the next (see `links`).
+    pub is_part: bool,
 }
 
 impl Rules {
     pub fn at(now_s: u64) -> Rules {
         // The limits are those of BIND 9.20 (CVE-2024-1737).
-        Rules { now_s, soon_s: 2 * 86_400, records_per_type_max: 100, types_per_name_max: 100 }
+        Rules { now_s, soon_s: 2 * 86_400, records_per_type_max: 100, types_per_name_max: 100, is_part: false }
     }
 }
 
@@ -157,7 +159,7 @@ impl<'z, 'a> Walk<'z, 'a> {
         self.digest = Digest::wanted(&self.sets);
         self.signatures = Signatures::of(self.zone.apex(), &self.sets, self.rules, &mut self.report);
         if self.signatures.is_some() {
-            self.denial = Denial::of(self.zone.apex(), &self.sets, &mut self.report);
+            self.denial = Denial::of(self.zone.apex(), &self.sets, self.rules.is_part, &mut self.report);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::drafts::ends;
 use crate::format::Damaged;
 use crate::node::{ABOVE, APEX, CUT, DEEPER, DNAME, EDITED, GONE, Node};
 use crate::patch::Unable;
-use crate::zone::{HASHED, SIGNED, Zone};
+use crate::zone::{HASHED, SIGNED, TABLED, Zone};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::hash::name_hash;
 use wire::name::{NAME_MAX, is_at_or_below};
@@ -54,10 +54,19 @@ pub(crate) struct Surroundings<'a> {
 
 impl<'a> Surroundings<'a> {
     pub(crate) fn new(zone: Zone<'a>, edit: &'a Edit<'a>) -> Result<Surroundings<'a>, Unable> {
-        if !zone.is_editable()? || edit.names.values().flatten().any(|r| is_of_signing(r.rtype)) {
+        let apex = zone.apex()?;
+        let name = apex.apex_name()?;
+        let is_signed = zone.is(SIGNED | HASHED)?;
+        let has_signing = edit.names.values().flatten().any(|r| is_of_signing(r.rtype));
+        if !zone.is_editable()? || has_signing && !is_signed {
             return Err(Unable::Whole);
         }
-        Ok(Surroundings { zone, apex: zone.apex()?.apex_name()?, edit, names: BTreeMap::new() })
+        if let Some(after) = edit.names.get(name).filter(|_| is_signed)
+            && signing(&records_of(&apex, name)?) != signing(after)
+        {
+            return Err(Unable::Whole);
+        }
+        Ok(Surroundings { zone, apex: name, edit, names: BTreeMap::new() })
     }
 
     /// Finds what is drawn in, and hands its records to the builder as a zone.
@@ -68,7 +77,10 @@ impl<'a> Surroundings<'a> {
         let mut records = 0;
         for (name, new) in &edit.names {
             records += new.len() as i64 - self.before(name)?.len() as i64;
-            self.change(name, &mut hosts)?;
+            match self.is_of_hashes(name)? {
+                true => self.keep(name)?,
+                false => self.change(name, &mut hosts)?,
+            }
         }
         self.keep_those_that_name(&hosts)?;
         self.help()?;
@@ -80,6 +92,22 @@ impl<'a> Surroundings<'a> {
         }
         let kept = self.names.into_iter().filter(|(_, is_kept)| *is_kept).map(|(name, _)| name).collect();
         Ok(Gathered { kept, records })
+    }
+
+    /// True if the name owns NSEC3 and nothing else, before and after, if it is there: then it is nobody's but theirs that look
+    /// hashes up. Err: it is, or comes to be, in the way of names that can be asked for.
+    fn is_of_hashes(&self, name: &[u8]) -> Result<bool, Unable> {
+        for end in self.above(name) {
+            if Kind::of(&self.records(end)?) == Kind::Hashes {
+                return Err(Unable::Whole);
+            }
+        }
+        match (Kind::of(&self.before(name)?), Kind::of(&self.records(name)?)) {
+            (Kind::Nothing | Kind::Name, Kind::Nothing | Kind::Name) => Ok(false),
+            (Kind::Name, _) | (_, Kind::Name) => Err(Unable::Whole),
+            _ if !self.all_below(name)?.is_empty() => Err(Unable::Whole),
+            _ => Ok(true),
+        }
     }
 
     /// Draws in what one changed name makes different; notes in `hosts` what others may name.
@@ -147,7 +175,7 @@ impl<'a> Surroundings<'a> {
         }
         // Above names that are hidden there are no nodes for those that own nothing.
         for below in self.edit.names.keys().filter(|n| is_below(n, name)) {
-            if !self.before(below)?.is_empty() {
+            if Kind::of(&self.before(below)?) == Kind::Name {
                 return Ok(true);
             }
         }
@@ -251,7 +279,7 @@ impl<'a> Surroundings<'a> {
 
     /// A name with records below this one after the edit.
     fn one_below(&self, name: &[u8]) -> Result<Option<Box<[u8]>>, Damaged> {
-        let edited = self.edit.names.iter().find(|(n, records)| !records.is_empty() && is_below(n, name));
+        let edited = self.edit.names.iter().find(|(n, records)| Kind::of(records) == Kind::Name && is_below(n, name));
         if let Some((below, _)) = edited {
             return Ok(Some(below.clone()));
         }
@@ -265,13 +293,13 @@ impl<'a> Surroundings<'a> {
         if all.len() > NAMES_MAX { Err(Unable::Large) } else { Ok(all) }
     }
 
-    /// Names below this one that have records and are not edited, at most so many.
+    /// Names below this one that have records, not NSEC3 alone, and are not edited, at most so many.
     fn before_below(&self, name: &[u8], max: usize) -> Result<Vec<Box<[u8]>>, Damaged> {
         let mut all = Vec::new();
         let mut room = [0; NAME_MAX];
         self.zone.each_below(name, &mut |node| {
             let below = self.zone.name_of(&node, &mut room)?;
-            if !self.edit.names.contains_key(below) && node.rrsets().next().is_some() {
+            if !self.edit.names.contains_key(below) && Kind::of(&records_of(&node, below)?) == Kind::Name {
                 all.push(below.into());
             }
             Ok(all.len() < max)
@@ -317,8 +345,47 @@ fn blocks(records: &[Record]) -> bool {
     records.iter().any(|r| matches!(r.rtype, rtype::NS | rtype::DNAME))
 }
 
+/// Addresses, and the signatures that go along with them.
 fn addresses(records: &[Record]) -> BTreeSet<&Record> {
-    records.iter().filter(|r| matches!(r.rtype, rtype::A | rtype::AAAA)).collect()
+    let is_one = |r: &&Record| match r.rtype {
+        rtype::A | rtype::AAAA => true,
+        rtype::RRSIG => covered(r).is_some_and(|rtype| matches!(rtype, rtype::A | rtype::AAAA)),
+        _ => false,
+    };
+    records.iter().filter(is_one).collect()
+}
+
+/// The type that a signature is over.
+fn covered(signature: &Record) -> Option<Rtype> {
+    signature.rdata.first_chunk().map(|rtype| Rtype::from_be_bytes(*rtype))
+}
+
+/// What an owner is by its records.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Nothing,
+    /// NSEC3 with its signatures, and nothing else: no name of the zone.
+    Hashes,
+    Name,
+}
+
+impl Kind {
+    fn of(records: &[Record]) -> Kind {
+        let is_hash =
+            |r: &Record| r.rtype == rtype::NSEC3 || r.rtype == rtype::RRSIG && covered(r) == Some(rtype::NSEC3);
+        match records {
+            [] => Kind::Nothing,
+            all if all.iter().all(is_hash) => Kind::Hashes,
+            _ => Kind::Name,
+        }
+    }
+}
+
+/// What an apex says of how its zone is signed: whether there are signatures, and NSEC; the parameters of NSEC3.
+fn signing(apex: &[Record]) -> (bool, bool, BTreeSet<&[u8]>) {
+    let has = |rtype| apex.iter().any(|r| r.rtype == rtype);
+    let params = apex.iter().filter(|r| r.rtype == rtype::NSEC3PARAM).map(|r| &*r.rdata);
+    (has(rtype::RRSIG), has(rtype::NSEC), params.collect())
 }
 
 fn is_below(name: &[u8], above: &[u8]) -> bool {
@@ -342,11 +409,20 @@ fn is_of_signing(rtype: Rtype) -> bool {
 }
 
 impl<'a> Zone<'a> {
-    /// True if changes of single names can be laid out for it: what a change draws in is known for zones that are not
-    /// signed, in which all that is hidden is hidden by a cut or a DNAME, and that no other zone of ours lies below.
+    /// True if changes of single names can be laid out for it: what a change draws in is known for zones that no other zone of
+    /// ours lies below, and in which all that is hidden is hidden by a cut or a DNAME, or stands in the table of NSEC3.
     pub fn is_editable(&self) -> Result<bool, Damaged> {
         let apex = self.apex()?;
-        Ok(!self.is(SIGNED | HASHED)? && !apex.is(DEEPER) && apex.rrset(rtype::NSEC3PARAM)?.is_none())
+        let mut chains = 0;
+        if let Some(unit) = apex.rrset(rtype::NSEC3PARAM)? {
+            unit.for_each(apex.apex_name()?, |_, _| chains += 1)?;
+        }
+        let is_known = match (self.is(SIGNED)?, self.is(HASHED)?) {
+            (false, false) => chains == 0,
+            (_, false) => chains <= 1,
+            (_, true) => chains <= 1 && self.is(TABLED)?,
+        };
+        Ok(is_known && !apex.is(DEEPER))
     }
 
     /// The node of a name of this zone, a hidden one too.
@@ -374,7 +450,7 @@ impl<'a> Zone<'a> {
     }
 
     /// The node of the file that the nodes at and below a name stand at or behind: its own, or that of the cut or DNAME
-    /// that hides it, for hidden names stand in no index. And whose node that is.
+    /// that hides it, for hidden names stand in no index; of NSEC3 there is a table. And whose node that is.
     fn seat<'n>(&self, folded: &'n [u8]) -> Result<Option<(Node<'a>, &'n [u8])>, Damaged> {
         let (view, first) = (self.view(), self.first()?);
         let (least, scope) = (first.name_len(), first.scope()?);
@@ -386,6 +462,7 @@ impl<'a> Zone<'a> {
                 true => Some(first),
                 false => view.find_in_file(name_hash(view.seed(), end), end, scope)?.filter(|n| !n.is_whole()),
             };
+            let node = if node.is_none() && end == folded { self.hashed_node(end)? } else { node };
             if let Some(node) = node {
                 return Ok((end == folded || is_blocking(&node)).then_some((node, end)));
             }

@@ -178,7 +178,7 @@ impl<'a> Layout<'a> {
         let has = |d: u32, t: Rtype| b.records_of(d).any(|r| r.rtype == t);
         let nsec = if has(apex, rtype::NSEC) { self.nsec_table(z) } else { (0, 0) };
         let nsec3 = self.nsec3_table(z);
-        let denies = [(nsec.1 > 0, zone::NSEC), (nsec3.count > 0, zone::NSEC3)];
+        let denies = [(nsec.1 > 0, zone::NSEC), (nsec3.count > 0, zone::NSEC3), (nsec3.is_whole, zone::TABLED)];
         let marks = [(b.is_signed(z), zone::SIGNED), (b.is_hashed(z), zone::HASHED)].into_iter().chain(denies);
         let flags: u32 = marks.filter(|m| m.0).map(|m| m.1).sum();
         let more = (self.bytes.len() / ALIGN) as u32;

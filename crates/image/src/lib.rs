@@ -3,6 +3,7 @@
 //! Follows offsets only, each one checked; never a pointer, never a file: the bytes come from the caller.
 
 pub mod builder;
+mod chain;
 mod collected;
 mod drafts;
 pub mod edit;

@@ -6,14 +6,15 @@
 //! and is left out again.
 
 use crate::builder::{Builder, Complaint, Hands, Judge};
+use crate::chain::Tables;
 use crate::drafts::ends;
 use crate::edit::{Edit, Gathered, Surroundings};
-use crate::format::{ALIGN, Damaged, Header};
+use crate::format::{ALIGN, Damaged, Header, u32_at};
 use crate::node::{ABOVE, APEX, DEEPER, EDITED, ELSEWHERE, HEAD, HIDDEN, NO_ZONE, Node, Scope};
 use crate::overlay::{self, Overlay, Record};
 use crate::view::{Image, View};
-use crate::zone::{MORE, PARENT, Zone};
-use std::collections::HashMap;
+use crate::zone::{HASHED, MORE, NSEC3, OVER, PARENT, SIGNED, Zone};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use wire::hash::name_hash;
 use wire::name::{NAME_MAX, is_at_or_below};
@@ -41,7 +42,7 @@ pub enum Unable {
     /// A zone comes or goes, or cannot be laid out, that lies above or below another zone of ours: the way to that one, and
     /// who answers DS for it, may change with it.
     Nested,
-    /// The zone is not edited name by name: it is signed, or zones of ours lie below it, or it changes in other ways too.
+    /// The zone is not edited name by name: zones of ours lie below it, it is signed in another way from now on, or it changes in other ways too.
     Whole,
     /// More names change than is worth it.
     Large,
@@ -407,16 +408,17 @@ impl<'a> Laying<'a> {
     fn edited(&mut self, wanted: &Wanted<'a>, edit: &Gathered) -> Result<(), Unable> {
         let Some(&built) = self.built_zones.get(wanted.apex) else { return Ok(()) };
         let old = wanted.old.ok_or(Unable::NoSuchZone)?;
-        let mut room = [0; NAME_MAX];
+        let (mut room, mut laid) = ([0; NAME_MAX], BTreeMap::new());
         for node in built.nodes() {
             let node = node?;
             let name = built.name_of(&node, &mut room)?;
             if edit.kept.contains(name) {
                 self.enter(node, name, old.number());
+                laid.insert(Box::from(name), node);
             }
         }
         for name in &edit.kept {
-            if built.node(name)?.is_none() && old.node(name)?.is_some() {
+            if !laid.contains_key(name) && old.node(name)?.is_some() {
                 self.bury(name, wanted.apex.len(), old.number());
             }
         }
@@ -429,11 +431,45 @@ impl<'a> Laying<'a> {
         let records = old.records()?.saturating_add_signed(edit.records) as u32;
         record[..4].copy_from_slice(&self.moved(apex.reference()).to_le_bytes());
         record[4..8].copy_from_slice(&records.to_le_bytes());
+        if old.is(SIGNED | HASHED)? {
+            let tables = Tables::of(&old, edit, &laid, |reference| self.moved(reference))?.ok_or(Unable::Whole)?;
+            record[8..].copy_from_slice(&self.tables(&old, &tables)?.to_le_bytes());
+        }
         let at = self.append(&record);
         let record = self.record_at(at);
         self.laid.zones.push((old.number(), record));
         self.laid.records += edit.records;
         Ok(())
+    }
+
+    /// The tables of a zone's changed names, over those that it had: the reference of its new more.
+    fn tables(&mut self, old: &Zone<'a>, tables: &Tables) -> Result<u32, Unable> {
+        let pairs = |all: &[(u32, u32)]| -> Vec<u8> {
+            all.iter().flat_map(|&(a, b)| [a.to_le_bytes(), b.to_le_bytes()].concat()).collect()
+        };
+        let keys = tables.nsec.iter().flat_map(|(key, _)| key.to_le_bytes());
+        let nsec: Vec<u8> = keys.chain(tables.nsec.iter().flat_map(|(_, owner)| owner.to_le_bytes())).collect();
+        let nsec3: Vec<u8> =
+            tables.nsec3.iter().flat_map(|(hash, owner)| hash.iter().copied().chain(owner.to_le_bytes())).collect();
+        let [nsec, nsec3, nsec_out, nsec3_out] =
+            [nsec, nsec3, pairs(&tables.nsec_left_out), pairs(&tables.nsec3_left_out)].map(|octets| {
+                let at = self.append(&octets);
+                self.moved((at / ALIGN) as u32)
+            });
+        let mut more = old.more_octets()?.ok_or(Unable::Damaged)?.to_vec();
+        more.truncate(MORE + usize::from(*more.get(30).ok_or(Unable::Damaged)?));
+        more.resize(more.len().next_multiple_of(ALIGN), 0);
+        let flags = u32_at(&more, 0)? & !NSEC3 | OVER | tables.marks;
+        let counts = [tables.nsec.len(), tables.nsec3.len(), tables.nsec_left_out.len(), tables.nsec3_left_out.len()];
+        let [nsec_n, nsec3_n, nsec_out_n, nsec3_out_n] = counts.map(|n| n as u32);
+        for (at, word) in [(0, flags), (12, nsec), (16, nsec_n), (20, nsec3), (24, nsec3_n)] {
+            more[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        for word in [tables.under, nsec_out, nsec_out_n, nsec3_out, nsec3_out_n] {
+            more.extend(word.to_le_bytes());
+        }
+        let at = self.append(&more);
+        Ok(self.moved((at / ALIGN) as u32))
     }
 
     /// Leaves a note that a name of a zone is no more.

@@ -1,7 +1,9 @@
 //! The tables of a signed zone: its NSEC owners in order, the hashes of its NSEC3 owners.
 
+use crate::chain::base32hex;
 use crate::drafts::Drafts;
 use crate::format::ALIGN;
+use crate::judge::Look;
 use crate::layout::Layout;
 use crate::node;
 use crate::zone::order_key;
@@ -42,7 +44,9 @@ impl<'a> Layout<'a> {
             self.bytes.extend(reference.to_le_bytes());
         }
         let iterations = u16::from_be_bytes([param[2], param[3]]);
-        Nsec3Table { at, count: entries.len() as u32, iterations, salt: &param[5..] }
+        let mut hashes = b.of_zone[z as usize].clone().filter(|&d| Look::at(b.records_of(d)).only_nsec3);
+        let is_whole = b.is_hashed(z) && hashes.all(|d| is_of_chain(b, d, param) && base32hex(b.name(d)).is_some());
+        Nsec3Table { at, count: entries.len() as u32, iterations, salt: &param[5..], is_whole }
     }
 }
 
@@ -53,6 +57,8 @@ pub(crate) struct Nsec3Table<'a> {
     pub count: u32,
     pub iterations: u16,
     pub salt: &'a [u8],
+    /// All names that own NSEC3 and nothing else are in it.
+    pub is_whole: bool,
 }
 
 /// True if the name owns an NSEC3 of the chain: algorithm, iterations and salt are those of the NSEC3PARAM. The flags that
@@ -60,28 +66,4 @@ pub(crate) struct Nsec3Table<'a> {
 fn is_of_chain(b: &Drafts, d: u32, param: &[u8]) -> bool {
     let same = |rdata: &[u8]| rdata.len() > param.len() && rdata[0] == param[0] && rdata[2..param.len()] == param[2..];
     b.records_of(d).any(|r| r.rtype == rtype::NSEC3 && same(r.rdata))
-}
-
-/// The hash that an NSEC3's first label spells (RFC 4648 section 7).
-fn base32hex(name: &[u8]) -> Option<[u8; 20]> {
-    if name[0] != 32 {
-        return None;
-    }
-    let mut out = [0; 20];
-    let (mut bits, mut n, mut at) = (0u32, 0, 0);
-    for &c in &name[1..33] {
-        let value = match c {
-            b'0'..=b'9' => c - b'0',
-            b'a'..=b'v' => c - b'a' + 10,
-            _ => return None,
-        };
-        bits = bits << 5 | u32::from(value);
-        n += 5;
-        if n >= 8 {
-            n -= 8;
-            out[at] = (bits >> n) as u8;
-            at += 1;
-        }
-    }
-    Some(out)
 }

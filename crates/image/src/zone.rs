@@ -8,10 +8,12 @@
 //! 12 NSEC owners: (keys u64... then references u32...) u32 | how many u32
 //! 20 NSEC3 owners: (hash 20, reference u32)... u32 | how many u32 | iterations u16 | salt length u8 | 0 u8 | salt
 //! ```
+//! How the tables are looked into, and what stands there of a zone that has been edited, is in `chain`.
 //!
 //! The apex is the first node of the zone, the others follow it.
 
-use crate::format::{ALIGN, Damaged, u16_at, u32_at, u64_at};
+use crate::chain::UNDER;
+use crate::format::{ALIGN, Damaged, u16_at, u32_at};
 use crate::judge::ITERATIONS_MAX;
 use crate::node::{GONE, Node};
 use crate::view::View;
@@ -19,7 +21,7 @@ use sha1::{Digest, Sha1};
 use std::cmp::Ordering;
 use std::iter::{Flatten, Peekable};
 use std::{option, vec};
-use wire::name::{NAME_MAX, canonical_cmp, labels};
+use wire::name::{NAME_MAX, labels};
 
 pub(crate) const ZONE: usize = 12;
 /// Octets of what few zones have more, without the salt.
@@ -34,6 +36,10 @@ pub const NSEC3: u32 = 2;
 pub const SIGNED: u32 = 4;
 /// Names of the zone are hidden because they own NSEC3 and nothing else.
 pub const HASHED: u32 = 8;
+/// All of these stand in the table of NSEC3.
+pub(crate) const TABLED: u32 = 16;
+/// In an overlay only: the tables are those of changed names, and others stand under them (see `chain`).
+pub(crate) const OVER: u32 = 32;
 
 /// Takes owner, type, TTL and rdata.
 pub type RecordSink<'a> = &'a mut dyn FnMut(&[u8], u16, u32, &[u8]);
@@ -63,11 +69,27 @@ impl<'a> Zone<'a> {
         self.view.chunk(self.at).copied()
     }
 
-    /// What few zones have, with the salt.
+    /// What few zones have, with the salt, and with what says which tables stand under its own.
     pub(crate) fn more_octets(&self) -> Result<Option<&'a [u8]>, Damaged> {
         let Some(more) = self.more()? else { return Ok(None) };
-        let salt_len = *more.get(30).ok_or(Damaged)? as usize;
-        more.get(..MORE + salt_len).map(Some).ok_or(Damaged)
+        let at = self.more_at()? as usize * ALIGN;
+        let end = if u32_at(more, 0)? & OVER != 0 { self.under_at()? + UNDER } else { self.salt_end()? };
+        self.view.octets(at, end - at).map(Some)
+    }
+
+    /// A reference, or 0.
+    pub(crate) fn more_at(&self) -> Result<u32, Damaged> {
+        self.u32(8)
+    }
+
+    fn salt_end(&self) -> Result<usize, Damaged> {
+        let at = self.more_at()? as usize * ALIGN;
+        self.view.chunk::<MORE>(at).map(|more| at + MORE + usize::from(more[30]))
+    }
+
+    /// Where it stands which tables are under those of changed names.
+    pub(crate) fn under_at(&self) -> Result<usize, Damaged> {
+        self.salt_end().map(|end| end.next_multiple_of(ALIGN))
     }
 
     /// The node of its apex's name in the zone above, and that zone's number; 0 and 0 if there is none.
@@ -110,7 +132,7 @@ impl<'a> Zone<'a> {
     }
 
     /// What few zones have.
-    fn more(&self) -> Result<Option<&'a [u8]>, Damaged> {
+    pub(crate) fn more(&self) -> Result<Option<&'a [u8]>, Damaged> {
         match self.u32(8)? {
             0 => Ok(None),
             at => self.view.octets(at as usize * ALIGN, MORE).map(Some),
@@ -179,48 +201,6 @@ impl<'a> Zone<'a> {
         Ok(())
     }
 
-    /// The NSEC owner that is the name itself or the last one before it.
-    pub fn nsec_at_or_before(&self, folded: &[u8]) -> Result<Node<'a>, Damaged> {
-        let more = self.more()?.ok_or(Damaged)?;
-        let (at, n) = (u32_at(more, 12)? as usize * ALIGN, u32_at(more, 16)? as usize);
-        match self.view.octets(at, 8 * n) {
-            Ok(keys) => self.nsec_by_keys(folded, at, n, |i| u64_at(keys, 8 * i)),
-            // Most of the table may be intact.
-            Err(Damaged) => self.nsec_by_keys(folded, at, n, |i| self.view.u64_at(at + 8 * i)),
-        }
-    }
-
-    #[inline(always)]
-    fn nsec_by_keys(
-        &self,
-        folded: &[u8],
-        keys: usize,
-        n: usize,
-        key_of: impl Fn(usize) -> Result<u64, Damaged>,
-    ) -> Result<Node<'a>, Damaged> {
-        let references = keys + 8 * n;
-        let owner = |i: usize| Node::at(self.view, self.view.u32_at(references + 4 * i)?);
-        let key = order_key(folded, self.apex()?.apex_name()?);
-        let (mut low, mut high) = (0, n);
-        while low < high {
-            let middle = low.midpoint(high);
-            let at_or_before = match key_of(middle)?.cmp(&key) {
-                Ordering::Less => true,
-                Ordering::Greater => false,
-                Ordering::Equal => {
-                    let mut name = [0; NAME_MAX];
-                    canonical_cmp(self.name_of(&owner(middle)?, &mut name)?, folded) != Ordering::Greater
-                }
-            };
-            if at_or_before {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        owner(low.checked_sub(1).ok_or(Damaged)?)
-    }
-
     /// The NSEC3 hash of a folded name (RFC 5155 section 5).
     pub fn nsec3_hash(&self, folded: &[u8]) -> Result<[u8; 20], Damaged> {
         let more = self.more()?.ok_or(Damaged)?;
@@ -232,18 +212,6 @@ impl<'a> Zone<'a> {
         let salt_len = *more.get(30).ok_or(Damaged)? as usize;
         let salt = self.view.octets(self.u32(8)? as usize * ALIGN + MORE, salt_len)?;
         Ok(nsec3_hash(folded, iterations, salt))
-    }
-
-    /// The NSEC3 whose owner's hash is `hash` (true), or the one before it, which covers it (false).
-    pub fn nsec3_at_or_before(&self, hash: &[u8; 20]) -> Result<(Node<'a>, bool), Damaged> {
-        let more = self.more()?.ok_or(Damaged)?;
-        let (at, n) = (u32_at(more, 20)? as usize * ALIGN, u32_at(more, 24)? as usize);
-        let table = self.view.octets(at, 24 * n)?.as_chunks::<24>().0;
-        let before = table.partition_point(|e| e[..20] <= hash[..]);
-        // Before the first there is the last: the chain is a ring.
-        let entry = table.get(before.checked_sub(1).unwrap_or(n.wrapping_sub(1))).ok_or(Damaged)?;
-        let node = Node::at(self.view, u32_at(entry, 20)?)?;
-        Ok((node, entry[..20] == hash[..]))
     }
 }
 

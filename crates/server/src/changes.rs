@@ -13,10 +13,11 @@ use crate::laying;
 use crate::manifest::{Entry, OVER_MAX};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
-use audit::{Rules, Version, audit};
-use image::edit::Edit;
+use audit::{Fault, Finding, Rules, Version, audit};
+use image::edit::{Edit, records_of};
 use image::patch::Change;
-use image::{Image, InTurn};
+use image::zone::SIGNED;
+use image::{Builder, Image, InTurn};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use store::Stretch;
@@ -92,7 +93,8 @@ pub fn lay(now: &Image<Stretch>, plan: Plan<'_>, library: &Library) -> Option<La
     let Over { image, remarks, complaints, doubts } = over(now, change, &editions, &stock, &library.gate)?;
     // A new image is built with the whole zone in view, and says what is wrong with it.
     let is_doubtful = |doubt: &Doubt| is_laid(now, &image, doubt);
-    if doubts.iter().any(is_doubtful) || editions.iter().any(|e| complaints.contains_key(&e.entry.apex)) {
+    let is_wrong = |e: &Edition| complaints.contains_key(&e.entry.apex) || !is_proven(&image, e);
+    if doubts.iter().any(is_doubtful) || editions.iter().any(is_wrong) {
         return None;
     }
     for entry in &mut entries {
@@ -141,9 +143,13 @@ fn over(now: &Image<Stretch>, change: Change<'_>, editions: &[Edition], stock: &
         if !is_edition && !whole.contains(apex) {
             return None;
         }
-        let report = audit(zone, &rules);
+        let report = audit(zone, &Rules { is_part: is_edition, ..rules });
         if is_edition {
-            doubts.extend(report.findings.into_iter().map(|f| Doubt { apex: apex.into(), name: f.owner }));
+            let known = known(now, zone, &rules);
+            let is_new =
+                |f: &Finding| f.fault == Fault::Zonemd || !known.contains(&f.text()) && !is_spelling(f, editions);
+            let new = report.findings.into_iter().filter(is_new);
+            doubts.extend(new.map(|f| Doubt { apex: apex.into(), name: f.owner }));
             return None;
         }
         let version = Version { zone, report: &report, rules: &rules };
@@ -156,6 +162,42 @@ fn over(now: &Image<Stretch>, change: Change<'_>, editions: &[Edition], stock: &
     let (image, complaints) = laying::put(now, change, &InTurn, &mut judge).ok()?;
     let complaint = |c: image::Complaint| (c.zone.fold().bytes().into(), c.what);
     Some(Over { image, remarks, complaints: complaints.into_iter().map(complaint).collect(), doubts })
+}
+
+/// True for what an image does not keep, and so cannot be known to have been there, of RRsets that are as before.
+fn is_spelling(f: &Finding, editions: &[Edition]) -> bool {
+    let touches = |r: &transfer::Record| r.owner() == &*f.owner && Some(r.rtype) == f.rtype;
+    let mut changes = editions.iter().flat_map(|e| e.diff.removed().iter().chain(e.diff.added()));
+    matches!(f.fault, Fault::Twice | Fault::UnequalTtls) && !changes.any(touches)
+}
+
+/// What is found at these names as they are served: that was said when it came.
+fn known(now: &Image<Stretch>, zone: &image::Sorted<'_>, rules: &Rules) -> HashSet<String> {
+    let mut builder = Builder::new(0);
+    builder.begin_zone(zone.apex());
+    let Some(served) = laying::zone(now.view(), zone.apex()) else { return HashSet::new() };
+    for (name, _) in zone.names() {
+        let node = served.node(name).ok().flatten();
+        for r in node.and_then(|node| records_of(&node, name).ok()).unwrap_or_default() {
+            // What was taken once is taken again.
+            let _ = builder.record(name, r.rtype, r.ttl, &r.rdata);
+        }
+    }
+    let mut known = HashSet::new();
+    builder.show(&mut |zone| {
+        let report = audit(zone, &Rules { is_part: true, ..*rules });
+        known = report.findings.iter().map(Finding::text).collect();
+    });
+    known
+}
+
+/// True if the zone is not signed, or its chain of denial holds around the names that have changed.
+fn is_proven(image: &Image<Stretch>, edition: &Edition) -> bool {
+    let Some(zone) = laying::zone(image.view(), &edition.entry.apex) else { return false };
+    match zone.is(SIGNED) {
+        Ok(true) => audit::links::hold(&zone, edition.names.keys().map(|name| &**name)).unwrap_or(false),
+        signed => signed == Ok(false),
+    }
 }
 
 /// True if the name was laid out anew. Damage counts as that.

@@ -3,7 +3,7 @@
 //! ```text
 //! names of a zone                              laid, `STEP` names at a time
 //! a zone of ours below it                      a new image: what is hidden there changes with the names above
-//! a zone with NSEC3, or signed                 a new image
+//! a zone with several chains of NSEC3          a new image
 //! more than `NAMES_MAX` names                  a new image
 //! the room behind the image is used up         a new image
 //! ```
@@ -62,7 +62,10 @@ pub fn over(now: &Image<Stretch>, wishes: &[Wish], hosts: &Hosts) -> Result<Opti
     let is_editable = |w: &&&Wish| zone(now.view(), &w.apex).is_some_and(|z| z.is_editable().unwrap_or(false));
     let rigid: Vec<Box<[u8]>> = served.iter().filter(|w| !is_editable(w)).map(|w| w.apex.clone()).collect();
     if !rigid.is_empty() {
-        return Err(Unlaid { zones: rigid, why: "it is signed, or another zone of ours lies below".to_string() });
+        return Err(Unlaid {
+            zones: rigid,
+            why: "another zone of ours lies below it, or its NSEC3 are of several chains".to_string(),
+        });
     }
     if served.iter().map(|w| w.names.len()).sum::<usize>() > NAMES_MAX {
         return Err(Unlaid::image("more names have changed than are laid over an image"));

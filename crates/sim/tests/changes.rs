@@ -15,7 +15,7 @@ use wire::rtype::{self, Rtype};
 use zones::{APEXES, Record, Rng, Zone, below, name, random_records, zone_of};
 
 const SEED: u64 = 11;
-const TYPES: [Rtype; 12] = [
+const TYPES: [Rtype; 14] = [
     rtype::A,
     rtype::NS,
     rtype::CNAME,
@@ -27,6 +27,8 @@ const TYPES: [Rtype; 12] = [
     rtype::DNAME,
     rtype::DS,
     rtype::HTTPS,
+    rtype::NSEC,
+    rtype::RRSIG,
     rtype::ANY,
 ];
 
@@ -47,12 +49,15 @@ fn fill(builder: &mut Builder, apex: &[u8], records: &[Record]) {
     }
 }
 
-/// A zone; most have nothing of DNSSEC, so that they can be edited.
+/// A zone: unsigned, signed, or with what belongs to signed zones here and there.
 fn some_zone(rng: &mut Rng) -> Zone {
     let apex = name(APEXES[rng.below(APEXES.len())]);
-    let is_plain = !rng.one_in(4);
+    let kind = rng.below(8);
     let mut zone = zone_of(rng, apex);
-    zone.records.retain(|r| !is_plain || !is_dnssec(r.rtype));
+    zone.records.retain(|r| kind == 0 || !is_dnssec(r.rtype));
+    if kind > 4 {
+        zones::sign(rng, &mut zone);
+    }
     zone
 }
 
@@ -68,6 +73,8 @@ struct Twins {
     /// Changes that were laid over the image, and those that took a new one.
     laid: usize,
     rebuilt: usize,
+    /// Those of the former that were of names of signed zones.
+    signed: usize,
 }
 
 impl Twins {
@@ -79,7 +86,7 @@ impl Twins {
         }
         let (octets, _, complaints) = filled(&model).finish();
         complaints.iter().for_each(|c| drop(model.remove(c.zone.bytes())));
-        Twins { model, octets, header: None, laid: 0, rebuilt: 0 }
+        Twins { model, octets, header: None, laid: 0, rebuilt: 0, signed: 0 }
     }
 
     fn image(&self) -> Image<&[u8]> {
@@ -92,6 +99,12 @@ impl Twins {
     /// Lays a change over the image; false: some zone is wrong, and nothing has changed.
     fn lay(&mut self, change: Change<'_>, after: &Zones) -> bool {
         let place = (self.octets.len() as u64).next_multiple_of(PLACE);
+        let is_signed = |e: &Edit<'_>| {
+            let image = self.image();
+            let apex = image.view().find_whole(e.apex).unwrap();
+            apex.is_some_and(|apex| apex.zone().and_then(|zone| zone.is(image::zone::SIGNED)).unwrap())
+        };
+        let of_signed = usize::from(change.edits.iter().any(is_signed));
         let laid = patch::lay(self.image().view(), change, place, &InTurn, &mut |_| None);
         match laid {
             Ok(laid) if laid.complaints.is_empty() => {
@@ -105,6 +118,7 @@ impl Twins {
                 let image = Image::overlaid(&self.octets[..], header, |_| 0);
                 self.header = Some(laid.overlay(image.view()).unwrap());
                 self.laid += 1;
+                self.signed += of_signed;
                 true
             }
             Ok(_) => false,
@@ -195,7 +209,8 @@ type Names = BTreeMap<Box<[u8]>, Vec<edit::Record>>;
 fn edit(rng: &mut Rng, before: &Zones, after: &mut Zones) -> Option<(Vec<u8>, Names)> {
     let apex = some_apex(rng, before)?;
     let records = after.get_mut(&apex)?;
-    let is_plain = !rng.one_in(8);
+    let is_signed = records.iter().any(|r| r.rtype == rtype::RRSIG && r.owner == apex);
+    let is_plain = if is_signed { rng.one_in(2) } else { !rng.one_in(8) };
     let mut names = Names::new();
     let many = if rng.one_in(4) { 24 } else { 4 };
     for _ in 0..1 + rng.below(many) {
@@ -207,12 +222,16 @@ fn edit(rng: &mut Rng, before: &Zones, after: &mut Zones) -> Option<(Vec<u8>, Na
         if !wire::name::is_at_or_below(&owner, &apex) || owner == apex {
             continue;
         }
+        let is_hash = is_signed && rng.one_in(6) && owner.len() < 200;
+        let owner = if is_hash { zones::owner_of_hash(&owner, &apex) } else { owner };
         let is_of_owner = |r: &Record| r.owner.eq_ignore_ascii_case(&owner);
         let mut kept: Vec<Record> = records.iter().filter(|r| is_of_owner(r)).cloned().collect();
         if rng.one_in(2) {
             kept.clear();
         }
-        if rng.one_in(2) {
+        if is_hash && rng.one_in(2) {
+            kept.extend(zones::nsec3_at(rng, &owner, &apex));
+        } else if rng.one_in(2) {
             let more = random_records(rng, &owner, &apex);
             kept.extend(more.into_iter().filter(|r| r.owner == owner && !(is_plain && is_dnssec(r.rtype))));
         }
@@ -273,7 +292,7 @@ fn dump(image: &Image<&[u8]>) -> BTreeMap<Vec<u8>, Vec<Plain>> {
 #[test]
 fn an_image_with_changes_answers_as_one_built_of_them() {
     let seeds = std::env::var("CHANGES_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(40);
-    let counts = [const { Cell::new(0) }; 3];
+    let counts = [const { Cell::new(0) }; 4];
     sim::seeds::each(0..seeds, |seed| {
         let mut rng = Rng::new(seed);
         let mut twins = Twins::new(&mut rng);
@@ -288,13 +307,20 @@ fn an_image_with_changes_answers_as_one_built_of_them() {
             }
         }
         let (octets, _, _) = filled(&twins.model).finish();
-        assert!(dump(&Image::open(&octets[..]).unwrap()) == dump(&twins.image()), "the records differ");
-        for (count, more) in counts.iter().zip([twins.laid, twins.rebuilt, asked]) {
+        let (fresh, changed) = (dump(&Image::open(&octets[..]).unwrap()), dump(&twins.image()));
+        for (apex, records) in &fresh {
+            let differs = changed[apex].iter().zip(records).find(|(is, expect)| is != expect);
+            assert!(changed[apex].len() == records.len() && differs.is_none(), "in {apex:?} {differs:?}");
+        }
+        assert_eq!(fresh.len(), changed.len());
+        for (count, more) in counts.iter().zip([twins.laid, twins.rebuilt, twins.signed, asked]) {
             count.set(count.get() + more);
         }
     });
-    let [laid, rebuilt, asked] = counts.map(|c| c.get());
-    println!("{laid} changes laid over, {rebuilt} took a new image; {asked} questions");
+    let [laid, rebuilt, signed, asked] = counts.map(|c| c.get());
+    println!(
+        "{laid} changes laid over, {signed} of them of names of signed zones; {rebuilt} took a new image; {asked} questions"
+    );
     // Many sequences nest zones, and what these change takes a new image; enough must be left to be laid over.
-    assert!(laid > rebuilt / 2);
+    assert!(laid > rebuilt / 2 && signed > rebuilt / 16, "{laid} {signed} {rebuilt}");
 }

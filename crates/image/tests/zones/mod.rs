@@ -142,6 +142,56 @@ fn signature(rng: &mut Rng, covered: Rtype, apex: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Signs a zone as this matters for answers: signatures at the apex, and NSEC or NSEC3 at most names, each of which has the types
+/// that it happens to have. That they lead to one another nobody who answers looks at.
+#[allow(dead_code)]
+pub fn sign(rng: &mut Rng, zone: &mut Zone) {
+    let apex = zone.apex.clone();
+    let mut owners: Vec<Vec<u8>> = zone.records.iter().map(|r| r.owner.to_ascii_lowercase()).collect();
+    owners.retain(|owner| owner.ends_with(&apex));
+    owners.sort();
+    owners.dedup();
+    let mut add =
+        |owner: &[u8], rtype, rdata| zone.records.push(Record { owner: owner.to_vec(), rtype, ttl: 60, rdata });
+    add(&apex, rtype::RRSIG, signature(rng, rtype::SOA, &apex));
+    let with_nsec = rng.one_in(2);
+    if !with_nsec {
+        add(&apex, rtype::NSEC3PARAM, vec![1, 0, 0, 2, 2, 0xAB, 0xCD]);
+    }
+    owners.retain(|owner| *owner == apex || !rng.one_in(6));
+    for owner in &owners {
+        let covered = if with_nsec { rtype::NSEC } else { rtype::NSEC3 };
+        let at = if with_nsec { owner.clone() } else { owner_of_hash(owner, &apex) };
+        let rdata = if with_nsec { vec![0, 0, 1, 0x40] } else { nsec3() };
+        add(&at, covered, rdata);
+        add(&at, rtype::RRSIG, signature(rng, covered, &apex));
+    }
+}
+
+fn nsec3() -> Vec<u8> {
+    [&[1, 1, 0, 2, 2, 0xAB, 0xCD, 20][..], &[7; 20], &[0, 1, 0x40]].concat()
+}
+
+/// The owner of the NSEC3 of a name, with the parameters that all zones here have.
+#[allow(dead_code)]
+pub fn owner_of_hash(name: &[u8], apex: &[u8]) -> Vec<u8> {
+    let hash = image::zone::nsec3_hash(name, 2, &[0xAB, 0xCD]);
+    let mut owner = vec![32];
+    for five in hash.chunks(5) {
+        let bits = five.iter().fold(0u64, |bits, &octet| bits << 8 | u64::from(octet));
+        owner.extend((0..8).map(|i| b"0123456789abcdefghijklmnopqrstuv"[(bits >> (35 - 5 * i)) as usize & 31]));
+    }
+    owner.extend_from_slice(apex);
+    owner
+}
+
+/// An NSEC3 with its signature, for one of these names.
+#[allow(dead_code)]
+pub fn nsec3_at(rng: &mut Rng, owner: &[u8], apex: &[u8]) -> Vec<Record> {
+    let at = |rtype, rdata| Record { owner: owner.to_vec(), rtype, ttl: 60, rdata };
+    vec![at(rtype::NSEC3, nsec3()), at(rtype::RRSIG, signature(rng, rtype::NSEC3, apex))]
+}
+
 /// An owner of an NSEC3, right below the apex or, oddly, farther down.
 fn hashed(rng: &mut Rng, apex: &[u8]) -> Vec<u8> {
     let digit = |rng: &mut Rng| b"0123456789abcdefghijklmnopqrstuv"[rng.below(32)];
@@ -187,7 +237,7 @@ pub fn random_records(rng: &mut Rng, owner: &[u8], apex: &[u8]) -> Vec<Record> {
         15 => vec![record(rtype::NSEC, vec![0, 0, 1, 0x40]), record(rtype::RRSIG, signature(rng, rtype::NSEC, apex))],
         16 => {
             let owner = hashed(rng, apex);
-            let rdata = [&[1, 1, 0, 2, 2, 0xAB, 0xCD, 20][..], &[7; 20], &[0, 1, 0x40]].concat();
+            let rdata = nsec3();
             let covers = signature(rng, rtype::NSEC3, apex);
             let at = |rtype, rdata| Record { owner: owner.clone(), rtype, ttl, rdata };
             let below =

@@ -308,7 +308,6 @@ impl Updates {
                 Err(TryRecvError::Empty) => return,
                 Ok(Err(complaints)) => {
                     log::error("changes stay in the journal", &[("why", &complaints.join("; "))]);
-                    self.later.changed = Some(Instant::now());
                 }
                 Ok(Ok(_)) | Err(TryRecvError::Disconnected) => {}
             }
@@ -319,9 +318,8 @@ impl Updates {
             if let Err(e) = self.ledger.release(needed) {
                 log::warn("the journal grows", &[("why", &e)]);
             }
-            if names == 0 {
-                self.later.changed = None;
-            }
+            // What is left is of updates that came meanwhile, or of zones that are not served now: it waits as long again.
+            self.later.changed = (names > 0).then(Instant::now);
             return;
         }
         let now = self.press.current();

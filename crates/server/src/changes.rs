@@ -11,6 +11,7 @@ use crate::held::{self, Among, Gate};
 use crate::images::{self, Library, Remark};
 use crate::laying;
 use crate::manifest::{Entry, OVER_MAX};
+use crate::numbering::numbered;
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use audit::{Fault, Finding, Rules, Version, audit};
@@ -47,6 +48,7 @@ impl Plan<'_> {
         if anew.len() + gone.len() > OVER_MAX || !now.is_whole() || !are_apart(anew) {
             return None;
         }
+        let anew = numbered(anew, Some(now), library);
         let octets = |zone: &Zone| std::fs::metadata(&zone.file).map_or(0, |m| m.len());
         let (long, whole): (Vec<Zone>, Vec<Zone>) = anew.iter().cloned().partition(|zone| octets(zone) > OCTETS_MAX);
         if whole.iter().map(octets).sum::<u64>() > OCTETS_MAX {

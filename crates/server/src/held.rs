@@ -4,7 +4,7 @@
 //! gate objects to goes on as it was, like a zone whose file is wrong; and it stays so until the file changes or the
 //! operator forces it.
 
-use crate::config::{Config, Zone};
+use crate::config::{Config, Numbering, Zone};
 use crate::edition::Edition;
 use crate::history::CHANGE_OCTETS_MAX;
 use crate::images::{Problem, name};
@@ -31,6 +31,8 @@ pub struct Gate {
     open: HashSet<Box<[u8]>>,
     /// Zones whose changes are in the journal before they come here.
     journaled: HashSet<Box<[u8]>>,
+    /// Zones whose files are given serials.
+    numbered: HashMap<Box<[u8]>, Numbering>,
     changes: Mutex<Changes>,
 }
 
@@ -54,6 +56,7 @@ impl Gate {
     /// `forced`: these pass this time.
     pub fn new(config: &Config, forced: &[Box<[u8]>]) -> Gate {
         let is_open = |zone: &&Zone| !zone.is_guarded || !zone.allow_update.0.is_empty();
+        let is_numbered = |zone: &&Zone| zone.numbering != Numbering::Keep;
         let written = &config.roster.written;
         let open = written.iter().filter(is_open).map(|zone| zone.apex.clone());
         let journaled = written.iter().filter(|zone| !zone.allow_update.0.is_empty());
@@ -61,8 +64,14 @@ impl Gate {
             guards: config.guards,
             open: open.chain(forced.iter().cloned()).collect(),
             journaled: journaled.map(|zone| zone.apex.clone()).collect(),
+            numbered: written.iter().filter(is_numbered).map(|zone| (zone.apex.clone(), zone.numbering)).collect(),
             changes: Mutex::default(),
         }
+    }
+
+    /// What serial a zone's file is given that was edited without a new one.
+    pub fn numbering(&self, apex: &[u8]) -> Numbering {
+        self.numbered.get(apex).copied().unwrap_or_default()
     }
 
     /// Why this version of a zone is to be held; none: it may be served, and what it changes is remembered.

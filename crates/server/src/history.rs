@@ -282,6 +282,22 @@ fn digest_anew(apex: &[u8], soas: &[Record], records: &mut Vec<Record>) -> Resul
     Ok(())
 }
 
+/// The serials that the changes of these zones of files end with, as far as they are kept.
+pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashMap<Box<[u8]>, u32> {
+    let (folder, mut ends) = (data_dir.join(FOLDER), HashMap::new());
+    if !folder.exists() {
+        return ends;
+    }
+    let mut see = |octets: &[u8]| {
+        let entry = Entry::decode(octets).ok().filter(|entry| is_wanted(&entry.zone));
+        ends.extend(entry.map(|entry| (entry.zone, entry.diff.to)));
+    };
+    if let Err(e) = Folder::open(&folder).and_then(|folder| Journal::look_through(folder, &mut see)) {
+        log::warn("serials may go back: the history cannot be read", &[("why", &e)]);
+    }
+    ends
+}
+
 /// Writes a zone file over another one, or over the one that a link leads to.
 fn write<'r>(file: &Path, records: impl Iterator<Item = &'r Record>) -> io::Result<()> {
     let file = file.canonicalize()?;

@@ -9,6 +9,7 @@ use crate::config::{Seen, Zone};
 use crate::held::{self, Among, Gate};
 use crate::log;
 use crate::manifest::{Entry, Identity, Manifest};
+use crate::numbering::numbered;
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::zonetext;
@@ -119,6 +120,10 @@ impl Library {
         &self.folder
     }
 
+    pub fn data_dir(&self) -> &Path {
+        self.folder.parent().unwrap_or(Path::new(""))
+    }
+
     /// A new image of these zones, whether or not a source has changed: the one that is served is damaged.
     pub fn again(&self, zones: &[Zone], seen: &Seen, served: &Image<Stretch>) -> io::Result<Shelved> {
         self.shelve(build(zones, self, Some(served)), seen)
@@ -226,6 +231,7 @@ fn told(lost: &[Problem]) -> String {
 
 /// Reads all zones into one image. `before`: what is served now, for zones whose files are wrong.
 fn build(zones: &[Zone], library: &Library, before: Option<&Image<Stretch>>) -> Built {
+    let zones = &numbered(zones, before, library);
     let mut kept = HashMap::new();
     let mut is_known = true;
     loop {

@@ -33,6 +33,7 @@ mod lives;
 pub mod log;
 pub mod manifest;
 pub mod memory;
+mod numbering;
 mod origin;
 mod ownership;
 pub mod panics;

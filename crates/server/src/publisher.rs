@@ -16,6 +16,7 @@ use crate::json::Json;
 use crate::laying;
 use crate::ledger;
 use crate::manifest::Manifest;
+use crate::numbering;
 use crate::origin::Origin;
 use crate::press::Press;
 use crate::reading::{self, Stock};
@@ -312,6 +313,14 @@ impl Publisher {
     fn record(&mut self, author: Author) {
         let problems: HashSet<&[u8]> = self.served.problems.iter().map(|p| &*p.apex).collect();
         let changes = self.library.gate.take().into_iter().filter(|(apex, _)| !problems.contains(&**apex));
+        let changes: Vec<_> = changes.collect();
+        for (apex, diff) in &changes {
+            let is_unnumbered = numbering::is_unnumbered(diff);
+            self.state.set_unnumbered(apex, is_unnumbered);
+            if is_unnumbered {
+                log::warn("a zone was edited without a new serial", &[("zone", &images::name(apex))]);
+            }
+        }
         self.recorder.note(changes, &author);
     }
 
@@ -321,6 +330,8 @@ impl Publisher {
         if is_owned(zone) {
             return self.look_at_edit(config, zone);
         }
+        let zone = &*numbering::numbered(std::slice::from_ref(zone), Some(&self.press.current().image), &self.library);
+        let [zone] = zone else { return Err("no zone is named".to_string()) };
         let spill = Arc::new(Scratch::new(self.library.folder().into()));
         let stock = Stock::new(images::seed(), scratch::memory(), spill);
         let mut builder = stock.builder();

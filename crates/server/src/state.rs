@@ -10,7 +10,7 @@ use crate::keeper::Keeper;
 use crate::stall::{self, Turns};
 use crate::update::Intake;
 use stats::{Counter, Counters, total};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -61,6 +61,9 @@ pub enum Event {
         done: Option<Done>,
     },
 }
+
+/// Zones that are named; of more each is told in the log only.
+const UNNUMBERED_MAX: usize = 1000;
 
 fn set(all: &mut BTreeMap<Box<[u8]>, String>, apex: &[u8], why: Option<String>) -> Option<String> {
     match why {
@@ -113,6 +116,8 @@ pub struct State {
     unwritten: Mutex<BTreeMap<Box<[u8]>, String>>,
     /// Zones that take updates and have an edit of their files that is held, by apex, and why: at most those that take them.
     held_edits: Mutex<BTreeMap<Box<[u8]>, String>>,
+    /// Zones whose content is another than their serial was first served with. Bound: `UNNUMBERED_MAX`.
+    unnumbered: Mutex<BTreeSet<Box<[u8]>>>,
     intake: OnceLock<Intake>,
     past: OnceLock<Past>,
     inspected: Mutex<Inspected>,
@@ -142,6 +147,7 @@ impl State {
             served,
             unwritten: Mutex::default(),
             held_edits: Mutex::default(),
+            unnumbered: Mutex::default(),
             inspected,
             intake,
             past,
@@ -191,6 +197,21 @@ impl State {
         set(&mut self.held_edits.lock().unwrap_or_else(PoisonError::into_inner), apex, why)
     }
 
+    /// A zone's file was edited without a new serial, or has one now.
+    pub fn set_unnumbered(&self, apex: &[u8], is_unnumbered: bool) {
+        let mut all = self.unnumbered.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_unnumbered {
+            all.remove(apex);
+        } else if all.len() < UNNUMBERED_MAX {
+            all.insert(apex.into());
+        }
+    }
+
+    fn unnumbered(&self) -> Json {
+        let all = self.unnumbered.lock().unwrap_or_else(PoisonError::into_inner);
+        Json::list(all.iter(), |apex| Json::text(images::name(apex)))
+    }
+
     /// New versions of zones that are held: of those that their files own, and of those that updates do.
     fn held(&self) -> Vec<Held> {
         let edits = self.held_edits.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -227,6 +248,7 @@ impl State {
             ("pages", self.inspected().json()),
             ("held", Json::list(&self.held(), Held::json)),
             ("not_written_back", Json::list(self.unwritten().iter().map(|(apex, why)| (&**apex, why)), unwritten)),
+            ("same_serial", self.unnumbered()),
             ("problems", Json::list(served.problems, Json::Text)),
         ])
     }

@@ -11,8 +11,10 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use store::Map;
 use store::folder::Folder;
+use transfer::record::with_serial;
 use wire::Name;
 use wire::name::is_at_or_below;
+use wire::rtype::SOA;
 use zonefile::{Files, NoFiles, Objection, Options, Place, Record, Report, Severity};
 
 /// Files at least this long are mapped, not read: half a zone less in memory while it is built.
@@ -105,7 +107,7 @@ impl Opened<'_> {
     /// Parses the text; each good record goes to `sink`.
     pub fn read(&self, sink: &mut Sink<'_>) -> Reading {
         let mut includes = self.includes();
-        let report = parse(&self.zone.file, self.text.octets(), &self.zone.apex, &mut includes, sink);
+        let report = parse(self.zone, self.text.octets(), &mut includes, sink);
         Reading { report, sources: includes.sources }
     }
 
@@ -124,11 +126,11 @@ impl Opened<'_> {
         let mut files = Some(&mut includes);
         let read = parts.iter().map(|part| {
             let files = if part.is_first() { files.take() } else { None };
-            let (begin, add, name, options, apex) = (&begin, &add, &name, &options, &self.zone.apex);
+            let (begin, add, name, options, zone) = (&begin, &add, &name, &options, self.zone);
             move || {
                 let mut collected = begin();
                 let mut sink =
-                    |record: Record<'_>, _: &Place| within(apex, &record).and_then(|()| add(&mut collected, record));
+                    |record: Record<'_>, _: &Place| of_zone(zone, record, &mut |record| add(&mut collected, record));
                 let reading = match files {
                     Some(files) => part.read(name, files, options, &mut sink),
                     None => part.read(name, &mut NoFiles, options, &mut sink),
@@ -144,11 +146,24 @@ impl Opened<'_> {
 
 pub type Sink<'p> = dyn FnMut(Record<'_>, &Place) -> Result<(), Vec<Objection>> + 'p;
 
-/// Parses a text that stands in `file`.
-fn parse(file: &Path, text: &[u8], apex: &[u8], files: &mut dyn Files, sink: &mut Sink<'_>) -> Report {
-    let origin = Name::from_wire(apex).unwrap_or(Name::ROOT);
-    let mut checked = |record: Record<'_>, place: &Place| within(apex, &record).and_then(|()| sink(record, place));
-    zonefile::parse(&file.to_string_lossy(), text, &origin, files, &Options::default(), &mut checked)
+/// Parses the text of a zone.
+fn parse(zone: &Zone, text: &[u8], files: &mut dyn Files, sink: &mut Sink<'_>) -> Report {
+    let origin = Name::from_wire(&zone.apex).unwrap_or(Name::ROOT);
+    let mut checked = |record: Record<'_>, place: &Place| of_zone(zone, record, &mut |record| sink(record, place));
+    zonefile::parse(&zone.file.to_string_lossy(), text, &origin, files, &Options::default(), &mut checked)
+}
+
+/// Hands on a record of the zone, under the serial that is given to it.
+fn of_zone(
+    zone: &Zone,
+    record: Record<'_>,
+    sink: &mut dyn FnMut(Record<'_>) -> Result<(), Vec<Objection>>,
+) -> Result<(), Vec<Objection>> {
+    within(&zone.apex, &record)?;
+    match zone.given.filter(|_| record.rtype == SOA) {
+        Some(serial) => sink(Record { rdata: &with_serial(record.rdata, serial), ..record }),
+        None => sink(record),
+    }
 }
 
 /// A record that is not the zone's is left out, and the zone served without it: so do BIND and Knot.

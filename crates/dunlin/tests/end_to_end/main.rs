@@ -9,6 +9,7 @@ mod guards;
 mod history;
 mod many;
 mod merging;
+mod numbering;
 mod resolving;
 mod running;
 mod second_reader;

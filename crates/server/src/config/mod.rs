@@ -23,7 +23,7 @@ use std::time::Duration;
 use toml::de::DeTable;
 use transfer::tsig::Keys;
 use zones::Named;
-pub use zones::{Zone, apex};
+pub use zones::{Numbering, Zone, apex};
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -479,10 +479,11 @@ fn roster(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> Roster {
 }
 
 fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: &Keys) -> Option<Zone> {
-    r.keys("[[zone]]", t, &["name", "file", "allow-query", "allow-update", "write-back", "guards"], ZONE);
+    r.keys("[[zone]]", t, &["name", "file", "allow-query", "allow-update", "write-back", "serial", "guards"], ZONE);
     let allow_query = r.strings(t, "allow-query", "any").map(|words| allow(r, &words));
     let allow_update = keys::rules(r, t, known);
     let write_back = write_back(r, t);
+    let numbering = numbering(r, t);
     let is_guarded = r.boolean(t, "guards").unwrap_or(true);
     let name = r.string(t, "name", "example.com");
     if !t.contains_key("name") {
@@ -496,8 +497,9 @@ fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: 
     let place = Complaint::place(r.text, name.span.clone());
     match apex(&name.text) {
         Ok(apex) => {
-            let (file, origin, place) = (r.path(&file), None, Some(Box::new(place)));
-            Some(Zone { apex, file, allow_query, allow_update, write_back, origin, is_guarded, place })
+            let place = Some(Box::new(place));
+            let zone = Zone::new(apex, r.path(&file));
+            Some(Zone { allow_query, allow_update, write_back, numbering, is_guarded, place, ..zone })
         }
         Err(why) => {
             r.complain(
@@ -508,6 +510,24 @@ fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: 
             None
         }
     }
+}
+
+fn numbering(r: &mut Reader<'_>, t: &Table<'_>) -> Numbering {
+    let Some(word) = r.string(t, "serial", "keep") else { return Numbering::Keep };
+    let numbering = match word.text.as_str() {
+        "keep" => Numbering::Keep,
+        "increment" => Numbering::Increment,
+        "unixtime" => Numbering::Unixtime,
+        other => {
+            let what = format!("there is no way `{other}` to give serials");
+            r.complain(word.span, what, "write serial = \"keep\", \"increment\" or \"unixtime\"");
+            return Numbering::Keep;
+        }
+    };
+    if numbering != Numbering::Keep && t.contains_key("allow-update") {
+        r.complain(word.span, "each update, and each edit, gives this zone a serial", "remove it");
+    }
+    numbering
 }
 
 /// Between two times that a zone's file is written.

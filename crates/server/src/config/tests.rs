@@ -332,6 +332,11 @@ fn keys_and_who_may_update() {
     let config = parse(&file, &(a.clone() + &zone("z", &format!("{updated} = \"5m\"")))).unwrap();
     assert_eq!(config.roster.written[0].write_back, Some(Duration::from_secs(300)));
     for (text, expect) in [
+        (zone("z", "serial = \"date\""), "there is no way `date` to give serials"),
+        (
+            zone("z", "allow-update = [\"key:a\"]\nserial = \"increment\""),
+            "each update, and each edit, gives this zone a serial",
+        ),
         (zone("z", "write-back = \"5m\""), "there is nothing to write back: nobody may update this zone"),
         (zone("z", &format!("{updated} = \"1ms\"")), "a file is not written that often"),
         (zone("z", &format!("{updated} = \"often\"")), "`often` is no time"),

@@ -24,17 +24,35 @@ pub struct Zone {
     pub write_back: Option<Duration>,
     /// The file that is configured, if it is read from another one of ours: updates own it.
     pub origin: Option<PathBuf>,
+    /// What serial a new content is given that comes under the old one.
+    pub numbering: Numbering,
+    /// The serial that it is served under; None: that of its file.
+    pub given: Option<u32>,
     /// A new version of it that looks like an accident is held.
     pub is_guarded: bool,
     /// Where it is written, for complaints; None: it was found in the directory or the list.
     pub place: Option<Box<Complaint>>,
 }
 
+/// What serial a file is given that was edited without a new one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numbering {
+    /// None.
+    #[default]
+    Keep,
+    /// The one that follows.
+    Increment,
+    /// The seconds since 1970, if they follow; else the one that does.
+    Unixtime,
+}
+
 impl Zone {
     /// A zone of which only name and file are known.
     pub fn new(apex: Box<[u8]>, file: PathBuf) -> Zone {
         let (allow_query, allow_update) = (None, Rules::default());
-        Zone { apex, file, allow_query, allow_update, write_back: None, origin: None, is_guarded: true, place: None }
+        let (write_back, origin, given, place) = (None, None, None, None);
+        let (numbering, is_guarded) = (Numbering::Keep, true);
+        Zone { apex, file, allow_query, allow_update, write_back, origin, numbering, given, is_guarded, place }
     }
 
     /// The file that is configured.

@@ -1,0 +1,112 @@
+//! Files that are edited without a new serial.
+
+use crate::running::{Folder, Server, eventually, read, text};
+
+const CONFIGURATION: &str = "
+[server]
+listen = [\"127.0.0.1:0\"]
+data-dir = \"data\"
+user = \"\"
+[control]
+socket = \"control.sock\"
+http = \"\"
+";
+
+struct Stage {
+    folder: Folder,
+    server: Option<Server>,
+}
+
+impl Stage {
+    fn new(numbering: &str) -> Stage {
+        let folder = Folder::new();
+        let zone = format!("[[zone]]\nname = \"z.example\"\nfile = \"z\"\n{numbering}");
+        folder.write("dunlin.toml", &format!("{CONFIGURATION}{zone}"));
+        let mut stage = Stage { folder, server: None };
+        stage.write(7, "a A 192.0.2.1\n");
+        stage.start();
+        stage
+    }
+
+    fn start(&mut self) {
+        self.server = Some(Server::start(&self.folder, &["-c", "dunlin.toml"]));
+    }
+
+    fn write(&self, serial: u32, rest: &str) {
+        self.folder.write("z", &format!("$TTL 60\n@ SOA ns host {serial} 1 2 3 4\n@ NS ns\nns A 192.0.2.53\n{rest}"));
+    }
+
+    /// Serves another text.
+    fn edit(&self, serial: u32, rest: &str) {
+        self.write(serial, rest);
+        let output = self.folder.dunlin(&["ctl", "--socket", "control.sock", "reload", "z.example"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+
+    fn ctl(&self, words: &[&str]) -> String {
+        text(&self.folder.dunlin(&[&["ctl", "--socket", "control.sock", "--json"], words].concat()).stdout)
+    }
+
+    fn short(&self, words: &[&str]) -> String {
+        self.server.as_ref().unwrap().short(&self.folder, words)
+    }
+
+    fn serial(&self) -> u64 {
+        self.short(&["z.example", "SOA"]).split(' ').nth(2).unwrap().parse().unwrap()
+    }
+}
+
+#[test]
+fn an_edit_without_a_new_serial_is_told_of() {
+    let stage = Stage::new("");
+    stage.edit(7, "a A 192.0.2.2\n");
+    assert_eq!((stage.serial(), stage.short(&["a.z.example"])), (7, "192.0.2.2\n".to_string()));
+    eventually("the list", || stage.ctl(&["status"]).contains("\"same_serial\":[\"z.example.\"]"));
+    assert!(read(&stage.folder.0.join("log")).contains("a zone was edited without a new serial"));
+    stage.edit(8, "a A 192.0.2.3\n");
+    eventually("an empty list", || stage.ctl(&["status"]).contains("\"same_serial\":[]"));
+}
+
+#[test]
+fn an_edit_without_a_new_serial_is_given_one() {
+    let mut stage = Stage::new("serial = \"increment\"\n");
+    assert_eq!(stage.serial(), 7);
+    stage.edit(7, "a A 192.0.2.2\n");
+    assert_eq!(stage.serial(), 8);
+    // The file's own, which is not newer.
+    stage.edit(8, "a A 192.0.2.3\n");
+    assert_eq!((stage.serial(), stage.short(&["a.z.example"])), (9, "192.0.2.3\n".to_string()));
+    let lines = |words: &[&str]| stage.ctl(words).matches(" IN ").count();
+    eventually("the history", || lines(&["zone", "diff", "z.example", "7", "9"]) == 4);
+    assert_eq!(lines(&["zone", "diff", "z.example"]), 0, "{}", stage.ctl(&["zone", "diff", "z.example"]));
+    // Touched, and no more.
+    stage.edit(8, "a A 192.0.2.3\n");
+    assert_eq!(stage.serial(), 9);
+    // What lay over the image is not in it; the serial does not go back for that.
+    stage.server.take().unwrap().signal("KILL");
+    stage.write(8, "a A 192.0.2.4\n");
+    stage.start();
+    assert_eq!((stage.serial(), stage.short(&["a.z.example"])), (10, "192.0.2.4\n".to_string()));
+    stage.edit(20, "a A 192.0.2.5\n");
+    assert_eq!(stage.serial(), 20);
+    assert!(stage.ctl(&["status"]).contains("\"same_serial\":[]"));
+    assert!(stage.ctl(&["zone", "rollback", "z.example", "10"]).contains("\"ok\":true"));
+    assert_eq!((stage.serial(), stage.short(&["a.z.example"])), (21, "192.0.2.4\n".to_string()));
+    assert!(read(&stage.folder.0.join("z")).contains(" 21 1 2 3 4"));
+}
+
+#[test]
+fn serials_are_seconds_or_stay_where_they_are_signed() {
+    let stage = Stage::new("serial = \"unixtime\"\n");
+    stage.edit(7, "a A 192.0.2.2\n");
+    assert!(stage.serial() > 1_700_000_000);
+    let before = stage.serial();
+    stage.edit(7, "a A 192.0.2.3\n");
+    assert!(stage.serial() > before, "two in a second");
+    let serial = stage.serial() as u32 + 100;
+    let digest = |octet: &str| format!("@ ZONEMD 1 1 241 {}\n", octet.repeat(12));
+    stage.edit(serial, &digest("00"));
+    stage.edit(serial, &digest("01"));
+    assert_eq!(stage.serial(), u64::from(serial));
+    eventually("the list", || stage.ctl(&["status"]).contains("\"same_serial\":[\"z.example.\"]"));
+}

@@ -3,7 +3,7 @@
 //! Names are compared eight octets at a time as numbers: all runs by the first eight, those that are alike by the next
 //! eight, and so on. A name is read again only where the octets before were not enough.
 
-use crate::builder::Hands;
+use crate::builder::{Hands, InTurn};
 use crate::collected::{Run, Segments};
 
 /// Runs whose names are fetched ahead of their turn.
@@ -14,7 +14,10 @@ const SHARED_FROM: usize = 1 << 16;
 /// Sorts; says of each run whether its name is that of the run before. The runs' keys are those of depth 0, before and after.
 pub(crate) fn sort(runs: &mut [Run], segments: &Segments, apex_len: usize, hands: &dyn Hands) {
     let by = |r: &Run| (r.key, r.place());
-    let mut half = if runs.len() < SHARED_FROM { 0 } else { runs.len() / 2 };
+    // A thread for each of many small zones would cost more than they do: 3 s for 65,000.
+    let is_long = runs.len() >= SHARED_FROM;
+    let hands = if is_long { hands } else { &InTurn };
+    let mut half = if is_long { runs.len() / 2 } else { 0 };
     if !runs.is_sorted_by_key(by) {
         if half > 0 {
             runs.select_nth_unstable_by_key(half, by);

@@ -8,8 +8,8 @@ use crate::zonetext::{self, Reading, Unread};
 use image::{Builder, Hands, InTurn, Spill};
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use zonefile::{Objection, Record};
 
@@ -179,8 +179,10 @@ fn in_slices<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Asked for once: the answer is looked up in several files.
 pub fn processors() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ use wire::rtype::{DNSKEY, SOA, ZONEMD};
 const FOLDER: &str = "history";
 const UPDATES: &str = "journal";
 /// Segments that the size is divided into: so much of it goes at a time.
-pub const SEGMENTS: u64 = 16;
+const SEGMENTS: u64 = 16;
 const SEGMENT_MIN: u64 = 64 << 10;
 /// Of one change; the history of a zone begins anew behind a larger one.
 pub const CHANGE_OCTETS_MAX: usize = 64 << 20;
@@ -82,8 +82,8 @@ impl Recorder {
         }
         if !entries.is_empty() {
             open.journal.append(&entries)?;
-            let position = begin(&open.journal, &self.keep, self.segment());
-            open.journal.release(position);
+            let (end, kept) = (open.journal.next_position(), kept(&open.journal, &self.keep));
+            open.journal.release(end, kept);
         }
         self.open = Some(open);
         Ok(())
@@ -95,13 +95,14 @@ impl Recorder {
 
     fn opened(&self) -> io::Result<Open> {
         let (folder, mut ends) = (self.data_dir.join(FOLDER), HashMap::new());
-        Journal::look_through(Folder::open(&folder)?, &mut |octets| {
+        let mut remarks = Journal::look_through(Folder::open(&folder)?, &mut |octets| {
             if let Ok(entry) = Entry::decode(octets) {
                 ends.insert(entry.zone, entry.diff.to);
             }
         })?;
-        let (journal, remarks) = Journal::open_history(Folder::open(&folder)?, self.segment())?;
-        remarks.iter().for_each(|remark| log::warn("journal", &[("what", remark)]));
+        let (journal, more) = Journal::open_history(Folder::open(&folder)?, self.segment())?;
+        remarks.extend(more);
+        caution(&remarks);
         Ok(Open { journal, ends })
     }
 
@@ -120,11 +121,15 @@ impl Recorder {
     }
 }
 
-/// The first position of a journal, with segments of so many octets, that is to be kept.
-pub fn begin(journal: &Journal<Folder>, keep: &config::History, segment: u64) -> u64 {
-    let young = journal.starts().find(|(path, _)| !is_older(path, keep.age)).map(|(_, first)| first);
-    let few = usize::try_from(keep.octets / segment).unwrap_or(usize::MAX);
-    journal.start_of_last(few).max(young.unwrap_or(journal.next_position()))
+/// How many segments of a journal, the newest, are to be kept.
+pub fn kept(journal: &Journal<Folder>, keep: &config::History) -> usize {
+    let mut octets = 0;
+    let mut is_kept = |path: &PathBuf| {
+        let is_within = octets < keep.octets && !is_older(path, keep.age);
+        octets += std::fs::metadata(path).map_or(0, |m| m.len());
+        is_within
+    };
+    journal.places().rev().take_while(|path| is_kept(path)).count()
 }
 
 fn is_older(path: &Path, age: Duration) -> bool {
@@ -248,6 +253,11 @@ pub fn fitting(served: &Zone<'_>, diff: &Diff) -> Result<Diff, String> {
     Ok(Diff::new(diff.from, diff.to, removed, diff.added().to_vec()))
 }
 
+/// Says what is missing or damaged of a journal.
+pub fn caution(remarks: &[String]) {
+    remarks.iter().for_each(|remark| log::warn("journal", &[("what", remark)]));
+}
+
 /// The changes of a zone, oldest first.
 fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
     let mut kept = Kept::default();
@@ -259,7 +269,7 @@ fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
             }
         };
         let read = Folder::open(&folder).and_then(|folder| Journal::look_through(folder, &mut see));
-        read.map_err(|e| format!("the history cannot be read: {e}"))?;
+        caution(&read.map_err(|e| format!("the history cannot be read: {e}"))?);
     }
     // A zone has one owner at a time; where it has had two, the clock tells who was first.
     kept.entries.make_contiguous().sort_by_key(|entry| entry.wall_s);
@@ -292,8 +302,9 @@ pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashM
         let entry = Entry::decode(octets).ok().filter(|entry| is_wanted(&entry.zone));
         ends.extend(entry.map(|entry| (entry.zone, entry.diff.to)));
     };
-    if let Err(e) = Folder::open(&folder).and_then(|folder| Journal::look_through(folder, &mut see)) {
-        log::warn("serials may go back: the history cannot be read", &[("why", &e)]);
+    match Folder::open(&folder).and_then(|folder| Journal::look_through(folder, &mut see)) {
+        Ok(remarks) => caution(&remarks),
+        Err(e) => log::warn("serials may go back: the history cannot be read", &[("why", &e)]),
     }
     ends
 }

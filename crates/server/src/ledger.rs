@@ -8,8 +8,10 @@
 //! ```
 //!
 //! Such a zone was read once from the file that is configured, and belongs to updates from then on. What is served after
-//! a crash is the last zone file and the changes behind its position: what was acknowledged. Decides nothing, and holds
-//! no zone's records: they are in the image, and what has changed since its file was written is `Unwritten`.
+//! a crash is the last zone file and the changes behind its position: what was acknowledged. A start reads the journal
+//! from `released` on: what stands before is history, for however long that is kept, and costs a start nothing. Decides
+//! nothing, and holds no zone's records: they are in the image, and what has changed since its file was written is
+//! `Unwritten`.
 
 use crate::clock::wall_s;
 use crate::config::{History, Zone};
@@ -17,9 +19,11 @@ use crate::history;
 use crate::images::name;
 use crate::laying::Standing;
 use crate::origin::Origin;
+use crate::strangers::Strangers;
 use crate::unwritten::{Names, Unwritten, Wish};
 use image::{View, Zone as ImageZone};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use store::atomic::write_atomically;
@@ -31,9 +35,6 @@ use wire::rtype::SOA;
 pub const FOLDER: &str = "journal";
 const RELEASED: &str = "released";
 const HEAD: &str = "; dunlin, position";
-/// The least of a segment: a new one costs two syncs.
-const SEGMENT_MIN: u64 = 4 << 20;
-
 pub struct Ledger {
     folder: PathBuf,
     journal: Journal<Folder>,
@@ -64,11 +65,6 @@ impl Owned {
     fn new(rules: Rules) -> Owned {
         Owned { rules, is_frozen: false }
     }
-}
-
-/// Octets of a segment: few enough that what is kept can go in sixteen steps.
-fn segment(history: &History) -> u64 {
-    (history.octets / history::SEGMENTS).clamp(SEGMENT_MIN, SEGMENT_OCTETS)
 }
 
 fn data_dir(folder: &Path) -> &Path {
@@ -144,36 +140,23 @@ impl Files {
         self.positions.insert(zone.apex.clone(), position);
     }
 
-    /// The first position of the journal that must be there.
-    fn from(&self) -> io::Result<u64> {
-        let released = released(&self.folder)?;
-        Ok(self.positions.values().copied().min().unwrap_or(released).max(released))
-    }
-
     /// Where the journal ends: what is imported now has none of its changes.
     fn end(&self) -> io::Result<u64> {
-        let (journal, _) = Journal::open(Folder::open(&self.folder)?, SEGMENT_OCTETS, self.from()?, &mut |_, _| {})?;
+        let released = released(&self.folder)?;
+        let (journal, _) = Journal::open(Folder::open(&self.folder)?, SEGMENT_OCTETS, released, &mut |_, _| {})?;
         Ok(journal.next_position())
     }
 
-    /// Reads the journal. `view`: the image that was made of the files. Returns what is to be laid over it.
+    /// Reads what the files do not hold. `view`: the image that was made of them. Returns what is to be laid over it.
     pub fn replay(self, view: View<'_>, history: History) -> io::Result<(Ledger, Unwritten, Vec<String>)> {
-        let (from, released) = (self.from()?, released(&self.folder)?);
+        let released = released(&self.folder)?;
         let Files { folder, zones, positions } = self;
-        let odd = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-        let disk = Folder::open(&folder)?;
-        let mut layers = HashMap::new();
-        let mut faults = Vec::new();
-        let mut replay = |position, octets: &[u8]| {
-            if let Err(why) = replay_one(view, &positions, &mut layers, position, octets) {
-                faults.push(format!("change {position} of the journal: {why}"));
-            }
-        };
-        let (journal, remarks) = Journal::open(disk, segment(&history), from, &mut replay)?;
-        if !faults.is_empty() {
-            return Err(odd(faults.join("; ")));
-        }
+        let mut replayed =
+            Replayed { view, positions, layers: HashMap::new(), strangers: Strangers::of(folder.clone()) };
+        let (journal, mut remarks) = open(&folder, released, &mut |position, entry| replayed.take(position, entry))?;
+        let Replayed { positions, layers, strangers, .. } = replayed;
         let (mut unwritten, end) = (Unwritten::default(), journal.next_position());
+        remarks.extend(strangers.catch_up(end));
         for (apex, position) in positions {
             unwritten.add_zone(&apex, position.min(end));
         }
@@ -181,6 +164,23 @@ impl Files {
         unwritten.add(layers.into_iter().map(wish).collect(), end);
         Ok((Ledger { folder, journal, released, history, zones }, unwritten, remarks))
     }
+}
+
+/// Opens the journal, and hands its changes from a position on to `take`. Returns also what an operator should hear.
+fn open(
+    folder: &Path,
+    from: u64,
+    take: &mut dyn FnMut(u64, Entry) -> Result<(), String>,
+) -> io::Result<(Journal<Folder>, Vec<String>)> {
+    let mut faults = Vec::new();
+    let mut replay = |position, octets: &[u8]| {
+        let entry = Entry::decode(octets).map_err(|e| e.to_string());
+        if let Err(why) = entry.and_then(|entry| take(position, entry)) {
+            faults.push(format!("change {position} of the journal: {why}"));
+        }
+    };
+    let opened = Journal::open(Folder::open(folder)?, SEGMENT_OCTETS, from, &mut replay)?;
+    if faults.is_empty() { Ok(opened) } else { Err(io::Error::new(io::ErrorKind::InvalidData, faults.join("; "))) }
 }
 
 /// The names of a version in the making, as an image takes them.
@@ -193,9 +193,14 @@ impl Ledger {
     /// That of no zone. Returns also what an operator should hear.
     pub fn open(data_dir: &Path, history: History) -> io::Result<(Ledger, Vec<String>)> {
         let folder = data_dir.join(FOLDER);
-        let disk = Folder::open(&folder)?;
+        Folder::open(&folder)?;
         let released = released(&folder)?;
-        let (journal, remarks) = Journal::open(disk, segment(&history), released, &mut |_, _| {})?;
+        let mut strangers = Strangers::of(folder.clone());
+        let (journal, mut remarks) = open(&folder, released, &mut |position, entry| {
+            strangers.note(position, entry);
+            Ok(())
+        })?;
+        remarks.extend(strangers.catch_up(journal.next_position()));
         Ok((Ledger { folder, journal, released, history, zones: HashMap::new() }, remarks))
     }
 
@@ -232,14 +237,15 @@ impl Ledger {
         Ok(self.journal.next_position())
     }
 
-    /// Lets go of the changes that no zone's file needs, and that are too old for history.
+    /// No zone's file needs the changes before this position any more: a start does not read them. Lets go of those that
+    /// are too old for history.
     pub fn release(&mut self, needed: u64) -> io::Result<()> {
-        let position = needed.min(history::begin(&self.journal, &self.history, segment(&self.history)));
-        if position > self.released {
-            write_atomically(&self.folder, RELEASED, None, |out| writeln!(out, "{position}"))?;
-            self.released = position;
-            self.journal.release(position);
+        if needed > self.released {
+            write_atomically(&self.folder, RELEASED, None, |out| writeln!(out, "{needed}"))?;
+            self.released = needed;
         }
+        let kept = history::kept(&self.journal, &self.history);
+        self.journal.release(self.released, kept);
         Ok(())
     }
 }
@@ -254,32 +260,37 @@ fn released(folder: &Path) -> io::Result<u64> {
     }
 }
 
-/// Brings a change back. Err: it is none, or none of the version that is there.
-fn replay_one<'v>(
+/// What the journal makes of the zones as their files have them.
+struct Replayed<'v> {
     view: View<'v>,
-    positions: &HashMap<Box<[u8]>, u64>,
-    layers: &mut HashMap<Box<[u8]>, Layer<Standing<'v>>>,
-    position: u64,
-    octets: &[u8],
-) -> Result<(), String> {
-    let entry = Entry::decode(octets).map_err(|e| e.to_string())?;
-    // A zone that is no longer configured, or whose file was removed.
-    let Some(&from) = positions.get(&entry.zone) else { return Ok(()) };
-    if position < from {
-        return Ok(());
-    }
-    let apex = || name(&entry.zone);
-    let layer = match layers.entry(entry.zone.clone()) {
-        std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
-        std::collections::hash_map::Entry::Vacant(new) => {
-            let standing = Standing::find(view, &entry.zone).ok_or_else(|| format!("{} is not served", apex()))?;
-            new.insert(Layer::over(standing))
+    positions: HashMap<Box<[u8]>, u64>,
+    layers: HashMap<Box<[u8]>, Layer<Standing<'v>>>,
+    strangers: Strangers,
+}
+
+impl Replayed<'_> {
+    /// Brings a change back. Err: it is none of the version that is there.
+    fn take(&mut self, position: u64, entry: Entry) -> Result<(), String> {
+        let Some(&from) = self.positions.get(&entry.zone) else {
+            self.strangers.note(position, entry);
+            return Ok(());
+        };
+        if position < from {
+            return Ok(());
         }
-    };
-    layer.follow(&entry.diff).map_err(|misfit| match misfit {
-        Misfit::Unreadable => format!("the image of {} is damaged", apex()),
-        Misfit::Record(_) => format!("it does not fit the zone {}", apex()),
-    })
+        let apex = || name(&entry.zone);
+        let layer = match self.layers.entry(entry.zone.clone()) {
+            Occupied(known) => known.into_mut(),
+            Vacant(new) => {
+                let standing = Standing::find(self.view, &entry.zone);
+                new.insert(Layer::over(standing.ok_or_else(|| format!("{} is not served", apex()))?))
+            }
+        };
+        layer.follow(&entry.diff).map_err(|misfit| match misfit {
+            Misfit::Unreadable => format!("the image of {} is damaged", apex()),
+            Misfit::Record(_) => format!("it does not fit the zone {}", apex()),
+        })
+    }
 }
 
 /// Reads a zone that is new here from the file that is configured, and writes ours.
@@ -335,7 +346,7 @@ pub fn write_text(zone: &ImageZone<'_>, names: &Names, out: &mut dyn Write) -> i
     failed.map_or(Ok(()), Err)
 }
 
-fn write_file(
+pub fn write_file(
     folder: &Path,
     apex: &[u8],
     position: u64,
@@ -350,7 +361,7 @@ fn write_file(
     .map(drop)
 }
 
-fn position_of(file: &Path) -> io::Result<u64> {
+pub fn position_of(file: &Path) -> io::Result<u64> {
     let position = head(file).and_then(|words| words.first()?.parse().ok());
     position.ok_or_else(|| {
         let why = format!("{}: its first line names no position of the journal", file.display());
@@ -376,22 +387,62 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    /// Changes that are a segment long, each.
+    fn fill(ledger: &mut Ledger, serials: std::ops::RangeInclusive<u32>) {
+        for serial in serials {
+            let record = |n: u8| Record::new(&[1, n, 1, b'z', 0], 16, 60, &vec![7; 65_000]).unwrap();
+            let diff = Diff::new(serial - 1, serial, vec![], (0..66).map(record).collect());
+            ledger.keep(&[entry(b"\x01z\0", String::new(), diff)]).unwrap();
+        }
+    }
+
     /// Versions that are left of twelve, each a segment long, of which the first `needed` are in the zone's file.
     fn left(name: &str, age: Duration, octets: u64, needed: u64) -> Vec<u32> {
         let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&data);
         std::fs::create_dir_all(&data).unwrap();
         let (mut ledger, _) = Ledger::open(&data, History { age, octets }).unwrap();
-        for serial in 1..=12 {
-            let record = |n: u8| Record::new(&[1, n, 1, b'z', 0], 16, 60, &vec![7; 65_000]).unwrap();
-            let diff = Diff::new(serial - 1, serial, vec![], (0..66).map(record).collect());
-            ledger.keep(&[entry(b"\x01z\0", String::new(), diff)]).unwrap();
-        }
+        fill(&mut ledger, 1..=12);
         ledger.release(needed).unwrap();
         let (mut left, folder) = (Vec::new(), Folder::open(&data.join(FOLDER)).unwrap());
         Journal::look_through(folder, &mut |octets| left.push(Entry::decode(octets).unwrap().diff.to)).unwrap();
         std::fs::remove_dir_all(&data).unwrap();
         left
+    }
+
+    /// Flips an octet of the first frame of these segments.
+    fn spoil(folder: &Path, segments: std::ops::RangeInclusive<u64>) {
+        for n in segments {
+            let file = folder.join(format!("journal.{n:010}"));
+            let mut octets = std::fs::read(&file).unwrap();
+            octets[100] ^= 1;
+            std::fs::write(&file, octets).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_start_does_not_read_what_no_zone_needs() {
+        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-unread", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir_all(&data).unwrap();
+        let history = History { age: Duration::from_secs(86_400), octets: 1 << 30 };
+        let mut ledger = Ledger::open(&data, history).unwrap().0;
+        fill(&mut ledger, 1..=6);
+        ledger.release(4).unwrap();
+        drop(ledger);
+        spoil(&data.join(FOLDER), 1..=4);
+        let (mut ledger, remarks) = Ledger::open(&data, history).unwrap();
+        assert_eq!(remarks, [] as [String; 0]);
+        fill(&mut ledger, 7..=7);
+        drop(ledger);
+        assert_eq!(Ledger::open(&data, history).unwrap().0.journal.next_position(), 7);
+        let mut left = Vec::new();
+        let folder = Folder::open(&data.join(FOLDER)).unwrap();
+        let told = Journal::look_through(folder, &mut |octets| left.push(Entry::decode(octets).unwrap().diff.to));
+        assert_eq!((left, told.unwrap().len()), (vec![5, 6, 7], 4), "whoever asks for the history hears of it");
+        spoil(&data.join(FOLDER), 5..=5);
+        assert!(Ledger::open(&data, history).is_err(), "what is needed is verified");
+        std::fs::remove_dir_all(&data).unwrap();
     }
 
     #[test]

@@ -51,6 +51,7 @@ mod sockets;
 pub mod stall;
 pub mod stamp;
 pub mod state;
+mod strangers;
 mod systemd;
 mod tasks;
 mod unwritten;

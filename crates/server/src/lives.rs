@@ -173,7 +173,6 @@ impl Life {
         let files = files.collect::<io::Result<BTreeMap<Box<[u8]>, (u64, Contents)>>>()?;
         let number = |octets: &[u8]| octets.try_into().map_or(0, u64::from_be_bytes);
         let released = disk.borrow().read(RELEASED).map_or(0, number);
-        let from = files.values().map(|f| f.0).min().unwrap_or(0).max(released);
         let image = image_of(&files.iter().map(|(a, f)| (a.clone(), f.1.clone())).collect());
         let (mut layers, mut misfit) = (HashMap::new(), None);
         let mut replay = |position, octets: &[u8]| {
@@ -185,7 +184,7 @@ impl Life {
             let layer = layers.entry(entry.zone.clone()).or_insert_with(standing);
             misfit = misfit.take().or(layer.follow(&entry.diff).err());
         };
-        let (journal, _) = Journal::open(Bad(Rc::clone(disk)), SEGMENT, from, &mut replay)?;
+        let (journal, _) = Journal::open(Bad(Rc::clone(disk)), SEGMENT, released, &mut replay)?;
         if misfit.is_some() {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -256,8 +255,9 @@ impl Life {
         if needed > self.released {
             write_file(&self.disk, &mut model.files, RELEASED, &needed.to_be_bytes())?;
             self.released = needed;
-            self.journal.release(needed);
         }
+        // Some of it is kept as history.
+        self.journal.release(self.released, rng.below(6));
         Ok(())
     }
 

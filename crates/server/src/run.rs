@@ -24,7 +24,7 @@ use crate::complaint::Complaint;
 use crate::config::{Config, History};
 use crate::handed::Handed;
 use crate::held::Gate;
-use crate::history::{Past, Recorder};
+use crate::history::{Past, Recorder, caution};
 use crate::hosts::Hosts;
 use crate::images::{self, Library};
 use crate::inspector::Inspector;
@@ -215,10 +215,6 @@ impl First {
             }
         }
     }
-}
-
-fn caution(remarks: &[String]) {
-    remarks.iter().for_each(|remark| log::warn("journal", &[("what", remark)]));
 }
 
 fn unusable(e: io::Error) -> String {

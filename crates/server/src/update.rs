@@ -207,6 +207,8 @@ impl Updates {
     /// Works until nobody can ask for anything any more.
     pub fn run(mut self, orders: &Orders) {
         self.learn_hosts(self.ledger.apexes().map(Box::from).collect());
+        // What a crash left in the journal is not to be read by each start.
+        self.later.changed = (self.press.hold().unwritten.names() > 0).then(Instant::now);
         loop {
             let first = match self.later.is_nothing() {
                 true => orders.0.recv().map_err(|_| RecvTimeoutError::Disconnected),

@@ -13,6 +13,9 @@
 //! it. A sync that failed is never tried again on the same file: the kernel may have forgotten what it did not write.
 //!
 //! What is missing in the middle cannot be the work of a crash. It is an error, and names the file.
+//!
+//! A start reads what it is asked for: the segments that hold records from a position on, and the heads of these. What
+//! stands before them is history. It is read, and found damaged, when somebody looks through it.
 
 mod crc;
 mod disk;
@@ -28,15 +31,18 @@ pub use disk::{Disk, Folder};
 pub use writer::{Outcome, Writer};
 
 const PREFIX: &str = "journal.";
-/// A segment is closed once it is this long.
-pub const SEGMENT_OCTETS: u64 = 64 << 20;
+/// A segment is closed once it is this long. A new one costs two syncs; a start may read one of which it needs the last
+/// record only.
+pub const SEGMENT_OCTETS: u64 = 4 << 20;
 /// Lengths are 32 bits in a frame; this keeps far from that.
 const GROUP_MAX: usize = 1 << 30;
 
 pub struct Journal<D: Disk> {
     disk: D,
     segment_octets: u64,
-    /// All but those that hold nothing, oldest first. As many as were not released.
+    /// Those of history, oldest first, of which nothing was read. As many as were not released.
+    past: VecDeque<u64>,
+    /// The others, but those that hold nothing, oldest first. As many as were not released.
     segments: VecDeque<Segment>,
     active: Option<Active<D::File>>,
     next_number: u64,
@@ -66,18 +72,27 @@ fn number(name: &str) -> Option<u64> {
 }
 
 impl<D: Disk> Journal<D> {
-    /// Opens what is there and hands its records to `replay`, in order. Returns also what an operator should hear. Err:
-    /// records from `from` on are missing or damaged, or the disk failed; those before it are history, and may be.
+    /// Opens what is there and hands its records from position `from` on to `replay`, in order. Returns also what an
+    /// operator should hear. Err: some of these records are missing or damaged, or the disk failed.
     pub fn open(
         disk: D,
         segment_octets: u64,
         from: u64,
         replay: &mut dyn FnMut(u64, &[u8]),
     ) -> io::Result<(Journal<D>, Vec<String>)> {
-        let (mut journal, empty) = Journal::found(disk, segment_octets, from)?;
+        let mut journal = Journal::of(disk, segment_octets)?;
+        let empty = journal.find_segments(from)?;
         let mut remarks = Vec::new();
-        let end = journal.replay_all(from, replay, &mut remarks)?;
+        let mut needed = |position, record: &[u8]| {
+            if position >= from {
+                replay(position, record);
+            }
+        };
+        let (end, octets) = journal.replay_all(from, &mut needed, &mut remarks)?;
         journal.next_position = end.max(from);
+        if let Some(last) = journal.segments.back().filter(|_| octets > 0) {
+            remarks.push(format!("{}: dropped {octets} octets of an unfinished write", journal.place(last.number)));
+        }
         for number in empty {
             remarks.push(format!("{}: dropped, it was never finished", journal.place(number)));
             // Nothing depends on its being gone.
@@ -86,33 +101,44 @@ impl<D: Disk> Journal<D> {
         Ok((journal, remarks))
     }
 
-    /// Opens a journal on which nothing depends: what is missing or damaged before its last segment is told, and no error.
+    /// Opens a journal on which nothing depends, to write on behind what is there.
     pub fn open_history(disk: D, segment_octets: u64) -> io::Result<(Journal<D>, Vec<String>)> {
-        let (journal, _) = Journal::found(disk, segment_octets, u64::MAX)?;
+        let mut journal = Journal::of(disk, segment_octets)?;
+        journal.find_segments(u64::MAX)?;
         let from = journal.segments.back().map_or(0, |last| last.first);
         Journal::open(journal.disk, segment_octets, from, &mut |_, _| {})
     }
 
     /// Hands all records that are there to `see`, in order, and changes nothing: somebody may be appending meanwhile.
-    pub fn look_through(disk: D, see: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-        let (journal, _) = Journal::found(disk, 0, u64::MAX)?;
-        journal.replay_all(u64::MAX, &mut |_, record| see(record), &mut Vec::new()).map(drop)
+    /// Returns what is missing or damaged of them.
+    pub fn look_through(disk: D, see: &mut dyn FnMut(&[u8])) -> io::Result<Vec<String>> {
+        let (mut journal, mut remarks) = (Journal::of(disk, 0)?, Vec::new());
+        for number in std::mem::take(&mut journal.past) {
+            match journal.head(number) {
+                Ok(head) => journal.segments.extend(head),
+                Err(e) => remarks.push(e.to_string()),
+            }
+        }
+        match journal.replay_all(u64::MAX, &mut |_, record| see(record), &mut remarks) {
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => remarks.push(e.to_string()),
+            other => _ = other?,
+        }
+        Ok(remarks)
     }
 
-    /// What is on the disk, not read yet; and the numbers of segments that were begun and never finished.
-    fn found(disk: D, segment_octets: u64, from: u64) -> io::Result<(Journal<D>, Vec<u64>)> {
-        let mut numbers: Vec<u64> = disk.list()?.iter().filter_map(|n| number(n)).collect();
-        numbers.sort_unstable();
-        let next_number = numbers.last().map_or(1, |n| n + 1);
-        let mut journal =
-            Journal { disk, segment_octets, segments: VecDeque::new(), active: None, next_number, next_position: from };
-        let empty = journal.find_segments(&numbers, from)?;
-        Ok((journal, empty))
+    /// What is on the disk, not read yet.
+    fn of(disk: D, segment_octets: u64) -> io::Result<Journal<D>> {
+        let mut past: Vec<u64> = disk.list()?.iter().filter_map(|n| number(n)).collect();
+        past.sort_unstable();
+        let next_number = past.last().map_or(1, |n| n + 1);
+        let (past, segments) = (past.into(), VecDeque::new());
+        Ok(Journal { disk, segment_octets, past, segments, active: None, next_number, next_position: 0 })
     }
 
-    /// Where each segment lies and begins, oldest first.
-    pub fn starts(&self) -> impl Iterator<Item = (PathBuf, u64)> {
-        self.segments.iter().map(|s| (self.disk.place(&name(s.number)), s.first))
+    /// Where each segment lies, oldest first.
+    pub fn places(&self) -> impl DoubleEndedIterator<Item = PathBuf> {
+        let numbers = self.past.iter().copied().chain(self.segments.iter().map(|s| s.number));
+        numbers.map(|number| self.disk.place(&name(number)))
     }
 
     /// The position of the next record.
@@ -128,19 +154,20 @@ impl<D: Disk> Journal<D> {
         io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", self.place(number)))
     }
 
-    /// Reads the heads. Returns the numbers of segments without one: they were begun and never finished.
-    fn find_segments(&mut self, numbers: &[u64], from: u64) -> io::Result<Vec<u64>> {
+    /// Reads heads, newest first, as far back as the record at `from` may stand. Returns the numbers of segments without
+    /// one: they were begun and never finished.
+    fn find_segments(&mut self, from: u64) -> io::Result<Vec<u64>> {
         let mut empty = Vec::new();
-        for &number in numbers {
-            let head = self.disk.read(&name(number), 0, segment::HEAD)?;
-            match segment::first_position(&head, number) {
-                Some(first) => self.segments.push_back(Segment { number, first }),
-                None if self.disk.read(&name(number), segment::HEAD as u64, 1)?.is_empty() => empty.push(number),
-                None => return Err(self.damage(number, "its head is damaged")),
+        while self.segments.front().is_none_or(|first| first.first > from)
+            && let Some(number) = self.past.pop_back()
+        {
+            match (self.head(number)?, self.segments.front()) {
+                (None, _) => empty.push(number),
+                (Some(head), Some(later)) if head.first > later.first => {
+                    return Err(self.damage(later.number, "it begins before the segment that stands before it"));
+                }
+                (Some(head), _) => self.segments.push_front(head),
             }
-        }
-        if let Some((_, later)) = pairs(&self.segments).find(|(a, b)| a.first > b.first) {
-            return Err(self.damage(later.number, "it begins before the segment that stands before it"));
         }
         match self.segments.front() {
             Some(s) if s.first > from => {
@@ -150,8 +177,23 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Returns the position behind the last record.
-    fn replay_all(&self, from: u64, replay: &mut dyn FnMut(u64, &[u8]), remarks: &mut Vec<String>) -> io::Result<u64> {
+    /// None: the segment was begun and never finished.
+    fn head(&self, number: u64) -> io::Result<Option<Segment>> {
+        let head = self.disk.read(&name(number), 0, segment::HEAD)?;
+        match segment::first_position(&head, number) {
+            Some(first) => Ok(Some(Segment { number, first })),
+            None if self.disk.read(&name(number), segment::HEAD as u64, 1)?.is_empty() => Ok(None),
+            None => Err(self.damage(number, "its head is damaged")),
+        }
+    }
+
+    /// Returns the position behind the last record, and the octets that an unfinished write has left there.
+    fn replay_all(
+        &self,
+        from: u64,
+        replay: &mut dyn FnMut(u64, &[u8]),
+        remarks: &mut Vec<String>,
+    ) -> io::Result<(u64, usize)> {
         for (segment, next) in pairs(&self.segments) {
             let (end, _) = self.replay_one(*segment, next.first, replay)?;
             if end < next.first {
@@ -162,17 +204,15 @@ impl<D: Disk> Journal<D> {
                 remarks.push(format!("{}: of what is history only, {what}", self.place(segment.number)));
             }
         }
-        let Some(last) = self.segments.back() else { return Ok(from) };
+        let Some(last) = self.segments.back() else { return Ok((from, 0)) };
         let (end, rest) = self.replay_one(*last, u64::MAX, replay)?;
-        if let Some(at) = segment::later_frame(&rest) {
-            let what = format!("change {end} is damaged: whole ones follow {at} octets later");
-            return Err(self.damage(last.number, &what));
+        match segment::later_frame(&rest) {
+            None => Ok((end, rest.len())),
+            Some(at) => {
+                let what = format!("change {end} is damaged: whole ones follow {at} octets later");
+                Err(self.damage(last.number, &what))
+            }
         }
-        if !rest.is_empty() {
-            let octets = rest.len();
-            remarks.push(format!("{}: dropped {octets} octets of an unfinished write", self.place(last.number)));
-        }
-        Ok(end)
     }
 
     /// Replays a segment up to position `limit`. Returns the position behind its last record, and the octets left over.
@@ -249,20 +289,28 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Where the last `n` segments begin.
-    pub fn start_of_last(&self, n: usize) -> u64 {
-        let first = self.segments.get(self.segments.len().saturating_sub(n));
-        first.map_or(self.next_position, |s| s.first)
+    /// Deletes segments all of whose records stand before `position`, but for the last `kept`. One that cannot be deleted
+    /// is tried again.
+    pub fn release(&mut self, position: u64, kept: usize) {
+        while self.past.len() + self.segments.len() > kept
+            && let Some(oldest) = self.oldest_before(position)
+            && self.disk.remove(&name(oldest)).is_ok()
+        {
+            let oldest = self.past.pop_front();
+            if oldest.is_none() {
+                self.segments.pop_front();
+            }
+        }
     }
 
-    /// Deletes segments all of whose records stand before `position`. One that cannot be deleted is tried again.
-    pub fn release(&mut self, position: u64) {
-        while self.segments.get(1).is_some_and(|next| next.first <= position)
-            && let Some(oldest) = self.segments.front()
-            && self.disk.remove(&name(oldest.number)).is_ok()
-        {
-            self.segments.pop_front();
-        }
+    /// The oldest segment, if another follows and none of its own records stands at `position` or behind.
+    fn oldest_before(&self, position: u64) -> Option<u64> {
+        let first = self.segments.front()?;
+        let (oldest, next) = match self.past.front() {
+            Some(&oldest) => (oldest, first),
+            None => (first.number, self.segments.get(1)?),
+        };
+        (next.first <= position).then_some(oldest)
     }
 }
 

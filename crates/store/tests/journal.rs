@@ -79,7 +79,7 @@ fn live_a_little(rng: &mut Rng, journal: &mut Journal<Bad>, model: &mut Model, m
         let fold = rng.below(model.acknowledged.len() + 1);
         model.acknowledged.drain(..fold);
         model.from += fold as u64;
-        journal.release(model.from);
+        journal.release(model.from, rng.below(6));
         return;
     }
     let records = group(rng, made);

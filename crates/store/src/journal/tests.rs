@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::testdir::TestDir;
+use std::cell::Cell;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 type Records = Vec<(u64, Vec<u8>)>;
@@ -29,11 +30,10 @@ fn records_come_back_in_order() {
     filled(dir.path(), 20);
     assert_eq!(dir.names().len(), 3);
     let (mut journal, seen, remarks) = open(dir.path(), 7).unwrap();
-    assert_eq!(seen.iter().map(|(position, _)| *position).collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
-    assert!(seen[7].1.ends_with(b" 7") && remarks.is_empty());
+    assert_eq!(seen.iter().map(|(position, _)| *position).collect::<Vec<_>>(), (7..20).collect::<Vec<_>>());
+    assert!(seen[0].1.ends_with(b" 7") && remarks.is_empty());
     assert_eq!(journal.append(&["a", "b"]).unwrap(), 20);
-    assert_eq!(open(dir.path(), 21).unwrap().1[21..], [(21, b"b".to_vec())]);
-    assert_eq!(journal.start_of_last(1), 20);
+    assert_eq!(open(dir.path(), 21).unwrap().1, [(21, b"b".to_vec())]);
 }
 
 #[test]
@@ -68,6 +68,12 @@ fn what_is_damaged_before_whole_records_is_an_error() {
     };
     breaks("journal.0000000001", 200, "journal.0000000001: the changes 1 to ");
     breaks("journal.0000000003", 80, "is damaged: whole ones follow");
+    let last = dir.path().join("journal.0000000003");
+    let whole = fs::read(&last).unwrap();
+    fs::write(&last, [&whole[..80], b"x", &whole[81..]].concat()).unwrap();
+    let why = open(dir.path(), 18).err().unwrap().to_string();
+    assert!(why.contains("is damaged"), "before what is needed, in the same segment: {why}");
+    fs::write(&last, whole).unwrap();
     breaks("journal.0000000003", 3, "its head is damaged");
     let second = dir.path().join("journal.0000000002");
     let octets = fs::read(&second).unwrap();
@@ -85,12 +91,100 @@ fn segments_that_are_no_longer_needed_are_deleted() {
     filled(dir.path(), 30);
     let (mut journal, _, _) = open(dir.path(), 0).unwrap();
     let segments = dir.names().len();
-    journal.release(3);
+    journal.release(3, 0);
     assert_eq!(dir.names().len(), segments);
-    journal.release(30);
+    journal.release(30, 2);
+    assert_eq!(dir.names(), [name(segments as u64 - 1), name(segments as u64)]);
+    journal.release(30, 0);
     assert_eq!(dir.names(), [name(segments as u64)]);
     assert!(journal.append(&["more"]).is_ok());
-    assert_eq!(open(dir.path(), 30).unwrap().1.last(), Some(&(30, b"more".to_vec())));
+    let (mut journal, seen, _) = open(dir.path(), 30).unwrap();
+    assert_eq!(seen, [(30, b"more".to_vec())]);
+    assert!(journal.append(&["and more"]).is_ok());
+    journal.release(30, 9);
+    assert_eq!(dir.names().len(), 3, "as many are kept as history, read or not");
+    journal.release(29, 0);
+    assert_eq!(dir.names().len(), 3, "a change is needed that may stand there");
+    journal.release(30, 0);
+    assert_eq!(dir.names().len(), 2);
+}
+
+/// A folder that counts the octets that are read from it.
+struct Counted<'c>(Folder, &'c Cell<u64>);
+
+impl Disk for Counted<'_> {
+    type File = fs::File;
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+    fn read(&self, name: &str, at: u64, max: usize) -> io::Result<Vec<u8>> {
+        let octets = self.0.read(name, at, max)?;
+        self.1.set(self.1.get() + octets.len() as u64);
+        Ok(octets)
+    }
+    fn create(&self, name: &str) -> io::Result<fs::File> {
+        self.0.create(name)
+    }
+    fn write(&self, file: &fs::File, at: u64, octets: &[u8]) -> io::Result<()> {
+        self.0.write(file, at, octets)
+    }
+    fn cut(&self, file: &fs::File, len: u64) -> io::Result<()> {
+        self.0.cut(file, len)
+    }
+    fn sync(&self, file: &fs::File) -> io::Result<()> {
+        self.0.sync(file)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+    fn sync_names(&self) -> io::Result<()> {
+        self.0.sync_names()
+    }
+    fn place(&self, name: &str) -> PathBuf {
+        self.0.place(name)
+    }
+}
+
+#[test]
+fn a_start_reads_what_is_needed_however_much_there_is_of_history() {
+    // What is read of a journal of so many records of which the last three are needed.
+    let read = |records| {
+        let dir = TestDir::new("little");
+        filled(dir.path(), records);
+        let (octets, mut seen) = (Cell::new(0), 0);
+        let counted = Counted(Folder::open(dir.path()).unwrap(), &octets);
+        let (journal, _) = Journal::open(counted, 1000, records - 3, &mut |_, _| seen += 1).unwrap();
+        assert_eq!((seen, journal.next_position()), (3, records));
+        assert_eq!(journal.places().count() as u64, records / 7);
+        octets.get()
+    };
+    let little = read(14);
+    assert!(little < 1200, "{little}: a segment and its head");
+    assert_eq!([read(70), read(700)], [little; 2]);
+}
+
+#[test]
+fn damage_of_what_is_not_needed_is_told_to_whoever_looks_for_it() {
+    let dir = TestDir::new("unread");
+    filled(dir.path(), 40);
+    for (segment, at) in [(1, 3), (2, 200)] {
+        let file = dir.path().join(name(segment));
+        let mut octets = fs::read(&file).unwrap();
+        octets[at] ^= 1;
+        fs::write(&file, octets).unwrap();
+    }
+    assert!(open(dir.path(), 0).is_err());
+    let (mut journal, seen, remarks) = open(dir.path(), 30).unwrap();
+    assert_eq!((seen.len(), remarks), (10, vec![]));
+    assert_eq!(journal.append(&["more"]).unwrap(), 40);
+    let mut seen = 0;
+    let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), &mut |_| seen += 1).unwrap();
+    assert!(
+        remarks[0].contains("its head is damaged") && remarks[1].contains("of what is history only"),
+        "{remarks:?}"
+    );
+    assert_eq!((seen, remarks.len()), (1 + 26 + 1, 2));
 }
 
 #[test]
@@ -100,18 +194,19 @@ fn a_journal_of_history_opens_though_its_beginning_is_gone_or_damaged() {
     assert_eq!(opened().unwrap().0.next_position(), 0);
     filled(dir.path(), 30);
     let (mut journal, _) = opened().unwrap();
-    let starts: Vec<u64> = journal.starts().map(|(_, first)| first).collect();
-    journal.release(starts[1]);
+    journal.release(30, journal.places().count() - 1);
     let second = dir.path().join(name(2));
     let mut octets = fs::read(&second).unwrap();
     octets[200] ^= 1;
     fs::write(&second, octets).unwrap();
     let (mut journal, remarks) = opened().unwrap();
-    assert!(remarks[0].contains("of what is history only"), "{remarks:?}");
+    assert_eq!(remarks, [] as [String; 0], "it is not read");
     assert_eq!(journal.append(&["more"]).unwrap(), 30);
     let mut seen = Vec::new();
-    Journal::look_through(Folder::open(dir.path()).unwrap(), &mut |record| seen.push(record.to_vec())).unwrap();
-    assert_eq!((seen.len() as u64, seen.last()), (1 + 31 - starts[2], Some(&b"more".to_vec())));
+    let see = &mut |record: &[u8]| seen.push(record.to_vec());
+    let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), see).unwrap();
+    assert!(remarks[0].contains("of what is history only"), "{remarks:?}");
+    assert_eq!((seen.len(), seen.last()), (1 + 16 + 1, Some(&b"more".to_vec())));
 }
 
 #[test]

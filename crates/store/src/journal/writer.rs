@@ -90,7 +90,7 @@ fn next_group<D: Disk, T>(journal: &mut Journal<D>, inbox: &Receiver<Order<T>>) 
                 records.push(record);
                 tokens.push(token);
             }
-            Order::Release(position) => journal.release(position),
+            Order::Release(position) => journal.release(position, 0),
         }
     }
     Some((records, tokens))

@@ -1,0 +1,134 @@
+//! Zones that updates have changed and that are not configured any more, though the journal has changes that their files do
+//! not hold: the server was stopped before these were written. A start writes them there, so that the journal need not be
+//! read again for them, and nothing is missing when such a zone is configured once more.
+
+use crate::config::Zone;
+use crate::images::name;
+use crate::ledger;
+use crate::zonetext;
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use transfer::{Entry, Record};
+use zonefile::{Objection, Severity};
+
+/// By apex; None: the file holds the changes, or there is none. Bound: what the journal holds behind its last fold.
+pub struct Strangers {
+    folder: PathBuf,
+    zones: HashMap<Box<[u8]>, Option<Behind>>,
+}
+
+struct Behind {
+    /// The file holds what stands before this position.
+    position: u64,
+    /// How often a record has come, less how often it has gone.
+    net: HashMap<Record, i32>,
+}
+
+impl Strangers {
+    pub fn of(folder: PathBuf) -> Strangers {
+        Strangers { folder, zones: HashMap::new() }
+    }
+
+    /// A change of a zone that is not configured.
+    pub fn note(&mut self, position: u64, entry: Entry) {
+        let behind = self.zones.entry(entry.zone).or_insert_with_key(|apex| {
+            let position = ledger::position_of(&ledger::file_of(&self.folder, apex)).ok()?;
+            Some(Behind { position, net: HashMap::new() })
+        });
+        let Some(behind) = behind.as_mut().filter(|behind| behind.position <= position) else { return };
+        for (records, n) in [(entry.diff.removed(), -1), (entry.diff.added(), 1)] {
+            records.iter().for_each(|r| *behind.net.entry(r.clone()).or_default() += n);
+        }
+    }
+
+    /// Writes the files of those that are behind; they hold then what stands before `end`. Returns what an operator should
+    /// hear.
+    pub fn catch_up(self, end: u64) -> Vec<String> {
+        let mut remarks = Vec::new();
+        for (apex, behind) in self.zones {
+            let Some(behind) = behind.filter(|behind| !behind.net.is_empty()) else { continue };
+            let zone = Zone::new(apex.clone(), ledger::file_of(&self.folder, &apex));
+            let written = ledger::write_file(&self.folder, &apex, end, |out| behind.write(&zone, out));
+            remarks.push(match written {
+                Ok(()) => format!("{}: got the last updates of a zone that is not configured", zone.file.display()),
+                Err(e) => format!(
+                    "the last updates of {}, which is not configured, are in the journal only: {e}",
+                    name(&apex)
+                ),
+            });
+        }
+        remarks
+    }
+}
+
+impl Behind {
+    /// The records of the zone's file, but for those that went, and those that came.
+    fn write(&self, zone: &Zone, out: &mut dyn Write) -> io::Result<()> {
+        let (mut gone, mut line, mut failed) = (0, String::new(), None);
+        let mut push = |owner: &[u8], rtype, ttl, rdata: &[u8]| {
+            line.clear();
+            zonefile::record_to_text(owner, ttl, 1, rtype, rdata, &mut line);
+            line.push('\n');
+            failed = failed.take().or_else(|| out.write_all(line.as_bytes()).err());
+        };
+        let came = self.net.iter().filter(|(_, n)| **n > 0).map(|(r, _)| r);
+        came.for_each(|r| push(r.owner(), r.rtype, r.ttl, r.rdata()));
+        let mut keep = |r: zonefile::Record<'_>, _: &zonefile::Place| {
+            let known = Record::new(r.owner, r.rtype, r.ttl, r.rdata);
+            if known.is_some_and(|r| self.net.get(&r).is_some_and(|n| *n < 0)) {
+                gone += 1;
+            } else {
+                push(r.owner, r.rtype, r.ttl, r.rdata);
+            }
+            Ok::<(), Vec<Objection>>(())
+        };
+        let odd = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+        let reading = zonetext::read(zone, &mut keep).map_err(|unread| odd(unread.why.to_string()))?;
+        if let Some(first) = reading.report.problems.iter().find(|p| p.severity == Severity::Error) {
+            return Err(odd(format!("{}: {}", first.place, first.what)));
+        }
+        if gone != self.net.values().filter(|n| **n < 0).count() {
+            return Err(odd(format!("{}: it is not the zone that was updated", zone.file.display())));
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transfer::Diff;
+
+    const APEX: &[u8] = b"\x01z\0";
+
+    fn entry(serial: u32, removed: Vec<Record>, added: Vec<Record>) -> Entry {
+        ledger::entry(APEX, String::new(), Diff::new(serial, serial + 1, removed, added))
+    }
+
+    #[test]
+    fn a_file_gets_what_came_behind_its_position_and_only_that() {
+        let folder = std::env::temp_dir().join(format!("dunlin-strangers-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = ledger::file_of(&folder, APEX);
+        std::fs::write(&file, "; dunlin, position 5\nz. 60 IN A 192.0.2.1\nz. 60 IN A 192.0.2.2\n").unwrap();
+        let a = |n: u8| Record::new(APEX, 1, 60, &[192, 0, 2, n]).unwrap();
+        let mut strangers = Strangers::of(folder.clone());
+        strangers.note(4, entry(1, vec![], vec![a(2)]));
+        strangers.note(5, entry(2, vec![a(1)], vec![a(3)]));
+        strangers.note(7, entry(3, vec![a(3)], vec![a(4)]));
+        strangers.note(7, Entry { zone: b"\x01x\0"[..].into(), ..entry(1, vec![], vec![a(9)]) });
+        let remarks = strangers.catch_up(8);
+        assert!(remarks.len() == 1 && remarks[0].contains("z.zone: got the last updates"), "{remarks:?}");
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text, "; dunlin, position 8\nz. 60 IN A 192.0.2.4\nz. 60 IN A 192.0.2.2\n");
+        // A file that somebody has spoilt stays as it is.
+        let mut strangers = Strangers::of(folder.clone());
+        strangers.note(8, entry(4, vec![a(1)], vec![a(5)]));
+        let remarks = strangers.catch_up(9);
+        assert!(remarks[0].contains("in the journal only") && remarks[0].contains("is not the zone"), "{remarks:?}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

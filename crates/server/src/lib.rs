@@ -1,6 +1,7 @@
 //! The threads around the worker: configuration, images, sockets, control. Decides nothing about DNS.
 
 pub mod answering;
+mod aside;
 mod changes;
 mod chores;
 pub mod clock;

@@ -6,12 +6,14 @@
 //! slate: a zone is to be seen to -> is its file one that we know?
 //!   no: somebody edited it -> what did he change? -> a change like an update -> remembered
 //!   yes, and it is due -> text of what is served, in a temporary file beside it, synced -> origin: what is about to be there
-//!     -> still the file that we know? -> rename, the folder synced
+//!     -> still the file that we know? -> both exchange names, the folder synced -> was that the file that we know?
+//!          no: somebody edited it in between -> they exchange names again
 //! ```
 //! Never writes over an edit that the zone has not taken in: where both have changed the same, where the guards object, or the
 //! file is wrong, that is said, and the edit waits until the file is edited again, or is gone. What could not be written is in
 //! the journal, and is owed at the next start too.
 
+use crate::aside;
 use crate::config::Zone;
 use crate::digest;
 use crate::edited::{self, Edit, Hindrance};
@@ -33,7 +35,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use store::atomic::{Output, write_checked};
+use store::atomic::{Output, prepare};
 
 /// So many octets go to the disk at a time: who waits for the disk meanwhile does not wait for a whole file.
 const SLICE: usize = 4 << 20;
@@ -168,20 +170,36 @@ impl Scribe {
         }
         // A link stays one.
         let file = task.file.canonicalize().unwrap_or_else(|_| task.file.clone());
-        let origin = Origin::of(&self.data_dir, &task.apex);
+        let mut origin = Origin::of(&self.data_dir, &task.apex);
+        self.keep_edit(&task.apex, &file, &origin)?;
+        let is_cleared = aside::clear(&file, &mut origin)?;
         let is = origin.stamp(&file);
         if is != NONE && !origin.known().iter().any(|known| known.is(&is)) {
             return self.take_in(task, &file, is, origin);
         }
         self.refused.remove(&task.apex);
         if task.what == What::Write {
-            return self.write_back(&task.apex, &file, is, origin);
+            return self.write_back(task, &file, is, origin);
+        }
+        if is_cleared {
+            // That is what was looked for.
+            return Ok(Done::Looked);
         }
         self.press.slate.renew([&*task.apex].into_iter(), Instant::now() + DIGEST_AFTER);
         if task.is_kept_in_step && (is == NONE || is_owed(&self.press, &self.data_dir, &task.apex)) {
             self.press.slate.note([&*task.apex].into_iter(), Instant::now());
         }
         Ok(Done::Looked)
+    }
+
+    /// Puts an edit back that came while the file was written. True: there was one.
+    fn keep_edit(&self, apex: &[u8], file: &Path, origin: &Origin) -> Result<bool, Undone> {
+        let is_back = aside::give_back(file, origin).map_err(|e| Undone::Held(e.to_string()))?;
+        if is_back {
+            let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(apex)), ("file", &file.display())];
+            log::warn("a zone's file was edited while it was written back, and stays as it was edited", &facts);
+        }
+        Ok(is_back)
     }
 
     fn serial(&self, apex: &[u8]) -> Option<u32> {
@@ -281,9 +299,9 @@ impl Scribe {
         Ok(Done::Edited)
     }
 
-    fn write_back(&self, apex: &[u8], file: &Path, was: String, mut origin: Origin) -> Result<Done, Undone> {
+    fn write_back(&self, task: &Task, file: &Path, was: String, mut origin: Origin) -> Result<Done, Undone> {
         let now = self.press.current();
-        let Some(zone) = laying::zone(now.image.view(), apex) else { return Ok(Done::Current) };
+        let Some(zone) = laying::zone(now.image.view(), &task.apex) else { return Ok(Done::Current) };
         let serial = zone.serial().map_err(|_| "the image that is served is damaged".to_string())?;
         let is_current = |last: &Known| last.means != Means::Edited && last.serial == serial && last.is(&was);
         if origin.known().last().is_some_and(is_current) {
@@ -308,7 +326,12 @@ impl Scribe {
             // As late as can be.
             if origin.stamp(file) == was { Ok(()) } else { Err(io::Error::other("it was edited just now")) }
         };
-        write_checked(folder, target, None, text, check)?;
+        if prepare(folder, target, None, text, check)?.exchange(&aside::name(target))? {
+            let is_edited = self.keep_edit(&task.apex, file, &origin)?;
+            // What went aside stays a moment: somebody may still be writing to it.
+            let done = self.look_again(task);
+            return Ok(if is_edited { done } else { Done::Written });
+        }
         // From here on it is known which version somebody edits.
         origin.remember(new.into_iter().collect())?;
         Ok(Done::Written)

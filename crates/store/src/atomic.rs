@@ -3,11 +3,14 @@
 //!
 //! The new content goes to a temporary file in the same folder, is synced, is checked if the caller wants to, takes the
 //! name, and the folder is synced too (a rename that is not synced may be forgotten). An error removes the temporary file.
+//! Where somebody else writes under the name too, both files exchange names: what was there is not gone.
 #![allow(unsafe_code)]
 
+use std::ffi::CString;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -24,21 +27,11 @@ pub fn write_atomically(
     size: Option<u64>,
     write: impl FnOnce(&mut Output) -> io::Result<()>,
 ) -> io::Result<PathBuf> {
-    write_checked(dir, name, size, write, |_| Ok(()))
+    prepare(dir, name, size, write, |_| Ok(()))?.take_name()
 }
 
-/// As `write_atomically`; `check` is given the synced file before it takes its name, and may refuse it.
-pub fn write_checked(
-    dir: &Path,
-    name: &str,
-    size: Option<u64>,
-    write: impl FnOnce(&mut Output) -> io::Result<()>,
-    check: impl FnOnce(&Path) -> io::Result<()>,
-) -> io::Result<PathBuf> {
-    prepare(dir, name, size, write, check)?.take_name()
-}
-
-/// As `write_checked`, but for the name: of several files that belong together each can be whole before the first takes its own.
+/// As `write_atomically`, but for the name: of several files that belong together each can be whole before the first takes
+/// its own. `check` is given the synced file, and may refuse it.
 pub fn prepare(
     dir: &Path,
     name: &str,
@@ -69,6 +62,15 @@ impl Prepared {
         let named = temporary.take_name(&target).and_then(|()| sync_folder(&folder));
         named.map_err(|e| explained(&target, size, &e))?;
         Ok(target)
+    }
+
+    /// As `take_name`, but what had the name stands under the name `aside` from the same moment on. False: nothing had it; or
+    /// the file system cannot do that, and it is gone.
+    pub fn exchange(self, aside: &str) -> io::Result<bool> {
+        let Prepared { temporary, folder, target, size } = self;
+        let named = temporary.take_aside(&target, &folder.join(aside));
+        let is_aside = named.and_then(|is_aside| sync_folder(&folder).map(|()| is_aside));
+        is_aside.map_err(|e| explained(&target, size, &e))
     }
 }
 
@@ -160,6 +162,52 @@ impl Temporary {
         self.kept = true;
         Ok(())
     }
+
+    fn take_aside(mut self, target: &Path, aside: &Path) -> io::Result<bool> {
+        fs::rename(&self.path, aside)?;
+        self.path = aside.into();
+        let is_aside = swap(aside, target).or_else(|e| match e {
+            e if is_unable(&e) => fs::rename(aside, target).map(|()| false),
+            e => Err(e),
+        });
+        self.kept = is_aside.is_ok();
+        is_aside
+    }
+}
+
+/// Gives one file the name of another of its folder, and that one the name of the first, in one step; the folder is synced then.
+pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    let exchanged = swap(one, other).and_then(|_| other.parent().map_or(Ok(()), sync_folder));
+    exchanged.map_err(|e| explained(other, None, &e))
+}
+
+/// False: nothing had the other name, and nothing has the first now.
+fn swap(one: &Path, other: &Path) -> io::Result<bool> {
+    loop {
+        match rename(one, other, libc::RENAME_EXCHANGE) {
+            Ok(()) => return Ok(true),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            Err(_) => {}
+        }
+        match rename(one, other, libc::RENAME_NOREPLACE) {
+            Ok(()) => return Ok(false),
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            // Somebody has made one just now.
+            Err(_) => {}
+        }
+    }
+}
+
+/// A file system that knows no such renaming.
+fn is_unable(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP))
+}
+
+fn rename(from: &Path, to: &Path, flags: libc::c_uint) -> io::Result<()> {
+    let (from, to) = (CString::new(from.as_os_str().as_bytes())?, CString::new(to.as_os_str().as_bytes())?);
+    // SAFETY: both are strings that end with a zero, and live for the call.
+    let result = unsafe { libc::renameat2(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), flags) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 impl Drop for Temporary {
@@ -280,6 +328,25 @@ mod tests {
     }
 
     #[test]
+    fn what_had_the_name_goes_aside() {
+        let dir = TestDir::new("aside");
+        let new = || prepare(dir.path(), "f", None, |out| out.write_all(b"new"), |_| Ok(())).unwrap();
+        let content = |name: &str| fs::read(dir.path().join(name)).unwrap();
+        assert!(!new().exchange("g").unwrap(), "there was nothing");
+        assert_eq!((dir.names(), content("f")), (vec!["f".to_string()], b"new".to_vec()));
+        dir.file("f", b"old");
+        assert!(new().exchange("g").unwrap());
+        assert_eq!((content("f"), content("g")), (b"new".to_vec(), b"old".to_vec()));
+        exchange(&dir.path().join("g"), &dir.path().join("f")).unwrap();
+        assert_eq!((content("f"), content("g")), (b"old".to_vec(), b"new".to_vec()));
+        fs::remove_file(dir.path().join("f")).unwrap();
+        fs::create_dir(dir.path().join("f")).unwrap();
+        assert!(is_unable(&io::Error::from_raw_os_error(libc::EINVAL)));
+        let why = new().exchange(&"x".repeat(300)).unwrap_err().to_string();
+        assert!(why.contains("/f: ") && dir.names() == ["f", "g"], "{why} {:?}", dir.names());
+    }
+
+    #[test]
     fn what_is_refused_does_not_take_the_name() {
         let dir = TestDir::new("refused");
         dir.file("f", b"old");
@@ -288,10 +355,10 @@ mod tests {
             assert_eq!(fs::read(path).unwrap(), b"new");
             Err(io::Error::other("not what was meant"))
         };
-        let text = write_checked(dir.path(), "f", None, write, refuse).unwrap_err().to_string();
+        let text = prepare(dir.path(), "f", None, write, refuse).map(drop).unwrap_err().to_string();
         assert!(text.contains("/f: ") && text.contains("not what was meant"), "{text}");
         assert_eq!((dir.names(), fs::read(dir.path().join("f")).unwrap()), (vec!["f".to_string()], b"old".to_vec()));
-        write_checked(dir.path(), "f", None, write, |_| Ok(())).unwrap();
+        prepare(dir.path(), "f", None, write, |_| Ok(())).unwrap().take_name().unwrap();
         assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"new");
     }
 

@@ -78,6 +78,7 @@ pub(crate) const HEAD: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
     pub(crate) hash: u64,
+    pub(crate) of_name: NameHash,
     pub(crate) head: [u8; HEAD],
     pub(crate) name: &'a [u8],
 }
@@ -119,7 +120,7 @@ impl Hasher {
 
     fn finished<'a>(&self, hash: NameHash, head: [u8; HEAD], name: &'a [u8]) -> Key<'a> {
         let m = u128::from(hash.0 ^ u64::from(u32::from_le_bytes(head))) * u128::from(self.finish);
-        Key { hash: (m >> 64) as u64 ^ m as u64, head, name }
+        Key { hash: (m >> 64) as u64 ^ m as u64, of_name: hash, head, name }
     }
 }
 

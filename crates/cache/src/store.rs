@@ -37,9 +37,24 @@ impl Default for Config {
 #[derive(Clone, Copy, Debug)]
 pub struct Sought {
     hash: u64,
+    of_name: NameHash,
     head: [u8; KEY_HEAD],
     /// Where the index has it, or another key that looks like it.
     place: Option<Place>,
+}
+
+impl Sought {
+    /// The key that was sought, of this name.
+    #[inline]
+    pub fn key<'a>(&self, name: &'a [u8]) -> Key<'a> {
+        Key { hash: self.hash, of_name: self.of_name, head: self.head, name }
+    }
+
+    /// The hash of its name, good for other keys of that.
+    #[inline]
+    pub fn name_hash(&self) -> NameHash {
+        self.of_name
+    }
 }
 
 /// Shared by all threads; the memory that it works on was given once, and is all that it ever has.
@@ -129,7 +144,7 @@ impl Cache {
     #[inline]
     pub fn seek(&self, key: &Key<'_>) -> Sought {
         self.shard(key.hash).prefetch(key.hash);
-        Sought { hash: key.hash, head: key.head, place: None }
+        Sought { hash: key.hash, of_name: key.of_name, head: key.head, place: None }
     }
 
     /// Goes on once the index has arrived: the entry is fetched.
@@ -141,7 +156,7 @@ impl Cache {
     /// What `probe` gives of the key that was sought, and of this name.
     #[inline]
     pub fn take<'s>(&self, sought: &Sought, name: &[u8], now_s: u32, scratch: &'s mut Scratch) -> Option<Hit<'s>> {
-        let key = Key { hash: sought.hash, head: sought.head, name };
+        let key = sought.key(name);
         let found = sought.place.and_then(|place| self.shard(key.hash).find_at(place, &key, &mut scratch.words));
         match found {
             Some(found) => self.give(&key, &found, now_s, scratch),

@@ -77,6 +77,8 @@ pub(crate) struct Resolution<'r, 'a, M> {
     /// Of the cache; the zones of `response` are of this one or a later one.
     pub generation: u32,
     pub scratch: &'r mut Scratch,
+    /// The cache has an answer that has expired, and may be given.
+    pub has_stale: bool,
     /// What is to be found out, if anything is.
     pub miss: Option<Miss>,
     /// Octets of the query.
@@ -90,7 +92,7 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
         generation: u32,
         scratch: &'r mut Scratch,
     ) -> Resolution<'r, 'a, M> {
-        Resolution { response, resolving, generation, scratch, miss: None, len: 0 }
+        Resolution { response, resolving, generation, scratch, has_stale: false, miss: None, len: 0 }
     }
 
     #[inline(always)]
@@ -102,6 +104,7 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
         trail: &mut Trail,
         buffer: &mut [u8],
     ) -> Verdict {
+        self.has_stale = false;
         let response = &mut self.response;
         // Whoever signs asks for zones of ours: neither cache nor resolver answers under our key.
         if let Parsed::Signed(at) = query.parsed {
@@ -112,7 +115,6 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
             return verdict;
         }
         let Some(sought) = sought else { return self.only_zones(query, lookup, trail, opt, buffer) };
-        let mut has_stale = false;
         let now_s = self.resolving.now_s(self.response.now);
         if let Some(hit) = self.resolving.cache.take(&sought, query.name(), now_s, self.scratch) {
             if hit.freshness != Freshness::Stale {
@@ -122,9 +124,9 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
                 }
                 return self.response.cached(query, &hit, opt, buffer);
             }
-            has_stale = self.resolving.serve_stale;
+            self.has_stale = self.resolving.serve_stale;
         }
-        self.missed(query, has_stale, lookup, trail, opt, buffer)
+        self.missed(query, &sought, lookup, trail, opt, buffer)
     }
 
     /// For who may not ask the resolver: our zones, as if it were not there.
@@ -150,7 +152,7 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
     fn missed(
         &mut self,
         query: &mut Query,
-        has_stale: bool,
+        sought: &Sought,
         lookup: &mut Lookup,
         trail: &mut Trail,
         opt: Opt<'_>,
@@ -158,7 +160,7 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
     ) -> Verdict {
         self.look_up(query, lookup);
         if matches!(lookup.found, Found::NotOurs | Found::Cut) {
-            return self.not_ours(query, has_stale, opt, buffer);
+            return self.not_ours(query, sought, opt, buffer);
         }
         let whole = may_leave(query, lookup).then(|| buffer.get(..self.len).unwrap_or_default().to_vec());
         let apex = lookup.apex;
@@ -171,20 +173,19 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
         Verdict::Later
     }
 
-    fn not_ours(&mut self, query: &Query, has_stale: bool, mut opt: Opt<'_>, buffer: &mut [u8]) -> Verdict {
+    fn not_ours(&mut self, query: &Query, sought: &Sought, mut opt: Opt<'_>, buffer: &mut [u8]) -> Verdict {
         let now_s = self.resolving.now_s(self.response.now);
-        let (cache, name, variant) = (&self.resolving.cache, query.name(), Variant::asked(query, buffer));
-        let hash = cache.hash(name);
-        let key = cache.key(hash, name, query.qtype, Kind::Answer, variant);
+        let (cache, name, key) = (&self.resolving.cache, query.name(), sought.key(query.name()));
         // What was stored under other zones is good again, now that these have no word on the name.
         if cache.renew(&key, self.generation, now_s, self.scratch)
             && let Some(hit) = cache.probe(&key, now_s, self.scratch)
         {
             return self.response.cached(query, &hit, opt, buffer);
         }
-        let failure = cache.key(hash, name, query.qtype, Kind::Failure, variant);
+        let variant = Variant::asked(query, buffer);
+        let failure = cache.key(sought.name_hash(), name, query.qtype, Kind::Failure, variant);
         if cache.probe(&failure, now_s, self.scratch).is_some_and(|f| f.freshness != Freshness::Stale) {
-            if has_stale {
+            if self.has_stale {
                 let told = Told::Stale(Rcode::SERVFAIL, Some(Ede::CACHED_ERROR));
                 return self.response.told(query, &told, Flags::NONE, self.resolving, self.scratch, opt, buffer);
             }
@@ -194,7 +195,7 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
             return self.response.finish(query, buffer, Rcode::SERVFAIL, flags, &opt);
         }
         self.response.counters.count(Counter::CacheMiss);
-        self.miss = Some(miss(query, buffer, has_stale, Wanted::Answer));
+        self.miss = Some(miss(query, buffer, self.has_stale, Wanted::Answer));
         Verdict::Later
     }
 }

@@ -3,10 +3,10 @@
 //! Bound: `VOLLEY` datagrams a call. What does not fit into `DATAGRAM_MAX` octets is cut.
 #![allow(unsafe_code)]
 
-use crate::sys::check;
+use crate::sys::{self, check};
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 pub const VOLLEY: usize = 32;
 /// The longest datagram that is received whole.
@@ -14,30 +14,110 @@ pub const DATAGRAM_MAX: usize = 4096;
 /// From one buffer to the next: an odd number of cache lines, so that the starts are spread over the sets of the cache.
 const STRIDE: usize = DATAGRAM_MAX + 64;
 
-/// Sends the datagrams, `VOLLEY` of them at the most; says how many have gone. Err: the first of them has not.
-pub fn send<'a>(socket: &UdpSocket, packets: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
-    let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-    let (mut iovecs, mut headers, mut n) = ([nothing; VOLLEY], [no_header(); VOLLEY], 0);
-    for ((packet, iovec), header) in packets.zip(&mut iovecs).zip(&mut headers) {
-        *iovec = libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
-        (header.msg_hdr.msg_iov, header.msg_hdr.msg_iovlen) = (iovec, 1);
-        n += 1;
-    }
-    // SAFETY: `n` headers were filled; the packets that they lead to are borrowed for longer than the call, which reads
-    // them only.
-    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), n, libc::MSG_DONTWAIT) };
-    check(sent).map(|n| n as usize)
+/// What a message has at the most that the kernel cuts into datagrams.
+const CUT_MAX: usize = 60_000;
+
+/// Room for one control message that holds two octets.
+type Control = [u64; 3];
+
+/// Datagrams on their way out. Those of one length that stand behind one another, the last of them perhaps shorter, are
+/// one message that the kernel cuts (UDP_SEGMENT): it goes through its stack once.
+struct Outgoing {
+    iovecs: [libc::iovec; VOLLEY],
+    headers: [libc::mmsghdr; VOLLEY],
+    controls: [Control; VOLLEY],
+    messages: usize,
 }
 
-/// Buffers for what comes.
+impl Outgoing {
+    fn new<'a>(packets: impl Iterator<Item = &'a [u8]>, is_cut: bool) -> Outgoing {
+        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let mut all = Outgoing {
+            iovecs: [nothing; VOLLEY],
+            headers: [no_header(); VOLLEY],
+            controls: [[0; 3]; VOLLEY],
+            messages: 0,
+        };
+        // Of the message at hand: the length of its first datagram, that of the last, and of all.
+        let (mut first, mut last, mut total) = (0, 0, usize::MAX);
+        for (packet, iovec) in packets.zip(&mut all.iovecs) {
+            *iovec = libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
+            let len = packet.len();
+            if is_cut && last == first && (1..=first).contains(&len) && total + len <= CUT_MAX {
+                (last, total) = (len, total + len);
+            } else {
+                (first, last, total) = (len, len, len);
+                all.messages += 1;
+            }
+            all.headers[all.messages - 1].msg_hdr.msg_iovlen += 1;
+        }
+        all
+    }
+
+    /// The kernel's headers, pointing to where `self` is now.
+    fn headers(&mut self) -> &mut [libc::mmsghdr] {
+        let mut iovecs = &mut self.iovecs[..];
+        for (header, control) in self.headers[..self.messages].iter_mut().zip(&mut self.controls) {
+            let (mine, others) = std::mem::take(&mut iovecs).split_at_mut(header.msg_hdr.msg_iovlen);
+            iovecs = others;
+            if let [first, _, ..] = mine {
+                let size = first.iov_len as u16;
+                header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+                header.msg_hdr.msg_controllen = size_of::<Control>();
+                // SAFETY: the room is aligned for a header and has 24 octets, of which header and size take 18.
+                unsafe {
+                    let head = header.msg_hdr.msg_control.cast::<libc::cmsghdr>();
+                    (*head).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as usize;
+                    (*head).cmsg_level = libc::IPPROTO_UDP;
+                    (*head).cmsg_type = libc::UDP_SEGMENT;
+                    libc::CMSG_DATA(head).cast::<u16>().write_unaligned(size);
+                }
+            }
+            header.msg_hdr.msg_iov = mine.as_mut_ptr();
+        }
+        &mut self.headers[..self.messages]
+    }
+
+    fn send(mut self, socket: &UdpSocket) -> io::Result<usize> {
+        let headers = self.headers();
+        let (at, n) = (headers.as_mut_ptr(), headers.len() as libc::c_uint);
+        // SAFETY: `n` headers stand there, made just now; the packets that they lead to are borrowed for longer than the
+        // call, which reads them only.
+        let sent = check(unsafe { libc::sendmmsg(socket.as_raw_fd(), at, n, libc::MSG_DONTWAIT) })? as usize;
+        Ok(self.headers[..sent].iter().map(|header| header.msg_hdr.msg_iovlen).sum())
+    }
+}
+
+/// Buffers for what comes, and whether the kernel cuts what goes.
 pub struct Volley {
     buffers: Box<[[u8; STRIDE]]>,
     lens: [usize; VOLLEY],
+    /// None: it has not been asked yet.
+    cuts: Option<bool>,
 }
 
 impl Volley {
     pub fn new() -> Volley {
-        Volley { buffers: vec![[0; STRIDE]; VOLLEY].into(), lens: [0; VOLLEY] }
+        Volley { buffers: vec![[0; STRIDE]; VOLLEY].into(), lens: [0; VOLLEY], cuts: None }
+    }
+
+    /// Sends the datagrams, `VOLLEY` of them at the most; says how many have gone. Err: the first of them has not.
+    pub fn send<'a>(
+        &mut self,
+        socket: &UdpSocket,
+        packets: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> io::Result<usize> {
+        // A kernel of before 2018 would send one long datagram.
+        let knows = || sys::option(socket.as_fd(), libc::IPPROTO_UDP, libc::UDP_SEGMENT).is_ok();
+        let cuts = *self.cuts.get_or_insert_with(knows);
+        match Outgoing::new(packets.clone(), cuts).send(socket) {
+            // It cannot on every route: not without checksums by the device in older kernels, nor with IPsec.
+            Err(e) if cuts && matches!(e.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP)) => {
+                self.cuts = Some(false);
+                Outgoing::new(packets, false).send(socket)
+            }
+            sent => sent,
+        }
     }
 
     /// Receives what is there, `at_most` or `VOLLEY` datagrams, and says how many. `WouldBlock`: there is nothing.
@@ -96,7 +176,7 @@ mod tests {
         let packets: Vec<Vec<u8>> = (0..VOLLEY + 3).map(|i| vec![i as u8; i * 7]).collect();
         let mut volley = Volley::new();
         for (sent, expect) in [(0, VOLLEY), (VOLLEY, 3)] {
-            assert_eq!(send(&a, packets[sent..].iter().map(Vec::as_slice)).unwrap(), expect);
+            assert_eq!(volley.send(&a, packets[sent..].iter().map(Vec::as_slice)).unwrap(), expect);
         }
         let mut came: Vec<Vec<u8>> = Vec::new();
         for (at_most, expect) in [(5, 5), (99, VOLLEY - 2)] {
@@ -108,11 +188,38 @@ mod tests {
     }
 
     #[test]
+    fn whether_the_kernel_cuts_or_not_all_datagrams_come_in_their_order() {
+        let (a, b) = pair();
+        let lens = [50, 50, 50, 20, 20, 50, 1, 0, 0, 7, 7, 9, 3000, 3000];
+        let packets: Vec<Vec<u8>> = lens.iter().zip(0..).map(|(&len, i)| vec![i; len]).collect();
+        for (cuts, messages) in [(Some(true), 8), (Some(false), lens.len())] {
+            let mut volley = Volley { cuts, ..Volley::new() };
+            let all = || packets.iter().map(Vec::as_slice);
+            assert_eq!(Outgoing::new(all(), cuts == Some(true)).messages, messages);
+            assert_eq!(volley.send(&a, all()).unwrap(), lens.len());
+            assert_eq!(volley.cuts, cuts, "it is not refused over loopback");
+            assert_eq!(volley.recv(&b, VOLLEY).unwrap(), lens.len());
+            assert!((0..lens.len()).all(|i| volley.packet(i) == packets[i]));
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_to_cut_goes_uncut_from_then_on() {
+        let (a, b) = pair();
+        // Without a checksum it does not.
+        sys::set_option(a.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
+        let mut volley = Volley::new();
+        assert_eq!(volley.send(&a, [&[1u8][..], &[2], &[3]].into_iter()).unwrap(), 3);
+        assert_eq!((volley.cuts, volley.recv(&b, VOLLEY).unwrap()), (Some(false), 3));
+        assert_eq!((volley.packet(0), volley.packet(2)), (&[1u8][..], &[3u8][..]));
+    }
+
+    #[test]
     fn what_is_longer_than_a_buffer_is_cut_and_the_next_is_whole() {
         let (a, b) = pair();
         let (long, short) = (vec![1; DATAGRAM_MAX + 99], [2; 3]);
-        assert_eq!(send(&a, [long.as_slice(), &short].into_iter()).unwrap(), 2);
         let mut volley = Volley::new();
+        assert_eq!(volley.send(&a, [long.as_slice(), &short].into_iter()).unwrap(), 2);
         assert_eq!(volley.recv(&b, VOLLEY).unwrap(), 2);
         assert_eq!((volley.packet(0), volley.packet(1)), (&long[..DATAGRAM_MAX], &short[..]));
     }
@@ -121,7 +228,8 @@ mod tests {
     fn a_peer_that_is_not_there_is_an_error() {
         let (a, b) = pair();
         drop(b);
-        assert_eq!(send(&a, [&[1u8][..]].into_iter()).unwrap(), 1);
-        assert_eq!(send(&a, [&[1u8][..]].into_iter()).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        let mut volley = Volley::new();
+        assert_eq!(volley.send(&a, [&[1u8][..]].into_iter()).unwrap(), 1);
+        assert_eq!(volley.send(&a, [&[1u8][..]].into_iter()).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }

@@ -1,7 +1,8 @@
 //! All tasks of one thread, the servers they ask, and what is to be done next.
 //!
 //! Bounds: `Limits::tasks_max` tasks in a slab, `EXCHANGES_MAX` exchanges of a task, `PROBES_MAX` probes, one entry of
-//! the deadline heap for each time that a task's deadline moved closer; one server for each address of the operator's.
+//! the deadline heap for each slot of the slab and each time that its deadline moved closer; one server for each address of
+//! the operator's.
 
 use crate::answer::{Answer, TtlRange};
 use crate::chance::{Chance, Seed};
@@ -98,6 +99,9 @@ pub struct Resolver<W> {
     neighbourhoods: Open,
     waiters: usize,
     deadlines: BinaryHeap<Reverse<(u64, u32)>>,
+    /// By slot: when it is looked at next, whichever task it has by then; `u64::MAX`: never. Nearly all tasks are over long
+    /// before their deadline, and the next one in the slot has a later one.
+    wakes: Vec<u64>,
     actions: VecDeque<Action<W>>,
     serial: u32,
 }
@@ -136,6 +140,7 @@ impl<W> Resolver<W> {
             neighbourhoods: Open::default(),
             waiters: 0,
             deadlines: BinaryHeap::new(),
+            wakes: Vec::new(),
             actions: VecDeque::new(),
             serial: 0,
         }
@@ -236,6 +241,7 @@ impl<W> Resolver<W> {
         task.begin(now_ns, question, &hashes, has_stale, forward, self.servers_of(forward));
         let slot = self.free.pop().unwrap_or_else(|| {
             self.tasks.push(None);
+            self.wakes.push(u64::MAX);
             (self.tasks.len() - 1) as u32
         });
         self.by_question.insert(task.hash, slot);
@@ -257,10 +263,9 @@ impl<W> Resolver<W> {
     }
 
     fn set_deadline(&mut self, slot: u32) {
-        let Some(task) = self.task(slot) else { return };
-        let at = task.next_deadline();
-        if at != task.wake_ns {
-            task.wake_ns = at;
+        let Some(at) = self.task(slot).map(|task| task.next_deadline()) else { return };
+        if let Some(wake) = self.wakes.get_mut(slot as usize).filter(|wake| at < **wake) {
+            *wake = at;
             self.deadlines.push(Reverse((at, slot)));
         }
     }
@@ -571,9 +576,12 @@ impl<W> Resolver<W> {
             && at <= now_ns
         {
             self.deadlines.pop();
-            // A task that moved its deadline, or ended, has left this entry behind.
-            if self.task(slot).is_some_and(|task| task.wake_ns == at) {
-                self.on_task_deadline(now_ns, slot);
+            // A slot that was to be looked at sooner has left this entry behind.
+            let Some(wake) = self.wakes.get_mut(slot as usize).filter(|wake| **wake == at) else { continue };
+            *wake = u64::MAX;
+            match self.task(slot).map(|task| task.next_deadline()) {
+                Some(at) if at <= now_ns => self.on_task_deadline(now_ns, slot),
+                _ => self.set_deadline(slot),
             }
         }
     }

@@ -60,8 +60,6 @@ pub struct Task<W> {
     /// The cache has an expired answer, and it has not been given yet.
     pub has_stale: bool,
     pub begun_ns: u64,
-    /// When to look at this task next.
-    pub wake_ns: u64,
     /// Another task asks for the same name and type: this one waits for its end.
     pub is_held: bool,
     /// Name and type that are asked for, as a hash; None: nothing is.
@@ -107,7 +105,6 @@ impl<W> Default for Task<W> {
             waiters: Vec::with_capacity(1),
             has_stale: false,
             begun_ns: 0,
-            wake_ns: u64::MAX,
             is_held: false,
             asks_for: None,
             name: Name::ROOT,
@@ -137,8 +134,7 @@ impl<W> Task<W> {
         (self.hash, self.near) = (question.hash(hashes.name), hashes.near);
         self.asks_for = Some(question.asked_hash(hashes.name));
         self.question = question;
-        (self.begun_ns, self.wake_ns) = (now_ns, u64::MAX);
-        (self.has_stale, self.is_held, self.forward) = (has_stale, false, forward);
+        (self.begun_ns, self.has_stale, self.is_held, self.forward) = (now_ns, has_stale, false, forward);
         self.tried.resize(servers, Tried::default());
         (self.budget, self.why, self.steps) = (Budget { sends: SENDS_MAX }, Why::Silence, CHAIN_MAX);
     }

@@ -91,7 +91,7 @@ pub struct Answering<W> {
     meter: Meter,
     /// At the beginning of this turn.
     now: Now,
-    /// Datagrams that somebody works on.
+    /// Datagrams that somebody works on for a client who waits.
     owed: usize,
     /// Since the last mark of the meter, answers that had not been ready were sent.
     has_sent_later: bool,
@@ -151,10 +151,10 @@ impl<W: Answers> Answering<W> {
         let (mut dropped, mut any) = (0, false);
         while let Some(question) = self.worker.next_postponed() {
             any = true;
-            let is_datagram = matches!(question.ticket.way, Way::Datagram { .. });
+            let is_owed = matches!(question.ticket.way, Way::Datagram { .. }) && !question.message.is_empty();
             let is_taken = self.shared.desk.as_ref().is_some_and(|desk| desk.take(question));
             dropped += u64::from(!is_taken);
-            self.owed += usize::from(is_taken && is_datagram);
+            self.owed += usize::from(is_taken && is_owed);
             self.counters.count(if is_taken { Counter::Postponed } else { Counter::DropBusy });
         }
         self.shared.desk.iter().filter(|_| any).for_each(|desk| desk.ring());

@@ -75,12 +75,20 @@ impl Handover {
     }
 }
 
+impl Handover {
+    fn owner(&self, name: &[u8]) -> Option<&(SyncSender<Postponed>, Arc<Bell>)> {
+        if let [only] = &*self.owners {
+            return Some(only);
+        }
+        let hash = siphash::<1, 3>(&self.key, name);
+        self.owners.get(((u128::from(hash) * self.owners.len() as u128) >> 64) as usize)
+    }
+}
+
 impl Desk for Handover {
     fn take(&self, question: Postponed) -> bool {
         let Purpose::Resolve(Miss { question: asked, .. }) = &question.purpose else { return false };
-        let hash = siphash::<1, 3>(&self.key, asked.name());
-        let owner = ((u128::from(hash) * self.owners.len() as u128) >> 64) as usize;
-        let Some((ring, bell)) = self.owners.get(owner) else { return false };
+        let Some((ring, bell)) = self.owner(asked.name()) else { return false };
         let is_taken = ring.try_send(question).is_ok();
         bell.owe();
         is_taken

@@ -7,8 +7,9 @@
 
 use super::{Came, Parcel};
 use net::epoll::{Epoll, Interest};
-use net::volley::{self, Volley};
+use net::volley::Volley;
 use resolver::{ByHash, Chance, Drawn, ExchangeId, Line, Ports, random_port};
+use std::cmp::Reverse;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::Range;
@@ -144,12 +145,12 @@ impl Lines {
     pub fn end_turn(&mut self, now_ns: u64, mut hand_on: impl FnMut(Came<'_>)) -> bool {
         self.ports.end_turn();
         let mut parcels = std::mem::take(&mut self.parcels);
-        // With several servers their questions come mixed.
-        parcels.sort_unstable_by_key(|(token, at)| (*token, at.start));
+        // With several servers their questions come mixed; and those of one length leave at once.
+        parcels.sort_unstable_by_key(|(token, at)| (*token, Reverse(at.len()), at.start));
         let mut any_failed = false;
         for run in parcels.chunk_by(|(a, _), (b, _)| a == b) {
             let Some(open) = by_token(&mut self.open, run[0].0) else { continue };
-            if open.send(run, &self.octets).is_err() {
+            if open.send(run, &self.octets, &mut self.volley).is_err() {
                 open.fail(&mut hand_on);
                 any_failed = true;
             }
@@ -217,13 +218,13 @@ impl Open {
         !self.is_spoilt && self.asked.iter().all(|asked| asked.message_id != message_id)
     }
 
-    fn send(&self, run: &[(u64, Range<usize>)], octets: &[u8]) -> io::Result<()> {
+    fn send(&self, run: &[(u64, Range<usize>)], octets: &[u8], volley: &mut Volley) -> io::Result<()> {
         let mut gone = 0;
         while let Some(rest @ [(_, first), ..]) = run.get(gone..) {
             let packet = |at: &Range<usize>| octets.get(at.clone()).unwrap_or_default();
             gone += match rest.len() {
                 1 => self.socket.send(packet(first)).map(|_| 1)?,
-                _ => volley::send(&self.socket, rest.iter().map(|(_, at)| packet(at)))?,
+                _ => volley.send(&self.socket, rest.iter().map(|(_, at)| packet(at)))?,
             };
         }
         Ok(())

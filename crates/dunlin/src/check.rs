@@ -14,6 +14,7 @@ use server::held::Gate;
 use server::images::{self, Library, Shelved};
 use server::json::Json;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
@@ -96,7 +97,7 @@ pub fn compile(args: &Compile) -> Exit {
         Ok(library) => library,
         Err(e) => return could_not(format_args!("{}: {e}", config.server.data_dir.display())),
     };
-    library.gate = Gate::new(&config, &[]);
+    library.gate = Arc::new(Gate::new(&config, &[]));
     library.memory = args.memory.unwrap_or(library.memory);
     match current(&library, &zones, &seen, args.json) {
         Ok(shelved) => tell(args, &shelved),

@@ -1,7 +1,8 @@
 //! Small changes of zones, laid over the image that is served: the cost is that of the zones that changed, came or went.
 //!
-//! Nothing is written to the disk. A new image of all zones follows in the background, when nothing has changed for a
-//! while, and until then a start would lay them over the old one again.
+//! The files are read first, for which nobody has to wait; what was read is laid with the press held (see `press`). Nothing is
+//! written to the disk. A new image of all zones follows in the background, when nothing has changed for a while, and until then
+//! a start would lay them over the old one again.
 
 use crate::clock;
 use crate::comparison::Difference;
@@ -34,16 +35,20 @@ pub struct Laid {
     pub remarks: Vec<Remark>,
 }
 
-/// How what is different is to be laid.
-pub struct Plan<'d> {
-    whole: Vec<Zone>,
-    gone: &'d [Box<[u8]>],
+/// What is different, as it was read.
+pub struct Plan {
+    whole: Builder,
+    /// Of the zones that are laid as a whole.
+    entries: Vec<Entry>,
+    gone: Vec<Box<[u8]>>,
     editions: Vec<Edition>,
+    stock: Stock,
+    gate: Arc<Gate>,
 }
 
-impl Plan<'_> {
-    /// Reads the long files. None: it takes a new image, for much is different, or zones are nested.
-    pub fn of<'d>(now: &Image<Stretch>, difference: &'d Difference, library: &Library) -> Option<Plan<'d>> {
+impl Plan {
+    /// Reads what is different. None: it takes a new image, for much is different, or zones are nested.
+    pub fn of(now: &Image<Stretch>, difference: &Difference, library: &Library) -> Option<Plan> {
         let Difference { anew, gone, .. } = difference;
         if anew.len() + gone.len() > OVER_MAX || !now.is_whole() || !are_apart(anew) {
             return None;
@@ -56,12 +61,19 @@ impl Plan<'_> {
         }
         let edition = |zone| Edition::of(zone, now, images::seed()).filter(|edition| library.gate.lets_pass(edition));
         let editions = long.iter().map(edition).collect::<Option<_>>()?;
-        Some(Plan { whole, gone, editions })
+        Some(Plan::read(&whole, gone, editions, library))
+    }
+
+    fn read(whole: &[Zone], gone: &[Box<[u8]>], editions: Vec<Edition>, library: &Library) -> Plan {
+        let spill = Arc::new(Scratch::new(library.folder().into()));
+        let stock = Stock::new(images::seed(), scratch::memory(), spill);
+        let (whole, entries) = reading::all(whole, &stock, |zone, builder| images::fill(zone, &stock, builder));
+        Plan { whole, entries, gone: gone.to_vec(), editions, stock, gate: Arc::clone(&library.gate) }
     }
 
     #[cfg(test)]
-    pub fn of_editions(editions: Vec<Edition>) -> Plan<'static> {
-        Plan { whole: vec![], gone: &[], editions }
+    pub fn of_editions(editions: Vec<Edition>, library: &Library) -> Plan {
+        Plan::read(&[], &[], editions, library)
     }
 }
 
@@ -82,17 +94,14 @@ fn above(name: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Lays what is different over the image. None: it takes a new one.
-pub fn lay(now: &Image<Stretch>, plan: Plan<'_>, library: &Library) -> Option<Laid> {
-    let Plan { whole: zones, gone, editions } = plan;
-    let spill = Arc::new(Scratch::new(library.folder().into()));
-    let stock = Stock::new(images::seed(), scratch::memory(), spill);
-    let (builder, mut entries) = reading::all(&zones, &stock, |zone, builder| images::fill(zone, &stock, builder));
+pub fn lay(now: &Image<Stretch>, plan: Plan) -> Option<Laid> {
+    let Plan { whole, mut entries, gone, editions, stock, gate } = plan;
     // A zone whose file could never be used is in no image.
-    let gone = gone.iter().filter(|apex| laying::zone(now.view(), apex).is_some()).cloned().collect();
+    let gone = gone.into_iter().filter(|apex| laying::zone(now.view(), apex).is_some()).collect();
     let may: Vec<_> = editions.iter().map(|edition| |host: &[u8]| edition.may_be_named(host)).collect();
     let edits = editions.iter().zip(&may).map(|(edition, may)| edit(edition, may)).collect();
-    let change = Change { whole: builder, gone, edits };
-    let Over { image, remarks, complaints, doubts } = over(now, change, &editions, &stock, &library.gate)?;
+    let change = Change { whole, gone, edits };
+    let Over { image, remarks, complaints, doubts } = over(now, change, &editions, &stock, &gate)?;
     // A new image is built with the whole zone in view, and says what is wrong with it.
     let is_doubtful = |doubt: &Doubt| is_laid(now, &image, doubt);
     let is_wrong = |e: &Edition| complaints.contains_key(&e.entry.apex) || !is_proven(&image, e);
@@ -108,7 +117,7 @@ pub fn lay(now: &Image<Stretch>, plan: Plan<'_>, library: &Library) -> Option<La
         });
     }
     for edition in editions {
-        library.gate.note(&edition.entry.apex, edition.diff);
+        gate.note(&edition.entry.apex, edition.diff);
         entries.push(edition.entry);
     }
     Some(Laid { image, entries, remarks })

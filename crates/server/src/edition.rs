@@ -505,8 +505,8 @@ mod tests {
 
         /// The image with a text's changes laid over it.
         fn laid(&self, edition: Edition) -> Option<Image<Stretch>> {
-            let plan = Plan::of_editions(vec![edition]);
-            changes::lay(&self.image, plan, &self.library).map(|laid| laid.image)
+            let plan = Plan::of_editions(vec![edition], &self.library);
+            changes::lay(&self.image, plan).map(|laid| laid.image)
         }
     }
 

@@ -128,8 +128,8 @@ impl Gate {
     }
 
     /// What the versions that passed change; asked once they are served.
-    pub fn take(&mut self) -> HashMap<Box<[u8]>, Diff> {
-        std::mem::take(self.changes.get_mut().unwrap_or_else(PoisonError::into_inner)).diffs
+    pub fn take(&self) -> HashMap<Box<[u8]>, Diff> {
+        std::mem::take(&mut *self.changes()).diffs
     }
 }
 

@@ -37,7 +37,7 @@ pub const MANIFEST: &str = "zones.manifest";
 pub struct Library {
     folder: PathBuf,
     /// Who lets new versions of zones pass.
-    pub gate: Gate,
+    pub gate: Arc<Gate>,
     /// Octets of records that are held while an image is built, before they are spilled.
     pub memory: usize,
     /// About how many octets of zone files have been read for images.
@@ -90,7 +90,7 @@ impl Library {
         let folder = data_dir.join(FOLDER);
         std::fs::create_dir_all(&folder)?;
         sweep(&folder, "");
-        Ok(Library { folder, gate: Gate::default(), memory: scratch::memory(), read: Arc::default() })
+        Ok(Library { folder, gate: Arc::default(), memory: scratch::memory(), read: Arc::default() })
     }
 
     /// The image of these zones as their files are now: the one on the shelf if no source has changed, else a new one.

@@ -228,7 +228,7 @@ impl Life {
             return;
         }
         books.unwritten.add(wishes.clone(), self.journal.next_position());
-        self.is_owing = self.press.lay(&books, &wishes).is_err();
+        self.is_owing = self.press.lay(&mut books, &wishes).is_err();
         model.past.push(model.content.clone());
         apply(&mut model.content, &entries);
         model.unsure.clear();

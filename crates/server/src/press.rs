@@ -1,17 +1,23 @@
 //! The one place where what is served changes: whoever lays something over the image, or puts another in its place, holds
 //! the press while he does so, and nobody else's change gets lost in between.
 //!
+//! Where zones take updates it is held by their thread alone. Who works in the background and needs it hands over what is to be
+//! done, and the updates' thread does it between two groups: for whoever gets the CPU only when nobody else wants it might hold
+//! the press for as long as that, and an update would wait for him (docs/decisions/0008 says what may wait for what).
+//!
 //! What updates have changed is laid over each image that was built from files before it is published: most of it while
 //! updates go on, and with the press held only what has come since.
 
 use crate::hosts::{Hosts, Named};
 use crate::images;
 use crate::laying::{self, Unlaid};
-use crate::slate::Slate;
+use crate::slate::{Notes, Slate};
 use crate::unwritten::{Unwritten, Wish};
+use crate::update::Intake;
 use front::{Published, Retired, Zones};
 use image::{Damaged, Image};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use store::Stretch;
 use wire::rtype::ZONEMD;
@@ -26,6 +32,8 @@ const ROUNDS_MAX: usize = 16;
 pub struct Press {
     published: Arc<Published<Zones<Stretch>>>,
     books: Mutex<Books>,
+    /// Of the thread that carries out updates, from when it is there.
+    hands: OnceLock<Intake>,
     /// Zones that are served otherwise than their files say.
     pub slate: Slate,
 }
@@ -36,32 +44,66 @@ pub struct Books {
     pub unwritten: Unwritten,
     /// Of zones that updates change.
     pub hosts: Hosts,
+    /// What is not on the slate yet.
+    pub notes: Notes,
 }
+
+impl Books {
+    /// `named`: what a zone named when the journal ended there. False: that is too old.
+    fn know_hosts(&mut self, apex: &[u8], named: Named, end: u64) -> bool {
+        // What has come meanwhile is among what is unwritten, unless that was written meanwhile.
+        if self.unwritten.is_settled_since(apex, end) {
+            return false;
+        }
+        self.hosts.know(apex, named);
+        let records = self.unwritten.records(apex);
+        records.for_each(|r| self.hosts.learn(apex, r.rtype, &r.rdata));
+        true
+    }
+}
+
+/// Something to be done with the press held.
+pub type Work = Box<dyn FnOnce(&Press, &mut Books) + Send>;
 
 impl Press {
     /// Looks through a zone for the hosts that it names, while updates go on. Err: it is damaged.
     pub fn learn_hosts(&self, apex: &[u8]) -> Result<(), Damaged> {
         loop {
-            let (now, end) = {
-                let books = self.hold();
-                (self.current(), books.unwritten.end())
-            };
+            let (now, end) = self.have_done(|press, books| (press.current(), books.unwritten.end()));
             let Some(zone) = laying::zone(now.image.view(), apex) else { return Ok(()) };
-            let named = Named::of(&zone, images::seed())?;
-            let mut held = self.hold();
-            let books = &mut *held;
-            // What has come meanwhile is among what is unwritten, unless that was written meanwhile.
-            if !books.unwritten.is_settled_since(apex, end) {
-                books.hosts.know(apex, named);
-                let records = books.unwritten.records(apex);
-                records.for_each(|r| books.hosts.learn(apex, r.rtype, &r.rdata));
+            let (named, apex) = (Named::of(&zone, images::seed())?, Box::<[u8]>::from(apex));
+            if self.have_done(move |_, books| books.know_hosts(&apex, named, end)) {
                 return Ok(());
             }
         }
     }
 
     pub fn new(published: Arc<Published<Zones<Stretch>>>, unwritten: Unwritten) -> Press {
-        Press { published, books: Mutex::new(Books { unwritten, hosts: Hosts::default() }), slate: Slate::default() }
+        let books = Books { unwritten, ..Books::default() };
+        Press { published, books: Mutex::new(books), hands: OnceLock::new(), slate: Slate::default() }
+    }
+
+    /// From now on somebody carries out updates, who does what others hand over.
+    pub fn employ(&self, intake: Intake) {
+        // Only one does.
+        let _ = self.hands.set(intake);
+    }
+
+    /// Has something done with the press held, and waits until it is.
+    pub fn have_done<T: Send + 'static>(&self, work: impl FnOnce(&Press, &mut Books) -> T + Send + 'static) -> T {
+        let Some(hands) = self.hands.get() else { return work(self, &mut self.hold()) };
+        let (done, outcome) = channel();
+        // Nobody is left to be told if the one who waits is gone.
+        hands.lend(Box::new(move |press, books| _ = done.send(work(press, books))));
+        // If that thread has ended, the server stops.
+        outcome.recv().unwrap_or_else(|_| park())
+    }
+
+    /// Whoever carries out updates has a look whether what he waits for has come.
+    pub fn wake(&self) {
+        if let Some(hands) = self.hands.get() {
+            hands.lend(Box::new(|_, _| {}));
+        }
     }
 
     pub fn hold(&self) -> MutexGuard<'_, Books> {
@@ -72,8 +114,13 @@ impl Press {
         self.published.current().0
     }
 
+    /// Has something else served.
+    pub fn publish(&self, next: Zones<Stretch>) -> Retired<Zones<Stretch>> {
+        self.published.publish(next)
+    }
+
     /// Lays names over what is served, and has that served: one pointer store.
-    pub fn lay(&self, books: &Books, wishes: &[Wish]) -> Result<Option<Retired<Zones<Stretch>>>, Unlaid> {
+    pub fn lay(&self, books: &mut Books, wishes: &[Wish]) -> Result<Option<Retired<Zones<Stretch>>>, Unlaid> {
         let now = self.current();
         for wish in wishes {
             let records = wish.names.values().flatten();
@@ -82,37 +129,117 @@ impl Press {
         let laid = laying::over(&now.image, wishes, &books.hosts)?;
         let next = laid.map(|image| Zones { image, allow_query: Arc::clone(&now.allow_query) });
         let retired = next.map(|zones| self.published.publish(zones));
-        self.slate.note(wishes.iter().map(|wish| &*wish.apex), Instant::now());
         let has_digest =
-            |wish: &&Wish| wish.names.get(&wish.apex).is_some_and(|all| all.iter().any(|r| r.rtype == ZONEMD));
-        self.slate.renew(wishes.iter().filter(has_digest).map(|wish| &*wish.apex), Instant::now() + DIGEST_AFTER);
+            |wish: &Wish| wish.names.get(&wish.apex).is_some_and(|all| all.iter().any(|r| r.rtype == ZONEMD));
+        wishes.iter().for_each(|wish| books.notes.change(&wish.apex));
+        wishes.iter().filter(|wish| has_digest(wish)).for_each(|wish| books.notes.digest(&wish.apex));
+        self.note(books);
         Ok(retired)
+    }
+
+    /// Puts on the slate what has changed. False: it is in somebody's hands, for whom nobody waits here.
+    pub fn note(&self, books: &mut Books) -> bool {
+        let now = Instant::now();
+        self.slate.take(&mut books.notes, now, now + DIGEST_AFTER)
     }
 
     /// Publishes an image that was built from files, with what updates have changed since these were written.
     pub fn replace(&self, mut next: Zones<Stretch>) -> Result<Retired<Zones<Stretch>>, Unlaid> {
         let mut done = 0;
         for _ in 0..ROUNDS_MAX {
-            let (wishes, end, hosts) = {
-                let books = self.hold();
-                (books.unwritten.since(done), books.unwritten.end(), books.hosts.clone())
-            };
-            let is_little = wishes.iter().map(|w| w.names.len()).sum::<usize>() <= LAST_NAMES;
-            if is_little {
+            let (changed, end, hosts) = self
+                .have_done(move |_, books| (books.unwritten.since(done), books.unwritten.end(), books.hosts.clone()));
+            if changed.names() <= LAST_NAMES {
                 break;
             }
-            next.image = over(next.image, &wishes, &hosts)?;
+            over(&mut next.image, &changed.wishes(), &hosts)?;
             done = end;
         }
-        let books = self.hold();
-        next.image = over(next.image, &books.unwritten.since(done), &books.hosts)?;
-        let retired = self.published.publish(next);
+        // If it was built in vain it is let go of here, where nobody waits.
+        let _built = next.image.bytes().clone();
+        self.have_done(move |press, books| press.finish(next, done, books))
+    }
+
+    /// Publishes an image that has what was changed until the journal ended there.
+    fn finish(
+        &self,
+        mut next: Zones<Stretch>,
+        done: u64,
+        books: &mut Books,
+    ) -> Result<Retired<Zones<Stretch>>, Unlaid> {
+        over(&mut next.image, &books.unwritten.since(done).wishes(), &books.hosts)?;
+        let retired = self.publish(next);
         // Of what was owed until now nobody has been told yet.
-        self.slate.note(books.unwritten.apexes(), Instant::now());
+        books.unwritten.behind().for_each(|apex| books.notes.change(apex));
+        self.note(books);
         Ok(retired)
     }
 }
 
-fn over(image: Image<Stretch>, wishes: &[Wish], hosts: &Hosts) -> Result<Image<Stretch>, Unlaid> {
-    Ok(laying::over(&image, wishes, hosts)?.unwrap_or(image))
+fn over(image: &mut Image<Stretch>, wishes: &[Wish], hosts: &Hosts) -> Result<(), Unlaid> {
+    let laid = laying::over(image, wishes, hosts)?;
+    laid.into_iter().for_each(|laid| *image = laid);
+    Ok(())
+}
+
+fn park() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::update;
+    use image::edit::Record;
+    use std::time::Duration;
+    use wire::rtype::A;
+
+    const APEX: &[u8] = b"\x01z\0";
+    const OWNER: &[u8] = b"\x01a\x01z\0";
+
+    fn press() -> (Arc<Press>, Zones<Stretch>) {
+        let (octets, _) = sim::image_of(&[("z.", "@ 60 SOA ns h 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.1")]);
+        let path = std::env::temp_dir().join(format!("dunlin-press-{}", std::process::id()));
+        std::fs::write(&path, octets).unwrap();
+        let zones = || Zones {
+            image: Image::open_to_serve(Stretch::of(store::Map::copy_to_memory(&path, 1 << 20).unwrap()), |_| 0)
+                .unwrap(),
+            allow_query: Arc::default(),
+        };
+        let press = Press::new(Arc::new(Published::new(zones())), Unwritten::default());
+        let next = zones();
+        std::fs::remove_file(&path).unwrap();
+        (Arc::new(press), next)
+    }
+
+    #[test]
+    fn whoever_puts_another_image_in_place_keeps_no_update_waiting() {
+        let ((press, next), (intake, orders)) = (press(), update::intake());
+        press.employ(intake);
+        let (background, (done, outcome)) = (Arc::clone(&press), channel());
+        std::thread::spawn(move || done.send(background.replace(next).is_ok()).unwrap());
+        // He does nothing more now until somebody does it for him, as if he did not get the CPU.
+        let mut work = orders.lent(Duration::from_secs(60));
+        let names = [(OWNER.into(), vec![Record { rtype: A, ttl: 60, rdata: [192, 0, 2, 7][..].into() }])];
+        let wishes = vec![Wish { apex: APEX.into(), names: names.into() }];
+        let mut books = press.books.try_lock().expect("nobody holds the press");
+        assert!(press.lay(&mut books, &wishes).is_ok());
+        books.unwritten.add(wishes, 1);
+        drop(books);
+        let is_replaced = loop {
+            if let Some(work) = work {
+                work(&press, &mut press.hold());
+            }
+            match outcome.try_recv() {
+                Ok(is_replaced) => break is_replaced,
+                Err(_) => work = orders.lent(Duration::from_millis(10)),
+            }
+        };
+        assert!(is_replaced);
+        let now = press.current();
+        let zone = laying::zone(now.image.view(), APEX).unwrap();
+        assert!(zone.node(OWNER).unwrap().is_some(), "what was changed meanwhile is in the new image, too");
+    }
 }

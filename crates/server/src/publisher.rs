@@ -15,10 +15,10 @@ use crate::images::{self, Library, Remark, Shelved};
 use crate::json::Json;
 use crate::laying;
 use crate::ledger;
-use crate::manifest::Manifest;
+use crate::manifest::{self, Manifest};
 use crate::numbering;
 use crate::origin::Origin;
-use crate::press::Press;
+use crate::press::{Books, Press};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::stamp;
@@ -179,11 +179,11 @@ fn owned(last: Shelved, library: &Library, config: &Config) -> Option<(Zones<Str
     let difference = Difference { anew, ..Difference::default() };
     let laid = match difference.is_empty() {
         true => None,
-        false => Some(changes::lay(&last.image, Plan::of(&last.image, &difference, library)?, library)?),
+        false => Some(changes::lay(&last.image, Plan::of(&last.image, &difference, library)?)?),
     };
     let (mut zones, mut serving) = ready(last, config, 1);
     if let Some(laid) = laid {
-        serving.take(&zones.image, &laid, &difference);
+        serving.take(&zones.image, &laid.image, &laid.entries, &difference);
         zones = Zones { allow_query: Arc::new(access(&laid.image, config)), image: laid.image };
         serving.allow_query = Arc::clone(&zones.allow_query);
     }
@@ -192,18 +192,24 @@ fn owned(last: Shelved, library: &Library, config: &Config) -> Option<(Zones<Str
 
 impl Serving {
     /// Is of an image with changes from now on.
-    fn take(&mut self, before: &Image<Stretch>, laid: &Laid, difference: &Difference) {
+    fn take(
+        &mut self,
+        before: &Image<Stretch>,
+        laid: &Image<Stretch>,
+        entries: &[manifest::Entry],
+        difference: &Difference,
+    ) {
         let is_served = |image: &Image<Stretch>, apex: &[u8]| {
             image.view().find_whole(apex).is_ok_and(|node| node.is_some_and(|n| n.is(APEX)))
         };
         for apex in difference.anew.iter().map(|zone| &zone.apex).chain(&difference.gone) {
-            let (was, is) = (is_served(before, apex), is_served(&laid.image, apex));
+            let (was, is) = (is_served(before, apex), is_served(laid, apex));
             if was != is {
                 self.names ^= images::fingerprint_of(apex);
                 self.zones = self.zones.wrapping_add_signed(i64::from(is) - i64::from(was));
             }
         }
-        self.manifest.change(&laid.entries, &difference.gone);
+        self.manifest.change(entries, &difference.gone);
         self.problems = self.manifest.problems();
     }
 }
@@ -218,7 +224,8 @@ fn access(image: &Image<Stretch>, config: &Config) -> Lists {
         let node = image.view().find_whole(apex).ok().flatten().filter(|node| node.is(APEX))?;
         node.zone_number().ok()
     };
-    let own = config.roster.written.iter().filter_map(|z| Some((number(&z.apex)?, list(z.allow_query.as_ref()?))));
+    let listed = config.roster.written.iter().filter_map(|z| Some((&z.apex, z.allow_query.as_ref()?)));
+    let own = listed.filter_map(|(apex, allow)| Some((number(apex)?, list(allow))));
     Lists::new(list(&config.server.allow_query), own.collect())
 }
 
@@ -302,6 +309,7 @@ impl Publisher {
         if let Some(done) = job.done {
             // Whoever asked may have gone.
             let _ = done.send(outcome);
+            self.press.wake();
         }
         self.record(match job.why {
             Why::Back(serial) => history::by_going_back(serial),
@@ -391,7 +399,7 @@ impl Publisher {
     /// Makes a new image of what is laid over the one that is served.
     fn fold(&mut self) {
         let Some(config) = self.unfolded.take() else { return };
-        self.library.gate = Gate::new(&config, &[]);
+        self.library.gate = Arc::new(Gate::new(&config, &[]));
         if let Err(complaints) = self.rebuild(&config, Why::Asked) {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
@@ -406,7 +414,7 @@ impl Publisher {
     fn reload(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
         let is_forced = matches!(why, Why::Forced | Why::Back(_));
         let forced = wanted.iter().filter(|_| is_forced).filter_map(|name| crate::config::apex(name).ok());
-        self.library.gate = Gate::new(config, &forced.collect::<Vec<_>>());
+        self.library.gate = Arc::new(Gate::new(config, &forced.collect::<Vec<_>>()));
         let laid = match why {
             Why::Damaged | Why::Forced => None,
             Why::Fold => {
@@ -445,44 +453,38 @@ impl Publisher {
             Err(comparison::Hindrance::Roster(complaints)) => return Err(told(&complaints)),
         };
         let seen = difference.seen.take();
-        let press = Arc::clone(&self.press);
-        let plan = self.plan(config, &difference);
-        let books = press.hold();
-        let now = press.current();
         if difference.is_empty() {
             self.served.manifest.seen = seen.unwrap_or_else(|| self.served.manifest.seen.clone());
-            return Ok(if access(&now.image, config) == *self.served.allow_query { Some(false) } else { None });
+            let lists = access(&self.press.current().image, config);
+            return Ok(if lists == *self.served.allow_query { Some(false) } else { None });
         }
-        // A zone that goes takes along what updates have changed of it, which its file gets before.
-        if difference.gone.iter().any(|apex| books.unwritten.is_behind(apex)) {
-            return Ok(None);
-        }
-        let Some(laid) = plan.and_then(|plan| changes::lay(&now.image, plan, &self.library)) else { return Ok(None) };
-        let before = self.served.problems.clone();
-        remark(&laid.remarks);
-        self.served.take(&now.image, &laid, &difference);
-        drop(now);
+        let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
+        let (gone, by) = (difference.gone.clone(), Arc::clone(config));
+        let pressed = self.press.have_done(move |press, books| pressed(press, books, &gone, plan, &by));
+        let Some(Pressed { before, entries, remarks, zones, retired }) = pressed else { return Ok(None) };
+        let problems = self.served.problems.clone();
+        remark(&remarks);
+        self.served.take(&before.image, &zones.image, &entries, &difference);
+        drop(before);
         if let Some(seen) = seen {
             self.served.manifest.seen = seen;
         }
         complain(&self.served.problems);
-        let allow_query = Arc::new(access(&laid.image, config));
-        self.served.allow_query = Arc::clone(&allow_query);
+        self.served.allow_query = Arc::clone(&zones.allow_query);
         self.served.generation += 1;
-        let retired = self.shared.published.publish(Zones { image: laid.image, allow_query });
-        drop(books);
+        drop(zones);
         self.is_published(retired);
-        self.hold(&before);
+        self.hold(&problems);
         self.unfolded = Some(Arc::clone(config));
         Ok(Some(true))
     }
 
-    /// How what is different is laid. Long files are read for it, so updates go on meanwhile: they change other zones.
-    fn plan<'d>(&self, config: &Config, difference: &'d Difference) -> Option<Plan<'d>> {
+    /// How what is different is laid. Files are read for it, while updates go on: they change other zones.
+    fn plan(&self, config: &Config, difference: &Difference) -> Option<Plan> {
         // What updates have changed is not in these files.
         let is_updated = config.roster.written.iter().any(|z| is_owned(z) && difference.is_about(&z.apex));
         let has_room = self.served.manifest.has_room(difference.anew.len() + difference.gone.len());
-        let may_lay = has_room && !is_updated && !difference.is_empty();
+        let may_lay = has_room && !is_updated;
         if may_lay { Plan::of(&self.press.current().image, difference, &self.library) } else { None }
     }
 
@@ -553,16 +555,15 @@ impl Publisher {
 
     /// Writes the files of those zones that updates have changed.
     fn write_files(&self, config: &Config, is_wanted: impl Fn(&[u8]) -> bool) -> Result<(), Vec<String>> {
-        let (now, behind, end) = {
-            let books = self.press.hold();
-            (self.press.current(), books.unwritten.since(0), books.unwritten.end())
-        };
+        let shared =
+            |press: &Press, books: &mut Books| (press.current(), books.unwritten.since(0), books.unwritten.end());
+        let (now, behind, end) = self.press.have_done(shared);
         let mut is_written = false;
-        for wish in behind.iter().filter(|wish| is_wanted(&wish.apex)) {
+        for wish in behind.wishes().into_iter().filter(|wish| is_wanted(&wish.apex)) {
             let Some(zone) = laying::zone(now.image.view(), &wish.apex) else { continue };
             let written = ledger::write(&config.server.data_dir, &zone, &wish.names, end);
             written.map_err(|e| vec![format!("the zone {} is not written: {e}", images::name(&wish.apex))])?;
-            self.press.hold().unwritten.settle(&wish.apex, end);
+            self.press.have_done(move |_, books| books.unwritten.settle(&wish.apex, end));
             is_written = true;
         }
         if is_written {
@@ -653,6 +654,28 @@ impl Publisher {
             Err(e) => log::info("the image stays on small pages", &[("why", &e)]),
         }
     }
+}
+
+/// What came of laying zones over the image.
+struct Pressed {
+    before: Arc<Zones<Stretch>>,
+    entries: Vec<manifest::Entry>,
+    remarks: Vec<Remark>,
+    zones: Arc<Zones<Stretch>>,
+    retired: Retired<Zones<Stretch>>,
+}
+
+/// Lays what was read over what is served now, and has that served. None: it takes a new image.
+fn pressed(press: &Press, books: &Books, gone: &[Box<[u8]>], plan: Plan, config: &Config) -> Option<Pressed> {
+    // A zone that goes takes along what updates have changed of it, which its file gets before.
+    if gone.iter().any(|apex| books.unwritten.is_behind(apex)) {
+        return None;
+    }
+    let before = press.current();
+    let Laid { image, entries, remarks } = changes::lay(&before.image, plan)?;
+    let allow_query = Arc::new(access(&image, config));
+    let retired = press.publish(Zones { image, allow_query });
+    Some(Pressed { before, entries, remarks, zones: press.current(), retired })
 }
 
 /// Touches every page, slice by slice.

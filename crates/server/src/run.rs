@@ -200,7 +200,7 @@ impl First {
             };
             let (ledger, unwritten, remarks) = files.replay(zones.image.view(), config.history).map_err(unusable)?;
             caution(&remarks);
-            let wishes = unwritten.since(0);
+            let wishes = unwritten.since(0).wishes();
             match laying::over(&zones.image, &wishes, &Hosts::default()) {
                 Ok(laid) => {
                     laid.into_iter().for_each(|image| zones.image = image);
@@ -237,6 +237,7 @@ impl Updating {
     fn start(&self, ledger: Ledger) -> Result<(), String> {
         let Some(orders) = self.orders.take() else { return Ok(()) };
         let (press, data_dir, state) = (Arc::clone(&self.press), self.data_dir.clone(), Arc::clone(&self.state));
+        self.press.employ(self.entrance.open().clone());
         self.state.set_intake(self.entrance.open().clone());
         let scribe = Scribe { press, data_dir, state, refused: HashMap::new() };
         spawn("scribe", move || scribe.run())?;
@@ -294,7 +295,7 @@ fn first_image(config: &Config) -> Result<(Library, Zones<Stretch>, Serving, Com
     let data = config.server.data_dir.display();
     let mut library =
         Library::open(&config.server.data_dir).map_err(|e| format!("the data folder {data} cannot be used: {e}"))?;
-    library.gate = Gate::new(config, &[]);
+    library.gate = Arc::new(Gate::new(config, &[]));
     let (zones, serving, compared) = publisher::first(&library, config).map_err(|complaints| complaints.join("\n"))?;
     Ok((library, zones, serving, compared))
 }

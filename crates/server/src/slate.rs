@@ -9,7 +9,7 @@ use crate::config::Zone;
 use audit::Guards;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 #[derive(Default)]
@@ -77,6 +77,43 @@ impl Agenda {
     }
 }
 
+/// What is to be put on the slate. Bound: each zone that takes updates once.
+#[derive(Default)]
+pub struct Notes {
+    changed: Apexes,
+    digests: Apexes,
+    looks: Apexes,
+}
+
+type Apexes = BTreeSet<Box<[u8]>>;
+
+impl Notes {
+    /// What is served of a zone has changed.
+    pub fn change(&mut self, apex: &[u8]) {
+        note(&mut self.changed, apex);
+    }
+
+    /// Its digest may not fit any more.
+    pub fn digest(&mut self, apex: &[u8]) {
+        note(&mut self.digests, apex);
+    }
+
+    /// Its file may have been edited.
+    pub fn look(&mut self, apex: &[u8]) {
+        note(&mut self.looks, apex);
+    }
+
+    fn is_empty(&self) -> bool {
+        [&self.changed, &self.digests, &self.looks].iter().all(|all| all.is_empty())
+    }
+}
+
+fn note(all: &mut Apexes, apex: &[u8]) {
+    if !all.contains(apex) {
+        all.insert(apex.into());
+    }
+}
+
 /// A zone to be written back, or to be looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
@@ -121,15 +158,32 @@ impl Slate {
         self.bell.notify_all();
     }
 
-    /// What is served of these zones has changed, or could not be written.
-    pub fn note<'a>(&self, apexes: impl Iterator<Item = &'a [u8]>, now: Instant) {
-        let mut held = self.hold();
-        let entries = &mut *held;
-        for apex in apexes {
-            let Some(every) = entries.zones.get(apex).and_then(|zone| zone.every) else { continue };
-            entries.due.put(apex, now + every);
+    /// As `note`, `renew` and `look` do, of all that is noted. False: somebody has the slate in his hands, and nothing is done.
+    pub fn take(&self, notes: &mut Notes, now: Instant, digests_at: Instant) -> bool {
+        if notes.is_empty() {
+            return true;
+        }
+        let held = match self.entries.try_lock() {
+            Err(TryLockError::WouldBlock) => return false,
+            Err(TryLockError::Poisoned(held)) => held.into_inner(),
+            Ok(held) => held,
+        };
+        let before = held.first();
+        let (mut entries, Notes { changed, digests, looks }) = (held, std::mem::take(notes));
+        entries.note(changed.iter().map(|apex| &**apex), now);
+        entries.renew(digests.iter().map(|apex| &**apex), digests_at);
+        let Entries { zones, looks: agenda, .. } = &mut *entries;
+        looks.iter().filter(|apex| zones.contains_key(*apex)).for_each(|apex| agenda.put(apex, now));
+        if entries.first() != before {
             self.bell.notify_all();
         }
+        true
+    }
+
+    /// What is served of these zones has changed, or could not be written.
+    pub fn note<'a>(&self, apexes: impl Iterator<Item = &'a [u8]>, now: Instant) {
+        self.hold().note(apexes, now);
+        self.bell.notify_all();
     }
 
     /// It is to be seen at that time, or before, whether the files of these zones were edited; of all if none is named.
@@ -156,12 +210,8 @@ impl Slate {
 
     /// The digests of these zones may not fit any more, and are to be seen to at that time, or before.
     pub fn renew<'a>(&self, apexes: impl Iterator<Item = &'a [u8]>, at: Instant) {
-        let mut held = self.hold();
-        let Entries { zones, digests, .. } = &mut *held;
-        for apex in apexes.filter(|apex| zones.contains_key(*apex)) {
-            digests.put(apex, at);
-            self.bell.notify_all();
-        }
+        self.hold().renew(apexes, at);
+        self.bell.notify_all();
     }
 
     /// A zone is not to wait for its time.
@@ -181,9 +231,7 @@ impl Slate {
             if let Some(task) = entries.take(now) {
                 return task;
             }
-            let agendas = [&entries.due, &entries.looks, &entries.digests];
-            let first = agendas.into_iter().filter_map(Agenda::first).min();
-            entries = match first {
+            entries = match entries.first() {
                 None => self.bell.wait(entries).unwrap_or_else(PoisonError::into_inner),
                 Some(at) => {
                     let wait = at.saturating_duration_since(now);
@@ -199,6 +247,23 @@ impl Slate {
 }
 
 impl Entries {
+    /// When the first zone is to be seen to.
+    fn first(&self) -> Option<Instant> {
+        [&self.due, &self.looks, &self.digests].into_iter().filter_map(Agenda::first).min()
+    }
+
+    fn note<'a>(&mut self, apexes: impl Iterator<Item = &'a [u8]>, now: Instant) {
+        for apex in apexes {
+            if let Some(every) = self.zones.get(apex).and_then(|zone| zone.every) {
+                self.due.put(apex, now + every);
+            }
+        }
+    }
+
+    fn renew<'a>(&mut self, apexes: impl Iterator<Item = &'a [u8]>, at: Instant) {
+        apexes.filter(|apex| self.zones.contains_key(*apex)).for_each(|apex| self.digests.put(apex, at));
+    }
+
     /// A zone whose time has come; changes from now on are noted anew.
     fn take(&mut self, now: Instant) -> Option<Task> {
         let (apex, what) = if let Some(apex) = self.due.take(now) {
@@ -287,6 +352,27 @@ mod tests {
         slate.renew([A, A, b"\x01c\0"].into_iter(), start + MINUTE);
         assert_eq!([take(start), take(start + MINUTE)], [None, Some((What::Digest, true, false))]);
         assert_eq!(take(start + MINUTE), None);
+    }
+
+    #[test]
+    fn whoever_finds_the_slate_in_other_hands_does_not_wait() {
+        let (slate, start, mut notes) = (Slate::default(), Instant::now(), Notes::default());
+        slate.follow(&[zone(A, MINUTE), zone(B, MINUTE)], None, start);
+        assert_eq!([slate.next().what, slate.next().what], [What::Look; 2]);
+        [A, B].into_iter().for_each(|apex| notes.change(apex));
+        notes.digest(A);
+        let held = slate.hold();
+        assert!(!slate.take(&mut notes, start, start + MINUTE));
+        assert!(!notes.is_empty() && held.due.first().is_none());
+        drop(held);
+        assert!(slate.take(&mut notes, start, start + MINUTE));
+        assert!(notes.is_empty());
+        let take = |at| slate.hold().take(at).map(|task| (task.apex.to_vec(), task.what));
+        assert_eq!(
+            [take(start + MINUTE), take(start + MINUTE)],
+            [Some((A.to_vec(), What::Write)), Some((B.to_vec(), What::Write))]
+        );
+        assert_eq!([take(start + MINUTE), take(start + MINUTE)], [Some((A.to_vec(), What::Digest)), None]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 use image::edit::Record;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// A zone's names, in lower case, with all their records from now on; none: the name is no more.
 pub type Names = BTreeMap<Box<[u8]>, Vec<Record>>;
@@ -32,13 +33,34 @@ pub struct Unwritten {
 struct Book {
     /// Its file holds the changes before this.
     position: u64,
-    names: BTreeMap<Box<[u8]>, Changed>,
+    names: BTreeMap<Arc<[u8]>, Changed>,
 }
 
 struct Changed {
-    records: Vec<Record>,
+    records: Arc<[Record]>,
     /// Where the journal ended when the name was changed last.
     at: u64,
+}
+
+/// Names that have changed, as they were when somebody asked. It shares them with where they came from: made where updates wait
+/// for it, and turned into wishes where nobody does.
+pub struct Shared(Vec<(Box<[u8]>, SharedNames)>);
+
+type SharedNames = Vec<(Arc<[u8]>, Arc<[Record]>)>;
+
+impl Shared {
+    pub fn names(&self) -> usize {
+        self.0.iter().map(|(_, names)| names.len()).sum()
+    }
+
+    pub fn wishes(&self) -> Vec<Wish> {
+        let own = |(name, records): &(Arc<[u8]>, Arc<[Record]>)| (Box::from(&**name), records.to_vec());
+        let wish = |(apex, names): &(Box<[u8]>, SharedNames)| Wish {
+            apex: apex.clone(),
+            names: names.iter().map(own).collect(),
+        };
+        self.0.iter().map(wish).collect()
+    }
 }
 
 impl Unwritten {
@@ -52,16 +74,17 @@ impl Unwritten {
         for wish in wishes {
             let book = self.zones.entry(wish.apex).or_default();
             for (name, records) in wish.names {
-                let is_new = book.names.insert(name, Changed { records, at: end }).is_none();
+                let changed = Changed { records: records.into(), at: end };
+                let is_new = book.names.insert(name.into(), changed).is_none();
                 self.names += usize::from(is_new);
             }
         }
         self.end = self.end.max(end);
     }
 
-    /// All zones that updates change.
-    pub fn apexes(&self) -> impl Iterator<Item = &[u8]> {
-        self.zones.keys().map(|apex| &**apex)
+    /// Zones whose files do not hold all that was changed.
+    pub fn behind(&self) -> impl Iterator<Item = &[u8]> {
+        self.zones.iter().filter(|(_, book)| !book.names.is_empty()).map(|(apex, _)| &**apex)
     }
 
     pub fn names(&self) -> usize {
@@ -85,17 +108,17 @@ impl Unwritten {
     /// The records of all changed names of a zone.
     pub fn records(&self, apex: &[u8]) -> impl Iterator<Item = &Record> {
         let names = self.zones.get(apex).map(|book| book.names.values());
-        names.into_iter().flatten().flat_map(|changed| &changed.records)
+        names.into_iter().flatten().flat_map(|changed| &*changed.records)
     }
 
     /// All that was changed after the journal ended there.
-    pub fn since(&self, end: u64) -> Vec<Wish> {
-        let late = |book: &Book| -> Names {
+    pub fn since(&self, end: u64) -> Shared {
+        let late = |book: &Book| -> SharedNames {
             let names = book.names.iter().filter(|(_, changed)| changed.at > end);
-            names.map(|(name, changed)| (name.clone(), changed.records.clone())).collect()
+            names.map(|(name, changed)| (Arc::clone(name), Arc::clone(&changed.records))).collect()
         };
-        let wishes = self.zones.iter().map(|(apex, book)| Wish { apex: apex.clone(), names: late(book) });
-        wishes.filter(|wish| !wish.names.is_empty()).collect()
+        let zones = self.zones.iter().map(|(apex, book)| (apex.clone(), late(book)));
+        Shared(zones.filter(|(_, names)| !names.is_empty()).collect())
     }
 
     /// The file of the zone holds from now on what stands before this position.
@@ -135,10 +158,10 @@ mod tests {
         assert!(unwritten.is_settled_since(b"\x01a\0", 4) && !unwritten.is_settled_since(b"\x01a\0", 5));
         assert_eq!(unwritten.records(b"\x01a\0").count(), 0);
         assert_eq!((unwritten.needed(), unwritten.names()), (5, 1));
-        let left = unwritten.since(0);
-        assert_eq!(left.len(), 1);
+        let left = unwritten.since(0).wishes();
+        assert_eq!((left.len(), unwritten.behind().count()), (1, 1));
         assert!(left[0].names.contains_key(&b"\x01x\x01a\0"[..]) && left[0].names.len() == 1);
-        assert!(unwritten.since(6).is_empty());
+        assert_eq!(unwritten.since(6).names(), 0);
         unwritten.settle(b"\x01a\0", 6);
         assert_eq!((unwritten.needed(), unwritten.names()), (6, 0));
     }

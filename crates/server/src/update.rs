@@ -4,8 +4,8 @@
 //! answering thread -> intake (bounded) -> TSIG -> transfer::update -> journal, one sync a group
 //!                  -> laid over the image, one pointer store a group -> answers
 //! ```
-//! What waits when the disk is free again is one group. An answer of success leaves only after its change is durable and
-//! served. A change that cannot be made durable is forgotten, and its sender is told SERVFAIL. What cannot be laid over the
+//! What waits when the disk is free again is one group; between two groups is done what others want done with the press held.
+//! An answer of success leaves only after its change is durable and served. A change that cannot be made durable is forgotten, and its sender is told SERVFAIL. What cannot be laid over the
 //! image (the rule is in `laying`) is written into the files of its zones, and served from a new image; until that is, no
 //! further update is taken.
 //!
@@ -21,7 +21,7 @@ use crate::later::{Desk, Mailboxes};
 use crate::laying::{self, Standing};
 use crate::ledger::{self, Ledger, Owned};
 use crate::log;
-use crate::press::{Books, Press};
+use crate::press::{Books, Press, Work};
 use crate::state::{Event, State};
 use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
@@ -57,11 +57,29 @@ const UDP_SIZE: u16 = 1232;
 
 enum Order {
     Update(Postponed),
-    Freeze { zone: String, is_frozen: bool, done: Sender<Result<(), String>> },
-    Own { zone: String, done: Sender<Result<(), String>> },
-    Back { zone: String, serial: u32, done: Sender<Result<Json, String>> },
-    Change { zone: Box<[u8]>, diff: Diff, author: Author, done: Sender<Result<Json, String>> },
+    Freeze {
+        zone: String,
+        is_frozen: bool,
+        done: Sender<Result<(), String>>,
+    },
+    Own {
+        zone: String,
+        done: Sender<Result<(), String>>,
+    },
+    Back {
+        zone: String,
+        serial: u32,
+        done: Sender<Result<Json, String>>,
+    },
+    Change {
+        zone: Box<[u8]>,
+        diff: Diff,
+        author: Author,
+        done: Sender<Result<Json, String>>,
+    },
     Adopt(Wanted),
+    /// There is something to be done with the press held.
+    Work,
 }
 
 /// The zones that take updates by a new configuration.
@@ -69,19 +87,33 @@ type Wanted = HashMap<Box<[u8]>, Rules>;
 
 /// Where updates, and wishes about them, are left.
 #[derive(Clone)]
-pub struct Intake(SyncSender<Order>);
+pub struct Intake {
+    orders: SyncSender<Order>,
+    /// Bound: who hands over something waits until it is done.
+    works: Sender<Work>,
+}
 
 /// The other end of it.
-pub struct Orders(Receiver<Order>);
+pub struct Orders {
+    orders: Receiver<Order>,
+    works: Receiver<Work>,
+}
 
 pub fn intake() -> (Intake, Orders) {
-    let (sender, orders) = sync_channel(WAITING_MAX);
-    (Intake(sender), Orders(orders))
+    let ((orders, taken), (works, lent)) = (sync_channel(WAITING_MAX), channel());
+    (Intake { orders, works }, Orders { orders: taken, works: lent })
+}
+
+impl Orders {
+    #[cfg(test)]
+    pub fn lent(&self, patience: Duration) -> Option<Work> {
+        self.works.recv_timeout(patience).ok()
+    }
 }
 
 impl Desk for Intake {
     fn take(&self, question: Postponed) -> bool {
-        self.0.try_send(Order::Update(question)).is_ok()
+        self.orders.try_send(Order::Update(question)).is_ok()
     }
 }
 
@@ -127,7 +159,7 @@ impl Intake {
         let updated = zones.iter().filter(|z| !z.allow_update.0.is_empty());
         let updated = updated.map(|z| (z.apex.clone(), z.allow_update.clone())).collect();
         // Whoever waits here keeps those waiting whom the updates thread waits for.
-        if self.0.try_send(Order::Adopt(updated)).is_err() {
+        if self.orders.try_send(Order::Adopt(updated)).is_err() {
             log::error("updates go by the rules that they had: too many wait; reload again", &[]);
         }
     }
@@ -147,9 +179,16 @@ impl Intake {
         self.ask(|done| Order::Change { zone: apex.into(), diff, author, done })
     }
 
+    /// Has something done with the press held.
+    pub fn lend(&self, work: Work) {
+        // Where nobody works any more, the server stops. Where too much waits, he is awake.
+        let _ = self.works.send(work);
+        let _ = self.orders.try_send(Order::Work);
+    }
+
     fn ask<T>(&self, order: impl FnOnce(Sender<Result<T, String>>) -> Order) -> Result<T, String> {
         let (done, outcome) = channel();
-        let is_sent = self.0.send(order(done)).is_ok();
+        let is_sent = self.orders.send(order(done)).is_ok();
         let told = if is_sent { outcome.recv().ok() } else { None };
         told.unwrap_or_else(|| Err("no updates are taken any more: see the log".to_string()))
     }
@@ -171,6 +210,8 @@ pub struct Later {
     /// Durable, and not served: a new image is wanted for these zones.
     owed: Vec<Wish>,
     changed: Option<Instant>,
+    /// All that has changed is on the slate.
+    is_noted: bool,
     /// Zones that are to take updates, and are not served yet.
     new: Wanted,
     /// The files are being written.
@@ -180,7 +221,7 @@ pub struct Later {
 impl Later {
     fn is_nothing(&self) -> bool {
         // What was replaced takes its memory until it is let go of.
-        self.changed.is_none() && self.new.is_empty() && self.retired.is_empty()
+        self.changed.is_none() && self.is_noted && self.new.is_empty() && self.retired.is_empty()
     }
 }
 
@@ -205,27 +246,33 @@ const ELSEWHERE: Refused = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::NOT_A
 
 impl Updates {
     /// Works until nobody can ask for anything any more.
-    pub fn run(mut self, orders: &Orders) {
+    pub fn run(mut self, Orders { orders, works }: &Orders) {
         self.learn_hosts(self.ledger.apexes().map(Box::from).collect());
         // What a crash left in the journal is not to be read by each start.
         self.later.changed = (self.press.hold().unwritten.names() > 0).then(Instant::now);
         loop {
             let first = match self.later.is_nothing() {
-                true => orders.0.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => orders.0.recv_timeout(LOOK_EVERY),
+                true => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                false => orders.recv_timeout(LOOK_EVERY),
             };
             match first {
-                Ok(first) => self.on_orders(first, orders),
+                Ok(first) => self.on_orders(first, orders, works),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+            works.try_iter().for_each(|work| self.oblige(work));
             self.later.retired.retain(|r| !r.is_unused());
             self.take_on();
+            self.later.is_noted = self.press.note(&mut self.press.hold());
             self.look_after();
         }
     }
 
-    fn on_orders(&mut self, first: Order, orders: &Orders) {
+    fn oblige(&self, work: Work) {
+        work(&self.press, &mut self.press.hold());
+    }
+
+    fn on_orders(&mut self, first: Order, orders: &Receiver<Order>, works: &Receiver<Work>) {
         let (mut group, mut next) = (Vec::new(), Some(first));
         while let Some(order) = next {
             match order {
@@ -238,17 +285,18 @@ impl Updates {
                     let _ = done.send(self.owned(&zone).map(drop));
                 }
                 Order::Back { zone, serial, done } => {
-                    let _ = done.send(self.go_back(&zone, serial));
+                    let _ = done.send(self.go_back(&zone, serial, works));
                 }
                 Order::Change { zone, diff, author, done } => {
-                    let _ = done.send(self.make(zone, diff, author));
+                    let _ = done.send(self.make(zone, diff, author, works));
                 }
                 Order::Adopt(wanted) => self.adopt(wanted),
+                Order::Work => {}
             }
-            next = if group.len() < GROUP_MAX { orders.0.try_recv().ok() } else { None };
+            next = if group.len() < GROUP_MAX { orders.try_recv().ok() } else { None };
         }
         if !group.is_empty() {
-            self.carry_out(&group);
+            self.carry_out(&group, works);
         }
     }
 
@@ -279,7 +327,7 @@ impl Updates {
             match self.ledger.take_on(&zone, &apex, rules) {
                 Ok(position) => {
                     books.unwritten.add_zone(&apex, position);
-                    self.press.slate.look(std::slice::from_ref(&apex), Instant::now());
+                    books.notes.look(&apex);
                     self.state.raise(Event::Reload { zones: Vec::new(), done: None });
                 }
                 Err(e) => log::error("a zone takes no updates", &[("zone", &name(&apex)), ("why", &e)]),
@@ -350,30 +398,30 @@ impl Updates {
     }
 
     /// A change like any other, but for who wished it.
-    fn go_back(&mut self, zone: &str, serial: u32) -> Result<Json, String> {
+    fn go_back(&mut self, zone: &str, serial: u32, works: &Receiver<Work>) -> Result<Json, String> {
         self.owned(zone)?;
         let apex = crate::config::apex(zone)?;
-        self.settle()?;
+        self.settle(works)?;
         let past = self.state.past().ok_or("the server has only just started")?;
         // Nobody else changes the zone: what is found out before the books are held is so when they are.
         let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
-        self.make(apex, diff, history::by_going_back(serial))
+        self.make(apex, diff, history::by_going_back(serial), works)
     }
 
     /// Err: what is durable is still not served.
-    fn settle(&mut self) -> Result<(), String> {
-        if self.later.owed.is_empty() || self.pay() == DONE {
+    fn settle(&mut self, works: &Receiver<Work>) -> Result<(), String> {
+        if self.later.owed.is_empty() || self.pay(works) == DONE {
             return Ok(());
         }
         Err("changes are in the journal and not served: see the log".to_string())
     }
 
     /// Makes a change that no message asked for.
-    fn make(&mut self, apex: Box<[u8]>, diff: Diff, author: Author) -> Result<Json, String> {
+    fn make(&mut self, apex: Box<[u8]>, diff: Diff, author: Author, works: &Receiver<Work>) -> Result<Json, String> {
         if self.ledger.zone(&apex).is_none() {
             return Err(format!("the zone {} takes no updates", name(&apex)));
         }
-        self.settle()?;
+        self.settle(works)?;
         let press = Arc::clone(&self.press);
         let mut books = press.hold();
         let now = press.current();
@@ -387,7 +435,7 @@ impl Updates {
         let mut outcome = self.change(&[entry], wishes, &mut books);
         drop(books);
         if !self.later.owed.is_empty() {
-            outcome = self.pay();
+            outcome = self.pay(works);
         }
         if outcome == DONE {
             Ok(facts)
@@ -396,10 +444,10 @@ impl Updates {
         }
     }
 
-    fn carry_out(&mut self, group: &[Postponed]) {
+    fn carry_out(&mut self, group: &[Postponed], works: &Receiver<Work>) {
         let ((keys, _), now_s, press) = (self.keys.current(), wall_s(), Arc::clone(&self.press));
         if !self.later.owed.is_empty() {
-            self.pay();
+            self.pay(works);
         }
         let mut books = press.hold();
         let now = press.current();
@@ -412,7 +460,7 @@ impl Updates {
         let mut outcome = if entries.is_empty() { DONE } else { self.change(&entries, wishes, &mut books) };
         drop(books);
         if !self.later.owed.is_empty() {
-            outcome = self.pay();
+            outcome = self.pay(works);
         }
         for (question, judged) in group.iter().zip(judged) {
             let reply = reply(&question.message, judged, outcome, now_s);
@@ -510,19 +558,26 @@ impl Updates {
     }
 
     /// Has what is owed served from a new image.
-    fn pay(&mut self) -> Refused {
-        let outcome = self.fold().recv();
-        match outcome {
-            Ok(Ok(_)) => {
-                self.later.owed.clear();
-                DONE
+    fn pay(&mut self, works: &Receiver<Work>) -> Refused {
+        let folding = self.fold();
+        loop {
+            // Whoever makes the image has his changes made here, and tells when he is ready.
+            if let Ok(work) = works.recv_timeout(LOOK_EVERY) {
+                self.oblige(work);
             }
-            Ok(Err(complaints)) => {
-                log::error("changes are in the journal and not served", &[("why", &complaints.join("; "))]);
-                FAILED
+            match folding.try_recv() {
+                Err(TryRecvError::Empty) => {}
+                Ok(Ok(_)) => {
+                    self.later.owed.clear();
+                    return DONE;
+                }
+                Ok(Err(complaints)) => {
+                    log::error("changes are in the journal and not served", &[("why", &complaints.join("; "))]);
+                    return FAILED;
+                }
+                // The server is stopping.
+                Err(TryRecvError::Disconnected) => return FAILED,
             }
-            // The server is stopping.
-            Err(_) => FAILED,
         }
     }
 }

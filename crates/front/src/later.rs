@@ -37,6 +37,8 @@ pub struct Postponed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Update,
+    /// A zone as a whole, or what has changed of it.
+    Transfer,
     Resolve(Miss),
 }
 

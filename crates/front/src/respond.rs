@@ -66,7 +66,8 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             return Some(verdict);
         }
         if query.qclass != CLASS_IN || rtype::is_meta(query.qtype) && query.qtype != rtype::ANY {
-            return Some(self.not_for_zones(query, *opt, buffer));
+            let is_postponed = self.is_transfer(query);
+            return Some(if is_postponed { Verdict::Later } else { self.not_for_zones(query, *opt, buffer) });
         }
         None
     }
@@ -250,6 +251,13 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         let len = reply.finish(flags, rcode, query.edns.present.then_some(opt));
         self.count(rcode);
         Verdict::Reply(len)
+    }
+
+    /// A transfer, and somebody gives zones away. Over UDP that is IXFR alone (RFC 5936 section 4.2, RFC 1995 section 2).
+    #[cold]
+    pub(crate) fn is_transfer(&self, query: &Query) -> bool {
+        let is_whole = query.qtype == rtype::AXFR && self.transport == Transport::Tcp;
+        self.setup.gives_transfers && query.qclass == CLASS_IN && (is_whole || query.qtype == rtype::IXFR)
     }
 
     /// Other classes, and types that no zone holds.

@@ -30,6 +30,10 @@ impl<M: AsRef<[u8]>> Response<'_, M> {
         if !is_proven && let Some(verdict) = self.limit_odd(query, &opt, buffer) {
             return verdict;
         }
+        // Whoever gives zones away judges the signature himself: he signs many messages with what it has proven.
+        if self.is_transfer(query) {
+            return Verdict::Later;
+        }
         // This is for one packet of a batch: the next one is judged and bounded as ever.
         let rate = self.rate.take();
         let verdict = self.checked(query, at, lookup, trail, buffer);

@@ -54,6 +54,8 @@ pub struct Setup {
     pub keys: Arc<Published<Keys>>,
     /// Updates are postponed, for somebody carries them out; else they are refused.
     pub takes_updates: bool,
+    /// Transfers are postponed, for somebody gives zones away; else they are refused.
+    pub gives_transfers: bool,
     /// None: our zones are all that is answered for, and there is no cache to ask.
     pub resolving: Option<Resolving>,
 }
@@ -73,6 +75,7 @@ impl Default for Setup {
             keepalive_tenths: 100,
             keys: Arc::new(Published::new(Keys::default())),
             takes_updates: false,
+            gives_transfers: false,
             resolving: None,
         }
     }
@@ -123,6 +126,11 @@ macro_rules! response {
             reserve: 0,
         }
     };
+}
+
+/// Whose work a message is that was postponed as it came.
+fn whole(query: &Query) -> Purpose {
+    if matches!(query.parsed, Parsed::Opcode(_)) { Purpose::Update } else { Purpose::Transfer }
 }
 
 /// What one query needs between the stages.
@@ -240,7 +248,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
                         peer,
                         transport: Transport::Udp,
                         message,
-                        purpose: Purpose::Update,
+                        purpose: whole(&s.query),
                     });
                     0
                 }
@@ -290,7 +298,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
                     message = self.rooms.pop().unwrap_or_else(|| Vec::with_capacity(ROOM));
                     message.extend_from_slice(&buffer[..len]);
                 }
-                let (ticket, purpose) = (batch.ticket(i), miss.map_or(Purpose::Update, Purpose::Resolve));
+                let (ticket, purpose) = (batch.ticket(i), miss.map_or(whole(&s.query), Purpose::Resolve));
                 self.postponed.push_back(Postponed { ticket, peer, transport: Transport::Udp, message, purpose });
             }
             batch.set_reply(i, reply);
@@ -349,7 +357,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
         }
         if verdict == Verdict::Later && self.postponed.is_empty() {
             let message = buffer[..len].into();
-            let (transport, purpose) = (Transport::Tcp, Purpose::Update);
+            let (transport, purpose) = (Transport::Tcp, whole(&self.scratch[0].query));
             self.postponed.push_back(Postponed { ticket, peer, transport, message, purpose });
         }
         verdict
@@ -379,7 +387,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
         let miss = resolution.miss;
         if miss.is_some() || verdict == Verdict::Later {
             let message = if verdict == Verdict::Later { buffer[..len].into() } else { Vec::new() };
-            let (transport, purpose) = (Transport::Tcp, miss.map_or(Purpose::Update, Purpose::Resolve));
+            let (transport, purpose) = (Transport::Tcp, miss.map_or(whole(&s.query), Purpose::Resolve));
             self.postponed.push_back(Postponed { ticket, peer, transport, message, purpose });
         }
         verdict

@@ -20,6 +20,7 @@ use crate::view::View;
 use sha1::{Digest, Sha1};
 use std::cmp::Ordering;
 use std::iter::{Flatten, Peekable};
+use std::ops::ControlFlow;
 use std::{option, vec};
 use wire::name::{NAME_MAX, labels};
 
@@ -43,6 +44,8 @@ pub(crate) const OVER: u32 = 32;
 
 /// Takes owner, type, TTL and rdata.
 pub type RecordSink<'a> = &'a mut dyn FnMut(&[u8], u16, u32, &[u8]);
+/// The same, and says whether it takes more.
+pub type RecordTaker<'a> = &'a mut dyn FnMut(&[u8], u16, u32, &[u8]) -> ControlFlow<()>;
 
 #[derive(Clone, Copy)]
 pub struct Zone<'a> {
@@ -184,18 +187,33 @@ impl<'a> Zone<'a> {
 
     /// Calls `f` with owner, type, TTL and uncompressed rdata of each record, in canonical order of owners, by type.
     pub fn for_each_record(&self, f: RecordSink<'_>) -> Result<(), Damaged> {
+        self.each_record_until(&mut |owner, rtype, ttl, rdata| {
+            f(owner, rtype, ttl, rdata);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// The same until `f` breaks it off.
+    pub fn each_record_until(&self, f: RecordTaker<'_>) -> Result<(), Damaged> {
         for node in self.nodes() {
             let node = node?;
             let mut owner = [0; NAME_MAX];
             let owner = self.name_of(&node, &mut owner)?;
+            let mut flow = ControlFlow::Continue(());
             for rrset in node.rrsets() {
                 let (_, unit) = rrset?;
                 let mut record = |fixed: &[u8], rdata: &[u8]| {
                     let rtype = u16::from_be_bytes([fixed[0], fixed[1]]);
-                    f(owner, rtype, u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]), rdata);
+                    let ttl = u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
+                    if flow.is_continue() {
+                        flow = f(owner, rtype, ttl, rdata);
+                    }
                 };
                 unit.for_each(owner, &mut record)?;
                 unit.for_each_signature(&mut record)?;
+            }
+            if flow.is_break() {
+                break;
             }
         }
         Ok(())

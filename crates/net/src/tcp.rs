@@ -12,7 +12,8 @@
 //! message stand in buffers of the thread; a connection owns memory only for half a message or for answers that its
 //! peer did not take. Each queue has one time limit, so its head is always the next to go: no event walks over all
 //! connections. An answer that is not ready holds up none behind it (RFC 7766 section 7): the handler says `Later`, keeps the
-//! ticket and hands the answer in when it has it. Knows no DNS: what a message means, and whether a connection deserves to stay, is the handler's
+//! ticket and hands the answer in when it has it. A long answer comes in pieces, each after the one before was taken, so that
+//! a peer that reads slowly is known by the queue it stands in, and holds one piece of memory. Knows no DNS: what a message means, and whether a connection deserves to stay, is the handler's
 //! business.
 
 mod framing;
@@ -103,7 +104,7 @@ pub enum Answer {
     Reply(usize),
     /// No answer; the connection stays.
     Silence,
-    /// The answer will come out of `next_later`, under the ticket of its message.
+    /// The answer will come out of `next_later`, under the ticket of its message: one message, or many.
     Later,
     /// The connection is closed (after the answers to earlier messages).
     Close,
@@ -123,17 +124,31 @@ pub struct Origin<'a> {
     pub ticket: Ticket,
 }
 
+/// A message of an answer that was said to come later.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    pub ticket: Ticket,
+    /// It stands at the start of the buffer, this long; 0: there is none.
+    pub len: usize,
+    /// Else more of the same answer follows, once this has been taken.
+    pub is_last: bool,
+}
+
 /// Who answers. All calls come from the thread that called `serve`.
 pub trait Messages {
     /// The loop has slept and woken up: a turn begins.
     fn on_wake(&mut self) {}
     /// A message of `len` octets stands at the start of `buffer` (65,535 octets); the answer replaces it there.
     fn on_message(&mut self, from: &Origin<'_>, buffer: &mut [u8], len: usize) -> Answer;
-    /// An answer that was said to come later: it is put at the start of `buffer` (65,535 octets), its length returned;
-    /// 0: there will be none. Asked every turn until None.
-    fn next_later(&mut self, _buffer: &mut [u8]) -> Option<(Ticket, usize)> {
+    /// An answer that was said to come later, or the next piece of it: it is put at the start of `buffer` (65,535
+    /// octets). Asked every turn until None.
+    fn next_later(&mut self, _buffer: &mut [u8]) -> Option<Piece> {
         None
     }
+    /// The kernel has all of a piece that was not the last: the next one of this answer may come.
+    fn on_taken(&mut self, _ticket: Ticket) {}
+    /// No further piece of this answer reaches anybody: the connection is closed.
+    fn on_gone(&mut self, _ticket: Ticket) {}
     fn on_event(&mut self, event: TcpEvent);
     /// After every turn, before any sleep, and soon after `Wake::ring`.
     fn on_turn(&mut self) -> Turn;

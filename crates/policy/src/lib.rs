@@ -4,7 +4,9 @@
 
 pub mod acl;
 pub mod cookie;
+pub mod grant;
 pub mod rate;
 
 pub use acl::{Acl, Lists, Prefix};
+pub use grant::{Grant, Grants};
 pub use rate::{RateLimit, RateSettings, Standing, Step};

@@ -6,10 +6,12 @@ use crate::clock::Clock;
 use crate::later::{Desk, Mailbox, Mailboxes};
 use crate::panics::Panics;
 use crate::stall::{Cause, Meter};
+use crate::transfers::Granted;
+use crate::valve::Valve;
 use cache::Cache;
 use front::{Datagrams, Now, Peer, Postponed, Published, Ticket, Verdict, Way, Worker, Zones};
 use net::Turn;
-use net::tcp::{self, Answer, Messages, Origin, TcpEvent, TcpLimits};
+use net::tcp::{self, Answer, Messages, Origin, Piece, TcpEvent, TcpLimits};
 use net::udp::{Batch, Return, Sent, UdpPort};
 use net::udp_loop::{self, Batches};
 use stats::{Counter, Counters};
@@ -35,6 +37,8 @@ const PANICS_PER_BATCH_MAX: usize = 2;
 pub struct Shared {
     /// Those of `[[key]]`.
     pub keys: Arc<Published<Keys>>,
+    /// Who may have which zone as a whole.
+    pub grants: Arc<Published<Granted>>,
     pub published: Arc<Published<Zones<Stretch>>>,
     pub clock: Clock,
     pub stop: Arc<AtomicBool>,
@@ -93,6 +97,8 @@ pub struct Answering<W> {
     now: Now,
     /// Datagrams that somebody works on for a client who waits.
     owed: usize,
+    /// Answers over TCP that go on when what was sent of them is taken: as many as there are transfers under way.
+    fed: Vec<(tcp::Ticket, Arc<Valve>)>,
     /// Since the last mark of the meter, answers that had not been ready were sent.
     has_sent_later: bool,
     make: Box<dyn Fn() -> W + Send>,
@@ -111,8 +117,8 @@ impl<W: Answers> Answering<W> {
         make: impl Fn() -> W + Send + 'static,
     ) -> Answering<W> {
         let (now, worker) = (shared.clock.now(), make());
-        let (make, copies, owed, has_sent_later) = (Box::new(make), None, 0, false);
-        Answering { shared, counters, mailbox, meter, now, owed, has_sent_later, make, worker, copies }
+        let (make, copies, owed, fed, has_sent_later) = (Box::new(make), None, 0, Vec::new(), false);
+        Answering { shared, counters, mailbox, meter, now, owed, fed, has_sent_later, make, worker, copies }
     }
 
     fn begin_turn(&mut self) {
@@ -351,13 +357,24 @@ impl<W: Answers> Messages for Answering<W> {
         }
     }
 
-    fn next_later(&mut self, buffer: &mut [u8]) -> Option<(tcp::Ticket, usize)> {
+    fn next_later(&mut self, buffer: &mut [u8]) -> Option<Piece> {
         loop {
             let letter = self.mailbox.next()?;
             if let Way::Stream(ticket) = letter.way {
-                return Some((tcp::Ticket(ticket), letter.put(buffer)));
+                let piece =
+                    Piece { ticket: tcp::Ticket(ticket), len: letter.put(buffer), is_last: letter.more.is_none() };
+                self.fed.extend(letter.more.map(|valve| (piece.ticket, valve)));
+                return Some(piece);
             }
         }
+    }
+
+    fn on_taken(&mut self, ticket: tcp::Ticket) {
+        self.fed.extract_if(.., |(of, _)| *of == ticket).for_each(|(_, valve)| valve.open());
+    }
+
+    fn on_gone(&mut self, ticket: tcp::Ticket) {
+        self.fed.extract_if(.., |(of, _)| *of == ticket).for_each(|(_, valve)| valve.end());
     }
 
     fn on_event(&mut self, event: TcpEvent) {
@@ -491,6 +508,7 @@ mod tests {
             let desk = Arc::<Waiting>::default();
             let shared = Shared {
                 keys: Arc::new(Published::new(Keys::default())),
+                grants: Arc::new(Published::new(Granted::default())),
                 published: Arc::new(Published::new(zones)),
                 clock: Clock::new(),
                 stop: Arc::default(),

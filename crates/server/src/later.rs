@@ -3,7 +3,9 @@
 //!
 //! Bound: `MAILBOX_MAX` answers a mailbox. What finds it full is dropped and counted; the client asks again.
 
+use crate::transfers::Asks;
 use crate::update::Entrance;
+use crate::valve::Valve;
 use front::{Postponed, Purpose, Ticket, Way};
 use net::udp::Return;
 use net::{Wake, tcp};
@@ -26,12 +28,14 @@ pub trait Desk: Send + Sync {
 pub struct Desks {
     pub resolver: Option<Arc<dyn Desk>>,
     pub updates: Arc<Entrance>,
+    pub transfers: Asks,
 }
 
 impl Desk for Desks {
     fn take(&self, question: Postponed) -> bool {
         match question.purpose {
             Purpose::Update => self.updates.take(question),
+            Purpose::Transfer => self.transfers.take(question),
             Purpose::Resolve(_) => self.resolver.as_ref().is_some_and(|desk| desk.take(question)),
         }
     }
@@ -45,6 +49,8 @@ impl Desk for Desks {
 pub struct Letter {
     pub way: Way,
     pub message: Vec<u8>,
+    /// More of this answer is made once this is taken.
+    pub more: Option<Arc<Valve>>,
 }
 
 impl Letter {
@@ -95,10 +101,21 @@ impl Mailboxes {
 
     /// The same for one of many: nobody is woken for it until `ring`.
     pub fn put(&self, ticket: Ticket, message: Vec<u8>) {
-        let Some(slot) = self.0.get(usize::from(ticket.thread)) else { return };
-        if slot.letters.try_send(Letter { way: ticket.way, message }).is_err() {
-            slot.lost.fetch_add(1, Relaxed);
-        }
+        self.send(ticket, message, None);
+    }
+
+    /// Sends a message of an answer that goes on; who makes the rest waits at the valve. False: it is lost.
+    pub fn post_piece(&self, ticket: Ticket, message: Vec<u8>, valve: &Arc<Valve>) -> bool {
+        let is_sent = self.send(ticket, message, Some(Arc::clone(valve)));
+        self.ring(ticket.thread);
+        is_sent
+    }
+
+    fn send(&self, ticket: Ticket, message: Vec<u8>, more: Option<Arc<Valve>>) -> bool {
+        let Some(slot) = self.0.get(usize::from(ticket.thread)) else { return false };
+        let is_sent = slot.letters.try_send(Letter { way: ticket.way, message, more }).is_ok();
+        slot.lost.fetch_add(u64::from(!is_sent), Relaxed);
+        is_sent
     }
 
     pub fn ring(&self, thread: u16) {

@@ -9,6 +9,7 @@
 //! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
 //! updates     carries out dynamic updates, if a zone takes them
 //! scribe      takes in what somebody has edited in the files of such zones, and writes back what updates have made of them
+//! transfers   judges who asks for a zone as a whole, and has a thread for each that is given away
 //! hosts       looks through these zones once, and ends
 //! inspector   compares the image with its checksums
 //! watcher     notices that zone files change
@@ -41,6 +42,7 @@ use crate::scribe::{self, Scribe};
 use crate::sockets::{self, Sockets};
 use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
+use crate::transfers::{self, Transfers};
 use crate::unwritten::Unwritten;
 use crate::update::{self, Entrance, Later, Orders, Updates};
 use crate::watcher::{Folders, Watcher};
@@ -100,6 +102,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let (mailboxes, boxes) = Mailboxes::new(crew.udp + crew.tcp).map_err(|e| no_thread("udp 0", &e))?;
     let resolution = Resolution::of(config, crew.tasks, memory).map_err(|e| format!("no resolver: {e}"))?;
     let (intake, orders) = update::intake();
+    let (asks, asked) = transfers::asks();
     let mailboxes = Arc::new(mailboxes);
     let entrance = Arc::new(Entrance::new(intake, Arc::clone(&mailboxes)));
     let published = Arc::new(Published::new(zones));
@@ -114,6 +117,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let shared = Shared {
         published: Arc::clone(&published),
         keys: Arc::new(Published::new(config.keys.clone())),
+        grants: Arc::new(Published::new(transfers::granted(&config.roster.written))),
         clock: Clock::new(),
         stop: Arc::new(AtomicBool::new(false)),
         panics: Arc::new(Panics::start(config.server.data_dir.clone()).map_err(|e| no_thread("panics", &e))?),
@@ -121,6 +125,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         desk: Some(Arc::new(Desks {
             resolver: resolution.as_ref().map(Resolution::desk),
             updates: Arc::clone(&entrance),
+            transfers: asks.clone(),
         })),
         cache: resolution.as_ref().map(|r| Arc::clone(&r.cache)),
     };
@@ -132,6 +137,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let addresses = sockets.addresses.clone();
     let state = Arc::new(State::new(addresses, crew.udp, counters, turns, shared.clock, events.clone()));
     let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes, resolution)?;
+    let transfers = Transfers::new(&shared, &state, asks);
+    spawn("transfers", move || transfers.run(&asked))?;
     let past = Past { published: Arc::clone(&shared.published), data_dir: config.server.data_dir.clone() };
     let recorder = Recorder::new(&past.data_dir, config.history);
     state.set_past(past);
@@ -516,6 +523,7 @@ fn setup(config: &Config, sockets: &Sockets) -> io::Result<Setup> {
         own: own_addresses(&sockets.addresses),
         // The entrance knows whether a zone does.
         takes_updates: true,
+        gives_transfers: true,
         keepalive_tenths: u16::try_from(config.limits.tcp_idle_ms / 100).unwrap_or(u16::MAX),
         ..Setup::default()
     })
@@ -595,6 +603,7 @@ fn adopt(config: &Config, named: &[String], why: Why, updating: &Updating) {
         _ => {}
     }
     shared.keys.publish(config.keys.clone());
+    shared.grants.publish(transfers::granted(&config.roster.written));
     let takes_updates = config.roster.written.iter().any(|z| !z.allow_update.0.is_empty());
     if takes_updates
         && state.intake().is_none()

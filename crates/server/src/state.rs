@@ -8,6 +8,7 @@ use crate::inspector::Inspected;
 use crate::json::Json;
 use crate::keeper::Keeper;
 use crate::stall::{self, Turns};
+use crate::transfers::AT_ONCE_MAX;
 use crate::update::Intake;
 use stats::{Counter, Counters, total};
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,6 +107,8 @@ pub struct State {
     pub published: Counters,
     /// Of the thread that writes files back.
     pub written: Counters,
+    /// Of each transfer that is under way, and of the thread that judges them.
+    pub transfers: Vec<Counters>,
     /// Of the answering threads, in the order of the counters.
     pub turns: Vec<Arc<Turns>>,
     pub events: Sender<Event>,
@@ -141,6 +144,7 @@ impl State {
             counters,
             published: Counters::default(),
             written: Counters::default(),
+            transfers: (0..=AT_ONCE_MAX).map(|_| Counters::default()).collect(),
             turns,
             events,
             keeper,
@@ -232,7 +236,8 @@ impl State {
     }
 
     pub fn count(&self, which: Counter) -> u64 {
-        total(self.counters.iter().map(|c| &**c).chain([&self.published, &self.written]), which)
+        let others = [&self.published, &self.written].into_iter().chain(&self.transfers);
+        total(self.counters.iter().map(|c| &**c).chain(others), which)
     }
 
     pub fn status(&self) -> Json {

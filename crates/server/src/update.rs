@@ -239,10 +239,11 @@ enum Judged<'k> {
 }
 
 const DONE: Refused = Refused { rcode: Rcode::NOERROR, ede: None };
-const PROHIBITED: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::PROHIBITED) };
+pub const PROHIBITED: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::PROHIBITED) };
+pub const MALFORMED: Refused = Refused { rcode: Rcode::FORMERR, ede: None };
 const FROZEN: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::NOT_READY) };
-const FAILED: Refused = Refused { rcode: Rcode::SERVFAIL, ede: None };
-const ELSEWHERE: Refused = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::NOT_AUTHORITATIVE) };
+pub const FAILED: Refused = Refused { rcode: Rcode::SERVFAIL, ede: None };
+pub const ELSEWHERE: Refused = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::NOT_AUTHORITATIVE) };
 
 impl Updates {
     /// Works until nobody can ask for anything any more.
@@ -585,13 +586,7 @@ impl Updates {
 /// The answer. `outcome`: what became of the changes of the group.
 fn reply(request: &[u8], judged: Judged<'_>, outcome: Refused, now_s: u64) -> Option<Vec<u8>> {
     let (refused, signed) = match judged {
-        Judged::Unproven(refusal) => {
-            let mut reply = head(request, refusal.rcode().into())?;
-            if let Refusal::Fault(faulty) = &refusal {
-                faulty.end(&mut reply, now_s);
-            }
-            return Some(reply);
-        }
+        Judged::Unproven(refusal) => return unproven(request, &refusal, now_s),
         Judged::Settled(signed, refused) => (refused, signed),
         Judged::Staged(signed) => (outcome, Some(signed)),
     };
@@ -602,8 +597,17 @@ fn reply(request: &[u8], judged: Judged<'_>, outcome: Refused, now_s: u64) -> Op
     Some(reply)
 }
 
-/// Header, zone section, and an OPT if the request has one.
-fn head(request: &[u8], refused: Refused) -> Option<Vec<u8>> {
+/// What is said about a wrong signature.
+pub fn unproven(request: &[u8], refusal: &Refusal, now_s: u64) -> Option<Vec<u8>> {
+    let mut reply = head(request, refusal.rcode().into())?;
+    if let Refusal::Fault(faulty) = refusal {
+        faulty.end(&mut reply, now_s);
+    }
+    Some(reply)
+}
+
+/// Header, question or zone section, and an OPT if the request has one.
+pub fn head(request: &[u8], refused: Refused) -> Option<Vec<u8>> {
     let mut reply = tsig::reply_head(request, refused.rcode)?;
     if Message::new(request)?.records().flatten().any(|rr| rr.rtype == rtype::OPT) {
         let option = refused.ede.map(|ede| [EDE_OPTION, 2, ede.0].map(u16::to_be_bytes).concat()).unwrap_or_default();

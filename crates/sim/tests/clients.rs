@@ -205,6 +205,34 @@ fn an_update_is_handed_on_as_it_came_or_refused() {
 }
 
 #[test]
+fn a_transfer_is_handed_on_as_it_came_or_refused() {
+    let transfer = |words: &str| message::query(words);
+    let mut signed = transfer("example. AXFR +noedns");
+    signed[11] = 1;
+    signed.extend(b"\x03key\0\0\xfa\0\xff\0\0\0\0");
+    let rdata = b"\x0bhmac-sha256\0\0\0\x65\x00\x00\x01\x01\x2c\0\x04ABCD\x12\x34\0\0\0\0";
+    signed.extend((rdata.len() as u16).to_be_bytes());
+    signed.extend(rdata);
+    for (query, datagram, stream) in [
+        (transfer("example. AXFR"), Some(4), None),
+        (transfer("example. IXFR"), None, None),
+        (signed, Some(9), None),
+        (transfer("example. MAILB"), Some(4), Some(4)),
+    ] {
+        let mut giving = server(Setup { gives_transfers: true, ..Setup::default() });
+        assert_eq!(giving.datagram(&query).map(|a| a[3] & 15), datagram);
+        assert_eq!(giving.worker.next_postponed().is_some(), datagram.is_none());
+        assert_eq!(giving.message(&query).map(|a| a[3] & 15), stream);
+        let postponed = giving.worker.next_postponed();
+        assert_eq!(postponed.is_some(), stream.is_none());
+        if let Some(postponed) = postponed {
+            assert_eq!((postponed.message, postponed.purpose), (query.clone(), front::Purpose::Transfer));
+        }
+        assert!(server(Setup::default()).message(&query).is_some_and(|a| a[3] & 15 != 0), "nobody gives zones away");
+    }
+}
+
+#[test]
 fn malformed_signatures_and_cookies_alone_are_limited_too() {
     let rate = RateSettings { per_second: 10, slip: 0, ..Default::default() };
     let mut s = server(Setup { rate: Some(rate), cookie_secret: Some([3; 16]), ..Default::default() });

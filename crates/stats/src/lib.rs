@@ -83,6 +83,11 @@ counters! {
     UpstreamNoise "upstream_noise" "Packets that are no reply to what was asked, ignored";
     UpstreamTruncated "upstream_truncated" "Truncated replies; the question goes on over TCP";
     UpstreamProbe "upstream_probes" "Questions sent to a silent server to find out whether it is back";
+    TransferDone "transfers" "Zones given away as a whole";
+    TransferBroken "transfers_broken" "Zone transfers that ended early: nobody took the rest, or the image is damaged";
+    TransferRefused "transfers_refused" "Zone transfers refused: not ours, not allowed, or not signed rightly";
+    TransferBusy "transfers_busy" "Zone transfers refused: too many wait already";
+    TransferOctets "transfer_octets" "Octets of zone transfers handed over for sending";
     VersionHeld "versions_held" "New versions of zones that were held, and not served";
     WrittenBack "written_back" "Zones that updates had changed, written back into their files";
     Panics "panics" "Panics caught while answering; the packet is saved";

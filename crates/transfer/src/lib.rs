@@ -4,6 +4,7 @@
 //! reads a clock, never visits all zones, never panics on a peer's bytes.
 
 pub mod allow;
+pub mod axfr;
 pub mod compare;
 pub mod contents;
 pub mod diff;

@@ -428,8 +428,8 @@ impl Signed<'_> {
     }
 
     /// Signs the messages of a reply that has many.
-    pub fn stream(&self) -> Stream<'_> {
-        Stream { key: self.key, before: prefixed(&self.mac), is_first: true }
+    pub fn stream(&self) -> Stream {
+        Stream { key: self.key.clone(), before: prefixed(&self.mac), is_first: true }
     }
 
     /// Octets that a signature adds to a message.
@@ -481,16 +481,26 @@ impl Faulty {
 }
 
 /// Signs message after message of a stream, each over the MAC before it (RFC 8945 section 5.3.1).
-pub struct Stream<'k> {
-    key: &'k Key,
+#[derive(Clone)]
+pub struct Stream {
+    key: Key,
     before: Vec<u8>,
     is_first: bool,
 }
 
-impl Stream<'_> {
+impl Stream {
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Octets that a signature adds to a message.
+    pub fn room(&self) -> usize {
+        room(&self.key)
+    }
+
     pub fn sign(&mut self, message: &mut Vec<u8>, now_s: u64) {
         let mac = if std::mem::take(&mut self.is_first) {
-            sign(self.key, &self.before, message, now_s)
+            sign(&self.key, &self.before, message, now_s)
         } else {
             let algorithm = self.key.algorithm.wire_name();
             let variables = Variables {

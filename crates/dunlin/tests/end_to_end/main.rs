@@ -15,6 +15,7 @@ mod running;
 mod second_reader;
 mod serving;
 mod survival;
+mod transfers;
 mod updates;
 mod watching;
 mod written_back;

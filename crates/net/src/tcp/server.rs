@@ -2,7 +2,7 @@
 
 use super::framing::{self, Next, PREFIX};
 use super::table::{Connection, Key, Phase, Table};
-use super::{Answer, MESSAGE_MAX, Messages, Origin, TcpEvent, TcpLimits, Ticket};
+use super::{Answer, MESSAGE_MAX, Messages, Origin, Piece, TcpEvent, TcpLimits, Ticket};
 use crate::epoll::{Epoll, Interest};
 use crate::sys;
 use crate::wake::{Turn, Wake};
@@ -258,27 +258,39 @@ impl<'a, H: Messages> Server<'a, H> {
 
     fn send_later(&mut self) {
         for _ in 0..LATER_PER_TURN_MAX {
-            let Some((ticket, len)) = self.handler.next_later(self.output.message()) else {
+            let Some(piece) = self.handler.next_later(self.output.message()) else {
                 self.has_later = false;
                 return;
             };
-            self.on_later(key(ticket.0), len);
+            self.on_later(key(piece.ticket.0), piece);
         }
         self.has_later = true;
     }
 
-    fn on_later(&mut self, key: Key, len: usize) {
+    fn on_later(&mut self, key: Key, piece: Piece) {
         let Some(connection) = self.table.connection(key).filter(|c| c.owed > 0) else {
+            self.handler.on_gone(piece.ticket);
             return self.handler.on_event(TcpEvent::AnswerLost);
         };
-        connection.owed -= 1;
-        self.output.keep(len);
+        connection.owed -= u16::from(piece.is_last);
+        connection.is_fed |= !piece.is_last;
+        self.output.keep(piece.len);
         if let Fate::Ends(event) = self.output.write_to(connection, self.limits) {
             return self.close(key, event);
         }
         // Half a message and a peer that does not read keep their time: an answer is no progress of theirs.
         let is_waiting = self.table.phase(key) == Some(Phase::Waiting);
         self.answer_received(key, is_waiting);
+        self.tell_taken(key);
+    }
+
+    /// Has the next piece come, if one may.
+    fn tell_taken(&mut self, key: Key) {
+        let may_come = |c: &&mut Connection| c.is_fed && c.pending.is_empty();
+        if let Some(connection) = self.table.connection(key).filter(may_come) {
+            connection.is_fed = false;
+            self.handler.on_taken(Ticket(token(key)));
+        }
     }
 
     fn on_writable(&mut self, key: Key) {
@@ -292,6 +304,7 @@ impl<'a, H: Messages> Server<'a, H> {
         }
         (connection.pending, connection.sent) = (Vec::new(), 0);
         self.answer_received(key, false);
+        self.tell_taken(key);
     }
 
     /// After answering: the connection goes on in the phase that its buffers tell, or ends. A phase that goes on keeps
@@ -318,8 +331,10 @@ impl<'a, H: Messages> Server<'a, H> {
     }
 
     fn close(&mut self, key: Key, event: TcpEvent) {
-        let closed = self.table.remove(key);
-        if closed.is_some() {
+        if let Some(closed) = self.table.remove(key) {
+            if closed.is_fed {
+                self.handler.on_gone(Ticket(token(key)));
+            }
             // Told while the descriptor is still open: who sees the end of the connection finds it counted.
             self.handler.on_event(event);
         }

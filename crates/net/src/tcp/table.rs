@@ -37,6 +37,8 @@ pub(super) struct Connection {
     pub(super) sent: usize,
     /// Answers that will come later.
     pub(super) owed: u16,
+    /// A piece of such an answer is among what the peer did not take yet; the next one waits for that.
+    pub(super) is_fed: bool,
     /// Why it is closed once its answers are gone; nothing more is read from it.
     pub(super) closing: Option<super::TcpEvent>,
     /// What the kernel was asked to tell of it.
@@ -47,7 +49,18 @@ impl Connection {
     pub(super) fn new(stream: TcpStream, peer: SocketAddr, listener: usize) -> Connection {
         let (received, pending) = (Vec::new(), Vec::new());
         let (listener, interest) = (listener as u32, Interest::Read);
-        Connection { stream, peer, listener, received, pending, sent: 0, owed: 0, closing: None, interest }
+        Connection {
+            stream,
+            peer,
+            listener,
+            received,
+            pending,
+            sent: 0,
+            owed: 0,
+            is_fed: false,
+            closing: None,
+            interest,
+        }
     }
 
     /// The phase that its buffers tell. Whole messages may lie unanswered behind `owed_max` answers.

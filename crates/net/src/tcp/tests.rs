@@ -24,6 +24,10 @@ struct Shared {
     /// Messages that said "later", in the order in which they came.
     owed: Mutex<Vec<Ticket>>,
     ready: Mutex<Vec<(Ticket, Vec<u8>)>>,
+    /// Pieces of long answers that are still to be made, each of them `BIG`.
+    pieces: AtomicUsize,
+    taken: AtomicUsize,
+    gone: AtomicUsize,
 }
 
 impl Messages for Echo {
@@ -52,10 +56,21 @@ impl Messages for Echo {
         }
     }
 
-    fn next_later(&mut self, buffer: &mut [u8]) -> Option<(Ticket, usize)> {
+    fn next_later(&mut self, buffer: &mut [u8]) -> Option<Piece> {
         let (ticket, answer) = self.0.ready.lock().unwrap().pop()?;
         buffer[..answer.len()].copy_from_slice(&answer);
-        Some((ticket, answer.len()))
+        let is_last = answer.len() != BIG || self.0.pieces.load(SeqCst) == 0;
+        Some(Piece { ticket, len: answer.len(), is_last })
+    }
+
+    fn on_taken(&mut self, ticket: Ticket) {
+        self.0.taken.fetch_add(1, SeqCst);
+        self.0.pieces.fetch_sub(1, SeqCst);
+        self.0.ready.lock().unwrap().push((ticket, vec![b'P'; BIG]));
+    }
+
+    fn on_gone(&mut self, _: Ticket) {
+        self.0.gone.fetch_add(1, SeqCst);
     }
 
     fn on_event(&mut self, event: TcpEvent) {
@@ -308,6 +323,38 @@ fn a_connection_whose_answer_never_comes_is_closed_in_time() {
     client.is_closed();
     server.reported(TcpEvent::Unanswered);
     other.is_served();
+}
+
+#[test]
+fn a_long_answer_comes_in_pieces_and_others_between_them() {
+    let server = Server::start(roomy());
+    let mut client = server.connect();
+    client.send(&framed(b"later"));
+    let ticket = server.owed(1)[0];
+    server.shared.pieces.store(200, SeqCst);
+    server.ready(ticket, &[b'P'; BIG]);
+    assert_eq!(client.answer(), [b'P'; BIG]);
+    client.send(&framed(b"abc"));
+    let answers: Vec<Vec<u8>> = (0..201).map(|_| client.answer()).collect();
+    assert_eq!(answers.iter().filter(|a| a[..] == *b"cba").count(), 1);
+    assert!(answers.iter().filter(|a| a[..] == [b'P'; BIG]).count() == 200);
+    assert_eq!((server.shared.taken.load(SeqCst), server.shared.gone.load(SeqCst)), (200, 0));
+    client.is_served();
+}
+
+#[test]
+fn a_peer_that_does_not_read_a_long_answer_is_cut_off_and_its_maker_told() {
+    let server = Server::start(TcpLimits { write_timeout: SHORT, ..roomy() });
+    let mut client = server.connect();
+    client.send(&framed(b"later"));
+    let ticket = server.owed(1)[0];
+    server.shared.pieces.store(usize::MAX, SeqCst);
+    server.ready(ticket, &[b'P'; BIG]);
+    server.reported(TcpEvent::Slow);
+    until(|| server.shared.gone.load(SeqCst) == 1);
+    server.ready(ticket, &[b'P'; BIG]);
+    until(|| server.shared.gone.load(SeqCst) == 2);
+    server.connect().is_served();
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! `[[key]]`: names, algorithms and secrets of TSIG, and `allow-update`, which names the keys.
+//! `[[key]]`: names, algorithms and secrets of TSIG; `allow-update` and `allow-transfer`, which name the keys.
 
 use super::reader::{Reader, Table, Word};
+use policy::{Grant, Grants};
 use std::collections::HashSet;
 use std::ops::Range;
 use transfer::allow::{Rule, Rules};
@@ -103,4 +104,20 @@ pub fn rules(r: &mut Reader<'_>, t: &Table<'_>, known: &Keys) -> Rules {
         }
     }
     Rules(rules)
+}
+
+/// `allow-transfer` of a zone. `"none"` grants nothing, as no word does.
+pub fn grants(r: &mut Reader<'_>, t: &Table<'_>, known: &Keys) -> Grants {
+    let mut grants = Vec::new();
+    let words = r.strings(t, "allow-transfer", "192.0.2.1#xfr-key").unwrap_or_default();
+    for word in words.into_iter().filter(|word| word.text != "none") {
+        match Grant::from_text(&word.text) {
+            Ok(grant) => match grant.key().filter(|key| known.named(key.bytes()).is_none()) {
+                None => grants.push(grant),
+                Some(key) => r.complain(word.span, format!("there is no key {key}"), "write it as a [[key]]"),
+            },
+            Err(bad) => r.complain(word.span, bad.what, bad.instead),
+        }
+    }
+    Grants(grants)
 }

@@ -11,12 +11,8 @@ pub const TOP: &[Later] = &[
     later("catalog", Nothing),
 ];
 
-pub const ZONE: &[Later] = &[
-    later("primaries", Literal("[]")),
-    later("notify", Literal("[]")),
-    later("allow-transfer", Literal("[]")),
-    later("transfer-source", Literal("[]")),
-];
+pub const ZONE: &[Later] =
+    &[later("primaries", Literal("[]")), later("notify", Literal("[]")), later("transfer-source", Literal("[]"))];
 
 /// What a resolver that validates nothing and asks only those it is told to does anyway.
 pub const RESOLVER: &[Later] = &[

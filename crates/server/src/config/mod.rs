@@ -479,9 +479,11 @@ fn roster(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> Roster {
 }
 
 fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: &Keys) -> Option<Zone> {
-    r.keys("[[zone]]", t, &["name", "file", "allow-query", "allow-update", "write-back", "serial", "guards"], ZONE);
+    let built = ["name", "file", "allow-query", "allow-update", "allow-transfer", "write-back", "serial", "guards"];
+    r.keys("[[zone]]", t, &built, ZONE);
     let allow_query = r.strings(t, "allow-query", "any").map(|words| allow(r, &words));
     let allow_update = keys::rules(r, t, known);
+    let allow_transfer = keys::grants(r, t, known);
     let write_back = write_back(r, t);
     let numbering = numbering(r, t);
     let is_guarded = r.boolean(t, "guards").unwrap_or(true);
@@ -499,7 +501,7 @@ fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: 
         Ok(apex) => {
             let place = Some(Box::new(place));
             let zone = Zone::new(apex, r.path(&file));
-            Some(Zone { allow_query, allow_update, write_back, numbering, is_guarded, place, ..zone })
+            Some(Zone { allow_query, allow_update, allow_transfer, write_back, numbering, is_guarded, place, ..zone })
         }
         Err(why) => {
             r.complain(

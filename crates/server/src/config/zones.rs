@@ -5,6 +5,7 @@
 
 use super::Allow;
 use crate::complaint::{Complaint, Text};
+use policy::Grants;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub struct Zone {
     pub allow_query: Option<Allow>,
     /// Who may update it; empty: nobody, and its file is all there is.
     pub allow_update: Rules,
+    /// Who may have it as a whole; empty: nobody.
+    pub allow_transfer: Grants,
     /// How long after a change what updates have made of it is written back into its file; None: never.
     pub write_back: Option<Duration>,
     /// The file that is configured, if it is read from another one of ours: updates own it.
@@ -49,10 +52,22 @@ pub enum Numbering {
 impl Zone {
     /// A zone of which only name and file are known.
     pub fn new(apex: Box<[u8]>, file: PathBuf) -> Zone {
-        let (allow_query, allow_update) = (None, Rules::default());
+        let (allow_query, allow_update, allow_transfer) = (None, Rules::default(), Grants::default());
         let (write_back, origin, given, place) = (None, None, None, None);
         let (numbering, is_guarded) = (Numbering::Keep, true);
-        Zone { apex, file, allow_query, allow_update, write_back, origin, numbering, given, is_guarded, place }
+        Zone {
+            apex,
+            file,
+            allow_query,
+            allow_update,
+            allow_transfer,
+            write_back,
+            origin,
+            numbering,
+            given,
+            is_guarded,
+            place,
+        }
     }
 
     /// The file that is configured.

@@ -112,13 +112,6 @@ enum Right {
     Soa(Vec<u8>),
 }
 
-/// What is to be done about a question.
-enum Judged {
-    Give(Wanted),
-    /// This is the answer.
-    Told(Option<Vec<u8>>),
-}
-
 impl Transfers {
     pub fn new(shared: &Shared, state: &Arc<State>, asks: Asks) -> Transfers {
         Transfers {
@@ -138,8 +131,8 @@ impl Transfers {
             if let Order::Asked(question) = order {
                 let (ticket, is_full) = (question.ticket, waiting.len() >= WAITING_MAX);
                 match self.judge(question, is_full) {
-                    Judged::Give(wanted) => waiting.push_back(wanted),
-                    Judged::Told(reply) => self.mailboxes.post(ticket, reply.unwrap_or_default()),
+                    Ok(wanted) => waiting.push_back(wanted),
+                    Err(reply) => self.mailboxes.post(ticket, reply.unwrap_or_default()),
                 }
             }
             while !waiting.is_empty()
@@ -155,13 +148,14 @@ impl Transfers {
         self.state.transfers[AT_ONCE_MAX].count(which);
     }
 
-    fn judge(&self, question: Postponed, is_full: bool) -> Judged {
+    /// Err: this is the answer, if there is any.
+    fn judge(&self, question: Postponed, is_full: bool) -> Result<Wanted, Option<Vec<u8>>> {
         let ((keys, _), now_s) = (self.keys.current(), wall_s());
         let signed = match tsig::check_request(&question.message, &keys, now_s) {
             Ok(signed) => signed,
             Err(refusal) => {
                 self.count(Counter::TransferRefused);
-                return Judged::Told(unproven(&question.message, &refusal, now_s));
+                return Err(unproven(&question.message, &refusal, now_s));
             }
         };
         let reply = match self.wanted(&question, signed.as_ref()) {
@@ -171,7 +165,7 @@ impl Transfers {
             }
             Ok(Right::Whole(apex)) => {
                 let stream = signed.map(|signed| signed.stream());
-                return Judged::Give(Wanted { question, apex, stream });
+                return Ok(Wanted { question, apex, stream });
             }
             Ok(Right::Soa(reply)) => Some(reply),
             Err(refused) => {
@@ -179,7 +173,7 @@ impl Transfers {
                 head(&question.message, refused)
             }
         };
-        Judged::Told(reply.map(|mut reply| {
+        Err(reply.map(|mut reply| {
             signed.iter().for_each(|signed| signed.sign(&mut reply, now_s));
             reply
         }))

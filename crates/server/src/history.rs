@@ -207,6 +207,12 @@ impl Past {
         way(&changes(&self.data_dir, apex)?, served.serial().map_err(damaged)?, serial)
     }
 
+    /// Whether the edit of a file has led to this version.
+    pub fn was_edited(&self, apex: &[u8], to: u32) -> Result<bool, String> {
+        let (changes, by_edit) = (changes(&self.data_dir, apex)?, by_edit());
+        Ok(changes.iter().any(|entry| entry.diff.to == to && entry.author == by_edit))
+    }
+
     /// Writes the content of an old version, under the serial that follows the one that is served, into the zone's file.
     /// Returns the new serial.
     pub fn write_back(&self, zone: &config::Zone, serial: u32) -> Result<u32, String> {

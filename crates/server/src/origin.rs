@@ -8,13 +8,17 @@
 //!     include FILE                those that were read or edited include it
 //!     base N                      what they held stands in NAME.N.base
 //! data-dir/journal/NAME.N.base    the records of the file when it was read, or its edit taken in, last
+//! data-dir/journal/NAME.next      what NAME.origin is to be once an edit is in the journal:
+//!     to SERIAL                   as the change to this version
 //! ```
 //! A file that is none of these was edited by somebody: what he has changed is what differs from the version that he had
 //! before him. That is the base; or what the zone was at the serial that the file's first line says, for so begins a file
 //! that was written back, and any edit of it, whenever it was begun.
 //!
 //! What is about to be written stands here before it takes its name, and what it takes the place of stands here still: so a
-//! crash at any moment leaves a file that is known, or an edit that has been taken in and changes nothing any more.
+//! crash at any moment leaves a file that is known, or an edit that has been taken in and changes nothing any more. What an edit
+//! makes of what is known stands beside it before the edit is durable: or after a crash it would be an edit of the version before,
+//! and in conflict with updates that have changed the same after it.
 
 use crate::config::Zone;
 use crate::ledger::{self, FOLDER};
@@ -67,9 +71,19 @@ pub enum Base {
     Itself,
 }
 
+impl Base {
+    pub fn serial(&self) -> Option<u32> {
+        match self {
+            Base::Copy(_, serial) | Base::Version(serial) => Some(*serial),
+            Base::Itself => None,
+        }
+    }
+}
+
 const WORDS: [(Means, &str); 3] = [(Means::Read, "read"), (Means::Written, "written"), (Means::Edited, "edited")];
 const INCLUDE: &str = "include ";
 const BASE: &str = "base ";
+const TO: &str = "to ";
 
 /// The stamp of a file that is not there.
 pub const NONE: &str = "none";
@@ -129,8 +143,15 @@ impl Origin {
     pub fn of(data_dir: &Path, apex: &[u8]) -> Origin {
         let folder = data_dir.join(FOLDER);
         let name = ledger::file_of(&folder, apex).file_stem().map(|n| n.to_string_lossy().into_owned());
-        let mut origin = Origin { folder, name: name.unwrap_or_default(), known: vec![], includes: vec![], base: None };
+        let origin = Origin { folder, name: name.unwrap_or_default(), known: vec![], includes: vec![], base: None };
         let text = std::fs::read_to_string(origin.folder.join(origin.file())).unwrap_or_default();
+        origin.like(&text)
+    }
+
+    /// That of the same zone, as a text says.
+    fn like(&self, text: &str) -> Origin {
+        let (folder, name) = (self.folder.clone(), self.name.clone());
+        let mut origin = Origin { folder, name, known: vec![], includes: vec![], base: None };
         for line in text.lines() {
             origin.known.extend(Known::of(line));
             origin.includes.extend(line.strip_prefix(INCLUDE).map(PathBuf::from));
@@ -141,6 +162,10 @@ impl Origin {
 
     fn file(&self) -> String {
         format!("{}.origin", self.name)
+    }
+
+    fn next_file(&self) -> String {
+        format!("{}.next", self.name)
     }
 
     fn base_file(&self, n: u64) -> String {
@@ -208,8 +233,68 @@ impl Origin {
         stamp: Option<&str>,
         also: &mut dyn Write,
     ) -> Result<bool, String> {
+        let Some(next) = self.next(zone, serial, stamp, also)? else { return Ok(false) };
+        self.become_next(next).map_err(|e| e.to_string())?;
+        Ok(true)
+    }
+
+    /// What is to be known once an edit has been taken in, from the change to version `to` on. Keeps what the file holds. None: the file
+    /// is not as `stamp` says.
+    pub fn ahead(&self, zone: &Zone, serial: Option<u32>, stamp: &str) -> Result<Option<Origin>, String> {
+        self.next(zone, serial, Some(stamp), &mut io::sink())
+    }
+
+    /// That is how it is from when the journal has the change to this version on.
+    pub fn announce(&self, to: u32) -> io::Result<()> {
+        let write = |out: &mut Output| {
+            writeln!(out, "{TO}{to}")?;
+            self.write_to(out)
+        };
+        write_atomically(&self.folder, &self.next_file(), None, write).map(drop)
+    }
+
+    /// The journal has it.
+    pub fn become_next(&mut self, next: Origin) -> io::Result<()> {
+        next.write()?;
+        self.drop_base(self.base.filter(|_| self.base != next.base));
+        *self = next;
+        self.forget_next();
+        Ok(())
+    }
+
+    /// The journal does not have it.
+    pub fn give_up(&self, next: &Origin) {
+        self.forget_next();
+        self.drop_base(next.base.filter(|_| self.base != next.base));
+    }
+
+    fn forget_next(&self) {
+        // What is left over is found to be settled.
+        let _ = std::fs::remove_file(self.folder.join(self.next_file()));
+    }
+
+    /// After a crash: has the journal what was announced?
+    pub fn recover(&mut self, has: impl FnOnce(u32) -> Result<bool, String>) -> Result<(), String> {
+        let Ok(text) = std::fs::read_to_string(self.folder.join(self.next_file())) else { return Ok(()) };
+        let (to, next) = (text.lines().find_map(|line| line.strip_prefix(TO)?.parse().ok()), self.like(&text));
+        match to {
+            Some(to) if has(to)? => self.become_next(next).map_err(|e| e.to_string()),
+            _ => {
+                self.give_up(&next);
+                Ok(())
+            }
+        }
+    }
+
+    fn next(
+        &self,
+        zone: &Zone,
+        serial: Option<u32>,
+        stamp: Option<&str>,
+        also: &mut dyn Write,
+    ) -> Result<Option<Origin>, String> {
         let (mut wrong, mut is_other) = (None, false);
-        let kept = self.settle(|out| {
+        let kept = self.copied(|out| {
             let copied = copy(zone, &mut |line| out.write_all(line).and_then(|()| also.write_all(line)));
             let (own, sources) = copied.map_err(|why| io::Error::other(wrong.insert(why).clone()))?;
             let is = stamp_of(&sources);
@@ -222,31 +307,29 @@ impl Origin {
             Ok((Known { means, serial: serial.unwrap_or(own), stamp: is }, includes))
         });
         match kept {
-            Ok(()) => Ok(true),
-            Err(_) if is_other => Ok(false),
+            Ok(next) => Ok(Some(next)),
+            Err(_) if is_other => Ok(None),
             Err(e) => Err(wrong.unwrap_or_else(|| e.to_string())),
         }
     }
 
     /// Keeps a zone as it is served: so its file was when it was read.
     pub fn keep_served(&mut self, zone: &ImageZone<'_>, serial: u32) -> io::Result<()> {
-        self.settle(|out| {
+        let next = self.copied(|out| {
             ledger::write_text(zone, &Names::new(), out)?;
             Ok((Known { means: Means::Read, serial, stamp: UNSEEN.to_string() }, vec![]))
-        })
+        })?;
+        self.become_next(next)
     }
 
-    /// Writes a base, and then which version it is.
-    fn settle(&mut self, text: impl FnOnce(&mut Output) -> io::Result<(Known, Vec<PathBuf>)>) -> io::Result<()> {
-        let (old, new) = (self.base, self.base.map_or(1, |n| n.wrapping_add(1)));
-        let mut found = None;
-        write_atomically(&self.folder, &self.base_file(new), None, |out| text(out).map(|what| found = Some(what)))?;
-        if let Some((known, includes)) = found {
-            (self.known, self.includes, self.base) = (vec![known], includes, Some(new));
-        }
-        self.write()?;
-        self.drop_base(old);
-        Ok(())
+    /// Writes a base; which version it is is known to whoever has what is returned.
+    fn copied(&self, text: impl FnOnce(&mut Output) -> io::Result<(Known, Vec<PathBuf>)>) -> io::Result<Origin> {
+        let (new, mut next) = (self.base.map_or(1, |n| n.wrapping_add(1)), self.like(""));
+        let write =
+            |out: &mut Output| text(out).map(|(known, includes)| (next.known, next.includes) = (vec![known], includes));
+        write_atomically(&self.folder, &self.base_file(new), None, write)?;
+        next.base = Some(new);
+        Ok(next)
     }
 
     fn drop_base(&self, old: Option<u64>) {
@@ -257,17 +340,18 @@ impl Origin {
     }
 
     fn write(&self) -> io::Result<()> {
-        let write = |out: &mut Output| {
-            for known in &self.known {
-                let word = WORDS.iter().find(|(means, _)| *means == known.means).map_or("", |(_, word)| word);
-                writeln!(out, "{word} {} {}", known.serial, known.stamp)?;
-            }
-            // A name that does not fit a line is not followed.
-            let names = self.includes.iter().filter_map(|file| file.to_str()).filter(|name| !name.contains('\n'));
-            names.into_iter().try_for_each(|name| writeln!(out, "{INCLUDE}{name}"))?;
-            self.base.map_or(Ok(()), |n| writeln!(out, "{BASE}{n}"))
-        };
-        write_atomically(&self.folder, &self.file(), None, write).map(drop)
+        write_atomically(&self.folder, &self.file(), None, |out| self.write_to(out)).map(drop)
+    }
+
+    fn write_to(&self, out: &mut Output) -> io::Result<()> {
+        for known in &self.known {
+            let word = WORDS.iter().find(|(means, _)| *means == known.means).map_or("", |(_, word)| word);
+            writeln!(out, "{word} {} {}", known.serial, known.stamp)?;
+        }
+        // A name that does not fit a line is not followed.
+        let names = self.includes.iter().filter_map(|file| file.to_str()).filter(|name| !name.contains('\n'));
+        names.into_iter().try_for_each(|name| writeln!(out, "{INCLUDE}{name}"))?;
+        self.base.map_or(Ok(()), |n| writeln!(out, "{BASE}{n}"))
     }
 }
 
@@ -360,6 +444,46 @@ mod tests {
         let mut origin = Origin::of(&data, &zone.apex);
         assert_eq!(origin.keep(&zone, Some(5), Some(&is), &mut io::sink()), Ok(false));
         assert!(Origin::of(&data, &zone.apex).known()[0].is(&is));
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+
+    #[test]
+    fn after_a_crash_an_edit_is_known_if_the_journal_has_it() {
+        let data = data("ahead");
+        let file = data.join("z");
+        let write = |text: &str| {
+            std::fs::write(&file, format!("$TTL 60\n@ SOA ns h 5 1 1 1 1\n{text}")).unwrap();
+            let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+            File::open(&file).unwrap().set_modified(old).unwrap();
+        };
+        let (zone, mut origin) = (Zone::new(b"\x01z\0"[..].into(), file.clone()), Origin::of(&data, b"\x01z\0"));
+        write("a A 192.0.2.1\n");
+        origin.keep(&zone, None, None, &mut io::sink()).unwrap();
+        write("a A 192.0.2.22\n");
+        let edit = stamp(&file);
+        let files = || std::fs::read_dir(data.join(FOLDER)).unwrap().count();
+        for (has, serial) in [(false, None), (true, Some(5))] {
+            let next = origin.ahead(&zone, Some(5), &edit).unwrap().unwrap();
+            next.announce(9).unwrap();
+            assert!(!Origin::of(&data, &zone.apex).known()[0].is(&edit), "not yet");
+            // The crash.
+            origin = Origin::of(&data, &zone.apex);
+            let mut asked = None;
+            let found = |to| {
+                asked = Some(to);
+                Ok(has)
+            };
+            origin.recover(found).unwrap();
+            assert_eq!((asked, files()), (Some(9), 2), "a base and what is known");
+            let found = Origin::of(&data, &zone.apex);
+            let known = &found.known()[0];
+            assert_eq!((known.is(&edit), known.means == Means::Edited), (has, has));
+            if let Some(serial) = serial {
+                let Some(Base::Copy(copy, of)) = origin.edited(&file) else { panic!("{:?}", origin.edited(&file)) };
+                assert!(std::fs::read_to_string(copy).unwrap().contains("192.0.2.22") && of == serial);
+            }
+            origin.recover(|_| panic!("there is nothing to recover")).unwrap();
+        }
         std::fs::remove_dir_all(&data).unwrap();
     }
 

@@ -173,6 +173,7 @@ impl Scribe {
         let mut origin = Origin::of(&self.data_dir, &task.apex);
         self.keep_edit(&task.apex, &file, &origin)?;
         let is_cleared = aside::clear(&file, &mut origin)?;
+        origin.recover(|to| self.state.past().ok_or(JUST_STARTED)?.was_edited(&task.apex, to))?;
         let is = origin.stamp(&file);
         if is != NONE && !origin.known().iter().any(|known| known.is(&is)) {
             return self.take_in(task, &file, is, origin);
@@ -229,14 +230,10 @@ impl Scribe {
         }
         let zone = Zone::new(task.apex.clone(), file.into());
         let guards = task.guards.as_ref().filter(|_| task.what != What::Force);
-        match self.change(&zone, &base, guards)? {
+        match self.change(&zone, &base, guards, &mut origin)? {
             Err(Hindrance::Wrong(why)) => refuse(&mut self.refused, &why),
             Err(Hindrance::Weighed(why)) => refuse(&mut self.refused, &weighed(&why, &task.apex)),
-            Ok(edit) if origin.stamp(file) != is => {
-                // What was taken in of it changes nothing when it is taken in again.
-                drop(edit);
-                Ok(self.look_again(task))
-            }
+            Ok(edit) if edit.diff.is_none() && origin.stamp(file) != is => Ok(self.look_again(task)),
             Ok(edit) => {
                 self.refused.remove(&task.apex);
                 self.remember(task, &zone, &edit, &base, &mut origin)
@@ -253,19 +250,31 @@ impl Scribe {
         Done::Edited
     }
 
-    /// Finds out what an edit changes, and has that served. Err within: it is not to be.
-    fn change(&self, zone: &Zone, base: &Base, guards: Option<&Guards>) -> Result<Result<Edit, Hindrance>, String> {
-        let (past, intake) = self.state.past().zip(self.state.intake()).ok_or("the server has only just started")?;
+    /// Finds out what an edit changes, and has that served; the file as it was read is one that we know from then on. Err
+    /// within: it is not to be.
+    fn change(
+        &self,
+        zone: &Zone,
+        base: &Base,
+        guards: Option<&Guards>,
+        origin: &mut Origin,
+    ) -> Result<Result<Edit, Hindrance>, String> {
+        let (past, intake) = self.state.past().zip(self.state.intake()).ok_or(JUST_STARTED)?;
         for _ in 0..TRIES {
-            match edited::edit(past, zone, base, guards) {
-                Ok(Edit { diff: Some(diff), stamp }) => {
-                    // The zone may have changed meanwhile.
-                    if intake.change(&zone.apex, diff.clone(), history::by_edit()).is_ok() {
-                        return Ok(Ok(Edit { diff: Some(diff), stamp }));
-                    }
-                }
-                settled => return Ok(settled),
+            let edit = match edited::edit(past, zone, base, guards) {
+                Ok(edit) => edit,
+                Err(hindrance) => return Ok(Err(hindrance)),
+            };
+            let Some(diff) = &edit.diff else { return Ok(Ok(edit)) };
+            let Some(next) = origin.ahead(zone, base.serial(), &edit.stamp)? else { continue };
+            next.announce(diff.to).map_err(|e| e.to_string())?;
+            // The zone may have changed meanwhile. What is durable, and not served yet, will be.
+            let outcome = intake.change(&zone.apex, diff.clone(), history::by_edit());
+            if outcome.is_ok() || past.was_edited(&zone.apex, diff.to)? {
+                origin.become_next(next).map_err(|e| e.to_string())?;
+                return Ok(Ok(edit));
             }
+            origin.give_up(&next);
         }
         Err("the zone changes too often: freeze it until its edit is taken in".to_string())
     }
@@ -279,17 +288,14 @@ impl Scribe {
         base: &Base,
         origin: &mut Origin,
     ) -> Result<Done, Undone> {
-        let serial = match base {
-            Base::Copy(_, serial) | Base::Version(serial) => Some(*serial),
-            Base::Itself => None,
-        };
         match (&edit.diff, base) {
+            (Some(_), _) => {}
             (None, Base::Copy(..)) => origin.is_now(edit.stamp.clone())?,
             (None, Base::Version(serial)) if origin::version(&zone.file).is_some() => {
                 let known = Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone() };
                 origin.remember(vec![known])?;
             }
-            _ if origin.keep(zone, serial, Some(&edit.stamp), &mut io::sink())? => {}
+            _ if origin.keep(zone, base.serial(), Some(&edit.stamp), &mut io::sink())? => {}
             _ => return Ok(self.look_again(task)),
         }
         if edit.diff.is_some() {
@@ -363,6 +369,7 @@ fn is_at_rest(file: &Path) -> bool {
     modified.is_some() && since.is_none_or(|since| since >= REST)
 }
 
+const JUST_STARTED: &str = "the server has only just started";
 const NO_VERSION: &str = "its first line does not say which version was edited, as files do that are written back; put that line there, \
     or move the file away";
 /// What is said of an edit that the guards object to.

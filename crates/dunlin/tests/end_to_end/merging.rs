@@ -89,6 +89,33 @@ fn what_both_have_changed_is_held_until_one_of_them_gives_way() {
 }
 
 #[test]
+fn an_edit_that_is_in_the_journal_and_not_yet_known_is_no_edit_after_a_crash() {
+    let stage = Stage::new("", 2);
+    let server = stage.serve();
+    let of = |what: &str| stage.folder.0.join(format!("data/journal/z.example.{what}"));
+    let (origin, base) = (of("origin"), of("1.base"));
+    let before = (read(&origin), read(&base));
+    stage.edit(&read(&stage.file).replace("h0 A 192.0.2.1", "h0 A 192.0.2.8"));
+    eventually("the edit", || stage.log().contains("an edit is taken in"));
+    // Updates go on from there before what is known of the file is written, and the server is killed.
+    let again = "zone z.example\ndel h0.z.example A\nadd h0.z.example 300 A 192.0.2.9";
+    assert_eq!(update(&server, &[], DDNS, again), "");
+    server.signal("KILL");
+    server.ended();
+    let next = of("next");
+    std::fs::write(&next, format!("to 8\n{}", read(&origin))).unwrap();
+    std::fs::write(&origin, before.0).unwrap();
+    std::fs::write(&base, before.1).unwrap();
+    let server = stage.serve();
+    eventually("it is known", || !next.exists() && !base.exists());
+    stage.edit(&read(&stage.file).replace("h1 A 192.0.2.1", "h1 A 192.0.2.7"));
+    eventually("another edit", || asked(&stage, &server, "h1") == "192.0.2.7\n");
+    assert_eq!(asked(&stage, &server, "h0"), "192.0.2.9\n");
+    assert!(stage.ctl(&["status"]).contains("\"held\":[]"));
+    assert!(!stage.log().contains("is held"), "{}", stage.log());
+}
+
+#[test]
 fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
     let ds = "sub NS ns\nsub DS 1 8 2 0000000000000000000000000000000000000000000000000000000000000000\n";
     let digest = format!("@ ZONEMD 7 1 1 {}\n", "00".repeat(48));

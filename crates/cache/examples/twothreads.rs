@@ -41,7 +41,7 @@ fn hits(cache: &Cache, names: &[Vec<u8>], mut seed: usize, start: &Barrier) -> f
         });
         let keys = batch.map(|i| cache.key(cache.hash(&names[i]), &names[i], 1, Kind::Answer, Variant::PLAIN));
         let mut sought = keys.map(|key| cache.seek(&key));
-        sought.iter_mut().for_each(|sought| cache.fetch(sought));
+        sought.iter_mut().for_each(|sought| cache.fetch(sought, Kind::Failure));
         for ((sought, i), buffer) in sought.iter().zip(batch).zip(&mut buffers) {
             let question_end = 12 + names[i].len() + 4;
             buffer[..question_end].copy_from_slice(&questions[i][..question_end]);

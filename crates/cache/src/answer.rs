@@ -101,7 +101,8 @@ impl<'a> Packing<'a> {
             qtype,
             at: question_end,
             counts: [0; 3],
-            records: Vec::new(),
+            // Most answers have no more, and growing costs more than asking for as much at once.
+            records: Vec::with_capacity(4),
             ttl_s: u32::MAX,
             answers_question: false,
             denies: false,

@@ -119,8 +119,19 @@ impl Hasher {
     }
 
     fn finished<'a>(&self, hash: NameHash, head: [u8; HEAD], name: &'a [u8]) -> Key<'a> {
+        Key { hash: self.mixed(hash, head), of_name: hash, head, name }
+    }
+
+    #[inline]
+    fn mixed(&self, hash: NameHash, head: [u8; HEAD]) -> u64 {
         let m = u128::from(hash.0 ^ u64::from(u32::from_le_bytes(head))) * u128::from(self.finish);
-        Key { hash: (m >> 64) as u64 ^ m as u64, of_name: hash, head, name }
+        (m >> 64) as u64 ^ m as u64
+    }
+
+    /// The hash of the key that differs from another in its kind.
+    #[inline]
+    pub(crate) fn beside(&self, hash: NameHash, [first, len, high, low]: [u8; HEAD], kind: Kind) -> u64 {
+        self.mixed(hash, [(kind as u8) << 2 | first & 3, len, high, low])
     }
 }
 

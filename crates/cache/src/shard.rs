@@ -569,21 +569,28 @@ impl<'a> Writer<'a> {
         slot != Slot::EMPTY && self.shard.ring(slot.ring()).live(slot).is_some()
     }
 
-    fn places(&self, hash: u64) -> impl Iterator<Item = (&'static AtomicU64, Slot)> + use<> {
-        let index = self.shard.index;
-        let places = self.shard.buckets(hash).into_iter().flat_map(move |at| &index[at..at + WAYS]);
-        let tag = tag_of(hash);
-        places.map(|at| (at, Slot(at.load(Acquire)))).filter(move |(_, slot)| slot.has_tag(tag))
+    /// The slot of a hash that is the one wanted. Plain loops, as in `Shard::find`.
+    fn place(&self, hash: u64, is_wanted: impl Fn(Slot) -> bool) -> Option<(&'static AtomicU64, Slot)> {
+        let (index, tag) = (self.shard.index, tag_of(hash));
+        for bucket in self.shard.buckets(hash) {
+            for at in index.get(bucket..bucket + WAYS).unwrap_or_default() {
+                let slot = Slot(at.load(Acquire));
+                if slot.has_tag(tag) && is_wanted(slot) {
+                    return Some((at, slot));
+                }
+            }
+        }
+        None
     }
 
     /// The slot that points to this very place.
     fn place_at(&self, hash: u64, ring: usize, position: u64) -> Option<(&'static AtomicU64, Slot)> {
-        self.places(hash).find(|(_, slot)| slot.points_to(hash, ring, position))
+        self.place(hash, |slot| slot.points_to(hash, ring, position))
     }
 
     /// The slot of a key.
     fn place_of(&self, key: &Key<'_>) -> Option<(&'static AtomicU64, Slot)> {
-        self.places(key.hash).find(|(_, slot)| self.holds(*slot, key))
+        self.place(key.hash, |slot| self.holds(slot, key))
     }
 
     fn holds(&self, slot: Slot, key: &Key<'_>) -> bool {

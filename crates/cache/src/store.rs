@@ -147,10 +147,15 @@ impl Cache {
         Sought { hash: key.hash, of_name: key.of_name, head: key.head, place: None }
     }
 
-    /// Goes on once the index has arrived: the entry is fetched.
+    /// Goes on once the index has arrived: the entry is fetched. If there is none, the index is fetched for what is looked for
+    /// instead: an entry of this kind.
     #[inline]
-    pub fn fetch(&self, sought: &mut Sought) {
+    pub fn fetch(&self, sought: &mut Sought, instead: Kind) {
         sought.place = self.shard(sought.hash).prefetch_record(sought.hash);
+        if sought.place.is_none() {
+            let hash = self.hasher.beside(sought.of_name, sought.head, instead);
+            self.shard(hash).prefetch(hash);
+        }
     }
 
     /// What `probe` gives of the key that was sought, and of this name.

@@ -7,7 +7,7 @@ use crate::resolving::{Resolution, Resolving, Told};
 use crate::respond::Response;
 use crate::{Datagrams, Now, Peer, Postponed, Published, Purpose, Ticket, Transport, Verdict, Way};
 use authority::{Found, Lookup, Trail};
-use cache::Sought;
+use cache::{Kind, Sought};
 use image::Image;
 use policy::rate::Places;
 use policy::{Lists, RateLimit, RateSettings, cookie};
@@ -277,7 +277,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
             s.sought = resolving.seek(&s.query, buffer, from);
         }
         let sought = self.scratch[..n].iter_mut().filter_map(|s| s.sought.as_mut());
-        sought.for_each(|sought| resolving.cache.fetch(sought));
+        sought.for_each(|sought| resolving.cache.fetch(sought, Kind::Failure));
         self.counters.add(Counter::QueriesUdp, n as u64);
         let response = response!(self, now, NOBODY, Transport::Udp, view);
         let response = Response { rate: self.rate.as_mut(), ..response };

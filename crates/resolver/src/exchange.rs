@@ -99,7 +99,7 @@ impl Exchange {
     ) -> Vec<u8> {
         self.message_id = chance.number() as u16;
         if with_case {
-            self.name = in_random_case(&self.name, chance);
+            self.name.recase(|| chance.wide());
         }
         packet.reserve(64 + self.name.bytes().len());
         packet.extend_from_slice(&self.message_id.to_be_bytes());
@@ -166,24 +166,6 @@ pub fn may_mean_edns(message: &Message<'_>) -> bool {
 /// RFC 2136 and later rcodes say nothing about a name; who sends them, or says that it will not, is passed over.
 pub fn is_answer(rcode: Rcode) -> bool {
     matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN | Rcode::YXDOMAIN)
-}
-
-fn in_random_case(name: &Name, chance: &mut Chance) -> Name {
-    let mut octets = [0; wire::name::NAME_MAX];
-    let len = name.bytes().len();
-    let octets = &mut octets[..len];
-    octets.copy_from_slice(name.bytes());
-    // A coin for each octet: eight octets take every eighth of 64 random bits, the next eight those beside them.
-    for run in octets.chunks_mut(64) {
-        let mut coins = chance.wide();
-        for eight in run.chunks_mut(8) {
-            for (octet, coin) in eight.iter_mut().zip(coins.to_ne_bytes()) {
-                *octet ^= u8::from(octet.is_ascii_alphabetic()) << 5 & coin << 5;
-            }
-            coins >>= 1;
-        }
-    }
-    Name::from_wire(octets).unwrap_or(*name)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ const IDLE_MAX: usize = 1_024;
 const IDLE_ALL_MAX: usize = 4_096;
 /// Questions that leave together from one port.
 pub const BURST_MAX: u8 = 16;
-pub const USES_MAX: u8 = 32;
+pub const USES_MAX: u8 = 64;
 pub const LIFE_NS: u64 = 2_000_000_000;
 
 /// A port that the driver has opened, by the driver's number.
@@ -173,7 +173,11 @@ mod tests {
             let number = match self.ports.draw(now_ns, to, chance, &mut self.over, fits) {
                 Drawn::Again(line) => line.number,
                 Drawn::Along(number) => number,
-                Drawn::New(port) => {
+                Drawn::New(mut port) => {
+                    // The system gives none twice.
+                    while self.open.values().any(|(taken, _)| *taken == port) {
+                        port = random_port(chance);
+                    }
                     self.next += 1;
                     self.open.insert(self.next, (port, Line { number: self.next, opened_ns: now_ns, uses: 0 }));
                     self.next

@@ -12,7 +12,7 @@ use crate::forward::Forwards;
 use crate::limits::{ByHash, Limits, Open, client_hash};
 use crate::question::Question;
 use crate::server::Server;
-use crate::task::{CLIENT_PATIENCE_NS, Digested, Hashes, Task, Tried, WALL_NS};
+use crate::task::{CLIENT_PATIENCE_NS, Digested, Named, Task, Tried, WALL_NS};
 use crate::why::Why;
 use stats::{Counter, Counters};
 use std::cmp::Reverse;
@@ -237,8 +237,8 @@ impl<W> Resolver<W> {
         }
         self.neighbourhoods.add(near);
         self.counters.count(Counter::Tasks);
-        let (hashes, mut task) = (Hashes { name: name_hash, near }, self.over.pop().unwrap_or_default());
-        task.begin(now_ns, question, &hashes, has_stale, forward, self.servers_of(forward));
+        let (named, mut task) = (Named { name: &name, hash: name_hash, near }, self.over.pop().unwrap_or_default());
+        task.begin(now_ns, question, &named, has_stale, forward, self.servers_of(forward));
         let slot = self.free.pop().unwrap_or_else(|| {
             self.tasks.push(None);
             self.wakes.push(u64::MAX);

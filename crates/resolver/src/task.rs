@@ -77,9 +77,10 @@ pub struct Task<W> {
     draft: Draft,
 }
 
-/// Hashes of a question, under the resolver's secret.
-pub struct Hashes {
-    pub name: u64,
+/// The name of a question, and hashes under the resolver's secret: of it, and of its neighbourhood.
+pub struct Named<'a> {
+    pub name: &'a Name,
+    pub hash: u64,
     pub near: u64,
 }
 
@@ -124,15 +125,15 @@ impl<W> Task<W> {
         &mut self,
         now_ns: u64,
         question: Question,
-        hashes: &Hashes,
+        named: &Named<'_>,
         has_stale: bool,
         forward: usize,
         servers: usize,
     ) {
-        self.name = Name::from_wire(question.name()).unwrap_or(Name::ROOT);
+        self.name = *named.name;
         self.draft.renew(self.name);
-        (self.hash, self.near) = (question.hash(hashes.name), hashes.near);
-        self.asks_for = Some(question.asked_hash(hashes.name));
+        (self.hash, self.near) = (question.hash(named.hash), named.near);
+        self.asks_for = Some(question.asked_hash(named.hash));
         self.question = question;
         (self.begun_ns, self.has_stale, self.is_held, self.forward) = (now_ns, has_stale, false, forward);
         self.tried.resize(servers, Tried::default());

@@ -124,6 +124,11 @@ impl Name {
         n
     }
 
+    /// Draws the case of each letter anew, by coins of which each draw has 64.
+    pub fn recase(&mut self, coins: impl FnMut() -> u64) {
+        recase(&mut self.octets[..self.len as usize], coins);
+    }
+
     pub fn labels(&self) -> Labels<'_> {
         labels(self.bytes())
     }
@@ -192,6 +197,37 @@ pub fn wire_len(bytes: &[u8]) -> Option<usize> {
 /// Lower-cases ASCII letters. Length octets (0 to 63) lie below the letters, so a whole name may be folded blindly.
 pub fn fold(octets: &mut [u8]) {
     octets.make_ascii_lowercase();
+}
+
+/// Eight octets, all of them this one.
+const fn eight(octet: u8) -> u64 {
+    u64::from_ne_bytes([octet; 8])
+}
+
+/// Turns the case of letters for which a coin says so. Length octets lie below the letters, as in `fold`. Of 64 coins eight
+/// octets take every eighth, the next eight those beside them.
+fn recase(octets: &mut [u8], mut coins: impl FnMut() -> u64) {
+    for run in octets.chunks_mut(64) {
+        let mut drawn = coins();
+        let (words, rest) = run.as_chunks_mut::<8>();
+        for word in words {
+            *word = turned(u64::from_le_bytes(*word), drawn).to_le_bytes();
+            drawn >>= 1;
+        }
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let last = turned(u64::from_le_bytes(last), drawn).to_le_bytes();
+        rest.copy_from_slice(&last[..rest.len()]);
+    }
+}
+
+/// Eight octets at once. The bit of 32 makes lower case; what is added to an octet then takes it past 127 if it is `a` or
+/// above, or above `z`, and never past 255.
+fn turned(word: u64, coins: u64) -> u64 {
+    let low = (word | eight(0x20)) & eight(0x7F);
+    let (from_a, above_z) = (low + eight(0x80 - b'a'), low + eight(0x7F - b'z'));
+    let letters = from_a & !above_z & !word & eight(0x80);
+    word ^ (letters >> 2 & (coins & eight(1)) << 5)
 }
 
 /// How many labels a well-formed name has, the root label not counted.
@@ -348,6 +384,21 @@ mod tests {
         ];
         for w in sorted.windows(2) {
             assert_eq!(name(w[0]).cmp(&name(w[1])), Ordering::Less, "{w:?}");
+        }
+    }
+
+    #[test]
+    fn coins_turn_letters_and_nothing_else() {
+        let all: Vec<u8> = (0..=255).cycle().take(300).collect();
+        for len in [0, 1, 7, 8, 9, 63, 64, 65, 255, 300] {
+            for coins in [0, u64::MAX, 0x0123_4567_89AB_CDEF] {
+                let mut octets = all[..len].to_vec();
+                recase(&mut octets, || coins);
+                for (i, (now, before)) in octets.iter().zip(&all).enumerate() {
+                    let is_turned = before.is_ascii_alphabetic() && coins >> (i % 64 / 8 + 8 * (i % 8)) & 1 == 1;
+                    assert_eq!(*now, if is_turned { before ^ 0x20 } else { *before }, "{i} of {len}, {coins:x}");
+                }
+            }
         }
     }
 

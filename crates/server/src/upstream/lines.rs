@@ -129,7 +129,7 @@ impl Lines {
     pub fn close(&mut self, exchange: ExchangeId) -> bool {
         let Some(number) = self.by_exchange.remove(&exchange.number()) else { return false };
         if let Some(open) = self.open.get_mut(number as usize).and_then(Option::as_mut)
-            && let Some(asked) = open.asked.iter_mut().find(|asked| asked.exchange == exchange && asked.waits)
+            && let Some(asked) = open.asked.iter_mut().rev().find(|asked| asked.exchange == exchange && asked.waits)
         {
             asked.waits = false;
             open.waiting -= 1;
@@ -231,7 +231,8 @@ impl Open {
     }
 
     fn hear(&mut self, packet: &[u8], hand_on: &mut impl FnMut(Came<'_>)) {
-        match self.asked.iter().find(|asked| packet.starts_with(&asked.message_id)) {
+        // Those that wait are the last.
+        match self.asked.iter().rev().find(|asked| packet.starts_with(&asked.message_id)) {
             Some(asked) => {
                 self.has_heard = true;
                 // Else it has come twice, or too late.

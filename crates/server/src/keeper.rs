@@ -3,6 +3,7 @@
 
 use crate::chores::Wish;
 use crate::clock::Clock;
+use crate::ending::Ending;
 use crate::json::Json;
 use crate::stall::{Histogram, histogram, quantile_ns};
 use cache::{Cache, Event, Extent, Kind, Progress, Scratch, Variant, Visited};
@@ -36,8 +37,8 @@ pub struct Keeper {
     pub wishes: Sender<Wish>,
     /// How long inserts took, by the wall clock, of each thread that stores.
     pub inserts: Vec<Arc<Histogram>>,
-    /// The process ends with a snapshot.
-    pub saves_at_end: bool,
+    /// None: the process ends without a snapshot.
+    pub ending: Option<Arc<Ending>>,
 }
 
 impl Keeper {
@@ -90,22 +91,15 @@ impl Keeper {
     fn save(&self) -> Result<Json, String> {
         let (done, outcome) = channel();
         let gone = || "the server is stopping".to_string();
-        self.wishes.send(Wish::Save(done)).map_err(|_| gone())?;
+        self.wishes.send(done).map_err(|_| gone())?;
         let octets = outcome.recv().map_err(|_| gone())??;
         Ok(Json::Object(vec![("saved_bytes", Json::Number(octets))]))
     }
 
-    /// Returns when the background has done what is to be done before the process ends. What the service manager keeps
-    /// needs no snapshot, and an upgrade shall wait neither for a disk nor, on a busy machine, for an idle thread's turn.
+    /// Does what is to be done before the process ends. What the service manager keeps needs no snapshot, for an upgrade
+    /// shall not wait for a disk.
     pub fn finish(&self) {
-        if !self.saves_at_end {
-            return;
-        }
-        let (done, outcome) = channel();
-        if self.wishes.send(Wish::Finish(done)).is_ok() {
-            // Either way it has ended.
-            let _ = outcome.recv();
-        }
+        self.ending.iter().for_each(|ending| ending.finish(&self.cache));
     }
 
     /// For metrics: name, kind, help and value of each.
@@ -216,7 +210,7 @@ mod tests {
             histogram.add(ns);
             Arc::new(histogram)
         });
-        Keeper { cache, clock: Clock::new(), wishes: channel().0, inserts: inserts.to_vec(), saves_at_end: false }
+        Keeper { cache, clock: Clock::new(), wishes: channel().0, inserts: inserts.to_vec(), ending: None }
     }
 
     fn counted(counter: Counter) -> u64 {

@@ -14,6 +14,7 @@ mod digest;
 mod door;
 mod edited;
 mod edition;
+mod ending;
 pub mod findings;
 mod handed;
 mod handover;

@@ -4,6 +4,7 @@ use crate::answering::Shared;
 use crate::chores::Chores;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::ending::Ending;
 use crate::handover::{Handover, Inbox};
 use crate::keeper::Keeper;
 use crate::later::Desk;
@@ -91,14 +92,16 @@ impl Resolution {
     /// Starts the thread behind the cache, and gives its memory to whoever keeps it for the next process. Once.
     pub fn keep(&mut self, clock: Clock) -> io::Result<Keeper> {
         let (wishes, wished) = channel();
-        let mut saves_at_end = false;
+        let mut last = None;
         if let Some(Background { memory, shelf, rest, boot, persists }) = self.background.take() {
             systemd::keep(memory::NAME, persists.then(|| memory.as_fd()));
-            saves_at_end = shelf.is_some() && !systemd::keeps();
-            let chores = Chores { cache: Arc::clone(&self.cache), clock, memory, shelf, boot, wishes: wished };
+            let saves_at_end = shelf.is_some() && !systemd::keeps();
+            let ending = Arc::new(Ending::new(shelf, boot));
+            last = saves_at_end.then(|| Arc::clone(&ending));
+            let chores = Chores { cache: Arc::clone(&self.cache), clock, memory, ending, wishes: wished };
             std::thread::Builder::new().name("cache".to_string()).spawn(move || chores.run(rest))?;
         }
-        Ok(Keeper { cache: Arc::clone(&self.cache), clock, wishes, inserts: self.inserts.clone(), saves_at_end })
+        Ok(Keeper { cache: Arc::clone(&self.cache), clock, wishes, inserts: self.inserts.clone(), ending: last })
     }
 
     /// Where answering threads hand in what they cannot answer.

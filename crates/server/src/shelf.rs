@@ -1,14 +1,16 @@
 //! The snapshot of the cache on disk: under its name it is whole, whenever the process ends.
 //!
-//! Written in slices by a thread in the background, while everybody goes on; read in slices, while questions are
-//! answered. What a disk does to it is found out record by record, when each is first looked at.
+//! Written in slices by a thread in the background, while everybody goes on, and once more by whoever ends the process;
+//! read in slices, while questions are answered. What a disk does to it is found out record by record, when each is first
+//! looked at.
 
 use cache::{Cache, Snapshot};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use store::atomic::write_atomically;
+use std::sync::{Mutex, PoisonError};
+use store::atomic::{Output, prepare};
 
 const FOLDER: &str = "cache";
 const NAME: &str = "snapshot";
@@ -19,6 +21,8 @@ const SLICE_WORDS: usize = 1 << 16;
 
 pub struct Shelf {
     folder: PathBuf,
+    /// The last snapshot of this process has been begun: what another thread still writes must not take its place.
+    is_closed: Mutex<bool>,
 }
 
 impl Shelf {
@@ -33,7 +37,7 @@ impl Shelf {
                 fs::remove_file(&path)?;
             }
         }
-        Ok(Shelf { folder })
+        Ok(Shelf { folder, is_closed: Mutex::new(false) })
     }
 
     /// The last snapshot. None: there is none.
@@ -47,22 +51,38 @@ impl Shelf {
 
     /// Writes a snapshot; returns its octets. `breathe` is called between two slices; where it says false, the last
     /// snapshot stays.
-    pub fn write(&self, cache: &Cache, mut breathe: impl FnMut() -> bool) -> io::Result<u64> {
-        let (mut snapshot, mut slice, mut octets) = (Snapshot::default(), Vec::new(), 0);
-        write_atomically(&self.folder, NAME, None, |file| {
-            loop {
-                let goes_on = snapshot.next(cache, SLICE_WORDS, &mut slice);
-                octets += slice.len() as u64;
-                file.write_all(&slice)?;
-                slice.clear();
-                if !goes_on {
-                    return Ok(());
-                }
-                if !breathe() {
-                    return Err(io::ErrorKind::Interrupted.into());
-                }
-            }
-        })?;
+    pub fn write(&self, cache: &Cache, breathe: impl FnMut() -> bool) -> io::Result<u64> {
+        let mut octets = 0;
+        let prepared = prepare(&self.folder, NAME, None, |file| copy(cache, file, &mut octets, breathe), |_| Ok(()))?;
+        let is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *is_closed {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        prepared.take_name()?;
         Ok(octets)
+    }
+
+    /// The same at once, and for good: none that is being written, or is begun from now on, takes its place.
+    pub fn write_last(&self, cache: &Cache) -> io::Result<u64> {
+        *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        let mut octets = 0;
+        prepare(&self.folder, NAME, None, |file| copy(cache, file, &mut octets, || true), |_| Ok(()))?.take_name()?;
+        Ok(octets)
+    }
+}
+
+fn copy(cache: &Cache, file: &mut Output, octets: &mut u64, mut breathe: impl FnMut() -> bool) -> io::Result<()> {
+    let (mut snapshot, mut slice) = (Snapshot::default(), Vec::new());
+    loop {
+        let goes_on = snapshot.next(cache, SLICE_WORDS, &mut slice);
+        *octets += slice.len() as u64;
+        file.write_all(&slice)?;
+        slice.clear();
+        if !goes_on {
+            return Ok(());
+        }
+        if !breathe() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
     }
 }

@@ -23,7 +23,8 @@ class Operator(threading.Thread):
         # When the image was spoilt last, and when it was whole again: then answers may be missing, and whatever is said meanwhile
         # by an image that somebody has written into says nothing.
         self.spoilt = self.mended = 0.0
-        self.deeds = [(50, self.edit, FILES), (15, self.come_or_go, MAY_GO), (20, self.edit_back, ("back",)),
+        # How often, and to zones of which kinds.
+        self.deeds = [(50, self.edit, FILES), (8, self.remove, MAY_GO), (8, self.add, MAY_GO), (20, self.edit_back, ("back",)),
                       (6, self.toggle, ("toggled",)), (6, self.go_back, ("updated",)), (5, self.break_file, FILES),
                       (4, self.shrink, FILES), (3, self.edit_common, ("shared",)), (4, self.open_or_close, ("written",)),
                       (2, self.break_configuration, ("written",)), (3, self.freeze, UPDATED), (3, self.contradict, ("back",)),
@@ -49,6 +50,8 @@ class Operator(threading.Thread):
             del self.awaited[zone]
         _, deed, kinds = self.rng.choices(self.deeds, [weight for weight, _, _ in self.deeds])[0]
         free = [zone for zone in self.zones.of(*kinds) if zone.e.is_settled() and zone not in self.awaited]
+        if deed == self.add:
+            free = [zone for zone in free if not zone.is_there()]
         if free:
             zone = self.rng.choice(free)
             self.recent.append(zone)
@@ -146,22 +149,24 @@ class Operator(threading.Thread):
         for other in all_of_them:
             other.e.settle(other.e.hi)
 
-    def come_or_go(self, zone):
-        if zone.is_wrong:
+    def remove(self, zone):
+        if zone.is_wrong or not zone.is_there():
             return
-        if not zone.is_there():
-            self.done["zones added"] += 1
-            before = zone.e.last()
-            names, _ = model.changed(self.rng, before.names, f"e.{zone.name}")
-            number = zone.e.begin(model.Version(names, before.serial + 1))
-            self.zones.write(zone)
-        else:
-            self.done["zones removed"] += 1
-            number = zone.e.begin(None)
-            if zone.kind != "list":
-                os.remove(os.path.join(self.zones.folder, self.zones.path(zone)))
-        if zone.kind == "list":
-            self.zones.write_list()
+        self.done["zones removed"] += 1
+        number = zone.e.begin(None)
+        if zone.kind != "list":
+            os.remove(os.path.join(self.zones.folder, self.zones.path(zone)))
+        self.zones.write_list()
+        self.served(zone, number)
+
+    def add(self, zone):
+        """It comes back, and is another one."""
+        self.done["zones added"] += 1
+        before = zone.e.last()
+        names, _ = model.changed(self.rng, before.names, f"e.{zone.name}")
+        number = zone.e.begin(model.Version(names, before.serial + 1))
+        self.zones.write(zone)
+        self.zones.write_list()
         self.served(zone, number)
 
     def edit_back(self, zone):

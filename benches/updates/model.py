@@ -104,26 +104,27 @@ class Zone:
         return [outer, inner] if question.rtype == DS and question.name == inner.name else [inner, outer]
 
 
-def fits(route, question, answer):
+REFUSAL = Answer(REFUSED, False, frozenset(), frozenset(), frozenset())
+NOTHING = frozenset()
+
+
+def fits(route, question, answer, otherwise=REFUSAL):
     """The versions that give such an answer, each as {zone: (u, e)}: of the zones that have a part in it. `route`: zones, each
-    with the oldest versions that may be served."""
+    with the oldest versions that may be served. `otherwise`: what is answered if none of them is."""
     if not route:
-        return [{}] if answer == REFUSAL else []
+        return [{}] if answer == otherwise else []
     (zone, lo_u, lo_e), *others = route
-    # Of the DS of a zone that lies in it it says nothing if it has nothing there.
+    # Of the DS of a zone that lies in it it does not say anything if it has nothing there, unless it is the only one.
     is_outer, found = others and others[0][0] is zone.below, []
     for e in range(lo_e, zone.e.hi + 1):
         for u in range(lo_u, zone.u.hi + 1):
             content = zone.content(u, e)
+            right = content.answer(question) if content else otherwise
             if content is None or is_outer and question.name not in content.names:
-                found += [{zone: (u, e), **rest} for rest in fits(others, question, answer)]
-            elif content.answer(question) == answer:
+                found += [{zone: (u, e), **rest} for rest in fits(others, question, answer, right)]
+            elif right == answer:
                 found.append({zone: (u, e)})
     return found
-
-
-REFUSAL = Answer(REFUSED, False, frozenset(), frozenset(), frozenset())
-NOTHING = frozenset()
 
 
 class Content:

@@ -245,6 +245,8 @@ class Operator(threading.Thread):
             self.ask(f"reload {zone.name}", zone)
             self.wait(f"the edit of {zone.name} is held no more", lambda: not self.held(zone))
             self.wait(f"{path} is written", lambda: os.path.exists(os.path.join(self.zones.folder, path)))
+            # While it waits for nobody to write to the file it does not say that it is held.
+            self.wait(f"the edit of {zone.name} is taken in", zone.e.is_settled)
 
     def shrink_back(self, zone):
         """An edit that loses most records is held by a guard, and forced."""

@@ -15,7 +15,7 @@ SOAK_MINUTES ?= 20
 # 1: every combination of odd zones; N: every N-th.
 SOAK_EVERY ?= 1
 # The steps of `soak`, in their order. A long run that is added later appends its target here.
-SOAK := soak-difference soak-kills soak-updates soak-changes soak-gigabytes soak-fuzz
+SOAK := soak-difference soak-kills soak-updates soak-changes soak-external-dns soak-gigabytes soak-fuzz
 
 .PHONY: help serve test format lint unit tidy deny fuzz peers bench soak $(SOAK) clean
 
@@ -86,6 +86,10 @@ soak-updates: peers
 soak-changes:
 	$(CARGO) build --release --locked --bin dunlin
 	benches/updates/soak --minutes $(SOAK_MINUTES)
+
+soak-external-dns: peers
+	$(CARGO) build --release --locked --bin dunlin
+	benches/updates/external-dns/check
 
 soak-fuzz:
 	fuzz/run $(SOAK_FUZZ_SECONDS)

@@ -7,6 +7,7 @@ pub mod epoll;
 pub mod generator;
 pub mod outbox;
 pub mod outgoing;
+pub mod pace;
 pub mod privilege;
 pub mod sched;
 pub mod signals;

@@ -4,6 +4,7 @@
 //! ```text
 //! .NAME.aside   one that we know (see `origin`): it is of no use      an edit, and NAME is one that we know: it goes back
 //!               an edit, and so is NAME: both stay
+//! .NAME.unknown the same, after all that was known of NAME was lost
 //! ```
 //! A crash at any moment leaves one of these.
 
@@ -29,6 +30,9 @@ fn is_known(file: &Path, origin: &Origin) -> bool {
 /// Puts an edit back that went aside. True: there was one.
 pub fn give_back(file: &Path, origin: &Origin) -> io::Result<bool> {
     let Some(aside) = of(file).filter(|aside| !is_known(aside, origin)) else { return Ok(false) };
+    if origin.known().is_empty() {
+        return std::fs::rename(&aside, aside.with_extension("unknown")).map(|()| false);
+    }
     if is_known(file, origin) {
         return exchange(&aside, file).map(|()| true);
     }
@@ -143,6 +147,15 @@ mod tests {
         let why = stage.look().unwrap_err().to_string();
         assert!(why.contains("z was edited twice") && why.contains(".z.aside, and remove that"), "{why}");
         assert_eq!(stage.holds(), ("another edit".to_string(), vec![".z.aside".to_string()]));
+    }
+
+    #[test]
+    fn of_what_nothing_is_known_nothing_is_done() {
+        let (mut stage, prepared) = Stage::new("unknown");
+        assert!(prepared.exchange(&name("z")).unwrap());
+        std::fs::remove_file(stage.data.join(FOLDER).join("z.origin")).unwrap();
+        assert!(!stage.look().unwrap());
+        assert_eq!(stage.holds(), ("written".to_string(), vec![".z.unknown".to_string()]));
     }
 
     #[test]

@@ -177,6 +177,11 @@ impl Origin {
         &self.known
     }
 
+    /// What the file included when it was read.
+    pub fn includes(&self) -> &[PathBuf] {
+        &self.includes
+    }
+
     /// What tells an edited file, with what it included when it was read.
     pub fn stamp(&self, file: &Path) -> String {
         let own = stamp(file);

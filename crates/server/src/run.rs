@@ -154,12 +154,15 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     }
     let data_dir = config.server.data_dir.clone();
     let (orders, history) = (Cell::new(Some(orders)), config.history);
-    let updating = Updating { orders, entrance, press, shared, state, data_dir, history };
+    let folders = Arc::new(Folders::new().map_err(|e| format!("folders cannot be watched: {e}"))?);
+    folders.follow(&config.roster.directories());
+    let updating =
+        Updating { orders, entrance, press, shared, state, folders: Arc::clone(&folders), data_dir, history };
     if let Some(ledger) = ledger {
         updating.start(ledger)?;
     }
     let Updating { shared, state, .. } = &updating;
-    let folders = look_after(config, shared, state)?;
+    look_after(config, shared, state, &folders)?;
     spawn("signals", move || forward(&signals, &events))?;
     watch(state)?;
     doors.serve(state)?;
@@ -236,6 +239,7 @@ struct Updating {
     press: Arc<Press>,
     shared: Shared,
     state: Arc<State>,
+    folders: Arc<Folders>,
     data_dir: PathBuf,
     history: History,
 }
@@ -246,7 +250,8 @@ impl Updating {
         let (press, data_dir, state) = (Arc::clone(&self.press), self.data_dir.clone(), Arc::clone(&self.state));
         self.press.employ(self.entrance.open().clone());
         self.state.set_intake(self.entrance.open().clone());
-        let scribe = Scribe { press, data_dir, state, refused: HashMap::new() };
+        let folders = Arc::clone(&self.folders);
+        let scribe = Scribe { press, data_dir, state, folders, refused: HashMap::new() };
         spawn("scribe", move || scribe.run())?;
         let updates = Updates {
             ledger,
@@ -308,15 +313,12 @@ fn first_image(config: &Config) -> Result<(Library, Zones<Stretch>, Serving, Com
 }
 
 /// Starts who compares the image with its checksums, and who notices changed files.
-fn look_after(config: &Config, shared: &Shared, state: &Arc<State>) -> Result<Arc<Folders>, String> {
-    let folders = Arc::new(Folders::new().map_err(|e| format!("folders cannot be watched: {e}"))?);
-    folders.follow(&config.roster.directories());
+fn look_after(config: &Config, shared: &Shared, state: &Arc<State>, folders: &Arc<Folders>) -> Result<(), String> {
     let (looks, asked) = channel();
     let inspector = Inspector::new(Arc::clone(&shared.published), Arc::clone(state), asked);
     spawn("inspector", move || inspector.run())?;
-    let watcher = Watcher::new(Arc::clone(&folders), &config.server.data_dir, Arc::clone(state), looks);
-    spawn("watcher", move || watcher.run())?;
-    Ok(folders)
+    let watcher = Watcher::new(Arc::clone(folders), &config.server.data_dir, Arc::clone(state), looks);
+    spawn("watcher", move || watcher.run())
 }
 
 fn raise_open_files(config: &Config, crew: &Crew) {

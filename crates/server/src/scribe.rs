@@ -28,6 +28,7 @@ use crate::reading::Stock;
 use crate::slate::{Task, What};
 use crate::state::State;
 use crate::unwritten::Names;
+use crate::watcher::Folders;
 use audit::Guards;
 use stats::Counter;
 use std::collections::HashMap;
@@ -44,6 +45,7 @@ pub struct Scribe {
     pub press: Arc<Press>,
     pub data_dir: PathBuf,
     pub state: Arc<State>,
+    pub folders: Arc<Folders>,
     /// Edits that wait. Bound: as many as zones take updates.
     pub refused: HashMap<Box<[u8]>, Refused>,
 }
@@ -101,7 +103,12 @@ impl Scribe {
                 self.renew_digest(&task.apex);
                 continue;
             }
+            self.watch_includes(&task);
             let outcome = self.attend(&task);
+            if self.watch_includes(&task) {
+                // Somebody may have edited one just before.
+                self.press.slate.look(std::slice::from_ref(&task.apex), Instant::now() + REST);
+            }
             if outcome.is_err() {
                 self.press.slate.note([&*task.apex].into_iter(), Instant::now());
             }
@@ -110,6 +117,12 @@ impl Scribe {
             }
             self.tell(&task, outcome);
         }
+    }
+
+    /// True: one of the files that the zone's includes is watched from now on.
+    fn watch_includes(&self, task: &Task) -> bool {
+        let origin = Origin::of(&self.data_dir, &task.apex);
+        self.folders.include(&name(&task.apex).to_string(), &task.file, origin.includes())
     }
 
     fn renew_digest(&self, apex: &[u8]) {

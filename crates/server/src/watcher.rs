@@ -1,5 +1,5 @@
 //! Notices that zone files change: watches the folders of zones (never single files), what their zones include, and the
-//! folder of images.
+//! folder of images. What the file of a zone includes that updates own is known to the scribe, and told by it.
 //!
 //! Editors write a file in several steps, and many files may change at once: names are collected until it was quiet for
 //! `QUIET`, or for `LONGEST` in all, and handed on together. When the kernel's queue overflows, or too many zones are
@@ -29,11 +29,42 @@ const FOLDERS_MAX: usize = 1_000;
 pub struct Folders {
     watch: Watch,
     zones: Mutex<Vec<PathBuf>>,
+    /// Files that are included by those of zones that updates own.
+    owned: Mutex<Includes>,
 }
+
+/// Files that are included, and the zones that do so.
+type Includes = HashMap<PathBuf, BTreeSet<String>>;
 
 impl Folders {
     pub fn new() -> io::Result<Folders> {
-        Ok(Folders { watch: Watch::new()?, zones: Mutex::default() })
+        Ok(Folders { watch: Watch::new()?, zones: Mutex::default(), owned: Mutex::default() })
+    }
+
+    /// The file of a zone that updates own includes these files, and no others. Of one that is not watched they are not, either.
+    /// True: one of them is watched from now on.
+    pub fn include(&self, zone: &str, file: &Path, included: &[PathBuf]) -> bool {
+        let mut owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner);
+        owned.retain(|file, zones| included.contains(file) || !zones.remove(zone) || !zones.is_empty());
+        if !file.parent().is_some_and(|folder| self.are(folder)) {
+            return false;
+        }
+        let mut is_new = false;
+        for included in included {
+            if owned.len() < FOLDERS_MAX
+                && owned.entry(included.clone()).or_default().insert(zone.to_string())
+                && let Some(folder) = included.parent()
+            {
+                self.add(folder, What::Files);
+                is_new = true;
+            }
+        }
+        is_new
+    }
+
+    fn including(&self, file: &Path) -> Vec<String> {
+        let owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner);
+        owned.get(file).into_iter().flatten().cloned().collect()
     }
 
     /// Watches these folders of zones, and no others.
@@ -61,8 +92,8 @@ pub struct Watcher {
     folders: Arc<Folders>,
     /// Where images lie.
     images: PathBuf,
-    /// Files that are included, and the zones that do so.
-    includes: HashMap<PathBuf, Vec<String>>,
+    /// As the manifest says.
+    includes: Includes,
     state: Arc<State>,
     looks: Sender<()>,
     pending: Pending,
@@ -108,7 +139,8 @@ impl Watcher {
             Change::File(file) => {
                 let zone = zone_of(&file).filter(|_| file.parent().is_some_and(|folder| self.folders.are(folder)));
                 let including = self.includes.get(&file).into_iter().flatten().cloned();
-                self.pending.add(zone.into_iter().chain(including));
+                let owned = self.folders.including(&file);
+                self.pending.add(zone.into_iter().chain(including).chain(owned));
             }
             // Put back in its place it is watched again: the reload that follows sees to that.
             Change::Gone(_) | Change::Lost => self.pending.add_all(),
@@ -136,7 +168,7 @@ impl Watcher {
             if !file.parent().is_some_and(|folder| self.folders.are(folder)) {
                 return;
             }
-            self.includes.entry(included.to_path_buf()).or_default().push(images::name(zone).to_string());
+            self.includes.entry(included.to_path_buf()).or_default().insert(images::name(zone).to_string());
             if let Some(folder) = included.parent().filter(|_| watched.len() < FOLDERS_MAX) {
                 watched.insert(folder.to_path_buf());
             }

@@ -40,8 +40,11 @@ pub enum Change {
 /// Any thread may add folders while one waits.
 pub struct Watch {
     queue: OwnedFd,
-    folders: Mutex<HashMap<libc::c_int, PathBuf>>,
+    folders: Mutex<Watched>,
 }
+
+/// By what the kernel calls a folder: all paths under which it is watched.
+type Watched = HashMap<libc::c_int, Vec<PathBuf>>;
 
 impl Watch {
     pub fn new() -> io::Result<Watch> {
@@ -51,11 +54,12 @@ impl Watch {
         Ok(Watch { queue: unsafe { OwnedFd::from_raw_fd(fd) }, folders: Mutex::default() })
     }
 
-    fn folders(&self) -> MutexGuard<'_, HashMap<libc::c_int, PathBuf>> {
+    fn folders(&self) -> MutexGuard<'_, Watched> {
         self.folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches a folder; its changes are told with paths that begin as this one does. Once more does no harm.
+    /// Watches a folder; its changes are told with paths that begin as this one does. Once more does no harm; under another path
+    /// they are told with both.
     pub fn add(&self, folder: &Path, what: What) -> io::Result<()> {
         let path = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
         let files = libc::IN_CLOSE_WRITE | libc::IN_MOVED_TO | libc::IN_MOVED_FROM | libc::IN_DELETE;
@@ -64,17 +68,21 @@ impl Watch {
         let mut folders = self.folders();
         // SAFETY: `path` is a live string, the descriptor is open.
         let number = unsafe { libc::inotify_add_watch(self.queue.as_raw_fd(), path.as_ptr(), files | itself | writes) };
-        folders.insert(checked(number)?, folder.to_path_buf());
+        let paths = folders.entry(checked(number)?).or_default();
+        if !paths.iter().any(|path| path == folder) {
+            paths.push(folder.to_path_buf());
+        }
         Ok(())
     }
 
     pub fn remove(&self, folder: &Path) {
-        self.folders().retain(|&number, known| {
-            if known == folder {
+        self.folders().retain(|&number, paths| {
+            paths.retain(|path| path != folder);
+            if paths.is_empty() {
                 // SAFETY: takes no pointers. A number that the kernel has given up already is no error here.
                 unsafe { libc::inotify_rm_watch(self.queue.as_raw_fd(), number) };
             }
-            known != folder
+            !paths.is_empty()
         });
     }
 
@@ -110,15 +118,17 @@ impl Watch {
     }
 }
 
-fn change(folders: &mut HashMap<libc::c_int, PathBuf>, watch: libc::c_int, mask: u32, name: &[u8]) -> Option<Change> {
+fn change(folders: &mut Watched, watch: libc::c_int, mask: u32, name: &[u8]) -> Vec<Change> {
     if mask & libc::IN_Q_OVERFLOW != 0 {
-        return Some(Change::Lost);
+        return vec![Change::Lost];
     }
     if mask & (libc::IN_IGNORED | libc::IN_DELETE_SELF | libc::IN_MOVE_SELF) != 0 {
-        return folders.remove(&watch).map(Change::Gone);
+        return folders.remove(&watch).into_iter().flatten().map(Change::Gone).collect();
     }
-    let name = name.split(|&octet| octet == 0).next().filter(|name| !name.is_empty())?;
-    folders.get(&watch).map(|folder| Change::File(folder.join(OsString::from_vec(name.to_vec()))))
+    let Some(name) = name.split(|&octet| octet == 0).next().filter(|name| !name.is_empty()) else { return vec![] };
+    let name = OsString::from_vec(name.to_vec());
+    let paths = folders.get(&watch).into_iter().flatten();
+    paths.map(|folder| Change::File(folder.join(&name))).collect()
 }
 
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -161,6 +171,20 @@ mod tests {
         watch.remove(dir.path());
         dir.file("c", b"1");
         assert_eq!(watch.wait(Some(Duration::ZERO)).unwrap(), []);
+    }
+
+    #[test]
+    fn a_folder_that_is_watched_under_two_paths_is_told_under_both() {
+        let dir = TestDir::new("watch-twice");
+        let spelled = dir.path().join("..").join(dir.path().file_name().unwrap());
+        let watch = Watch::new().unwrap();
+        [dir.path(), &spelled, dir.path()].iter().for_each(|path| watch.add(path, What::Files).unwrap());
+        let [one, two] = [dir.path(), &spelled].map(|path| Change::File(path.join("a")));
+        dir.file("a", b"1");
+        assert_eq!(until(&watch, &two), [one, two.clone()]);
+        watch.remove(dir.path());
+        dir.file("a", b"2");
+        assert_eq!(until(&watch, &two), [two], "it is watched still");
     }
 
     #[test]

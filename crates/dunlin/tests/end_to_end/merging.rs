@@ -159,7 +159,9 @@ fn a_file_of_which_nothing_is_known_is_known_by_what_the_zone_was() {
         let forget = || {
             let journal = stage.folder.0.join("data/journal");
             let names = std::fs::read_dir(&journal).unwrap().map(|n| n.unwrap().path());
-            let of = |n: &std::path::PathBuf| n.extension().is_some_and(|e| e == "origin" || e == "base");
+            let of = |n: &std::path::PathBuf| {
+                n.extension().is_some_and(|e| ["origin", "base", "next"].iter().any(|all| e == *all))
+            };
             names.filter(of).for_each(|n| std::fs::remove_file(n).unwrap());
         };
         let original = read(&stage.file);

@@ -192,6 +192,7 @@ impl Shard {
     /// The position that a slot means, if a reader may look there.
     #[inline]
     fn position(&self, ring: &Ring<'_>, slot: Slot) -> Option<u64> {
+        // Who sees the cursors of a ring that is read back sees its records, too: else a whole one would pass for damaged.
         let reserved = ring.reserved().load(Acquire);
         let behind = reserved.wrapping_sub(slot.position()) & POSITION;
         (behind != 0 && behind <= ring.capacity()).then(|| reserved.wrapping_sub(behind))

@@ -2,17 +2,25 @@
 //! of switches). Run by `scripts/loom`.
 #![cfg(loom)]
 
-use cache::{AtomicU64, Cache, Config, Dropped, Entry, Kind, Moment, Scratch, Variant};
+use cache::{
+    AtomicU64, Cache, Config, Dropped, Entry, Event, HEADER_OCTETS, Kind, Moment, Restore, Scratch, Snapshot, Variant,
+};
 use loom::sync::Arc;
 use loom::thread;
 
 const NAMES: [&[u8]; 3] = [b"\x01a\0", b"\x01b\0", b"\x01c\0"];
 
-/// The smallest cache there is: its rings are overwritten by a few entries.
+/// The smallest memory there is: its rings are overwritten by a few entries.
+fn memory() -> &'static [AtomicU64] {
+    (0..904).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak()
+}
+
+fn config() -> Config {
+    Config { key: [3; 16], entry_bytes: 500, ..Config::default() }
+}
+
 fn cache() -> Arc<Cache> {
-    let memory = (0..904).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
-    let config = Config { key: [3; 16], entry_bytes: 500, ..Config::default() };
-    Arc::new(Cache::format_zeros(memory, &config, Moment::default()).unwrap())
+    Arc::new(Cache::format_zeros(memory(), &config(), Moment::default()).unwrap())
 }
 
 fn insert(cache: &Cache, name: usize, value: &[u8]) -> Result<(), Dropped> {
@@ -101,6 +109,34 @@ fn what_is_overwritten_while_it_is_read_is_not_given() {
     let [given, lost] = outcomes.map(|n| n.load(std::sync::atomic::Ordering::Relaxed));
     println!("{given} times given, {lost} times not");
     assert!(given > 0 && lost > 0);
+}
+
+/// A slot shows up before the cursors that make it mean something, and these after the record. Who saw the cursors and not
+/// the record would take it for damaged, and forget it.
+#[test]
+fn what_is_read_back_is_there_whole_or_not_yet() {
+    let written = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let copied = std::sync::Arc::clone(&written);
+    model(0, move || {
+        let (before, mut snapshot, mut octets) = (cache(), Snapshot::default(), Vec::new());
+        insert(&before, 0, &[1; 20]).unwrap();
+        while snapshot.next(&before, 1 << 16, &mut octets) {}
+        *copied.lock().unwrap() = octets;
+    });
+    let octets = std::mem::take(&mut *written.lock().unwrap());
+    model(2, move || {
+        let (header, rest) = octets.split_first_chunk::<HEADER_OCTETS>().unwrap();
+        let (cache, mut restore) = Restore::begin_zeros(memory(), &config(), Moment::default(), header).unwrap();
+        let (cache, rest) = (Arc::new(cache), rest.to_vec());
+        let writer = thread::spawn({
+            let cache = Arc::clone(&cache);
+            move || assert!(!restore.feed(&cache, &rest), "that was all")
+        });
+        look(&cache, 0, &[&[1; 20]]);
+        writer.join().unwrap();
+        assert!(look(&cache, 0, &[&[1; 20]]));
+        assert_eq!(cache.stats().event(Event::Damaged), 0);
+    });
 }
 
 #[test]

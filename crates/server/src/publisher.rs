@@ -34,7 +34,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::{Backing, Map, Stretch};
 use transfer::{Author, compare};
 
@@ -276,19 +276,22 @@ impl Publisher {
         }
         self.warm();
         self.record(history::by_file());
-        let mut has_worked = true;
+        let (mut has_worked, mut quiet) = (true, Instant::now());
         loop {
             if self.retired.is_empty() && self.unfolded.is_none() && std::mem::take(&mut has_worked) {
                 self.state.raise(Event::Rest);
             }
             let job = match (self.retired.is_empty(), &self.unfolded) {
                 (true, None) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                (true, Some(_)) => jobs.recv_timeout(self.fold_after()),
+                (true, Some(_)) => jobs.recv_timeout(self.fold_after().saturating_sub(quiet.elapsed())),
                 (false, _) => jobs.recv_timeout(RETIRE_EVERY),
             };
             match job {
-                Ok(job) => (has_worked, _) = (true, self.on_job(job)),
-                Err(RecvTimeoutError::Timeout) if self.retired.is_empty() => (has_worked, _) = (true, self.fold()),
+                Ok(job) => (has_worked, _, quiet) = (true, self.on_job(job), Instant::now()),
+                // A transfer may hold what was replaced for long, and that is no reason to wait.
+                Err(RecvTimeoutError::Timeout) if self.unfolded.is_some() && quiet.elapsed() >= self.fold_after() => {
+                    (has_worked, _, quiet) = (true, self.fold(), Instant::now());
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }

@@ -7,7 +7,6 @@ pub mod epoll;
 pub mod generator;
 pub mod outbox;
 pub mod outgoing;
-pub mod pace;
 pub mod privilege;
 pub mod sched;
 pub mod signals;

@@ -156,7 +156,7 @@ mod tests {
             let pace = keep().unwrap().unwrap();
             work(200);
             let rested = rests() - before;
-            assert!(rested >= 20, "{rested} rests in 200 ms of work");
+            assert!(rested >= 40, "{rested} rests in 200 ms of work");
             drop(pace);
             let after = rests();
             work(60);
@@ -174,13 +174,13 @@ mod tests {
             work(20);
             let (send, receive) = std::sync::mpsc::channel::<()>();
             let waiting = std::thread::spawn(move || {
-                work(50);
+                std::thread::sleep(Duration::from_millis(50));
                 drop(send);
             });
             let before = rests();
             assert!(receive.recv().is_err());
-            // Its own wait, and those that the slice which had begun may break off.
-            assert!(rests() - before <= 20, "{} times awake in 50 ms", rests() - before);
+            // Its own wait, and the slice that had begun.
+            assert!(rests() - before <= 4, "{}", rests() - before);
             waiting.join().unwrap();
         })
         .join()

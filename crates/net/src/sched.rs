@@ -4,6 +4,7 @@
 use crate::sys::check;
 use std::ffi::CString;
 use std::io;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 /// Longest name of a thread that the kernel keeps.
@@ -29,7 +30,65 @@ pub fn modest() -> io::Result<()> {
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) }).map(drop)
 }
 
-pub(crate) fn is_background() -> bool {
+/// How long a thread in the background works before it rests, in CPU time (the kernel looks at its ticks), and how long
+/// it rests: 2 to 5 % of its time.
+const SLICE_NS: libc::c_long = 4_000_000;
+const REST_NS: libc::c_long = 200_000;
+
+/// Makes the thread that made it work in slices, for as long as it is kept.
+pub struct Pace {
+    timer: libc::timer_t,
+    /// The timer is that thread's.
+    here: PhantomData<*const ()>,
+}
+
+/// If the calling thread is in the background, it works in slices from now on: a signal of its own CPU clock sends it to
+/// sleep after each, wherever it is. So nobody waits longer than a slice for a CPU, even where SCHED_IDLE was refused or the
+/// kernel does not preempt; and no loop of those who work has to know of it. None: it is not in the background.
+pub fn pace() -> io::Result<Option<Pace>> {
+    if !is_background() {
+        return Ok(None);
+    }
+    let handler: extern "C" fn(libc::c_int) = rest;
+    let signal = libc::SIGRTMIN() + 1;
+    // SAFETY: integers and a function pointer, for which zero is a value.
+    let (mut action, mut event) = unsafe { std::mem::zeroed::<(libc::sigaction, libc::sigevent)>() };
+    action.sa_sigaction = handler as libc::sighandler_t;
+    action.sa_flags = libc::SA_RESTART;
+    event.sigev_notify = libc::SIGEV_THREAD_ID;
+    event.sigev_signo = signal;
+    event.sigev_notify_thread_id = crate::stack::tid();
+    let mut timer: libc::timer_t = std::ptr::null_mut();
+    let slice = libc::timespec { tv_sec: 0, tv_nsec: SLICE_NS };
+    let every = libc::itimerspec { it_interval: slice, it_value: slice };
+    // SAFETY: what is pointed at is live; the handler does only what a handler may; the timer was just made.
+    unsafe {
+        check(libc::sigaction(signal, &raw const action, std::ptr::null_mut()))?;
+        check(libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut event, &raw mut timer))?;
+        let pace = Pace { timer, here: PhantomData };
+        check(libc::timer_settime(timer, 0, &raw const every, std::ptr::null_mut()))?;
+        Ok(Some(pace))
+    }
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        // SAFETY: the timer is ours; a signal that is on its way finds its handler.
+        unsafe { libc::timer_delete(self.timer) };
+    }
+}
+
+extern "C" fn rest(_: libc::c_int) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: REST_NS };
+    // SAFETY: `time` is live; errno, which a sleep that is broken off sets, is the thread's own and put back.
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::nanosleep(&raw const time, std::ptr::null_mut());
+        *libc::__errno_location() = errno;
+    }
+}
+
+fn is_background() -> bool {
     // SAFETY: takes no pointers; 0 is the calling thread.
     unsafe { libc::sched_getscheduler(0) == libc::SCHED_IDLE || libc::getpriority(libc::PRIO_PROCESS, 0) == NICEST }
 }
@@ -115,6 +174,43 @@ mod tests {
             // Fields 19 and 41, of which two stand before the name's closing bracket.
             let after: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
             assert!(after[38] == libc::SCHED_IDLE.to_string() || after[16] == NICEST.to_string());
+        })
+        .join()
+        .unwrap();
+    }
+
+    fn rests() -> libc::c_long {
+        // SAFETY: a structure of integers, for which zero is a value, and live.
+        unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
+            usage.ru_nvcsw
+        }
+    }
+
+    fn work(for_ms: u64) {
+        let end = thread_cpu_time() + Duration::from_millis(for_ms);
+        while thread_cpu_time() < end {
+            std::hint::black_box((0..1000u64).sum::<u64>());
+        }
+    }
+
+    #[test]
+    fn a_thread_in_the_background_works_in_slices_and_no_other_does() {
+        std::thread::spawn(|| {
+            assert!(pace().unwrap().is_none(), "not in the background");
+            background().unwrap();
+            let before = rests();
+            work(60);
+            assert_eq!(rests(), before, "without a pace it never rests by itself");
+            let pace = pace().unwrap().unwrap();
+            work(200);
+            let rested = rests() - before;
+            assert!(rested >= 10, "{rested} rests in 200 ms of work");
+            drop(pace);
+            let after = rests();
+            work(60);
+            assert!(rests() - after <= 1);
         })
         .join()
         .unwrap();

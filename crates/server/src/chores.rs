@@ -53,7 +53,7 @@ impl Chores {
             self.ending.cache_is_whole();
         }
         warn_of(net::sched::background());
-        let _pace = net::pace::keep();
+        let _pace = net::sched::pace();
         self.put_behind(&mut round);
         while !self.ending.has_come() {
             self.work(&mut round);

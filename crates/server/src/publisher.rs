@@ -270,7 +270,7 @@ impl Publisher {
 
     /// Works until nobody can ask for anything any more.
     pub fn run(mut self, jobs: &Receiver<Job>) {
-        let background = net::sched::background().and_then(|()| net::pace::keep());
+        let background = net::sched::background().and_then(|()| net::sched::pace());
         if let Err(e) = &background {
             log::warn("the background thread competes with answering threads", &[("why", e)]);
         }

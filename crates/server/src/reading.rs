@@ -175,7 +175,7 @@ impl Hands for Threads {
 
 /// A helper of a thread in the background is in the background too, and works in slices as that does.
 fn in_slices<T>(work: impl FnOnce() -> T) -> T {
-    let _pace = net::pace::keep();
+    let _pace = net::sched::pace();
     work()
 }
 

@@ -93,7 +93,7 @@ impl From<io::Error> for Undone {
 impl Scribe {
     /// Works until the process ends: a file that is being written then is not there.
     pub fn run(mut self) {
-        let background = net::sched::background().and_then(|()| net::pace::keep());
+        let background = net::sched::background().and_then(|()| net::sched::pace());
         if let Err(e) = &background {
             log::warn("files that are written back compete with answering threads", &[("why", e)]);
         }

@@ -88,7 +88,8 @@ extern "C" fn rest(_: libc::c_int) {
     }
 }
 
-fn is_background() -> bool {
+/// The calling thread was put in the background, or the process was.
+pub fn is_background() -> bool {
     // SAFETY: takes no pointers; 0 is the calling thread.
     unsafe { libc::sched_getscheduler(0) == libc::SCHED_IDLE || libc::getpriority(libc::PRIO_PROCESS, 0) == NICEST }
 }

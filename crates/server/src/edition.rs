@@ -15,7 +15,7 @@
 
 use crate::config::Zone;
 use crate::manifest::Entry;
-use crate::reading::processors;
+use crate::reading::hands;
 use crate::unwritten::Names;
 use crate::zonetext::{self, Reading};
 use image::edit::{Record, host_of, records_of};
@@ -36,8 +36,6 @@ const UNLIKE_MAX: usize = 4 << 20;
 const KEPT: usize = 64;
 /// Names that are looked up together, so that the memory that one waits for is fetched for all of them.
 const BATCH: usize = 64;
-/// Parts of a text for each processor: one that is busy otherwise leaves its parts to the others.
-const PARTS: usize = 4;
 /// Records of one name that are compared with each other one by one.
 const FEW: usize = 64;
 
@@ -161,9 +159,9 @@ fn collate<'g>(zone: &Zone, ground: &'g Ground<'g>) -> Option<(Vec<Collation<'g>
         part.record(&r);
         Ok(())
     };
-    let in_parts = match processors() {
+    let in_parts = match hands() {
         1 => None,
-        n => opened.read_in_parts(n * PARTS, || Collation::new(ground), add),
+        n => opened.read_in_parts(n, || Collation::new(ground), add),
     };
     let (mut collations, reading) = in_parts.unwrap_or_else(|| {
         // What was found in parts that do not fit together counts for nothing.

@@ -64,7 +64,7 @@ pub fn errors_of_form(zone: &Zone) -> Result<Option<Report>, Unread> {
     if opened.len() < FORM_FIRST_FROM {
         return Ok(None);
     }
-    let parts = opened.read_in_parts(reading::processors(), || (), |(), _| Ok(()));
+    let parts = opened.read_in_parts(reading::hands(), || (), |(), _| Ok(()));
     let report = parts.map_or_else(|| opened.read(&mut |_, _| Ok(())).report, |(_, reading)| reading.report);
     Ok((report.errors > 0).then_some(report))
 }

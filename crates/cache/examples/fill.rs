@@ -3,8 +3,8 @@
 //!
 //! Times are the thread's own CPU time, so that what else the machine does is mostly not in them. What is in them all the same
 //! (interrupts, and time that a host takes from a guest: 10 ms at once, where it deals in such slices) shows in the longest
-//! of plain stores to other memory, made in turns with the inserts, every thousand, for as long as these took: of what the
-//! inserts alone do, the stores show nothing. Meanwhile another thread asks for a thousand names that are there, so many
+//! of plain stores to other memory that is as large and as long untouched, made in turns with the inserts, every thousand, for
+//! as long as these took: of what the inserts alone do, the stores show nothing. Meanwhile another thread asks for a thousand names that are there, so many
 //! times a second, each time when it is due: how long a hit takes by the wall clock from then on, before the filling and
 //! during it.
 //!
@@ -22,8 +22,6 @@ const OWN: usize = NAME + 2;
 /// Names that are asked for while others come in; none of those that come in.
 const HOT: u64 = 1_000;
 const HOT_FROM: u64 = 1 << 40;
-/// Of the stores that are compared with inserts; far beyond what a processor keeps.
-const STORES_BYTES: usize = 256 << 20;
 /// Inserts, before it is the stores' turn.
 const TURN: usize = 1000;
 const QUIET_NS: u64 = 3_000_000_000;
@@ -75,7 +73,7 @@ fn ask(cache: &Cache, per_second: u64, stop: &AtomicBool) -> Vec<u32> {
     took
 }
 
-/// Plain stores of as many words as a record has, anywhere in memory of their own; the times of those that took long.
+/// Plain stores of as many words as a record has, through memory of their own; the times of those that took long.
 struct Stores {
     memory: Vec<AtomicU64>,
     words: usize,
@@ -84,17 +82,17 @@ struct Stores {
 }
 
 impl Stores {
-    fn new(words: usize) -> Stores {
-        Stores { memory: (0..STORES_BYTES / 8).map(|_| AtomicU64::new(1)).collect(), words, made: 0, long: Vec::new() }
+    fn new(bytes: usize, words: usize) -> Stores {
+        let memory = (0..bytes / 8).map(|_| AtomicU64::new(1)).collect();
+        Stores { memory, words, made: 0, long: Vec::new() }
     }
 
     fn make_for(&mut self, all_ns: u64, clock: u64) {
         let mut took_ns = 0;
         while took_ns < all_ns {
             let start = cpu_ns();
-            let places = (self.memory.len() - self.words) as u64;
-            let at = (self.made.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20) % places;
-            self.memory[at as usize..].iter().take(self.words).for_each(|word| word.store(self.made, Relaxed));
+            let at = self.made as usize * self.words % (self.memory.len() - self.words);
+            self.memory[at..].iter().take(self.words).for_each(|word| word.store(self.made, Relaxed));
             let time = cpu_ns() - start;
             (self.made, took_ns) = (self.made + 1, took_ns + time);
             let time = time.saturating_sub(clock) as u32;
@@ -160,7 +158,7 @@ fn main() {
             std::thread::yield_now();
         }
     });
-    let mut stores = Stores::new(record / 8);
+    let mut stores = Stores::new(bytes, record / 8);
     let busy = asking(&mut || {
         for (turn, times) in times.chunks_mut(TURN).enumerate() {
             let begun = cpu_ns();

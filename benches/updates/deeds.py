@@ -37,7 +37,7 @@ class Operator(threading.Thread):
                 if self.may_change.wait(0.1):
                     self.is_idle.clear()
                     self.act()
-                    time.sleep(self.rng.random() * 0.2)
+                    time.sleep(self.rng.random() * 0.2)  # the pace of an operator: the load, nothing is awaited
             self.mend_files()
         except Wrong as e:
             self.wrong = str(e)
@@ -76,7 +76,7 @@ class Operator(threading.Thread):
         while not is_so():
             if time.monotonic() > until:
                 raise Wrong(f"after {PATIENCE_S} s still not so: {what}; {self.server.ctl('status')}")
-            time.sleep(0.05)
+            time.sleep(0.05)  # between two looks, up to the moment above
 
     @contextlib.contextmanager
     def paused(self, *zones):
@@ -317,7 +317,7 @@ class Operator(threading.Thread):
                 self.ask(f"zone {words} {zone.name}", zone)
                 zone.is_frozen = is_frozen
             if is_frozen:
-                time.sleep(self.rng.random())
+                time.sleep(self.rng.random())  # how long it stays frozen is the load, too
 
     def go_back(self, zone):
         """A zone of updates is to be as it was some versions ago, under a new serial."""

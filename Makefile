@@ -15,7 +15,7 @@ SOAK_MINUTES ?= 20
 # 1: every combination of odd zones; N: every N-th.
 SOAK_EVERY ?= 1
 # The steps of `soak`, in their order. A long run that is added later appends its target here.
-SOAK := soak-difference soak-kills soak-updates soak-changes soak-external-dns soak-gigabytes soak-fuzz
+SOAK := soak-difference soak-properties soak-kills soak-updates soak-changes soak-external-dns soak-gigabytes soak-fuzz
 
 .PHONY: help serve test format lint unit tidy deny fuzz peers bench soak $(SOAK) clean
 
@@ -45,7 +45,10 @@ format:
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# `tidy`, the rules of the house, is one of the workspace's tests.
+# `tidy`, the rules of the house, is one of the workspace's tests. The cases of properties are the same in each run, so that a
+# change answers for itself alone; `soak-properties` and whoever types `cargo test` draw others.
+unit: export PROPTEST_RNG_SEED ?= 1
+unit: export PROPTEST_DISABLE_FAILURE_PERSISTENCE = 1
 unit: peers
 	$(CARGO) test --workspace --locked --no-fail-fast
 
@@ -71,6 +74,15 @@ soak-difference: peers
 	$(CARGO) build --release --locked --bin dunlin
 	DIFFERENCE_EVERY=$(SOAK_EVERY) DIFFERENCE_SEEDS=$(SOAK_SEEDS) \
 	    $(CARGO) test --release --locked -p difference --test adversarial
+
+soak-properties: export PROPTEST_DISABLE_FAILURE_PERSISTENCE = 1
+soak-properties:
+	for seed in $$(seq $(SOAK_SEEDS)); do \
+	    export PROPTEST_RNG_SEED=$$seed && echo "properties, seed $$seed" && \
+	    $(CARGO) test --release --locked -q -p cache -p image -p sim -p transfer -p zonefile \
+	        --lib --test model --test parts --test spellings --test stored && \
+	    $(CARGO) test --release --locked -q -p server --lib -- cutting edition || exit 1; \
+	done
 
 soak-kills:
 	DUNLIN_KILLS=$(SOAK_KILLS) $(CARGO) test --release --locked -p dunlin --test end_to_end crashes

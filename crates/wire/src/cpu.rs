@@ -67,6 +67,21 @@ pub fn word_ends_plain(block: &[u8; BLOCK]) -> u64 {
     block.iter().enumerate().fold(0, |ends, (i, &c)| ends | u64::from(is_end(c)) << i)
 }
 
+/// A bit for each octet of a block that ends a line.
+#[inline(always)]
+pub fn line_ends(block: &[u8; BLOCK]) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    return x86::equal(block, b"\n");
+    #[cfg(not(target_arch = "x86_64"))]
+    line_ends_plain(block)
+}
+
+/// Its twin, an octet at a time.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn line_ends_plain(block: &[u8; BLOCK]) -> u64 {
+    block.iter().enumerate().fold(0, |ends, (i, &c)| ends | u64::from(c == b'\n') << i)
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::BLOCK;
@@ -97,18 +112,24 @@ mod x86 {
     }
 
     pub(super) fn word_ends_sse2(block: &[u8; BLOCK]) -> u64 {
-        let mut ends = 0;
+        equal(block, b" \t\r\n;()\"\\")
+    }
+
+    /// A bit for each octet of a block that is one of these.
+    #[inline(always)]
+    pub(super) fn equal<const N: usize>(block: &[u8; BLOCK], wanted: &[u8; N]) -> u64 {
+        let mut found = 0;
         for quarter in 0..4 {
             // SAFETY: SSE2 belongs to every x86-64; the quarters of 16 octets lie within the block.
-            let found = unsafe {
+            let mask = unsafe {
                 let octets = _mm_loadu_si128(block.as_ptr().add(16 * quarter).cast());
                 let equal = |c: u8| _mm_cmpeq_epi8(octets, _mm_set1_epi8(c.cast_signed()));
-                let all = b" \t\r\n;()\"\\".iter().fold(_mm_setzero_si128(), |all, &c| _mm_or_si128(all, equal(c)));
+                let all = wanted.iter().fold(_mm_setzero_si128(), |all, &c| _mm_or_si128(all, equal(c)));
                 _mm_movemask_epi8(all).cast_unsigned()
             };
-            ends |= u64::from(found) << (16 * quarter);
+            found |= u64::from(mask) << (16 * quarter);
         }
-        ends
+        found
     }
 }
 
@@ -126,6 +147,7 @@ mod tests {
             for c in 0..=255 {
                 block[at] = c;
                 assert!(ways.iter().all(|ends| ends(&block) == word_ends_plain(&block)), "{c} at {at}");
+                assert_eq!(line_ends(&block), line_ends_plain(&block), "{c} at {at}");
             }
             block[at] = (at * 41) as u8;
         }

@@ -23,7 +23,7 @@ mod zone;
 pub use encoding::from_base64;
 pub use problem::{Flaw, Objection, Place, Problem, Report, Severity};
 pub use scan::{Shape, Token, Tokens};
-pub use zone::{Files, NoFiles, Options, Part, Reading, Record, join, parse, parts};
+pub use zone::{Files, HEAD, NoFiles, Options, Part, Reading, Record, Surroundings, border, join, parse, parts};
 
 /// One record on one line, absolute and without a line end: `owner TTL IN TYPE rdata`.
 pub fn record_to_text(owner: &[u8], ttl: u32, class: u16, rtype: u16, rdata: &[u8], out: &mut String) {

@@ -146,7 +146,7 @@ impl Parentheses {
 pub(crate) struct Scanner<'t> {
     text: &'t [u8],
     at: usize,
-    line: u32,
+    pub(crate) line: u32,
     /// How many parentheses were never closed.
     pub(crate) unclosed: u32,
     word_ends: WordEnds,

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::collections::HashMap;
 use wire::Name;
-use zonefile::{Files, Options, Place, Record, Report, join, parse, parts};
+use zonefile::{Files, HEAD, Options, Part, Place, Reading, Record, Report, Surroundings, border, join, parse, parts};
 
 struct Shelf(HashMap<&'static str, &'static str>);
 
@@ -34,24 +34,46 @@ fn whole(text: &[u8], options: &Options) -> (Vec<String>, Report) {
     (records, report)
 }
 
-fn in_parts(text: &[u8], options: &Options, n: usize) -> Option<(Vec<String>, Report)> {
+fn cut<'t>(text: &'t [u8], options: &Options, n: usize) -> Vec<Part<'t>> {
+    let outside = Surroundings::outside(&origin(), options);
+    parts(text, Surroundings::behind(text, HEAD, &origin(), options), outside, n, border)
+}
+
+/// `step`: of how many octets at least the pieces are that each part is read in.
+fn in_parts(text: &[u8], options: &Options, n: usize, step: usize) -> Option<(Vec<String>, Report)> {
     let mut records = vec![];
     let mut readings = vec![];
-    for part in parts(text, &origin(), options, n) {
-        readings.push(part.read("z", &mut shelf(), options, &mut |r, place| {
-            records.push(shown(r, place));
-            Ok(())
-        }));
+    for part in cut(text, options, n) {
+        let (mut at, mut read) = (part.range().start, None);
+        while at < part.range().end {
+            let end = border(&text[..part.range().end], (at + step).min(part.range().end));
+            let next = part.piece(at..end, read.as_ref()).read("z", &mut shelf(), options, &mut |r, place| {
+                records.push(shown(r, place));
+                Ok(())
+            });
+            let all = match read {
+                Some(before) => Reading::and(before, next, options),
+                None => next,
+            };
+            (at, read) = (end, Some(all));
+        }
+        readings.extend(read);
     }
     join(readings, options).map(|report| (records, report))
 }
 
 fn check(text: &[u8], options: &Options, n: usize) -> bool {
-    let Some((records, report)) = in_parts(text, options, n) else { return false };
     let (all, expect) = whole(text, options);
-    assert_eq!(records, all, "{}", text.escape_ascii());
-    assert_eq!(format!("{report:?}"), format!("{expect:?}"), "{}", text.escape_ascii());
-    true
+    let [by_parts, by_pieces] = [usize::MAX / 2, 64].map(|step| {
+        let found = in_parts(text, options, n, step);
+        if let Some((records, report)) = &found {
+            assert_eq!(records, &all, "{}", text.escape_ascii());
+            assert_eq!(format!("{report:?}"), format!("{expect:?}"), "{}", text.escape_ascii());
+        }
+        found.is_some()
+    });
+    assert!(by_parts || !by_pieces, "{}", text.escape_ascii());
+    by_parts
 }
 
 const PIECES: &[&str] = &[
@@ -103,7 +125,7 @@ fn an_ordinary_text_can_be_read_in_parts() {
         text += &format!("name{i} NS ns.name{i}\n NS other (\n )\nns.name{i} A 192.0.2.1\n\n");
     }
     for n in 1..9 {
-        assert_eq!(parts(text.as_bytes(), &origin(), &Options::default(), n).len(), n);
+        assert_eq!(cut(text.as_bytes(), &Options::default(), n).len(), n);
         assert!(check(text.as_bytes(), &Options::default(), n));
     }
     text += "$ORIGIN sub\nx A 192.0.2.1\n";

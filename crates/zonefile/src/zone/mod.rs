@@ -120,8 +120,8 @@ impl<'p> Zone<'p> {
         self.source_from(source, 0, 1);
     }
 
-    /// Reads from a line on; returns how many parentheses were never closed.
-    fn source_from(&mut self, source: &Source<'_>, at: usize, line: u32) -> u32 {
+    /// Reads from a line on; returns the number of the line behind the text, and how many parentheses were never closed.
+    fn source_from(&mut self, source: &Source<'_>, at: usize, line: u32) -> (u32, u32) {
         self.chain.push(source.file.clone());
         let mut scanner = Scanner::from(source.text, at, line);
         let mut tokens = Vec::new();
@@ -138,7 +138,7 @@ impl<'p> Zone<'p> {
             }
         }
         self.chain.pop();
-        scanner.unclosed
+        (scanner.line, scanner.unclosed)
     }
 
     fn entry(&mut self, source: &Source<'_>, entry: &Entry, tokens: &[Token<'_>], place: &mut Place) {
@@ -376,7 +376,7 @@ fn unknown_type(token: &Token<'_>) -> Flaw {
 }
 
 mod parts;
-pub use parts::{Part, Reading, join, parts};
+pub use parts::{HEAD, Part, Reading, Surroundings, border, join, parts};
 
 #[cfg(test)]
 mod tests;

@@ -3,29 +3,46 @@
 //! Where a part begins, nobody knows yet what the text before it says: so each part is read on the supposition that origin
 //! and default TTL are there as they are after the first lines of the text. `join` looks whether that came true. If it did
 //! not, or if a part needed more of what stands before it, the text must be read in one piece; nothing is guessed.
+//!
+//! A part may be read piece by piece, each on the supposition that what the one before it came to holds, which is then so.
 
 use super::{Files, Last, NoFiles, Options, Record, Report, Sink, Source, Zone};
 use crate::problem::Place;
+use std::ops::Range;
 use wire::Name;
 
 /// How much of the text is read to know what holds in the rest.
-const HEAD: usize = 1 << 16;
+pub const HEAD: usize = 1 << 16;
 
 /// What the text before a place says of the records behind it.
-#[derive(Clone, Copy)]
-struct Surroundings {
-    origin: Name,
-    ttl_default: Option<u32>,
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings {
+    pub origin: Name,
+    pub ttl_default: Option<u32>,
 }
 
 impl Surroundings {
+    /// Where the text begins.
+    pub fn outside(origin: &Name, options: &Options) -> Surroundings {
+        Surroundings { origin: *origin, ttl_default: options.default_ttl }
+    }
+
+    /// Behind so much of a text, and the rest of the line.
+    pub fn behind(text: &[u8], head: usize, origin: &Name, options: &Options) -> Surroundings {
+        let end = border(text, text.len().min(head));
+        let head = Part { text: &text[..end], at: 0, line: 1, supposed: Surroundings::outside(origin, options) };
+        let quiet = Options { problems_max: 0, ..*options };
+        head.read("", &mut NoFiles, &quiet, &mut |_: Record<'_>, _: &Place| Ok(())).end
+    }
+
     /// Octet for octet: the case of an origin goes into records.
-    fn are(&self, other: &Surroundings) -> bool {
+    pub fn are(&self, other: &Surroundings) -> bool {
         self.origin.bytes() == other.origin.bytes() && self.ttl_default == other.ttl_default
     }
 }
 
 /// A part of a text, from the beginning of a line to that of another.
+#[derive(Clone, Copy)]
 pub struct Part<'t> {
     /// The whole text up to the part's end.
     text: &'t [u8],
@@ -39,21 +56,26 @@ pub struct Reading {
     report: Report,
     supposed: Surroundings,
     end: Surroundings,
+    /// The number of the line behind it.
+    line: u32,
     /// The part did not need what stands outside it.
     is_whole: bool,
 }
 
-/// The parts of a text, `n` at most, each about as long as the others.
-pub fn parts<'t>(text: &'t [u8], origin: &Name, options: &Options, n: usize) -> Vec<Part<'t>> {
-    let start = Surroundings { origin: *origin, ttl_default: options.default_ttl };
-    let inside = after_head(text, start, options);
+/// The parts of a text, `n` at most, each about as long as the others; they end where `border` says, at or behind a place.
+pub fn parts<'t>(
+    text: &'t [u8],
+    inside: Surroundings,
+    outside: Surroundings,
+    n: usize,
+    border: impl Fn(&[u8], usize) -> usize,
+) -> Vec<Part<'t>> {
     let mut parts: Vec<Part<'t>> = Vec::with_capacity(n);
     let (mut at, mut line) = (0, 1);
     for i in 1..=n {
         let end = if i == n { text.len() } else { border(text, (text.len() / n * i).max(at)) };
         if end > at {
-            let supposed = if at == 0 { start } else { inside };
-            parts.push(Part { text: &text[..end], at, line, supposed });
+            parts.push(Part { text: &text[..end], at, line, supposed: if at == 0 { outside } else { inside } });
             let counted = if i == n { end } else { at };
             let lines = text[counted..end].iter().filter(|&&c| c == b'\n').count();
             line = line.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX));
@@ -63,8 +85,8 @@ pub fn parts<'t>(text: &'t [u8], origin: &Name, options: &Options, n: usize) -> 
     parts
 }
 
-/// The beginning of the first line from `from` on that names an owner.
-fn border(text: &[u8], from: usize) -> usize {
+/// The beginning of the first line behind a place that names an owner.
+pub fn border(text: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(line_end) = text[at..].iter().position(|&c| c == b'\n') {
         at += line_end + 1;
@@ -75,13 +97,23 @@ fn border(text: &[u8], from: usize) -> usize {
     text.len()
 }
 
-fn after_head(text: &[u8], start: Surroundings, options: &Options) -> Surroundings {
-    let head = Part { text: &text[..border(text, text.len().min(HEAD))], at: 0, line: 1, supposed: start };
-    let quiet = Options { problems_max: 0, ..*options };
-    head.read("", &mut NoFiles, &quiet, &mut |_: Record<'_>, _: &Place| Ok(())).end
-}
+impl<'t> Part<'t> {
+    /// A piece of a text, of which only the surroundings are known.
+    pub fn new(text: &'t [u8], at: Range<usize>, supposed: Surroundings) -> Part<'t> {
+        Part { text: text.get(..at.end).unwrap_or(text), at: at.start, line: 1, supposed }
+    }
 
-impl Part<'_> {
+    /// Where in the text it stands.
+    pub fn range(&self) -> Range<usize> {
+        self.at..self.text.len()
+    }
+
+    /// What the part holds from a line on up to another; `before`: what became of what the part holds before that.
+    pub fn piece(&self, at: Range<usize>, before: Option<&Reading>) -> Part<'t> {
+        let (line, supposed) = before.map_or((self.line, self.supposed), |read| (read.line, read.end));
+        Part { line, ..Part::new(self.text, at, supposed) }
+    }
+
     /// True for the part that the text begins with: the only one that may include files.
     pub fn is_first(&self) -> bool {
         self.at == 0
@@ -92,31 +124,50 @@ impl Part<'_> {
         let mut zone = Zone::new(&self.supposed.origin, files, options, sink);
         zone.ttl_default = self.supposed.ttl_default;
         zone.is_later_part = !self.is_first();
-        let unclosed = zone.source_from(&Source { file: file.into(), text: self.text }, self.at, self.line);
+        let (line, unclosed) = zone.source_from(&Source { file: file.into(), text: self.text }, self.at, self.line);
         let is_whole = !zone.needs_what_was_before && unclosed == 0;
         let end = Surroundings { origin: zone.origin, ttl_default: zone.ttl_default };
-        Reading { report: zone.report, supposed: self.supposed, end, is_whole }
+        Reading { report: zone.report, supposed: self.supposed, end, line, is_whole }
+    }
+}
+
+impl Reading {
+    /// False: the text must be read in one piece.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// True if all that was read stands among the same things as what follows.
+    pub fn is_among(&self, inside: &Surroundings) -> bool {
+        self.end.are(inside)
+    }
+
+    pub fn errors(&self) -> u64 {
+        self.report.errors
+    }
+
+    /// This part together with the one behind it.
+    pub fn and(mut self, next: Reading, options: &Options) -> Reading {
+        let (all, more) = (&mut self.report, next.report);
+        let (errors, warnings) = (all.errors + more.errors, all.warnings + more.warnings);
+        for problem in more.problems {
+            if all.count(problem.severity, options.problems_max) {
+                all.problems.push(problem);
+            }
+        }
+        all.records += more.records;
+        (all.errors, all.warnings) = (errors, warnings);
+        let is_whole = self.is_whole && next.is_whole && self.end.are(&next.supposed);
+        Reading { end: next.end, line: next.line, is_whole, ..self }
     }
 }
 
 /// The report on the whole text from those on its parts, in their order. None: the text must be read in one piece.
 pub fn join(readings: Vec<Reading>, options: &Options) -> Option<Report> {
-    let fits = |w: &[Reading]| w[0].end.are(&w[1].supposed);
-    if !readings.iter().all(|r| r.is_whole) || !readings.windows(2).all(fits) {
-        return None;
-    }
-    let mut all = Report::default();
-    for Reading { report, .. } in readings {
-        let (errors, warnings) = (all.errors + report.errors, all.warnings + report.warnings);
-        for problem in report.problems {
-            if all.count(problem.severity, options.problems_max) {
-                all.problems.push(problem);
-            }
-        }
-        all.records += report.records;
-        (all.errors, all.warnings) = (errors, warnings);
-    }
-    Some(all)
+    let Some(all) = readings.into_iter().reduce(|all, next| all.and(next, options)) else {
+        return Some(Report::default());
+    };
+    all.is_whole.then_some(all.report)
 }
 
 impl<'p> Zone<'p> {

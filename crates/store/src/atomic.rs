@@ -8,7 +8,7 @@
 
 use std::ffi::CString;
 use std::fs::{self, File, Metadata};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, fchown};
@@ -94,6 +94,15 @@ impl Output {
             fchown(&self.file, Some(other.uid()), Some(other.gid()))?;
         }
         self.file.set_permissions(other.permissions())
+    }
+
+    /// Appends a part of another file, without a way through our memory where the kernel has one.
+    pub fn copy(&mut self, from: &mut File, at: u64, octets: u64) -> io::Result<()> {
+        self.flush()?;
+        from.seek(SeekFrom::Start(at))?;
+        let copied = io::copy(&mut Read::take(from, octets), &mut self.file)?;
+        self.offset = (self.offset + (copied % PIECE as u64) as usize) % PIECE;
+        if copied == octets { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
     /// Brings what was written so far to the disk: whoever does so now and then does not send all of it there at once.
@@ -281,6 +290,26 @@ mod tests {
         expect[PIECE - 1..PIECE + 4].copy_from_slice(b"patch");
         expect[..4].copy_from_slice(b"head");
         assert!(fs::read(path.unwrap()).unwrap() == expect);
+    }
+
+    #[test]
+    fn parts_of_another_file_come_out_in_their_places() {
+        let dir = TestDir::new("parts");
+        let old: Vec<u8> = (0..2 * PIECE + 77).map(|i| (i / 5) as u8).collect();
+        dir.file("old", &old);
+        let mut from = File::open(dir.path().join("old")).unwrap();
+        let path = write_atomically(dir.path(), "f", None, |out| {
+            out.write_all(b"head")?;
+            out.copy(&mut from, 3, PIECE as u64 + 9)?;
+            out.copy(&mut from, 1, 0)?;
+            out.write_all(&old[..PIECE])?;
+            out.copy(&mut from, old.len() as u64 - 1, 1)
+        });
+        let expect = [b"head", &old[3..PIECE + 12], &old[..PIECE], &old[old.len() - 1..]].concat();
+        assert!(fs::read(path.unwrap()).unwrap() == expect);
+        let short = write_atomically(dir.path(), "f", None, |out| out.copy(&mut from, 3, old.len() as u64));
+        assert_eq!(short.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert!(fs::read(dir.path().join("f")).unwrap() == expect);
     }
 
     #[test]

@@ -17,6 +17,11 @@ const END_MAX: libc::c_int = 64 << 10;
 #[cfg(target_env = "gnu")]
 const END_LEFT: libc::c_int = 16 << 10;
 
+/// Heaps at most: more than there are threads. glibc has eight a CPU, and gives the next threads one that is another's already; then
+/// one in the background that loses the CPU while it holds the heap's lock keeps one waiting that answers.
+#[cfg(target_env = "gnu")]
+const HEAPS_MAX: libc::c_int = 512;
+
 /// To be called before there are other threads. Without it glibc takes a large piece that was freed for a sign that more
 /// such will be wanted, and keeps them from then on, up to 64 MiB at the end of each heap.
 pub fn keep_little() {
@@ -26,6 +31,7 @@ pub fn keep_little() {
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
         libc::mallopt(libc::M_TRIM_THRESHOLD, END_MAX);
         libc::mallopt(libc::M_TOP_PAD, END_LEFT);
+        libc::mallopt(libc::M_ARENA_MAX, HEAPS_MAX);
     }
 }
 

@@ -81,6 +81,13 @@ impl Map {
         Map::of_file(&file, len, room).map_err(|e| named(path, &e))
     }
 
+    /// Maps a file to be read once, as it lies in the page cache.
+    pub fn open_as_cached(path: &Path) -> io::Result<Map> {
+        sigbus::install()?;
+        let (file, len) = open(path)?;
+        Map::of_file(&file, len, 0).map_err(|e| named(path, &e))
+    }
+
     /// Reads a file into anonymous memory with huge pages, for kernels and file systems whose files cannot have them.
     pub fn copy_to_memory(path: &Path, room: usize) -> io::Result<Map> {
         let (mut file, len) = open(path)?;

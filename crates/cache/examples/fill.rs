@@ -8,12 +8,18 @@
 //! times a second, each time when it is due: how long a hit takes by the wall clock from then on, before the filling and
 //! during it.
 //!
-//! cargo run --release -p cache --example fill [MILLIONS [OCTETS OF A VALUE [HITS A SECOND]]]
+//! With `--one-cpu` all threads share one CPU, the last that they may have: who asks sleeps until the next question is due, and
+//! goes first then (nice -20, where that is allowed; who fills has nice 19). A host that takes a CPU from a guest when all of
+//! its CPUs are busy has no reason to. How long a hit takes counts the waking up then, before the filling as during it.
+//!
+//! cargo run --release -p cache --example fill [--one-cpu] [MILLIONS [OCTETS OF A VALUE [HITS A SECOND]]]
 // An example is a program: it reads its arguments.
 #![allow(clippy::disallowed_methods)]
 
 use cache::{AtomicU64, Cache, Config, Entry, Event, Key, Kind, Moment, Scratch, Variant};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::process::setpriority_process;
+use rustix::thread::{CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const NAME: usize = 20;
@@ -55,15 +61,39 @@ fn ns(clock: ClockId) -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// Lets the calling thread go first or last, as far as the system allows.
+fn go(nice: i32) {
+    let _ = setpriority_process(None, nice);
+}
+
+/// The process has one CPU from now on.
+fn take_one_cpu() {
+    let mine = sched_getaffinity(None).expect("the system says which CPUs there are");
+    let mut one = CpuSet::new();
+    one.set((0..CpuSet::MAX_CPU).rev().find(|&cpu| mine.is_set(cpu)).expect("there is one"));
+    sched_setaffinity(None, &one).expect("it is one of those that it had");
+}
+
+fn wait_until(at_ns: u64, sleeps: bool) {
+    if sleeps {
+        let at = Timespec { tv_sec: (at_ns / 1_000_000_000) as i64, tv_nsec: (at_ns % 1_000_000_000) as i64 };
+        let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
+    }
+    while wall_ns() < at_ns {
+        std::hint::spin_loop();
+    }
+}
+
 /// Asks for hot names until it is told to stop; how long each took, in nanoseconds since it was due, sorted.
-fn ask(cache: &Cache, per_second: u64, stop: &AtomicBool) -> Vec<u32> {
+fn ask(cache: &Cache, per_second: u64, one_cpu: bool, stop: &AtomicBool) -> Vec<u32> {
+    if one_cpu {
+        go(-20);
+    }
     let (mut scratch, start_ns, mut took) = (Scratch::default(), wall_ns(), Vec::new());
     let now_s = cache.time(0);
     while !stop.load(Relaxed) {
         let due_ns = took.len() as u64 * 1_000_000_000 / per_second;
-        while wall_ns() - start_ns < due_ns {
-            std::hint::spin_loop();
-        }
+        wait_until(start_ns + due_ns, one_cpu);
         let name = name(HOT_FROM + took.len() as u64 * 7919 % HOT);
         let hit = cache.probe(&key(cache, &name), now_s, &mut scratch);
         assert!(hit.is_some_and(|hit| hit.value.len() > 4), "a hot name was forgotten");
@@ -113,6 +143,11 @@ fn tell(what: &str, took: &[u32]) {
 }
 
 fn main() {
+    let one_cpu = std::env::args().any(|argument| argument == "--one-cpu");
+    if one_cpu {
+        take_one_cpu();
+        go(19);
+    }
     let mut arguments = std::env::args().skip(1).filter_map(|a| a.parse::<u64>().ok());
     let entries = arguments.next().unwrap_or(14) * 1_000_000;
     let value = vec![7; arguments.next().unwrap_or(300) as usize];
@@ -144,7 +179,7 @@ fn main() {
     let stop = AtomicBool::new(false);
     let asking = |during: &mut dyn FnMut()| {
         std::thread::scope(|threads| {
-            let asking = (per_second > 0).then(|| threads.spawn(|| ask(&cache, per_second, &stop)));
+            let asking = (per_second > 0).then(|| threads.spawn(|| ask(&cache, per_second, one_cpu, &stop)));
             during();
             stop.store(true, Relaxed);
             let took = asking.map(|thread| thread.join().expect("it ends")).unwrap_or_default();

@@ -82,33 +82,29 @@ impl<'a> Draft<'a> {
         HEAD + (self.key_len + self.value.len()).div_ceil(8)
     }
 
-    /// Word `i` behind the head.
+    /// The words behind the head: of the key, the one in which key and value meet, of the value, and the last.
     #[inline]
-    pub(crate) fn word(&self, i: usize) -> u64 {
-        let at = 8 * i;
-        let part = if at >= self.key_len { &self.value[at - self.key_len..] } else { &self.key[at..self.key_len] };
-        match part.first_chunk::<8>() {
-            Some(whole) => u64::from_le_bytes(*whole),
-            None => self.split_word(at),
-        }
+    pub(crate) fn rest(&self) -> impl Iterator<Item = u64> {
+        let (of_key, begun) = self.key.get(..self.key_len).unwrap_or_default().as_chunks::<8>();
+        let more = if begun.is_empty() { 0 } else { 8 - begun.len() };
+        let (fill, value) = self.value.split_at(more.min(self.value.len()));
+        let (of_value, last) = value.as_chunks::<8>();
+        let of_key = of_key.iter().map(|word| u64::from_le_bytes(*word)).chain(padded(begun, fill));
+        of_key.chain(of_value.iter().map(|word| u64::from_le_bytes(*word))).chain(padded(last, &[]))
     }
 
-    /// A word in which key and value meet, or the last.
-    fn split_word(&self, at: usize) -> u64 {
-        let key = self.key.get(at..self.key_len).unwrap_or_default();
-        let value = self.value.get(at.saturating_sub(self.key_len)..).unwrap_or_default();
-        let (n, mut word) = (key.len().min(8), [0; 8]);
-        let (left, right) = word.split_at_mut(n);
-        left.copy_from_slice(&key[..n]);
-        right.iter_mut().zip(value).for_each(|(to, from)| *to = *from);
-        u64::from_le_bytes(word)
-    }
-
-    /// Word 0, once all others are known.
-    pub(crate) fn seal(&self) -> u64 {
-        let sum = checksum(self.stored_s, self.facts, (0..self.words() - HEAD).map(|i| self.word(i)));
+    /// Word 0; `words` are all those behind the head.
+    pub(crate) fn seal(&self, words: impl Iterator<Item = u64>) -> u64 {
+        let sum = checksum(self.stored_s, self.facts, words);
         u64::from(sum) | u64::from(self.stored_s) << 32
     }
+}
+
+/// The word that begins with these octets and goes on with those, fewer than eight of the first. None: there are none of them.
+fn padded(begun: &[u8], fill: &[u8]) -> Option<u64> {
+    let mut word = [0; 8];
+    word.iter_mut().zip(begun.iter().chain(fill)).for_each(|(to, from)| *to = *from);
+    (!begun.is_empty()).then_some(u64::from_le_bytes(word))
 }
 
 /// Sixteen octets a multiplication. It is to find what a disk or a memory has changed, not what somebody forged.
@@ -148,7 +144,7 @@ mod tests {
                 let value: Vec<u8> = (0..value_len).map(|i| (i % 251) as u8 + 1).collect();
                 let key = hasher.key(hasher.name(&name), &name, 28, Kind::RrSet, Variant::PLAIN);
                 let draft = Draft::new(&key, &value, Facts::new(value_len, 1, 0, 0), 0);
-                let octets: Vec<u8> = (0..draft.words() - HEAD).flat_map(|i| draft.word(i).to_le_bytes()).collect();
+                let octets: Vec<u8> = draft.rest().flat_map(u64::to_le_bytes).collect();
                 let mut expect = [&key.head[..], &name, &value].concat();
                 assert_eq!(draft.words(), words(name.len(), value_len));
                 expect.resize((draft.words() - HEAD) * 8, 0);

@@ -398,7 +398,9 @@ impl<'a> Writer<'a> {
         let position = self.reserve(ring, n);
         self.write(ring, position, draft);
         let frequency = before.map_or(0, |(_, slot)| slot.frequency());
-        self.put(key, Slot::new(key.hash, ring, position, frequency));
+        // What was not there is not there now: nobody else writes here.
+        let place = before.and_then(|_| self.place_of(key)).map(|(at, _)| at);
+        self.put(key.hash, Slot::new(key.hash, ring, position, frequency), place);
         Ok(())
     }
 
@@ -527,38 +529,51 @@ impl<'a> Writer<'a> {
     fn write(&self, ring: usize, position: u64, draft: &Draft<'_>) {
         let ring = self.shard.ring(ring);
         let record = ring.from(position);
-        for (i, word) in record.iter().skip(HEAD).take(draft.words() - HEAD).enumerate() {
-            word.store(draft.word(i), Relaxed);
-        }
-        if let [seal, facts, ..] = record {
+        let rest = record.get(HEAD..draft.words()).unwrap_or_default();
+        let seal = draft.seal(rest.iter().zip(draft.rest()).map(|(at, word)| {
+            at.store(word, Relaxed);
+            word
+        }));
+        if let [first, facts, ..] = record {
             facts.store(draft.facts.0, Relaxed);
-            seal.store(draft.seal(), Relaxed);
+            first.store(seal, Relaxed);
         }
         ring.head().store(position + draft.words() as u64, Release);
         let held = self.shard.source(draft.facts.source());
         held.store(held.load(Relaxed) + draft.words() as u64, Relaxed);
     }
 
-    /// Points a slot to the new record: the one that the key has, else an empty one of the emptier bucket, else that of
+    /// Points a slot to the new record: the one that its key has, else an empty one of the emptier bucket, else that of
     /// the entry asked for least.
-    fn put(&self, key: &Key<'_>, new: Slot) {
+    fn put(&self, hash: u64, new: Slot, of_key: Option<&AtomicU64>) {
         let tally = &self.shard.tally;
-        if let Some((at, _)) = self.place_of(key) {
+        if let Some(at) = of_key {
             at.swap(new.0, AcqRel);
             return tally.count(Event::Replaced);
         }
         tally.count(Event::Stored);
-        let buckets = self.shard.buckets(key.hash).map(|at| &self.shard.index[at..at + WAYS]);
-        let free = buckets.map(|bucket| bucket.iter().filter(|at| !self.is_live(at)).count());
-        let emptier = usize::from(free[1] > free[0]);
-        let places = buckets[emptier].iter().enumerate();
-        if let Some((way, at)) = places.clone().find(|(_, at)| !self.is_live(at)) {
+        let buckets = self.shard.buckets(hash);
+        let (mut most, mut free) = (0, None);
+        // Plain loops, as in `Shard::find`.
+        for (before, bucket) in [0, WAYS].into_iter().zip(buckets) {
+            let (mut n, mut first) = (0, None);
+            for (way, at) in self.shard.index.get(bucket..bucket + WAYS).unwrap_or_default().iter().enumerate() {
+                if !self.is_live(at) {
+                    n += 1;
+                    first = first.or(Some((before + way, at)));
+                }
+            }
+            if n > most {
+                (most, free) = (n, first);
+            }
+        }
+        if let Some((place, at)) = free {
             at.swap(new.0, AcqRel);
             tally.added();
-            return tally.looked_at(emptier * WAYS + way + 1);
+            return tally.looked_at(place + 1);
         }
-        let least = buckets.into_iter().flatten().enumerate().min_by_key(|(_, at)| Slot(at.load(Relaxed)).frequency());
-        if let Some((place, at)) = least {
+        let places = self.shard.slots(hash).map(|(_, at)| at).enumerate();
+        if let Some((place, at)) = places.min_by_key(|(_, at)| Slot(at.load(Relaxed)).frequency()) {
             at.swap(new.0, AcqRel);
             tally.count(Event::EvictedIndex);
             tally.looked_at(place + 1);

@@ -39,8 +39,17 @@ pub struct Sought {
     hash: u64,
     of_name: NameHash,
     head: [u8; KEY_HEAD],
+    place: Whereabouts,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Whereabouts {
+    /// Nobody has looked.
+    Unknown,
+    /// It was not there a moment ago, whatever its generation.
+    Nowhere,
     /// Where the index has it, or another key that looks like it.
-    place: Option<Place>,
+    At(Place),
 }
 
 impl Sought {
@@ -54,6 +63,12 @@ impl Sought {
     #[inline]
     pub fn name_hash(&self) -> NameHash {
         self.of_name
+    }
+
+    /// `fetch` has found nothing that looks like it, not even an entry of another generation.
+    #[inline]
+    pub fn is_absent(&self) -> bool {
+        matches!(self.place, Whereabouts::Nowhere)
     }
 }
 
@@ -144,28 +159,33 @@ impl Cache {
     #[inline]
     pub fn seek(&self, key: &Key<'_>) -> Sought {
         self.shard(key.hash).prefetch(key.hash);
-        Sought { hash: key.hash, of_name: key.of_name, head: key.head, place: None }
+        Sought { hash: key.hash, of_name: key.of_name, head: key.head, place: Whereabouts::Unknown }
     }
 
     /// Goes on once the index has arrived: the entry is fetched. If there is none, the index is fetched for what is looked for
     /// instead: an entry of this kind.
     #[inline]
     pub fn fetch(&self, sought: &mut Sought, instead: Kind) {
-        sought.place = self.shard(sought.hash).prefetch_record(sought.hash);
-        if sought.place.is_none() {
+        let Some(place) = self.shard(sought.hash).prefetch_record(sought.hash) else {
+            sought.place = Whereabouts::Nowhere;
             let hash = self.hasher.beside(sought.of_name, sought.head, instead);
-            self.shard(hash).prefetch(hash);
-        }
+            return self.shard(hash).prefetch(hash);
+        };
+        sought.place = Whereabouts::At(place);
     }
 
-    /// What `probe` gives of the key that was sought, and of this name.
+    /// What `probe` gives of the key that was sought, and of this name; without what has come since it was looked for.
     #[inline]
     pub fn take<'s>(&self, sought: &Sought, name: &[u8], now_s: u32, scratch: &'s mut Scratch) -> Option<Hit<'s>> {
         let key = sought.key(name);
-        let found = sought.place.and_then(|place| self.shard(key.hash).find_at(place, &key, &mut scratch.words));
+        let found = match sought.place {
+            Whereabouts::Nowhere => return None,
+            Whereabouts::At(place) => self.shard(key.hash).find_at(place, &key, &mut scratch.words),
+            Whereabouts::Unknown => None,
+        };
         match found {
             Some(found) => self.give(&key, &found, now_s, scratch),
-            // It moved meanwhile, came just now, or another key looks like this one.
+            // It moved meanwhile, or another key looks like this one.
             None => self.probe(&key, now_s, scratch),
         }
     }

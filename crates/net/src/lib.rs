@@ -3,6 +3,7 @@
 
 pub mod addresses;
 pub mod boot;
+mod cut;
 pub mod epoll;
 pub mod generator;
 pub mod outbox;

@@ -13,11 +13,9 @@
 //! `new`; never looks into a packet. A reply that cannot be sent is counted and does not stop the others.
 #![allow(unsafe_code)]
 
-use crate::outbox::Outbox;
 use crate::sys::{self, check};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -131,17 +129,17 @@ impl UdpPort {
         })
     }
 
-    /// Sends the answers of an outbox that stand at these places, each back to where its query came from.
-    pub fn send_back(&self, outbox: &mut Outbox, places: Range<usize>) -> Sent {
-        let headers = outbox.headers(places, self.control_room != 0);
-        let n = headers.len();
-        self.send_row(n, |from| {
-            let rest = headers.get_mut(from..).unwrap_or_default();
-            // SAFETY: the headers are live, and point into the outbox, which is borrowed meanwhile.
-            unsafe {
-                libc::sendmmsg(self.fd.as_raw_fd(), rest.as_mut_ptr(), rest.len() as libc::c_uint, libc::MSG_DONTWAIT)
-            }
-        })
+    /// Sends what these headers, made for this call, lead to; how many of them have gone. Err: the first of them has not.
+    /// Waits a few milliseconds at the most, when the send queue is full.
+    pub(crate) fn send_headers(&self, headers: &mut [libc::mmsghdr], waits: &mut usize) -> io::Result<usize> {
+        let (at, n) = (headers.as_mut_ptr(), headers.len() as libc::c_uint);
+        // SAFETY: `n` headers stand there; they lead to memory of the outbox that made them, which is borrowed for the call.
+        self.push(waits, || unsafe { libc::sendmmsg(self.fd.as_raw_fd(), at, n, libc::MSG_DONTWAIT) })
+    }
+
+    /// Whether packets bring, and answers need, the address that was asked.
+    pub(crate) fn has_control(&self) -> bool {
+        self.control_room != 0
     }
 
     /// `send_rest(from)` is the system call for a row of `n` headers of which `from` have gone.
@@ -150,17 +148,27 @@ impl UdpPort {
         let mut sent = Sent::default();
         let mut waits = 0;
         while sent.sent + sent.failed < n {
-            match check(send_rest(sent.sent + sent.failed)) {
-                Ok(more) => sent.sent += more as usize,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if is_full(&e) && waits < SEND_WAITS_MAX => {
-                    waits += 1;
-                    self.wait_for_room();
-                }
+            match self.push(&mut waits, || send_rest(sent.sent + sent.failed)) {
+                Ok(more) => sent.sent += more,
                 Err(_) => sent.failed += 1,
             }
         }
         sent
+    }
+
+    /// Makes a system call that sends, again if it has to wait for room.
+    #[inline]
+    fn push(&self, waits: &mut usize, mut send: impl FnMut() -> libc::c_int) -> io::Result<usize> {
+        loop {
+            match check(send()) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if is_full(&e) && *waits < SEND_WAITS_MAX => {
+                    *waits += 1;
+                    self.wait_for_room();
+                }
+                sent => return sent.map(|n| n as usize),
+            }
+        }
     }
 
     /// The queue of the socket has a poll event, that of a device (ENOBUFS) has none: the wait has an end for both.
@@ -750,10 +758,10 @@ mod tests {
             assert_eq!(port.send(&mut batch), Sent { sent: 1, failed: 0 });
             // A connected socket hears only the address that it asked.
             assert_eq!(answer_of(&asker), b"cba", "{bind}");
-            let mut outbox = Outbox::new();
+            let mut outbox = crate::outbox::Outbox::new();
             outbox.room().unwrap()[..5].copy_from_slice(b"later");
             outbox.put(0, &back, 5);
-            assert_eq!(port.send_back(&mut outbox, 0..1), Sent { sent: 1, failed: 0 });
+            assert_eq!(outbox.send(std::slice::from_ref(&port)), Sent { sent: 1, failed: 0 });
             assert_eq!(answer_of(&asker), b"later", "{bind}");
         }
     }

@@ -17,9 +17,6 @@ use std::time::{Duration, Instant};
 
 /// Batches that one port may take before the others, and the handler's own work, get their turn.
 const BATCHES_PER_TURN_MAX: usize = 8;
-/// Batches of answers that became ready, sent before the ports get their turn.
-const LATER_BATCHES_PER_TURN_MAX: usize = 8;
-
 /// Who answers. All calls come from the thread that called `serve`.
 pub trait Batches {
     /// The loop has slept and woken up: a turn begins.
@@ -78,19 +75,14 @@ pub fn send_owed(ports: &[UdpPort], wake: &Wake, handler: &mut impl Batches, pat
     }
 }
 
-/// Sends what has become ready; true if there may be more.
+/// Sends what has become ready, an outbox of it; true if there may be more.
 fn send_later(ports: &[UdpPort], outbox: &mut Outbox, handler: &mut impl Batches) -> bool {
-    for _ in 0..LATER_BATCHES_PER_TURN_MAX {
-        let has_more = collect(outbox, handler);
-        let sent = outbox.send(ports);
-        if sent != Sent::default() {
-            handler.on_sent(sent);
-        }
-        if !has_more {
-            return false;
-        }
+    let has_more = collect(outbox, handler);
+    let sent = outbox.send(ports);
+    if sent != Sent::default() {
+        handler.on_sent(sent);
     }
-    true
+    has_more
 }
 
 /// False: that was all.

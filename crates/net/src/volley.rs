@@ -3,7 +3,8 @@
 //! Bound: `VOLLEY` datagrams a call. What does not fit into `DATAGRAM_MAX` octets is cut.
 #![allow(unsafe_code)]
 
-use crate::sys::{self, check};
+use crate::cut::{self, Control, Message};
+use crate::sys::check;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
@@ -14,14 +15,7 @@ pub const DATAGRAM_MAX: usize = 4096;
 /// From one buffer to the next: an odd number of cache lines, so that the starts are spread over the sets of the cache.
 const STRIDE: usize = DATAGRAM_MAX + 64;
 
-/// What a message has at the most that the kernel cuts into datagrams.
-const CUT_MAX: usize = 60_000;
-
-/// Room for one control message that holds two octets.
-type Control = [u64; 3];
-
-/// Datagrams on their way out. Those of one length that stand behind one another, the last of them perhaps shorter, are
-/// one message that the kernel cuts (UDP_SEGMENT): it goes through its stack once.
+/// Datagrams on their way out. Those of one length that stand behind one another are one message (`cut`).
 struct Outgoing {
     iovecs: [libc::iovec; VOLLEY],
     headers: [libc::mmsghdr; VOLLEY],
@@ -38,15 +32,11 @@ impl Outgoing {
             controls: [[0; 3]; VOLLEY],
             messages: 0,
         };
-        // Of the message at hand: the length of its first datagram, that of the last, and of all.
-        let (mut first, mut last, mut total) = (0, 0, usize::MAX);
+        let mut message = Message::default();
         for (packet, iovec) in packets.zip(&mut all.iovecs) {
             *iovec = libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
-            let len = packet.len();
-            if is_cut && last == first && (1..=first).contains(&len) && total + len <= CUT_MAX {
-                (last, total) = (len, total + len);
-            } else {
-                (first, last, total) = (len, len, len);
+            if !is_cut || !message.takes(packet.len()) {
+                message = Message::of(packet.len());
                 all.messages += 1;
             }
             all.headers[all.messages - 1].msg_hdr.msg_iovlen += 1;
@@ -61,17 +51,9 @@ impl Outgoing {
             let (mine, others) = std::mem::take(&mut iovecs).split_at_mut(header.msg_hdr.msg_iovlen);
             iovecs = others;
             if let [first, _, ..] = mine {
-                let size = first.iov_len as u16;
+                cut::write(control, first.iov_len as u16);
                 header.msg_hdr.msg_control = control.as_mut_ptr().cast();
                 header.msg_hdr.msg_controllen = size_of::<Control>();
-                // SAFETY: the room is aligned for a header and has 24 octets, of which header and size take 18.
-                unsafe {
-                    let head = header.msg_hdr.msg_control.cast::<libc::cmsghdr>();
-                    (*head).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as usize;
-                    (*head).cmsg_level = libc::IPPROTO_UDP;
-                    (*head).cmsg_type = libc::UDP_SEGMENT;
-                    libc::CMSG_DATA(head).cast::<u16>().write_unaligned(size);
-                }
             }
             header.msg_hdr.msg_iov = mine.as_mut_ptr();
         }
@@ -107,12 +89,9 @@ impl Volley {
         socket: &UdpSocket,
         packets: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> io::Result<usize> {
-        // A kernel of before 2018 would send one long datagram.
-        let knows = || sys::option(socket.as_fd(), libc::IPPROTO_UDP, libc::UDP_SEGMENT).is_ok();
-        let cuts = *self.cuts.get_or_insert_with(knows);
+        let cuts = *self.cuts.get_or_insert_with(|| cut::is_known(socket.as_fd()));
         match Outgoing::new(packets.clone(), cuts).send(socket) {
-            // It cannot on every route: not without checksums by the device in older kernels, nor with IPsec.
-            Err(e) if cuts && matches!(e.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EOPNOTSUPP)) => {
+            Err(e) if cuts && cut::is_refusal(&e) => {
                 self.cuts = Some(false);
                 Outgoing::new(packets, false).send(socket)
             }
@@ -160,6 +139,7 @@ fn no_header() -> libc::mmsghdr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys;
 
     /// Two sockets that hear each other only.
     fn pair() -> (UdpSocket, UdpSocket) {
@@ -190,7 +170,7 @@ mod tests {
     #[test]
     fn whether_the_kernel_cuts_or_not_all_datagrams_come_in_their_order() {
         let (a, b) = pair();
-        let lens = [50, 50, 50, 20, 20, 50, 1, 0, 0, 7, 7, 9, 3000, 3000];
+        let lens = [50, 50, 50, 20, 20, 50, 1, 0, 0, 7, 7, 9, 1200, 1200];
         let packets: Vec<Vec<u8>> = lens.iter().zip(0..).map(|(&len, i)| vec![i; len]).collect();
         for (cuts, messages) in [(Some(true), 8), (Some(false), lens.len())] {
             let mut volley = Volley { cuts, ..Volley::new() };

@@ -31,8 +31,6 @@ pub struct Record {
 pub struct Edit<'c> {
     pub apex: &'c [u8],
     pub names: BTreeMap<Box<[u8]>, Vec<Record>>,
-    /// False: certainly no record of the zone names this host, so that nobody else's answers change with its addresses.
-    pub may_be_named: &'c dyn Fn(&[u8]) -> bool,
 }
 
 /// What an edit comes to.
@@ -50,6 +48,8 @@ pub(crate) struct Surroundings<'a> {
     edit: &'a Edit<'a>,
     /// Names drawn in; true: to be kept.
     names: BTreeMap<Box<[u8]>, bool>,
+    /// Zones of ours lie below.
+    is_above_others: bool,
 }
 
 impl<'a> Surroundings<'a> {
@@ -66,7 +66,7 @@ impl<'a> Surroundings<'a> {
         {
             return Err(Unable::Whole);
         }
-        Ok(Surroundings { zone, apex: name, edit, names: BTreeMap::new() })
+        Ok(Surroundings { zone, apex: name, edit, names: BTreeMap::new(), is_above_others: apex.is(DEEPER) })
     }
 
     /// Finds what is drawn in, and hands its records to the builder as a zone.
@@ -84,6 +84,7 @@ impl<'a> Surroundings<'a> {
         }
         self.keep_those_that_name(&hosts)?;
         self.help()?;
+        self.names.keys().try_for_each(|name| self.judge_place(name))?;
         builder.begin_zone(self.apex);
         for name in self.names.keys() {
             for r in self.records(name)? {
@@ -169,7 +170,7 @@ impl<'a> Surroundings<'a> {
     }
 
     /// True if there was such a name, if only for what was below it.
-    fn was_there(&self, name: &[u8]) -> Result<bool, Damaged> {
+    fn was_there(&self, name: &[u8]) -> Result<bool, Unable> {
         if self.node(name)?.is_some() {
             return Ok(true);
         }
@@ -183,7 +184,7 @@ impl<'a> Surroundings<'a> {
     }
 
     /// True if there will be such a name, if only for what is below it.
-    fn will_be(&self, name: &[u8]) -> Result<bool, Damaged> {
+    fn will_be(&self, name: &[u8]) -> Result<bool, Unable> {
         if !self.records(name)?.is_empty() {
             return Ok(true);
         }
@@ -192,8 +193,13 @@ impl<'a> Surroundings<'a> {
     }
 
     /// Names whose answers carry addresses of these hosts.
-    fn keep_those_that_name(&mut self, hosts: &BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
-        let hosts: BTreeSet<&[u8]> = hosts.iter().filter(|h| self.is_named(h)).map(|h| &**h).collect();
+    fn keep_those_that_name(&mut self, all: &BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
+        let mut hosts: BTreeSet<&[u8]> = BTreeSet::new();
+        for host in all {
+            if self.may_be_named(host)? {
+                hosts.insert(host);
+            }
+        }
         if hosts.is_empty() {
             return Ok(());
         }
@@ -210,8 +216,8 @@ impl<'a> Surroundings<'a> {
     }
 
     /// A wildcard is named by all names below the one that it is below.
-    fn is_named(&self, host: &[u8]) -> bool {
-        host.starts_with(b"\x01*") || (self.edit.may_be_named)(host)
+    fn may_be_named(&self, host: &[u8]) -> Result<bool, Damaged> {
+        Ok(host.starts_with(b"\x01*") || self.zone.view().may_name(host)?)
     }
 
     /// Draws in what the builder must see of others.
@@ -261,16 +267,30 @@ impl<'a> Surroundings<'a> {
     }
 
     /// The node of a name of this zone, a hidden one too, before the edit.
-    fn node(&self, name: &[u8]) -> Result<Option<Node<'a>>, Damaged> {
-        self.zone.node(name)
+    fn node(&self, name: &[u8]) -> Result<Option<Node<'a>>, Unable> {
+        self.judge_place(name)?;
+        Ok(self.zone.node(name)?)
     }
 
-    fn before(&self, name: &[u8]) -> Result<Vec<Record>, Damaged> {
-        self.node(name)?.map_or(Ok(vec![]), |node| records_of(&node, name))
+    /// Err: the name is another zone's of ours, or lies below one. What this zone has there stands in no index.
+    fn judge_place(&self, name: &[u8]) -> Result<(), Unable> {
+        if !self.is_above_others || !is_at_or_below(name, self.apex) {
+            return Ok(());
+        }
+        for end in std::iter::once(name).chain(ends(name)).take_while(|end| end.len() > self.apex.len()) {
+            if self.zone.view().find_whole(end)?.is_some_and(|node| node.is(APEX)) {
+                return Err(Unable::Whole);
+            }
+        }
+        Ok(())
+    }
+
+    fn before(&self, name: &[u8]) -> Result<Vec<Record>, Unable> {
+        Ok(self.node(name)?.map_or(Ok(vec![]), |node| records_of(&node, name))?)
     }
 
     /// The records of a name after the edit.
-    fn records(&self, name: &[u8]) -> Result<Vec<Record>, Damaged> {
+    fn records(&self, name: &[u8]) -> Result<Vec<Record>, Unable> {
         match self.edit.names.get(name) {
             Some(records) => Ok(records.clone()),
             None => self.before(name),
@@ -278,12 +298,12 @@ impl<'a> Surroundings<'a> {
     }
 
     /// A name with records below this one after the edit.
-    fn one_below(&self, name: &[u8]) -> Result<Option<Box<[u8]>>, Damaged> {
+    fn one_below(&self, name: &[u8]) -> Result<Option<Box<[u8]>>, Unable> {
         let edited = self.edit.names.iter().find(|(n, records)| Kind::of(records) == Kind::Name && is_below(n, name));
         if let Some((below, _)) = edited {
             return Ok(Some(below.clone()));
         }
-        self.before_below(name, 1).map(|mut all| all.pop())
+        Ok(self.before_below(name, 1)?.pop())
     }
 
     /// All names below this one with records before the edit, and all that are edited.
@@ -409,8 +429,9 @@ fn is_of_signing(rtype: Rtype) -> bool {
 }
 
 impl<'a> Zone<'a> {
-    /// True if changes of single names can be laid out for it: what a change draws in is known for zones that no other zone of
-    /// ours lies below, and in which all that is hidden is hidden by a cut or a DNAME, or stands in the table of NSEC3.
+    /// True if changes of single names can be laid out for it, but for names that are another zone's of ours or lie below one, or
+    /// on the way to one: what a change draws in is known for zones in which all that is hidden is hidden by a cut or a DNAME, or stands in
+    /// the table of NSEC3.
     pub fn is_editable(&self) -> Result<bool, Damaged> {
         let apex = self.apex()?;
         let mut chains = 0;
@@ -422,7 +443,7 @@ impl<'a> Zone<'a> {
             (_, false) => chains <= 1,
             (_, true) => chains <= 1 && self.is(TABLED)?,
         };
-        Ok(is_known && !apex.is(DEEPER))
+        Ok(is_known)
     }
 
     /// The node of a name of this zone, a hidden one too.
@@ -437,9 +458,9 @@ impl<'a> Zone<'a> {
         }
         let hash = |name: &[u8]| name_hash(view.seed(), name);
         if let Some(overlay) = view.overlay()
-            && let Some(node) = overlay.find(view, hash(folded), folded, scope)?
+            && let Some(node) = overlay.find_own(view, hash(folded), folded, scope)?
         {
-            return Ok((node.flags() & (GONE | APEX) == 0).then_some(node));
+            return Ok((!node.is(GONE)).then_some(node));
         }
         let Some((seat, end)) = self.seat(folded)? else { return Ok(None) };
         if end == folded {
@@ -479,7 +500,7 @@ impl<'a> Zone<'a> {
                 let node = node?;
                 let below = self.name_of(&node, &mut room)?;
                 let hash = name_hash(view.seed(), below);
-                let now = view.overlay().map(|o| o.find(view, hash, below, scope)).transpose()?.flatten();
+                let now = view.overlay().map(|o| o.find_own(view, hash, below, scope)).transpose()?.flatten();
                 if now.is_none() && is_below(below, name) && !f(node)? {
                     return Ok(());
                 }
@@ -527,7 +548,8 @@ impl<'a> Zone<'a> {
         let mut changed = if apex.name_len() == 1 { vec![apex] } else { vec![] };
         for node in overlay.nodes(view, self.number()) {
             let node = node?;
-            if !self.is_together(&node)? {
+            // Nobody's names on the way to another zone stand there, too.
+            if !node.is(ABOVE) && !self.is_together(&node)? {
                 changed.push(node);
             }
         }

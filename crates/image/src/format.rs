@@ -9,6 +9,7 @@
 //! zones     12 each see `zone.rs`
 //! nodes             see `node.rs`; behind each node the units that belong to it alone, see `unit.rs`; behind the nodes of a
 //!                   signed zone its NSEC order and NSEC3 hashes, see `zone.rs`
+//! hosts     8 each  see `named.rs`
 //! checksums 8 each  of all pages before them, see `sums.rs`
 //! ```
 
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use wire::hash;
 
 pub const MAGIC: [u8; 8] = *b"DunlinZ\n";
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 pub const HEADER: usize = 4096;
 pub const LINE: usize = 64;
 /// Places in an index line.
@@ -50,6 +51,9 @@ pub struct Header {
     pub records: u64,
     /// Where the checksums of the pages before them begin: see `sums.rs`.
     pub sums_at: u64,
+    /// Where the hashes of hosts that are named begin, and how many there are: see `named.rs`.
+    pub hosts_at: u64,
+    pub hosts: u64,
     /// What has changed since. Never in the file.
     pub overlay: Option<Arc<Overlay>>,
 }
@@ -67,7 +71,7 @@ impl Header {
             u64::from(self.zones),
         ];
         let more = [u64::from(self.deepest), u64::from(self.ahead), u64::from(self.root), self.records, self.sums_at];
-        for (i, f) in fields.iter().chain(&more).enumerate() {
+        for (i, f) in fields.iter().chain(&more).chain(&[self.hosts_at, self.hosts]).enumerate() {
             out[16 + 8 * i..24 + 8 * i].copy_from_slice(&f.to_le_bytes());
         }
         let sum = checksum(out);
@@ -100,6 +104,8 @@ impl Header {
             root: f(8)? as u32,
             records: f(9)?,
             sums_at: f(10)?,
+            hosts_at: f(11)?,
+            hosts: f(12)?,
             overlay: None,
         };
         let index_end = HEADER as u64 + u64::from(h.lines) * LINE as u64;

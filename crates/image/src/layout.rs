@@ -59,7 +59,7 @@ impl<'a> Layout<'a> {
         let zones: Vec<u32> = b.served().collect();
         let zones_at = HEADER + lines * LINE;
         self.bytes.resize((zones_at + zones.len() * ZONE).next_multiple_of(LINE), 0);
-        self.nodes(hands, &zones, zones_at);
+        let hosts = self.nodes(hands, &zones, zones_at);
         if self.is_full() {
             return None;
         }
@@ -71,7 +71,9 @@ impl<'a> Layout<'a> {
         let asked = all.flat_map(|(drafts, apex)| drafts.map(move |d| (d as usize, apex)));
         let asked = asked.filter(|&(d, _)| b.drafts[d].flags & ASKED != 0).map(|(d, apex)| (self.out[d], apex));
         let index::Filled { seed, deepest, ahead } = index::fill(&mut self.bytes, b.seed, lines, asked);
-        self.bytes.resize(self.bytes.len() + LINE, 0);
+        self.bytes.resize((self.bytes.len() + LINE).next_multiple_of(8), 0);
+        let hosts_at = self.bytes.len() as u64;
+        self.bytes.extend(hosts.iter().flat_map(|hash| hash.to_le_bytes()));
         let sums_at = self.bytes.len();
         let records = zones.iter().map(|&z| b.zones[z as usize].records).sum();
         let header = Header {
@@ -86,6 +88,8 @@ impl<'a> Layout<'a> {
             root: self.root,
             records,
             sums_at: sums_at as u64,
+            hosts_at,
+            hosts: hosts.len() as u64,
             overlay: None,
         };
         header.write(&mut self.bytes[..HEADER]);
@@ -98,7 +102,8 @@ impl<'a> Layout<'a> {
     }
 
     /// Lays out the nodes of all zones, and behind each zone its tables. Two sheets are placed while the next two are written.
-    fn nodes(&mut self, hands: &dyn Hands, zones: &[u32], zones_at: usize) {
+    /// Returns the hosts that are named (see `named`).
+    fn nodes(&mut self, hands: &dyn Hands, zones: &[u32], zones_at: usize) -> Vec<u64> {
         let sheets = sheets(self.b, zones);
         let pieces = |nth: usize| sheets.get(nth).map_or(&[][..], |s| s);
         let (mut scribe, mut other) = (Scribe::new(self.b), Scribe::new(self.b));
@@ -114,6 +119,7 @@ impl<'a> Layout<'a> {
             });
             std::mem::swap(ready, &mut next);
         }
+        scribe.named.join(other.named)
     }
 
     fn place(&mut self, sheet: &Sheet, pieces: &[Piece], zones: &[u32], zones_at: usize) {

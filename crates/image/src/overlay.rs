@@ -10,7 +10,7 @@
 //! before it is folded into a new image. Without one a query pays one test of a pointer.
 
 use crate::format::Damaged;
-use crate::node::{GONE, Node, Scope};
+use crate::node::{GONE, HIDDEN, Node, Scope};
 use crate::row::{Named, Row};
 use crate::shared::Shared;
 use crate::view::View;
@@ -47,6 +47,8 @@ pub struct Overlay {
     names: usize,
     /// By number.
     zones: Shared<Touched>,
+    /// Hashes of hosts that the file does not know for such as are named.
+    hosts: Shared<u64>,
     /// Octets of file and changes together.
     end: u64,
 }
@@ -60,7 +62,7 @@ fn key(hash: u64) -> u32 {
 impl Overlay {
     /// Over a file of `end` octets.
     pub(crate) fn empty(end: u64) -> Overlay {
-        Overlay { entries: Shared::empty(), names: 0, zones: Shared::empty(), end }
+        Overlay { entries: Shared::empty(), names: 0, zones: Shared::empty(), hosts: Shared::empty(), end }
     }
 
     /// Names that are not as in the file.
@@ -77,6 +79,17 @@ impl Overlay {
         self.end = end;
     }
 
+    pub(crate) fn names_host(&self, hash: u64) -> bool {
+        self.hosts.leaf(key(hash)).contains(&hash)
+    }
+
+    /// A record names this host from now on.
+    pub(crate) fn name_host(&mut self, hash: u64) {
+        if !self.names_host(hash) {
+            self.hosts.change(key(hash), |leaf| leaf.push(hash));
+        }
+    }
+
     #[inline(always)]
     fn of_hash(&self, hash: u64) -> impl Iterator<Item = &Entry> {
         self.entries.leaf(key(hash)).iter().filter(move |e| e.hash == hash)
@@ -88,8 +101,30 @@ impl Overlay {
         self.of_hash(hash).next().is_some()
     }
 
-    /// The node of a name that is not as in the file: perhaps one that says that it is hidden, or gone.
+    /// The node of a name that is not as in the file: perhaps one that says that it is hidden, or gone. Nobody's name on the way to
+    /// another zone comes before what a zone hides there.
     pub(crate) fn find<'a>(
+        &self,
+        view: View<'a>,
+        hash: u64,
+        folded: &[u8],
+        scope: Scope,
+    ) -> Result<Option<Node<'a>>, Damaged> {
+        let mut unseen = None;
+        for entry in self.of_hash(hash) {
+            let node = view.node(entry.reference)?;
+            if node.is_named_in(entry.zone, folded, scope)? {
+                if node.flags() & (GONE | HIDDEN) == 0 {
+                    return Ok(Some(node));
+                }
+                unseen = Some(node);
+            }
+        }
+        Ok(unseen)
+    }
+
+    /// The same for what a zone has at a name below its apex, whoever else has something there.
+    pub(crate) fn find_own<'a>(
         &self,
         view: View<'a>,
         hash: u64,
@@ -98,11 +133,21 @@ impl Overlay {
     ) -> Result<Option<Node<'a>>, Damaged> {
         for entry in self.of_hash(hash) {
             let node = view.node(entry.reference)?;
-            if node.is_named_in(entry.zone, folded, scope)? {
+            if !node.is_whole() && node.is_named_in(entry.zone, folded, scope)? {
                 return Ok(Some(node));
             }
         }
         Ok(None)
+    }
+
+    /// The nodes of a hash that are of a zone.
+    pub(crate) fn hashed<'s, 'a: 's>(
+        &'s self,
+        view: View<'a>,
+        hash: u64,
+        zone: u32,
+    ) -> impl Iterator<Item = Result<Node<'a>, Damaged>> + 's {
+        self.of_hash(hash).filter(move |e| e.zone == zone).map(move |e| view.node(e.reference))
     }
 
     fn touched(&self, number: u32) -> Option<&Touched> {

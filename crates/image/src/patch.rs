@@ -42,7 +42,8 @@ pub enum Unable {
     /// A zone comes or goes, or cannot be laid out, that lies above or below another zone of ours: the way to that one, and
     /// who answers DS for it, may change with it.
     Nested,
-    /// The zone is not edited name by name: zones of ours lie below it, it is signed in another way from now on, or it changes in other ways too.
+    /// The zone is not edited name by name: names change that are another zone's of ours, or lie below one or on the way to one; it is
+    /// signed in another way from now on, or it changes in other ways too.
     Whole,
     /// More names change than is worth it.
     Large,
@@ -64,6 +65,8 @@ pub struct Laid {
     /// Names to enter: hash, node, zone.
     nodes: Vec<(u64, u32, u32)>,
     zones: Vec<(u32, Record)>,
+    /// Hashes of hosts that are named.
+    hosts: Vec<u64>,
     /// Zones of which nothing stays that an overlay holds.
     anew: Vec<u32>,
     root: Option<u32>,
@@ -86,6 +89,11 @@ impl Laid {
             overlay.enter(view, hash, reference, zone)?;
         }
         self.zones.iter().for_each(|&(number, record)| overlay.set_zone(number, record));
+        for &hash in &self.hosts {
+            if !view.names_host(hash)? {
+                overlay.name_host(hash);
+            }
+        }
         Ok(Header {
             root: self.root.unwrap_or(old.root),
             zones: self.slots,
@@ -125,7 +133,7 @@ pub fn lay(
         return Err(Unable::Nested);
     }
     let image = Image::open(bytes).map_err(|_| Unable::Damaged)?;
-    let mut laying = Laying::new(view, image.view(), place);
+    let mut laying = Laying::new(view, image.view(), place)?;
     laying.number(&whole, &edited)?;
     laying.move_there()?;
     whole.iter().try_for_each(|wanted| laying.whole(wanted))?;
@@ -231,13 +239,14 @@ struct Laying<'a> {
 }
 
 impl<'a> Laying<'a> {
-    fn new(view: View<'a>, built: View<'a>, place: u64) -> Laying<'a> {
+    fn new(view: View<'a>, built: View<'a>, place: u64) -> Result<Laying<'a>, Damaged> {
         let from = built.frame.header.zones_at as usize;
         let laid = Laid {
-            octets: built.rest(from).unwrap_or_default().to_vec(),
+            octets: built.octets(from, (built.frame.header.hosts_at as usize).saturating_sub(from))?.to_vec(),
             place,
             nodes: vec![],
             zones: vec![],
+            hosts: built.hosts().collect::<Result<_, Damaged>>()?,
             anew: vec![],
             root: None,
             deepest: built.frame.header.deepest,
@@ -246,7 +255,7 @@ impl<'a> Laying<'a> {
             complaints: vec![],
         };
         let shift = place.wrapping_sub(from as u64);
-        Laying { view, built, shift, from, numbers: HashMap::new(), built_zones: HashMap::new(), laid }
+        Ok(Laying { view, built, shift, from, numbers: HashMap::new(), built_zones: HashMap::new(), laid })
     }
 
     fn moved(&self, reference: u32) -> u32 {
@@ -418,15 +427,15 @@ impl<'a> Laying<'a> {
             }
         }
         for name in &edit.kept {
-            if !laid.contains_key(name) && old.node(name)?.is_some() {
+            let (was, is) = (old.node(name)?, laid.get(name));
+            self.lead_on(name, was, is)?;
+            if is.is_none() && was.is_some() {
                 self.bury(name, wanted.apex.len(), old.number());
             }
         }
         let apex = built.apex()?;
-        let at = apex.reference() as usize * ALIGN;
         self.put(apex.words_at() + 12, old.first()?.reference());
-        let flags = (apex.flags() | EDITED).to_le_bytes();
-        self.laid.octets[at - self.from + 2..at - self.from + 4].copy_from_slice(&flags);
+        self.mark(&apex, EDITED);
         let mut record = old.record()?;
         let records = old.records()?.saturating_add_signed(edit.records) as u32;
         record[..4].copy_from_slice(&self.moved(apex.reference()).to_le_bytes());
@@ -440,6 +449,26 @@ impl<'a> Laying<'a> {
         self.laid.zones.push((old.number(), record));
         self.laid.records += edit.records;
         Ok(())
+    }
+
+    /// A name that leads to another zone of ours does so still. Err: that is nobody's name in between, or it comes to be one.
+    fn lead_on(&mut self, name: &[u8], was: Option<Node<'a>>, is: Option<&Node<'a>>) -> Result<(), Unable> {
+        let visible = is.filter(|is| !is.is(HIDDEN));
+        if visible.is_some() && self.view.find_whole(name)?.is_some_and(|node| node.is(ABOVE)) {
+            return Err(Unable::Whole);
+        }
+        if was.is_some_and(|was| was.is(DEEPER)) {
+            self.mark(visible.ok_or(Unable::Whole)?, DEEPER);
+        }
+        Ok(())
+    }
+
+    /// Adds to what a node in `built` is marked with.
+    fn mark(&mut self, node: &Node<'a>, flags: u16) {
+        let at = node.reference() as usize * ALIGN + 2 - self.from;
+        if let Some(octets) = self.laid.octets.get_mut(at..).and_then(|octets| octets.first_chunk_mut()) {
+            *octets = (u16::from_le_bytes(*octets) | flags).to_le_bytes();
+        }
     }
 
     /// The tables of a zone's changed names, over those that it had: the reference of its new more.

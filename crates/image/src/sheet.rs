@@ -2,6 +2,7 @@
 //! one sheet is placed another one can be written.
 
 use crate::drafts::{Drafts, fold_into};
+use crate::named::Named;
 use crate::node;
 use crate::render::{Render, Rr};
 use crate::sets::{Set, Sets};
@@ -56,12 +57,14 @@ pub(crate) struct Scribe<'a> {
     seen: Vec<&'a [u8]>,
     /// Of hosts to be fetched.
     hashes: Vec<u64>,
+    /// Hosts that were named so far.
+    pub named: Named,
 }
 
 impl<'a> Scribe<'a> {
     pub(crate) fn new(b: &'a Drafts) -> Scribe<'a> {
         let (sets, host_sets, render) = (Sets::default(), Sets::default(), Render::default());
-        Scribe { b, sets, host_sets, render, seen: vec![], hashes: vec![] }
+        Scribe { b, sets, host_sets, render, seen: vec![], hashes: vec![], named: Named::default() }
     }
 
     pub(crate) fn fill(&mut self, sheet: &mut Sheet, pieces: &[Piece]) {
@@ -87,6 +90,9 @@ impl<'a> Scribe<'a> {
         sets.fill(b.records_of(d));
         for set in sets.iter() {
             let is_referral = flags & node::CUT != 0 && set.rtype == rtype::NS;
+            if let Some(zone) = b.zones.get(zone as usize) {
+                self.named.note(&zone.apex, &set);
+            }
             let at = sheet.octets.len();
             self.unit(&mut sheet.octets, zone, name, &set, is_referral);
             let unit = &sheet.octets[at..];

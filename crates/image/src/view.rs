@@ -1,12 +1,14 @@
 //! Looking into an image: the index of names, and the walk's primitives.
 
 use crate::format::{ALIGN, Damaged, HEADER, Header, LINE, LINES_MAX, OpenError, WAYS, u32_at};
-use crate::node::{GONE, HIDDEN, Node, Scope};
+use crate::named;
+use crate::node::{ABOVE, GONE, HIDDEN, Node, Scope};
 use crate::overlay::{Overlay, Record};
 use crate::sums;
 use crate::trust::Trust;
 use crate::unit::Unit;
 use crate::zone::{ZONE, Zone};
+use std::cmp::Ordering;
 use wire::cpu::{equal_of_ten, prefetch};
 
 /// An image and the bytes that it lives in: a mapping, or a vector in tests.
@@ -152,6 +154,39 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub(crate) fn rest(&self, at: usize) -> Option<&'a [u8]> {
         self.bytes.get(at..)
+    }
+
+    /// False: certainly no record of a zone names this host, of which it would take addresses along.
+    pub fn may_name(&self, folded: &[u8]) -> Result<bool, Damaged> {
+        let hash = named::hash_of(folded);
+        if self.overlay().is_some_and(|overlay| overlay.names_host(hash)) {
+            return Ok(true);
+        }
+        self.names_host(hash)
+    }
+
+    fn host(&self, nth: u64) -> Result<u64, Damaged> {
+        let at = usize::try_from(self.frame.header.hosts_at + 8 * nth).map_err(|_| Damaged)?;
+        self.chunk(at).map(|octets| u64::from_le_bytes(*octets))
+    }
+
+    /// The same as the image was written.
+    pub(crate) fn names_host(&self, hash: u64) -> Result<bool, Damaged> {
+        let (mut low, mut high) = (0, self.frame.header.hosts);
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.host(middle)?.cmp(&hash) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal => return Ok(true),
+                Ordering::Greater => high = middle,
+            }
+        }
+        Ok(false)
+    }
+
+    /// All hashes of hosts, as the image was written.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = Result<u64, Damaged>> + use<'a, '_> {
+        (0..self.frame.header.hosts).map(|nth| self.host(nth))
     }
 
     #[inline(always)]
@@ -323,20 +358,35 @@ impl<'a> View<'a> {
         if let Some(overlay) = self.overlay()
             && let Some(node) = overlay.find(*self, hash, folded, scope)?
         {
-            return Ok(if node.flags() & (GONE | HIDDEN) == 0 { node.reference() } else { 0 });
+            if node.flags() & (GONE | HIDDEN) == 0 {
+                return Ok(node.reference());
+            }
+            // What a zone hides, or has no more, may be nobody's name on the way to another zone.
+            let way = self.find_in_file(hash, folded, scope)?.filter(|node| node.is(ABOVE));
+            return Ok(way.map_or(0, |node| node.reference()));
         }
         Ok(self.find_in_file(hash, folded, scope)?.map_or(0, |node| node.reference()))
     }
 
     /// The node of a name as the image was written.
     pub(crate) fn find_in_file(&self, hash: u64, folded: &[u8], scope: Scope) -> Result<Option<Node<'a>>, Damaged> {
+        self.look_in_file(hash, |node| node.is_named(folded, scope))
+    }
+
+    /// A node that stands in the file's index where one of this hash would.
+    #[inline(always)]
+    pub(crate) fn look_in_file(
+        &self,
+        hash: u64,
+        is_it: impl Fn(&Node<'a>) -> Result<bool, Damaged>,
+    ) -> Result<Option<Node<'a>>, Damaged> {
         let mut at = self.line_at(hash);
         for _ in 0..LINES_MAX {
             let line = self.line(at)?;
             let mut tags = matching_tags(line, hash);
             while tags != 0 {
                 let node = Node::at(*self, u32_at(line, 24 + 4 * tags.trailing_zeros() as usize)?)?;
-                if node.is_named(folded, scope)? {
+                if is_it(&node)? {
                     return Ok(Some(node));
                 }
                 tags &= tags - 1;

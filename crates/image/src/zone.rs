@@ -15,13 +15,15 @@
 use crate::chain::UNDER;
 use crate::format::{ALIGN, Damaged, u16_at, u32_at};
 use crate::judge::ITERATIONS_MAX;
-use crate::node::{GONE, Node};
+use crate::node::{CUT, DNAME, GONE, Node};
 use crate::view::View;
 use sha1::{Digest, Sha1};
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::iter::{Flatten, Peekable};
 use std::ops::ControlFlow;
 use std::{option, vec};
+use wire::hash::{name_below, name_hash};
 use wire::name::{NAME_MAX, labels};
 
 pub(crate) const ZONE: usize = 12;
@@ -123,7 +125,17 @@ impl<'a> Zone<'a> {
     pub(crate) fn together_from(&self, node: Node<'a>) -> Result<Together<'a>, Damaged> {
         let first = self.first()?;
         let end = first.reference() as usize + first.extent()? as usize;
-        Ok(Together { view: self.view, at: node.reference() as usize * ALIGN, end: end * ALIGN })
+        Ok(self.together(node.reference(), end))
+    }
+
+    /// Those between two references.
+    pub(crate) fn together(&self, from: u32, end: usize) -> Together<'a> {
+        Together { view: self.view, at: from as usize * ALIGN, end: end * ALIGN }
+    }
+
+    /// That of the image's hashes.
+    pub fn seed(&self) -> u64 {
+        self.view.seed()
     }
 
     pub fn number(&self) -> u32 {
@@ -181,8 +193,57 @@ impl<'a> Zone<'a> {
     /// All nodes, hidden ones too, in canonical order.
     pub fn nodes(&self) -> Nodes<'a> {
         let together = self.first().and_then(|first| self.together_from(first)).ok();
-        let changed = self.changed().unwrap_or_default();
-        Nodes { together: together.into_iter().flatten().peekable(), changed: changed.into_iter().peekable() }
+        Nodes::of(together, self.changed().unwrap_or_default())
+    }
+
+    /// The nodes of names with these hashes, each of which is one of the zone. Those that cannot be asked for stand in no index:
+    /// they are looked for below the names of the hashes `near` them, and then among all nodes. Err: there is no such name.
+    pub fn nodes_hashed(
+        &self,
+        mut hashes: HashSet<u64>,
+        near: impl Iterator<Item = u64>,
+    ) -> Result<Vec<Node<'a>>, Damaged> {
+        let (view, above) = (self.view, name_hash(self.seed(), self.apex()?.apex_name()?));
+        let (first, extent) = (self.first()?.reference(), self.first()?.extent()?);
+        let hash_of = |node: &Node<'a>| node.labels_below().map(|labels| name_below(above, labels, labels.len()));
+        let in_file = |hash: u64| {
+            let is_of_zone = |node: &Node<'a>| !node.is_whole() && node.reference().wrapping_sub(first) < extent;
+            view.look_in_file(hash, |node| Ok(is_of_zone(node) && hash_of(node)? == hash))
+        };
+        let mut found = vec![];
+        for &hash in &hashes {
+            let changed = view.overlay().and_then(|overlay| overlay.hashed(view, hash, self.number).next());
+            match changed.transpose()? {
+                Some(node) => found.extend(Some(node).filter(|node| !node.is(GONE))),
+                None => found.extend(in_file(hash)?),
+            }
+        }
+        let near = near.chain(hashes.clone());
+        for node in &found {
+            hashes.remove(&hash_of(node)?);
+        }
+        for hash in near {
+            let Some(above) = in_file(hash)?.filter(|node| !hashes.is_empty() && node.is(CUT | DNAME)) else {
+                continue;
+            };
+            for node in self.together_from(above)?.skip(1) {
+                let node = node?;
+                if !node.labels_below()?.ends_with(above.labels_below()?) {
+                    break;
+                }
+                if hashes.remove(&hash_of(&node)?) {
+                    found.push(node);
+                }
+            }
+        }
+        let mut nodes = self.nodes();
+        while !hashes.is_empty() {
+            let node = nodes.next().ok_or(Damaged)??;
+            if hashes.remove(&hash_of(&node)?) {
+                found.push(node);
+            }
+        }
+        Ok(found)
     }
 
     /// Calls `f` with owner, type, TTL and uncompressed rdata of each record, in canonical order of owners, by type.
@@ -196,27 +257,31 @@ impl<'a> Zone<'a> {
     /// The same until `f` breaks it off.
     pub fn each_record_until(&self, f: RecordTaker<'_>) -> Result<(), Damaged> {
         for node in self.nodes() {
-            let node = node?;
-            let mut owner = [0; NAME_MAX];
-            let owner = self.name_of(&node, &mut owner)?;
-            let mut flow = ControlFlow::Continue(());
-            for rrset in node.rrsets() {
-                let (_, unit) = rrset?;
-                let mut record = |fixed: &[u8], rdata: &[u8]| {
-                    let rtype = u16::from_be_bytes([fixed[0], fixed[1]]);
-                    let ttl = u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
-                    if flow.is_continue() {
-                        flow = f(owner, rtype, ttl, rdata);
-                    }
-                };
-                unit.for_each(owner, &mut record)?;
-                unit.for_each_signature(&mut record)?;
-            }
-            if flow.is_break() {
+            if self.each_record_of(&node?, f)?.is_break() {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// The same for the records of one node of the zone.
+    pub fn each_record_of(&self, node: &Node<'_>, f: RecordTaker<'_>) -> Result<ControlFlow<()>, Damaged> {
+        let mut owner = [0; NAME_MAX];
+        let owner = self.name_of(node, &mut owner)?;
+        let mut flow = ControlFlow::Continue(());
+        for rrset in node.rrsets() {
+            let (_, unit) = rrset?;
+            let mut record = |fixed: &[u8], rdata: &[u8]| {
+                let rtype = u16::from_be_bytes([fixed[0], fixed[1]]);
+                let ttl = u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]);
+                if flow.is_continue() {
+                    flow = f(owner, rtype, ttl, rdata);
+                }
+            };
+            unit.for_each(owner, &mut record)?;
+            unit.for_each_signature(&mut record)?;
+        }
+        Ok(flow)
     }
 
     /// The NSEC3 hash of a folded name (RFC 5155 section 5).
@@ -304,6 +369,12 @@ pub struct Nodes<'a> {
     together: Peekable<Flatten<option::IntoIter<Together<'a>>>>,
     /// In canonical order, gone ones too.
     changed: Peekable<vec::IntoIter<Node<'a>>>,
+}
+
+impl<'a> Nodes<'a> {
+    pub(crate) fn of(together: Option<Together<'a>>, changed: Vec<Node<'a>>) -> Nodes<'a> {
+        Nodes { together: together.into_iter().flatten().peekable(), changed: changed.into_iter().peekable() }
+    }
 }
 
 impl<'a> Iterator for Nodes<'a> {

@@ -4,6 +4,8 @@
 //! reads a clock, never visits all zones, never panics on a peer's bytes.
 
 pub mod allow;
+pub mod announce;
+pub mod ask;
 pub mod axfr;
 pub mod compare;
 pub mod contents;
@@ -11,7 +13,10 @@ pub mod diff;
 pub mod entry;
 pub mod merge;
 pub mod message;
+pub mod receive;
 pub mod record;
+pub mod refresh;
+pub mod remote;
 pub mod tsig;
 pub mod update;
 

@@ -521,8 +521,8 @@ impl Stream {
 }
 
 /// A request of ours that was signed: what its reply's signature is checked against.
-pub struct Asked<'k> {
-    key: &'k Key,
+pub struct Asked {
+    key: Key,
     /// The last MAC, with its length before it, and the messages since that came unsigned.
     before: Vec<u8>,
     is_first: bool,
@@ -545,12 +545,12 @@ pub enum Disbelief {
 }
 
 /// Signs a request of ours.
-pub fn sign_request<'k>(key: &'k Key, message: &mut Vec<u8>, now_s: u64) -> Asked<'k> {
+pub fn sign_request(key: &Key, message: &mut Vec<u8>, now_s: u64) -> Asked {
     let mac = sign(key, &[], message, now_s);
-    Asked { key, before: prefixed(&mac), is_first: true, unsigned: 0 }
+    Asked { key: key.clone(), before: prefixed(&mac), is_first: true, unsigned: 0 }
 }
 
-impl Asked<'_> {
+impl Asked {
     /// Checks the next message of the reply. The first, and at least every hundredth, must be signed; whether the last
     /// one was, `ends_signed` tells.
     pub fn check(&mut self, octets: &[u8], now_s: u64) -> Result<(), Disbelief> {
@@ -579,7 +579,7 @@ impl Asked<'_> {
         // BADTIME's reply carries our own time back, however late it is.
         let now_s = if found.error == Fault::BadTime as u16 { found.time_s } else { now_s };
         if self.is_first {
-            return check(self.key, octets, found, &self.before, now_s).map_err(told);
+            return check(&self.key, octets, found, &self.before, now_s).map_err(told);
         }
         let message = unsigned(octets, found.at, found.original_id);
         if found.mac.len() != self.key.algorithm.mac_len() {

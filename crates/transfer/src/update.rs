@@ -98,6 +98,34 @@ fn item(rr: &Rr<'_>) -> Option<Item> {
     Some(Item { class: rr.class, record: Record::new(rr.owner.bytes(), rr.rtype, rr.ttl, &rdata)? })
 }
 
+/// What an operator wishes to change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    Add(Record),
+    /// Whatever its TTL.
+    Delete(Record),
+    DeleteSet(Box<[u8]>, Rtype),
+    DeleteName(Box<[u8]>),
+}
+
+impl Change {
+    fn item(&self) -> Option<Item> {
+        let (class, record) = match self {
+            Change::Add(r) => (CLASS_IN, r.clone()),
+            Change::Delete(r) => (CLASS_NONE, Record::new(r.owner(), r.rtype, 0, r.rdata())?),
+            Change::DeleteSet(owner, rtype) => (CLASS_ANY, Record::new(owner, *rtype, 0, &[])?),
+            Change::DeleteName(owner) => (CLASS_ANY, Record::new(owner, ANY, 0, &[])?),
+        };
+        Some(Item { class, record })
+    }
+}
+
+/// What these changes are to the zone with this apex, all or none, as if an update had brought them.
+pub fn amend(changes: &[Change], apex: &[u8], content: &dyn Content) -> Result<Diff, Refused> {
+    let changes = changes.iter().map(Change::item).collect::<Option<_>>().ok_or(Rcode::FORMERR)?;
+    decide(&Request { prerequisites: Vec::new(), changes }, apex, content, &|_, _| true)
+}
+
 /// What the message changes in the zone with this apex; an empty difference: nothing, which is a success too.
 /// `may(owner, type)`: whether the sender may change it.
 pub fn judge(
@@ -106,7 +134,15 @@ pub fn judge(
     content: &dyn Content,
     may: &dyn Fn(&[u8], Rtype) -> bool,
 ) -> Result<Diff, Refused> {
-    let request = Request::read(message)?;
+    decide(&Request::read(message)?, apex, content, may)
+}
+
+fn decide(
+    request: &Request,
+    apex: &[u8],
+    content: &dyn Content,
+    may: &dyn Fn(&[u8], Rtype) -> bool,
+) -> Result<Diff, Refused> {
     let at_apex = content.at(apex)?;
     // Whoever signed this zone signed its old content.
     if at_apex.iter().any(|r| is_of_dnssec(r.rtype)) {

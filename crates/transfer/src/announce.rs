@@ -1,0 +1,198 @@
+//! Who is told when a zone has changed (RFC 1996): each of its secondaries once for a version, again after pauses that double
+//! until it answers, and never more of them at once than so many. The time in ms of one clock is an argument.
+//!
+//! Versions that follow each other faster than `EVERY_MS` are told of together: what a secondary asks for then is the last one.
+
+use crate::refresh::{Lines, Ms, ZoneId};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+/// NOTIFYs under way to one server, and in all.
+pub const AT_ONCE_MAX: (usize, usize) = (16, 64);
+/// Between two NOTIFYs of one zone to one server.
+const EVERY_MS: Ms = 1_000;
+/// After the first that was not answered; RFC 1996 section 3.6 has 60 s, which is what the sum of the first is about.
+const RETRY_MS: Ms = 15_000;
+/// RFC 1996 section 3.6.
+const RETRIES_MAX: u32 = 5;
+
+/// A server that is told, by its place among all of them.
+pub type TargetId = u32;
+
+type Pair = (ZoneId, TargetId);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Told {
+    Answered,
+    Silent,
+    Refused,
+}
+
+struct Pending {
+    retries: u32,
+    /// None: it waits for its turn, or is under way.
+    at: Option<Ms>,
+    /// There is a later version by now.
+    again: bool,
+}
+
+/// Bound: zones and servers that are configured to be told. What has been told is forgotten.
+pub struct Announcer {
+    pending: HashMap<Pair, Pending>,
+    deadlines: BTreeSet<(Ms, Pair)>,
+    lines: Lines,
+    given_up: VecDeque<Pair>,
+}
+
+impl Default for Announcer {
+    fn default() -> Announcer {
+        Announcer {
+            pending: HashMap::new(),
+            deadlines: BTreeSet::new(),
+            lines: Lines::new(AT_ONCE_MAX),
+            given_up: VecDeque::new(),
+        }
+    }
+}
+
+impl Announcer {
+    /// A zone is served in another version from now on.
+    pub fn on_changed(&mut self, now: Ms, zone: ZoneId, target: TargetId) {
+        let pair = (zone, target);
+        match self.pending.get_mut(&pair) {
+            Some(pending) if pending.at.is_none() => pending.again = true,
+            Some(_) => self.schedule(pair, 0, now),
+            None => {
+                self.pending.insert(pair, Pending { retries: 0, at: None, again: false });
+                self.schedule(pair, 0, now);
+            }
+        }
+    }
+
+    fn schedule(&mut self, pair: Pair, retries: u32, at: Ms) {
+        let Some(pending) = self.pending.get_mut(&pair) else { return };
+        pending.at.iter().for_each(|at| _ = self.deadlines.remove(&(*at, pair)));
+        (pending.retries, pending.at) = (retries, Some(at));
+        self.deadlines.insert((at, pair));
+    }
+
+    /// Nobody is told of this zone any more.
+    pub fn forget(&mut self, zone: ZoneId, target: TargetId) {
+        if let Some(at) = self.pending.remove(&(zone, target)).and_then(|pending| pending.at) {
+            self.deadlines.remove(&(at, (zone, target)));
+        }
+    }
+
+    pub fn next_deadline(&self) -> Option<Ms> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Whom to tell of what now; to be asked until there is nothing. `on_told` hears what came of it.
+    pub fn next_action(&mut self, now: Ms) -> Option<Pair> {
+        while let Some(&(at, pair)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
+            self.deadlines.remove(&(at, pair));
+            let Some(pending) = self.pending.get_mut(&pair) else { continue };
+            pending.at = None;
+            match self.lines.may_try(now, pair.1) {
+                true => self.lines.join(pair.1, pair.0),
+                false => self.fail(now, pair),
+            }
+        }
+        while let Some((target, zone)) = self.lines.next() {
+            if self.pending.get(&(zone, target)).is_some_and(|pending| pending.at.is_none()) {
+                return Some((zone, target));
+            }
+            self.lines.end(now, target, None);
+        }
+        None
+    }
+
+    pub fn on_told(&mut self, now: Ms, (zone, target): Pair, told: Told) {
+        for zone in self.lines.end(now, target, Some(told == Told::Silent)) {
+            self.fail(now, (zone, target));
+        }
+        let pair = (zone, target);
+        match (told, self.pending.get_mut(&pair)) {
+            (_, None) => {}
+            (_, Some(pending)) if pending.again => {
+                pending.again = false;
+                self.schedule(pair, 0, now + EVERY_MS);
+            }
+            (Told::Answered, _) => _ = self.pending.remove(&pair),
+            (Told::Silent | Told::Refused, _) => self.fail(now, pair),
+        }
+    }
+
+    fn fail(&mut self, now: Ms, pair: Pair) {
+        let Some(pending) = self.pending.get(&pair) else { return };
+        if pending.retries == RETRIES_MAX {
+            self.pending.remove(&pair);
+            self.given_up.push_back(pair);
+        } else {
+            self.schedule(pair, pending.retries + 1, now + (RETRY_MS << pending.retries));
+        }
+    }
+
+    /// Who was not told in the end; to be asked until there is none.
+    pub fn next_given_up(&mut self) -> Option<Pair> {
+        self.given_up.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const Z: ZoneId = ZoneId(1);
+
+    fn actions(announcer: &mut Announcer, now: Ms) -> Vec<Pair> {
+        std::iter::from_fn(|| announcer.next_action(now)).collect()
+    }
+
+    #[test]
+    fn each_is_told_once_and_again_of_what_came_meanwhile() {
+        let mut a = Announcer::default();
+        (0..3).for_each(|_| a.on_changed(0, Z, 7));
+        a.on_changed(0, Z, 8);
+        assert_eq!(actions(&mut a, 0), [(Z, 7), (Z, 8)]);
+        (0..1000).for_each(|_| a.on_changed(5, Z, 7));
+        assert_eq!(actions(&mut a, 5), []);
+        a.on_told(10, (Z, 8), Told::Answered);
+        a.on_told(10, (Z, 7), Told::Answered);
+        assert_eq!(a.next_deadline(), Some(1010));
+        assert_eq!(actions(&mut a, 1010), [(Z, 7)]);
+        a.on_told(1020, (Z, 7), Told::Answered);
+        assert_eq!((a.next_deadline(), a.pending.len()), (None, 0));
+    }
+
+    #[test]
+    fn who_does_not_answer_is_told_five_times_more() {
+        for told in [Told::Silent, Told::Refused] {
+            let (mut a, mut now, mut times) = (Announcer::default(), 0, vec![]);
+            a.on_changed(0, Z, 7);
+            loop {
+                assert_eq!(actions(&mut a, now), [(Z, 7)]);
+                times.push(now / 1000);
+                a.on_told(now, (Z, 7), told);
+                let Some(at) = a.next_deadline() else { break };
+                now = at;
+            }
+            assert_eq!(times, [0, 15, 45, 105, 225, 465], "{told:?}");
+            assert_eq!((a.next_given_up(), a.next_given_up()), (Some((Z, 7)), None));
+        }
+    }
+
+    #[test]
+    fn a_silent_server_does_not_keep_others_waiting() {
+        let mut a = Announcer::default();
+        (0..1000).for_each(|zone| a.on_changed(0, ZoneId(zone), 7));
+        assert_eq!(actions(&mut a, 0).len(), AT_ONCE_MAX.0);
+        a.on_changed(1, Z, 8);
+        assert_eq!(actions(&mut a, 1), [(Z, 8)]);
+        (0..AT_ONCE_MAX.0 as u64).for_each(|zone| a.on_told(6000, (ZoneId(zone), 7), Told::Silent));
+        assert_eq!(actions(&mut a, 6000), [], "it is left alone");
+        assert_eq!(actions(&mut a, 21_000).len(), 1, "and tried by one");
+        a.forget(Z, 8);
+        a.on_told(21_000, (Z, 8), Told::Silent);
+        assert!(!a.pending.contains_key(&(Z, 8)));
+    }
+}

@@ -1,0 +1,371 @@
+use super::*;
+use proptest::prelude::*;
+
+fn timers(serial: u32, refresh_s: u32, retry_s: u32, expire_s: u32) -> Timers {
+    Timers { serial, refresh_s, retry_s, expire_s }
+}
+
+fn soa(numbers: [u32; 5]) -> Vec<u8> {
+    [&b"\0\0"[..], &numbers.map(u32::to_be_bytes).concat()].concat()
+}
+
+#[test]
+fn times_of_a_soa_are_taken_within_bounds() {
+    const DAY: u32 = 86_400;
+    for (numbers, expect) in [
+        ([7, 14_400, 3600, 7 * DAY, 300], timers(7, 14_400, 3600, 7 * DAY)),
+        ([7, 1, 1, 1, 0], timers(7, 2, 2, 4)),
+        ([7, 0, 0, 0, 0], timers(7, 2, 2, 4)),
+        ([7, 3600, 600, 60, 0], timers(7, 3600, 600, 4200)),
+        ([7, u32::MAX, u32::MAX, u32::MAX, 0], timers(7, 28 * DAY, 14 * DAY, 168 * DAY)),
+    ] {
+        assert_eq!(Timers::of(&soa(numbers)), Some(expect), "{numbers:?}");
+    }
+    assert_eq!(Timers::of(&[0; 19]), None);
+}
+
+#[test]
+fn chance_takes_a_tenth_at_most() {
+    assert_eq!([spread(1000, 0), spread(1000, u32::MAX)], [1000, 901]);
+}
+
+const SERVED: Timers = Timers { serial: 5, refresh_s: 100, retry_s: 10, expire_s: 1000 };
+const S: Ms = 1000;
+
+/// A refresher whose driver is the test.
+struct Desk {
+    refresher: Refresher,
+    now: Ms,
+    zones: u64,
+}
+
+impl Desk {
+    fn new() -> Desk {
+        Desk { refresher: Refresher::default(), now: 0, zones: 0 }
+    }
+
+    fn add(&mut self, primaries: &[PrimaryId], served: Option<Timers>, refreshed: Option<Ms>) -> ZoneId {
+        self.zones += 1;
+        self.refresher.add(self.now, 0, ZoneId(self.zones), primaries.to_vec(), served, refreshed);
+        ZoneId(self.zones)
+    }
+
+    fn actions(&mut self) -> Vec<Action> {
+        std::iter::from_fn(|| self.refresher.next_action(self.now, 0)).collect()
+    }
+
+    /// What is to be done at the next deadline.
+    fn next(&mut self) -> (Ms, Vec<Action>) {
+        self.now = self.refresher.next_deadline().unwrap();
+        (self.now, self.actions())
+    }
+
+    fn asked(&mut self, zone: ZoneId, primary: PrimaryId, asked: Asked) -> Vec<Action> {
+        self.refresher.on_asked(self.now, 0, zone, primary, asked);
+        self.actions()
+    }
+
+    fn fetched(&mut self, zone: ZoneId, primary: PrimaryId, fetched: Fetched) -> Vec<Action> {
+        self.refresher.on_fetched(self.now, 0, zone, primary, fetched);
+        self.actions()
+    }
+
+    fn laid(&mut self, zone: ZoneId, received: u32, served: Option<Timers>) -> Vec<Action> {
+        self.refresher.on_laid(self.now, 0, zone, received, served);
+        self.actions()
+    }
+}
+
+fn ask(zone: ZoneId, primary: PrimaryId) -> Action {
+    Action::Ask { zone, primary }
+}
+
+fn fetch(zone: ZoneId, primary: PrimaryId, known: Option<u32>) -> Action {
+    Action::Fetch { zone, primary, known }
+}
+
+const SILENT: Asked = Asked::Useless(Useless::Silent);
+const REFUSED: Asked = Asked::Useless(Useless::Answers);
+
+#[test]
+fn a_zone_is_asked_for_after_refresh_and_after_retry_and_expires() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3], Some(SERVED), Some(0));
+    assert_eq!(desk.next(), (100 * S, vec![ask(zone, 3)]));
+    // Nothing new: that is a refresh.
+    assert_eq!(desk.asked(zone, 3, Asked::Serial(5)), [Action::Refreshed { zone, at: 100 * S }]);
+    assert_eq!(desk.next(), (200 * S, vec![ask(zone, 3)]));
+    // From here on there is no answer; an older version is none.
+    let mut n = 0;
+    loop {
+        let answer = [REFUSED, Asked::Serial(4)][n % 2];
+        n += 1;
+        assert_eq!(desk.asked(zone, 3, answer), []);
+        let (at, actions) = desk.next();
+        if at == 1100 * S {
+            assert_eq!(actions[0], Action::Expired { zone, is_expired: true });
+            break;
+        }
+        assert_eq!((at, actions), ((200 + n as Ms * 10) * S, vec![ask(zone, 3)]));
+    }
+    assert_eq!(n, 90);
+    let standing = desk.refresher.standing(zone).unwrap();
+    assert!(standing.is_expired && standing.failures == 90);
+    // It goes on being asked for, and is as good as before when somebody says so.
+    let fresh = [Action::Refreshed { zone, at: desk.now }, Action::Expired { zone, is_expired: false }];
+    assert_eq!(desk.asked(zone, 3, Asked::Serial(5)), fresh);
+}
+
+#[test]
+fn what_is_newer_is_fetched_and_counts_from_when_it_is_served() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3], Some(SERVED), Some(0));
+    desk.next();
+    assert_eq!(desk.asked(zone, 3, Asked::Serial(6)), [fetch(zone, 3, Some(5))]);
+    assert_eq!(desk.fetched(zone, 3, Fetched::Whole(6)), []);
+    assert_eq!(desk.refresher.standing(zone).unwrap().phase, Phase::Laying);
+    desk.now += S;
+    let laid = desk.laid(zone, 6, Some(timers(6, 50, 10, 1000)));
+    assert_eq!(laid, [Action::Refreshed { zone, at: 101 * S }]);
+    assert_eq!(desk.next(), (151 * S, vec![ask(zone, 3)]));
+}
+
+#[test]
+fn serials_are_compared_on_a_circle() {
+    for (known, serial, is_newer) in
+        [(5, 6, true), (u32::MAX, 0, true), (0, u32::MAX, false), (5, 5, false), (5, 4, false)]
+    {
+        let mut desk = Desk::new();
+        let zone = desk.add(&[0], Some(Timers { serial: known, ..SERVED }), Some(0));
+        desk.next();
+        let is_fetched = desk.asked(zone, 0, Asked::Serial(serial)) == [fetch(zone, 0, Some(known))];
+        assert_eq!(is_fetched, is_newer, "{known} {serial}");
+    }
+}
+
+#[test]
+fn a_version_that_is_held_is_not_fetched_again_and_does_not_expire_the_last_good_one() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3], Some(SERVED), Some(0));
+    desk.next();
+    desk.asked(zone, 3, Asked::Serial(6));
+    desk.fetched(zone, 3, Fetched::Whole(6));
+    assert_eq!(desk.laid(zone, 6, Some(SERVED)), [Action::Refreshed { zone, at: 100 * S }]);
+    assert_eq!(desk.refresher.standing(zone).unwrap().unserved, Some(6));
+    desk.next();
+    assert_eq!(desk.asked(zone, 3, Asked::Serial(6)), [Action::Refreshed { zone, at: 200 * S }]);
+    desk.next();
+    assert_eq!(desk.asked(zone, 3, Asked::Serial(7)), [fetch(zone, 3, Some(6))]);
+}
+
+#[test]
+fn a_zone_that_is_not_there_is_fetched_at_once_and_then_after_times_that_double() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3, 4], None, None);
+    let mut expect = 0;
+    for n in 0..12 {
+        assert_eq!(desk.next(), (expect, vec![fetch(zone, [3, 4][0], None)]), "{n}");
+        assert_eq!(desk.fetched(zone, 3, Fetched::Useless(Useless::Answers)), [fetch(zone, 4, None)]);
+        assert_eq!(desk.fetched(zone, 4, Fetched::Useless(Useless::Answers)), []);
+        expect += ((2 * S) << n).min(600 * S);
+    }
+    // What is no good is not asked for again and again, either.
+    desk.next();
+    desk.fetched(zone, 3, Fetched::Whole(9));
+    assert_eq!(desk.laid(zone, 9, None), []);
+    assert_eq!(desk.next().1, [ask(zone, 3)], "whether it is another by now");
+}
+
+#[test]
+fn an_operator_gets_it_whatever_its_serial() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3], Some(SERVED), Some(0));
+    desk.now = 50 * S;
+    desk.refresher.on_wish(desk.now, zone);
+    assert_eq!(desk.actions(), [fetch(zone, 3, None)]);
+    desk.fetched(zone, 3, Fetched::Whole(5));
+    desk.laid(zone, 5, Some(SERVED));
+    assert_eq!(desk.next(), (150 * S, vec![ask(zone, 3)]), "and only once");
+}
+
+#[test]
+fn a_notify_is_followed_once_however_often_it_comes() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3, 4], Some(SERVED), Some(0));
+    desk.now = 50 * S;
+    (0..1000).for_each(|_| desk.refresher.on_notify(desk.now, zone, 4));
+    assert_eq!(desk.actions(), [ask(zone, 4)], "whoever told is asked");
+    (0..1000).for_each(|_| desk.refresher.on_notify(desk.now, zone, 4));
+    assert_eq!(desk.actions(), []);
+    assert_eq!(desk.asked(zone, 4, Asked::Serial(5)).len(), 1);
+    assert_eq!(desk.next(), (50 * S + NOTIFIED_EVERY_MS, vec![ask(zone, 4)]), "once more, a little later");
+    desk.asked(zone, 4, Asked::Serial(5));
+    assert_eq!(desk.next().0, 150 * S + NOTIFIED_EVERY_MS);
+}
+
+#[test]
+fn a_silent_primary_is_tried_by_one_zone_and_the_others_come_when_it_is_back() {
+    let mut desk = Desk::new();
+    let zones: Vec<ZoneId> = (0..100).map(|_| desk.add(&[3], None, None)).collect();
+    let first = desk.next().1;
+    assert_eq!(first.len(), FETCHES_MAX.0);
+    assert_eq!(desk.fetched(zones[0], 3, Fetched::Useless(Useless::Silent)), []);
+    for zone in &zones[1..4] {
+        assert_eq!(desk.fetched(*zone, 3, Fetched::Useless(Useless::Silent)), []);
+    }
+    assert!(zones.iter().all(|z| desk.refresher.standing(*z).unwrap().phase == Phase::Waiting));
+    let (at, tries) = desk.next();
+    assert_eq!((at, tries.len()), (2 * S, 1), "one tries it");
+    let Action::Fetch { zone, .. } = tries[0] else { panic!("{tries:?}") };
+    let mut fetched = desk.fetched(zone, 3, Fetched::Whole(1));
+    assert_eq!(fetched.len(), FETCHES_MAX.0, "and the others are next");
+    let mut n = 1;
+    while let Some(Action::Fetch { zone, .. }) = fetched.pop() {
+        n += 1;
+        fetched.extend(desk.fetched(zone, 3, Fetched::Whole(1)));
+    }
+    assert_eq!(n, 100, "each once");
+}
+
+#[test]
+fn a_zone_goes_to_another_primary_while_one_is_silent() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3, 4], Some(SERVED), Some(0));
+    desk.next();
+    assert_eq!(desk.asked(zone, 3, SILENT), [ask(zone, 4)]);
+    assert_eq!(desk.asked(zone, 4, Asked::Serial(6)), [fetch(zone, 4, Some(5))]);
+    desk.fetched(zone, 4, Fetched::Whole(6));
+    desk.laid(zone, 6, Some(timers(6, 100, 10, 1000)));
+    assert_eq!(desk.next().1, [ask(zone, 4)], "the last good one comes first");
+}
+
+#[test]
+fn what_was_known_before_a_start_is_known_after_it() {
+    for (refreshed, next, is_expired) in
+        [(-50 * S, 50 * S, false), (-150 * S, 0, false), (-1000 * S, 0, true), (900 * S, 100 * S, false)]
+    {
+        let mut desk = Desk::new();
+        let zone = desk.add(&[3], Some(SERVED), Some(refreshed));
+        let standing = desk.refresher.standing(zone).unwrap();
+        assert_eq!((standing.next.max(0), standing.is_expired), (next, is_expired), "{refreshed}");
+    }
+}
+
+#[test]
+fn primaries_may_change_and_zones_go_at_any_time() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3], Some(SERVED), Some(0));
+    desk.next();
+    desk.refresher.set_primaries(desk.now, zone, vec![7]);
+    assert_eq!(desk.next().1, [ask(zone, 7)]);
+    assert_eq!(desk.asked(zone, 3, Asked::Serial(9)), [], "nobody asked him");
+    assert_eq!(desk.asked(zone, 7, Asked::Serial(6)), [fetch(zone, 7, Some(5))]);
+    desk.refresher.remove(zone);
+    assert_eq!(desk.fetched(zone, 7, Fetched::Whole(6)), []);
+    assert_eq!(desk.refresher.next_deadline(), None);
+}
+
+/// What may happen next to zones that are under way.
+#[derive(Clone, Debug)]
+enum Event {
+    Pass(Ms),
+    Notify(usize, PrimaryId),
+    Wish(usize),
+    /// One of those under way ends so.
+    End(usize, u8),
+    Primaries(usize, Vec<PrimaryId>),
+    Remove(usize),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        3 => (1..400_000i64).prop_map(Event::Pass),
+        1 => (0..12usize, 0..4u32).prop_map(|(z, p)| Event::Notify(z, p)),
+        1 => (0..12usize).prop_map(Event::Wish),
+        8 => (any::<usize>(), 0..6u8).prop_map(|(i, how)| Event::End(i, how)),
+        1 => (0..12usize, proptest::collection::vec(0..4u32, 1..4)).prop_map(|(z, p)| Event::Primaries(z, p)),
+        1 => (0..12usize).prop_map(Event::Remove),
+    ]
+}
+
+proptest! {
+    /// Whatever happens: no zone is forgotten, none is asked for twice at once, limits hold, and each is taken for expired
+    /// exactly while its time is over.
+    #[test]
+    fn no_zone_is_forgotten(events in proptest::collection::vec(event(), 0..300)) {
+        let mut desk = Desk::new();
+        let served = |i: usize| (!i.is_multiple_of(3)).then_some(Timers { serial: 5, ..SERVED });
+        let mut zones: Vec<Option<ZoneId>> =
+            (0..12).map(|i| Some(desk.add(&[i as u32 % 4, (i as u32 + 1) % 4], served(i), None))).collect();
+        let mut under_way: Vec<Action> = vec![];
+        let mut laying: Vec<ZoneId> = vec![];
+        let mut expired: HashMap<ZoneId, bool> = HashMap::new();
+        for event in events {
+            let named = |z: usize| zones[z];
+            match event {
+                Event::Pass(ms) => desk.now += ms,
+                Event::Notify(z, p) => named(z).into_iter().for_each(|z| desk.refresher.on_notify(desk.now, z, p)),
+                Event::Wish(z) => named(z).into_iter().for_each(|z| desk.refresher.on_wish(desk.now, z)),
+                Event::Primaries(z, p) => named(z).into_iter().for_each(|z| desk.refresher.set_primaries(desk.now, z, p.clone())),
+                Event::Remove(z) => {
+                    if let Some(id) = zones[z].take() {
+                        desk.refresher.remove(id);
+                        laying.retain(|zone| *zone != id);
+                    }
+                }
+                Event::End(_, _) if under_way.is_empty() => {
+                    if let Some(zone) = laying.pop() {
+                        desk.refresher.on_laid(desk.now, 0, zone, 6, Some(Timers { serial: 6, ..SERVED }));
+                    }
+                }
+                Event::End(i, how) => match under_way.swap_remove(i % under_way.len()) {
+                    Action::Ask { zone, primary } => {
+                        let asked = [SILENT, REFUSED, Asked::Serial(4), Asked::Serial(5), Asked::Serial(6), Asked::Serial(7)];
+                        desk.refresher.on_asked(desk.now, 0, zone, primary, asked[usize::from(how)]);
+                    }
+                    Action::Fetch { zone, primary, known } => {
+                        let fetched = match (how, known) {
+                            (0, _) => Fetched::Useless(Useless::Silent),
+                            (1, _) => Fetched::Useless(Useless::Answers),
+                            (2, _) => Fetched::Failed,
+                            (3, Some(known)) => Fetched::NotNewer(known),
+                            _ => Fetched::Whole(6),
+                        };
+                        desk.refresher.on_fetched(desk.now, 0, zone, primary, fetched);
+                        if desk.refresher.standing(zone).is_some_and(|s| s.phase == Phase::Laying) && !laying.contains(&zone) {
+                            laying.push(zone);
+                        }
+                    }
+                    other => panic!("{other:?} is not under way"),
+                },
+            }
+            for action in desk.actions() {
+                match action {
+                    Action::Ask { .. } | Action::Fetch { .. } => under_way.push(action),
+                    Action::Expired { zone, is_expired } => _ = expired.insert(zone, is_expired),
+                    Action::Refreshed { .. } => {}
+                }
+            }
+            for p in 0..4 {
+                let of = |is_fetch: bool| under_way.iter().filter(|a| match a {
+                    Action::Ask { primary, .. } => !is_fetch && *primary == p,
+                    Action::Fetch { primary, .. } => is_fetch && *primary == p,
+                    _ => false,
+                }).count();
+                prop_assert!(of(false) <= ASKS_MAX.0 && of(true) <= FETCHES_MAX.0);
+            }
+            for zone in zones.iter().flatten() {
+                let s = desk.refresher.standing(*zone).unwrap();
+                let over = s.expires.is_some_and(|at| at <= desk.now);
+                prop_assert_eq!(expired.get(zone).copied().unwrap_or(false), over);
+                let deadline = desk.refresher.next_deadline();
+                match s.phase {
+                    Phase::Waiting => prop_assert!(s.next > desk.now && deadline.is_some_and(|at| at <= s.next)),
+                    Phase::Laying => prop_assert!(laying.contains(zone)),
+                    // Somebody is under way for it, or for whom it waits.
+                    Phase::Asking | Phase::Fetching => prop_assert!(!under_way.is_empty()),
+                }
+            }
+        }
+    }
+}

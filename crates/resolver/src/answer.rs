@@ -21,8 +21,8 @@ pub const BODY_MAX: usize = 65_000;
 pub const RECORDS_MAX: usize = 256;
 /// A TTL with its highest bit set is none (RFC 2181 section 8).
 const TTL_MAX: u32 = i32::MAX as u32;
-/// Octets of room that a draft keeps for the next.
-const ROOM_KEPT: usize = 1024;
+/// Octets of room that a draft, or an answer's body, keeps for the next.
+pub(crate) const ROOM_KEPT: usize = 1024;
 /// Places that later names may point at.
 const PLACES_MAX: usize = 8;
 
@@ -31,7 +31,7 @@ pub struct Answer {
     pub rcode: Rcode,
     /// Records of the three sections.
     pub counts: [u16; 3],
-    pub body: Box<[u8]>,
+    pub body: Vec<u8>,
     /// For how long it may be kept; 0: it must not be.
     pub lifetime_s: u32,
 }
@@ -150,7 +150,13 @@ impl Draft {
 
     /// What it holds, as an answer.
     pub fn finish(&self, rcode: Rcode, lifetime_s: u32) -> Answer {
-        let body = self.body.as_slice().into();
+        self.finish_in(Vec::new(), rcode, lifetime_s)
+    }
+
+    /// The same, with its body in the room of another.
+    pub(crate) fn finish_in(&self, mut body: Vec<u8>, rcode: Rcode, lifetime_s: u32) -> Answer {
+        body.clear();
+        body.extend_from_slice(&self.body);
         Answer { rcode, counts: self.counts, body, lifetime_s: lifetime_s.min(self.ttl_s) }
     }
 

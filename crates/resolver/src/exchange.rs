@@ -130,12 +130,13 @@ impl Exchange {
             return Heard::Bare;
         }
         let Some(message) = Message::open(packet) else { return Heard::Noise };
+        let has_case = self.has_case(&message);
         let is_ours = (message.qtype(), message.qclass()) == (self.qtype, 1)
-            && message.name().eq_ignore_ascii_case(self.name.bytes());
+            && (has_case || message.name().eq_ignore_ascii_case(self.name.bytes()));
         if !is_ours {
             return Heard::Noise;
         }
-        if self.via == Via::Udp && message.name() != self.name.bytes() {
+        if self.via == Via::Udp && !has_case {
             return Heard::CaseLost;
         }
         match message.is_truncated() || self.via == Via::Udp && packet.len() > self.size_max {

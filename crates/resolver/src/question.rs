@@ -21,7 +21,12 @@ pub struct Question {
 
 impl Question {
     pub fn new(name: &Name, qtype: Rtype, dnssec_ok: bool, checking_disabled: bool) -> Question {
-        Question { name: name.fold().bytes().into(), qtype, dnssec_ok, checking_disabled }
+        Question::of_folded(name.fold().bytes(), qtype, dnssec_ok, checking_disabled)
+    }
+
+    /// The same of a name in wire form that is in lower case.
+    pub fn of_folded(name: &[u8], qtype: Rtype, dnssec_ok: bool, checking_disabled: bool) -> Question {
+        Question { name: name.into(), qtype, dnssec_ok, checking_disabled }
     }
 
     /// In wire form and lower case.

@@ -4,7 +4,7 @@
 //! the deadline heap for each slot of the slab and each time that its deadline moved closer; one server for each address of
 //! the operator's.
 
-use crate::answer::{Answer, TtlRange};
+use crate::answer::{Answer, ROOM_KEPT, TtlRange};
 use crate::chance::{Chance, Seed};
 use crate::choice::Choice;
 use crate::exchange::{Exchange, ExchangeId, Heard, Via, is_answer, may_mean_edns};
@@ -85,10 +85,12 @@ pub struct Resolver<W> {
     asked: Vec<Vec<usize>>,
     tasks: Vec<Option<Box<Task<W>>>>,
     free: Vec<u32>,
-    /// Tasks that are over, packets that have left, lists of waiters that were told: room for the next. `ROOMS_MAX` each.
+    /// Tasks that are over, packets that have left, answers and lists of waiters that were told: room for the next.
+    /// `ROOMS_MAX` each.
     #[expect(clippy::vec_box, reason = "a task is large, and goes from list to list")]
     over: Vec<Box<Task<W>>>,
     packets: Vec<Vec<u8>>,
+    bodies: Vec<Vec<u8>>,
     lists: Vec<Vec<W>>,
     by_question: ByHash<u32>,
     /// By name and type: the task that asks, and those that wait for its end.
@@ -131,6 +133,7 @@ impl<W> Resolver<W> {
             free: Vec::new(),
             over: Vec::new(),
             packets: Vec::new(),
+            bodies: Vec::new(),
             lists: Vec::new(),
             by_question: ByHash::default(),
             asking: ByHash::default(),
@@ -509,7 +512,7 @@ impl<W> Resolver<W> {
         let Some(task) = self.tasks.get_mut(id.slot as usize).and_then(Option::as_mut) else { return };
         let Some(forward) = self.settings.forwards.forward(task.forward) else { return };
         let digested = match is_answer(message.rcode()) {
-            true => task.digest(message, &forward.zone, &self.settings.ttls),
+            true => task.digest(message, &forward.zone, &self.settings.ttls, self.bodies.pop().unwrap_or_default()),
             false => Digested::Useless,
         };
         match digested {
@@ -662,6 +665,13 @@ impl<W> Resolver<W> {
         if self.packets.len() < ROOMS_MAX {
             packet.clear();
             self.packets.push(packet);
+        }
+    }
+
+    /// Takes back the answer of a `Finish`, for its room.
+    pub fn keep_answer(&mut self, answer: Answer) {
+        if self.bodies.len() < ROOMS_MAX && answer.body.capacity() <= ROOM_KEPT {
+            self.bodies.push(answer.body);
         }
     }
 

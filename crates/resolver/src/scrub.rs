@@ -41,7 +41,9 @@ pub struct Scrubber<'a> {
     /// The zone that the server speaks for.
     zone: &'a Name,
     ttls: &'a TtlRange,
-    records: Vec<(Name, Record<'a>)>,
+    /// Most answers are one record, which asks nothing of the allocator.
+    first: Option<(Name, Record<'a>)>,
+    others: Vec<(Name, Record<'a>)>,
     rcode: Rcode,
     is_authoritative: bool,
     /// Records in the answer section, of whatever name.
@@ -56,8 +58,7 @@ impl<'a> Scrubber<'a> {
         zone: &'a Name,
         ttls: &'a TtlRange,
     ) -> Option<Scrubber<'a>> {
-        // Most answers are one record: room for four would be more than the allocator has at hand.
-        let (mut records, mut has_answers) = (Vec::with_capacity(1), false);
+        let (mut first, mut others, mut has_answers) = (None, Vec::new(), false);
         for record in message.records() {
             let record = record?;
             if record.section == Section::Additional {
@@ -65,15 +66,22 @@ impl<'a> Scrubber<'a> {
             }
             has_answers |= record.section == Section::Answer;
             let owner = record.owner()?;
-            if records.len() == RECORDS_MAX {
+            if others.len() == RECORDS_MAX - 1 {
                 return None;
             }
             if record.class == 1 && owner.is_at_or_below(zone) {
-                records.push((owner, record));
+                match first {
+                    None => first = Some((owner, record)),
+                    Some(_) => others.push((owner, record)),
+                }
             }
         }
         let (rcode, is_authoritative) = (message.rcode(), message.is_authoritative());
-        Some(Scrubber { question, zone, ttls, records, rcode, is_authoritative, has_answers })
+        Some(Scrubber { question, zone, ttls, first, others, rcode, is_authoritative, has_answers })
+    }
+
+    fn records(&self) -> impl Iterator<Item = &(Name, Record<'a>)> {
+        self.first.iter().chain(&self.others)
     }
 
     /// Follows the chain from `name`; `steps` are how many aliases may still be followed.
@@ -101,7 +109,7 @@ impl<'a> Scrubber<'a> {
 
     fn answers<'s>(&'s self, owner: &'s Name, rtype: Rtype) -> impl Iterator<Item = &'s Record<'a>> {
         let wanted = move |r: &Record<'_>| r.section == Section::Answer && (r.rtype == rtype || rtype == rtype::ANY);
-        self.records.iter().filter(move |(name, r)| wanted(r) && name == owner).map(|(_, r)| r)
+        self.records().filter(move |(name, r)| wanted(r) && name == owner).map(|(_, r)| r)
     }
 
     /// The RRset asked for. True: it is there.
@@ -123,7 +131,7 @@ impl<'a> Scrubber<'a> {
                 && r.section == section
                 && r.raw_data().first_chunk() == Some(&covered.to_be_bytes())
         };
-        let wanted = self.records.iter().filter(|(name, r)| covers(r) && name == owner).take(SIGNATURES_MAX);
+        let wanted = self.records().filter(|(name, r)| covers(r) && name == owner).take(SIGNATURES_MAX);
         for (_, record) in wanted.filter(|_| self.question.dnssec_ok) {
             draft.add(section, owner, record, self.ttls.positive(record.ttl_s))?;
         }
@@ -149,15 +157,15 @@ impl<'a> Scrubber<'a> {
     fn alias_above(&self, name: &Name) -> Option<(Name, &Record<'a>)> {
         let above = |owner: &Name| name.is_at_or_below(owner) && owner != name;
         let is_alias = |r: &Record<'_>| r.section == Section::Answer && r.rtype == rtype::DNAME;
-        self.records.iter().find(|(owner, r)| is_alias(r) && above(owner)).map(|(owner, r)| (*owner, r))
+        self.records().find(|(owner, r)| is_alias(r) && above(owner)).map(|(owner, r)| (*owner, r))
     }
 
     /// The end of the chain: nothing is there, and perhaps an SOA says for how long (RFC 2308).
     fn negative(&self, name: &Name, draft: &mut Draft) -> Result<Scrubbed, Unfit> {
         let authority = |rtype| move |(_, r): &&(Name, Record<'_>)| r.section == Section::Authority && r.rtype == rtype;
-        let soa = self.records.iter().filter(authority(rtype::SOA)).find(|(owner, _)| name.is_at_or_below(owner));
+        let soa = self.records().filter(authority(rtype::SOA)).find(|(owner, _)| name.is_at_or_below(owner));
         let Some((owner, record)) = soa else {
-            let refers = self.records.iter().any(|entry| authority(rtype::NS)(&entry));
+            let refers = self.records().any(|entry| authority(rtype::NS)(&entry));
             let refers = refers && !self.is_authoritative && self.rcode == Rcode::NOERROR;
             // Answers to what nobody asked are no denial of what was.
             let is_lame = refers || self.has_answers && draft.is_empty();
@@ -177,7 +185,7 @@ impl<'a> Scrubber<'a> {
         let is_denial = |r: &Record<'_>| {
             r.section == Section::Authority && matches!(r.rtype, rtype::NSEC | rtype::NSEC3) && self.question.dnssec_ok
         };
-        let denials = self.records.iter().filter(|(owner, r)| is_denial(r) && owner.is_at_or_below(apex));
+        let denials = self.records().filter(|(owner, r)| is_denial(r) && owner.is_at_or_below(apex));
         for (owner, record) in denials.take(DENIALS_MAX) {
             draft.add(Section::Authority, owner, record, self.ttls.positive(record.ttl_s))?;
             self.put_signatures(Section::Authority, owner, record.rtype, draft)?;

@@ -172,12 +172,14 @@ impl<W> Task<W> {
         if self.tried.get(server).is_some_and(|t| t.over_tcp) { Via::Tcp } else { Via::Udp }
     }
 
-    /// Makes of a reply what it is worth: `zone` is what the server speaks for.
-    pub fn digest(&mut self, message: &Message<'_>, zone: &Name, ttls: &TtlRange) -> Digested {
+    /// Makes of a reply what it is worth: `zone` is what the server speaks for, `room` is for an answer's body.
+    pub fn digest(&mut self, message: &Message<'_>, zone: &Name, ttls: &TtlRange, room: Vec<u8>) -> Digested {
         let Some(scrubber) = Scrubber::new(message, &self.question, zone, ttls) else { return Digested::Useless };
         let mark = self.draft.mark();
         match scrubber.follow(self.name, &mut self.steps, &mut self.draft) {
-            Scrubbed::Answered { rcode, lifetime_s } => Digested::Answered(self.draft.finish(rcode, lifetime_s)),
+            Scrubbed::Answered { rcode, lifetime_s } => {
+                Digested::Answered(self.draft.finish_in(room, rcode, lifetime_s))
+            }
             Scrubbed::Leaves(name) => Digested::Goes(name),
             Scrubbed::Lame | Scrubbed::Unfit => {
                 // What the next server says must not be mixed with it.

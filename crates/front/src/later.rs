@@ -37,6 +37,8 @@ pub struct Postponed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Update,
+    /// A primary says that a zone has changed.
+    Notify,
     /// A zone as a whole, or what has changed of it.
     Transfer,
     Resolve(Miss),
@@ -49,6 +51,16 @@ pub struct Miss {
     /// The cache has an answer that has expired, which may be given if nothing better comes in time.
     pub has_stale: bool,
     pub wanted: Wanted,
+    /// None: nobody has looked whether a zone of ours has a word on the name.
+    pub judged: Option<Judged>,
+}
+
+/// A name on which our zones had no word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// Of the cache, when they were looked at.
+    pub generation: u32,
+    pub name_hash: cache::NameHash,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

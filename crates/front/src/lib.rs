@@ -4,6 +4,7 @@
 
 mod chain;
 mod later;
+mod presence;
 mod published;
 mod resolving;
 mod respond;
@@ -13,7 +14,8 @@ mod worker;
 use std::net::IpAddr;
 
 pub use chain::Composed;
-pub use later::{Miss, Postponed, Purpose, Ticket, Wanted, Way};
+pub use later::{Judged, Miss, Postponed, Purpose, Ticket, Wanted, Way};
+pub use presence::{Mark, Presence};
 pub use published::{Published, Retired};
 pub use resolving::{Resolving, Told, cache_time};
 pub use worker::{BATCH_MAX, Setup, Worker, Zones};

@@ -12,7 +12,7 @@
 //! Our zones' data is never stored. What follows an alias of ours is stored under its own name.
 
 use crate::respond::Response;
-use crate::{Miss, Now, Verdict, Wanted};
+use crate::{Judged, Miss, Now, Verdict, Wanted};
 use authority::{Found, Lookup, Trail};
 use cache::{Cache, Freshness, Hit, Kind, Scratch, Sought, Variant};
 use policy::Acl;
@@ -22,7 +22,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use wire::query::CLASS_IN;
 use wire::reply::{Flags, Need, Opt, Reply, Section};
-use wire::{Ede, Name, Parsed, Query, Rcode, rtype};
+use wire::{Ede, Parsed, Query, Rcode, rtype};
 
 /// What a worker needs to answer for names that are not ours.
 #[derive(Clone)]
@@ -160,6 +160,11 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
     ) -> Verdict {
         self.look_up(query, lookup);
         if matches!(lookup.found, Found::NotOurs | Found::Cut) {
+            if !self.response.presence.is_complete()
+                && let Some(verdict) = self.response.absent(query, lookup, opt, Flags::RECURSION_AVAILABLE, buffer)
+            {
+                return verdict;
+            }
             return self.not_ours(query, sought, opt, buffer);
         }
         let whole = may_leave(query, lookup).then(|| buffer.get(..self.len).unwrap_or_default().to_vec());
@@ -177,7 +182,8 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
         let now_s = self.resolving.now_s(self.response.now);
         let (cache, name, key) = (&self.resolving.cache, query.name(), sought.key(query.name()));
         // What was stored under other zones is good again, now that these have no word on the name.
-        if cache.renew(&key, self.generation, now_s, self.scratch)
+        if !sought.is_absent()
+            && cache.renew(&key, self.generation, now_s, self.scratch)
             && let Some(hit) = cache.probe(&key, now_s, self.scratch)
         {
             return self.response.cached(query, &hit, opt, buffer);
@@ -195,7 +201,8 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
             return self.response.finish(query, buffer, Rcode::SERVFAIL, flags, &opt);
         }
         self.response.counters.count(Counter::CacheMiss);
-        self.miss = Some(miss(query, buffer, self.has_stale, Wanted::Answer));
+        let judged = Some(Judged { generation: self.generation, name_hash: sought.name_hash() });
+        self.miss = Some(Miss { judged, ..miss(query, buffer, self.has_stale, Wanted::Answer) });
         Verdict::Later
     }
 }
@@ -208,8 +215,8 @@ fn may_leave(query: &Query, lookup: &Lookup) -> bool {
 /// What is to be found out, for the name that `query` holds by now.
 fn miss(query: &Query, packet: &[u8], has_stale: bool, wanted: Wanted) -> Miss {
     let cd = packet.get(3).is_some_and(|flags| flags & 0x10 != 0);
-    let name = Name::from_wire(query.name()).unwrap_or(Name::ROOT);
-    Miss { question: Question::new(&name, query.qtype, query.edns.dnssec_ok, cd), has_stale, wanted }
+    let question = Question::of_folded(query.name(), query.qtype, query.edns.dnssec_ok, cd);
+    Miss { question, has_stale, wanted, judged: None }
 }
 
 /// RA, and CD as it was asked (RFC 4035 section 3.2.2).

@@ -1,12 +1,13 @@
 //! From a parsed and looked-up query to the finished message: who gets an answer, which, and what is counted.
 
 use crate::worker::{Setup, Zones};
-use crate::{Now, Peer, Transport, Verdict};
-use authority::{Lookup, Trail, answer};
+use crate::{Mark, Now, Peer, Presence, Transport, Verdict};
+use authority::{Found, Lookup, Trail, answer};
 use image::View;
 use policy::cookie;
 use policy::rate::{Places, RateLimit, Standing};
 use stats::{Counter, Counters};
+use transfer::ask::NOTIFY;
 use wire::query::{CLASS_ANY, CLASS_CH, CLASS_IN, HEADER};
 use wire::reply::{Flags, Need, Opt, Reply, Section};
 use wire::{Ede, Parsed, Query, Rcode, rtype};
@@ -15,7 +16,6 @@ use wire::{Ede, Parsed, Query, Rcode, rtype};
 const MESSAGE_MAX: usize = 65_535;
 /// What a client without EDNS can take (RFC 1035 section 4.2.1).
 const PLAIN_MAX: usize = 512;
-const NOTIFY: u8 = 4;
 const UPDATE: u8 = 5;
 
 pub(crate) struct Response<'a, M> {
@@ -25,6 +25,7 @@ pub(crate) struct Response<'a, M> {
     pub setup: &'a Setup,
     pub counters: &'a Counters,
     pub zones: &'a Zones<M>,
+    pub presence: &'a Presence,
     pub view: View<'a>,
     pub rate: Option<&'a mut RateLimit>,
     /// Of the peer, in `rate`.
@@ -94,7 +95,35 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             opt.options().ede = Some(Ede::PROHIBITED);
             return self.finish(query, buffer, Rcode::REFUSED, also, &opt);
         }
+        if !self.presence.is_complete()
+            && let Some(verdict) = self.absent(query, lookup, opt, also, buffer)
+        {
+            return verdict;
+        }
         self.zone_answer(query, lookup, trail, opt, also, buffer)
+    }
+
+    /// Says that a zone of ours is not there, or is too old to be answered for. None: it is neither.
+    #[cold]
+    pub(crate) fn absent(
+        &self,
+        query: &Query,
+        lookup: &Lookup,
+        mut opt: Opt<'_>,
+        also: Flags,
+        buffer: &mut [u8],
+    ) -> Option<Verdict> {
+        let apex = |reference| Some(self.view.node(reference).ok()?.apex_name().ok()?.len());
+        let served = Some(lookup.apex.reference).filter(|_| lookup.found != Found::NotOurs).and_then(apex);
+        // DS stand above the cut (RFC 4035 section 3.1.4.1).
+        let absence = self.presence.absence(query.name(), served, query.qtype == rtype::DS)?;
+        let (counter, ede) = match absence {
+            Mark::Expired => (Counter::ServFailExpired, Ede::INVALID_DATA),
+            Mark::Awaited | Mark::Present => (Counter::ServFailAwaited, Ede::NOT_READY),
+        };
+        self.counters.count(counter);
+        opt.options().ede = Some(ede);
+        Some(self.finish(query, buffer, Rcode::SERVFAIL, also, &opt))
     }
 
     #[inline(always)]
@@ -196,7 +225,12 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         let rcode = match query.parsed {
             Parsed::TooShort => return self.drop(Counter::DropShort),
             Parsed::Response => return self.drop(Counter::DropResponse),
-            Parsed::Opcode(NOTIFY) if query.name_len > 0 => Rcode::NOTAUTH,
+            Parsed::Opcode(NOTIFY) if query.name_len > 0 => {
+                if self.presence.mark(query.name()).is_some() {
+                    return self.postpone(query, buffer);
+                }
+                Rcode::NOTAUTH
+            }
             // RFC 2136 section 3.1.1: the zone section holds one SOA.
             Parsed::Opcode(UPDATE) if query.name_len > 0 && query.qtype == rtype::SOA => {
                 if self.setup.takes_updates {

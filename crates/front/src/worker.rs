@@ -5,7 +5,7 @@
 
 use crate::resolving::{Resolution, Resolving, Told};
 use crate::respond::Response;
-use crate::{Datagrams, Now, Peer, Postponed, Published, Purpose, Ticket, Transport, Verdict, Way};
+use crate::{Datagrams, Now, Peer, Postponed, Presence, Published, Purpose, Ticket, Transport, Verdict, Way};
 use authority::{Found, Lookup, Trail};
 use cache::{Kind, Sought};
 use image::Image;
@@ -56,6 +56,8 @@ pub struct Setup {
     pub takes_updates: bool,
     /// Transfers are postponed, for somebody gives zones away; else they are refused.
     pub gives_transfers: bool,
+    /// Of the zones that come from others. Not fixed for a worker's life.
+    pub presence: Arc<Published<Presence>>,
     /// None: our zones are all that is answered for, and there is no cache to ask.
     pub resolving: Option<Resolving>,
 }
@@ -76,6 +78,7 @@ impl Default for Setup {
             keys: Arc::new(Published::new(Keys::default())),
             takes_updates: false,
             gives_transfers: false,
+            presence: Arc::new(Published::new(Presence::default())),
             resolving: None,
         }
     }
@@ -85,6 +88,9 @@ pub struct Worker<M> {
     published: Arc<Published<Zones<M>>>,
     zones: Arc<Zones<M>>,
     generation: u64,
+    presence: Arc<Presence>,
+    /// Of `presence`.
+    marked: u64,
     setup: Setup,
     rate: Option<RateLimit>,
     cookies: Option<cookie::Secrets>,
@@ -119,6 +125,7 @@ macro_rules! response {
             setup: &$worker.setup,
             counters: &$worker.counters,
             zones: &$worker.zones,
+            presence: &$worker.presence,
             view: $view,
             rate: None,
             places: Places::default(),
@@ -130,7 +137,11 @@ macro_rules! response {
 
 /// Whose work a message is that was postponed as it came.
 fn whole(query: &Query) -> Purpose {
-    if matches!(query.parsed, Parsed::Opcode(_)) { Purpose::Update } else { Purpose::Transfer }
+    match query.parsed {
+        Parsed::Opcode(transfer::ask::NOTIFY) => Purpose::Notify,
+        Parsed::Opcode(_) => Purpose::Update,
+        _ => Purpose::Transfer,
+    }
 }
 
 /// What one query needs between the stages.
@@ -146,6 +157,7 @@ struct Scratch {
 impl<M: AsRef<[u8]>> Worker<M> {
     pub fn new(published: Arc<Published<Zones<M>>>, setup: Setup, counters: Arc<Counters>) -> Worker<M> {
         let (zones, generation) = published.current();
+        let (presence, marked) = setup.presence.current();
         let rate = setup.rate.clone().map(|r| RateLimit::new(r, setup.rate_key));
         let cookies = setup.cookie_secret.map(cookie::Secrets::new);
         let (scratch, postponed, rooms) = (vec![Scratch::default(); BATCH_MAX], VecDeque::new(), Vec::new());
@@ -154,6 +166,8 @@ impl<M: AsRef<[u8]>> Worker<M> {
             published,
             zones,
             generation,
+            presence,
+            marked,
             setup,
             rate,
             cookies,
@@ -181,6 +195,9 @@ impl<M: AsRef<[u8]>> Worker<M> {
         let is_new = self.published.generation() != self.generation;
         if is_new {
             (self.zones, self.generation) = self.published.current();
+        }
+        if self.setup.presence.generation() != self.marked {
+            (self.presence, self.marked) = self.setup.presence.current();
         }
         is_new
     }

@@ -88,6 +88,18 @@ counters! {
     TransferRefused "transfers_refused" "Zone transfers refused: not ours, not allowed, or not signed rightly";
     TransferBusy "transfers_busy" "Zone transfers refused: too many wait already";
     TransferOctets "transfer_octets" "Octets of zone transfers handed over for sending";
+    ServFailAwaited "servfail_awaited" "Answers SERVFAIL because the zone has not come from its primaries yet";
+    ServFailExpired "servfail_expired" "Answers SERVFAIL because the zone has expired: its primaries could not be asked for too long";
+    SoaAsked "soa_asked" "Questions to primaries whether a zone has changed";
+    SoaFailed "soa_failed" "Questions to primaries for the SOA that came to nothing: no answer, or one that is of no use";
+    ZoneReceived "zones_received" "Zones received from their primaries as a whole";
+    ZoneNotReceived "zones_not_received" "Zone transfers from primaries that broke off, or were refused here or there";
+    ReceivedOctets "received_octets" "Octets of zone transfers received";
+    NotifyTaken "notifies_taken" "NOTIFYs of primaries that were followed";
+    NotifyRefused "notifies_refused" "NOTIFYs refused: not from a primary of the zone, not signed rightly, or malformed";
+    NotifySent "notifies_sent" "NOTIFYs sent to others, retries too";
+    NotifyAnswered "notifies_answered" "NOTIFYs that others answered";
+    NotifyFailed "notifies_failed" "Servers that were not told of a new version: they answered no NOTIFY, or refused it";
     VersionHeld "versions_held" "New versions of zones that were held, and not served";
     WrittenBack "written_back" "Zones that updates had changed, written back into their files";
     Panics "panics" "Panics caught while answering; the packet is saved";

@@ -133,7 +133,7 @@ fn over(path: &str, file: &str, changes: usize, rounds: usize) {
             records.push(Record { rtype: wire::rtype::TXT, ttl: 300, rdata: (*b"\x03new").into() });
             (name.as_slice().into(), records)
         };
-        let edit = Edit { apex: &apex, names: some.iter().map(with_one_more).collect(), may_be_named: &|_| true };
+        let edit = Edit { apex: &apex, names: some.iter().map(with_one_more).collect() };
         let change = Change { whole: Builder::new(image.view().seed()), gone: vec![], edits: vec![edit] };
         let place = (octets.len() as u64).next_multiple_of(PLACE);
         let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).unwrap();

@@ -9,7 +9,7 @@ use crate::stall::{Cause, Meter};
 use crate::transfers::Granted;
 use crate::valve::Valve;
 use cache::Cache;
-use front::{Datagrams, Now, Peer, Postponed, Published, Ticket, Verdict, Way, Worker, Zones};
+use front::{Datagrams, Now, Peer, Postponed, Presence, Published, Ticket, Verdict, Way, Worker, Zones};
 use net::Turn;
 use net::tcp::{self, Answer, Messages, Origin, Piece, TcpEvent, TcpLimits};
 use net::udp::{Batch, Return, Sent, UdpPort};
@@ -27,7 +27,7 @@ use transfer::tsig::Keys;
 /// Batches that a socket may still have answered when the server stops: what had arrived by then, within reason.
 const DRAINED_MAX: usize = 64;
 /// How long an answer that is owed over UDP may still take when the server stops: as long as over TCP.
-const OWED_FOR: Duration = Duration::from_secs(1);
+pub const OWED_FOR: Duration = Duration::from_secs(1);
 /// Packets of one batch that may make a worker panic, each by itself; what comes after them is dropped. A new worker
 /// takes memory for its tables, which must not happen 32 times a batch.
 const PANICS_PER_BATCH_MAX: usize = 2;
@@ -37,6 +37,8 @@ const PANICS_PER_BATCH_MAX: usize = 2;
 pub struct Shared {
     /// Those of `[[key]]`.
     pub keys: Arc<Published<Keys>>,
+    /// Of the zones that come from others.
+    pub presence: Arc<Published<Presence>>,
     /// Who may have which zone as a whole.
     pub grants: Arc<Published<Granted>>,
     pub published: Arc<Published<Zones<Stretch>>>,
@@ -402,6 +404,7 @@ mod tests {
     use super::*;
     use crate::config::{Folders, without_file};
     use crate::images::Library;
+    use crate::patience::{PATIENCE, eventually};
     use crate::publisher;
     use crate::stall::Turns;
     use front::Setup;
@@ -413,10 +416,8 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::AtomicUsize;
     use std::thread::JoinHandle;
-    use std::time::{Duration, Instant};
     use wire::Name;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
     const GOOD: &str = "www.example.com";
     /// The worker of these tests panics when it has written the answer to this.
     const BAD: &str = "panic.example.com";
@@ -509,6 +510,7 @@ mod tests {
             let shared = Shared {
                 keys: Arc::new(Published::new(Keys::default())),
                 grants: Arc::new(Published::new(Granted::default())),
+                presence: Arc::new(Published::new(Presence::default())),
                 published: Arc::new(Published::new(zones)),
                 clock: Clock::new(),
                 stop: Arc::default(),
@@ -568,15 +570,6 @@ mod tests {
             let kept = || std::fs::read_dir(&self.folder).unwrap().flatten().filter(|f| f.path().extension().is_some());
             eventually(|| kept().count() as u64 == self.counters.value(Counter::Panics));
             std::fs::remove_dir_all(&self.folder).unwrap();
-        }
-    }
-
-    #[track_caller]
-    fn eventually(mut is_so: impl FnMut() -> bool) {
-        let until = Instant::now() + PATIENCE;
-        while !is_so() {
-            assert!(Instant::now() < until, "it did not come true");
-            std::thread::yield_now();
         }
     }
 

@@ -13,6 +13,9 @@ use crate::images::{self, Library, Remark};
 use crate::laying;
 use crate::manifest::{Entry, OVER_MAX};
 use crate::numbering::numbered;
+use crate::pieces::Pieces;
+use crate::pieces::cutting::Cutting;
+use crate::pieces::file::Shelf;
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use audit::{Fault, Finding, Rules, Version, audit};
@@ -26,13 +29,15 @@ use store::Stretch;
 
 /// Octets of zone files that may have changed, and are laid out as a whole: with more of them a new image is not much
 /// dearer. Of a file that is longer, only the names are laid that differ.
-const OCTETS_MAX: u64 = 4 << 20;
+pub const OCTETS_MAX: u64 = 4 << 20;
 
 pub struct Laid {
     pub image: Image<Stretch>,
     /// Of the zones that were read.
     pub entries: Vec<Entry>,
     pub remarks: Vec<Remark>,
+    /// Of the texts of which only names are laid.
+    pub pieces: Vec<(Box<[u8]>, Pieces)>,
 }
 
 /// What is different, as it was read.
@@ -48,7 +53,7 @@ pub struct Plan {
 
 impl Plan {
     /// Reads what is different. None: it takes a new image, for much is different, or zones are nested.
-    pub fn of(now: &Image<Stretch>, difference: &Difference, library: &Library) -> Option<Plan> {
+    pub fn of(now: &Image<Stretch>, difference: &Difference, library: &Library, known: &Shelf) -> Option<Plan> {
         let Difference { anew, gone, .. } = difference;
         if anew.len() + gone.len() > OVER_MAX || !now.is_whole() || !are_apart(anew) {
             return None;
@@ -59,8 +64,13 @@ impl Plan {
         if whole.iter().map(octets).sum::<u64>() > OCTETS_MAX {
             return None;
         }
-        let edition = |zone| Edition::of(zone, now, images::seed()).filter(|edition| library.gate.lets_pass(edition));
-        let editions = long.iter().map(edition).collect::<Option<_>>()?;
+        let editions = long.iter().map(|zone| {
+            let pieces = laying::zone(now.view(), &zone.apex).and_then(|served| known.find(&zone.apex, &served));
+            let mut edition = Edition::of(zone, now, pieces, Cutting::new(now.header().seed))?;
+            edition.pieces = edition.pieces.map(|pieces| pieces.put_away(&Scratch::new(library.folder().into())));
+            Some(edition).filter(|edition| library.gate.lets_pass(edition))
+        });
+        let editions = editions.collect::<Option<_>>()?;
         Some(Plan::read(&whole, gone, editions, library))
     }
 
@@ -98,8 +108,7 @@ pub fn lay(now: &Image<Stretch>, plan: Plan) -> Option<Laid> {
     let Plan { whole, mut entries, gone, editions, stock, gate } = plan;
     // A zone whose file could never be used is in no image.
     let gone = gone.into_iter().filter(|apex| laying::zone(now.view(), apex).is_some()).collect();
-    let may: Vec<_> = editions.iter().map(|edition| |host: &[u8]| edition.may_be_named(host)).collect();
-    let edits = editions.iter().zip(&may).map(|(edition, may)| edit(edition, may)).collect();
+    let edits = editions.iter().map(|e| Edit { apex: &e.entry.apex, names: e.names.clone() }).collect();
     let change = Change { whole, gone, edits };
     let Over { image, remarks, complaints, doubts } = over(now, change, &editions, &stock, &gate)?;
     // A new image is built with the whole zone in view, and says what is wrong with it.
@@ -116,15 +125,15 @@ pub fn lay(now: &Image<Stretch>, plan: Plan) -> Option<Laid> {
             false => why.clone(),
         });
     }
+    let mut pieces = vec![];
     for edition in editions {
-        gate.note(&edition.entry.apex, edition.diff);
+        let apex = edition.entry.apex.clone();
+        let of_laid = |of: Pieces| of.now_of(&laying::zone(image.view(), &apex)?);
+        pieces.extend(edition.pieces.and_then(of_laid).map(|pieces| (apex.clone(), pieces)));
+        gate.note(&apex, edition.diff);
         entries.push(edition.entry);
     }
-    Some(Laid { image, entries, remarks })
-}
-
-fn edit<'e>(edition: &'e Edition, may_be_named: &'e dyn Fn(&[u8]) -> bool) -> Edit<'e> {
-    Edit { apex: &edition.entry.apex, names: edition.names.clone(), may_be_named }
+    Some(Laid { image, entries, remarks, pieces })
 }
 
 type Complaints = HashMap<Box<[u8]>, String>;

@@ -68,7 +68,8 @@ pub fn of_all(roster: &Roster, manifest: &Manifest) -> Result<Difference, Hindra
 
 /// The zones are the same as before; their files may have changed, and `[[zone]]` may name others.
 fn of_known(roster: &Roster, manifest: &Manifest) -> Result<Difference, Hindrance> {
-    let is_moved = |zone: &&Zone| manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file);
+    let is_moved =
+        |zone: &&Zone| manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file) && !zone.is_awaited();
     let mut anew: Vec<Zone> = roster.written.iter().filter(is_moved).cloned().collect();
     let moved: HashSet<Box<[u8]>> = anew.iter().map(|zone| zone.apex.clone()).collect();
     let (next, parts) = (AtomicUsize::new(0), manifest.zones().div_ceil(PART).max(1));
@@ -113,6 +114,7 @@ pub fn of_named(roster: &Roster, manifest: &Manifest, names: &[String]) -> Resul
         let found = || roster.in_directories(name).map(|file| Zone::new(apex.clone(), file));
         match written.clone().or_else(known).or_else(found) {
             None => {}
+            Some(zone) if zone.is_awaited() => {}
             Some(zone) if written.is_none() && manifest.seen.holds(&zone.file) && !zone.file.exists() => {
                 difference.gone.push(apex);
             }

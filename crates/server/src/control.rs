@@ -6,7 +6,9 @@
 use crate::door::{self, Hurried};
 use crate::history::Past;
 use crate::json::Json;
+use crate::kept::Order;
 use crate::log;
+use crate::secondaries::{Note, Secondaries};
 use crate::state::{Done, Event, State};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -115,7 +117,13 @@ fn answer(line: &str, state: &State) -> Json {
         "stall" => good("stall", state.stalls()),
         "reload" => reload(state, line.split_ascii_whitespace().skip(1).map(str::to_string).collect()),
         "cache" => cache(state, &line.split_ascii_whitespace().skip(1).collect::<Vec<_>>()),
-        "zone" => zone(state, &line.split_ascii_whitespace().skip(1).collect::<Vec<_>>()),
+        "zone" => match wish(line) {
+            None => zone(state, &line.split_ascii_whitespace().skip(1).collect::<Vec<_>>()),
+            Some(Err(why)) => bad(vec![why]),
+            Some(Ok((zone, order, is_forced))) => {
+                answered(state, "reload", |done| Event::Keep { zone, order, is_forced, done })
+            }
+        },
         STOP => good("stopping", Json::Bool(true)),
         "" => bad(vec![
             "an empty line is no request; write status, stats, stall, cache, reload, zone or stop".to_string(),
@@ -126,12 +134,53 @@ fn answer(line: &str, state: &State) -> Json {
     }
 }
 
+/// A wish for a zone to come, to change or to go: `add NAME FILE`, `modify NAME CHANGE`, `remove NAME`; None: it is none of these.
+fn wish(line: &str) -> Option<Result<(String, Order, bool), String>> {
+    let mut rest = line;
+    let [_, verb, mut zone] = [(); 3].map(|()| word(&mut rest));
+    let is_forced = zone == "--force";
+    if is_forced {
+        zone = word(&mut rest);
+    }
+    let rest = rest.trim();
+    let order = match (verb, rest.is_empty()) {
+        ("add", false) => Order::Add(rest.into()),
+        ("modify", false) => Order::Modify(rest.to_string()),
+        ("remove", true) => Order::Remove,
+        ("add", true) => return Some(Err("write zone add NAME FILE".to_string())),
+        ("modify", true) => return Some(Err("write zone modify NAME CHANGE".to_string())),
+        ("remove", false) => return Some(Err("write zone remove NAME".to_string())),
+        _ => return None,
+    };
+    Some(Ok((zone.to_string(), order, is_forced)))
+}
+
+/// The next word of a line, which then begins behind it.
+fn word<'l>(line: &mut &'l str) -> &'l str {
+    let (word, rest) = line.trim_start().split_once(' ').unwrap_or((line.trim(), ""));
+    *line = rest;
+    word
+}
+
 /// Wishes about one zone.
 fn zone(state: &State, words: &[&str]) -> Json {
-    let known = "write zone log NAME, zone diff NAME [SERIAL SERIAL], zone show NAME [--serial SERIAL], \
-        zone rollback NAME SERIAL, zone publish [--force] NAME, zone freeze NAME or zone thaw NAME";
+    let known = "write zone add NAME FILE, zone modify NAME CHANGE, zone remove NAME, zone log NAME, zone diff NAME [SERIAL SERIAL], \
+        zone show NAME [--serial SERIAL], zone rollback NAME SERIAL, zone publish [--force] NAME, zone list [NAME...], \
+        zone transfer NAME, zone notify NAME, zone freeze NAME or zone thaw NAME";
     match words {
         ["publish", rest @ ..] => publish(state, rest),
+        ["list", zones @ ..] => {
+            let zones = zones.iter().map(|zone| (*zone).to_string()).collect();
+            told("zones", secondaries(state).and_then(|s| s.ask(|done| Note::List { zones, done })))
+        }
+        ["transfer", zone] => {
+            let wish = |done| Note::Transfer { zone: (*zone).to_string(), done };
+            told("transfer", secondaries(state).and_then(|s| s.ask(wish)))
+        }
+        ["notify", zone] => {
+            let wish = |done| Note::Announce { zone: (*zone).to_string(), done };
+            told("notified", secondaries(state).and_then(|s| s.ask(wish)))
+        }
         ["freeze", zone] => told("frozen", freeze(state, zone, true)),
         ["thaw", zone] => told("frozen", freeze(state, zone, false)),
         ["log", zone] => told("versions", past(state).and_then(|past| past.log(zone))),
@@ -152,6 +201,10 @@ fn told(key: &'static str, outcome: Result<Json, String>) -> Json {
 
 fn number(serial: &str) -> Result<u32, String> {
     serial.parse().map_err(|_| format!("`{serial}` is no serial; write a number as zone log has it"))
+}
+
+fn secondaries(state: &State) -> Result<&Secondaries, String> {
+    state.secondaries().ok_or_else(|| "the server has only just started".to_string())
 }
 
 fn past(state: &State) -> Result<&Past, String> {

@@ -62,7 +62,7 @@ impl Recorder {
     }
 
     /// Keeps these changes, which are served already.
-    pub fn note(&mut self, changes: impl IntoIterator<Item = (Box<[u8]>, Diff)>, author: &Author) {
+    pub fn note(&mut self, changes: impl IntoIterator<Item = (Box<[u8]>, Diff)>, author: &dyn Fn(&[u8]) -> Author) {
         let mut changes = changes.into_iter().peekable();
         if changes.peek().is_none() || self.keep.octets == 0 {
             return;
@@ -72,13 +72,18 @@ impl Recorder {
         }
     }
 
-    fn append(&mut self, changes: impl Iterator<Item = (Box<[u8]>, Diff)>, author: &Author) -> io::Result<()> {
+    fn append(
+        &mut self,
+        changes: impl Iterator<Item = (Box<[u8]>, Diff)>,
+        author: &dyn Fn(&[u8]) -> Author,
+    ) -> io::Result<()> {
         let mut open = self.open.take().map_or_else(|| self.opened(), Ok)?;
         let mut entries = Vec::new();
         for (zone, diff) in changes {
             let Some(diff) = self.joined(&zone, diff, &open) else { continue };
             open.ends.insert(zone.clone(), diff.to);
-            entries.push(Entry { zone, author: author.clone(), wall_s: wall_s(), diff }.encode());
+            let author = author(&zone);
+            entries.push(Entry { zone, author, wall_s: wall_s(), diff }.encode());
         }
         if !entries.is_empty() {
             open.journal.append(&entries)?;
@@ -283,7 +288,7 @@ fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
 }
 
 /// Where a version has a digest of itself, puts the one in its place that fits the new serial (RFC 8976).
-fn digest_anew(apex: &[u8], soas: &[Record], records: &mut Vec<Record>) -> Result<(), String> {
+pub fn digest_anew(apex: &[u8], soas: &[Record], records: &mut Vec<Record>) -> Result<(), String> {
     let is_digest = |r: &Record| r.rtype == ZONEMD && *r.owner() == *apex;
     let Some(ttl) = records.iter().find(|r| is_digest(r)).map(|r| r.ttl) else { return Ok(()) };
     records.retain(|r| !is_digest(r));
@@ -316,7 +321,7 @@ pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashM
 }
 
 /// Writes a zone file over another one, or over the one that a link leads to.
-fn write<'r>(file: &Path, records: impl Iterator<Item = &'r Record>) -> io::Result<()> {
+pub fn write<'r>(file: &Path, records: impl Iterator<Item = &'r Record>) -> io::Result<()> {
     let file = file.canonicalize()?;
     let odd = || io::Error::from(io::ErrorKind::InvalidInput);
     let (folder, name) = (file.parent().ok_or_else(odd)?, file.file_name().and_then(|n| n.to_str()).ok_or_else(odd)?);
@@ -429,7 +434,7 @@ pub fn version(served: &Zone<'_>, way: &Diff, f: &mut dyn FnMut(Record)) -> Resu
     Ok(())
 }
 
-fn line(r: &Record) -> String {
+pub fn line(r: &Record) -> String {
     let mut line = String::new();
     zonefile::record_to_text(r.owner(), r.ttl, 1, r.rtype, r.rdata(), &mut line);
     line
@@ -454,12 +459,21 @@ pub fn by_file() -> Author {
     Author { kind: Kind::File, who: "changed".to_string() }
 }
 
+/// From whom a zone has come.
+pub fn by_transfer(from: &str) -> Author {
+    Author { kind: Kind::Transfer, who: format!("from {from}") }
+}
+
 pub fn by_edit() -> Author {
     Author { kind: Kind::File, who: "edited".to_string() }
 }
 
 pub fn by_digest() -> Author {
     Author { kind: Kind::Server, who: "renewed the digest".to_string() }
+}
+
+pub fn by_command() -> Author {
+    Author { kind: Kind::Api, who: "command".to_string() }
 }
 
 pub fn by_going_back(serial: u32) -> Author {

@@ -3,16 +3,21 @@
 //! One image holds all zones. A zone whose file is wrong keeps the data it was served with before, if there is any, and
 //! is left out otherwise; the others are built all the same. Never runs on an answering thread.
 
+use crate::changes;
 use crate::clock;
 use crate::comparison;
 use crate::config::{Seen, Zone};
 use crate::held::{self, Among, Gate};
+use crate::kept;
+use crate::laying;
 use crate::log;
 use crate::manifest::{Entry, Identity, Manifest};
 use crate::numbering::numbered;
+use crate::pieces::Pieces;
+use crate::pieces::file::Shelf;
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
-use crate::zonetext;
+use crate::zonetext::{Reading, Unread};
 use audit::{Rating, Report, Rules, Version, audit};
 use image::{Builder, Image, View, Zone as ImageZone};
 use std::collections::HashMap;
@@ -48,6 +53,8 @@ pub struct Library {
 pub struct Shelved {
     pub image: Image<Stretch>,
     pub manifest: Manifest,
+    /// Of the texts of long zones.
+    pub pieces: Shelf,
     pub file: PathBuf,
     /// About what was built just now; none about an image that was there.
     pub remarks: Vec<Remark>,
@@ -78,6 +85,7 @@ const REMARKS_MAX: usize = 1000;
 struct Built {
     octets: Vec<u8>,
     entries: Vec<Entry>,
+    pieces: Vec<(Box<[u8]>, Pieces)>,
     remarks: Vec<Remark>,
     seed: u64,
     /// Zones that were served, in part at least, and are in the new image no more: their files cannot be used, and the
@@ -89,6 +97,7 @@ impl Library {
     pub fn open(data_dir: &Path) -> io::Result<Library> {
         let folder = data_dir.join(FOLDER);
         std::fs::create_dir_all(&folder)?;
+        std::fs::create_dir_all(data_dir.join(kept::FOLDER))?;
         sweep(&folder, "");
         Ok(Library { folder, gate: Arc::default(), memory: scratch::memory(), read: Arc::default() })
     }
@@ -135,13 +144,14 @@ impl Library {
         let file = self.folder.join(IMAGE);
         let image = open(&file).ok()?;
         let is_of = (manifest.image().size, manifest.image().seed) == identity(&image);
-        is_of.then_some(Shelved { image, manifest, file, remarks: Vec::new() })
+        let pieces = Shelf::open(&self.folder, manifest.image());
+        is_of.then_some(Shelved { image, manifest, pieces, file, remarks: Vec::new() })
     }
 
     /// Writes an image and its manifest, and only then gives them their names: a disk that is full leaves those that are there. A
     /// crash between the two names leaves a manifest that does not fit, which is none.
     fn shelve(&self, built: Built, seen: &Seen) -> io::Result<Shelved> {
-        let Built { octets, entries, remarks, seed, lost } = built;
+        let Built { octets, entries, pieces, remarks, seed, lost } = built;
         if !lost.is_empty() {
             return Err(io::Error::other(told(&lost)));
         }
@@ -153,7 +163,12 @@ impl Library {
         let manifest = Manifest::prepare(&self.folder, MANIFEST, identity, seen, &entries)?;
         let file = image.take_name()?;
         let manifest = Manifest::read_back(&manifest.take_name()?)?;
-        Ok(Shelved { image: open(&file)?, manifest, file, remarks })
+        let image = open(&file)?;
+        let of_zone =
+            |(apex, of): (Box<[u8]>, Pieces)| Some((apex.clone(), of.now_of(&laying::zone(image.view(), &apex)?)?));
+        let pieces: Vec<_> = pieces.into_iter().filter_map(of_zone).collect();
+        let pieces = Shelf::write(&self.folder, identity, &pieces);
+        Ok(Shelved { image, manifest, pieces, file, remarks })
     }
 }
 
@@ -286,10 +301,11 @@ fn attempt(
     let seed = seed();
     let spill = Arc::new(Scratch::new(library.folder.clone()));
     let stock = Stock { read: Arc::clone(&library.read), ..Stock::new(seed, library.memory, spill) };
-    let (builder, mut entries) = reading::all(zones, &stock, |zone, builder| match kept.get(&zone.apex) {
-        Some(kept) => keep(kept, builder),
-        None => fill(zone, &stock, builder),
+    let (builder, filled) = reading::all(zones, &stock, |zone, builder| match kept.get(&zone.apex) {
+        Some(kept) => (keep(kept, builder), None),
+        None => fill_noting(zone, &stock, builder),
     });
+    let (mut entries, pieces): (Vec<Entry>, Vec<Option<Pieces>>) = filled.into_iter().unzip();
     let (rules, mut remarks) = (Rules::at(clock::wall_s()), Vec::new());
     let (octets, _, complaints) = builder.finish_judged(&reading::Threads, &mut |zone| {
         let report = audit(zone, &rules);
@@ -306,9 +322,13 @@ fn attempt(
     for entry in entries.iter_mut().filter(|e| e.problem.is_none()) {
         entry.problem = complaints.get(&entry.apex).cloned();
     }
+    let is_served = |e: &Entry| e.problem.is_none();
+    let pieces =
+        entries.iter().zip(pieces).filter(|(e, _)| is_served(e)).filter_map(|(e, p)| Some((e.apex.clone(), p?)));
+    let pieces = pieces.collect();
     let lost = entries.iter().filter(|e| kept.contains_key(&e.apex) && complaints.contains_key(&e.apex));
     let lost = lost.filter_map(|e| Some(Problem { apex: e.apex.clone(), what: e.problem.clone()? })).collect();
-    Built { octets, entries, remarks, seed, lost }
+    Built { octets, entries, pieces, remarks, seed, lost }
 }
 
 impl Remark {
@@ -321,15 +341,32 @@ impl Remark {
 
 /// Hands a zone's records to the builder; a zone whose file has an error is taken back.
 pub fn fill(zone: &Zone, stock: &Stock, builder: &mut Builder) -> Entry {
+    let read = reading::one(zone, stock, builder);
+    entry_of(zone, read, builder)
+}
+
+/// The same, with the pieces of a long text whose zone is all that it says.
+fn fill_noting(zone: &Zone, stock: &Stock, builder: &mut Builder) -> (Entry, Option<Pieces>) {
+    let is_long = std::fs::metadata(&zone.file).is_ok_and(|file| file.len() > changes::OCTETS_MAX);
+    if !is_long || !zone.allow_update.0.is_empty() {
+        return (fill(zone, stock, builder), None);
+    }
+    match reading::one_noting(zone, stock, builder) {
+        Ok((reading, pieces)) => (entry_of(zone, Ok(reading), builder), pieces),
+        Err(unread) => (entry_of(zone, Err(unread), builder), None),
+    }
+}
+
+fn entry_of(zone: &Zone, read: Result<Reading, Unread>, builder: &mut Builder) -> Entry {
     let entry = |sources| Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: None };
-    match reading::one(zone, stock, builder) {
+    match read {
         Ok(reading) => {
             if reading.report.errors > 0 {
                 builder.complain(first_error(&reading.report));
             }
             entry(reading.sources)
         }
-        Err(zonetext::Unread { why, sources }) => {
+        Err(Unread { why, sources }) => {
             builder.complain(format!("{}: {why}", zone.file.display()));
             entry(sources)
         }

@@ -3,6 +3,7 @@
 //!
 //! Bound: `MAILBOX_MAX` answers a mailbox. What finds it full is dropped and counted; the client asks again.
 
+use crate::secondaries::Secondaries;
 use crate::transfers::Asks;
 use crate::update::Entrance;
 use crate::valve::Valve;
@@ -29,12 +30,14 @@ pub struct Desks {
     pub resolver: Option<Arc<dyn Desk>>,
     pub updates: Arc<Entrance>,
     pub transfers: Asks,
+    pub notifies: Secondaries,
 }
 
 impl Desk for Desks {
     fn take(&self, question: Postponed) -> bool {
         match question.purpose {
             Purpose::Update => self.updates.take(question),
+            Purpose::Notify => self.notifies.take(question),
             Purpose::Transfer => self.transfers.take(question),
             Purpose::Resolve(_) => self.resolver.as_ref().is_some_and(|desk| desk.take(question)),
         }

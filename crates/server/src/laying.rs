@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! names of a zone                              laid, `STEP` names at a time
-//! a zone of ours below it                      a new image: what is hidden there changes with the names above
+//! names that another zone of ours has, or that  a new image: what is hidden there, and the way there, change with them
+//! lie below it or come or go on the way to it
 //! a zone with several chains of NSEC3          a new image
 //! more than `NAMES_MAX` names                  a new image
 //! the room behind the image is used up         a new image
@@ -10,13 +11,12 @@
 //! Zones whose files have changed are laid by `changes`, as a whole or by the names that differ; it says there what is too
 //! much.
 
-use crate::hosts::Hosts;
 use crate::images;
 use crate::unwritten::Wish;
 use image::edit::Edit;
 use image::node::APEX;
 use image::patch::{self, Change, PLACE, Unable};
-use image::{Builder, Complaint, Hands, Image, InTurn, Judge, View, Zone};
+use image::{Builder, Complaint, Hands, Image, InTurn, Judge, View, Walk, Zone};
 use store::Stretch;
 use transfer::{Content, Record, Unreadable};
 
@@ -56,23 +56,58 @@ pub fn zone<'v>(view: View<'v>, apex: &[u8]) -> Option<Zone<'v>> {
     view.find_whole(apex).ok()?.filter(|node| node.is(APEX))?.zone().ok()
 }
 
+/// A zone as it was served at some time.
+pub struct Seen {
+    /// Of the image that it was laid out in.
+    image: (u64, u64),
+    /// Where it was laid out there.
+    first: u32,
+    /// How far changes behind the image reached.
+    end: u64,
+}
+
+impl Seen {
+    /// None: it is damaged.
+    pub fn of(image: &Image<Stretch>, zone: &Zone<'_>) -> Option<Seen> {
+        Some(Seen { image: identity(image), first: Walk::of(*zone).ok()?.first(), end: image.bytes().end() as u64 })
+    }
+
+    /// True if it stands where it stood; names of it may have changed since `end`.
+    pub fn is_of(&self, image: &Image<Stretch>, walk: &Walk<'_>) -> bool {
+        self.image == identity(image) && self.first == walk.first()
+    }
+
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// True if it is certain that nothing has changed.
+    pub fn is_current(&self, image: &Image<Stretch>, zone: &Zone<'_>) -> bool {
+        let is_same =
+            |walk: Walk<'_>| self.is_of(image, &walk) && walk.has_changed(self.first, None, self.end) == Ok(false);
+        Walk::of(*zone).is_ok_and(is_same)
+    }
+}
+
+/// Octets and seed of the file of an image: no two have both alike.
+fn identity(image: &Image<Stretch>) -> (u64, u64) {
+    (image.bytes().map().len() as u64, image.header().seed)
+}
+
 /// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid.
-pub fn over(now: &Image<Stretch>, wishes: &[Wish], hosts: &Hosts) -> Result<Option<Image<Stretch>>, Unlaid> {
+pub fn over(now: &Image<Stretch>, wishes: &[Wish]) -> Result<Option<Image<Stretch>>, Unlaid> {
     let served: Vec<&Wish> = wishes.iter().filter(|w| zone(now.view(), &w.apex).is_some()).collect();
     let is_editable = |w: &&&Wish| zone(now.view(), &w.apex).is_some_and(|z| z.is_editable().unwrap_or(false));
     let rigid: Vec<Box<[u8]>> = served.iter().filter(|w| !is_editable(w)).map(|w| w.apex.clone()).collect();
     if !rigid.is_empty() {
-        return Err(Unlaid {
-            zones: rigid,
-            why: "another zone of ours lies below it, or its NSEC3 are of several chains".to_string(),
-        });
+        return Err(Unlaid { zones: rigid, why: "its NSEC3 are of several chains".to_string() });
     }
     if served.iter().map(|w| w.names.len()).sum::<usize>() > NAMES_MAX {
         return Err(Unlaid::image("more names have changed than are laid over an image"));
     }
     let mut image: Option<Image<Stretch>> = None;
     for step in steps(&served) {
-        image = Some(step_over(image.as_ref().unwrap_or(now), step, hosts)?);
+        image = Some(step_over(image.as_ref().unwrap_or(now), step)?);
     }
     Ok(image)
 }
@@ -98,11 +133,9 @@ fn steps(wishes: &[&Wish]) -> Vec<Vec<Wish>> {
     steps
 }
 
-fn step_over(now: &Image<Stretch>, step: Vec<Wish>, hosts: &Hosts) -> Result<Image<Stretch>, Unlaid> {
+fn step_over(now: &Image<Stretch>, step: Vec<Wish>) -> Result<Image<Stretch>, Unlaid> {
     let apexes: Vec<Box<[u8]>> = step.iter().map(|wish| wish.apex.clone()).collect();
-    let may: Vec<_> = apexes.iter().map(|apex| move |host: &[u8]| hosts.may_be_named(apex, host)).collect();
-    let named = step.into_iter().zip(&apexes).zip(&may);
-    let edits = named.map(|((wish, apex), may)| Edit { apex, names: wish.names, may_be_named: may }).collect();
+    let edits = step.into_iter().zip(&apexes).map(|(wish, apex)| Edit { apex, names: wish.names }).collect();
     let change = Change { whole: Builder::new(now.header().seed), gone: vec![], edits };
     match put(now, change, &InTurn, &mut |_| None) {
         Ok((image, complaints)) if complaints.is_empty() => Ok(image),
@@ -110,10 +143,13 @@ fn step_over(now: &Image<Stretch>, step: Vec<Wish>, hosts: &Hosts) -> Result<Ima
             let why = complaints.into_iter().map(|c| c.what).next().unwrap_or_default();
             Err(Unlaid { zones: apexes, why })
         }
+        Err(Fault::Zones(Unable::Whole)) => Err(Unlaid { zones: apexes, why: WHOLE.to_string() }),
         Err(Fault::Zones(why)) => Err(Unlaid { zones: apexes, why: format!("{why:?}") }),
         Err(Fault::Image(why)) => Err(Unlaid::image(&why)),
     }
 }
+
+const WHOLE: &str = "it is signed in another way, or names change that another zone of ours has, or that lie below it or on the way to it";
 
 impl Unlaid {
     fn image(why: &str) -> Unlaid {

@@ -26,11 +26,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use store::atomic::write_atomically;
+use store::atomic::{Output, Prepared, prepare, write_atomically};
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
 use transfer::{Author, Diff, Entry, Kind, Layer, Misfit, Record};
-use wire::rtype::SOA;
+use wire::rtype::{Rtype, SOA};
 
 pub const FOLDER: &str = "journal";
 const RELEASED: &str = "released";
@@ -212,18 +212,20 @@ impl Ledger {
         self.zones.iter_mut().map(|(apex, zone)| (&**apex, &mut zone.rules))
     }
 
-    /// A zone belongs to updates from now on, as it is served. Returns where the journal ends.
-    pub fn take_on(&mut self, zone: &ImageZone<'_>, apex: &[u8], rules: Rules) -> io::Result<u64> {
-        let position = self.journal.next_position();
-        let serial = zone.serial().map_err(damaged)?;
-        Origin::of(data_dir(&self.folder), apex).keep_served(zone, serial)?;
-        write_zone(&self.folder, zone, &Names::new(), position)?;
+    /// A zone belongs to updates from now on, as it is served; its file is that which was written of it.
+    pub fn take_on(&mut self, apex: &[u8], rules: Rules, file: Prepared) -> io::Result<()> {
+        file.take_name()?;
         self.zones.insert(apex.into(), Owned::new(rules));
-        Ok(position)
+        Ok(())
     }
 
-    pub fn apexes(&self) -> impl Iterator<Item = &[u8]> {
-        self.zones.keys().map(|apex| &**apex)
+    /// Where the journal ends.
+    pub fn position(&self) -> u64 {
+        self.journal.next_position()
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        data_dir(&self.folder)
     }
 
     pub fn zone_mut(&mut self, apex: &[u8]) -> Option<&mut Owned> {
@@ -314,9 +316,28 @@ fn damaged(_: image::Damaged) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the image is damaged")
 }
 
+/// Writes down a zone that updates do not own yet, as it is served. It is theirs when the file has its name.
+pub fn prepare_zone(data_dir: &Path, zone: &ImageZone<'_>, apex: &[u8], position: u64) -> io::Result<Prepared> {
+    let serial = zone.serial().map_err(damaged)?;
+    Origin::of(data_dir, apex).keep_served(zone, serial)?;
+    let text = |out: &mut Output| {
+        writeln!(out, "{HEAD} {position}")?;
+        write_text(zone, &Names::new(), out)
+    };
+    let folder = data_dir.join(FOLDER);
+    let file = file_of(&folder, apex);
+    prepare(&folder, file.file_name().and_then(|n| n.to_str()).unwrap_or_default(), None, text, |_| Ok(()))
+}
+
 fn write_zone(folder: &Path, zone: &ImageZone<'_>, names: &Names, position: u64) -> io::Result<()> {
     let apex = zone.apex().and_then(|node| node.apex_name()).map_err(damaged)?;
     write_file(folder, apex, position, |out| write_text(zone, names, out))
+}
+
+/// A record as a line of a zone file.
+pub fn push_record(owner: &[u8], rtype: Rtype, ttl: u32, rdata: &[u8], out: &mut String) {
+    zonefile::record_to_text(owner, ttl, 1, rtype, rdata, out);
+    out.push('\n');
 }
 
 /// Writes the records of a zone as this image has it, but for these names; the SOA first, as everybody expects.
@@ -329,8 +350,7 @@ pub fn write_text(zone: &ImageZone<'_>, names: &Names, out: &mut dyn Write) -> i
     let (mut line, mut failed) = (String::new(), None);
     let mut write = |owner: &[u8], rtype, ttl, rdata: &[u8]| {
         line.clear();
-        zonefile::record_to_text(owner, ttl, 1, rtype, rdata, &mut line);
-        line.push('\n');
+        push_record(owner, rtype, ttl, rdata, &mut line);
         failed = failed.take().or_else(|| out.write_all(line.as_bytes()).err());
     };
     at_apex.iter().filter(|r| r.rtype == SOA).for_each(|r| write(apex, r.rtype, r.ttl, &r.rdata));
@@ -350,7 +370,7 @@ pub fn write_file(
     folder: &Path,
     apex: &[u8],
     position: u64,
-    records: impl FnOnce(&mut store::atomic::Output) -> io::Result<()>,
+    records: impl FnOnce(&mut Output) -> io::Result<()>,
 ) -> io::Result<()> {
     let file = file_of(folder, apex);
     let file = file.file_name().and_then(|n| n.to_str()).unwrap_or_default();

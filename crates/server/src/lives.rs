@@ -9,7 +9,6 @@
 #[path = "../../store/tests/bad/mod.rs"]
 mod bad;
 
-use crate::hosts::Hosts;
 use crate::laying::{self, Standing};
 use crate::ledger;
 use crate::press::Press;
@@ -192,7 +191,7 @@ impl Life {
         files.iter().for_each(|(apex, file)| unwritten.add_zone(apex, file.0.min(end)));
         let wishes: Vec<Wish> =
             layers.into_iter().map(|(apex, layer)| Wish { apex, names: ledger::names(layer) }).collect();
-        let laid = laying::over(&image, &wishes, &Hosts::default()).ok().flatten();
+        let laid = laying::over(&image, &wishes).ok().flatten();
         unwritten.add(wishes, end);
         let is_owing = laid.is_none() && unwritten.names() > 0;
         let zones = Zones { image: laid.unwrap_or(image), allow_query: Arc::default() };

@@ -8,14 +8,12 @@
 //! What updates have changed is laid over each image that was built from files before it is published: most of it while
 //! updates go on, and with the press held only what has come since.
 
-use crate::hosts::{Hosts, Named};
-use crate::images;
 use crate::laying::{self, Unlaid};
 use crate::slate::{Notes, Slate};
 use crate::unwritten::{Unwritten, Wish};
 use crate::update::Intake;
 use front::{Published, Retired, Zones};
-use image::{Damaged, Image};
+use image::Image;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,42 +40,14 @@ pub struct Press {
 #[derive(Default)]
 pub struct Books {
     pub unwritten: Unwritten,
-    /// Of zones that updates change.
-    pub hosts: Hosts,
     /// What is not on the slate yet.
     pub notes: Notes,
-}
-
-impl Books {
-    /// `named`: what a zone named when the journal ended there. False: that is too old.
-    fn know_hosts(&mut self, apex: &[u8], named: Named, end: u64) -> bool {
-        // What has come meanwhile is among what is unwritten, unless that was written meanwhile.
-        if self.unwritten.is_settled_since(apex, end) {
-            return false;
-        }
-        self.hosts.know(apex, named);
-        let records = self.unwritten.records(apex);
-        records.for_each(|r| self.hosts.learn(apex, r.rtype, &r.rdata));
-        true
-    }
 }
 
 /// Something to be done with the press held.
 pub type Work = Box<dyn FnOnce(&Press, &mut Books) + Send>;
 
 impl Press {
-    /// Looks through a zone for the hosts that it names, while updates go on. Err: it is damaged.
-    pub fn learn_hosts(&self, apex: &[u8]) -> Result<(), Damaged> {
-        loop {
-            let (now, end) = self.have_done(|press, books| (press.current(), books.unwritten.end()));
-            let Some(zone) = laying::zone(now.image.view(), apex) else { return Ok(()) };
-            let (named, apex) = (Named::of(&zone, images::seed())?, Box::<[u8]>::from(apex));
-            if self.have_done(move |_, books| books.know_hosts(&apex, named, end)) {
-                return Ok(());
-            }
-        }
-    }
-
     pub fn new(published: Arc<Published<Zones<Stretch>>>, unwritten: Unwritten) -> Press {
         let books = Books { unwritten, ..Books::default() };
         Press { published, books: Mutex::new(books), hands: OnceLock::new(), slate: Slate::default() }
@@ -122,11 +92,7 @@ impl Press {
     /// Lays names over what is served, and has that served: one pointer store.
     pub fn lay(&self, books: &mut Books, wishes: &[Wish]) -> Result<Option<Retired<Zones<Stretch>>>, Unlaid> {
         let now = self.current();
-        for wish in wishes {
-            let records = wish.names.values().flatten();
-            records.for_each(|r| books.hosts.learn(&wish.apex, r.rtype, &r.rdata));
-        }
-        let laid = laying::over(&now.image, wishes, &books.hosts)?;
+        let laid = laying::over(&now.image, wishes)?;
         let next = laid.map(|image| Zones { image, allow_query: Arc::clone(&now.allow_query) });
         let retired = next.map(|zones| self.published.publish(zones));
         let has_digest =
@@ -147,12 +113,11 @@ impl Press {
     pub fn replace(&self, mut next: Zones<Stretch>) -> Result<Retired<Zones<Stretch>>, Unlaid> {
         let mut done = 0;
         for _ in 0..ROUNDS_MAX {
-            let (changed, end, hosts) = self
-                .have_done(move |_, books| (books.unwritten.since(done), books.unwritten.end(), books.hosts.clone()));
+            let (changed, end) = self.have_done(move |_, books| (books.unwritten.since(done), books.unwritten.end()));
             if changed.names() <= LAST_NAMES {
                 break;
             }
-            over(&mut next.image, &changed.wishes(), &hosts)?;
+            over(&mut next.image, &changed.wishes())?;
             done = end;
         }
         // If it was built in vain it is let go of here, where nobody waits.
@@ -167,7 +132,7 @@ impl Press {
         done: u64,
         books: &mut Books,
     ) -> Result<Retired<Zones<Stretch>>, Unlaid> {
-        over(&mut next.image, &books.unwritten.since(done).wishes(), &books.hosts)?;
+        over(&mut next.image, &books.unwritten.since(done).wishes())?;
         let retired = self.publish(next);
         // Of what was owed until now nobody has been told yet.
         books.unwritten.behind().for_each(|apex| books.notes.change(apex));
@@ -176,8 +141,8 @@ impl Press {
     }
 }
 
-fn over(image: &mut Image<Stretch>, wishes: &[Wish], hosts: &Hosts) -> Result<(), Unlaid> {
-    let laid = laying::over(image, wishes, hosts)?;
+fn over(image: &mut Image<Stretch>, wishes: &[Wish]) -> Result<(), Unlaid> {
+    let laid = laying::over(image, wishes)?;
     laid.into_iter().for_each(|laid| *image = laid);
     Ok(())
 }

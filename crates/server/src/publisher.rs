@@ -13,14 +13,18 @@ use crate::held::{self, Gate, Held};
 use crate::history::{self, Past, Recorder};
 use crate::images::{self, Library, Remark, Shelved};
 use crate::json::Json;
+use crate::kept::{Kept, Order};
 use crate::laying;
 use crate::ledger;
 use crate::manifest::{self, Manifest};
 use crate::numbering;
 use crate::origin::Origin;
+use crate::pieces::Pieces;
+use crate::pieces::file::Shelf;
 use crate::press::{Books, Press};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
+use crate::secondaries::{Note, Secondaries};
 use crate::stamp;
 use crate::state::{Done, Event, Served, State};
 use crate::{log, systemd};
@@ -30,7 +34,7 @@ use image::node::APEX;
 use net::Wake;
 use policy::{Acl, Lists};
 use stats::Counter;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -54,11 +58,23 @@ pub struct Job {
     pub config: Arc<Config>,
     pub why: Why,
     pub zones: Vec<String>,
+    /// With `Why::Keep`.
+    pub order: Option<Order>,
+    /// From whom zones have come, by apex; empty but for `Why::Received`.
+    pub from: HashMap<Box<[u8]>, String>,
     pub done: Option<Done>,
+}
+
+impl Job {
+    pub fn new(config: Arc<Config>, why: Why, zones: Vec<String>, done: Option<Done>) -> Job {
+        Job { config, why, zones, order: None, from: HashMap::new(), done }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
+    /// Files hold what has come from others.
+    Received,
     /// Somebody asked for it, or files have changed.
     Asked,
     /// The image was there at the start, and serves without having been compared.
@@ -69,6 +85,8 @@ pub enum Why {
     Look,
     /// The operator wants this version of a zone back.
     Back(u32),
+    /// The operator adds, changes or removes a zone that is kept by commands; forced: whatever the guards object to.
+    Keep { is_forced: bool },
     /// The operator wants these zones served as their files say, whatever the guards object to.
     Forced,
     /// What updates have changed is to be written into files, and served from an image that was made of them.
@@ -101,6 +119,8 @@ pub struct Serving {
     problems: Vec<images::Problem>,
     /// Of the image with what is laid over it.
     manifest: Manifest,
+    /// Of the texts of long zones.
+    pieces: Shelf,
     /// Fingerprint of the names of the zones that are served.
     pub names: u64,
     /// How many they are: the image has numbers for those, too, that are no more.
@@ -129,6 +149,7 @@ pub fn ready(shelved: Shelved, config: &Config, generation: u64) -> (Zones<Stret
         names: shelved.manifest.image().names,
         zones: u64::from(shelved.image.header().zones),
         manifest: shelved.manifest,
+        pieces: shelved.pieces,
         huge_bytes: 0,
     };
     (Zones { image: shelved.image, allow_query }, serving)
@@ -179,7 +200,7 @@ fn owned(last: Shelved, library: &Library, config: &Config) -> Option<(Zones<Str
     let difference = Difference { anew, ..Difference::default() };
     let laid = match difference.is_empty() {
         true => None,
-        false => Some(changes::lay(&last.image, Plan::of(&last.image, &difference, library)?)?),
+        false => Some(changes::lay(&last.image, Plan::of(&last.image, &difference, library, &last.pieces)?)?),
     };
     let (mut zones, mut serving) = ready(last, config, 1);
     if let Some(laid) = laid {
@@ -233,9 +254,11 @@ fn told(complaints: &[Complaint]) -> Vec<String> {
     complaints.iter().map(ToString::to_string).collect()
 }
 
-/// Says which zones are not served as their files say.
-fn complain(problems: &[images::Problem]) {
-    for p in problems.iter().filter(|p| !held::is_held(&p.what)) {
+/// Says which zones are not served as their files say, but for those of which it was said before.
+fn complain(problems: &[images::Problem], before: &[images::Problem]) {
+    let before: HashSet<(&[u8], &str)> = before.iter().map(|p| (&*p.apex, &*p.what)).collect();
+    let is_new = |p: &&images::Problem| !held::is_held(&p.what) && !before.contains(&(&*p.apex, &*p.what));
+    for p in problems.iter().filter(is_new) {
         log::error("a zone is not served as its file says", &[("zone", &images::name(&p.apex)), ("why", &p.what)]);
     }
 }
@@ -262,7 +285,7 @@ impl Publisher {
     ) -> Publisher {
         let (retired, unfolded) = (Vec::new(), None);
         let publisher = Publisher { library, press, shared, state, wakes, served, recorder, retired, unfolded };
-        complain(&publisher.served.problems);
+        complain(&publisher.served.problems, &[]);
         publisher.hold(&[]);
         publisher.tell();
         publisher
@@ -275,7 +298,7 @@ impl Publisher {
             log::warn("the background thread competes with answering threads", &[("why", e)]);
         }
         self.warm();
-        self.record(history::by_file());
+        self.record(&|_| history::by_file());
         let (mut has_worked, mut quiet) = (true, Instant::now());
         loop {
             if self.retired.is_empty() && self.unfolded.is_none() && std::mem::take(&mut has_worked) {
@@ -303,9 +326,13 @@ impl Publisher {
         let outcome = match job.why {
             Why::Look => self.look(&job.config, &job.zones).map_err(|why| vec![why]),
             Why::Back(serial) => self.go_back(&job.config, &job.zones, serial),
+            Why::Keep { .. } => self.keep(&job.config, job.why, &job.zones, job.order.as_ref()),
             _ => self.reload(&job.config, job.why, &job.zones),
         };
-        if let Err(complaints) = &outcome {
+        // Nobody asked for what has come; what is wrong with it is told already.
+        if let Err(complaints) = &outcome
+            && job.why != Why::Received
+        {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
         systemd::tell(systemd::READY);
@@ -314,14 +341,20 @@ impl Publisher {
             let _ = done.send(outcome);
             self.press.wake();
         }
-        self.record(match job.why {
+        self.record(&|apex| match job.why {
             Why::Back(serial) => history::by_going_back(serial),
-            _ => history::by_file(),
+            Why::Keep { .. } => history::by_command(),
+            _ => job.from.get(apex).map_or_else(history::by_file, |from| history::by_transfer(from)),
         });
+        if job.why == Why::Received
+            && let Some(secondaries) = self.state.secondaries()
+        {
+            secondaries.tell(Note::Laid);
+        }
     }
 
     /// Keeps what has changed in the history, now that it is served.
-    fn record(&mut self, author: Author) {
+    fn record(&mut self, author: &dyn Fn(&[u8]) -> Author) {
         let problems: HashSet<&[u8]> = self.served.problems.iter().map(|p| &*p.apex).collect();
         let changes = self.library.gate.take().into_iter().filter(|(apex, _)| !problems.contains(&**apex));
         let changes: Vec<_> = changes.collect();
@@ -332,7 +365,7 @@ impl Publisher {
                 log::warn("a zone was edited without a new serial", &[("zone", &images::name(apex))]);
             }
         }
-        self.recorder.note(changes, &author);
+        self.recorder.note(changes, author);
     }
 
     /// What the file of a zone would change of what is served.
@@ -378,6 +411,7 @@ impl Publisher {
     fn go_back(&mut self, config: &Arc<Config>, wanted: &[String], serial: u32) -> Result<Json, Vec<String>> {
         let zone = &self.configured(config, wanted).map_err(|why| vec![why])?;
         let whose = match self.served.problems.iter().find(|p| p.apex == zone.apex) {
+            _ if zone.is_secondary() => Some("it comes from its primaries, which say what it holds"),
             Some(_) => Some("its file is not what is served: mend it, or publish it, before you go back"),
             None => Some("it belongs to its updates").filter(|_| !zone.allow_update.0.is_empty()),
         };
@@ -388,6 +422,37 @@ impl Publisher {
         past.write_back(zone, serial)
             .map_err(|why| vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))])?;
         self.reload(config, Why::Back(serial), wanted)
+    }
+
+    /// Does what an operator wishes of a zone that is kept by commands, and serves it; or leaves all as it was.
+    fn keep(
+        &mut self,
+        config: &Arc<Config>,
+        why: Why,
+        wanted: &[String],
+        order: Option<&Order>,
+    ) -> Result<Json, Vec<String>> {
+        let ([wanted], Some(order)) = (wanted, order) else {
+            return Err(vec!["write the name of one zone".to_string()]);
+        };
+        let apex =
+            crate::config::apex(wanted).map_err(|why| vec![format!("`{wanted}` is no name of a zone: {why}")])?;
+        let wanted = &[images::name(&apex).to_string()];
+        let known = self.configured(config, wanted).ok();
+        let kept = Kept::of(&config.server.data_dir);
+        let written = kept.write(&apex, order, known.as_ref(), &self.shared.published).map_err(|why| vec![why])?;
+        let outcome = self.refresh(config, why, wanted).and_then(|facts| match order {
+            Order::Remove if self.served.manifest.find(&apex).is_none() => Ok(facts),
+            _ => self.fulfilled(wanted).map(|()| facts),
+        });
+        let ended = if outcome.is_ok() { written.settle() } else { written.undo() };
+        if let Err(e) = ended {
+            log::error("the file of a zone that is kept by commands", &[("zone", &wanted[0]), ("why", &e)]);
+        }
+        if outcome.is_err() {
+            self.refresh(config, Why::Asked, wanted)?;
+        }
+        outcome
     }
 
     /// The only zone that is named.
@@ -406,7 +471,7 @@ impl Publisher {
         if let Err(complaints) = self.rebuild(&config, Why::Asked) {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
-        self.record(history::by_file());
+        self.record(&|_| history::by_file());
     }
 
     fn fold_after(&self) -> Duration {
@@ -415,7 +480,14 @@ impl Publisher {
     }
 
     fn reload(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
-        let is_forced = matches!(why, Why::Forced | Why::Back(_));
+        let facts = self.refresh(config, why, wanted)?;
+        // What is folded is served, whatever is wrong with other zones' files.
+        if why == Why::Fold { Ok(facts) } else { self.fulfilled(wanted).map(|()| facts) }
+    }
+
+    /// Serves zones as their files are, where that can be.
+    fn refresh(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
+        let is_forced = matches!(why, Why::Forced | Why::Back(_) | Why::Keep { is_forced: true });
         let forced = wanted.iter().filter(|_| is_forced).filter_map(|name| crate::config::apex(name).ok());
         self.library.gate = Arc::new(Gate::new(config, &forced.collect::<Vec<_>>()));
         let laid = match why {
@@ -431,11 +503,6 @@ impl Publisher {
             Some(changed) => (changed, false),
             None => (self.rebuild(config, why)?, true),
         };
-        // What is folded is served, whatever is wrong with other zones' files.
-        let problems = if why == Why::Fold { Vec::new() } else { self.unfulfilled(wanted) };
-        if !problems.is_empty() {
-            return Err(problems);
-        }
         let facts = vec![
             ("changed", Json::Bool(changed)),
             ("rebuilt", Json::Bool(rebuilt && changed)),
@@ -464,19 +531,22 @@ impl Publisher {
         let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
         let (gone, by) = (difference.gone.clone(), Arc::clone(config));
         let pressed = self.press.have_done(move |press, books| pressed(press, books, &gone, plan, &by));
-        let Some(Pressed { before, entries, remarks, zones, retired }) = pressed else { return Ok(None) };
+        let Some(Pressed { before, entries, remarks, pieces, zones, retired }) = pressed else { return Ok(None) };
         let problems = self.served.problems.clone();
         remark(&remarks);
         self.served.take(&before.image, &zones.image, &entries, &difference);
+        pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
         drop(before);
         if let Some(seen) = seen {
             self.served.manifest.seen = seen;
         }
-        complain(&self.served.problems);
+        complain(&self.served.problems, &problems);
         self.served.allow_query = Arc::clone(&zones.allow_query);
         self.served.generation += 1;
         drop(zones);
         self.is_published(retired);
+        let changed = difference.anew.iter().map(|zone| &zone.apex).chain(&difference.gone);
+        self.state.secondaries().into_iter().for_each(|s| changed.clone().for_each(|apex| s.has_changed(apex)));
         self.hold(&problems);
         self.unfolded = Some(Arc::clone(config));
         Ok(Some(true))
@@ -488,7 +558,11 @@ impl Publisher {
         let is_updated = config.roster.written.iter().any(|z| is_owned(z) && difference.is_about(&z.apex));
         let has_room = self.served.manifest.has_room(difference.anew.len() + difference.gone.len());
         let may_lay = has_room && !is_updated;
-        if may_lay { Plan::of(&self.press.current().image, difference, &self.library) } else { None }
+        if may_lay {
+            Plan::of(&self.press.current().image, difference, &self.library, &self.served.pieces)
+        } else {
+            None
+        }
     }
 
     /// Finds or builds the image of all zones; true if another one is served now.
@@ -535,11 +609,12 @@ impl Publisher {
         let before = std::mem::take(&mut self.served.problems);
         if changed {
             prefault(zones.image.bytes().map());
-            complain(&serving.problems);
+            complain(&serving.problems, &before);
             match self.press.replace(zones) {
                 Ok(retired) => {
                     self.served = serving;
                     self.is_published(retired);
+                    self.state.secondaries().into_iter().for_each(Secondaries::have_changed);
                 }
                 Err(unlaid) => {
                     log::info("the new image does not take what has changed meanwhile", &[("why", &unlaid.why)]);
@@ -585,7 +660,12 @@ impl Publisher {
         }
     }
 
-    /// What of the wish did not come true: of the zones named, or of all.
+    /// Err: what of the wish did not come true, of the zones named, or of all.
+    fn fulfilled(&self, wanted: &[String]) -> Result<(), Vec<String>> {
+        let left = self.unfulfilled(wanted);
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    }
+
     fn unfulfilled(&self, wanted: &[String]) -> Vec<String> {
         let problems = &self.served.problems;
         if wanted.is_empty() {
@@ -664,6 +744,7 @@ struct Pressed {
     before: Arc<Zones<Stretch>>,
     entries: Vec<manifest::Entry>,
     remarks: Vec<Remark>,
+    pieces: Vec<(Box<[u8]>, Pieces)>,
     zones: Arc<Zones<Stretch>>,
     retired: Retired<Zones<Stretch>>,
 }
@@ -675,10 +756,10 @@ fn pressed(press: &Press, books: &Books, gone: &[Box<[u8]>], plan: Plan, config:
         return None;
     }
     let before = press.current();
-    let Laid { image, entries, remarks } = changes::lay(&before.image, plan)?;
+    let Laid { image, entries, remarks, pieces } = changes::lay(&before.image, plan)?;
     let allow_query = Arc::new(access(&image, config));
     let retired = press.publish(Zones { image, allow_query });
-    Some(Pressed { before, entries, remarks, zones: press.current(), retired })
+    Some(Pressed { before, entries, remarks, pieces, zones: press.current(), retired })
 }
 
 /// Touches every page, slice by slice.

@@ -3,8 +3,10 @@
 
 use crate::config::Zone;
 use crate::images;
+use crate::pieces::Pieces;
+use crate::pieces::cutting::Cutting;
 use crate::scratch::{self, Scratch};
-use crate::zonetext::{self, Reading, Unread};
+use crate::zonetext::{self, Opened, Reading, Unread};
 use image::{Builder, Hands, InTurn, Spill};
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -92,19 +94,11 @@ fn next_few<'z>(zones: &'z [Zone], next: &AtomicUsize) -> Option<(usize, &'z [Zo
 /// Hands a zone's records to the builder in which it was begun.
 pub fn one(zone: &Zone, stock: &Stock, builder: &mut Builder) -> Result<Reading, Unread> {
     let opened = zonetext::open(zone)?;
-    let read = Read { all: &stock.read, octets_a_step: opened.octets_a_line() * STEP, steps: AtomicU64::new(0) };
+    let read = Read::of(&opened, stock);
     if opened.len() >= PARTS_FROM && hands() > 1 {
-        let begin = || {
-            let mut part = stock.builder();
-            part.begin_zone(&zone.apex);
-            (part, 0)
-        };
-        let add = |(part, records): &mut (Builder, u64), r: Record<'_>| {
-            read.count(records);
-            take(part, r)
-        };
-        if let Some((parts, reading)) = opened.read_in_parts(hands(), begin, add) {
-            parts.into_iter().for_each(|(part, _)| builder.continue_with(part));
+        let add = |part: &mut Part, r: Record<'_>| part.take(&read, r);
+        if let Some((parts, reading)) = opened.read_in_parts(hands(), || Part::new(zone, stock), add) {
+            parts.into_iter().for_each(|part| builder.continue_with(part.builder));
             read.end(opened.len());
             return Ok(reading);
         }
@@ -118,6 +112,37 @@ pub fn one(zone: &Zone, stock: &Stock, builder: &mut Builder) -> Result<Reading,
     Ok(reading)
 }
 
+/// The same, with the pieces of its text.
+pub fn one_noting(zone: &Zone, stock: &Stock, builder: &mut Builder) -> Result<(Reading, Option<Pieces>), Unread> {
+    let opened = zonetext::open_settled(zone)?;
+    let (n, cutting, read) = (hands(), Cutting::new(stock.seed), Read::of(&opened, stock));
+    let n = if opened.len() >= PARTS_FROM { n } else { 1 };
+    let add = |part: &mut Part, r: Record<'_>| part.take(&read, r);
+    let (parts, reading, pieces) = opened.read_noting(n, cutting, || {}, || Part::new(zone, stock), add);
+    parts.into_iter().for_each(|part| builder.continue_with(part.builder));
+    read.end(opened.len());
+    Ok((reading, pieces))
+}
+
+/// What one thread has read of a zone.
+struct Part {
+    builder: Builder,
+    records: u64,
+}
+
+impl Part {
+    fn new(zone: &Zone, stock: &Stock) -> Part {
+        let mut builder = stock.builder();
+        builder.begin_zone(&zone.apex);
+        Part { builder, records: 0 }
+    }
+
+    fn take(&mut self, read: &Read<'_>, r: Record<'_>) -> Result<(), Vec<Objection>> {
+        read.count(&mut self.records);
+        take(&mut self.builder, r)
+    }
+}
+
 /// Records after which it is told how far a file has been read.
 const STEP: u64 = 4096;
 
@@ -128,7 +153,11 @@ struct Read<'a> {
     steps: AtomicU64,
 }
 
-impl Read<'_> {
+impl<'a> Read<'a> {
+    fn of(opened: &Opened<'_>, stock: &'a Stock) -> Read<'a> {
+        Read { all: &stock.read, octets_a_step: opened.octets_a_line() * STEP, steps: AtomicU64::new(0) }
+    }
+
     fn count(&self, records: &mut u64) {
         *records += 1;
         if records.is_multiple_of(STEP) {
@@ -179,10 +208,9 @@ fn in_slices<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// How many threads read and build side by side: one for each processor, in the background for half of them. With one of two
-/// CPUs left alone a change of a zone of 8.5 M records took 4.4 s instead of 3.4, and the p99.9 of answers meanwhile was that
-/// of quiet times instead of twice as much. Who finds every CPU busy, be it at idle priority, waits for the scheduler, or for
-/// the machine's host.
+/// How many threads read and build side by side: one for each processor, in the background for half of them. While a zone of
+/// 8.5 M records changed, the p99.99 of answers was 1.6 to 3.1 times that of quiet times with both of two CPUs busy (six
+/// runs of three rounds), and 1.1 and 2.0 times with one (runs of seven and four); served after 2.8 to 5.7 s and 3.9 to 8.5.
 pub fn hands() -> usize {
     if net::sched::is_background() { processors().div_ceil(2) } else { processors() }
 }

@@ -138,6 +138,7 @@ impl Resolution {
                 inserts,
                 burst: Burst::default(),
                 now: shared.clock.now(),
+                end_ns: None,
             };
             Ok((tasks, upstream))
         };

@@ -8,9 +8,10 @@
 //! cache       fills the cache as it was, writes it down, goes on with what a flush has begun
 //! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
 //! updates     carries out dynamic updates, if a zone takes them
+//! adoption    writes zones down that are to take updates after a reload, and ends
 //! scribe      takes in what somebody has edited in the files of such zones, and writes back what updates have made of them
+//! secondaries asks primaries whether zones have changed, has a thread for each that is fetched, sends and takes NOTIFYs
 //! transfers   judges who asks for a zone as a whole, and has a thread for each that is given away
-//! hosts       looks through these zones once, and ends
 //! inspector   compares the image with its checksums
 //! watcher     notices that zone files change
 //! signals     SIGHUP, SIGTERM, SIGINT as events
@@ -26,10 +27,10 @@ use crate::config::{Config, History};
 use crate::handed::Handed;
 use crate::held::Gate;
 use crate::history::{Past, Recorder, caution};
-use crate::hosts::Hosts;
 use crate::images::{self, Library};
 use crate::inspector::Inspector;
 use crate::keeper::Keeper;
+use crate::kept;
 use crate::later::{Desks, Mailbox, Mailboxes};
 use crate::laying;
 use crate::ledger::{self, Ledger};
@@ -39,6 +40,7 @@ use crate::press::Press;
 use crate::publisher::{self, Compared, Job, Publisher, Serving, Why};
 use crate::resolving::{self, Resolution};
 use crate::scribe::{self, Scribe};
+use crate::secondaries::{self, Means, Note};
 use crate::sockets::{self, Sockets};
 use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
@@ -55,7 +57,6 @@ use net::tcp::TcpLimits;
 use policy::RateSettings;
 use stats::Counters;
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -103,6 +104,11 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let resolution = Resolution::of(config, crew.tasks, memory).map_err(|e| format!("no resolver: {e}"))?;
     let (intake, orders) = update::intake();
     let (asks, asked) = transfers::asks();
+    let clock = Clock::new();
+    let ends = secondaries::ends().map_err(|e| no_thread("secondaries", &e))?;
+    let others = ends.0.clone();
+    let registrar = secondaries::begin(config, &zones, clock, ends)
+        .map_err(|e| format!("zones that come from others cannot be kept: {e}"))?;
     let mailboxes = Arc::new(mailboxes);
     let entrance = Arc::new(Entrance::new(intake, Arc::clone(&mailboxes)));
     let published = Arc::new(Published::new(zones));
@@ -118,7 +124,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         published: Arc::clone(&published),
         keys: Arc::new(Published::new(config.keys.clone())),
         grants: Arc::new(Published::new(transfers::granted(&config.roster.written))),
-        clock: Clock::new(),
+        clock,
         stop: Arc::new(AtomicBool::new(false)),
         panics: Arc::new(Panics::start(config.server.data_dir.clone()).map_err(|e| no_thread("panics", &e))?),
         mailboxes,
@@ -126,8 +132,10 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
             resolver: resolution.as_ref().map(Resolution::desk),
             updates: Arc::clone(&entrance),
             transfers: asks.clone(),
+            notifies: others.clone(),
         })),
         cache: resolution.as_ref().map(|r| Arc::clone(&r.cache)),
+        presence: Arc::clone(&others.presence),
     };
     if let Some(cache) = &shared.cache {
         cache.govern(serving.names);
@@ -137,6 +145,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let addresses = sockets.addresses.clone();
     let state = Arc::new(State::new(addresses, crew.udp, counters, turns, shared.clock, events.clone()));
     let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes, resolution)?;
+    state.set_secondaries(others);
     let transfers = Transfers::new(&shared, &state, asks);
     spawn("transfers", move || transfers.run(&asked))?;
     let past = Past { published: Arc::clone(&shared.published), data_dir: config.server.data_dir.clone() };
@@ -148,7 +157,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let (jobs, work) = channel();
     spawn("publisher", move || publisher.run(&work))?;
     if compared == Compared::Owned {
-        let job = Job { config: Arc::new(config.clone()), why: Why::Started, zones: Vec::new(), done: None };
+        let job = Job::new(Arc::new(config.clone()), Why::Started, Vec::new(), None);
         // Only a publisher that has panicked does not listen, and says so.
         let _ = jobs.send(job);
     }
@@ -163,6 +172,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     }
     let Updating { shared, state, .. } = &updating;
     look_after(config, shared, state, &folders)?;
+    let means = Means::of(shared, state);
+    spawn("secondaries", move || registrar.run(&means))?;
     spawn("signals", move || forward(&signals, &events))?;
     watch(state)?;
     doors.serve(state)?;
@@ -211,7 +222,7 @@ impl First {
             let (ledger, unwritten, remarks) = files.replay(zones.image.view(), config.history).map_err(unusable)?;
             caution(&remarks);
             let wishes = unwritten.since(0).wishes();
-            match laying::over(&zones.image, &wishes, &Hosts::default()) {
+            match laying::over(&zones.image, &wishes) {
                 Ok(laid) => {
                     laid.into_iter().for_each(|image| zones.image = image);
                     return Ok(First { library, zones, serving, compared, ledger: Some(ledger), unwritten });
@@ -251,7 +262,7 @@ impl Updating {
         self.press.employ(self.entrance.open().clone());
         self.state.set_intake(self.entrance.open().clone());
         let folders = Arc::clone(&self.folders);
-        let scribe = Scribe { press, data_dir, state, folders, refused: HashMap::new() };
+        let scribe = Scribe::new(press, data_dir, state, folders);
         spawn("scribe", move || scribe.run())?;
         let updates = Updates {
             ledger,
@@ -390,12 +401,13 @@ fn settle(config: &Config, doors: &Doors) -> Result<(), String> {
     user.become_for_good().map_err(|e| format!("cannot become {name}: {e}"))
 }
 
-/// `compile`, run by root, has made images that are root's.
+/// `compile`, run by root, has made images, and the folder of zones that are kept by commands, that are root's.
 fn give_images(data: &Held, user: &User) -> io::Result<()> {
     let there = |found: io::Result<Held>| match found {
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
         found => found.map(Some),
     };
+    there(data.entry(kept::FOLDER))?.map_or(Ok(()), |held| held.give(user))?;
     let Some(folder) = there(data.entry(images::FOLDER))? else { return Ok(()) };
     for name in [images::IMAGE, images::MANIFEST] {
         there(folder.entry(name))?.map_or(Ok(()), |held| held.give(user))?;
@@ -421,6 +433,7 @@ impl Threads {
     ) -> Result<Threads, String> {
         let mut setup = setup(config, &sockets).map_err(|e| format!("no random numbers: {e}"))?;
         setup.keys = Arc::clone(&shared.keys);
+        setup.presence = Arc::clone(&shared.presence);
         setup.resolving = resolution.as_ref().map(|r| r.resolving.clone());
         let mut threads = Threads { wakes: boxes.iter().map(|b| Arc::clone(&b.wake)).collect(), handles: Vec::new() };
         let mut each = state.counters.iter().zip(&state.turns).zip(boxes);
@@ -616,6 +629,9 @@ fn adopt(config: &Config, named: &[String], why: Why, updating: &Updating) {
     if let Some(intake) = state.intake() {
         intake.adopt(&config.roster.written);
     }
+    if let Some(secondaries) = state.secondaries() {
+        secondaries.tell(Note::Adopt(Arc::new(config.clone())));
+    }
 }
 
 /// The main thread's life between start and stop. Err: it has to stop, for with a thread less it would serve worse and
@@ -628,9 +644,19 @@ fn attend(
     folders: &Folders,
     adopt: &dyn Fn(&Config, &[String], Why),
 ) -> Result<(), String> {
-    let started = fixed(config);
+    let (started, mut last) = (fixed(config), Arc::new(config.clone()));
     for event in inbox {
+        let mut wished = None;
         let (why, zones, done) = match event {
+            Event::Received { from } => {
+                // Nobody has touched the configuration: it is not read again for what comes by the network.
+                let zones = from.keys().map(|apex| images::name(apex).to_string()).collect();
+                let job = Job { from, ..Job::new(Arc::clone(&last), Why::Received, zones, None) };
+                if jobs.send(job).is_err() {
+                    log::error("zones are not read any more until a restart: their thread has ended", &[]);
+                }
+                continue;
+            }
             Event::Stop => return Ok(()),
             Event::Lost { thread, why } => {
                 log::error("a thread ended, so the server stops", &[("thread", &thread), ("why", &why)]);
@@ -639,6 +665,10 @@ fn attend(
             Event::Reload { zones, done } => (Why::Asked, zones, done),
             Event::Look { zone, done } => (Why::Look, vec![zone], Some(done)),
             Event::Back { zone, serial, done } => (Why::Back(serial), vec![zone], Some(done)),
+            Event::Keep { zone, order, is_forced, done } => {
+                wished = Some(order);
+                (Why::Keep { is_forced }, vec![zone], Some(done))
+            }
             Event::Force { zones, done } => (Why::Forced, zones, Some(done)),
             Event::Changed { zones } => (Why::Asked, zones, None),
             Event::Rebuild => (Why::Damaged, Vec::new(), None),
@@ -660,7 +690,8 @@ fn attend(
                     log::warn("a change in [server], [control], [limits], [resolver] or [cache] needs a restart", &[]);
                 }
                 folders.follow(&config.roster.directories());
-                if jobs.send(Job { config: Arc::new(config), why, zones, done }).is_err() {
+                last = Arc::new(config);
+                if jobs.send(Job { order: wished, ..Job::new(Arc::clone(&last), why, zones, done) }).is_err() {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);
                 }
             }

@@ -23,31 +23,32 @@ use crate::laying;
 use crate::ledger;
 use crate::log;
 use crate::origin::{self, Base, Known, Means, NONE, Origin};
+use crate::outline::{self, Outline};
 use crate::press::{DIGEST_AFTER, Press};
 use crate::reading::Stock;
 use crate::slate::{Task, What};
 use crate::state::State;
-use crate::unwritten::Names;
 use crate::watcher::Folders;
 use audit::Guards;
 use stats::Counter;
-use std::collections::HashMap;
-use std::io::{self, Write};
+use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::atomic::{Output, prepare};
 
-/// So many octets go to the disk at a time: who waits for the disk meanwhile does not wait for a whole file.
-const SLICE: usize = 4 << 20;
-
 pub struct Scribe {
-    pub press: Arc<Press>,
-    pub data_dir: PathBuf,
-    pub state: Arc<State>,
-    pub folders: Arc<Folders>,
+    press: Arc<Press>,
+    data_dir: PathBuf,
+    state: Arc<State>,
+    folders: Arc<Folders>,
     /// Edits that wait. Bound: as many as zones take updates.
-    pub refused: HashMap<Box<[u8]>, Refused>,
+    refused: HashMap<Box<[u8]>, Refused>,
+    /// How the files are that were written. Bound: as many as zones are written back, each as `outline` says.
+    outlines: HashMap<Box<[u8]>, Outline>,
+    /// Zones beside whose files nothing is left of writers that died. Bound: as many as are written back.
+    swept: HashSet<Box<[u8]>>,
 }
 
 /// An edit that was not taken in.
@@ -91,6 +92,11 @@ impl From<io::Error> for Undone {
 }
 
 impl Scribe {
+    pub fn new(press: Arc<Press>, data_dir: PathBuf, state: Arc<State>, folders: Arc<Folders>) -> Scribe {
+        let (refused, outlines, swept) = (HashMap::new(), HashMap::new(), HashSet::new());
+        Scribe { press, data_dir, state, folders, refused, outlines, swept }
+    }
+
     /// Works until the process ends: a file that is being written then is not there.
     pub fn run(mut self) {
         let background = net::sched::background().and_then(|()| net::sched::pace());
@@ -318,7 +324,7 @@ impl Scribe {
         Ok(Done::Edited)
     }
 
-    fn write_back(&self, task: &Task, file: &Path, was: String, mut origin: Origin) -> Result<Done, Undone> {
+    fn write_back(&mut self, task: &Task, file: &Path, was: String, mut origin: Origin) -> Result<Done, Undone> {
         let now = self.press.current();
         let Some(zone) = laying::zone(now.image.view(), &task.apex) else { return Ok(Done::Current) };
         let serial = zone.serial().map_err(|_| "the image that is served is damaged".to_string())?;
@@ -327,16 +333,19 @@ impl Scribe {
             return Ok(Done::Current);
         }
         let (folder, target) = parts(file)?;
-        images::sweep(folder, &format!("{target}."));
+        if self.swept.insert(task.apex.clone()) {
+            images::sweep(folder, &format!("{target}."));
+        }
+        let before = self.outlines.remove(&task.apex);
+        let before = before.as_ref().and_then(|outline| Some((outline, outline.open(file)?)));
+        let (mut new, mut outline) = (None, None);
         let text = |out: &mut Output| {
             if let Ok(metadata) = std::fs::metadata(file) {
                 out.resemble(&metadata).map_err(|e| io::Error::new(e.kind(), format!("{OWNER} ({e})")))?;
             }
-            let mut out = Slices { out, since: 0 };
-            out.write_all(origin::first_line(serial).as_bytes())?;
-            ledger::write_text(&zone, &Names::new(), &mut out)
+            outline = Some(outline::write(&now.image, &zone, &origin::first_line(serial), before, out)?);
+            Ok(())
         };
-        let mut new = None;
         let check = |temporary: &Path| {
             let written = new.insert(Known { means: Means::Written, serial, stamp: origin::stamp(temporary) });
             let before = origin.known().iter().filter(|known| known.is(&was)).cloned();
@@ -345,7 +354,11 @@ impl Scribe {
             // As late as can be.
             if origin.stamp(file) == was { Ok(()) } else { Err(io::Error::other("it was edited just now")) }
         };
-        if prepare(folder, target, None, text, check)?.exchange(&aside::name(target))? {
+        let is_aside = prepare(folder, target, None, text, check)?.exchange(&aside::name(target))?;
+        let named = outline.and_then(|outline| outline.named(file));
+        let is_ours = new.as_ref().is_some_and(|new| new.is(&origin::stamp(file)));
+        named.filter(|_| is_ours).map(|outline| self.outlines.insert(task.apex.clone(), outline));
+        if is_aside {
             let is_edited = self.keep_edit(&task.apex, file, &origin)?;
             // What went aside stays a moment: somebody may still be writing to it.
             let done = self.look_again(task);
@@ -399,26 +412,4 @@ fn parts(file: &Path) -> Result<(&Path, &str), String> {
     let folder = file.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
     let name = file.file_name().and_then(|name| name.to_str());
     folder.zip(name).ok_or_else(|| format!("{} is no name that can be written", file.display()))
-}
-
-/// Sends what is written to the disk slice by slice.
-struct Slices<'o> {
-    out: &'o mut Output,
-    since: usize,
-}
-
-impl Write for Slices<'_> {
-    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(from)?;
-        self.since += written;
-        if self.since >= SLICE {
-            self.since = 0;
-            self.out.settle()?;
-        }
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
 }

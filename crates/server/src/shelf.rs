@@ -62,7 +62,8 @@ impl Shelf {
         Ok(octets)
     }
 
-    /// The same at once, and for good: none that is being written, or is begun from now on, takes its place.
+    /// The same in one go (there is nothing to breathe for: the process ends), and for good: none that is being written, or is
+    /// begun from now on, takes its place.
     pub fn write_last(&self, cache: &Cache) -> io::Result<u64> {
         *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         let mut octets = 0;

@@ -1,5 +1,6 @@
 //! What tells a changed file from an unchanged one, without reading it.
 
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -21,10 +22,15 @@ impl Stamp {
     pub fn of(path: &Path) -> Option<Stamp> {
         let m = std::fs::metadata(path).ok()?;
         let settled = m.modified().ok()? + TICK < SystemTime::now();
+        settled.then(|| Stamp::seen(&m))
+    }
+
+    /// That of a file which is as it is.
+    pub fn seen(m: &Metadata) -> Stamp {
         // Enough until the year 2262; what is beyond looks changed only if it changes by 584 years exactly.
         let ns = |s: i64, ns: i64| s.wrapping_mul(1_000_000_000).wrapping_add(ns);
         let (modified_ns, changed_ns) = (ns(m.mtime(), m.mtime_nsec()), ns(m.ctime(), m.ctime_nsec()));
-        settled.then_some(Stamp { size: m.size(), modified_ns, changed_ns, inode: m.ino() })
+        Stamp { size: m.size(), modified_ns, changed_ns, inode: m.ino() }
     }
 
     /// Octets that a stamp is kept in.

@@ -7,11 +7,13 @@ use crate::images;
 use crate::inspector::Inspected;
 use crate::json::Json;
 use crate::keeper::Keeper;
+use crate::kept::Order;
+use crate::secondaries::Secondaries;
 use crate::stall::{self, Turns};
 use crate::transfers::AT_ONCE_MAX;
 use crate::update::Intake;
 use stats::{Counter, Counters, total};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,6 +34,10 @@ pub enum Event {
     Changed {
         zones: Vec<String>,
     },
+    /// Files of these zones hold what has come from others: by apex, from whom.
+    Received {
+        from: HashMap<Box<[u8]>, String>,
+    },
     /// The image that is served is damaged.
     Rebuild,
     /// Nothing is left to be done about zones for now.
@@ -45,6 +51,13 @@ pub enum Event {
     Back {
         zone: String,
         serial: u32,
+        done: Done,
+    },
+    /// A zone that is kept by commands is to come, to change or to go.
+    Keep {
+        zone: String,
+        order: Order,
+        is_forced: bool,
         done: Done,
     },
     /// These zones are to be served as their files say, whatever the guards object to.
@@ -109,6 +122,8 @@ pub struct State {
     pub written: Counters,
     /// Of each transfer that is under way, and of the thread that judges them.
     pub transfers: Vec<Counters>,
+    /// Of the thread that asks primaries, and is told by them.
+    pub refreshed: Counters,
     /// Of the answering threads, in the order of the counters.
     pub turns: Vec<Arc<Turns>>,
     pub events: Sender<Event>,
@@ -122,6 +137,7 @@ pub struct State {
     /// Zones whose content is another than their serial was first served with. Bound: `UNNUMBERED_MAX`.
     unnumbered: Mutex<BTreeSet<Box<[u8]>>>,
     intake: OnceLock<Intake>,
+    secondaries: OnceLock<Secondaries>,
     past: OnceLock<Past>,
     inspected: Mutex<Inspected>,
 }
@@ -136,7 +152,7 @@ impl State {
         events: Sender<Event>,
     ) -> State {
         let (served, inspected, intake, past) = (Mutex::default(), Mutex::default(), OnceLock::new(), OnceLock::new());
-        let keeper = OnceLock::new();
+        let (keeper, secondaries) = (OnceLock::new(), OnceLock::new());
         State {
             clock,
             addresses,
@@ -144,6 +160,7 @@ impl State {
             counters,
             published: Counters::default(),
             written: Counters::default(),
+            refreshed: Counters::default(),
             transfers: (0..=AT_ONCE_MAX).map(|_| Counters::default()).collect(),
             turns,
             events,
@@ -154,6 +171,7 @@ impl State {
             unnumbered: Mutex::default(),
             inspected,
             intake,
+            secondaries,
             past,
         }
     }
@@ -171,6 +189,16 @@ impl State {
     /// Who carries out updates. None: no zone takes them.
     pub fn intake(&self) -> Option<&Intake> {
         self.intake.get()
+    }
+
+    pub fn set_secondaries(&self, secondaries: Secondaries) {
+        // The first one stays; there is no other.
+        let _ = self.secondaries.set(secondaries);
+    }
+
+    /// Who has zones fetched from others, and tells others of ours. None: the server has only just started.
+    pub fn secondaries(&self) -> Option<&Secondaries> {
+        self.secondaries.get()
     }
 
     pub fn set_past(&self, past: Past) {
@@ -236,7 +264,7 @@ impl State {
     }
 
     pub fn count(&self, which: Counter) -> u64 {
-        let others = [&self.published, &self.written].into_iter().chain(&self.transfers);
+        let others = [&self.published, &self.written, &self.refreshed].into_iter().chain(&self.transfers);
         total(self.counters.iter().map(|c| &**c).chain(others), which)
     }
 

@@ -3,13 +3,13 @@
 //! Does what the resolver says and decides nothing. Never on an answering thread, never in its way: questions come by
 //! rings, answers go back by mailboxes, and what is kept is in the cache for all.
 
-use crate::answering::Shared;
+use crate::answering::{OWED_FOR, Shared};
 use crate::handover::Inbox;
 use crate::log;
 use crate::stall::Histogram;
 use crate::upstream::{Came, Parcel, Upstream};
 use cache::{Bounds, Cache, Entry, Kind, Variant};
-use front::{Composed, Miss, Now, Peer, Postponed, Purpose, Ticket, Told, Transport, Verdict, Wanted, Worker};
+use front::{Composed, Judged, Miss, Now, Peer, Postponed, Purpose, Ticket, Told, Transport, Verdict, Wanted, Worker};
 use net::Turn;
 use resolver::{Action, ExchangeId, Outcome, Question, Resolver, Why};
 use stats::{Counter, Counters};
@@ -43,6 +43,8 @@ pub struct Tasks {
     pub burst: Burst,
     /// Read twice a turn: a question that is asked with the time of its turn's begin seems to take longer by that much.
     pub now: Now,
+    /// When the server stops: until then who waits may have an answer.
+    pub end_ns: Option<u64>,
 }
 
 /// What one answer after another needs, kept for its room.
@@ -62,24 +64,25 @@ pub struct Waiter {
     /// Its question; then its answer, in the same room.
     message: Vec<u8>,
     wanted: Wanted,
+    judged: Option<Judged>,
 }
 
 impl Tasks {
-    /// Works until the server stops.
+    /// Works until the server stops and nobody waits any more.
     pub fn run(mut self, mut upstream: Upstream) -> io::Result<()> {
         let mut room = vec![0; MESSAGE_MAX];
         loop {
             self.now = self.shared.clock.now();
             self.worker.on_idle();
-            if self.turn() == Turn::Stop {
-                return Ok(());
-            }
             let is_empty = self.take_questions(&mut room);
             self.act(&mut upstream, &mut room);
             self.inbox.bell.about_to_sleep();
             // What came before that was said is taken now; it must not wait for the next event.
             let is_empty = self.take_questions(&mut room) && is_empty;
             self.act(&mut upstream, &mut room);
+            if is_empty && self.turn() == Turn::Stop {
+                return Ok(());
+            }
             let at_most = if is_empty { self.patience() } else { Some(Duration::ZERO) };
             let events = upstream.wait(at_most)?;
             self.inbox.bell.is_awake();
@@ -96,13 +99,20 @@ impl Tasks {
         }
     }
 
-    fn turn(&self) -> Turn {
-        if self.shared.stop.load(Relaxed) { Turn::Stop } else { Turn::Go }
+    /// Answers that are owed when the server stops may still come, for as long as answering threads wait for them.
+    fn turn(&mut self) -> Turn {
+        if !self.shared.stop.load(Relaxed) {
+            return Turn::Go;
+        }
+        let now_ns = self.shared.clock.mono_ns();
+        let end_ns = *self.end_ns.get_or_insert(now_ns + OWED_FOR.as_nanos() as u64);
+        if self.resolver.waiters() > 0 && now_ns < end_ns { Turn::Go } else { Turn::Stop }
     }
 
     fn patience(&self) -> Option<Duration> {
-        let now_ns = self.shared.clock.now().mono_ns;
-        self.resolver.next_deadline().map(|at| Duration::from_nanos(at.saturating_sub(now_ns)))
+        let now_ns = self.shared.clock.mono_ns();
+        let until_ns = self.resolver.next_deadline().into_iter().chain(self.end_ns).min();
+        until_ns.map(|at| Duration::from_nanos(at.saturating_sub(now_ns)))
     }
 
     fn hear(&mut self, upstream: &mut Upstream, event: usize) {
@@ -111,7 +121,9 @@ impl Tasks {
 
     /// Sends what the resolver wanted sent. True: some of it could not be, and there is more to do.
     fn send(&mut self, upstream: &mut Upstream) -> bool {
-        upstream.end_turn(self.now.mono_ns, |came| hear(&mut self.resolver, self.now.mono_ns, came))
+        let failed = upstream.end_turn(self.now.mono_ns, self.resolver.chance());
+        failed.iter().for_each(|&exchange| self.resolver.on_failed(self.now.mono_ns, exchange));
+        !failed.is_empty()
     }
 
     /// True if there are none left.
@@ -125,8 +137,8 @@ impl Tasks {
 
     fn on_question(&mut self, postponed: Postponed, room: &mut [u8]) {
         let Postponed { ticket, peer, transport, message, purpose: Purpose::Resolve(miss) } = postponed else { return };
-        let wanted = miss.wanted;
-        let waiter = Waiter { ticket, peer, transport, message, wanted };
+        let (wanted, judged) = (miss.wanted, miss.judged);
+        let waiter = Waiter { ticket, peer, transport, message, wanted, judged };
         match wanted {
             Wanted::Answer => self.begin(miss, Some(waiter), room),
             Wanted::Prefetch => self.begin(miss, None, room),
@@ -167,13 +179,13 @@ impl Tasks {
             match action {
                 Action::Send { exchange, server, via, packet } => {
                     let parcel = Parcel { exchange, server, packet: &packet };
-                    if let Err(e) = upstream.send(self.now.mono_ns, &parcel, via, self.resolver.chance()) {
+                    if let Err(e) = upstream.send(&parcel, via) {
                         self.on_send_failed(exchange, &e);
                     }
                     self.resolver.keep_packet(packet);
                 }
                 Action::Close(exchange) => upstream.close(exchange),
-                Action::Finish { question, outcome, waiters } => self.finish(&question, &outcome, waiters, room),
+                Action::Finish { question, outcome, waiters } => self.finish(&question, outcome, waiters, room),
             }
         }
         self.ring();
@@ -184,10 +196,11 @@ impl Tasks {
         self.resolver.on_failed(self.now.mono_ns, exchange);
     }
 
-    fn finish(&mut self, question: &Question, outcome: &Outcome, mut waiters: Vec<Waiter>, room: &mut [u8]) {
-        let told = match outcome {
+    fn finish(&mut self, question: &Question, outcome: Outcome, mut waiters: Vec<Waiter>, room: &mut [u8]) {
+        let judged = waiters.last().and_then(|waiter| waiter.judged);
+        let told = match &outcome {
             Outcome::Answer(answer) => {
-                self.keep(question, answer);
+                self.keep(question, judged, answer);
                 Told::Answer(answer)
             }
             Outcome::Stale => {
@@ -196,7 +209,7 @@ impl Tasks {
             }
             Outcome::Failed(why) => {
                 if why.is_lasting() {
-                    self.keep_failure(question);
+                    self.insert(question, judged, Kind::Failure, &[0], FAILURE_S);
                 }
                 let (rcode, ede) = why.told();
                 Told::Stale(rcode, ede)
@@ -206,9 +219,12 @@ impl Tasks {
             self.tell(waiter, question, &told, room);
         }
         self.resolver.keep_list(waiters);
+        if let Outcome::Answer(answer) = outcome {
+            self.resolver.keep_answer(answer);
+        }
     }
 
-    fn keep(&mut self, question: &Question, answer: &resolver::Answer) {
+    fn keep(&mut self, question: &Question, judged: Option<Judged>, answer: &resolver::Answer) {
         let Burst { mut message, mut value, put } = std::mem::take(&mut self.burst);
         message.clear();
         value.clear();
@@ -216,27 +232,24 @@ impl Tasks {
         let packed = cache::pack(&message, &self.bounds, &mut value);
         match packed.map_or(0, |p| p.ttl_s).min(answer.lifetime_s) {
             0 => self.counters.count(Counter::CacheUnfit),
-            ttl_s => self.insert(question, Kind::Answer, &value, ttl_s),
+            ttl_s => self.insert(question, judged, Kind::Answer, &value, ttl_s),
         }
         self.burst = Burst { message, value, put };
     }
 
-    fn keep_failure(&mut self, question: &Question) {
-        self.insert(question, Kind::Failure, &[0], FAILURE_S);
-    }
-
     /// What the cache does not take it counts itself. The generation is looked at before the zones: a zone is published
     /// before the generation moves, so nothing is kept under a generation whose zones have a word on the name.
-    fn insert(&mut self, question: &Question, kind: Kind, value: &[u8], ttl_s: u32) {
+    fn insert(&mut self, question: &Question, judged: Option<Judged>, kind: Kind, value: &[u8], ttl_s: u32) {
         let generation = self.cache.generation();
-        if self.worker.is_ours(self.now, question) {
+        let is_judged = judged.is_some_and(|judged| judged.generation == generation);
+        if !is_judged && self.worker.is_ours(self.now, question) {
             return;
         }
         let mut variant = if question.dnssec_ok { Variant::DNSSEC_OK } else { Variant::PLAIN };
         if question.checking_disabled {
             variant = variant.and(Variant::CHECKING_DISABLED);
         }
-        let hash = self.cache.hash(question.name());
+        let hash = judged.map_or_else(|| self.cache.hash(question.name()), |judged| judged.name_hash);
         let key = self.cache.key(hash, question.name(), question.qtype, kind, variant);
         let entry = Entry { value, ttl_s, source: question.neighbourhood(), generation };
         let begun_ns = self.shared.clock.mono_ns();

@@ -22,7 +22,7 @@ use crate::log;
 use crate::state::State;
 use crate::update::{ELSEWHERE, FAILED, MALFORMED, PROHIBITED, head, unproven};
 use crate::valve::Valve;
-use front::{Postponed, Published, Transport, Zones};
+use front::{Mark, Postponed, Presence, Published, Transport, Zones};
 use image::{Damaged, Image};
 use policy::Grants;
 use stats::{Counter, Counters};
@@ -51,7 +51,7 @@ const ASKED_MAX: usize = 256;
 /// A connection is closed long before a message has lain in it for so long.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
 /// A transfer that lasts longer keeps an image from going for too long.
-const LASTS_MAX: Duration = Duration::from_secs(2 * 3600);
+pub const LASTS_MAX: Duration = Duration::from_secs(2 * 3600);
 
 const BUSY: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::NOT_READY) };
 
@@ -92,6 +92,7 @@ pub struct Transfers {
     published: Arc<Published<Zones<Stretch>>>,
     keys: Arc<Published<Keys>>,
     grants: Arc<Published<Granted>>,
+    presence: Arc<Published<Presence>>,
     mailboxes: Arc<Mailboxes>,
     state: Arc<State>,
     /// Where transfers say that they are over.
@@ -118,6 +119,7 @@ impl Transfers {
             published: Arc::clone(&shared.published),
             keys: Arc::clone(&shared.keys),
             grants: Arc::clone(&shared.grants),
+            presence: Arc::clone(&shared.presence),
             mailboxes: Arc::clone(&shared.mailboxes),
             state: Arc::clone(state),
             asks,
@@ -190,6 +192,10 @@ impl Transfers {
         if !grants.get(&apex).is_some_and(|grants| grants.admit(question.peer.ip, key)) {
             return Err(PROHIBITED);
         }
+        // What may not be answered for is not given on, either.
+        if self.presence.current().0.mark(&apex) == Some(Mark::Expired) {
+            return Err(FAILED);
+        }
         if asked.rtype == rtype::AXFR {
             return Ok(Right::Whole(apex));
         }
@@ -250,14 +256,14 @@ impl Drop for Place {
 }
 
 /// The SOA of a zone, which its transfer begins and ends with.
-struct Soa {
+pub struct Soa {
     owner: Vec<u8>,
-    ttl: u32,
-    rdata: Vec<u8>,
+    pub ttl: u32,
+    pub rdata: Vec<u8>,
 }
 
 impl Soa {
-    fn of(zone: &image::Zone<'_>) -> Result<Soa, Damaged> {
+    pub fn of(zone: &image::Zone<'_>) -> Result<Soa, Damaged> {
         let apex = zone.apex()?;
         let owner = apex.apex_name()?.to_vec();
         let records = image::edit::records_of(&apex, &owner)?;
@@ -439,13 +445,13 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::later::{Letter, Mailbox};
+    use crate::patience::eventually;
     use front::{Peer, Purpose, Retired, Ticket, Way};
     use image::Builder;
     use std::sync::mpsc::channel;
     use store::Map;
     use wire::Name;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
     /// So many that a transfer takes several messages.
     const RECORDS: usize = 3_000;
 
@@ -490,6 +496,7 @@ mod tests {
                 published: Arc::clone(&published),
                 keys: Arc::new(Published::new(Keys::default())),
                 grants: Arc::new(Published::new([(name("z.example.").into(), grants)].into())),
+                presence: Arc::new(Published::new(Presence::default())),
                 mailboxes: Arc::new(mailboxes),
                 state: Arc::clone(&state),
                 asks: asks.clone(),
@@ -519,15 +526,6 @@ mod tests {
 
         fn counted(&self, which: Counter) -> u64 {
             self.state.count(which)
-        }
-    }
-
-    #[track_caller]
-    fn eventually(mut is_so: impl FnMut() -> bool) {
-        let until = Instant::now() + PATIENCE;
-        while !is_so() {
-            assert!(Instant::now() < until, "it did not come true");
-            std::thread::yield_now();
         }
     }
 

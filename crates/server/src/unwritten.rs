@@ -95,20 +95,9 @@ impl Unwritten {
         self.end
     }
 
-    /// Whether the zone's file was written when the journal had gone on from there.
-    pub fn is_settled_since(&self, apex: &[u8], end: u64) -> bool {
-        self.zones.get(apex).is_some_and(|book| book.position > end)
-    }
-
     /// True if the zone's file does not hold all that was changed.
     pub fn is_behind(&self, apex: &[u8]) -> bool {
         self.zones.get(apex).is_some_and(|book| !book.names.is_empty())
-    }
-
-    /// The records of all changed names of a zone.
-    pub fn records(&self, apex: &[u8]) -> impl Iterator<Item = &Record> {
-        let names = self.zones.get(apex).map(|book| book.names.values());
-        names.into_iter().flatten().flat_map(|changed| &*changed.records)
     }
 
     /// All that was changed after the journal ended there.
@@ -155,8 +144,6 @@ mod tests {
         unwritten.add(vec![wish(b"\x01a\0", b"\x01x\x01a\0")], 6);
         assert_eq!((unwritten.needed(), unwritten.names(), unwritten.end()), (3, 2, 6));
         unwritten.settle(b"\x01a\0", 5);
-        assert!(unwritten.is_settled_since(b"\x01a\0", 4) && !unwritten.is_settled_since(b"\x01a\0", 5));
-        assert_eq!(unwritten.records(b"\x01a\0").count(), 0);
         assert_eq!((unwritten.needed(), unwritten.names()), (5, 1));
         let left = unwritten.since(0).wishes();
         assert_eq!((left.len(), unwritten.behind().count()), (1, 1));

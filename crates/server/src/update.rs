@@ -12,6 +12,7 @@
 //! When nothing has changed for a while, or much has, the publisher is asked to write the files and to fold all into a
 //! new image. Updates go on meanwhile.
 
+use crate::adoption::{self, Adoption, Written};
 use crate::clock::wall_s;
 use crate::config::Zone;
 use crate::history;
@@ -27,11 +28,13 @@ use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::{Duration, Instant};
 use store::Stretch;
+use store::atomic::Prepared;
 use transfer::allow::Rules;
 use transfer::message::Message;
 use transfer::tsig::{self, Keys, Refusal, Signed};
@@ -214,6 +217,8 @@ pub struct Later {
     is_noted: bool,
     /// Zones that are to take updates, and are not served yet.
     new: Wanted,
+    /// Those of them that are being written.
+    adoption: Option<Adoption>,
     /// The files are being written.
     folding: Option<Receiver<Result<Json, Vec<String>>>>,
 }
@@ -221,7 +226,11 @@ pub struct Later {
 impl Later {
     fn is_nothing(&self) -> bool {
         // What was replaced takes its memory until it is let go of.
-        self.changed.is_none() && self.is_noted && self.new.is_empty() && self.retired.is_empty()
+        self.changed.is_none()
+            && self.is_noted
+            && self.new.is_empty()
+            && self.adoption.is_none()
+            && self.retired.is_empty()
     }
 }
 
@@ -248,7 +257,6 @@ pub const ELSEWHERE: Refused = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::N
 impl Updates {
     /// Works until nobody can ask for anything any more.
     pub fn run(mut self, Orders { orders, works }: &Orders) {
-        self.learn_hosts(self.ledger.apexes().map(Box::from).collect());
         // What a crash left in the journal is not to be read by each start.
         self.later.changed = (self.press.hold().unwritten.names() > 0).then(Instant::now);
         loop {
@@ -311,44 +319,53 @@ impl Updates {
 
     /// Makes zones that are served now, and were not updated before, such as take updates.
     fn take_on(&mut self) {
-        if self.later.new.is_empty() {
+        self.end_adoption();
+        if self.later.new.is_empty() || self.later.adoption.is_some() {
             return;
         }
         let now = self.press.current();
         let is_served = |apex: &[u8]| laying::zone(now.image.view(), apex).is_some();
-        let new = std::mem::take(&mut self.later.new);
-        let (ready, new): (HashMap<_, _>, _) = new.into_iter().partition(|(apex, _)| is_served(apex));
-        self.later.new = new;
-        drop(now);
-        self.learn_hosts(ready.keys().cloned().collect());
-        for (apex, rules) in ready {
-            let mut books = self.press.hold();
-            let now = self.press.current();
-            let Some(zone) = laying::zone(now.image.view(), &apex) else { continue };
-            match self.ledger.take_on(&zone, &apex, rules) {
-                Ok(position) => {
-                    books.unwritten.add_zone(&apex, position);
-                    books.notes.look(&apex);
-                    self.state.raise(Event::Reload { zones: Vec::new(), done: None });
+        let zones: Vec<Box<[u8]>> = self.later.new.keys().filter(|apex| is_served(apex)).cloned().collect();
+        if zones.is_empty() {
+            return;
+        }
+        let (data_dir, position) = (self.ledger.data_dir().to_path_buf(), self.ledger.position());
+        match adoption::begin(Arc::clone(&self.press), data_dir, zones, position) {
+            Ok(adoption) => self.later.adoption = Some(adoption),
+            Err(e) => log::error("zones take no updates yet", &[("why", &e)]),
+        }
+    }
+
+    /// Takes on the zones that were written meanwhile; what has changed since is written again.
+    fn end_adoption(&mut self) {
+        while let Some(Adoption { ready, position }) = &self.later.adoption {
+            let position = *position;
+            match ready.try_recv() {
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => self.later.adoption = None,
+                Ok(Written { apex, seen, file }) => {
+                    let now = self.press.current();
+                    let zone = laying::zone(now.image.view(), &apex);
+                    if file.is_err() || zone.is_some_and(|zone| seen.is_current(&now.image, &zone)) {
+                        self.adopt_zone(&apex, file, position);
+                    }
                 }
-                Err(e) => log::error("a zone takes no updates", &[("zone", &name(&apex)), ("why", &e)]),
             }
         }
     }
 
-    /// Looks through zones for the hosts that they name, which takes a while for large ones; updates go on.
-    fn learn_hosts(&self, apexes: Vec<Box<[u8]>>) {
-        let press = Arc::clone(&self.press);
-        let look = move || {
-            for apex in &apexes {
-                if press.learn_hosts(apex).is_err() {
-                    log::warn("updates of a damaged zone are slow", &[("zone", &name(apex))]);
-                }
-            }
-        };
-        if let Err(e) = std::thread::Builder::new().name("hosts".to_string()).spawn(look) {
-            log::warn("updates of addresses are slow in large zones", &[("why", &e)]);
+    /// A zone that was written as it is served takes updates from now on.
+    fn adopt_zone(&mut self, apex: &[u8], file: io::Result<Prepared>, position: u64) {
+        // Another configuration may not want it any more.
+        let Some(rules) = self.later.new.remove(apex) else { return };
+        if let Err(e) = file.and_then(|file| self.ledger.take_on(apex, rules, file)) {
+            log::error("a zone takes no updates", &[("zone", &name(apex)), ("why", &e)]);
+            return;
         }
+        let mut books = self.press.hold();
+        books.unwritten.add_zone(apex, position);
+        books.notes.look(apex);
+        self.state.raise(Event::Reload { zones: Vec::new(), done: None });
     }
 
     /// Has zone files written and a new image made, when it is time for that; and lets go of what that has settled.
@@ -546,7 +563,11 @@ impl Updates {
             }
         };
         match self.press.lay(books, &wishes) {
-            Ok(retired) => self.later.retired.extend(retired),
+            Ok(retired) => {
+                self.later.retired.extend(retired);
+                let others = self.state.secondaries();
+                others.into_iter().for_each(|others| wishes.iter().for_each(|wish| others.has_changed(&wish.apex)));
+            }
             Err(unlaid) => {
                 let zones = unlaid.zones.iter().map(|apex| name(apex).to_string()).collect::<Vec<_>>().join(" ");
                 log::info("an update takes a new image", &[("why", &unlaid.why), ("zones", &zones)]);

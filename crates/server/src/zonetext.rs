@@ -4,18 +4,23 @@
 //! files through the complaints about them.
 
 use crate::config::Zone;
+use crate::pieces::Pieces;
+use crate::pieces::cutting::Cutting;
+use crate::pieces::notes::{Hashing, Notes};
 use crate::reading::side_by_side;
-use crate::stamp::Stamp;
+use crate::stamp::{self, Stamp};
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::Map;
 use store::folder::Folder;
 use transfer::record::with_serial;
 use wire::Name;
 use wire::name::is_at_or_below;
 use wire::rtype::SOA;
-use zonefile::{Files, NoFiles, Objection, Options, Place, Record, Report, Severity};
+use zonefile::{Files, HEAD, NoFiles, Objection, Options, Part, Place, Record, Report, Severity, Surroundings};
 
 /// Files at least this long are mapped, not read: half a zone less in memory while it is built.
 const MAPPED_FROM: u64 = 64 << 20;
@@ -46,7 +51,7 @@ impl Text {
         let mut file = File::open(path)?;
         let len = file.metadata()?.len();
         if len >= MAPPED_FROM {
-            return Map::open(path).map(Text::Mapped);
+            return Map::open_as_cached(path).map(Text::Mapped);
         }
         let mut octets = Vec::with_capacity(len as usize + 1);
         file.read_to_end(&mut octets)?;
@@ -75,6 +80,15 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
         Ok(text) => Ok(Opened { zone, text, stamp }),
         Err(why) => Err(Unread { why, sources: vec![(zone.file.clone(), stamp)] }),
     }
+}
+
+/// The same, once nothing can be written any more that looks as if it had been there before.
+pub fn open_settled(zone: &Zone) -> Result<Opened<'_>, Unread> {
+    if Stamp::of(&zone.file).is_none() {
+        // There is no event for the clock of files having gone on; and this is a thread in the background.
+        std::thread::sleep(stamp::TICK);
+    }
+    open(zone)
 }
 
 /// Parses a zone's file; each good record goes to `sink`.
@@ -119,28 +133,171 @@ impl Opened<'_> {
         begin: impl Fn() -> T + Sync,
         add: impl Fn(&mut T, Record<'_>) -> Result<(), Vec<Objection>> + Sync,
     ) -> Option<(Vec<T>, Reading)> {
-        let (origin, options) = (Name::from_wire(&self.zone.apex).unwrap_or(Name::ROOT), Options::default());
+        let (collected, reading, _) = self.in_parts(n, None, &begin, &add)?;
+        Some((collected, reading))
+    }
+
+    /// As `read_in_parts`, or in one piece if that must be, and notes what there is. `forget`: what was read so far is not good.
+    pub fn read_noting<T: Send>(
+        &self,
+        n: usize,
+        cutting: Cutting,
+        forget: impl Fn(),
+        begin: impl Fn() -> T + Sync,
+        add: impl Fn(&mut T, Record<'_>) -> Result<(), Vec<Objection>> + Sync,
+    ) -> (Vec<T>, Reading, Option<Pieces>) {
+        let hashing = Hashing::new(cutting.seed, &self.zone.apex);
+        let mut read = self.in_parts(n, Some((cutting, hashing)), &begin, &add);
+        if read.is_none() && n > 1 {
+            forget();
+            read = self.in_parts(n, None, &begin, &add);
+        }
+        let (collected, reading, noted) = read.unwrap_or_else(|| {
+            forget();
+            let mut collected = begin();
+            let reading = self.read(&mut |record, _| add(&mut collected, record));
+            (vec![collected], reading, None)
+        });
+        let noted = noted.filter(|_| reading.sources.len() == 1 && self.is_unchanged());
+        let pieces = noted.and_then(|(notes, inside)| Pieces::of(notes, cutting, inside));
+        (collected, reading, pieces)
+    }
+
+    /// True if the file is, for certain, still what it was when it was opened.
+    fn is_unchanged(&self) -> bool {
+        self.stamp.is_some() && Stamp::of(&self.zone.file) == self.stamp
+    }
+
+    /// `cut`: each part is read by its pieces, and these are noted.
+    fn in_parts<'h, T: Send>(
+        &self,
+        n: usize,
+        cut: Option<(Cutting, Hashing<'h>)>,
+        begin: &(impl Fn() -> T + Sync),
+        add: &(impl Fn(&mut T, Record<'_>) -> Result<(), Vec<Objection>> + Sync),
+    ) -> Option<(Vec<T>, Reading, Option<Noted<'h>>)> {
+        let (text, options) = (self.text.octets(), Options::default());
         let mut includes = self.includes();
-        let name = self.zone.file.to_string_lossy();
-        let parts = zonefile::parts(self.text.octets(), &origin, &options, n);
+        let [outside, inside] = self.surroundings(cut.map_or(HEAD, |(cutting, _)| cutting.head));
+        let border = |text: &[u8], from: usize| match cut {
+            Some((cutting, _)) => cutting.border(text, from),
+            None => zonefile::border(text, from),
+        };
+        let parts = zonefile::parts(text, inside, outside, n, border);
         let mut files = Some(&mut includes);
+        let is_odd = AtomicBool::new(false);
         let read = parts.iter().map(|part| {
             let files = if part.is_first() { files.take() } else { None };
-            let (begin, add, name, options, zone) = (&begin, &add, &name, &options, self.zone);
+            let notes = cut.map(|(cutting, hashing)| (cutting, Notes::new(hashing)));
+            let mut reader = Reader { of: self, inside, notes, is_even: true, is_odd: &is_odd };
             move || {
                 let mut collected = begin();
-                let mut sink =
-                    |record: Record<'_>, _: &Place| of_zone(zone, record, &mut |record| add(&mut collected, record));
+                let mut add = |record: Record<'_>| add(&mut collected, record);
                 let reading = match files {
-                    Some(files) => part.read(name, files, options, &mut sink),
-                    None => part.read(name, &mut NoFiles, options, &mut sink),
+                    Some(files) => reader.read(part, files, &mut add),
+                    None => reader.read(part, &mut NoFiles, &mut add),
                 };
-                (collected, reading)
+                let notes = reader.notes.filter(|_| reader.is_even).map(|(_, notes)| notes);
+                (collected, (reading, notes))
             }
         });
-        let (collected, readings) = side_by_side(read).into_iter().unzip();
+        let (collected, read): (_, Vec<_>) = side_by_side(read).into_iter().unzip();
+        let (readings, notes): (Vec<_>, Vec<_>) = read.into_iter().unzip();
         let report = zonefile::join(readings, &options)?;
-        Some((collected, Reading { report, sources: includes.sources }))
+        let noted = notes.into_iter().collect::<Option<_>>().map(|notes| (notes, inside));
+        Some((collected, Reading { report, sources: includes.sources }, noted))
+    }
+
+    /// What holds where the text begins, and behind its head.
+    fn surroundings(&self, head: usize) -> [Surroundings; 2] {
+        let (origin, options) = (Name::from_wire(&self.zone.apex).unwrap_or(Name::ROOT), Options::default());
+        let inside = Surroundings::behind(self.text.octets(), head, &origin, &options);
+        [Surroundings::outside(&origin, &options), inside]
+    }
+
+    pub fn text(&self) -> &[u8] {
+        self.text.octets()
+    }
+
+    /// Parses a piece, around which this holds unless it is the first one. False: that is not so, or something in it is wrong.
+    pub fn read_piece(&self, piece: Range<usize>, inside: &Surroundings, mut sink: impl FnMut(&Record<'_>)) -> bool {
+        let (origin, options) = (Name::from_wire(&self.zone.apex).unwrap_or(Name::ROOT), Options::default());
+        let supposed = if piece.start == 0 { Surroundings::outside(&origin, &options) } else { *inside };
+        let mut take = |record: Record<'_>| {
+            sink(&record);
+            Ok(())
+        };
+        let mut checked = |record: Record<'_>, _: &Place| of_zone(self.zone, record, &mut take);
+        let part = Part::new(self.text.octets(), piece, supposed);
+        let reading = part.read(&self.zone.file.to_string_lossy(), &mut NoFiles, &options, &mut checked);
+        reading.is_whole() && reading.errors() == 0 && reading.is_among(inside)
+    }
+
+    /// That the text is all there is of the zone, as the file was before it was read. None: it is not known.
+    pub fn only_source(&self) -> Option<Sources> {
+        self.is_unchanged().then(|| vec![(self.zone.file.clone(), self.stamp)])
+    }
+}
+
+/// What was noted of the parts of a text, and what holds behind each piece.
+type Noted<'h> = (Vec<Notes<'h>>, Surroundings);
+
+/// Reads one part of a text, piece by piece if that is to be noted.
+struct Reader<'r, 'h> {
+    of: &'r Opened<'r>,
+    inside: Surroundings,
+    notes: Option<(Cutting, Notes<'h>)>,
+    /// The same holds behind each piece.
+    is_even: bool,
+    /// Some part cannot be read by itself: all that is read of any is for nothing.
+    is_odd: &'r AtomicBool,
+}
+
+impl Reader<'_, '_> {
+    fn read(
+        &mut self,
+        part: &Part<'_>,
+        files: &mut dyn Files,
+        add: &mut dyn FnMut(Record<'_>) -> Result<(), Vec<Objection>>,
+    ) -> zonefile::Reading {
+        let text = self.of.text.octets();
+        let mut read: Option<zonefile::Reading> = None;
+        let Range { start: mut at, end: part_end } = part.range();
+        loop {
+            let cutting = self.notes.as_ref().map(|(cutting, _)| *cutting);
+            let end = cutting.map_or(part_end, |cutting| cutting.end(text, at).min(part_end));
+            let next = self.piece(&part.piece(at..end, read.as_ref()), files, add);
+            if let Some((cutting, notes)) = &mut self.notes {
+                notes.end_piece(text, &(at..end), cutting);
+            }
+            self.is_even &= next.is_among(&self.inside);
+            let all = match read {
+                Some(before) => before.and(next, &Options::default()),
+                None => next,
+            };
+            self.is_odd.fetch_or(!all.is_whole(), Relaxed);
+            if end == part_end || self.is_odd.load(Relaxed) {
+                return all;
+            }
+            (at, read) = (end, Some(all));
+        }
+    }
+
+    fn piece(
+        &mut self,
+        piece: &Part<'_>,
+        files: &mut dyn Files,
+        add: &mut dyn FnMut(Record<'_>) -> Result<(), Vec<Objection>>,
+    ) -> zonefile::Reading {
+        let Reader { of, notes, .. } = self;
+        let mut noted = |record: Record<'_>| {
+            if let Some((_, notes)) = notes {
+                notes.record(&record);
+            }
+            add(record)
+        };
+        let mut sink = |record: Record<'_>, _: &Place| of_zone(of.zone, record, &mut noted);
+        piece.read(&of.zone.file.to_string_lossy(), files, &Options::default(), &mut sink)
     }
 }
 

@@ -1,10 +1,12 @@
-//! `[[key]]`: names, algorithms and secrets of TSIG; `allow-update` and `allow-transfer`, which name the keys.
+//! `[[key]]`: names, algorithms and secrets of TSIG; `allow-update`, `allow-transfer`, `primaries` and `notify`, which name
+//! the keys.
 
 use super::reader::{Reader, Table, Word};
 use policy::{Grant, Grants};
 use std::collections::HashSet;
 use std::ops::Range;
 use transfer::allow::{Rule, Rules};
+use transfer::remote::Remote;
 use transfer::tsig::{Algorithm, Key, Keys};
 use wire::Name;
 
@@ -120,4 +122,22 @@ pub fn grants(r: &mut Reader<'_>, t: &Table<'_>, known: &Keys) -> Grants {
         }
     }
     Grants(grants)
+}
+
+/// `primaries` or `notify` of a zone.
+pub fn remotes(r: &mut Reader<'_>, t: &Table<'_>, list: &str, known: &Keys) -> Vec<Remote> {
+    let mut remotes: Vec<Remote> = Vec::new();
+    for word in r.strings(t, list, "192.0.2.1#xfr-key").unwrap_or_default() {
+        match Remote::from_text(&word.text) {
+            Ok(remote) => match remote.key.as_ref().filter(|key| known.named(key.bytes()).is_none()) {
+                Some(key) => r.complain(word.span, format!("there is no key {key}"), "write it as a [[key]]"),
+                None if remotes.iter().any(|other| other.address == remote.address) => {
+                    r.complain(word.span, format!("{} is written twice", remote.address), "remove one of them");
+                }
+                None => remotes.push(remote),
+            },
+            Err(bad) => r.complain(word.span, bad.what, bad.instead),
+        }
+    }
+    remotes
 }

@@ -11,9 +11,6 @@ pub const TOP: &[Later] = &[
     later("catalog", Nothing),
 ];
 
-pub const ZONE: &[Later] =
-    &[later("primaries", Literal("[]")), later("notify", Literal("[]")), later("transfer-source", Literal("[]"))];
-
 /// What a resolver that validates nothing and asks only those it is told to does anyway.
 pub const RESOLVER: &[Later] = &[
     later("stub", Nothing),

@@ -11,19 +11,20 @@ pub mod units;
 mod zones;
 
 use crate::complaint::{Complaint, Text};
+use crate::kept;
 use audit::Guards;
-use later::{TOP, ZONE};
+use later::TOP;
 use policy::{Prefix, Step};
 use reader::{Reader, Repeats, Table, Value, Word, later};
 pub use resolver::{Cache, Resolver};
-pub use roster::{Roster, Seen};
+pub use roster::{Roster, SECONDARIES, Seen};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeTable;
 use transfer::tsig::Keys;
 use zones::Named;
-pub use zones::{Numbering, Zone, apex};
+pub use zones::{Numbering, Peers, Zone, apex};
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -79,6 +80,8 @@ pub struct Limits {
     pub tcp_total: usize,
     pub tcp_per_address: usize,
     pub tcp_idle_ms: u64,
+    /// Octets of a zone that comes from others, as it comes.
+    pub transfer_octets: u64,
 }
 
 /// The response rate limit; what is absent is the policy's default.
@@ -141,6 +144,7 @@ impl Default for Config {
                 tcp_total: 10_000,
                 tcp_per_address: 150,
                 tcp_idle_ms: 10_000,
+                transfer_octets: 16 << 30,
             },
             level: Level::Info,
             resolver: None,
@@ -198,8 +202,22 @@ pub fn without_file(folders: &Folders, zones: Option<&Path>) -> Config {
 impl Config {
     /// With every NAME.zone of a further folder; what is configured already stays as it is.
     pub fn with_directory(mut self, directory: Option<&Path>) -> Config {
-        self.roster.directories.extend(directory.map(|d| Named { path: d.to_path_buf(), from: None }));
+        let named = |d: &Path| Named { path: d.to_path_buf(), from: None, is_ours: false };
+        self.roster.directories.extend(directory.map(named));
         self
+    }
+
+    /// With the zones that are kept by commands; what is configured goes before them.
+    pub fn with_kept(mut self) -> Config {
+        let path = self.server.data_dir.join(kept::FOLDER);
+        self.roster.directories.push(Named { path, from: None, is_ours: true });
+        self
+    }
+
+    /// With its data in another folder.
+    pub fn set_data_dir(&mut self, data_dir: &Path) {
+        self.server.data_dir = data_dir.to_path_buf();
+        self.roster.keep_in(data_dir);
     }
 
     /// All zones; no two have the same apex. Reads what names them.
@@ -278,6 +296,8 @@ fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
     }
     config.keys = keys::all(r, top);
     config.roster = roster(r, top, &config.keys);
+    config.roster.keep_in(&config.server.data_dir);
+    r.complaints.extend(zones::shared(&config.roster.written));
     if !r.complaints.is_empty() {
         r.complaints.extend(config.zones().err().unwrap_or_default());
     }
@@ -359,7 +379,7 @@ fn control(r: &mut Reader<'_>, t: &Table<'_>, control: &mut Control) {
 }
 
 fn limits(r: &mut Reader<'_>, t: &Table<'_>, limits: &mut Limits) {
-    r.keys("[limits]", t, &["enabled", "rrl", "tcp-connections", "tcp-per-address", "tcp-idle"], &[]);
+    r.keys("[limits]", t, &["enabled", "rrl", "tcp-connections", "tcp-per-address", "tcp-idle", "transfer-size"], &[]);
     limits.enabled = r.boolean(t, "enabled").unwrap_or(true);
     match t.get("rrl").map(|v| v.get_ref()) {
         Some(v) if v.is_table() => limits.rrl = r.table(t, "rrl").map(|t| rrl(r, t)),
@@ -374,6 +394,9 @@ fn limits(r: &mut Reader<'_>, t: &Table<'_>, limits: &mut Limits) {
     }
     if let Some(ms) = r.time_ms(t, "tcp-idle", "10s") {
         limits.tcp_idle_ms = ms;
+    }
+    if let Some(octets) = r.size(t, "transfer-size", "16GiB") {
+        limits.transfer_octets = octets;
     }
 }
 
@@ -467,41 +490,69 @@ fn roster(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> Roster {
     let (mut list, mut directory) = (None, None);
     if let Some(t) = r.table(top, "zones") {
         r.keys("[zones]", t, &["directory", "list"], &[]);
-        let named = |r: &Reader<'_>, w: Word| Named { path: r.path(&w), from: Some(Complaint::place(r.text, w.span)) };
+        let named = |r: &Reader<'_>, w: Word| Named {
+            path: r.path(&w),
+            from: Some(Complaint::place(r.text, w.span)),
+            is_ours: false,
+        };
         list = r.string(t, "list", "zones.list").map(|w| named(r, w));
         directory = r.string(t, "directory", "zones").map(|w| named(r, w));
     }
     let written: Vec<Zone> =
         r.tables(top, "zone").into_iter().filter_map(|(t, span)| zone(r, t, span, known)).collect();
     let written = zones::once(written, |_, zone| r.complaints.push(zones::twice(zone)));
-    r.complaints.extend(zones::shared(&written));
     Roster { written, list, directories: directory.into_iter().collect() }
 }
 
 fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: &Keys) -> Option<Zone> {
-    let built = ["name", "file", "allow-query", "allow-update", "allow-transfer", "write-back", "serial", "guards"];
-    r.keys("[[zone]]", t, &built, ZONE);
+    let built = [
+        "name",
+        "file",
+        "primaries",
+        "notify",
+        "transfer-source",
+        "allow-query",
+        "allow-update",
+        "allow-transfer",
+        "write-back",
+        "serial",
+        "guards",
+    ];
+    r.keys("[[zone]]", t, &built, &[]);
     let allow_query = r.strings(t, "allow-query", "any").map(|words| allow(r, &words));
     let allow_update = keys::rules(r, t, known);
     let allow_transfer = keys::grants(r, t, known);
     let write_back = write_back(r, t);
     let numbering = numbering(r, t);
     let is_guarded = r.boolean(t, "guards").unwrap_or(true);
+    let peers = peers(r, t, known);
     let name = r.string(t, "name", "example.com");
     if !t.contains_key("name") {
         r.complain(span.clone(), "this zone has no name", "write name = \"example.com\"");
     }
-    let file = r.string(t, "file", "example.com.zone");
-    if !t.contains_key("file") && !t.contains_key("primaries") {
+    let file = r.string(t, "file", "example.com.zone").map(|word| r.path(&word));
+    let comes = t.get("primaries").is_some_and(|list| list.get_ref().as_array().is_none_or(|list| !list.is_empty()));
+    if !t.contains_key("file") && !comes {
         r.complain(span, "this zone has no file", "write file = \"example.com.zone\"");
     }
-    let (name, file) = (name?, file?);
-    let place = Complaint::place(r.text, name.span.clone());
+    let name = name?;
+    let place = Some(Box::new(Complaint::place(r.text, name.span.clone())));
+    // Where one without a file is kept is known once the data folder is.
+    let file = if comes { file.unwrap_or_default() } else { file? };
     match apex(&name.text) {
         Ok(apex) => {
-            let place = Some(Box::new(place));
-            let zone = Zone::new(apex, r.path(&file));
-            Some(Zone { allow_query, allow_update, allow_transfer, write_back, numbering, is_guarded, place, ..zone })
+            let zone = Zone::new(apex, file);
+            Some(Zone {
+                allow_query,
+                allow_update,
+                allow_transfer,
+                write_back,
+                numbering,
+                is_guarded,
+                peers,
+                place,
+                ..zone
+            })
         }
         Err(why) => {
             r.complain(
@@ -512,6 +563,45 @@ fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: 
             None
         }
     }
+}
+
+/// Who else has to do with a zone. What comes from primaries is changed by nobody else.
+fn peers(r: &mut Reader<'_>, t: &Table<'_>, known: &Keys) -> Option<Box<Peers>> {
+    let primaries = keys::remotes(r, t, "primaries", known);
+    let notify = keys::remotes(r, t, "notify", known);
+    let source = sources(r, t);
+    if !primaries.is_empty() {
+        for (key, does) in [("allow-update", "updates"), ("serial", "serials of ours")] {
+            if let Some(value) = t.get(key).filter(|value| value.get_ref().as_str() != Some("keep")) {
+                let what = format!("this zone comes from its primaries, so it takes no {does}");
+                r.complain(value.span(), what, format!("remove {key}, or primaries"));
+            }
+        }
+    } else if let Some(value) = t.get("transfer-source").filter(|_| notify.is_empty() && !source.is_empty()) {
+        r.complain(
+            value.span(),
+            "nothing of this zone is asked for or announced",
+            "remove it, or add primaries or notify",
+        );
+    }
+    if primaries.is_empty() && notify.is_empty() {
+        return None;
+    }
+    Some(Box::new(Peers { primaries, notify, source, is_kept: !t.contains_key("file") }))
+}
+
+fn sources(r: &mut Reader<'_>, t: &Table<'_>) -> Vec<IpAddr> {
+    let mut sources: Vec<IpAddr> = Vec::new();
+    for word in r.strings(t, "transfer-source", "192.0.2.9").unwrap_or_default() {
+        match word.text.parse::<IpAddr>() {
+            Ok(ip) if sources.iter().any(|other| other.is_ipv4() == ip.is_ipv4()) => {
+                r.complain(word.span, "there is one source a family", "remove one of them");
+            }
+            Ok(ip) => sources.push(ip),
+            Err(_) => r.complain(word.span, format!("`{}` is no address", word.text), "write \"192.0.2.9\""),
+        }
+    }
+    sources
 }
 
 fn numbering(r: &mut Reader<'_>, t: &Table<'_>) -> Numbering {
@@ -526,7 +616,7 @@ fn numbering(r: &mut Reader<'_>, t: &Table<'_>) -> Numbering {
             return Numbering::Keep;
         }
     };
-    if numbering != Numbering::Keep && t.contains_key("allow-update") {
+    if numbering != Numbering::Keep && t.contains_key("allow-update") && !t.contains_key("primaries") {
         r.complain(word.span, "each update, and each edit, gives this zone a serial", "remove it");
     }
     numbering

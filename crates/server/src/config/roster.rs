@@ -3,12 +3,16 @@
 
 use super::zones::{self, Named, Zone};
 use crate::complaint::Complaint;
+use crate::ledger;
 use crate::manifest::Texts;
 use crate::stamp::Stamp;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use wire::hash::siphash;
+
+/// Below data-dir.
+pub const SECONDARIES: &str = "secondaries";
 
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
@@ -29,11 +33,20 @@ pub struct Seen {
 }
 
 impl Roster {
-    /// All zones; no two have the same apex.
+    /// All zones that there are; no two have the same apex. One that is still to come from others is none yet.
     pub fn gather(&self) -> Result<Vec<Zone>, Vec<Complaint>> {
         let mut complaints = Vec::new();
-        let zones = zones::gather(self.written.clone(), self.list.as_ref(), &self.directories, &mut complaints);
+        let mut zones = zones::gather(self.written.clone(), self.list.as_ref(), &self.directories, &mut complaints);
+        zones.retain(|zone| !zone.is_awaited());
         if complaints.is_empty() { Ok(zones) } else { Err(complaints) }
+    }
+
+    /// Lets zones that come from others, and have no file of their own, be kept below this folder.
+    pub fn keep_in(&mut self, data_dir: &Path) {
+        let folder = data_dir.join(SECONDARIES);
+        for zone in self.written.iter_mut().filter(|zone| zone.peers.as_ref().is_some_and(|peers| peers.is_kept)) {
+            zone.file = ledger::file_of(&folder, &zone.apex);
+        }
     }
 
     pub fn directories(&self) -> Vec<PathBuf> {
@@ -41,7 +54,7 @@ impl Roster {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.written.is_empty() && self.list.is_none() && self.directories.is_empty()
+        self.written.is_empty() && self.list.is_none() && self.directories.iter().all(|d| d.is_ours)
     }
 
     /// To be taken before the zones are gathered.

@@ -180,7 +180,6 @@ fn what_is_not_built_yet_says_so() {
         ("[resolver]\nvalidate = true\n", "`validate` in [resolver]"),
         ("[resolver]\n[[resolver.stub]]\nzone = \"a\"\n", "`stub` in [resolver]"),
         ("[[local]]\nzone = \"a\"\n", "`local` in the file"),
-        ("[[zone]]\nname = \"a\"\nfile = \"a\"\nprimaries = [\"192.0.2.1\"]\n", "`primaries` in [[zone]]"),
         ("[[zone]]\nname = \"a\"\nfile = \"a\"\nallow-query = [\"key:a\"]\n", "a TSIG key here"),
         ("[log]\nquery-log = \"queries\"\n", "`query-log` in [log]"),
     ] {
@@ -188,6 +187,70 @@ fn what_is_not_built_yet_says_so() {
         let said: Vec<&str> = complaints.iter().map(|c| c.what.as_str()).collect();
         assert_eq!(said, [format!("{what}: not built yet")], "{text}");
     }
+}
+
+#[test]
+fn a_zone_comes_from_its_primaries_and_is_kept_below_the_data_folder() {
+    let config = good(
+        "[server]\ndata-dir = \"data\"\n[limits]\ntransfer-size = \"1GiB\"\n\
+        [[zone]]\nname = \"a.b\"\nprimaries = [\"192.0.2.1\", \"[2001:db8::1]:5300\"]\ntransfer-source = [\"192.0.2.9\", \"::1\"]\n\
+        [[zone]]\nname = \"c\"\nfile = \"c.zone\"\nprimaries = [\"192.0.2.1\"]\n\
+        [[zone]]\nname = \"d\"\nfile = \"d.zone\"\nprimaries = []\nnotify = [\"192.0.2.2\"]\n",
+    );
+    let zones = &config.roster.written;
+    let files: Vec<&str> = zones.iter().map(|zone| zone.file.to_str().unwrap()).collect();
+    assert_eq!(files, ["/etc/dunlin/data/secondaries/a.b.zone", "/etc/dunlin/c.zone", "/etc/dunlin/d.zone"]);
+    let primaries: Vec<String> = zones[0].primaries().iter().map(ToString::to_string).collect();
+    assert_eq!(primaries, ["192.0.2.1", "[2001:db8::1]:5300"]);
+    assert!(zones[0].is_awaited() && zones[1].is_awaited() && !zones[2].is_secondary());
+    assert_eq!(zones[2].peers.as_ref().unwrap().notify.len(), 1);
+    assert_eq!(config.limits.transfer_octets, 1 << 30);
+    let apexes: Vec<Box<[u8]>> = config.zones().unwrap().into_iter().map(|zone| zone.apex).collect();
+    assert_eq!(apexes, [b"\x01d\0"[..].into()], "the others have still to come");
+}
+
+#[test]
+fn a_zone_has_one_owner() {
+    bad(
+        "[[zone]]\nname = \"a\"\nprimaries = [\"192.0.2.1\"]\nallow-update = []\nserial = \"unixtime\"\n\
+        [[zone]]\nname = \"b\"\nprimaries = [\"ns1\", \"192.0.2.1#k\", \"::1\", \"::1\"]\n\
+        [[zone]]\nname = \"c\"\nfile = \"c\"\ntransfer-source = [\"127.0.0.1\"]\n\
+        [[zone]]\nname = \"d\"\nprimaries = []\n\
+        [[zone]]\nname = \"e\"\nfile = \"c\"\nprimaries = [\"192.0.2.1\"]\n",
+        "
+dunlin.toml:4:16: error: this zone comes from its primaries, so it takes no updates
+    allow-update = []
+                   ^^
+    remove allow-update, or primaries
+dunlin.toml:5:10: error: this zone comes from its primaries, so it takes no serials of ours
+    serial = \"unixtime\"
+             ^^^^^^^^^^
+    remove serial, or primaries
+dunlin.toml:8:14: error: `ns1` is no address
+    primaries = [\"ns1\", \"192.0.2.1#k\", \"::1\", \"::1\"]
+                 ^^^^^
+    write \"192.0.2.1\", \"192.0.2.1:5300\", \"[2001:db8::1]:5300\" or \"192.0.2.1#KEY\", KEY being the name of a [[key]]
+dunlin.toml:8:21: error: there is no key k.
+    primaries = [\"ns1\", \"192.0.2.1#k\", \"::1\", \"::1\"]
+                        ^^^^^^^^^^^^^
+    write it as a [[key]]
+dunlin.toml:8:43: error: [::1]:53 is written twice
+    primaries = [\"ns1\", \"192.0.2.1#k\", \"::1\", \"::1\"]
+                                              ^^^^^
+    remove one of them
+dunlin.toml:12:19: error: nothing of this zone is asked for or announced
+    transfer-source = [\"127.0.0.1\"]
+                      ^^^^^^^^^^^^^
+    remove it, or add primaries or notify
+dunlin.toml:13:1: error: this zone has no file
+    [[zone]]
+    ^^^^^^^^
+    write file = \"example.com.zone\"
+dunlin.toml:17:8: error: c is the file of another zone, and what comes is written to it
+    name = \"e\"
+           ^^^
+    write a file of its own for each",
+    );
 }
 
 #[test]

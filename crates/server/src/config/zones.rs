@@ -7,9 +7,12 @@ use super::Allow;
 use crate::complaint::{Complaint, Text};
 use policy::Grants;
 use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use transfer::allow::Rules;
+use transfer::remote::Remote;
 use wire::Name;
 
 #[derive(Clone, Debug)]
@@ -23,6 +26,8 @@ pub struct Zone {
     pub allow_update: Rules,
     /// Who may have it as a whole; empty: nobody.
     pub allow_transfer: Grants,
+    /// Other servers that have to do with it, if there are any.
+    pub peers: Option<Box<Peers>>,
     /// How long after a change what updates have made of it is written back into its file; None: never.
     pub write_back: Option<Duration>,
     /// The file that is configured, if it is read from another one of ours: updates own it.
@@ -49,10 +54,23 @@ pub enum Numbering {
     Unixtime,
 }
 
+/// Other servers that a zone comes from, or is announced to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peers {
+    /// Who has it; empty: its file, or its updates, say what it holds.
+    pub primaries: Vec<Remote>,
+    /// Who is told of new versions.
+    pub notify: Vec<Remote>,
+    /// Our addresses towards them, the first of each family; none: the kernel's choice.
+    pub source: Vec<IpAddr>,
+    /// No file is configured: what comes is kept in the data folder.
+    pub is_kept: bool,
+}
+
 impl Zone {
     /// A zone of which only name and file are known.
     pub fn new(apex: Box<[u8]>, file: PathBuf) -> Zone {
-        let (allow_query, allow_update, allow_transfer) = (None, Rules::default(), Grants::default());
+        let (allow_query, allow_update, allow_transfer, peers) = (None, Rules::default(), Grants::default(), None);
         let (write_back, origin, given, place) = (None, None, None, None);
         let (numbering, is_guarded) = (Numbering::Keep, true);
         Zone {
@@ -61,6 +79,7 @@ impl Zone {
             allow_query,
             allow_update,
             allow_transfer,
+            peers,
             write_back,
             origin,
             numbering,
@@ -68,6 +87,20 @@ impl Zone {
             is_guarded,
             place,
         }
+    }
+
+    /// Who has it; empty: it is no secondary zone.
+    pub fn primaries(&self) -> &[Remote] {
+        self.peers.as_ref().map_or(&[], |peers| &peers.primaries)
+    }
+
+    pub fn is_secondary(&self) -> bool {
+        !self.primaries().is_empty()
+    }
+
+    /// It is to come from others, and never has.
+    pub fn is_awaited(&self) -> bool {
+        self.is_secondary() && !self.file.exists()
     }
 
     /// The file that is configured.
@@ -87,6 +120,8 @@ impl Zone {
 pub struct Named {
     pub path: PathBuf,
     pub from: Option<Complaint>,
+    /// Of the zones that are kept by commands: there is none before the first start.
+    pub is_ours: bool,
 }
 
 /// A list of more octets than this is a wrong file, not a list of zones.
@@ -153,14 +188,20 @@ pub fn twice(zone: &Zone) -> Complaint {
     }
 }
 
-/// Complains of files that are written back and are another zone's too.
+/// Complains of files that we write and are another zone's too.
 pub fn shared(written: &[Zone]) -> Vec<Complaint> {
-    let backs: HashSet<&Path> = written.iter().filter(|z| z.write_back.is_some()).map(|z| &*z.file).collect();
+    let is_ours = |zone: &&Zone| zone.write_back.is_some() || zone.is_secondary();
+    let ours: HashSet<&Path> = written.iter().filter(is_ours).map(|z| &*z.file).collect();
     let mut of: HashMap<&Path, &Zone> = HashMap::new();
     let mut complaints = Vec::new();
-    for zone in written.iter().filter(|z| backs.contains(&*z.file)) {
-        if let (Some(_), Some(place)) = (of.insert(&zone.file, zone), &zone.place) {
-            let what = format!("{} is the file of another zone, and is written back", zone.file.display());
+    for zone in written.iter().filter(|z| ours.contains(&*z.file)) {
+        if let (Some(other), Some(place)) = (of.insert(&zone.file, zone), &zone.place) {
+            let why = if zone.is_secondary() || other.is_secondary() {
+                "what comes is written to it"
+            } else {
+                "is written back"
+            };
+            let what = format!("{} is the file of another zone, and {why}", zone.file.display());
             complaints.push(place.saying(what, "write a file of its own for each"));
         }
     }
@@ -230,6 +271,7 @@ fn found(directory: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
     let path = &directory.path;
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
+        Err(e) if directory.is_ours && e.kind() == ErrorKind::NotFound => return Vec::new(),
         Err(e) => {
             complaints.push(directory.complaint(format!("the folder {} cannot be read: {e}", path.display()), ""));
             return Vec::new();

@@ -1,11 +1,13 @@
 //! Datagram sockets, each connected to one server and bound to a port that was drawn. Questions are collected and leave
-//! when the turn ends, those of one line together; replies are told apart by their ids.
+//! when the turn ends; only then their ports are drawn, the longest first: those that share a port are of about one length,
+//! and the kernel cuts them out of few messages (`net::volley`). Replies are told apart by their ids.
 //!
 //! A line remembers the ids of all questions that have left from it, so that a reply that comes twice, or too late, is
 //! not taken for a guess. An id that it does not know is handed on to all that wait on it, and the line is used no more.
 //! Bounds: `USES_MAX` questions a line, `PARCELS_MAX` that are collected.
 
 use super::{Came, Parcel};
+use crate::log;
 use net::epoll::{Epoll, Interest};
 use net::volley::Volley;
 use resolver::{ByHash, Chance, Drawn, ExchangeId, Line, Ports, random_port};
@@ -29,9 +31,14 @@ pub struct Lines {
     by_exchange: ByHash<u32>,
     ports: Ports,
     serial: u32,
-    /// What leaves when the turn ends: lines by their tokens, and their packets in `octets`.
-    parcels: Vec<(u64, Range<usize>)>,
+    /// What leaves when the turn ends, by the place of its server in `servers`; the packets are in `octets`.
+    parcels: Vec<Waiting>,
+    servers: Vec<(SocketAddr, IpAddr)>,
     octets: Vec<u8>,
+    /// Parcels that leave from one line.
+    run: Vec<Range<usize>>,
+    /// Exchanges that could not leave.
+    failed: Vec<ExchangeId>,
     /// Tokens of lines that nobody waits on any more, to be put away when the turn ends.
     quiet: Vec<u64>,
     /// Kept for its room.
@@ -39,12 +46,19 @@ pub struct Lines {
     volley: Volley,
 }
 
+struct Waiting {
+    server: usize,
+    exchange: ExchangeId,
+    at: Range<usize>,
+}
+
 struct Open {
     socket: UdpSocket,
     server: SocketAddr,
     opened_ns: u64,
     token: u64,
-    /// All questions that have left from here.
+    /// The ids of all questions that have left from here, and what else there is to know of each.
+    ids: Vec<u16>,
     asked: Vec<Asked>,
     /// How many of them wait.
     waiting: usize,
@@ -57,7 +71,6 @@ struct Open {
 }
 
 struct Asked {
-    message_id: [u8; 2],
     exchange: ExchangeId,
     waits: bool,
 }
@@ -68,34 +81,16 @@ fn token(number: u32, serial: u32) -> u64 {
 }
 
 impl Lines {
-    /// Takes a question; it leaves when the turn ends.
-    pub fn send(
-        &mut self,
-        epoll: &Epoll,
-        now_ns: u64,
-        from: IpAddr,
-        parcel: &Parcel<'_>,
-        chance: &mut Chance,
-    ) -> io::Result<()> {
-        let (open, message_id) = (&self.open, parcel.message_id());
-        let fits = |number| line(open, number).is_some_and(|line| line.fits(message_id));
-        let drawn = self.ports.draw(now_ns, parcel.server, chance, &mut self.over, fits);
-        while let Some(number) = self.over.pop() {
-            self.shut(number);
-        }
-        let number = match drawn {
-            Drawn::Again(line) => line.number,
-            Drawn::Along(number) => number,
-            Drawn::New(port) => self.open(epoll, now_ns, SocketAddr::new(from, port), parcel.server, chance)?,
-        };
-        let Some(open) = self.open.get_mut(number as usize).and_then(Option::as_mut) else { return Ok(()) };
-        open.asked.push(Asked { message_id, exchange: parcel.exchange, waits: true });
-        open.waiting += 1;
-        self.by_exchange.insert(parcel.exchange.number(), number);
+    /// Takes a question; it leaves when the turn ends, from this address of ours.
+    pub fn send(&mut self, from: IpAddr, parcel: &Parcel<'_>) {
+        let to = (parcel.server, from);
+        let server = self.servers.iter().position(|known| *known == to).unwrap_or_else(|| {
+            self.servers.push(to);
+            self.servers.len() - 1
+        });
         let start = self.octets.len();
         self.octets.extend_from_slice(parcel.packet);
-        self.parcels.push((open.token, start..self.octets.len()));
-        Ok(())
+        self.parcels.push(Waiting { server, exchange: parcel.exchange, at: start..self.octets.len() });
     }
 
     pub fn is_full(&self) -> bool {
@@ -127,7 +122,7 @@ impl Lines {
 
     /// True if the exchange was one of these.
     pub fn close(&mut self, exchange: ExchangeId) -> bool {
-        let Some(number) = self.by_exchange.remove(&exchange.number()) else { return false };
+        let Some(number) = self.by_exchange.remove(&exchange.number()) else { return self.take_back(exchange) };
         if let Some(open) = self.open.get_mut(number as usize).and_then(Option::as_mut)
             && let Some(asked) = open.asked.iter_mut().rev().find(|asked| asked.exchange == exchange && asked.waits)
         {
@@ -140,26 +135,80 @@ impl Lines {
         true
     }
 
-    /// Sends what was collected, then puts away the lines that nobody waits on. Those whose questions cannot leave are
-    /// told so, and true is returned.
-    pub fn end_turn(&mut self, now_ns: u64, mut hand_on: impl FnMut(Came<'_>)) -> bool {
-        self.ports.end_turn();
-        let mut parcels = std::mem::take(&mut self.parcels);
-        // With several servers their questions come mixed; and those of one length leave at once.
-        parcels.sort_unstable_by_key(|(token, at)| (*token, Reverse(at.len()), at.start));
-        let mut any_failed = false;
-        for run in parcels.chunk_by(|(a, _), (b, _)| a == b) {
-            let Some(open) = by_token(&mut self.open, run[0].0) else { continue };
-            if open.send(run, &self.octets, &mut self.volley).is_err() {
-                open.fail(&mut hand_on);
-                any_failed = true;
+    /// True if it was to leave with this turn.
+    fn take_back(&mut self, exchange: ExchangeId) -> bool {
+        let at = self.parcels.iter().position(|parcel| parcel.exchange == exchange);
+        at.map(|at| self.parcels.swap_remove(at)).is_some()
+    }
+
+    /// Sends what was collected, then puts away the lines that nobody waits on; says whose questions cannot leave.
+    pub fn end_turn(&mut self, epoll: &Epoll, now_ns: u64, chance: &mut Chance) -> &[ExchangeId] {
+        self.failed.clear();
+        let (mut parcels, mut last) = (std::mem::take(&mut self.parcels), None);
+        parcels.sort_unstable_by_key(|parcel| (parcel.server, Reverse(parcel.at.len()), parcel.at.start));
+        for Waiting { server, exchange, at } in parcels.drain(..) {
+            match self.line_of(epoll, now_ns, server, exchange, &at, chance) {
+                Ok(number) if last == Some(number) => {}
+                Ok(number) => self.leave(last.replace(number)),
+                Err(e) => {
+                    log::debug("a question to a server could not be sent", &[("why", &e)]);
+                    self.failed.push(exchange);
+                    continue;
+                }
             }
+            self.run.push(at);
         }
-        parcels.clear();
+        self.leave(last);
         self.parcels = parcels;
+        self.servers.clear();
         self.octets.clear();
+        self.ports.end_turn();
         self.put_away(now_ns);
-        any_failed
+        &self.failed
+    }
+
+    /// The number of the line that a question leaves from, with its place taken there.
+    fn line_of(
+        &mut self,
+        epoll: &Epoll,
+        now_ns: u64,
+        server: usize,
+        exchange: ExchangeId,
+        at: &Range<usize>,
+        chance: &mut Chance,
+    ) -> io::Result<u32> {
+        let (server, from) = *self.servers.get(server).ok_or(ErrorKind::AddrNotAvailable)?;
+        let packet = self.octets.get(at.clone()).unwrap_or_default();
+        let (open, id) = (&self.open, id_of(packet).unwrap_or(0));
+        let fits = |number| line(open, number).is_some_and(|line| line.fits(id));
+        let drawn = self.ports.draw(now_ns, server, chance, &mut self.over, fits);
+        while let Some(number) = self.over.pop() {
+            self.shut(number);
+        }
+        let number = match drawn {
+            Drawn::Again(line) => line.number,
+            Drawn::Along(number) => number,
+            Drawn::New(port) => self.open(epoll, now_ns, SocketAddr::new(from, port), server, chance)?,
+        };
+        if let Some(open) = self.open.get_mut(number as usize).and_then(Option::as_mut) {
+            open.ids.push(id);
+            open.asked.push(Asked { exchange, waits: true });
+            open.waiting += 1;
+            self.by_exchange.insert(exchange.number(), number);
+        }
+        Ok(number)
+    }
+
+    /// Sends the run of questions that was collected, from this line.
+    fn leave(&mut self, number: Option<u32>) {
+        let open = number.and_then(|number| self.open.get_mut(number as usize)).and_then(Option::as_mut);
+        if let Some(open) = open
+            && open.send(&self.run, &self.octets, &mut self.volley).is_err()
+        {
+            open.is_spoilt = true;
+            self.failed.extend(open.waiting());
+        }
+        self.run.clear();
     }
 
     fn put_away(&mut self, now_ns: u64) {
@@ -198,6 +247,11 @@ impl Lines {
     }
 }
 
+/// By which a reply is told from others.
+fn id_of(packet: &[u8]) -> Option<u16> {
+    packet.first_chunk().map(|id| u16::from_ne_bytes(*id))
+}
+
 fn line(open: &[Option<Open>], number: u32) -> Option<&Open> {
     open.get(number as usize)?.as_ref()
 }
@@ -209,22 +263,23 @@ fn by_token(open: &mut [Option<Open>], token: u64) -> Option<&mut Open> {
 
 impl Open {
     fn new(socket: UdpSocket, server: SocketAddr, opened_ns: u64, token: u64) -> Open {
-        let (asked, waiting, is_quiet, has_heard, is_spoilt) = (Vec::new(), 0, false, false, false);
-        Open { socket, server, opened_ns, token, asked, waiting, is_quiet, has_heard, is_spoilt }
+        let (ids, asked) = (Vec::new(), Vec::new());
+        let (waiting, is_quiet, has_heard, is_spoilt) = (0, false, false, false);
+        Open { socket, server, opened_ns, token, ids, asked, waiting, is_quiet, has_heard, is_spoilt }
     }
 
     /// Two questions with one id could not be told apart.
-    fn fits(&self, message_id: [u8; 2]) -> bool {
-        !self.is_spoilt && self.asked.iter().all(|asked| asked.message_id != message_id)
+    fn fits(&self, id: u16) -> bool {
+        !self.is_spoilt && !self.ids.contains(&id)
     }
 
-    fn send(&self, run: &[(u64, Range<usize>)], octets: &[u8], volley: &mut Volley) -> io::Result<()> {
+    fn send(&self, run: &[Range<usize>], octets: &[u8], volley: &mut Volley) -> io::Result<()> {
+        let packet = |at: &Range<usize>| octets.get(at.clone()).unwrap_or_default();
         let mut gone = 0;
-        while let Some(rest @ [(_, first), ..]) = run.get(gone..) {
-            let packet = |at: &Range<usize>| octets.get(at.clone()).unwrap_or_default();
+        while let Some(rest @ [first, ..]) = run.get(gone..) {
             gone += match rest.len() {
                 1 => self.socket.send(packet(first)).map(|_| 1)?,
-                _ => volley.send(&self.socket, rest.iter().map(|(_, at)| packet(at)))?,
+                _ => volley.send(&self.socket, rest.iter().map(packet))?,
             };
         }
         Ok(())
@@ -232,7 +287,8 @@ impl Open {
 
     fn hear(&mut self, packet: &[u8], hand_on: &mut impl FnMut(Came<'_>)) {
         // Those that wait are the last.
-        match self.asked.iter().rev().find(|asked| packet.starts_with(&asked.message_id)) {
+        let place = id_of(packet).and_then(|id| self.ids.iter().rposition(|asked| *asked == id));
+        match place.and_then(|place| self.asked.get(place)) {
             Some(asked) => {
                 self.has_heard = true;
                 // Else it has come twice, or too late.

@@ -1,0 +1,58 @@
+//! Zones that are to take updates from now on: each is written down as it is served, on a thread of its own, for with a large one
+//! that takes seconds. The updates' thread, which carries on meanwhile, then only gives the file its name.
+//!
+//! Bound: one zone at a time is written, and one waits for its name.
+
+use crate::laying::{self, Seen};
+use crate::ledger;
+use crate::log;
+use crate::press::Press;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use store::atomic::Prepared;
+
+/// Zones that are being written.
+pub struct Adoption {
+    pub ready: Receiver<Written>,
+    /// Where the journal ended when that began: it has nothing of these zones from there on.
+    pub position: u64,
+}
+
+/// A zone that is written.
+pub struct Written {
+    pub apex: Box<[u8]>,
+    /// As it was served then.
+    pub seen: Seen,
+    pub file: io::Result<Prepared>,
+}
+
+/// Begins with these. Err: no thread can be started.
+pub fn begin(press: Arc<Press>, data_dir: PathBuf, zones: Vec<Box<[u8]>>, position: u64) -> io::Result<Adoption> {
+    let (done, ready) = sync_channel(1);
+    let write = move || {
+        if let Err(e) = net::sched::modest() {
+            log::warn("zones that are to take updates compete with answering threads", &[("why", &e)]);
+        }
+        // None: nobody waits for them any more.
+        let _ = zones.into_iter().try_for_each(|apex| write(&press, &data_dir, apex, position, &done));
+        drop(done);
+        press.wake();
+    };
+    std::thread::Builder::new().name("adoption".to_string()).spawn(write)?;
+    Ok(Adoption { ready, position })
+}
+
+/// None: nobody waits for more.
+fn write(press: &Press, data_dir: &Path, apex: Box<[u8]>, position: u64, done: &SyncSender<Written>) -> Option<()> {
+    let now = press.current();
+    let zone = laying::zone(now.image.view(), &apex);
+    // It is not served any more; it is looked for again.
+    let Some((zone, seen)) = zone.and_then(|zone| Some((zone, Seen::of(&now.image, &zone)?))) else { return Some(()) };
+    let file = ledger::prepare_zone(data_dir, &zone, &apex, position);
+    drop(now);
+    done.send(Written { apex, seen, file }).ok()?;
+    press.wake();
+    Some(())
+}

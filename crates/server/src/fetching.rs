@@ -1,0 +1,425 @@
+//! A zone fetched from a primary (RFC 5936): one connection, message by message, each checked and written as text before the
+//! next is read. The file takes its name when the zone is whole and on the disk; until then, and if anything is wrong, it is
+//! as if nothing had come.
+//!
+//! Held in memory: one message, and what is on its way to the disk.
+
+use crate::clock::wall_s;
+use crate::transfers::LASTS_MAX;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+use store::atomic;
+use transfer::ask;
+use transfer::receive::{Fault, Progress, Received, Receiver};
+use transfer::record::is_newer;
+use transfer::refresh::{Fetched, Useless};
+use transfer::remote::Remote;
+use transfer::tsig::{self, Asked, Disbelief, Key};
+use wire::{Name, rtype};
+
+/// A primary that has not taken the question after so long is silent.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
+/// A message that is not whole after so long does not come any more.
+const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
+/// A primary that sends less than this a second, once it has had some time, is cut off: the place is for others.
+const OCTETS_A_SECOND_MIN: u64 = 500;
+const HAS_TIME: Duration = Duration::from_secs(30);
+/// What is written is brought to the disk in portions of so many octets, so that it does not all go there at once.
+const SETTLED_EVERY: u64 = 16 << 20;
+
+/// What is to be fetched.
+pub struct Errand {
+    pub apex: Name,
+    pub from: Remote,
+    /// None: the configuration has lost it.
+    pub key: Option<Key>,
+    pub source: Option<IpAddr>,
+    pub id: u16,
+    /// What it must be newer than.
+    pub known: Option<u32>,
+    pub file: PathBuf,
+    pub octets_max: u64,
+}
+
+/// What came of it.
+pub struct Outcome {
+    pub fetched: Fetched,
+    /// What was wrong, for people.
+    pub why: Option<String>,
+    pub octets: u64,
+    pub records: u64,
+}
+
+impl Outcome {
+    /// It was not begun.
+    pub fn nothing(why: String) -> Outcome {
+        Outcome { fetched: Fetched::Failed, why: Some(why), octets: 0, records: 0 }
+    }
+}
+
+/// Why it broke off.
+enum Broken {
+    Useless(Useless, String),
+    NotNewer(u32),
+    /// Nobody's fault but ours.
+    Ours(io::Error),
+}
+
+impl From<Fault> for Broken {
+    fn from(fault: Fault) -> Broken {
+        answers(match fault {
+            Fault::Unrelated => "it answers something else than was asked".to_string(),
+            Fault::Rcode(rcode) => format!("it says {}", rcode_text(rcode)),
+            Fault::Malformed => "a message is malformed".to_string(),
+            Fault::Foreign(rtype) => format!("it sends a record of type {rtype}, or a class, that no zone has"),
+            Fault::OutOfZone(name) => format!("it sends {name}, which is not of the zone"),
+            Fault::NoSoa => "it does not begin with the zone's SOA".to_string(),
+            Fault::OtherSoa => "it ends with another SOA than it began with".to_string(),
+            Fault::Behind => "it goes on behind the end".to_string(),
+            Fault::Empty => "it sends a message without a record".to_string(),
+        })
+    }
+}
+
+fn answers(why: String) -> Broken {
+    Broken::Useless(Useless::Answers, why)
+}
+
+pub fn rcode_text(rcode: u8) -> String {
+    let known = [
+        "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH",
+    ];
+    known.get(usize::from(rcode)).map_or_else(|| format!("rcode {rcode}"), |name| (*name).to_string())
+}
+
+pub fn disbelief_text(why: Disbelief) -> String {
+    match why {
+        Disbelief::Unsigned => "it does not sign".to_string(),
+        Disbelief::Malformed => "its signature is malformed".to_string(),
+        Disbelief::OtherKey => "it signs with another key".to_string(),
+        Disbelief::BadSig => "its signature is wrong".to_string(),
+        Disbelief::BadTime => "its signature is of another time: clocks differ".to_string(),
+        Disbelief::BadTrunc => "its signature is cut off".to_string(),
+        Disbelief::Theirs(16) => "it finds our signature wrong (BADSIG)".to_string(),
+        Disbelief::Theirs(17) => "it does not know the key (BADKEY)".to_string(),
+        Disbelief::Theirs(18) => "it finds our clock wrong (BADTIME)".to_string(),
+        Disbelief::Theirs(error) => format!("it says error {error} of the signature"),
+    }
+}
+
+/// Runs an errand.
+pub fn run(errand: &Errand) -> Outcome {
+    let mut counted = Counted::default();
+    let outcome = fetch(errand, &mut counted);
+    let (fetched, why) = match outcome {
+        Ok(serial) => (Fetched::Whole(serial), None),
+        Err(Broken::NotNewer(serial)) => (Fetched::NotNewer(serial), None),
+        Err(Broken::Useless(useless, why)) => (Fetched::Useless(useless), Some(why)),
+        Err(Broken::Ours(e)) => (Fetched::Failed, Some(e.to_string())),
+    };
+    Outcome { fetched, why, octets: counted.octets, records: counted.records }
+}
+
+#[derive(Default)]
+struct Counted {
+    octets: u64,
+    records: u64,
+}
+
+fn fetch(errand: &Errand, counted: &mut Counted) -> Result<u32, Broken> {
+    let mut question = ask::query(errand.id, errand.apex.bytes(), rtype::AXFR);
+    if errand.from.key.is_some() && errand.key.is_none() {
+        return Err(answers("there is no such key any more".to_string()));
+    }
+    let check = errand.key.as_ref().map(|key| tsig::sign_request(key, &mut question, wall_s()));
+    let stream = asked(errand, &question).map_err(|e| Broken::Useless(Useless::Silent, silence_text(&e)))?;
+    let mut coming = Coming {
+        errand,
+        stream,
+        check,
+        counted,
+        receiver: Receiver::new(errand.id, &errand.apex),
+        began: Instant::now(),
+    };
+    // Nothing is written before the first message has turned out to be of use.
+    let first = coming.message()?;
+    let (Some(folder), Some(name)) = (errand.file.parent(), errand.file.file_name().and_then(|name| name.to_str()))
+    else {
+        return Err(Broken::Ours(io::ErrorKind::InvalidFilename.into()));
+    };
+    std::fs::create_dir_all(folder).map_err(Broken::Ours)?;
+    let mut broken = None;
+    let write = |out: &mut atomic::Output| {
+        coming.write(first, out).map_err(|why| {
+            let e =
+                if let Broken::Ours(e) = &why { io::Error::new(e.kind(), e.to_string()) } else { io::Error::other("") };
+            broken = Some(why);
+            e
+        })
+    };
+    let prepared = atomic::prepare(folder, name, None, write, age);
+    match (broken, prepared) {
+        (Some(why @ (Broken::Useless(..) | Broken::NotNewer(_))), _) => Err(why),
+        (_, Err(e)) => Err(Broken::Ours(e)),
+        (_, Ok(prepared)) => {
+            prepared.take_name().map_err(Broken::Ours)?;
+            coming.receiver.serial().ok_or(Fault::NoSoa.into())
+        }
+    }
+}
+
+/// Nobody writes into this file again, so nobody has to wait until the tick of the file system's clock is over in which it was
+/// written before he believes its stamp.
+fn age(file: &Path) -> io::Result<()> {
+    File::open(file)?.set_modified(SystemTime::now() - Duration::from_secs(1))
+}
+
+fn silence_text(e: &io::Error) -> String {
+    match e.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it does not answer".to_string(),
+        _ => e.to_string(),
+    }
+}
+
+/// Our address towards a peer.
+pub fn local(source: Option<IpAddr>, peer: SocketAddr) -> SocketAddr {
+    let any: IpAddr = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    SocketAddr::new(source.unwrap_or(any), 0)
+}
+
+/// A connection that has taken the question.
+fn asked(errand: &Errand, question: &[u8]) -> io::Result<TcpStream> {
+    let peer = errand.from.address;
+    let mut stream = net::outgoing::tcp(local(errand.source, peer), peer)?;
+    // From here on whoever writes waits until it is open.
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(Some(CONNECTS_WITHIN))?;
+    stream.write_all(&[&(question.len() as u16).to_be_bytes(), question].concat())?;
+    Ok(stream)
+}
+
+/// A transfer under way.
+struct Coming<'e> {
+    errand: &'e Errand,
+    stream: TcpStream,
+    check: Option<Asked>,
+    counted: &'e mut Counted,
+    receiver: Receiver,
+    began: Instant,
+}
+
+impl Coming<'_> {
+    /// The next message, its signature checked.
+    fn message(&mut self) -> Result<Vec<u8>, Broken> {
+        let until = Instant::now() + MESSAGE_WITHIN;
+        let mut len = [0; 2];
+        self.fill(&mut len, until)?;
+        let mut message = vec![0; usize::from(u16::from_be_bytes(len))];
+        self.fill(&mut message, until)?;
+        self.counted.octets += message.len() as u64;
+        if self.counted.octets > self.errand.octets_max {
+            return Err(answers(format!("it sends more than {} octets (transfer-size)", self.errand.octets_max)));
+        }
+        let lasted = self.began.elapsed();
+        if lasted > LASTS_MAX || lasted > HAS_TIME && self.counted.octets / lasted.as_secs() < OCTETS_A_SECOND_MIN {
+            return Err(answers("it sends too slowly".to_string()));
+        }
+        if let Some(check) = &mut self.check {
+            check.check(&message, wall_s()).map_err(|why| answers(disbelief_text(why)))?;
+        }
+        Ok(message)
+    }
+
+    fn fill(&mut self, mut room: &mut [u8], until: Instant) -> Result<(), Broken> {
+        while !room.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(self.cut_off("it stands still"));
+            }
+            let read = self.stream.set_read_timeout(Some(left)).and_then(|()| io::Read::read(&mut self.stream, room));
+            match read {
+                Ok(0) => return Err(answers("it closes the connection in the middle".to_string())),
+                Ok(n) => room = &mut room[n..],
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+                Err(e) => return Err(self.cut_off(&e.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Who has said nothing at all may be there for nobody.
+    fn cut_off(&self, why: &str) -> Broken {
+        let is_silent = self.counted.octets == 0;
+        Broken::Useless(if is_silent { Useless::Silent } else { Useless::Answers }, why.to_string())
+    }
+
+    /// Writes the zone, from its first message to its last.
+    fn write(&mut self, first: Vec<u8>, out: &mut atomic::Output) -> Result<(), Broken> {
+        let (mut message, mut line, mut settled) = (first, String::new(), 0);
+        writeln!(out, "; dunlin, from {}", self.errand.from).map_err(Broken::Ours)?;
+        loop {
+            let (mut failed, mut written) = (None, 0);
+            let mut sink = |r: Received<'_>| {
+                line.clear();
+                zonefile::record_to_text(r.owner, r.ttl, 1, r.rtype, r.rdata, &mut line);
+                let _ = line.write_char('\n');
+                written += line.len() as u64;
+                failed = failed.take().or_else(|| out.write_all(line.as_bytes()).err());
+            };
+            let progress = self.receiver.on_message(&message, &mut sink)?;
+            self.counted.records = self.receiver.records;
+            if let Some(e) = failed {
+                return Err(Broken::Ours(e));
+            }
+            settled += written;
+            if settled >= SETTLED_EVERY {
+                out.settle().map_err(Broken::Ours)?;
+                settled = 0;
+            }
+            match (self.receiver.serial(), self.errand.known) {
+                (Some(serial), Some(known)) if !is_newer(serial, known) => return Err(Broken::NotNewer(serial)),
+                _ => {}
+            }
+            if progress == Progress::Done {
+                // What follows the last signature is nobody's word (RFC 8945 section 5.3.1).
+                let is_proven = self.check.as_ref().is_none_or(Asked::ends_signed);
+                return if is_proven { Ok(()) } else { Err(answers("its last message is not signed".to_string())) };
+            }
+            message = self.message()?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::net::TcpListener;
+    use transfer::tsig::{Algorithm, Keys};
+    use wire::query::CLASS_IN;
+
+    const APEX: &[u8] = b"\x01z\0";
+
+    fn key() -> Key {
+        Key::new(&Name::from_text(b"k.", None).unwrap(), Algorithm::Sha256, b"0123456789abcdef")
+    }
+
+    fn message(id: u16, records: &[(Vec<u8>, u16, Vec<u8>)]) -> Vec<u8> {
+        let mut message = ask::query(id, APEX, rtype::AXFR);
+        (message[2], message[7]) = (0x84, records.len() as u8);
+        for (owner, rtype, rdata) in records {
+            message.extend(owner);
+            message.extend([*rtype, CLASS_IN, 0, 60, rdata.len() as u16].map(u16::to_be_bytes).concat());
+            message.extend(rdata);
+        }
+        message
+    }
+
+    /// What comes of a transfer of five messages; `sign` signs the one of this number, or does something else to it.
+    fn outcome(
+        name: &str,
+        mut sign: impl FnMut(usize, &mut tsig::Stream, &mut Vec<u8>) + Send + 'static,
+    ) -> (Outcome, Option<String>) {
+        let folder = std::env::temp_dir().join(format!("dunlin-fetching-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let from = Remote { address: listener.local_addr().unwrap(), key: Some(Name::from_text(b"k.", None).unwrap()) };
+        let primary = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut len = [0; 2];
+            stream.read_exact(&mut len).unwrap();
+            let mut question = vec![0; usize::from(u16::from_be_bytes(len))];
+            stream.read_exact(&mut question).unwrap();
+            let keys = Keys::new(vec![key()]);
+            let signed = tsig::check_request(&question, &keys, wall_s()).unwrap().unwrap();
+            let mut chain = signed.stream();
+            let soa = (APEX.to_vec(), rtype::SOA, [&[0, 0][..], &[0, 0, 0, 7], &[0; 16]].concat());
+            for i in 0..5 {
+                let a = ([&[1, b'a' + i as u8], APEX].concat(), rtype::A, vec![192, 0, 2, i as u8]);
+                let records = if i % 4 == 0 { vec![soa.clone()] } else { vec![a] };
+                let mut message = message(u16::from_be_bytes([question[0], question[1]]), &records);
+                sign(i, &mut chain, &mut message);
+                if stream.write_all(&[&(message.len() as u16).to_be_bytes(), &message[..]].concat()).is_err() {
+                    return;
+                }
+            }
+            // Until the other end has gone.
+            let _ = stream.read(&mut len);
+        });
+        let file = folder.join("z.zone");
+        let apex = Name::from_wire(APEX).unwrap();
+        let errand = Errand {
+            apex,
+            from,
+            key: Some(key()),
+            source: None,
+            id: 4711,
+            known: None,
+            file: file.clone(),
+            octets_max: 1 << 20,
+        };
+        let outcome = run(&errand);
+        primary.join().unwrap();
+        let text = std::fs::read_to_string(&file).ok();
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), usize::from(text.is_some()), "nothing else is there");
+        std::fs::remove_dir_all(&folder).unwrap();
+        (outcome, text)
+    }
+
+    #[test]
+    fn a_chain_of_signatures_holds_or_nothing_has_come() {
+        let (good, text) = outcome("good", |_, chain, message| chain.sign(message, wall_s()));
+        assert_eq!((good.fetched, good.records), (Fetched::Whole(7), 4));
+        let text = text.unwrap();
+        assert!(text.ends_with("b.z. 60 IN A 192.0.2.1\nc.z. 60 IN A 192.0.2.2\nd.z. 60 IN A 192.0.2.3\n"), "{text}");
+        let (few, _) = outcome("few", |i, chain, message| {
+            if i % 4 == 0 {
+                chain.sign(message, wall_s())
+            }
+        });
+        assert_eq!(few.why.as_deref(), Some("its signature is wrong"), "what is between is covered, too");
+        for (name, expect) in [
+            ("third", "its signature is wrong"),
+            ("first", "it does not sign"),
+            ("last", "its last message is not signed"),
+            ("time", "its signature is of another time: clocks differ"),
+        ] {
+            let (outcome, text) = outcome(name, move |i, chain, message| match (name, i) {
+                ("third", 2) => {
+                    chain.sign(message, wall_s());
+                    let at = message.len() - 10;
+                    message[at] ^= 1;
+                }
+                ("first", 0) | ("last", 4) => {}
+                ("time", 3) => chain.sign(message, wall_s() - 3600),
+                _ => chain.sign(message, wall_s()),
+            });
+            assert_eq!((outcome.fetched, outcome.why.as_deref()), (Fetched::Useless(Useless::Answers), Some(expect)));
+            assert_eq!(text, None, "{name}");
+        }
+    }
+
+    #[test]
+    fn nobody_there_is_silence_and_no_folder_is_our_fault() {
+        let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let apex = Name::from_wire(APEX).unwrap();
+        let from = Remote { address: gone, key: None };
+        let errand = Errand {
+            apex,
+            from,
+            key: None,
+            source: None,
+            id: 1,
+            known: None,
+            file: "/proc/none/z".into(),
+            octets_max: 1,
+        };
+        assert_eq!(run(&errand).fetched, Fetched::Useless(Useless::Silent));
+    }
+}

@@ -1,0 +1,271 @@
+//! Zones that are kept by commands: added, changed and removed over the control socket. Their texts lie in a folder of ours,
+//! NAME.zone each, and are read as those of any folder are: what checks, guards, history and a start do for zone files, they do
+//! for these.
+//!
+//! ```text
+//! add      a copy of a text -> NAME.zone -> served?                              no: it is gone again
+//! modify   what is served, changed, under a new serial -> NAME.zone -> served?   no: it is as it was
+//! remove   NAME.zone aside -> served no more?                                    no: it is back
+//! ```
+//! A command is over when what it wished is on the disk and served, or all is as it was. Costs what the zone costs.
+
+use crate::config::Zone;
+use crate::history;
+use crate::images::name;
+use crate::laying::Standing;
+use front::{Published, Zones};
+use image::Zone as ImageZone;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use store::Stretch;
+use store::atomic::write_atomically;
+use transfer::update::{self, Change};
+use transfer::{Content, Diff, Record, canonical};
+use wire::rtype::SOA;
+use wire::{Name, Rcode};
+use zonefile::{NoFiles, Options, rtypes};
+
+/// Below the data folder.
+pub const FOLDER: &str = "kept";
+/// A longer text is not for commands to change: each writes all of it.
+const TEXT_MAX: u64 = 64 << 20;
+/// Of a record that comes without a TTL.
+const TTL: u32 = 3600;
+/// Between changes that are made together.
+pub const BETWEEN: char = '\t';
+
+pub enum Order {
+    /// A zone with what is in this file.
+    Add(PathBuf),
+    /// Changes, `BETWEEN` them.
+    Modify(String),
+    Remove,
+}
+
+/// The file of a zone, changed; what it was before stands aside until it is known that this is served.
+pub struct Written {
+    file: PathBuf,
+    before: Option<PathBuf>,
+}
+
+impl Written {
+    pub fn undo(self) -> io::Result<()> {
+        match &self.before {
+            Some(before) => fs::rename(before, &self.file)?,
+            None => fs::remove_file(&self.file)?,
+        }
+        self.sync()
+    }
+
+    pub fn settle(self) -> io::Result<()> {
+        self.before.as_ref().map_or(Ok(()), fs::remove_file)?;
+        self.sync()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(self.file.parent().unwrap_or(Path::new("")))?.sync_all()
+    }
+}
+
+/// The folder of these zones.
+pub struct Kept {
+    folder: PathBuf,
+}
+
+impl Kept {
+    pub fn of(data_dir: &Path) -> Kept {
+        Kept { folder: data_dir.join(FOLDER) }
+    }
+
+    /// Does to the zone's file what the order says. `known`: the zone, if there is one.
+    pub fn write(
+        &self,
+        apex: &[u8],
+        order: &Order,
+        known: Option<&Zone>,
+        published: &Published<Zones<Stretch>>,
+    ) -> Result<Written, String> {
+        let file = self.file(apex)?;
+        let whose = known.map(|zone| zone.origin() == file);
+        let failed = |e: io::Error| format!("{}: {e}", file.display());
+        match (order, whose) {
+            (Order::Add(_), Some(_)) => Err(format!("there is a zone {} already", name(apex))),
+            (Order::Add(text), None) => self.add(text, &file).map(|()| Written { file, before: None }),
+            (_, None) => Err(format!("no zone {} is configured", name(apex))),
+            (_, Some(false)) => Err(format!(
+                "the zone {} was not added by a command: change it where it is configured, or by what it takes its records from",
+                name(apex)
+            )),
+            (Order::Modify(changes), Some(true)) => {
+                if fs::metadata(&file).map_err(failed)?.len() > TEXT_MAX {
+                    return Err(format!("{} is longer than {TEXT_MAX} octets: edit it", file.display()));
+                }
+                let records = history::with_zone(published, apex, |zone| modified(zone, apex, changes))?;
+                let before = self.aside(&file);
+                fs::hard_link(&file, &before).map_err(failed)?;
+                let written = Written { file: file.clone(), before: Some(before) };
+                match history::write(&file, records.iter()) {
+                    Ok(()) => Ok(written),
+                    Err(e) => Err(written.settle().err().map_or_else(|| failed(e), failed)),
+                }
+            }
+            (Order::Remove, Some(true)) => {
+                let before = self.aside(&file);
+                fs::rename(&file, &before).map_err(failed)?;
+                Ok(Written { file: file.clone(), before: Some(before) })
+            }
+        }
+    }
+
+    fn file(&self, apex: &[u8]) -> Result<PathBuf, String> {
+        let text = name(apex).to_string();
+        let stem = text.strip_suffix('.').unwrap_or(&text);
+        if stem.is_empty() || stem.contains('/') || stem.starts_with('.') || stem.len() > 240 {
+            return Err(format!("the zone {text} cannot be kept by commands: write it as [[zone]]"));
+        }
+        Ok(self.folder.join(format!("{stem}.zone")))
+    }
+
+    /// A name beside the file that is no zone's. What a crash has left there is nothing that anybody waits for.
+    fn aside(&self, file: &Path) -> PathBuf {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(file.file_name().unwrap_or_default());
+        name.push(".before");
+        let aside = self.folder.join(name);
+        // It is not there, mostly.
+        let _ = fs::remove_file(&aside);
+        aside
+    }
+
+    fn add(&self, text: &Path, file: &Path) -> Result<(), String> {
+        let failed = |e: io::Error| format!("{}: {e}", text.display());
+        let mut from = File::open(text).map_err(failed)?;
+        let found = from.metadata().map_err(failed)?;
+        if !found.is_file() {
+            return Err(format!("{} is no file", text.display()));
+        }
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let copy = write_atomically(&self.folder, name, Some(found.len()), |out| io::copy(&mut from, out).map(drop));
+        copy.map(drop).map_err(|e| e.to_string())
+    }
+}
+
+/// The records of a zone after some changes, SOA first.
+fn modified(zone: &ImageZone<'_>, apex: &[u8], changes: &str) -> Result<Vec<Record>, String> {
+    let changes: Vec<Change> = changes.split(BETWEEN).map(|text| change(text, apex)).collect::<Result<_, _>>()?;
+    let standing = Standing(*zone);
+    let diff = update::amend(&changes, apex, &standing).map_err(|refused| refusal(refused.rcode))?;
+    for change in &changes {
+        let Change::Add(r) = change else { continue };
+        let is_there = standing.at(r.owner()).is_ok_and(|all| all.iter().any(|other| other.is_like(r)));
+        if !is_there && !diff.added().iter().any(|other| other.is_like(r)) {
+            return Err(format!("`{}` cannot stand beside what {} has", history::line(r), name(r.owner())));
+        }
+    }
+    if diff.is_empty() {
+        return Err("that changes nothing".to_string());
+    }
+    let as_kept = |all: &[Record]| all.iter().filter_map(|r| canonical(r.owner(), r.rtype, r.ttl, r.rdata())).collect();
+    let way = Diff::new(diff.from, diff.to, as_kept(diff.removed()), diff.added().to_vec());
+    let (mut soas, mut records) = (Vec::new(), Vec::new());
+    history::version(zone, &way, &mut |r| if r.rtype == SOA { soas.push(r) } else { records.push(r) })?;
+    history::digest_anew(apex, &soas, &mut records)?;
+    soas.append(&mut records);
+    Ok(soas)
+}
+
+fn refusal(rcode: Rcode) -> String {
+    let why = match rcode {
+        Rcode::NOTZONE => "a name lies outside the zone",
+        Rcode::FORMERR => "there is a type that no zone holds",
+        Rcode::REFUSED => "the zone is signed, or would be: what signs it can change it",
+        _ => "the image that is served is damaged",
+    };
+    why.to_string()
+}
+
+const HOW: &str = "write add NAME [TTL] TYPE DATA, delete NAME, delete NAME TYPE, or delete NAME TYPE DATA";
+
+/// One change, as it is written: names are those of the zone, if they do not end in a dot.
+fn change(text: &str, apex: &[u8]) -> Result<Change, String> {
+    let text = text.trim();
+    let (verb, rest) = text.split_once(' ').ok_or_else(|| format!("`{text}` is no change; {HOW}"))?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    match (verb, &words[..]) {
+        ("add", _) => record(rest, apex).map(Change::Add),
+        ("delete", [owner]) => Ok(Change::DeleteName(owner_of(owner, apex)?)),
+        ("delete", [owner, rtype]) => {
+            let known =
+                rtypes::from_mnemonic(rtype.as_bytes()).ok_or_else(|| format!("`{rtype}` is no type; {HOW}"))?;
+            Ok(Change::DeleteSet(owner_of(owner, apex)?, known))
+        }
+        ("delete", [_, _, _, ..]) => record(rest, apex).map(Change::Delete),
+        _ => Err(format!("`{text}` is no change; {HOW}")),
+    }
+}
+
+fn owner_of(text: &str, apex: &[u8]) -> Result<Box<[u8]>, String> {
+    let origin = Name::from_wire(apex).unwrap_or(Name::ROOT);
+    let owner = if text == "@" { Ok(origin) } else { Name::from_text(text.as_bytes(), Some(&origin)) };
+    owner.map(|owner| owner.fold().bytes().into()).map_err(|e| format!("`{text}` is no name: {}", e.why))
+}
+
+/// The record that a line of a zone file has.
+fn record(line: &str, apex: &[u8]) -> Result<Record, String> {
+    let origin = Name::from_wire(apex).unwrap_or(Name::ROOT);
+    let options = Options { default_ttl: Some(TTL), ..Options::default() };
+    let mut found = Vec::new();
+    let mut keep = |r: zonefile::Record<'_>, _: &zonefile::Place| {
+        found.extend(Record::new(r.owner, r.rtype, r.ttl, r.rdata));
+        Ok(())
+    };
+    let report = zonefile::parse("", line.as_bytes(), &origin, &mut NoFiles, &options, &mut keep);
+    if let Some(problem) = report.problems.first() {
+        let instead =
+            Some(&problem.instead).filter(|i| !i.is_empty()).map_or(String::new(), |i| format!("; write {i}"));
+        return Err(format!("`{line}`: {}{instead}", problem.what));
+    }
+    match <[Record; 1]>::try_from(found) {
+        Ok([record]) => Ok(record),
+        Err(_) => Err(format!("`{line}` is not one record")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_read() {
+        let apex = b"\x01z\0";
+        let a = |ttl| Record::new(b"\x01a\x01z\0", 1, ttl, &[192, 0, 2, 1]).unwrap();
+        let owner = || Box::from(&b"\x01a\x01z\0"[..]);
+        for (text, expect) in [
+            ("add a A 192.0.2.1", Change::Add(a(TTL))),
+            ("add A.Z. 5m IN A 192.0.2.1", Change::Add(a(300))),
+            (" delete a ", Change::DeleteName(owner())),
+            ("delete @", Change::DeleteName(Box::from(&apex[..]))),
+            ("delete a aaaa", Change::DeleteSet(owner(), 28)),
+            ("delete a TYPE28", Change::DeleteSet(owner(), 28)),
+            ("delete a A 192.0.2.1", Change::Delete(a(TTL))),
+            ("delete a 60 IN A 192.0.2.1", Change::Delete(a(60))),
+        ] {
+            assert_eq!(change(text, apex).unwrap(), expect, "{text}");
+        }
+        for (text, expect) in [
+            ("", HOW),
+            ("add", HOW),
+            ("put a A 192.0.2.1", HOW),
+            ("delete a B", "`B` is no type"),
+            ("delete a..b", "`a..b` is no name"),
+            ("add a A 192.0.2", "192.0.2"),
+            ("add $INCLUDE other", "no file may be included"),
+            ("add $TTL 5", "not one record"),
+            ("add $GENERATE 1-2 a$ A 192.0.2.$", "not one record"),
+        ] {
+            let why = change(text, apex).unwrap_err();
+            assert!(why.contains(expect), "{text}: {why}");
+        }
+    }
+}

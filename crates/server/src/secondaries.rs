@@ -1,0 +1,678 @@
+//! Zones that come from others, and others that are told of ours: one thread that asks primaries whether zones have changed,
+//! has them fetched, hands what has come to the publisher like a file that has changed, and sends and takes NOTIFYs.
+//!
+//! ```text
+//! deadline, NOTIFY, operator -> Refresher -> SOA over UDP (`exchanges`) -> a thread a transfer (`fetching`) -> zone file
+//!   -> publisher, one batch at a time -> the serial that is served -> Refresher, Presence; Announcer -> NOTIFY
+//! ```
+//! Decides nothing about times: `transfer::refresh` and `transfer::announce` do. No event costs more than the zones that it is
+//! about. Answering threads leave NOTIFYs in a bounded queue, and look at `front::Presence`.
+
+mod entries;
+mod notified;
+mod told;
+
+use crate::answering::Shared;
+use crate::clock::{Clock, wall_s};
+use crate::config::{Config, SECONDARIES};
+use crate::exchanges::{Exchanges, Heard, Unsent};
+use crate::fetching::{self, Errand, Outcome};
+use crate::images::{self, name};
+use crate::json::Json;
+use crate::later::{Desk, Mailboxes};
+use crate::laying;
+use crate::log;
+use crate::random;
+use crate::state::{Event, State};
+use crate::times::Times;
+use crate::transfers::Soa;
+use entries::Entries;
+use front::{Mark, Postponed, Presence, Published, Retired, Zones};
+use net::Wake;
+use resolver::Chance;
+use stats::Counter;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
+use store::Stretch;
+use told::Quota;
+use transfer::announce::{Announcer, Told};
+use transfer::ask;
+use transfer::refresh::{Action, Asked, Fetched, Ms, Phase, PrimaryId, Refresher, Timers, Useless, ZoneId};
+use transfer::tsig::Keys;
+use wire::rtype;
+
+/// NOTIFYs that wait; more are dropped and counted, and their senders send them again.
+const ASKED_MAX: usize = 1024;
+/// While more zones are on their way, the publisher is handed what has come after so long, or after so many times of what it took for
+/// the last: many zones take a new image, and that is made a few times then, not after each of them.
+const TOGETHER_MS: (Ms, Ms) = (100, 5_000);
+const TOGETHER_TIMES: Ms = 4;
+const LONG_AGO: Ms = Ms::MIN / 2;
+/// Names of zones that have changed and wait to be looked at; of more of them all are looked at.
+const CHANGED_MAX: usize = 1024;
+
+/// What the thread is told.
+pub enum Note {
+    Fetched {
+        zone: ZoneId,
+        primary: PrimaryId,
+        outcome: Outcome,
+    },
+    /// The publisher is done with what it was handed.
+    Laid,
+    /// The configuration is another.
+    Adopt(Arc<Config>),
+    /// An operator wants a zone transferred, or others told of it.
+    Transfer {
+        zone: String,
+        done: Sender<Result<Json, String>>,
+    },
+    Announce {
+        zone: String,
+        done: Sender<Result<Json, String>>,
+    },
+    /// Zones of these names, or all that come from others.
+    List {
+        zones: Vec<String>,
+        done: Sender<Result<Json, String>>,
+    },
+}
+
+/// Everybody's end.
+#[derive(Clone)]
+pub struct Secondaries {
+    /// Bound: transfers under way, conversations with operators, one batch, reloads.
+    notes: Sender<Note>,
+    asked: SyncSender<Postponed>,
+    changed: SyncSender<Box<[u8]>>,
+    all_changed: Arc<AtomicBool>,
+    wake: Arc<Wake>,
+    /// Somebody has to do with zones of ours; else nobody cares whether they change.
+    has_any: Arc<AtomicBool>,
+    pub presence: Arc<Published<Presence>>,
+}
+
+/// The thread's end.
+pub struct Taken {
+    notes: Receiver<Note>,
+    asked: Receiver<Postponed>,
+    changed: Receiver<Box<[u8]>>,
+    all_changed: Arc<AtomicBool>,
+    wake: Arc<Wake>,
+}
+
+pub fn ends() -> io::Result<(Secondaries, Taken)> {
+    let (notes, noted) = channel();
+    let ((asked, asks), (changed, changes)) = (sync_channel(ASKED_MAX), sync_channel(CHANGED_MAX));
+    let (wake, all_changed) = (Arc::new(Wake::new()?), Arc::new(AtomicBool::new(false)));
+    let taken = Taken {
+        notes: noted,
+        asked: asks,
+        changed: changes,
+        all_changed: Arc::clone(&all_changed),
+        wake: Arc::clone(&wake),
+    };
+    let presence = Arc::new(Published::new(Presence::default()));
+    let has_any = Arc::default();
+    Ok((Secondaries { notes, asked, changed, all_changed, wake, has_any, presence }, taken))
+}
+
+impl Desk for Secondaries {
+    fn take(&self, question: Postponed) -> bool {
+        let is_taken = self.asked.try_send(question).is_ok();
+        self.wake.ring();
+        is_taken
+    }
+}
+
+impl Secondaries {
+    pub fn tell(&self, note: Note) {
+        // Who listens goes with the process.
+        let _ = self.notes.send(note);
+        self.wake.ring();
+    }
+
+    /// Another version of a zone is served. Never waits.
+    pub fn has_changed(&self, apex: &[u8]) {
+        if !self.has_any.load(Relaxed) {
+            return;
+        }
+        if self.changed.try_send(apex.into()).is_err() {
+            self.all_changed.store(true, Relaxed);
+        }
+        self.wake.ring();
+    }
+
+    /// Nobody knows which have changed.
+    pub fn have_changed(&self) {
+        self.all_changed.store(true, Relaxed);
+        self.wake.ring();
+    }
+
+    /// What an operator wants to be done or told.
+    pub fn ask(&self, note: impl FnOnce(Sender<Result<Json, String>>) -> Note) -> Result<Json, String> {
+        let (done, outcome) = channel();
+        self.tell(note(done));
+        outcome.recv().unwrap_or_else(|_| Err("the server is stopping".to_string()))
+    }
+}
+
+/// What a datagram is about.
+enum Matter {
+    Soa { zone: ZoneId, primary: PrimaryId },
+    Notify { zone: ZoneId, target: u32 },
+}
+
+/// What is needed of the rest of the server.
+pub struct Means {
+    pub published: Arc<Published<Zones<Stretch>>>,
+    pub keys: Arc<Published<Keys>>,
+    pub mailboxes: Arc<Mailboxes>,
+    pub state: Arc<State>,
+    pub clock: Clock,
+}
+
+impl Means {
+    pub fn of(shared: &Shared, state: &Arc<State>) -> Means {
+        Means {
+            published: Arc::clone(&shared.published),
+            keys: Arc::clone(&shared.keys),
+            mailboxes: Arc::clone(&shared.mailboxes),
+            state: Arc::clone(state),
+            clock: shared.clock,
+        }
+    }
+}
+
+/// What came, and which serial it has.
+type Batch = Vec<(ZoneId, u32)>;
+
+/// The thread.
+pub struct Registrar {
+    refresher: Refresher,
+    announcer: Announcer,
+    entries: Entries,
+    exchanges: Exchanges<Matter>,
+    times: Times,
+    presence: Arc<Published<Presence>>,
+    /// Marks of configurations before, until no answering thread has them: to let go of many is no work for one of those.
+    retired: Vec<Retired<Presence>>,
+    taken: Taken,
+    own: Secondaries,
+    /// Received and on the disk, for the publisher; and what it has now.
+    ready: Batch,
+    laying: Batch,
+    /// When the publisher was handed something last, and how many transfers are under way.
+    handed: Ms,
+    took: Ms,
+    under_way: usize,
+    quota: Quota,
+    octets_max: u64,
+}
+
+/// The zones before the first is answered for: which are there, and which have expired.
+pub fn begin(
+    config: &Config,
+    zones: &Zones<Stretch>,
+    clock: Clock,
+    (own, taken): (Secondaries, Taken),
+) -> io::Result<Registrar> {
+    let folder = config.server.data_dir.join(SECONDARIES);
+    sweep(config, &folder);
+    let secondary = || config.roster.written.iter().filter(|zone| zone.is_secondary());
+    let times = Times::open(&folder, secondary().map(|zone| &*zone.apex))?;
+    let seed = random::octets::<32>()?;
+    let mut registrar = Registrar {
+        refresher: Refresher::default(),
+        announcer: Announcer::default(),
+        entries: Entries::default(),
+        exchanges: Exchanges::new(&*taken.wake, Chance::new(seed))?,
+        times,
+        presence: Arc::clone(&own.presence),
+        retired: Vec::new(),
+        taken,
+        own,
+        ready: Vec::new(),
+        laying: Vec::new(),
+        handed: LONG_AGO,
+        took: 0,
+        under_way: 0,
+        quota: Quota::default(),
+        octets_max: config.limits.transfer_octets,
+    };
+    registrar.adopt(config, zones, now_ms(clock));
+    Ok(registrar)
+}
+
+/// What transfers have left behind that a crash broke off.
+fn sweep(config: &Config, folder: &Path) {
+    let files = config.roster.written.iter().filter(|zone| zone.is_secondary()).filter_map(|zone| zone.file.parent());
+    let mut folders: Vec<PathBuf> = files.map(Path::to_path_buf).chain([folder.to_path_buf()]).collect();
+    folders.sort();
+    folders.dedup();
+    folders.iter().for_each(|folder| images::sweep(folder, ""));
+}
+
+fn now_ms(clock: Clock) -> Ms {
+    (clock.mono_ns() / 1_000_000).cast_signed()
+}
+
+/// The times of the version of a zone that is served.
+fn served(zones: &Zones<Stretch>, apex: &[u8]) -> Option<(Timers, Soa)> {
+    let soa = Soa::of(&laying::zone(zones.image.view(), apex)?).ok()?;
+    Some((Timers::of(&soa.rdata)?, soa))
+}
+
+impl Registrar {
+    /// Works until nobody can tell it anything any more.
+    pub fn run(mut self, means: &Means) {
+        if let Err(e) = net::sched::modest() {
+            log::warn("zones are fetched with the priority of answers", &[("why", &e)]);
+        }
+        let mut now = now_ms(means.clock);
+        loop {
+            self.act(now, means);
+            let deadlines = [
+                self.handing_over(),
+                self.refresher.next_deadline(),
+                self.announcer.next_deadline(),
+                self.exchanges.next_deadline(),
+            ];
+            let next = deadlines.into_iter().flatten().min();
+            let left = next.map(|at| Duration::from_millis((at - now_ms(means.clock)).max(0).cast_unsigned()));
+            let heard = match self.exchanges.wait(left) {
+                Ok(heard) => heard,
+                Err(e) => {
+                    log::error("zones are not asked for any more", &[("why", &e)]);
+                    return;
+                }
+            };
+            self.taken.wake.clear();
+            self.retired.retain(|retired| !retired.is_unused());
+            now = now_ms(means.clock);
+            for i in heard {
+                if let Some((matter, heard)) = self.exchanges.hear(i) {
+                    self.on_heard(now, matter, heard, means);
+                }
+            }
+            while let Some((matter, heard)) = self.exchanges.next_over(now) {
+                self.on_heard(now, matter, heard, means);
+            }
+            self.take(now, means);
+        }
+    }
+
+    /// What others have left for this thread.
+    fn take(&mut self, now: Ms, means: &Means) {
+        while let Ok(question) = self.taken.asked.try_recv() {
+            let ticket = question.ticket;
+            let reply = self.on_notify(now, &question, means).unwrap_or_default();
+            means.mailboxes.post(ticket, reply);
+        }
+        while let Ok(note) = self.taken.notes.try_recv() {
+            self.on_note(now, note, means);
+        }
+        if self.taken.all_changed.swap(false, Relaxed) {
+            while self.taken.changed.try_recv().is_ok() {}
+            let all: Vec<Box<[u8]>> = self.entries.apexes();
+            all.iter().for_each(|apex| self.on_changed(now, apex, means));
+        }
+        while let Ok(apex) = self.taken.changed.try_recv() {
+            self.on_changed(now, &apex, means);
+        }
+    }
+
+    fn on_note(&mut self, now: Ms, note: Note, means: &Means) {
+        match note {
+            Note::Fetched { zone, primary, outcome } => self.on_fetched(now, zone, primary, outcome, means),
+            Note::Laid => self.on_laid(now, means),
+            Note::Adopt(config) => {
+                let (zones, _) = means.published.current();
+                self.octets_max = config.limits.transfer_octets;
+                self.adopt(&config, &zones, now);
+            }
+            Note::Transfer { zone, done } => {
+                let wished = self.entries.secondary(&zone).map(|id| {
+                    self.refresher.on_wish(now, id);
+                    Json::text("begun")
+                });
+                let _ = done.send(wished);
+            }
+            Note::Announce { zone, done } => {
+                let told = self.entries.named(&zone).and_then(|id| match self.announce(now, id) {
+                    0 => Err(format!("nobody is to be told of the zone {zone}: it has no notify")),
+                    n => Ok(Json::Number(n)),
+                });
+                let _ = done.send(told);
+            }
+            Note::List { zones, done } => {
+                let _ = done.send(self.list(now, &zones));
+            }
+        }
+    }
+
+    /// Takes over which zones there are. Those that stay keep what is known of them.
+    fn adopt(&mut self, config: &Config, zones: &Zones<Stretch>, now: Ms) {
+        let change = self.entries.adopt(config);
+        self.own.has_any.store(!self.entries.is_empty(), Relaxed);
+        for (id, entry) in change.gone {
+            self.refresher.remove(id);
+            entry.targets.iter().for_each(|target| self.announcer.forget(id, *target));
+        }
+        for id in change.anew {
+            let Some(entry) = self.entries.entry_mut(id) else { continue };
+            let known = served(zones, &entry.apex);
+            entry.serial = known.as_ref().map(|(timers, _)| timers.serial);
+            if !entry.primaries.is_empty() {
+                let ago = self.times.of(&entry.apex).map(|at| wall_s().saturating_sub(at));
+                let refreshed = ago.map(|s| now - Ms::try_from(s).unwrap_or(Ms::MAX / 4000) * 1000);
+                let random = self.exchanges.chance().number();
+                self.refresher.add(
+                    now,
+                    random,
+                    id,
+                    entry.primaries.clone(),
+                    known.map(|(timers, _)| timers),
+                    refreshed,
+                );
+            }
+        }
+        for id in change.moved {
+            let primaries = self.entries.entry(id).map(|entry| entry.primaries.clone()).unwrap_or_default();
+            self.refresher.set_primaries(now, id, primaries);
+        }
+        let marks = self.entries.secondaries().map(|(id, entry)| (entry.apex.clone(), self.mark(id)));
+        let before = self.presence.publish(Presence::new(marks));
+        self.retired.push(before);
+    }
+
+    fn mark(&self, id: ZoneId) -> Mark {
+        match self.refresher.standing(id) {
+            Some(standing) if standing.is_expired => Mark::Expired,
+            Some(standing) if standing.timers.is_some() => Mark::Present,
+            _ => Mark::Awaited,
+        }
+    }
+
+    fn set_mark(&self, id: ZoneId) {
+        if let Some(entry) = self.entries.entry(id) {
+            self.presence.current().0.set(&entry.apex, self.mark(id));
+        }
+    }
+
+    /// Does what is to be done now.
+    fn act(&mut self, now: Ms, means: &Means) {
+        loop {
+            let random = self.exchanges.chance().number();
+            match self.refresher.next_action(now, random) {
+                Some(Action::Ask { zone, primary }) => self.ask(now, zone, primary, means),
+                Some(Action::Fetch { zone, primary, known }) => self.fetch(zone, primary, known, means),
+                Some(Action::Refreshed { zone, .. }) => self.note_time(zone),
+                Some(Action::Expired { zone, is_expired }) => self.on_expired(now, zone, is_expired),
+                None => break,
+            }
+        }
+        while let Some((zone, target)) = self.announcer.next_action(now) {
+            self.notify(now, zone, target, means);
+        }
+        while let Some((zone, target)) = self.announcer.next_given_up() {
+            means.state.refreshed.count(Counter::NotifyFailed);
+            let (zone, to) = (self.entries.name(zone), self.entries.remote(target).map(|r| r.to_string()));
+            let to = to.unwrap_or_default();
+            self.quota.warn(now, "a server is not told of a new version", &[("zone", &zone), ("to", &to)]);
+        }
+        self.hand_over(now, means);
+    }
+
+    fn note_time(&mut self, id: ZoneId) {
+        let Some(entry) = self.entries.entry_mut(id) else { return };
+        let standing = self.refresher.standing(id);
+        // What is wrong with a version that is not served stays to be said.
+        if standing.is_some_and(|s| s.unserved.is_none()) {
+            entry.trouble = None;
+        }
+        let serial = standing.and_then(|s| s.timers).map_or(0, |timers| timers.serial);
+        if let Err(e) = self.times.note(&entry.apex, wall_s(), serial) {
+            log::warn("it is not written down when a zone was refreshed", &[("zone", &name(&entry.apex)), ("why", &e)]);
+        }
+    }
+
+    fn on_expired(&mut self, now: Ms, id: ZoneId, is_expired: bool) {
+        self.set_mark(id);
+        let zone = self.entries.name(id);
+        match is_expired {
+            true => {
+                self.quota.error(now, "a zone has expired: none of its primaries could be asked", &[("zone", &zone)])
+            }
+            false => self.quota.info(now, "an expired zone is as good as new", &[("zone", &zone)]),
+        }
+    }
+
+    fn ask(&mut self, now: Ms, zone: ZoneId, primary: PrimaryId, means: &Means) {
+        means.state.refreshed.count(Counter::SoaAsked);
+        let (Some(entry), Some(to)) = (self.entries.entry(zone), self.entries.remote(primary)) else {
+            return self.refresher.on_asked(now, 0, zone, primary, Asked::Useless(Useless::Answers));
+        };
+        let message = ask::query(0, &entry.apex, rtype::SOA);
+        let unsent = Unsent { to, source: entry.source(to), is_notify: false, message };
+        let (keys, _) = means.keys.current();
+        if let Err((matter, heard)) = self.exchanges.send(now, unsent, &keys, Matter::Soa { zone, primary }) {
+            self.on_heard(now, matter, heard, means);
+        }
+    }
+
+    fn on_heard(&mut self, now: Ms, matter: Matter, heard: Heard, means: &Means) {
+        let random = self.exchanges.chance().number();
+        match matter {
+            Matter::Notify { zone, target } => {
+                let told = match heard {
+                    Heard::Told | Heard::Soa(_) => Told::Answered,
+                    Heard::Silence(_) => Told::Silent,
+                    Heard::Useless(_) => Told::Refused,
+                };
+                if told == Told::Answered {
+                    means.state.refreshed.count(Counter::NotifyAnswered);
+                }
+                self.announcer.on_told(now, (zone, target), told);
+            }
+            Matter::Soa { zone, primary } => {
+                let asked = match heard {
+                    Heard::Soa(None) | Heard::Told => Asked::Unknown,
+                    Heard::Soa(Some(rdata)) => match Timers::of(&rdata) {
+                        Some(theirs) => Asked::Serial(theirs.serial),
+                        None => Asked::Useless(Useless::Answers),
+                    },
+                    Heard::Silence(why) => self.on_trouble(now, zone, primary, Useless::Silent, why),
+                    Heard::Useless(why) => self.on_trouble(now, zone, primary, Useless::Answers, why),
+                };
+                match asked {
+                    Asked::Serial(theirs) => self.compare(now, zone, primary, theirs),
+                    Asked::Useless(_) => means.state.refreshed.count(Counter::SoaFailed),
+                    Asked::Unknown => {}
+                }
+                self.refresher.on_asked(now, random, zone, primary, asked);
+            }
+        }
+    }
+
+    fn heard(&mut self, now: Ms, primary: PrimaryId) {
+        if self.entries.is_heard(primary) {
+            let from = self.entries.remote(primary).map(|r| r.to_string()).unwrap_or_default();
+            self.quota.info(now, "a primary answers again", &[("primary", &from)]);
+        }
+    }
+
+    /// A primary whose version is older than ours is told of, and nothing is taken from it.
+    fn compare(&mut self, now: Ms, id: ZoneId, primary: PrimaryId, theirs: u32) {
+        self.heard(now, primary);
+        let ours = self.refresher.standing(id).and_then(|s| s.timers).map(|timers| timers.serial);
+        if let Some(ours) = ours.filter(|ours| *ours != theirs && !transfer::record::is_newer(theirs, *ours)) {
+            let why = format!("its serial {theirs} is older than ours, {ours}");
+            self.on_trouble(now, id, primary, Useless::Answers, why);
+        }
+    }
+
+    /// A primary was of no use for a zone: told when it is news.
+    fn on_trouble(&mut self, now: Ms, id: ZoneId, primary: PrimaryId, useless: Useless, why: String) -> Asked {
+        let from = self.entries.remote(primary).map(|r| r.to_string()).unwrap_or_default();
+        // Of a primary that is silent one line is enough, however many zones it has.
+        let is_told = match useless {
+            Useless::Silent => self.entries.falls_silent(primary),
+            Useless::Answers => {
+                self.heard(now, primary);
+                true
+            }
+        };
+        let text = format!("{from}: {why}");
+        let zone = self.entries.name(id);
+        let is_news = self.entries.entry_mut(id).is_some_and(|entry| entry.set_trouble(text));
+        if is_news && is_told {
+            let facts: [(&str, &dyn std::fmt::Display); 3] = [("zone", &zone), ("primary", &from), ("why", &why)];
+            self.quota.warn(now, "a primary is of no use for a zone", &facts);
+        }
+        Asked::Useless(useless)
+    }
+
+    fn fetch(&mut self, zone: ZoneId, primary: PrimaryId, known: Option<u32>, means: &Means) {
+        self.under_way += 1;
+        let errand = self.errand(zone, primary, known, means);
+        let own = self.own.clone();
+        let work = move || {
+            let outcome = match &errand {
+                Some(errand) => {
+                    // Told by the thread that asked for it, if there is anything to tell.
+                    let _ = net::sched::modest();
+                    fetching::run(errand)
+                }
+                None => Outcome::nothing("it is not configured any more".to_string()),
+            };
+            own.tell(Note::Fetched { zone, primary, outcome });
+        };
+        if let Err(e) = std::thread::Builder::new().name("fetch".to_string()).spawn(work) {
+            let outcome = Outcome::nothing(format!("no thread for a transfer: {e}"));
+            self.own.tell(Note::Fetched { zone, primary, outcome });
+        }
+    }
+
+    fn errand(&mut self, zone: ZoneId, primary: PrimaryId, known: Option<u32>, means: &Means) -> Option<Errand> {
+        let id = (self.exchanges.chance().number() >> 16) as u16;
+        let (entry, from) = (self.entries.entry(zone)?, self.entries.remote(primary)?);
+        let (keys, _) = means.keys.current();
+        Some(Errand {
+            apex: name(&entry.apex),
+            from: from.clone(),
+            key: from.key.as_ref().and_then(|key| keys.named(key.bytes()).cloned()),
+            source: entry.source(from),
+            id,
+            known,
+            file: entry.file.clone(),
+            octets_max: self.octets_max,
+        })
+    }
+
+    fn on_fetched(&mut self, now: Ms, zone: ZoneId, primary: PrimaryId, outcome: Outcome, means: &Means) {
+        self.under_way = self.under_way.saturating_sub(1);
+        let counters = &means.state.refreshed;
+        counters.add(Counter::ReceivedOctets, outcome.octets);
+        let random = self.exchanges.chance().number();
+        match outcome.fetched {
+            Fetched::Whole(serial) => {
+                counters.count(Counter::ZoneReceived);
+                self.heard(now, primary);
+                let from = self.entries.remote(primary).map(|r| r.to_string()).unwrap_or_default();
+                let name = self.entries.name(zone);
+                let Some(entry) = self.entries.entry_mut(zone) else {
+                    return self.refresher.on_fetched(now, random, zone, primary, outcome.fetched);
+                };
+                entry.from.clone_from(&from);
+                let facts: [(&str, &dyn std::fmt::Display); 5] = [
+                    ("zone", &name),
+                    ("serial", &serial),
+                    ("from", &from),
+                    ("records", &outcome.records),
+                    ("octets", &outcome.octets),
+                ];
+                self.quota.info(now, "a zone was received", &facts);
+                self.refresher.on_fetched(now, random, zone, primary, outcome.fetched);
+                // Its primaries may be others by now; what is on the disk is served all the same.
+                self.ready.push((zone, serial));
+                return;
+            }
+            Fetched::NotNewer(theirs) => self.compare(now, zone, primary, theirs),
+            Fetched::Useless(useless) => {
+                counters.count(Counter::ZoneNotReceived);
+                let why = outcome.why.clone().unwrap_or_default();
+                self.on_trouble(now, zone, primary, useless, why);
+            }
+            Fetched::Failed => {
+                counters.count(Counter::ZoneNotReceived);
+                let why = outcome.why.clone().unwrap_or_default();
+                let name = self.entries.name(zone);
+                if self.entries.entry_mut(zone).is_some_and(|entry| entry.set_trouble(why.clone())) {
+                    self.quota.error(now, "a zone cannot be kept", &[("zone", &name), ("why", &why)]);
+                }
+            }
+        }
+        self.refresher.on_fetched(now, random, zone, primary, outcome.fetched);
+    }
+
+    /// What has come goes to the publisher, as soon as that is done with what it had.
+    fn hand_over(&mut self, now: Ms, means: &Means) {
+        if self.handing_over().is_none_or(|at| at > now) {
+            return;
+        }
+        self.handed = now;
+        // All of it: where it is more than may be laid over an image, one new image is made and not several.
+        self.laying = std::mem::take(&mut self.ready);
+        let entries = self.laying.iter().filter_map(|(id, _)| self.entries.entry(*id));
+        let from = entries.map(|entry| (entry.apex.clone(), entry.from.clone())).collect();
+        means.state.raise(Event::Received { from });
+    }
+
+    /// When the publisher is handed what has come; None: nothing has, or it is not done yet.
+    fn handing_over(&self) -> Option<Ms> {
+        let has_any = self.laying.is_empty() && !self.ready.is_empty();
+        let pause = (self.took * TOGETHER_TIMES).clamp(TOGETHER_MS.0, TOGETHER_MS.1);
+        has_any.then(|| if self.under_way == 0 { LONG_AGO } else { self.handed + pause })
+    }
+
+    fn on_laid(&mut self, now: Ms, means: &Means) {
+        self.took = now - self.handed;
+        let (zones, _) = means.published.current();
+        for (id, received) in std::mem::take(&mut self.laying) {
+            let Some(apex) = self.entries.entry(id).map(|entry| entry.apex.clone()) else { continue };
+            let served = served(&zones, &apex).map(|(timers, _)| timers);
+            let random = self.exchanges.chance().number();
+            if self.refresher.standing(id).is_some_and(|s| s.phase == Phase::Laying) {
+                self.refresher.on_laid(now, random, id, received, served);
+            } else {
+                self.refresher.on_served(now, id, served);
+            }
+            if served.is_none_or(|served| served.serial != received)
+                && let Some(entry) = self.entries.entry_mut(id)
+            {
+                // The publisher has told why.
+                entry.set_trouble(format!("{}: what it sent is not served", entry.from));
+            }
+            self.on_changed(now, &apex, means);
+        }
+    }
+
+    /// What is served of a zone may be another version.
+    fn on_changed(&mut self, now: Ms, apex: &[u8], means: &Means) {
+        let Some(id) = self.entries.of(apex) else { return };
+        let (zones, _) = means.published.current();
+        let served = served(&zones, apex).map(|(timers, _)| timers);
+        self.refresher.on_served(now, id, served);
+        self.set_mark(id);
+        let Some(entry) = self.entries.entry_mut(id) else { return };
+        let serial = served.map(|served| served.serial);
+        if std::mem::replace(&mut entry.serial, serial) != serial && serial.is_some() {
+            self.announce(now, id);
+        }
+    }
+}

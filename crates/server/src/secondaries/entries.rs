@@ -1,0 +1,180 @@
+//! Which zones have to do with other servers, and these servers, by numbers.
+
+use crate::config::{Config, Zone, apex};
+use crate::images;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use transfer::refresh::ZoneId;
+use transfer::remote::Remote;
+use wire::Name;
+
+/// A zone that comes from others, or is announced to them.
+pub struct Entry {
+    pub apex: Box<[u8]>,
+    pub file: PathBuf,
+    /// By number; none: it is ours.
+    pub primaries: Vec<u32>,
+    /// Who is told, by number.
+    pub targets: Vec<u32>,
+    source: Vec<IpAddr>,
+    /// The last that was told to others, or was there at the start.
+    pub serial: Option<u32>,
+    /// Whom it came from last.
+    pub from: String,
+    /// Why it could not be asked for last; none: it could.
+    pub trouble: Option<String>,
+}
+
+impl Entry {
+    /// Our address towards another server.
+    pub fn source(&self, to: &Remote) -> Option<IpAddr> {
+        self.source.iter().find(|ip| ip.is_ipv4() == to.address.is_ipv4()).copied()
+    }
+
+    /// True if that is news.
+    pub fn set_trouble(&mut self, text: String) -> bool {
+        let is_news = self.trouble.as_ref() != Some(&text);
+        self.trouble = Some(text);
+        is_news
+    }
+}
+
+/// Bound: what is configured; of servers, also what was since the start.
+#[derive(Default)]
+pub struct Entries {
+    zones: HashMap<ZoneId, Entry>,
+    by_apex: HashMap<Box<[u8]>, ZoneId>,
+    last_id: u64,
+    remotes: Vec<Remote>,
+    by_remote: HashMap<String, u32>,
+    silent: HashSet<u32>,
+}
+
+/// What another configuration changes.
+#[derive(Default)]
+pub struct Change {
+    pub anew: Vec<ZoneId>,
+    /// Their primaries may be others.
+    pub moved: Vec<ZoneId>,
+    pub gone: Vec<(ZoneId, Entry)>,
+}
+
+impl Entries {
+    /// Takes over which zones there are.
+    pub fn adopt(&mut self, config: &Config) -> Change {
+        let (mut change, mut stay) = (Change::default(), HashSet::new());
+        for zone in config.roster.written.iter().filter(|zone| zone.peers.is_some()) {
+            let entry = self.made_of(zone);
+            let known = self.by_apex.get(&zone.apex).copied();
+            match known.and_then(|id| Some((id, self.zones.get_mut(&id)?))) {
+                Some((id, old)) if old.primaries.is_empty() == entry.primaries.is_empty() => {
+                    let (serial, from) = (old.serial, std::mem::take(&mut old.from));
+                    *old = Entry { serial, from, trouble: old.trouble.take(), ..entry };
+                    change.moved.push(id);
+                    stay.insert(id);
+                }
+                _ => {
+                    self.last_id += 1;
+                    let id = ZoneId(self.last_id);
+                    self.zones.insert(id, entry);
+                    change.gone.extend(known.and_then(|id| Some((id, self.zones.remove(&id)?))));
+                    self.by_apex.insert(zone.apex.clone(), id);
+                    change.anew.push(id);
+                    stay.insert(id);
+                }
+            }
+        }
+        let gone: Vec<ZoneId> = self.zones.keys().filter(|id| !stay.contains(id)).copied().collect();
+        for id in gone {
+            if let Some(entry) = self.zones.remove(&id) {
+                self.by_apex.remove(&entry.apex);
+                change.gone.push((id, entry));
+            }
+        }
+        change
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.zones.is_empty()
+    }
+
+    fn made_of(&mut self, zone: &Zone) -> Entry {
+        let peers = zone.peers.as_deref().cloned().unwrap_or_default();
+        Entry {
+            apex: zone.apex.clone(),
+            file: zone.file.clone(),
+            primaries: peers.primaries.into_iter().map(|remote| self.number(remote)).collect(),
+            targets: peers.notify.into_iter().map(|remote| self.number(remote)).collect(),
+            source: peers.source,
+            serial: None,
+            from: String::new(),
+            trouble: None,
+        }
+    }
+
+    fn number(&mut self, remote: Remote) -> u32 {
+        let next = self.remotes.len() as u32;
+        let number = *self.by_remote.entry(remote.to_string()).or_insert(next);
+        if number == next {
+            self.remotes.push(remote);
+        }
+        number
+    }
+
+    pub fn remote(&self, number: u32) -> Option<&Remote> {
+        self.remotes.get(number as usize)
+    }
+
+    /// True if it was not silent before.
+    pub fn falls_silent(&mut self, number: u32) -> bool {
+        self.silent.insert(number)
+    }
+
+    /// True if it was silent before.
+    pub fn is_heard(&mut self, number: u32) -> bool {
+        self.silent.remove(&number)
+    }
+
+    pub fn entry(&self, id: ZoneId) -> Option<&Entry> {
+        self.zones.get(&id)
+    }
+
+    pub fn entry_mut(&mut self, id: ZoneId) -> Option<&mut Entry> {
+        self.zones.get_mut(&id)
+    }
+
+    pub fn of(&self, apex: &[u8]) -> Option<ZoneId> {
+        self.by_apex.get(apex).copied()
+    }
+
+    pub fn name(&self, id: ZoneId) -> Name {
+        self.entry(id).map_or(Name::ROOT, |entry| images::name(&entry.apex))
+    }
+
+    /// Those that come from others.
+    pub fn secondaries(&self) -> impl Iterator<Item = (ZoneId, &Entry)> {
+        self.zones.iter().filter(|(_, entry)| !entry.primaries.is_empty()).map(|(id, entry)| (*id, entry))
+    }
+
+    pub fn apexes(&self) -> Vec<Box<[u8]>> {
+        self.by_apex.keys().cloned().collect()
+    }
+
+    /// A zone that an operator names.
+    pub fn named(&self, zone: &str) -> Result<ZoneId, String> {
+        let apex = apex(zone).map_err(|why| format!("`{zone}` is no name of a zone: {why}"))?;
+        self.of(&apex).ok_or_else(|| format!("the zone {zone} has no primaries and no notify, or is not configured"))
+    }
+
+    /// The same if it comes from others.
+    pub fn secondary(&self, zone: &str) -> Result<ZoneId, String> {
+        let id = self.named(zone)?;
+        let is_secondary = self.entry(id).is_some_and(|entry| !entry.primaries.is_empty());
+        if is_secondary {
+            Ok(id)
+        } else {
+            Err(format!("the zone {zone} does not come from others: it has no primaries"))
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! NOTIFYs (RFC 1996): those of primaries, followed or refused; those to others.
+
+use super::{Matter, Means, Registrar, served};
+use crate::clock::wall_s;
+use crate::exchanges::Unsent;
+use crate::update::{MALFORMED, PROHIBITED, head, unproven};
+use front::Postponed;
+use stats::Counter;
+use transfer::announce::Told;
+use transfer::ask;
+use transfer::message::Message;
+use transfer::refresh::{Ms, PrimaryId, ZoneId};
+use transfer::remote::Remote;
+use transfer::tsig;
+use transfer::update::Refused;
+use wire::{Ede, Rcode, rtype};
+
+const DONE: Refused = Refused { rcode: Rcode::NOERROR, ede: None };
+
+impl Registrar {
+    /// Tells one server of one zone.
+    pub(super) fn notify(&mut self, now: Ms, zone: ZoneId, target: u32, means: &Means) {
+        means.state.refreshed.count(Counter::NotifySent);
+        let (zones, _) = means.published.current();
+        let (Some(entry), Some(to)) = (self.entries.entry(zone), self.entries.remote(target)) else {
+            return self.announcer.on_told(now, (zone, target), Told::Refused);
+        };
+        let soa = served(&zones, &entry.apex).map(|(_, soa)| soa);
+        let message = ask::notify(0, &entry.apex, soa.as_ref().map(|soa| (soa.ttl, &soa.rdata[..])));
+        let unsent = Unsent { to, source: entry.source(to), is_notify: true, message };
+        let (keys, _) = means.keys.current();
+        if let Err((matter, heard)) = self.exchanges.send(now, unsent, &keys, Matter::Notify { zone, target }) {
+            self.on_heard(now, matter, heard, means);
+        }
+    }
+
+    /// Tells all that are to be told; how many they are.
+    pub(super) fn announce(&mut self, now: Ms, id: ZoneId) -> u64 {
+        let targets = self.entries.entry(id).map(|entry| entry.targets.clone()).unwrap_or_default();
+        targets.iter().for_each(|target| self.announcer.on_changed(now, id, *target));
+        targets.len() as u64
+    }
+
+    /// The reply to a NOTIFY; None: there is none.
+    pub(super) fn on_notify(&mut self, now: Ms, question: &Postponed, means: &Means) -> Option<Vec<u8>> {
+        let ((keys, _), now_s) = (means.keys.current(), wall_s());
+        let signed = match tsig::check_request(&question.message, &keys, now_s) {
+            Ok(signed) => signed,
+            Err(refusal) => {
+                means.state.refreshed.count(Counter::NotifyRefused);
+                return unproven(&question.message, &refusal, now_s);
+            }
+        };
+        let key = signed.as_ref().map(|signed| signed.key().name());
+        let outcome = match self.told_by(question, key) {
+            Ok((zone, primary)) => {
+                means.state.refreshed.count(Counter::NotifyTaken);
+                self.heard(now, primary);
+                self.refresher.on_notify(now, zone, primary);
+                DONE
+            }
+            Err(refused) => {
+                means.state.refreshed.count(Counter::NotifyRefused);
+                refused
+            }
+        };
+        let mut reply = head(&question.message, outcome)?;
+        if outcome.rcode == Rcode::NOERROR
+            && let Some(flags) = reply.get_mut(2)
+        {
+            *flags |= 4;
+        }
+        signed.iter().for_each(|signed| signed.sign(&mut reply, now_s));
+        Some(reply)
+    }
+
+    /// Which zone a NOTIFY is about, and which of its primaries sends it.
+    fn told_by(&self, question: &Postponed, key: Option<&[u8]>) -> Result<(ZoneId, PrimaryId), Refused> {
+        let message = Message::new(&question.message).ok_or(MALFORMED)?;
+        let (asked, _) = message.question().filter(|(asked, _)| asked.rtype == rtype::SOA).ok_or(MALFORMED)?;
+        let apex = asked.name.fold();
+        let unknown = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::NOT_AUTHORITATIVE) };
+        let id = self.entries.of(apex.bytes()).filter(|_| asked.class == wire::query::CLASS_IN).ok_or(unknown)?;
+        let primaries = self.entries.entry(id).map(|entry| &entry.primaries).ok_or(unknown)?;
+        let is_from = |primary: &&PrimaryId| {
+            let remote = self.entries.remote(**primary);
+            let is_signed = |r: &Remote| r.key.as_ref().is_none_or(|wanted| key == Some(wanted.bytes()));
+            remote.is_some_and(|r| r.address.ip() == question.peer.ip && is_signed(r))
+        };
+        primaries.iter().find(is_from).map(|primary| (id, *primary)).ok_or(PROHIBITED)
+    }
+}

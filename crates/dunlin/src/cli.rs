@@ -299,11 +299,13 @@ pub enum Request {
     /// Answer what has arrived and stop
     Stop,
     /// A zone and what it was: log NAME, diff NAME (what its file would change), diff NAME SERIAL SERIAL, show NAME,
-    /// rollback NAME SERIAL, publish NAME; if it takes updates: freeze NAME, thaw NAME
+    /// rollback NAME SERIAL, publish NAME; if it takes updates: freeze NAME, thaw NAME; if it comes from primaries: list [NAME...]
+    /// (how it is), transfer NAME (now, whatever its serial); notify NAME (tells others of it); zones that are kept by commands:
+    /// add NAME FILE, modify NAME 'add www 300 A 192.0.2.1' 'delete old', remove NAME
     Zone {
         #[arg(required = true, num_args = 1..)]
         words: Vec<String>,
-        /// With publish: serve what is held, too
+        /// With publish, add and modify: serve what the guards would hold, too
         #[arg(long)]
         force: bool,
         /// With show: the version of this serial, and not the one that is served

@@ -16,9 +16,9 @@ pub fn of(source: &Source) -> Result<Config, Vec<Complaint>> {
         None => config::without_file(&folders(), source.zones.as_deref()),
     };
     if let Some(dir) = &source.data_dir {
-        config.server.data_dir = dir.clone();
+        config.set_data_dir(dir);
     }
-    Ok(config)
+    Ok(config.with_kept())
 }
 
 /// What `check` and `compile` look at: without -c and --zones, the dunlin.toml of this folder.

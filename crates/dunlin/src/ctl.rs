@@ -4,12 +4,10 @@ use crate::cli::{Ctl, Request};
 use crate::configuration;
 use crate::exit::{Exit, could_not, not_built};
 use server::config;
+use server::kept::BETWEEN;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-
-/// What `ctl zone` is to do and does not yet.
-const UNBUILT: [&str; 6] = ["add", "modify", "remove", "list", "transfer", "notify"];
 
 pub fn run(args: &Ctl) -> Exit {
     let request = match &args.request {
@@ -17,13 +15,11 @@ pub fn run(args: &Ctl) -> Exit {
         Request::Stats => "stats".to_string(),
         Request::Stop => "stop".to_string(),
         Request::Reload { zones } => format!("reload {}", zones.join(" ")),
-        Request::Zone { words, .. } if UNBUILT.contains(&words[0].as_str()) => {
-            return not_built(&format!("ctl zone {}", words[0]));
-        }
         Request::Zone { words, force, serial } => {
             let force = if *force { " --force" } else { "" };
             let serial = serial.map_or(String::new(), |serial| format!(" --serial {serial}"));
-            format!("zone {}{force}{serial}", words.join(" "))
+            let (verb, rest) = (&words[0], words.get(1..).unwrap_or_default());
+            format!("zone {verb}{force}{serial} {}", details(verb, rest))
         }
         Request::Cache { words } => format!("cache {}", words.join(" ")),
         Request::Policy { .. } => return not_built("ctl policy"),
@@ -43,6 +39,23 @@ pub fn run(args: &Ctl) -> Exit {
         Ok(n) if n > 0 => show(args, line.trim_end()),
         Ok(_) => could_not(format_args!("{}: the server hung up", path.display())),
         Err(e) => could_not(format_args!("{}: {e}", path.display())),
+    }
+}
+
+/// What follows the verb. The server looks for files from where it runs; changes are apart from one another if the first is
+/// one word of the command line.
+fn details(verb: &str, words: &[String]) -> String {
+    match (verb, words) {
+        ("add", [zone, file]) => {
+            let file = std::path::absolute(file).unwrap_or_else(|_| file.into());
+            format!("{zone} {}", file.display())
+        }
+        ("modify", [zone, changes @ ..]) => {
+            let are_apart = changes.first().is_some_and(|first| first.contains(' '));
+            let between = if are_apart { BETWEEN } else { ' ' };
+            format!("{zone} {}", changes.join(&between.to_string()))
+        }
+        _ => words.join(" "),
     }
 }
 

@@ -9,7 +9,6 @@ fn what_is_not_built_says_so_and_ends_with_2() {
     for (args, what) in [
         (&["explain", "a.example"][..], "explain"),
         (&["import", "nsd.conf"], "import"),
-        (&["ctl", "zone", "list"], "ctl zone list"),
         (&["ctl", "policy", "test", "a"], "ctl policy"),
         (&["serve", "--resolve"], "serve --resolve"),
         (&["query", "a.example", "+tls"], "+tls"),

@@ -3,15 +3,7 @@
 use crate::running::{Folder, Server, eventually, read, text};
 use std::process::Output;
 
-const CONFIGURATION: &str = "
-[server]
-listen = [\"127.0.0.1:0\"]
-data-dir = \"data\"
-user = \"\"
-[control]
-socket = \"control.sock\"
-http = \"\"
-[zones]
+const CONFIGURATION: &str = "[zones]
 directory = \"zones\"
 ";
 const ZONE: &str = "$TTL 300\n@ SOA ns host 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nd NS ns\n\
@@ -30,7 +22,7 @@ fn said(output: &Output) -> String {
 }
 
 fn serve(folder: &Folder) -> Server {
-    folder.write("dunlin.toml", CONFIGURATION);
+    folder.configure(CONFIGURATION);
     Server::start(folder, &["-c", "dunlin.toml"])
 }
 
@@ -120,7 +112,7 @@ fn guards_are_switched_off_for_a_zone_or_for_all() {
     ] {
         let folder = Folder::new();
         folder.write("zones/example.zone", ZONE);
-        folder.write("dunlin.toml", &format!("{CONFIGURATION}{more}"));
+        folder.configure(&format!("{CONFIGURATION}{more}"));
         let server = Server::start(&folder, &["-c", "dunlin.toml"]);
         folder.write("zones/example.zone", &without(ZONE, &["a ", "b ", "c ", "d "]));
         assert_eq!(ctl(&folder, &["reload"]).status.code(), expect, "{more}");

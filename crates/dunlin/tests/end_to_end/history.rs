@@ -4,15 +4,7 @@ use crate::running::{Folder, Server, eventually, peer, read, text};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
-const CONFIGURATION: &str = "
-[server]
-listen = [\"127.0.0.1:0\"]
-data-dir = \"data\"
-user = \"\"
-[control]
-socket = \"control.sock\"
-http = \"\"
-[zones]
+const CONFIGURATION: &str = "[zones]
 list = \"list\"
 ";
 
@@ -28,7 +20,7 @@ struct Stage {
 impl Stage {
     fn new(more: &str) -> Stage {
         let folder = Folder::new();
-        folder.write("dunlin.toml", &format!("{CONFIGURATION}{more}"));
+        folder.configure(&format!("{CONFIGURATION}{more}"));
         folder.write("list", "example z\n");
         folder.write("more", "more TXT more\n");
         folder.write("z", &zone(7, "a A 192.0.2.1\n"));

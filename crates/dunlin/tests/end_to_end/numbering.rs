@@ -2,16 +2,6 @@
 
 use crate::running::{Folder, Server, eventually, read, text};
 
-const CONFIGURATION: &str = "
-[server]
-listen = [\"127.0.0.1:0\"]
-data-dir = \"data\"
-user = \"\"
-[control]
-socket = \"control.sock\"
-http = \"\"
-";
-
 struct Stage {
     folder: Folder,
     server: Option<Server>,
@@ -21,7 +11,7 @@ impl Stage {
     fn new(numbering: &str) -> Stage {
         let folder = Folder::new();
         let zone = format!("[[zone]]\nname = \"z.example\"\nfile = \"z\"\n{numbering}");
-        folder.write("dunlin.toml", &format!("{CONFIGURATION}{zone}"));
+        folder.configure(&zone);
         let mut stage = Stage { folder, server: None };
         stage.write(7, "a A 192.0.2.1\n");
         stage.start();

@@ -1,7 +1,8 @@
 //! Forwarding as clients see it: real forwarders behind, dig and kdig before.
 
 use crate::running::{Folder, PATIENCE, Server, eventually, peer, read, text};
-use std::net::{TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
@@ -60,6 +61,11 @@ fn wait_for(port: u16) {
 }
 
 fn start(folder: &Folder, port: u16, more: &str) -> Server {
+    configure(folder, port, more);
+    Server::start(folder, &["-c", "dunlin.toml"])
+}
+
+fn configure(folder: &Folder, port: u16, more: &str) {
     let zone = "$TTL 300\n@ SOA ns1 h 1 2 3 4 5\n@ NS ns1\nns1 A 192.0.2.1\nout CNAME www.example.com.\n\
                 nowhere CNAME none.example.com.\n";
     folder.write("zones/own.test.zone", zone);
@@ -69,7 +75,6 @@ fn start(folder: &Folder, port: u16, more: &str) -> Server {
          [[resolver.forward]]\nzone = \".\"\nservers = [\"127.0.0.1:{port}\"]\n"
     );
     folder.write("dunlin.toml", &text);
-    Server::start(folder, &["-c", "dunlin.toml"])
 }
 
 /// What dig prints, and its words of status and flags.
@@ -185,4 +190,39 @@ fn the_cache_can_be_looked_into_and_flushed() {
     assert_eq!(ctl(&["flush", "www.example.com"]).0, Some(0));
     assert_eq!(ctl(&["flush"]).0, Some(1));
     assert!(read(&folder.0.join("log")).contains("warn answers of forwarders are not validated"));
+}
+
+/// A forwarder that a test plays itself: the question that has come, and where its reply is to go.
+fn heard(forwarder: &UdpSocket) -> (Vec<u8>, SocketAddr) {
+    let mut packet = [0; 512];
+    let (n, from) = forwarder.recv_from(&mut packet).expect("a question comes");
+    (packet[..n].to_vec(), from)
+}
+
+#[test]
+fn who_waits_when_the_server_stops_is_answered_and_then_it_ends() {
+    let folder = Folder::new();
+    let path = folder.0.join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let [forwarder, client] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    [&forwarder, &client].into_iter().for_each(|socket| socket.set_read_timeout(Some(PATIENCE)).unwrap());
+    configure(&folder, forwarder.local_addr().unwrap().port(), "");
+    let environment = [("NOTIFY_SOCKET", path.to_str().unwrap())];
+    let server = Server::start_in(&folder, &["-c", "dunlin.toml"], &environment);
+    let query = b"\x00\x07\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x03com\x00\x00\x01\x00\x01";
+    client.send_to(query, server.address).unwrap();
+    let (mut reply, from) = heard(&forwarder);
+    server.signal("TERM");
+    eventually("it says that it stops", || {
+        let mut said = [0; 64];
+        let n = manager.recv(&mut said).unwrap();
+        said[..n] == *b"STOPPING=1"
+    });
+    (reply[2], reply[3]) = (0x81, 0x83);
+    forwarder.send_to(&reply, from).unwrap();
+    let mut answer = [0; 512];
+    let n = client.recv(&mut answer).expect("an answer comes");
+    assert!(n > 12 && answer[..2] == [0, 7] && answer[3] & 15 == 3, "{:?}", &answer[..n]);
+    assert_eq!(server.ended(), Some(0));
 }

@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 /// How long anything may take before a test gives up on it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A server on a free port that operators talk to over a socket in its folder.
+const HEAD: &str = "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\n\
+    [control]\nsocket = \"control.sock\"\nhttp = \"\"\n";
+
 /// A folder that is removed with the test.
 pub struct Folder(pub PathBuf);
 
@@ -27,6 +31,11 @@ impl Folder {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
         path
+    }
+
+    /// Writes dunlin.toml: `HEAD`, and this.
+    pub fn configure(&self, rest: &str) -> PathBuf {
+        self.write("dunlin.toml", &format!("{HEAD}{rest}"))
     }
 
     pub fn dunlin(&self, args: &[&str]) -> Output {
@@ -90,6 +99,11 @@ impl Server {
     pub fn signal(&self, name: &str) {
         let done = Command::new("kill").args([format!("-{name}"), self.pid().to_string()]).status().unwrap();
         assert!(done.success());
+    }
+
+    /// Waits for the end of a server that was killed.
+    pub fn wait(&mut self) {
+        self.child.wait().unwrap();
     }
 
     /// Waits for the end; the exit status.

@@ -94,6 +94,50 @@ fn of_a_long_zone_only_the_names_that_changed_are_laid() {
     assert_eq!(server.short(&folder, &["long-name-of-a-host-78.example.com"]), "192.0.2.7\n");
 }
 
+/// What was parsed of a long file whenever it changed, by the log.
+fn parsed(folder: &Folder) -> Vec<usize> {
+    let log = read(&folder.0.join("log"));
+    let lines = log.lines().filter(|line| line.contains("compared by its pieces"));
+    let number = |line: &str| line.split_once("parsed=")?.1.split(' ').next()?.parse().ok();
+    lines.filter_map(number).collect()
+}
+
+#[test]
+fn of_a_long_zone_only_the_pieces_that_changed_are_parsed() {
+    let folder = Folder::new();
+    let lines: String =
+        (0..120_000).map(|i| format!("long-name-{}-of-a-host A 192.0.2.7\n", i * 7919 % 120_000)).collect();
+    let mut long = ZONE.to_string() + &lines;
+    folder.write("zones/example.com.zone", &long);
+    assert!(folder.dunlin(&["compile", "--zones", "zones"]).status.success());
+    let server = start(&folder);
+    let change = |server: &Server, text: &str, host: &str, expect: &str| {
+        let before = parsed(&folder).len();
+        folder.write("zones/example.com.zone", text);
+        let output = folder.dunlin(&["ctl", "reload"]);
+        assert!(output.status.success(), "{}", self::text(&output.stderr));
+        assert_eq!(server.short(&folder, &[&format!("{host}.example.com")]), expect);
+        let parsed = parsed(&folder);
+        assert!(parsed.len() > before && parsed.iter().all(|octets| octets * 4 < text.len()), "{parsed:?}");
+    };
+    long += "added A 192.0.2.8\n";
+    change(&server, &long, "added", "192.0.2.8\n");
+    long = long.replace("long-name-77-of-a-host A 192.0.2.7", "long-name-77-of-a-host A 192.0.2.9");
+    change(&server, &long, "long-name-77-of-a-host", "192.0.2.9\n");
+    long = long.replace("long-name-78-of-a-host A 192.0.2.7\n", "");
+    change(&server, &long, "long-name-78-of-a-host", "");
+    drop(server);
+    let server = start(&folder);
+    assert_eq!(server.short(&folder, &["long-name-77-of-a-host.example.com"]), "192.0.2.9\n");
+    long += "again A 192.0.2.8\n";
+    change(&server, &long, "again", "192.0.2.8\n");
+    // A new image brings pieces of its own.
+    let output = folder.dunlin(&["ctl", "zone", "publish", "--force", "example.com"]);
+    assert!(text(&output.stdout).contains("rebuilt true"), "{}", text(&output.stderr));
+    long += "last A 192.0.2.8\n";
+    change(&server, &long, "last", "192.0.2.8\n");
+}
+
 #[test]
 fn a_zone_that_breaks_goes_on_as_it_was_and_holds_up_no_other() {
     let folder = with_zone();

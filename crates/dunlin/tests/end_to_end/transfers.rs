@@ -8,15 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-const CONFIGURATION: &str = "
-[server]
-listen = [\"127.0.0.1:0\"]
-data-dir = \"data\"
-user = \"\"
-[control]
-socket = \"control.sock\"
-http = \"\"
-[[key]]
+const CONFIGURATION: &str = "[[key]]
 name = \"ddns\"
 secret-file = \"ddns.key\"
 [[zone]]
@@ -92,7 +84,7 @@ fn folder() -> Folder {
     folder.write("odd.zone", &format!("{}x.tree TXT occluded\n", zone()));
     folder.write("many.zone", &many());
     std::fs::copy(root_zone(), folder.0.join("root.zone")).unwrap();
-    folder.write("dunlin.toml", CONFIGURATION);
+    folder.configure(CONFIGURATION);
     folder
 }
 

@@ -6,15 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 pub const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
-const CONFIGURATION: &str = "
-[server]
-listen = [\"127.0.0.1:0\"]
-data-dir = \"data\"
-user = \"\"
-[control]
-socket = \"control.sock\"
-http = \"\"
-[[key]]
+const CONFIGURATION: &str = "[[key]]
 name = \"ddns\"
 secret-file = \"ddns.key\"
 [[key]]
@@ -42,7 +34,7 @@ fn folder() -> Folder {
     let folder = Folder::new();
     folder.write("ddns.key", &format!("{KEY}\n"));
     folder.write("z.zone", ZONE);
-    folder.write("dunlin.toml", CONFIGURATION);
+    folder.configure(CONFIGURATION);
     folder
 }
 
@@ -126,7 +118,7 @@ fn a_frozen_zone_waits_for_its_thaw() {
 fn an_update_outlives_other_changes_of_what_is_served() {
     let folder = folder();
     folder.write("other.zone", ZONE);
-    folder.write("dunlin.toml", &format!("{CONFIGURATION}[[zone]]\nname = \"other.example\"\nfile = \"other.zone\"\n"));
+    folder.configure(&format!("{CONFIGURATION}[[zone]]\nname = \"other.example\"\nfile = \"other.zone\"\n"));
     let server = serve(&folder);
     let ours = folder.0.join("data/journal/z.example.zone");
     let imported = std::fs::read_to_string(&ours).unwrap();
@@ -148,7 +140,7 @@ fn an_update_outlives_other_changes_of_what_is_served() {
     }
     // Another image: a zone more, and the access list of another.
     let more = CONFIGURATION.replace("name = \"fixed.example\"", "name = \"more.example\"");
-    folder.write("dunlin.toml", &more);
+    folder.configure(&more);
     reload(&[]);
     assert_eq!(server.short(&folder, &["www.more.example", "A"]), "192.0.2.1\n");
     assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "192.0.2.1\n");
@@ -161,18 +153,22 @@ fn an_update_outlives_other_changes_of_what_is_served() {
     }
 }
 
-/// One zone of ours below another: not laid over the image, but served from a new one before it is acknowledged.
+/// One zone of ours below another: laid over the image, or, at the name of the one below, served from a new one; either before it
+/// is acknowledged.
 #[test]
 fn zones_within_one_another_are_updated_too() {
     let folder = folder();
     let below = "[[zone]]\nname = \"sub.z.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n";
-    folder.write("dunlin.toml", &format!("{CONFIGURATION}{below}"));
+    folder.configure(&format!("{CONFIGURATION}{below}"));
     let server = serve(&folder);
     for (zone, expect) in [("z.example", "192.0.2.7\n"), ("sub.z.example", "192.0.2.8\n")] {
         let line = format!("zone {zone}\nadd new.{zone} 60 A {}", expect.trim());
         assert_eq!(update(&server, &[], DDNS, &line), "");
         assert_eq!(server.short(&folder, &[&format!("new.{zone}"), "A"]), expect);
     }
+    let line = "zone z.example\nadd sub.z.example 60 DS 7 13 2 0123456789012345678901234567890123456789012345678901234567890123";
+    assert_eq!(update(&server, &[], DDNS, line), "");
+    assert!(server.short(&folder, &["sub.z.example", "DS"]).starts_with("7 13 2 "));
     server.signal("KILL");
     drop(server);
     let server = serve(&folder);
@@ -186,11 +182,12 @@ fn an_update_that_takes_a_new_image_does_not_wait_for_other_zones_to_be_mended()
     let folder = folder();
     let below = "[[zone]]\nname = \"sub.z.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n";
     let other = "[[zone]]\nname = \"other.example\"\nfile = \"other.zone\"\n";
-    folder.write("dunlin.toml", &format!("{CONFIGURATION}{below}{other}"));
+    folder.configure(&format!("{CONFIGURATION}{below}{other}"));
     folder.write("other.zone", &format!("{ZONE}wrong A here\n"));
     let server = serve(&folder);
     for i in 1..=2 {
-        let line = format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}");
+        let at_zone_below = format!("add sub.z.example 60 NS n{i}.z.example");
+        let line = format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}\n{at_zone_below}");
         assert_eq!(update(&server, &[], DDNS, &line), "");
         assert_eq!(server.short(&folder, &[&format!("n{i}.z.example"), "A"]), format!("192.0.2.{i}\n"));
     }
@@ -207,11 +204,11 @@ fn a_zone_that_goes_just_after_an_update_comes_back_with_it() {
     };
     assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
     let z = CONFIGURATION.find("[[zone]]").unwrap()..CONFIGURATION.rfind("[[zone]]").unwrap();
-    folder.write("dunlin.toml", &CONFIGURATION.replace(&CONFIGURATION[z], ""));
+    folder.configure(&CONFIGURATION.replace(&CONFIGURATION[z], ""));
     reload();
     let kept = read(&folder.0.join("data/journal/z.example.zone"));
     assert!(kept.contains("new.z.example. 60 IN A 192.0.2.9"), "{kept}");
-    folder.write("dunlin.toml", CONFIGURATION);
+    folder.configure(CONFIGURATION);
     reload();
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
     assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8"), "");
@@ -289,7 +286,7 @@ fn keys_and_rules_change_with_a_reload() {
     let more = CONFIGURATION.replace(fixed, &format!("{fixed}allow-update = [\"key:later\"]\n"));
     let more = more.replace("allow-update = [\"key:ddns\"", "allow-update = [\"key:later\"");
     let key = "[[key]]\nname = \"later\"\nsecret-file = \"ddns.key\"\n";
-    folder.write("dunlin.toml", &more.replacen("[[key]]\n", &format!("{key}[[key]]\n"), 1));
+    folder.configure(&more.replacen("[[key]]\n", &format!("{key}[[key]]\n"), 1));
     let output = folder.dunlin(&["ctl", "--socket", "control.sock", "reload"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let later = "hmac-sha256:later";
@@ -310,12 +307,12 @@ fn keys_and_rules_change_with_a_reload() {
 fn the_first_zone_that_takes_updates_may_come_with_a_reload() {
     let folder = folder();
     let none = |line: &&str| !line.starts_with("allow-update");
-    folder.write("dunlin.toml", &CONFIGURATION.lines().filter(none).collect::<Vec<_>>().join("\n"));
+    folder.configure(&CONFIGURATION.lines().filter(none).collect::<Vec<_>>().join("\n"));
     let server = serve(&folder);
     let add = |i: u8| format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}");
     assert!(update(&server, &[], DDNS, &add(1)).contains("REFUSED"));
     assert!(!folder.0.join("data/journal").exists(), "and nothing is made for nobody");
-    folder.write("dunlin.toml", CONFIGURATION);
+    folder.configure(CONFIGURATION);
     let output = folder.dunlin(&["ctl", "--socket", "control.sock", "reload"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     eventually("the zone takes updates", || update(&server, &[], DDNS, &add(2)).is_empty());

@@ -64,5 +64,5 @@ fn many_folders_need_one_watch_each_and_files_need_none() {
     let watches: usize = fds
         .map(|fd| std::fs::read_to_string(fd.unwrap().path()).unwrap_or_default().matches("inotify wd:").count())
         .sum();
-    assert_eq!(watches, 2, "the folder of zones and that of images");
+    assert_eq!(watches, 3, "the folder of zones, that of zones kept by commands, and that of images");
 }

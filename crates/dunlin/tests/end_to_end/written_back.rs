@@ -11,8 +11,7 @@ use std::time::{Duration, SystemTime};
 fn configuration(every: &str) -> String {
     let write_back = if every.is_empty() { String::new() } else { format!("write-back = \"{every}\"\n") };
     format!(
-        "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\n[control]\nsocket = \"control.sock\"\nhttp = \"\"\n\
-         [[key]]\nname = \"ddns\"\nsecret-file = \"ddns.key\"\n\
+        "[[key]]\nname = \"ddns\"\nsecret-file = \"ddns.key\"\n\
          [zones]\ndirectory = \"zones\"\n\
          [[zone]]\nname = \"z.example\"\nfile = \"zones/z.example.zone\"\nallow-update = [\"key:ddns\"]\n{write_back}"
     )
@@ -28,7 +27,7 @@ impl Stage {
     pub fn new(every: &str, hosts: u32) -> Stage {
         let folder = Folder::new();
         folder.write("ddns.key", &format!("{KEY}\n"));
-        folder.write("dunlin.toml", &configuration(every));
+        folder.configure(&configuration(every));
         let hosts: String = (0..hosts).map(|i| format!("h{i} A 192.0.2.1\n")).collect();
         let zone = format!("$TTL 300\n; a comment\n@ SOA ns hostmaster 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\n{hosts}");
         let file = folder.write("zones/z.example.zone", &zone);

@@ -1,0 +1,158 @@
+//! Zones that are added, changed and removed by commands.
+
+use crate::running::{Folder, Server, eventually, text};
+use std::process::Output;
+
+const ZONE: &str = "$TTL 300\n@ SOA ns host 7 1 2 3 4\n@ NS ns ; ours\nns A 192.0.2.53\nwww A 192.0.2.1\n";
+
+struct Stage {
+    folder: Folder,
+    server: Server,
+}
+
+impl Stage {
+    fn new(configuration: &str) -> Stage {
+        let folder = Folder::new();
+        folder.configure(configuration);
+        folder.write("texts/a zone", ZONE);
+        let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+        Stage { folder, server }
+    }
+
+    fn ctl(&self, words: &[&str]) -> Output {
+        self.folder.dunlin(&[&["ctl", "--socket", "control.sock", "zone"], words].concat())
+    }
+
+    #[track_caller]
+    fn does(&self, words: &[&str]) -> String {
+        let output = self.ctl(words);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// Nothing of it is done, and nothing of it is left.
+    #[track_caller]
+    fn refuses(&self, words: &[&str], expect: &str) {
+        let before = self.files();
+        let output = self.ctl(words);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(expect), "{words:?}: {}", text(&output.stderr));
+        assert_eq!(self.files(), before, "{words:?}");
+    }
+
+    /// All that is in the folder of these zones.
+    fn files(&self) -> Vec<(String, String)> {
+        let entries = std::fs::read_dir(self.folder.0.join("data/kept")).unwrap().flatten();
+        let read = |e: std::fs::DirEntry| {
+            (e.file_name().into_string().unwrap(), std::fs::read_to_string(e.path()).unwrap_or_default())
+        };
+        let mut all: Vec<_> = entries.map(read).collect();
+        all.sort();
+        all
+    }
+
+    fn short(&self, words: &[&str]) -> String {
+        self.server.short(&self.folder, words)
+    }
+
+    fn rcode(&self, name: &str) -> String {
+        let output = self.folder.dunlin(&["query", &format!("@{}", self.server.address), name]);
+        let said = text(&output.stdout);
+        let (_, rest) = said.split_once("status: ").unwrap_or_else(|| panic!("{said}"));
+        rest.split(',').next().unwrap_or_default().to_string()
+    }
+}
+
+#[test]
+fn a_zone_comes_changes_and_goes_by_commands() {
+    let mut stage = Stage::new("");
+    assert_eq!(stage.rcode("www.example.com"), "REFUSED");
+    stage.does(&["add", "Example.COM", "texts/a zone"]);
+    assert_eq!(stage.short(&["www.example.com"]), "192.0.2.1\n");
+    assert_eq!(stage.files(), [("example.com.zone".to_string(), ZONE.to_string())], "as it was given");
+
+    stage.does(&["modify", "example.com.", "add www 60 A 192.0.2.2"]);
+    assert_eq!(stage.short(&["www.example.com"]).lines().count(), 2);
+    assert!(stage.short(&["example.com", "SOA"]).contains(" 8 1 2 3 4"), "a serial of its own");
+    // Several at once, and one that is not quoted.
+    stage.does(&["modify", "example.com", "delete www", "add old CNAME www2", "add www2 AAAA 2001:db8::1"]);
+    assert_eq!(stage.short(&["old.example.com", "AAAA"]), "www2.example.com.\n2001:db8::1\n");
+    stage.does(&["modify", "example.com", "add", "text", "TXT", "\"a b\""]);
+    assert_eq!(
+        (stage.short(&["text.example.com", "TXT"]), stage.rcode("www.example.com")),
+        ("\"a b\"\n".into(), "NXDOMAIN".into())
+    );
+    eventually("the history has it", || stage.does(&["log", "example.com"]).contains("serial 10"));
+    assert!(stage.does(&["log", "example.com"]).contains("who api command"));
+    // It goes back like any zone of a file, and all of it is there after a restart.
+    stage.does(&["rollback", "example.com", "8"]);
+    assert_eq!(stage.short(&["www.example.com"]).lines().count(), 2);
+    stage.server.signal("TERM");
+    let folder = stage.folder;
+    assert_eq!(stage.server.ended(), Some(0));
+    stage = Stage { server: Server::start(&folder, &["-c", "dunlin.toml"]), folder };
+    assert_eq!(stage.short(&["www.example.com"]).lines().count(), 2);
+
+    stage.does(&["remove", "example.com"]);
+    assert_eq!((stage.rcode("www.example.com"), stage.files()), ("REFUSED".to_string(), vec![]));
+    stage.does(&["add", "example.com", "texts/a zone"]);
+    assert_eq!(stage.short(&["www.example.com"]), "192.0.2.1\n");
+}
+
+#[test]
+fn what_cannot_be_done_leaves_all_as_it_was() {
+    let stage = Stage::new("[[zone]]\nname = \"configured\"\nfile = \"texts/a zone\"\n");
+    let many: String = (0..100).map(|i| format!("h{i} A 192.0.2.1\n")).collect();
+    stage.folder.write("texts/many", &format!("{ZONE}{many}"));
+    stage.folder.write("texts/broken", &ZONE.replace("192.0.2.1", "192.0.2"));
+    stage.folder.write("texts/without", "$TTL 300\nwww A 192.0.2.1\n");
+    stage.folder.write("texts/including", &format!("{ZONE}$INCLUDE /etc/hostname\n"));
+    stage.refuses(&["add", "configured", "texts/a zone"], "there is a zone configured. already");
+    stage.refuses(&["add", "z", "texts/nothing"], "texts/nothing: No such file");
+    stage.refuses(&["add", "z", "texts"], "is no file");
+    stage.refuses(&["add", "z", "texts/broken"], "z.zone:5:7: this is no IPv4 address");
+    stage.refuses(&["add", "z", "texts/without"], "SOA");
+    stage.refuses(&["add", "z", "texts/including"], "hostname");
+    stage.refuses(&["add", "z..", "texts/many"], "is no name of a zone");
+    stage.refuses(&["add", ".", "texts/many"], "write it as [[zone]]");
+    stage.refuses(&["add", "a/b", "texts/many"], "write it as [[zone]]");
+    stage.refuses(&["add", "z"], "write zone add NAME FILE");
+    stage.refuses(&["remove", "z"], "no zone z. is configured");
+    stage.refuses(&["modify", "z", "delete a"], "no zone z. is configured");
+    stage.refuses(&["remove", "configured"], "was not added by a command");
+    stage.refuses(&["modify", "configured", "delete www"], "was not added by a command");
+    assert_eq!(stage.rcode("www.z"), "REFUSED");
+
+    stage.does(&["add", "z", "texts/many"]);
+    stage.refuses(&["add", "z", "texts/many"], "there is a zone z. already");
+    stage.refuses(&["modify", "z", "put a A 192.0.2.1"], "`put a A 192.0.2.1` is no change");
+    stage.refuses(&["modify", "z", "delete ns"], "has no address");
+    stage.refuses(&["modify", "z", "delete nobody"], "changes nothing");
+    stage.refuses(&["modify", "z", "add www CNAME ns"], "cannot stand beside");
+    stage.refuses(&["modify", "z", "add www.other. A 192.0.2.1"], "outside the zone");
+    stage.refuses(&["modify", "z", "add z RRSIG A 8 1 300 20260101000000 20260101000000 1 z AAAA"], "signed");
+    stage.refuses(&["modify", "z", "add h1 A 192.0.2.9", "add h2 A 192"], "this is no IPv4 address");
+    assert_eq!(stage.short(&["h1.z"]), "192.0.2.1\n", "one of two that were wished together");
+    // The guards hold what looks like an accident, unless it is meant.
+    let deletes: Vec<String> = (0..90).map(|i| format!("delete h{i}")).collect();
+    let words: Vec<&str> = ["modify", "z"].into_iter().chain(deletes.iter().map(String::as_str)).collect();
+    stage.refuses(&words, "held");
+    assert_eq!(stage.short(&["h1.z"]), "192.0.2.1\n");
+    stage.does(&[&["--force"], &words[..]].concat());
+    assert_eq!((stage.rcode("h1.z"), stage.short(&["h95.z"])), ("NXDOMAIN".to_string(), "192.0.2.1\n".to_string()));
+    assert!(!stage.folder.dunlin(&["ctl", "--socket", "control.sock", "status"]).stdout.is_empty());
+}
+
+#[test]
+fn zones_below_and_above_others_come_and_go() {
+    let stage = Stage::new("[[zone]]\nname = \"example\"\nfile = \"texts/a zone\"\n");
+    stage.does(&["add", "sub.example", "texts/a zone"]);
+    assert_eq!(stage.short(&["www.sub.example"]), "192.0.2.1\n");
+    stage.does(&["modify", "sub.example", "add a A 192.0.2.7"]);
+    assert_eq!(stage.short(&["a.sub.example"]), "192.0.2.7\n");
+    stage.does(&["remove", "sub.example"]);
+    assert_eq!(
+        (stage.rcode("www.sub.example"), stage.short(&["www.example"])),
+        ("NXDOMAIN".into(), "192.0.2.1\n".into())
+    );
+}

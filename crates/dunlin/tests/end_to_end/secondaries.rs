@@ -1,0 +1,433 @@
+//! Zones that come from others: our own server as the primary, primaries that lie, zones that expire, servers that are told.
+
+use crate::running::{Folder, Server, eventually, peer, read, text};
+use crate::updates::{DDNS, KEY, update};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+const ZONE: &str = "$TTL 300
+@ SOA ns host 7 3600 600 86400 4
+@ NS ns
+ns A 192.0.2.53
+www A 192.0.2.1
+*.wild TXT star
+odd TYPE65280 \\# 4 01020304
+";
+
+/// A primary: z.test takes updates, is given to whoever has the key, and announced to `{notify}`.
+const PRIMARY: &str = "[[key]]
+name = \"ddns\"
+secret-file = \"ddns.key\"
+[[zone]]
+name = \"z.test\"
+file = \"z.zone\"
+allow-update = [\"key:ddns\"]
+allow-transfer = [\"127.0.0.1#ddns\"]
+notify = [{notify}]
+[[zone]]
+name = \"open.test\"
+file = \"open.zone\"
+allow-transfer = [\"any\"]
+";
+
+struct Site {
+    folder: Folder,
+    server: Server,
+}
+
+/// A port that is free for both UDP and TCP.
+fn free_port() -> SocketAddr {
+    loop {
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = udp.local_addr().unwrap();
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
+
+/// A folder whose server listens there.
+fn folder(address: SocketAddr, rest: &str) -> Folder {
+    let folder = Folder::new();
+    folder.write("ddns.key", &format!("{KEY}\n"));
+    folder.write("z.zone", ZONE);
+    folder.write("open.zone", ZONE);
+    configure(&folder, address, rest);
+    folder
+}
+
+fn configure(folder: &Folder, address: SocketAddr, rest: &str) {
+    folder.configure(rest);
+    let conf = read(&folder.0.join("dunlin.toml")).replace("127.0.0.1:0", &address.to_string());
+    folder.write("dunlin.toml", &conf);
+}
+
+impl Site {
+    fn start(address: SocketAddr, rest: &str) -> Site {
+        let folder = folder(address, rest);
+        let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+        Site { folder, server }
+    }
+
+    fn kill(&mut self) {
+        self.server.signal("KILL");
+        self.server.wait();
+    }
+
+    fn restart(&mut self) {
+        self.kill();
+        self.start_again();
+    }
+
+    fn start_again(&mut self) {
+        self.server = Server::start(&self.folder, &["-c", "dunlin.toml"]);
+    }
+
+    /// Records as they are served, in short; empty: SERVFAIL or the like.
+    fn has(&self, name: &str, rtype: &str) -> String {
+        self.server.short(&self.folder, &[name, rtype])
+    }
+
+    /// The whole answer.
+    fn says(&self, name: &str, rtype: &str) -> String {
+        let mut dig = peer("dig");
+        let port = self.server.address.port().to_string();
+        dig.args(["@127.0.0.1", "-p", &port, "+tries=1", "+time=30", "+norec", name, rtype]);
+        text(&dig.output().unwrap().stdout)
+    }
+
+    fn serial(&self, zone: &str) -> Option<u32> {
+        self.has(zone, "SOA").split_whitespace().nth(2).and_then(|serial| serial.parse().ok())
+    }
+
+    fn ctl(&self, words: &[&str]) -> String {
+        let output = self.folder.dunlin(&[&["ctl", "--socket", "control.sock"], words].concat());
+        text(&output.stdout) + &text(&output.stderr)
+    }
+
+    fn counted(&self, name: &str) -> u64 {
+        let stats = self.ctl(&["stats", "--json"]);
+        let at = stats.find(&format!("\"{name}\":")).unwrap() + name.len() + 3;
+        stats[at..].trim_start().chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+    }
+
+    fn log(&self) -> String {
+        read(&self.folder.0.join("log"))
+    }
+
+    #[track_caller]
+    fn comes_to(&self, zone: &str, serial: u32) {
+        eventually(&format!("{zone} has serial {serial}: {}", self.log()), || self.serial(zone) == Some(serial));
+    }
+}
+
+fn secondary_of(primary: SocketAddr) -> String {
+    format!(
+        "[[key]]\nname = \"ddns\"\nsecret-file = \"ddns.key\"\n\
+        [[zone]]\nname = \"z.test\"\nprimaries = [\"{primary}#ddns\"]\nallow-transfer = [\"any\"]\n\
+        [[zone]]\nname = \"open.test\"\nfile = \"kept/open.zone\"\nprimaries = [\"{primary}\"]\n"
+    )
+}
+
+fn primary_telling(secondary: SocketAddr) -> String {
+    PRIMARY.replace("{notify}", &format!("\"{secondary}#ddns\""))
+}
+
+#[test]
+fn zones_come_change_by_notify_and_are_there_after_a_restart_without_asking() {
+    let (theirs, ours) = (free_port(), free_port());
+    let primary = Site::start(theirs, &primary_telling(ours));
+    let mut secondary = Site::start(ours, &secondary_of(theirs));
+    for zone in ["z.test", "open.test"] {
+        secondary.comes_to(zone, 7);
+        assert_eq!(secondary.has(&format!("www.{zone}"), "A"), "192.0.2.1\n");
+        assert_eq!(secondary.has(&format!("x.wild.{zone}"), "TXT"), "\"star\"\n");
+    }
+    assert!(read(&secondary.folder.0.join("kept/open.zone")).contains("www.open.test. 300 IN A 192.0.2.1"));
+    // A change comes by NOTIFY: its refresh time is an hour.
+    assert_eq!(update(&primary.server, &[], DDNS, "zone z.test\nadd new.z.test 60 A 192.0.2.9"), "");
+    secondary.comes_to("z.test", 8);
+    assert_eq!(secondary.has("new.z.test", "A"), "192.0.2.9\n");
+    eventually("it is told that it was told", || primary.counted("notifies_answered") > 0);
+    let log = secondary.ctl(&["zone", "log", "z.test"]);
+    assert!(log.contains("transfer") && log.contains(&format!("from {theirs}#ddns")), "{log}");
+    // The primary goes; a restart serves at once what there was.
+    drop(primary);
+    secondary.restart();
+    assert_eq!((secondary.serial("z.test"), secondary.serial("open.test")), (Some(8), Some(7)));
+    assert_eq!(secondary.counted("soa_asked") + secondary.counted("zones_received"), 0, "nobody was asked");
+    let list = secondary.ctl(&["zone", "list", "z.test"]);
+    for fact in ["zone z.test.", "state fresh", "serial 8", "expires 20"] {
+        assert!(list.contains(fact), "{list}");
+    }
+    let refused = secondary.ctl(&["zone", "rollback", "z.test", "7"]);
+    assert!(refused.contains("comes from its primaries"), "{refused}");
+}
+
+#[test]
+fn a_zone_that_has_not_come_is_servfail_until_it_has() {
+    let (theirs, ours) = (free_port(), free_port());
+    let secondary = Site::start(ours, &secondary_of(theirs));
+    let said = secondary.says("www.open.test", "A");
+    assert!(said.contains("SERVFAIL") && said.contains("EDE: 14"), "{said}");
+    assert!(secondary.says("www.elsewhere.test", "A").contains("REFUSED"));
+    eventually("it is tried", || secondary.ctl(&["zone", "list", "open.test"]).contains("state awaited"));
+    let primary = Site::start(theirs, &primary_telling(ours));
+    secondary.comes_to("open.test", 7);
+    secondary.comes_to("z.test", 7);
+    assert!(secondary.counted("servfail_awaited") > 0);
+    assert!(secondary.log().contains("a primary answers again"), "{}", secondary.log());
+    drop(primary);
+}
+
+#[test]
+fn an_operator_has_a_zone_transferred_and_others_told() {
+    let (theirs, ours) = (free_port(), free_port());
+    let primary = Site::start(theirs, &primary_telling(ours));
+    let secondary = Site::start(ours, &secondary_of(theirs));
+    secondary.comes_to("open.test", 7);
+    // The same serial, another content: nobody would notice.
+    primary.folder.write("open.zone", &ZONE.replace("192.0.2.1", "192.0.2.77"));
+    assert!(primary.ctl(&["reload", "open.test"]).contains("ok true"));
+    assert!(secondary.ctl(&["zone", "transfer", "open.test"]).contains("ok true"));
+    eventually("it has come", || secondary.has("www.open.test", "A") == "192.0.2.77\n");
+    assert!(secondary.ctl(&["zone", "transfer", "else.test"]).contains("is not configured"));
+    let taken = secondary.counted("notifies_taken");
+    assert!(primary.ctl(&["zone", "notify", "z.test"]).contains("notified 1"));
+    eventually("it is told", || secondary.counted("notifies_taken") > taken);
+    assert!(primary.ctl(&["zone", "notify", "open.test"]).contains("has no primaries and no notify"));
+}
+
+#[test]
+fn a_zone_expires_and_is_back_when_its_primary_is() {
+    let (theirs, ours) = (free_port(), free_port());
+    let short = ZONE.replace("3600 600 86400", "1 1 1");
+    let conf = primary_telling(ours);
+    let mut primary = Site::start(theirs, &conf);
+    primary.folder.write("open.zone", &short.replace(" 7 ", " 8 "));
+    assert!(primary.ctl(&["reload", "open.test"]).contains("ok true"));
+    let mut secondary = Site::start(ours, &secondary_of(theirs));
+    secondary.comes_to("open.test", 8);
+    primary.kill();
+    eventually("it expires", || secondary.says("www.open.test", "A").contains("SERVFAIL"));
+    let said = secondary.says("open.test", "SOA");
+    assert!(said.contains("EDE: 24"), "{said}");
+    assert!(secondary.ctl(&["zone", "list", "open.test"]).contains("state expired"));
+    // A restart does not make it fresh.
+    secondary.restart();
+    assert!(secondary.says("www.open.test", "A").contains("SERVFAIL"));
+    primary.start_again();
+    eventually("it is back", || secondary.has("www.open.test", "A") == "192.0.2.1\n");
+}
+
+/// Owner, type, rdata.
+type Rr = (Vec<u8>, u16, Vec<u8>);
+
+/// How a primary lies: in the records of its messages, then in their octets.
+#[derive(Clone, Copy)]
+struct Lie(fn(&mut Vec<Vec<Rr>>), fn(&mut Vec<Vec<u8>>));
+
+const APEX: &[u8] = b"\x04open\x04test\0";
+
+/// A primary that says serial 9 and sends what `lie` makes of its zone; how often it was asked for it.
+fn liar(lie: Lie) -> (SocketAddr, Arc<AtomicUsize>) {
+    let address = free_port();
+    let (udp, tcp) = (UdpSocket::bind(address).unwrap(), TcpListener::bind(address).unwrap());
+    let asked = Arc::new(AtomicUsize::new(0));
+    std::thread::spawn(move || {
+        let mut room = [0; 512];
+        while let Ok((n, from)) = udp.recv_from(&mut room) {
+            udp.send_to(&message(&room[..n], &[soa(9)]), from).unwrap();
+        }
+    });
+    let count = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for stream in tcp.incoming() {
+            let mut stream = stream.unwrap();
+            let Some(question) = framed(&mut stream) else { continue };
+            let ns = (APEX.to_vec(), 2, [b"\x03www", APEX].concat());
+            let mut records =
+                vec![vec![soa(9), ns], vec![a("www", 1)], vec![a("ns", 2)], vec![a("x", 3)], vec![soa(9)]];
+            lie.0(&mut records);
+            let mut messages: Vec<Vec<u8>> = records.iter().map(|records| message(&question, records)).collect();
+            lie.1(&mut messages);
+            count.fetch_add(1, Relaxed);
+            for message in messages {
+                let len = (message.len() as u16).to_be_bytes();
+                if stream.write_all(&[&len[..], &message].concat()).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    (address, asked)
+}
+
+fn a(label: &str, n: u8) -> Rr {
+    ([&[label.len() as u8], label.as_bytes(), APEX].concat(), 1, vec![192, 0, 2, n])
+}
+
+fn soa(serial: u8) -> Rr {
+    let mut rdata = [APEX, APEX].concat();
+    rdata.extend([0, 0, 0, serial, 0, 0, 14, 16, 0, 0, 2, 88, 0, 1, 81, 128, 0, 0, 0, 4]);
+    (APEX.to_vec(), 6, rdata)
+}
+
+/// An answer of these records to a question without a signature.
+fn message(question: &[u8], records: &[Rr]) -> Vec<u8> {
+    let end = 12 + question[12..].iter().position(|&c| c == 0).unwrap() + 5;
+    let mut message = question[..end].to_vec();
+    (message[2], message[3], message[7]) = (0x84, 0, records.len() as u8);
+    message[8..12].fill(0);
+    for (owner, rtype, rdata) in records {
+        message.extend(owner);
+        message.extend([*rtype, 1, 0, 60, rdata.len() as u16].map(u16::to_be_bytes).concat());
+        message.extend(rdata);
+    }
+    message
+}
+
+fn framed(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut len = [0; 2];
+    stream.read_exact(&mut len).ok()?;
+    let mut message = vec![0; usize::from(u16::from_be_bytes(len))];
+    stream.read_exact(&mut message).ok()?;
+    Some(message)
+}
+
+#[test]
+fn a_primary_that_lies_leaves_the_last_good_version_serving() {
+    let cases: [(&str, Lie); 11] = [
+        ("something else than was asked", Lie(|_| (), |all| all[1][0] ^= 1)),
+        ("closes the connection in the middle", Lie(|all| all.truncate(3), |_| ())),
+        ("a message is malformed", Lie(|_| (), |all| _ = all[2].pop())),
+        (
+            "www.else.test., which is not of the zone",
+            Lie(|all| all[2][0].0 = b"\x03www\x04else\x04test\0".to_vec(), |_| ()),
+        ),
+        ("another SOA", Lie(|all| all[4][0] = soa(10), |_| ())),
+        ("behind the end", Lie(|all| all[4].push(a("y", 4)), |_| ())),
+        ("it says REFUSED", Lie(|_| (), |all| all[0][3] = 5)),
+        ("does not begin with the zone's SOA", Lie(|all| _ = all.remove(0), |_| ())),
+        ("sends more than 65536 octets", Lie(|all| (0..5000).for_each(|_| all.insert(3, vec![a("x", 3)])), |_| ())),
+        // Its digest is wrong.
+        (
+            "what it sent is not served",
+            Lie(|all| all[1].push((APEX.to_vec(), 63, [&[0, 0, 0, 9, 1, 1][..], &[0; 48]].concat())), |_| ()),
+        ),
+        ("", Lie(|_| (), |_| ())),
+    ];
+    let (theirs, ours) = (free_port(), free_port());
+    let limits = "[limits]\ntransfer-size = \"64KiB\"\n";
+    let good = Site::start(theirs, &PRIMARY.replace("{notify}", ""));
+    let secondary = Site::start(ours, &format!("{limits}{}", secondary_of(theirs)));
+    secondary.comes_to("open.test", 7);
+    drop(good);
+    for (why, lie) in cases {
+        let (liar, asked) = liar(lie);
+        let conf = secondary_of(theirs).replace(&format!("[\"{theirs}\"]"), &format!("[\"{liar}\"]"));
+        configure(&secondary.folder, ours, &format!("{limits}{conf}"));
+        // The last one finds a version on the disk that is not served, and a reload says so.
+        assert!(why.is_empty() || secondary.ctl(&["reload"]).contains("ok true"), "{why}");
+        if why.is_empty() {
+            assert!(secondary.ctl(&["reload"]).contains("ZONEMD"));
+            assert!(secondary.ctl(&["zone", "transfer", "open.test"]).contains("ok true"));
+            secondary.comes_to("open.test", 9);
+            continue;
+        }
+        let list = || secondary.ctl(&["zone", "list", "open.test"]);
+        eventually(&format!("{why} is found out"), || list().contains(why) && asked.load(Relaxed) > 0);
+        let has = (secondary.serial("open.test"), secondary.has("x.wild.open.test", "TXT"));
+        assert_eq!(has, (Some(7), "\"star\"\n".into()), "{why}");
+        let names = std::fs::read_dir(secondary.folder.0.join("kept")).unwrap().count();
+        assert_eq!(names, 1, "{why}: nothing is left behind");
+    }
+}
+
+#[test]
+fn a_kill_in_the_middle_of_a_transfer_leaves_the_last_good_version() {
+    let (theirs, ours) = (free_port(), free_port());
+    let primary = Site::start(theirs, &primary_telling(ours));
+    let mut secondary = Site::start(ours, &secondary_of(theirs));
+    secondary.comes_to("open.test", 7);
+    drop(primary);
+    // This one begins a zone and never goes on.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stuck = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let Some(question) = framed(&mut stream) else { continue };
+            let first = message(&question, &[soa(9), a("www", 1)]);
+            stream.write_all(&[&(first.len() as u16).to_be_bytes()[..], &first].concat()).unwrap();
+            all.push(stream);
+        }
+    });
+    let conf = secondary_of(theirs).replace(&format!("[\"{theirs}\"]"), &format!("[\"{stuck}\"]"));
+    configure(&secondary.folder, ours, &conf);
+    assert!(secondary.ctl(&["reload"]).contains("ok true"));
+    assert!(secondary.ctl(&["zone", "transfer", "open.test"]).contains("ok true"));
+    let kept = secondary.folder.0.join("kept");
+    let files = || std::fs::read_dir(&kept).unwrap().count();
+    eventually("it is under way", || files() == 2);
+    assert!(secondary.ctl(&["zone", "list", "open.test"]).contains("state transferring"));
+    assert_eq!(secondary.serial("open.test"), Some(7));
+    secondary.restart();
+    assert_eq!((secondary.serial("open.test"), files()), (Some(7), 1), "and nothing is left behind");
+}
+
+#[test]
+fn an_older_version_is_not_taken_and_told() {
+    let (theirs, ours) = (free_port(), free_port());
+    let primary = Site::start(theirs, &primary_telling(ours));
+    let secondary = Site::start(ours, &secondary_of(theirs));
+    secondary.comes_to("z.test", 7);
+    secondary.comes_to("open.test", 7);
+    primary.folder.write("open.zone", &ZONE.replace(" 7 ", " 5 "));
+    assert!(primary.ctl(&["zone", "publish", "--force", "open.test"]).contains("ok true"));
+    let mut python = peer("python3");
+    python.args(["-c", NOTIFY, &ours.port().to_string(), "open.test"]);
+    assert_eq!(text(&python.output().unwrap().stdout), "NOERROR\n");
+    eventually("it is told", || secondary.log().contains("its serial 5 is older than ours, 7"));
+    assert_eq!(secondary.serial("open.test"), Some(7));
+}
+
+/// Sends a NOTIFY, prints the rcode.
+const NOTIFY: &str = r#"
+import sys, dns.message, dns.opcode, dns.query, dns.rcode, dns.flags
+query = dns.message.make_query(sys.argv[2], "SOA")
+query.set_opcode(dns.opcode.NOTIFY)
+query.flags = (query.flags | dns.flags.AA) & ~dns.flags.RD
+reply = dns.query.udp(query, "127.0.0.1", port=int(sys.argv[1]), timeout=20)
+print(dns.rcode.to_text(reply.rcode()))
+"#;
+
+#[test]
+fn a_notify_is_taken_from_primaries_only() {
+    let (theirs, ours) = (free_port(), free_port());
+    let secondary = Site::start(
+        ours,
+        &format!(
+            "{}[[zone]]\nname = \"file.test\"\nfile = \"z.zone\"\n\
+        [[zone]]\nname = \"far.test\"\nprimaries = [\"127.0.0.9:{}\"]\n",
+            secondary_of(theirs),
+            theirs.port()
+        ),
+    );
+    for (zone, expect) in [
+        ("open.test", "NOERROR"),
+        ("z.test", "REFUSED"),
+        ("far.test", "REFUSED"),
+        ("file.test", "NOTAUTH"),
+        ("else.test", "NOTAUTH"),
+        ("www.open.test", "NOTAUTH"),
+    ] {
+        let mut python = peer("python3");
+        python.args(["-c", NOTIFY, &ours.port().to_string(), zone]);
+        assert_eq!(text(&python.output().unwrap().stdout).trim(), expect, "{zone}");
+    }
+    assert_eq!((secondary.counted("notifies_taken"), secondary.counted("notifies_refused")), (1, 2));
+}

@@ -1,5 +1,6 @@
-//! Outgoing transfers beside NSD's, Knot's and BIND's: the same zones, the signed root among them, must come out with the same
-//! records, every message rightly signed; and who may not have a zone, or asks wrongly, is told what a peer tells him.
+//! Transfers beside NSD's, Knot's and BIND's: the same zones, the signed root among them, must come out with the same records,
+//! every message rightly signed, and come in from each of them as they are; and who may not have a zone, or asks wrongly, is told
+//! what a peer tells him.
 
 use difference::fleet::{await_answer, dunlin_program, free_port, fresh_folder};
 use difference::peers;
@@ -176,7 +177,7 @@ impl Server {
                 records.insert(rr.record().unwrap());
             }
         }
-        assert!(check.is_none_or(|check: Asked<'_>| check.ends_signed()), "{}: the last is not signed", self.name);
+        assert!(check.is_none_or(|check: Asked| check.ends_signed()), "{}: the last is not signed", self.name);
         records
     }
 }
@@ -206,8 +207,51 @@ fn zones_come_out_as_the_peers_give_them() {
     }
 }
 
+/// A secondary of ours: `{primary}` stands in its configuration, too.
+const SECONDARY: &str = "[server]\nlisten = [\"127.0.0.1:{port}\"]\nworkers = 1\ndata-dir = \"{dir}/data\"\nuser = \"\"\n[control]\n\
+    socket = \"{dir}/ctl\"\nhttp = \"\"\n[[key]]\nname = \"ddns\"\nsecret-file = \"ddns.key\"\n\
+    [[zone]]\nname = \"z.test\"\nprimaries = [\"{primary}#ddns\"]\nallow-transfer = [\"key:ddns\"]\n\
+    [[zone]]\nname = \"shut.test\"\nprimaries = [\"{primary}\"]\n\
+    [[zone]]\nname = \".\"\nfile = \"root.zone\"\nprimaries = [\"{primary}\"]\nallow-transfer = [\"127.0.0.1\"]\n";
+
+#[test]
+fn we_have_as_a_secondary_what_each_primary_gives() {
+    let folder = fresh_folder(env!("CARGO_TARGET_TMPDIR"), "primaries");
+    let primaries = servers(&folder);
+    let ours = ["of-nsd", "of-knot", "of-bind", "of-dunlin"];
+    let secondaries: Vec<Server> = ours
+        .iter()
+        .zip(&primaries)
+        .map(|(name, primary)| {
+            let mut dunlin = Command::new(dunlin_program());
+            dunlin.args(["serve", "-c"]);
+            start(&folder, name, dunlin, &SECONDARY.replace("{primary}", &primary.address.to_string()))
+        })
+        .collect();
+    let key = key("ddns.", SECRET);
+    for (primary, secondary) in primaries.iter().zip(&secondaries) {
+        let log = || fs::read_to_string(&secondary.log).unwrap_or_default();
+        await_answer(secondary.address, log);
+        let until = Instant::now() + PATIENCE;
+        let is_there = |zone| secondary.first(&query(zone, rtype::SOA, 1)).is_some_and(|m| m[7] == 1);
+        while !["z.test.", "."].into_iter().all(is_there) {
+            assert!(Instant::now() < until, "nothing comes from {}:\n{}", primary.name, log());
+        }
+        for (zone, key) in [("z.test.", Some(&key)), (".", None)] {
+            let asked = query(zone, rtype::AXFR, 1);
+            let (given, has) = (primary.zone(asked.clone(), key), secondary.zone(asked, key));
+            let differ: Vec<_> = given.symmetric_difference(&has).take(5).collect();
+            assert!(differ.is_empty() && given.len() > 10, "{} gives {zone} otherwise: {differ:?}", primary.name);
+        }
+        // What is not given is not there, and that is said.
+        let shut = secondary.first(&query("shut.test.", rtype::SOA, 1)).unwrap();
+        assert_eq!(shut[3] & 15, 2, "{}", primary.name);
+        assert!(log().contains("a primary is of no use for a zone"), "{}", log());
+    }
+}
+
 /// What is said: rcode, the error of the signature, and whether there are records.
-fn outcome(reply: Option<&[u8]>, check: Option<&mut Asked<'_>>) -> String {
+fn outcome(reply: Option<&[u8]>, check: Option<&mut Asked>) -> String {
     let Some(octets) = reply else { return "silence".to_string() };
     let message = Message::new(octets).unwrap();
     let signed = check.map_or(String::new(), |check| format!(" {:?}", check.check(octets, now_s())));

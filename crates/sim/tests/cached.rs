@@ -66,7 +66,9 @@ impl Stage {
         });
         let wanted = self.server.worker.next_postponed().map(|postponed| match postponed.purpose {
             Purpose::Resolve(miss) => miss.wanted,
-            Purpose::Update | Purpose::Transfer => panic!("nobody sent an update, or asked for a zone"),
+            Purpose::Update | Purpose::Notify | Purpose::Transfer => {
+                panic!("nobody sent an update, or asked for a zone")
+            }
         });
         assert!(self.server.worker.next_postponed().is_none());
         (told, wanted)

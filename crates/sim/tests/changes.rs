@@ -152,7 +152,7 @@ impl Twins {
         if what > 1 {
             edited.extend(edit(rng, &self.model, &mut after));
         }
-        let edits = edited.iter().map(|(apex, names)| Edit { apex, names: names.clone(), may_be_named: &|_| true });
+        let edits = edited.iter().map(|(apex, names)| Edit { apex, names: names.clone() });
         let change = Change { whole, gone, edits: edits.collect() };
         if self.lay(change, &after) {
             self.model = after;
@@ -321,6 +321,6 @@ fn an_image_with_changes_answers_as_one_built_of_them() {
     println!(
         "{laid} changes laid over, {signed} of them of names of signed zones; {rebuilt} took a new image; {asked} questions"
     );
-    // Many sequences nest zones, and what these change takes a new image; enough must be left to be laid over.
-    assert!(laid > rebuilt / 2 && signed > rebuilt / 16, "{laid} {signed} {rebuilt}");
+    // Many sequences nest zones, and zones that come and go there take a new image, as do names on the way to others.
+    assert!(laid > rebuilt && signed > rebuilt / 16, "{laid} {signed} {rebuilt}");
 }

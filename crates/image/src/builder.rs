@@ -15,10 +15,14 @@ use crate::order;
 use crate::sorted::Sorted;
 use crate::spill::{self, Spill};
 use crate::zone::order_key;
+use std::ops::Range;
 use std::sync::Arc;
 use wire::Name;
 use wire::name::{is_at_or_below, wire_len};
 use wire::rtype::{self, Rtype};
+
+/// Zones of this many runs are judged beside what is made of them.
+const LONG_FROM: usize = 1 << 16;
 
 pub(crate) struct ZoneDraft {
     pub apex: Box<[u8]>,
@@ -46,7 +50,7 @@ pub struct Summary {
 }
 
 /// Who does two things of which neither needs the other. The builder starts no threads; its driver may.
-pub trait Hands {
+pub trait Hands: Sync {
     /// Returns when both are done.
     fn both(&self, one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send));
 }
@@ -219,13 +223,23 @@ impl Builder {
 
     /// Lays out an image of the zones that `judge` lets pass.
     pub fn finish_judged(self, hands: &dyn Hands, judge: Judge<'_>) -> (Vec<u8>, Summary, Vec<Complaint>) {
-        let mut drafts = Drafts::judged(self.seed, self.collected, self.zones, hands, judge).placed();
-        let Some((image, summary)) = Layout::new(&drafts, self.end_max).write(hands) else {
-            let what = format!("all zones together make an image of more than {} octets", self.end_max);
+        let (seed, end_max, mut laid) = (self.seed, self.end_max, None);
+        let (mut drafts, is_refused) = self.judged(hands, judge, &mut |drafts| {
+            drafts.place();
+            laid = Layout::new(drafts, end_max).write(hands);
+        });
+        if is_refused {
+            drop(laid);
+            // Once more without it. The others have been judged.
+            let (zones, collected) = (drafts.zones, Arc::into_inner(drafts.collected).unwrap_or_default());
+            return Builder { collected, zones, end_max, ..Builder::new(seed) }.finish_with(hands);
+        }
+        let Some((image, summary)) = laid else {
+            let what = format!("all zones together make an image of more than {end_max} octets");
             for zone in &mut drafts.zones {
                 zone.complaint.get_or_insert_with(|| what.clone());
             }
-            let (image, summary, _) = Builder::new(self.seed).finish();
+            let (image, summary, _) = Builder::new(seed).finish();
             return (image, summary, complaints(&drafts));
         };
         (image, summary, complaints(&drafts))
@@ -233,17 +247,63 @@ impl Builder {
 
     /// Shows each zone's records in canonical order, and makes nothing of them.
     pub fn show(mut self, see: &mut dyn FnMut(&Sorted<'_>)) {
-        let ends = self.zones.iter().skip(1).map(|z| z.run as usize).chain([self.collected.runs.len()]);
-        for (zone, end) in self.zones.iter().zip(ends) {
-            let runs = zone.run as usize..end;
-            order::sort(&mut self.collected.runs[runs.clone()], &self.collected.segments, zone.apex.len(), &InTurn);
+        self.sort(&InTurn);
+        for (zone, runs) in self.zones.iter().zip(self.runs()) {
             see(&Sorted { collected: &self.collected, apex: &zone.apex, runs });
         }
     }
 
     /// What `finish_judged` would complain of, found without laying anything out.
     pub fn judge(self, hands: &dyn Hands, judge: Judge<'_>) -> Vec<Complaint> {
-        complaints(&Drafts::judged(self.seed, self.collected, self.zones, hands, judge))
+        complaints(&self.judged(hands, judge, &mut |_| {}).0)
+    }
+
+    /// Finds all names, and does what is wanted with them. Long zones are judged meanwhile, as if they passed: true if one
+    /// does not.
+    fn judged(
+        mut self,
+        hands: &dyn Hands,
+        judge: Judge<'_>,
+        work: &mut (dyn FnMut(&mut Drafts) + Send),
+    ) -> (Drafts, bool) {
+        self.sort(hands);
+        let (places, collected, mut long) = (self.runs(), Arc::new(self.collected), Vec::new());
+        for (number, (zone, runs)) in self.zones.iter_mut().zip(places).enumerate() {
+            match zone.complaint {
+                Some(_) => {}
+                None if runs.len() >= LONG_FROM => long.push((number, zone.apex.clone(), runs)),
+                None => zone.complaint = judge(&Sorted { collected: &collected, apex: &zone.apex, runs }),
+            }
+        }
+        let (mut drafts, mut refused) = (Drafts::new(self.seed, Arc::clone(&collected), self.zones), Vec::new());
+        let mut judge_long = || {
+            for (number, apex, runs) in &long {
+                let verdict = judge(&Sorted { collected: &collected, apex, runs: runs.clone() });
+                refused.extend(verdict.map(|why| (*number, why)));
+            }
+        };
+        let hands = if long.is_empty() { &InTurn } else { hands };
+        hands.both(&mut judge_long, &mut || {
+            drafts.find_names();
+            work(&mut drafts);
+        });
+        let is_refused = !refused.is_empty();
+        refused.into_iter().for_each(|(number, why)| drafts.zones[number].complaint = Some(why));
+        (drafts, is_refused)
+    }
+
+    /// By zone: its runs.
+    fn runs(&self) -> Vec<Range<usize>> {
+        let ends = self.zones.iter().skip(1).map(|z| z.run as usize).chain([self.collected.runs.len()]);
+        self.zones.iter().zip(ends).map(|(zone, end)| zone.run as usize..end).collect()
+    }
+
+    fn sort(&mut self, hands: &dyn Hands) {
+        let places = self.runs();
+        let Collected { runs, segments, .. } = &mut self.collected;
+        for (zone, place) in self.zones.iter().zip(places).filter(|(zone, _)| zone.complaint.is_none()) {
+            order::sort(&mut runs[place], segments, zone.apex.len(), hands);
+        }
     }
 }
 
@@ -262,6 +322,33 @@ pub(crate) fn text(name: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::Image;
+
+    #[test]
+    fn zones_that_a_judge_refuses_are_left_out_however_long_they_are() {
+        let built = |zones: &[(&[u8], usize)], judge: Judge<'_>| {
+            let mut builder = Builder::new(1);
+            for &(apex, names) in zones {
+                builder.begin_zone(apex);
+                builder.record(apex, rtype::SOA, 5, &[&b"\0\0"[..], &[0; 20]].concat()).unwrap();
+                builder.record(apex, rtype::NS, 5, b"\0").unwrap();
+                for i in 0..names {
+                    let owner = [format!("\x05{i:05}").as_bytes(), apex].concat();
+                    builder.record(&owner, rtype::A, 5, &[192, 0, 2, 1]).unwrap();
+                }
+            }
+            builder.finish_judged(&InTurn, judge)
+        };
+        let zones: [(&[u8], usize); 3] = [(b"\x01a\0", LONG_FROM), (b"\x01b\0", 3), (b"\x01c\0", LONG_FROM)];
+        for refused in 0..8 {
+            let is_refused = |apex: &[u8]| refused >> (apex[1] - b'a') & 1 == 1;
+            let mut judge = |zone: &Sorted<'_>| is_refused(zone.apex()).then(|| "no".to_string());
+            let (image, summary, complaints) = built(&zones, &mut judge);
+            let left: Vec<_> = zones.into_iter().filter(|(apex, _)| !is_refused(apex)).collect();
+            let (expect, ..) = built(&left, &mut |_| None);
+            assert!(image == expect, "{refused:b}");
+            assert_eq!((summary.zones, complaints.len()), (left.len(), 3 - left.len()));
+        }
+    }
 
     #[test]
     fn what_references_cannot_reach_is_complained_of_and_not_built() {

@@ -4,15 +4,14 @@
 //! wildcards and empty non-terminals in one pass, and nothing is looked up. Drafts stand in the order in which nodes will:
 //! zone by zone, each in canonical order; behind them the names above apexes that belong to no zone.
 
-use crate::builder::{Hands, InTurn, Judge, ZoneDraft, text};
+use crate::builder::{ZoneDraft, text};
 use crate::collected::{Collected, Records};
 use crate::hosts::{Host, Hosts};
 use crate::judge::{self, Look};
 use crate::node;
-use crate::order;
-use crate::sorted::Sorted;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 use wire::hash::name_hash;
 use wire::name::{canonical_cmp, is_at_or_below, wire_len};
 use wire::rtype;
@@ -24,8 +23,6 @@ pub(crate) const OF_NODE: u16 = 0xFF;
 pub(crate) const ASKED: u16 = 1 << 8;
 /// The name owns addresses.
 pub(crate) const HOST: u16 = 1 << 9;
-/// Zones of this many runs are looked at and judged side by side.
-const SIDE_BY_SIDE_FROM: usize = 1 << 16;
 /// Drafts whose runs are fetched ahead of their turn.
 const AHEAD: u32 = 16;
 
@@ -42,7 +39,8 @@ pub(crate) struct Draft {
 
 pub(crate) struct Drafts {
     pub seed: u64,
-    pub collected: Collected,
+    /// Sorted. Who judges may hold it, too.
+    pub collected: Arc<Collected>,
     pub zones: Vec<ZoneDraft>,
     pub drafts: Vec<Draft>,
     /// By zone: its drafts. Empty if it is not served.
@@ -66,16 +64,9 @@ struct Looks {
 }
 
 impl Drafts {
-    /// The names of the zones that can be served, each zone's in order, not yet knowing of each other.
-    pub(crate) fn judged(
-        seed: u64,
-        collected: Collected,
-        zones: Vec<ZoneDraft>,
-        hands: &dyn Hands,
-        judge: Judge<'_>,
-    ) -> Drafts {
+    pub(crate) fn new(seed: u64, collected: Arc<Collected>, zones: Vec<ZoneDraft>) -> Drafts {
         let (of_zone, apexes) = (vec![0..0; zones.len()], HashMap::new());
-        let mut this = Drafts {
+        Drafts {
             seed,
             collected,
             zones,
@@ -84,20 +75,19 @@ impl Drafts {
             apexes,
             has_wildcards: vec![],
             hosts: Hosts::default(),
-        };
-        for z in 0..this.zones.len() {
-            this.sort_zone(z, hands);
-            this.look_at_zone(z, hands, judge);
         }
-        this
     }
 
-    /// All names, each in its place.
-    pub(crate) fn placed(mut self) -> Drafts {
+    /// Finds the names of the zones that can be served, each zone's in order, not yet knowing of each other.
+    pub(crate) fn find_names(&mut self) {
+        (0..self.zones.len()).for_each(|z| self.look_at_zone(z));
+    }
+
+    /// Puts all names in their places.
+    pub(crate) fn place(&mut self) {
         self.place_names();
         self.lead_to_apexes();
         self.note_hosts();
-        self
     }
 
     fn runs(&self, z: usize) -> Range<usize> {
@@ -105,30 +95,18 @@ impl Drafts {
         self.zones[z].run as usize..end
     }
 
-    fn sort_zone(&mut self, z: usize, hands: &dyn Hands) {
-        if self.zones[z].complaint.is_none() {
-            let (runs, apex_len) = (self.runs(z), self.zones[z].apex.len());
-            order::sort(&mut self.collected.runs[runs], &self.collected.segments, apex_len, hands);
-        }
-    }
-
     /// Finds the names of a zone and what each is by its own records; and whether the zone can be served.
-    fn look_at_zone(&mut self, z: usize, hands: &dyn Hands, judge: Judge<'_>) {
+    fn look_at_zone(&mut self, z: usize) {
         if self.zones[z].complaint.is_some() {
             return;
         }
-        let runs = self.runs(z);
-        let is_long = runs.len() >= SIDE_BY_SIDE_FROM;
-        let sorted = Sorted { collected: &self.collected, apex: &self.zones[z].apex, runs: runs.clone() };
-        let (mut looks, mut verdict) = (Looks::default(), None);
-        let hands = if is_long { hands } else { &InTurn };
-        hands.both(&mut || looks = self.look(runs.clone()), &mut || verdict = judge(&sorted));
+        let mut looks = self.look(self.runs(z));
         let first = self.drafts.len() as u32;
         self.drafts.append(&mut looks.drafts);
         self.of_zone[z] = first..self.drafts.len() as u32;
         self.zones[z].is_hashed = looks.is_hashed;
         let fault = looks.fault.map(|(_, run, what)| format!("{}: {what}", text(self.collected.name(run))));
-        self.admit(z, verdict.or(fault));
+        self.admit(z, fault);
     }
 
     fn look(&self, runs: Range<usize>) -> Looks {

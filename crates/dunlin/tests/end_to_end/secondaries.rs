@@ -151,8 +151,9 @@ fn zones_come_change_by_notify_and_are_there_after_a_restart_without_asking() {
     secondary.comes_to("z.test", 8);
     assert_eq!(secondary.has("new.z.test", "A"), "192.0.2.9\n");
     eventually("it is told that it was told", || primary.counted("notifies_answered") > 0);
-    let log = secondary.ctl(&["zone", "log", "z.test"]);
-    assert!(log.contains("transfer") && log.contains(&format!("from {theirs}#ddns")), "{log}");
+    // History is written after what it tells is served.
+    let log = || secondary.ctl(&["zone", "log", "z.test"]);
+    eventually("it is in the history", || log().contains("transfer") && log().contains(&format!("from {theirs}#ddns")));
     // The primary goes; a restart serves at once what there was.
     drop(primary);
     secondary.restart();
@@ -198,6 +199,26 @@ fn an_operator_has_a_zone_transferred_and_others_told() {
     assert!(primary.ctl(&["zone", "notify", "z.test"]).contains("notified 1"));
     eventually("it is told", || secondary.counted("notifies_taken") > taken);
     assert!(primary.ctl(&["zone", "notify", "open.test"]).contains("has no primaries and no notify"));
+}
+
+#[test]
+fn a_version_that_loses_too_much_is_held_until_the_operator_forces_it() {
+    let (theirs, ours) = (free_port(), free_port());
+    let primary = Site::start(theirs, &format!("[guards]\nenabled = false\n{}", PRIMARY.replace("{notify}", "")));
+    let secondary = Site::start(ours, &secondary_of(theirs));
+    secondary.comes_to("open.test", 7);
+    primary.folder.write("open.zone", "$TTL 300\n@ SOA ns host 8 3600 600 86400 4\n@ NS ns.else.\n");
+    assert!(primary.ctl(&["reload", "open.test"]).contains("ok true"));
+    primary.comes_to("open.test", 8);
+    assert!(secondary.ctl(&["zone", "transfer", "open.test"]).contains("ok true"));
+    eventually("it is held", || secondary.ctl(&["status", "--json"]).contains("\"held\":[{\"zone\":\"open.test.\""));
+    let list = || secondary.ctl(&["zone", "list", "open.test"]);
+    eventually("it is told", || list().contains("not_served 8"));
+    assert_eq!((secondary.serial("open.test"), secondary.has("www.open.test", "A")), (Some(7), "192.0.2.1\n".into()));
+    let forced = secondary.ctl(&["zone", "publish", "--force", "open.test"]);
+    secondary.comes_to("open.test", 8);
+    assert_eq!(secondary.has("www.open.test", "A"), "", "{forced}");
+    eventually("all is well", || list().contains("serial 8") && !list().contains("not_served 8"));
 }
 
 #[test]

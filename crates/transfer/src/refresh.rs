@@ -157,6 +157,8 @@ struct Zone {
     is_wanted: bool,
     /// The silent primary that it is told of.
     hopes: Option<PrimaryId>,
+    /// While it is asked for or fetched: it does not wait in the line any more.
+    has_place: bool,
 }
 
 /// All zones that come from others. Bound: as many as are configured.
@@ -197,6 +199,13 @@ impl Zone {
 
     fn primary(&self) -> Option<PrimaryId> {
         self.primaries.get(self.at).copied()
+    }
+
+    /// Is told when this silent primary says something, unless it hopes for another one.
+    fn hope(&mut self, lines: &mut Lines, primary: PrimaryId, id: ZoneId) {
+        if *self.hopes.get_or_insert(primary) == primary {
+            lines.hope(primary, id);
+        }
     }
 }
 
@@ -243,6 +252,7 @@ impl Refresher {
             again: false,
             is_wanted: false,
             hopes: None,
+            has_place: false,
         };
         self.zones.insert(id, zone);
         self.expire(now, id);
@@ -250,6 +260,7 @@ impl Refresher {
     }
 
     pub fn remove(&mut self, id: ZoneId) {
+        self.stop_hoping(id);
         if let Some(at) = self.zones.remove(&id).and_then(|zone| zone.deadline) {
             self.deadlines.remove(&(at, id));
         }
@@ -347,14 +358,28 @@ impl Refresher {
 
     /// A zone is the next in the line of a primary. None: it does not wait there any more; else its `known`.
     fn takes_place(&mut self, now: Ms, id: ZoneId, primary: PrimaryId, phase: Phase) -> Option<Option<u32>> {
-        let zone = self.zones.get_mut(&id)?;
-        if zone.hopes == Some(primary) && zone.phase == Phase::Waiting {
-            zone.at = zone.primaries.iter().position(|p| *p == primary)?;
-            (zone.hopes, zone.phase, zone.tried, zone.began, zone.again) = (None, phase, 0, now, false);
-            self.set_deadline(id);
+        let has_hoped = self.zones.get(&id)?.hopes == Some(primary);
+        if has_hoped {
+            self.stop_hoping(id);
         }
-        let zone = self.zones.get(&id)?;
-        (zone.phase == phase && zone.primary() == Some(primary)).then(|| zone.known())
+        let zone = self.zones.get_mut(&id)?;
+        if has_hoped && zone.phase == Phase::Waiting {
+            // What it is to be asked for may be something else by now.
+            zone.at = zone.primaries.iter().position(|p| *p == primary)?;
+            self.hurry(now, id);
+            return None;
+        }
+        // Who has hoped and was tried by himself may stand in the line twice.
+        let is_next = zone.phase == phase && zone.primary() == Some(primary) && !zone.has_place;
+        zone.has_place |= is_next;
+        is_next.then(|| zone.known())
+    }
+
+    fn stop_hoping(&mut self, id: ZoneId) {
+        if let Some(primary) = self.zones.get_mut(&id).and_then(|zone| zone.hopes.take()) {
+            self.asks.forget(primary, id);
+            self.fetches.forget(primary, id);
+        }
     }
 
     fn on_deadline(&mut self, now: Ms, random: u32, id: ZoneId) {
@@ -379,13 +404,10 @@ impl Refresher {
             && let Some(primary) = zone.primary()
         {
             if lines.may_try(now, primary) {
-                zone.phase = phase;
+                (zone.phase, zone.has_place) = (phase, false);
                 return lines.join(primary, id);
             }
-            if zone.hopes.is_none() {
-                zone.hopes = Some(primary);
-                lines.hope(primary, id);
-            }
+            zone.hope(lines, primary, id);
             zone.tried += 1;
             zone.at = (zone.at + 1) % zone.primaries.len();
         }
@@ -395,10 +417,14 @@ impl Refresher {
     /// Zones have waited for a primary that turns out to be silent.
     fn send_on(&mut self, now: Ms, random: u32, zones: VecDeque<ZoneId>, primary: PrimaryId, phase: Phase) {
         for id in zones {
-            if self.zones.get(&id).is_some_and(|zone| zone.phase == phase && zone.primary() == Some(primary)) {
+            let Some(zone) = self.zones.get_mut(&id) else { continue };
+            if zone.phase == phase && zone.primary() == Some(primary) {
                 // It is not counted as tried: it has not been.
                 self.go_on(now, random, id);
                 self.set_deadline(id);
+            } else if zone.hopes == Some(primary) {
+                let lines = if phase == Phase::Fetching { &mut self.fetches } else { &mut self.asks };
+                lines.hope(primary, id);
             }
         }
     }
@@ -410,11 +436,16 @@ impl Refresher {
         let is_its = |zone: &&mut Zone| zone.phase == Phase::Asking && zone.primary() == Some(primary);
         let Some(zone) = self.zones.get_mut(&id).filter(is_its) else { return };
         match (asked, zone.known()) {
-            (Asked::Useless(_), _) => self.fail(now, random, id),
+            (Asked::Useless(useless), _) => {
+                if useless == Useless::Silent {
+                    zone.hope(&mut self.asks, primary, id);
+                }
+                self.fail(now, random, id);
+            }
             (Asked::Serial(serial), Some(known)) if serial == known => self.is_fresh(now, random, id),
             (Asked::Serial(serial), Some(known)) if !is_newer(serial, known) => self.fail(now, random, id),
             (Asked::Serial(_) | Asked::Unknown, _) => {
-                zone.phase = Phase::Fetching;
+                (zone.phase, zone.has_place) = (Phase::Fetching, false);
                 self.fetches.join(primary, id);
             }
         }
@@ -429,7 +460,11 @@ impl Refresher {
         match fetched {
             Fetched::Whole(_) => (zone.phase, zone.is_wanted) = (Phase::Laying, false),
             Fetched::NotNewer(serial) if zone.known() == Some(serial) => self.is_fresh(now, random, id),
-            Fetched::NotNewer(_) | Fetched::Useless(_) => self.fail(now, random, id),
+            Fetched::NotNewer(_) | Fetched::Useless(Useless::Answers) => self.fail(now, random, id),
+            Fetched::Useless(Useless::Silent) => {
+                zone.hope(&mut self.fetches, primary, id);
+                self.fail(now, random, id);
+            }
             // Another primary would not help.
             Fetched::Failed => self.give_up(now, random, id),
         }

@@ -3,7 +3,7 @@
 //! hope, and is next when it says something again.
 
 use super::{Ms, PrimaryId, ZoneId};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// How long a silent primary is left alone at first, and at most.
 const PAUSE_MS: Ms = 2_000;
@@ -13,8 +13,7 @@ const PAUSE_MAX_MS: Ms = 60_000;
 struct Line {
     /// Bound: zones of this primary.
     waiting: VecDeque<ZoneId>,
-    /// The same; who hopes stands here once.
-    hoping: Vec<ZoneId>,
+    hoping: BTreeSet<ZoneId>,
     under_way: usize,
     /// How often it was silent in a row, and until when it is left alone.
     silences: u32,
@@ -49,14 +48,19 @@ impl Lines {
 
     /// It is next when this primary says something.
     pub fn hope(&mut self, primary: PrimaryId, zone: ZoneId) {
-        self.lines.entry(primary).or_default().hoping.push(zone);
+        self.lines.entry(primary).or_default().hoping.insert(zone);
+    }
+
+    /// It does not hope any more.
+    pub fn forget(&mut self, primary: PrimaryId, zone: ZoneId) {
+        self.lines.get_mut(&primary).into_iter().for_each(|line| _ = line.hoping.remove(&zone));
     }
 
     /// It has said something.
     pub fn hear(&mut self, primary: PrimaryId) {
         let Some(line) = self.lines.get_mut(&primary).filter(|line| line.silences > 0) else { return };
         line.silences = 0;
-        line.waiting.extend(line.hoping.drain(..));
+        line.waiting.extend(std::mem::take(&mut line.hoping));
         self.list(primary);
     }
 

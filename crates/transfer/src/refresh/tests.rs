@@ -240,6 +240,55 @@ fn a_zone_goes_to_another_primary_while_one_is_silent() {
 }
 
 #[test]
+fn who_has_hoped_in_vain_hopes_on() {
+    let mut desk = Desk::new();
+    for _ in 0..100 {
+        desk.add(&[3], Some(SERVED), Some(0));
+    }
+    let mut under_way = desk.next().1;
+    // It is silent, says something, is silent again, says something: each time all are to hear of it.
+    for (at, answer) in [(100 * S, SILENT), (101 * S, SILENT), (102 * S, Asked::Serial(5))] {
+        desk.now = at;
+        if at > 100 * S {
+            desk.refresher.on_notify(desk.now, ZoneId(1), 3);
+            under_way = desk.actions();
+        }
+        while let Some(Action::Ask { zone, .. }) = under_way.pop() {
+            under_way.extend(desk.asked(zone, 3, answer));
+            under_way.retain(|action| matches!(action, Action::Ask { .. }));
+        }
+    }
+    let is_fresh = |zone: u64| desk.refresher.standing(ZoneId(zone)).unwrap().refreshed == Some(102 * S);
+    assert_eq!((1..=100).filter(|zone| is_fresh(*zone)).count(), 100);
+}
+
+#[test]
+fn who_hopes_and_is_wanted_is_fetched() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3], Some(SERVED), Some(0));
+    desk.next();
+    desk.asked(zone, 3, SILENT);
+    desk.refresher.on_wish(desk.now, zone);
+    assert_eq!(desk.actions(), []);
+    assert_eq!(desk.next(), (100 * S + NOTIFIED_EVERY_MS, vec![fetch(zone, 3, None)]));
+}
+
+#[test]
+fn who_has_hoped_and_is_under_way_is_not_sent_for_twice() {
+    let mut desk = Desk::new();
+    let first = desk.add(&[3], None, None);
+    assert_eq!(desk.next().1, [fetch(first, 3, None)]);
+    desk.fetched(first, 3, Fetched::Useless(Useless::Silent));
+    desk.now = S;
+    let zone = desk.add(&[3], None, None);
+    assert_eq!(desk.actions(), [], "it hopes");
+    desk.refresher.remove(first);
+    assert_eq!(desk.next(), (3 * S, vec![fetch(zone, 3, None)]));
+    desk.refresher.on_notify(desk.now, zone, 3);
+    assert_eq!(desk.actions(), [], "two would write one file");
+}
+
+#[test]
 fn what_was_known_before_a_start_is_known_after_it() {
     for (refreshed, next, is_expired) in
         [(-50 * S, 50 * S, false), (-150 * S, 0, false), (-1000 * S, 0, true), (900 * S, 100 * S, false)]

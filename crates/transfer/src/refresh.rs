@@ -444,9 +444,14 @@ impl Refresher {
             }
             (Asked::Serial(serial), Some(known)) if serial == known => self.is_fresh(now, random, id),
             (Asked::Serial(serial), Some(known)) if !is_newer(serial, known) => self.fail(now, random, id),
-            (Asked::Serial(_) | Asked::Unknown, _) => {
+            (Asked::Serial(_) | Asked::Unknown, _) if self.fetches.may_try(now, primary) => {
                 (zone.phase, zone.has_place) = (Phase::Fetching, false);
                 self.fetches.join(primary, id);
+            }
+            // It answers questions and gives no zones: who waited for one would ask again whenever somebody waits in vain.
+            (Asked::Serial(_) | Asked::Unknown, _) => {
+                zone.hope(&mut self.fetches, primary, id);
+                self.fail(now, random, id);
             }
         }
         self.set_deadline(id);

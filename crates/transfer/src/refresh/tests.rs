@@ -289,6 +289,26 @@ fn who_has_hoped_and_is_under_way_is_not_sent_for_twice() {
 }
 
 #[test]
+fn a_primary_that_answers_and_gives_no_zone_is_not_asked_for_ever() {
+    let mut desk = Desk::new();
+    for _ in 0..60 {
+        desk.add(&[3], Some(SERVED), Some(0));
+    }
+    let (mut under_way, mut asked) = (desk.next().1, 0);
+    while let Some(action) = under_way.pop() {
+        under_way.extend(match action {
+            Action::Ask { zone, .. } => {
+                asked += 1;
+                desk.asked(zone, 3, Asked::Serial(6))
+            }
+            Action::Fetch { zone, .. } => desk.fetched(zone, 3, Fetched::Useless(Useless::Silent)),
+            other => panic!("{other:?}"),
+        });
+    }
+    assert!(asked <= 2 * 60, "{asked}");
+}
+
+#[test]
 fn what_was_known_before_a_start_is_known_after_it() {
     for (refreshed, next, is_expired) in
         [(-50 * S, 50 * S, false), (-150 * S, 0, false), (-1000 * S, 0, true), (900 * S, 100 * S, false)]

@@ -268,10 +268,15 @@ impl Refresher {
 
     /// Others are its primaries from now on: it is asked for at once.
     pub fn set_primaries(&mut self, now: Ms, id: ZoneId, primaries: Vec<PrimaryId>) {
-        let Some(zone) = self.zones.get_mut(&id).filter(|zone| zone.primaries != primaries) else { return };
-        (zone.primaries, zone.at, zone.tried, zone.hopes) = (primaries, 0, 0, None);
-        // What the old ones still say is nothing to it.
-        if matches!(zone.phase, Phase::Asking | Phase::Fetching) {
+        if self.zones.get(&id).is_none_or(|zone| zone.primaries == primaries) {
+            return;
+        }
+        self.stop_hoping(id);
+        let Some(zone) = self.zones.get_mut(&id) else { return };
+        let at = zone.primary().and_then(|now| primaries.iter().position(|primary| *primary == now));
+        (zone.primaries, zone.at, zone.tried) = (primaries, at.unwrap_or(0), 0);
+        // What others still say is nothing to it; who is a primary as before goes on with what is under way.
+        if at.is_none() && matches!(zone.phase, Phase::Asking | Phase::Fetching) {
             zone.phase = Phase::Waiting;
         }
         zone.next = now;

@@ -321,6 +321,19 @@ fn what_was_known_before_a_start_is_known_after_it() {
 }
 
 #[test]
+fn who_stays_a_primary_goes_on_with_what_is_under_way() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3], Some(SERVED), Some(0));
+    desk.next();
+    assert_eq!(desk.asked(zone, 3, Asked::Serial(6)), [fetch(zone, 3, Some(5))]);
+    desk.refresher.set_primaries(desk.now, zone, vec![7, 3]);
+    assert_eq!(desk.actions(), [], "two would write one file");
+    desk.fetched(zone, 3, Fetched::Whole(6));
+    assert_eq!(desk.laid(zone, 6, Some(timers(6, 100, 10, 1000))).len(), 1);
+    assert_eq!(desk.next(), (100 * S + NOTIFIED_EVERY_MS, vec![ask(zone, 3)]), "and is asked once more");
+}
+
+#[test]
 fn primaries_may_change_and_zones_go_at_any_time() {
     let mut desk = Desk::new();
     let zone = desk.add(&[3], Some(SERVED), Some(0));

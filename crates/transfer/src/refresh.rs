@@ -498,9 +498,13 @@ impl Refresher {
     /// Somebody else has had another version served: an operator, or a zone's file.
     pub fn on_served(&mut self, now: Ms, id: ZoneId, served: Option<Timers>) {
         let Some(zone) = self.zones.get_mut(&id).filter(|zone| zone.phase != Phase::Laying) else { return };
+        let is_lost = zone.timers.is_some() && served.is_none();
         zone.timers = served;
         zone.refreshed = zone.refreshed.or(served.map(|_| now));
-        zone.unserved = zone.unserved.filter(|serial| served.is_none_or(|served| served.serial != *serial));
+        zone.unserved = zone.unserved.filter(|serial| served.is_some_and(|served| served.serial != *serial));
+        if is_lost {
+            self.hurry(now, id);
+        }
         self.expire(now, id);
         self.set_deadline(id);
     }

@@ -309,6 +309,19 @@ fn a_primary_that_answers_and_gives_no_zone_is_not_asked_for_ever() {
 }
 
 #[test]
+fn a_version_that_is_lost_is_fetched_at_once() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3], Some(SERVED), Some(0));
+    desk.next();
+    desk.asked(zone, 3, Asked::Serial(6));
+    desk.fetched(zone, 3, Fetched::Whole(6));
+    desk.laid(zone, 6, Some(SERVED));
+    desk.now = 110 * S;
+    desk.refresher.on_served(desk.now, zone, None);
+    assert_eq!(desk.actions(), [fetch(zone, 3, None)], "whatever was held");
+}
+
+#[test]
 fn what_was_known_before_a_start_is_known_after_it() {
     for (refreshed, next, is_expired) in
         [(-50 * S, 50 * S, false), (-150 * S, 0, false), (-1000 * S, 0, true), (900 * S, 100 * S, false)]

@@ -368,7 +368,8 @@ impl Registrar {
             let known = served(zones, &entry.apex);
             entry.serial = known.as_ref().map(|(timers, _)| timers.serial);
             if !entry.primaries.is_empty() {
-                let ago = self.times.of(&entry.apex).map(|at| wall_s().saturating_sub(at));
+                // Of a time that is still to come nobody knows how long ago it was: one of the clocks was wrong.
+                let ago = self.times.of(&entry.apex).and_then(|at| wall_s().checked_sub(at));
                 let refreshed = ago.map(|s| now - Ms::try_from(s).unwrap_or(Ms::MAX / 4000) * 1000);
                 let random = self.exchanges.chance().number();
                 self.refresher.add(

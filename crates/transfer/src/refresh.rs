@@ -229,8 +229,8 @@ impl Refresher {
         served: Option<Timers>,
         refreshed: Option<Ms>,
     ) {
-        // A time that is still to come was written by a clock that has been put back.
-        let refreshed = served.and(refreshed).map(|at| at.min(now));
+        // A time that is still to come was written by another clock than this one: it says nothing.
+        let refreshed = served.and(refreshed).filter(|at| *at <= now);
         let next = match (served, refreshed) {
             (Some(timers), Some(at)) => at + spread(seconds(timers.refresh_s), random),
             _ => now,

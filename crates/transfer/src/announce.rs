@@ -31,11 +31,13 @@ struct Pending {
     retries: u32,
     /// None: it waits for its turn, or is under way.
     at: Option<Ms>,
-    /// There is a later version by now.
-    again: bool,
+    /// There is something to be told, by what is known since it was told last.
+    is_news: bool,
+    /// It is not told again before.
+    rests_until: Ms,
 }
 
-/// Bound: zones and servers that are configured to be told. What has been told is forgotten.
+/// Bound: zones and servers that are configured to be told. What has been told is forgotten `EVERY_MS` after.
 pub struct Announcer {
     pending: HashMap<Pair, Pending>,
     deadlines: BTreeSet<(Ms, Pair)>,
@@ -58,18 +60,17 @@ impl Announcer {
     /// A zone is served in another version from now on.
     pub fn on_changed(&mut self, now: Ms, zone: ZoneId, target: TargetId) {
         let pair = (zone, target);
-        match self.pending.get_mut(&pair) {
-            Some(pending) if pending.at.is_none() => pending.again = true,
-            Some(_) => self.schedule(pair, 0, now),
-            None => {
-                self.pending.insert(pair, Pending { retries: 0, at: None, again: false });
-                self.schedule(pair, 0, now);
-            }
+        let anew = Pending { retries: 0, at: Some(now), is_news: false, rests_until: now };
+        let pending = self.pending.entry(pair).or_insert(anew);
+        pending.is_news = true;
+        if pending.at.is_some() {
+            self.schedule(pair, 0, now);
         }
     }
 
     fn schedule(&mut self, pair: Pair, retries: u32, at: Ms) {
         let Some(pending) = self.pending.get_mut(&pair) else { return };
+        let at = at.max(pending.rests_until);
         pending.at.iter().for_each(|at| _ = self.deadlines.remove(&(*at, pair)));
         (pending.retries, pending.at) = (retries, Some(at));
         self.deadlines.insert((at, pair));
@@ -92,13 +93,15 @@ impl Announcer {
             self.deadlines.remove(&(at, pair));
             let Some(pending) = self.pending.get_mut(&pair) else { continue };
             pending.at = None;
-            match self.lines.may_try(now, pair.1) {
-                true => self.lines.join(pair.1, pair.0),
-                false => self.fail(now, pair),
+            match (pending.is_news, self.lines.may_try(now, pair.1)) {
+                (false, _) => _ = self.pending.remove(&pair),
+                (true, true) => self.lines.join(pair.1, pair.0),
+                (true, false) => self.fail(now, pair),
             }
         }
         while let Some((target, zone)) = self.lines.next() {
-            if self.pending.get(&(zone, target)).is_some_and(|pending| pending.at.is_none()) {
+            if let Some(pending) = self.pending.get_mut(&(zone, target)).filter(|pending| pending.at.is_none()) {
+                (pending.is_news, pending.rests_until) = (false, now + EVERY_MS);
                 return Some((zone, target));
             }
             self.lines.end(now, target, None);
@@ -113,22 +116,22 @@ impl Announcer {
         let pair = (zone, target);
         match (told, self.pending.get_mut(&pair)) {
             (_, None) => {}
-            (_, Some(pending)) if pending.again => {
-                pending.again = false;
-                self.schedule(pair, 0, now + EVERY_MS);
-            }
-            (Told::Answered, _) => _ = self.pending.remove(&pair),
-            (Told::Silent | Told::Refused, _) => self.fail(now, pair),
+            // Whoever has rested already is forgotten at once.
+            (Told::Answered, Some(_)) => self.schedule(pair, 0, now),
+            (Told::Silent | Told::Refused, Some(pending)) if pending.is_news => self.schedule(pair, 0, now),
+            (Told::Silent | Told::Refused, Some(_)) => self.fail(now, pair),
         }
     }
 
     fn fail(&mut self, now: Ms, pair: Pair) {
-        let Some(pending) = self.pending.get(&pair) else { return };
+        let Some(pending) = self.pending.get_mut(&pair) else { return };
+        pending.is_news = true;
         if pending.retries == RETRIES_MAX {
             self.pending.remove(&pair);
             self.given_up.push_back(pair);
         } else {
-            self.schedule(pair, pending.retries + 1, now + (RETRY_MS << pending.retries));
+            let retries = pending.retries;
+            self.schedule(pair, retries + 1, now + (RETRY_MS << retries));
         }
     }
 
@@ -158,10 +161,25 @@ mod tests {
         assert_eq!(actions(&mut a, 5), []);
         a.on_told(10, (Z, 8), Told::Answered);
         a.on_told(10, (Z, 7), Told::Answered);
-        assert_eq!(a.next_deadline(), Some(1010));
-        assert_eq!(actions(&mut a, 1010), [(Z, 7)]);
+        assert_eq!(a.next_deadline(), Some(1000));
+        assert_eq!(actions(&mut a, 1000), [(Z, 7)]);
         a.on_told(1020, (Z, 7), Told::Answered);
-        assert_eq!((a.next_deadline(), a.pending.len()), (None, 0));
+        assert_eq!((actions(&mut a, 2000), a.next_deadline(), a.pending.len()), (vec![], None, 0));
+    }
+
+    #[test]
+    fn a_zone_that_changes_all_the_time_is_told_of_once_a_second() {
+        for told in [Told::Answered, Told::Refused] {
+            let (mut a, mut times) = (Announcer::default(), vec![]);
+            for now in 0..5_000 {
+                a.on_changed(now, Z, 7);
+                for pair in actions(&mut a, now) {
+                    times.push(now);
+                    a.on_told(now, pair, told);
+                }
+            }
+            assert_eq!(times, [0, 1000, 2000, 3000, 4000], "{told:?}");
+        }
     }
 
     #[test]

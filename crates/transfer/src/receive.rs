@@ -135,6 +135,8 @@ impl Receiver {
             Some(_) => {}
         }
         self.records += 1;
+        // RFC 2181 section 8: one with the first bit set counts as none. No zone file has it.
+        let ttl = if ttl >> 31 == 0 { ttl } else { 0 };
         sink(Received { owner: owner.bytes(), rtype, ttl, rdata });
         Ok(())
     }
@@ -217,6 +219,19 @@ mod tests {
             ("too short", vec![vec![0; 11]], (Err(Fault::Malformed), 0)),
         ] {
             assert_eq!(outcome(&messages), expect, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_ttl_of_32_bits_is_none() {
+        let s = soa(1);
+        let mut octets = message(7, true, &[(APEX, SOA, 1, &s), (APEX, SOA, 1, &s)]);
+        let ttl_at = 12 + 7 + APEX.len() + 4;
+        for (first, expect) in [(0x7F, 0x7F00_003C), (0x80, 0)] {
+            octets[ttl_at] = first;
+            let (mut receiver, mut ttls) = (Receiver::new(7, &Name::from_wire(APEX).unwrap()), vec![]);
+            assert_eq!(receiver.on_message(&octets, &mut |r| ttls.push(r.ttl)), Ok(Progress::Done));
+            assert_eq!(ttls, [expect]);
         }
     }
 

@@ -308,7 +308,13 @@ impl Registrar {
 
     /// What others have left for this thread.
     fn take(&mut self, now: Ms, means: &Means) {
-        while let Ok(question) = self.taken.asked.try_recv() {
+        // So many a turn: whoever brings more while these are looked at must not keep everything else waiting.
+        let asked: Vec<Postponed> = self.taken.asked.try_iter().take(ASKED_MAX).collect();
+        let changed: Vec<Box<[u8]>> = self.taken.changed.try_iter().take(CHANGED_MAX).collect();
+        if asked.len() == ASKED_MAX || changed.len() == CHANGED_MAX {
+            self.own.wake.ring();
+        }
+        for question in asked {
             let ticket = question.ticket;
             let reply = self.on_notify(now, &question, means).unwrap_or_default();
             means.mailboxes.post(ticket, reply);
@@ -316,14 +322,8 @@ impl Registrar {
         while let Ok(note) = self.taken.notes.try_recv() {
             self.on_note(now, note, means);
         }
-        if self.taken.all_changed.swap(false, Relaxed) {
-            while self.taken.changed.try_recv().is_ok() {}
-            let all: Vec<Box<[u8]>> = self.entries.apexes();
-            all.iter().for_each(|apex| self.on_changed(now, apex, means));
-        }
-        while let Ok(apex) = self.taken.changed.try_recv() {
-            self.on_changed(now, &apex, means);
-        }
+        let changed = if self.taken.all_changed.swap(false, Relaxed) { self.entries.apexes() } else { changed };
+        changed.iter().for_each(|apex| self.on_changed(now, apex, means));
     }
 
     fn on_note(&mut self, now: Ms, note: Note, means: &Means) {
@@ -677,3 +677,6 @@ impl Registrar {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

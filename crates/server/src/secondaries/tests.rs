@@ -1,0 +1,82 @@
+use super::*;
+use crate::config::{Peers, Zone};
+use front::{Peer, Purpose, Ticket, Transport, Way};
+use std::sync::atomic::AtomicBool;
+use wire::Name;
+
+fn name(text: &str) -> Box<[u8]> {
+    Name::from_text(text.as_bytes(), None).unwrap().bytes().into()
+}
+
+/// A registrar of one zone, with what it needs of a server.
+struct Stage {
+    registrar: Registrar,
+    means: Means,
+    own: Secondaries,
+    folder: PathBuf,
+}
+
+impl Stage {
+    fn new(test: &str) -> Stage {
+        let folder = std::env::temp_dir().join(format!("dunlin-secondaries-{}-{test}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let (octets, _) = sim::image_of(&[("other.", "@ 60 SOA ns h 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.1")]);
+        std::fs::write(folder.join("image"), octets).unwrap();
+        let map = store::Map::copy_to_memory(&folder.join("image"), 1 << 20).unwrap();
+        let image = image::Image::open_to_serve(Stretch::of(map), |_| 0).unwrap();
+        let zones = Zones { image, allow_query: Arc::default() };
+        let mut config = Config::default();
+        config.server.data_dir.clone_from(&folder);
+        let primaries = vec![transfer::remote::Remote::from_text("127.0.0.1:9").unwrap()];
+        let peers = Some(Box::new(Peers { primaries, ..Peers::default() }));
+        config.roster.written.push(Zone { peers, ..Zone::new(name("z."), folder.join("z.zone")) });
+        let clock = Clock::new();
+        let (own, taken) = ends().unwrap();
+        let registrar = begin(&config, &zones, clock, (own.clone(), taken)).unwrap();
+        let (mailboxes, _) = Mailboxes::new(1).unwrap();
+        let means = Means {
+            published: Arc::new(Published::new(zones)),
+            keys: Arc::new(Published::new(Keys::default())),
+            mailboxes: Arc::new(mailboxes),
+            state: Arc::new(State::new(vec![], 1, vec![], vec![], clock, channel().0)),
+            clock,
+        };
+        Stage { registrar, means, own, folder }
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn whoever_sends_notifies_without_end_keeps_nothing_else_waiting() {
+    let mut stage = Stage::new("storm");
+    let message = ask::notify(7, &name("z."), None);
+    let peer = Peer { ip: [192, 0, 2, 1].into(), port: 4000 };
+    let ticket = Ticket { thread: 0, way: Way::Stream(1) };
+    let notify = Postponed { ticket, peer, transport: Transport::Tcp, message, purpose: Purpose::Notify };
+    let (own, is_over) = (stage.own.clone(), Arc::new(AtomicBool::new(false)));
+    let over = Arc::clone(&is_over);
+    let storm = std::thread::spawn(move || {
+        while !over.load(Relaxed) {
+            own.take(notify.clone());
+        }
+    });
+    // The thread of the storm may be slower now and then, but not all the time.
+    for _ in 0..20 {
+        let (done, outcome) = channel();
+        stage.own.tell(Note::List { zones: vec![], done });
+        while outcome.try_recv().is_err() {
+            stage.registrar.take(0, &stage.means);
+        }
+    }
+    is_over.store(true, Relaxed);
+    storm.join().unwrap();
+    // What is left makes itself heard.
+    stage.registrar.take(0, &stage.means);
+    assert_eq!(stage.registrar.taken.asked.try_iter().count(), 0);
+}

@@ -20,6 +20,8 @@ use transfer::tsig::{self, Asked, Disbelief, Keys};
 /// How long an answer is waited for after each time that it is sent.
 const WAITS_MS: [Ms; 3] = [1_000, 2_000, 3_000];
 const DATAGRAM_MAX: usize = 65_535;
+/// Datagrams of one that are looked at in one go: whoever sends more than that has the others wait for his turn only.
+const HEARD_MAX: usize = 16;
 
 /// What came of it.
 #[derive(Debug, PartialEq, Eq)]
@@ -148,7 +150,7 @@ impl<W> Exchanges<W> {
     /// What was heard on one that `wait` has named.
     pub fn hear(&mut self, i: usize) -> Option<(W, Heard)> {
         let mut room = vec![0; DATAGRAM_MAX];
-        loop {
+        for _ in 0..HEARD_MAX {
             let exchange = self.slots.get_mut(i)?.as_mut()?;
             let octets = match exchange.socket.recv(&mut room) {
                 Ok(n) => &room[..n],
@@ -170,6 +172,8 @@ impl<W> Exchanges<W> {
                 Err(wrong) => return self.end(i, Heard::Useless(wrong_text(wrong))),
             }
         }
+        // What is left is heard at the next wait.
+        None
     }
 
     /// The next whose time is over.
@@ -259,6 +263,29 @@ mod tests {
         bench.answer(|_| ());
         assert_eq!(bench.heard(), Some((9, Heard::Soa(Some(RDATA.to_vec())))));
         assert_eq!(bench.exchanges.next_deadline(), None);
+    }
+
+    #[test]
+    fn who_talks_on_and_on_keeps_nobody_waiting() {
+        let mut bench = Bench::new(None);
+        bench.send(0, &Keys::default()).unwrap();
+        let mut room = [0; 512];
+        let (_, from) = bench.peer.recv_from(&mut room).unwrap();
+        (0..3 * HEARD_MAX).for_each(|_| _ = bench.peer.send_to(b"nothing", from).unwrap());
+        let mut turns = 0;
+        loop {
+            let events = bench.exchanges.wait(Some(Duration::ZERO)).unwrap();
+            if events.is_empty() {
+                break;
+            }
+            turns += 1;
+            events.into_iter().for_each(|i| assert_eq!(bench.exchanges.hear(i), None));
+        }
+        assert_eq!(turns, 3);
+        assert_eq!(bench.exchanges.next_over(999), None);
+        assert_eq!(bench.exchanges.next_over(1000), None, "and is asked again");
+        bench.answer(|_| ());
+        assert_eq!(bench.heard(), Some((9, Heard::Soa(Some(RDATA.to_vec())))));
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 use store::atomic;
 use transfer::ask;
@@ -43,12 +45,33 @@ pub struct Errand {
     pub known: Option<u32>,
     pub file: PathBuf,
     pub octets_max: u64,
+    pub is_wanted: Wanted,
+}
+
+/// Whether an errand is still to be run: who has sent for a zone calls it off when another configuration gives it to others.
+#[derive(Clone)]
+pub struct Wanted(Arc<AtomicBool>);
+
+impl Default for Wanted {
+    fn default() -> Wanted {
+        Wanted(Arc::new(AtomicBool::new(true)))
+    }
+}
+
+impl Wanted {
+    pub fn call_off(&self) {
+        self.0.store(false, Relaxed);
+    }
+
+    fn check(&self) -> Result<(), Broken> {
+        if self.0.load(Relaxed) { Ok(()) } else { Err(Broken::CalledOff) }
+    }
 }
 
 /// What came of it.
 pub struct Outcome {
     pub fetched: Fetched,
-    /// What was wrong, for people.
+    /// What was wrong, for people; None: nothing was, or nobody wants to know.
     pub why: Option<String>,
     pub octets: u64,
     pub records: u64,
@@ -67,6 +90,7 @@ enum Broken {
     NotNewer(u32),
     /// Nobody's fault but ours.
     Ours(io::Error),
+    CalledOff,
 }
 
 impl From<Fault> for Broken {
@@ -120,6 +144,7 @@ pub fn run(errand: &Errand) -> Outcome {
         Err(Broken::NotNewer(serial)) => (Fetched::NotNewer(serial), None),
         Err(Broken::Useless(useless, why)) => (Fetched::Useless(useless), Some(why)),
         Err(Broken::Ours(e)) => (Fetched::Failed, Some(e.to_string())),
+        Err(Broken::CalledOff) => (Fetched::Failed, None),
     };
     Outcome { fetched, why, octets: counted.octets, records: counted.records }
 }
@@ -163,9 +188,11 @@ fn fetch(errand: &Errand, counted: &mut Counted) -> Result<u32, Broken> {
     };
     let prepared = atomic::prepare(folder, name, None, write, age);
     match (broken, prepared) {
-        (Some(why @ (Broken::Useless(..) | Broken::NotNewer(_))), _) => Err(why),
+        (Some(why @ (Broken::Useless(..) | Broken::NotNewer(_) | Broken::CalledOff)), _) => Err(why),
         (_, Err(e)) => Err(Broken::Ours(e)),
         (_, Ok(prepared)) => {
+            // From here on the file may be somebody else's.
+            errand.is_wanted.check()?;
             prepared.take_name().map_err(Broken::Ours)?;
             coming.receiver.serial().ok_or(Fault::NoSoa.into())
         }
@@ -220,6 +247,7 @@ impl Coming<'_> {
         self.fill(&mut len, until)?;
         let mut message = vec![0; usize::from(u16::from_be_bytes(len))];
         self.fill(&mut message, until)?;
+        self.errand.is_wanted.check()?;
         self.counted.octets += message.len() as u64;
         if self.counted.octets > self.errand.octets_max {
             return Err(answers(format!("it sends more than {} octets (transfer-size)", self.errand.octets_max)));
@@ -363,6 +391,7 @@ mod tests {
             known: None,
             file: file.clone(),
             octets_max: 1 << 20,
+            is_wanted: Wanted::default(),
         };
         let outcome = run(&errand);
         primary.join().unwrap();
@@ -419,6 +448,7 @@ mod tests {
             known: None,
             file: "/proc/none/z".into(),
             octets_max: 1,
+            is_wanted: Wanted::default(),
         };
         assert_eq!(run(&errand).fetched, Fetched::Useless(Useless::Silent));
     }

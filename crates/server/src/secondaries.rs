@@ -16,7 +16,7 @@ use crate::answering::Shared;
 use crate::clock::{Clock, wall_s};
 use crate::config::{Config, SECONDARIES};
 use crate::exchanges::{Exchanges, Heard, Unsent};
-use crate::fetching::{self, Errand, Outcome};
+use crate::fetching::{self, Errand, Outcome, Wanted};
 use crate::images::{self, name};
 use crate::json::Json;
 use crate::later::{Desk, Mailboxes};
@@ -359,7 +359,8 @@ impl Registrar {
     fn adopt(&mut self, config: &Config, zones: &Zones<Stretch>, now: Ms) {
         let change = self.entries.adopt(config);
         self.own.has_any.store(!self.entries.is_empty(), Relaxed);
-        for (id, entry) in change.gone {
+        for (id, mut entry) in change.gone {
+            entry.call_off();
             self.refresher.remove(id);
             entry.targets.iter().for_each(|target| self.announcer.forget(id, *target));
         }
@@ -386,6 +387,7 @@ impl Registrar {
             let primaries = self.entries.entry(id).map(|entry| entry.primaries.clone()).unwrap_or_default();
             self.refresher.set_primaries(now, id, primaries);
         }
+        change.rehoused.into_iter().for_each(|id| self.refresher.on_wish(now, id));
         let marks = self.entries.secondaries().map(|(id, entry)| (entry.apex.clone(), self.mark(id)));
         let before = self.presence.publish(Presence::new(marks));
         self.retired.push(before);
@@ -560,7 +562,8 @@ impl Registrar {
     }
 
     fn errand(&mut self, zone: ZoneId, primary: PrimaryId, known: Option<u32>, means: &Means) -> Option<Errand> {
-        let id = (self.exchanges.chance().number() >> 16) as u16;
+        let (id, is_wanted) = ((self.exchanges.chance().number() >> 16) as u16, Wanted::default());
+        self.entries.entry_mut(zone)?.errand = Some((primary, is_wanted.clone()));
         let (entry, from) = (self.entries.entry(zone)?, self.entries.remote(primary)?);
         let (keys, _) = means.keys.current();
         Some(Errand {
@@ -572,6 +575,7 @@ impl Registrar {
             known,
             file: entry.file.clone(),
             octets_max: self.octets_max,
+            is_wanted,
         })
     }
 
@@ -611,7 +615,9 @@ impl Registrar {
             }
             Fetched::Failed => {
                 counters.count(Counter::ZoneNotReceived);
-                let why = outcome.why.clone().unwrap_or_default();
+                let Some(why) = outcome.why.clone() else {
+                    return self.refresher.on_fetched(now, random, zone, primary, outcome.fetched);
+                };
                 let name = self.entries.name(zone);
                 if self.entries.entry_mut(zone).is_some_and(|entry| entry.set_trouble(why.clone())) {
                     self.quota.error(now, "a zone cannot be kept", &[("zone", &name), ("why", &why)]);

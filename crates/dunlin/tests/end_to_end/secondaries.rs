@@ -401,6 +401,63 @@ fn a_kill_in_the_middle_of_a_transfer_leaves_the_last_good_version() {
 }
 
 #[test]
+fn a_transfer_that_is_called_off_leaves_the_file_to_whose_it_is() {
+    let (theirs, ours) = (free_port(), free_port());
+    let primary = Site::start(theirs, &primary_telling(ours));
+    let secondary = Site::start(ours, &secondary_of(theirs));
+    secondary.comes_to("open.test", 7);
+    drop(primary);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let slow = listener.local_addr().unwrap();
+    let (go_on, told) = std::sync::mpsc::channel::<()>();
+    let (ended, end) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let question = framed(&mut stream).unwrap();
+        let mut send = |records: &[Rr]| {
+            let message = message(&question, records);
+            stream.write_all(&[&(message.len() as u16).to_be_bytes()[..], &message].concat()).unwrap();
+        };
+        let ns = (APEX.to_vec(), 2, [b"\x03www", APEX].concat());
+        send(&[soa(9), ns, a("www", 9)]);
+        told.recv().unwrap();
+        send(&[soa(9)]);
+        // Until the other end has gone.
+        let _ = stream.read(&mut [0]);
+        ended.send(()).unwrap();
+    });
+    let conf = secondary_of(theirs).replace(&format!("[\"{theirs}\"]"), &format!("[\"{slow}\"]"));
+    configure(&secondary.folder, ours, &conf);
+    assert!(secondary.ctl(&["reload"]).contains("ok true"));
+    assert!(secondary.ctl(&["zone", "transfer", "open.test"]).contains("ok true"));
+    let kept = secondary.folder.0.join("kept");
+    eventually("it is under way", || std::fs::read_dir(&kept).unwrap().count() == 2);
+    // It is ours from now on.
+    configure(&secondary.folder, ours, "[[zone]]\nname = \"open.test\"\nfile = \"kept/open.zone\"\n");
+    assert!(secondary.ctl(&["reload"]).contains("ok true"));
+    assert!(secondary.ctl(&["zone", "list"]).contains("zones"), "it has heard of it");
+    secondary.folder.write("kept/open.zone", &ZONE.replace(" 7 ", " 8 "));
+    go_on.send(()).unwrap();
+    end.recv().unwrap();
+    assert_eq!(read(&kept.join("open.zone")), ZONE.replace(" 7 ", " 8 "));
+}
+
+#[test]
+fn what_comes_is_kept_where_the_configuration_says_from_then_on() {
+    let (theirs, ours) = (free_port(), free_port());
+    let _primary = Site::start(theirs, &primary_telling(ours));
+    let secondary = Site::start(ours, &secondary_of(theirs));
+    secondary.comes_to("open.test", 7);
+    configure(&secondary.folder, ours, &secondary_of(theirs).replace("kept/open.zone", "other/open.zone"));
+    assert!(secondary.ctl(&["reload"]).contains("ok true"));
+    let other = secondary.folder.0.join("other/open.zone");
+    eventually("it is fetched once more", || {
+        other.exists() && secondary.ctl(&["zone", "list", "open.test"]).contains("state fresh")
+    });
+    assert_eq!(secondary.has("www.open.test", "A"), "192.0.2.1\n");
+}
+
+#[test]
 fn an_older_version_is_not_taken_and_told() {
     let (theirs, ours) = (free_port(), free_port());
     let primary = Site::start(theirs, &primary_telling(ours));

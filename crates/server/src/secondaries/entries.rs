@@ -1,6 +1,7 @@
 //! Which zones have to do with other servers, and these servers, by numbers.
 
 use crate::config::{Config, Zone, apex};
+use crate::fetching::Wanted;
 use crate::images;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -24,12 +25,19 @@ pub struct Entry {
     pub from: String,
     /// Why it could not be asked for last; none: it could.
     pub trouble: Option<String>,
+    /// From whom it was sent for last.
+    pub errand: Option<(u32, Wanted)>,
 }
 
 impl Entry {
     /// Our address towards another server.
     pub fn source(&self, to: &Remote) -> Option<IpAddr> {
         self.source.iter().find(|ip| ip.is_ipv4() == to.address.is_ipv4()).copied()
+    }
+
+    /// What it was sent for is not its any more.
+    pub fn call_off(&mut self) {
+        self.errand.take().into_iter().for_each(|(_, is_wanted)| is_wanted.call_off());
     }
 
     /// True if that is news.
@@ -57,6 +65,8 @@ pub struct Change {
     pub anew: Vec<ZoneId>,
     /// Their primaries may be others.
     pub moved: Vec<ZoneId>,
+    /// What comes is kept in another file, and that is not there.
+    pub rehoused: Vec<ZoneId>,
     pub gone: Vec<(ZoneId, Entry)>,
 }
 
@@ -69,8 +79,13 @@ impl Entries {
             let known = self.by_apex.get(&zone.apex).copied();
             match known.and_then(|id| Some((id, self.zones.get_mut(&id)?))) {
                 Some((id, old)) if old.primaries.is_empty() == entry.primaries.is_empty() => {
+                    let is_rehoused = !entry.primaries.is_empty() && old.file != entry.file;
+                    if is_rehoused || old.errand.as_ref().is_some_and(|(from, _)| !entry.primaries.contains(from)) {
+                        old.call_off();
+                    }
+                    change.rehoused.extend((is_rehoused && zone.is_awaited()).then_some(id));
                     let (serial, from) = (old.serial, std::mem::take(&mut old.from));
-                    *old = Entry { serial, from, trouble: old.trouble.take(), ..entry };
+                    *old = Entry { serial, from, trouble: old.trouble.take(), errand: old.errand.take(), ..entry };
                     change.moved.push(id);
                     stay.insert(id);
                 }
@@ -110,6 +125,7 @@ impl Entries {
             serial: None,
             from: String::new(),
             trouble: None,
+            errand: None,
         }
     }
 

@@ -329,10 +329,8 @@ impl Publisher {
             Why::Keep { .. } => self.keep(&job.config, job.why, &job.zones, job.order.as_ref()),
             _ => self.reload(&job.config, job.why, &job.zones),
         };
-        // Nobody asked for what has come; what is wrong with it is told already.
-        if let Err(complaints) = &outcome
-            && job.why != Why::Received
-        {
+        let is_done = outcome.is_ok();
+        if let Err(complaints) = &outcome {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
         systemd::tell(systemd::READY);
@@ -349,7 +347,7 @@ impl Publisher {
         if job.why == Why::Received
             && let Some(secondaries) = self.state.secondaries()
         {
-            secondaries.tell(Note::Laid);
+            secondaries.tell(Note::Laid { is_done });
         }
     }
 
@@ -481,8 +479,9 @@ impl Publisher {
 
     fn reload(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
         let facts = self.refresh(config, why, wanted)?;
-        // What is folded is served, whatever is wrong with other zones' files.
-        if why == Why::Fold { Ok(facts) } else { self.fulfilled(wanted).map(|()| facts) }
+        // What is folded is served, whatever is wrong with other zones' files; and nobody asked for what has come: what is wrong with
+        // it is told already.
+        if matches!(why, Why::Fold | Why::Received) { Ok(facts) } else { self.fulfilled(wanted).map(|()| facts) }
     }
 
     /// Serves zones as their files are, where that can be.

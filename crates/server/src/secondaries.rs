@@ -31,6 +31,7 @@ use front::{Mark, Postponed, Presence, Published, Retired, Zones};
 use net::Wake;
 use resolver::Chance;
 use stats::Counter;
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,6 +52,9 @@ const ASKED_MAX: usize = 1024;
 /// the last: many zones take a new image, and that is made a few times then, not after each of them.
 const TOGETHER_MS: (Ms, Ms) = (100, 5_000);
 const TOGETHER_TIMES: Ms = 4;
+/// What could not be served for now, for want of room on the disk or for a list of zones that is wrong, is handed over again after so
+/// long, or after so many times of what it took.
+const AGAIN_MS: (Ms, Ms) = (5_000, 60_000);
 const LONG_AGO: Ms = Ms::MIN / 2;
 /// Names of zones that have changed and wait to be looked at; of more of them all are looked at.
 const CHANGED_MAX: usize = 1024;
@@ -62,8 +66,10 @@ pub enum Note {
         primary: PrimaryId,
         outcome: Outcome,
     },
-    /// The publisher is done with what it was handed.
-    Laid,
+    /// The publisher is done with what it was handed, or can have nothing served for now.
+    Laid {
+        is_done: bool,
+    },
     /// The configuration is another.
     Adopt(Arc<Config>),
     /// An operator wants a zone transferred, or others told of it.
@@ -209,6 +215,8 @@ pub struct Registrar {
     /// When the publisher was handed something last, and how many transfers are under way.
     handed: Ms,
     took: Ms,
+    /// The publisher has had nothing served: it is left alone until then.
+    rests_until: Ms,
     under_way: usize,
     quota: Quota,
     octets_max: u64,
@@ -240,6 +248,7 @@ pub fn begin(
         laying: Vec::new(),
         handed: LONG_AGO,
         took: 0,
+        rests_until: LONG_AGO,
         under_way: 0,
         quota: Quota::default(),
         octets_max: config.limits.transfer_octets,
@@ -329,7 +338,8 @@ impl Registrar {
     fn on_note(&mut self, now: Ms, note: Note, means: &Means) {
         match note {
             Note::Fetched { zone, primary, outcome } => self.on_fetched(now, zone, primary, outcome, means),
-            Note::Laid => self.on_laid(now, means),
+            Note::Laid { is_done: true } => self.on_laid(now, means),
+            Note::Laid { is_done: false } => self.on_not_laid(now),
             Note::Adopt(config) => {
                 let (zones, _) = means.published.current();
                 self.octets_max = config.limits.transfer_octets;
@@ -635,16 +645,28 @@ impl Registrar {
         self.handed = now;
         // All of it: where it is more than may be laid over an image, one new image is made and not several.
         self.laying = std::mem::take(&mut self.ready);
+        self.laying.retain(|(id, _)| self.entries.entry(*id).is_some());
         let entries = self.laying.iter().filter_map(|(id, _)| self.entries.entry(*id));
-        let from = entries.map(|entry| (entry.apex.clone(), entry.from.clone())).collect();
-        means.state.raise(Event::Received { from });
+        let from: HashMap<_, _> = entries.map(|entry| (entry.apex.clone(), entry.from.clone())).collect();
+        // Where no zone is named all are looked at.
+        if !from.is_empty() {
+            means.state.raise(Event::Received { from });
+        }
     }
 
     /// When the publisher is handed what has come; None: nothing has, or it is not done yet.
     fn handing_over(&self) -> Option<Ms> {
         let has_any = self.laying.is_empty() && !self.ready.is_empty();
         let pause = (self.took * TOGETHER_TIMES).clamp(TOGETHER_MS.0, TOGETHER_MS.1);
-        has_any.then(|| if self.under_way == 0 { LONG_AGO } else { self.handed + pause })
+        let together = if self.under_way == 0 { LONG_AGO } else { self.handed + pause };
+        has_any.then(|| together.max(self.rests_until))
+    }
+
+    /// The publisher has told why.
+    fn on_not_laid(&mut self, now: Ms) {
+        self.took = now - self.handed;
+        self.rests_until = now + (self.took * TOGETHER_TIMES).clamp(AGAIN_MS.0, AGAIN_MS.1);
+        self.ready.append(&mut self.laying);
     }
 
     fn on_laid(&mut self, now: Ms, means: &Means) {

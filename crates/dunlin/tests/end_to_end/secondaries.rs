@@ -458,6 +458,23 @@ fn what_comes_is_kept_where_the_configuration_says_from_then_on() {
 }
 
 #[test]
+fn what_cannot_be_served_for_now_is_served_when_it_can() {
+    let (theirs, ours) = (free_port(), free_port());
+    let primary = Site::start(theirs, &primary_telling(ours));
+    let folder = folder(ours, &format!("[zones]\nlist = \"list\"\n{}", secondary_of(theirs)));
+    folder.write("list", "");
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let secondary = Site { folder, server };
+    secondary.comes_to("z.test", 7);
+    secondary.folder.write("list", "wrong");
+    assert_eq!(update(&primary.server, &[], DDNS, "zone z.test\nadd new.z.test 60 A 192.0.2.9"), "");
+    eventually("it is told", || secondary.log().contains("the zone `wrong` has no file"));
+    assert_eq!(secondary.serial("z.test"), Some(7));
+    secondary.folder.write("list", "");
+    secondary.comes_to("z.test", 8);
+}
+
+#[test]
 fn an_older_version_is_not_taken_and_told() {
     let (theirs, ours) = (free_port(), free_port());
     let primary = Site::start(theirs, &primary_telling(ours));

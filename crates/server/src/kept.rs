@@ -91,6 +91,9 @@ impl Kept {
         let failed = |e: io::Error| format!("{}: {e}", file.display());
         match (order, whose) {
             (Order::Add(_), Some(_)) => Err(format!("there is a zone {} already", name(apex))),
+            (Order::Add(_), None) if file.exists() => {
+                Err(format!("{} is there already: reload, or move it away", file.display()))
+            }
             (Order::Add(text), None) => self.add(text, &file).map(|()| Written { file, before: None }),
             (_, None) => Err(format!("no zone {} is configured", name(apex))),
             (_, Some(false)) => Err(format!(

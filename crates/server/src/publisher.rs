@@ -437,6 +437,12 @@ impl Publisher {
             crate::config::apex(wanted).map_err(|why| vec![format!("`{wanted}` is no name of a zone: {why}")])?;
         let wanted = &[images::name(&apex).to_string()];
         let known = self.configured(config, wanted).ok();
+        if let Order::Modify(_) = order {
+            // What is changed is what is served, and the file is written anew: whatever somebody has edited in it goes along, or
+            // nothing is done.
+            self.refresh(config, Why::Asked, wanted)?;
+            self.fulfilled(wanted)?;
+        }
         let kept = Kept::of(&config.server.data_dir);
         let written = kept.write(&apex, order, known.as_ref(), &self.shared.published).map_err(|why| vec![why])?;
         let outcome = self.refresh(config, why, wanted).and_then(|facts| match order {

@@ -144,6 +144,21 @@ fn what_cannot_be_done_leaves_all_as_it_was() {
 }
 
 #[test]
+fn what_somebody_has_edited_is_not_written_over() {
+    let stage = Stage::new("");
+    stage.does(&["add", "z", "texts/a zone"]);
+    let edit = |text: &str| stage.folder.write("data/kept/z.zone", text);
+    edit(&format!("{}by-hand A 192.0.2.9\n", ZONE.replace("host 7", "host 8")));
+    stage.does(&["modify", "z", "add www 60 A 192.0.2.2"]);
+    assert_eq!((stage.short(&["www.z"]).lines().count(), stage.short(&["by-hand.z"])), (2, "192.0.2.9\n".to_string()));
+    edit(&ZONE.replace("host 7", "host 70").replace("192.0.2.1", "192.0.2"));
+    stage.refuses(&["modify", "z", "add www 60 A 192.0.2.3"], "this is no IPv4 address");
+    edit(ZONE);
+    stage.folder.write("data/kept/y.zone", ZONE);
+    stage.refuses(&["add", "y", "texts/a zone"], "there");
+}
+
+#[test]
 fn zones_below_and_above_others_come_and_go() {
     let stage = Stage::new("[[zone]]\nname = \"example\"\nfile = \"texts/a zone\"\n");
     stage.does(&["add", "sub.example", "texts/a zone"]);

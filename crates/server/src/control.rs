@@ -186,7 +186,7 @@ fn zone(state: &State, words: &[&str]) -> Json {
         ["log", zone] => told("versions", past(state).and_then(|past| past.log(zone))),
         ["diff", zone] => answered(state, "diff", |done| Event::Look { zone: zone.to_string(), done }),
         ["diff", zone, from, to] => told("diff", diff(state, zone, from, to)),
-        ["show", zone] => told("records", past(state).and_then(|past| past.show(zone, None))),
+        ["show", zone] => show(state, zone),
         ["show", zone, "--serial", serial] | ["show", "--serial", serial, zone] => {
             told("records", past(state).and_then(|past| past.show(zone, Some(number(serial)?))))
         }
@@ -209,6 +209,16 @@ fn secondaries(state: &State) -> Result<&Secondaries, String> {
 
 fn past(state: &State) -> Result<&Past, String> {
     state.past().ok_or_else(|| "the server has only just started".to_string())
+}
+
+/// What is served of a zone, and how it is if it comes from others: then it may be that nothing is served.
+fn show(state: &State, zone: &str) -> Json {
+    let records = past(state).and_then(|past| past.show(zone, None));
+    let list = |s: &Secondaries| s.ask(|done| Note::List { zones: vec![zone.to_string()], done });
+    let Ok(Json::List(how)) = secondaries(state).and_then(list) else { return told("records", records) };
+    let records = records.map_or_else(|why| ("no_records", Json::Text(why)), |records| ("records", records));
+    let how = how.into_iter().next().unwrap_or(Json::Null);
+    Json::Object(vec![("ok", Json::Bool(true)), ("secondary", how), records])
 }
 
 fn freeze(state: &State, zone: &str, is_frozen: bool) -> Result<Json, String> {

@@ -160,9 +160,11 @@ fn zones_come_change_by_notify_and_are_there_after_a_restart_without_asking() {
     assert_eq!((secondary.serial("z.test"), secondary.serial("open.test")), (Some(8), Some(7)));
     assert_eq!(secondary.counted("soa_asked") + secondary.counted("zones_received"), 0, "nobody was asked");
     let list = secondary.ctl(&["zone", "list", "z.test"]);
+    let shown = secondary.ctl(&["zone", "show", "z.test"]);
     for fact in ["zone z.test.", "state fresh", "serial 8", "expires 20"] {
-        assert!(list.contains(fact), "{list}");
+        assert!(list.contains(fact) && shown.contains(fact), "{list}{shown}");
     }
+    assert!(shown.contains("new.z.test. 60 IN A 192.0.2.9"), "{shown}");
     let refused = secondary.ctl(&["zone", "rollback", "z.test", "7"]);
     assert!(refused.contains("comes from its primaries"), "{refused}");
 }
@@ -175,6 +177,8 @@ fn a_zone_that_has_not_come_is_servfail_until_it_has() {
     assert!(said.contains("SERVFAIL") && said.contains("EDE: 14"), "{said}");
     assert!(secondary.says("www.elsewhere.test", "A").contains("REFUSED"));
     eventually("it is tried", || secondary.ctl(&["zone", "list", "open.test"]).contains("state awaited"));
+    let shown = secondary.ctl(&["zone", "show", "open.test"]);
+    assert!(shown.contains("state awaited") && shown.contains("no_records no zone open.test. is served"), "{shown}");
     let primary = Site::start(theirs, &primary_telling(ours));
     secondary.comes_to("open.test", 7);
     secondary.comes_to("z.test", 7);

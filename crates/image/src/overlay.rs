@@ -101,6 +101,21 @@ impl Overlay {
         self.of_hash(hash).next().is_some()
     }
 
+    /// The nodes of this name, perhaps of several zones.
+    #[inline(always)]
+    fn named<'s, 'a: 's>(
+        &'s self,
+        view: View<'a>,
+        hash: u64,
+        folded: &'s [u8],
+        scope: Scope,
+    ) -> impl Iterator<Item = Result<Node<'a>, Damaged>> + 's {
+        self.of_hash(hash).filter_map(move |e| {
+            let node = view.node(e.reference);
+            node.and_then(|node| Ok(node.is_named_in(e.zone, folded, scope)?.then_some(node))).transpose()
+        })
+    }
+
     /// The node of a name that is not as in the file: perhaps one that says that it is hidden, or gone. Nobody's name on the way to
     /// another zone comes before what a zone hides there.
     pub(crate) fn find<'a>(
@@ -111,14 +126,12 @@ impl Overlay {
         scope: Scope,
     ) -> Result<Option<Node<'a>>, Damaged> {
         let mut unseen = None;
-        for entry in self.of_hash(hash) {
-            let node = view.node(entry.reference)?;
-            if node.is_named_in(entry.zone, folded, scope)? {
-                if node.flags() & (GONE | HIDDEN) == 0 {
-                    return Ok(Some(node));
-                }
-                unseen = Some(node);
+        for node in self.named(view, hash, folded, scope) {
+            let node = node?;
+            if node.flags() & (GONE | HIDDEN) == 0 {
+                return Ok(Some(node));
             }
+            unseen = Some(node);
         }
         Ok(unseen)
     }
@@ -131,13 +144,7 @@ impl Overlay {
         folded: &[u8],
         scope: Scope,
     ) -> Result<Option<Node<'a>>, Damaged> {
-        for entry in self.of_hash(hash) {
-            let node = view.node(entry.reference)?;
-            if !node.is_whole() && node.is_named_in(entry.zone, folded, scope)? {
-                return Ok(Some(node));
-            }
-        }
-        Ok(None)
+        self.named(view, hash, folded, scope).find(|node| !node.as_ref().is_ok_and(Node::is_whole)).transpose()
     }
 
     /// The nodes of a hash that are of a zone.

@@ -24,7 +24,7 @@ use store::atomic::Output;
 use wire::rtype::SOA;
 
 /// Octets of text that a passage has at least, but for the last.
-const PASSAGE: u64 = 64 << 10;
+pub const PASSAGE: u64 = 64 << 10;
 /// So many octets go to the disk at a time: who waits for the disk meanwhile does not wait for a whole file.
 const SLICE: u64 = 4 << 20;
 
@@ -67,18 +67,8 @@ impl Outline {
     }
 }
 
-/// Writes a zone that `image` holds: `head`, the SOA, and all else. `before`: what was written last, and the file.
+/// Writes a zone that `image` holds: `head`, the SOA, and all else. `passage`: octets of one. `before`: what was written last, and the file.
 pub fn write(
-    image: &Image<Stretch>,
-    zone: &Zone<'_>,
-    head: &str,
-    before: Option<(&Outline, File)>,
-    out: &mut Output,
-) -> io::Result<Outline> {
-    write_in(PASSAGE, image, zone, head, before, out)
-}
-
-fn write_in(
     passage: u64,
     image: &Image<Stretch>,
     zone: &Zone<'_>,
@@ -260,11 +250,11 @@ mod tests {
         fn write(&self, name: &str, passage: u64, before: Option<(&Outline, File)>) -> (Outline, Vec<u8>) {
             let (mut outline, zone) = (None, laying::zone(self.image.view(), APEX).unwrap());
             let head = format!("; {}\n", self.state);
-            let write = |out: &mut Output| {
-                outline = Some(write_in(passage, &self.image, &zone, &head, before, out)?);
+            let text = |out: &mut Output| {
+                outline = Some(write(passage, &self.image, &zone, &head, before, out)?);
                 Ok(())
             };
-            let file = write_atomically(&self.folder, name, None, write).unwrap();
+            let file = write_atomically(&self.folder, name, None, text).unwrap();
             (outline.unwrap(), std::fs::read(file).unwrap())
         }
     }

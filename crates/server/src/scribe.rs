@@ -343,7 +343,8 @@ impl Scribe {
             if let Ok(metadata) = std::fs::metadata(file) {
                 out.resemble(&metadata).map_err(|e| io::Error::new(e.kind(), format!("{OWNER} ({e})")))?;
             }
-            outline = Some(outline::write(&now.image, &zone, &origin::first_line(serial), before, out)?);
+            outline =
+                Some(outline::write(outline::PASSAGE, &now.image, &zone, &origin::first_line(serial), before, out)?);
             Ok(())
         };
         let check = |temporary: &Path| {

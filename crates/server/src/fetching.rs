@@ -329,23 +329,11 @@ mod tests {
     use std::io::Read;
     use std::net::TcpListener;
     use transfer::tsig::{Algorithm, Keys};
-    use wire::query::CLASS_IN;
 
     const APEX: &[u8] = b"\x01z\0";
 
     fn key() -> Key {
         Key::new(&Name::from_text(b"k.", None).unwrap(), Algorithm::Sha256, b"0123456789abcdef")
-    }
-
-    fn message(id: u16, records: &[(Vec<u8>, u16, Vec<u8>)]) -> Vec<u8> {
-        let mut message = ask::query(id, APEX, rtype::AXFR);
-        (message[2], message[7]) = (0x84, records.len() as u8);
-        for (owner, rtype, rdata) in records {
-            message.extend(owner);
-            message.extend([*rtype, CLASS_IN, 0, 60, rdata.len() as u16].map(u16::to_be_bytes).concat());
-            message.extend(rdata);
-        }
-        message
     }
 
     /// What comes of a transfer of five messages; `sign` signs the one of this number, or does something else to it.
@@ -367,11 +355,16 @@ mod tests {
             let keys = Keys::new(vec![key()]);
             let signed = tsig::check_request(&question, &keys, wall_s()).unwrap().unwrap();
             let mut chain = signed.stream();
-            let soa = (APEX.to_vec(), rtype::SOA, [&[0, 0][..], &[0, 0, 0, 7], &[0; 16]].concat());
+            let soa = [&[0, 0][..], &[0, 0, 0, 7], &[0; 16]].concat();
             for i in 0..5 {
-                let a = ([&[1, b'a' + i as u8], APEX].concat(), rtype::A, vec![192, 0, 2, i as u8]);
-                let records = if i % 4 == 0 { vec![soa.clone()] } else { vec![a] };
-                let mut message = message(u16::from_be_bytes([question[0], question[1]]), &records);
+                let (label, address) = ([1, b'a' + i as u8], [192, 0, 2, i as u8]);
+                let (owner, rtype, rdata) = if i % 4 == 0 {
+                    (APEX.to_vec(), rtype::SOA, &soa[..])
+                } else {
+                    ([&label, APEX].concat(), rtype::A, &address[..])
+                };
+                let owner = Name::from_wire(&owner).unwrap();
+                let mut message = sim::forwarding::reply(&question, 0, &[(&owner, rtype, 60, rdata)], &[]);
                 sign(i, &mut chain, &mut message);
                 if stream.write_all(&[&(message.len() as u16).to_be_bytes(), &message[..]].concat()).is_err() {
                     return;

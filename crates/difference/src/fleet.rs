@@ -291,17 +291,22 @@ fn dunlin(folder: &Path, address: SocketAddr, zones: &[ZoneFile]) -> Command {
     command
 }
 
-/// `$DUNLIN_BIN`, else the release build of this workspace, built once if it is not there.
+/// `$DUNLIN_BIN`, else the program of the build that this test is of, made once if it is not there.
 pub fn dunlin_program() -> PathBuf {
     if let Some(path) = std::env::var_os("DUNLIN_BIN") {
         return PathBuf::from(path);
     }
-    let path = peers::workspace().join("target/release/dunlin");
+    // TARGET/PROFILE/deps/TEST; the profile `dev` has the folder `debug`.
+    let test = std::env::current_exe().expect("a test has a path");
+    let built = test.ancestors().nth(2).expect("a test lies in the folder of its build");
+    let path = built.join("dunlin");
     if !path.exists() {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let built =
-            Command::new(cargo).args(["build", "--release", "-p", "dunlin"]).current_dir(peers::workspace()).status();
-        assert!(built.is_ok_and(|s| s.success()), "cargo build --release -p dunlin failed");
+        let (target, folder) = (built.parent().expect("of builds"), built.file_name().expect("of a profile"));
+        let profile = if folder == "debug" { "dev".as_ref() } else { folder };
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["build", "-p", "dunlin", "--profile"]).arg(profile).arg("--target-dir").arg(target);
+        let built = cargo.current_dir(peers::workspace()).status();
+        assert!(built.is_ok_and(|s| s.success()), "cargo build -p dunlin failed");
     }
     path
 }

@@ -18,8 +18,8 @@ fn random(seed: u64) -> u64 {
     z ^ z >> 31
 }
 
-const CONFIG: &str = "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\n[control]\nsocket = \"ctl\"\nhttp = \"\"\n\
-    [limits]\nenabled = false\n[[zone]]\nname = \"example.com\"\nfile = \"example.com.zone\"\n";
+const CONFIGURATION: &str =
+    "[limits]\nenabled = false\n[[zone]]\nname = \"example.com\"\nfile = \"example.com.zone\"\n";
 
 /// Long enough that it takes a while to build.
 fn write_zone(folder: &Folder, version: u64, records: usize) {
@@ -58,7 +58,7 @@ fn left_behind(folder: &Folder) -> Vec<String> {
 #[test]
 fn a_compile_that_is_killed_at_any_moment_leaves_the_last_good_image() {
     let folder = Folder::new();
-    folder.write("dunlin.toml", CONFIG);
+    folder.configure(CONFIGURATION);
     write_zone(&folder, 0, 20_000);
     let compile = || command(&folder.0).args(["compile", "-c", "dunlin.toml"]).spawn().unwrap();
     let start = Instant::now();
@@ -89,7 +89,7 @@ fn a_compile_that_is_killed_at_any_moment_leaves_the_last_good_image() {
 #[test]
 fn a_server_that_is_killed_while_it_reloads_comes_back_with_good_data() {
     let folder = Folder::new();
-    folder.write("dunlin.toml", CONFIG);
+    folder.configure(CONFIGURATION);
     write_zone(&folder, 0, 20_000);
     let (rounds, seed) = rounds();
     let mut long = Duration::from_millis(300);
@@ -127,7 +127,7 @@ fn limited(folder: &Folder, blocks: u64, args: &str) -> Command {
 #[test]
 fn a_disk_that_is_full_at_any_write_leaves_the_last_good_image_and_says_what_is_needed() {
     let folder = Folder::new();
-    folder.write("dunlin.toml", CONFIG);
+    folder.configure(CONFIGURATION);
     write_zone(&folder, 1, 200);
     assert_eq!(folder.dunlin(&["compile", "-c", "dunlin.toml"]).status.code(), Some(0));
     let image = folder.0.join("data/images/zones.image");
@@ -158,7 +158,7 @@ fn a_disk_that_is_full_at_any_write_leaves_the_last_good_image_and_says_what_is_
 #[test]
 fn a_server_whose_disk_is_full_serves_on_and_says_so() {
     let folder = Folder::new();
-    folder.write("dunlin.toml", CONFIG);
+    folder.configure(CONFIGURATION);
     write_zone(&folder, 1, 200);
     assert_eq!(folder.dunlin(&["compile", "-c", "dunlin.toml"]).status.code(), Some(0));
     // So that the start needs no room.
@@ -168,7 +168,7 @@ fn a_server_whose_disk_is_full_serves_on_and_says_so() {
     let server = Server::start_as(&folder, limited(&folder, 16, "serve -c dunlin.toml"));
     assert_eq!(version(&folder, &server), expected(1));
     write_zone(&folder, 2, 200);
-    let reload = folder.dunlin(&["ctl", "--socket", "ctl", "reload"]);
+    let reload = folder.ctl(&["reload"]);
     assert_eq!(reload.status.code(), Some(1));
     let said = text(&reload.stderr);
     assert!(said.contains("no new image, the old one stays: data/images/zones.image: no space: needs 1 MiB"), "{said}");
@@ -195,7 +195,7 @@ const FILL: &str = "fill() {
 #[test]
 fn a_disk_that_is_full_after_any_page_leaves_the_last_good_image() {
     let folder = Folder::new();
-    folder.write("dunlin.toml", CONFIG);
+    folder.configure(CONFIGURATION);
     write_zone(&folder, 2, 200);
     std::fs::rename(folder.0.join("example.com.zone"), folder.0.join("second")).unwrap();
     write_zone(&folder, 1, 200);
@@ -223,7 +223,7 @@ fn a_disk_that_is_full_after_any_page_leaves_the_last_good_image() {
 #[test]
 fn a_start_on_a_full_disk_serves_what_was_there_and_what_can_be_laid_over_it() {
     let folder = Folder::new();
-    folder.write("dunlin.toml", CONFIG);
+    folder.configure(CONFIGURATION);
     write_zone(&folder, 2, 200);
     std::fs::rename(folder.0.join("example.com.zone"), folder.0.join("second")).unwrap();
     write_zone(&folder, 1, 200);

@@ -13,11 +13,7 @@ fn stage() -> Folder {
     let folder = Folder::new();
     let many: String = (0..NAMES).map(|i| format!("n{i} TXT \"{}\"\n", "x".repeat(200))).collect();
     folder.write("example.com.zone", &format!("{ZONE}{many}"));
-    folder.write(
-        "dunlin.toml",
-        "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\n[control]\nsocket = \"ctl\"\nhttp = \"\"\n\
-         [limits]\nenabled = false\n[[zone]]\nname = \"example.com\"\nfile = \"example.com.zone\"\n",
-    );
+    folder.configure("[limits]\nenabled = false\n[[zone]]\nname = \"example.com\"\nfile = \"example.com.zone\"\n");
     folder
 }
 
@@ -45,7 +41,7 @@ fn flip(folder: &Folder, at: u64) {
 }
 
 fn status(folder: &Folder) -> String {
-    text(&folder.dunlin(&["ctl", "--socket", "ctl", "status", "--json"]).stdout)
+    text(&folder.ctl(&["status", "--json"]).stdout)
 }
 
 /// The number behind a key of the status.
@@ -149,7 +145,7 @@ fn a_damaged_image_whose_source_is_gone_serves_on_what_is_intact() {
     let log = read(&folder.0.join("log"));
     assert!(log.contains("restore that: example.com.: it goes on as it was: example.com.zone"), "{log}");
     std::fs::rename(folder.0.join("away"), &zone).unwrap();
-    assert_eq!(folder.dunlin(&["ctl", "--socket", "ctl", "reload"]).status.code(), Some(0));
+    assert_eq!(folder.ctl(&["reload"]).status.code(), Some(0));
     assert_eq!(answers(&folder, &server), good);
 }
 

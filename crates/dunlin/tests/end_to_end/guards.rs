@@ -1,11 +1,8 @@
 //! A new version of a zone that looks like an accident: it is held, the one before serves on, and the operator decides.
 
-use crate::running::{Folder, Server, eventually, read, text};
+use crate::running::{DIRECTORY, Folder, Server, eventually, read, text};
 use std::process::Output;
 
-const CONFIGURATION: &str = "[zones]
-directory = \"zones\"
-";
 const ZONE: &str = "$TTL 300\n@ SOA ns host 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nd NS ns\n\
     d DS 1 8 2 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n\
     a A 192.0.2.1\nb A 192.0.2.1\nc A 192.0.2.1\n";
@@ -13,16 +10,12 @@ const ZONE: &str = "$TTL 300\n@ SOA ns host 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\
 const DIGEST: &str =
     "@ ZONEMD 8 1 1 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855e3b0c44298fc1c149afbf4c8996fb924\n";
 
-fn ctl(folder: &Folder, words: &[&str]) -> Output {
-    folder.dunlin(&[&["ctl", "--socket", "control.sock"], words].concat())
-}
-
 fn said(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
 fn serve(folder: &Folder) -> Server {
-    folder.configure(CONFIGURATION);
+    folder.configure(DIRECTORY);
     Server::start(folder, &["-c", "dunlin.toml"])
 }
 
@@ -51,23 +44,23 @@ fn each_guard_holds_until_the_operator_forces_it() {
     let is_new = |zone: &str| !server.short(&folder, &[&format!("mark.{zone}"), "TXT"]).is_empty();
     for (zone, new, expect) in &cases {
         folder.write(&format!("zones/{zone}.zone"), new);
-        let output = ctl(&folder, &["reload", zone]);
+        let output = folder.ctl(&["reload", zone]);
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
         assert!(said(&output).contains("held: ") && said(&output).contains(expect), "{zone}: {}", said(&output));
         assert!(!is_new(zone), "{zone}");
         // Asked again, or unforced, it stays so.
-        assert_eq!(ctl(&folder, &["zone", "publish", zone]).status.code(), Some(1));
+        assert_eq!(folder.ctl(&["zone", "publish", zone]).status.code(), Some(1));
         assert!(!is_new(zone), "{zone}");
-        let status = said(&ctl(&folder, &["status", "--json"]));
+        let status = said(&folder.ctl(&["status", "--json"]));
         assert!(status.contains(&format!("\"held\":[{{\"zone\":\"{zone}.\"")), "{status}");
         let log = read(&folder.0.join("log"));
         assert!(log.contains(&format!("zone publish --force {zone}.")), "{log}");
-        let output = ctl(&folder, &["zone", "publish", "--force", zone]);
+        let output = folder.ctl(&["zone", "publish", "--force", zone]);
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         assert!(is_new(zone), "{zone}");
-        assert!(said(&ctl(&folder, &["status", "--json"])).contains("\"held\":[]"));
+        assert!(said(&folder.ctl(&["status", "--json"])).contains("\"held\":[]"));
     }
-    assert!(said(&ctl(&folder, &["stats"])).contains("versions_held 5"));
+    assert!(said(&folder.ctl(&["stats"])).contains("versions_held 5"));
 }
 
 #[test]
@@ -77,7 +70,7 @@ fn a_zone_without_apex_ns_is_not_served_even_by_force() {
     let server = serve(&folder);
     folder.write("zones/example.zone", &next(|z| without(&z, &["@ NS"])));
     for words in [&["reload", "example"][..], &["zone", "publish", "--force", "example"]] {
-        let output = ctl(&folder, words);
+        let output = folder.ctl(words);
         assert_eq!(output.status.code(), Some(1));
         assert!(said(&output).contains("there is no NS record at the zone's apex"), "{}", said(&output));
     }
@@ -91,15 +84,15 @@ fn what_is_held_is_held_over_restarts_and_goes_when_the_file_is_mended() {
     let server = serve(&folder);
     let short = without(&next(|z| z), &["a ", "b ", "c ", "d ", "ns "]);
     folder.write("zones/example.zone", &short);
-    assert_eq!(ctl(&folder, &["reload"]).status.code(), Some(1));
+    assert_eq!(folder.ctl(&["reload"]).status.code(), Some(1));
     server.signal("TERM");
     assert_eq!(server.ended(), Some(0));
     let server = serve(&folder);
     assert_eq!(server.short(&folder, &["a.example"]), "192.0.2.1\n");
-    assert!(said(&ctl(&folder, &["status", "--json"])).contains("\"held\":[{\"zone\":\"example.\""));
+    assert!(said(&folder.ctl(&["status", "--json"])).contains("\"held\":[{\"zone\":\"example.\""));
     folder.write("zones/example.zone", &next(|z| z));
     eventually("the mended zone", || !server.short(&folder, &["mark.example", "TXT"]).is_empty());
-    eventually("the word of it", || said(&ctl(&folder, &["status", "--json"])).contains("\"held\":[]"));
+    eventually("the word of it", || said(&folder.ctl(&["status", "--json"])).contains("\"held\":[]"));
 }
 
 #[test]
@@ -112,10 +105,10 @@ fn guards_are_switched_off_for_a_zone_or_for_all() {
     ] {
         let folder = Folder::new();
         folder.write("zones/example.zone", ZONE);
-        folder.configure(&format!("{CONFIGURATION}{more}"));
+        folder.configure(&format!("{DIRECTORY}{more}"));
         let server = Server::start(&folder, &["-c", "dunlin.toml"]);
         folder.write("zones/example.zone", &without(ZONE, &["a ", "b ", "c ", "d "]));
-        assert_eq!(ctl(&folder, &["reload"]).status.code(), expect, "{more}");
+        assert_eq!(folder.ctl(&["reload"]).status.code(), expect, "{more}");
         drop(server);
     }
 }

@@ -1,12 +1,7 @@
 //! What zones were: listed, compared, shown, and served again.
 
-use crate::running::{Folder, Server, eventually, peer, read, text};
+use crate::running::{Folder, Server, eventually, peer, read};
 use std::os::unix::fs::PermissionsExt;
-use std::process::Output;
-
-const CONFIGURATION: &str = "[zones]
-list = \"list\"
-";
 
 fn zone(serial: u32, rest: &str) -> String {
     format!("$TTL 300\n@ SOA ns host {serial} 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nMail MX 10 NS\n$INCLUDE more\n{rest}")
@@ -20,7 +15,7 @@ struct Stage {
 impl Stage {
     fn new(more: &str) -> Stage {
         let folder = Folder::new();
-        folder.configure(&format!("{CONFIGURATION}{more}"));
+        folder.configure(&format!("[zones]\nlist = \"list\"\n{more}"));
         folder.write("list", "example z\n");
         folder.write("more", "more TXT more\n");
         folder.write("z", &zone(7, "a A 192.0.2.1\n"));
@@ -28,34 +23,16 @@ impl Stage {
         Stage { folder, server }
     }
 
-    fn ctl(&self, words: &[&str]) -> Output {
-        self.folder.dunlin(&[&["ctl", "--socket", "control.sock"], words].concat())
-    }
-
-    #[track_caller]
-    fn says(&self, words: &[&str]) -> String {
-        let output = self.ctl(words);
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", text(&output.stderr));
-        text(&output.stdout)
-    }
-
-    #[track_caller]
-    fn refuses(&self, words: &[&str], expect: &str) {
-        let output = self.ctl(words);
-        assert_eq!(output.status.code(), Some(1), "{words:?}: {}", text(&output.stdout));
-        assert!(text(&output.stderr).contains(expect), "{words:?}: {}", text(&output.stderr));
-    }
-
     /// Serves another version, and waits until it is in the history.
     fn publish(&self, serial: u32, rest: &str) {
         self.folder.write("z", &zone(serial, rest));
-        self.says(&["reload", "example"]);
+        self.folder.does(&["reload", "example"]);
         self.recorded(serial);
     }
 
     fn recorded(&self, serial: u32) {
         let line = format!("\"serial\":{serial},");
-        eventually(&line, || self.says(&["zone", "log", "example", "--json"]).contains(&line));
+        eventually(&line, || self.folder.does(&["zone", "log", "example", "--json"]).contains(&line));
     }
 
     fn short(&self, name: &str) -> String {
@@ -73,14 +50,14 @@ fn staged() -> Stage {
 #[test]
 fn versions_are_listed_compared_and_shown() {
     let stage = staged();
-    let log = stage.says(&["zone", "log", "example"]);
+    let log = stage.folder.does(&["zone", "log", "example"]);
     assert_eq!(log.matches("who file changed").count(), 2, "{log}");
     assert!(log.contains("serial 8\n") && log.contains("before 8\n") && log.contains("serial 12\n"), "{log}");
-    let diff = stage.says(&["zone", "diff", "example", "7", "12", "--json"]);
+    let diff = stage.folder.does(&["zone", "diff", "example", "7", "12", "--json"]);
     let expect = "\"removed\":[\"example. 300 IN SOA ns.example. host.example. 7 1 2 3 4\",\"a.example. 300 IN A 192.0.2.1\"],\
         \"added\":[\"example. 300 IN SOA ns.example. host.example. 12 1 2 3 4\",\"b.example. 300 IN A 192.0.2.3\"]";
     assert!(diff.contains(expect), "{diff}");
-    let back = stage.says(&["zone", "diff", "example", "12", "8", "--json"]);
+    let back = stage.folder.does(&["zone", "diff", "example", "12", "8", "--json"]);
     assert!(back.contains("\"removed\":[\"example. 300 IN SOA ns.example. host.example. 12 1 2 3 4\",\"b.example. 300 IN A 192.0.2.3\"]"), "{back}");
     for (words, expect) in [
         (&["zone", "show", "example"][..], ["12 1 2 3 4", "b.example. 300 IN A 192.0.2.3", "more.example. 300 IN TXT"]),
@@ -93,13 +70,13 @@ fn versions_are_listed_compared_and_shown() {
             ["7 1 2 3 4", "a.example. 300 IN A 192.0.2.1", "mail.example. 300 IN MX 10"],
         ),
     ] {
-        let shown = stage.says(words);
+        let shown = stage.folder.does(words);
         assert!(expect.iter().all(|e| shown.contains(e)), "{shown}");
     }
-    stage.refuses(&["zone", "show", "example", "--serial", "9"], "no version 9 is kept");
-    stage.refuses(&["zone", "diff", "example", "1", "8"], "no version 1 is kept");
-    stage.refuses(&["zone", "diff", "example", "x", "8"], "`x` is no serial");
-    stage.refuses(&["zone", "log", "nobody"], "no zone nobody. is served");
+    stage.folder.refuses(&["zone", "show", "example", "--serial", "9"], "no version 9 is kept");
+    stage.folder.refuses(&["zone", "diff", "example", "1", "8"], "no version 1 is kept");
+    stage.folder.refuses(&["zone", "diff", "example", "x", "8"], "`x` is no serial");
+    stage.folder.refuses(&["zone", "log", "nobody"], "no zone nobody. is served");
 }
 
 #[test]
@@ -107,7 +84,7 @@ fn going_back_serves_the_old_content_under_a_new_serial_and_writes_it_into_the_f
     let stage = staged();
     let file = stage.folder.0.join("z");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
-    stage.says(&["zone", "rollback", "example", "7"]);
+    stage.folder.does(&["zone", "rollback", "example", "7"]);
     assert_eq!((stage.short("a.example"), stage.short("b.example")), ("192.0.2.1\n".to_string(), String::new()));
     assert!(stage.server.short(&stage.folder, &["example", "SOA"]).contains(" 13 1 2 3 4"));
     assert_eq!(stage.server.short(&stage.folder, &["more.example", "TXT"]), "\"more\"\n");
@@ -115,7 +92,7 @@ fn going_back_serves_the_old_content_under_a_new_serial_and_writes_it_into_the_f
     assert!(written.contains(" 13 1 2 3 4") && written.contains("a.example. 300 IN A 192.0.2.1"), "{written}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
     stage.recorded(13);
-    assert!(stage.says(&["zone", "log", "example"]).contains("who rollback to 7"));
+    assert!(stage.folder.does(&["zone", "log", "example"]).contains("who rollback to 7"));
     // Back from going back, and all of it is there after a restart.
     stage.server.signal("TERM");
     let Stage { folder, server } = stage;
@@ -123,7 +100,7 @@ fn going_back_serves_the_old_content_under_a_new_serial_and_writes_it_into_the_f
     let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     let stage = Stage { folder, server };
     assert_eq!(stage.short("a.example"), "192.0.2.1\n");
-    stage.says(&["zone", "rollback", "example", "12"]);
+    stage.folder.does(&["zone", "rollback", "example", "12"]);
     assert_eq!((stage.short("a.example"), stage.short("b.example")), (String::new(), "192.0.2.3\n".to_string()));
     assert!(stage.server.short(&stage.folder, &["example", "SOA"]).contains(" 14 1 2 3 4"));
 }
@@ -132,14 +109,14 @@ fn going_back_serves_the_old_content_under_a_new_serial_and_writes_it_into_the_f
 fn what_is_held_can_be_looked_at_and_stands_in_the_way_of_going_back() {
     let stage = staged();
     stage.folder.write("z", &zone(3, "b A 192.0.2.3\nc A 192.0.2.4\n"));
-    stage.refuses(&["reload", "example"], "the serial 3 does not follow 12");
-    let diff = stage.says(&["zone", "diff", "example", "--json"]);
+    stage.folder.refuses(&["reload", "example"], "the serial 3 does not follow 12");
+    let diff = stage.folder.does(&["zone", "diff", "example", "--json"]);
     assert!(diff.contains("\"from\":12,\"to\":3,") && diff.contains("c.example. 300 IN A 192.0.2.4"), "{diff}");
     assert!(read(&stage.folder.0.join("log")).contains("look=\"dunlin ctl zone diff example.\""));
-    stage.refuses(&["zone", "rollback", "example", "7"], "its file is not what is served");
-    stage.says(&["zone", "publish", "--force", "example"]);
+    stage.folder.refuses(&["zone", "rollback", "example", "7"], "its file is not what is served");
+    stage.folder.does(&["zone", "publish", "--force", "example"]);
     stage.recorded(3);
-    stage.says(&["zone", "rollback", "example", "12"]);
+    stage.folder.does(&["zone", "rollback", "example", "12"]);
     assert!(stage.server.short(&stage.folder, &["example", "SOA"]).contains(" 4 1 2 3 4"));
 }
 
@@ -147,8 +124,8 @@ fn what_is_held_can_be_looked_at_and_stands_in_the_way_of_going_back() {
 fn history_is_switched_off_by_its_size() {
     let stage = Stage::new("[history]\nsize = \"0\"\n");
     stage.folder.write("z", &zone(8, "b A 192.0.2.3\n"));
-    stage.says(&["reload", "example"]);
-    stage.refuses(&["zone", "rollback", "example", "7"], "no version 7 is kept");
+    stage.folder.does(&["reload", "example"]);
+    stage.folder.refuses(&["zone", "rollback", "example", "7"], "no version 7 is kept");
     assert!(!stage.folder.0.join("data/history").exists());
 }
 
@@ -159,7 +136,7 @@ fn a_signed_zone_does_not_go_back() {
         "@ DNSKEY 257 3 13 wMRjELoSFVEi9l4Q6bUseAiNPfzrZnyKFeVkDx+E31gXetoW099xT6B4OcicxdabF3d/Y+Ap7DaQgVzq3sEeog==\n";
     stage.publish(8, key);
     stage.publish(9, &format!("{key}b A 192.0.2.3\n"));
-    stage.refuses(&["zone", "rollback", "example", "8"], "it is signed");
+    stage.folder.refuses(&["zone", "rollback", "example", "8"], "it is signed");
 }
 
 #[test]
@@ -172,12 +149,12 @@ fn a_zone_with_a_digest_goes_back_to_one_that_fits() {
             .write("plain", &format!("$ORIGIN example.\n{}", zone(serial, rest).replace("$INCLUDE more\n", "")));
         let words = ["-Z", "-z", "1:1", "-o", "example.", "-f"];
         assert!(peer("ldns-signzone").args(words).args([&file, &plain]).status().unwrap().success());
-        stage.says(&["reload", "example"]);
+        stage.folder.does(&["reload", "example"]);
         stage.recorded(serial);
     };
     digested(8, "a A 192.0.2.1\n");
     digested(9, "b A 192.0.2.1\n");
-    stage.says(&["zone", "rollback", "example", "8"]);
+    stage.folder.does(&["zone", "rollback", "example", "8"]);
     assert_eq!(stage.short("a.example"), "192.0.2.1\n");
     assert!(read(&stage.folder.0.join("z")).contains("ZONEMD 10 1 1 "));
     let checked = peer("kzonecheck").args(["-z", "-o", "example"]).arg(stage.folder.0.join("z")).status().unwrap();

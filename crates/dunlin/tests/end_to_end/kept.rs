@@ -1,7 +1,6 @@
 //! Zones that are added, changed and removed by commands.
 
 use crate::running::{Folder, Server, eventually, text};
-use std::process::Output;
 
 const ZONE: &str = "$TTL 300\n@ SOA ns host 7 1 2 3 4\n@ NS ns ; ours\nns A 192.0.2.53\nwww A 192.0.2.1\n";
 
@@ -19,24 +18,16 @@ impl Stage {
         Stage { folder, server }
     }
 
-    fn ctl(&self, words: &[&str]) -> Output {
-        self.folder.dunlin(&[&["ctl", "--socket", "control.sock", "zone"], words].concat())
-    }
-
     #[track_caller]
     fn does(&self, words: &[&str]) -> String {
-        let output = self.ctl(words);
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", text(&output.stderr));
-        text(&output.stdout)
+        self.folder.does(&[&["zone"], words].concat())
     }
 
     /// Nothing of it is done, and nothing of it is left.
     #[track_caller]
     fn refuses(&self, words: &[&str], expect: &str) {
         let before = self.files();
-        let output = self.ctl(words);
-        assert_eq!(output.status.code(), Some(1), "{words:?}: {}", text(&output.stdout));
-        assert!(text(&output.stderr).contains(expect), "{words:?}: {}", text(&output.stderr));
+        self.folder.refuses(&[&["zone"], words].concat(), expect);
         assert_eq!(self.files(), before, "{words:?}");
     }
 
@@ -140,7 +131,7 @@ fn what_cannot_be_done_leaves_all_as_it_was() {
     assert_eq!(stage.short(&["h1.z"]), "192.0.2.1\n");
     stage.does(&[&["--force"], &words[..]].concat());
     assert_eq!((stage.rcode("h1.z"), stage.short(&["h95.z"])), ("NXDOMAIN".to_string(), "192.0.2.1\n".to_string()));
-    assert!(!stage.folder.dunlin(&["ctl", "--socket", "control.sock", "status"]).stdout.is_empty());
+    assert!(!stage.folder.ctl(&["status"]).stdout.is_empty());
 }
 
 #[test]

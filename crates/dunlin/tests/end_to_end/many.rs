@@ -13,7 +13,7 @@ const FEW: usize = 1_200;
 const MANY: usize = 20_000;
 
 const CONFIG: &str = "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\nworkers = 1\n\
-    [control]\nsocket = \"ctl\"\nhttp = \"\"\n[zones]\nlist = \"zones.list\"\n";
+    [control]\nsocket = \"control.sock\"\nhttp = \"\"\n[zones]\nlist = \"zones.list\"\n";
 const OWN: [&str; 4] = ["rewritten", "replaced", "longer", "including"];
 
 /// A folder with so many zones of one file, and some with a file of their own.
@@ -84,12 +84,6 @@ impl Desk {
         let names = OWN.map(|zone| format!("{}.{zone}.example", if zone == "including" { "more" } else { "www" }));
         names.iter().map(|name| server.short(&self.folder, &[name])).collect()
     }
-
-    fn ctl(&self, words: &[&str]) -> String {
-        let output = self.folder.dunlin(&[&["ctl", "--socket", "ctl"], words].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        text(&output.stdout)
-    }
 }
 
 #[test]
@@ -142,12 +136,12 @@ fn a_start_and_a_reload_by_name_neither_read_nor_copy_what_is_known_of_all_zones
         let started = Taken::by(&server);
         desk.fill_the_pipe();
         // Both wait for the comparison; what is needed once is taken by the first.
-        desk.ctl(&["reload"]);
-        desk.ctl(&["reload", "longer.example"]);
+        desk.folder.does(&["reload"]);
+        desk.folder.does(&["reload", "longer.example"]);
         let before = Taken::by(&server);
         for version in 3..11 {
             desk.folder.write("longer.zone", &ZONE.replace("192.0.2.2", &format!("192.0.2.{version}")));
-            let said = desk.ctl(&["reload", "longer.example"]);
+            let said = desk.folder.does(&["reload", "longer.example"]);
             assert!(said.contains("changed true") && said.contains("rebuilt false"), "{said}");
         }
         assert_eq!(server.short(&desk.folder, &["www.longer.example"]), "192.0.2.10\n");

@@ -29,12 +29,11 @@ impl Stage {
     /// Serves another text.
     fn edit(&self, serial: u32, rest: &str) {
         self.write(serial, rest);
-        let output = self.folder.dunlin(&["ctl", "--socket", "control.sock", "reload", "z.example"]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        self.folder.does(&["reload", "z.example"]);
     }
 
     fn ctl(&self, words: &[&str]) -> String {
-        text(&self.folder.dunlin(&[&["ctl", "--socket", "control.sock", "--json"], words].concat()).stdout)
+        text(&self.folder.ctl(&[&["--json"], words].concat()).stdout)
     }
 
     fn short(&self, words: &[&str]) -> String {

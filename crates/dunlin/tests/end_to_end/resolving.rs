@@ -70,11 +70,10 @@ fn configure(folder: &Folder, port: u16, more: &str) {
                 nowhere CNAME none.example.com.\n";
     folder.write("zones/own.test.zone", zone);
     let text = format!(
-        "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\n[control]\nsocket = \"ctl\"\nhttp = \"\"\n\
-         [zones]\ndirectory = \"zones\"\n[resolver]\nenabled = true\n{more}\
+        "[zones]\ndirectory = \"zones\"\n[resolver]\nenabled = true\n{more}\
          [[resolver.forward]]\nzone = \".\"\nservers = [\"127.0.0.1:{port}\"]\n"
     );
-    folder.write("dunlin.toml", &text);
+    folder.configure(&text);
 }
 
 /// What dig prints, and its words of status and flags.
@@ -85,7 +84,7 @@ fn dig(server: &Server, words: &[&str]) -> String {
 }
 
 fn counter(folder: &Folder, name: &str) -> u64 {
-    let stats = text(&folder.dunlin(&["ctl", "--socket", "ctl", "--json", "stats"]).stdout);
+    let stats = text(&folder.ctl(&["--json", "stats"]).stdout);
     let value = stats.split(&format!("\"{name}\":")).nth(1).unwrap_or_else(|| panic!("{name} in {stats}"));
     value.split([',', '}']).next().unwrap().parse().unwrap()
 }
@@ -131,14 +130,14 @@ fn who_gets_what() {
     has(&dig(&server, &["out.own.test", "+norec"]), &["flags: qr aa;", "ANSWER: 1"]);
     has(&dig(&server, &["www.example.com", "+norec"]), &["status: REFUSED"]);
     has(&dig(&server, &["www.example.com", "+cd"]), &["status: NOERROR", "flags: qr rd ra cd;"]);
-    let cached = text(&folder.dunlin(&["ctl", "--socket", "ctl", "cache", "dump"]).stdout);
+    let cached = text(&folder.ctl(&["cache", "dump"]).stdout);
     assert!(cached.contains("www.example.com.") && !cached.contains("own.test"), "{cached}");
     // A zone that becomes ours is ours at once, whatever the cache has of it.
     folder.write(
         "zones/example.com.zone",
         "$TTL 300\n@ SOA ns1 h 1 2 3 4 5\n@ NS ns1\nns1 A 192.0.2.1\nwww A 192.0.2.7\n",
     );
-    assert_eq!(folder.dunlin(&["ctl", "--socket", "ctl", "reload"]).status.code(), Some(0));
+    assert_eq!(folder.ctl(&["reload"]).status.code(), Some(0));
     eventually("our own address", || dig(&server, &["www.example.com"]).contains("192.0.2.7"));
     has(&dig(&server, &["www.example.com"]), &["flags: qr aa rd ra;"]);
 }
@@ -176,7 +175,7 @@ fn the_cache_can_be_looked_into_and_flushed() {
     let _forwarder = unbound(&folder, port);
     let server = start(&folder, port, "");
     let ctl = |words: &[&str]| {
-        let output = folder.dunlin(&[&["ctl", "--socket", "ctl", "--json", "cache"], words].concat());
+        let output = folder.ctl(&[&["--json", "cache"], words].concat());
         (output.status.code(), text(&output.stdout))
     };
     has(&dig(&server, &["www.example.com"]), &["192.0.2.80"]);

@@ -14,6 +14,9 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 const HEAD: &str = "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\n\
     [control]\nsocket = \"control.sock\"\nhttp = \"\"\n";
 
+/// For `configure`: the zones are what lies in the folder of this name.
+pub const DIRECTORY: &str = "[zones]\ndirectory = \"zones\"\n";
+
 /// A folder that is removed with the test.
 pub struct Folder(pub PathBuf);
 
@@ -40,6 +43,26 @@ impl Folder {
 
     pub fn dunlin(&self, args: &[&str]) -> Output {
         command(&self.0).args(args).output().unwrap()
+    }
+
+    /// A request to the server of `configure`.
+    pub fn ctl(&self, words: &[&str]) -> Output {
+        self.dunlin(&[&["ctl", "--socket", "control.sock"], words].concat())
+    }
+
+    /// The same; what is said when it is done.
+    #[track_caller]
+    pub fn does(&self, words: &[&str]) -> String {
+        let output = self.ctl(words);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    #[track_caller]
+    pub fn refuses(&self, words: &[&str], expect: &str) {
+        let output = self.ctl(words);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(expect), "{words:?}: {}", text(&output.stderr));
     }
 }
 

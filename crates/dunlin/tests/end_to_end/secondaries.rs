@@ -103,7 +103,7 @@ impl Site {
     }
 
     fn ctl(&self, words: &[&str]) -> String {
-        let output = self.folder.dunlin(&[&["ctl", "--socket", "control.sock"], words].concat());
+        let output = self.folder.ctl(words);
         text(&output.stdout) + &text(&output.stderr)
     }
 

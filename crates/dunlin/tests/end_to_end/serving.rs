@@ -1,6 +1,6 @@
 //! The server as its operator and its clients see it: real sockets, real clients.
 
-use crate::running::{Folder, PATIENCE, Server, ZONE, eventually, peer, read, text};
+use crate::running::{DIRECTORY, Folder, PATIENCE, Server, ZONE, eventually, peer, read, text};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -17,14 +17,6 @@ fn with_zone() -> Folder {
 
 fn start(folder: &Folder) -> Server {
     Server::start(folder, &[&["--zones", "zones"], LISTEN].concat())
-}
-
-/// A configuration of its own folder, with something more.
-fn configured(folder: &Folder, more: &str) -> PathBuf {
-    let text = format!(
-        "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\n[control]\nsocket = \"ctl\"\nhttp = \"\"\n{more}"
-    );
-    folder.write("dunlin.toml", &text)
 }
 
 #[test]
@@ -201,7 +193,7 @@ fn sigterm_and_ctl_stop_end_the_server_cleanly() {
 #[test]
 fn a_start_with_unchanged_sources_maps_the_image_that_is_there() {
     let folder = with_zone();
-    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let file = folder.configure(DIRECTORY);
     let file = file.to_str().unwrap();
     let image = folder.0.join("data/images/zones.image");
     // A file written a moment ago is not believed to be settled.
@@ -246,7 +238,7 @@ fn a_start_with_unchanged_sources_maps_the_image_that_is_there() {
 #[test]
 fn many_zones_are_answered_from_the_image_and_compared_after() {
     let folder = with_zone();
-    let file = configured(&folder, "[zones]\nlist = \"zones.list\"\n");
+    let file = folder.configure("[zones]\nlist = \"zones.list\"\n");
     let file = file.to_str().unwrap();
     let many: String = (0..1200).map(|i| format!("z{i}.example shared\n")).collect();
     folder.write("shared", ZONE);
@@ -294,13 +286,13 @@ fn who_is_not_admitted_is_refused_and_a_reload_changes_that() {
     let zone = |allow| {
         format!("[[zone]]\nname = \"example.com\"\nfile = \"zones/example.com.zone\"\nallow-query = [\"{allow}\"]\n")
     };
-    let file = configured(&folder, &zone("192.0.2.0/24"));
+    let file = folder.configure(&zone("192.0.2.0/24"));
     let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
     let at = format!("@{}", server.address);
     let refused =
         |expect| text(&folder.dunlin(&["query", &at, "www.example.com"]).stdout).contains("REFUSED") == expect;
     assert!(refused(true));
-    configured(&folder, &zone("127.0.0.0/8"));
+    folder.configure(&zone("127.0.0.0/8"));
     server.signal("HUP");
     eventually("admission", || refused(false));
 }
@@ -308,10 +300,10 @@ fn who_is_not_admitted_is_refused_and_a_reload_changes_that() {
 #[test]
 fn a_broken_configuration_on_reload_changes_nothing() {
     let folder = with_zone();
-    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let file = folder.configure(DIRECTORY);
     let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
     folder.write("dunlin.toml", "[srver]\n");
-    let reload = folder.dunlin(&["ctl", "--socket", "ctl", "reload"]);
+    let reload = folder.ctl(&["reload"]);
     assert_eq!(reload.status.code(), Some(1));
     assert!(text(&reload.stderr).contains("did you mean `server`?"), "{}", text(&reload.stderr));
     assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
@@ -322,7 +314,7 @@ fn metrics_and_status_over_http() {
     let folder = with_zone();
     // The port is free once this listener is dropped; should somebody take it, the start fails and says so.
     let http: SocketAddr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let file = folder.configure(DIRECTORY);
     let config = read(&file).replace("http = \"\"", &format!("http = \"{http}\""));
     std::fs::write(&file, config).unwrap();
     let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
@@ -346,8 +338,9 @@ fn metrics_and_status_over_http() {
 #[test]
 fn root_is_given_up_once_the_sockets_are_bound() {
     let folder = with_zone();
-    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
-    let config = read(&file).replace("user = \"\"", "user = \"nobody\"").replace("\"ctl\"", "\"run/ctl\"");
+    let file = folder.configure(DIRECTORY);
+    let config =
+        read(&file).replace("user = \"\"", "user = \"nobody\"").replace("\"control.sock\"", "\"run/control.sock\"");
     std::fs::write(&file, config).unwrap();
     let compiled = folder.dunlin(&["compile", "-c", file.to_str().unwrap()]);
     assert_eq!(compiled.status.code(), Some(0), "{}", text(&compiled.stderr));
@@ -367,10 +360,13 @@ fn root_is_given_up_once_the_sockets_are_bound() {
     folder.write("zones/example.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
     server.signal("HUP");
     eventually("a reload without root", || server.short(&folder, &["www.example.com"]) == "192.0.2.3\n");
-    assert!(folder.0.join("run/ctl").exists());
+    assert!(folder.0.join("run/control.sock").exists());
     server.signal("TERM");
     assert_eq!(server.ended(), Some(0));
-    assert!(!folder.0.join("run/ctl").exists(), "the folder that was made for the socket went with it to the user");
+    assert!(
+        !folder.0.join("run/control.sock").exists(),
+        "the folder that was made for the socket went with it to the user"
+    );
 }
 
 #[test]
@@ -394,9 +390,9 @@ fn a_second_server_does_not_take_the_first_ones_socket() {
 #[test]
 fn a_control_socket_takes_the_place_of_a_dead_one_and_of_nothing_else() {
     let folder = with_zone();
-    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let file = folder.configure(DIRECTORY);
     let file = file.to_str().unwrap();
-    let socket = folder.write("ctl", "somebody's only copy");
+    let socket = folder.write("control.sock", "somebody's only copy");
     let output = folder.dunlin(&["serve", "-c", file]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("what is there is no socket, and is left alone"), "{}", text(&output.stderr));
@@ -408,7 +404,7 @@ fn a_control_socket_takes_the_place_of_a_dead_one_and_of_nothing_else() {
     server.ended();
     assert!(socket.exists(), "nobody was left to remove it");
     let _server = Server::start(&folder, &["-c", file]);
-    assert_eq!(folder.dunlin(&["ctl", "--socket", "ctl", "status"]).status.code(), Some(0));
+    assert_eq!(folder.ctl(&["status"]).status.code(), Some(0));
 }
 
 #[test]
@@ -455,7 +451,7 @@ fn a_file_that_the_user_may_not_read_is_told_by_check_and_by_the_start() {
     let folder = with_zone();
     let zone = folder.0.join("zones/example.com.zone");
     std::fs::set_permissions(&zone, std::fs::Permissions::from_mode(0o000)).unwrap();
-    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let file = folder.configure(DIRECTORY);
     let config = read(&file).replace("user = \"\"", "user = \"nobody\"");
     std::fs::write(&file, config).unwrap();
     let check = folder.dunlin(&["check", "-c", file.to_str().unwrap()]);
@@ -495,7 +491,7 @@ fn what_does_not_fit_comes_over_tcp() {
 #[test]
 fn what_the_operator_calls_the_server_is_told() {
     let folder = with_zone();
-    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let file = folder.configure(DIRECTORY);
     let named = "nsid = \"ns1.test\"\nversion = \"v\"\nidentity = \"id\"\nworkers = 1\n[control]";
     let config = read(&file).replace("[control]", named);
     std::fs::write(&file, config).unwrap();
@@ -512,7 +508,7 @@ fn what_the_operator_calls_the_server_is_told() {
 fn records_take_turns_where_the_operator_wants_it() {
     let folder = Folder::new();
     folder.write("zones/example.com.zone", &format!("{ZONE}two A 192.0.2.3\ntwo A 192.0.2.4\n"));
-    let file = configured(&folder, "[zones]\ndirectory = \"zones\"\n");
+    let file = folder.configure(DIRECTORY);
     let config = read(&file).replace("[control]", "rotate-rrsets = true\n[control]");
     std::fs::write(&file, config).unwrap();
     let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);

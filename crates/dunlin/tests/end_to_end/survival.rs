@@ -14,7 +14,7 @@ const KILLS: u32 = 6;
 
 fn config(folder: &Folder, listen: u16, forwarder: u16) {
     let text = format!(
-        "[server]\nlisten = [\"127.0.0.1:{listen}\"]\ndata-dir = \"data\"\nuser = \"\"\n[control]\nsocket = \"ctl\"\n\
+        "[server]\nlisten = [\"127.0.0.1:{listen}\"]\ndata-dir = \"data\"\nuser = \"\"\n[control]\nsocket = \"control.sock\"\n\
          http = \"\"\n[limits]\nenabled = false\n[resolver]\nprefetch = false\n[cache]\nsize = \"16MiB\"\n\
          [[resolver.forward]]\nzone = \".\"\nservers = [\"127.0.0.1:{forwarder}\"]\n"
     );
@@ -115,12 +115,12 @@ fn ask(folder: &Folder, server: &Server, number: u16) {
 }
 
 fn counter(folder: &Folder, name: &str) -> u64 {
-    let stats = text(&folder.dunlin(&["ctl", "--socket", "ctl", "--json", "stats"]).stdout);
+    let stats = text(&folder.ctl(&["--json", "stats"]).stdout);
     number(&stats.replace(':', ": "), name)
 }
 
 fn save(folder: &Folder) -> bool {
-    folder.dunlin(&["ctl", "--socket", "ctl", "cache", "save"]).status.code() == Some(0)
+    folder.ctl(&["cache", "save"]).status.code() == Some(0)
 }
 
 fn started(folder: &Folder) -> Server {
@@ -161,14 +161,14 @@ fn a_zone_that_becomes_ours_hides_what_was_cached_and_leaves_the_rest() {
     assert_eq!(counter(&folder, "cache_misses"), 9);
     let ours = "$TTL 300\n@ SOA ns1 h 1 2 3 4 5\n@ NS ns1\nns1 A 192.0.2.1\n@ A 192.0.2.7\n";
     folder.write("zones/n5.example.com.zone", ours);
-    assert_eq!(folder.dunlin(&["ctl", "--socket", "ctl", "reload"]).status.code(), Some(0));
+    assert_eq!(folder.ctl(&["reload"]).status.code(), Some(0));
     assert_eq!(server.short(&folder, &["n5.example.com"]), "192.0.2.7\n");
     drop(forwarder);
     (1..10).filter(|&number| number != 5).for_each(|number| ask(&folder, &server, number));
     assert_eq!(counter(&folder, "cache_misses"), 9, "judged again, and good");
     // And the other way round: what is ours no more is asked for again.
     std::fs::remove_file(folder.0.join("zones/n5.example.com.zone")).unwrap();
-    assert_eq!(folder.dunlin(&["ctl", "--socket", "ctl", "reload"]).status.code(), Some(0));
+    assert_eq!(folder.ctl(&["reload"]).status.code(), Some(0));
     ask(&folder, &server, 5);
     assert_eq!(counter(&folder, "cache_misses"), 9);
 }

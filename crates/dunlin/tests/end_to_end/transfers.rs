@@ -181,7 +181,7 @@ fn who_may_not_is_told_why() {
 
 /// What an operator is told of a counter.
 fn counted(folder: &Folder, name: &str) -> u64 {
-    let stats = text(&folder.dunlin(&["ctl", "--socket", "control.sock", "stats", "--json"]).stdout);
+    let stats = text(&folder.ctl(&["stats", "--json"]).stdout);
     let at = stats.find(&format!("\"{name}\":")).unwrap() + name.len() + 3;
     stats[at..].trim_start().chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
 }

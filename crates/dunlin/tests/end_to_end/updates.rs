@@ -100,17 +100,12 @@ fn who_may_not_is_told_so_and_changes_nothing() {
 fn a_frozen_zone_waits_for_its_thaw() {
     let folder = folder();
     let server = serve(&folder);
-    let ctl = |words: &[&str]| {
-        let output = folder.dunlin(&[&["ctl", "--socket", "control.sock"], words].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        text(&output.stdout)
-    };
-    ctl(&["zone", "freeze", "z.example"]);
+    folder.does(&["zone", "freeze", "z.example"]);
     let add = "zone z.example\nadd new.z.example 60 A 192.0.2.9";
     assert!(update(&server, &[], DDNS, add).contains("REFUSED"));
-    ctl(&["zone", "thaw", "z.example"]);
+    folder.does(&["zone", "thaw", "z.example"]);
     assert_eq!(update(&server, &[], DDNS, add), "");
-    let log = ctl(&["zone", "log", "z.example"]);
+    let log = folder.does(&["zone", "log", "z.example"]);
     assert!(log.contains("serial 8") && log.contains("key ddns. from 127.0.0.1"), "{log}");
 }
 
@@ -122,10 +117,7 @@ fn an_update_outlives_other_changes_of_what_is_served() {
     let server = serve(&folder);
     let ours = folder.0.join("data/journal/z.example.zone");
     let imported = std::fs::read_to_string(&ours).unwrap();
-    let reload = |words: &[&str]| {
-        let output = folder.dunlin(&[&["ctl", "--socket", "control.sock", "reload"], words].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    };
+    let reload = |words: &[&str]| folder.does(&[&["reload"], words].concat());
     for (i, zones) in [&["other.example"][..], &[]].into_iter().enumerate() {
         let line = format!(
             "zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}\ndel www.z.example\nadd www.z.example 60 A 192.0.2.3{i}"
@@ -198,18 +190,14 @@ fn an_update_that_takes_a_new_image_does_not_wait_for_other_zones_to_be_mended()
 fn a_zone_that_goes_just_after_an_update_comes_back_with_it() {
     let folder = folder();
     let server = serve(&folder);
-    let reload = || {
-        let output = folder.dunlin(&["ctl", "--socket", "control.sock", "reload"]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    };
     assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
     let z = CONFIGURATION.find("[[zone]]").unwrap()..CONFIGURATION.rfind("[[zone]]").unwrap();
     folder.configure(&CONFIGURATION.replace(&CONFIGURATION[z], ""));
-    reload();
+    folder.does(&["reload"]);
     let kept = read(&folder.0.join("data/journal/z.example.zone"));
     assert!(kept.contains("new.z.example. 60 IN A 192.0.2.9"), "{kept}");
     folder.configure(CONFIGURATION);
-    reload();
+    folder.does(&["reload"]);
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
     assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8"), "");
 }
@@ -218,7 +206,7 @@ fn a_zone_that_goes_just_after_an_update_comes_back_with_it() {
 fn a_zone_of_updates_is_compared_shown_and_goes_back() {
     let folder = folder();
     let server = serve(&folder);
-    let ctl = |words: &[&str]| folder.dunlin(&[&["ctl", "--socket", "control.sock", "--json"], words].concat());
+    let ctl = |words: &[&str]| folder.ctl(&[&["--json"], words].concat());
     let said = |words: &[&str]| text(&ctl(words).stdout);
     assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 MX 1 Mail.Z.Example."), "");
     assert_eq!(update(&server, &[], DDNS, "zone z.example\ndel new.z.example\nadd other.z.example 60 A 192.0.2.9"), "");
@@ -287,8 +275,7 @@ fn keys_and_rules_change_with_a_reload() {
     let more = more.replace("allow-update = [\"key:ddns\"", "allow-update = [\"key:later\"");
     let key = "[[key]]\nname = \"later\"\nsecret-file = \"ddns.key\"\n";
     folder.configure(&more.replacen("[[key]]\n", &format!("{key}[[key]]\n"), 1));
-    let output = folder.dunlin(&["ctl", "--socket", "control.sock", "reload"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    folder.does(&["reload"]);
     let later = "hmac-sha256:later";
     eventually("the zone takes updates", || update(&server, &[], later, &add(2)).is_empty());
     assert_eq!(server.short(&folder, &["n2.fixed.example", "A"]), "192.0.2.2\n");
@@ -313,8 +300,7 @@ fn the_first_zone_that_takes_updates_may_come_with_a_reload() {
     assert!(update(&server, &[], DDNS, &add(1)).contains("REFUSED"));
     assert!(!folder.0.join("data/journal").exists(), "and nothing is made for nobody");
     folder.configure(CONFIGURATION);
-    let output = folder.dunlin(&["ctl", "--socket", "control.sock", "reload"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    folder.does(&["reload"]);
     eventually("the zone takes updates", || update(&server, &[], DDNS, &add(2)).is_empty());
     assert_eq!(server.short(&folder, &["n2.z.example", "A"]), "192.0.2.2\n");
     server.signal("KILL");

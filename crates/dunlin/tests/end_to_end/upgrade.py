@@ -141,7 +141,7 @@ class Client:
 
 
 def misses(dunlin, folder):
-    command = [dunlin, "ctl", "--socket", "ctl", "--json", "stats"]
+    command = [dunlin, "ctl", "--socket", "control.sock", "--json", "stats"]
     stats = subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout
     return int(stats.split('"cache_misses":')[1].split(",")[0].split("}")[0])
 

@@ -39,7 +39,7 @@ impl Stage {
     }
 
     pub fn ctl(&self, words: &[&str]) -> String {
-        text(&self.folder.dunlin(&[&["ctl", "--socket", "control.sock", "--json"], words].concat()).stdout)
+        text(&self.folder.ctl(&[&["--json"], words].concat()).stdout)
     }
 
     pub fn holds(&self, what: &str) -> bool {

@@ -26,7 +26,7 @@ use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::secondaries::{Note, Secondaries};
 use crate::stamp;
-use crate::state::{Done, Event, Served, State};
+use crate::state::{Done, Served, State};
 use crate::{log, systemd};
 use front::{Retired, Zones};
 use image::Image;
@@ -302,7 +302,7 @@ impl Publisher {
         let (mut has_worked, mut quiet) = (true, Instant::now());
         loop {
             if self.retired.is_empty() && self.unfolded.is_none() && std::mem::take(&mut has_worked) {
-                self.state.raise(Event::Rest);
+                self.state.rest();
             }
             let job = match (self.retired.is_empty(), &self.unfolded) {
                 (true, None) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),

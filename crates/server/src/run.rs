@@ -673,6 +673,7 @@ fn attend(
             Event::Changed { zones } => (Why::Asked, zones, None),
             Event::Rebuild => (Why::Damaged, Vec::new(), None),
             Event::Rest => {
+                store::heap::let_go();
                 store::heap::trim();
                 continue;
             }

@@ -104,7 +104,10 @@ impl Scribe {
             log::warn("files that are written back compete with answering threads", &[("why", e)]);
         }
         loop {
-            let task = self.press.slate.next();
+            let task = self.press.slate.due().unwrap_or_else(|| {
+                store::heap::let_go();
+                self.press.slate.next()
+            });
             if task.what == What::Digest {
                 self.renew_digest(&task.apex);
                 continue;

@@ -223,6 +223,11 @@ impl Slate {
         }
     }
 
+    /// A zone that is due.
+    pub fn due(&self) -> Option<Task> {
+        self.hold().take(Instant::now())
+    }
+
     /// Waits until a zone is due.
     pub fn next(&self) -> Task {
         let mut entries = self.hold();

@@ -176,6 +176,12 @@ impl State {
         }
     }
 
+    /// A thread that has worked on zones has nothing left to do for now: to be called by that thread.
+    pub fn rest(&self) {
+        store::heap::let_go();
+        self.raise(Event::Rest);
+    }
+
     pub fn raise(&self, event: Event) {
         // The main thread has ended: whatever was wished, the server is stopping.
         let _ = self.events.send(event);

@@ -259,10 +259,16 @@ impl Updates {
     pub fn run(mut self, Orders { orders, works }: &Orders) {
         // What a crash left in the journal is not to be read by each start.
         self.later.changed = (self.press.hold().unwritten.names() > 0).then(Instant::now);
+        let mut has_changed = true;
         loop {
-            let first = match self.later.is_nothing() {
-                true => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => orders.recv_timeout(LOOK_EVERY),
+            let first = if self.later.is_nothing() {
+                if std::mem::take(&mut has_changed) {
+                    self.state.rest();
+                }
+                orders.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                has_changed = true;
+                orders.recv_timeout(LOOK_EVERY)
             };
             match first {
                 Ok(first) => self.on_orders(first, orders, works),

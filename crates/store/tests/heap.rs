@@ -43,3 +43,23 @@ fn a_threads_heap_is_cut_back_when_its_end_is_free() {
         assert!(left < 80, "{left} KiB of {} stay", octets / KIB);
     }
 }
+
+#[test]
+fn pieces_that_are_kept_for_a_thread_hold_no_pages_once_it_lets_go() {
+    store::heap::keep_little();
+    let work = || {
+        let first = black_box(vec![1u8; PIECE]);
+        // Of many sizes, each in a page that nothing else is in.
+        let sizes = (100..1000).step_by(16).flat_map(|size| [size; 7]);
+        let pieces: Vec<_> = sizes.map(|size| (black_box(vec![1u8; size]), black_box(vec![1u8; 8 * KIB]))).collect();
+        drop(pieces);
+        [(); 2].map(|()| {
+            store::heap::trim();
+            let left = resident_kib(first.as_ptr().addr());
+            store::heap::let_go();
+            left
+        })
+    };
+    let [before, after] = thread::spawn(work).join().unwrap();
+    assert!(before > 1000 && after < 150, "{before} and then {after} KiB stay");
+}

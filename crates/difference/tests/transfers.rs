@@ -1,6 +1,6 @@
 //! Transfers beside NSD's, Knot's and BIND's: the same zones, the signed root among them, must come out with the same records,
-//! every message rightly signed, and come in from each of them as they are; and who may not have a zone, or asks wrongly, is told
-//! what a peer tells him.
+//! every message rightly signed, and come in from each of them as they are; whoever is told of a new version, we by them or they by
+//! us, has it then; and who may not have a zone, or asks wrongly, is told what a peer tells him.
 
 use difference::fleet::{await_answer, dunlin_program, free_port, fresh_folder};
 use difference::peers;
@@ -39,8 +39,12 @@ impl Drop for Server {
 }
 
 /// `{dir}`, `{port}` and `{root}` stand in the configuration.
-fn start(folder: &Path, name: &'static str, mut command: Command, conf: &str) -> Server {
-    let (address, folder) = (free_port(), folder.join(name));
+fn start(folder: &Path, name: &'static str, command: Command, conf: &str) -> Server {
+    start_at(free_port(), folder, name, command, conf)
+}
+
+fn start_at(address: SocketAddr, folder: &Path, name: &'static str, mut command: Command, conf: &str) -> Server {
+    let folder = folder.join(name);
     fs::create_dir_all(folder.join("db")).unwrap();
     fs::write(folder.join("zone"), ZONE).unwrap();
     fs::write(folder.join("ddns.key"), SECRET_TEXT).unwrap();
@@ -77,8 +81,8 @@ const DUNLIN: &str = "[server]\nlisten = [\"127.0.0.1:{port}\"]\nworkers = 1\nda
     [[zone]]\nname = \"z.test\"\nfile = \"zone\"\nallow-transfer = [\"key:ddns\"]\n[[zone]]\nname = \"shut.test\"\nfile = \"zone\"\n\
     [[zone]]\nname = \".\"\nfile = \"{root}\"\nallow-transfer = [\"127.0.0.1\"]\n";
 
-/// The peers, and we last.
-fn servers(folder: &Path) -> Vec<Server> {
+/// How the peers are started, and we last.
+fn commands() -> [(&'static str, Command); 4] {
     let command = |name: &str, words: &[&str]| {
         let mut command = peers::command(name);
         command.args(words);
@@ -86,12 +90,19 @@ fn servers(folder: &Path) -> Vec<Server> {
     };
     let mut dunlin = Command::new(dunlin_program());
     dunlin.args(["serve", "-c"]);
-    let servers = vec![
-        start(folder, "nsd", command("nsd", &["-d", "-c"]), NSD),
-        start(folder, "knot", command("knotd", &["-c"]), KNOT),
-        start(folder, "bind", command("named", &["-g", "-n", "1", "-c"]), BIND),
-        start(folder, "dunlin", dunlin, DUNLIN),
-    ];
+    [
+        ("nsd", command("nsd", &["-d", "-c"])),
+        ("knot", command("knotd", &["-c"])),
+        ("bind", command("named", &["-g", "-n", "1", "-c"])),
+        ("dunlin", dunlin),
+    ]
+}
+
+/// The peers, and we last.
+fn servers(folder: &Path) -> Vec<Server> {
+    let confs = [NSD, KNOT, BIND, DUNLIN];
+    let servers = commands().into_iter().zip(confs).map(|((name, command), conf)| start(folder, name, command, conf));
+    let servers: Vec<Server> = servers.collect();
     servers.iter().for_each(Server::await_zones);
     servers
 }
@@ -247,6 +258,117 @@ fn we_have_as_a_secondary_what_each_primary_gives() {
         let shut = secondary.first(&query("shut.test.", rtype::SOA, 1)).unwrap();
         assert_eq!(shut[3] & 15, 2, "{}", primary.name);
         assert!(log().contains("a primary is of no use for a zone"), "{}", log());
+    }
+}
+
+const TOLD: &str = "$TTL 60\n@ SOA ns host.master 7 86400 86400 864000 4\n@ NS ns\nns A 192.0.2.53\n";
+
+/// Configurations of those that tell a secondary at `{other}`, and of those that are told by a primary there.
+const TELLS: [&str; 4] = [
+    "zone:\n name: told.test\n zonefile: told\n provide-xfr: 127.0.0.1 ddns\n notify: 127.0.0.1@{other} ddns\n",
+    "zone:\n  - domain: told.test\n    file: told\n    acl: keyed\n    notify: other\n",
+    "zone \"told.test\" { type primary; file \"told\"; allow-transfer { key ddns; }; notify explicit; notify-delay 0; \
+     also-notify { 127.0.0.1 port {other} key ddns; }; };\n",
+    "[[zone]]\nname = \"told.test\"\nfile = \"told\"\nallow-transfer = [\"key:ddns\"]\nnotify = [{other}]\n",
+];
+const IS_TOLD: [&str; 4] = [
+    "zone:\n name: told.test\n zonefile: copy\n allow-notify: 127.0.0.1 ddns\n request-xfr: AXFR 127.0.0.1@{other} ddns\n",
+    "zone:\n  - domain: told.test\n    file: copy\n    acl: teller\n    master: other\n",
+    "zone \"told.test\" { type secondary; file \"copy\"; primaries { 127.0.0.1 port {other} key ddns; }; allow-notify { key ddns; }; };\n",
+    "[[zone]]\nname = \"told.test\"\nprimaries = [{other}]\n",
+];
+const HEADS: [&str; 4] = [
+    "server:\n server-count: 1\n ip-address: 127.0.0.1@{port}\n username: \"\"\n chroot: \"\"\n zonesdir: \"{dir}\"\n \
+     pidfile: \"{dir}/pid\"\n xfrdfile: \"\"\n zonelistfile: \"{dir}/list\"\n xfrdir: \"{dir}\"\nremote-control:\n control-enable: no\n\
+     key:\n name: ddns\n algorithm: hmac-sha256\n secret: {secret}\n",
+    "server:\n    rundir: {dir}\n    listen: 127.0.0.1@{port}\nlog:\n  - target: stderr\n    any: info\ncontrol:\n    listen: {dir}/ctl\n\
+     database:\n    storage: {dir}/db\nkey:\n  - id: ddns\n    algorithm: hmac-sha256\n    secret: {secret}\n\
+     remote:\n  - id: other\n    address: 127.0.0.1@{other}\n    key: ddns\n\
+     acl:\n  - id: keyed\n    key: ddns\n    action: transfer\n  - id: teller\n    key: ddns\n    action: notify\n\
+     template:\n  - id: default\n    storage: {dir}\n",
+    "options { directory \"{dir}\"; pid-file \"{dir}/pid\"; session-keyfile \"{dir}/session.key\"; \
+     managed-keys-directory \"{dir}\"; listen-on port {port} { 127.0.0.1; }; listen-on-v6 { none; }; recursion no; notify no; \
+     dnssec-validation no; empty-zones-enable no; };\ncontrols { };\nkey ddns { algorithm hmac-sha256; secret \"{secret}\"; };\n",
+    "[server]\nlisten = [\"127.0.0.1:{port}\"]\nworkers = 1\ndata-dir = \"{dir}/data\"\nuser = \"\"\n[control]\n\
+     socket = \"{dir}/ctl\"\nhttp = \"\"\n[[key]]\nname = \"ddns\"\nsecret-file = \"ddns.key\"\n",
+];
+
+impl Server {
+    fn serial(&self) -> Option<u32> {
+        let reply = self.datagram(&query("told.test.", rtype::SOA, 1))?;
+        let soa = Message::new(&reply)?.records().next()?.ok()?.rdata()?;
+        transfer::record::serial_of(&soa)
+    }
+
+    #[track_caller]
+    fn comes_to(&self, serial: u32) {
+        let until = Instant::now() + PATIENCE;
+        while self.serial() != Some(serial) {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            assert!(Instant::now() < until, "{} has not serial {serial}:\n{log}", self.name);
+        }
+    }
+
+    /// Its zone has changed.
+    fn edit(&self) {
+        fs::write(self.log.with_file_name("told"), TOLD.replace(" 7 ", " 8 ")).unwrap();
+        assert!(Command::new("kill").args(["-HUP", &self.child.id().to_string()]).status().unwrap().success());
+    }
+
+    /// A counter of ours.
+    fn counted(&self, name: &str) -> u64 {
+        let mut ctl = Command::new(dunlin_program());
+        let stats =
+            ctl.args(["ctl", "--json", "--socket"]).arg(self.log.with_file_name("ctl")).arg("stats").output().unwrap();
+        let stats = String::from_utf8(stats.stdout).unwrap();
+        let (_, rest) = stats.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("{stats}"));
+        rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+    }
+}
+
+/// The `i`th at this address; `zone` is its configuration of the zone, `other` whom it tells, or who tells it.
+fn told_server(i: usize, address: SocketAddr, folder: &Path, zone: &str, other: &str) -> Server {
+    let (name, command) = commands().into_iter().nth(i).unwrap();
+    let conf = format!("{}{zone}", HEADS[i]).replace("{other}", other);
+    fs::create_dir_all(folder.join(name)).unwrap();
+    fs::write(folder.join(name).join("told"), TOLD).unwrap();
+    let server = start_at(address, folder, name, command, &conf);
+    await_answer(server.address, || fs::read_to_string(&server.log).unwrap_or_default());
+    server
+}
+
+// None asks by itself while these last: refresh and retry times are a day.
+
+#[test]
+fn peers_that_we_tell_of_a_new_version_have_it() {
+    let folder = fresh_folder(env!("CARGO_TARGET_TMPDIR"), "told-by-us");
+    let at: [SocketAddr; 4] = std::array::from_fn(|_| free_port());
+    let all = [0, 1, 2].map(|i| format!("\"{}#ddns\"", at[i])).join(", ");
+    let primary = told_server(3, at[3], &folder, TELLS[3], &all);
+    primary.comes_to(7);
+    let port = at[3].port().to_string();
+    let secondaries = [0, 1, 2].map(|i| told_server(i, at[i], &folder, IS_TOLD[i], &port));
+    secondaries.iter().for_each(|secondary| secondary.comes_to(7));
+    primary.edit();
+    secondaries.iter().for_each(|secondary| secondary.comes_to(8));
+    let until = Instant::now() + PATIENCE;
+    while primary.counted("notifies_answered") < 3 {
+        assert!(Instant::now() < until, "{}", fs::read_to_string(&primary.log).unwrap_or_default());
+    }
+}
+
+#[test]
+fn we_have_a_new_version_that_a_peer_tells_us_of() {
+    let folder = fresh_folder(env!("CARGO_TARGET_TMPDIR"), "told-by-peers");
+    for (i, of) in ["of-nsd", "of-knot", "of-bind"].into_iter().enumerate() {
+        let (theirs, ours) = (free_port(), free_port());
+        let primary = told_server(i, theirs, &folder, TELLS[i], &ours.port().to_string());
+        primary.comes_to(7);
+        let secondary = told_server(3, ours, &folder.join(of), IS_TOLD[3], &format!("\"{theirs}#ddns\""));
+        secondary.comes_to(7);
+        primary.edit();
+        secondary.comes_to(8);
+        assert!(secondary.counted("notifies_taken") > 0 && secondary.counted("notifies_refused") == 0, "{of}");
     }
 }
 

@@ -70,8 +70,10 @@ impl Stored<'_> {
     fn labels(&self) -> impl Iterator<Item = u8> {
         let mut at = 0;
         std::iter::from_fn(move || {
-            let len = self.octets[at];
-            (at < self.len).then(|| at += len as usize + 1).map(|()| len)
+            // Behind the last name there may be no octet at all.
+            let len = self.octets[..self.len].get(at).copied()?;
+            at += len as usize + 1;
+            Some(len)
         })
     }
 }
@@ -115,4 +117,27 @@ fn enter(index: &mut [u8], hash: u64, lines: usize, node: u32) -> bool {
         number = (number + 1) % lines;
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Builder, Image};
+    use wire::rtype::{NS, SOA};
+
+    #[test]
+    fn a_name_may_end_where_the_nodes_do() {
+        for len in 1..=8 {
+            let mut builder = Builder::new(7);
+            builder.begin_zone(b"\x01z\0");
+            builder.record(b"\x01z\0", SOA, 1, &[0; 22]).unwrap();
+            builder.record(b"\x01z\0", NS, 1, b"\x02ns\x05other\0").unwrap();
+            // The unit of the last one stands with the first.
+            let last = [&[len][..], &vec![b'z'; len as usize], b"\x01z\0"].concat();
+            for owner in [b"\x01a\x01z\0", &last[..]] {
+                builder.record(owner, NS, 1, b"\x02ns\x05other\0").unwrap();
+            }
+            let image = Image::open(builder.finish().0).unwrap();
+            assert!(image.view().zone(0).unwrap().node(&last).unwrap().is_some(), "{len}");
+        }
+    }
 }

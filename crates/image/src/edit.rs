@@ -17,7 +17,7 @@ use wire::name::{NAME_MAX, is_at_or_below};
 use wire::rtype::{self, Rtype};
 
 /// Names that one change may draw in.
-const NAMES_MAX: usize = 20_000;
+const NAMES_MAX: usize = 100_000;
 
 /// A record without its owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -193,48 +193,27 @@ impl<'a> Surroundings<'a> {
     }
 
     /// Names whose answers carry addresses of these hosts.
-    fn keep_those_that_name(&mut self, all: &BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
-        let mut hosts: BTreeSet<&[u8]> = BTreeSet::new();
-        for host in all {
-            if self.may_be_named(host)? {
-                hosts.insert(host);
-            }
-        }
-        if hosts.is_empty() {
-            return Ok(());
-        }
-        let mut found: Vec<Box<[u8]>> = Vec::new();
-        let mut room = [0; NAME_MAX];
-        for node in self.zone.nodes() {
-            let node = node?;
-            let name = self.zone.name_of(&node, &mut room)?;
-            if !self.edit.names.contains_key(name) && names_one_of(&node, name, &hosts)? {
-                found.push(name.into());
-            }
-        }
-        found.iter().try_for_each(|name| self.keep(name))
-    }
-
-    /// A wildcard is named by all names below the one that it is below.
-    fn may_be_named(&self, host: &[u8]) -> Result<bool, Damaged> {
-        Ok(host.starts_with(b"\x01*") || self.zone.view().may_name(host)?)
+    fn keep_those_that_name(&mut self, hosts: &BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
+        let hosts: BTreeSet<&[u8]> = hosts.iter().map(|host| &**host).collect();
+        let names = self.zone.names_that_name(&hosts, NAMES_MAX + 1)?;
+        names.iter().filter(|name| !self.edit.names.contains_key(*name)).try_for_each(|name| self.keep(name))
     }
 
     /// Draws in what the builder must see of others.
     fn help(&mut self) -> Result<(), Unable> {
         let kept: Vec<Box<[u8]>> = self.names.keys().cloned().collect();
+        let mut hosts = BTreeSet::new();
         for name in &kept {
             let records = self.records(name)?;
-            for host in records.iter().filter_map(|r| host_of(r.rtype, &r.rdata)) {
-                self.show_host(&host.to_ascii_lowercase())?;
-            }
+            let named = records.iter().filter_map(|r| host_of(r.rtype, &r.rdata));
+            hosts.extend(named.map(<[u8]>::to_ascii_lowercase));
             if records.is_empty()
                 && let Some(below) = self.one_below(name)?
             {
                 self.show(&below);
             }
         }
-        Ok(())
+        hosts.iter().try_for_each(|host| self.show_host(host))
     }
 
     /// A host with what stands above it, and the wildcards that might stand for it.
@@ -344,22 +323,6 @@ pub fn records_of(node: &Node<'_>, owner: &[u8]) -> Result<Vec<Record>, Damaged>
     Ok(records)
 }
 
-/// True if an RRset of a node names one of these hosts.
-fn names_one_of(node: &Node<'_>, name: &[u8], hosts: &BTreeSet<&[u8]>) -> Result<bool, Damaged> {
-    let mut names_one = false;
-    let mut look = |fixed: &[u8], rdata: &[u8]| {
-        let rtype = u16::from_be_bytes([fixed[0], fixed[1]]);
-        names_one |= host_of(rtype, rdata).is_some_and(|h| is_among(&h.to_ascii_lowercase(), hosts));
-    };
-    for rrset in node.rrsets() {
-        let (rtype, unit) = rrset?;
-        if matches!(rtype, rtype::NS | rtype::MX | rtype::SRV | rtype::SVCB | rtype::HTTPS) {
-            unit.for_each(name, &mut look)?;
-        }
-    }
-    Ok(names_one)
-}
-
 /// True if records at a name hide what is below it.
 fn blocks(records: &[Record]) -> bool {
     records.iter().any(|r| matches!(r.rtype, rtype::NS | rtype::DNAME))
@@ -410,12 +373,6 @@ fn signing(apex: &[Record]) -> (bool, bool, BTreeSet<&[u8]>) {
 
 fn is_below(name: &[u8], above: &[u8]) -> bool {
     name.len() > above.len() && is_at_or_below(name, above)
-}
-
-/// True if a host is one of these, or may be made by a wildcard that is one of these.
-fn is_among(host: &[u8], hosts: &BTreeSet<&[u8]>) -> bool {
-    let by_wildcard = |end: &[u8]| hosts.contains(&[&b"\x01*"[..], end].concat()[..]);
-    hosts.contains(host) || ends(host).any(by_wildcard)
 }
 
 /// The host whose addresses go along with a record.
@@ -521,7 +478,7 @@ impl<'a> Zone<'a> {
     }
 
     /// True if the node is one of those that stand together.
-    fn is_together(&self, node: &Node<'_>) -> Result<bool, Damaged> {
+    pub(crate) fn is_together(&self, node: &Node<'_>) -> Result<bool, Damaged> {
         let first = self.first()?;
         Ok(node.reference().wrapping_sub(first.reference()) < first.extent()?)
     }

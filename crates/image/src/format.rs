@@ -9,7 +9,7 @@
 //! zones     12 each see `zone.rs`
 //! nodes             see `node.rs`; behind each node the units that belong to it alone, see `unit.rs`; behind the nodes of a
 //!                   signed zone its NSEC order and NSEC3 hashes, see `zone.rs`
-//! hosts     8 each  see `named.rs`
+//! hosts     8 each  see `named.rs`; behind them the lists of those that name them
 //! checksums 8 each  of all pages before them, see `sums.rs`
 //! ```
 
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use wire::hash;
 
 pub const MAGIC: [u8; 8] = *b"DunlinZ\n";
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 pub const HEADER: usize = 4096;
 pub const LINE: usize = 64;
 /// Places in an index line.
@@ -51,7 +51,7 @@ pub struct Header {
     pub records: u64,
     /// Where the checksums of the pages before them begin: see `sums.rs`.
     pub sums_at: u64,
-    /// Where the hashes of hosts that are named begin, and how many there are: see `named.rs`.
+    /// Where the hosts that are named begin, and how many there are: see `named.rs`.
     pub hosts_at: u64,
     pub hosts: u64,
     /// What has changed since. Never in the file.

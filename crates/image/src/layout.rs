@@ -4,6 +4,7 @@ use crate::builder::{Hands, Summary};
 use crate::drafts::{ASKED, Drafts, NONE, OF_NODE};
 use crate::format::{ALIGN, HEADER, Header, LINE, WAYS, u32_at};
 use crate::index;
+use crate::named::Named;
 use crate::node::{self, APEX_WORDS, ENTRY, FIXED};
 use crate::sheet::{Piece, Rendered, Scribe, Sheet};
 use crate::sums;
@@ -59,7 +60,7 @@ impl<'a> Layout<'a> {
         let zones: Vec<u32> = b.served().collect();
         let zones_at = HEADER + lines * LINE;
         self.bytes.resize((zones_at + zones.len() * ZONE).next_multiple_of(LINE), 0);
-        let hosts = self.nodes(hands, &zones, zones_at);
+        let [named, more] = self.nodes(hands, &zones, zones_at);
         if self.is_full() {
             return None;
         }
@@ -73,7 +74,7 @@ impl<'a> Layout<'a> {
         let index::Filled { seed, deepest, ahead } = index::fill(&mut self.bytes, b.seed, lines, asked);
         self.bytes.resize((self.bytes.len() + LINE).next_multiple_of(8), 0);
         let hosts_at = self.bytes.len() as u64;
-        self.bytes.extend(hosts.iter().flat_map(|hash| hash.to_le_bytes()));
+        let hosts = named.write(more, &self.out, &mut self.bytes);
         let sums_at = self.bytes.len();
         let records = zones.iter().map(|&z| b.zones[z as usize].records).sum();
         let header = Header {
@@ -89,7 +90,7 @@ impl<'a> Layout<'a> {
             records,
             sums_at: sums_at as u64,
             hosts_at,
-            hosts: hosts.len() as u64,
+            hosts,
             overlay: None,
         };
         header.write(&mut self.bytes[..HEADER]);
@@ -102,8 +103,8 @@ impl<'a> Layout<'a> {
     }
 
     /// Lays out the nodes of all zones, and behind each zone its tables. Two sheets are placed while the next two are written.
-    /// Returns the hosts that are named (see `named`).
-    fn nodes(&mut self, hands: &dyn Hands, zones: &[u32], zones_at: usize) -> Vec<u64> {
+    /// Returns who names whom.
+    fn nodes(&mut self, hands: &dyn Hands, zones: &[u32], zones_at: usize) -> [Named; 2] {
         let sheets = sheets(self.b, zones);
         let pieces = |nth: usize| sheets.get(nth).map_or(&[][..], |s| s);
         let (mut scribe, mut other) = (Scribe::new(self.b), Scribe::new(self.b));
@@ -119,7 +120,7 @@ impl<'a> Layout<'a> {
             });
             std::mem::swap(ready, &mut next);
         }
-        scribe.named.join(other.named)
+        [scribe.named, other.named]
     }
 
     fn place(&mut self, sheet: &Sheet, pieces: &[Piece], zones: &[u32], zones_at: usize) {

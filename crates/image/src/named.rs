@@ -1,99 +1,328 @@
-//! The hosts that records of a zone name, by hash: nobody else's answers change with the addresses of one that is not here, so a
-//! change of its addresses does not look through all names for those that carry them.
+//! The hosts that records of a zone name, and the names whose records do: so a change of a host's addresses leads straight to
+//! the names whose answers carry them, however many others there are.
 //!
 //! ```text
-//! hosts: hash u64... in order, of all zones together
+//! hosts: (hash u32, place u32)... in the order of hashes, of all zones together | lists | zeros up to a multiple of 8
+//! list: the nodes that name a host of this hash: gaps between their references, the first from 0; of a gap 7 bits an octet, the
+//!       lowest first, 128 added to all but the last. It ends where the next one begins
 //! ```
-//! Only hosts at or below the apex of the zone that names them: of others no addresses go along. A host that is named no more stays
-//! until the image is built anew. The hash is that of names, with a seed that is the same for every image, so that changes laid out
-//! apart can be joined; whoever finds two names of one hash has made a search longer, and nothing else.
+//! Only hosts at or below the apex of the zone that names them: of others no addresses go along. A name that is the host's own or
+//! above it is not listed, for whoever knows the host finds it; half of a registry's hosts are named by nobody else. Names
+//! whose hosts own no addresses stand once more in a list of their zone: a wildcard may come to make these hosts.
+//!
+//! A host that is named no more stays until the image is built anew, so whoever is found is asked whether he names it. The hash is the
+//! upper half of that of names, with a seed that is the same for every image, so that changes laid out apart can be joined; two
+//! hosts of one hash have a list together, and nothing else comes of it.
 
-use crate::drafts::fold_into;
-use crate::sets::Set;
-use crate::sheet::target;
+use crate::drafts::ends;
+use crate::edit::host_of;
+use crate::format::Damaged;
+use crate::node::{GONE, Node};
+use crate::overlay::Overlay;
+use crate::view::View;
+use crate::zone::Zone;
+use std::collections::BTreeSet;
+use std::iter::once;
 use wire::hash::name_hash;
-use wire::name::is_at_or_below;
+use wire::name::{NAME_MAX, is_at_or_below};
+use wire::rtype;
 
 const SEED: u64 = 0;
-/// Places for hosts that were noted not long ago: most are named again soon. Where few are named there are none.
-const RECENT: usize = 4096;
+const ENTRY: u64 = 8;
+/// Octets of a gap, most.
+const GAP_MAX: usize = 5;
 
-pub(crate) fn hash_of(folded: &[u8]) -> u64 {
-    name_hash(SEED, folded)
+/// By which a host is found.
+fn key(folded: &[u8]) -> u32 {
+    (name_hash(SEED, folded) >> 32) as u32
 }
 
-/// Hashes of hosts that are named, collected.
+/// By which the names of a zone are found whose hosts own no addresses.
+fn key_of_wildcards(apex: &[u8]) -> u32 {
+    key(&[b"\x01*", apex].concat())
+}
+
+/// Who names whom, collected: a key, and below it the number of a name.
 #[derive(Default)]
-pub(crate) struct Named {
-    hashes: Vec<u64>,
-    recent: Vec<u64>,
-    /// How many hashes there were when those that were there twice had gone.
-    once: usize,
-}
+pub(crate) struct Named(Vec<u64>);
 
 impl Named {
-    /// Notes the hosts that the records of a zone's RRset name.
-    pub(crate) fn note(&mut self, apex: &[u8], set: &Set<'_, '_>) {
-        for target in set.records.iter().filter_map(|rr| target(set.rtype, rr.rdata)) {
-            let mut folded = [0; 255];
-            let folded = fold_into(target, &mut folded);
-            if !is_at_or_below(folded, apex) {
-                continue;
-            }
-            let hash = hash_of(folded);
-            match self.recent.get_mut(hash as usize % RECENT) {
-                Some(place) if *place == hash => continue,
-                Some(place) => *place = hash,
-                None => {}
-            }
-            self.hashes.push(hash);
-            if self.hashes.len() >= 2 * self.once + RECENT {
-                self.tidy();
-                self.once = self.hashes.len();
-                self.recent.resize(RECENT, 0);
-                // A number that belongs elsewhere, as 0 does in all other places.
-                self.recent[0] = 1;
-            }
+    /// Notes that a name, which has this number, names a host.
+    pub(crate) fn note(&mut self, apex: &[u8], owner: &[u8], number: u32, host: &[u8], has_addresses: bool) {
+        if !is_at_or_below(host, apex) || is_at_or_below(host, owner) {
+            return;
+        }
+        self.push(key(host), number);
+        if !has_addresses {
+            self.push(key_of_wildcards(apex), number);
         }
     }
 
-    fn tidy(&mut self) {
-        self.hashes.sort_unstable();
-        self.hashes.dedup();
+    fn push(&mut self, key: u32, number: u32) {
+        self.0.push(u64::from(key) << 32 | u64::from(number));
     }
 
-    /// The hashes that two have collected, in order.
-    pub(crate) fn join(mut self, other: Named) -> Vec<u64> {
-        self.hashes.extend(other.hashes);
-        self.tidy();
-        self.hashes
+    /// Writes what two have collected. `out`: the reference of each name. Returns how many hosts there are.
+    pub(crate) fn write(mut self, other: Named, out: &[u32], bytes: &mut Vec<u8>) -> u64 {
+        let Named(all) = &mut self;
+        all.extend(other.0);
+        for pair in all.iter_mut() {
+            *pair = *pair >> 32 << 32 | u64::from(out[*pair as u32 as usize]);
+        }
+        all.sort_unstable();
+        all.dedup();
+        let (mut hosts, mut lists) = (0, vec![]);
+        for list in all.chunk_by(|a, b| a >> 32 == b >> 32) {
+            hosts += 1;
+            bytes.extend(((list[0] >> 32) as u32).to_le_bytes());
+            bytes.extend((lists.len() as u32).to_le_bytes());
+            let mut last = 0;
+            for &pair in list {
+                push_gap(&mut lists, pair as u32 - last);
+                last = pair as u32;
+            }
+        }
+        bytes.append(&mut lists);
+        bytes.resize(bytes.len().next_multiple_of(ENTRY as usize), 0);
+        hosts
     }
+}
+
+fn push_gap(lists: &mut Vec<u8>, mut gap: u32) {
+    while gap >= 128 {
+        lists.push(gap as u8 | 128);
+        gap >>= 7;
+    }
+    lists.push(gap as u8);
+}
+
+/// The references of a list.
+struct List<'a>(&'a [u8], u32);
+
+impl Iterator for List<'_> {
+    type Item = u32;
+    fn next(&mut self) -> Option<u32> {
+        let len = self.0.iter().take(GAP_MAX).position(|octet| octet & 128 == 0)? + 1;
+        let (gap, rest) = self.0.split_at(len);
+        let gap = gap.iter().rev().fold(0u32, |gap, octet| gap << 7 | u32::from(octet & 127));
+        // Zeros follow the last list.
+        let next = self.1.checked_add(gap).filter(|_| gap > 0)?;
+        *self = List(rest, next);
+        Some(next)
+    }
+}
+
+impl<'a> View<'a> {
+    /// The key of a host, and where its list begins.
+    fn host(&self, nth: u64) -> Result<(u32, u32), Damaged> {
+        let at = usize::try_from(self.frame.header.hosts_at + ENTRY * nth).map_err(|_| Damaged)?;
+        Ok((self.u32_at(at)?, self.u32_at(at + 4)?))
+    }
+
+    fn list(&self, nth: u64) -> Result<List<'a>, Damaged> {
+        let header = &self.frame.header;
+        let lists = header.hosts_at + ENTRY * header.hosts;
+        let begin = lists + u64::from(self.host(nth)?.1);
+        let is_last = nth + 1 == header.hosts;
+        let end = if is_last { header.sums_at } else { lists + u64::from(self.host(nth + 1)?.1) };
+        let len = end.checked_sub(begin).ok_or(Damaged)?;
+        Ok(List(self.octets(begin as usize, len as usize)?, 0))
+    }
+
+    /// Who names whom as the image was written: keys of hosts, and references of nodes.
+    pub(crate) fn naming(&self) -> impl Iterator<Item = Result<(u32, u32), Damaged>> + use<'a, '_> {
+        let pairs = |nth| {
+            let (key, list) = (self.host(nth)?.0, self.list(nth)?);
+            Ok(list.map(move |reference| (key, reference)))
+        };
+        (0..self.frame.header.hosts).flat_map(move |nth| {
+            let (pairs, damage) = pairs(nth).map_or_else(|damaged| (None, Some(Err(damaged))), |all| (Some(all), None));
+            pairs.into_iter().flatten().map(Ok).chain(damage)
+        })
+    }
+
+    /// The list of a key as the image was written.
+    fn list_of(&self, key: u32) -> Result<List<'a>, Damaged> {
+        let (mut low, mut high) = (0, self.frame.header.hosts);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.host(middle)?.0 < key { low = middle + 1 } else { high = middle }
+        }
+        let is_there = low < self.frame.header.hosts && self.host(low)?.0 == key;
+        if is_there { self.list(low) } else { Ok(List(&[], 0)) }
+    }
+}
+
+impl<'a> Zone<'a> {
+    /// True if a record of the zone names this host.
+    pub fn is_named(&self, folded: &[u8]) -> Result<bool, Damaged> {
+        Ok(!self.names_that_name(&BTreeSet::from([folded]), 1)?.is_empty())
+    }
+
+    /// The names whose records name one of these hosts, at most so many; and of a wildcard, a host that it may make. For below names
+    /// that are there it makes none, so those that name hosts below themselves are told of by their own wildcards only.
+    pub fn names_that_name(&self, hosts: &BTreeSet<&[u8]>, max: usize) -> Result<BTreeSet<Box<[u8]>>, Damaged> {
+        let apex = self.apex()?.apex_name()?;
+        let at_or_above = |host| once(host).chain(ends(host)).take_while(|end: &&[u8]| end.len() >= apex.len());
+        let wildcards = hosts.iter().any(|host| host.starts_with(b"\x01*")).then(|| key_of_wildcards(apex));
+        let keys: BTreeSet<u32> = hosts.iter().map(|host| key(host)).chain(wildcards).collect();
+        let above: BTreeSet<&[u8]> = hosts.iter().copied().flat_map(at_or_above).collect();
+        let (mut names, mut room) = (BTreeSet::new(), [0; NAME_MAX]);
+        let mut look = |node: Node<'a>| {
+            let name = self.name_of(&node, &mut room)?;
+            if names_one_of(&node, name, hosts)? {
+                names.insert(name.into());
+            }
+            Ok(names.len() < max)
+        };
+        for end in above {
+            if let Some(node) = self.node(end)?
+                && !look(node)?
+            {
+                return Ok(names);
+            }
+        }
+        for key in keys {
+            if !self.each_listed(key, &mut look)? {
+                break;
+            }
+        }
+        Ok(names)
+    }
+
+    /// Visits the nodes that are listed under a key, as they are now, until `f` says false.
+    fn each_listed(&self, key: u32, f: &mut dyn FnMut(Node<'a>) -> Result<bool, Damaged>) -> Result<bool, Damaged> {
+        let (view, scope, mut room) = (self.view(), self.apex()?.scope()?, [0; NAME_MAX]);
+        let mut now = |node: Node<'a>| {
+            let name = self.name_of(&node, &mut room)?;
+            let own = |overlay: &'a Overlay| overlay.find_own(view, name_hash(view.seed(), name), name, scope);
+            view.overlay().map_or(Ok(None), own)
+        };
+        for reference in view.list_of(key)? {
+            let node = view.node(reference)?;
+            if !self.is_together(&node)? {
+                continue;
+            }
+            let node = now(node)?.unwrap_or(node);
+            if !node.is(GONE) && !f(node)? {
+                return Ok(false);
+            }
+        }
+        let Some(overlay) = view.overlay() else { return Ok(true) };
+        for named in overlay.listed(key, self.number()) {
+            let node = now(view.node(named.reference)?)?.filter(|node| !node.is(GONE));
+            if let Some(node) = node
+                && !f(node)?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// True if an RRset of a node names one of these hosts.
+fn names_one_of(node: &Node<'_>, name: &[u8], hosts: &BTreeSet<&[u8]>) -> Result<bool, Damaged> {
+    let mut names_one = false;
+    let mut look = |fixed: &[u8], rdata: &[u8]| {
+        let rtype = u16::from_be_bytes([fixed[0], fixed[1]]);
+        names_one |= host_of(rtype, rdata).is_some_and(|h| is_among(&h.to_ascii_lowercase(), hosts));
+    };
+    for rrset in node.rrsets() {
+        let (rtype, unit) = rrset?;
+        if matches!(rtype, rtype::NS | rtype::MX | rtype::SRV | rtype::SVCB | rtype::HTTPS) {
+            unit.for_each(name, &mut look)?;
+        }
+    }
+    Ok(names_one)
+}
+
+/// True if a host is one of these, or may be made by a wildcard that is one of these.
+fn is_among(host: &[u8], hosts: &BTreeSet<&[u8]>) -> bool {
+    let by_wildcard = |end: &[u8]| hosts.contains(&[&b"\x01*"[..], end].concat()[..]);
+    hosts.contains(host) || ends(host).any(by_wildcard)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::{Builder, Image};
-    use wire::rtype::{MX, NS, SOA};
+    use wire::rtype::{A, MX, NS, SOA};
 
     const HOSTS: usize = 20_000;
+    const APEX: &[u8] = b"\x01z\0";
+
+    fn name(label: &str, above: &[u8]) -> Vec<u8> {
+        [&[label.len() as u8], label.as_bytes(), above].concat()
+    }
+
+    fn mx(host: &[u8]) -> Vec<u8> {
+        [b"\0\x01", host].concat()
+    }
+
+    fn image(records: impl FnOnce(&mut Builder)) -> Image<Vec<u8>> {
+        let mut builder = Builder::new(7);
+        builder.begin_zone(APEX);
+        builder.record(APEX, SOA, 1, &[0; 22]).unwrap();
+        builder.record(APEX, NS, 1, b"\x02NS\x01Z\0").unwrap();
+        records(&mut builder);
+        Image::open(builder.finish().0).unwrap()
+    }
 
     #[test]
-    fn a_host_that_is_named_is_never_denied() {
-        let apex = b"\x01z\0";
-        let host = |n: usize| [&b"\x08"[..], format!("{n:08}").as_bytes(), apex].concat();
-        let mut builder = Builder::new(7);
-        builder.begin_zone(apex);
-        builder.record(apex, SOA, 1, &[0; 22]).unwrap();
-        builder.record(apex, NS, 1, b"\x02NS\x01Z\0").unwrap();
-        builder.record(apex, MX, 1, b"\0\x01\x04mail\x05other\0").unwrap();
-        for n in 0..3 * HOSTS {
-            builder.record(&host(100_000 + n), NS, 1, &host(n % HOSTS)).unwrap();
+    fn whoever_names_a_host_is_found() {
+        let (host, owner) = (|n: usize| name(&n.to_string(), APEX), |n: usize| name(&format!("o{n}"), APEX));
+        let image = image(|builder| {
+            for n in 0..3 * HOSTS {
+                builder.record(&owner(n), NS, 1, &host(n % HOSTS).to_ascii_uppercase()).unwrap();
+            }
+        });
+        let zone = image.view().zone(0).unwrap();
+        for n in 0..HOSTS {
+            let naming = BTreeSet::from([n, n + HOSTS, n + 2 * HOSTS].map(|n| owner(n).into()));
+            assert_eq!(zone.names_that_name(&BTreeSet::from([&host(n)[..]]), 9), Ok(naming), "{n}");
         }
-        let image = Image::open(builder.finish().0).unwrap();
-        let may_name = |host: &[u8]| image.view().may_name(host).unwrap();
-        assert!((0..HOSTS).all(|n| may_name(&host(n))) && may_name(b"\x02ns\x01z\0"));
-        assert!(!(0..3 * HOSTS).any(|n| may_name(&host(100_000 + n))), "they name others");
-        assert!(!may_name(b"\x04mail\x05other\0"), "no zone here has its addresses");
+        assert_eq!(zone.is_named(&name("ns", APEX)), Ok(true), "by the apex");
+        assert!((0..3 * HOSTS).all(|n| zone.is_named(&owner(n)) == Ok(false)));
+        // That of hosts without addresses beside them.
         assert_eq!(image.header().hosts as usize, HOSTS + 1);
+    }
+
+    #[test]
+    fn a_host_leads_to_those_above_it_and_a_wildcard_to_all_that_it_may_make() {
+        let (cut, other) = (name("cut", APEX), name("other", APEX));
+        let (glue, made) = (name("ns", &cut), name("mail", &name("x", APEX)));
+        let image = image(|builder| {
+            builder.record(&cut, NS, 1, &glue).unwrap();
+            builder.record(&glue, A, 1, &[192, 0, 2, 1]).unwrap();
+            builder.record(&other, MX, 1, &mx(&made)).unwrap();
+            builder.record(&other, MX, 1, &mx(b"\x04mail\x09elsewhere\0")).unwrap();
+        });
+        let zone = image.view().zone(0).unwrap();
+        let naming = |host: &[u8]| Vec::from_iter(zone.names_that_name(&BTreeSet::from([host]), 9).unwrap());
+        assert_eq!(naming(&glue), [cut.clone().into()]);
+        assert_eq!(naming(&name("*", &name("x", APEX))), [other.clone().into()]);
+        assert_eq!(
+            naming(&name("*", APEX)),
+            [APEX.into(), other.into()],
+            "what lies below a name that is there, none makes"
+        );
+        assert_eq!(naming(&name("*", &name("y", APEX))), []);
+        // Of the host that is to be made, and of the wildcards that may make it.
+        assert_eq!(image.header().hosts, 2);
+    }
+
+    #[test]
+    fn lists_are_read_as_they_were_written() {
+        let all = [1, 127, 128, 129, 16_511, 16_512, 1 << 30, u32::MAX - 1, u32::MAX];
+        let (mut lists, mut last) = (vec![], 0);
+        for reference in all {
+            push_gap(&mut lists, reference - last);
+            last = reference;
+        }
+        lists.extend([0; 7]);
+        assert!(List(&lists, 0).eq(all));
+        assert_eq!(List(&[255; 9], 0).next(), None);
+        assert_eq!(List(&[255, 255, 255, 255, 15, 1], 0).collect::<Vec<_>>(), [u32::MAX]);
     }
 }

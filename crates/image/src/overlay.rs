@@ -40,6 +40,14 @@ struct Touched {
     names: Row,
 }
 
+/// Changed names of a zone that are listed under a key; some may not name the host any more, or be no more.
+#[derive(Clone)]
+struct Host {
+    key: u32,
+    zone: u32,
+    names: Row,
+}
+
 #[derive(Clone)]
 pub struct Overlay {
     entries: Shared<Entry>,
@@ -47,8 +55,8 @@ pub struct Overlay {
     names: usize,
     /// By number.
     zones: Shared<Touched>,
-    /// Hashes of hosts that the file does not know for such as are named.
-    hosts: Shared<u64>,
+    /// By the keys of hosts (see `named`): changed names whose records name them.
+    hosts: Shared<Host>,
     /// Octets of file and changes together.
     end: u64,
 }
@@ -79,15 +87,28 @@ impl Overlay {
         self.end = end;
     }
 
-    pub(crate) fn names_host(&self, hash: u64) -> bool {
-        self.hosts.leaf(key(hash)).contains(&hash)
+    /// Names of a zone that were listed under a key of hosts when they changed.
+    pub(crate) fn listed(&self, key: u32, zone: u32) -> impl Iterator<Item = Named> {
+        let hosts = self.hosts.leaf(key).iter().filter(move |host| host.key == key && host.zone == zone);
+        hosts.flat_map(|host| host.names.iter())
     }
 
-    /// A record names this host from now on.
-    pub(crate) fn name_host(&mut self, hash: u64) {
-        if !self.names_host(hash) {
-            self.hosts.change(key(hash), |leaf| leaf.push(hash));
-        }
+    /// Lists names of a zone under a key of hosts.
+    pub(crate) fn list(
+        &mut self,
+        view: View<'_>,
+        key: u32,
+        zone: u32,
+        mut names: impl Iterator<Item = Named>,
+    ) -> Result<(), Damaged> {
+        self.hosts.change(key, |leaf| {
+            let known = leaf.iter().position(|host| host.key == key && host.zone == zone);
+            let at = known.unwrap_or_else(|| {
+                leaf.push(Host { key, zone, names: Row::default() });
+                leaf.len() - 1
+            });
+            names.try_for_each(|named| leaf[at].names.put(view, named))
+        })
     }
 
     #[inline(always)]
@@ -215,8 +236,15 @@ impl Overlay {
         }
     }
 
-    /// Takes this node for its name from now on. `view` sees all nodes of the overlay and this one.
-    pub(crate) fn enter(&mut self, view: View<'_>, hash: u64, reference: u32, zone: u32) -> Result<(), Damaged> {
+    /// Takes these nodes of a zone for their names from now on. `view` sees all nodes of the overlay and these.
+    pub(crate) fn enter(&mut self, view: View<'_>, zone: u32, nodes: &[Named]) -> Result<(), Damaged> {
+        nodes.iter().try_for_each(|named| self.enter_by_hash(view, zone, *named))?;
+        // Together, for each change copies the list of the zone's runs.
+        self.touch(zone, |zone| nodes.iter().try_for_each(|named| zone.names.put(view, *named)))
+    }
+
+    fn enter_by_hash(&mut self, view: View<'_>, zone: u32, named: Named) -> Result<(), Damaged> {
+        let Named { hash, reference } = named;
         let node = view.node(reference)?;
         // An apex may have been nobody's name before, or another zone's.
         let is_same = |e: &Entry| -> Result<bool, Damaged> {
@@ -230,7 +258,6 @@ impl Overlay {
             let named = Named { hash, reference: old.reference };
             self.touch(old.zone, |zone| zone.names.remove(view, named))?;
         }
-        self.touch(zone, |zone| zone.names.put(view, Named { hash, reference }))?;
         self.entries.change(key(hash), |leaf| {
             leaf.retain(|e| known.is_none_or(|old| e.reference != old.reference));
             leaf.push(Entry { hash, reference, zone });

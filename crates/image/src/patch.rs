@@ -12,6 +12,7 @@ use crate::edit::{Edit, Gathered, Surroundings};
 use crate::format::{ALIGN, Damaged, Header, u32_at};
 use crate::node::{ABOVE, APEX, DEEPER, EDITED, ELSEWHERE, HEAD, HIDDEN, NO_ZONE, Node, Scope};
 use crate::overlay::{self, Overlay, Record};
+use crate::row::Named;
 use crate::view::{Image, View};
 use crate::zone::{HASHED, MORE, NSEC3, OVER, PARENT, SIGNED, Zone};
 use std::collections::{BTreeMap, HashMap};
@@ -62,11 +63,11 @@ pub struct Laid {
     /// To be written at `place` before `overlay` is called.
     pub octets: Vec<u8>,
     pub place: u64,
-    /// Names to enter: hash, node, zone.
-    nodes: Vec<(u64, u32, u32)>,
+    /// Names to enter, and of which zone each is.
+    nodes: Vec<(u32, Named)>,
     zones: Vec<(u32, Record)>,
-    /// Hashes of hosts that are named.
-    hosts: Vec<u64>,
+    /// Who of them names whom: the host's key, the zone, the name.
+    naming: Vec<(u32, u32, Named)>,
     /// Zones of which nothing stays that an overlay holds.
     anew: Vec<u32>,
     root: Option<u32>,
@@ -85,14 +86,13 @@ impl Laid {
         let mut overlay = view.overlay().cloned().unwrap_or_else(|| Overlay::empty(old.length));
         overlay.set_end(self.place + self.octets.len() as u64);
         overlay.forget(&self.anew);
-        for &(hash, reference, zone) in &self.nodes {
-            overlay.enter(view, hash, reference, zone)?;
+        for of_zone in self.nodes.chunk_by(|a, b| a.0 == b.0) {
+            let nodes: Vec<Named> = of_zone.iter().map(|(_, named)| *named).collect();
+            overlay.enter(view, of_zone[0].0, &nodes)?;
         }
         self.zones.iter().for_each(|&(number, record)| overlay.set_zone(number, record));
-        for &hash in &self.hosts {
-            if !view.names_host(hash)? {
-                overlay.name_host(hash);
-            }
+        for some in self.naming.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            overlay.list(view, some[0].0, some[0].1, some.iter().map(|(.., named)| *named))?;
         }
         Ok(Header {
             root: self.root.unwrap_or(old.root),
@@ -141,6 +141,7 @@ pub fn lay(
     below.iter().try_for_each(|zone| laying.adopt(*zone))?;
     laying.names_of_nobody(&whole)?;
     lost.iter().try_for_each(|wanted| laying.lose(wanted))?;
+    laying.list_who_names()?;
     Ok(laying.end(complaints))
 }
 
@@ -246,7 +247,7 @@ impl<'a> Laying<'a> {
             place,
             nodes: vec![],
             zones: vec![],
-            hosts: built.hosts().collect::<Result<_, Damaged>>()?,
+            naming: vec![],
             anew: vec![],
             root: None,
             deepest: built.frame.header.deepest,
@@ -381,8 +382,13 @@ impl<'a> Laying<'a> {
         let moved = self.moved(node.reference());
         match name.len() {
             1 => self.laid.root = Some(moved),
-            _ => self.laid.nodes.push((name_hash(self.view.seed(), name), moved, zone)),
+            _ => self.note(name, moved, zone),
         }
+    }
+
+    fn note(&mut self, name: &[u8], reference: u32, zone: u32) {
+        let hash = name_hash(self.view.seed(), name);
+        self.laid.nodes.push((zone, Named { hash, reference }));
     }
 
     /// The zone above is as it was, unless it is laid out as well.
@@ -505,7 +511,7 @@ impl<'a> Laying<'a> {
     fn bury(&mut self, name: &[u8], apex_len: usize, zone: u32) {
         let at = self.append(&overlay::gone(&name[..name.len() - apex_len], 0));
         let moved = self.moved((at / ALIGN) as u32);
-        self.laid.nodes.push((name_hash(self.view.seed(), name), moved, zone));
+        self.note(name, moved, zone);
     }
 
     /// A zone of ours right below one that is laid out has another parent from now on.
@@ -550,7 +556,19 @@ impl<'a> Laying<'a> {
         }
         let at = self.append(&overlay::gone(wanted.apex, ABOVE));
         let moved = self.moved((at / ALIGN) as u32);
-        self.laid.nodes.push((name_hash(self.view.seed(), wanted.apex), moved, number));
+        self.note(wanted.apex, moved, number);
+        Ok(())
+    }
+
+    /// Notes which of the names that are entered name hosts.
+    fn list_who_names(&mut self) -> Result<(), Unable> {
+        let nodes: HashMap<u32, (u32, Named)> = self.laid.nodes.iter().map(|node| (node.1.reference, *node)).collect();
+        for pair in self.built.naming() {
+            let (key, reference) = pair?;
+            if let Some(&(zone, named)) = nodes.get(&self.moved(reference)) {
+                self.laid.naming.push((key, zone, named));
+            }
+        }
         Ok(())
     }
 

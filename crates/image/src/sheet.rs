@@ -57,14 +57,16 @@ pub(crate) struct Scribe<'a> {
     seen: Vec<&'a [u8]>,
     /// Of hosts to be fetched.
     hashes: Vec<u64>,
-    /// Hosts that were named so far.
+    /// The draft at hand.
+    d: u32,
+    /// Who named whom so far.
     pub named: Named,
 }
 
 impl<'a> Scribe<'a> {
     pub(crate) fn new(b: &'a Drafts) -> Scribe<'a> {
         let (sets, host_sets, render) = (Sets::default(), Sets::default(), Render::default());
-        Scribe { b, sets, host_sets, render, seen: vec![], hashes: vec![], named: Named::default() }
+        Scribe { b, sets, host_sets, render, seen: vec![], hashes: vec![], d: 0, named: Named::default() }
     }
 
     pub(crate) fn fill(&mut self, sheet: &mut Sheet, pieces: &[Piece]) {
@@ -84,15 +86,13 @@ impl<'a> Scribe<'a> {
     fn node(&mut self, sheet: &mut Sheet, zone: u32, d: u32) {
         let b = self.b;
         let (name, flags) = (b.name(d), b.drafts[d as usize].flags);
+        self.d = d;
         let before = sheet.units.len();
         sheet.octets.extend_from_slice(name);
         let mut sets = std::mem::take(&mut self.sets);
         sets.fill(b.records_of(d));
         for set in sets.iter() {
             let is_referral = flags & node::CUT != 0 && set.rtype == rtype::NS;
-            if let Some(zone) = b.zones.get(zone as usize) {
-                self.named.note(&zone.apex, &set);
-            }
             let at = sheet.octets.len();
             self.unit(&mut sheet.octets, zone, name, &set, is_referral);
             let unit = &sheet.octets[at..];
@@ -132,10 +132,15 @@ impl<'a> Scribe<'a> {
             let mut folded = [0; 255];
             let folded = fold_into(target, &mut folded);
             let is_needed = is_referral && is_at_or_below(folded, owner);
-            if !is_needed && (add == Add::Needed || self.seen.len() >= TARGETS_MAX) {
+            let is_passed = !is_needed && (add == Add::Needed || self.seen.len() >= TARGETS_MAX);
+            let host = b.host(z, folded);
+            if add == Add::All {
+                self.named.note(&b.zones[z as usize].apex, owner, self.d, folded, host.is_some());
+            }
+            if is_passed {
                 continue;
             }
-            let Some(host) = b.host(z, folded).or_else(|| b.wildcard_host(z, folded)) else { continue };
+            let Some(host) = host.or_else(|| b.wildcard_host(z, folded)) else { continue };
             if host.is_glue && set.rtype != rtype::NS || self.seen.iter().any(|s| s.eq_ignore_ascii_case(target)) {
                 continue;
             }

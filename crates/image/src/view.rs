@@ -1,14 +1,12 @@
 //! Looking into an image: the index of names, and the walk's primitives.
 
 use crate::format::{ALIGN, Damaged, HEADER, Header, LINE, LINES_MAX, OpenError, WAYS, u32_at};
-use crate::named;
 use crate::node::{ABOVE, GONE, HIDDEN, Node, Scope};
 use crate::overlay::{Overlay, Record};
 use crate::sums;
 use crate::trust::Trust;
 use crate::unit::Unit;
 use crate::zone::{ZONE, Zone};
-use std::cmp::Ordering;
 use wire::cpu::{equal_of_ten, prefetch};
 
 /// An image and the bytes that it lives in: a mapping, or a vector in tests.
@@ -154,39 +152,6 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub(crate) fn rest(&self, at: usize) -> Option<&'a [u8]> {
         self.bytes.get(at..)
-    }
-
-    /// False: certainly no record of a zone names this host, of which it would take addresses along.
-    pub fn may_name(&self, folded: &[u8]) -> Result<bool, Damaged> {
-        let hash = named::hash_of(folded);
-        if self.overlay().is_some_and(|overlay| overlay.names_host(hash)) {
-            return Ok(true);
-        }
-        self.names_host(hash)
-    }
-
-    fn host(&self, nth: u64) -> Result<u64, Damaged> {
-        let at = usize::try_from(self.frame.header.hosts_at + 8 * nth).map_err(|_| Damaged)?;
-        self.chunk(at).map(|octets| u64::from_le_bytes(*octets))
-    }
-
-    /// The same as the image was written.
-    pub(crate) fn names_host(&self, hash: u64) -> Result<bool, Damaged> {
-        let (mut low, mut high) = (0, self.frame.header.hosts);
-        while low < high {
-            let middle = low.midpoint(high);
-            match self.host(middle)?.cmp(&hash) {
-                Ordering::Less => low = middle + 1,
-                Ordering::Equal => return Ok(true),
-                Ordering::Greater => high = middle,
-            }
-        }
-        Ok(false)
-    }
-
-    /// All hashes of hosts, as the image was written.
-    pub(crate) fn hosts(&self) -> impl Iterator<Item = Result<u64, Damaged>> + use<'a, '_> {
-        (0..self.frame.header.hosts).map(|nth| self.host(nth))
     }
 
     #[inline(always)]

@@ -23,7 +23,7 @@ use crate::unwritten::Names;
 use crate::zonetext::{self, Opened, Sources};
 use image::edit::{Record, host_of, records_of};
 use image::format::Damaged;
-use image::{Image, Node, View};
+use image::{Image, Node, Zone as ImageZone};
 use std::collections::HashSet;
 use std::collections::btree_map::Entry as Known;
 use store::Stretch;
@@ -91,15 +91,15 @@ impl Edition {
             is_less_secure: found.is_less_secure,
             pieces,
         };
-        Some(edition).filter(|edition| !edition.has_named_alias(ground.view))
+        Some(edition).filter(|edition| !edition.has_named_alias(&ground.zone))
     }
 
     /// An alias comes or goes where others may name a host: that makes errors of records that are not looked at again.
-    fn has_named_alias(&self, view: View<'_>) -> bool {
+    fn has_named_alias(&self, before: &ImageZone<'_>) -> bool {
         let changes = || self.diff.removed().iter().chain(self.diff.added());
         let hosts: HashSet<Vec<u8>> =
             changes().filter_map(|r| host_of(r.rtype, r.rdata())).map(<[u8]>::to_ascii_lowercase).collect();
-        let may_be_named = |host: &[u8]| hosts.contains(host) || view.may_name(host).unwrap_or(true);
+        let may_be_named = |host: &[u8]| hosts.contains(host) || before.is_named(host).unwrap_or(true);
         let mut aliases = changes().filter(|r| r.rtype == CNAME);
         aliases.any(|r| r.owner().starts_with(b"\x01*") || may_be_named(r.owner()))
     }

@@ -274,6 +274,52 @@ fn check(twins: &Twins, before: &BTreeSet<Vec<u8>>) -> usize {
     asked
 }
 
+/// Whoever names a host is found by it, and by each wildcard that may come to make it. Returns how many do.
+fn check_hosts(image: &Image<&[u8]>) -> usize {
+    let mut naming = 0;
+    let apexes: Vec<_> = image.view().zones().map(|z| z.unwrap().apex().unwrap().apex_name().unwrap()).collect();
+    // Of these no changes are laid.
+    let is_of_another = |name: &[u8], apex: &[u8]| {
+        let is_below = |a: &&&[u8]| a.len() > apex.len() && wire::name::is_at_or_below(name, a);
+        apexes.iter().any(|a| is_below(&a))
+    };
+    for zone in image.view().zones().map(Result::unwrap).filter(|zone| zone.is_editable().unwrap()) {
+        let has_addresses = |host: &[u8]| {
+            let node = zone.node(host).unwrap();
+            node.is_some_and(|n| [rtype::A, rtype::AAAA].iter().any(|&t| n.rrset(t).unwrap().is_some()))
+        };
+        let is_found = |host: &[u8], name: &[u8]| {
+            zone.names_that_name(&BTreeSet::from([host]), usize::MAX).unwrap().contains(name)
+        };
+        let apex = zone.apex().unwrap().apex_name().unwrap();
+        let mut pairs = BTreeSet::new();
+        zone.for_each_record(&mut |owner, rtype, _, rdata| {
+            let host = edit::host_of(rtype, rdata).map(<[u8]>::to_ascii_lowercase);
+            let host = host.filter(|host| {
+                wire::name::is_at_or_below(host, apex) && !is_of_another(host, apex) && !is_of_another(owner, apex)
+            });
+            pairs.extend(host.map(|host| (owner.to_vec(), host)));
+        })
+        .unwrap();
+        naming += pairs.len();
+        for (owner, host) in pairs {
+            assert!(is_found(&host, &owner), "{owner:?} names {host:?}");
+            let mut above = &host[host[0] as usize + 1..];
+            while !has_addresses(&host) && wire::name::is_at_or_below(above, apex) {
+                // What lies between the two is there, and no wildcard further up makes anything below it.
+                let is_between = owner != above
+                    && wire::name::is_at_or_below(&owner, above)
+                    && wire::name::is_at_or_below(&host, &owner);
+                let wildcard = [b"\x01*", above].concat();
+                assert!(is_between || is_found(&wildcard, &owner), "{owner:?} names {host:?} below {above:?}");
+                let Some(rest) = above.get(above[0] as usize + 1..).filter(|rest| !rest.is_empty()) else { break };
+                above = rest;
+            }
+        }
+    }
+    naming
+}
+
 /// Owner, type, TTL, rdata.
 type Plain = (Vec<u8>, Rtype, u32, Vec<u8>);
 
@@ -292,11 +338,11 @@ fn dump(image: &Image<&[u8]>) -> BTreeMap<Vec<u8>, Vec<Plain>> {
 #[test]
 fn an_image_with_changes_answers_as_one_built_of_them() {
     let seeds = std::env::var("CHANGES_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(40);
-    let counts = [const { Cell::new(0) }; 4];
+    let counts = [const { Cell::new(0) }; 5];
     sim::seeds::each(0..seeds, |seed| {
         let mut rng = Rng::new(seed);
         let mut twins = Twins::new(&mut rng);
-        let (mut before, mut asked) = (twins.names(), 0);
+        let (mut before, mut asked, mut naming) = (twins.names(), 0, 0);
         // Some sequences are long; those are looked at now and then.
         let (steps, every) = if rng.one_in(16) { (60, 10) } else { (1 + rng.below(8), 1) };
         for step in 1..=steps {
@@ -304,6 +350,7 @@ fn an_image_with_changes_answers_as_one_built_of_them() {
             before.extend(twins.names());
             if step % every == 0 {
                 asked += check(&twins, &before);
+                naming += check_hosts(&twins.image());
             }
         }
         let (octets, _, _) = filled(&twins.model).finish();
@@ -313,14 +360,15 @@ fn an_image_with_changes_answers_as_one_built_of_them() {
             assert!(changed[apex].len() == records.len() && differs.is_none(), "in {apex:?} {differs:?}");
         }
         assert_eq!(fresh.len(), changed.len());
-        for (count, more) in counts.iter().zip([twins.laid, twins.rebuilt, twins.signed, asked]) {
+        for (count, more) in counts.iter().zip([twins.laid, twins.rebuilt, twins.signed, asked, naming]) {
             count.set(count.get() + more);
         }
     });
-    let [laid, rebuilt, signed, asked] = counts.map(|c| c.get());
+    let [laid, rebuilt, signed, asked, naming] = counts.map(|c| c.get());
     println!(
-        "{laid} changes laid over, {signed} of them of names of signed zones; {rebuilt} took a new image; {asked} questions"
+        "{laid} changes laid over, {signed} of them of names of signed zones; {rebuilt} took a new image; {asked} questions, \
+         {naming} names of hosts"
     );
     // Many sequences nest zones, and zones that come and go there take a new image, as do names on the way to others.
-    assert!(laid > rebuilt && signed > rebuilt / 16, "{laid} {signed} {rebuilt}");
+    assert!(laid > rebuilt && signed > rebuilt / 16 && naming > laid, "{laid} {signed} {rebuilt} {naming}");
 }

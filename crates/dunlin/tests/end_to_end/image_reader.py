@@ -105,12 +105,13 @@ class Image:
         self.octets = octets
         need(len(octets) >= PAGE and octets[:8] == b"DunlinZ\n", "no image")
         version, checksum = self.numbers("II", 8)
-        need(version == 6, "another version")
+        need(version == 7, "another version")
         h = siphash_1_3(b"dunlin image 1.0", octets[16:PAGE])
         need(checksum == (h ^ h >> 32) & 0xFFFFFFFF, "the header's checksum")
-        fields = self.numbers("11Q", 16)
+        fields = self.numbers("13Q", 16)
         self.length, self.seed, self.lines, self.names, self.zones_at, self.zones = fields[:6]
-        self.root, self.records, self.sums_at = fields[8:]
+        self.root, self.records, self.sums_at, self.hosts_at, self.hosts = fields[8:]
+        self.naming = set()
         need(self.length == len(octets), "the length")
 
     def numbers(self, form, at):
@@ -137,7 +138,7 @@ class Image:
         apex, records, _ = self.numbers("III", self.zones_at + 12 * number)
         node = Node(self, apex * 4, b"")
         need(node.marks & APEX and node.zone == number, "a zone's apex")
-        at, count = apex * 4, 0
+        at, count, naming, with_addresses = apex * 4, 0, [], set()
         while at < apex * 4 + node.extent:
             this = Node(self, at, node.name)
             if not this.marks & (8 | ABOVE) and len(this.name) > 1:
@@ -145,8 +146,31 @@ class Image:
             for record in this.records():
                 count += 1
                 yield this.name, record
+                host = host_of(record)
+                if is_at_or_below(host, node.name) and not is_at_or_below(host, this.name):
+                    naming.append((host, at // 4))
+                if record[0] in (1, 28):
+                    with_addresses.add(this.name)
             at = this.next
         need(at == apex * 4 + node.extent and count == records, "the end of a zone")
+        for host, reference in naming:
+            self.naming.add((name_hash(0, host) >> 32, reference))
+            if host not in with_addresses:
+                self.naming.add((name_hash(0, b"\x01*" + node.name) >> 32, reference))
+
+    def lists(self):
+        """Who names whom: keys of hosts, and references of nodes."""
+        end = self.hosts_at + 8 * self.hosts
+        hosts = [self.numbers("II", at) for at in range(self.hosts_at, end, 8)]
+        need(all(a[0] < b[0] for a, b in zip(hosts, hosts[1:])), "the order of hosts")
+        for (key, at), (_, next_) in zip(hosts, hosts[1:] + [(0, self.sums_at - end)]):
+            gap = shift = reference = 0
+            for octet in self.octets[end + at : end + next_]:
+                gap, shift = gap | (octet & 127) << shift, shift + 7
+                if octet < 128 and gap:
+                    reference += gap
+                    gap = shift = 0
+                    yield key, reference
 
 
 class Node:
@@ -244,6 +268,22 @@ def split(octets, count, fixes, pointed):
         at = end
 
 
+def host_of(record):
+    """The host that a record names, or nothing."""
+    rtype, _, _, rdata = record
+    skip = {2: 0, 15: 2, 33: 6, 64: 2, 65: 2}.get(rtype, len(rdata))
+    end = skip
+    while end < len(rdata) and rdata[end]:
+        end += 1 + rdata[end]
+    return rdata[skip : end + 1].lower() if skip < end < len(rdata) else b""
+
+
+def is_at_or_below(name, above):
+    while len(name) > len(above):
+        name = name[1 + name[0] :]
+    return name == above and name != b""
+
+
 def need(is_so, what):
     if not is_so:
         sys.exit(f"not as the page says: {what}")
@@ -267,6 +307,7 @@ def main():
             print(f"{text(owner)} {ttl} CLASS{rclass} TYPE{rtype} \\# {len(rdata)} {rdata.hex()}".rstrip())
             total += 1
     need(total == image.records, "the number of records")
+    need(set(image.lists()) == image.naming, "who names whom")
 
 
 main()

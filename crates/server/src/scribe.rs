@@ -104,10 +104,10 @@ impl Scribe {
             log::warn("files that are written back compete with answering threads", &[("why", e)]);
         }
         loop {
-            let task = self.press.slate.due().unwrap_or_else(|| {
-                store::heap::let_go();
-                self.press.slate.next()
-            });
+            if self.press.slate.is_clear() {
+                self.state.rest();
+            }
+            let task = self.press.slate.next();
             if task.what == What::Digest {
                 self.renew_digest(&task.apex);
                 continue;

@@ -223,9 +223,9 @@ impl Slate {
         }
     }
 
-    /// A zone that is due.
-    pub fn due(&self) -> Option<Task> {
-        self.hold().take(Instant::now())
+    /// Whether no zone stands on it.
+    pub fn is_clear(&self) -> bool {
+        self.hold().first().is_none()
     }
 
     /// Waits until a zone is due.

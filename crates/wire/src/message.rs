@@ -229,18 +229,22 @@ pub fn name_at(octets: &[u8], at: usize) -> Option<Name> {
     let mut name = [0; NAME_MAX];
     let (mut len, mut at) = (0, at);
     for _ in 0..=HOPS_MAX {
+        // The labels up to the end or to a pointer, copied in one piece.
         let start = at;
-        loop {
-            let n = usize::from(*octets.get(at)?);
-            if n == 0 {
-                return Name::from_wire(name.get(..len + 1)?);
+        let end = loop {
+            match usize::from(*octets.get(at)?) {
+                0 => break at + 1,
+                n @ 1..=LABEL_MAX => at += n + 1,
+                _ => break at,
             }
-            if n > LABEL_MAX {
-                break;
+            if at - start >= NAME_MAX {
+                return None;
             }
-            name.get_mut(len..len + n + 1)?.copy_from_slice(octets.get(at..at + n + 1)?);
-            len += n + 1;
-            at += n + 1;
+        };
+        name.get_mut(len..len + end - start)?.copy_from_slice(octets.get(start..end)?);
+        len += end - start;
+        if end > at {
+            return Some(Name::of_labels(name, len));
         }
         let pointer = u16_at(octets, at).filter(|p| p >> 14 == 3)?;
         at = usize::from(pointer & 0x3FFF);

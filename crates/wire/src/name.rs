@@ -34,6 +34,12 @@ impl Name {
         Some(Name { len: len as u8, octets })
     }
 
+    /// The name that the first `len` octets are. Whoever put them there has looked at the length of each label.
+    pub(crate) fn of_labels(octets: [u8; NAME_MAX], len: usize) -> Name {
+        debug_assert_eq!(wire_len(&octets), Some(len));
+        Name { len: len as u8, octets }
+    }
+
     /// A name from presentation form. Relative names are completed with `origin`.
     ///
     /// ```

@@ -58,26 +58,28 @@ impl<'a> Scrubber<'a> {
         zone: &'a Name,
         ttls: &'a TtlRange,
     ) -> Option<Scrubber<'a>> {
-        let (mut first, mut others, mut has_answers) = (None, Vec::new(), false);
+        let (rcode, is_authoritative) = (message.rcode(), message.is_authoritative());
+        let (first, others, has_answers) = (None, Vec::new(), false);
+        // Filled where it stands: a name is large.
+        let mut all = Scrubber { question, zone, ttls, first, others, rcode, is_authoritative, has_answers };
         for record in message.records() {
             let record = record?;
             if record.section == Section::Additional {
                 break;
             }
-            has_answers |= record.section == Section::Answer;
+            all.has_answers |= record.section == Section::Answer;
             let owner = record.owner()?;
-            if others.len() == RECORDS_MAX - 1 {
+            if all.others.len() == RECORDS_MAX - 1 {
                 return None;
             }
             if record.class == 1 && owner.is_at_or_below(zone) {
-                match first {
-                    None => first = Some((owner, record)),
-                    Some(_) => others.push((owner, record)),
+                match &mut all.first {
+                    first @ None => *first = Some((owner, record)),
+                    Some(_) => all.others.push((owner, record)),
                 }
             }
         }
-        let (rcode, is_authoritative) = (message.rcode(), message.is_authoritative());
-        Some(Scrubber { question, zone, ttls, first, others, rcode, is_authoritative, has_answers })
+        Some(all)
     }
 
     fn records(&self) -> impl Iterator<Item = &(Name, Record<'a>)> {

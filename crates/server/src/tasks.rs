@@ -8,7 +8,7 @@ use crate::handover::Inbox;
 use crate::log;
 use crate::stall::Histogram;
 use crate::upstream::{Came, Parcel, Upstream};
-use cache::{Bounds, Cache, Entry, Kind, Variant};
+use cache::{Bounds, Cache, Entry, Key, Kind, Variant};
 use front::{Composed, Judged, Miss, Now, Peer, Postponed, Purpose, Ticket, Told, Transport, Verdict, Wanted, Worker};
 use net::Turn;
 use resolver::{Action, ExchangeId, Outcome, Question, Resolver, Why};
@@ -209,7 +209,8 @@ impl Tasks {
             }
             Outcome::Failed(why) => {
                 if why.is_lasting() {
-                    self.insert(question, judged, Kind::Failure, &[0], FAILURE_S);
+                    let key = self.key(question, judged, Kind::Failure);
+                    self.insert(question, judged, &key, &[0], FAILURE_S);
                 }
                 let (rcode, ede) = why.told();
                 Told::Stale(rcode, ede)
@@ -225,6 +226,9 @@ impl Tasks {
     }
 
     fn keep(&mut self, question: &Question, judged: Option<Judged>, answer: &resolver::Answer) {
+        let key = self.key(question, judged, Kind::Answer);
+        // Where it will stand in the cache comes from memory while its value is made.
+        self.cache.seek(&key);
         let Burst { mut message, mut value, put } = std::mem::take(&mut self.burst);
         message.clear();
         value.clear();
@@ -232,28 +236,31 @@ impl Tasks {
         let packed = cache::pack(&message, &self.bounds, &mut value);
         match packed.map_or(0, |p| p.ttl_s).min(answer.lifetime_s) {
             0 => self.counters.count(Counter::CacheUnfit),
-            ttl_s => self.insert(question, judged, Kind::Answer, &value, ttl_s),
+            ttl_s => self.insert(question, judged, &key, &value, ttl_s),
         }
         self.burst = Burst { message, value, put };
     }
 
-    /// What the cache does not take it counts itself. The generation is looked at before the zones: a zone is published
-    /// before the generation moves, so nothing is kept under a generation whose zones have a word on the name.
-    fn insert(&mut self, question: &Question, judged: Option<Judged>, kind: Kind, value: &[u8], ttl_s: u32) {
-        let generation = self.cache.generation();
-        let is_judged = judged.is_some_and(|judged| judged.generation == generation);
-        if !is_judged && self.worker.is_ours(self.now, question) {
-            return;
-        }
+    fn key<'q>(&self, question: &'q Question, judged: Option<Judged>, kind: Kind) -> Key<'q> {
         let mut variant = if question.dnssec_ok { Variant::DNSSEC_OK } else { Variant::PLAIN };
         if question.checking_disabled {
             variant = variant.and(Variant::CHECKING_DISABLED);
         }
         let hash = judged.map_or_else(|| self.cache.hash(question.name()), |judged| judged.name_hash);
-        let key = self.cache.key(hash, question.name(), question.qtype, kind, variant);
+        self.cache.key(hash, question.name(), question.qtype, kind, variant)
+    }
+
+    /// What the cache does not take it counts itself. The generation is looked at before the zones: a zone is published
+    /// before the generation moves, so nothing is kept under a generation whose zones have a word on the name.
+    fn insert(&mut self, question: &Question, judged: Option<Judged>, key: &Key<'_>, value: &[u8], ttl_s: u32) {
+        let generation = self.cache.generation();
+        let is_judged = judged.is_some_and(|judged| judged.generation == generation);
+        if !is_judged && self.worker.is_ours(self.now, question) {
+            return;
+        }
         let entry = Entry { value, ttl_s, source: question.neighbourhood(), generation };
         let begun_ns = self.shared.clock.mono_ns();
-        let _ = self.cache.insert(&key, &entry, front::cache_time(&self.cache, self.now));
+        let _ = self.cache.insert(key, &entry, front::cache_time(&self.cache, self.now));
         self.inserts.add(self.shared.clock.mono_ns() - begun_ns);
     }
 

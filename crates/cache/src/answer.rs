@@ -70,6 +70,45 @@ pub fn pack(message: &[u8], bounds: &Bounds, out: &mut Vec<u8>) -> Result<Packed
     packing.write(Rcode(u16::from(header[3] & 15)), out)
 }
 
+/// An answer whose records were judged and written one by one. The question that it stood behind when names were compressed
+/// is as long as that of whoever finds it, and no pointer leads through a TTL.
+pub struct Written<'a> {
+    pub rcode: Rcode,
+    pub counts: [u16; 3],
+    pub body: &'a [u8],
+}
+
+/// Makes its value, in `out`, without reading it again. `ttls`: where each record's TTL stands in the body, and whether the
+/// record begins an RRset. All but additional records are needed.
+pub fn enclose(
+    answer: &Written<'_>,
+    ttls: impl ExactSizeIterator<Item = (u16, bool)>,
+    out: &mut Vec<u8>,
+) -> Result<(), Unfit> {
+    join(answer, answer.counts[0] + answer.counts[1], ttls, out)
+}
+
+fn join(
+    answer: &Written<'_>,
+    needed: u16,
+    ttls: impl ExactSizeIterator<Item = (u16, bool)>,
+    out: &mut Vec<u8>,
+) -> Result<(), Unfit> {
+    let Written { rcode, counts, body } = answer;
+    if HEAD + body.len() + 2 * ttls.len() > VALUE_MAX {
+        return Err(Unfit::TooLarge);
+    }
+    let head = [rcode.0, 0, NO_EDE, counts[0], counts[1], counts[2], needed, body.len() as u16];
+    out.clear();
+    head.iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
+    out.extend_from_slice(body);
+    for (at, begins_set) in ttls {
+        let mark = at | if begins_set { BEGINS_SET } else { 0 };
+        out.extend_from_slice(&mark.to_le_bytes());
+    }
+    Ok(())
+}
+
 struct Packing<'a> {
     message: &'a [u8],
     question_end: usize,
@@ -185,20 +224,13 @@ impl<'a> Packing<'a> {
     fn write(mut self, rcode: Rcode, out: &mut Vec<u8>) -> Result<Packed, Unfit> {
         self.level_ttls();
         let body = &self.message[self.question_end..self.at];
-        if HEAD + body.len() + 2 * self.records.len() > VALUE_MAX {
-            return Err(Unfit::TooLarge);
-        }
         let positive = rcode == Rcode::NOERROR && self.answers_question;
         let needed = self.counts[0] + if positive && self.authority_is_ns { 0 } else { self.counts[1] };
-        let head = [rcode.0, 0, NO_EDE, self.counts[0], self.counts[1], self.counts[2], needed, body.len() as u16];
-        out.clear();
-        head.iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
-        out.extend_from_slice(body);
+        let ttls = self.records.iter().map(|record| ((record.ttl_at - self.question_end) as u16, record.begins_set));
+        join(&Written { rcode, counts: self.counts, body }, needed, ttls, out)?;
         for record in &self.records {
-            let at = record.ttl_at - self.question_end;
-            out[HEAD + at..HEAD + at + 4].copy_from_slice(&record.ttl.to_be_bytes());
-            let mark = at as u16 | if record.begins_set { BEGINS_SET } else { 0 };
-            out.extend_from_slice(&mark.to_le_bytes());
+            let at = HEAD + record.ttl_at - self.question_end;
+            out[at..at + 4].copy_from_slice(&record.ttl.to_be_bytes());
         }
         let ttl_s = if positive || self.denies { self.ttl_s } else { 0 };
         Ok(Packed { ttl_s: if self.records.is_empty() { 0 } else { ttl_s } })

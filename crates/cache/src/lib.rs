@@ -28,7 +28,7 @@ mod takeover;
 mod tally;
 mod visit;
 
-pub use answer::{Answer, Bounds, Packed, Unfit, pack, set_authentic, set_ede};
+pub use answer::{Answer, Bounds, Packed, Unfit, Written, enclose, pack, set_authentic, set_ede};
 pub use atomic::AtomicU64;
 pub use entry::{Dropped, Entry, Freshness, Hit, Scratch, TTL_MAX, VALUE_MAX};
 pub use flush::Extent;

@@ -9,6 +9,7 @@
 //! one RRset, `BODY_MAX` octets. What does not fit makes the answer unfit, never shorter.
 
 use crate::question::Question;
+use std::ops::Range;
 use wire::message::Record;
 use wire::name::{self, is_at_or_below};
 use wire::query::HEADER;
@@ -32,26 +33,30 @@ pub struct Answer {
     /// Records of the three sections.
     pub counts: [u16; 3],
     pub body: Vec<u8>,
+    /// Of each record in the body.
+    pub ttls: Vec<TtlPlace>,
     /// For how long it may be kept; 0: it must not be.
     pub lifetime_s: u32,
 }
 
-impl Answer {
-    /// As a message, without EDNS: what a cache takes in.
-    pub fn message(&self, question: &Question) -> Vec<u8> {
-        let mut message = Vec::new();
-        self.write_message(question, &mut message);
-        message
-    }
+/// Where a TTL stands in a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TtlPlace {
+    pub at: u16,
+    /// Its record is the first of an RRset.
+    pub begins_set: bool,
+}
 
-    /// The same at the end of what stands there.
-    pub fn write_message(&self, question: &Question, message: &mut Vec<u8>) {
-        message.extend_from_slice(&[0, 0, 0x81, 0x80 | self.rcode.0 as u8 & 15, 0, 1]);
+impl Answer {
+    /// As a message, without EDNS.
+    pub fn message(&self, question: &Question) -> Vec<u8> {
+        let mut message = vec![0, 0, 0x81, 0x80 | self.rcode.0 as u8 & 15, 0, 1];
         self.counts.iter().for_each(|n| message.extend_from_slice(&n.to_be_bytes()));
         message.extend_from_slice(question.name());
         message.extend_from_slice(&question.qtype.to_be_bytes());
         message.extend_from_slice(&[0, 1]);
         message.extend_from_slice(&self.body);
+        message
     }
 }
 
@@ -90,6 +95,9 @@ pub struct Draft {
     counts: [u16; 3],
     ttl_s: u32,
     places: Vec<(Box<[u8]>, u16)>,
+    ttls: Vec<TtlPlace>,
+    /// Owner, type and class of the last record in the body.
+    last: Range<usize>,
     /// How many records of the RRset that was added to last.
     run: (Rtype, usize),
     /// Data of the record at hand, kept for its room.
@@ -102,7 +110,24 @@ pub(crate) struct Mark {
     places: usize,
     counts: [u16; 3],
     ttl_s: u32,
+    ttls: usize,
+    last: Range<usize>,
     run: (Rtype, usize),
+}
+
+/// Room of an answer that was told, for the next.
+#[derive(Default)]
+pub(crate) struct Room {
+    body: Vec<u8>,
+    ttls: Vec<TtlPlace>,
+}
+
+impl Room {
+    /// None: it grew too large to be kept.
+    pub(crate) fn of(answer: Answer) -> Option<Room> {
+        let Answer { body, ttls, .. } = answer;
+        (body.capacity() <= ROOM_KEPT && ttls.capacity() <= ROOM_KEPT).then_some(Room { body, ttls })
+    }
 }
 
 /// It does not fit, or could not be read.
@@ -117,6 +142,8 @@ impl Draft {
             counts: [0; 3],
             ttl_s: u32::MAX,
             places: Vec::new(),
+            ttls: Vec::new(),
+            last: 0..0,
             run: (0, 0),
             data: Vec::new(),
         }
@@ -128,36 +155,44 @@ impl Draft {
 
     /// Becomes that of another question's name, in the same room.
     pub(crate) fn renew(&mut self, of: Name) {
-        let Draft { name, body, counts, ttl_s, places, run, data: _ } = self;
+        let Draft { name, body, counts, ttl_s, places, ttls, last, run, data: _ } = self;
         *name = of;
-        (*counts, *ttl_s, *run) = ([0; 3], u32::MAX, (0, 0));
+        (*counts, *ttl_s, *last, *run) = ([0; 3], u32::MAX, 0..0, (0, 0));
+        ttls.clear();
+        ttls.shrink_to(ROOM_KEPT);
         body.clear();
         body.shrink_to(ROOM_KEPT);
         places.clear();
     }
 
     pub(crate) fn mark(&self) -> Mark {
-        let Draft { counts, ttl_s, run, .. } = *self;
-        Mark { body: self.body.len(), places: self.places.len(), counts, ttl_s, run }
+        let Draft { counts, ttl_s, run, ref last, .. } = *self;
+        let [body, places, ttls] = [self.body.len(), self.places.len(), self.ttls.len()];
+        Mark { body, places, counts, ttl_s, ttls, last: last.clone(), run }
     }
 
     /// Drops what was added since.
     pub(crate) fn rewind(&mut self, mark: &Mark) {
         self.body.truncate(mark.body);
         self.places.truncate(mark.places);
-        (self.counts, self.ttl_s, self.run) = (mark.counts, mark.ttl_s, mark.run);
+        self.ttls.truncate(mark.ttls);
+        (self.counts, self.ttl_s, self.last, self.run) = (mark.counts, mark.ttl_s, mark.last.clone(), mark.run);
     }
 
     /// What it holds, as an answer.
     pub fn finish(&self, rcode: Rcode, lifetime_s: u32) -> Answer {
-        self.finish_in(Vec::new(), rcode, lifetime_s)
+        self.finish_in(Room::default(), rcode, lifetime_s)
     }
 
-    /// The same, with its body in the room of another.
-    pub(crate) fn finish_in(&self, mut body: Vec<u8>, rcode: Rcode, lifetime_s: u32) -> Answer {
+    /// The same, in the room of another.
+    pub(crate) fn finish_in(&self, room: Room, rcode: Rcode, lifetime_s: u32) -> Answer {
+        let Room { mut body, mut ttls } = room;
         body.clear();
         body.extend_from_slice(&self.body);
-        Answer { rcode, counts: self.counts, body, lifetime_s: lifetime_s.min(self.ttl_s) }
+        ttls.clear();
+        ttls.extend_from_slice(&self.ttls);
+        level(&mut body, &ttls);
+        Answer { rcode, counts: self.counts, body, ttls, lifetime_s: lifetime_s.min(self.ttl_s) }
     }
 
     /// Adds a record of a message, under the owner that it is known to have.
@@ -180,9 +215,19 @@ impl Draft {
         ttl_s: u32,
         data: &[u8],
     ) -> Result<(), Unfit> {
+        if rtype::is_meta(rtype) {
+            return Err(Unfit);
+        }
+        let start = self.body.len();
         self.put_name(owner.bytes());
         self.body.extend_from_slice(&rtype.to_be_bytes());
         self.body.extend_from_slice(&[0, 1]);
+        let at = self.body.len();
+        // Records of a set stand together, under one spelling of their owner.
+        let begins_set =
+            self.counts[section as usize] == 0 || self.body.get(self.last.clone()) != self.body.get(start..at);
+        self.ttls.push(TtlPlace { at: at as u16, begins_set });
+        self.last = start..at;
         self.body.extend_from_slice(&ttl_s.to_be_bytes());
         let len_at = self.body.len();
         self.body.extend_from_slice(&[0, 0]);
@@ -198,22 +243,28 @@ impl Draft {
 
     /// Only names of RFC 1035's types may be compressed (RFC 3597 section 4).
     fn put_data(&mut self, rtype: Rtype, data: &[u8]) -> Result<(), Unfit> {
-        if !rtype::is_compressible(rtype) {
-            self.body.extend_from_slice(data);
-            return Ok(());
-        }
-        let fixed = if rtype == rtype::MX { 2 } else { 0 };
-        let names = if matches!(rtype, rtype::SOA | rtype::MINFO) { 2 } else { 1 };
+        let (fixed, names, behind) = match rtype {
+            rtype::SOA => (0, 2, 20),
+            rtype::MINFO => (0, 2, 0),
+            rtype::MX => (2, 1, 0),
+            rtype::A => (4, 0, 0),
+            rtype::AAAA => (16, 0, 0),
+            _ if rtype::is_compressible(rtype) => (0, 1, 0),
+            _ => {
+                self.body.extend_from_slice(data);
+                return Ok(());
+            }
+        };
         let (head, mut rest) = data.split_at_checked(fixed).ok_or(Unfit)?;
         self.body.extend_from_slice(head);
         for _ in 0..names {
             let len = name::wire_len(rest).ok_or(Unfit)?;
-            let (name, behind) = rest.split_at(len);
+            let (name, others) = rest.split_at(len);
             self.put_name(name);
-            rest = behind;
+            rest = others;
         }
         self.body.extend_from_slice(rest);
-        Ok(())
+        if rest.len() == behind { Ok(()) } else { Err(Unfit) }
     }
 
     /// Writes a name: its labels up to the first suffix that stands somewhere already, then a pointer there.
@@ -262,6 +313,20 @@ impl Draft {
             p += usize::from(n) + 1;
         }
         Some(p - start)
+    }
+}
+
+/// TTLs of a set are alike: the least of them (RFC 2181 section 5.2).
+fn level(body: &mut [u8], ttls: &[TtlPlace]) {
+    for set in ttls.chunk_by(|_, next| !next.begins_set).filter(|set| set.len() > 1) {
+        let places = set.iter().map(|ttl| usize::from(ttl.at));
+        let ttl_at = |at: usize| body.get(at..).and_then(|b| b.first_chunk::<4>()).copied();
+        let Some(least) = places.clone().filter_map(ttl_at).min() else { continue };
+        for at in places {
+            if let Some(ttl) = body.get_mut(at..).and_then(|b| b.first_chunk_mut()) {
+                *ttl = least;
+            }
+        }
     }
 }
 
@@ -317,6 +382,47 @@ mod tests {
         draft.renew(name("www.example.com."));
         put(&mut draft, "www.example.com.", 60);
         assert_eq!(draft.finish(Rcode::NOERROR, 300), before);
+    }
+
+    #[test]
+    fn ttls_of_a_set_are_alike_and_their_places_are_known() {
+        let question = Question::new(&name("www.example.com."), 1, false, false);
+        let mut draft = Draft::new(&question);
+        let records = [
+            ("www.example.com.", rtype::CNAME, 60, b"\x01x\0".as_slice()),
+            ("x.", rtype::CNAME, 50, b"\x01y\0"),
+            ("y.", rtype::A, 40, b"\xc0\0\x02\x01"),
+            ("y.", rtype::A, 30, b"\xc0\0\x02\x02"),
+            ("y.", rtype::TXT, 20, b"\x01t"),
+        ];
+        for (owner, rtype, ttl_s, data) in records {
+            draft.put(Section::Answer, &name(owner), rtype, ttl_s, data).unwrap();
+        }
+        draft.put(Section::Authority, &name("y."), rtype::TXT, 70, b"\x01t").unwrap();
+        let answer = draft.finish(Rcode::NOERROR, 300);
+        let told = answer.message(&question);
+        let ttls: Vec<u32> = Message::open(&told).unwrap().records().map(|record| record.unwrap().ttl_s).collect();
+        assert_eq!(ttls, [60, 50, 30, 30, 20, 70]);
+        let at = |ttl: &TtlPlace| u32::from_be_bytes(*answer.body[usize::from(ttl.at)..].first_chunk().unwrap());
+        assert_eq!(answer.ttls.iter().map(at).collect::<Vec<_>>(), ttls);
+        let begins: Vec<bool> = answer.ttls.iter().map(|ttl| ttl.begins_set).collect();
+        assert_eq!(begins, [true, true, true, false, true, true]);
+    }
+
+    #[test]
+    fn what_is_no_record_is_not_put() {
+        let question = Question::new(&name("www.example.com."), 1, false, false);
+        for (rtype, data) in [
+            (rtype::A, b"\xc0\0\x02".as_slice()),
+            (rtype::A, b"\xc0\0\x02\x01\x01"),
+            (rtype::AAAA, b"\xc0\0\x02\x01"),
+            (rtype::CNAME, b"\x01x\0\0"),
+            (rtype::SOA, b"\0\0only nineteen octet"),
+            (rtype::OPT, b""),
+        ] {
+            let put = Draft::new(&question).put(Section::Answer, &name("www.example.com."), rtype, 60, data);
+            assert_eq!(put, Err(Unfit), "{rtype}");
+        }
     }
 
     #[test]

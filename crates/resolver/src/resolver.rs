@@ -4,7 +4,7 @@
 //! the deadline heap for each slot of the slab and each time that its deadline moved closer; one server for each address of
 //! the operator's.
 
-use crate::answer::{Answer, ROOM_KEPT, TtlRange};
+use crate::answer::{Answer, Room, TtlRange};
 use crate::chance::{Chance, Seed};
 use crate::choice::Choice;
 use crate::exchange::{Exchange, ExchangeId, Heard, Via, is_answer, may_mean_edns};
@@ -90,7 +90,7 @@ pub struct Resolver<W> {
     #[expect(clippy::vec_box, reason = "a task is large, and goes from list to list")]
     over: Vec<Box<Task<W>>>,
     packets: Vec<Vec<u8>>,
-    bodies: Vec<Vec<u8>>,
+    rooms: Vec<Room>,
     lists: Vec<Vec<W>>,
     by_question: ByHash<u32>,
     /// By name and type: the task that asks, and those that wait for its end.
@@ -133,7 +133,7 @@ impl<W> Resolver<W> {
             free: Vec::new(),
             over: Vec::new(),
             packets: Vec::new(),
-            bodies: Vec::new(),
+            rooms: Vec::new(),
             lists: Vec::new(),
             by_question: ByHash::default(),
             asking: ByHash::default(),
@@ -512,7 +512,7 @@ impl<W> Resolver<W> {
         let Some(task) = self.tasks.get_mut(id.slot as usize).and_then(Option::as_mut) else { return };
         let Some(forward) = self.settings.forwards.forward(task.forward) else { return };
         let digested = match is_answer(message.rcode()) {
-            true => task.digest(message, &forward.zone, &self.settings.ttls, self.bodies.pop().unwrap_or_default()),
+            true => task.digest(message, &forward.zone, &self.settings.ttls, self.rooms.pop().unwrap_or_default()),
             false => Digested::Useless,
         };
         match digested {
@@ -670,8 +670,8 @@ impl<W> Resolver<W> {
 
     /// Takes back the answer of a `Finish`, for its room.
     pub fn keep_answer(&mut self, answer: Answer) {
-        if self.bodies.len() < ROOMS_MAX && answer.body.capacity() <= ROOM_KEPT {
-            self.bodies.push(answer.body);
+        if self.rooms.len() < ROOMS_MAX {
+            self.rooms.extend(Room::of(answer));
         }
     }
 

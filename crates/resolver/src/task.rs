@@ -10,7 +10,7 @@
 //! and without, say) one asks at a time, so that forged replies have one to hit (RebirthDay: CVE-2025-5994). Its budget is
 //! handed on by value and never filled up again: not by an alias, not by another transport.
 
-use crate::answer::{Answer, Draft, TtlRange};
+use crate::answer::{Answer, Draft, Room, TtlRange};
 use crate::exchange::{Exchange, Via};
 use crate::question::Question;
 use crate::scrub::{CHAIN_MAX, Scrubbed, Scrubber};
@@ -172,8 +172,8 @@ impl<W> Task<W> {
         if self.tried.get(server).is_some_and(|t| t.over_tcp) { Via::Tcp } else { Via::Udp }
     }
 
-    /// Makes of a reply what it is worth: `zone` is what the server speaks for, `room` is for an answer's body.
-    pub fn digest(&mut self, message: &Message<'_>, zone: &Name, ttls: &TtlRange, room: Vec<u8>) -> Digested {
+    /// Makes of a reply what it is worth: `zone` is what the server speaks for, `room` is for an answer.
+    pub fn digest(&mut self, message: &Message<'_>, zone: &Name, ttls: &TtlRange, room: Room) -> Digested {
         let Some(scrubber) = Scrubber::new(message, &self.question, zone, ttls) else { return Digested::Useless };
         let mark = self.draft.mark();
         match scrubber.follow(self.name, &mut self.steps, &mut self.draft) {

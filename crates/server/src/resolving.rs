@@ -14,7 +14,7 @@ use crate::stall::Histogram;
 use crate::tasks::{Burst, Tasks};
 use crate::upstream::Upstream;
 use crate::{config, log, random, systemd};
-use cache::{Bounds, Cache};
+use cache::Cache;
 use front::{Resolving, Setup, Worker};
 use net::Wake;
 use policy::Acl;
@@ -39,7 +39,6 @@ pub struct Resolution {
     pub resolving: Resolving,
     inboxes: Vec<Inbox>,
     settings: Settings,
-    bounds: Bounds,
     resolver: config::Resolver,
 }
 
@@ -74,7 +73,6 @@ impl Resolution {
             prefetch: resolver.prefetch,
             serve_stale: resolver.serve_stale,
         };
-        let bounds = Bounds { ttl_min: ttls.min_s, ttl_max: ttls.max_s, negative_max: ttls.negative_max_s };
         let (inserts, handover) = ((0..threads).map(|_| Arc::default()).collect(), Arc::new(handover));
         Ok(Some(Resolution {
             cache,
@@ -84,7 +82,6 @@ impl Resolution {
             resolving,
             inboxes,
             settings,
-            bounds,
             resolver,
         }))
     }
@@ -133,7 +130,6 @@ impl Resolution {
                 shared: shared.clone(),
                 inbox,
                 cache: Arc::clone(&self.cache),
-                bounds: self.bounds,
                 counters: Arc::clone(counters),
                 inserts,
                 burst: Burst::default(),

@@ -8,7 +8,7 @@ use crate::handover::Inbox;
 use crate::log;
 use crate::stall::Histogram;
 use crate::upstream::{Came, Parcel, Upstream};
-use cache::{Bounds, Cache, Entry, Key, Kind, Variant};
+use cache::{Cache, Entry, Key, Kind, Variant};
 use front::{Composed, Judged, Miss, Now, Peer, Postponed, Purpose, Ticket, Told, Transport, Verdict, Wanted, Worker};
 use net::Turn;
 use resolver::{Action, ExchangeId, Outcome, Question, Resolver, Why};
@@ -36,7 +36,6 @@ pub struct Tasks {
     pub resolver: Resolver<Waiter>,
     pub worker: Worker<Stretch>,
     pub cache: Arc<Cache>,
-    pub bounds: Bounds,
     pub counters: Arc<Counters>,
     /// How long inserts took.
     pub inserts: Arc<Histogram>,
@@ -50,7 +49,6 @@ pub struct Tasks {
 /// What one answer after another needs, kept for its room.
 #[derive(Default)]
 pub struct Burst {
-    message: Vec<u8>,
     value: Vec<u8>,
     /// The threads of answers that nobody was woken for yet, in the order of the answers.
     put: Vec<u16>,
@@ -229,16 +227,15 @@ impl Tasks {
         let key = self.key(question, judged, Kind::Answer);
         // Where it will stand in the cache comes from memory while its value is made.
         self.cache.seek(&key);
-        let Burst { mut message, mut value, put } = std::mem::take(&mut self.burst);
-        message.clear();
-        value.clear();
-        answer.write_message(question, &mut message);
-        let packed = cache::pack(&message, &self.bounds, &mut value);
-        match packed.map_or(0, |p| p.ttl_s).min(answer.lifetime_s) {
+        let mut value = std::mem::take(&mut self.burst.value);
+        let written = cache::Written { rcode: answer.rcode, counts: answer.counts, body: &answer.body };
+        let ttls = answer.ttls.iter().map(|ttl| (ttl.at, ttl.begins_set));
+        let lifetime_s = cache::enclose(&written, ttls, &mut value).map_or(0, |()| answer.lifetime_s);
+        match lifetime_s {
             0 => self.counters.count(Counter::CacheUnfit),
             ttl_s => self.insert(question, judged, &key, &value, ttl_s),
         }
-        self.burst = Burst { message, value, put };
+        self.burst.value = value;
     }
 
     fn key<'q>(&self, question: &'q Question, judged: Option<Judged>, kind: Kind) -> Key<'q> {

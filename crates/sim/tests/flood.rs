@@ -45,8 +45,13 @@ impl Stage {
         let ends = std::mem::take(&mut self.world.ends);
         for end in &ends {
             let Outcome::Answer(answer) = &*end.outcome else { panic!("{:?}", end.outcome) };
-            let (mut value, bounds) = (Vec::new(), Bounds { ttl_min: 0, ttl_max: 86_400, negative_max: 3_600 });
-            cache::pack(&answer.message(&end.question), &bounds, &mut value).unwrap();
+            let (mut value, mut packed, bounds) =
+                (Vec::new(), Vec::new(), Bounds { ttl_min: 0, ttl_max: 86_400, negative_max: 3_600 });
+            cache::pack(&answer.message(&end.question), &bounds, &mut packed).unwrap();
+            let written = cache::Written { rcode: answer.rcode, counts: answer.counts, body: &answer.body };
+            let ttls = answer.ttls.iter().map(|ttl| (ttl.at, ttl.begins_set));
+            cache::enclose(&written, ttls, &mut value).unwrap();
+            assert_eq!(value, packed, "read again it is the same");
             let (question, generation) = (&end.question, self.cache.generation());
             let source = question.neighbourhood();
             let entry = Entry { value: &value, ttl_s: answer.lifetime_s, source, generation };

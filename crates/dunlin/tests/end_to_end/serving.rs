@@ -60,16 +60,23 @@ fn sighup_brings_a_changed_zone() {
     eventually("the new zone", || server.short(&folder, &["www.new.example"]) == "192.0.2.2\n");
 }
 
+/// A folder with a zone in whose file nobody looks until he is told to.
+fn with_unwatched_zone() -> Folder {
+    let folder = Folder::new();
+    folder.configure("[[zone]]\nname = \"example.com\"\nfile = \"example.com.zone\"\n");
+    folder
+}
+
 #[test]
 fn of_a_long_zone_only_the_names_that_changed_are_laid() {
-    let folder = Folder::new();
+    let folder = with_unwatched_zone();
     let long =
         ZONE.to_string() + &(0..120_000).map(|i| format!("long-name-of-a-host-{i} A 192.0.2.7\n")).collect::<String>();
-    folder.write("zones/example.com.zone", &long);
-    let server = start(&folder);
+    folder.write("example.com.zone", &long);
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     let reload = |text: &str| {
-        folder.write("zones/example.com.zone", text);
-        let output = folder.dunlin(&["ctl", "reload"]);
+        folder.write("example.com.zone", text);
+        let output = folder.ctl(&["reload"]);
         (output.status.code(), self::text(&output.stdout), self::text(&output.stderr))
     };
     let added = long.clone() + "added A 192.0.2.8\n";
@@ -96,17 +103,17 @@ fn parsed(folder: &Folder) -> Vec<usize> {
 
 #[test]
 fn of_a_long_zone_only_the_pieces_that_changed_are_parsed() {
-    let folder = Folder::new();
+    let folder = with_unwatched_zone();
     let lines: String =
         (0..120_000).map(|i| format!("long-name-{}-of-a-host A 192.0.2.7\n", i * 7919 % 120_000)).collect();
     let mut long = ZONE.to_string() + &lines;
-    folder.write("zones/example.com.zone", &long);
-    assert!(folder.dunlin(&["compile", "--zones", "zones"]).status.success());
-    let server = start(&folder);
+    folder.write("example.com.zone", &long);
+    assert!(folder.dunlin(&["compile", "-c", "dunlin.toml"]).status.success());
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     let change = |server: &Server, text: &str, host: &str, expect: &str| {
         let before = parsed(&folder).len();
-        folder.write("zones/example.com.zone", text);
-        let output = folder.dunlin(&["ctl", "reload"]);
+        folder.write("example.com.zone", text);
+        let output = folder.ctl(&["reload"]);
         assert!(output.status.success(), "{}", self::text(&output.stderr));
         assert_eq!(server.short(&folder, &[&format!("{host}.example.com")]), expect);
         let parsed = parsed(&folder);
@@ -119,12 +126,12 @@ fn of_a_long_zone_only_the_pieces_that_changed_are_parsed() {
     long = long.replace("long-name-78-of-a-host A 192.0.2.7\n", "");
     change(&server, &long, "long-name-78-of-a-host", "");
     drop(server);
-    let server = start(&folder);
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     assert_eq!(server.short(&folder, &["long-name-77-of-a-host.example.com"]), "192.0.2.9\n");
     long += "again A 192.0.2.8\n";
     change(&server, &long, "again", "192.0.2.8\n");
     // A new image brings pieces of its own.
-    let output = folder.dunlin(&["ctl", "zone", "publish", "--force", "example.com"]);
+    let output = folder.ctl(&["zone", "publish", "--force", "example.com"]);
     assert!(text(&output.stdout).contains("rebuilt true"), "{}", text(&output.stderr));
     long += "last A 192.0.2.8\n";
     change(&server, &long, "last", "192.0.2.8\n");

@@ -14,6 +14,7 @@ use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,7 +74,7 @@ pub struct Fleet {
 pub const UDP_SIZE: usize = 1232;
 
 /// Long enough for the slowest server with the biggest zone on a busy machine.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(120);
 
 impl Fleet {
     /// Starts the servers in `folder`, which is emptied first.
@@ -204,15 +205,14 @@ fn knot_is_done(log: &str, zones: &[ZoneFile]) -> bool {
     zones.iter().all(|z| done.contains(&z.name.to_string()))
 }
 
-/// A port that is free for both UDP and TCP.
+/// A port that is free for both UDP and TCP. It lies below those that the system gives away itself, so that no other socket
+/// takes it before a server does, or while one is started again; each call of this process has another.
 pub fn free_port() -> SocketAddr {
-    loop {
-        let udp = UdpSocket::bind("127.0.0.1:0").expect("a loopback");
-        let address = udp.local_addr().expect("a bound socket has an address");
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
-    }
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id().wrapping_mul(97);
+    let next = || 10_000 + (first.wrapping_add(NEXT.fetch_add(1, Relaxed)) % 20_000) as u16;
+    let is_free = |address: &SocketAddr| UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok();
+    (0..20_000).map(|_| SocketAddr::from(([127, 0, 0, 1], next()))).find(is_free).expect("a free port")
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> PathBuf {

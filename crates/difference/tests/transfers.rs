@@ -22,7 +22,7 @@ const SECRET_TEXT: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 const ZONE: &str = "$TTL 60\n@ SOA ns host.master 7 1 2 3 4\n@ NS ns\n@ MX 10 mail\nns A 192.0.2.53\nmail A 192.0.2.25\nwww A 192.0.2.1\n\
                     www A 192.0.2.2\n*.wild TXT star\na.b.c.d TXT deep\ncut NS ns.cut\nns.cut A 192.0.2.54\nbelow.cut TXT occluded\n\
                     odd TYPE65280 \\# 4 01020304\nalias CNAME www\n";
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 struct Server {
     name: &'static str,

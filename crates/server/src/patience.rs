@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up on it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 #[track_caller]
 pub fn eventually(mut is_so: impl FnMut() -> bool) {

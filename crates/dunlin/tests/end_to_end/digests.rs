@@ -1,7 +1,8 @@
 //! The digest of a zone that updates change (RFC 8976): made anew when nothing has changed for a moment.
 
-use crate::running::{Server, eventually, peer, read};
+use crate::running::{Server, eventually, read};
 use crate::written_back::{Stage, add};
+use difference::peers;
 
 /// The serial of the zone, if its digest is of it.
 fn digested(stage: &Stage, server: &Server) -> Option<u32> {
@@ -17,7 +18,7 @@ fn checked(stage: &Stage, serial: u32) {
         stage.holds(&format!("ZONEMD {serial} 1 1 ")) && stage.holds(&format!(" {serial} 1 2 3 4"))
     });
     let copy = stage.folder.write("copy", &read(&stage.file));
-    assert!(peer("kzonecheck").args(["-z", "-o", "z.example"]).arg(&copy).status().unwrap().success());
+    assert!(peers::command("kzonecheck").args(["-z", "-o", "z.example"]).arg(&copy).status().unwrap().success());
 }
 
 #[test]

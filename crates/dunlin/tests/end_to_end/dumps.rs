@@ -1,20 +1,13 @@
 //! `zone dump --canonical` beside what `ldns-read-zone -z` prints: byte for byte, but for what ldns adds or leaves out.
 
 use crate::running::{Folder, text};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-fn peer(name: &str) -> PathBuf {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../peers/bin");
-    let program = std::env::var_os("DUNLIN_PEERS").map_or_else(beside, PathBuf::from).join(name);
-    assert!(program.exists(), "{} is missing: scripts/peers sets the peers up", program.display());
-    program
-}
+use difference::peers;
+use std::path::Path;
 
 /// Its comments on keys, its blanks at line ends and behind an empty salt are not part of the format; and it leaves the
 /// backslash away before an @ that begins a name.
 fn by_ldns(zone: &Path) -> String {
-    let output = Command::new(peer("ldns-read-zone")).arg("-z").arg(zone).output().unwrap();
+    let output = peers::command("ldns-read-zone").arg("-z").arg(zone).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let plain = |line: &str| {
         let line = line.split(" ;{").next().unwrap_or_default().trim_end().replace(" -  ", " - ");

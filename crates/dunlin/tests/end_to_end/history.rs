@@ -1,6 +1,7 @@
 //! What zones were: listed, compared, shown, and served again.
 
-use crate::running::{Folder, Server, eventually, peer, read};
+use crate::running::{Folder, Server, eventually, read};
+use difference::peers;
 use std::os::unix::fs::PermissionsExt;
 
 fn zone(serial: u32, rest: &str) -> String {
@@ -148,7 +149,7 @@ fn a_zone_with_a_digest_goes_back_to_one_that_fits() {
             .folder
             .write("plain", &format!("$ORIGIN example.\n{}", zone(serial, rest).replace("$INCLUDE more\n", "")));
         let words = ["-Z", "-z", "1:1", "-o", "example.", "-f"];
-        assert!(peer("ldns-signzone").args(words).args([&file, &plain]).status().unwrap().success());
+        assert!(peers::command("ldns-signzone").args(words).args([&file, &plain]).status().unwrap().success());
         stage.folder.does(&["reload", "example"]);
         stage.recorded(serial);
     };
@@ -157,6 +158,7 @@ fn a_zone_with_a_digest_goes_back_to_one_that_fits() {
     stage.folder.does(&["zone", "rollback", "example", "8"]);
     assert_eq!(stage.short("a.example"), "192.0.2.1\n");
     assert!(read(&stage.folder.0.join("z")).contains("ZONEMD 10 1 1 "));
-    let checked = peer("kzonecheck").args(["-z", "-o", "example"]).arg(stage.folder.0.join("z")).status().unwrap();
+    let checked =
+        peers::command("kzonecheck").args(["-z", "-o", "example"]).arg(stage.folder.0.join("z")).status().unwrap();
     assert!(checked.success());
 }

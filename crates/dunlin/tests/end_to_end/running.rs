@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up on it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server on a free port that operators talk to over a socket in its folder.
 const HEAD: &str = "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\n\
@@ -178,15 +178,6 @@ pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
         std::thread::yield_now();
     }
     panic!("{what} did not come true");
-}
-
-/// A program of the peers; without it the test fails.
-pub fn peer(name: &str) -> Command {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/bin");
-    let folder = std::env::var_os("DUNLIN_PEERS").map_or(root, PathBuf::from);
-    let path = folder.join(name);
-    assert!(path.exists(), "{} is missing: run scripts/peers", path.display());
-    Command::new(path)
 }
 
 pub const ZONE: &str = "\

@@ -1,12 +1,13 @@
 //! docs/image-format.md is enough to write a reader from: one in Python was, and reads what ours reads.
 
-use crate::running::{Folder, peer, text};
+use crate::running::{Folder, text};
+use difference::peers;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 fn read_by_python(image: &Path) -> Output {
     let reader = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end_to_end/image_reader.py");
-    peer("python3").arg(reader).arg(image).output().unwrap()
+    peers::command("python3").arg(reader).arg(image).output().unwrap()
 }
 
 /// Compiles a zone, reads the image in both ways, and compares the records octet for octet.

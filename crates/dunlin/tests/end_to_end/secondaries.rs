@@ -1,7 +1,8 @@
 //! Zones that come from others: our own server as the primary, primaries that lie, zones that expire, servers that are told.
 
-use crate::running::{Folder, Server, eventually, peer, read, text};
+use crate::running::{Folder, Server, eventually, read, text};
 use crate::updates::{DDNS, KEY, update};
+use difference::{fleet::free_port, peers};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -35,17 +36,6 @@ allow-transfer = [\"any\"]
 struct Site {
     folder: Folder,
     server: Server,
-}
-
-/// A port that is free for both UDP and TCP.
-fn free_port() -> SocketAddr {
-    loop {
-        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let address = udp.local_addr().unwrap();
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
-    }
 }
 
 /// A folder whose server listens there.
@@ -92,7 +82,7 @@ impl Site {
 
     /// The whole answer.
     fn says(&self, name: &str, rtype: &str) -> String {
-        let mut dig = peer("dig");
+        let mut dig = peers::command("dig");
         let port = self.server.address.port().to_string();
         dig.args(["@127.0.0.1", "-p", &port, "+tries=1", "+time=30", "+norec", name, rtype]);
         text(&dig.output().unwrap().stdout)
@@ -487,7 +477,7 @@ fn an_older_version_is_not_taken_and_told() {
     secondary.comes_to("open.test", 7);
     primary.folder.write("open.zone", &ZONE.replace(" 7 ", " 5 "));
     assert!(primary.ctl(&["zone", "publish", "--force", "open.test"]).contains("ok true"));
-    let mut python = peer("python3");
+    let mut python = peers::command("python3");
     python.args(["-c", NOTIFY, &ours.port().to_string(), "open.test"]);
     assert_eq!(text(&python.output().unwrap().stdout), "NOERROR\n");
     eventually("it is told", || secondary.log().contains("its serial 5 is older than ours, 7"));
@@ -524,7 +514,7 @@ fn a_notify_is_taken_from_primaries_only() {
         ("else.test", "NOTAUTH"),
         ("www.open.test", "NOTAUTH"),
     ] {
-        let mut python = peer("python3");
+        let mut python = peers::command("python3");
         python.args(["-c", NOTIFY, &ours.port().to_string(), zone]);
         assert_eq!(text(&python.output().unwrap().stdout).trim(), expect, "{zone}");
     }

@@ -1,6 +1,7 @@
 //! The server as its operator and its clients see it: real sockets, real clients.
 
-use crate::running::{DIRECTORY, Folder, PATIENCE, Server, ZONE, eventually, peer, read, text};
+use crate::running::{DIRECTORY, Folder, PATIENCE, Server, ZONE, eventually, read, text};
+use difference::peers;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -36,7 +37,12 @@ fn dig_and_ours_agree() {
     let (ip, port) = (server.address.ip().to_string(), server.address.port().to_string());
     for words in [&["www.example.com", "A"][..], &["example.com", "SOA", "+tcp"], &["none.example.com", "A"]] {
         let parts = ["+noall", "+answer", "+authority"];
-        let dig = peer("dig").args(["-r", "-p", &port, &format!("@{ip}")]).args(words).args(parts).output().unwrap();
+        let dig = peers::command("dig")
+            .args(["-r", "-p", &port, &format!("@{ip}")])
+            .args(words)
+            .args(parts)
+            .output()
+            .unwrap();
         let own = folder.dunlin(&[&["query", "-p", &port, &format!("@{ip}")], words, &parts].concat());
         let records = |octets: &[u8]| -> Vec<Vec<String>> {
             let lines = text(octets);

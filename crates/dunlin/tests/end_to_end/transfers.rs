@@ -1,10 +1,11 @@
 //! Zones given away as a whole: to clients that people use, to today's servers as secondaries, slowly, and while they change.
 
-use crate::running::{Folder, Server, eventually, peer, read, text};
+use crate::running::{Folder, Server, eventually, read, text};
 use crate::updates::{DDNS, KEY, update};
+use difference::{fleet::free_port, peers};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -99,7 +100,7 @@ fn said(mut command: Command) -> String {
 }
 
 fn dig(address: SocketAddr, words: &[&str]) -> String {
-    let mut dig = peer("dig");
+    let mut dig = peers::command("dig");
     dig.args([&format!("@{}", address.ip()), "-p", &address.port().to_string(), "+tries=1", "+time=30"]).args(words);
     said(dig)
 }
@@ -128,10 +129,10 @@ fn dig_kdig_and_dnspython_get_what_zone_dump_has() {
         let keyed = |flag| key.into_iter().flat_map(move |key| [flag, &key[..]]);
         let words: Vec<&str> = [zone, "AXFR", "+onesoa"].into_iter().chain(keyed("-y")).collect();
         assert!(canonical(&folder, zone, &dig(server.address, &words)) == expect, "dig {zone}");
-        let mut kdig = peer("kdig");
+        let mut kdig = peers::command("kdig");
         kdig.args(["@127.0.0.1", "-p", &port, zone, "AXFR", "+noall", "+answer", "+noidn"]).args(keyed("-y"));
         assert!(canonical(&folder, zone, &said(kdig)) == expect, "kdig {zone}");
-        let mut python = peer("python3");
+        let mut python = peers::command("python3");
         python.args(["-c", DNSPYTHON, &port, zone, if key.is_some() { KEY } else { "" }]);
         assert!(canonical(&folder, zone, &said(python)) == expect, "dnspython {zone}");
     }
@@ -233,7 +234,7 @@ while len(seen) < 4:
 fn a_zone_that_changes_meanwhile_is_given_as_one_version() {
     let folder = folder();
     let server = serve(&folder);
-    let mut python = peer("python3");
+    let mut python = peers::command("python3");
     python.args(["-c", VERSIONS, &server.address.port().to_string()]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = python.spawn().unwrap();
     let mut n = 0;
@@ -263,17 +264,6 @@ impl Drop for Secondary {
     }
 }
 
-/// A port that is free for both UDP and TCP.
-fn free_port() -> SocketAddr {
-    loop {
-        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let address = udp.local_addr().unwrap();
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
-    }
-}
-
 /// `{dir}`, `{port}`, `{primary}` and `{key}` stand in the configuration.
 fn secondary(
     folder: &Folder,
@@ -290,7 +280,7 @@ fn secondary(
     let (file, log) = (dir.join("conf"), dir.join("log"));
     std::fs::write(&file, conf).unwrap();
     let out = std::fs::File::create(&log).unwrap();
-    let mut command = peer(program);
+    let mut command = peers::command(program);
     command.args(words).arg(&file).current_dir(&dir).stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out);
     Secondary { name, address, child: command.spawn().unwrap(), log }
 }

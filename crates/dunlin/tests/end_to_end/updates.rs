@@ -1,8 +1,8 @@
 //! Dynamic update as BIND's nsupdate sends it: what was acknowledged is served, and still is after a kill.
 
 use crate::running::{Folder, Server, eventually, read, text};
+use difference::peers;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 pub const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
@@ -23,13 +23,6 @@ file = \"z.zone\"
 ";
 const ZONE: &str = "$TTL 300\n@ SOA ns hostmaster 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nwww A 192.0.2.1\n";
 
-fn program(name: &str) -> PathBuf {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../peers/bin");
-    let program = std::env::var_os("DUNLIN_PEERS").map_or_else(beside, PathBuf::from).join(name);
-    assert!(program.exists(), "{} is missing: scripts/peers sets the peers up", program.display());
-    program
-}
-
 fn folder() -> Folder {
     let folder = Folder::new();
     folder.write("ddns.key", &format!("{KEY}\n"));
@@ -44,7 +37,7 @@ fn serve(folder: &Folder) -> Server {
 
 /// What nsupdate says; nothing if all is well. `key`: "ALGORITHM:NAME", or none.
 pub fn update(server: &Server, arguments: &[&str], key: &str, lines: &str) -> String {
-    let mut command = Command::new(program("nsupdate"));
+    let mut command = peers::command("nsupdate");
     if !key.is_empty() {
         command.args(["-y", &format!("{key}:{KEY}")]);
     }
@@ -236,7 +229,7 @@ fn a_zone_of_updates_is_compared_shown_and_goes_back() {
 /// What a client of the peers says to a question, signed with a key; `dig` and `kdig` both take -y ALGORITHM:NAME:SECRET.
 fn signed(server: &Server, client: &str, key: &str, arguments: &[&str]) -> String {
     let (ip, port) = (format!("@{}", server.address.ip()), server.address.port().to_string());
-    let output = Command::new(program(client)).args(["-y", key, "-p", &port, &ip]).args(arguments).output().unwrap();
+    let output = peers::command(client).args(["-y", key, "-p", &port, &ip]).args(arguments).output().unwrap();
     text(&output.stdout) + &text(&output.stderr)
 }
 
@@ -315,7 +308,7 @@ fn certbot_and_external_dns_get_what_they_ask_for() {
     let folder = folder();
     let server = serve(&folder);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/end_to_end/updaters.py");
-    let output = Command::new(program("python3")).args([script, &server.address.port().to_string(), KEY]).output();
+    let output = peers::command("python3").args([script, &server.address.port().to_string(), KEY]).output();
     let output = output.unwrap();
     assert_eq!(text(&output.stdout), "all taken\n", "{}", text(&output.stderr));
 }

@@ -1,21 +1,15 @@
 //! The same queries from dnsperf and from `dunlin load` to NSD and to Unbound: the counts must be the same.
 
 use crate::{DUNLIN, file};
+use difference::{fleet::free_port, peers};
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 250;
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn peer(name: &str) -> PathBuf {
-    let folder = std::env::var_os("DUNLIN_PEERS").map(PathBuf::from);
-    let path = folder.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/bin")).join(name);
-    assert!(path.exists(), "{} is missing: run scripts/peers", path.display());
-    path
-}
+const PATIENCE: Duration = Duration::from_secs(120);
 
 struct Server(Child);
 
@@ -29,7 +23,7 @@ impl Drop for Server {
 
 fn started(program: &str, words: &[&str], port: u16) -> Server {
     use std::os::unix::process::CommandExt;
-    let mut command = Command::new(peer(program));
+    let mut command = peers::command(program);
     command.args(words).process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
     let server = Server(command.spawn().unwrap());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -43,10 +37,6 @@ fn started(program: &str, words: &[&str], port: u16) -> Server {
         std::thread::park_timeout(Duration::from_millis(1));
     }
     server
-}
-
-fn free_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Rcodes and how often each came, from `NAME 12 (3.4%), ...` or from JSON's `"NAME": 12, ...`.
@@ -66,7 +56,7 @@ fn line<'a>(text: &'a str, start: &str) -> &'a str {
 fn both_count_the_same(port: u16, names: &str) {
     let (port, queries) = (port.to_string(), file(&format!("queries-{port}"), &names.repeat(ROUNDS)));
     let words = ["-s", "127.0.0.1", "-p", &port, "-d", &queries, "-n", "1", "-q", "20"];
-    let output = Command::new(peer("dnsperf")).args(words).output().unwrap();
+    let output = peers::command("dnsperf").args(words).output().unwrap();
     let theirs = rcodes(line(&String::from_utf8_lossy(&output.stdout), "Response codes:"));
     let count = (names.lines().count() * ROUNDS).to_string();
     let words = [
@@ -95,7 +85,7 @@ fn folder(port: u16) -> String {
 
 #[test]
 fn dnsperf_counts_the_same_on_nsd() {
-    let port = free_port();
+    let port = free_port().port();
     let zone = file(
         "example.com.zone",
         "@ 300 SOA ns h 1 3600 600 86400 300\n@ 300 NS ns\nns 300 A 192.0.2.53\nwww 300 A 192.0.2.1\n",
@@ -115,7 +105,7 @@ fn dnsperf_counts_the_same_on_nsd() {
 
 #[test]
 fn dnsperf_counts_the_same_on_unbound() {
-    let port = free_port();
+    let port = free_port().port();
     let folder = folder(port);
     let configuration = file(
         &format!("unbound-{port}.conf"),

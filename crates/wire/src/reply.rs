@@ -248,7 +248,7 @@ impl<'a> Reply<'a> {
         let Some(room) = self.buffer.get_mut(start..start + OPT_FIXED) else { return };
         room.copy_from_slice(&fixed);
         self.at += OPT_FIXED;
-        self.counts[2] += 1;
+        self.count(Section::Additional, 1);
         if let Some(options) = &opt.options {
             self.write_options(options, start + OPT_FIXED);
         }
@@ -321,11 +321,11 @@ mod tests {
     fn claims_of_more_records_than_can_be_counted_do_no_harm() {
         let mut b = query();
         let mut r = Reply::begin(&mut b, 19, 512, 0);
-        for _ in 0..2 {
-            r.records(Section::Authority, Need::Required, &[1; 15], 65_000);
+        for section in [Section::Authority, Section::Additional] {
+            (0..2).for_each(|_| assert!(r.records(section, Need::Required, &[1; 15], 65_000).is_some()));
         }
-        r.finish(Flags::NONE, Rcode::NOERROR, None);
-        assert_eq!(b[8..10], [0xFF, 0xFF]);
+        r.finish(Flags::NONE, Rcode::NOERROR, Some(&Opt::plain(1232, false)));
+        assert_eq!(b[8..12], [0xFF; 4]);
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub fn log_them() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+    use crate::patience::eventually;
 
     #[test]
     fn packets_are_kept_up_to_a_bound() {
@@ -79,11 +79,7 @@ mod tests {
         let panics = Panics::start(folder.clone()).unwrap();
         (0..KEPT_MAX + 3).for_each(|_| panics.save(b"packet"));
         let kept = || std::fs::read_dir(&folder).unwrap().flatten().map(|f| std::fs::read(f.path()).unwrap());
-        let until = Instant::now() + Duration::from_secs(30);
-        while kept().filter(|octets| octets == b"packet").count() < KEPT_MAX as usize {
-            assert!(Instant::now() < until, "{:?}", kept().collect::<Vec<_>>());
-            std::thread::yield_now();
-        }
+        eventually(|| kept().filter(|octets| octets == b"packet").count() >= KEPT_MAX as usize);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

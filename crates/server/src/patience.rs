@@ -10,6 +10,7 @@ pub fn eventually(mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < until, "it did not come true");
-        std::thread::yield_now();
+        // Looking all the time would keep a processor from the idle threads that are waited for.
+        std::thread::park_timeout(Duration::from_millis(1));
     }
 }

@@ -45,7 +45,7 @@ fn started(folder: &Folder) -> Server {
 fn wait(time: Duration) {
     let until = Instant::now() + time;
     while Instant::now() < until {
-        std::thread::yield_now();
+        std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
     }
 }
 

@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 /// How long anything may take before a test gives up on it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Between two looks at what is waited for: who looks all the time keeps its processor from the idle threads that do it.
+fn rest() {
+    std::thread::park_timeout(Duration::from_millis(2));
+}
+
 /// A server on a free port that operators talk to over a socket in its folder.
 const HEAD: &str = "[server]\nlisten = [\"127.0.0.1:0\"]\ndata-dir = \"data\"\nuser = \"\"\n\
     [control]\nsocket = \"control.sock\"\nhttp = \"\"\n";
@@ -136,7 +141,7 @@ impl Server {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
-            std::thread::yield_now();
+            rest();
         }
         panic!("the server does not end");
     }
@@ -175,7 +180,7 @@ pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
         if is_so() {
             return;
         }
-        std::thread::yield_now();
+        rest();
     }
     panic!("{what} did not come true");
 }

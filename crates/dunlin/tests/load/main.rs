@@ -133,7 +133,7 @@ fn an_interrupt_prints_the_report_so_far() {
         u64::from_str_radix(&mask, 16).unwrap_or(0) & (1 << (2 - 1)) != 0
     };
     while !held(child.id()) {
-        std::thread::yield_now();
+        std::thread::park_timeout(std::time::Duration::from_millis(1));
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let mut report = String::new();

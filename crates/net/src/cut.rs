@@ -44,6 +44,39 @@ impl Message {
     }
 }
 
+/// Puts datagrams that go one way, the longest first, into an order in which they are fewer messages: behind all of one length
+/// stands one of a shorter length, one of which there are fewest, for the last of a message may be shorter. With 16 lengths, each
+/// as likely as the others, that saves a fourteenth of the messages that 10 datagrams are, and a fifth of those that 45 are; at
+/// most a tenth more could be saved.
+pub fn arrange<T>(mut datagrams: &mut [T], len: impl Fn(&T) -> usize) {
+    while let [first, ..] = datagrams {
+        let length = len(first);
+        let alike = datagrams.iter().take_while(|datagram| len(datagram) == length).count();
+        let shorter = &mut datagrams[alike..];
+        let Some(last) = last_of_fewest(shorter, &len).filter(|_| length <= LENGTH_MAX) else {
+            datagrams = shorter;
+            continue;
+        };
+        shorter[..=last].rotate_right(1);
+        datagrams = &mut shorter[1..];
+    }
+}
+
+/// Where the last datagram stands of a length of which there are fewest.
+fn last_of_fewest<T>(datagrams: &[T], len: impl Fn(&T) -> usize) -> Option<usize> {
+    let (mut end, mut best) = (0, None);
+    for alike in datagrams.chunk_by(|a, b| len(a) == len(b)) {
+        end += alike.len();
+        if best.is_none_or(|(fewest, _)| alike.len() < fewest) {
+            best = Some((alike.len(), end - 1));
+        }
+        if alike.len() == 1 {
+            break;
+        }
+    }
+    best.map(|(_, last)| last)
+}
+
 /// A kernel of before 2018 would send one long datagram.
 pub(crate) fn is_known(socket: BorrowedFd<'_>) -> bool {
     sys::option(socket, libc::IPPROTO_UDP, libc::UDP_SEGMENT).is_ok()
@@ -96,5 +129,31 @@ mod tests {
         ] {
             assert_eq!(parts(lens), expect, "{lens:?}");
         }
+    }
+
+    #[test]
+    fn what_there_is_few_of_goes_along_with_what_is_longer() {
+        for (lens, expect) in [
+            (&[9, 9, 8, 8, 8, 7, 7, 6][..], &[9, 9, 6, 8, 8, 8, 7, 7][..]),
+            (&[9, 8, 8, 7, 7, 7], &[9, 8, 8, 7, 7, 7]),
+            (&[9, 9, 9, 8, 8, 8, 7, 7], &[9, 9, 9, 7, 8, 8, 8, 7]),
+            (&[9, 8, 7, 6], &[9, 8, 7, 6]),
+            (&[1300, 1300, 7, 6, 6], &[1300, 1300, 7, 6, 6]),
+            (&[5, 5], &[5, 5]),
+            (&[], &[]),
+        ] {
+            let mut arranged = lens.to_vec();
+            arrange(&mut arranged, |len| *len);
+            assert_eq!(arranged, expect, "{lens:?}");
+        }
+    }
+
+    #[test]
+    fn arranged_datagrams_are_fewer_messages() {
+        // 16 lengths, between none and seven of each.
+        let mut lens: Vec<usize> = (0..16).flat_map(|i| std::iter::repeat_n(60 - i, i * 7 % 8)).collect();
+        let (before, total) = (parts(&lens).len(), lens.iter().sum::<usize>());
+        arrange(&mut lens, |len| *len);
+        assert_eq!((before, parts(&lens).len(), lens.iter().sum::<usize>()), (12, 9, total));
     }
 }

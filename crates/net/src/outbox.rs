@@ -53,6 +53,14 @@ impl Place {
         self.0 >> 48
     }
 
+    fn client(self) -> u64 {
+        self.0 >> 24
+    }
+
+    fn len(self) -> usize {
+        STRIDE - (self.0 >> 12 & 0xFFF) as usize
+    }
+
     fn letter(self) -> usize {
         (self.0 & 0xFFF) as usize
     }
@@ -94,6 +102,7 @@ impl Outbox {
     pub fn send(&mut self, ports: &[UdpPort]) -> Sent {
         let (mut order, mut all) = (std::mem::take(&mut self.order), Sent::default());
         order.sort_unstable();
+        order.chunk_by_mut(|a, b| a.client() == b.client()).for_each(|all| cut::arrange(all, |place| place.len()));
         for run in order.chunk_by(|a, b| a.port() == b.port()) {
             let sent = match ports.get(run[0].port() as usize) {
                 Some(port) => self.send_from(port, run),

@@ -3,6 +3,7 @@
 //! Bound: `VOLLEY` datagrams a call. What does not fit into `DATAGRAM_MAX` octets is cut.
 #![allow(unsafe_code)]
 
+pub use crate::cut::arrange;
 use crate::cut::{self, Control, Message};
 use crate::sys::check;
 use std::io;

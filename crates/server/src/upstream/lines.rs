@@ -1,6 +1,6 @@
 //! Datagram sockets, each connected to one server and bound to a port that was drawn. Questions are collected and leave
-//! when the turn ends; only then their ports are drawn, the longest first: those that share a port are of about one length,
-//! and the kernel cuts them out of few messages (`net::volley`). Replies are told apart by their ids.
+//! when the turn ends; only then their ports are drawn, in an order of lengths in which the kernel cuts them out of few
+//! messages (`net::volley::arrange`). Replies are told apart by their ids.
 //!
 //! A line remembers the ids of all questions that have left from it, so that a reply that comes twice, or too late, is
 //! not taken for a guess. An id that it does not know is handed on to all that wait on it, and the line is used no more.
@@ -9,7 +9,7 @@
 use super::{Came, Parcel};
 use crate::log;
 use net::epoll::{Epoll, Interest};
-use net::volley::Volley;
+use net::volley::{self, Volley};
 use resolver::{ByHash, Chance, Drawn, ExchangeId, Line, Ports, random_port};
 use std::cmp::Reverse;
 use std::io::{self, ErrorKind};
@@ -146,6 +146,9 @@ impl Lines {
         self.failed.clear();
         let (mut parcels, mut last) = (std::mem::take(&mut self.parcels), None);
         parcels.sort_unstable_by_key(|parcel| (parcel.server, Reverse(parcel.at.len()), parcel.at.start));
+        for all in parcels.chunk_by_mut(|a, b| a.server == b.server) {
+            volley::arrange(all, |parcel| parcel.at.len());
+        }
         for Waiting { server, exchange, at } in parcels.drain(..) {
             match self.line_of(epoll, now_ns, server, exchange, &at, chance) {
                 Ok(number) if last == Some(number) => {}

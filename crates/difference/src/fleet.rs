@@ -12,9 +12,10 @@ use crate::rtype as t;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,14 +206,25 @@ fn knot_is_done(log: &str, zones: &[ZoneFile]) -> bool {
     zones.iter().all(|z| done.contains(&z.name.to_string()))
 }
 
-/// A port that is free for both UDP and TCP. It lies below those that the system gives away itself, so that no other socket
-/// takes it before a server does, or while one is started again; each call of this process has another.
+/// A port that is free for both UDP and TCP, another at each call. It lies below those that the system gives away itself, so
+/// that no other socket takes it before a server does, or while one is started again. Processes beside this one draw from
+/// other blocks: who listens on the first port of a block has it.
 pub fn free_port() -> SocketAddr {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let first = std::process::id().wrapping_mul(97);
-    let next = || 10_000 + (first.wrapping_add(NEXT.fetch_add(1, Relaxed)) % 20_000) as u16;
+    const BLOCK: u16 = 50;
+    static OURS: Mutex<(Vec<TcpListener>, Range<u16>)> = Mutex::new((Vec::new(), 0..0));
+    let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     let is_free = |address: &SocketAddr| UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok();
-    (0..20_000).map(|_| SocketAddr::from(([127, 0, 0, 1], next()))).find(is_free).expect("a free port")
+    let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        if let Some(address) = ours.1.by_ref().map(at).find(is_free) {
+            return address;
+        }
+        let mut blocks = (10_000..30_000).step_by(usize::from(BLOCK));
+        let (first, claim) =
+            blocks.find_map(|first| Some((first, TcpListener::bind(at(first)).ok()?))).expect("a free block of ports");
+        ours.0.push(claim);
+        ours.1 = first + 1..first + BLOCK;
+    }
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> PathBuf {

@@ -33,6 +33,7 @@ use resolver::Chance;
 use stats::Counter;
 use std::collections::HashMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -220,6 +221,8 @@ pub struct Registrar {
     under_way: usize,
     quota: Quota,
     octets_max: u64,
+    /// Runs an errand, on a thread of its own.
+    run: fn(&Errand) -> Outcome,
 }
 
 /// The zones before the first is answered for: which are there, and which have expired.
@@ -252,6 +255,7 @@ pub fn begin(
         under_way: 0,
         quota: Quota::default(),
         octets_max: config.limits.transfer_octets,
+        run: fetching::run,
     };
     registrar.adopt(config, zones, now_ms(clock));
     Ok(registrar)
@@ -553,13 +557,15 @@ impl Registrar {
     fn fetch(&mut self, zone: ZoneId, primary: PrimaryId, known: Option<u32>, means: &Means) {
         self.under_way += 1;
         let errand = self.errand(zone, primary, known, means);
-        let own = self.own.clone();
+        let (own, run) = (self.own.clone(), self.run);
         let work = move || {
             let outcome = match &errand {
                 Some(errand) => {
                     // Told by the thread that asked for it, if there is anything to tell.
                     let _ = net::sched::modest();
-                    fetching::run(errand)
+                    // A thread that ends without a word would keep its place among the transfers for ever.
+                    let outcome = catch_unwind(AssertUnwindSafe(|| run(errand)));
+                    outcome.unwrap_or_else(|_| Outcome::nothing("the thread that fetched it panicked".to_string()))
                 }
                 None => Outcome::nothing("it is not configured any more".to_string()),
             };

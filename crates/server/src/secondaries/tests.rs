@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::{Peers, Zone};
+use crate::patience::eventually;
 use front::{Peer, Purpose, Ticket, Transport, Way};
 use wire::Name;
 
@@ -64,5 +65,28 @@ fn whoever_sends_notifies_without_end_keeps_nothing_else_waiting() {
         stage.registrar.taken.wake.clear();
         stage.registrar.take(0, &stage.means);
         assert_eq!(stage.registrar.taken.wake.clear(), is_more);
+    }
+}
+
+#[test]
+fn a_transfer_that_panics_gives_its_place_back_and_is_tried_again() {
+    let mut stage = Stage::new("panics");
+    stage.registrar.run = |_| panic!("on purpose");
+    // More often than there are places.
+    for failures in 1..=2 * transfer::refresh::FETCHES_MAX.1 as u64 {
+        let now = stage.registrar.refresher.next_deadline().unwrap();
+        stage.registrar.act(now, &stage.means);
+        assert_eq!(stage.registrar.under_way, 1, "{failures}");
+        eventually(|| {
+            stage.registrar.take(now, &stage.means);
+            stage.registrar.under_way == 0
+        });
+        assert_eq!(stage.means.state.count(Counter::ZoneNotReceived), failures);
+        let id = stage.registrar.entries.of(&name("z.")).unwrap();
+        let standing = stage.registrar.refresher.standing(id).unwrap();
+        assert_eq!((standing.phase, u64::from(standing.failures)), (Phase::Waiting, failures));
+        assert!(standing.next > now);
+        let trouble = stage.registrar.entries.entry(id).unwrap().trouble.clone();
+        assert_eq!(trouble.as_deref(), Some("the thread that fetched it panicked"));
     }
 }

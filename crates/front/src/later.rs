@@ -3,8 +3,9 @@
 //! The worker hands them on as data and forgets them. Whoever answers keeps the ticket; the driver's thread that it
 //! names sends the answer, whenever it comes and whatever has been answered since.
 
-use crate::{Peer, Transport};
+use crate::{Caller, Peer, Transport};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// The way back to who asked. Made by the driver; who loses it loses that one answer and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +38,8 @@ pub struct Postponed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Update,
-    /// A primary says that a zone has changed.
-    Notify,
+    /// A primary, by its address, says that a zone has changed.
+    Notify(Arc<Caller>),
     /// A zone as a whole, or what has changed of it.
     Transfer,
     Resolve(Miss),

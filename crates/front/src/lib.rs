@@ -15,7 +15,7 @@ use std::net::IpAddr;
 
 pub use chain::Composed;
 pub use later::{Judged, Miss, Postponed, Purpose, Ticket, Wanted, Way};
-pub use presence::{Mark, Presence};
+pub use presence::{Caller, Mark, Presence};
 pub use published::{Published, Retired};
 pub use resolving::{Resolving, Told, cache_time};
 pub use worker::{BATCH_MAX, Setup, Worker, Zones};

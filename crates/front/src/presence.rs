@@ -2,9 +2,15 @@
 //!
 //! Made when the configuration is read; after that only marks change, each by itself, so that what happens to one zone costs
 //! nothing for the others. A worker looks at a mark only while there is a zone that is absent at all.
+//!
+//! And whose NOTIFYs are handed on: those of the zone's primaries, one at a time of each, so that whoever sends any number of
+//! them under whatever address takes no place of the others.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use transfer::tsig::{self, Keys};
 
 /// How a zone is that comes from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,24 +25,82 @@ pub enum Mark {
 
 const MARKS: [Mark; 3] = [Mark::Present, Mark::Awaited, Mark::Expired];
 
-/// Bound: the zones that are configured to come from others. By apex in lower case.
+/// A primary of a zone, as the sender of NOTIFYs.
+#[derive(Debug)]
+pub struct Caller {
+    ip: IpAddr,
+    /// It need not sign.
+    is_open: bool,
+    /// Those that it may sign with.
+    keys: Keys,
+    is_waiting: AtomicBool,
+}
+
+impl Caller {
+    pub fn new(ip: IpAddr, is_open: bool, keys: Keys) -> Arc<Caller> {
+        Arc::new(Caller { ip, is_open, keys, is_waiting: AtomicBool::new(false) })
+    }
+
+    /// A NOTIFY says to be of this address, and nothing speaks against it. Takes no lock: the keys are its own.
+    pub fn is_credible(&self, message: &[u8], now_s: u64) -> bool {
+        match tsig::check_request(message, &self.keys, now_s) {
+            Ok(signed) => signed.is_some() || self.is_open,
+            Err(_) => false,
+        }
+    }
+
+    /// True if none of its NOTIFYs waits; from now on one does.
+    pub fn takes_place(&self) -> bool {
+        !self.is_waiting.swap(true, Relaxed)
+    }
+
+    /// Its NOTIFY does not wait any more, and has not been looked at yet: what comes from now on is another one.
+    pub fn leaves_place(&self) {
+        self.is_waiting.store(false, Relaxed);
+    }
+}
+
+/// Each is one for itself.
+impl PartialEq for Caller {
+    fn eq(&self, other: &Caller) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Caller {}
+
+/// A zone that comes from others. By apex in lower case.
+#[derive(Debug)]
+struct Zone {
+    mark: AtomicU8,
+    callers: Vec<Arc<Caller>>,
+}
+
+/// Bound: the zones that are configured to come from others, and their primaries.
 #[derive(Debug, Default)]
 pub struct Presence {
-    zones: HashMap<Box<[u8]>, AtomicU8>,
+    zones: HashMap<Box<[u8]>, Zone>,
     absent: AtomicUsize,
 }
 
 impl Presence {
-    pub fn new(zones: impl IntoIterator<Item = (Box<[u8]>, Mark)>) -> Presence {
-        let zones: HashMap<_, _> = zones.into_iter().map(|(apex, mark)| (apex, AtomicU8::new(mark as u8))).collect();
-        let absent = zones.values().filter(|mark| mark.load(Relaxed) != Mark::Present as u8).count();
+    /// An address stands among the callers of a zone once.
+    pub fn new(zones: impl IntoIterator<Item = (Box<[u8]>, Mark, Vec<Arc<Caller>>)>) -> Presence {
+        let zone = |(apex, mark, callers)| (apex, Zone { mark: AtomicU8::new(mark as u8), callers });
+        let zones: HashMap<_, _> = zones.into_iter().map(zone).collect();
+        let absent = zones.values().filter(|zone| zone.mark.load(Relaxed) != Mark::Present as u8).count();
         Presence { zones, absent: AtomicUsize::new(absent) }
+    }
+
+    /// Who of the primaries of a zone has this address. None: it does not come from others; within: it is none of them.
+    pub fn caller(&self, apex: &[u8], ip: IpAddr) -> Option<Option<&Arc<Caller>>> {
+        Some(self.zones.get(apex)?.callers.iter().find(|caller| caller.ip == ip))
     }
 
     /// Called by one thread.
     pub fn set(&self, apex: &[u8], mark: Mark) {
-        let Some(place) = self.zones.get(apex) else { return };
-        let before = place.swap(mark as u8, Relaxed);
+        let Some(zone) = self.zones.get(apex) else { return };
+        let before = zone.mark.swap(mark as u8, Relaxed);
         match (before == Mark::Present as u8, mark == Mark::Present) {
             (true, false) => _ = self.absent.fetch_add(1, Relaxed),
             (false, true) => _ = self.absent.fetch_sub(1, Relaxed),
@@ -46,7 +110,7 @@ impl Presence {
 
     /// None: it does not come from others.
     pub fn mark(&self, apex: &[u8]) -> Option<Mark> {
-        let mark = self.zones.get(apex)?.load(Relaxed);
+        let mark = self.zones.get(apex)?.mark.load(Relaxed);
         MARKS.get(usize::from(mark)).copied()
     }
 
@@ -76,16 +140,18 @@ impl Presence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use transfer::tsig::{Algorithm, Key};
+    use wire::Name;
 
     fn name(text: &str) -> Vec<u8> {
-        wire::Name::from_text(text.as_bytes(), None).unwrap().bytes().to_vec()
+        Name::from_text(text.as_bytes(), None).unwrap().bytes().to_vec()
     }
 
     #[test]
     fn names_of_absent_zones_cannot_be_answered_for() {
         let zones =
             [("here.", Mark::Present), ("b.here.", Mark::Awaited), ("old.", Mark::Expired), (".", Mark::Present)];
-        let presence = Presence::new(zones.map(|(zone, mark)| (name(zone).into(), mark)));
+        let presence = Presence::new(zones.map(|(zone, mark)| (name(zone).into(), mark, vec![])));
         for (asked, served, is_above, expect) in [
             ("a.here.", Some("here."), false, None),
             ("b.here.", Some("here."), false, Some(Mark::Awaited)),
@@ -107,7 +173,8 @@ mod tests {
 
     #[test]
     fn absent_ones_are_counted() {
-        let presence = Presence::new([(name("a.").into(), Mark::Awaited), (name("b.").into(), Mark::Present)]);
+        let zones = [("a.", Mark::Awaited), ("b.", Mark::Present)];
+        let presence = Presence::new(zones.map(|(zone, mark)| (name(zone).into(), mark, vec![])));
         assert!(!presence.is_complete());
         for (zone, mark, is_complete) in [
             ("a.", Mark::Expired, false),
@@ -120,5 +187,26 @@ mod tests {
             presence.set(&name(zone), mark);
             assert_eq!(presence.is_complete(), is_complete, "{zone} {mark:?}");
         }
+    }
+
+    #[test]
+    fn who_need_not_sign_must_not_sign_wrongly_and_who_must_is_believed_with_his_key_only() {
+        let key = |secret: &[u8]| Key::new(&Name::from_text(b"k.", None).unwrap(), Algorithm::Sha256, secret);
+        let notify = transfer::ask::notify(7, &name("z."), None);
+        let signed = |secret: &[u8]| {
+            let mut message = notify.clone();
+            tsig::sign_request(&key(secret), &mut message, 1_000_000);
+            message
+        };
+        let (good, bad) = (signed(b"0123456789abcdef"), signed(b"0123456789abcdeX"));
+        let keys = Keys::new(vec![key(b"0123456789abcdef")]);
+        let credible = |is_open, keys: &Keys, now_s| {
+            let caller = Caller::new([192, 0, 2, 1].into(), is_open, keys.clone());
+            [&notify, &good, &bad, &notify[..9].to_vec()].map(|message| caller.is_credible(message, now_s))
+        };
+        assert_eq!(credible(true, &Keys::default(), 1_000_000), [true, false, false, false]);
+        assert_eq!(credible(true, &keys, 1_000_000), [true, true, false, false]);
+        assert_eq!(credible(false, &keys, 1_000_000), [false, true, false, false]);
+        assert_eq!(credible(false, &keys, 1_003_600), [false; 4]);
     }
 }

@@ -1,12 +1,13 @@
 //! From a parsed and looked-up query to the finished message: who gets an answer, which, and what is counted.
 
 use crate::worker::{Setup, Zones};
-use crate::{Mark, Now, Peer, Presence, Transport, Verdict};
+use crate::{Caller, Mark, Now, Peer, Presence, Purpose, Transport, Verdict};
 use authority::{Found, Lookup, Trail, answer};
 use image::View;
 use policy::cookie;
 use policy::rate::{Places, RateLimit, Standing};
 use stats::{Counter, Counters};
+use std::sync::Arc;
 use transfer::ask::NOTIFY;
 use wire::query::{CLASS_ANY, CLASS_CH, CLASS_IN, HEADER};
 use wire::reply::{Flags, Need, Opt, Reply, Section};
@@ -222,14 +223,22 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     /// Packets without a question that could be looked up.
     #[cold]
     fn no_question(&mut self, query: &mut Query, buffer: &mut [u8]) -> Verdict {
+        let mut ede = None;
         let rcode = match query.parsed {
             Parsed::TooShort => return self.drop(Counter::DropShort),
             Parsed::Response => return self.drop(Counter::DropResponse),
-            Parsed::Opcode(NOTIFY) if query.name_len > 0 => {
-                if self.presence.mark(query.name()).is_some() {
-                    return self.postpone(query, buffer);
+            // RFC 1996 section 3.7: one question, for the SOA.
+            Parsed::Opcode(NOTIFY) if query.name_len > 0 && query.qtype == rtype::SOA => {
+                match self.caller(query) {
+                    Some(Some(_)) => return self.postpone(query, buffer),
+                    // RFC 1996 section 3.10: who is no primary of the zone is not listened to.
+                    Some(None) => {
+                        self.counters.count(Counter::NotifyRefused);
+                        ede = Some(Ede::PROHIBITED);
+                        Rcode::REFUSED
+                    }
+                    None => Rcode::NOTAUTH,
                 }
-                Rcode::NOTAUTH
             }
             // RFC 2136 section 3.1.1: the zone section holds one SOA.
             Parsed::Opcode(UPDATE) if query.name_len > 0 && query.qtype == rtype::SOA => {
@@ -247,11 +256,29 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         };
         // What is malformed has said nothing reliable about EDNS (RFC 6891 section 7).
         query.edns.present &= !matches!(query.parsed, Parsed::BadHeader | Parsed::BadBody);
-        let opt = Opt::plain(self.setup.udp_size_max, query.edns.dnssec_ok);
+        let mut opt = Opt::plain(self.setup.udp_size_max, query.edns.dnssec_ok);
         if let Some(verdict) = self.limit_odd(query, &opt, buffer) {
             return verdict;
         }
+        if ede.is_some() {
+            opt.options().ede = ede;
+        }
         self.finish(query, buffer, rcode, Flags::NONE, &opt)
+    }
+
+    /// The primary of a zone that sends a NOTIFY, by its address. None: the zone does not come from others.
+    fn caller(&self, query: &Query) -> Option<Option<&'a Arc<Caller>>> {
+        self.presence.caller(query.name(), self.peer.ip).filter(|_| query.qclass == CLASS_IN)
+    }
+
+    /// Whose work a message is that is postponed as it came; None: nobody's.
+    #[cold]
+    pub(crate) fn purpose(&self, query: &Query) -> Option<Purpose> {
+        match query.parsed {
+            Parsed::Opcode(NOTIFY) => Some(Purpose::Notify(Arc::clone(self.caller(query)??))),
+            Parsed::Opcode(_) => Some(Purpose::Update),
+            _ => Some(Purpose::Transfer),
+        }
     }
 
     /// Somebody else's to answer, once he may ask at all.

@@ -135,15 +135,6 @@ macro_rules! response {
     };
 }
 
-/// Whose work a message is that was postponed as it came.
-fn whole(query: &Query) -> Purpose {
-    match query.parsed {
-        Parsed::Opcode(transfer::ask::NOTIFY) => Purpose::Notify,
-        Parsed::Opcode(_) => Purpose::Update,
-        _ => Purpose::Transfer,
-    }
-}
-
 /// What one query needs between the stages.
 #[derive(Clone, Default)]
 struct Scratch {
@@ -258,15 +249,14 @@ impl<M: AsRef<[u8]>> Worker<M> {
                 Verdict::Reply(len) => len,
                 Verdict::Drop => 0,
                 Verdict::Later => {
-                    let message = buffer[..len].into();
-                    let ticket = batch.ticket(i);
-                    self.postponed.push_back(Postponed {
-                        ticket,
+                    let postponed = response.purpose(&s.query).map(|purpose| Postponed {
+                        ticket: batch.ticket(i),
                         peer,
                         transport: Transport::Udp,
-                        message,
-                        purpose: whole(&s.query),
+                        message: batch.room(i).0[..len].into(),
+                        purpose,
                     });
+                    self.postponed.extend(postponed);
                     0
                 }
             };
@@ -309,13 +299,18 @@ impl<M: AsRef<[u8]>> Worker<M> {
             let verdict = resolution.write(&mut s.query, s.sought, &mut s.lookup, &mut s.trail, buffer);
             let reply = if let Verdict::Reply(len) = verdict { len } else { 0 };
             let miss = resolution.miss.take();
-            if miss.is_some() || verdict == Verdict::Later {
+            let purpose = match (miss, verdict) {
+                (Some(miss), _) => Some(Purpose::Resolve(miss)),
+                (None, Verdict::Later) => resolution.response.purpose(&s.query),
+                (None, _) => None,
+            };
+            if let Some(purpose) = purpose {
                 let mut message = Vec::new();
                 if reply == 0 {
                     message = self.rooms.pop().unwrap_or_else(|| Vec::with_capacity(ROOM));
                     message.extend_from_slice(&buffer[..len]);
                 }
-                let (ticket, purpose) = (batch.ticket(i), miss.map_or(whole(&s.query), Purpose::Resolve));
+                let ticket = batch.ticket(i);
                 self.postponed.push_back(Postponed { ticket, peer, transport: Transport::Udp, message, purpose });
             }
             batch.set_reply(i, reply);
@@ -373,9 +368,11 @@ impl<M: AsRef<[u8]>> Worker<M> {
             return Verdict::Drop;
         }
         if verdict == Verdict::Later && self.postponed.is_empty() {
-            let message = buffer[..len].into();
-            let (transport, purpose) = (Transport::Tcp, whole(&self.scratch[0].query));
-            self.postponed.push_back(Postponed { ticket, peer, transport, message, purpose });
+            let response = response!(self, now, peer, Transport::Tcp, self.zones.image.view());
+            let purpose = response.purpose(&self.scratch[0].query);
+            let (transport, message) = (Transport::Tcp, buffer[..len].into());
+            let postponed = purpose.map(|purpose| Postponed { ticket, peer, transport, message, purpose });
+            self.postponed.extend(postponed);
         }
         verdict
     }
@@ -401,10 +398,15 @@ impl<M: AsRef<[u8]>> Worker<M> {
         let response = response!(self, now, peer, Transport::Tcp, self.zones.image.view());
         let mut resolution = Resolution { len, ..Resolution::new(response, resolving, self.cached, entry) };
         let verdict = resolution.write(&mut s.query, sought, &mut s.lookup, &mut s.trail, buffer);
-        let miss = resolution.miss;
-        if miss.is_some() || verdict == Verdict::Later {
+        let (miss, response) = (resolution.miss, resolution.response);
+        let purpose = match (miss, verdict) {
+            (Some(miss), _) => Some(Purpose::Resolve(miss)),
+            (None, Verdict::Later) => response.purpose(&s.query),
+            (None, _) => None,
+        };
+        if let Some(purpose) = purpose {
             let message = if verdict == Verdict::Later { buffer[..len].into() } else { Vec::new() };
-            let (transport, purpose) = (Transport::Tcp, miss.map_or(whole(&s.query), Purpose::Resolve));
+            let transport = Transport::Tcp;
             self.postponed.push_back(Postponed { ticket, peer, transport, message, purpose });
         }
         verdict

@@ -37,7 +37,7 @@ impl Desk for Desks {
     fn take(&self, question: Postponed) -> bool {
         match question.purpose {
             Purpose::Update => self.updates.take(question),
-            Purpose::Notify => self.notifies.take(question),
+            Purpose::Notify(_) => self.notifies.take(question),
             Purpose::Transfer => self.transfers.take(question),
             Purpose::Resolve(_) => self.resolver.as_ref().is_some_and(|desk| desk.take(question)),
         }

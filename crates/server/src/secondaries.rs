@@ -27,7 +27,7 @@ use crate::state::{Event, State};
 use crate::times::Times;
 use crate::transfers::Soa;
 use entries::Entries;
-use front::{Mark, Postponed, Presence, Published, Retired, Zones};
+use front::{Mark, Postponed, Presence, Published, Purpose, Retired, Zones};
 use net::Wake;
 use resolver::Chance;
 use stats::Counter;
@@ -47,8 +47,10 @@ use transfer::refresh::{Action, Asked, Fetched, Ms, Phase, PrimaryId, Refresher,
 use transfer::tsig::Keys;
 use wire::rtype;
 
-/// NOTIFYs that wait; more are dropped and counted, and their senders send them again.
+/// NOTIFYs that wait, one of each primary of a zone; more are dropped and counted, and their senders send them again.
 const ASKED_MAX: usize = 1024;
+/// Those that are not signed as they should be: they are told so, and take no place of others.
+const DOUBTFUL_MAX: usize = 64;
 /// While more zones are on their way, the publisher is handed what has come after so long, or after so many times of what it took for
 /// the last: many zones take a new image, and that is made a few times then, not after each of them.
 const TOGETHER_MS: (Ms, Ms) = (100, 5_000);
@@ -95,6 +97,7 @@ pub struct Secondaries {
     /// Bound: transfers under way, conversations with operators, one batch, reloads.
     notes: Sender<Note>,
     asked: SyncSender<Postponed>,
+    doubtful: SyncSender<Postponed>,
     changed: SyncSender<Box<[u8]>>,
     all_changed: Arc<AtomicBool>,
     wake: Arc<Wake>,
@@ -107,6 +110,7 @@ pub struct Secondaries {
 pub struct Taken {
     notes: Receiver<Note>,
     asked: Receiver<Postponed>,
+    doubtful: Receiver<Postponed>,
     changed: Receiver<Box<[u8]>>,
     all_changed: Arc<AtomicBool>,
     wake: Arc<Wake>,
@@ -115,22 +119,33 @@ pub struct Taken {
 pub fn ends() -> io::Result<(Secondaries, Taken)> {
     let (notes, noted) = channel();
     let ((asked, asks), (changed, changes)) = (sync_channel(ASKED_MAX), sync_channel(CHANGED_MAX));
+    let (doubtful, doubts) = sync_channel(DOUBTFUL_MAX);
     let (wake, all_changed) = (Arc::new(Wake::new()?), Arc::new(AtomicBool::new(false)));
     let taken = Taken {
         notes: noted,
         asked: asks,
+        doubtful: doubts,
         changed: changes,
         all_changed: Arc::clone(&all_changed),
         wake: Arc::clone(&wake),
     };
     let presence = Arc::new(Published::new(Presence::default()));
     let has_any = Arc::default();
-    Ok((Secondaries { notes, asked, changed, all_changed, wake, has_any, presence }, taken))
+    Ok((Secondaries { notes, asked, doubtful, changed, all_changed, wake, has_any, presence }, taken))
 }
 
 impl Desk for Secondaries {
     fn take(&self, question: Postponed) -> bool {
-        let is_taken = self.asked.try_send(question).is_ok();
+        let Purpose::Notify(caller) = &question.purpose else { return false };
+        let is_taken = if !caller.is_credible(&question.message, wall_s()) {
+            self.doubtful.try_send(question).is_ok()
+        } else if caller.takes_place() {
+            let caller = Arc::clone(caller);
+            self.asked.try_send(question).inspect_err(|_| caller.leaves_place()).is_ok()
+        } else {
+            // What one says that waits already is what this one says.
+            false
+        };
         self.wake.ring();
         is_taken
     }
@@ -323,11 +338,18 @@ impl Registrar {
     fn take(&mut self, now: Ms, means: &Means) {
         // So many a turn: whoever brings more while these are looked at must not keep everything else waiting.
         let asked: Vec<Postponed> = self.taken.asked.try_iter().take(ASKED_MAX).collect();
+        let doubtful: Vec<Postponed> = self.taken.doubtful.try_iter().take(DOUBTFUL_MAX).collect();
         let changed: Vec<Box<[u8]>> = self.taken.changed.try_iter().take(CHANGED_MAX).collect();
-        if asked.len() == ASKED_MAX || changed.len() == CHANGED_MAX {
+        if asked.len() == ASKED_MAX || doubtful.len() == DOUBTFUL_MAX || changed.len() == CHANGED_MAX {
             self.own.wake.ring();
         }
-        for question in asked {
+        let proven = asked.into_iter().inspect(|question| {
+            // Before it is looked at: what its sender says from now on may be something else.
+            if let Purpose::Notify(caller) = &question.purpose {
+                caller.leaves_place();
+            }
+        });
+        for question in proven.chain(doubtful) {
             let ticket = question.ticket;
             let reply = self.on_notify(now, &question, means).unwrap_or_default();
             means.mailboxes.post(ticket, reply);
@@ -402,7 +424,10 @@ impl Registrar {
             self.refresher.set_primaries(now, id, primaries);
         }
         change.rehoused.into_iter().for_each(|id| self.refresher.on_wish(now, id));
-        let marks = self.entries.secondaries().map(|(id, entry)| (entry.apex.clone(), self.mark(id)));
+        let marks = self.entries.secondaries().map(|(id, entry)| {
+            let callers = entry.callers(|primary| self.entries.remote(primary), &config.keys);
+            (entry.apex.clone(), self.mark(id), callers)
+        });
         let before = self.presence.publish(Presence::new(marks));
         self.retired.push(before);
     }

@@ -66,7 +66,7 @@ impl Stage {
         });
         let wanted = self.server.worker.next_postponed().map(|postponed| match postponed.purpose {
             Purpose::Resolve(miss) => miss.wanted,
-            Purpose::Update | Purpose::Notify | Purpose::Transfer => {
+            Purpose::Update | Purpose::Notify(_) | Purpose::Transfer => {
                 panic!("nobody sent an update, or asked for a zone")
             }
         });

@@ -519,4 +519,5 @@ fn a_notify_is_taken_from_primaries_only() {
         assert_eq!(text(&python.output().unwrap().stdout).trim(), expect, "{zone}");
     }
     assert_eq!((secondary.counted("notifies_taken"), secondary.counted("notifies_refused")), (1, 2));
+    assert_eq!(secondary.counted("postponed"), 2, "strangers are sent away at once");
 }

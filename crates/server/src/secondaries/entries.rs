@@ -3,11 +3,14 @@
 use crate::config::{Config, Zone, apex};
 use crate::fetching::Wanted;
 use crate::images;
-use std::collections::{HashMap, HashSet};
+use front::Caller;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use transfer::refresh::ZoneId;
 use transfer::remote::Remote;
+use transfer::tsig::Keys;
 use wire::Name;
 
 /// A zone that comes from others, or is announced to them.
@@ -33,6 +36,18 @@ impl Entry {
     /// Our address towards another server.
     pub fn source(&self, to: &Remote) -> Option<IpAddr> {
         self.source.iter().find(|ip| ip.is_ipv4() == to.address.is_ipv4()).copied()
+    }
+
+    /// Its primaries as senders of NOTIFYs: an address once, with all keys that stand beside it.
+    pub fn callers<'r>(&self, remote: impl Fn(u32) -> Option<&'r Remote>, keys: &Keys) -> Vec<Arc<Caller>> {
+        let remotes: Vec<&Remote> = self.primaries.iter().filter_map(|primary| remote(*primary)).collect();
+        let ips: BTreeSet<IpAddr> = remotes.iter().map(|remote| remote.address.ip()).collect();
+        let caller = |ip: IpAddr| {
+            let of_it = || remotes.iter().filter(|remote| remote.address.ip() == ip).map(|remote| remote.key.as_ref());
+            let named = of_it().flatten().filter_map(|key| keys.named(key.bytes()).cloned());
+            Caller::new(ip, of_it().any(|key| key.is_none()), Keys::new(named.collect()))
+        };
+        ips.into_iter().map(caller).collect()
     }
 
     /// What it was sent for is not its any more.

@@ -1,14 +1,21 @@
 use super::*;
 use crate::config::{Peers, Zone};
 use crate::patience::eventually;
-use front::{Peer, Purpose, Ticket, Transport, Way};
+use front::{Peer, Ticket, Transport, Way};
+use transfer::tsig::{Algorithm, Key};
 use wire::Name;
 
 fn name(text: &str) -> Box<[u8]> {
     Name::from_text(text.as_bytes(), None).unwrap().bytes().into()
 }
 
-/// A registrar of one zone, with what it needs of a server.
+const SECRET: &[u8] = b"0123456789abcdef";
+
+fn key(secret: &[u8]) -> Key {
+    Key::new(&Name::from_text(b"key.", None).unwrap(), Algorithm::Sha256, secret)
+}
+
+/// A registrar of two zones, one with a key, and what it needs of a server.
 struct Stage {
     registrar: Registrar,
     means: Means,
@@ -28,16 +35,19 @@ impl Stage {
         let zones = Zones { image, allow_query: Arc::default() };
         let mut config = Config::default();
         config.server.data_dir.clone_from(&folder);
-        let primaries = vec![transfer::remote::Remote::from_text("127.0.0.1:9").unwrap()];
-        let peers = Some(Box::new(Peers { primaries, ..Peers::default() }));
-        config.roster.written.push(Zone { peers, ..Zone::new(name("z."), folder.join("z.zone")) });
+        config.keys = Keys::new(vec![key(SECRET)]);
+        for (zone, primary) in [("z.", "127.0.0.1:9"), ("k.", "127.0.0.1:9#key")] {
+            let primaries = vec![transfer::remote::Remote::from_text(primary).unwrap()];
+            let peers = Some(Box::new(Peers { primaries, ..Peers::default() }));
+            config.roster.written.push(Zone { peers, ..Zone::new(name(zone), folder.join(format!("{zone}zone"))) });
+        }
         let clock = Clock::new();
         let (own, taken) = ends().unwrap();
         let registrar = begin(&config, &zones, clock, (own.clone(), taken)).unwrap();
         let (mailboxes, _) = Mailboxes::new(1).unwrap();
         let means = Means {
             published: Arc::new(Published::new(zones)),
-            keys: Arc::new(Published::new(Keys::default())),
+            keys: Arc::new(Published::new(config.keys.clone())),
             mailboxes: Arc::new(mailboxes),
             state: Arc::new(State::new(vec![], 1, vec![], vec![], clock, channel().0)),
             clock,
@@ -52,40 +62,60 @@ impl Drop for Stage {
     }
 }
 
-#[test]
-fn whoever_sends_notifies_without_end_keeps_nothing_else_waiting() {
-    let mut stage = Stage::new("storm");
-    let message = ask::notify(7, &name("z."), None);
-    let peer = Peer { ip: [192, 0, 2, 1].into(), port: 4000 };
+/// A NOTIFY of a zone, from an address that its primaries are looked for by.
+fn notify(stage: &Stage, zone: &str, key: Option<&Key>) -> Postponed {
+    let mut message = ask::notify(7, &name(zone), None);
+    key.into_iter().for_each(|key| _ = transfer::tsig::sign_request(key, &mut message, wall_s()));
+    let peer = Peer { ip: [127, 0, 0, 1].into(), port: 4000 };
     let ticket = Ticket { thread: 0, way: Way::Stream(1) };
-    let notify = Postponed { ticket, peer, transport: Transport::Tcp, message, purpose: Purpose::Notify };
-    assert_eq!((0..2 * ASKED_MAX).filter(|_| stage.own.take(notify.clone())).count(), ASKED_MAX);
+    let (presence, _) = stage.own.presence.current();
+    let purpose = Purpose::Notify(Arc::clone(presence.caller(&name(zone), peer.ip).unwrap().unwrap()));
+    Postponed { ticket, peer, transport: Transport::Tcp, message, purpose }
+}
+
+#[test]
+fn however_many_notifies_one_sends_they_take_one_place() {
+    let mut stage = Stage::new("storm");
+    let (open, keyed) = (notify(&stage, "z.", None), notify(&stage, "k.", None));
+    let taken = |n: usize, notify: &Postponed| (0..n).filter(|_| stage.own.take(notify.clone())).count();
+    assert_eq!(taken(2 * ASKED_MAX, &open), 1);
+    // Under the primary's address, by whoever: without its key.
+    assert_eq!(taken(2 * DOUBTFUL_MAX, &keyed), DOUBTFUL_MAX);
+    assert_eq!(taken(2 * DOUBTFUL_MAX, &notify(&stage, "z.", Some(&key(b"somebody else's.")))), 0);
+    let signed = notify(&stage, "k.", Some(&key(SECRET)));
+    assert_eq!(taken(ASKED_MAX, &signed), 1, "those of others take no place of its");
     // What comes while these are looked at is for another turn, which there is to be.
     for is_more in [true, false] {
         stage.registrar.taken.wake.clear();
         stage.registrar.take(0, &stage.means);
         assert_eq!(stage.registrar.taken.wake.clear(), is_more);
     }
+    let counted = |counter| stage.means.state.count(counter);
+    assert_eq!((counted(Counter::NotifyTaken), counted(Counter::NotifyRefused)), (2, DOUBTFUL_MAX as u64));
+    assert!(stage.own.take(open) && stage.own.take(signed), "and then again");
 }
 
 #[test]
 fn a_transfer_that_panics_gives_its_place_back_and_is_tried_again() {
     let mut stage = Stage::new("panics");
     stage.registrar.run = |_| panic!("on purpose");
+    let (mut failures, zones) = (0, ["z.", "k."].map(|zone| stage.registrar.entries.of(&name(zone)).unwrap()));
     // More often than there are places.
-    for failures in 1..=2 * transfer::refresh::FETCHES_MAX.1 as u64 {
+    while failures < 2 * transfer::refresh::FETCHES_MAX.1 {
         let now = stage.registrar.refresher.next_deadline().unwrap();
         stage.registrar.act(now, &stage.means);
-        assert_eq!(stage.registrar.under_way, 1, "{failures}");
+        assert!(stage.registrar.under_way > 0, "{failures}");
+        failures += stage.registrar.under_way;
         eventually(|| {
             stage.registrar.take(now, &stage.means);
             stage.registrar.under_way == 0
         });
-        assert_eq!(stage.means.state.count(Counter::ZoneNotReceived), failures);
-        let id = stage.registrar.entries.of(&name("z.")).unwrap();
+        assert!(stage.registrar.refresher.next_deadline().unwrap() > now);
+    }
+    assert_eq!(stage.means.state.count(Counter::ZoneNotReceived), failures as u64);
+    for id in zones {
         let standing = stage.registrar.refresher.standing(id).unwrap();
-        assert_eq!((standing.phase, u64::from(standing.failures)), (Phase::Waiting, failures));
-        assert!(standing.next > now);
+        assert!(standing.phase == Phase::Waiting && standing.failures > 0);
         let trouble = stage.registrar.entries.entry(id).unwrap().trouble.clone();
         assert_eq!(trouble.as_deref(), Some("the thread that fetched it panicked"));
     }

@@ -24,7 +24,7 @@ use crate::laying;
 use crate::log;
 use crate::random;
 use crate::state::{Event, State};
-use crate::times::Times;
+use crate::times::{ANNOUNCED, REFRESHED, Times};
 use crate::transfers::Soa;
 use entries::Entries;
 use front::{Mark, Postponed, Presence, Published, Purpose, Retired, Zones};
@@ -58,6 +58,8 @@ const TOGETHER_TIMES: Ms = 4;
 /// What could not be served for now, for want of room on the disk or for a list of zones that is wrong, is handed over again after so
 /// long, or after so many times of what it took.
 const AGAIN_MS: (Ms, Ms) = (5_000, 60_000);
+/// Others are told after a start of so many zones a second that have changed since they were told last, or may have.
+const TOLD_A_SECOND: Ms = 100;
 const LONG_AGO: Ms = Ms::MIN / 2;
 /// Names of zones that have changed and wait to be looked at; of more of them all are looked at.
 const CHANGED_MAX: usize = 1024;
@@ -220,6 +222,8 @@ pub struct Registrar {
     entries: Entries,
     exchanges: Exchanges<Matter>,
     times: Times,
+    /// Versions that all have been told of who are to be told.
+    announced: Times,
     presence: Arc<Published<Presence>>,
     /// Marks of configurations before, until no answering thread has them: to let go of many is no work for one of those.
     retired: Vec<Retired<Presence>>,
@@ -250,7 +254,9 @@ pub fn begin(
     let folder = config.server.data_dir.join(SECONDARIES);
     sweep(config, &folder);
     let secondary = || config.roster.written.iter().filter(|zone| zone.is_secondary());
-    let times = Times::open(&folder, secondary().map(|zone| &*zone.apex))?;
+    let times = Times::open(&folder, REFRESHED, secondary().map(|zone| &*zone.apex))?;
+    let told = config.roster.written.iter().filter(|zone| zone.peers.as_ref().is_some_and(|p| !p.notify.is_empty()));
+    let announced = Times::open(&folder, ANNOUNCED, told.map(|zone| &*zone.apex))?;
     let seed = random::octets::<32>()?;
     let mut registrar = Registrar {
         refresher: Refresher::default(),
@@ -258,6 +264,7 @@ pub fn begin(
         entries: Entries::default(),
         exchanges: Exchanges::new(&*taken.wake, Chance::new(seed))?,
         times,
+        announced,
         presence: Arc::clone(&own.presence),
         retired: Vec::new(),
         taken,
@@ -400,13 +407,20 @@ impl Registrar {
             self.refresher.remove(id);
             entry.targets.iter().for_each(|target| self.announcer.forget(id, *target));
         }
+        let mut untold = 0;
         for id in change.anew {
             let Some(entry) = self.entries.entry_mut(id) else { continue };
             let known = served(zones, &entry.apex);
             entry.serial = known.as_ref().map(|(timers, _)| timers.serial);
+            let is_told = entry.serial.is_none() || self.announced.of(&entry.apex).map(|told| told.serial) == entry.serial;
+            if !is_told && !entry.targets.is_empty() {
+                let at = now + untold * 1_000 / TOLD_A_SECOND;
+                entry.targets.iter().for_each(|target| self.announcer.on_unknown(at, id, *target));
+                untold += 1;
+            }
             if !entry.primaries.is_empty() {
                 // Of a time that is still to come nobody knows how long ago it was: one of the clocks was wrong.
-                let ago = self.times.of(&entry.apex).and_then(|at| wall_s().checked_sub(at));
+                let ago = self.times.of(&entry.apex).and_then(|noted| wall_s().checked_sub(noted.at_s));
                 let refreshed = ago.map(|s| now - Ms::try_from(s).unwrap_or(Ms::MAX / 4000) * 1000);
                 let random = self.exchanges.chance().number();
                 self.refresher.add(
@@ -520,6 +534,9 @@ impl Registrar {
                     means.state.refreshed.count(Counter::NotifyAnswered);
                 }
                 self.announcer.on_told(now, (zone, target), told);
+                if told == Told::Answered {
+                    self.note_told(zone);
+                }
             }
             Matter::Soa { zone, primary } => {
                 let asked = match heard {

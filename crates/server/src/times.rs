@@ -1,13 +1,14 @@
 //! When zones that come from others were last known to be as they should be, so that a restart neither asks for all of them
-//! nor forgets that one has expired.
+//! nor forgets that one has expired. And which versions of zones others have been told of, so that a restart tells them of
+//! those only that have come since.
 //!
-//! One file, 32 octets a zone, each written over in place:
+//! One file for each of the two, 32 octets a zone, each written over in place:
 //!
 //! ```text
 //! hash of the apex u64 | seconds since 1970 u64 | serial u32, 0 u32 | checksum of these u64      little endian
 //! ```
-//! Nothing is synced, and a record that is torn is none: what is lost in a crash of the machine is that a zone was asked for
-//! lately, and it is asked for again.
+//! Nothing is synced, and a record that is torn is none: what is lost in a crash of the machine is that a zone was asked for, or
+//! told of, lately, and that is done again.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,21 +17,33 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use wire::hash::siphash;
 
-const FILE: &str = "times";
+/// When zones were as they should be.
+pub const REFRESHED: &str = "times";
+/// What others were told of.
+pub const ANNOUNCED: &str = "announced";
 const RECORD: usize = 32;
 const KEY: &[u8; 16] = b"dunlin last seen";
 
 /// Bound: a slot for each zone that is configured, and for those that were when the server was started.
 pub struct Times {
     file: File,
-    /// By hash of the apex: the slot, and what it says.
-    known: HashMap<u64, (u64, u64)>,
-    next: u64,
+    /// By hash of the apex.
+    known: HashMap<u64, (Slot, Noted)>,
+    next: Slot,
 }
 
-fn encode(hash: u64, wall_s: u64, serial: u32) -> [u8; RECORD] {
+type Slot = u64;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Noted {
+    /// Seconds since 1970.
+    pub at_s: u64,
+    pub serial: u32,
+}
+
+fn encode(hash: u64, noted: Noted) -> [u8; RECORD] {
     let mut record = [0; RECORD];
-    for (place, word) in record.chunks_exact_mut(8).zip([hash, wall_s, u64::from(serial)]) {
+    for (place, word) in record.chunks_exact_mut(8).zip([hash, noted.at_s, u64::from(noted.serial)]) {
         place.copy_from_slice(&word.to_le_bytes());
     }
     let sum = siphash::<1, 3>(KEY, &record[..24]);
@@ -38,10 +51,10 @@ fn encode(hash: u64, wall_s: u64, serial: u32) -> [u8; RECORD] {
     record
 }
 
-fn decode(record: &[u8; RECORD]) -> Option<(u64, u64)> {
+fn decode(record: &[u8; RECORD]) -> Option<(u64, Noted)> {
     let word = |i: usize| record[i * 8..].first_chunk().map(|b| u64::from_le_bytes(*b));
-    let (hash, wall_s) = (word(0)?, word(1)?);
-    (word(3)? == siphash::<1, 3>(KEY, &record[..24])).then_some((hash, wall_s))
+    let (hash, noted) = (word(0)?, Noted { at_s: word(1)?, serial: word(2)? as u32 });
+    (word(3)? == siphash::<1, 3>(KEY, &record[..24])).then_some((hash, noted))
 }
 
 fn hash(apex: &[u8]) -> u64 {
@@ -49,35 +62,34 @@ fn hash(apex: &[u8]) -> u64 {
 }
 
 impl Times {
-    /// `is_configured`: others are forgotten. A file that is there and cannot be read holds nothing.
-    pub fn open<'z>(folder: &Path, configured: impl Iterator<Item = &'z [u8]>) -> io::Result<Times> {
+    /// Zones that are not configured are forgotten. A file that is there and cannot be read holds nothing.
+    pub fn open<'z>(folder: &Path, name: &str, configured: impl Iterator<Item = &'z [u8]>) -> io::Result<Times> {
         std::fs::create_dir_all(folder)?;
-        let path = folder.join(FILE);
+        let path = folder.join(name);
         let octets = std::fs::read(&path).unwrap_or_default();
-        let all: HashMap<u64, u64> = octets.as_chunks().0.iter().filter_map(decode).collect();
+        let all: HashMap<u64, Noted> = octets.as_chunks().0.iter().filter_map(decode).collect();
         let kept = configured.map(hash).filter_map(|hash| Some((hash, *all.get(&hash)?)));
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         let mut times = Times { file, known: HashMap::new(), next: 0 };
-        for (hash, wall_s) in kept {
-            times.put(hash, wall_s, 0)?;
+        for (hash, noted) in kept {
+            times.put(hash, noted)?;
         }
         times.file.set_len(times.next * RECORD as u64)?;
         Ok(times)
     }
 
-    /// Seconds since 1970.
-    pub fn of(&self, apex: &[u8]) -> Option<u64> {
-        self.known.get(&hash(apex)).map(|(_, wall_s)| *wall_s)
+    pub fn of(&self, apex: &[u8]) -> Option<Noted> {
+        self.known.get(&hash(apex)).map(|(_, noted)| *noted)
     }
 
-    pub fn note(&mut self, apex: &[u8], wall_s: u64, serial: u32) -> io::Result<()> {
-        self.put(hash(apex), wall_s, serial)
+    pub fn note(&mut self, apex: &[u8], at_s: u64, serial: u32) -> io::Result<()> {
+        self.put(hash(apex), Noted { at_s, serial })
     }
 
-    fn put(&mut self, hash: u64, wall_s: u64, serial: u32) -> io::Result<()> {
+    fn put(&mut self, hash: u64, noted: Noted) -> io::Result<()> {
         let slot = self.known.get(&hash).map_or(self.next, |(slot, _)| *slot);
-        self.file.write_all_at(&encode(hash, wall_s, serial), slot * RECORD as u64)?;
-        self.known.insert(hash, (slot, wall_s));
+        self.file.write_all_at(&encode(hash, noted), slot * RECORD as u64)?;
+        self.known.insert(hash, (slot, noted));
         self.next = self.next.max(slot + 1);
         Ok(())
     }
@@ -92,22 +104,22 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("dunlin-times-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         let zones: [&[u8]; 3] = [b"\x01a\0", b"\x01b\0", b"\x01c\0"];
-        let open = |zones: &[&[u8]]| Times::open(&folder, zones.iter().copied()).unwrap();
+        let open = |zones: &[&[u8]]| Times::open(&folder, REFRESHED, zones.iter().copied()).unwrap();
         let mut times = open(&zones);
         for (i, zone) in zones.iter().enumerate() {
             assert_eq!(times.of(zone), None);
             times.note(zone, 5, 1).unwrap();
-            times.note(zone, 10 + i as u64, 1).unwrap();
+            times.note(zone, 10 + i as u64, u32::MAX - i as u32).unwrap();
         }
-        let of = |times: &Times| zones.map(|zone| times.of(zone));
-        assert_eq!(of(&times), [Some(10), Some(11), Some(12)]);
-        assert_eq!(of(&open(&zones)), [Some(10), Some(11), Some(12)]);
-        assert_eq!(of(&open(&zones[1..])), [None, Some(11), Some(12)], "one has gone");
-        let mut octets = std::fs::read(folder.join(FILE)).unwrap();
+        let of = |times: &Times| zones.map(|zone| times.of(zone).map(|noted| (noted.at_s, u32::MAX - noted.serial)));
+        assert_eq!(of(&times), [Some((10, 0)), Some((11, 1)), Some((12, 2))]);
+        assert_eq!(of(&open(&zones)), [Some((10, 0)), Some((11, 1)), Some((12, 2))]);
+        assert_eq!(of(&open(&zones[1..])), [None, Some((11, 1)), Some((12, 2))], "one has gone");
+        let mut octets = std::fs::read(folder.join(REFRESHED)).unwrap();
         assert_eq!(octets.len(), 2 * RECORD, "and its place with it");
         octets[40] ^= 1;
-        std::fs::write(folder.join(FILE), &octets[..60]).unwrap();
-        assert_eq!(of(&open(&zones)), [None, Some(11), None]);
+        std::fs::write(folder.join(REFRESHED), &octets[..60]).unwrap();
+        assert_eq!(of(&open(&zones)), [None, Some((11, 1)), None]);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

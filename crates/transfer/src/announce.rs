@@ -4,6 +4,7 @@
 //! Versions that follow each other faster than `EVERY_MS` are told of together: what a secondary asks for then is the last one.
 
 use crate::refresh::{Lines, Ms, ZoneId};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// NOTIFYs under way to one server, and in all.
@@ -66,6 +67,20 @@ impl Announcer {
         if pending.at.is_some() {
             self.schedule(pair, 0, now);
         }
+    }
+
+    /// Nobody knows whether it was told of the version that is served. It is told at that time, or with the next version before.
+    pub fn on_unknown(&mut self, at: Ms, zone: ZoneId, target: TargetId) {
+        let pair = (zone, target);
+        if let Entry::Vacant(place) = self.pending.entry(pair) {
+            place.insert(Pending { retries: 0, at: Some(at), is_news: true, rests_until: Ms::MIN });
+            self.deadlines.insert((at, pair));
+        }
+    }
+
+    /// It answered when it was told of the last version, and of no other since.
+    pub fn is_told(&self, zone: ZoneId, target: TargetId) -> bool {
+        self.pending.get(&(zone, target)).is_none_or(|pending| !pending.is_news && pending.at.is_some())
     }
 
     fn schedule(&mut self, pair: Pair, retries: u32, at: Ms) {
@@ -212,5 +227,23 @@ mod tests {
         a.forget(Z, 8);
         a.on_told(21_000, (Z, 8), Told::Silent);
         assert!(!a.pending.contains_key(&(Z, 8)));
+    }
+
+    #[test]
+    fn who_is_told_after_a_start_is_told_of_a_change_before_at_once() {
+        let mut a = Announcer::default();
+        (0..3).for_each(|zone| a.on_unknown(100 * zone, ZoneId(zone as u64), 7));
+        assert_eq!(actions(&mut a, 0), [(ZoneId(0), 7)]);
+        a.on_changed(50, ZoneId(2), 7);
+        a.on_unknown(900, ZoneId(2), 7);
+        assert_eq!(actions(&mut a, 50), [(ZoneId(2), 7)]);
+        assert!(!a.is_told(ZoneId(2), 7), "it is under way");
+        a.on_told(60, (ZoneId(2), 7), Told::Answered);
+        assert!(a.is_told(ZoneId(2), 7) && !a.is_told(ZoneId(1), 7));
+        a.on_changed(70, ZoneId(2), 7);
+        assert!(!a.is_told(ZoneId(2), 7));
+        assert_eq!(actions(&mut a, 100), [(ZoneId(1), 7)]);
+        a.on_told(200, (ZoneId(1), 7), Told::Silent);
+        assert!(!a.is_told(ZoneId(1), 7), "it is told again");
     }
 }

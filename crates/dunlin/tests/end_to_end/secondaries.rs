@@ -159,6 +159,45 @@ fn zones_come_change_by_notify_and_are_there_after_a_restart_without_asking() {
     assert!(refused.contains("comes from its primaries"), "{refused}");
 }
 
+/// Answers the next NOTIFY of a zone, and says which serial it tells of.
+fn notified(socket: &UdpSocket, zone: &[u8]) -> u8 {
+    let mut room = [0; 512];
+    loop {
+        let (n, from) = socket.recv_from(&mut room).unwrap();
+        if room[12..n].starts_with(zone) {
+            room[2] |= 0x80;
+            socket.send_to(&room[..n], from).unwrap();
+            return room[n - 17];
+        }
+    }
+}
+
+#[test]
+fn who_is_told_of_changes_is_told_of_those_while_the_server_was_down() {
+    let (ours, secondary) = (free_port(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    let to = secondary.local_addr().unwrap();
+    let zone = |name: &str| format!("[[zone]]\nname = \"{name}\"\nfile = \"{name}.zone\"\nnotify = [\"{to}\"]\n");
+    let folder = folder(ours, &(zone("open.test") + &zone("same.test")));
+    let write = |zone: &str, serial: &str| folder.write(zone, &ZONE.replace(" 7 ", serial));
+    ["open.test.zone", "same.test.zone"].iter().for_each(|file| _ = write(file, " 7 "));
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let mut site = Site { folder, server };
+    // What nobody knows to have been told is told, in whichever order.
+    let mut told = [&b"\x04open"[..], b"\x04same"].map(|_| notified(&secondary, b"\x04"));
+    told.sort();
+    assert_eq!(told, [7, 7]);
+    eventually("it is told that they were told", || site.counted("notifies_answered") == 2);
+    site.kill();
+    site.folder.write("open.test.zone", &ZONE.replace(" 7 ", " 8 "));
+    site.start_again();
+    assert_eq!(notified(&secondary, b"\x04"), 8);
+    eventually("it is told that it was told", || site.counted("notifies_answered") == 1);
+    // Who has told the list has had his first turn long before.
+    site.restart();
+    assert!(site.ctl(&["zone", "list"]).contains("zones"));
+    assert_eq!((site.serial("open.test"), site.counted("notifies_sent")), (Some(8), 0), "all have been told");
+}
+
 #[test]
 fn a_zone_that_has_not_come_is_servfail_until_it_has() {
     let (theirs, ours) = (free_port(), free_port());

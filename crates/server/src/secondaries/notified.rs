@@ -3,6 +3,7 @@
 use super::{Matter, Means, Registrar, served};
 use crate::clock::wall_s;
 use crate::exchanges::Unsent;
+use crate::{images, log};
 use crate::update::{MALFORMED, PROHIBITED, head, unproven};
 use front::Postponed;
 use stats::Counter;
@@ -39,6 +40,21 @@ impl Registrar {
         let targets = self.entries.entry(id).map(|entry| entry.targets.clone()).unwrap_or_default();
         targets.iter().for_each(|target| self.announcer.on_changed(now, id, *target));
         targets.len() as u64
+    }
+
+    /// One has been told of a zone: when all are, that is remembered beyond a restart.
+    pub(super) fn note_told(&mut self, id: ZoneId) {
+        let Some(entry) = self.entries.entry(id) else { return };
+        let Some(serial) = entry.serial else { return };
+        if !entry.targets.iter().all(|target| self.announcer.is_told(id, *target)) {
+            return;
+        }
+        if let Err(e) = self.announced.note(&entry.apex, wall_s(), serial) {
+            log::warn("it is not written down of which version others were told", &[
+                ("zone", &images::name(&entry.apex)),
+                ("why", &e),
+            ]);
+        }
     }
 
     /// The reply to a NOTIFY; None: there is none.

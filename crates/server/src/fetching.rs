@@ -113,6 +113,14 @@ fn answers(why: String) -> Broken {
     Broken::Useless(Useless::Answers, why)
 }
 
+/// A zone is larger than it may be, as it comes or as it is written.
+fn too_large(errand: &Errand, what: &str) -> Broken {
+    let (zone, max) = (&errand.apex, errand.octets_max);
+    let more = max.saturating_mul(2).div_ceil(1 << 20);
+    let advice = format!("if the zone is as large as that: transfer-size = \"{more}MiB\" in [limits]");
+    answers(format!("it {what} {max} octets for the zone {zone}, which is the limit; {advice}"))
+}
+
 pub fn rcode_text(rcode: u8) -> String {
     let known = [
         "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH",
@@ -250,7 +258,7 @@ impl Coming<'_> {
         self.errand.is_wanted.check()?;
         self.counted.octets += message.len() as u64;
         if self.counted.octets > self.errand.octets_max {
-            return Err(answers(format!("it sends more than {} octets (transfer-size)", self.errand.octets_max)));
+            return Err(too_large(self.errand, "sends more than"));
         }
         let lasted = self.began.elapsed();
         if lasted > LASTS_MAX || lasted > HAS_TIME && self.counted.octets / lasted.as_secs() < OCTETS_A_SECOND_MIN {
@@ -288,21 +296,32 @@ impl Coming<'_> {
 
     /// Writes the zone, from its first message to its last.
     fn write(&mut self, first: Vec<u8>, out: &mut atomic::Output) -> Result<(), Broken> {
-        let (mut message, mut line, mut settled) = (first, String::new(), 0);
+        let (mut message, mut line, mut settled, mut text) = (first, String::new(), 0, 0);
         writeln!(out, "; dunlin, from {}", self.errand.from).map_err(Broken::Ours)?;
         loop {
-            let (mut failed, mut written) = (None, 0);
+            let (mut failed, mut written, max) = (None, 0, self.errand.octets_max);
             let mut sink = |r: Received<'_>| {
+                // A few octets on the wire may be a long line: each name a pointer, each octet of it escaped.
+                if text > max {
+                    return;
+                }
                 line.clear();
                 zonefile::record_to_text(r.owner, r.ttl, 1, r.rtype, r.rdata, &mut line);
                 let _ = line.write_char('\n');
                 written += line.len() as u64;
+                text += line.len() as u64;
+                if text > max {
+                    return;
+                }
                 failed = failed.take().or_else(|| out.write_all(line.as_bytes()).err());
             };
             let progress = self.receiver.on_message(&message, &mut sink)?;
             self.counted.records = self.receiver.records;
             if let Some(e) = failed {
                 return Err(Broken::Ours(e));
+            }
+            if text > max {
+                return Err(too_large(self.errand, "sends what is, as text, more than"));
             }
             settled += written;
             if settled >= SETTLED_EVERY {
@@ -444,5 +463,52 @@ mod tests {
             is_wanted: Wanted::default(),
         };
         assert_eq!(run(&errand).fetched, Fetched::Useless(Useless::Silent));
+    }
+
+    #[test]
+    fn what_a_few_octets_become_is_bounded_too() {
+        // Four times as long as text: one name, of octets that are escaped, which all records point to.
+        let long = [&[63][..], &[1; 63], &[63], &[2; 63], &[63], &[3; 63], APEX].concat();
+        let long = Name::from_wire(&long).unwrap();
+        let soa = [&[0, 0][..], &[0, 0, 0, 7], &[0; 16]].concat();
+        let apex = Name::from_wire(APEX).unwrap();
+        for (octets_max, is_whole) in [(8_000, false), (80_000, true)] {
+            let folder = std::env::temp_dir().join(format!("dunlin-fetching-{}-{octets_max}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let from = Remote { address: listener.local_addr().unwrap(), key: None };
+            let (owner, soa) = (apex, soa.clone());
+            let primary = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut len = [0; 2];
+                stream.read_exact(&mut len).unwrap();
+                let mut question = vec![0; usize::from(u16::from_be_bytes(len))];
+                stream.read_exact(&mut question).unwrap();
+                let mut message = sim::forwarding::reply(&question, 0, &[(&owner, rtype::SOA, 60, &soa)], &[]);
+                let pointer = (message.len() as u16 | 0xC000).to_be_bytes();
+                for n in 0..50 {
+                    let owner = if n == 0 { long.bytes() } else { &pointer };
+                    message.extend([owner, &[0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, n]].concat());
+                }
+                message.extend([&[0xC0, 12, 0, 6, 0, 1, 0, 0, 0, 60, 0, 22][..], &soa].concat());
+                message[7] = 52;
+                assert!(message.len() < 2_000);
+                let _ = stream.write_all(&[&(message.len() as u16).to_be_bytes(), &message[..]].concat());
+                // Until the other end has gone.
+                let _ = stream.read(&mut len);
+            });
+            let file = folder.join("z.zone");
+            let is_wanted = Wanted::default();
+            let errand =
+                Errand { apex, from, key: None, source: None, id: 1, known: None, file, octets_max, is_wanted };
+            let outcome = run(&errand);
+            primary.join().unwrap();
+            assert_eq!(outcome.fetched == Fetched::Whole(7), is_whole, "{:?}", outcome.why);
+            let expect = "it sends what is, as text, more than 8000 octets for the zone z., which is the limit; \
+                if the zone is as large as that: transfer-size = \"1MiB\" in [limits]";
+            assert_eq!(outcome.why.as_deref(), Some(expect).filter(|_| !is_whole));
+            assert_eq!(std::fs::read_dir(&folder).unwrap().count(), usize::from(is_whole));
+            std::fs::remove_dir_all(&folder).unwrap();
+        }
     }
 }

@@ -98,7 +98,7 @@ impl Library {
         let folder = data_dir.join(FOLDER);
         std::fs::create_dir_all(&folder)?;
         std::fs::create_dir_all(data_dir.join(kept::FOLDER))?;
-        sweep(&folder, "");
+        atomic::sweep(&folder, "");
         Ok(Library { folder, gate: Arc::default(), memory: scratch::memory(), read: Arc::default() })
     }
 
@@ -186,20 +186,6 @@ fn fingerprint(view: View<'_>) -> u64 {
 /// What a zone's name takes part with.
 pub fn fingerprint_of(apex: &[u8]) -> u64 {
     wire::hash::siphash::<1, 3>(b"names of zones  ", apex)
-}
-
-/// Removes what writers that died in the middle have left of files whose names begin like this. Their number is in the name:
-/// `.NAME.PID-N.new`.
-pub fn sweep(folder: &Path, of: &str) {
-    let begin = format!(".{of}");
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let writer = name.strip_suffix(".new").and_then(|n| n.rsplit('.').next()).and_then(|n| n.split('-').next());
-        let dead = |pid: &str| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists();
-        if name.starts_with(&begin) && writer.is_some_and(dead) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
 }
 
 /// Writes an image, which takes its name when all its pages have been read back and are what they were.

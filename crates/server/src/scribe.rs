@@ -18,7 +18,7 @@ use crate::config::Zone;
 use crate::digest;
 use crate::edited::{self, Edit, Hindrance};
 use crate::history;
-use crate::images::{self, name};
+use crate::images::name;
 use crate::laying;
 use crate::ledger;
 use crate::log;
@@ -36,7 +36,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use store::atomic::{Output, prepare};
+use store::atomic::{self, Output, prepare};
 
 pub struct Scribe {
     press: Arc<Press>,
@@ -337,7 +337,7 @@ impl Scribe {
         }
         let (folder, target) = parts(file)?;
         if self.swept.insert(task.apex.clone()) {
-            images::sweep(folder, &format!("{target}."));
+            atomic::sweep(folder, &format!("{target}."));
         }
         let before = self.outlines.remove(&task.apex);
         let before = before.as_ref().and_then(|outline| Some((outline, outline.open(file)?)));

@@ -17,7 +17,7 @@ use crate::clock::{Clock, wall_s};
 use crate::config::{Config, SECONDARIES};
 use crate::exchanges::{Exchanges, Heard, Unsent};
 use crate::fetching::{self, Errand, Outcome, Wanted};
-use crate::images::{self, name};
+use crate::images::name;
 use crate::json::Json;
 use crate::later::{Desk, Mailboxes};
 use crate::laying;
@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
-use store::Stretch;
+use store::{Stretch, atomic};
 use told::Quota;
 use transfer::announce::{Announcer, Told};
 use transfer::ask;
@@ -289,7 +289,7 @@ fn sweep(config: &Config, folder: &Path) {
     let mut folders: Vec<PathBuf> = files.map(Path::to_path_buf).chain([folder.to_path_buf()]).collect();
     folders.sort();
     folders.dedup();
-    folders.iter().for_each(|folder| images::sweep(folder, ""));
+    folders.iter().for_each(|folder| atomic::sweep(folder, ""));
 }
 
 fn now_ms(clock: Clock) -> Ms {
@@ -412,7 +412,8 @@ impl Registrar {
             let Some(entry) = self.entries.entry_mut(id) else { continue };
             let known = served(zones, &entry.apex);
             entry.serial = known.as_ref().map(|(timers, _)| timers.serial);
-            let is_told = entry.serial.is_none() || self.announced.of(&entry.apex).map(|told| told.serial) == entry.serial;
+            let is_told =
+                entry.serial.is_none() || self.announced.of(&entry.apex).map(|told| told.serial) == entry.serial;
             if !is_told && !entry.targets.is_empty() {
                 let at = now + untold * 1_000 / TOLD_A_SECOND;
                 entry.targets.iter().for_each(|target| self.announcer.on_unknown(at, id, *target));

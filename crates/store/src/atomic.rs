@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -145,7 +145,30 @@ impl Seek for Output {
     }
 }
 
-/// A file that goes away on drop, unless it took its name.
+/// Removes what writers that died in the middle have left of files whose names begin like this.
+///
+/// Their process's number is in the name: `.NAME.PID-N.new`. In a container each run has the same one, so who has ours is
+/// asked for otherwise: whoever writes holds a lock on the file, which goes with him.
+pub fn sweep(folder: &Path, of: &str) {
+    let begin = format!(".{of}");
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let writer = name.strip_suffix(".new").and_then(|n| n.rsplit('.').next()).and_then(|n| n.split('-').next());
+        let Some(pid) = writer.and_then(|pid| pid.parse::<u32>().ok()).filter(|_| name.starts_with(&begin)) else {
+            continue;
+        };
+        let is_left = if pid == std::process::id() {
+            File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok())
+        } else {
+            !Path::new("/proc").join(pid.to_string()).exists()
+        };
+        if is_left {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// A file that goes away on drop, unless it took its name. It is locked as long as it is held, so that `sweep` leaves it.
 struct Temporary {
     file: File,
     path: PathBuf,
@@ -158,7 +181,13 @@ impl Temporary {
         loop {
             let path = dir.join(format!(".{name}.{}-{}.new", std::process::id(), NEXT.fetch_add(1, Relaxed)));
             match File::options().write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok(Temporary { file, path, kept: false }),
+                Ok(file) => match file.try_lock() {
+                    // Somebody sweeps it up already.
+                    Err(TryLockError::WouldBlock) => {}
+                    _ if file.metadata()?.nlink() == 0 => {}
+                    // Where files cannot be locked `sweep` finds none that is free, either.
+                    _ => return Ok(Temporary { file, path, kept: false }),
+                },
                 // Left by a process that crashed with our number.
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(e),
@@ -399,6 +428,30 @@ mod tests {
         }
         write_atomically(dir.path(), "f", None, |out| out.write_all(b"new")).unwrap();
         assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn what_a_crash_has_left_is_swept_away_even_if_it_has_our_number() {
+        use std::os::unix::process::parent_id;
+        let dir = TestDir::new("sweep");
+        let (own, nobody) = (std::process::id(), u32::MAX);
+        for left in [format!(".f.{own}-999999.new"), format!(".f.{nobody}-1.new"), format!(".f.{}-1.new", parent_id())]
+        {
+            dir.file(&left, b"left");
+        }
+        dir.file(&format!(".g.{own}-999999.new"), b"another's");
+        dir.file(".f.x-1.new", b"of nobody");
+        let prepared = prepare(dir.path(), "f", None, |out| out.write_all(b"new"), |_| Ok(())).unwrap();
+        let written = prepared.temporary.path.file_name().unwrap().to_string_lossy().into_owned();
+        sweep(dir.path(), "f.");
+        // Some process has the number 1.
+        let mut expect =
+            vec![format!(".f.{}-1.new", parent_id()), ".f.x-1.new".into(), format!(".g.{own}-999999.new"), written];
+        expect.sort();
+        assert_eq!(dir.names(), expect);
+        prepared.take_name().unwrap();
+        sweep(dir.path(), "");
+        assert_eq!(dir.names(), [format!(".f.{}-1.new", parent_id()), ".f.x-1.new".into(), "f".into()]);
     }
 
     #[test]

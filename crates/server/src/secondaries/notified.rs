@@ -3,8 +3,8 @@
 use super::{Matter, Means, Registrar, served};
 use crate::clock::wall_s;
 use crate::exchanges::Unsent;
-use crate::{images, log};
 use crate::update::{MALFORMED, PROHIBITED, head, unproven};
+use crate::{images, log};
 use front::Postponed;
 use stats::Counter;
 use transfer::announce::Told;
@@ -50,10 +50,10 @@ impl Registrar {
             return;
         }
         if let Err(e) = self.announced.note(&entry.apex, wall_s(), serial) {
-            log::warn("it is not written down of which version others were told", &[
-                ("zone", &images::name(&entry.apex)),
-                ("why", &e),
-            ]);
+            log::warn(
+                "it is not written down of which version others were told",
+                &[("zone", &images::name(&entry.apex)), ("why", &e)],
+            );
         }
     }
 

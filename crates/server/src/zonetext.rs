@@ -354,6 +354,7 @@ impl Files for Includes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, SystemTime};
 
     struct Scratch(PathBuf);
 
@@ -401,6 +402,27 @@ mod tests {
         assert_eq!((owners, reading.report.errors), (vec!["c.a.".to_string(), "b.a.".to_string()], 0));
         let sources: Vec<&Path> = reading.sources.iter().map(|(p, _)| p.strip_prefix(&scratch.0).unwrap()).collect();
         assert_eq!(sources, ["z", "sub/one", "sub/two"].map(Path::new));
+    }
+
+    #[test]
+    fn what_takes_the_place_of_a_file_that_is_being_read_is_not_taken_for_read() {
+        // A zone that comes while a reload is under way: as long as the one before, and of the same time.
+        let files = [("z", "$TTL 1\nb A 192.0.2.1\n"), ("come", "$TTL 1\nc A 192.0.2.1\n")];
+        let scratch = Scratch::new("replaced", &files);
+        let time = SystemTime::now() - Duration::from_secs(60);
+        files.iter().for_each(|(file, _)| File::open(scratch.0.join(file)).unwrap().set_modified(time).unwrap());
+        let zone = scratch.zone("z");
+        let reload = open(&zone).unwrap();
+        std::fs::rename(scratch.0.join("come"), &zone.file).unwrap();
+        let mut owners_then = Vec::new();
+        let reading = reload.read(&mut |r: Record<'_>, _: &Place| {
+            owners_then.push(Name::from_wire(r.owner).unwrap().to_string());
+            Ok(())
+        });
+        assert_eq!(owners_then, ["b.a."], "the reload has the older version served");
+        let [(file, Some(stamp))] = &reading.sources[..] else { panic!("{:?}", reading.sources) };
+        assert_ne!(Some(*stamp), Stamp::of(file), "and whoever looks after it finds that it is another");
+        assert_eq!(owners(&zone).0, ["c.a."]);
     }
 
     #[test]

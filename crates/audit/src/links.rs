@@ -3,6 +3,7 @@
 
 use crate::denial::types;
 use crate::nsec3::{Fields, OPT_OUT, from_base32hex};
+use image::edit::Hidden;
 use image::node::{CUT, HIDDEN};
 use image::zone::{NSEC, NSEC3};
 use image::{Damaged, Node, Part, Zone};
@@ -11,17 +12,18 @@ use wire::rtype::{self, Rtype};
 
 /// True if each of these names, in lower case, is denied or not as it should be, and the owners beside them lead to one another.
 pub fn hold<'n>(zone: &Zone<'_>, mut names: impl Iterator<Item = &'n [u8]>) -> Result<bool, Damaged> {
-    let look: fn(&Zone<'_>, &[u8]) -> Result<bool, Damaged> = match (zone.is(NSEC)?, zone.is(NSEC3)?) {
+    let look: fn(&Zone<'_>, &Hidden, &[u8]) -> Result<bool, Damaged> = match (zone.is(NSEC)?, zone.is(NSEC3)?) {
         (true, false) => nsec_holds,
         (false, true) => nsec3_holds,
         // Two chains at once, or none: a zone on its way from one to the other.
         _ => return Ok(false),
     };
-    names.try_fold(true, |holds, name| Ok(holds && look(zone, name)?))
+    let hidden = Hidden::default();
+    names.try_fold(true, |holds, name| Ok(holds && look(zone, &hidden, name)?))
 }
 
-fn nsec_holds(zone: &Zone<'_>, name: &[u8]) -> Result<bool, Damaged> {
-    if let Some(node) = zone.node(name)?.filter(|node| !node.is(HIDDEN))
+fn nsec_holds(zone: &Zone<'_>, hidden: &Hidden, name: &[u8]) -> Result<bool, Damaged> {
+    if let Some(node) = zone.node_by(name, hidden)?.filter(|node| !node.is(HIDDEN))
         && node.rrset(rtype::NSEC)?.is_some()
         && !leads_on(zone, &node)?
     {
@@ -56,11 +58,11 @@ fn behind_all(apex: &[u8]) -> Vec<u8> {
     [long.repeat(room.min(1)), apex.to_vec()].concat()
 }
 
-fn nsec3_holds<'n>(zone: &Zone<'_>, name: &'n [u8]) -> Result<bool, Damaged> {
+fn nsec3_holds<'n>(zone: &Zone<'_>, hidden: &Hidden, name: &'n [u8]) -> Result<bool, Damaged> {
     let apex = zone.apex()?.apex_name()?;
     let up = |name: &&'n [u8]| name.get(usize::from(*name.first()?) + 1..);
     let mut at_and_above = std::iter::successors(Some(name), up).take_while(|end| end.len() >= apex.len());
-    if !at_and_above.try_fold(true, |holds, name| Ok(holds && is_told(zone, name)?))? {
+    if !at_and_above.try_fold(true, |holds, name| Ok(holds && is_told(zone, hidden, name)?))? {
         return Ok(false);
     }
     let Some(hash) = hash_of(name, apex) else { return Ok(true) };
@@ -70,8 +72,8 @@ fn nsec3_holds<'n>(zone: &Zone<'_>, name: &'n [u8]) -> Result<bool, Damaged> {
 }
 
 /// True if the name has the NSEC3 that it should have, or none.
-fn is_told(zone: &Zone<'_>, name: &[u8]) -> Result<bool, Damaged> {
-    let node = zone.node(name)?.filter(|node| !node.is(HIDDEN));
+fn is_told(zone: &Zone<'_>, hidden: &Hidden, name: &[u8]) -> Result<bool, Damaged> {
+    let node = zone.node_by(name, hidden)?.filter(|node| !node.is(HIDDEN));
     let (nsec3, is_it) = zone.nsec3_at_or_before(&zone.nsec3_hash(name)?)?;
     let Some(node) = node else { return Ok(!is_it) };
     let mut fields = None;

@@ -10,10 +10,14 @@ use crate::drafts::ends;
 use crate::format::Damaged;
 use crate::node::{ABOVE, APEX, CUT, DEEPER, DNAME, EDITED, GONE, Node};
 use crate::patch::Unable;
+use crate::row::halve;
 use crate::zone::{HASHED, SIGNED, TABLED, Zone};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use wire::hash::name_hash;
-use wire::name::{NAME_MAX, is_at_or_below};
+use wire::name::{NAME_MAX, canonical_cmp, is_at_or_below};
 use wire::rtype::{self, Rtype};
 
 /// Names that one change may draw in.
@@ -46,8 +50,13 @@ pub(crate) struct Surroundings<'a> {
     zone: Zone<'a>,
     apex: &'a [u8],
     edit: &'a Edit<'a>,
+    /// The names of the edit in canonical order: those below a name stand together.
+    edited: Vec<&'a [u8]>,
+    hidden: Hidden,
     /// Names drawn in; true: to be kept.
     names: BTreeMap<Box<[u8]>, bool>,
+    /// Hosts, and names above them, that the builder will see.
+    shown: BTreeSet<Box<[u8]>>,
     /// Zones of ours lie below.
     is_above_others: bool,
 }
@@ -56,6 +65,9 @@ impl<'a> Surroundings<'a> {
     pub(crate) fn new(zone: Zone<'a>, edit: &'a Edit<'a>) -> Result<Surroundings<'a>, Unable> {
         let apex = zone.apex()?;
         let name = apex.apex_name()?;
+        if name != edit.apex || !edit.names.keys().all(|n| is_at_or_below(n, name)) {
+            return Err(Unable::NoSuchZone);
+        }
         let is_signed = zone.is(SIGNED | HASHED)?;
         let has_signing = edit.names.values().flatten().any(|r| is_of_signing(r.rtype));
         if !zone.is_editable()? || has_signing && !is_signed {
@@ -66,20 +78,27 @@ impl<'a> Surroundings<'a> {
         {
             return Err(Unable::Whole);
         }
-        Ok(Surroundings { zone, apex: name, edit, names: BTreeMap::new(), is_above_others: apex.is(DEEPER) })
+        let mut edited: Vec<&[u8]> = edit.names.keys().map(|name| &**name).collect();
+        edited.sort_unstable_by(|a, b| canonical_cmp(a, b));
+        let (hidden, is_above_others) = (Hidden::default(), apex.is(DEEPER));
+        let (names, shown) = (BTreeMap::new(), BTreeSet::new());
+        Ok(Surroundings { zone, apex: name, edit, edited, hidden, names, shown, is_above_others })
     }
 
     /// Finds what is drawn in, and hands its records to the builder as a zone.
     pub(crate) fn gather(mut self, builder: &mut Builder) -> Result<Gathered, Unable> {
         let edit = self.edit;
         self.keep(self.apex)?;
-        let mut hosts = BTreeSet::new();
+        let (mut hosts, mut looked_at) = (BTreeSet::new(), BTreeSet::new());
         let mut records = 0;
         for (name, new) in &edit.names {
             records += new.len() as i64 - self.before(name)?.len() as i64;
             match self.is_of_hashes(name)? {
                 true => self.keep(name)?,
-                false => self.change(name, &mut hosts)?,
+                false => {
+                    self.change(name, &mut hosts)?;
+                    self.note_comings(name, &mut looked_at, &mut hosts)?;
+                }
             }
         }
         self.keep_those_that_name(&hosts)?;
@@ -125,8 +144,21 @@ impl<'a> Surroundings<'a> {
         if addresses(&before) != addresses(&after) || blocks(&before) != blocks(&after) {
             hosts.insert(name.into());
         }
+        Ok(())
+    }
+
+    /// Notes in `hosts` which of a changed name and those above it come or go. A name that comes, if only to lead to another one, hides the
+    /// wildcard that stood for it and all below it. Many names lead up to the same ones, each of which is `looked_at` once.
+    fn note_comings(
+        &self,
+        name: &'a [u8],
+        looked_at: &mut BTreeSet<&'a [u8]>,
+        hosts: &mut BTreeSet<Box<[u8]>>,
+    ) -> Result<(), Unable> {
         for end in std::iter::once(name).chain(self.above(name)) {
-            // A name that comes, if only to lead here, hides the wildcard that stood for it and all below it.
+            if !looked_at.insert(end) {
+                break;
+            }
             if self.was_there(end)? != self.will_be(end)? {
                 self.note_host(end, hosts)?;
             }
@@ -175,7 +207,7 @@ impl<'a> Surroundings<'a> {
             return Ok(true);
         }
         // Above names that are hidden there are no nodes for those that own nothing.
-        for below in self.edit.names.keys().filter(|n| is_below(n, name)) {
+        for below in self.edited_below(name) {
             if Kind::of(&self.before(below)?) == Kind::Name {
                 return Ok(true);
             }
@@ -188,7 +220,7 @@ impl<'a> Surroundings<'a> {
         if !self.records(name)?.is_empty() {
             return Ok(true);
         }
-        let may_be = self.node(name)?.is_some() || self.edit.names.keys().any(|n| is_below(n, name));
+        let may_be = self.node(name)?.is_some() || self.edited_below(name).next().is_some();
         Ok(may_be && self.one_below(name)?.is_some())
     }
 
@@ -222,6 +254,9 @@ impl<'a> Surroundings<'a> {
             return Ok(());
         }
         for end in std::iter::once(host).chain(ends(host)).take_while(|end| end.len() > self.apex.len()) {
+            if !self.shown.insert(end.into()) {
+                break;
+            }
             let wildcard = [&b"\x01*"[..], ends(end).next().unwrap_or_default()].concat();
             if wildcard.len() <= 255 && !self.records(&wildcard)?.is_empty() {
                 self.show(&wildcard);
@@ -248,7 +283,7 @@ impl<'a> Surroundings<'a> {
     /// The node of a name of this zone, a hidden one too, before the edit.
     fn node(&self, name: &[u8]) -> Result<Option<Node<'a>>, Unable> {
         self.judge_place(name)?;
-        Ok(self.zone.node(name)?)
+        Ok(self.zone.node_by(name, &self.hidden)?)
     }
 
     /// Err: the name is another zone's of ours, or lies below one. What this zone has there stands in no index.
@@ -278,17 +313,23 @@ impl<'a> Surroundings<'a> {
 
     /// A name with records below this one after the edit.
     fn one_below(&self, name: &[u8]) -> Result<Option<Box<[u8]>>, Unable> {
-        let edited = self.edit.names.iter().find(|(n, records)| Kind::of(records) == Kind::Name && is_below(n, name));
-        if let Some((below, _)) = edited {
-            return Ok(Some(below.clone()));
+        let has_records = |n: &&[u8]| self.edit.names.get(*n).is_some_and(|all| Kind::of(all) == Kind::Name);
+        if let Some(below) = self.edited_below(name).find(has_records) {
+            return Ok(Some(below.into()));
         }
         Ok(self.before_below(name, 1)?.pop())
+    }
+
+    /// Names of the edit below this one.
+    fn edited_below<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = &'a [u8]> + use<'_, 'a, 'n> {
+        let from = self.edited.partition_point(|edited| canonical_cmp(edited, name) != Ordering::Greater);
+        self.edited[from..].iter().copied().take_while(move |edited| is_below(edited, name))
     }
 
     /// All names below this one with records before the edit, and all that are edited.
     fn all_below(&self, name: &[u8]) -> Result<Vec<Box<[u8]>>, Unable> {
         let mut all = self.before_below(name, NAMES_MAX + 1)?;
-        all.extend(self.edit.names.keys().filter(|n| is_below(n, name)).cloned());
+        all.extend(self.edited_below(name).map(Into::into));
         if all.len() > NAMES_MAX { Err(Unable::Large) } else { Ok(all) }
     }
 
@@ -296,7 +337,7 @@ impl<'a> Surroundings<'a> {
     fn before_below(&self, name: &[u8], max: usize) -> Result<Vec<Box<[u8]>>, Damaged> {
         let mut all = Vec::new();
         let mut room = [0; NAME_MAX];
-        self.zone.each_below(name, &mut |node| {
+        self.zone.each_below(name, &self.hidden, &mut |node| {
             let below = self.zone.name_of(&node, &mut room)?;
             if !self.edit.names.contains_key(below) && Kind::of(&records_of(&node, below)?) == Kind::Name {
                 all.push(below.into());
@@ -304,6 +345,24 @@ impl<'a> Surroundings<'a> {
             Ok(all.len() < max)
         })?;
         Ok(all)
+    }
+}
+
+/// The nodes that cuts and DNAMEs hide, found once for whoever asks for many names of a zone: they stand in no index, and to go through
+/// all of a cut's for each of them would be quadratic. By the hiding node's reference: theirs, in canonical order.
+///
+/// Bound: four octets for each hidden node. It is of one view.
+#[derive(Default)]
+pub struct Hidden(RefCell<HashMap<u32, Arc<[u32]>>>);
+
+impl Hidden {
+    fn below(&self, node: u32, find: impl FnOnce() -> Result<Arc<[u32]>, Damaged>) -> Result<Arc<[u32]>, Damaged> {
+        if let Some(known) = self.0.borrow().get(&node) {
+            return Ok(Arc::clone(known));
+        }
+        let found = find()?;
+        self.0.borrow_mut().insert(node, Arc::clone(&found));
+        Ok(found)
     }
 }
 
@@ -405,6 +464,11 @@ impl<'a> Zone<'a> {
 
     /// The node of a name of this zone, a hidden one too.
     pub fn node(&self, folded: &[u8]) -> Result<Option<Node<'a>>, Damaged> {
+        self.node_by(folded, &Hidden::default())
+    }
+
+    /// The same for one of many names, hidden ones among them.
+    pub fn node_by(&self, folded: &[u8], hidden: &Hidden) -> Result<Option<Node<'a>>, Damaged> {
         let (view, apex) = (self.view(), self.apex()?);
         let (apex_name, scope) = (apex.apex_name()?, apex.scope()?);
         if folded == apex_name {
@@ -424,7 +488,23 @@ impl<'a> Zone<'a> {
             return Ok(Some(seat));
         }
         let labels = &folded[..folded.len() - apex_name.len()];
-        self.together_below(seat, end)?.find(|n| n.as_ref().is_ok_and(|n| n.labels_below() == Ok(labels))).transpose()
+        let found = self.hidden_from(seat, end, labels, hidden)?.next().transpose()?;
+        Ok(found.filter(|node| node.labels_below() == Ok(labels)))
+    }
+
+    /// The nodes that a cut or DNAME hides whose name is `end`, from that one on which has these labels, or would come next.
+    fn hidden_from(
+        &self,
+        seat: Node<'a>,
+        end: &[u8],
+        labels: &[u8],
+        hidden: &Hidden,
+    ) -> Result<impl Iterator<Item = Result<Node<'a>, Damaged>> + use<'a>, Damaged> {
+        let view = self.view();
+        let find = || self.together_below(seat, end)?.map(|node| Ok(node?.reference())).collect();
+        let all = hidden.below(seat.reference(), find)?;
+        let from = halve(&all, |&node| Ok(view.node(node)?.order_of(labels)? == Ordering::Less))?;
+        Ok((from..all.len()).map(move |i| view.node(all[i])))
     }
 
     /// The node of the file that the nodes at and below a name stand at or behind: its own, or that of the cut or DNAME
@@ -449,22 +529,38 @@ impl<'a> Zone<'a> {
     }
 
     /// Visits the nodes below a name, hidden ones too, until `f` says false.
-    fn each_below(&self, name: &[u8], f: &mut dyn FnMut(Node<'a>) -> Result<bool, Damaged>) -> Result<(), Damaged> {
+    fn each_below(
+        &self,
+        name: &[u8],
+        hidden: &Hidden,
+        f: &mut dyn FnMut(Node<'a>) -> Result<bool, Damaged>,
+    ) -> Result<(), Damaged> {
         let (view, scope) = (self.view(), self.apex()?.scope()?);
+        let labels = &name[..name.len().saturating_sub(self.apex()?.name_len())];
         let mut room = [0; NAME_MAX];
         if let Some((seat, end)) = self.seat(name)? {
-            for node in self.together_below(seat, end)? {
+            let (mut together, mut hidden_ones) = (None, None);
+            match end == name {
+                true => together = Some(self.together_below(seat, end)?),
+                false => hidden_ones = Some(self.hidden_from(seat, end, labels, hidden)?),
+            }
+            for node in together.into_iter().flatten().chain(hidden_ones.into_iter().flatten()) {
                 let node = node?;
                 let below = self.name_of(&node, &mut room)?;
+                if below == name {
+                    continue;
+                }
+                if !is_below(below, name) {
+                    break;
+                }
                 let hash = name_hash(view.seed(), below);
                 let now = view.overlay().map(|o| o.find_own(view, hash, below, scope)).transpose()?.flatten();
-                if now.is_none() && is_below(below, name) && !f(node)? {
+                if now.is_none() && !f(node)? {
                     return Ok(());
                 }
             }
         }
         let Some(overlay) = view.overlay() else { return Ok(()) };
-        let labels = &name[..name.len().saturating_sub(self.apex()?.name_len())];
         for node in overlay.nodes_behind(view, self.number(), labels)? {
             let node = node?;
             if node.is(ABOVE) || !is_below(self.name_of(&node, &mut room)?, name) {
@@ -483,7 +579,7 @@ impl<'a> Zone<'a> {
         Ok(node.reference().wrapping_sub(first.reference()) < first.extent()?)
     }
 
-    /// Nodes behind this one for as long as they lie below the name.
+    /// Nodes behind this one for as long as they lie below the name, and damage.
     fn together_below<'n>(
         &self,
         node: Node<'a>,
@@ -494,7 +590,7 @@ impl<'a> Zone<'a> {
             let mut room = [0; NAME_MAX];
             zone.name_of(node, &mut room).is_ok_and(|below| is_below(below, name))
         };
-        Ok(self.together_from(node)?.skip(1).take_while(move |n| n.as_ref().is_ok_and(is_below_it)))
+        Ok(self.together_from(node)?.skip(1).take_while(move |n| n.as_ref().map_or(true, is_below_it)))
     }
 
     /// What an overlay holds of the zone beside the nodes that stand together, gone ones too, in canonical order.

@@ -13,6 +13,7 @@
 //! checksums 8 each  of all pages before them, see `sums.rs`
 //! ```
 
+use crate::named;
 use crate::overlay::Overlay;
 use crate::sums;
 use std::sync::Arc;
@@ -115,6 +116,10 @@ impl Header {
         let sums_end =
             usize::try_from(h.sums_at).ok().filter(|&at| at <= bytes.len()).map(|at| at + sums::table_len(at));
         if h.lines == 0 || index_end > h.length || h.zones_at > h.length || sums_end != Some(bytes.len()) {
+            return Err(OpenError::Checksum);
+        }
+        let hosts_end = h.hosts.checked_mul(named::ENTRY).and_then(|len| len.checked_add(h.hosts_at));
+        if hosts_end.is_none_or(|end| end > h.sums_at) {
             return Err(OpenError::Checksum);
         }
         Ok(h)

@@ -74,7 +74,7 @@ impl<'a> Layout<'a> {
         let index::Filled { seed, deepest, ahead } = index::fill(&mut self.bytes, b.seed, lines, asked);
         self.bytes.resize((self.bytes.len() + LINE).next_multiple_of(8), 0);
         let hosts_at = self.bytes.len() as u64;
-        let hosts = named.write(more, &self.out, &mut self.bytes);
+        let hosts = named.write(more, &self.out, &mut self.bytes)?;
         let sums_at = self.bytes.len();
         let records = zones.iter().map(|&z| b.zones[z as usize].records).sum();
         let header = Header {

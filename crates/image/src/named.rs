@@ -15,7 +15,7 @@
 //! hosts of one hash have a list together, and nothing else comes of it.
 
 use crate::drafts::ends;
-use crate::edit::host_of;
+use crate::edit::{Hidden, host_of};
 use crate::format::Damaged;
 use crate::node::{GONE, Node};
 use crate::overlay::Overlay;
@@ -28,7 +28,7 @@ use wire::name::{NAME_MAX, is_at_or_below};
 use wire::rtype;
 
 const SEED: u64 = 0;
-const ENTRY: u64 = 8;
+pub(crate) const ENTRY: u64 = 8;
 /// Octets of a gap, most.
 const GAP_MAX: usize = 5;
 
@@ -62,8 +62,8 @@ impl Named {
         self.0.push(u64::from(key) << 32 | u64::from(number));
     }
 
-    /// Writes what two have collected. `out`: the reference of each name. Returns how many hosts there are.
-    pub(crate) fn write(mut self, other: Named, out: &[u32], bytes: &mut Vec<u8>) -> u64 {
+    /// Writes what two have collected. `out`: the reference of each name. Returns how many hosts there are; None: their lists are too long.
+    pub(crate) fn write(mut self, other: Named, out: &[u32], bytes: &mut Vec<u8>) -> Option<u64> {
         let Named(all) = &mut self;
         all.extend(other.0);
         for pair in all.iter_mut() {
@@ -75,7 +75,7 @@ impl Named {
         for list in all.chunk_by(|a, b| a >> 32 == b >> 32) {
             hosts += 1;
             bytes.extend(((list[0] >> 32) as u32).to_le_bytes());
-            bytes.extend((lists.len() as u32).to_le_bytes());
+            bytes.extend(u32::try_from(lists.len()).ok()?.to_le_bytes());
             let mut last = 0;
             for &pair in list {
                 push_gap(&mut lists, pair as u32 - last);
@@ -84,7 +84,7 @@ impl Named {
         }
         bytes.append(&mut lists);
         bytes.resize(bytes.len().next_multiple_of(ENTRY as usize), 0);
-        hosts
+        Some(hosts)
     }
 }
 
@@ -167,7 +167,7 @@ impl<'a> Zone<'a> {
         let wildcards = hosts.iter().any(|host| host.starts_with(b"\x01*")).then(|| key_of_wildcards(apex));
         let keys: BTreeSet<u32> = hosts.iter().map(|host| key(host)).chain(wildcards).collect();
         let above: BTreeSet<&[u8]> = hosts.iter().copied().flat_map(at_or_above).collect();
-        let (mut names, mut room) = (BTreeSet::new(), [0; NAME_MAX]);
+        let (mut names, mut room, hidden) = (BTreeSet::new(), [0; NAME_MAX], Hidden::default());
         let mut look = |node: Node<'a>| {
             let name = self.name_of(&node, &mut room)?;
             if names_one_of(&node, name, hosts)? {
@@ -176,7 +176,7 @@ impl<'a> Zone<'a> {
             Ok(names.len() < max)
         };
         for end in above {
-            if let Some(node) = self.node(end)?
+            if let Some(node) = self.node_by(end, &hidden)?
                 && !look(node)?
             {
                 return Ok(names);
@@ -209,7 +209,7 @@ impl<'a> Zone<'a> {
             }
         }
         let Some(overlay) = view.overlay() else { return Ok(true) };
-        for named in overlay.listed(key, self.number()) {
+        for named in overlay.listed(view, key, self.number()) {
             let node = now(view.node(named.reference)?)?.filter(|node| !node.is(GONE));
             if let Some(node) = node
                 && !f(node)?
@@ -310,6 +310,18 @@ mod tests {
         assert_eq!(naming(&name("*", &name("y", APEX))), []);
         // Of the host that is to be made, and of the wildcards that may make it.
         assert_eq!(image.header().hosts, 2);
+    }
+
+    #[test]
+    fn hosts_that_do_not_end_before_the_checksums_are_damage() {
+        let mut octets = image(|_| ()).bytes().clone();
+        let good = Image::open(&octets[..]).unwrap().header().clone();
+        for hosts in [good.hosts + 1 << 8, u64::MAX / ENTRY, u64::MAX] {
+            crate::format::Header { hosts, ..good.clone() }.write(&mut octets[..crate::format::HEADER]);
+            assert!(Image::open(&octets[..]).is_err(), "{hosts}");
+        }
+        good.write(&mut octets[..crate::format::HEADER]);
+        assert!(Image::open(&octets[..]).is_ok());
     }
 
     #[test]

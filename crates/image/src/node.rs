@@ -266,7 +266,8 @@ impl<'a> Node<'a> {
 
     /// The zone whose apex this is.
     pub fn zone(&self) -> Result<Zone<'a>, Damaged> {
-        self.view.zone(self.zone_number()?)
+        let zone = self.view.zone(self.zone_number()?)?;
+        if zone.apex_reference()? == self.reference() { Ok(zone) } else { Err(Damaged) }
     }
 
     /// The wildcard right below this name, or 0. What an apex says of it is part of `Apex`.

@@ -14,6 +14,7 @@ use crate::node::{GONE, HIDDEN, Node, Scope};
 use crate::row::{Named, Row};
 use crate::shared::Shared;
 use crate::view::View;
+use wire::hash::quick;
 
 /// Where the record of a zone is that is not as in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub struct Overlay {
     names: usize,
     /// By number.
     zones: Shared<Touched>,
-    /// By the keys of hosts (see `named`): changed names whose records name them.
+    /// By `place`: changed names whose records name hosts of a key (see `named`).
     hosts: Shared<Host>,
     /// Octets of file and changes together.
     end: u64,
@@ -65,6 +66,12 @@ pub struct Overlay {
 #[inline(always)]
 fn key(hash: u64) -> u32 {
     (hash >> 32) as u32
+}
+
+/// By which the names are found that are listed under a key. Keys are the same for every image, so anybody can prepare many that would
+/// stand together; with the image's seed nobody can.
+fn place(view: View<'_>, key: u32, zone: u32) -> u32 {
+    quick(view.seed(), u128::from(key) | u128::from(zone) << 64) as u32
 }
 
 impl Overlay {
@@ -88,8 +95,9 @@ impl Overlay {
     }
 
     /// Names of a zone that were listed under a key of hosts when they changed.
-    pub(crate) fn listed(&self, key: u32, zone: u32) -> impl Iterator<Item = Named> {
-        let hosts = self.hosts.leaf(key).iter().filter(move |host| host.key == key && host.zone == zone);
+    pub(crate) fn listed(&self, view: View<'_>, key: u32, zone: u32) -> impl Iterator<Item = Named> + use<'_> {
+        let hosts =
+            self.hosts.leaf(place(view, key, zone)).iter().filter(move |host| host.key == key && host.zone == zone);
         hosts.flat_map(|host| host.names.iter())
     }
 
@@ -101,7 +109,7 @@ impl Overlay {
         zone: u32,
         mut names: impl Iterator<Item = Named>,
     ) -> Result<(), Damaged> {
-        self.hosts.change(key, |leaf| {
+        self.hosts.change(place(view, key, zone), |leaf| {
             let known = leaf.iter().position(|host| host.key == key && host.zone == zone);
             let at = known.unwrap_or_else(|| {
                 leaf.push(Host { key, zone, names: Row::default() });

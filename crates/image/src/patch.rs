@@ -8,7 +8,7 @@
 use crate::builder::{Builder, Complaint, Hands, Judge};
 use crate::chain::Tables;
 use crate::drafts::ends;
-use crate::edit::{Edit, Gathered, Surroundings};
+use crate::edit::{Edit, Gathered, Hidden, Surroundings};
 use crate::format::{ALIGN, Damaged, Header, u32_at};
 use crate::node::{ABOVE, APEX, DEEPER, EDITED, ELSEWHERE, HEAD, HIDDEN, NO_ZONE, Node, Scope};
 use crate::overlay::{self, Overlay, Record};
@@ -432,8 +432,9 @@ impl<'a> Laying<'a> {
                 laid.insert(Box::from(name), node);
             }
         }
+        let hidden = Hidden::default();
         for name in &edit.kept {
-            let (was, is) = (old.node(name)?, laid.get(name));
+            let (was, is) = (old.node_by(name, &hidden)?, laid.get(name));
             self.lead_on(name, was, is)?;
             if is.is_none() && was.is_some() {
                 self.bury(name, wanted.apex.len(), old.number());
@@ -586,5 +587,33 @@ impl<'a> View<'a> {
             return self.root();
         }
         self.find(name_hash(self.seed(), folded), folded, Scope::NONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::InTurn;
+    use crate::edit;
+
+    #[test]
+    fn an_apex_that_says_it_is_another_zones_is_damage() {
+        let apexes: [&[u8]; 2] = [b"\x07example\0", b"\x01z\0"];
+        let mut builder = Builder::new(7);
+        for apex in apexes {
+            builder.begin_zone(apex);
+            builder.record(apex, rtype::SOA, 60, &[0; 22]).unwrap();
+            builder.record(apex, rtype::NS, 60, b"\x02ns\x05other\0").unwrap();
+        }
+        let mut octets = builder.finish().0;
+        let image = Image::open(octets.clone()).unwrap();
+        let [one, other] = apexes.map(|apex| image.view().find_whole(apex).unwrap().unwrap());
+        octets[one.words_at()] = other.zone_number().unwrap() as u8;
+        let image = Image::open(octets).unwrap();
+        assert!(image.view().find_whole(apexes[0]).unwrap().unwrap().zone().is_err());
+        let address = edit::Record { rtype: rtype::A, ttl: 60, rdata: [192, 0, 2, 1].into() };
+        let names = BTreeMap::from([([&b"\x01a"[..], apexes[0]].concat().into(), vec![address])]);
+        let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit { apex: apexes[0], names }] };
+        assert_eq!(lay(image.view(), change, 1 << 20, &InTurn, &mut |_| None).err(), Some(Unable::Damaged));
     }
 }

@@ -91,7 +91,7 @@ impl Row {
 }
 
 /// The place of the first of which `is_before` is not true.
-fn halve<T>(all: &[T], is_before: impl Fn(&T) -> Result<bool, Damaged>) -> Result<usize, Damaged> {
+pub(crate) fn halve<T>(all: &[T], is_before: impl Fn(&T) -> Result<bool, Damaged>) -> Result<usize, Damaged> {
     let (mut low, mut high) = (0, all.len());
     while low < high {
         let middle = low + (high - low) / 2;

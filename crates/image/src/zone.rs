@@ -155,7 +155,11 @@ impl<'a> Zone<'a> {
     }
 
     pub fn apex(&self) -> Result<Node<'a>, Damaged> {
-        Node::at(self.view, self.u32(0)?)
+        Node::at(self.view, self.apex_reference()?)
+    }
+
+    pub(crate) fn apex_reference(&self) -> Result<u32, Damaged> {
+        self.u32(0)
     }
 
     /// The name of a node of this zone.

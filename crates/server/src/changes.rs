@@ -19,7 +19,7 @@ use crate::pieces::file::Shelf;
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use audit::{Fault, Finding, Rules, Version, audit};
-use image::edit::{Edit, records_of};
+use image::edit::{Edit, Hidden, records_of};
 use image::patch::Change;
 use image::zone::SIGNED;
 use image::{Builder, Image, InTurn};
@@ -196,8 +196,9 @@ fn known(now: &Image<Stretch>, zone: &image::Sorted<'_>, rules: &Rules) -> HashS
     let mut builder = Builder::new(0);
     builder.begin_zone(zone.apex());
     let Some(served) = laying::zone(now.view(), zone.apex()) else { return HashSet::new() };
+    let hidden = Hidden::default();
     for (name, _) in zone.names() {
-        let node = served.node(name).ok().flatten();
+        let node = served.node_by(name, &hidden).ok().flatten();
         for r in node.and_then(|node| records_of(&node, name).ok()).unwrap_or_default() {
             // What was taken once is taken again.
             let _ = builder.record(name, r.rtype, r.ttl, &r.rdata);

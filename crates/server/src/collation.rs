@@ -8,7 +8,7 @@
 //!
 //! Bound: `UNLIKE_MAX` octets of records that differ, and a bit for each place of the image.
 
-use image::edit::Record;
+use image::edit::{Hidden, Record};
 use image::format::{ALIGN, Damaged};
 use image::{Candidate, Image, Node, Scope, View, Zone as ImageZone};
 use std::ops::Range;
@@ -97,6 +97,7 @@ struct Line {
 /// A part of the text on its way.
 pub struct Collation<'g> {
     ground: &'g Ground<'g>,
+    hidden: Hidden,
     /// The owner of the last run, as it was written.
     owner: Vec<u8>,
     runs: Vec<Run<'g>>,
@@ -112,6 +113,7 @@ impl<'g> Collation<'g> {
     pub fn new(ground: &'g Ground<'g>) -> Collation<'g> {
         Collation {
             ground,
+            hidden: Hidden::default(),
             owner: vec![],
             runs: Vec::with_capacity(BATCH),
             lines: vec![],
@@ -176,7 +178,7 @@ impl<'g> Collation<'g> {
         run.node = match ground.view.resolve(run.candidate, run.hash, name, ground.scope)? {
             Some(node) => Some(node),
             // It may be hidden.
-            None => ground.zone.node(name)?,
+            None => ground.zone.node_by(name, &self.hidden)?,
         };
         if let Some(node) = &run.node {
             ground.view.prefetch(node.head());

@@ -21,7 +21,7 @@ use crate::pieces::{Beside, Candidates, Pieces};
 use crate::reading::hands;
 use crate::unwritten::Names;
 use crate::zonetext::{self, Opened, Sources};
-use image::edit::{Record, host_of, records_of};
+use image::edit::{Hidden, Record, host_of, records_of};
 use image::format::Damaged;
 use image::{Image, Node, Zone as ImageZone};
 use std::collections::HashSet;
@@ -215,9 +215,9 @@ fn settled(ground: &Ground<'_>, collations: Vec<Collation<'_>>, gone: Option<Vec
     if collations.iter().any(|c| c.is_damaged) {
         return Err(Damaged);
     }
-    let mut found = Found::default();
+    let (mut found, hidden) = (Found::default(), Hidden::default());
     for (name, mut records) in gathered(collations) {
-        let node = ground.zone.node(&name)?;
+        let node = ground.zone.node_by(&name, &hidden)?;
         let before = node.map_or(Ok(vec![]), |node| records_of(&node, &name))?;
         match node {
             // Another run was all that the node holds; which of them came first, nobody knows any more.

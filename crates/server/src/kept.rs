@@ -157,7 +157,7 @@ impl Kept {
 /// The records of a zone after some changes, SOA first.
 fn modified(zone: &ImageZone<'_>, apex: &[u8], changes: &str) -> Result<Vec<Record>, String> {
     let changes: Vec<Change> = changes.split(BETWEEN).map(|text| change(text, apex)).collect::<Result<_, _>>()?;
-    let standing = Standing(*zone);
+    let standing = Standing::of(*zone);
     let diff = update::amend(&changes, apex, &standing).map_err(|refused| refusal(refused.rcode))?;
     for change in &changes {
         let Change::Add(r) = change else { continue };

@@ -13,7 +13,7 @@
 
 use crate::images;
 use crate::unwritten::Wish;
-use image::edit::Edit;
+use image::edit::{Edit, Hidden};
 use image::node::APEX;
 use image::patch::{self, Change, PLACE, Unable};
 use image::{Builder, Complaint, Hands, Image, InTurn, Judge, View, Walk, Zone};
@@ -34,18 +34,22 @@ pub struct Unlaid {
 }
 
 /// A zone as it is served, as a change sees it.
-pub struct Standing<'v>(pub Zone<'v>);
+pub struct Standing<'v>(Zone<'v>, Hidden);
 
 impl<'v> Standing<'v> {
     /// None: it is not served.
     pub fn find(view: View<'v>, apex: &[u8]) -> Option<Standing<'v>> {
-        zone(view, apex).map(Standing)
+        zone(view, apex).map(Standing::of)
+    }
+
+    pub fn of(zone: Zone<'v>) -> Standing<'v> {
+        Standing(zone, Hidden::default())
     }
 }
 
 impl Content for Standing<'_> {
     fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
-        let Some(node) = self.0.node(owner).map_err(|_| Unreadable)? else { return Ok(vec![]) };
+        let Some(node) = self.0.node_by(owner, &self.1).map_err(|_| Unreadable)? else { return Ok(vec![]) };
         let records = image::edit::records_of(&node, owner).map_err(|_| Unreadable)?;
         let whole = records.iter().map(|r| Record::new(owner, r.rtype, r.ttl, &r.rdata).ok_or(Unreadable));
         whole.collect()

@@ -134,17 +134,26 @@ impl<'a> Surroundings<'a> {
     fn change(&mut self, name: &[u8], hosts: &mut BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
         let (before, after) = (self.before(name)?, self.records(name)?);
         self.keep(name)?;
-        if blocks(&before) != blocks(&after) {
+        let (was, is) = (self.hides(name, &before), self.hides(name, &after));
+        if was.is_some() != is.is_some() {
             // What lies below appears or is hidden, and hosts there become glue or cease to be.
             for below in self.all_below(name)? {
                 self.keep(&below)?;
                 hosts.insert(below);
             }
         }
-        if addresses(&before) != addresses(&after) || blocks(&before) != blocks(&after) {
+        // Addresses of a delegation's own name are glue, those of an alias's are not.
+        if addresses(&before) != addresses(&after) || was != is {
             hosts.insert(name.into());
         }
         Ok(())
+    }
+
+    /// How records of a name hide what is below it: as a delegation, unless it is the apex, or by a DNAME.
+    fn hides(&self, name: &[u8], records: &[Record]) -> Option<Rtype> {
+        let has = |rtype| records.iter().any(|r| r.rtype == rtype);
+        let is_cut = name != self.apex && has(rtype::NS);
+        if is_cut { Some(rtype::NS) } else { has(rtype::DNAME).then_some(rtype::DNAME) }
     }
 
     /// Notes in `hosts` which of a changed name and those above it come or go. A name that comes, if only to lead to another one, hides the
@@ -380,11 +389,6 @@ pub fn records_of(node: &Node<'_>, owner: &[u8]) -> Result<Vec<Record>, Damaged>
         unit.for_each_signature(&mut push)?;
     }
     Ok(records)
-}
-
-/// True if records at a name hide what is below it.
-fn blocks(records: &[Record]) -> bool {
-    records.iter().any(|r| matches!(r.rtype, rtype::NS | rtype::DNAME))
 }
 
 /// Addresses, and the signatures that go along with them.

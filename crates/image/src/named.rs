@@ -316,7 +316,7 @@ mod tests {
     fn hosts_that_do_not_end_before_the_checksums_are_damage() {
         let mut octets = image(|_| ()).bytes().clone();
         let good = Image::open(&octets[..]).unwrap().header().clone();
-        for hosts in [good.hosts + 1 << 8, u64::MAX / ENTRY, u64::MAX] {
+        for hosts in [(good.hosts + 1) << 8, u64::MAX / ENTRY, u64::MAX] {
             crate::format::Header { hosts, ..good.clone() }.write(&mut octets[..crate::format::HEADER]);
             assert!(Image::open(&octets[..]).is_err(), "{hosts}");
         }

@@ -596,6 +596,44 @@ mod tests {
     use crate::InTurn;
     use crate::edit;
 
+    const APEX: &[u8] = b"\x01z\0";
+    const HOST: &[u8] = b"\x01h\x01z\0";
+
+    /// How many names a change of one draws in, itself among them.
+    fn drawn_in(zone: &[(&[u8], u16, &[u8])], name: &[u8], after: &[(u16, &[u8])]) -> usize {
+        let mut builder = Builder::new(7);
+        builder.begin_zone(APEX);
+        zone.iter().for_each(|(owner, rtype, rdata)| builder.record(owner, *rtype, 60, rdata).unwrap());
+        let image = Image::open(builder.finish().0).unwrap();
+        let records = after.iter().map(|&(rtype, rdata)| edit::Record { rtype, ttl: 60, rdata: rdata.into() });
+        let names = BTreeMap::from([(name.into(), records.collect())]);
+        let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit { apex: APEX, names }] };
+        lay(image.view(), change, 1 << 20, &InTurn, &mut |_| None).unwrap().nodes.len()
+    }
+
+    const ZONE: [(&[u8], u16, &[u8]); 5] = [
+        (APEX, rtype::SOA, &[0; 22]),
+        (APEX, rtype::NS, b"\x02ns\x05other\0"),
+        (HOST, rtype::NS, b"\x02ns\x05other\0"),
+        (HOST, rtype::A, &[192, 0, 2, 1]),
+        (b"\x01m\x01z\0", rtype::MX, b"\0\x01\x01h\x01z\0"),
+    ];
+
+    #[test]
+    fn an_alias_at_the_apex_hides_all_names() {
+        let after = [(rtype::SOA, ZONE[0].2), (rtype::NS, ZONE[1].2)];
+        assert_eq!(drawn_in(&ZONE, APEX, &after), 1);
+        assert_eq!(drawn_in(&ZONE, APEX, &[&after[..], &[(rtype::DNAME, b"\x05other\0")]].concat()), 3);
+    }
+
+    #[test]
+    fn a_host_whose_address_is_no_glue_any_more_draws_in_who_names_it() {
+        let with = |rtype, rdata| drawn_in(&ZONE, HOST, &[(rtype, rdata), (rtype::A, ZONE[3].2)]);
+        assert_eq!(with(rtype::NS, b"\x01a\0"), 2);
+        assert_eq!(with(rtype::DNAME, b"\x05other\0"), 3);
+        assert_eq!(with(rtype::TXT, b"\x01t"), 3);
+    }
+
     #[test]
     fn an_apex_that_says_it_is_another_zones_is_damage() {
         let apexes: [&[u8]; 2] = [b"\x07example\0", b"\x01z\0"];

@@ -216,24 +216,28 @@ fn edit(rng: &mut Rng, before: &Zones, after: &mut Zones) -> Option<(Vec<u8>, Na
     let mut names = Names::new();
     let many = if rng.one_in(4) { 24 } else { 4 };
     for _ in 0..1 + rng.below(many) {
-        let owner = match rng.below(2) {
-            0 => records[rng.below(records.len())].owner.clone(),
+        let owner = match rng.below(5) {
+            0 => apex.clone(),
+            1 | 2 => records[rng.below(records.len())].owner.clone(),
             _ => below(rng, &apex),
         };
         let owner = owner.to_ascii_lowercase();
-        if !wire::name::is_at_or_below(&owner, &apex) || owner == apex {
+        if !wire::name::is_at_or_below(&owner, &apex) {
             continue;
         }
-        let is_hash = is_signed && rng.one_in(6) && owner.len() < 200;
+        let is_hash = owner != apex && is_signed && rng.one_in(6) && owner.len() < 200;
         let owner = if is_hash { zones::owner_of_hash(&owner, &apex) } else { owner };
         let is_of_owner = |r: &Record| r.owner.eq_ignore_ascii_case(&owner);
         let mut kept: Vec<Record> = records.iter().filter(|r| is_of_owner(r)).cloned().collect();
         if rng.one_in(2) {
-            kept.clear();
+            // An apex has them always; how a zone is signed, changes of names do not say.
+            let stays = |r: &Record| matches!(r.rtype, rtype::SOA | rtype::NS) || is_dnssec(r.rtype);
+            kept.retain(|r| owner == apex && stays(r));
         }
         if is_hash && rng.one_in(2) {
             kept.extend(zones::nsec3_at(rng, &owner, &apex));
         } else if rng.one_in(2) {
+            let is_plain = is_plain || owner == apex && !rng.one_in(8);
             let more = random_records(rng, &owner, &apex);
             kept.extend(more.into_iter().filter(|r| r.owner == owner && !(is_plain && is_dnssec(r.rtype))));
         }

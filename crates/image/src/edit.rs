@@ -3,11 +3,14 @@
 //! A node holds more than its own records: the addresses of hosts that it names, whether a cut stands above it, where the
 //! wildcard below it is. So a change is laid out as a small zone: the changed names, the names above them, names whose
 //! answers carry an address that changed, each with all its records; and, for the builder to see but not to be kept, the
-//! hosts that these name and one name below each that is kept for what is below it only.
+//! hosts that these name and one name below each that is kept for what is below it only. Where thousands of names carry an address that
+//! changed, they may be left to be laid afterwards (see `followers`).
 
 use crate::builder::Builder;
 use crate::drafts::ends;
+use crate::followers::{Followers, Turn};
 use crate::format::Damaged;
+use crate::named::Hosts;
 use crate::node::{ABOVE, APEX, CUT, DEEPER, DNAME, EDITED, GONE, Node};
 use crate::patch::Unable;
 use crate::row::halve;
@@ -35,6 +38,22 @@ pub struct Record {
 pub struct Edit<'c> {
     pub apex: &'c [u8],
     pub names: BTreeMap<Box<[u8]>, Vec<Record>>,
+    /// Names that are laid anew as they are, with the addresses that the hosts have which they name.
+    pub again: BTreeSet<Box<[u8]>>,
+    /// More nodes than this that may name changed hosts are left to be laid afterwards (see `followers`).
+    pub followers_max: usize,
+}
+
+impl<'c> Edit<'c> {
+    /// One that leaves nothing to be laid.
+    pub fn new(apex: &'c [u8], names: BTreeMap<Box<[u8]>, Vec<Record>>) -> Edit<'c> {
+        Edit { apex, names, again: BTreeSet::new(), followers_max: usize::MAX }
+    }
+
+    /// Lays names anew that an edit has left.
+    pub fn again(turn: &'c Turn) -> Edit<'c> {
+        Edit { again: turn.names.clone(), ..Edit::new(&turn.apex, BTreeMap::new()) }
+    }
 }
 
 /// What an edit comes to.
@@ -43,6 +62,8 @@ pub(crate) struct Gathered {
     pub kept: BTreeSet<Box<[u8]>>,
     /// How many records more there are.
     pub records: i64,
+    /// What is left to be laid.
+    pub followers: Option<Followers>,
 }
 
 /// A zone with an edit: what it will be.
@@ -89,7 +110,7 @@ impl<'a> Surroundings<'a> {
     pub(crate) fn gather(mut self, builder: &mut Builder) -> Result<Gathered, Unable> {
         let edit = self.edit;
         self.keep(self.apex)?;
-        let (mut hosts, mut looked_at) = (BTreeSet::new(), BTreeSet::new());
+        let (mut hosts, mut looked_at) = (Hosts::new(), BTreeSet::new());
         let mut records = 0;
         for (name, new) in &edit.names {
             records += new.len() as i64 - self.before(name)?.len() as i64;
@@ -101,7 +122,8 @@ impl<'a> Surroundings<'a> {
                 }
             }
         }
-        self.keep_those_that_name(&hosts)?;
+        edit.again.iter().try_for_each(|name| self.keep(name))?;
+        let followers = self.keep_those_that_name(hosts)?;
         self.help()?;
         self.names.keys().try_for_each(|name| self.judge_place(name))?;
         builder.begin_zone(self.apex);
@@ -111,7 +133,7 @@ impl<'a> Surroundings<'a> {
             }
         }
         let kept = self.names.into_iter().filter(|(_, is_kept)| *is_kept).map(|(name, _)| name).collect();
-        Ok(Gathered { kept, records })
+        Ok(Gathered { kept, records, followers })
     }
 
     /// True if the name owns NSEC3 and nothing else, before and after, if it is there: then it is nobody's but theirs that look
@@ -131,7 +153,7 @@ impl<'a> Surroundings<'a> {
     }
 
     /// Draws in what one changed name makes different; notes in `hosts` what others may name.
-    fn change(&mut self, name: &[u8], hosts: &mut BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
+    fn change(&mut self, name: &[u8], hosts: &mut Hosts) -> Result<(), Unable> {
         let (before, after) = (self.before(name)?, self.records(name)?);
         self.keep(name)?;
         let (was, is) = (self.hides(name, &before), self.hides(name, &after));
@@ -176,7 +198,7 @@ impl<'a> Surroundings<'a> {
     }
 
     /// Notes a name that comes or goes; and all below it, if a wildcard makes hosts of them.
-    fn note_host(&self, name: &[u8], hosts: &mut BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
+    fn note_host(&self, name: &[u8], hosts: &mut Hosts) -> Result<(), Unable> {
         hosts.insert(name.into());
         for end in self.above(name) {
             let wildcard = [&b"\x01*"[..], end].concat();
@@ -233,11 +255,17 @@ impl<'a> Surroundings<'a> {
         Ok(may_be && self.one_below(name)?.is_some())
     }
 
-    /// Names whose answers carry addresses of these hosts.
-    fn keep_those_that_name(&mut self, hosts: &BTreeSet<Box<[u8]>>) -> Result<(), Unable> {
-        let hosts: BTreeSet<&[u8]> = hosts.iter().map(|host| &**host).collect();
-        let names = self.zone.names_that_name(&hosts, NAMES_MAX + 1)?;
-        names.iter().filter(|name| !self.edit.names.contains_key(*name)).try_for_each(|name| self.keep(name))
+    /// Names whose answers carry addresses of these hosts. Where many do, only those are kept that a host stands at or below: it is glue
+    /// without which their referrals may lead nowhere. Returns what is left of the others.
+    fn keep_those_that_name(&mut self, hosts: Hosts) -> Result<Option<Followers>, Unable> {
+        let mut names = self.zone.naming_at_or_above(&hosts)?;
+        let nodes = self.zone.listed(&hosts)?;
+        let are_left = nodes.len() > self.edit.followers_max;
+        if !are_left {
+            self.zone.naming(nodes.iter().copied(), &hosts, u32::MAX, NAMES_MAX + 1, &mut names)?;
+        }
+        names.iter().filter(|name| !self.edit.names.contains_key(*name)).try_for_each(|name| self.keep(name))?;
+        Ok(are_left.then(|| Followers::new(&self.zone, self.apex, hosts, nodes)))
     }
 
     /// Draws in what the builder must see of others.

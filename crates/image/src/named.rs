@@ -14,7 +14,7 @@
 //! upper half of that of names, with a seed that is the same for every image, so that changes laid out apart can be joined; two
 //! hosts of one hash have a list together, and nothing else comes of it.
 
-use crate::drafts::ends;
+use crate::drafts::{ends, fold_into};
 use crate::edit::{Hidden, host_of};
 use crate::format::Damaged;
 use crate::node::{GONE, Node};
@@ -31,6 +31,9 @@ const SEED: u64 = 0;
 pub(crate) const ENTRY: u64 = 8;
 /// Octets of a gap, most.
 const GAP_MAX: usize = 5;
+
+/// Names of hosts, in lower case.
+pub type Hosts = BTreeSet<Box<[u8]>>;
 
 /// By which a host is found.
 fn key(folded: &[u8]) -> u32 {
@@ -156,77 +159,94 @@ impl<'a> View<'a> {
 impl<'a> Zone<'a> {
     /// True if a record of the zone names this host.
     pub fn is_named(&self, folded: &[u8]) -> Result<bool, Damaged> {
-        Ok(!self.names_that_name(&BTreeSet::from([folded]), 1)?.is_empty())
+        Ok(!self.names_that_name(&Hosts::from([folded.into()]), 1)?.is_empty())
     }
 
-    /// The names whose records name one of these hosts, at most so many; and of a wildcard, a host that it may make. For below names
-    /// that are there it makes none, so those that name hosts below themselves are told of by their own wildcards only.
-    pub fn names_that_name(&self, hosts: &BTreeSet<&[u8]>, max: usize) -> Result<BTreeSet<Box<[u8]>>, Damaged> {
-        let apex = self.apex()?.apex_name()?;
-        let at_or_above = |host| once(host).chain(ends(host)).take_while(|end: &&[u8]| end.len() >= apex.len());
-        let wildcards = hosts.iter().any(|host| host.starts_with(b"\x01*")).then(|| key_of_wildcards(apex));
-        let keys: BTreeSet<u32> = hosts.iter().map(|host| key(host)).chain(wildcards).collect();
-        let above: BTreeSet<&[u8]> = hosts.iter().copied().flat_map(at_or_above).collect();
-        let (mut names, mut room, hidden) = (BTreeSet::new(), [0; NAME_MAX], Hidden::default());
-        let mut look = |node: Node<'a>| {
-            let name = self.name_of(&node, &mut room)?;
-            if names_one_of(&node, name, hosts)? {
-                names.insert(name.into());
-            }
-            Ok(names.len() < max)
-        };
+    /// The names whose records name one of these hosts, at most so many that do not stand at or above it; and of a wildcard, a host that
+    /// it may make. For below names that are there it makes none, so those that name hosts below themselves are told of by their own
+    /// wildcards only.
+    pub fn names_that_name(&self, hosts: &Hosts, max: usize) -> Result<BTreeSet<Box<[u8]>>, Damaged> {
+        let mut names = self.naming_at_or_above(hosts)?;
+        self.naming(self.listed(hosts)?, hosts, u32::MAX, max, &mut names)?;
+        Ok(names)
+    }
+
+    /// Those of them that stand at or above a host that they name.
+    pub(crate) fn naming_at_or_above(&self, hosts: &Hosts) -> Result<BTreeSet<Box<[u8]>>, Damaged> {
+        let (least, by_wildcards) = (self.apex()?.apex_name()?.len(), has_wildcards(hosts));
+        let at_or_above = |host| once(host).chain(ends(host)).take_while(move |end: &&[u8]| end.len() >= least);
+        let above: BTreeSet<&[u8]> = hosts.iter().flat_map(|host| at_or_above(&**host)).collect();
+        let (mut names, hidden) = (BTreeSet::new(), Hidden::default());
         for end in above {
-            if let Some(node) = self.node_by(end, &hidden)?
-                && !look(node)?
-            {
-                return Ok(names);
-            }
-        }
-        for key in keys {
-            if !self.each_listed(key, &mut look)? {
-                break;
+            let node = self.node_by(end, &hidden)?;
+            if node.map_or(Ok(false), |node| names_one_of(&node, end, hosts, by_wildcards))? {
+                names.insert(end.into());
             }
         }
         Ok(names)
     }
 
-    /// Visits the nodes that are listed under a key, as they are now, until `f` says false.
-    fn each_listed(&self, key: u32, f: &mut dyn FnMut(Node<'a>) -> Result<bool, Damaged>) -> Result<bool, Damaged> {
-        let (view, scope, mut room) = (self.view(), self.apex()?.scope()?, [0; NAME_MAX]);
-        let mut now = |node: Node<'a>| {
-            let name = self.name_of(&node, &mut room)?;
-            let own = |overlay: &'a Overlay| overlay.find_own(view, name_hash(view.seed(), name), name, scope);
-            view.overlay().map_or(Ok(None), own)
-        };
-        for reference in view.list_of(key)? {
+    /// References of the nodes that are listed as those which name one of these hosts. Some are of names that do not any more, or have
+    /// another node now, or are other zones'.
+    pub(crate) fn listed(&self, hosts: &Hosts) -> Result<Vec<u32>, Damaged> {
+        let (view, apex) = (self.view(), self.apex()?.apex_name()?);
+        let wildcards = has_wildcards(hosts).then(|| key_of_wildcards(apex));
+        let keys: BTreeSet<u32> = hosts.iter().map(|host| key(host)).chain(wildcards).collect();
+        let mut nodes = vec![];
+        for key in keys {
+            nodes.extend(view.list_of(key)?);
+            let changed = view.overlay().into_iter().flat_map(|overlay| overlay.listed(view, key, self.number()));
+            nodes.extend(changed.map(|named| named.reference));
+        }
+        Ok(nodes)
+    }
+
+    /// Adds the names of these nodes, at most so many, whose records name one of the hosts, as they are now; but for those
+    /// whose nodes now stand at `since` or behind it.
+    pub(crate) fn naming(
+        &self,
+        nodes: impl IntoIterator<Item = u32>,
+        hosts: &Hosts,
+        since: u32,
+        max: usize,
+        names: &mut BTreeSet<Box<[u8]>>,
+    ) -> Result<(), Damaged> {
+        let (view, scope, by_wildcards) = (self.view(), self.apex()?.scope()?, has_wildcards(hosts));
+        let (mut room, enough) = ([0; NAME_MAX], names.len().saturating_add(max));
+        for reference in nodes {
             let node = view.node(reference)?;
-            if !self.is_together(&node)? {
+            let is_together = self.is_together(&node)?;
+            if !is_together && !view.is_of_overlay(&node) {
                 continue;
             }
-            let node = now(node)?.unwrap_or(node);
-            if !node.is(GONE) && !f(node)? {
-                return Ok(false);
+            let name = self.name_of(&node, &mut room)?;
+            let own = |overlay: &'a Overlay| overlay.find_own(view, name_hash(view.seed(), name), name, scope);
+            let now = view.overlay().map_or(Ok(None), own)?.or(is_together.then_some(node));
+            let now = now.filter(|now| !now.is(GONE) && now.reference() < since);
+            if now.map_or(Ok(false), |now| names_one_of(&now, name, hosts, by_wildcards))? {
+                names.insert(name.into());
+            }
+            if names.len() >= enough {
+                break;
             }
         }
-        let Some(overlay) = view.overlay() else { return Ok(true) };
-        for named in overlay.listed(view, key, self.number()) {
-            let node = now(view.node(named.reference)?)?.filter(|node| !node.is(GONE));
-            if let Some(node) = node
-                && !f(node)?
-            {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(())
     }
 }
 
+fn has_wildcards(hosts: &Hosts) -> bool {
+    hosts.iter().any(|host| host.starts_with(b"\x01*"))
+}
+
 /// True if an RRset of a node names one of these hosts.
-fn names_one_of(node: &Node<'_>, name: &[u8], hosts: &BTreeSet<&[u8]>) -> Result<bool, Damaged> {
+fn names_one_of(node: &Node<'_>, name: &[u8], hosts: &Hosts, by_wildcards: bool) -> Result<bool, Damaged> {
     let mut names_one = false;
     let mut look = |fixed: &[u8], rdata: &[u8]| {
         let rtype = u16::from_be_bytes([fixed[0], fixed[1]]);
-        names_one |= host_of(rtype, rdata).is_some_and(|h| is_among(&h.to_ascii_lowercase(), hosts));
+        let Some(host) = host_of(rtype, rdata).filter(|_| !names_one) else { return };
+        let mut folded = [0; NAME_MAX];
+        let host = fold_into(host, &mut folded);
+        names_one = hosts.contains(host) || by_wildcards && is_made_by_one(host, hosts);
     };
     for rrset in node.rrsets() {
         let (rtype, unit) = rrset?;
@@ -237,10 +257,9 @@ fn names_one_of(node: &Node<'_>, name: &[u8], hosts: &BTreeSet<&[u8]>) -> Result
     Ok(names_one)
 }
 
-/// True if a host is one of these, or may be made by a wildcard that is one of these.
-fn is_among(host: &[u8], hosts: &BTreeSet<&[u8]>) -> bool {
-    let by_wildcard = |end: &[u8]| hosts.contains(&[&b"\x01*"[..], end].concat()[..]);
-    hosts.contains(host) || ends(host).any(by_wildcard)
+/// True if a host may be made by a wildcard that is one of these.
+fn is_made_by_one(host: &[u8], hosts: &Hosts) -> bool {
+    ends(host).any(|end| hosts.contains(&[&b"\x01*"[..], end].concat()[..]))
 }
 
 #[cfg(test)]
@@ -280,7 +299,7 @@ mod tests {
         let zone = image.view().zone(0).unwrap();
         for n in 0..HOSTS {
             let naming = BTreeSet::from([n, n + HOSTS, n + 2 * HOSTS].map(|n| owner(n).into()));
-            assert_eq!(zone.names_that_name(&BTreeSet::from([&host(n)[..]]), 9), Ok(naming), "{n}");
+            assert_eq!(zone.names_that_name(&Hosts::from([host(n).into()]), 9), Ok(naming), "{n}");
         }
         assert_eq!(zone.is_named(&name("ns", APEX)), Ok(true), "by the apex");
         assert!((0..3 * HOSTS).all(|n| zone.is_named(&owner(n)) == Ok(false)));
@@ -299,7 +318,7 @@ mod tests {
             builder.record(&other, MX, 1, &mx(b"\x04mail\x09elsewhere\0")).unwrap();
         });
         let zone = image.view().zone(0).unwrap();
-        let naming = |host: &[u8]| Vec::from_iter(zone.names_that_name(&BTreeSet::from([host]), 9).unwrap());
+        let naming = |host: &[u8]| Vec::from_iter(zone.names_that_name(&Hosts::from([host.into()]), 9).unwrap());
         assert_eq!(naming(&glue), [cut.clone().into()]);
         assert_eq!(naming(&name("*", &name("x", APEX))), [other.clone().into()]);
         assert_eq!(

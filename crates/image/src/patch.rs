@@ -9,6 +9,7 @@ use crate::builder::{Builder, Complaint, Hands, Judge};
 use crate::chain::Tables;
 use crate::drafts::ends;
 use crate::edit::{Edit, Gathered, Hidden, Surroundings};
+use crate::followers::Followers;
 use crate::format::{ALIGN, Damaged, Header, u32_at};
 use crate::node::{ABOVE, APEX, DEEPER, EDITED, ELSEWHERE, HEAD, HIDDEN, NO_ZONE, Node, Scope};
 use crate::overlay::{self, Overlay, Record};
@@ -77,6 +78,8 @@ pub struct Laid {
     records: i64,
     /// Zones that are not laid out, and why: they stay as they are.
     pub complaints: Vec<Complaint>,
+    /// Names that are left to be laid afterwards.
+    pub followers: Vec<Followers>,
 }
 
 impl Laid {
@@ -142,6 +145,7 @@ pub fn lay(
     laying.names_of_nobody(&whole)?;
     lost.iter().try_for_each(|wanted| laying.lose(wanted))?;
     laying.list_who_names()?;
+    laying.laid.followers = gathered.into_iter().filter_map(|gathered| gathered.followers).collect();
     Ok(laying.end(complaints))
 }
 
@@ -254,6 +258,7 @@ impl<'a> Laying<'a> {
             slots: view.frame.header.zones,
             records: 0,
             complaints: vec![],
+            followers: vec![],
         };
         let shift = place.wrapping_sub(from as u64);
         Ok(Laying { view, built, shift, from, numbers: HashMap::new(), built_zones: HashMap::new(), laid })
@@ -607,7 +612,7 @@ mod tests {
         let image = Image::open(builder.finish().0).unwrap();
         let records = after.iter().map(|&(rtype, rdata)| edit::Record { rtype, ttl: 60, rdata: rdata.into() });
         let names = BTreeMap::from([(name.into(), records.collect())]);
-        let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit { apex: APEX, names }] };
+        let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit::new(APEX, names)] };
         lay(image.view(), change, 1 << 20, &InTurn, &mut |_| None).unwrap().nodes.len()
     }
 
@@ -651,7 +656,7 @@ mod tests {
         assert!(image.view().find_whole(apexes[0]).unwrap().unwrap().zone().is_err());
         let address = edit::Record { rtype: rtype::A, ttl: 60, rdata: [192, 0, 2, 1].into() };
         let names = BTreeMap::from([([&b"\x01a"[..], apexes[0]].concat().into(), vec![address])]);
-        let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit { apex: apexes[0], names }] };
+        let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit::new(apexes[0], names)] };
         assert_eq!(lay(image.view(), change, 1 << 20, &InTurn, &mut |_| None).err(), Some(Unable::Damaged));
     }
 }

@@ -4,11 +4,13 @@
 //!     hot parse FILE ORIGIN [ROUNDS]  records a second of one thread, records thrown away: all rounds' best
 //!     hot run IMAGE QUERIES [ROUNDS]  ns a query: all rounds' median and least; with DO=1 in the environment, DO is set
 //!     hot over IMAGE QUERIES CHANGES [ROUNDS]  the same with so many names of the largest zone changed since, 32 at a time
+//!     hot follow IMAGE HOST [ROUNDS]  what a change of the host's address in the largest zone takes
 //!
 //! Under callgrind, `hot run IMAGE QUERIES 1` gives instructions a query (the first pass over the queries is parsing them).
 
 use front::{Datagrams, Now, Peer, Published, Setup, Ticket, Worker, Zones};
 use image::edit::{Edit, Record, records_of};
+use image::format::Header;
 use image::patch::{self, Change, PLACE};
 use image::{Builder, Image, InTurn, View};
 use server::config::Zone;
@@ -133,14 +135,8 @@ fn over(path: &str, file: &str, changes: usize, rounds: usize) {
             records.push(Record { rtype: wire::rtype::TXT, ttl: 300, rdata: (*b"\x03new").into() });
             (name.as_slice().into(), records)
         };
-        let edit = Edit { apex: &apex, names: some.iter().map(with_one_more).collect() };
-        let change = Change { whole: Builder::new(image.view().seed()), gone: vec![], edits: vec![edit] };
-        let place = (octets.len() as u64).next_multiple_of(PLACE);
-        let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).unwrap();
-        assert!(laid.complaints.is_empty(), "{:?}", laid.complaints);
-        octets.resize(place as usize, 0);
-        octets.extend_from_slice(&laid.octets);
-        header = laid.overlay(Image::overlaid(&octets[..], header, |_| 0).view()).unwrap();
+        let edit = Edit::new(&apex, some.iter().map(with_one_more).collect());
+        lay(&mut octets, &mut header, edit);
     }
     let held = header.overlay.as_ref().map_or(0, |o| o.names());
     println!(
@@ -149,6 +145,35 @@ fn over(path: &str, file: &str, changes: usize, rounds: usize) {
         start.elapsed() / names.len().max(1) as u32
     );
     ask(Image::overlaid(octets, header, |_| 0), file, rounds);
+}
+
+/// Gives a host of the largest zone another address, again and again.
+fn follow(path: &str, host: &str, rounds: usize) {
+    let mut octets = std::fs::read(path).unwrap();
+    let mut header = Image::open(&octets[..]).unwrap().header().clone();
+    let (apex, _) = names_to_change(Image::open(&octets[..]).unwrap().view(), 0);
+    let host: Box<[u8]> = Name::from_text(host.as_bytes(), Some(&Name::ROOT)).unwrap().fold().bytes().into();
+    for round in 0..rounds {
+        let start = Instant::now();
+        let address = Record { rtype: wire::rtype::A, ttl: 300, rdata: [192, 0, 2, round as u8].into() };
+        let edit = Edit::new(&apex, [(host.clone(), vec![address])].into());
+        let before = header.overlay.as_ref().map_or(0, |o| o.names());
+        lay(&mut octets, &mut header, edit);
+        let held = header.overlay.as_ref().map_or(0, |o| o.names());
+        println!("{:.1?}, {} names more in the overlay", start.elapsed(), held - before);
+    }
+}
+
+/// Lays an edit over an image.
+fn lay(octets: &mut Vec<u8>, header: &mut Header, edit: Edit<'_>) {
+    let image = Image::overlaid(&octets[..], header.clone(), |_| 0);
+    let change = Change { whole: Builder::new(image.view().seed()), gone: vec![], edits: vec![edit] };
+    let place = (octets.len() as u64).next_multiple_of(PLACE);
+    let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).unwrap();
+    assert!(laid.complaints.is_empty(), "{:?}", laid.complaints);
+    octets.resize(place as usize, 0);
+    octets.extend_from_slice(&laid.octets);
+    *header = laid.overlay(Image::overlaid(&octets[..], header.clone(), |_| 0).view()).unwrap();
 }
 
 fn ask<M: AsRef<[u8]>>(image: Image<M>, file: &str, rounds: usize) {
@@ -192,6 +217,8 @@ fn main() {
         ["run", image, file, rounds] => run(image, file, rounds.parse().unwrap()),
         ["over", image, file, changes] => over(image, file, changes.parse().unwrap(), 7),
         ["over", image, file, changes, rounds] => over(image, file, changes.parse().unwrap(), rounds.parse().unwrap()),
+        ["follow", image, host] => follow(image, host, 5),
+        ["follow", image, host, rounds] => follow(image, host, rounds.parse().unwrap()),
         _ => {
             eprintln!("hot build DATA IMAGE | hot run IMAGE QUERIES [ROUNDS] | hot over IMAGE QUERIES CHANGES [ROUNDS]")
         }

@@ -10,7 +10,7 @@ use crate::config::Zone;
 use crate::edition::Edition;
 use crate::held::{self, Among, Gate};
 use crate::images::{self, Library, Remark};
-use crate::laying;
+use crate::laying::{self, Put};
 use crate::manifest::{Entry, OVER_MAX};
 use crate::numbering::numbered;
 use crate::pieces::Pieces;
@@ -108,7 +108,7 @@ pub fn lay(now: &Image<Stretch>, plan: Plan) -> Option<Laid> {
     let Plan { whole, mut entries, gone, editions, stock, gate } = plan;
     // A zone whose file could never be used is in no image.
     let gone = gone.into_iter().filter(|apex| laying::zone(now.view(), apex).is_some()).collect();
-    let edits = editions.iter().map(|e| Edit { apex: &e.entry.apex, names: e.names.clone() }).collect();
+    let edits = editions.iter().map(|e| Edit::new(&e.entry.apex, e.names.clone())).collect();
     let change = Change { whole, gone, edits };
     let Over { image, remarks, complaints, doubts } = over(now, change, &editions, &stock, &gate)?;
     // A new image is built with the whole zone in view, and says what is wrong with it.
@@ -179,7 +179,7 @@ fn over(now: &Image<Stretch>, change: Change<'_>, editions: &[Edition], stock: &
         }
         refusal
     };
-    let (image, complaints) = laying::put(now, change, &InTurn, &mut judge).ok()?;
+    let Put { image, complaints, .. } = laying::put(now, change, &InTurn, &mut judge).ok()?;
     let complaint = |c: image::Complaint| (c.zone.fold().bytes().into(), c.what);
     Some(Over { image, remarks, complaints: complaints.into_iter().map(complaint).collect(), doubts })
 }

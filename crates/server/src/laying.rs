@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! names of a zone                              laid, `STEP` names at a time
+//! thousands that name a host whose address      laid after it (`image::followers`)
+//! changes
 //! names that another zone of ours has, or that  a new image: what is hidden there, and the way there, change with them
 //! lie below it or come or go on the way to it
 //! a zone with several chains of NSEC3          a new image
@@ -14,6 +16,7 @@
 use crate::images;
 use crate::unwritten::Wish;
 use image::edit::{Edit, Hidden};
+use image::followers::{Followers, Turn};
 use image::node::APEX;
 use image::patch::{self, Change, PLACE, Unable};
 use image::{Builder, Complaint, Hands, Image, InTurn, Judge, View, Walk, Zone};
@@ -98,8 +101,16 @@ fn identity(image: &Image<Stretch>) -> (u64, u64) {
     (image.bytes().map().len() as u64, image.header().seed)
 }
 
-/// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid.
-pub fn over(now: &Image<Stretch>, wishes: &[Wish]) -> Result<Option<Image<Stretch>>, Unlaid> {
+/// An image with names laid over it.
+pub struct Laid {
+    pub image: Image<Stretch>,
+    /// Names that are to be laid afterwards.
+    pub left: Vec<Followers>,
+}
+
+/// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid. `followers_max`: so
+/// many names are laid in each step for the addresses that they carry of hosts that change; if there are more, they are left.
+pub fn over(now: &Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Result<Option<Laid>, Unlaid> {
     let served: Vec<&Wish> = wishes.iter().filter(|w| zone(now.view(), &w.apex).is_some()).collect();
     let is_editable = |w: &&&Wish| zone(now.view(), &w.apex).is_some_and(|z| z.is_editable().unwrap_or(false));
     let rigid: Vec<Box<[u8]>> = served.iter().filter(|w| !is_editable(w)).map(|w| w.apex.clone()).collect();
@@ -109,11 +120,19 @@ pub fn over(now: &Image<Stretch>, wishes: &[Wish]) -> Result<Option<Image<Stretc
     if served.iter().map(|w| w.names.len()).sum::<usize>() > NAMES_MAX {
         return Err(Unlaid::image("more names have changed than are laid over an image"));
     }
-    let mut image: Option<Image<Stretch>> = None;
+    let mut laid: Option<Laid> = None;
     for step in steps(&served) {
-        image = Some(step_over(image.as_ref().unwrap_or(now), step)?);
+        let before = laid.take();
+        let next = step_over(before.as_ref().map_or(now, |laid| &laid.image), step, followers_max)?;
+        let left = before.map_or(vec![], |laid| laid.left).into_iter().chain(next.left).collect();
+        laid = Some(Laid { left, ..next });
     }
-    Ok(image)
+    Ok(laid)
+}
+
+/// The image with names laid over it that were left.
+pub fn again(now: &Image<Stretch>, turn: &Turn) -> Result<Image<Stretch>, Unlaid> {
+    lay(now, vec![Edit::again(turn)]).map(|laid| laid.image)
 }
 
 /// The names of all zones in portions: those of a zone stay in their order.
@@ -137,13 +156,18 @@ fn steps(wishes: &[&Wish]) -> Vec<Vec<Wish>> {
     steps
 }
 
-fn step_over(now: &Image<Stretch>, step: Vec<Wish>) -> Result<Image<Stretch>, Unlaid> {
+fn step_over(now: &Image<Stretch>, step: Vec<Wish>, followers_max: usize) -> Result<Laid, Unlaid> {
     let apexes: Vec<Box<[u8]>> = step.iter().map(|wish| wish.apex.clone()).collect();
-    let edits = step.into_iter().zip(&apexes).map(|(wish, apex)| Edit { apex, names: wish.names }).collect();
+    let edits = step.into_iter().zip(&apexes);
+    lay(now, edits.map(|(wish, apex)| Edit { followers_max, ..Edit::new(apex, wish.names) }).collect())
+}
+
+fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>) -> Result<Laid, Unlaid> {
+    let apexes = edits.iter().map(|edit| edit.apex.into()).collect();
     let change = Change { whole: Builder::new(now.header().seed), gone: vec![], edits };
     match put(now, change, &InTurn, &mut |_| None) {
-        Ok((image, complaints)) if complaints.is_empty() => Ok(image),
-        Ok((_, complaints)) => {
+        Ok(Put { image, complaints, left }) if complaints.is_empty() => Ok(Laid { image, left }),
+        Ok(Put { complaints, .. }) => {
             let why = complaints.into_iter().map(|c| c.what).next().unwrap_or_default();
             Err(Unlaid { zones: apexes, why })
         }
@@ -169,13 +193,16 @@ pub enum Fault {
     Image(String),
 }
 
+/// An image with a change behind it.
+pub struct Put {
+    pub image: Image<Stretch>,
+    pub complaints: Vec<Complaint>,
+    /// Names that are to be laid afterwards.
+    pub left: Vec<Followers>,
+}
+
 /// Lays a change out, and puts it behind the image.
-pub fn put(
-    now: &Image<Stretch>,
-    change: Change<'_>,
-    hands: &dyn Hands,
-    judge: Judge<'_>,
-) -> Result<(Image<Stretch>, Vec<Complaint>), Fault> {
+pub fn put(now: &Image<Stretch>, change: Change<'_>, hands: &dyn Hands, judge: Judge<'_>) -> Result<Put, Fault> {
     let none = |why: &dyn std::fmt::Display| Fault::Image(why.to_string());
     if !now.is_whole() {
         return Err(none(&"the image is damaged"));
@@ -186,5 +213,6 @@ pub fn put(
     let octets = now.bytes().go_on(at, &laid.octets).map_err(|e| none(&e))?;
     let between = Image::overlaid(octets.clone(), now.header().clone(), images::faults);
     let header = laid.overlay(between.view()).map_err(|_| none(&"the image is damaged"))?;
-    Ok((Image::overlaid(octets, header, images::faults), laid.complaints))
+    let image = Image::overlaid(octets, header, images::faults);
+    Ok(Put { image, complaints: laid.complaints, left: laid.followers })
 }

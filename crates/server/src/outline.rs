@@ -243,8 +243,8 @@ mod tests {
                 names.insert(name.into(), records);
             }
             let wish = Wish { apex: APEX.into(), names };
-            let laid = laying::over(&self.image, &[wish]).unwrap_or_else(|e| panic!("{}", e.why));
-            laid.into_iter().for_each(|laid| self.image = laid);
+            let laid = laying::over(&self.image, &[wish], usize::MAX).unwrap_or_else(|e| panic!("{}", e.why));
+            laid.into_iter().for_each(|laid| self.image = laid.image);
         }
 
         fn write(&self, name: &str, passage: u64, before: Option<(&Outline, File)>) -> (Outline, Vec<u8>) {

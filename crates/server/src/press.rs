@@ -8,12 +8,15 @@
 //! What updates have changed is laid over each image that was built from files before it is published: most of it while
 //! updates go on, and with the press held only what has come since.
 
-use crate::laying::{self, Unlaid};
+use crate::images::name;
+use crate::laying::{self, Laid, Unlaid};
+use crate::log;
 use crate::slate::{Notes, Slate};
 use crate::unwritten::{Unwritten, Wish};
 use crate::update::Intake;
 use front::{Published, Retired, Zones};
 use image::Image;
+use image::followers::{Followers, Queue};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,6 +25,8 @@ use wire::rtype::ZONEMD;
 
 /// Names that are laid while updates wait.
 const LAST_NAMES: usize = 256;
+/// Names that are laid in one go for the addresses of hosts that they name: so long an update waits for those of others.
+const FOLLOWERS_MAX: usize = 2048;
 /// How long after a change the digest of a zone is made anew: before all that has changed is folded into a new image.
 pub const DIGEST_AFTER: Duration = Duration::from_secs(5);
 /// Rounds in which they do not; each is for what came during the one before.
@@ -34,6 +39,7 @@ pub struct Press {
     hands: OnceLock<Intake>,
     /// Zones that are served otherwise than their files say.
     pub slate: Slate,
+    pub followers_max: usize,
 }
 
 /// What whoever holds the press may change.
@@ -42,6 +48,8 @@ pub struct Books {
     pub unwritten: Unwritten,
     /// What is not on the slate yet.
     pub notes: Notes,
+    /// Names that carry addresses of hosts as they were.
+    pub left: Queue,
 }
 
 /// Something to be done with the press held.
@@ -50,7 +58,13 @@ pub type Work = Box<dyn FnOnce(&Press, &mut Books) + Send>;
 impl Press {
     pub fn new(published: Arc<Published<Zones<Stretch>>>, unwritten: Unwritten) -> Press {
         let books = Books { unwritten, ..Books::default() };
-        Press { published, books: Mutex::new(books), hands: OnceLock::new(), slate: Slate::default() }
+        Press {
+            published,
+            books: Mutex::new(books),
+            hands: OnceLock::new(),
+            slate: Slate::default(),
+            followers_max: FOLLOWERS_MAX,
+        }
     }
 
     /// From now on somebody carries out updates, who does what others hand over.
@@ -89,18 +103,40 @@ impl Press {
         self.published.publish(next)
     }
 
-    /// Lays names over what is served, and has that served: one pointer store.
+    /// Lays names over what is served, and has that served: one pointer store. Of those that carry addresses of hosts which change
+    /// many are left to `follow`.
     pub fn lay(&self, books: &mut Books, wishes: &[Wish]) -> Result<Option<Retired<Zones<Stretch>>>, Unlaid> {
         let now = self.current();
-        let laid = laying::over(&now.image, wishes)?;
-        let next = laid.map(|image| Zones { image, allow_query: Arc::clone(&now.allow_query) });
-        let retired = next.map(|zones| self.published.publish(zones));
+        let laid = laying::over(&now.image, wishes, self.followers_max)?;
+        let retired = laid.map(|Laid { image, left }| {
+            left.into_iter().for_each(|left| books.left.push(left));
+            self.publish(Zones { image, allow_query: Arc::clone(&now.allow_query) })
+        });
         let has_digest =
             |wish: &Wish| wish.names.get(&wish.apex).is_some_and(|all| all.iter().any(|r| r.rtype == ZONEMD));
         wishes.iter().for_each(|wish| books.notes.change(&wish.apex));
         wishes.iter().filter(|wish| has_digest(wish)).for_each(|wish| books.notes.digest(&wish.apex));
         self.note(books);
         Ok(retired)
+    }
+
+    /// Lays some of the names that were left, as their zone is now, and has that served.
+    pub fn follow(&self, books: &mut Books) -> Option<Retired<Zones<Stretch>>> {
+        let now = self.current();
+        let turn = books.left.next(now.image.view(), self.followers_max)?;
+        if turn.names.is_empty() {
+            return None;
+        }
+        match laying::again(&now.image, &turn) {
+            Ok(image) => Some(self.publish(Zones { image, allow_query: Arc::clone(&now.allow_query) })),
+            Err(unlaid) => {
+                let zone = name(&turn.apex);
+                let facts: [(&str, &dyn std::fmt::Display); 2] = [("why", &unlaid.why), ("zone", &zone)];
+                log::info("names that an address leaves to be laid wait for a new image", &facts);
+                books.left.give_up();
+                None
+            }
+        }
     }
 
     /// Puts on the slate what has changed. False: it is in somebody's hands, for whom nobody waits here.
@@ -117,7 +153,7 @@ impl Press {
             if changed.names() <= LAST_NAMES {
                 break;
             }
-            over(&mut next.image, &changed.wishes())?;
+            over(&mut next.image, &changed.wishes(), usize::MAX)?;
             done = end;
         }
         // If it was built in vain it is let go of here, where nobody waits.
@@ -132,8 +168,10 @@ impl Press {
         done: u64,
         books: &mut Books,
     ) -> Result<Retired<Zones<Stretch>>, Unlaid> {
-        over(&mut next.image, &books.unwritten.since(done).wishes())?;
+        let left = over(&mut next.image, &books.unwritten.since(done).wishes(), self.followers_max)?;
         let retired = self.publish(next);
+        books.left = Queue::default();
+        left.into_iter().for_each(|left| books.left.push(left));
         // Of what was owed until now nobody has been told yet.
         books.unwritten.behind().for_each(|apex| books.notes.change(apex));
         self.note(books);
@@ -141,10 +179,10 @@ impl Press {
     }
 }
 
-fn over(image: &mut Image<Stretch>, wishes: &[Wish]) -> Result<(), Unlaid> {
-    let laid = laying::over(image, wishes)?;
-    laid.into_iter().for_each(|laid| *image = laid);
-    Ok(())
+fn over(image: &mut Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Result<Vec<Followers>, Unlaid> {
+    let Some(laid) = laying::over(image, wishes, followers_max)? else { return Ok(vec![]) };
+    *image = laid.image;
+    Ok(laid.left)
 }
 
 fn park() -> ! {

@@ -222,9 +222,9 @@ impl First {
             let (ledger, unwritten, remarks) = files.replay(zones.image.view(), config.history).map_err(unusable)?;
             caution(&remarks);
             let wishes = unwritten.since(0).wishes();
-            match laying::over(&zones.image, &wishes) {
+            match laying::over(&zones.image, &wishes, usize::MAX) {
                 Ok(laid) => {
-                    laid.into_iter().for_each(|image| zones.image = image);
+                    laid.into_iter().for_each(|laid| zones.image = laid.image);
                     return Ok(First { library, zones, serving, compared, ledger: Some(ledger), unwritten });
                 }
                 Err(unlaid) => log::info("what has changed takes a new image", &[("why", &unlaid.why)]),

@@ -213,6 +213,8 @@ pub struct Later {
     /// Durable, and not served: a new image is wanted for these zones.
     owed: Vec<Wish>,
     changed: Option<Instant>,
+    /// Since when names wait for a new image that carry addresses of hosts as they were.
+    lagging: Option<Instant>,
     /// All that has changed is on the slate.
     is_noted: bool,
     /// Zones that are to take updates, and are not served yet.
@@ -231,6 +233,7 @@ impl Later {
             && self.new.is_empty()
             && self.adoption.is_none()
             && self.retired.is_empty()
+            && self.lagging.is_none()
     }
 }
 
@@ -261,7 +264,14 @@ impl Updates {
         self.later.changed = (self.press.hold().unwritten.names() > 0).then(Instant::now);
         let mut has_changed = true;
         loop {
-            let first = if self.later.is_nothing() {
+            let are_left = !self.press.hold().left.is_empty();
+            let first = if are_left {
+                // Between two goes of these others have theirs.
+                orders.try_recv().map_err(|e| match e {
+                    TryRecvError::Empty => RecvTimeoutError::Timeout,
+                    TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+                })
+            } else if self.later.is_nothing() {
                 if std::mem::take(&mut has_changed) {
                     self.state.rest();
                 }
@@ -276,6 +286,8 @@ impl Updates {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             works.try_iter().for_each(|work| self.oblige(work));
+            let followed = self.press.follow(&mut self.press.hold());
+            self.later.retired.extend(followed);
             self.later.retired.retain(|r| !r.is_unused());
             self.take_on();
             self.later.is_noted = self.press.note(&mut self.press.hold());
@@ -376,7 +388,11 @@ impl Updates {
 
     /// Has zone files written and a new image made, when it is time for that; and lets go of what that has settled.
     fn look_after(&mut self) {
-        let Some(changed) = self.later.changed else { return };
+        let are_lagging = self.press.hold().left.takes_image();
+        self.later.lagging = self.later.lagging.or_else(|| Some(Instant::now())).filter(|_| are_lagging);
+        if self.later.changed.or(self.later.lagging).is_none() {
+            return;
+        }
         if let Some(folding) = &self.later.folding {
             match folding.try_recv() {
                 Err(TryRecvError::Empty) => return,
@@ -385,7 +401,7 @@ impl Updates {
                 }
                 Ok(Ok(_)) | Err(TryRecvError::Disconnected) => {}
             }
-            self.later.folding = None;
+            (self.later.folding, self.later.lagging) = (None, None);
             let books = self.press.hold();
             let (needed, names) = (books.unwritten.needed(), books.unwritten.names());
             drop(books);
@@ -400,7 +416,8 @@ impl Updates {
         let octets = now.image.bytes().len().saturating_sub(now.image.bytes().map().len());
         drop(now);
         let is_much = || octets > OCTETS_MAX || self.press.hold().unwritten.names() > NAMES_MAX;
-        if changed.elapsed() >= QUIET || is_much() {
+        let is_long_ago = |then: Option<Instant>| then.is_some_and(|then| then.elapsed() >= QUIET);
+        if is_long_ago(self.later.changed) || is_long_ago(self.later.lagging) || is_much() {
             self.later.folding = Some(self.fold());
         }
     }

@@ -6,6 +6,7 @@ mod zones;
 
 use front::Setup;
 use image::edit::{self, Edit};
+use image::followers::Queue;
 use image::patch::{self, Change, PLACE};
 use image::{Builder, Image, InTurn};
 use sim::Server;
@@ -77,6 +78,9 @@ struct Twins {
     rebuilt: usize,
     /// Those of the former that were of names of signed zones.
     signed: usize,
+    /// Names that are to be laid afterwards, and how many it took so far.
+    left: Queue,
+    followed: usize,
 }
 
 impl Twins {
@@ -88,7 +92,7 @@ impl Twins {
         }
         let (octets, _, complaints) = filled(&model).finish();
         complaints.iter().for_each(|c| drop(model.remove(c.zone.bytes())));
-        Twins { model, octets, header: None, laid: 0, rebuilt: 0, signed: 0 }
+        Twins { model, octets, header: None, laid: 0, rebuilt: 0, signed: 0, left: Queue::default(), followed: 0 }
     }
 
     fn image(&self) -> Image<&[u8]> {
@@ -119,6 +123,7 @@ impl Twins {
                 };
                 let image = Image::overlaid(&self.octets[..], header, |_| 0);
                 self.header = Some(laid.overlay(image.view()).unwrap());
+                laid.followers.into_iter().for_each(|left| self.left.push(left));
                 self.laid += 1;
                 self.signed += of_signed;
                 true
@@ -127,12 +132,26 @@ impl Twins {
             Err(_) => {
                 let (octets, _, complaints) = filled(after).finish();
                 if complaints.is_empty() {
-                    (self.octets, self.header) = (octets, None);
+                    (self.octets, self.header, self.left) = (octets, None, Queue::default());
                     self.rebuilt += 1;
                 }
                 complaints.is_empty()
             }
         }
+    }
+
+    /// Lays some of the names that were left. False: nothing is left.
+    fn follow(&mut self, max: usize) -> bool {
+        let mut left = std::mem::take(&mut self.left);
+        let turn = left.next(self.image().view(), max);
+        self.left = left;
+        let Some(turn) = turn else { return false };
+        let (laid, signed) = (self.laid, self.signed);
+        let change = Change { whole: Builder::new(SEED), gone: vec![], edits: vec![Edit::again(&turn)] };
+        let model = self.model.clone();
+        assert!(turn.names.is_empty() || self.lay(change, &model), "names as they are make nothing wrong");
+        (self.laid, self.signed, self.followed) = (laid, signed, self.followed + turn.names.len());
+        true
     }
 
     fn file_header(&self) -> image::format::Header {
@@ -154,7 +173,8 @@ impl Twins {
         if what > 1 {
             edited.extend(edit(rng, &self.model, &mut after));
         }
-        let edits = edited.iter().map(|(apex, names)| Edit { apex, names: names.clone() });
+        let followers_max = [0, 1, 4, usize::MAX][rng.below(4)];
+        let edits = edited.iter().map(|(apex, names)| Edit { followers_max, ..Edit::new(apex, names.clone()) });
         let change = Change { whole, gone, edits: edits.collect() };
         if self.lay(change, &after) {
             self.model = after;
@@ -295,7 +315,7 @@ fn check_hosts(image: &Image<&[u8]>) -> usize {
             node.is_some_and(|n| [rtype::A, rtype::AAAA].iter().any(|&t| n.rrset(t).unwrap().is_some()))
         };
         let is_found = |host: &[u8], name: &[u8]| {
-            zone.names_that_name(&BTreeSet::from([host]), usize::MAX).unwrap().contains(name)
+            zone.names_that_name(&BTreeSet::from([host.into()]), usize::MAX).unwrap().contains(name)
         };
         let apex = zone.apex().unwrap().apex_name().unwrap();
         let mut pairs = BTreeSet::new();
@@ -341,11 +361,22 @@ fn dump(image: &Image<&[u8]>) -> BTreeMap<Vec<u8>, Vec<Plain>> {
     all
 }
 
+/// The records are those of the zones, whatever is left to be laid.
+fn check_records(twins: &Twins) {
+    let (octets, _, _) = filled(&twins.model).finish();
+    let (fresh, changed) = (dump(&Image::open(&octets[..]).unwrap()), dump(&twins.image()));
+    for (apex, records) in &fresh {
+        let differs = changed[apex].iter().zip(records).find(|(is, expect)| is != expect);
+        assert!(changed[apex].len() == records.len() && differs.is_none(), "in {apex:?} {differs:?}");
+    }
+    assert_eq!(fresh.len(), changed.len());
+}
+
 #[test]
 fn an_image_with_changes_answers_as_one_built_of_them() {
     let seeds: u64 = std::env::var("CHANGES_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(40);
     let from: u64 = std::env::var("CHANGES_FROM").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
-    let counts = [const { Cell::new(0) }; 5];
+    let counts = [const { Cell::new(0) }; 6];
     sim::seeds::each(from..from + seeds, |seed| {
         let mut rng = Rng::new(seed);
         let mut twins = Twins::new(&mut rng);
@@ -355,27 +386,32 @@ fn an_image_with_changes_answers_as_one_built_of_them() {
         for step in 1..=steps {
             twins.step(&mut rng);
             before.extend(twins.names());
-            if step % every == 0 {
+            // What is left is laid at once, or some of it after what comes next.
+            let turns = if step == steps || rng.one_in(2) { usize::MAX } else { rng.below(4) };
+            let max = 1 + rng.below(3);
+            for _ in 0..turns {
+                check_records(&twins);
+                if !twins.follow(max) {
+                    break;
+                }
+            }
+            if twins.left.is_empty() && (step % every == 0 || step == steps) {
                 asked += check(&twins, &before);
                 naming += check_hosts(&twins.image());
             }
         }
-        let (octets, _, _) = filled(&twins.model).finish();
-        let (fresh, changed) = (dump(&Image::open(&octets[..]).unwrap()), dump(&twins.image()));
-        for (apex, records) in &fresh {
-            let differs = changed[apex].iter().zip(records).find(|(is, expect)| is != expect);
-            assert!(changed[apex].len() == records.len() && differs.is_none(), "in {apex:?} {differs:?}");
-        }
-        assert_eq!(fresh.len(), changed.len());
-        for (count, more) in counts.iter().zip([twins.laid, twins.rebuilt, twins.signed, asked, naming]) {
+        check_records(&twins);
+        let Twins { laid, rebuilt, signed, followed, .. } = twins;
+        for (count, more) in counts.iter().zip([laid, rebuilt, signed, asked, naming, followed]) {
             count.set(count.get() + more);
         }
     });
-    let [laid, rebuilt, signed, asked, naming] = counts.map(|c| c.get());
+    let [laid, rebuilt, signed, asked, naming, followed] = counts.map(|c| c.get());
     println!(
         "{laid} changes laid over, {signed} of them of names of signed zones; {rebuilt} took a new image; {asked} questions, \
-         {naming} names of hosts"
+         {naming} names of hosts, {followed} of them laid afterwards"
     );
     // Many sequences nest zones, and zones that come and go there take a new image, as do names on the way to others.
     assert!(laid > rebuilt && signed > rebuilt / 16 && naming > laid, "{laid} {signed} {rebuilt} {naming}");
+    assert!(followed > laid / 16, "{followed}");
 }

@@ -67,6 +67,26 @@ fn an_update_is_served_at_once_and_after_a_kill() {
 }
 
 #[test]
+fn an_address_that_thousands_of_referrals_carry_comes_to_all_of_them() {
+    let folder = folder();
+    let cuts = 5000;
+    let delegations: String = (0..cuts).map(|n| format!("c{n} NS h.all\n")).collect();
+    folder.write("z.zone", &format!("{ZONE}all NS h.all\nh.all A 192.0.2.10\n{delegations}"));
+    let server = serve(&folder);
+    let at = format!("@{}", server.address);
+    let has = |name: &str, address: &str| text(&folder.dunlin(&["query", &at, name, "A"]).stdout).contains(address);
+    assert!(has("x.c7.z.example", "192.0.2.10"));
+    for last in 11..14 {
+        let change = format!("zone z.example\ndel h.all.z.example A\nadd h.all.z.example 60 A 192.0.2.{last}");
+        assert_eq!(update(&server, &[], DDNS, &change), "");
+        assert!(has("x.all.z.example", &format!("192.0.2.{last}")), "glue is there at once");
+    }
+    for n in (0..cuts).step_by(97) {
+        eventually("the last address", || has(&format!("x.c{n}.z.example"), "192.0.2.13"));
+    }
+}
+
+#[test]
 fn who_may_not_is_told_so_and_changes_nothing() {
     let folder = folder();
     let server = serve(&folder);

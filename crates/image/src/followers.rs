@@ -1,0 +1,259 @@
+//! Names that name hosts whose addresses have changed: what is left of an edit, to be laid after it, some names at a time.
+//!
+//! An edit lays such names itself when they are few. Of a host that thousands name it lays those that the host stands at or below,
+//! for their referrals may lead nowhere without this glue (RFC 9471 section 3.1); what the others carry of it is additional, and whoever
+//! is led there by an old address, or by none, can ask for the host itself. They keep the addresses that they have until it is their turn.
+//!
+//! They are laid as the zone is then, so that it does not matter what has changed in between. Who has been laid since the hosts
+//! changed, for whatever reason, is left out: his node stands behind all that was there then. What is left counts for one image and what
+//! lies over it; where another one is put in its place, which was built of the records, nothing is left.
+//!
+//! Bound: `NODES_MAX` nodes and hosts together; with more, what is left waits for a new image. Of each zone there are two entries at most,
+//! one that is being worked on and one that waits.
+
+use crate::format::{ALIGN, Damaged};
+use crate::named::Hosts;
+use crate::node::APEX;
+use crate::view::View;
+use crate::zone::Zone;
+use std::collections::{BTreeSet, VecDeque};
+
+/// 4 octets each, and to lay as many takes two seconds: with more of them a new image is not much dearer.
+const NODES_MAX: usize = 400_000;
+
+/// What is left of one edit.
+pub struct Followers {
+    apex: Box<[u8]>,
+    hosts: Hosts,
+    /// Nodes that are listed for these hosts.
+    nodes: Vec<u32>,
+    /// Nodes that stand here or behind have been laid since the hosts changed.
+    since: u32,
+    has_begun: bool,
+}
+
+impl Followers {
+    /// `zone`: as it was before the edit.
+    pub(crate) fn new(zone: &Zone<'_>, apex: &[u8], hosts: Hosts, nodes: Vec<u32>) -> Followers {
+        let header = &zone.view().frame.header;
+        let end = header.overlay.as_ref().map_or(header.length, |overlay| overlay.end());
+        let since = end.div_ceil(ALIGN as u64) as u32;
+        Followers { apex: apex.into(), hosts, nodes, since, has_begun: false }
+    }
+
+    /// Takes in what is left of a later edit of the zone.
+    fn join(&mut self, later: Followers) {
+        self.hosts.extend(later.hosts);
+        self.nodes.extend(later.nodes);
+        self.nodes.sort_unstable();
+        self.nodes.dedup();
+        // Whoever was laid between the two is laid once more, though he may name none of the later hosts.
+        self.since = later.since;
+    }
+
+    /// Takes so many nodes out, and returns the names that are still to be laid.
+    fn take(&mut self, view: View<'_>, max: usize) -> Result<BTreeSet<Box<[u8]>>, Damaged> {
+        self.has_begun = true;
+        let nodes = self.nodes.split_off(self.nodes.len().saturating_sub(max));
+        let mut names = BTreeSet::new();
+        // A zone that is no more has nothing left to be laid.
+        if let Some(apex) = view.find_whole(&self.apex)?.filter(|node| node.is(APEX)) {
+            apex.zone()?.naming(nodes, &self.hosts, self.since, usize::MAX, &mut names)?;
+        }
+        Ok(names)
+    }
+}
+
+/// What is laid next.
+pub struct Turn {
+    pub apex: Box<[u8]>,
+    /// May be none: then all that were looked at have been laid already.
+    pub names: BTreeSet<Box<[u8]>>,
+}
+
+/// What is left of all edits since the image was published.
+#[derive(Default)]
+pub struct Queue {
+    left: VecDeque<Followers>,
+    takes_image: bool,
+}
+
+impl Queue {
+    pub fn push(&mut self, later: Followers) {
+        if self.takes_image {
+            return;
+        }
+        match self.left.iter_mut().find(|left| left.apex == later.apex && !left.has_begun) {
+            Some(left) => left.join(later),
+            None => self.left.push_back(later),
+        }
+        if self.left.iter().map(|left| left.nodes.len() + left.hosts.len()).sum::<usize>() > NODES_MAX {
+            self.give_up();
+        }
+    }
+
+    /// Names to be laid, from a look at so many nodes. None: there are none, or they wait for a new image.
+    pub fn next(&mut self, view: View<'_>, max: usize) -> Option<Turn> {
+        let first = self.left.front_mut()?;
+        let (names, apex) = (first.take(view, max), first.apex.clone());
+        if first.nodes.is_empty() {
+            self.left.pop_front();
+        }
+        match names {
+            Ok(names) => Some(Turn { apex, names }),
+            Err(Damaged) => {
+                self.give_up();
+                None
+            }
+        }
+    }
+
+    /// What is left cannot be laid: it waits for a new image.
+    pub fn give_up(&mut self) {
+        *self = Queue { left: VecDeque::new(), takes_image: true };
+    }
+
+    /// Nothing is left that can be laid.
+    pub fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Something is left that waits for a new image.
+    pub fn takes_image(&self) -> bool {
+        self.takes_image
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edit::{Edit, Record};
+    use crate::format::Header;
+    use crate::patch::{self, Change, PLACE};
+    use crate::{Builder, Image, InTurn};
+    use wire::rtype::{A, NS, SOA};
+
+    const APEX: &[u8] = b"\x01z\0";
+    const HOST: &[u8] = b"\x02ns\x03all\x01z\0";
+    const CUTS: usize = 50;
+
+    fn cut(n: usize) -> Box<[u8]> {
+        [format!("\x03c{n:02}").as_bytes(), APEX].concat().into()
+    }
+
+    /// A zone in which `CUTS` delegations name one host, which lies below another delegation that names it, too.
+    struct Stage {
+        octets: Vec<u8>,
+        header: Header,
+        queue: Queue,
+    }
+
+    impl Stage {
+        fn new() -> Stage {
+            let mut builder = Builder::new(7);
+            builder.begin_zone(APEX);
+            builder.record(APEX, SOA, 1, &[0; 22]).unwrap();
+            builder.record(APEX, NS, 1, b"\x01n\0").unwrap();
+            builder.record(HOST, A, 1, &[192, 0, 2, 0]).unwrap();
+            let above = &HOST[3..];
+            for owner in (0..CUTS).map(cut).chain([above.into()]) {
+                builder.record(&owner, NS, 1, HOST).unwrap();
+            }
+            let octets = builder.finish().0;
+            let header = Image::open(&octets[..]).unwrap().header().clone();
+            Stage { octets, header, queue: Queue::default() }
+        }
+
+        fn image(&self) -> Image<&[u8]> {
+            Image::overlaid(&self.octets, self.header.clone(), |_| 0)
+        }
+
+        fn lay(&mut self, edit: Edit<'_>) {
+            let place = (self.octets.len() as u64).next_multiple_of(PLACE);
+            let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![edit] };
+            let laid = patch::lay(self.image().view(), change, place, &InTurn, &mut |_| None).unwrap();
+            self.octets.resize(place as usize, 0);
+            self.octets.extend_from_slice(&laid.octets);
+            self.header = laid.overlay(self.image().view()).unwrap();
+            laid.followers.into_iter().for_each(|followers| self.queue.push(followers));
+        }
+
+        fn change(&mut self, name: &[u8], rtype: u16, rdata: &[u8], followers_max: usize) {
+            let records = vec![Record { rtype, ttl: 1, rdata: rdata.into() }];
+            self.lay(Edit { followers_max, ..Edit::new(APEX, [(name.into(), records)].into()) });
+        }
+
+        /// How many names a turn lays; None: nothing is left.
+        fn turn(&mut self, max: usize) -> Option<usize> {
+            let mut queue = std::mem::take(&mut self.queue);
+            let turn = queue.next(self.image().view(), max);
+            self.queue = queue;
+            let turn = turn?;
+            self.lay(Edit::again(&turn));
+            Some(turn.names.len())
+        }
+
+        /// Which delegations are laid as they were before there were so many octets.
+        fn laid_before(&self, end: usize) -> Vec<usize> {
+            let image = self.image();
+            let zone = image.view().zone(0).unwrap();
+            let place = |n: &usize| zone.node(&cut(*n)).unwrap().unwrap().reference() as usize * ALIGN;
+            (0..CUTS).filter(|n| place(n) < end).collect()
+        }
+
+        fn place_of(&self, name: &[u8]) -> usize {
+            let image = self.image();
+            let node = image.view().zone(0).unwrap().node(name).unwrap();
+            node.unwrap().reference() as usize * ALIGN
+        }
+    }
+
+    #[test]
+    fn a_host_and_those_that_it_stands_below_are_laid_at_once_and_the_others_in_turns() {
+        let mut stage = Stage::new();
+        let end = stage.octets.len();
+        stage.change(HOST, A, &[192, 0, 2, 1], CUTS - 1);
+        assert!(stage.place_of(HOST) >= end && stage.place_of(&HOST[3..]) >= end);
+        assert_eq!(stage.laid_before(end).len(), CUTS);
+        let turns: Vec<usize> = std::iter::from_fn(|| stage.turn(20)).collect();
+        assert_eq!((turns, stage.laid_before(end)), (vec![20, 20, 10], vec![]));
+        let end = stage.octets.len();
+        stage.change(HOST, A, &[192, 0, 2, 2], 10 * CUTS);
+        assert!(stage.queue.is_empty() && stage.laid_before(end).is_empty(), "few are laid at once");
+    }
+
+    #[test]
+    fn what_changes_between_two_turns_is_neither_laid_twice_nor_forgotten() {
+        let mut stage = Stage::new();
+        stage.change(HOST, A, &[192, 0, 2, 1], 0);
+        assert_eq!(stage.turn(20), Some(20));
+        let end = stage.octets.len();
+        // Whoever is laid for his own sake is laid; he names another host from now on, or comes to name this one.
+        stage.change(&cut(0), NS, b"\x05other\0", 0);
+        stage.change(&cut(CUTS), NS, HOST, 0);
+        stage.change(HOST, A, &[192, 0, 2, 2], 0);
+        stage.change(HOST, A, &[192, 0, 2, 3], 0);
+        assert_eq!(stage.queue.left.len(), 2, "one is worked on, and one waits");
+        let laid: usize = std::iter::from_fn(|| stage.turn(7)).sum();
+        assert!(stage.laid_before(end).is_empty());
+        // All but the first: by what was left of the first change, or by that of the last, none by both.
+        assert_eq!(laid, CUTS);
+        assert!(stage.queue.is_empty() && !stage.queue.takes_image());
+    }
+
+    #[test]
+    fn more_than_can_be_left_waits_for_a_new_image() {
+        let stage = Stage::new();
+        let image = stage.image();
+        let zone = image.view().zone(0).unwrap();
+        let many = |n: usize| Followers::new(&zone, APEX, Hosts::from([HOST.into()]), (0..n as u32).collect());
+        let mut queue = Queue::default();
+        queue.push(many(NODES_MAX - 1));
+        queue.push(many(NODES_MAX - 1));
+        assert!(!queue.takes_image(), "they are the same");
+        queue.push(many(NODES_MAX));
+        assert!(queue.takes_image() && queue.is_empty());
+        queue.push(many(1));
+        assert!(queue.is_empty() && queue.next(image.view(), 1).is_none());
+    }
+}

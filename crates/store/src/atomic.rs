@@ -444,7 +444,7 @@ mod tests {
         let prepared = prepare(dir.path(), "f", None, |out| out.write_all(b"new"), |_| Ok(())).unwrap();
         let written = prepared.temporary.path.file_name().unwrap().to_string_lossy().into_owned();
         sweep(dir.path(), "f.");
-        // Some process has the number 1.
+        // Our parent lives.
         let mut expect =
             vec![format!(".f.{}-1.new", parent_id()), ".f.x-1.new".into(), format!(".g.{own}-999999.new"), written];
         expect.sort();

@@ -351,6 +351,15 @@ mod tests {
 
     const APEX: &[u8] = b"\x01z\0";
 
+    /// Whoever comes first, and what he asks.
+    fn asked(listener: &TcpListener) -> (TcpStream, Vec<u8>) {
+        let (mut stream, mut len) = (listener.accept().unwrap().0, [0; 2]);
+        stream.read_exact(&mut len).unwrap();
+        let mut question = vec![0; usize::from(u16::from_be_bytes(len))];
+        stream.read_exact(&mut question).unwrap();
+        (stream, question)
+    }
+
     fn key() -> Key {
         Key::new(&Name::from_text(b"k.", None).unwrap(), Algorithm::Sha256, b"0123456789abcdef")
     }
@@ -366,11 +375,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let from = Remote { address: listener.local_addr().unwrap(), key: Some(Name::from_text(b"k.", None).unwrap()) };
         let primary = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut len = [0; 2];
-            stream.read_exact(&mut len).unwrap();
-            let mut question = vec![0; usize::from(u16::from_be_bytes(len))];
-            stream.read_exact(&mut question).unwrap();
+            let (mut stream, question) = asked(&listener);
             let keys = Keys::new(vec![key()]);
             let signed = tsig::check_request(&question, &keys, wall_s()).unwrap().unwrap();
             let mut chain = signed.stream();
@@ -390,7 +395,7 @@ mod tests {
                 }
             }
             // Until the other end has gone.
-            let _ = stream.read(&mut len);
+            let _ = stream.read(&mut [0]);
         });
         let file = folder.join("z.zone");
         let apex = Name::from_wire(APEX).unwrap();
@@ -479,11 +484,7 @@ mod tests {
             let from = Remote { address: listener.local_addr().unwrap(), key: None };
             let (owner, soa) = (apex, soa.clone());
             let primary = std::thread::spawn(move || {
-                let (mut stream, _) = listener.accept().unwrap();
-                let mut len = [0; 2];
-                stream.read_exact(&mut len).unwrap();
-                let mut question = vec![0; usize::from(u16::from_be_bytes(len))];
-                stream.read_exact(&mut question).unwrap();
+                let (mut stream, question) = asked(&listener);
                 let mut message = sim::forwarding::reply(&question, 0, &[(&owner, rtype::SOA, 60, &soa)], &[]);
                 let pointer = (message.len() as u16 | 0xC000).to_be_bytes();
                 for n in 0..50 {
@@ -495,7 +496,7 @@ mod tests {
                 assert!(message.len() < 2_000);
                 let _ = stream.write_all(&[&(message.len() as u16).to_be_bytes(), &message[..]].concat());
                 // Until the other end has gone.
-                let _ = stream.read(&mut len);
+                let _ = stream.read(&mut [0]);
             });
             let file = folder.join("z.zone");
             let is_wanted = Wanted::default();

@@ -1,10 +1,13 @@
 //! Where and how eagerly a thread runs, and how many files the process may open.
 #![allow(unsafe_code)]
 
+use crate::stack::{Tid, tid};
 use crate::sys::check;
+use std::collections::VecDeque;
 use std::ffi::CString;
 use std::io;
 use std::marker::PhantomData;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Longest name of a thread that the kernel keeps.
@@ -57,7 +60,7 @@ pub fn pace() -> io::Result<Option<Pace>> {
     action.sa_flags = libc::SA_RESTART;
     event.sigev_notify = libc::SIGEV_THREAD_ID;
     event.sigev_signo = signal;
-    event.sigev_notify_thread_id = crate::stack::tid();
+    event.sigev_notify_thread_id = tid();
     let mut timer: libc::timer_t = std::ptr::null_mut();
     let slice = libc::timespec { tv_sec: 0, tv_nsec: SLICE_NS };
     let every = libc::itimerspec { it_interval: slice, it_value: slice };
@@ -94,8 +97,53 @@ pub fn is_background() -> bool {
     unsafe { libc::sched_getscheduler(0) == libc::SCHED_IDLE || libc::getpriority(libc::PRIO_PROCESS, 0) == NICEST }
 }
 
+/// CPUs for threads that share a short work in the background. The kernel takes a CPU that does nothing but such work for an
+/// idle one, so it puts the second thread beside the first, leaves it there, and the other CPU has nothing to do. With places each
+/// has a CPU of its own. That may be busy with better work all the time: so whoever finds nothing left to do takes one of the
+/// others to his place, who will do the same, and none is forgotten.
+pub struct Places {
+    cpus: Vec<usize>,
+    /// Who is at work.
+    taken: Mutex<VecDeque<Tid>>,
+}
+
+impl Places {
+    /// For so many threads. If there are not as many CPUs, each is where the kernel puts it.
+    pub fn new(threads: usize) -> Places {
+        let cpus = Some(cpus()).filter(|cpus| cpus.len() == threads).unwrap_or_default();
+        Places { cpus, taken: Mutex::default() }
+    }
+
+    /// Works at a place. The calling thread, which stays there, is to end after it.
+    pub fn at<T>(&self, place: usize, work: impl FnOnce() -> T) -> T {
+        let Some(&cpu) = self.cpus.get(place) else { return work() };
+        let me = tid();
+        self.taken().push_back(me);
+        // Who cannot be moved works where he is.
+        let _ = confine(me, cpu);
+        let done = work();
+        let mut taken = self.taken();
+        taken.retain(|&thread| thread != me);
+        if let Some(other) = taken.pop_front() {
+            let _ = confine(other, cpu);
+            taken.push_back(other);
+        }
+        done
+    }
+
+    /// Only who is in here is moved, so none that has ended.
+    fn taken(&self) -> MutexGuard<'_, VecDeque<Tid>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The calling thread runs on this CPU only.
 pub fn pin(cpu: usize) -> io::Result<()> {
+    confine(0, cpu)
+}
+
+/// A thread of ours runs on this CPU only; 0 is the calling one.
+fn confine(thread: Tid, cpu: usize) -> io::Result<()> {
     if cpu >= libc::CPU_SETSIZE as usize {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU {cpu}")));
     }
@@ -103,7 +151,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     // SAFETY: `cpu` is inside the set; the set is live and of the size given.
     unsafe {
         libc::CPU_SET(cpu, &mut set);
-        check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)).map(drop)
+        check(libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &raw const set)).map(drop)
     }
 }
 
@@ -160,10 +208,13 @@ pub fn raise_open_files(want: u64) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
+    use std::sync::mpsc::channel;
+    use std::thread;
 
     #[test]
     fn a_thread_is_named_pinned_and_put_in_the_background() {
-        std::thread::spawn(|| {
+        thread::spawn(|| {
             let cpu = *cpus().last().unwrap();
             pin(cpu).unwrap();
             assert_eq!(cpus(), [cpu]);
@@ -178,6 +229,36 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn each_has_a_place_of_its_own_until_one_has_finished() {
+        let (all, barrier) = (cpus(), Barrier::new(cpus().len()));
+        let places = Places::new(all.len());
+        let last = all.len() - 1;
+        let (moved, is_moved) = channel();
+        thread::scope(|scope| {
+            for place in 0..all.len() {
+                let (places, all, barrier, moved) = (&places, &all, &barrier, moved.clone());
+                scope.spawn(move || {
+                    places.at(place, || {
+                        assert_eq!(cpus(), [all[place]]);
+                        barrier.wait();
+                        // The last one has not finished before all others have; somebody takes it along.
+                        while place == last && cpus() == [all[last]] && last > 0 {
+                            thread::yield_now();
+                        }
+                        let _ = moved.send(cpus());
+                    });
+                });
+            }
+        });
+        drop(moved);
+        assert_eq!(is_moved.iter().count(), all.len());
+        // Nobody is left who could be moved, and who has no CPU of its own is left where it is.
+        assert!(places.taken().is_empty());
+        thread::scope(|scope| scope.spawn(|| Places::new(all.len() + 1).at(0, || assert_eq!(cpus(), all))).join())
+            .unwrap();
     }
 
     fn rests() -> libc::c_long {
@@ -198,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_thread_in_the_background_works_in_slices_and_no_other_does() {
-        std::thread::spawn(|| {
+        thread::spawn(|| {
             assert!(pace().unwrap().is_none(), "not in the background");
             background().unwrap();
             let before = rests();

@@ -6,13 +6,14 @@ use crate::complaint::Complaint;
 use crate::config::{self, Roster, Seen, Zone};
 use crate::manifest::{Damaged, Manifest};
 use crate::reading::{processors, side_by_side};
+use net::sched::Places;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// So many zones are looked at by all processors together.
 const PARTS_FROM: usize = 10_000;
 /// About so many at a time by each: a processor that is busy otherwise must not keep the others waiting.
-const PART: usize = 1024;
+const PART: usize = 256;
 
 #[derive(Debug, Default)]
 pub struct Difference {
@@ -84,7 +85,13 @@ fn of_known(roster: &Roster, manifest: &Manifest) -> Result<Difference, Hindranc
         Ok(mine)
     };
     let found = match processors() {
-        n if manifest.zones() >= PARTS_FROM => side_by_side((0..n).map(|_| look)),
+        n if manifest.zones() >= PARTS_FROM => {
+            let places = Places::new(n);
+            side_by_side((0..n).map(|place| {
+                let (places, look) = (&places, &look);
+                move || places.at(place, look)
+            }))
+        }
         _ => vec![look()],
     };
     for changed in found {

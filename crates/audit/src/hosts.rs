@@ -54,6 +54,8 @@ struct Wanted<'a> {
     key: u64,
     host: &'a [u8],
     by: Use,
+    /// Of the host's name as it is written.
+    hash: u16,
     /// Which of all that were wanted it is.
     nth: u32,
     owner: &'a [u8],
@@ -69,8 +71,8 @@ impl Wanted<'_> {
         self.key.cmp(&other.key).then_with(by_name).then((self.by, self.nth).cmp(&(other.by, other.nth)))
     }
 
-    fn is_like(&self, other: &Self) -> bool {
-        self.key == other.key && self.by == other.by && self.host.eq_ignore_ascii_case(other.host)
+    fn is_of_same_host(&self, other: &Self) -> bool {
+        self.key == other.key && self.host.eq_ignore_ascii_case(other.host)
     }
 }
 
@@ -111,7 +113,8 @@ impl<'a> Hosts<'a> {
     }
 
     fn want(&mut self, zone: &Sorted<'a>, owner: &'a [u8], by: Use, host: &'a [u8]) {
-        self.wanted.push(Wanted { key: zone.order_key(host), host, by, nth: self.count, owner });
+        let hash = wire::hash::name_hash(0, host) as u16;
+        self.wanted.push(Wanted { key: zone.order_key(host), host, by, hash, nth: self.count, owner });
         self.count = self.count.saturating_add(1);
     }
 
@@ -141,16 +144,23 @@ impl<'a> Hosts<'a> {
         }
     }
 
+    /// In canonical order. Most are wanted many times: these go by numbers alone, before any name is read to order the others.
     fn once_each(&mut self) {
-        self.wanted.sort_unstable_by(Wanted::cmp);
-        self.wanted.dedup_by(|later, first| later.is_like(first));
+        self.wanted.sort_unstable_by_key(|w| (w.key, w.hash, w.by, w.nth));
+        let is_again =
+            |later: &mut Wanted<'_>, first: &mut Wanted<'_>| later.by == first.by && later.is_of_same_host(first);
+        self.wanted.dedup_by(|later, first| later.hash == first.hash && is_again(later, first));
+        for alike in self.wanted.chunk_by_mut(|a, b| a.key == b.key) {
+            alike.sort_unstable_by(Wanted::cmp);
+        }
+        self.wanted.dedup_by(is_again);
     }
 
     /// Looks all hosts up that are kept.
     pub(crate) fn look_up(&mut self, zone: &Sorted<'a>, report: &mut Report) {
         self.once_each();
         let (mut onward, mut folded) = (zone.onward(), Vec::new());
-        for same in self.wanted.chunk_by(|a, b| a.host.eq_ignore_ascii_case(b.host)) {
+        for same in self.wanted.chunk_by(Wanted::is_of_same_host) {
             let Some(Wanted { key, host, .. }) = same.first() else { continue };
             folded.clear();
             folded.extend_from_slice(host);

@@ -4,8 +4,9 @@
 
 use crate::complaint::Complaint;
 use crate::config::{self, Roster, Seen, Zone};
-use crate::manifest::{Damaged, Manifest};
+use crate::manifest::{Damaged, Known, Manifest};
 use crate::reading::{processors, side_by_side};
+use crate::stamp::Looks;
 use net::sched::Places;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -77,7 +78,10 @@ fn of_known(roster: &Roster, manifest: &Manifest) -> Result<Difference, Hindranc
     let look = || -> Result<Vec<Zone>, Damaged> {
         let mut mine = vec![];
         while let Some(i) = Some(next.fetch_add(1, Relaxed)).filter(|&i| i < parts) {
-            let changed = manifest.part(i, parts).filter(|known| known.as_ref().map_or(true, |k| !k.is_current()));
+            let mut looks = Looks::default();
+            let mut is_other =
+                |known: &Result<Known<'_>, Damaged>| known.as_ref().map_or(true, |k| !k.is_current(&mut looks));
+            let changed = manifest.part(i, parts).filter(|known| is_other(known));
             for known in changed {
                 mine.push(known.map(|k| Zone::new(k.apex.into(), k.file.into()))?);
             }
@@ -143,7 +147,7 @@ fn of_listed(zones: &[Zone], manifest: &Manifest, asked: HashSet<Box<[u8]>>) -> 
 
 /// True if the zone would be another than that of the manifest if it were read now.
 pub fn is_other(zone: &Zone, manifest: &Manifest) -> bool {
-    manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file || !known.is_current())
+    manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file || !known.is_current(&mut Looks::default()))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@
 
 use crate::config::Seen;
 use crate::images::Problem;
-use crate::stamp::Stamp;
+use crate::stamp::{Looks, Stamp};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -300,8 +300,8 @@ impl<'a> Known<'a> {
     }
 
     /// True if the zone would be the same if it were read now. One without a settled source may always be another.
-    pub fn is_current(&self) -> bool {
-        let is_same = |path: &Path, stamp: Option<Stamp>| stamp.is_some() && Stamp::of(path) == stamp;
+    pub fn is_current(&self, looks: &mut Looks) -> bool {
+        let mut is_same = |path: &Path, stamp: Option<Stamp>| stamp.is_some() && looks.stamp(path) == stamp;
         is_same(self.file, self.stamp) && self.includes().all(|(path, stamp)| is_same(path, stamp))
     }
 }
@@ -466,7 +466,7 @@ mod tests {
         assert_eq!((manifest.zones(), manifest.image().seed, manifest.is_sound()), (2, 8, true));
         assert_eq!(apexes(&manifest), [A, B]);
         assert!(manifest.find(C).is_none());
-        let is_current = |apex: &[u8]| manifest.find(apex).unwrap().is_current();
+        let is_current = |apex: &[u8]| manifest.find(apex).unwrap().is_current(&mut Looks::default());
         assert!(is_current(A) && is_current(B));
         std::fs::write(desk.0.join("an odd\nname"), "y").unwrap();
         assert!(!is_current(A) && is_current(B));
@@ -489,7 +489,8 @@ mod tests {
         fresh.sources[0].1 = None;
         include.sources[1].1 = None;
         let manifest = desk.manifest(&[bare, fresh, include]);
-        assert!(manifest.part(0, 1).all(|known| !known.unwrap().is_current()));
+        let mut looks = Looks::default();
+        assert!(manifest.part(0, 1).all(|known| !known.unwrap().is_current(&mut looks)));
     }
 
     #[test]

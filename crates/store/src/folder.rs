@@ -1,7 +1,13 @@
-//! Reading below one folder only: what a zone file includes must not lead out of the folder it stands in.
+//! Reading below one folder only: what a zone file includes must not lead out of the folder it stands in. And looking at many
+//! files of one.
+#![allow(unsafe_code)]
 
-use std::fs;
+use std::ffi::CStr;
+use std::fs::{self, File};
 use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 const ZONE_ENDING: &str = ".zone";
@@ -66,11 +72,56 @@ impl Folder {
     }
 }
 
+/// A folder that is open, to look at what stands in it: a name costs less to look up than a path that leads there.
+pub struct Opened(File);
+
+/// Longest name of a file.
+const NAME_MAX: usize = 255;
+
+impl Opened {
+    pub fn new(folder: &Path) -> io::Result<Opened> {
+        File::options().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(folder).map(Opened)
+    }
+
+    /// What this name leads to, links followed.
+    pub fn look(&self, name: &[u8]) -> io::Result<libc::stat> {
+        let mut text = [0; NAME_MAX + 1];
+        let text = text.get_mut(..=name.len()).ok_or(io::ErrorKind::InvalidFilename)?;
+        text[..name.len()].copy_from_slice(name);
+        let text = CStr::from_bytes_with_nul(text).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let mut found = MaybeUninit::uninit();
+        // SAFETY: the descriptor is open, the text ends with a zero, and there is room for the answer.
+        let result = unsafe { libc::fstatat(self.0.as_raw_fd(), text.as_ptr(), found.as_mut_ptr(), 0) };
+        // SAFETY: the kernel has written it.
+        if result == 0 { Ok(unsafe { found.assume_init() }) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testdir::TestDir;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    #[test]
+    fn names_in_a_folder_are_looked_at() {
+        let dir = TestDir::new("opened");
+        let long = "n".repeat(NAME_MAX);
+        for name in ["a", &long] {
+            dir.file(name, name.as_bytes());
+        }
+        symlink("a", dir.path().join("link")).unwrap();
+        symlink("none", dir.path().join("nowhere")).unwrap();
+        let opened = Opened::new(dir.path()).unwrap();
+        for name in ["a", "link", &long, "."] {
+            let (found, expect) = (opened.look(name.as_bytes()).unwrap(), fs::metadata(dir.path().join(name)).unwrap());
+            assert_eq!((found.st_ino, found.st_size.unsigned_abs()), (expect.ino(), expect.size()), "{name}");
+        }
+        for name in ["", "none", "nowhere", "a/b", "a\0", &(long + "n")] {
+            assert!(opened.look(name.as_bytes()).is_err(), "{name}");
+        }
+        assert!(Opened::new(&dir.path().join("a")).is_err(), "it is no folder");
+    }
 
     #[test]
     fn zone_files_are_listed_in_order() {

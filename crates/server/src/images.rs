@@ -97,7 +97,7 @@ impl Library {
     pub fn open(data_dir: &Path) -> io::Result<Library> {
         let folder = data_dir.join(FOLDER);
         std::fs::create_dir_all(&folder)?;
-        std::fs::create_dir_all(data_dir.join(kept::FOLDER))?;
+        kept::make_folder(data_dir)?;
         atomic::sweep(&folder, "");
         Ok(Library { folder, gate: Arc::default(), memory: scratch::memory(), read: Arc::default() })
     }

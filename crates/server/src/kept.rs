@@ -13,11 +13,13 @@ use crate::config::Zone;
 use crate::history;
 use crate::images::name;
 use crate::laying::Standing;
+use crate::stamp::TICK;
 use front::{Published, Zones};
 use image::Zone as ImageZone;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use store::Stretch;
 use store::atomic::write_atomically;
 use transfer::update::{self, Change};
@@ -34,6 +36,22 @@ const TEXT_MAX: u64 = 64 << 20;
 const TTL: u32 = 3600;
 /// Between changes that are made together.
 pub const BETWEEN: char = '\t';
+
+/// Makes the folder, if there is none. Its time says that it has been empty for long: or the first reload after a start
+/// would have to suppose that something has come since the start looked into it, and would ask the list and all folders
+/// for zones again.
+pub fn make_folder(data_dir: &Path) -> io::Result<()> {
+    let folder = data_dir.join(FOLDER);
+    match fs::create_dir(&folder) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        Err(e) => Err(e),
+        Ok(()) => {
+            // Without it that reload takes longer, and that is all.
+            let _ = File::open(&folder).and_then(|made| made.set_modified(SystemTime::now() - 2 * TICK));
+            Ok(())
+        }
+    }
+}
 
 pub enum Order {
     /// A zone with what is in this file.
@@ -238,6 +256,27 @@ fn record(line: &str, apex: &[u8]) -> Result<Record, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stamp::Stamp;
+
+    #[test]
+    fn a_new_folder_is_known_to_be_empty_until_something_comes() {
+        let data_dir = std::env::temp_dir().join(format!("dunlin-kept-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&data_dir);
+        fs::create_dir(&data_dir).unwrap();
+        make_folder(&data_dir).unwrap();
+        let folder = data_dir.join(FOLDER);
+        let empty = Stamp::of(&folder);
+        assert!(empty.is_some());
+        fs::write(folder.join("z.zone"), "").unwrap();
+        assert_ne!(Stamp::of(&folder), empty);
+        let filled = Stamp::seen(&folder.metadata().unwrap());
+        make_folder(&data_dir).unwrap();
+        assert_eq!(Stamp::seen(&folder.metadata().unwrap()), filled, "it is there");
+        fs::remove_dir_all(&folder).unwrap();
+        fs::write(&folder, "").unwrap();
+        assert!(make_folder(&data_dir).is_err(), "it is no folder");
+        fs::remove_dir_all(&data_dir).unwrap();
+    }
 
     #[test]
     fn changes_are_read() {

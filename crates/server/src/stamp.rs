@@ -62,8 +62,9 @@ fn settled() -> (i64, i64) {
     (before.as_secs().cast_signed(), before.subsec_nanos().into())
 }
 
-/// Looks at files one after another, for some milliseconds: a folder that stands open is what its path led to when it was opened. Most
-/// files lie in the folder of the one before, and are looked at in it by their names: that costs two thirds of a look by a path of six parts.
+/// Looks at files one after another, for some milliseconds: a folder that stands open is what its path led to when it was
+/// opened. Most files lie in the folder of the one before, and are looked at in it by their names. That costs two thirds of
+/// a look by a path of six parts.
 pub struct Looks {
     settled: (i64, i64),
     /// That of the file before.

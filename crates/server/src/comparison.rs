@@ -11,10 +11,10 @@ use net::sched::Places;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// So many zones are looked at by all processors together.
-const PARTS_FROM: usize = 10_000;
-/// About so many at a time by each: a processor that is busy otherwise must not keep the others waiting.
+/// So many zones are looked at one after another by a processor: one that is busy otherwise must not keep the others waiting.
 const PART: usize = 256;
+/// So many parts are looked at by all processors together.
+const PARTS_FROM: usize = 40;
 
 #[derive(Debug, Default)]
 pub struct Difference {
@@ -74,40 +74,46 @@ fn of_known(roster: &Roster, manifest: &Manifest) -> Result<Difference, Hindranc
         |zone: &&Zone| manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file) && !zone.is_awaited();
     let mut anew: Vec<Zone> = roster.written.iter().filter(is_moved).cloned().collect();
     let moved: HashSet<Box<[u8]>> = anew.iter().map(|zone| zone.apex.clone()).collect();
-    let (next, parts) = (AtomicUsize::new(0), manifest.zones().div_ceil(PART).max(1));
-    let look = || -> Result<Vec<Zone>, Damaged> {
-        let mut mine = vec![];
-        while let Some(i) = Some(next.fetch_add(1, Relaxed)).filter(|&i| i < parts) {
-            let mut looks = Looks::default();
-            let mut is_other =
-                |known: &Result<Known<'_>, Damaged>| known.as_ref().map_or(true, |k| !k.is_current(&mut looks));
-            let changed = manifest.part(i, parts).filter(|known| is_other(known));
-            for known in changed {
-                mine.push(known.map(|k| Zone::new(k.apex.into(), k.file.into()))?);
-            }
-        }
-        Ok(mine)
-    };
-    let found = match processors() {
-        n if manifest.zones() >= PARTS_FROM => {
-            let places = Places::new(n);
-            side_by_side((0..n).map(|place| {
-                let (places, look) = (&places, &look);
-                move || places.at(place, look)
-            }))
-        }
-        _ => vec![look()],
-    };
-    for changed in found {
-        anew.extend(changed?.into_iter().filter(|zone| !moved.contains(&zone.apex)));
-    }
+    let parts = manifest.zones().div_ceil(PART).max(1);
+    let changed = in_parts(parts, |part, looks| {
+        let is_other = |known: &Result<Known<'_>, Damaged>| known.as_ref().map_or(true, |k| !k.is_current(looks));
+        let changed = manifest.part(part, parts).filter(is_other);
+        changed.map(|known| known.map(|k| Zone::new(k.apex.into(), k.file.into()))).collect()
+    })?;
+    anew.extend(changed.into_iter().filter(|zone| !moved.contains(&zone.apex)));
     Ok(Difference { anew, ..Difference::default() })
+}
+
+/// Looks at zones a part at a time; at many on all processors.
+fn in_parts(
+    parts: usize,
+    look: impl Fn(usize, &mut Looks) -> Result<Vec<Zone>, Damaged> + Sync,
+) -> Result<Vec<Zone>, Damaged> {
+    let next = AtomicUsize::new(0);
+    let look = || -> Result<Vec<Zone>, Damaged> {
+        let mut found = vec![];
+        while let Some(part) = Some(next.fetch_add(1, Relaxed)).filter(|&part| part < parts) {
+            found.extend(look(part, &mut Looks::default())?);
+        }
+        Ok(found)
+    };
+    if parts < PARTS_FROM {
+        return look();
+    }
+    let (many, look) = (processors(), &look);
+    let places = &Places::new(many);
+    let found = side_by_side((0..many).map(|place| move || places.at(place, look)));
+    let found: Vec<Vec<Zone>> = found.into_iter().collect::<Result<_, _>>()?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// These are all zones.
 pub fn of_these(zones: &[Zone], manifest: &Manifest) -> Result<Difference, Hindrance> {
     let gone = manifest.beside(zones.iter().map(|zone| &*zone.apex)).ok_or(Hindrance::Manifest)?;
-    let anew = zones.iter().filter(|zone| is_other(zone, manifest)).cloned().collect();
+    let parts: Vec<&[Zone]> = zones.chunks(PART).collect();
+    let anew = in_parts(parts.len(), |part, looks| {
+        Ok(parts[part].iter().filter(|zone| is_other(zone, manifest, looks)).cloned().collect())
+    })?;
     Ok(Difference { anew, gone, seen: None })
 }
 
@@ -129,7 +135,7 @@ pub fn of_named(roster: &Roster, manifest: &Manifest, names: &[String]) -> Resul
             Some(zone) if written.is_none() && manifest.seen.holds(&zone.file) && !zone.file.exists() => {
                 difference.gone.push(apex);
             }
-            Some(zone) if is_other(&zone, manifest) => difference.anew.push(zone),
+            Some(zone) if is_other(&zone, manifest, &mut Looks::default()) => difference.anew.push(zone),
             Some(_) => {}
         }
     }
@@ -141,13 +147,14 @@ fn of_listed(zones: &[Zone], manifest: &Manifest, asked: HashSet<Box<[u8]>>) -> 
     let here: Vec<&Zone> = zones.iter().filter(|zone| asked.contains(&zone.apex)).collect();
     let is_here = |apex: &[u8]| here.iter().any(|zone| *zone.apex == *apex);
     let gone = asked.iter().filter(|apex| manifest.find(apex).is_some() && !is_here(apex)).cloned().collect();
-    let anew = here.iter().filter(|zone| is_other(zone, manifest)).map(|&zone| zone.clone()).collect();
+    let mut looks = Looks::default();
+    let anew = here.iter().filter(|zone| is_other(zone, manifest, &mut looks)).map(|&zone| zone.clone()).collect();
     Ok(Difference { anew, gone, seen: None })
 }
 
 /// True if the zone would be another than that of the manifest if it were read now.
-pub fn is_other(zone: &Zone, manifest: &Manifest) -> bool {
-    manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file || !known.is_current(&mut Looks::default()))
+pub fn is_other(zone: &Zone, manifest: &Manifest, looks: &mut Looks) -> bool {
+    manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file || !known.is_current(looks))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use crate::press::{Books, Press};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::secondaries::{Note, Secondaries};
-use crate::stamp;
+use crate::stamp::{self, Looks};
 use crate::state::{Done, Served, State};
 use crate::{log, systemd};
 use front::{Retired, Zones};
@@ -196,7 +196,8 @@ fn is_owned(zone: &Zone) -> bool {
 /// on. None: that takes a new image.
 fn owned(last: Shelved, library: &Library, config: &Config) -> Option<(Zones<Stretch>, Serving, Compared)> {
     let owned = config.roster.written.iter().filter(|zone| is_owned(zone));
-    let anew = owned.filter(|zone| comparison::is_other(zone, &last.manifest)).cloned().collect();
+    let mut looks = Looks::default();
+    let anew = owned.filter(|zone| comparison::is_other(zone, &last.manifest, &mut looks)).cloned().collect();
     let difference = Difference { anew, ..Difference::default() };
     let laid = match difference.is_empty() {
         true => None,

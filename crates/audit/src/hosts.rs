@@ -16,7 +16,7 @@ use wire::rtype::{self, Rtype};
 const KEPT_MAX: usize = 1 << 20;
 
 /// Of a host: what names it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Use {
     Ns,
     Mx,
@@ -237,4 +237,42 @@ fn has_address(records: Records<'_>) -> Found {
         }
     }
     Found::Nothing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_looked_up_once_for_each_use_by_the_first_that_named_them_whatever_their_hashes() {
+        let names = ["\x01a", "\x01A", "\x01b", "\x02ab", "\x02AB", "\x02Ab", "\x03ns1", "\x03ns2"];
+        let names = names.map(|label| [label.as_bytes(), b"\x01z\0"].concat());
+        for hashes in [1u16, 2, 3, u16::MAX] {
+            let mut state = u64::from(hashes);
+            let mut pick = |n: usize| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 33) as usize % n
+            };
+            let wanted = |nth: u32| {
+                let (i, by) = (pick(names.len()), [Use::Ns, Use::Mx, Use::Srv][pick(3)]);
+                // All share one key: only the names tell them apart.
+                Wanted { key: 7, host: &names[i], by, hash: i as u16 % hashes, nth, owner: b"\0" }
+            };
+            let all: Vec<Wanted<'_>> = (0..200).map(wanted).collect();
+            let mut expect: Vec<&Wanted<'_>> = all.iter().collect();
+            expect.sort_by(|a, b| a.cmp(b));
+            let mut first: Vec<(Vec<u8>, Use, u32)> = vec![];
+            for w in expect {
+                let name = w.host.to_ascii_lowercase();
+                match first.iter_mut().find(|f| (&f.0, f.1) == (&name, w.by)) {
+                    Some(f) => f.2 = f.2.min(w.nth),
+                    None => first.push((name, w.by, w.nth)),
+                }
+            }
+            let mut hosts = Hosts { wanted: all, ..Hosts::default() };
+            hosts.once_each();
+            let found: Vec<_> = hosts.wanted.iter().map(|w| (w.host.to_ascii_lowercase(), w.by, w.nth)).collect();
+            assert_eq!(found, first);
+        }
+    }
 }

@@ -120,6 +120,11 @@ impl Output {
 impl Write for Output {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         let room = PIECE - self.offset - self.buffer.len();
+        if let Some(piece) = from.get(..room).filter(|_| self.buffer.is_empty()) {
+            self.file.write_all(piece)?;
+            self.offset = 0;
+            return Ok(room);
+        }
         let taken = from.len().min(room);
         self.buffer.extend_from_slice(&from[..taken]);
         if taken == room {

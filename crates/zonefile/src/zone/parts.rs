@@ -88,8 +88,8 @@ pub fn parts<'t>(
 /// How many lines end in a text: nobody else reads any of it meanwhile, so it is to be quick.
 fn lines(text: &[u8]) -> usize {
     let (blocks, rest) = text.as_chunks();
-    let in_blocks: u32 = blocks.iter().map(|block| line_ends(block).count_ones()).sum();
-    in_blocks as usize + rest.iter().filter(|&&c| c == b'\n').count()
+    let in_blocks: usize = blocks.iter().map(|block| line_ends(block).count_ones() as usize).sum();
+    in_blocks + rest.iter().filter(|&&c| c == b'\n').count()
 }
 
 /// The beginning of the first line behind a place that names an owner.

@@ -9,6 +9,7 @@ use crate::collected::{Collected, Records};
 use crate::hosts::{Host, Hosts};
 use crate::judge::{self, Look};
 use crate::node;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -202,17 +203,27 @@ impl Drafts {
 
     /// The draft of a name in a zone.
     pub(crate) fn find(&self, z: u32, folded: &[u8]) -> Option<u32> {
+        self.first_from(z, folded).filter(|&d| self.name(d) == folded)
+    }
+
+    /// Whether a zone has the name, or one below it.
+    pub(crate) fn has_at_or_below(&self, z: u32, folded: &[u8]) -> bool {
+        self.first_from(z, folded).is_some_and(|d| is_at_or_below(self.name(d), folded))
+    }
+
+    /// The first draft of a zone that does not come before a name.
+    fn first_from(&self, z: u32, folded: &[u8]) -> Option<u32> {
         let Range { start, end } = self.of_zone[z as usize];
         let (mut low, mut high) = (start, end);
         while low < high {
             let middle = low.midpoint(high);
             match canonical_cmp(self.name(middle), folded) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Equal => return Some(middle),
-                std::cmp::Ordering::Greater => high = middle,
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal => return Some(middle),
+                Ordering::Greater => high = middle,
             }
         }
-        None
+        Some(low).filter(|&d| d < end)
     }
 
     /// Finds out what each name is by what stands above it: hidden, wildcard, or in need of empty non-terminals.

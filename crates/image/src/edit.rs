@@ -11,7 +11,7 @@ use crate::drafts::ends;
 use crate::followers::{Followers, Turn};
 use crate::format::Damaged;
 use crate::named::Hosts;
-use crate::node::{ABOVE, APEX, CUT, DEEPER, DNAME, EDITED, GONE, Node};
+use crate::node::{ABOVE, CUT, DEEPER, DNAME, EDITED, GONE, Node};
 use crate::patch::Unable;
 use crate::row::halve;
 use crate::zone::{HASHED, SIGNED, TABLED, Zone};
@@ -64,6 +64,8 @@ pub(crate) struct Gathered {
     pub records: i64,
     /// What is left to be laid.
     pub followers: Option<Followers>,
+    /// Apexes of zones of ours below this one that names drawn in are of.
+    pub below: BTreeSet<Box<[u8]>>,
 }
 
 /// A zone with an edit: what it will be.
@@ -125,7 +127,7 @@ impl<'a> Surroundings<'a> {
         edit.again.iter().try_for_each(|name| self.keep(name))?;
         let followers = self.keep_those_that_name(hosts)?;
         self.help()?;
-        self.names.keys().try_for_each(|name| self.judge_place(name))?;
+        let below = self.zones_below()?;
         builder.begin_zone(self.apex);
         for name in self.names.keys() {
             for r in self.records(name)? {
@@ -133,7 +135,7 @@ impl<'a> Surroundings<'a> {
             }
         }
         let kept = self.names.into_iter().filter(|(_, is_kept)| *is_kept).map(|(name, _)| name).collect();
-        Ok(Gathered { kept, records, followers })
+        Ok(Gathered { kept, records, followers, below })
     }
 
     /// True if the name owns NSEC3 and nothing else, before and after, if it is there: then it is nobody's but theirs that look
@@ -323,17 +325,24 @@ impl<'a> Surroundings<'a> {
         Ok(self.zone.node_by(name, &self.hidden)?)
     }
 
-    /// Err: the name is another zone's of ours, or lies below one. What this zone has there stands in no index.
+    /// Err: the name is another zone's of ours, or lies below one, and nothing leads to what this zone has there.
     fn judge_place(&self, name: &[u8]) -> Result<(), Unable> {
-        if !self.is_above_others || !is_at_or_below(name, self.apex) {
-            return Ok(());
-        }
-        for end in std::iter::once(name).chain(ends(name)).take_while(|end| end.len() > self.apex.len()) {
-            if self.zone.view().find_whole(end)?.is_some_and(|node| node.is(APEX)) {
+        if self.is_above_others && !self.zone.is_led_to(name)? { Err(Unable::Whole) } else { Ok(()) }
+    }
+
+    /// The zones of ours right below this one that names drawn in are of.
+    fn zones_below(&self) -> Result<BTreeSet<Box<[u8]>>, Unable> {
+        let mut below = BTreeSet::new();
+        for name in self.names.keys().filter(|_| self.is_above_others) {
+            self.judge_place(name)?;
+            let Some((apex, _)) = self.zone.below(name)? else { continue };
+            // Nothing would lead to what is hidden there.
+            if apex.len() < name.len() && self.records(apex)?.is_empty() {
                 return Err(Unable::Whole);
             }
+            below.insert(apex.into());
         }
-        Ok(())
+        Ok(below)
     }
 
     fn before(&self, name: &[u8]) -> Result<Vec<Record>, Unable> {
@@ -477,9 +486,9 @@ fn is_of_signing(rtype: Rtype) -> bool {
 }
 
 impl<'a> Zone<'a> {
-    /// True if changes of single names can be laid out for it, but for names that are another zone's of ours or lie below one, or
-    /// on the way to one: what a change draws in is known for zones in which all that is hidden is hidden by a cut or a DNAME, or stands in
-    /// the table of NSEC3.
+    /// True if changes of single names can be laid out for it, but for names that come or go on the way to another zone of ours: what a change
+    /// draws in is known for zones in which all that is hidden is hidden by a cut, a DNAME or another zone, or stands in the table of
+    /// NSEC3.
     pub fn is_editable(&self) -> Result<bool, Damaged> {
         let apex = self.apex()?;
         let mut chains = 0;
@@ -539,13 +548,26 @@ impl<'a> Zone<'a> {
         Ok((from..all.len()).map(move |i| view.node(all[i])))
     }
 
-    /// The node of the file that the nodes at and below a name stand at or behind: its own, or that of the cut or DNAME
-    /// that hides it, for hidden names stand in no index; of NSEC3 there is a table. And whose node that is.
+    /// False: what the zone has at a name is hidden by a zone of ours below it, and nothing leads there.
+    fn is_led_to(&self, folded: &[u8]) -> Result<bool, Damaged> {
+        let Some((_, below)) = self.below(folded)? else { return Ok(true) };
+        let is_anew = self.view().is_of_overlay(&self.first()?);
+        Ok(is_anew || self.node_at(&below)?.is_ok() || self.seat(folded)?.is_some())
+    }
+
+    /// The node of the file that the nodes at and below a name stand at or behind: its own, or that of what hides it, the cut or DNAME
+    /// or what the zone has at the apex of a zone below it, for hidden names stand in no index; of NSEC3 there is a table. And whose
+    /// node that is.
     fn seat<'n>(&self, folded: &'n [u8]) -> Result<Option<(Node<'a>, &'n [u8])>, Damaged> {
         let (view, first) = (self.view(), self.first()?);
         let (least, scope) = (first.name_len(), first.scope()?);
         if view.is_of_overlay(&first) {
             return Ok(None);
+        }
+        if let Some((end, below)) = self.below(folded)?
+            && let Ok(node) = self.node_at(&below)?
+        {
+            return Ok(node.map(|node| (node, end)));
         }
         for end in std::iter::once(folded).chain(ends(folded)).take_while(|end| end.len() >= least) {
             let node = match end.len() == least {

@@ -204,10 +204,15 @@ impl<'a> Layout<'a> {
         let Some(parent) = parent(self.b, z) else { return };
         // What lies there below another cut is glue, and the zone above that is not the parent.
         let is_visible = |d: &u32| self.b.drafts[*d as usize].flags & node::HIDDEN == 0;
-        let node = self.b.find(parent, &self.b.zones[z as usize].apex).filter(is_visible);
+        let apex = &self.b.zones[z as usize].apex;
+        let node = self.b.find(parent, apex).filter(is_visible);
         let node = node.map_or(0, |d| self.out[d as usize]);
         let number = numbers.binary_search(&parent).unwrap_or(0) as u32;
         let more = u32_at(&self.bytes, record_at + 8).unwrap_or(0) as usize * ALIGN;
+        if !self.b.has_at_or_below(parent, apex) {
+            let flags = u32_at(&self.bytes, more).unwrap_or(0);
+            self.put(more, flags | zone::BARE);
+        }
         self.put(more + 4, node);
         self.put(more + 8, number);
     }

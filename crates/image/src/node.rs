@@ -40,6 +40,11 @@ pub const GONE: u16 = 256;
 /// In an overlay only: an apex of a zone of which only some names have changed. Its last word leads to the apex that the
 /// others follow.
 pub const EDITED: u16 = 512;
+/// In an overlay only: what a zone has at the apex of another zone of ours below it. That one is asked for the name; this one
+/// answers for DS, and denies.
+pub const OTHERS: u16 = 1024;
+/// What the index does not lead to.
+pub(crate) const UNSEEN: u16 = GONE | HIDDEN | OTHERS;
 
 /// Octets of the fixed part, without the head.
 pub(crate) const FIXED: usize = 4;

@@ -10,7 +10,7 @@
 //! before it is folded into a new image. Without one a query pays one test of a pointer.
 
 use crate::format::Damaged;
-use crate::node::{GONE, HIDDEN, Node, Scope};
+use crate::node::{GONE, Node, Scope, UNSEEN};
 use crate::row::{Named, Row};
 use crate::shared::Shared;
 use crate::view::View;
@@ -145,8 +145,8 @@ impl Overlay {
         })
     }
 
-    /// The node of a name that is not as in the file: perhaps one that says that it is hidden, or gone. Nobody's name on the way to
-    /// another zone comes before what a zone hides there.
+    /// The node of a name that is not as in the file: perhaps one that says that it is hidden, or gone. Another zone's apex, and nobody's
+    /// name on the way to one, come before what a zone has there that cannot be asked for.
     pub(crate) fn find<'a>(
         &self,
         view: View<'a>,
@@ -157,7 +157,7 @@ impl Overlay {
         let mut unseen = None;
         for node in self.named(view, hash, folded, scope) {
             let node = node?;
-            if node.flags() & (GONE | HIDDEN) == 0 {
+            if node.flags() & UNSEEN == 0 {
                 return Ok(Some(node));
             }
             unseen = Some(node);

@@ -11,12 +11,12 @@ use crate::drafts::ends;
 use crate::edit::{Edit, Gathered, Hidden, Surroundings};
 use crate::followers::Followers;
 use crate::format::{ALIGN, Damaged, Header, u32_at};
-use crate::node::{ABOVE, APEX, DEEPER, EDITED, ELSEWHERE, HEAD, HIDDEN, NO_ZONE, Node, Scope};
+use crate::node::{ABOVE, APEX, DEEPER, EDITED, ELSEWHERE, HEAD, HIDDEN, NO_ZONE, Node, OTHERS, Scope};
 use crate::overlay::{self, Overlay, Record};
 use crate::row::Named;
 use crate::view::{Image, View};
 use crate::zone::{HASHED, MORE, NSEC3, OVER, PARENT, SIGNED, Zone};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use wire::hash::name_hash;
 use wire::name::{NAME_MAX, is_at_or_below};
@@ -123,11 +123,19 @@ pub fn lay(
     let lost = gone.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<Vec<_>, Unable>>()?;
     let edited = edits.iter().map(|edit| Wanted::find(view, edit.apex)).collect::<Result<Vec<_>, Unable>>()?;
     judge_shape(&whole, &lost, &edited)?;
-    let below = zones_below(view, &whole)?;
+    let mut below = zones_below(view, &whole)?;
     let mut gathered = Vec::new();
     for (wanted, edit) in edited.iter().zip(&edits) {
         let old = wanted.old.ok_or(Unable::NoSuchZone)?;
         gathered.push(Surroundings::new(old, edit)?.gather(&mut builder)?);
+    }
+    let beside: BTreeSet<&[u8]> = gathered.iter().flat_map(|edit| &edit.below).map(|apex| &**apex).collect();
+    for apex in beside {
+        let zone = view.find_whole(apex)?.ok_or(Damaged)?.zone()?;
+        let is_known = builder.apexes().any(|known| known == apex) || below.iter().any(|z| z.number() == zone.number());
+        if !is_known {
+            below.push(zone);
+        }
     }
     below.iter().try_for_each(|zone| stand_in(&mut builder, zone))?;
     let (bytes, _, complaints) = builder.finish_judged(hands, judge);
@@ -141,7 +149,16 @@ pub fn lay(
     laying.move_there()?;
     whole.iter().try_for_each(|wanted| laying.whole(wanted))?;
     edited.iter().zip(&gathered).try_for_each(|(wanted, edit)| laying.edited(wanted, edit))?;
-    below.iter().try_for_each(|zone| laying.adopt(*zone))?;
+    for zone in &below {
+        let parent = laying.anew_above(zone.apex()?.apex_name()?)?;
+        parent.map_or(Ok(()), |parent| laying.adopt(zone, parent))?;
+    }
+    for (wanted, edit) in edited.iter().zip(&gathered) {
+        let parent = wanted.old.ok_or(Unable::NoSuchZone)?.number();
+        for apex in edit.below.iter().filter(|apex| edit.kept.contains(*apex)) {
+            laying.adopt(&view.find_whole(apex)?.ok_or(Damaged)?.zone()?, parent)?;
+        }
+    }
     laying.names_of_nobody(&whole)?;
     lost.iter().try_for_each(|wanted| laying.lose(wanted))?;
     laying.list_who_names()?;
@@ -364,9 +381,8 @@ impl<'a> Laying<'a> {
             let node = node?;
             let name = built.name_of(&node, &mut room)?;
             // Names that may be edited later are entered even if they cannot be asked for.
-            let is_findable = !node.is(HIDDEN) || is_editable;
-            if is_findable && !self.is_others(name, wanted.apex) {
-                self.enter(node, name, number);
+            if is_editable || !node.is(HIDDEN) && !self.is_others(name, wanted.apex) {
+                self.enter(node, name, number, wanted.apex);
             }
         }
         self.laid.records += built.records()? as i64;
@@ -383,8 +399,12 @@ impl<'a> Laying<'a> {
         name.len() > apex.len() && self.built_zones.contains_key(name)
     }
 
-    fn enter(&mut self, node: Node<'a>, name: &[u8], zone: u32) {
+    /// Enters a node of the zone of this number and apex.
+    fn enter(&mut self, node: Node<'a>, name: &[u8], zone: u32, apex: &[u8]) {
         let moved = self.moved(node.reference());
+        if self.is_others(name, apex) {
+            self.mark(&node, OTHERS);
+        }
         match name.len() {
             1 => self.laid.root = Some(moved),
             _ => self.note(name, moved, zone),
@@ -433,7 +453,7 @@ impl<'a> Laying<'a> {
             let node = node?;
             let name = built.name_of(&node, &mut room)?;
             if edit.kept.contains(name) {
-                self.enter(node, name, old.number());
+                self.enter(node, name, old.number(), wanted.apex);
                 laid.insert(Box::from(name), node);
             }
         }
@@ -520,19 +540,36 @@ impl<'a> Laying<'a> {
         self.note(name, moved, zone);
     }
 
-    /// A zone of ours right below one that is laid out has another parent from now on.
-    fn adopt(&mut self, zone: Zone<'a>) -> Result<(), Unable> {
+    /// A zone of ours right below one that is laid out is led from now on to what that has at its apex. It may be laid out, too.
+    fn adopt(&mut self, zone: &Zone<'a>, parent: u32) -> Result<(), Unable> {
         let apex = zone.apex()?.apex_name()?;
-        let Some(parent) = self.anew_above(apex)? else { return Ok(()) };
         let (node, _) = self.built_zones.get(apex).ok_or(Unable::Damaged)?.parent_link()?;
-        let more = self.append(zone.more_octets()?.unwrap_or(&[0; MORE]));
+        let laid = self.laid.zones.iter().find(|(number, _)| *number == zone.number());
+        let record = match laid {
+            Some(&(_, Record::At(at))) => at.wrapping_sub(self.shift) as usize,
+            Some((_, Record::Gone)) => return Ok(()),
+            None => {
+                let at = self.append(&zone.record()?);
+                let record = self.record_at(at);
+                self.laid.zones.push((zone.number(), record));
+                at
+            }
+        };
+        let more = u64::from(self.word(record + 8)?) * ALIGN as u64;
+        let more = if more >= self.laid.place {
+            more.wrapping_sub(self.shift) as usize
+        } else {
+            let at = self.append(zone.more_octets()?.unwrap_or(&[0; MORE]));
+            self.put(record + 8, self.moved((at / ALIGN) as u32));
+            at
+        };
         self.put_parent(more, self.moved(node), parent);
-        let mut record = zone.record()?;
-        record[8..12].copy_from_slice(&self.moved((more / ALIGN) as u32).to_le_bytes());
-        let at = self.append(&record);
-        let record = self.record_at(at);
-        self.laid.zones.push((zone.number(), record));
         Ok(())
+    }
+
+    /// The word that is to stand at `at` in `built`.
+    fn word(&self, at: usize) -> Result<u32, Damaged> {
+        u32_at(&self.laid.octets, at.checked_sub(self.from).ok_or(Damaged)?)
     }
 
     /// Names that lead to an apex and that no zone has. Those within a zone go when it is laid out once more.
@@ -542,9 +579,9 @@ impl<'a> Laying<'a> {
             let node = node?;
             let Some(name) = node.whole_name()?.filter(|name| node.is(ABOVE) && name.len() > 1) else { continue };
             if let Some(zone) = self.anew_above(name)? {
-                self.enter(node, name, zone);
+                self.enter(node, name, zone, name);
             } else if leads_to_new(name) {
-                self.enter(node, name, NO_ZONE);
+                self.enter(node, name, NO_ZONE, name);
             }
         }
         Ok(())
@@ -604,8 +641,11 @@ mod tests {
     const APEX: &[u8] = b"\x01z\0";
     const HOST: &[u8] = b"\x01h\x01z\0";
 
+    /// Owner, type, rdata.
+    type Rows<'r> = &'r [(&'r [u8], u16, &'r [u8])];
+
     /// How many names a change of one draws in, itself among them.
-    fn drawn_in(zone: &[(&[u8], u16, &[u8])], name: &[u8], after: &[(u16, &[u8])]) -> usize {
+    fn drawn_in(zone: Rows<'_>, name: &[u8], after: &[(u16, &[u8])]) -> usize {
         let mut builder = Builder::new(7);
         builder.begin_zone(APEX);
         zone.iter().for_each(|(owner, rtype, rdata)| builder.record(owner, *rtype, 60, rdata).unwrap());
@@ -637,6 +677,62 @@ mod tests {
         assert_eq!(with(rtype::NS, b"\x01a\0"), 2);
         assert_eq!(with(rtype::DNAME, b"\x05other\0"), 3);
         assert_eq!(with(rtype::TXT, b"\x01t"), 3);
+    }
+
+    /// The zone below is signed, so that both edits write into what it has more.
+    #[test]
+    fn a_delegation_and_the_zone_below_change_together() {
+        let below = HOST;
+        let owner = [b"\x01a", below].concat();
+        let zones: [(&[u8], Rows<'_>); 2] = [
+            (
+                APEX,
+                &[
+                    (APEX, rtype::SOA, &[0; 22]),
+                    (APEX, rtype::NS, b"\x02ns\x05other\0"),
+                    (below, rtype::NS, b"\x01a\0"),
+                ],
+            ),
+            (
+                below,
+                &[
+                    (below, rtype::SOA, &[0; 22]),
+                    (below, rtype::NS, b"\x01a\0"),
+                    (below, rtype::RRSIG, &[0; 20]),
+                    (below, rtype::NSEC, &owner),
+                    (&owner, rtype::NSEC, below),
+                ],
+            ),
+        ];
+        let mut builder = Builder::new(7);
+        for (apex, records) in zones {
+            builder.begin_zone(apex);
+            records.iter().for_each(|(owner, rtype, rdata)| builder.record(owner, *rtype, 60, rdata).unwrap());
+        }
+        let mut octets = builder.finish().0;
+        let image = Image::open(octets.clone()).unwrap();
+        let record = |rtype, rdata: &[u8]| edit::Record { rtype, ttl: 60, rdata: rdata.into() };
+        let delegation = vec![record(rtype::NS, b"\x01a\0"), record(rtype::DS, &[0, 1, 13, 2, 9])];
+        let edits = vec![
+            Edit::new(APEX, BTreeMap::from([(below.into(), delegation)])),
+            Edit::new(
+                below,
+                BTreeMap::from([(
+                    owner.clone().into(),
+                    vec![record(rtype::NSEC, below), record(rtype::TXT, b"\x01t")],
+                )]),
+            ),
+        ];
+        let change = Change { whole: Builder::new(7), gone: vec![], edits };
+        let laid = lay(image.view(), change, 1 << 16, &InTurn, &mut |_| None).unwrap();
+        octets.resize(1 << 16, 0);
+        octets.extend_from_slice(&laid.octets);
+        let between = Image::overlaid(&octets[..], image.header().clone(), |_| 0);
+        let after = Image::overlaid(&octets[..], laid.overlay(between.view()).unwrap(), |_| 0);
+        let zone = after.view().find_whole(below).unwrap().unwrap().zone().unwrap();
+        let (parents, parent) = zone.parent().unwrap().unwrap();
+        assert!(parent.apex().unwrap().apex_name() == Ok(APEX) && parents.rrset(rtype::DS).unwrap().is_some());
+        assert!(zone.nsec_at_or_before(&owner).unwrap().rrset(rtype::TXT).unwrap().is_some());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Looking into an image: the index of names, and the walk's primitives.
 
 use crate::format::{ALIGN, Damaged, HEADER, Header, LINE, LINES_MAX, OpenError, WAYS, u32_at};
-use crate::node::{ABOVE, GONE, HIDDEN, Node, Scope};
+use crate::node::{ABOVE, Node, Scope, UNSEEN};
 use crate::overlay::{Overlay, Record};
 use crate::sums;
 use crate::trust::Trust;
@@ -323,12 +323,13 @@ impl<'a> View<'a> {
         if let Some(overlay) = self.overlay()
             && let Some(node) = overlay.find(*self, hash, folded, scope)?
         {
-            if node.flags() & (GONE | HIDDEN) == 0 {
+            if node.flags() & UNSEEN == 0 {
                 return Ok(node.reference());
             }
-            // What a zone hides, or has no more, may be nobody's name on the way to another zone.
-            let way = self.find_in_file(hash, folded, scope)?.filter(|node| node.is(ABOVE));
-            return Ok(way.map_or(0, |node| node.reference()));
+            // What a zone hides, or has no more, may be another zone's, or nobody's name on the way to one. An apex that is gone is nobody's.
+            let is_others = |other: &Node<'_>| other.is(ABOVE) || other.is_whole() && !node.is_whole();
+            let other = self.find_in_file(hash, folded, scope)?.filter(is_others);
+            return Ok(other.map_or(0, |node| node.reference()));
         }
         Ok(self.find_in_file(hash, folded, scope)?.map_or(0, |node| node.reference()))
     }

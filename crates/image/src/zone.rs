@@ -13,18 +13,19 @@
 //! The apex is the first node of the zone, the others follow it.
 
 use crate::chain::UNDER;
+use crate::drafts::ends;
 use crate::format::{ALIGN, Damaged, u16_at, u32_at};
 use crate::judge::ITERATIONS_MAX;
-use crate::node::{CUT, DNAME, GONE, Node};
+use crate::node::{APEX, CUT, DEEPER, DNAME, GONE, Node};
 use crate::view::View;
 use sha1::{Digest, Sha1};
 use std::cmp::Ordering;
 use std::collections::HashSet;
-use std::iter::{Flatten, Peekable};
+use std::iter::{Flatten, Peekable, once};
 use std::ops::ControlFlow;
 use std::{option, vec};
 use wire::hash::{name_below, name_hash};
-use wire::name::{NAME_MAX, labels};
+use wire::name::{NAME_MAX, is_at_or_below, labels};
 
 pub(crate) const ZONE: usize = 12;
 /// Octets of what few zones have more, without the salt.
@@ -43,6 +44,12 @@ pub const HASHED: u32 = 8;
 pub(crate) const TABLED: u32 = 16;
 /// In an overlay only: the tables are those of changed names, and others stand under them (see `chain`).
 pub(crate) const OVER: u32 = 32;
+/// The zone above has nothing at its apex, and nothing below that.
+pub(crate) const BARE: u32 = 64;
+
+/// What a zone has at the apex of a zone below it, and below that, nothing leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotKnown;
 
 /// Takes owner, type, TTL and rdata.
 pub type RecordSink<'a> = &'a mut dyn FnMut(&[u8], u16, u32, &[u8]);
@@ -192,6 +199,32 @@ impl<'a> Zone<'a> {
             0 => Ok(None),
             reference => Ok(Some((Node::at(self.view, reference)?, self.view.zone(u32_at(more, 8)?)?))),
         }
+    }
+
+    /// The zone of ours right below this one that a name is of, or whose apex it is: how its name ends, and its apex.
+    pub(crate) fn below<'n>(&self, folded: &'n [u8]) -> Result<Option<(&'n [u8], Node<'a>)>, Damaged> {
+        let apex = self.apex()?;
+        let (name, mut nearest) = (apex.apex_name()?, None);
+        if !apex.is(DEEPER) || !is_at_or_below(folded, name) {
+            return Ok(None);
+        }
+        for end in once(folded).chain(ends(folded)).take_while(|end| end.len() > name.len()) {
+            nearest = self.view.find_whole(end)?.filter(|node| node.is(APEX)).map(|node| (end, node)).or(nearest);
+        }
+        Ok(nearest)
+    }
+
+    /// What the zone had in the file at the apex of a zone below it: no index leads there. Err: that is not known.
+    pub(crate) fn node_at(&self, below: &Node<'a>) -> Result<Result<Option<Node<'a>>, NotKnown>, Damaged> {
+        let number = below.zone_number()?;
+        let at = self.view.frame.header.zones_at as usize + number as usize * ZONE;
+        let below = Zone::at(self.view, at, number)?;
+        Ok(match below.parent_link()? {
+            (_, parent) if parent != self.number => Err(NotKnown),
+            (0, _) if below.is(BARE)? => Ok(None),
+            (0, _) => Err(NotKnown),
+            (node, _) => Ok(Some(self.view.node(node)?)),
+        })
     }
 
     /// All nodes, hidden ones too, in canonical order.

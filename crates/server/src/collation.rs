@@ -10,6 +10,7 @@
 
 use image::edit::{Hidden, Record};
 use image::format::{ALIGN, Damaged};
+use image::node::{ABOVE, APEX};
 use image::{Candidate, Image, Node, Scope, View, Zone as ImageZone};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -31,6 +32,7 @@ pub struct Ground<'a> {
     pub view: View<'a>,
     pub zone: ImageZone<'a>,
     scope: Scope,
+    apex: u32,
     /// A bit for each place in the image where a node may stand.
     ticks: Vec<AtomicU64>,
     /// Octets that are kept.
@@ -43,7 +45,7 @@ impl<'a> Ground<'a> {
         let ticks = std::iter::repeat_with(AtomicU64::default).take(places / 64 + 1).collect();
         let apex = zone.apex()?;
         let scope = apex.scope_of(&apex.apex()?)?;
-        Ok(Ground { view: now.view(), zone, scope, ticks, unlike: AtomicUsize::new(0) })
+        Ok(Ground { view: now.view(), zone, scope, apex: apex.reference(), ticks, unlike: AtomicUsize::new(0) })
     }
 
     /// What was found so far counts for nothing.
@@ -176,9 +178,9 @@ impl<'g> Collation<'g> {
         let ground = self.ground;
         let name = &self.octets[run.name.clone()];
         run.node = match ground.view.resolve(run.candidate, run.hash, name, ground.scope)? {
-            Some(node) => Some(node),
-            // It may be hidden.
-            None => ground.zone.node_by(name, &self.hidden)?,
+            Some(node) if !node.is(APEX | ABOVE) || node.reference() == ground.apex => Some(node),
+            // It may be hidden, by another zone of ours too.
+            _ => ground.zone.node_by(name, &self.hidden)?,
         };
         if let Some(node) = &run.node {
             ground.view.prefetch(node.head());

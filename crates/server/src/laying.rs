@@ -4,8 +4,9 @@
 //! names of a zone                              laid, `STEP` names at a time
 //! thousands that name a host whose address      laid after it (`image::followers`)
 //! changes
-//! names that another zone of ours has, or that  a new image: what is hidden there, and the way there, change with them
-//! lie below it or come or go on the way to it
+//! names that come or go on the way to another   a new image: the way there changes with them; what a zone hides below its delegation
+//! zone of ours, or below its apex in a zone     to another is found by that
+//! that does not delegate to it
 //! a zone with several chains of NSEC3          a new image
 //! more than `NAMES_MAX` names                  a new image
 //! the room behind the image is used up         a new image
@@ -177,7 +178,7 @@ fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>) -> Result<Laid, Unlaid> {
     }
 }
 
-const WHOLE: &str = "it is signed in another way, or names change that another zone of ours has, or that lie below it or on the way to it";
+const WHOLE: &str = "it is signed in another way, or names come or go on the way to another zone of ours, or below one that it does not delegate to";
 
 impl Unlaid {
     fn image(why: &str) -> Unlaid {

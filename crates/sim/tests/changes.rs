@@ -76,8 +76,9 @@ struct Twins {
     /// Changes that were laid over the image, and those that took a new one.
     laid: usize,
     rebuilt: usize,
-    /// Those of the former that were of names of signed zones.
+    /// Those of the former that were of names of signed zones, and of names at or below the apex of another zone.
     signed: usize,
+    nested: usize,
     /// Names that are to be laid afterwards, and how many it took so far.
     left: Queue,
     followed: usize,
@@ -90,9 +91,20 @@ impl Twins {
             let Zone { apex, records } = some_zone(rng);
             model.insert(apex, records);
         }
+        delegate(rng, &mut model);
         let (octets, _, complaints) = filled(&model).finish();
         complaints.iter().for_each(|c| drop(model.remove(c.zone.bytes())));
-        Twins { model, octets, header: None, laid: 0, rebuilt: 0, signed: 0, left: Queue::default(), followed: 0 }
+        Twins {
+            model,
+            octets,
+            header: None,
+            laid: 0,
+            rebuilt: 0,
+            signed: 0,
+            nested: 0,
+            left: Queue::default(),
+            followed: 0,
+        }
     }
 
     fn image(&self) -> Image<&[u8]> {
@@ -111,6 +123,8 @@ impl Twins {
             apex.is_some_and(|apex| apex.zone().and_then(|zone| zone.is(image::zone::SIGNED)).unwrap())
         };
         let of_signed = usize::from(change.edits.iter().any(is_signed));
+        let is_nested = |e: &Edit<'_>| e.names.keys().any(|name| self.is_of_another(name, e.apex));
+        let of_nested = usize::from(change.edits.iter().any(is_nested));
         let laid = patch::lay(self.image().view(), change, place, &InTurn, &mut |_| None);
         match laid {
             Ok(laid) if laid.complaints.is_empty() => {
@@ -126,10 +140,12 @@ impl Twins {
                 laid.followers.into_iter().for_each(|left| self.left.push(left));
                 self.laid += 1;
                 self.signed += of_signed;
+                self.nested += of_nested;
                 true
             }
             Ok(_) => false,
-            Err(_) => {
+            Err(why) => {
+                eprintln!("WHY {why:?} nested {of_nested} signed {of_signed}");
                 let (octets, _, complaints) = filled(after).finish();
                 if complaints.is_empty() {
                     (self.octets, self.header, self.left) = (octets, None, Queue::default());
@@ -146,12 +162,18 @@ impl Twins {
         let turn = left.next(self.image().view(), max);
         self.left = left;
         let Some(turn) = turn else { return false };
-        let (laid, signed) = (self.laid, self.signed);
+        let (laid, signed, nested) = (self.laid, self.signed, self.nested);
         let change = Change { whole: Builder::new(SEED), gone: vec![], edits: vec![Edit::again(&turn)] };
         let model = self.model.clone();
         assert!(turn.names.is_empty() || self.lay(change, &model), "names as they are make nothing wrong");
-        (self.laid, self.signed, self.followed) = (laid, signed, self.followed + turn.names.len());
+        (self.laid, self.signed, self.nested) = (laid, signed, nested);
+        self.followed += turn.names.len();
         true
+    }
+
+    /// True for names that a zone below this one has, too.
+    fn is_of_another(&self, name: &[u8], apex: &[u8]) -> bool {
+        self.model.keys().any(|other| other.len() > apex.len() && wire::name::is_at_or_below(name, other))
     }
 
     fn file_header(&self) -> image::format::Header {
@@ -171,7 +193,17 @@ impl Twins {
             gone.extend(remove(rng, &mut after));
         }
         if what > 1 {
-            edited.extend(edit(rng, &self.model, &mut after));
+            edited.extend(edit(rng, &self.model, &mut after, b"\0"));
+        }
+        // Of another zone in the same change; of one below that one, if there is any.
+        let (mut both, is_any) = (after.clone(), rng.one_in(2));
+        if what > 3
+            && let Some((apex, _)) = edited.first()
+            && let Some(other) = edit(rng, &self.model, &mut both, if is_any { b"\0" } else { apex })
+            && other.0 != *apex
+        {
+            edited.push(other);
+            after = both;
         }
         let followers_max = [0, 1, 4, usize::MAX][rng.below(4)];
         let edits = edited.iter().map(|(apex, names)| Edit { followers_max, ..Edit::new(apex, names.clone()) });
@@ -204,6 +236,32 @@ impl Twins {
     }
 }
 
+/// Most zones delegate to those below them.
+fn delegate(rng: &mut Rng, zones: &mut Zones) {
+    let apexes: Vec<Vec<u8>> = zones.keys().cloned().collect();
+    for below in &apexes {
+        let above = apexes.iter().filter(|a| a.len() < below.len() && wire::name::is_at_or_below(below, a));
+        if let Some(records) = above.max_by_key(|a| a.len()).and_then(|a| zones.get_mut(a)).filter(|_| !rng.one_in(4)) {
+            records.extend(delegation(rng, below));
+        }
+    }
+}
+
+/// A delegation to a host below it, perhaps a secure one, and perhaps the host's address.
+fn delegation(rng: &mut Rng, owner: &[u8]) -> Vec<Record> {
+    let record =
+        |owner: &[u8], rtype, rdata: &[u8]| Record { owner: owner.to_vec(), rtype, ttl: 60, rdata: rdata.to_vec() };
+    let host = [b"\x03ns1", owner].concat();
+    let mut records = vec![record(owner, rtype::NS, &host)];
+    if rng.one_in(2) {
+        records.push(record(owner, rtype::DS, &[0, 1, 13, 2, rng.below(9) as u8]));
+    }
+    if rng.one_in(2) {
+        records.push(record(&host, rtype::A, &[192, 0, 2, rng.below(9) as u8]));
+    }
+    records
+}
+
 fn some_apex(rng: &mut Rng, zones: &Zones) -> Option<Vec<u8>> {
     zones.keys().nth(rng.below(zones.len())).cloned()
 }
@@ -227,18 +285,24 @@ fn remove(rng: &mut Rng, zones: &mut Zones) -> Option<Box<[u8]>> {
 
 type Names = BTreeMap<Box<[u8]>, Vec<edit::Record>>;
 
-/// Some names of a zone that was there before the change; None: it is not there any more.
-fn edit(rng: &mut Rng, before: &Zones, after: &mut Zones) -> Option<(Vec<u8>, Names)> {
-    let apex = some_apex(rng, before)?;
+/// Some names of a zone at or below this name that was there before the change; None: it is not there any more.
+fn edit(rng: &mut Rng, before: &Zones, after: &mut Zones, within: &[u8]) -> Option<(Vec<u8>, Names)> {
+    let nested = |apex: &[u8]| Vec::from_iter(before.keys().filter(|other| wire::name::is_at_or_below(other, apex)));
+    let all = nested(within);
+    let above = Vec::from_iter(all.iter().filter(|apex| nested(apex).len() > 1));
+    let is_above = !above.is_empty() && rng.one_in(2);
+    let apex = if is_above { above[rng.below(above.len())] } else { all.get(rng.below(all.len()))? };
+    let (apex, nested) = (apex.to_vec(), nested(apex));
     let records = after.get_mut(&apex)?;
     let is_signed = records.iter().any(|r| r.rtype == rtype::RRSIG && r.owner == apex);
     let is_plain = if is_signed { rng.one_in(2) } else { !rng.one_in(8) };
     let mut names = Names::new();
-    let many = if rng.one_in(4) { 24 } else { 4 };
+    let many = [1, 4, 4, 24][rng.below(4)];
     for _ in 0..1 + rng.below(many) {
-        let owner = match rng.below(5) {
+        let owner = match rng.below(6) {
             0 => apex.clone(),
-            1 | 2 => records[rng.below(records.len())].owner.clone(),
+            1 if is_above => nested[rng.below(nested.len())].clone(),
+            2 | 3 => records[rng.below(records.len())].owner.clone(),
             _ => below(rng, &apex),
         };
         let owner = owner.to_ascii_lowercase();
@@ -260,6 +324,10 @@ fn edit(rng: &mut Rng, before: &Zones, after: &mut Zones) -> Option<(Vec<u8>, Na
             let is_plain = is_plain || owner == apex && !rng.one_in(8);
             let more = random_records(rng, &owner, &apex);
             kept.extend(more.into_iter().filter(|r| r.owner == owner && !(is_plain && is_dnssec(r.rtype))));
+        }
+        let is_delegation = owner != apex && nested.contains(&&owner) && !rng.one_in(4);
+        if is_delegation && !kept.iter().any(|r| matches!(r.rtype, rtype::NS | rtype::CNAME)) {
+            kept.extend(delegation(rng, &owner).into_iter().filter(|r| r.owner == owner));
         }
         records.retain(|r| !is_of_owner(r));
         records.extend(kept.iter().cloned());
@@ -376,7 +444,7 @@ fn check_records(twins: &Twins) {
 fn an_image_with_changes_answers_as_one_built_of_them() {
     let seeds: u64 = std::env::var("CHANGES_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(40);
     let from: u64 = std::env::var("CHANGES_FROM").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
-    let counts = [const { Cell::new(0) }; 6];
+    let counts = [const { Cell::new(0) }; 7];
     sim::seeds::each(from..from + seeds, |seed| {
         let mut rng = Rng::new(seed);
         let mut twins = Twins::new(&mut rng);
@@ -401,17 +469,18 @@ fn an_image_with_changes_answers_as_one_built_of_them() {
             }
         }
         check_records(&twins);
-        let Twins { laid, rebuilt, signed, followed, .. } = twins;
-        for (count, more) in counts.iter().zip([laid, rebuilt, signed, asked, naming, followed]) {
+        let Twins { laid, rebuilt, signed, nested, followed, .. } = twins;
+        for (count, more) in counts.iter().zip([laid, rebuilt, signed, nested, asked, naming, followed]) {
             count.set(count.get() + more);
         }
     });
-    let [laid, rebuilt, signed, asked, naming, followed] = counts.map(|c| c.get());
+    let [laid, rebuilt, signed, nested, asked, naming, followed] = counts.map(|c| c.get());
     println!(
-        "{laid} changes laid over, {signed} of them of names of signed zones; {rebuilt} took a new image; {asked} questions, \
-         {naming} names of hosts, {followed} of them laid afterwards"
+        "{laid} changes laid over, {signed} of them of names of signed zones, {nested} of names that another zone has; \
+         {rebuilt} took a new image; {asked} questions, {naming} names of hosts, {followed} of them laid afterwards"
     );
     // Many sequences nest zones, and zones that come and go there take a new image, as do names on the way to others.
     assert!(laid > rebuilt && signed > rebuilt / 16 && naming > laid, "{laid} {signed} {rebuilt} {naming}");
+    assert!(nested > laid / 64, "{nested}");
     assert!(followed > laid / 16, "{followed}");
 }

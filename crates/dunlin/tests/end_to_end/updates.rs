@@ -158,8 +158,7 @@ fn an_update_outlives_other_changes_of_what_is_served() {
     }
 }
 
-/// One zone of ours below another: laid over the image, or, at the name of the one below, served from a new one; either before it
-/// is acknowledged.
+/// One zone of ours below another: laid over the image, the delegation between them too.
 #[test]
 fn zones_within_one_another_are_updated_too() {
     let folder = folder();
@@ -174,6 +173,10 @@ fn zones_within_one_another_are_updated_too() {
     let line = "zone z.example\nadd sub.z.example 60 DS 7 13 2 0123456789012345678901234567890123456789012345678901234567890123";
     assert_eq!(update(&server, &[], DDNS, line), "");
     assert!(server.short(&folder, &["sub.z.example", "DS"]).starts_with("7 13 2 "));
+    let line = "zone z.example\nadd sub.z.example 60 NS ns.sub.z.example\nadd ns.sub.z.example 60 A 192.0.2.9";
+    assert_eq!(update(&server, &[], DDNS, line), "");
+    assert_eq!(server.short(&folder, &["ns.sub.z.example", "A"]), "192.0.2.53\n", "the zone below has the say");
+    assert!(!read(&folder.0.join("log")).contains("takes a new image"));
     server.signal("KILL");
     drop(server);
     let server = serve(&folder);

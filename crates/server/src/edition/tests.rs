@@ -21,6 +21,11 @@ pub const HEAD: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n
 
 impl Desk {
     pub fn new(name: &str, text: &str) -> Desk {
+        Desk::with(name, text, &[])
+    }
+
+    /// Other zones, which all hold the same, are in the image, too.
+    fn with(name: &str, text: &str, others: &[&[u8]]) -> Desk {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Relaxed);
         let folder = std::env::temp_dir().join(format!("dunlin-edition-{}-{name}-{number}", std::process::id()));
@@ -29,7 +34,10 @@ impl Desk {
         fs::write(folder.join("z"), text).unwrap();
         let zone = Zone::new(b"\x01z\0"[..].into(), folder.join("z"));
         let library = Library::open(&folder).unwrap();
-        let image = library.current(std::slice::from_ref(&zone), &Seen::default(), None).unwrap().image;
+        fs::write(folder.join("other"), HEAD).unwrap();
+        let others = others.iter().map(|apex| Zone::new((*apex).into(), folder.join("other")));
+        let zones: Vec<Zone> = std::iter::once(zone.clone()).chain(others).collect();
+        let image = library.current(&zones, &Seen::default(), None).unwrap().image;
         Desk { folder, zone, library, image }
     }
 
@@ -135,6 +143,19 @@ fn names_that_came_went_or_changed_are_found() {
     assert_eq!(desk.names(&text.replace("E.c.d A 192.0.2.3", "")), ["a.z.", "e.c.d.z.", "f.z."]);
     let laid = desk.laid(desk.edition(&text).unwrap()).unwrap();
     assert_eq!(laid.header().records, 8);
+}
+
+#[test]
+fn what_a_zone_has_at_the_apex_of_another_is_its_own() {
+    let text = HEAD.to_string() + "a A 192.0.2.2\nd NS ns.d\nns.d A 192.0.2.3\n";
+    let desk = Desk::with("others", &text, &[b"\x01d\x01z\0"]);
+    assert_eq!(desk.names(&text), [""; 0]);
+    let secure = text.clone() + "d DS 1 13 2 0123456789012345678901234567890123456789012345678901234567890123\n";
+    assert_eq!(desk.names(&secure), ["d.z."]);
+    assert_eq!(desk.names(&text.replace("192.0.2.3", "192.0.2.4")), ["ns.d.z."]);
+    let laid = desk.laid(desk.edition(&secure).unwrap()).unwrap();
+    let has = |image: &Image<Stretch>| records(image).iter().filter(|r| r.rtype == DS).count();
+    assert_eq!((has(&desk.image), has(&laid)), (0, 1));
 }
 
 #[test]

@@ -356,6 +356,8 @@ fn framed(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(message)
 }
 
+const UNSERVED: &str = "what it sent is not served";
+
 #[test]
 fn a_primary_that_lies_leaves_the_last_good_version_serving() {
     let cases: [(&str, Lie); 11] = [
@@ -372,10 +374,7 @@ fn a_primary_that_lies_leaves_the_last_good_version_serving() {
         ("does not begin with the zone's SOA", Lie(|all| _ = all.remove(0), |_| ())),
         ("sends more than 65536 octets", Lie(|all| (0..5000).for_each(|_| all.insert(3, vec![a("x", 3)])), |_| ())),
         // Its digest is wrong.
-        (
-            "what it sent is not served",
-            Lie(|all| all[1].push((APEX.to_vec(), 63, [&[0, 0, 0, 9, 1, 1][..], &[0; 48]].concat())), |_| ()),
-        ),
+        (UNSERVED, Lie(|all| all[1].push((APEX.to_vec(), 63, [&[0, 0, 0, 9, 1, 1][..], &[0; 48]].concat())), |_| ())),
         ("", Lie(|_| (), |_| ())),
     ];
     let (theirs, ours) = (free_port(), free_port());
@@ -388,10 +387,14 @@ fn a_primary_that_lies_leaves_the_last_good_version_serving() {
         let (liar, asked) = liar(lie);
         let conf = secondary_of(theirs).replace(&format!("[\"{theirs}\"]"), &format!("[\"{liar}\"]"));
         configure(&secondary.folder, ours, &format!("{limits}{conf}"));
-        // The last one finds a version on the disk that is not served, and a reload says so.
-        assert!(why.is_empty() || secondary.ctl(&["reload"]).contains("ok true"), "{why}");
+        let said = secondary.ctl(&["reload"]);
+        // A version on the disk that is not served, and a reload says so; the one that is asked for now may be there before it ends.
+        let is_told = said.contains("ZONEMD");
+        assert!(
+            said.contains("ok true") && !why.is_empty() || is_told && (why.is_empty() || why == UNSERVED),
+            "{why}: {said}"
+        );
         if why.is_empty() {
-            assert!(secondary.ctl(&["reload"]).contains("ZONEMD"));
             assert!(secondary.ctl(&["zone", "transfer", "open.test"]).contains("ok true"));
             secondary.comes_to("open.test", 9);
             continue;

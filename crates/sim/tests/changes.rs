@@ -144,8 +144,7 @@ impl Twins {
                 true
             }
             Ok(_) => false,
-            Err(why) => {
-                eprintln!("WHY {why:?} nested {of_nested} signed {of_signed}");
+            Err(_) => {
                 let (octets, _, complaints) = filled(after).finish();
                 if complaints.is_empty() {
                     (self.octets, self.header, self.left) = (octets, None, Queue::default());

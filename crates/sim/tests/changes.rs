@@ -371,7 +371,7 @@ fn check(twins: &Twins, before: &BTreeSet<Vec<u8>>) -> usize {
 fn check_hosts(image: &Image<&[u8]>) -> usize {
     let mut naming = 0;
     let apexes: Vec<_> = image.view().zones().map(|z| z.unwrap().apex().unwrap().apex_name().unwrap()).collect();
-    // Of these no changes are laid.
+    // To some of these nothing leads, and of those no changes are laid.
     let is_of_another = |name: &[u8], apex: &[u8]| {
         let is_below = |a: &&&[u8]| a.len() > apex.len() && wire::name::is_at_or_below(name, a);
         apexes.iter().any(|a| is_below(&a))

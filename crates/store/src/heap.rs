@@ -5,8 +5,9 @@
 //! it has of its own would be holes.
 #![allow(unsafe_code)]
 
+use std::thread;
 #[cfg(target_env = "gnu")]
-use std::{hint::black_box, thread};
+use std::{hint::black_box, sync::mpsc::sync_channel};
 
 /// From this size on memory is taken from the system, and given back when it is freed.
 #[cfg(target_env = "gnu")]
@@ -45,20 +46,45 @@ const KEPT_SIZE_MAX: usize = 1024;
 #[cfg(target_env = "gnu")]
 const KEPT_OF_EACH: usize = 7;
 
-/// Gives back to the heaps what is kept for this thread of small pieces that it has freed: for one that has worked, and has nothing
-/// to do. glibc gives them back when a thread ends. So all are taken, and freed by a thread that ends. (Should another
-/// glibc keep more, the rest stays as it was.)
+/// A heap looks at its end when a piece of at least this size is freed.
+#[cfg(target_env = "gnu")]
+const LOOKS_FROM: usize = 64 << 10;
+
+/// Gives back what this thread's heap holds beyond what is in use, where that is not in the midst of it: for a thread that has worked,
+/// and has nothing to do.
 pub fn let_go() {
     #[cfg(target_env = "gnu")]
-    {
-        let sizes = (16..=KEPT_SIZE_MAX).step_by(16).flat_map(|size| [size; KEPT_OF_EACH]);
-        // A piece has 8 octets more than its size says.
-        let pieces: Vec<Vec<u8>> = sizes.map(|size| black_box(Vec::with_capacity(size + 8))).collect();
-        // Where no thread can be started this one frees them, and has them again.
-        if let Ok(thread) = thread::Builder::new().name("let go".to_string()).spawn(|| drop(pieces)) {
-            let _ = thread.join();
-        }
+    for _ in 0..2 {
+        let_go_of_pieces();
+        // Untouched, so it takes no memory itself. Freed, it has the heap join what is free, and look at its end.
+        drop(black_box(Vec::<u8>::with_capacity(LOOKS_FROM)));
     }
+}
+
+/// Small pieces that a thread has freed are kept for it: glibc gives them back to their heaps when a thread ends. So all are taken,
+/// and freed by a thread that ends. That one is started first: what it takes to start it is kept, too, and would lie behind
+/// all. Where pieces of a size are free in the heap, more of them are taken from there to be kept: done again, when neighbours
+/// have been joined, it is only such as lie between others that are in use. (Should another glibc keep more, the rest stays as it was.)
+#[cfg(target_env = "gnu")]
+fn let_go_of_pieces() {
+    let (give, given) = sync_channel(1);
+    let thread = thread::Builder::new().name("let go".to_string()).spawn(move || drop(given.recv()));
+    let sizes = (16..=KEPT_SIZE_MAX).step_by(16).flat_map(|size| [size; KEPT_OF_EACH]);
+    // A piece has 8 octets more than its size says.
+    let pieces: Vec<Vec<u8>> = sizes.map(|size| black_box(Vec::with_capacity(size + 8))).collect();
+    // Where no thread can be started this one frees them, and has them again.
+    drop(give.send(pieces));
+    drop(thread.map(thread::JoinHandle::join));
+}
+
+/// What `make` makes, made by a thread that ends. For what a thread keeps that makes and frees much else: among that, each small piece
+/// would soon be alone on its page. (Threads that end leave their heaps to those that come.)
+pub fn apart<T: Send>(make: impl Fn() -> T + Sync) -> T {
+    let made = thread::scope(|scope| {
+        let thread = thread::Builder::new().name("apart".to_string()).spawn_scoped(scope, &make);
+        thread.ok().and_then(|thread| thread.join().ok())
+    });
+    made.unwrap_or_else(make)
 }
 
 /// Gives back what is free in the midst of heaps. Takes each heap's lock in turn: not for a thread that others could keep

@@ -1,27 +1,15 @@
 //! What a thread's heap keeps of memory that the thread has freed. In a process of its own: it is set for all threads at once.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
-use std::fs::File;
 use std::hint::black_box;
-use std::io::{BufRead, BufReader};
 use std::thread;
+
+mod resident;
+
+use resident::{KIB, resident_kib};
 
 /// Larger than what is kept for each thread, smaller than what the system is asked for.
 const PIECE: usize = 2000;
-const KIB: usize = 1 << 10;
-
-/// KiB of memory of its own that the mapping has in which this address lies. Takes little itself.
-fn resident_kib(address: usize) -> usize {
-    let holds = |line: &str| {
-        let octets = |word| usize::from_str_radix(word, 16).ok();
-        let (from, to) = line.split(' ').next().and_then(|range| range.split_once('-'))?;
-        Some((octets(from)?..octets(to)?).contains(&address))
-    };
-    let lines = BufReader::new(File::open("/proc/self/smaps").unwrap()).lines().map(Result::unwrap);
-    let mut lines = lines.skip_while(|line| holds(line) != Some(true));
-    let own = lines.find_map(|line| line.strip_prefix("Anonymous:").map(String::from)).unwrap();
-    own.trim().trim_end_matches(" kB").parse().unwrap()
-}
 
 /// What is left of so many octets in pieces, when all but the first piece are freed.
 fn left_of(octets: usize) -> usize {
@@ -42,6 +30,20 @@ fn a_threads_heap_is_cut_back_when_its_end_is_free() {
         let left = left_of(octets);
         assert!(left < 80, "{left} KiB of {} stay", octets / KIB);
     }
+}
+
+#[test]
+fn the_end_of_a_heap_is_given_back_once_its_thread_lets_go() {
+    store::heap::keep_little();
+    let work = || {
+        let first = black_box(vec![1u8; PIECE]);
+        drop(black_box(vec![1u8; 60 * KIB]));
+        let before = resident_kib(first.as_ptr().addr());
+        store::heap::let_go();
+        [before, resident_kib(first.as_ptr().addr())]
+    };
+    let [before, after] = thread::spawn(work).join().unwrap();
+    assert!(before > 60 && after < 50, "{before} and then {after} KiB stay");
 }
 
 #[test]

@@ -55,6 +55,11 @@ pub enum Among {
 impl Gate {
     /// `forced`: these pass this time.
     pub fn new(config: &Config, forced: &[Box<[u8]>]) -> Gate {
+        // It stays until the next one.
+        store::heap::apart(|| Gate::of(config, forced))
+    }
+
+    fn of(config: &Config, forced: &[Box<[u8]>]) -> Gate {
         let is_open = |zone: &&Zone| !zone.is_guarded || !zone.allow_update.0.is_empty();
         let is_numbered = |zone: &&Zone| zone.numbering != Numbering::Keep;
         let written = &config.roster.written;

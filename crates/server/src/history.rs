@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use store::Stretch;
 use store::atomic::write_atomically;
+use store::heap;
 use store::journal::{Folder, Journal};
 use transfer::record::{next_serial, with_serial};
 use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, merge};
@@ -78,12 +79,17 @@ impl Recorder {
         author: &dyn Fn(&[u8]) -> Author,
     ) -> io::Result<()> {
         let mut open = self.open.take().map_or_else(|| self.opened(), Ok)?;
-        let mut entries = Vec::new();
+        let (mut entries, mut ends) = (Vec::new(), Vec::new());
         for (zone, diff) in changes {
             let Some(diff) = self.joined(&zone, diff, &open) else { continue };
-            open.ends.insert(zone.clone(), diff.to);
+            ends.push((zone.clone(), diff.to));
             let author = author(&zone);
             entries.push(Entry { zone, author, wall_s: wall_s(), diff }.encode());
+        }
+        ends.retain(|(zone, end)| open.ends.get_mut(zone).map(|known| *known = *end).is_none());
+        if !ends.is_empty() {
+            // They stay as long as the server.
+            open.ends.extend(heap::apart(|| ends.clone()));
         }
         if !entries.is_empty() {
             open.journal.append(&entries)?;

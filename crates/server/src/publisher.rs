@@ -9,7 +9,7 @@ use crate::comparison::{self, Difference};
 use crate::complaint::Complaint;
 use crate::config::{Allow, Config, Seen, Zone};
 use crate::edited::{self, Hindrance};
-use crate::held::{self, Gate, Held};
+use crate::held::{self, Gate};
 use crate::history::{self, Past, Recorder};
 use crate::images::{self, Library, Remark, Shelved};
 use crate::json::Json;
@@ -116,7 +116,7 @@ pub struct Serving {
     allow_query: Arc<Lists>,
     file: PathBuf,
     generation: u64,
-    problems: Vec<images::Problem>,
+    problems: Arc<[images::Problem]>,
     /// Of the image with what is laid over it.
     manifest: Manifest,
     /// Of the texts of long zones.
@@ -145,7 +145,7 @@ pub fn ready(shelved: Shelved, config: &Config, generation: u64) -> (Zones<Stret
         allow_query: Arc::clone(&allow_query),
         file: shelved.file,
         generation,
-        problems: shelved.manifest.problems(),
+        problems: problems(&shelved.manifest),
         names: shelved.manifest.image().names,
         zones: u64::from(shelved.image.header().zones),
         manifest: shelved.manifest,
@@ -232,7 +232,7 @@ impl Serving {
             }
         }
         self.manifest.change(entries, &difference.gone);
-        self.problems = self.manifest.problems();
+        self.problems = problems(&self.manifest);
     }
 }
 
@@ -249,6 +249,11 @@ fn access(image: &Image<Stretch>, config: &Config) -> Lists {
     let listed = config.roster.written.iter().filter_map(|z| Some((&z.apex, z.allow_query.as_ref()?)));
     let own = listed.filter_map(|(apex, allow)| Some((number(apex)?, list(allow))));
     Lists::new(list(&config.server.allow_query), own.collect())
+}
+
+/// Zones that are not served as their files say: kept until the next change.
+fn problems(manifest: &Manifest) -> Arc<[images::Problem]> {
+    store::heap::apart(|| manifest.problems().into())
 }
 
 fn told(complaints: &[Complaint]) -> Vec<String> {
@@ -538,7 +543,7 @@ impl Publisher {
         let (gone, by) = (difference.gone.clone(), Arc::clone(config));
         let pressed = self.press.have_done(move |press, books| pressed(press, books, &gone, plan, &by));
         let Some(Pressed { before, entries, remarks, pieces, zones, retired }) = pressed else { return Ok(None) };
-        let problems = self.served.problems.clone();
+        let problems = Arc::clone(&self.served.problems);
         remark(&remarks);
         self.served.take(&before.image, &zones.image, &entries, &difference);
         pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
@@ -612,7 +617,7 @@ impl Publisher {
         // What is laid over an image is not in the image.
         let is_other = serving.manifest.image() != self.served.manifest.image() || was_laid_over;
         let changed = is_other || serving.allow_query != self.served.allow_query;
-        let before = std::mem::take(&mut self.served.problems);
+        let before = Arc::clone(&self.served.problems);
         if changed {
             prefault(zones.image.bytes().map());
             complain(&serving.problems, &before);
@@ -624,7 +629,6 @@ impl Publisher {
                 }
                 Err(unlaid) => {
                     log::info("the new image does not take what has changed meanwhile", &[("why", &unlaid.why)]);
-                    self.served.problems = before;
                     return Ok(Err(unlaid.zones));
                 }
             }
@@ -778,7 +782,6 @@ fn prefault(map: &Map) {
 
 fn facts(image: &Image<Stretch>, serving: &Serving) -> Served {
     let map = image.bytes().map();
-    let problem = |p: &images::Problem| format!("{}: {}", images::name(&p.apex), p.what);
     Served {
         generation: serving.generation,
         zones: serving.zones,
@@ -788,7 +791,6 @@ fn facts(image: &Image<Stretch>, serving: &Serving) -> Served {
         in_memory_copy: map.backing() == Backing::Copy,
         file: serving.file.clone(),
         published_s: crate::clock::wall_s(),
-        problems: serving.problems.iter().map(problem).collect(),
-        held: Held::of(&serving.problems),
+        problems: Arc::clone(&serving.problems),
     }
 }

@@ -691,7 +691,8 @@ fn attend(
                     log::warn("a change in [server], [control], [limits], [resolver] or [cache] needs a restart", &[]);
                 }
                 folders.follow(&config.roster.directories());
-                last = Arc::new(config);
+                // It stays until the next one; reading it has taken much else.
+                last = store::heap::apart(|| Arc::new(config.clone()));
                 if jobs.send(Job { order: wished, ..Job::new(Arc::clone(&last), why, zones, done) }).is_err() {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);
                 }

@@ -3,7 +3,7 @@
 use crate::clock::{self, Clock};
 use crate::held::Held;
 use crate::history::Past;
-use crate::images;
+use crate::images::{self, Problem};
 use crate::inspector::Inspected;
 use crate::json::Json;
 use crate::keeper::Keeper;
@@ -106,9 +106,7 @@ pub struct Served {
     /// Seconds since 1970.
     pub published_s: u64,
     /// Zones that are not served as their files say, and why.
-    pub problems: Vec<String>,
-    /// Those of them of which a new version is held.
-    pub held: Vec<Held>,
+    pub problems: Arc<[Problem]>,
 }
 
 pub struct State {
@@ -240,8 +238,8 @@ impl State {
         let mut all = self.unnumbered.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_unnumbered {
             all.remove(apex);
-        } else if all.len() < UNNUMBERED_MAX {
-            all.insert(apex.into());
+        } else if all.len() < UNNUMBERED_MAX && !all.contains(apex) {
+            all.insert(store::heap::apart(|| apex.into()));
         }
     }
 
@@ -254,7 +252,7 @@ impl State {
     fn held(&self) -> Vec<Held> {
         let edits = self.held_edits.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let edits = edits.into_iter().map(|(apex, why)| Held { apex, why });
-        self.served().held.into_iter().chain(edits).collect()
+        Held::of(&self.served().problems).into_iter().chain(edits).collect()
     }
 
     fn unwritten(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, String>> {
@@ -276,6 +274,7 @@ impl State {
 
     pub fn status(&self) -> Json {
         let served = self.served();
+        let problem = |p: &Problem| Json::Text(format!("{}: {}", images::name(&p.apex), p.what));
         Json::Object(vec![
             ("version", Json::text(VERSION)),
             ("pid", Json::Number(u64::from(std::process::id()))),
@@ -288,7 +287,7 @@ impl State {
             ("held", Json::list(&self.held(), Held::json)),
             ("not_written_back", Json::list(self.unwritten().iter().map(|(apex, why)| (&**apex, why)), unwritten)),
             ("same_serial", self.unnumbered()),
-            ("problems", Json::list(served.problems, Json::Text)),
+            ("problems", Json::list(&*served.problems, problem)),
         ])
     }
 

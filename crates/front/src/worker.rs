@@ -204,9 +204,10 @@ impl<M: AsRef<[u8]>> Worker<M> {
         self.postponed.pop_front()
     }
 
-    /// Takes back the room of a message that was postponed.
+    /// Takes back the room of a message that was postponed, where many are: for those that resolve.
     pub fn keep_room(&mut self, mut room: Vec<u8>) {
-        if self.rooms.len() < ROOMS_MAX && (ROOM..=ROOM_MAX).contains(&room.capacity()) {
+        let is_wanted = self.setup.resolving.is_some() && self.rooms.len() < ROOMS_MAX;
+        if is_wanted && (ROOM..=ROOM_MAX).contains(&room.capacity()) {
             room.clear();
             self.rooms.push(room);
         }

@@ -117,6 +117,10 @@ impl Unwritten {
         book.names.retain(|_, changed| changed.at > position);
         book.position = position;
         self.names -= before - book.names.len();
+        if book.names.is_empty() {
+            // A map that had something keeps half a KiB.
+            book.names = BTreeMap::new();
+        }
     }
 
     /// The first position of the journal that some zone's file does not hold.

@@ -262,7 +262,7 @@ impl Updates {
     pub fn run(mut self, Orders { orders, works }: &Orders) {
         // What a crash left in the journal is not to be read by each start.
         self.later.changed = (self.press.hold().unwritten.names() > 0).then(Instant::now);
-        let mut has_changed = true;
+        let mut has_worked = true;
         loop {
             let are_left = !self.press.hold().left.is_empty();
             let first = if are_left {
@@ -271,18 +271,19 @@ impl Updates {
                     TryRecvError::Empty => RecvTimeoutError::Timeout,
                     TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
                 })
-            } else if self.later.is_nothing() {
-                if std::mem::take(&mut has_changed) {
-                    self.state.rest();
-                }
+            } else if self.later.is_nothing() && !has_worked {
                 orders.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
-                has_changed = true;
                 orders.recv_timeout(LOOK_EVERY)
             };
             match first {
-                Ok(first) => self.on_orders(first, orders, works),
-                Err(RecvTimeoutError::Timeout) => {}
+                Ok(first) => (has_worked, _) = (true, self.on_orders(first, orders, works)),
+                Err(RecvTimeoutError::Timeout) if !are_left && self.later.is_nothing() => {
+                    has_worked = false;
+                    self.state.rest();
+                    continue;
+                }
+                Err(RecvTimeoutError::Timeout) => has_worked = true,
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             works.try_iter().for_each(|work| self.oblige(work));
@@ -323,7 +324,7 @@ impl Updates {
             next = if group.len() < GROUP_MAX { orders.try_recv().ok() } else { None };
         }
         if !group.is_empty() {
-            self.carry_out(&group, works);
+            self.carry_out(group, works);
         }
     }
 
@@ -485,7 +486,7 @@ impl Updates {
         }
     }
 
-    fn carry_out(&mut self, group: &[Postponed], works: &Receiver<Work>) {
+    fn carry_out(&mut self, group: Vec<Postponed>, works: &Receiver<Work>) {
         let ((keys, _), now_s, press) = (self.keys.current(), wall_s(), Arc::clone(&self.press));
         if !self.later.owed.is_empty() {
             self.pay(works);
@@ -503,9 +504,13 @@ impl Updates {
         if !self.later.owed.is_empty() {
             outcome = self.pay(works);
         }
-        for (question, judged) in group.iter().zip(judged) {
+        for (question, judged) in group.into_iter().zip(judged) {
             let reply = reply(&question.message, judged, outcome, now_s);
-            self.mailboxes.post(question.ticket, reply.unwrap_or_default());
+            // The answering thread has back what is its own: to free what is of this thread's heap, it might have to wait for its lock.
+            let mut message = question.message;
+            message.clear();
+            message.extend(reply.iter().flatten());
+            self.mailboxes.post(question.ticket, message);
         }
     }
 

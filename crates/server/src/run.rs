@@ -56,14 +56,13 @@ use net::signals::{Signal, Signals};
 use net::tcp::TcpLimits;
 use policy::RateSettings;
 use stats::Counters;
-use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::Stretch;
@@ -162,7 +161,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         let _ = jobs.send(job);
     }
     let data_dir = config.server.data_dir.clone();
-    let (orders, history) = (Cell::new(Some(orders)), config.history);
+    let (orders, history) = (Mutex::new(Some(orders)), config.history);
     let folders = Arc::new(Folders::new().map_err(|e| format!("folders cannot be watched: {e}"))?);
     folders.follow(&config.roster.directories());
     let updating =
@@ -245,7 +244,7 @@ fn unusable(e: io::Error) -> String {
 /// What the threads need that carry out updates, and keep zones and files in step: they start when the first zone takes any.
 struct Updating {
     /// None: they have started.
-    orders: Cell<Option<Orders>>,
+    orders: Mutex<Option<Orders>>,
     entrance: Arc<Entrance>,
     press: Arc<Press>,
     shared: Shared,
@@ -257,7 +256,8 @@ struct Updating {
 
 impl Updating {
     fn start(&self, ledger: Ledger) -> Result<(), String> {
-        let Some(orders) = self.orders.take() else { return Ok(()) };
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(orders) = orders else { return Ok(()) };
         let (press, data_dir, state) = (Arc::clone(&self.press), self.data_dir.clone(), Arc::clone(&self.state));
         self.press.employ(self.entrance.open().clone());
         self.state.set_intake(self.entrance.open().clone());
@@ -642,7 +642,7 @@ fn attend(
     inbox: &Receiver<Event>,
     jobs: &Sender<Job>,
     folders: &Folders,
-    adopt: &dyn Fn(&Config, &[String], Why),
+    adopt: &(dyn Fn(&Config, &[String], Why) + Sync),
 ) -> Result<(), String> {
     let (started, mut last) = (fixed(config), Arc::new(config.clone()));
     for event in inbox {
@@ -682,7 +682,7 @@ fn attend(
         match reread() {
             Ok(mut config) => {
                 if why != Why::Fold {
-                    adopt(&config, &zones, why);
+                    store::heap::apart(|| adopt(&config, &zones, why));
                 }
                 ledger::own(&mut config.roster.written, &config.server.data_dir);
                 log::set_level(config.level);
@@ -691,7 +691,7 @@ fn attend(
                     log::warn("a change in [server], [control], [limits], [resolver] or [cache] needs a restart", &[]);
                 }
                 folders.follow(&config.roster.directories());
-                // It stays until the next one; reading it has taken much else.
+                // It and what is made of it stay until the next one; reading it has taken much else.
                 last = store::heap::apart(|| Arc::new(config.clone()));
                 if jobs.send(Job { order: wished, ..Job::new(Arc::clone(&last), why, zones, done) }).is_err() {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);

@@ -13,11 +13,11 @@ use std::{hint::black_box, sync::mpsc::sync_channel};
 #[cfg(target_env = "gnu")]
 const LARGE: libc::c_int = 128 << 10;
 
-/// A heap whose end is free for so long is cut back to that much beyond what is in use. `trim` does not see the ends of
-/// threads' heaps: with glibc's 128 KiB for both, fifteen heaps of a server at rest would hold 1.5 MiB, which come into their
-/// possession one peak after the other.
+/// A heap whose end is free for so long is cut back to that much beyond what is in use, whenever a piece of `LOOKS_FROM` is freed.
+/// `trim` does not see the ends of threads' heaps: with glibc's 128 KiB for both, fifteen heaps of a server at rest would hold 1.5 MiB,
+/// which come into their possession one peak after the other.
 #[cfg(target_env = "gnu")]
-const END_MAX: libc::c_int = 64 << 10;
+const END_MAX: libc::c_int = 20 << 10;
 #[cfg(target_env = "gnu")]
 const END_LEFT: libc::c_int = 16 << 10;
 

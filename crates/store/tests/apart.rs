@@ -10,7 +10,7 @@ mod resident;
 use resident::{KIB, resident_kib};
 
 /// What is left of a thread's heap that has made many small pieces among larger ones, and freed these.
-fn left_beside(make: fn() -> Vec<u8>) -> usize {
+fn left_beside(make: impl Fn() -> Vec<u8> + Send + 'static) -> usize {
     let work = move || {
         let first = black_box(vec![1u8; 2 * KIB]);
         let (mut kept, mut freed) = (Vec::with_capacity(400), Vec::with_capacity(400));
@@ -29,6 +29,10 @@ fn left_beside(make: fn() -> Vec<u8>) -> usize {
 #[test]
 fn what_is_made_apart_holds_no_pages_among_what_is_freed() {
     store::heap::keep_little();
-    let [among, apart] = [|| black_box(vec![1; 24]), || store::heap::apart(|| vec![1; 24])].map(left_beside);
-    assert!(among > 1000 && apart < 150, "{among} and {apart} KiB stay");
+    let among = left_beside(|| black_box(vec![1; 24]));
+    assert!(among > 1000, "{among} KiB stay");
+    for size in [8, 24, 40, 56, 72, 88, 104, 120, 200] {
+        let apart = left_beside(move || store::heap::apart(|| vec![1; size]));
+        assert!(apart < 150, "{apart} KiB stay beside pieces of {size}");
+    }
 }

@@ -5,9 +5,9 @@
 //! it has of its own would be holes.
 #![allow(unsafe_code)]
 
-use std::thread;
 #[cfg(target_env = "gnu")]
 use std::{hint::black_box, sync::mpsc::sync_channel};
+use std::{panic::resume_unwind, thread};
 
 /// From this size on memory is taken from the system, and given back when it is freed.
 #[cfg(target_env = "gnu")]
@@ -92,9 +92,10 @@ pub fn apart<T: Send>(make: impl Fn() -> T + Sync) -> T {
             let _had_first = pieces::<2>(256);
             make()
         };
-        let thread = thread::Builder::new().name("apart".to_string()).spawn_scoped(scope, work);
-        thread.ok().and_then(|thread| thread.join().ok())
+        let thread = thread::Builder::new().name("apart".to_string()).spawn_scoped(scope, work).ok()?;
+        Some(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
+    // Where no thread can be started.
     made.unwrap_or_else(make)
 }
 

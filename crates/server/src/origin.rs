@@ -16,7 +16,8 @@
 //! that was written back, and any edit of it, whenever it was begun.
 //!
 //! What is about to be written stands here before it takes its name, and what it takes the place of stands here still: so a
-//! crash at any moment leaves a file that is known, or an edit that has been taken in and changes nothing any more. What an edit
+//! crash at any moment leaves a file that is known, or an edit that has been taken in and changes nothing any more. Which version the
+//! file is its stamp tells, not that one stands last here. What an edit
 //! makes of what is known stands beside it before the edit is durable: or after a crash it would be an edit of the version before,
 //! and in conflict with updates that have changed the same after it.
 
@@ -175,6 +176,12 @@ impl Origin {
     /// The versions that we know of, newest last.
     pub fn known(&self) -> &[Known] {
         &self.known
+    }
+
+    /// Whether a file of this stamp holds this version of the zone, read or written by us. The version that is known last may
+    /// never have come to its name.
+    pub fn is_version(&self, stamp: &str, serial: u32) -> bool {
+        self.known.iter().any(|known| known.means != Means::Edited && known.serial == serial && known.is(stamp))
     }
 
     /// What the file included when it was read.

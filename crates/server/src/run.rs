@@ -115,7 +115,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
     for zone in config.roster.written.iter().filter(|zone| zone.write_back.is_some()) {
         // What the last run owed does not wait again.
-        if scribe::is_owed(&press, &config.server.data_dir, &zone.apex) {
+        if scribe::is_owed(&press, &config.server.data_dir, &zone.apex, zone.origin()) {
             press.slate.hurry(&zone.apex, Instant::now());
         }
     }

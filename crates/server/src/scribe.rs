@@ -209,7 +209,7 @@ impl Scribe {
             return Ok(Done::Looked);
         }
         self.press.slate.renew([&*task.apex].into_iter(), Instant::now() + DIGEST_AFTER);
-        if task.is_kept_in_step && (is == NONE || is_owed(&self.press, &self.data_dir, &task.apex)) {
+        if task.is_kept_in_step && (is == NONE || is_owed(&self.press, &self.data_dir, &task.apex, &file)) {
             self.press.slate.note([&*task.apex].into_iter(), Instant::now());
         }
         Ok(Done::Looked)
@@ -331,8 +331,7 @@ impl Scribe {
         let now = self.press.current();
         let Some(zone) = laying::zone(now.image.view(), &task.apex) else { return Ok(Done::Current) };
         let serial = zone.serial().map_err(|_| "the image that is served is damaged".to_string())?;
-        let is_current = |last: &Known| last.means != Means::Edited && last.serial == serial && last.is(&was);
-        if origin.known().last().is_some_and(is_current) {
+        if origin.is_version(&was, serial) {
             return Ok(Done::Current);
         }
         let (folder, target) = parts(file)?;
@@ -374,13 +373,12 @@ impl Scribe {
     }
 }
 
-/// Whether another version is served than the one that was read or written last.
-pub fn is_owed(press: &Press, data_dir: &Path, apex: &[u8]) -> bool {
+/// Whether another version is served than the file of a zone holds.
+pub fn is_owed(press: &Press, data_dir: &Path, apex: &[u8], file: &Path) -> bool {
     let now = press.current();
     let serial = laying::zone(now.image.view(), apex).and_then(|zone| zone.serial().ok());
     let origin = Origin::of(data_dir, apex);
-    serial.is_some()
-        && origin.known().last().is_some_and(|last| last.means == Means::Edited || Some(last.serial) != serial)
+    !origin.known().is_empty() && serial.is_some_and(|serial| !origin.is_version(&origin.stamp(file), serial))
 }
 
 /// So long nobody may have written to a file whose edit is taken in: editors write in several steps.

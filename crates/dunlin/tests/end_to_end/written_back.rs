@@ -114,6 +114,31 @@ fn what_is_owed_at_a_stop_is_written_by_the_next_start() {
 }
 
 #[test]
+fn a_kill_between_remembering_what_is_written_and_its_name_leaves_the_file_owed() {
+    for is_aside in [false, true] {
+        let stage = Stage::new("1d", 0);
+        stage.edit(&read(&stage.file));
+        let server = stage.serve();
+        add(&server, 1);
+        server.signal("KILL");
+        server.ended();
+        let (aside, origin) = (".z.example.zone.aside", stage.folder.0.join("data/journal/z.example.origin"));
+        let written = stage.folder.write(&format!("zones/{aside}"), "what was about to take the name");
+        let metadata = std::fs::metadata(&written).unwrap();
+        let nanos = metadata.modified().unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
+        let about = format!("written 8 {}-{nanos}\n", metadata.len());
+        std::fs::write(&origin, read(&origin).replace("base ", &format!("{about}base "))).unwrap();
+        assert!(read(&origin).contains(&about));
+        if !is_aside {
+            std::fs::remove_file(written).unwrap();
+        }
+        let _server = stage.serve();
+        eventually("the file", || stage.holds("n1.z.example."));
+        assert!(!stage.log().contains("edited"), "{}", stage.log());
+    }
+}
+
+#[test]
 fn an_edit_is_taken_in_beside_what_updates_have_changed() {
     let stage = Stage::new("1d", 2);
     let server = stage.serve();

@@ -16,10 +16,10 @@
 //! that was written back, and any edit of it, whenever it was begun.
 //!
 //! What is about to be written stands here before it takes its name, and what it takes the place of stands here still: so a
-//! crash at any moment leaves a file that is known, or an edit that has been taken in and changes nothing any more. Which version the
-//! file is its stamp tells, not that one stands last here. What an edit
-//! makes of what is known stands beside it before the edit is durable: or after a crash it would be an edit of the version before,
-//! and in conflict with updates that have changed the same after it.
+//! crash at any moment leaves a file that is known, or an edit that has been taken in and changes nothing any more. (Which version
+//! it is its stamp tells: the one that stands here last may not have come to its name.) What an edit makes of what is known stands
+//! beside it before the edit is durable: or after a crash it would be an edit of the version before, and in conflict with updates
+//! that have changed the same after it.
 
 use crate::config::Zone;
 use crate::ledger::{self, FOLDER};

@@ -73,7 +73,24 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            tell(&self.0);
+        }
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a test that has failed leaves: its files, and what the log, and what is known of zones' files, say.
+fn tell(folder: &Path) {
+    for file in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if file.is_dir() {
+            tell(&file);
+            continue;
+        }
+        eprintln!("{} {}", file.display(), file.metadata().map_or(0, |m| m.len()));
+        if file.ends_with("log") || file.extension().is_some_and(|e| e == "origin" || e == "next") {
+            eprintln!("{}", std::fs::read_to_string(&file).unwrap_or_default());
+        }
     }
 }
 

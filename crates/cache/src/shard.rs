@@ -285,7 +285,6 @@ impl Shard {
         let is_whole = sum_of(copied, into) == sum;
         if !is_whole && self.forget(at, slot) {
             self.tally.count_shared(Event::Damaged);
-            self.tally.removed();
         }
         is_whole
     }
@@ -299,7 +298,11 @@ impl Shard {
 
     /// Empties a slot that still says this.
     pub(crate) fn forget(&self, at: &AtomicU64, slot: Slot) -> bool {
-        at.compare_exchange(slot.0, Slot::EMPTY.0, Relaxed, Relaxed).is_ok()
+        let is_so = at.compare_exchange(slot.0, Slot::EMPTY.0, Relaxed, Relaxed).is_ok();
+        if is_so {
+            self.tally.removed();
+        }
+        is_so
     }
 
     /// The shard to write in. None: somebody else writes.
@@ -477,7 +480,10 @@ impl<'a> Writer<'a> {
     }
 
     fn evict(&self, at: &AtomicU64, slot: Slot, ring: usize, hash: u64, is_over: bool) {
-        at.swap(Slot::EMPTY.0, AcqRel);
+        if Slot(at.swap(Slot::EMPTY.0, AcqRel)) == Slot::EMPTY {
+            // A sweep has emptied it just now, and counted that.
+            return;
+        }
         let why = match ring {
             _ if is_over => Event::EvictedShare,
             _ if slot.frequency() > 0 => Event::EvictedBusy,
@@ -548,7 +554,7 @@ impl<'a> Writer<'a> {
     fn put(&self, hash: u64, new: Slot, of_key: Option<&AtomicU64>) {
         let tally = &self.shard.tally;
         if let Some(at) = of_key {
-            at.swap(new.0, AcqRel);
+            self.point(at, new);
             return tally.count(Event::Replaced);
         }
         tally.count(Event::Stored);
@@ -568,15 +574,21 @@ impl<'a> Writer<'a> {
             }
         }
         if let Some((place, at)) = free {
-            at.swap(new.0, AcqRel);
-            tally.added();
+            self.point(at, new);
             return tally.looked_at(place + 1);
         }
         let places = self.shard.slots(hash).map(|(_, at)| at).enumerate();
         if let Some((place, at)) = places.min_by_key(|(_, at)| Slot(at.load(Relaxed)).frequency()) {
-            at.swap(new.0, AcqRel);
+            self.point(at, new);
             tally.count(Event::EvictedIndex);
             tally.looked_at(place + 1);
+        }
+    }
+
+    /// Whether that is one entry more says what stood there last: a sweep may have emptied the slot since it was looked at.
+    fn point(&self, at: &AtomicU64, to: Slot) {
+        if Slot(at.swap(to.0, AcqRel)) == Slot::EMPTY {
+            self.shard.tally.added();
         }
     }
 

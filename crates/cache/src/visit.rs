@@ -118,7 +118,6 @@ impl Cache {
                 });
             if is_meant && shard.forget(at, slot) {
                 shard.tally.count_shared(Event::Flushed);
-                shard.tally.removed();
             }
         }
         sweep.progress.slot += slots.min(rest.len());

@@ -5,8 +5,8 @@
 #![allow(clippy::disallowed_methods)]
 
 use cache::{
-    AtomicU64, Cache, Config, Entry, Event, Extent, HEADER_OCTETS, Key, Kind, Moment, Restore, Scratch, Snapshot,
-    Sweep, Unusable, Variant,
+    AtomicU64, Cache, Config, Entry, Event, Extent, HEADER_OCTETS, Key, Kind, Moment, Progress, Restore, Scratch,
+    Snapshot, Sweep, Unusable, Variant,
 };
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -147,6 +147,10 @@ fn what_is_found_is_whole_whoever_writes_meanwhile() {
         "{stats:?}"
     );
     assert!(u64::from(read_all(&cache)) <= stats.entries);
+    while cache.sweep(&mut sweep, 1000, &mut scratch) {}
+    let (mut progress, mut there) = (Progress::default(), 0);
+    while cache.visit(&mut progress, 1000, cache.time(0), &mut scratch, &mut |_| there += 1) {}
+    assert_eq!(cache.stats().entries, there, "writer and sweep may have emptied the same slot at once");
 }
 
 /// Words are copied while others write: what a process that is killed leaves, and worse.

@@ -10,7 +10,7 @@
 
 use crate::clock::{rfc3339, wall_s};
 use crate::config::{self, apex};
-use crate::images::name;
+use crate::images::{fingerprint_of, name};
 use crate::json::Json;
 use crate::log;
 use front::{Published, Zones};
@@ -24,7 +24,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use store::Stretch;
 use store::atomic::write_atomically;
-use store::heap;
 use store::journal::{Folder, Journal};
 use transfer::record::{next_serial, with_serial};
 use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, merge};
@@ -53,8 +52,10 @@ pub struct Recorder {
 
 struct Open {
     journal: Journal<Folder>,
-    /// The serials to which the last changes led: of the zones that have changed in the time that is kept.
-    ends: HashMap<Box<[u8]>, u32>,
+    /// The serials to which the last changes led: of the zones that have changed in the time that is kept, by their names'
+    /// fingerprints. (Names would stay as long as the server, each made in the midst of what is not kept; and where two have one
+    /// fingerprint, the history is looked through in vain.)
+    ends: HashMap<u64, u32>,
 }
 
 impl Recorder {
@@ -79,17 +80,12 @@ impl Recorder {
         author: &dyn Fn(&[u8]) -> Author,
     ) -> io::Result<()> {
         let mut open = self.open.take().map_or_else(|| self.opened(), Ok)?;
-        let (mut entries, mut ends) = (Vec::new(), Vec::new());
+        let mut entries = Vec::new();
         for (zone, diff) in changes {
             let Some(diff) = self.joined(&zone, diff, &open) else { continue };
-            ends.push((zone.clone(), diff.to));
+            open.ends.insert(fingerprint_of(&zone), diff.to);
             let author = author(&zone);
             entries.push(Entry { zone, author, wall_s: wall_s(), diff }.encode());
-        }
-        ends.retain(|(zone, end)| open.ends.get_mut(zone).map(|known| *known = *end).is_none());
-        if !ends.is_empty() {
-            // They stay as long as the server.
-            open.ends.extend(heap::apart(|| ends.clone()));
         }
         if !entries.is_empty() {
             open.journal.append(&entries)?;
@@ -108,7 +104,7 @@ impl Recorder {
         let (folder, mut ends) = (self.data_dir.join(FOLDER), HashMap::new());
         let mut remarks = Journal::look_through(Folder::open(&folder)?, &mut |octets| {
             if let Ok(entry) = Entry::decode(octets) {
-                ends.insert(entry.zone, entry.diff.to);
+                ends.insert(fingerprint_of(&entry.zone), entry.diff.to);
             }
         })?;
         let (journal, more) = Journal::open_history(Folder::open(&folder)?, self.segment())?;
@@ -120,7 +116,7 @@ impl Recorder {
     /// The change from where the history ends. A start compares with the image on the disk, which may be older: what was
     /// laid over it is in the history and not in the image. None: the history ends there already.
     fn joined(&self, zone: &[u8], diff: Diff, open: &Open) -> Option<Diff> {
-        let end = open.ends.get(zone).copied().unwrap_or(diff.from);
+        let end = open.ends.get(&fingerprint_of(zone)).copied().unwrap_or(diff.from);
         if end == diff.from {
             return Some(diff);
         }

@@ -18,7 +18,7 @@ use crate::config::Zone;
 use crate::digest;
 use crate::edited::{self, Edit, Hindrance};
 use crate::history;
-use crate::images::name;
+use crate::images::{fingerprint_of, name};
 use crate::laying;
 use crate::ledger;
 use crate::log;
@@ -47,8 +47,9 @@ pub struct Scribe {
     refused: HashMap<Box<[u8]>, Refused>,
     /// How the files are that were written. Bound: as many as zones are written back, each as `outline` says.
     outlines: HashMap<Box<[u8]>, Outline>,
-    /// Zones beside whose files nothing is left of writers that died. Bound: as many as are written back.
-    swept: HashSet<Box<[u8]>>,
+    /// Zones beside whose files nothing is left of writers that died, by their names' fingerprints. Bound: as many as are written
+    /// back.
+    swept: HashSet<u64>,
 }
 
 /// An edit that was not taken in.
@@ -335,7 +336,7 @@ impl Scribe {
             return Ok(Done::Current);
         }
         let (folder, target) = parts(file)?;
-        if self.swept.insert(task.apex.clone()) {
+        if self.swept.insert(fingerprint_of(&task.apex)) {
             atomic::sweep(folder, &format!("{target}."));
         }
         let before = self.outlines.remove(&task.apex);

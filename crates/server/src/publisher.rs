@@ -114,7 +114,7 @@ pub struct Publisher {
 /// What was published last: what tells whether publishing again would change anything.
 pub struct Serving {
     allow_query: Arc<Lists>,
-    file: PathBuf,
+    file: Arc<PathBuf>,
     generation: u64,
     problems: Arc<[images::Problem]>,
     /// Of the image with what is laid over it.
@@ -138,12 +138,16 @@ pub enum Compared {
 }
 
 /// An image with the access lists of its zones, ready to be published.
-pub fn ready(shelved: Shelved, config: &Config, generation: u64) -> (Zones<Stretch>, Serving) {
+pub fn ready(mut shelved: Shelved, config: &Config, generation: u64) -> (Zones<Stretch>, Serving) {
     remark(&shelved.remarks);
-    let allow_query = Arc::new(access(&shelved.image, config));
+    // They stay until the next image; making this one has taken much else.
+    let (allow_query, file, seen) = store::heap::apart(|| {
+        (Arc::new(access(&shelved.image, config)), Arc::new(shelved.file.clone()), shelved.manifest.seen.clone())
+    });
+    shelved.manifest.seen = seen;
     let serving = Serving {
         allow_query: Arc::clone(&allow_query),
-        file: shelved.file,
+        file,
         generation,
         problems: problems(&shelved.manifest),
         names: shelved.manifest.image().names,
@@ -233,6 +237,13 @@ impl Serving {
         }
         self.manifest.change(entries, &difference.gone);
         self.problems = problems(&self.manifest);
+    }
+
+    /// What names zones is like this.
+    fn see(&mut self, seen: &Seen) {
+        if self.manifest.seen != *seen {
+            self.manifest.seen = store::heap::apart(|| seen.clone());
+        }
     }
 }
 
@@ -535,7 +546,7 @@ impl Publisher {
         };
         let seen = difference.seen.take();
         if difference.is_empty() {
-            self.served.manifest.seen = seen.unwrap_or_else(|| self.served.manifest.seen.clone());
+            seen.into_iter().for_each(|seen| self.served.see(&seen));
             let lists = access(&self.press.current().image, config);
             return Ok(if lists == *self.served.allow_query { Some(false) } else { None });
         }
@@ -548,9 +559,7 @@ impl Publisher {
         self.served.take(&before.image, &zones.image, &entries, &difference);
         pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
         drop(before);
-        if let Some(seen) = seen {
-            self.served.manifest.seen = seen;
-        }
+        seen.into_iter().for_each(|seen| self.served.see(&seen));
         complain(&self.served.problems, &problems);
         self.served.allow_query = Arc::clone(&zones.allow_query);
         self.served.generation += 1;
@@ -789,7 +798,7 @@ fn facts(image: &Image<Stretch>, serving: &Serving) -> Served {
         bytes: map.len() as u64,
         huge_bytes: serving.huge_bytes,
         in_memory_copy: map.backing() == Backing::Copy,
-        file: serving.file.clone(),
+        file: Arc::clone(&serving.file),
         published_s: crate::clock::wall_s(),
         problems: Arc::clone(&serving.problems),
     }

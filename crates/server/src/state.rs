@@ -15,6 +15,7 @@ use crate::update::Intake;
 use stats::{Counter, Counters, total};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
+use std::iter;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
@@ -79,6 +80,33 @@ pub enum Event {
 /// Zones that are named; of more each is told in the log only.
 const UNNUMBERED_MAX: usize = 1000;
 
+/// Names, each behind its length, in one piece: made one at a time, in the midst of what is not kept, each would soon be alone on its
+/// page. Bound: `UNNUMBERED_MAX`.
+#[derive(Default)]
+struct Names(Vec<u8>);
+
+impl Names {
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &*self.0;
+        iter::from_fn(move || {
+            let (&length, behind) = rest.split_first()?;
+            let (name, others) = behind.split_at_checked(usize::from(length))?;
+            rest = others;
+            Some(name)
+        })
+    }
+
+    /// Whether a name is among them, from now on.
+    fn set(&mut self, name: &[u8], is_among: bool) {
+        if self.iter().any(|known| known == name) == is_among {
+            return;
+        }
+        let others = self.iter().filter(|known| *known != name);
+        let all = others.chain(is_among.then_some(name)).take(UNNUMBERED_MAX);
+        self.0 = all.flat_map(|name| iter::once(name.len() as u8).chain(name.iter().copied())).collect();
+    }
+}
+
 fn set(all: &mut BTreeMap<Box<[u8]>, String>, apex: &[u8], why: Option<String>) -> Option<String> {
     match why {
         Some(why) => all.insert(apex.into(), why),
@@ -102,7 +130,7 @@ pub struct Served {
     pub bytes: u64,
     pub huge_bytes: u64,
     pub in_memory_copy: bool,
-    pub file: PathBuf,
+    pub file: Arc<PathBuf>,
     /// Seconds since 1970.
     pub published_s: u64,
     /// Zones that are not served as their files say, and why.
@@ -133,7 +161,7 @@ pub struct State {
     /// Zones that take updates and have an edit of their files that is held, by apex, and why: at most those that take them.
     held_edits: Mutex<BTreeMap<Box<[u8]>, String>>,
     /// Zones whose content is another than their serial was first served with. Bound: `UNNUMBERED_MAX`.
-    unnumbered: Mutex<BTreeSet<Box<[u8]>>>,
+    unnumbered: Mutex<Names>,
     intake: OnceLock<Intake>,
     secondaries: OnceLock<Secondaries>,
     past: OnceLock<Past>,
@@ -235,17 +263,13 @@ impl State {
 
     /// A zone's file was edited without a new serial, or has one now.
     pub fn set_unnumbered(&self, apex: &[u8], is_unnumbered: bool) {
-        let mut all = self.unnumbered.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_unnumbered {
-            all.remove(apex);
-        } else if all.len() < UNNUMBERED_MAX && !all.contains(apex) {
-            all.insert(store::heap::apart(|| apex.into()));
-        }
+        self.unnumbered.lock().unwrap_or_else(PoisonError::into_inner).set(apex, is_unnumbered);
     }
 
     fn unnumbered(&self) -> Json {
         let all = self.unnumbered.lock().unwrap_or_else(PoisonError::into_inner);
-        Json::list(all.iter(), |apex| Json::text(images::name(apex)))
+        let sorted: BTreeSet<&[u8]> = all.iter().collect();
+        Json::list(sorted, |apex| Json::text(images::name(apex)))
     }
 
     /// New versions of zones that are held: of those that their files own, and of those that updates do.
@@ -374,6 +398,29 @@ mod tests {
         let turns = vec![Arc::new(Turns::new("udp 0".into()))];
         let addresses = vec!["[::1]:53".parse().unwrap()];
         State::new(addresses, 2, counters.to_vec(), turns, Clock::new(), std::sync::mpsc::channel().0)
+    }
+
+    #[test]
+    fn names_come_and_go_and_are_not_more_than_may_be() {
+        let (mut names, long) = (Names::default(), [7; 255]);
+        for (name, is_among, expect) in [
+            (&b"\x01b\0"[..], true, &[&b"\x01b\0"[..]][..]),
+            (b"\0", false, &[b"\x01b\0"]),
+            (b"\0", true, &[b"\x01b\0", b"\0"]),
+            (b"\0", true, &[b"\x01b\0", b"\0"]),
+            (&long, true, &[b"\x01b\0", b"\0", &long]),
+            (b"\0", false, &[b"\x01b\0", &long]),
+            (b"\x01b\0", false, &[&long]),
+            (&long, false, &[]),
+        ] {
+            names.set(name, is_among);
+            assert_eq!(names.iter().collect::<Vec<_>>(), expect);
+        }
+        (0..UNNUMBERED_MAX + 2).for_each(|n| names.set(&n.to_be_bytes(), true));
+        assert_eq!(
+            (names.iter().count(), names.iter().last()),
+            (UNNUMBERED_MAX, Some(&(UNNUMBERED_MAX - 1).to_be_bytes()[..]))
+        );
     }
 
     #[test]

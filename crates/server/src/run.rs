@@ -34,6 +34,7 @@ use crate::kept;
 use crate::later::{Desks, Mailbox, Mailboxes};
 use crate::laying;
 use crate::ledger::{self, Ledger};
+use crate::origin::Origin;
 use crate::ownership::Held;
 use crate::panics::{self, Panics};
 use crate::press::Press;
@@ -115,7 +116,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
     for zone in config.roster.written.iter().filter(|zone| zone.write_back.is_some()) {
         // What the last run owed does not wait again.
-        if scribe::is_owed(&press, &config.server.data_dir, &zone.apex, zone.origin()) {
+        let origin = Origin::of(&config.server.data_dir, &zone.apex);
+        if scribe::is_owed(&press, &zone.apex, &origin, zone.origin()) {
             press.slate.hurry(&zone.apex, Instant::now());
         }
     }

@@ -210,7 +210,7 @@ impl Scribe {
             return Ok(Done::Looked);
         }
         self.press.slate.renew([&*task.apex].into_iter(), Instant::now() + DIGEST_AFTER);
-        if task.is_kept_in_step && (is == NONE || is_owed(&self.press, &self.data_dir, &task.apex, &file)) {
+        if task.is_kept_in_step && (is == NONE || is_owed(&self.press, &task.apex, &origin, &file)) {
             self.press.slate.note([&*task.apex].into_iter(), Instant::now());
         }
         Ok(Done::Looked)
@@ -226,14 +226,9 @@ impl Scribe {
         Ok(is_back)
     }
 
-    fn serial(&self, apex: &[u8]) -> Option<u32> {
-        let now = self.press.current();
-        laying::zone(now.image.view(), apex).and_then(|zone| zone.serial().ok())
-    }
-
     /// Changes the zone as the file was edited.
     fn take_in(&mut self, task: &Task, file: &Path, is: String, mut origin: Origin) -> Result<Done, Undone> {
-        let serial = self.serial(&task.apex);
+        let serial = serial(&self.press, &task.apex);
         let waits = self.refused.get(&task.apex).filter(|refused| refused.stamp == is && refused.serial == serial);
         if let Some(refused) = waits.filter(|_| task.what != What::Force) {
             return Err(Undone::Held(refused.why.clone()));
@@ -375,11 +370,15 @@ impl Scribe {
 }
 
 /// Whether another version is served than the file of a zone holds.
-pub fn is_owed(press: &Press, data_dir: &Path, apex: &[u8], file: &Path) -> bool {
+pub fn is_owed(press: &Press, apex: &[u8], origin: &Origin, file: &Path) -> bool {
+    let is_behind = |serial| !origin.is_version(&origin.stamp(file), serial);
+    !origin.known().is_empty() && serial(press, apex).is_some_and(is_behind)
+}
+
+/// That is served.
+fn serial(press: &Press, apex: &[u8]) -> Option<u32> {
     let now = press.current();
-    let serial = laying::zone(now.image.view(), apex).and_then(|zone| zone.serial().ok());
-    let origin = Origin::of(data_dir, apex);
-    !origin.known().is_empty() && serial.is_some_and(|serial| !origin.is_version(&origin.stamp(file), serial))
+    laying::zone(now.image.view(), apex).and_then(|zone| zone.serial().ok())
 }
 
 /// So long nobody may have written to a file whose edit is taken in: editors write in several steps.

@@ -405,7 +405,7 @@ mod tests {
     use crate::config::{Folders, without_file};
     use crate::images::Library;
     use crate::patience::{PATIENCE, eventually};
-    use crate::publisher;
+    use crate::serving;
     use crate::stall::Turns;
     use front::Setup;
     use net::udp::RECV_BUFFER;
@@ -504,7 +504,7 @@ mod tests {
             std::fs::write(folder.join("zones/example.com.zone"), zone).unwrap();
             let folders = Folders { data: folder.clone(), runtime: folder.clone() };
             let config = without_file(&folders, Some(&folder.join("zones")));
-            let (zones, _, _) = publisher::first(&Library::open(&folder).unwrap(), &config).unwrap();
+            let (zones, _, _) = serving::first(&Library::open(&folder).unwrap(), &config).unwrap();
             let (mailboxes, mut boxes) = Mailboxes::new(1).unwrap();
             let desk = Arc::<Waiting>::default();
             let shared = Shared {

@@ -56,6 +56,7 @@ pub mod run;
 pub mod scratch;
 mod scribe;
 mod secondaries;
+mod serving;
 pub mod shelf;
 mod slate;
 mod sockets;

@@ -6,36 +6,33 @@
 use crate::answering::Shared;
 use crate::changes::{self, Laid, Plan};
 use crate::comparison::{self, Difference};
-use crate::complaint::Complaint;
-use crate::config::{Allow, Config, Seen, Zone};
+use crate::config::{Config, Seen, Zone};
 use crate::edited::{self, Hindrance};
 use crate::held::{self, Gate};
 use crate::history::{self, Past, Recorder};
-use crate::images::{self, Library, Remark, Shelved};
+use crate::images::{self, Library, Remark};
 use crate::json::Json;
 use crate::kept::{Kept, Order};
 use crate::laying;
 use crate::ledger;
-use crate::manifest::{self, Manifest};
+use crate::manifest;
 use crate::numbering;
 use crate::origin::Origin;
 use crate::pieces::Pieces;
-use crate::pieces::file::Shelf;
 use crate::press::{Books, Press};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::secondaries::{Note, Secondaries};
-use crate::stamp::{self, Looks};
-use crate::state::{Done, Served, State};
+use crate::serving::{Serving, access, facts, is_owned, ready, remark, told};
+use crate::stamp;
+use crate::state::{Done, State};
 use crate::{log, systemd};
 use front::{Retired, Zones};
 use image::Image;
-use image::node::APEX;
 use net::Wake;
-use policy::{Acl, Lists};
+use policy::Lists;
 use stats::Counter;
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -111,181 +108,12 @@ pub struct Publisher {
     unfolded: Option<Arc<Config>>,
 }
 
-/// What was published last: what tells whether publishing again would change anything.
-pub struct Serving {
-    allow_query: Arc<Lists>,
-    file: Arc<PathBuf>,
-    generation: u64,
-    problems: Arc<[images::Problem]>,
-    /// Of the image with what is laid over it.
-    manifest: Manifest,
-    /// Of the texts of long zones.
-    pieces: Shelf,
-    /// Fingerprint of the names of the zones that are served.
-    pub names: u64,
-    /// How many they are: the image has numbers for those, too, that are no more.
-    zones: u64,
-    /// Octets of the image that huge pages back.
-    huge_bytes: u64,
-}
-
-/// How much of what is configured is known to be served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compared {
-    All,
-    /// Zones that updates own; the others are as they were when the image was made.
-    Owned,
-}
-
-/// An image with the access lists of its zones, ready to be published.
-pub fn ready(mut shelved: Shelved, config: &Config, generation: u64) -> (Zones<Stretch>, Serving) {
-    remark(&shelved.remarks);
-    // They stay until the next image; making this one has taken much else.
-    let (allow_query, file, seen) = store::heap::apart(|| {
-        (Arc::new(access(&shelved.image, config)), Arc::new(shelved.file.clone()), shelved.manifest.seen.clone())
-    });
-    shelved.manifest.seen = seen;
-    let serving = Serving {
-        allow_query: Arc::clone(&allow_query),
-        file,
-        generation,
-        problems: problems(&shelved.manifest),
-        names: shelved.manifest.image().names,
-        zones: u64::from(shelved.image.header().zones),
-        manifest: shelved.manifest,
-        pieces: shelved.pieces,
-        huge_bytes: 0,
-    };
-    (Zones { image: shelved.image, allow_query }, serving)
-}
-
-/// So many zones, in an image of so many octets, are compared with their files before the first answer is given, and built
-/// anew if they differ: it takes some milliseconds. A larger server answers from its image at once, and compares after.
-const COMPARED_FIRST: usize = 1000;
-const BUILT_FIRST: u64 = 16 << 20;
-
-/// What a start serves.
-pub fn first(library: &Library, config: &Config) -> Result<(Zones<Stretch>, Serving, Compared), Vec<String>> {
-    let seen = config.roster.seen();
-    if let Some(last) = library.last()
-        && (last.manifest.zones() > COMPARED_FIRST || last.manifest.image().size > BUILT_FIRST)
-        && last.manifest.seen.is_of(&seen)
-        && let Some(first) = owned(last, library, config)
-    {
-        return Ok(first);
-    }
-    let zones = config.zones().map_err(|complaints| told(&complaints))?;
-    match library.current(&zones, &seen, None) {
-        Ok(shelved) => {
-            let (zones, serving) = ready(shelved, config, 1);
-            Ok((zones, serving, Compared::All))
-        }
-        Err(why) => last_good(library, config, &seen)
-            .ok_or_else(|| vec![format!("no image of the zones: {why}")])
-            .inspect(|_| log::error("no new image of the zones can be made: the last one is served", &[("why", &why)])),
-    }
-}
-
-/// The image that is there, for a disk that has no room for another: changes that are small are laid over it afterwards.
-fn last_good(library: &Library, config: &Config, seen: &Seen) -> Option<(Zones<Stretch>, Serving, Compared)> {
-    owned(library.last().filter(|last| last.manifest.seen.is_of(seen))?, library, config)
-}
-
-/// True if updates may change the zone: its file is not all that there is of it.
-fn is_owned(zone: &Zone) -> bool {
-    !zone.allow_update.0.is_empty()
-}
-
-/// An image as it is, but with what updates have made of zones: that was acknowledged, and is served from the first answer
-/// on. None: that takes a new image.
-fn owned(last: Shelved, library: &Library, config: &Config) -> Option<(Zones<Stretch>, Serving, Compared)> {
-    let owned = config.roster.written.iter().filter(|zone| is_owned(zone));
-    let mut looks = Looks::default();
-    let anew = owned.filter(|zone| comparison::is_other(zone, &last.manifest, &mut looks)).cloned().collect();
-    let difference = Difference { anew, ..Difference::default() };
-    let laid = match difference.is_empty() {
-        true => None,
-        false => Some(changes::lay(&last.image, Plan::of(&last.image, &difference, library, &last.pieces)?)?),
-    };
-    let (mut zones, mut serving) = ready(last, config, 1);
-    if let Some(laid) = laid {
-        serving.take(&zones.image, &laid.image, &laid.entries, &difference);
-        zones = Zones { allow_query: Arc::new(access(&laid.image, config)), image: laid.image };
-        serving.allow_query = Arc::clone(&zones.allow_query);
-    }
-    Some((zones, serving, Compared::Owned))
-}
-
-impl Serving {
-    /// Is of an image with changes from now on.
-    fn take(
-        &mut self,
-        before: &Image<Stretch>,
-        laid: &Image<Stretch>,
-        entries: &[manifest::Entry],
-        difference: &Difference,
-    ) {
-        let is_served = |image: &Image<Stretch>, apex: &[u8]| {
-            image.view().find_whole(apex).is_ok_and(|node| node.is_some_and(|n| n.is(APEX)))
-        };
-        for apex in difference.anew.iter().map(|zone| &zone.apex).chain(&difference.gone) {
-            let (was, is) = (is_served(before, apex), is_served(laid, apex));
-            if was != is {
-                self.names ^= images::fingerprint_of(apex);
-                self.zones = self.zones.wrapping_add_signed(i64::from(is) - i64::from(was));
-            }
-        }
-        self.manifest.change(entries, &difference.gone);
-        self.problems = problems(&self.manifest);
-    }
-
-    /// What names zones is like this.
-    fn see(&mut self, seen: &Seen) {
-        if self.manifest.seen != *seen {
-            self.manifest.seen = store::heap::apart(|| seen.clone());
-        }
-    }
-}
-
-/// Access lists by the zone numbers of the image.
-fn access(image: &Image<Stretch>, config: &Config) -> Lists {
-    let list = |allow: &Allow| match allow {
-        Allow::Any => None,
-        Allow::Only(prefixes) => Some(Acl::new(prefixes.clone())),
-    };
-    let number = |apex: &[u8]| {
-        let node = image.view().find_whole(apex).ok().flatten().filter(|node| node.is(APEX))?;
-        node.zone_number().ok()
-    };
-    let listed = config.roster.written.iter().filter_map(|z| Some((&z.apex, z.allow_query.as_ref()?)));
-    let own = listed.filter_map(|(apex, allow)| Some((number(apex)?, list(allow))));
-    Lists::new(list(&config.server.allow_query), own.collect())
-}
-
-/// Zones that are not served as their files say: kept until the next change.
-fn problems(manifest: &Manifest) -> Arc<[images::Problem]> {
-    store::heap::apart(|| manifest.problems().into())
-}
-
-fn told(complaints: &[Complaint]) -> Vec<String> {
-    complaints.iter().map(ToString::to_string).collect()
-}
-
 /// Says which zones are not served as their files say, but for those of which it was said before.
 fn complain(problems: &[images::Problem], before: &[images::Problem]) {
     let before: HashSet<(&[u8], &str)> = before.iter().map(|p| (&*p.apex, &*p.what)).collect();
     let is_new = |p: &&images::Problem| !held::is_held(&p.what) && !before.contains(&(&*p.apex, &*p.what));
     for p in problems.iter().filter(is_new) {
         log::error("a zone is not served as its file says", &[("zone", &images::name(&p.apex)), ("why", &p.what)]);
-    }
-}
-
-/// Says which zones are served with something wrong in them.
-fn remark(remarks: &[Remark]) {
-    for r in remarks {
-        let facts: [(&str, &dyn std::fmt::Display); 4] =
-            [("zone", &images::name(&r.apex)), ("errors", &r.errors), ("warnings", &r.warnings), ("first", &r.what)];
-        log::warn("a zone is served, and something in it is wrong; dunlin check says all", &facts);
     }
 }
 
@@ -786,20 +614,5 @@ fn prefault(map: &Map) {
     let mut at = 0;
     while at < map.len() {
         at = map.prefault(at, SLICE);
-    }
-}
-
-fn facts(image: &Image<Stretch>, serving: &Serving) -> Served {
-    let map = image.bytes().map();
-    Served {
-        generation: serving.generation,
-        zones: serving.zones,
-        records: image.header().records,
-        bytes: map.len() as u64,
-        huge_bytes: serving.huge_bytes,
-        in_memory_copy: map.backing() == Backing::Copy,
-        file: Arc::clone(&serving.file),
-        published_s: crate::clock::wall_s(),
-        problems: Arc::clone(&serving.problems),
     }
 }

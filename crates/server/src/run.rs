@@ -38,10 +38,11 @@ use crate::origin::Origin;
 use crate::ownership::Held;
 use crate::panics::{self, Panics};
 use crate::press::Press;
-use crate::publisher::{self, Compared, Job, Publisher, Serving, Why};
+use crate::publisher::{Job, Publisher, Why};
 use crate::resolving::{self, Resolution};
 use crate::scribe::{self, Scribe};
 use crate::secondaries::{self, Means, Note};
+use crate::serving::{self, Compared, Serving};
 use crate::sockets::{self, Sockets};
 use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
@@ -321,7 +322,7 @@ fn first_image(config: &Config) -> Result<(Library, Zones<Stretch>, Serving, Com
     let mut library =
         Library::open(&config.server.data_dir).map_err(|e| format!("the data folder {data} cannot be used: {e}"))?;
     library.gate = Arc::new(Gate::new(config, &[]));
-    let (zones, serving, compared) = publisher::first(&library, config).map_err(|complaints| complaints.join("\n"))?;
+    let (zones, serving, compared) = serving::first(&library, config).map_err(|complaints| complaints.join("\n"))?;
     Ok((library, zones, serving, compared))
 }
 

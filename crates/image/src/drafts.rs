@@ -206,9 +206,9 @@ impl Drafts {
         self.first_from(z, folded).filter(|&d| self.name(d) == folded)
     }
 
-    /// Whether a zone has the name, or one below it.
-    pub(crate) fn has_at_or_below(&self, z: u32, folded: &[u8]) -> bool {
-        self.first_from(z, folded).is_some_and(|d| is_at_or_below(self.name(d), folded))
+    /// The draft of a name in a zone, or the first below it.
+    pub(crate) fn first_at_or_below(&self, z: u32, folded: &[u8]) -> Option<u32> {
+        self.first_from(z, folded).filter(|&d| is_at_or_below(self.name(d), folded))
     }
 
     /// The first draft of a zone that does not come before a name.

@@ -11,7 +11,7 @@ use crate::drafts::ends;
 use crate::followers::{Followers, Turn};
 use crate::format::Damaged;
 use crate::named::Hosts;
-use crate::node::{ABOVE, CUT, DEEPER, DNAME, EDITED, GONE, Node};
+use crate::node::{ABOVE, CUT, DNAME, EDITED, GONE, Node};
 use crate::patch::Unable;
 use crate::row::halve;
 use crate::zone::{HASHED, SIGNED, TABLED, Zone};
@@ -80,9 +80,17 @@ pub(crate) struct Surroundings<'a> {
     names: BTreeMap<Box<[u8]>, bool>,
     /// Hosts, and names above them, that the builder will see.
     shown: BTreeSet<Box<[u8]>>,
-    /// Zones of ours lie below.
-    is_above_others: bool,
 }
+
+/// Of an edit.
+#[derive(Clone, Copy)]
+enum Time {
+    Before,
+    After,
+}
+
+/// Says which names count.
+type Judges<'j> = &'j dyn Fn(&[u8]) -> Result<bool, Damaged>;
 
 impl<'a> Surroundings<'a> {
     pub(crate) fn new(zone: Zone<'a>, edit: &'a Edit<'a>) -> Result<Surroundings<'a>, Unable> {
@@ -103,9 +111,8 @@ impl<'a> Surroundings<'a> {
         }
         let mut edited: Vec<&[u8]> = edit.names.keys().map(|name| &**name).collect();
         edited.sort_unstable_by(|a, b| canonical_cmp(a, b));
-        let (hidden, is_above_others) = (Hidden::default(), apex.is(DEEPER));
-        let (names, shown) = (BTreeMap::new(), BTreeSet::new());
-        Ok(Surroundings { zone, apex: name, edit, edited, hidden, names, shown, is_above_others })
+        let (hidden, names, shown) = (Hidden::default(), BTreeMap::new(), BTreeSet::new());
+        Ok(Surroundings { zone, apex: name, edit, edited, hidden, names, shown })
     }
 
     /// Finds what is drawn in, and hands its records to the builder as a zone.
@@ -236,16 +243,8 @@ impl<'a> Surroundings<'a> {
 
     /// True if there was such a name, if only for what was below it.
     fn was_there(&self, name: &[u8]) -> Result<bool, Unable> {
-        if self.node(name)?.is_some() {
-            return Ok(true);
-        }
         // Above names that are hidden there are no nodes for those that own nothing.
-        for below in self.edited_below(name) {
-            if Kind::of(&self.before(below)?) == Kind::Name {
-                return Ok(true);
-            }
-        }
-        Ok(!self.before_below(name, 1)?.is_empty())
+        Ok(self.node(name)?.is_some() || self.one_below(name, Time::Before)?.is_some())
     }
 
     /// True if there will be such a name, if only for what is below it.
@@ -254,7 +253,7 @@ impl<'a> Surroundings<'a> {
             return Ok(true);
         }
         let may_be = self.node(name)?.is_some() || self.edited_below(name).next().is_some();
-        Ok(may_be && self.one_below(name)?.is_some())
+        Ok(may_be && self.one_below(name, Time::After)?.is_some())
     }
 
     /// Names whose answers carry addresses of these hosts. Where many do, only those are kept that a host stands at or below: it is glue
@@ -279,7 +278,7 @@ impl<'a> Surroundings<'a> {
             let named = records.iter().filter_map(|r| host_of(r.rtype, &r.rdata));
             hosts.extend(named.map(<[u8]>::to_ascii_lowercase));
             if records.is_empty()
-                && let Some(below) = self.one_below(name)?
+                && let Some(below) = self.one_below(name, Time::After)?
             {
                 self.show(&below);
             }
@@ -302,7 +301,7 @@ impl<'a> Surroundings<'a> {
             }
             if !self.records(end)?.is_empty() {
                 self.show(end);
-            } else if let Some(below) = self.one_below(end)? {
+            } else if let Some(below) = self.one_below(end, Time::After)? {
                 self.show(&below);
             }
         }
@@ -320,50 +319,54 @@ impl<'a> Surroundings<'a> {
     }
 
     /// The node of a name of this zone, a hidden one too, before the edit.
-    fn node(&self, name: &[u8]) -> Result<Option<Node<'a>>, Unable> {
-        self.judge_place(name)?;
-        Ok(self.zone.node_by(name, &self.hidden)?)
-    }
-
-    /// Err: the name is another zone's of ours, or lies below one, and nothing leads to what this zone has there.
-    fn judge_place(&self, name: &[u8]) -> Result<(), Unable> {
-        if self.is_above_others && !self.zone.is_led_to(name)? { Err(Unable::Whole) } else { Ok(()) }
+    fn node(&self, name: &[u8]) -> Result<Option<Node<'a>>, Damaged> {
+        self.zone.node_by(name, &self.hidden)
     }
 
     /// The zones of ours right below this one that names drawn in are of.
-    fn zones_below(&self) -> Result<BTreeSet<Box<[u8]>>, Unable> {
+    fn zones_below(&self) -> Result<BTreeSet<Box<[u8]>>, Damaged> {
         let mut below = BTreeSet::new();
-        for name in self.names.keys().filter(|_| self.is_above_others) {
-            self.judge_place(name)?;
-            let Some((apex, _)) = self.zone.below(name)? else { continue };
-            // Nothing would lead to what is hidden there.
-            if apex.len() < name.len() && self.records(apex)?.is_empty() {
-                return Err(Unable::Whole);
-            }
-            below.insert(apex.into());
+        for name in self.names.keys() {
+            below.extend(self.zone.below(name)?.map(|(apex, _)| apex.into()));
         }
         Ok(below)
     }
 
-    fn before(&self, name: &[u8]) -> Result<Vec<Record>, Unable> {
-        Ok(self.node(name)?.map_or(Ok(vec![]), |node| records_of(&node, name))?)
+    /// True if a name makes those above it be there, which one below another zone of ours does not: the delegation does, if there is one.
+    fn is_led_to(&self, name: &[u8], time: Time) -> Result<bool, Damaged> {
+        match self.zone.below(name)? {
+            Some((apex, _)) if apex.len() < name.len() => Ok(!self.records_at(apex, time)?.is_empty()),
+            _ => Ok(true),
+        }
+    }
+
+    fn before(&self, name: &[u8]) -> Result<Vec<Record>, Damaged> {
+        self.node(name)?.map_or(Ok(vec![]), |node| records_of(&node, name))
+    }
+
+    fn records_at(&self, name: &[u8], time: Time) -> Result<Vec<Record>, Damaged> {
+        match time {
+            Time::Before => self.before(name),
+            Time::After => self.records(name),
+        }
     }
 
     /// The records of a name after the edit.
-    fn records(&self, name: &[u8]) -> Result<Vec<Record>, Unable> {
+    fn records(&self, name: &[u8]) -> Result<Vec<Record>, Damaged> {
         match self.edit.names.get(name) {
             Some(records) => Ok(records.clone()),
             None => self.before(name),
         }
     }
 
-    /// A name with records below this one after the edit.
-    fn one_below(&self, name: &[u8]) -> Result<Option<Box<[u8]>>, Unable> {
-        let has_records = |n: &&[u8]| self.edit.names.get(*n).is_some_and(|all| Kind::of(all) == Kind::Name);
-        if let Some(below) = self.edited_below(name).find(has_records) {
-            return Ok(Some(below.into()));
+    /// A name with records below this one, which makes that be there.
+    fn one_below(&self, name: &[u8], time: Time) -> Result<Option<Box<[u8]>>, Damaged> {
+        for below in self.edited_below(name) {
+            if Kind::of(&self.records_at(below, time)?) == Kind::Name && self.is_led_to(below, time)? {
+                return Ok(Some(below.into()));
+            }
         }
-        Ok(self.before_below(name, 1)?.pop())
+        Ok(self.before_below(name, 1, &|below| self.is_led_to(below, time))?.pop())
     }
 
     /// Names of the edit below this one.
@@ -374,18 +377,19 @@ impl<'a> Surroundings<'a> {
 
     /// All names below this one with records before the edit, and all that are edited.
     fn all_below(&self, name: &[u8]) -> Result<Vec<Box<[u8]>>, Unable> {
-        let mut all = self.before_below(name, NAMES_MAX + 1)?;
+        let mut all = self.before_below(name, NAMES_MAX + 1, &|_| Ok(true))?;
         all.extend(self.edited_below(name).map(Into::into));
         if all.len() > NAMES_MAX { Err(Unable::Large) } else { Ok(all) }
     }
 
-    /// Names below this one that have records, not NSEC3 alone, and are not edited, at most so many.
-    fn before_below(&self, name: &[u8], max: usize) -> Result<Vec<Box<[u8]>>, Damaged> {
+    /// Names below this one that have records, not NSEC3 alone, are not edited, and count, at most so many.
+    fn before_below(&self, name: &[u8], max: usize, counts: Judges<'_>) -> Result<Vec<Box<[u8]>>, Damaged> {
         let mut all = Vec::new();
         let mut room = [0; NAME_MAX];
         self.zone.each_below(name, &self.hidden, &mut |node| {
             let below = self.zone.name_of(&node, &mut room)?;
-            if !self.edit.names.contains_key(below) && Kind::of(&records_of(&node, below)?) == Kind::Name {
+            let is_plain = !self.edit.names.contains_key(below) && Kind::of(&records_of(&node, below)?) == Kind::Name;
+            if is_plain && counts(below)? {
                 all.push(below.into());
             }
             Ok(all.len() < max)
@@ -486,9 +490,8 @@ fn is_of_signing(rtype: Rtype) -> bool {
 }
 
 impl<'a> Zone<'a> {
-    /// True if changes of single names can be laid out for it, but for names that come or go on the way to another zone of ours: what a change
-    /// draws in is known for zones in which all that is hidden is hidden by a cut, a DNAME or another zone, or stands in the table of
-    /// NSEC3.
+    /// True if changes of single names can be laid out for it: what a change draws in is known for zones in which all that is hidden is
+    /// hidden by a cut, a DNAME or another zone, or stands in the table of NSEC3.
     pub fn is_editable(&self) -> Result<bool, Damaged> {
         let apex = self.apex()?;
         let mut chains = 0;
@@ -525,15 +528,15 @@ impl<'a> Zone<'a> {
             return Ok((!node.is(GONE)).then_some(node));
         }
         let Some((seat, end)) = self.seat(folded)? else { return Ok(None) };
-        if end == folded {
-            return Ok(Some(seat));
-        }
         let labels = &folded[..folded.len() - apex_name.len()];
-        let found = self.hidden_from(seat, end, labels, hidden)?.next().transpose()?;
+        let found = match end == folded {
+            true => Some(seat),
+            false => self.hidden_from(seat, end, labels, hidden)?.next().transpose()?,
+        };
         Ok(found.filter(|node| node.labels_below() == Ok(labels)))
     }
 
-    /// The nodes that a cut or DNAME hides whose name is `end`, from that one on which has these labels, or would come next.
+    /// The nodes that are hidden below `end`, from that one on which has these labels, or would come next.
     fn hidden_from(
         &self,
         seat: Node<'a>,
@@ -548,26 +551,17 @@ impl<'a> Zone<'a> {
         Ok((from..all.len()).map(move |i| view.node(all[i])))
     }
 
-    /// False: what the zone has at a name is hidden by a zone of ours below it, and nothing leads there.
-    fn is_led_to(&self, folded: &[u8]) -> Result<bool, Damaged> {
-        let Some((_, below)) = self.below(folded)? else { return Ok(true) };
-        let is_anew = self.view().is_of_overlay(&self.first()?);
-        Ok(is_anew || self.node_at(&below)?.is_ok() || self.seat(folded)?.is_some())
-    }
-
-    /// The node of the file that the nodes at and below a name stand at or behind: its own, or that of what hides it, the cut or DNAME
-    /// or what the zone has at the apex of a zone below it, for hidden names stand in no index; of NSEC3 there is a table. And whose
-    /// node that is.
+    /// The node of the file that the nodes at and below a name stand at or behind: its own, or that of what hides it, for hidden names stand
+    /// in no index; of NSEC3 there is a table. And the name that hides it: that of a cut or DNAME, which the node is, or of the apex of a
+    /// zone below, where the node is the first at or below that.
     fn seat<'n>(&self, folded: &'n [u8]) -> Result<Option<(Node<'a>, &'n [u8])>, Damaged> {
         let (view, first) = (self.view(), self.first()?);
         let (least, scope) = (first.name_len(), first.scope()?);
         if view.is_of_overlay(&first) {
             return Ok(None);
         }
-        if let Some((end, below)) = self.below(folded)?
-            && let Ok(node) = self.node_at(&below)?
-        {
-            return Ok(node.map(|node| (node, end)));
+        if let Some((end, below)) = self.below(folded)? {
+            return Ok(self.first_at(&below)?.map(|node| (node, end)));
         }
         for end in std::iter::once(folded).chain(ends(folded)).take_while(|end| end.len() >= least) {
             let node = match end.len() == least {
@@ -633,7 +627,7 @@ impl<'a> Zone<'a> {
         Ok(node.reference().wrapping_sub(first.reference()) < first.extent()?)
     }
 
-    /// Nodes behind this one for as long as they lie below the name, and damage.
+    /// The nodes below a name, of which this one is the first, or stands before that; and damage.
     fn together_below<'n>(
         &self,
         node: Node<'a>,
@@ -644,7 +638,9 @@ impl<'a> Zone<'a> {
             let mut room = [0; NAME_MAX];
             zone.name_of(node, &mut room).is_ok_and(|below| is_below(below, name))
         };
-        Ok(self.together_from(node)?.skip(1).take_while(move |n| n.as_ref().map_or(true, is_below_it)))
+        let is_before = !is_below_it(&node);
+        let below = self.together_from(node)?.skip(usize::from(is_before));
+        Ok(below.take_while(move |n| n.as_ref().map_or(true, is_below_it)))
     }
 
     /// What an overlay holds of the zone beside the nodes that stand together, gone ones too, in canonical order.

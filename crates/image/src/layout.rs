@@ -203,18 +203,17 @@ impl<'a> Layout<'a> {
     fn link_to_parent(&mut self, z: u32, record_at: usize, numbers: &[u32]) {
         let Some(parent) = parent(self.b, z) else { return };
         // What lies there below another cut is glue, and the zone above that is not the parent.
-        let is_visible = |d: &u32| self.b.drafts[*d as usize].flags & node::HIDDEN == 0;
-        let apex = &self.b.zones[z as usize].apex;
-        let node = self.b.find(parent, apex).filter(is_visible);
-        let node = node.map_or(0, |d| self.out[d as usize]);
+        let apex = &self.b.zones[z as usize].apex[..];
+        let is_visible = |d: u32| self.b.name(d) == apex && self.b.drafts[d as usize].flags & node::HIDDEN == 0;
+        let first = self.b.first_at_or_below(parent, apex);
         let number = numbers.binary_search(&parent).unwrap_or(0) as u32;
         let more = u32_at(&self.bytes, record_at + 8).unwrap_or(0) as usize * ALIGN;
-        if !self.b.has_at_or_below(parent, apex) {
+        if first.is_some_and(|d| !is_visible(d)) {
             let flags = u32_at(&self.bytes, more).unwrap_or(0);
-            self.put(more, flags | zone::BARE);
+            self.put(more, flags | zone::OCCLUDED);
         }
-        self.put(more + 4, node);
-        self.put(more + 8, number);
+        self.put(more + zone::PARENT, first.map_or(0, |d| self.out[d as usize]));
+        self.put(more + zone::PARENT + 4, number);
     }
 
     /// Lays out a node whose name and units stand first in `octets`; returns what stands behind them.

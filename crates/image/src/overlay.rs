@@ -10,7 +10,7 @@
 //! before it is folded into a new image. Without one a query pays one test of a pointer.
 
 use crate::format::Damaged;
-use crate::node::{GONE, Node, Scope, UNSEEN};
+use crate::node::{ABOVE, Node, Scope, UNSEEN};
 use crate::row::{Named, Row};
 use crate::shared::Shared;
 use crate::view::View;
@@ -146,7 +146,7 @@ impl Overlay {
     }
 
     /// The node of a name that is not as in the file: perhaps one that says that it is hidden, or gone. Another zone's apex, and nobody's
-    /// name on the way to one, come before what a zone has there that cannot be asked for.
+    /// name on the way to one, come before what a zone has there that cannot be asked for; and what can be asked for before nobody's.
     pub(crate) fn find<'a>(
         &self,
         view: View<'a>,
@@ -154,15 +154,16 @@ impl Overlay {
         folded: &[u8],
         scope: Scope,
     ) -> Result<Option<Node<'a>>, Damaged> {
-        let mut unseen = None;
+        let (mut nobodys, mut unseen) = (None, None);
         for node in self.named(view, hash, folded, scope) {
             let node = node?;
-            if node.flags() & UNSEEN == 0 {
-                return Ok(Some(node));
+            match node.flags() & (UNSEEN | ABOVE) {
+                0 => return Ok(Some(node)),
+                ABOVE => nobodys = Some(node),
+                _ => unseen = Some(node),
             }
-            unseen = Some(node);
         }
-        Ok(unseen)
+        Ok(nobodys.or(unseen))
     }
 
     /// The same for what a zone has at a name below its apex, whoever else has something there.
@@ -176,14 +177,15 @@ impl Overlay {
         self.named(view, hash, folded, scope).find(|node| !node.as_ref().is_ok_and(Node::is_whole)).transpose()
     }
 
-    /// The nodes of a hash that are of a zone.
+    /// The nodes of a hash that are a zone's names, gone ones too.
     pub(crate) fn hashed<'s, 'a: 's>(
         &'s self,
         view: View<'a>,
         hash: u64,
         zone: u32,
     ) -> impl Iterator<Item = Result<Node<'a>, Damaged>> + 's {
-        self.of_hash(hash).filter(move |e| e.zone == zone).map(move |e| view.node(e.reference))
+        let nodes = self.of_hash(hash).filter(move |e| e.zone == zone).map(move |e| view.node(e.reference));
+        nodes.filter(|node| !node.as_ref().is_ok_and(|node| node.is(ABOVE)))
     }
 
     fn touched(&self, number: u32) -> Option<&Touched> {
@@ -275,9 +277,9 @@ impl Overlay {
     }
 }
 
-/// The octets of a node that says that a name is no more: of the labels below the apex, or, with the flag for that, all of it.
-pub(crate) fn gone(octets: &[u8], flags: u16) -> Vec<u8> {
-    let flags = (GONE | flags).to_le_bytes();
+/// The octets of a node without records: of the labels below the apex, or, with the flag for that, all of the name.
+pub(crate) fn bare(octets: &[u8], flags: u16) -> Vec<u8> {
+    let flags = flags.to_le_bytes();
     let mut node = [&[octets.len() as u8, 0, flags[0], flags[1]], octets].concat();
     node.resize(node.len().max(8), 0);
     node

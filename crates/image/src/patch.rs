@@ -11,11 +11,11 @@ use crate::drafts::ends;
 use crate::edit::{Edit, Gathered, Hidden, Surroundings};
 use crate::followers::Followers;
 use crate::format::{ALIGN, Damaged, Header, u32_at};
-use crate::node::{ABOVE, APEX, DEEPER, EDITED, ELSEWHERE, HEAD, HIDDEN, NO_ZONE, Node, OTHERS, Scope};
+use crate::node::{ABOVE, APEX, DEEPER, EDITED, ELSEWHERE, GONE, HEAD, HIDDEN, NO_ZONE, Node, OTHERS, Scope};
 use crate::overlay::{self, Overlay, Record};
 use crate::row::Named;
 use crate::view::{Image, View};
-use crate::zone::{HASHED, MORE, NSEC3, OVER, PARENT, SIGNED, Zone};
+use crate::zone::{HASHED, MORE, NSEC3, OCCLUDED, OVER, PARENT, SIGNED, Zone};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use wire::hash::name_hash;
@@ -44,8 +44,7 @@ pub enum Unable {
     /// A zone comes or goes, or cannot be laid out, that lies above or below another zone of ours: the way to that one, and
     /// who answers DS for it, may change with it.
     Nested,
-    /// The zone is not edited name by name: names change that are another zone's of ours, or lie below one or on the way to one; it is
-    /// signed in another way from now on, or it changes in other ways too.
+    /// The zone is not edited name by name: it is signed in another way from now on, or it changes in other ways too.
     Whole,
     /// More names change than is worth it.
     Large,
@@ -424,8 +423,7 @@ impl<'a> Laying<'a> {
         };
         if let (Some(parent), Some(more)) = (self.anew_above(wanted.apex)?, more) {
             let (node, _) = built.parent_link()?;
-            self.put_parent(more, self.moved(node), parent);
-            return Ok(());
+            return Ok(self.put_parent(more, self.moved(node), parent)?);
         }
         let link = wanted.old.map(|old| old.parent_link()).transpose()?;
         let Some((node, parent)) = link.filter(|link| link.0 != 0) else { return Ok(()) };
@@ -434,14 +432,14 @@ impl<'a> Laying<'a> {
             self.put(built.place() + 8, self.moved((at / ALIGN) as u32));
             at
         });
-        self.put_parent(more, node, parent);
-        Ok(())
+        Ok(self.put_parent(more, node, parent)?)
     }
 
-    /// Writes who the zone above is into what a zone has more.
-    fn put_parent(&mut self, more: usize, node: u32, parent: u32) {
-        self.put(more + PARENT, node);
-        self.put(more + PARENT + 4, parent);
+    /// Writes into what a zone has more who the zone above is, and what of that answers for the apex.
+    fn put_parent(&mut self, more: usize, node: u32, parent: u32) -> Result<(), Damaged> {
+        let marks = self.word(more)? & !OCCLUDED;
+        [(0, marks), (PARENT, node), (PARENT + 4, parent)].iter().for_each(|&(at, word)| self.put(more + at, word));
+        Ok(())
     }
 
     /// A zone of which some names change: these, and its record with another apex, which leads to the other names.
@@ -483,14 +481,16 @@ impl<'a> Laying<'a> {
         Ok(())
     }
 
-    /// A name that leads to another zone of ours does so still. Err: that is nobody's name in between, or it comes to be one.
-    fn lead_on(&mut self, name: &[u8], was: Option<Node<'a>>, is: Option<&Node<'a>>) -> Result<(), Unable> {
-        let visible = is.filter(|is| !is.is(HIDDEN));
-        if visible.is_some() && self.view.find_whole(name)?.is_some_and(|node| node.is(ABOVE)) {
-            return Err(Unable::Whole);
+    /// A name that leads to another zone of ours does so still, whether it is the zone's or nobody's from now on.
+    fn lead_on(&mut self, name: &[u8], was: Option<Node<'a>>, is: Option<&Node<'a>>) -> Result<(), Damaged> {
+        let is_nobodys = self.view.find_whole(name)?.is_some_and(|node| node.is(ABOVE));
+        if !is_nobodys && !was.is_some_and(|was| was.is(DEEPER)) {
+            return Ok(());
         }
-        if was.is_some_and(|was| was.is(DEEPER)) {
-            self.mark(visible.ok_or(Unable::Whole)?, DEEPER);
+        match is.filter(|is| !is.is(HIDDEN)) {
+            Some(is) => self.mark(is, DEEPER),
+            None if !is_nobodys => self.note_bare(name, name, ABOVE | DEEPER, NO_ZONE),
+            None => {}
         }
         Ok(())
     }
@@ -535,7 +535,12 @@ impl<'a> Laying<'a> {
 
     /// Leaves a note that a name of a zone is no more.
     fn bury(&mut self, name: &[u8], apex_len: usize, zone: u32) {
-        let at = self.append(&overlay::gone(&name[..name.len() - apex_len], 0));
+        self.note_bare(name, &name[..name.len() - apex_len], GONE, zone);
+    }
+
+    /// Enters a node without records, which has these octets of its name.
+    fn note_bare(&mut self, name: &[u8], octets: &[u8], flags: u16, zone: u32) {
+        let at = self.append(&overlay::bare(octets, flags));
         let moved = self.moved((at / ALIGN) as u32);
         self.note(name, moved, zone);
     }
@@ -563,8 +568,7 @@ impl<'a> Laying<'a> {
             self.put(record + 8, self.moved((at / ALIGN) as u32));
             at
         };
-        self.put_parent(more, self.moved(node), parent);
-        Ok(())
+        Ok(self.put_parent(more, self.moved(node), parent)?)
     }
 
     /// The word that is to stand at `at` in `built`.
@@ -597,9 +601,7 @@ impl<'a> Laying<'a> {
             self.laid.root = Some(0);
             return Ok(());
         }
-        let at = self.append(&overlay::gone(wanted.apex, ABOVE));
-        let moved = self.moved((at / ALIGN) as u32);
-        self.note(wanted.apex, moved, number);
+        self.note_bare(wanted.apex, wanted.apex, GONE | ABOVE, number);
         Ok(())
     }
 
@@ -733,6 +735,104 @@ mod tests {
         let (parents, parent) = zone.parent().unwrap().unwrap();
         assert!(parent.apex().unwrap().apex_name() == Ok(APEX) && parents.rrset(rtype::DS).unwrap().is_some());
         assert!(zone.nsec_at_or_before(&owner).unwrap().rrset(rtype::TXT).unwrap().is_some());
+    }
+
+    /// An image of these zones, as a file.
+    fn file(zones: &[(&[u8], Rows<'_>)]) -> Vec<u8> {
+        let mut builder = Builder::new(7);
+        for (apex, records) in zones {
+            builder.begin_zone(apex);
+            records.iter().for_each(|(owner, rtype, rdata)| builder.record(owner, *rtype, 60, rdata).unwrap());
+        }
+        builder.finish().0
+    }
+
+    /// What is served once a change is laid over it.
+    fn over(image: &Image<Vec<u8>>, change: Change<'_>) -> Image<Vec<u8>> {
+        let mut octets = image.bytes().clone();
+        octets.resize(octets.len().next_multiple_of(PLACE as usize), 0);
+        let laid = lay(image.view(), change, octets.len() as u64, &InTurn, &mut |_| None).unwrap();
+        octets.extend_from_slice(&laid.octets);
+        let between = Image::overlaid(octets.clone(), image.header().clone(), |_| 0);
+        Image::overlaid(octets, laid.overlay(between.view()).unwrap(), |_| 0)
+    }
+
+    fn names(owner: &[u8], records: &[(u16, &[u8])]) -> Change<'static> {
+        let records = records.iter().map(|&(rtype, rdata)| edit::Record { rtype, ttl: 60, rdata: rdata.into() });
+        let names = BTreeMap::from([(owner.into(), records.collect())]);
+        Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit::new(APEX, names)] }
+    }
+
+    fn zone_of<'i>(image: &'i Image<Vec<u8>>, apex: &[u8]) -> Zone<'i> {
+        image.view().find_whole(apex).unwrap().unwrap().zone().unwrap()
+    }
+
+    const APEX_ROWS: [(&[u8], u16, &[u8]); 2] = [(APEX, rtype::SOA, &[0; 22]), (APEX, rtype::NS, b"\x02ns\x05other\0")];
+    const BELOW: &[u8] = b"\x01c\x01b\x01z\0";
+    const BELOW_ROWS: [(&[u8], u16, &[u8]); 2] =
+        [(BELOW, rtype::SOA, &[0; 22]), (BELOW, rtype::NS, b"\x02ns\x05other\0")];
+
+    #[test]
+    fn what_a_zone_hides_where_it_delegates_to_nobody_is_found_and_changed() {
+        let hidden: [&[u8]; 2] = [b"\x01d\x01c\x01b\x01z\0", b"\x01e\x01c\x01b\x01z\0"];
+        let rows = hidden.map(|owner| (owner, rtype::A, &[192, 0, 2, 1][..]));
+        let zones: [(&[u8], Rows<'_>); 2] = [(APEX, &[APEX_ROWS, rows].concat()), (BELOW, &BELOW_ROWS)];
+        let mut image = Image::open(file(&zones)).unwrap();
+        let has = |image: &Image<Vec<u8>>| {
+            assert!(zone_of(image, BELOW).parent().unwrap().is_none(), "nothing there answers for DS");
+            hidden.map(|owner| zone_of(image, APEX).node(owner).unwrap().is_some())
+        };
+        assert_eq!(has(&image), [true; 2]);
+        image = over(&image, names(hidden[0], &[]));
+        assert_eq!(has(&image), [false, true]);
+        assert_eq!(zone_of(&image, APEX).records().unwrap(), 3);
+        image = over(&image, names(hidden[1], &[(rtype::TXT, b"\x01t")]));
+        assert_eq!(has(&image), [false, true]);
+        image = over(&image, names(BELOW, &[(rtype::NS, hidden[1])]));
+        assert!(zone_of(&image, BELOW).parent().unwrap().is_some());
+    }
+
+    /// A host that a wildcard made is none once a name comes above it, though something hidden was below that already.
+    #[test]
+    fn a_delegation_makes_the_names_above_it_come() {
+        let naming: &[u8] = b"\x01m\x01z\0";
+        let rows: [(&[u8], u16, &[u8]); 2] =
+            [(b"\x01*\x01z\0", rtype::A, &[192, 0, 2, 1]), (naming, rtype::MX, b"\0\x01\x01h\x01b\x01z\0")];
+        let zones: [(&[u8], Rows<'_>); 2] = [(APEX, &[&APEX_ROWS[..], &rows].concat()), (BELOW, &BELOW_ROWS)];
+        let mut image = Image::open(file(&zones)).unwrap();
+        let is_laid =
+            |image: &Image<Vec<u8>>| image.view().is_of_overlay(&zone_of(image, APEX).node(naming).unwrap().unwrap());
+        image = over(&image, names(b"\x01d\x01c\x01b\x01z\0", &[(rtype::A, &[192, 0, 2, 1])]));
+        assert!(!is_laid(&image), "no name has come");
+        image = over(&image, names(BELOW, &[(rtype::NS, b"\x02ns\x05other\0")]));
+        assert!(is_laid(&image), "it carries no address any more");
+    }
+
+    #[test]
+    fn a_name_on_the_way_to_another_zone_is_the_zones_or_nobodys() {
+        let name: &[u8] = b"\x01b\x01z\0";
+        let mut image = Image::open(file(&[(APEX, &APEX_ROWS), (BELOW, &BELOW_ROWS)])).unwrap();
+        let is_there = |image: &Image<Vec<u8>>| {
+            let zone = zone_of(image, APEX);
+            let scope = zone.apex().unwrap().scope().unwrap();
+            let hash = name_hash(image.view().seed(), name);
+            let node = image.view().find(hash, name, scope).unwrap().unwrap();
+            assert!(node.is(DEEPER), "the way to the zone below");
+            let of_hash = zone.nodes_hashed([hash].into(), [].into_iter());
+            assert_eq!(of_hash.is_ok_and(|nodes| nodes.iter().all(|n| !n.is(ABOVE))), !node.is(ABOVE));
+            !node.is(ABOVE)
+        };
+        assert!(!is_there(&image));
+        let mut whole = Builder::new(7);
+        whole.begin_zone(APEX);
+        APEX_ROWS.iter().for_each(|(owner, rtype, rdata)| whole.record(owner, *rtype, 60, rdata).unwrap());
+        image = over(&image, Change { whole, gone: vec![], edits: vec![] });
+        for _ in 0..2 {
+            assert!(!is_there(&image));
+            image = over(&image, names(name, &[(rtype::TXT, b"\x01t")]));
+            assert!(is_there(&image));
+            image = over(&image, names(name, &[]));
+        }
     }
 
     #[test]

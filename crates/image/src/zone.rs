@@ -4,7 +4,7 @@
 //! 0 apex u32 | records u32 | more u32, or 0: neither signed nor below another zone
 //!
 //! more:
-//! 0 flags u32 | node of the same name in the parent zone u32, or 0 | parent's zone number u32
+//! 0 flags u32 | first node at or below the apex in the parent zone u32, or 0 | parent's zone number u32
 //! 12 NSEC owners: (keys u64... then references u32...) u32 | how many u32
 //! 20 NSEC3 owners: (hash 20, reference u32)... u32 | how many u32 | iterations u16 | salt length u8 | 0 u8 | salt
 //! ```
@@ -44,12 +44,8 @@ pub const HASHED: u32 = 8;
 pub(crate) const TABLED: u32 = 16;
 /// In an overlay only: the tables are those of changed names, and others stand under them (see `chain`).
 pub(crate) const OVER: u32 = 32;
-/// The zone above has nothing at its apex, and nothing below that.
-pub(crate) const BARE: u32 = 64;
-
-/// What a zone has at the apex of a zone below it, and below that, nothing leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NotKnown;
+/// What the zone above has at the apex, or below it, cannot be asked for: it delegates elsewhere, or not at all.
+pub(crate) const OCCLUDED: u32 = 64;
 
 /// Takes owner, type, TTL and rdata.
 pub type RecordSink<'a> = &'a mut dyn FnMut(&[u8], u16, u32, &[u8]);
@@ -104,9 +100,11 @@ impl<'a> Zone<'a> {
         self.salt_end().map(|end| end.next_multiple_of(ALIGN))
     }
 
-    /// The node of its apex's name in the zone above, and that zone's number; 0 and 0 if there is none.
+    /// The node of its apex's name that can be asked for in the zone above, and that zone's number; 0 if there is none.
     pub(crate) fn parent_link(&self) -> Result<(u32, u32), Damaged> {
-        self.more()?.map_or(Ok((0, 0)), |more| Ok((u32_at(more, PARENT)?, u32_at(more, PARENT + 4)?)))
+        let Some(more) = self.more()? else { return Ok((0, 0)) };
+        let node = if u32_at(more, 0)? & OCCLUDED == 0 { u32_at(more, PARENT)? } else { 0 };
+        Ok((node, u32_at(more, PARENT + 4)?))
     }
 
     /// Where the references in its record and tables are that count from the image's start.
@@ -194,10 +192,9 @@ impl<'a> Zone<'a> {
 
     /// The node of the apex's name in the zone above, if that is ours too: it holds the DS.
     pub fn parent(&self) -> Result<Option<(Node<'a>, Zone<'a>)>, Damaged> {
-        let Some(more) = self.more()? else { return Ok(None) };
-        match u32_at(more, 4)? {
-            0 => Ok(None),
-            reference => Ok(Some((Node::at(self.view, reference)?, self.view.zone(u32_at(more, 8)?)?))),
+        match self.parent_link()? {
+            (0, _) => Ok(None),
+            (reference, parent) => Ok(Some((Node::at(self.view, reference)?, self.view.zone(parent)?))),
         }
     }
 
@@ -214,17 +211,16 @@ impl<'a> Zone<'a> {
         Ok(nearest)
     }
 
-    /// What the zone had in the file at the apex of a zone below it: no index leads there. Err: that is not known.
-    pub(crate) fn node_at(&self, below: &Node<'a>) -> Result<Result<Option<Node<'a>>, NotKnown>, Damaged> {
+    /// The first node that the zone had in the file at the apex of a zone below it, or below that: no index leads there.
+    pub(crate) fn first_at(&self, below: &Node<'a>) -> Result<Option<Node<'a>>, Damaged> {
         let number = below.zone_number()?;
         let at = self.view.frame.header.zones_at as usize + number as usize * ZONE;
-        let below = Zone::at(self.view, at, number)?;
-        Ok(match below.parent_link()? {
-            (_, parent) if parent != self.number => Err(NotKnown),
-            (0, _) if below.is(BARE)? => Ok(None),
-            (0, _) => Err(NotKnown),
-            (node, _) => Ok(Some(self.view.node(node)?)),
-        })
+        let more = Zone::at(self.view, at, number)?.more()?.ok_or(Damaged)?;
+        match (u32_at(more, PARENT)?, u32_at(more, PARENT + 4)?) {
+            (_, parent) if parent != self.number => Err(Damaged),
+            (0, _) => Ok(None),
+            (node, _) => self.view.node(node).map(Some),
+        }
     }
 
     /// All nodes, hidden ones too, in canonical order.

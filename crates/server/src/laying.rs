@@ -4,12 +4,10 @@
 //! names of a zone                              laid, `STEP` names at a time
 //! thousands that name a host whose address      laid after it (`image::followers`)
 //! changes
-//! names that come or go on the way to another   a new image: the way there changes with them; what a zone hides below its delegation
-//! zone of ours, or below its apex in a zone     to another is found by that
-//! that does not delegate to it
-//! a zone with several chains of NSEC3          a new image
-//! more than `NAMES_MAX` names                  a new image
-//! the room behind the image is used up         a new image
+//! a zone with several chains of NSEC3           a new image
+//! more than `NAMES_MAX` names, or that one      a new image
+//! change draws in more than is worth it
+//! the room behind the image is used up          a new image
 //! ```
 //! Zones whose files have changed are laid by `changes`, as a whole or by the names that differ; it says there what is too
 //! much.
@@ -178,7 +176,7 @@ fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>) -> Result<Laid, Unlaid> {
     }
 }
 
-const WHOLE: &str = "it is signed in another way, or names come or go on the way to another zone of ours, or below one that it does not delegate to";
+const WHOLE: &str = "it is signed in another way, or owners of NSEC3 become names or have names below";
 
 impl Unlaid {
     fn image(why: &str) -> Unlaid {

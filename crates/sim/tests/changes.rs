@@ -64,6 +64,11 @@ fn some_zone(rng: &mut Rng) -> Zone {
     zone
 }
 
+fn has_chains(image: &Image<&[u8]>, apex: &[u8]) -> bool {
+    let node = image.view().find_whole(apex).unwrap();
+    node.is_some_and(|node| node.rrset(rtype::NSEC3PARAM).unwrap().is_some())
+}
+
 fn is_dnssec(rtype: Rtype) -> bool {
     matches!(rtype, rtype::NSEC3 | rtype::NSEC3PARAM | rtype::RRSIG | rtype::NSEC)
 }
@@ -117,15 +122,23 @@ impl Twins {
     /// Lays a change over the image; false: some zone is wrong, and nothing has changed.
     fn lay(&mut self, change: Change<'_>, after: &Zones) -> bool {
         let place = (self.octets.len() as u64).next_multiple_of(PLACE);
-        let is_signed = |e: &Edit<'_>| {
-            let image = self.image();
+        let image = self.image();
+        let is_zone = |e: &Edit<'_>, marks| {
             let apex = image.view().find_whole(e.apex).unwrap();
-            apex.is_some_and(|apex| apex.zone().and_then(|zone| zone.is(image::zone::SIGNED)).unwrap())
+            apex.is_some_and(|apex| apex.zone().and_then(|zone| zone.is(marks)).unwrap())
         };
-        let of_signed = usize::from(change.edits.iter().any(is_signed));
+        let of_signed = usize::from(change.edits.iter().any(|e| is_zone(e, image::zone::SIGNED)));
+        // Names of zones without signatures, whatever lies below these.
+        let has_signing = |e: &Edit<'_>| {
+            is_zone(e, image::zone::SIGNED | image::zone::HASHED)
+                || has_chains(&image, e.apex)
+                || e.names.values().flatten().any(|r| is_dnssec(r.rtype))
+        };
+        let is_of_names = change.whole.apexes().next().is_none() && change.gone.is_empty();
+        let is_plain = is_of_names && !change.edits.iter().any(has_signing);
         let is_nested = |e: &Edit<'_>| e.names.keys().any(|name| self.is_of_another(name, e.apex));
         let of_nested = usize::from(change.edits.iter().any(is_nested));
-        let laid = patch::lay(self.image().view(), change, place, &InTurn, &mut |_| None);
+        let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None);
         match laid {
             Ok(laid) if laid.complaints.is_empty() => {
                 self.octets.resize(place as usize, 0);
@@ -144,7 +157,8 @@ impl Twins {
                 true
             }
             Ok(_) => false,
-            Err(_) => {
+            Err(why) => {
+                assert!(!is_plain, "names of zones without signatures take a new image: {why:?}");
                 let (octets, _, complaints) = filled(after).finish();
                 if complaints.is_empty() {
                     (self.octets, self.header, self.left) = (octets, None, Queue::default());
@@ -300,7 +314,10 @@ fn edit(rng: &mut Rng, before: &Zones, after: &mut Zones, within: &[u8]) -> Opti
     for _ in 0..1 + rng.below(many) {
         let owner = match rng.below(6) {
             0 => apex.clone(),
-            1 if is_above => nested[rng.below(nested.len())].clone(),
+            1 if is_above => {
+                let other = nested[rng.below(nested.len())];
+                around(rng, other)
+            }
             2 | 3 => records[rng.below(records.len())].owner.clone(),
             _ => below(rng, &apex),
         };
@@ -334,6 +351,16 @@ fn edit(rng: &mut Rng, before: &Zones, after: &mut Zones, within: &[u8]) -> Opti
         names.insert(owner.into(), kept.iter().map(plain).collect());
     }
     Some((apex, names))
+}
+
+/// A zone's apex, a name on the way to it, or one below it.
+fn around(rng: &mut Rng, apex: &[u8]) -> Vec<u8> {
+    let labels = apex.first().map_or(0, |&len| usize::from(len) + 1);
+    match rng.below(3) {
+        0 => apex.to_vec(),
+        1 if labels > 1 => apex[labels..].to_vec(),
+        _ => [b"\x03ns1", apex].concat(),
+    }
 }
 
 fn query(name: &[u8], rtype: Rtype, with_do: bool) -> Vec<u8> {

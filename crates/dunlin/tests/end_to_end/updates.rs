@@ -158,12 +158,14 @@ fn an_update_outlives_other_changes_of_what_is_served() {
     }
 }
 
-/// One zone of ours below another: laid over the image, the delegation between them too.
+/// One zone of ours below another: laid over the image, the delegation between them too, and names on the way.
 #[test]
 fn zones_within_one_another_are_updated_too() {
     let folder = folder();
-    let below = "[[zone]]\nname = \"sub.z.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n";
-    folder.configure(&format!("{CONFIGURATION}{below}"));
+    let below = |name: &str| {
+        format!("[[zone]]\nname = \"{name}.z.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n")
+    };
+    folder.configure(&format!("{CONFIGURATION}{}{}", below("sub"), below("deep.er")));
     let server = serve(&folder);
     for (zone, expect) in [("z.example", "192.0.2.7\n"), ("sub.z.example", "192.0.2.8\n")] {
         let line = format!("zone {zone}\nadd new.{zone} 60 A {}", expect.trim());
@@ -176,6 +178,21 @@ fn zones_within_one_another_are_updated_too() {
     let line = "zone z.example\nadd sub.z.example 60 NS ns.sub.z.example\nadd ns.sub.z.example 60 A 192.0.2.9";
     assert_eq!(update(&server, &[], DDNS, line), "");
     assert_eq!(server.short(&folder, &["ns.sub.z.example", "A"]), "192.0.2.53\n", "the zone below has the say");
+    // A name on the way to a zone that nothing delegates to; a name below that one; the delegation. Then without them.
+    let steps = [
+        ("add er.z.example 60 TXT here", "\"here\"\n"),
+        ("add ns.deep.er.z.example 60 A 192.0.2.9", "\"here\"\n"),
+        ("add deep.er.z.example 60 NS ns.deep.er.z.example", "\"here\"\n"),
+        ("del deep.er.z.example NS", "\"here\"\n"),
+        ("del er.z.example", ""),
+        ("del ns.deep.er.z.example", ""),
+        ("add er.z.example 60 TXT again", "\"again\"\n"),
+    ];
+    for (step, expect) in steps {
+        assert_eq!(update(&server, &[], DDNS, &format!("zone z.example\n{step}")), "", "{step}");
+        assert_eq!(server.short(&folder, &["er.z.example", "TXT"]), expect, "{step}");
+        assert_eq!(server.short(&folder, &["www.deep.er.z.example", "A"]), "192.0.2.1\n", "{step}");
+    }
     assert!(!read(&folder.0.join("log")).contains("takes a new image"));
     server.signal("KILL");
     drop(server);
@@ -184,21 +201,22 @@ fn zones_within_one_another_are_updated_too() {
     assert_eq!(server.short(&folder, &["new.sub.z.example", "A"]), "192.0.2.8\n");
 }
 
-/// They take a new image, which holds other zones as their files say, or as they were.
+/// More names are hidden, and come back, than are laid over an image. A new one holds other zones as their files say, or as they were.
 #[test]
 fn an_update_that_takes_a_new_image_does_not_wait_for_other_zones_to_be_mended() {
     let folder = folder();
-    let below = "[[zone]]\nname = \"sub.z.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n";
     let other = "[[zone]]\nname = \"other.example\"\nfile = \"other.zone\"\n";
-    folder.configure(&format!("{CONFIGURATION}{below}{other}"));
+    folder.configure(&format!("{CONFIGURATION}{other}"));
     folder.write("other.zone", &format!("{ZONE}wrong A here\n"));
+    let many: String = (0..=100_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
+    folder.write("z.zone", &format!("{ZONE}{many}"));
     let server = serve(&folder);
-    for i in 1..=2 {
-        let at_zone_below = format!("add sub.z.example 60 NS n{i}.z.example");
-        let line = format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}\n{at_zone_below}");
-        assert_eq!(update(&server, &[], DDNS, &line), "");
-        assert_eq!(server.short(&folder, &[&format!("n{i}.z.example"), "A"]), format!("192.0.2.{i}\n"));
+    let changes = [("add many.z.example 60 NS ns.other.example.", ""), ("del many.z.example NS", "192.0.2.2\n")];
+    for (change, expect) in changes {
+        assert_eq!(update(&server, &["-v"], DDNS, &format!("zone z.example\n{change}")), "");
+        assert_eq!(server.short(&folder, &["n7.many.z.example", "A"]), expect);
     }
+    assert_eq!(read(&folder.0.join("log")).matches("takes a new image").count(), changes.len());
 }
 
 /// The zone leaves the configuration before its changes are in any file.

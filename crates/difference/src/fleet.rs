@@ -206,18 +206,24 @@ fn knot_is_done(log: &str, zones: &[ZoneFile]) -> bool {
     zones.iter().all(|z| done.contains(&z.name.to_string()))
 }
 
-/// A port that is free for both UDP and TCP, another at each call. It lies below those that the system gives away itself, so
-/// that no other socket takes it before a server does, or while one is started again. Processes beside this one draw from
-/// other blocks: who listens on the first port of a block has it.
+/// A port that is free for both UDP and TCP, another at each call.
 pub fn free_port() -> SocketAddr {
+    free_sockets().0
+}
+
+/// Such a port and the sockets on it, for who listens there itself: between a look at a port and its use, a process that
+/// another thread starts holds what the look opened until it runs its own program. The port lies below those that the
+/// system gives away itself, so that no other socket takes it before a server does, or while one is started again.
+/// Processes beside this one draw from other blocks: who listens on the first port of a block has it.
+pub fn free_sockets() -> (SocketAddr, UdpSocket, TcpListener) {
     const BLOCK: u16 = 50;
     static OURS: Mutex<(Vec<TcpListener>, Range<u16>)> = Mutex::new((Vec::new(), 0..0));
     let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
-    let is_free = |address: &SocketAddr| UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok();
+    let sockets = |on: SocketAddr| Some((on, UdpSocket::bind(on).ok()?, TcpListener::bind(on).ok()?));
     let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        if let Some(address) = ours.1.by_ref().map(at).find(is_free) {
-            return address;
+        if let Some(free) = ours.1.by_ref().map(at).find_map(sockets) {
+            return free;
         }
         let mut blocks = (10_000..30_000).step_by(usize::from(BLOCK));
         let (first, claim) =

@@ -2,7 +2,8 @@
 
 use crate::running::{Folder, Server, eventually, read, text};
 use crate::updates::{DDNS, KEY, update};
-use difference::{fleet::free_port, peers};
+use difference::fleet::{free_port, free_sockets};
+use difference::peers;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -292,8 +293,7 @@ const APEX: &[u8] = b"\x04open\x04test\0";
 
 /// A primary that says serial 9 and sends what `lie` makes of its zone; how often it was asked for it.
 fn liar(lie: Lie) -> (SocketAddr, Arc<AtomicUsize>) {
-    let address = free_port();
-    let (udp, tcp) = (UdpSocket::bind(address).unwrap(), TcpListener::bind(address).unwrap());
+    let (address, udp, tcp) = free_sockets();
     let asked = Arc::new(AtomicUsize::new(0));
     std::thread::spawn(move || {
         let mut room = [0; 512];

@@ -8,6 +8,7 @@
 use crate::cut::{self, Message};
 use crate::sys;
 use crate::udp::{self, Return, STRIDE, Sent, UdpPort};
+use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
@@ -80,8 +81,10 @@ fn client(back: &Return) -> u64 {
 
 impl Outbox {
     pub fn new() -> Outbox {
-        let (letters, order) = (Vec::with_capacity(ANSWERS_MAX), Vec::with_capacity(ANSWERS_MAX));
-        Outbox { letters, order, octets: vec![0; ROOM].into(), used: 0, cuts: None, row: Row::new() }
+        let (mut letters, order) = (Vec::with_capacity(ANSWERS_MAX), Vec::with_capacity(ANSWERS_MAX));
+        // Written to, as the octets are, which zeros would not be: no answer waits until the system finds a page for it.
+        letters.spare_capacity_mut().fill_with(MaybeUninit::zeroed);
+        Outbox { letters, order, octets: vec![u8::MAX; ROOM].into(), used: 0, cuts: None, row: Row::new() }
     }
 
     /// Where the next answer is written. None: send first.

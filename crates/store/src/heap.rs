@@ -6,7 +6,10 @@
 #![allow(unsafe_code)]
 
 #[cfg(target_env = "gnu")]
-use std::{hint::black_box, sync::mpsc::sync_channel};
+use std::{
+    hint::black_box,
+    sync::{Mutex, mpsc::sync_channel},
+};
 use std::{panic::resume_unwind, thread};
 
 /// From this size on memory is taken from the system, and given back when it is freed.
@@ -17,9 +20,9 @@ const LARGE: libc::c_int = 128 << 10;
 /// `trim` does not see the ends of threads' heaps: with glibc's 128 KiB for both, fifteen heaps of a server at rest would hold 1.5 MiB,
 /// which come into their possession one peak after the other.
 #[cfg(target_env = "gnu")]
-const END_MAX: libc::c_int = 20 << 10;
+const END_MAX: libc::c_int = 8 << 10;
 #[cfg(target_env = "gnu")]
-const END_LEFT: libc::c_int = 16 << 10;
+const END_LEFT: libc::c_int = 4 << 10;
 
 /// Heaps at most: more than there are threads. glibc has eight a CPU, and gives the next threads one that is another's already; then
 /// one in the background that loses the CPU while it holds the heap's lock keeps one waiting that answers.
@@ -56,9 +59,14 @@ pub fn let_go() {
     #[cfg(target_env = "gnu")]
     for _ in 0..2 {
         let_go_of_pieces();
-        // Untouched, so it takes no memory itself. Freed, it has the heap join what is free, and look at its end.
-        drop(black_box(Vec::<u8>::with_capacity(LOOKS_FROM)));
+        drop(untouched());
     }
+}
+
+/// Takes no memory itself. Freed, it has this thread's heap join what is free in it, and look at its end.
+#[cfg(target_env = "gnu")]
+fn untouched() -> Vec<u8> {
+    black_box(Vec::with_capacity(LOOKS_FROM))
 }
 
 /// Small pieces that a thread has freed are kept for it: glibc gives them back to their heaps when a thread ends. So all are taken,
@@ -99,12 +107,46 @@ pub fn apart<T: Send>(make: impl Fn() -> T + Sync) -> T {
     made.unwrap_or_else(make)
 }
 
-/// Gives back what is free in the midst of heaps. Takes each heap's lock in turn: not for a thread that others could keep
-/// from running meanwhile.
+/// Gives back what is free in the midst of heaps, and at the ends of those that threads have left. Takes each heap's lock in turn: not
+/// for a thread that others could keep from running meanwhile.
 pub fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes no pointers, and may be called by any thread at any time (malloc_trim(3)).
     unsafe {
         libc::malloc_trim(0);
     }
+    #[cfg(target_env = "gnu")]
+    look_at_ends_left();
+}
+
+/// Threads that live at once and do not live long: readers of zones, whoever makes something apart, peers of the control socket.
+/// With fewer heaps left than this, so many more are there from then on, of a page each.
+#[cfg(target_env = "gnu")]
+const LEFT_AT_ONCE: usize = 6;
+
+/// Of those that look. glibc keeps stacks for threads to come that ask for no more: with stacks as large as theirs, threads that
+/// touch more of them would have one of these now, one of those then.
+#[cfg(target_env = "gnu")]
+const LOOK_STACK: usize = 64 << 10;
+
+/// A thread that ends leaves its heap as it is, and what it made may be freed there by others long after: some 60 KiB at the end of
+/// each. The next thread may have that heap, and only a thread can look at its heap's end: so as many are started at once.
+#[cfg(target_env = "gnu")]
+fn look_at_ends_left() {
+    let all_are_there = Mutex::new(());
+    thread::scope(|scope| {
+        let wait = all_are_there.lock();
+        for _ in 0..LEFT_AT_ONCE {
+            let look = || {
+                let piece = untouched();
+                drop(all_are_there.lock());
+                drop(piece);
+            };
+            let thread = thread::Builder::new().name("look".to_string()).stack_size(LOOK_STACK);
+            if thread.spawn_scoped(scope, look).is_err() {
+                break;
+            }
+        }
+        drop(wait);
+    });
 }

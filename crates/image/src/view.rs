@@ -8,6 +8,7 @@ use crate::trust::Trust;
 use crate::unit::Unit;
 use crate::zone::{ZONE, Zone};
 use wire::cpu::{equal_of_ten, prefetch};
+use wire::hash::name_hash;
 
 /// An image and the bytes that it lives in: a mapping, or a vector in tests.
 pub struct Image<M> {
@@ -315,6 +316,14 @@ impl<'a> View<'a> {
             0 => Ok(None),
             reference => Node::at(*self, reference).map(Some),
         }
+    }
+
+    /// The node of a name that is an apex or lies above all zones.
+    pub fn find_whole(&self, folded: &[u8]) -> Result<Option<Node<'a>>, Damaged> {
+        if folded.len() <= 1 {
+            return self.root();
+        }
+        self.find(name_hash(self.seed(), folded), folded, Scope::NONE)
     }
 
     /// As a number, which needs no memory to be handed back.

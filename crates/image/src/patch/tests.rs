@@ -1,0 +1,214 @@
+use super::*;
+use crate::InTurn;
+use crate::edit;
+use crate::node::ABOVE;
+use std::collections::BTreeMap;
+use wire::hash::name_hash;
+
+const APEX: &[u8] = b"\x01z\0";
+const HOST: &[u8] = b"\x01h\x01z\0";
+
+/// Owner, type, rdata.
+type Rows<'r> = &'r [(&'r [u8], u16, &'r [u8])];
+
+/// How many names a change of one draws in, itself among them.
+fn drawn_in(zone: Rows<'_>, name: &[u8], after: &[(u16, &[u8])]) -> usize {
+    let mut builder = Builder::new(7);
+    builder.begin_zone(APEX);
+    zone.iter().for_each(|(owner, rtype, rdata)| builder.record(owner, *rtype, 60, rdata).unwrap());
+    let image = Image::open(builder.finish().0).unwrap();
+    let records = after.iter().map(|&(rtype, rdata)| edit::Record { rtype, ttl: 60, rdata: rdata.into() });
+    let names = BTreeMap::from([(name.into(), records.collect())]);
+    let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit::new(APEX, names)] };
+    lay(image.view(), change, 1 << 20, &InTurn, &mut |_| None).unwrap().nodes.len()
+}
+
+const ZONE: [(&[u8], u16, &[u8]); 5] = [
+    (APEX, rtype::SOA, &[0; 22]),
+    (APEX, rtype::NS, b"\x02ns\x05other\0"),
+    (HOST, rtype::NS, b"\x02ns\x05other\0"),
+    (HOST, rtype::A, &[192, 0, 2, 1]),
+    (b"\x01m\x01z\0", rtype::MX, b"\0\x01\x01h\x01z\0"),
+];
+
+#[test]
+fn an_alias_at_the_apex_hides_all_names() {
+    let after = [(rtype::SOA, ZONE[0].2), (rtype::NS, ZONE[1].2)];
+    assert_eq!(drawn_in(&ZONE, APEX, &after), 1);
+    assert_eq!(drawn_in(&ZONE, APEX, &[&after[..], &[(rtype::DNAME, b"\x05other\0")]].concat()), 3);
+}
+
+#[test]
+fn a_host_whose_address_is_no_glue_any_more_draws_in_who_names_it() {
+    let with = |rtype, rdata| drawn_in(&ZONE, HOST, &[(rtype, rdata), (rtype::A, ZONE[3].2)]);
+    assert_eq!(with(rtype::NS, b"\x01a\0"), 2);
+    assert_eq!(with(rtype::DNAME, b"\x05other\0"), 3);
+    assert_eq!(with(rtype::TXT, b"\x01t"), 3);
+}
+
+/// The zone below is signed, so that both edits write into what it has more.
+#[test]
+fn a_delegation_and_the_zone_below_change_together() {
+    let below = HOST;
+    let owner = [b"\x01a", below].concat();
+    let zones: [(&[u8], Rows<'_>); 2] = [
+        (
+            APEX,
+            &[(APEX, rtype::SOA, &[0; 22]), (APEX, rtype::NS, b"\x02ns\x05other\0"), (below, rtype::NS, b"\x01a\0")],
+        ),
+        (
+            below,
+            &[
+                (below, rtype::SOA, &[0; 22]),
+                (below, rtype::NS, b"\x01a\0"),
+                (below, rtype::RRSIG, &[0; 20]),
+                (below, rtype::NSEC, &owner),
+                (&owner, rtype::NSEC, below),
+            ],
+        ),
+    ];
+    let mut builder = Builder::new(7);
+    for (apex, records) in zones {
+        builder.begin_zone(apex);
+        records.iter().for_each(|(owner, rtype, rdata)| builder.record(owner, *rtype, 60, rdata).unwrap());
+    }
+    let mut octets = builder.finish().0;
+    let image = Image::open(octets.clone()).unwrap();
+    let record = |rtype, rdata: &[u8]| edit::Record { rtype, ttl: 60, rdata: rdata.into() };
+    let delegation = vec![record(rtype::NS, b"\x01a\0"), record(rtype::DS, &[0, 1, 13, 2, 9])];
+    let edits = vec![
+        Edit::new(APEX, BTreeMap::from([(below.into(), delegation)])),
+        Edit::new(
+            below,
+            BTreeMap::from([(owner.clone().into(), vec![record(rtype::NSEC, below), record(rtype::TXT, b"\x01t")])]),
+        ),
+    ];
+    let change = Change { whole: Builder::new(7), gone: vec![], edits };
+    let laid = lay(image.view(), change, 1 << 16, &InTurn, &mut |_| None).unwrap();
+    octets.resize(1 << 16, 0);
+    octets.extend_from_slice(&laid.octets);
+    let between = Image::overlaid(&octets[..], image.header().clone(), |_| 0);
+    let after = Image::overlaid(&octets[..], laid.overlay(between.view()).unwrap(), |_| 0);
+    let zone = after.view().find_whole(below).unwrap().unwrap().zone().unwrap();
+    let (parents, parent) = zone.parent().unwrap().unwrap();
+    assert!(parent.apex().unwrap().apex_name() == Ok(APEX) && parents.rrset(rtype::DS).unwrap().is_some());
+    assert!(zone.nsec_at_or_before(&owner).unwrap().rrset(rtype::TXT).unwrap().is_some());
+}
+
+/// An image of these zones, as a file.
+fn file(zones: &[(&[u8], Rows<'_>)]) -> Vec<u8> {
+    let mut builder = Builder::new(7);
+    for (apex, records) in zones {
+        builder.begin_zone(apex);
+        records.iter().for_each(|(owner, rtype, rdata)| builder.record(owner, *rtype, 60, rdata).unwrap());
+    }
+    builder.finish().0
+}
+
+/// What is served once a change is laid over it.
+fn over(image: &Image<Vec<u8>>, change: Change<'_>) -> Image<Vec<u8>> {
+    let mut octets = image.bytes().clone();
+    octets.resize(octets.len().next_multiple_of(PLACE as usize), 0);
+    let laid = lay(image.view(), change, octets.len() as u64, &InTurn, &mut |_| None).unwrap();
+    octets.extend_from_slice(&laid.octets);
+    let between = Image::overlaid(octets.clone(), image.header().clone(), |_| 0);
+    Image::overlaid(octets, laid.overlay(between.view()).unwrap(), |_| 0)
+}
+
+fn names(owner: &[u8], records: &[(u16, &[u8])]) -> Change<'static> {
+    let records = records.iter().map(|&(rtype, rdata)| edit::Record { rtype, ttl: 60, rdata: rdata.into() });
+    let names = BTreeMap::from([(owner.into(), records.collect())]);
+    Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit::new(APEX, names)] }
+}
+
+fn zone_of<'i>(image: &'i Image<Vec<u8>>, apex: &[u8]) -> Zone<'i> {
+    image.view().find_whole(apex).unwrap().unwrap().zone().unwrap()
+}
+
+const APEX_ROWS: [(&[u8], u16, &[u8]); 2] = [(APEX, rtype::SOA, &[0; 22]), (APEX, rtype::NS, b"\x02ns\x05other\0")];
+const BELOW: &[u8] = b"\x01c\x01b\x01z\0";
+const BELOW_ROWS: [(&[u8], u16, &[u8]); 2] = [(BELOW, rtype::SOA, &[0; 22]), (BELOW, rtype::NS, b"\x02ns\x05other\0")];
+
+#[test]
+fn what_a_zone_hides_where_it_delegates_to_nobody_is_found_and_changed() {
+    let hidden: [&[u8]; 2] = [b"\x01d\x01c\x01b\x01z\0", b"\x01e\x01c\x01b\x01z\0"];
+    let rows = hidden.map(|owner| (owner, rtype::A, &[192, 0, 2, 1][..]));
+    let zones: [(&[u8], Rows<'_>); 2] = [(APEX, &[APEX_ROWS, rows].concat()), (BELOW, &BELOW_ROWS)];
+    let mut image = Image::open(file(&zones)).unwrap();
+    let has = |image: &Image<Vec<u8>>| {
+        assert!(zone_of(image, BELOW).parent().unwrap().is_none(), "nothing there answers for DS");
+        hidden.map(|owner| zone_of(image, APEX).node(owner).unwrap().is_some())
+    };
+    assert_eq!(has(&image), [true; 2]);
+    image = over(&image, names(hidden[0], &[]));
+    assert_eq!(has(&image), [false, true]);
+    assert_eq!(zone_of(&image, APEX).records().unwrap(), 3);
+    image = over(&image, names(hidden[1], &[(rtype::TXT, b"\x01t")]));
+    assert_eq!(has(&image), [false, true]);
+    image = over(&image, names(BELOW, &[(rtype::NS, hidden[1])]));
+    assert!(zone_of(&image, BELOW).parent().unwrap().is_some());
+}
+
+/// A host that a wildcard made is none once a name comes above it, though something hidden was below that already.
+#[test]
+fn a_delegation_makes_the_names_above_it_come() {
+    let naming: &[u8] = b"\x01m\x01z\0";
+    let rows: [(&[u8], u16, &[u8]); 2] =
+        [(b"\x01*\x01z\0", rtype::A, &[192, 0, 2, 1]), (naming, rtype::MX, b"\0\x01\x01h\x01b\x01z\0")];
+    let zones: [(&[u8], Rows<'_>); 2] = [(APEX, &[&APEX_ROWS[..], &rows].concat()), (BELOW, &BELOW_ROWS)];
+    let mut image = Image::open(file(&zones)).unwrap();
+    let is_laid =
+        |image: &Image<Vec<u8>>| image.view().is_of_overlay(&zone_of(image, APEX).node(naming).unwrap().unwrap());
+    image = over(&image, names(b"\x01d\x01c\x01b\x01z\0", &[(rtype::A, &[192, 0, 2, 1])]));
+    assert!(!is_laid(&image), "no name has come");
+    image = over(&image, names(BELOW, &[(rtype::NS, b"\x02ns\x05other\0")]));
+    assert!(is_laid(&image), "it carries no address any more");
+}
+
+#[test]
+fn a_name_on_the_way_to_another_zone_is_the_zones_or_nobodys() {
+    let name: &[u8] = b"\x01b\x01z\0";
+    let mut image = Image::open(file(&[(APEX, &APEX_ROWS), (BELOW, &BELOW_ROWS)])).unwrap();
+    let is_there = |image: &Image<Vec<u8>>| {
+        let zone = zone_of(image, APEX);
+        let scope = zone.apex().unwrap().scope().unwrap();
+        let hash = name_hash(image.view().seed(), name);
+        let node = image.view().find(hash, name, scope).unwrap().unwrap();
+        assert!(node.is(DEEPER), "the way to the zone below");
+        let of_hash = zone.nodes_hashed([hash].into(), [].into_iter());
+        assert_eq!(of_hash.is_ok_and(|nodes| nodes.iter().all(|n| !n.is(ABOVE))), !node.is(ABOVE));
+        !node.is(ABOVE)
+    };
+    assert!(!is_there(&image));
+    let mut whole = Builder::new(7);
+    whole.begin_zone(APEX);
+    APEX_ROWS.iter().for_each(|(owner, rtype, rdata)| whole.record(owner, *rtype, 60, rdata).unwrap());
+    image = over(&image, Change { whole, gone: vec![], edits: vec![] });
+    for _ in 0..2 {
+        assert!(!is_there(&image));
+        image = over(&image, names(name, &[(rtype::TXT, b"\x01t")]));
+        assert!(is_there(&image));
+        image = over(&image, names(name, &[]));
+    }
+}
+
+#[test]
+fn an_apex_that_says_it_is_another_zones_is_damage() {
+    let apexes: [&[u8]; 2] = [b"\x07example\0", b"\x01z\0"];
+    let mut builder = Builder::new(7);
+    for apex in apexes {
+        builder.begin_zone(apex);
+        builder.record(apex, rtype::SOA, 60, &[0; 22]).unwrap();
+        builder.record(apex, rtype::NS, 60, b"\x02ns\x05other\0").unwrap();
+    }
+    let mut octets = builder.finish().0;
+    let image = Image::open(octets.clone()).unwrap();
+    let [one, other] = apexes.map(|apex| image.view().find_whole(apex).unwrap().unwrap());
+    octets[one.words_at()] = other.zone_number().unwrap() as u8;
+    let image = Image::open(octets).unwrap();
+    assert!(image.view().find_whole(apexes[0]).unwrap().unwrap().zone().is_err());
+    let address = edit::Record { rtype: rtype::A, ttl: 60, rdata: [192, 0, 2, 1].into() };
+    let names = BTreeMap::from([([&b"\x01a"[..], apexes[0]].concat().into(), vec![address])]);
+    let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit::new(apexes[0], names)] };
+    assert_eq!(lay(image.view(), change, 1 << 20, &InTurn, &mut |_| None).err(), Some(Unable::Damaged));
+}

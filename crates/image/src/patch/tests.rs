@@ -11,16 +11,48 @@ const HOST: &[u8] = b"\x01h\x01z\0";
 /// Owner, type, rdata.
 type Rows<'r> = &'r [(&'r [u8], u16, &'r [u8])];
 
+/// An image of these zones, as a file.
+fn file(zones: &[(&[u8], Rows<'_>)]) -> Vec<u8> {
+    let mut builder = Builder::new(7);
+    for (apex, records) in zones {
+        builder.begin_zone(apex);
+        records.iter().for_each(|(owner, rtype, rdata)| builder.record(owner, *rtype, 60, rdata).unwrap());
+    }
+    builder.finish().0
+}
+
+/// What is served once a change is laid over it.
+fn over(image: &Image<Vec<u8>>, change: Change<'_>) -> Image<Vec<u8>> {
+    let mut octets = image.bytes().clone();
+    octets.resize(octets.len().next_multiple_of(PLACE as usize), 0);
+    let laid = lay(image.view(), change, octets.len() as u64, &InTurn, &mut |_| None).unwrap();
+    octets.extend_from_slice(&laid.octets);
+    let between = Image::overlaid(octets.clone(), image.header().clone(), |_| 0);
+    Image::overlaid(octets, laid.overlay(between.view()).unwrap(), |_| 0)
+}
+
+/// What is at one name of a zone from now on.
+fn edit<'a>(apex: &'a [u8], owner: &[u8], records: &[(u16, &[u8])]) -> Edit<'a> {
+    let records = records.iter().map(|&(rtype, rdata)| edit::Record { rtype, ttl: 60, rdata: rdata.into() });
+    Edit::new(apex, BTreeMap::from([(owner.into(), records.collect())]))
+}
+
+fn edits(edits: Vec<Edit<'_>>) -> Change<'_> {
+    Change { whole: Builder::new(7), gone: vec![], edits }
+}
+
+fn names(owner: &[u8], records: &[(u16, &[u8])]) -> Change<'static> {
+    edits(vec![edit(APEX, owner, records)])
+}
+
+fn zone_of<'i>(image: &'i Image<Vec<u8>>, apex: &[u8]) -> Zone<'i> {
+    image.view().find_whole(apex).unwrap().unwrap().zone().unwrap()
+}
+
 /// How many names a change of one draws in, itself among them.
 fn drawn_in(zone: Rows<'_>, name: &[u8], after: &[(u16, &[u8])]) -> usize {
-    let mut builder = Builder::new(7);
-    builder.begin_zone(APEX);
-    zone.iter().for_each(|(owner, rtype, rdata)| builder.record(owner, *rtype, 60, rdata).unwrap());
-    let image = Image::open(builder.finish().0).unwrap();
-    let records = after.iter().map(|&(rtype, rdata)| edit::Record { rtype, ttl: 60, rdata: rdata.into() });
-    let names = BTreeMap::from([(name.into(), records.collect())]);
-    let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit::new(APEX, names)] };
-    lay(image.view(), change, 1 << 20, &InTurn, &mut |_| None).unwrap().nodes.len()
+    let image = Image::open(file(&[(APEX, zone)])).unwrap();
+    lay(image.view(), names(name, after), 1 << 20, &InTurn, &mut |_| None).unwrap().nodes.len()
 }
 
 const ZONE: [(&[u8], u16, &[u8]); 5] = [
@@ -67,62 +99,14 @@ fn a_delegation_and_the_zone_below_change_together() {
             ],
         ),
     ];
-    let mut builder = Builder::new(7);
-    for (apex, records) in zones {
-        builder.begin_zone(apex);
-        records.iter().for_each(|(owner, rtype, rdata)| builder.record(owner, *rtype, 60, rdata).unwrap());
-    }
-    let mut octets = builder.finish().0;
-    let image = Image::open(octets.clone()).unwrap();
-    let record = |rtype, rdata: &[u8]| edit::Record { rtype, ttl: 60, rdata: rdata.into() };
-    let delegation = vec![record(rtype::NS, b"\x01a\0"), record(rtype::DS, &[0, 1, 13, 2, 9])];
-    let edits = vec![
-        Edit::new(APEX, BTreeMap::from([(below.into(), delegation)])),
-        Edit::new(
-            below,
-            BTreeMap::from([(owner.clone().into(), vec![record(rtype::NSEC, below), record(rtype::TXT, b"\x01t")])]),
-        ),
-    ];
-    let change = Change { whole: Builder::new(7), gone: vec![], edits };
-    let laid = lay(image.view(), change, 1 << 16, &InTurn, &mut |_| None).unwrap();
-    octets.resize(1 << 16, 0);
-    octets.extend_from_slice(&laid.octets);
-    let between = Image::overlaid(&octets[..], image.header().clone(), |_| 0);
-    let after = Image::overlaid(&octets[..], laid.overlay(between.view()).unwrap(), |_| 0);
-    let zone = after.view().find_whole(below).unwrap().unwrap().zone().unwrap();
+    let image = Image::open(file(&zones)).unwrap();
+    let delegation = edit(APEX, below, &[(rtype::NS, b"\x01a\0"), (rtype::DS, &[0, 1, 13, 2, 9])]);
+    let name = edit(below, &owner, &[(rtype::NSEC, below), (rtype::TXT, b"\x01t")]);
+    let after = over(&image, edits(vec![delegation, name]));
+    let zone = zone_of(&after, below);
     let (parents, parent) = zone.parent().unwrap().unwrap();
     assert!(parent.apex().unwrap().apex_name() == Ok(APEX) && parents.rrset(rtype::DS).unwrap().is_some());
     assert!(zone.nsec_at_or_before(&owner).unwrap().rrset(rtype::TXT).unwrap().is_some());
-}
-
-/// An image of these zones, as a file.
-fn file(zones: &[(&[u8], Rows<'_>)]) -> Vec<u8> {
-    let mut builder = Builder::new(7);
-    for (apex, records) in zones {
-        builder.begin_zone(apex);
-        records.iter().for_each(|(owner, rtype, rdata)| builder.record(owner, *rtype, 60, rdata).unwrap());
-    }
-    builder.finish().0
-}
-
-/// What is served once a change is laid over it.
-fn over(image: &Image<Vec<u8>>, change: Change<'_>) -> Image<Vec<u8>> {
-    let mut octets = image.bytes().clone();
-    octets.resize(octets.len().next_multiple_of(PLACE as usize), 0);
-    let laid = lay(image.view(), change, octets.len() as u64, &InTurn, &mut |_| None).unwrap();
-    octets.extend_from_slice(&laid.octets);
-    let between = Image::overlaid(octets.clone(), image.header().clone(), |_| 0);
-    Image::overlaid(octets, laid.overlay(between.view()).unwrap(), |_| 0)
-}
-
-fn names(owner: &[u8], records: &[(u16, &[u8])]) -> Change<'static> {
-    let records = records.iter().map(|&(rtype, rdata)| edit::Record { rtype, ttl: 60, rdata: rdata.into() });
-    let names = BTreeMap::from([(owner.into(), records.collect())]);
-    Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit::new(APEX, names)] }
-}
-
-fn zone_of<'i>(image: &'i Image<Vec<u8>>, apex: &[u8]) -> Zone<'i> {
-    image.view().find_whole(apex).unwrap().unwrap().zone().unwrap()
 }
 
 const APEX_ROWS: [(&[u8], u16, &[u8]); 2] = [(APEX, rtype::SOA, &[0; 22]), (APEX, rtype::NS, b"\x02ns\x05other\0")];
@@ -194,21 +178,14 @@ fn a_name_on_the_way_to_another_zone_is_the_zones_or_nobodys() {
 
 #[test]
 fn an_apex_that_says_it_is_another_zones_is_damage() {
-    let apexes: [&[u8]; 2] = [b"\x07example\0", b"\x01z\0"];
-    let mut builder = Builder::new(7);
-    for apex in apexes {
-        builder.begin_zone(apex);
-        builder.record(apex, rtype::SOA, 60, &[0; 22]).unwrap();
-        builder.record(apex, rtype::NS, 60, b"\x02ns\x05other\0").unwrap();
-    }
-    let mut octets = builder.finish().0;
+    let other: &[u8] = b"\x07example\0";
+    let others = [(other, rtype::SOA, APEX_ROWS[0].2), (other, rtype::NS, APEX_ROWS[1].2)];
+    let mut octets = file(&[(APEX, &APEX_ROWS), (other, &others)]);
     let image = Image::open(octets.clone()).unwrap();
-    let [one, other] = apexes.map(|apex| image.view().find_whole(apex).unwrap().unwrap());
-    octets[one.words_at()] = other.zone_number().unwrap() as u8;
+    let [own, foreign] = [APEX, other].map(|apex| image.view().find_whole(apex).unwrap().unwrap());
+    octets[own.words_at()] = foreign.zone_number().unwrap() as u8;
     let image = Image::open(octets).unwrap();
-    assert!(image.view().find_whole(apexes[0]).unwrap().unwrap().zone().is_err());
-    let address = edit::Record { rtype: rtype::A, ttl: 60, rdata: [192, 0, 2, 1].into() };
-    let names = BTreeMap::from([([&b"\x01a"[..], apexes[0]].concat().into(), vec![address])]);
-    let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit::new(apexes[0], names)] };
+    assert!(image.view().find_whole(APEX).unwrap().unwrap().zone().is_err());
+    let change = names(b"\x01a\x01z\0", &[(rtype::A, &[192, 0, 2, 1])]);
     assert_eq!(lay(image.view(), change, 1 << 20, &InTurn, &mut |_| None).err(), Some(Unable::Damaged));
 }

@@ -41,7 +41,7 @@ use crate::press::Press;
 use crate::publisher::{Job, Publisher, Why};
 use crate::resolving::{self, Resolution};
 use crate::scribe::{self, Scribe};
-use crate::secondaries::{self, Means, Note};
+use crate::secondaries::{self, Means, Note, Secondaries};
 use crate::serving::{self, Compared, Serving};
 use crate::sockets::{self, Sockets};
 use crate::stall::{self, Meter, Turns};
@@ -189,7 +189,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
     let adopt = |config: &Config, zones: &[String], why| adopt(config, zones, why, &updating);
-    let attended = attend(config, reread, &inbox, &jobs, &folders, &adopt);
+    let attended = attend(config, reread, &inbox, &jobs, &folders, state.secondaries(), &adopt);
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
     state.keeper.get().into_iter().for_each(Keeper::finish);
@@ -632,9 +632,6 @@ fn adopt(config: &Config, named: &[String], why: Why, updating: &Updating) {
     if let Some(intake) = state.intake() {
         intake.adopt(&config.roster.written);
     }
-    if let Some(secondaries) = state.secondaries() {
-        secondaries.tell(Note::Adopt(Arc::new(config.clone())));
-    }
 }
 
 /// The main thread's life between start and stop. Err: it has to stop, for with a thread less it would serve worse and
@@ -645,6 +642,7 @@ fn attend(
     inbox: &Receiver<Event>,
     jobs: &Sender<Job>,
     folders: &Folders,
+    secondaries: Option<&Secondaries>,
     adopt: &(dyn Fn(&Config, &[String], Why) + Sync),
 ) -> Result<(), String> {
     let (started, mut last) = (fixed(config), Arc::new(config.clone()));
@@ -696,6 +694,9 @@ fn attend(
                 folders.follow(&config.roster.directories());
                 // It and what is made of it stay until the next one; reading it has taken much else.
                 last = store::heap::apart(|| Arc::new(config.clone()));
+                if let Some(secondaries) = secondaries.filter(|_| why != Why::Fold) {
+                    secondaries.tell(Note::Adopt(Arc::clone(&last)));
+                }
                 if jobs.send(Job { order: wished, ..Job::new(Arc::clone(&last), why, zones, done) }).is_err() {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);
                 }
@@ -730,7 +731,8 @@ mod tests {
         threads.stop(&AtomicBool::new(false));
         // Only after what the thread may have sent.
         events.send(Event::Stop).unwrap();
-        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &Folders::new().unwrap(), &|_, _, _| ())
+        let folders = Folders::new().unwrap();
+        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &folders, None, &|_, _, _| ())
     }
 
     #[test]

@@ -377,9 +377,6 @@ impl Registrar {
                 let (zones, _) = means.published.current();
                 self.octets_max = config.limits.transfer_octets;
                 self.adopt(&config, &zones, now);
-                // Nobody else may hold it any more: most of it is freed here.
-                drop(config);
-                store::heap::let_go();
             }
             Note::Transfer { zone, done } => {
                 let wished = self.entries.secondary(&zone).map(|id| {

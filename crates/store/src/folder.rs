@@ -2,12 +2,13 @@
 //! files of one.
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 const ZONE_ENDING: &str = ".zone";
@@ -72,6 +73,66 @@ impl Folder {
     }
 }
 
+/// What a look at a file finds; times in seconds and nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub size: u64,
+    pub modified: (i64, u32),
+    pub changed: (i64, u32),
+    pub inode: u64,
+    /// Whoever changes the file does it under this name: it is no link, has no other name, and nothing is mounted over it.
+    pub is_plain: bool,
+}
+
+/// What a path leads to, links followed.
+pub fn look(path: &Path) -> io::Result<Found> {
+    let text = CString::new(path.as_os_str().as_bytes())?;
+    look_from(libc::AT_FDCWD, &text)
+}
+
+fn look_from(folder: libc::c_int, text: &CStr) -> io::Result<Found> {
+    let link_itself = statx(folder, text, libc::AT_SYMLINK_NOFOLLOW)?;
+    let is_link = u32::from(link_itself.stx_mode) & libc::S_IFMT == libc::S_IFLNK;
+    let found = if is_link { statx(folder, text, 0)? } else { link_itself };
+    let is_file = u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG;
+    let mount_root = libc::STATX_ATTR_MOUNT_ROOT as u64;
+    let is_no_mount = found.stx_attributes_mask & mount_root != 0 && found.stx_attributes & mount_root == 0;
+    let time = |t: libc::statx_timestamp| (t.tv_sec, t.tv_nsec);
+    Ok(Found {
+        size: found.stx_size,
+        modified: time(found.stx_mtime),
+        changed: time(found.stx_ctime),
+        inode: found.stx_ino,
+        is_plain: is_file && !is_link && found.stx_nlink == 1 && is_no_mount,
+    })
+}
+
+fn statx(folder: libc::c_int, text: &CStr, flags: libc::c_int) -> io::Result<libc::statx> {
+    let mut found = MaybeUninit::uninit();
+    // SAFETY: the text ends with a zero, and there is room for the answer; a folder that is not open is an error.
+    let result = unsafe { libc::statx(folder, text.as_ptr(), flags, libc::STATX_BASIC_STATS, found.as_mut_ptr()) };
+    // SAFETY: the kernel has written it.
+    if result == 0 { Ok(unsafe { found.assume_init() }) } else { Err(io::Error::last_os_error()) }
+}
+
+/// File systems that nobody changes behind the back of this kernel, so that it tells of every change: ext2 to ext4, XFS, Btrfs,
+/// F2FS, tmpfs.
+const TELLING: [libc::c_long; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
+
+/// What tells a folder from others, where the kernel tells of every change in it.
+pub fn telling(folder: &Path) -> io::Result<Option<(u64, u64)>> {
+    let opened = Opened::new(folder)?;
+    let mut system = MaybeUninit::uninit();
+    // SAFETY: the descriptor is open, and there is room for the answer.
+    if unsafe { libc::fstatfs(opened.0.as_raw_fd(), system.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has written it.
+    let system: libc::statfs = unsafe { system.assume_init() };
+    let itself = opened.0.metadata()?;
+    Ok(TELLING.contains(&system.f_type).then(|| (itself.dev(), itself.ino())))
+}
+
 /// A folder that is open, to look at what stands in it: a name costs less to look up than a path that leads there.
 pub struct Opened(File);
 
@@ -84,16 +145,12 @@ impl Opened {
     }
 
     /// What this name leads to, links followed.
-    pub fn look(&self, name: &[u8]) -> io::Result<libc::stat> {
+    pub fn look(&self, name: &[u8]) -> io::Result<Found> {
         let mut text = [0; NAME_MAX + 1];
         let text = text.get_mut(..=name.len()).ok_or(io::ErrorKind::InvalidFilename)?;
         text[..name.len()].copy_from_slice(name);
         let text = CStr::from_bytes_with_nul(text).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let mut found = MaybeUninit::uninit();
-        // SAFETY: the descriptor is open, the text ends with a zero, and there is room for the answer.
-        let result = unsafe { libc::fstatat(self.0.as_raw_fd(), text.as_ptr(), found.as_mut_ptr(), 0) };
-        // SAFETY: the kernel has written it.
-        if result == 0 { Ok(unsafe { found.assume_init() }) } else { Err(io::Error::last_os_error()) }
+        look_from(self.0.as_raw_fd(), text)
     }
 }
 
@@ -101,7 +158,7 @@ impl Opened {
 mod tests {
     use super::*;
     use crate::testdir::TestDir;
-    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn names_in_a_folder_are_looked_at() {
@@ -113,9 +170,18 @@ mod tests {
         symlink("a", dir.path().join("link")).unwrap();
         symlink("none", dir.path().join("nowhere")).unwrap();
         let opened = Opened::new(dir.path()).unwrap();
-        for name in ["a", "link", &long, "."] {
-            let (found, expect) = (opened.look(name.as_bytes()).unwrap(), fs::metadata(dir.path().join(name)).unwrap());
-            assert_eq!((found.st_ino, found.st_size.unsigned_abs()), (expect.ino(), expect.size()), "{name}");
+        fs::hard_link(dir.path().join("a"), dir.path().join("b")).unwrap();
+        for (name, is_plain) in [("a", false), ("b", false), ("link", false), (&long, true), (".", false)] {
+            let expect = fs::metadata(dir.path().join(name)).unwrap();
+            let expect = Found {
+                size: expect.size(),
+                modified: (expect.mtime(), expect.mtime_nsec() as u32),
+                changed: (expect.ctime(), expect.ctime_nsec() as u32),
+                inode: expect.ino(),
+                is_plain,
+            };
+            assert_eq!(opened.look(name.as_bytes()).unwrap(), expect, "{name}");
+            assert_eq!(look(&dir.path().join(name)).unwrap(), expect, "{name}");
         }
         for name in ["", "none", "nowhere", "a/b", "a\0", &(long + "n")] {
             assert!(opened.look(name.as_bytes()).is_err(), "{name}");

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -25,6 +26,8 @@ pub enum What {
     Files,
     /// The same, and every single write to a file.
     Writes,
+    /// The same, and whatever else changes what a look at a file finds.
+    All,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,10 +67,14 @@ impl Watch {
         let path = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
         let files = libc::IN_CLOSE_WRITE | libc::IN_MOVED_TO | libc::IN_MOVED_FROM | libc::IN_DELETE;
         let itself = libc::IN_DELETE_SELF | libc::IN_MOVE_SELF | libc::IN_ONLYDIR;
-        let writes = if what == What::Writes { libc::IN_MODIFY } else { 0 };
+        let more = match what {
+            What::Files => 0,
+            What::Writes => libc::IN_MODIFY,
+            What::All => libc::IN_MODIFY | libc::IN_ATTRIB | libc::IN_CREATE,
+        };
         let mut folders = self.folders();
         // SAFETY: `path` is a live string, the descriptor is open.
-        let number = unsafe { libc::inotify_add_watch(self.queue.as_raw_fd(), path.as_ptr(), files | itself | writes) };
+        let number = unsafe { libc::inotify_add_watch(self.queue.as_raw_fd(), path.as_ptr(), files | itself | more) };
         let paths = folders.entry(checked(number)?).or_default();
         if !paths.iter().any(|path| path == folder) {
             paths.push(folder.to_path_buf());
@@ -115,6 +122,22 @@ impl Watch {
             rest = next;
         }
         Ok(changes)
+    }
+}
+
+/// Tells that something was mounted or unmounted, so that paths may lead elsewhere.
+pub struct Mounts(File);
+
+impl Mounts {
+    pub fn new() -> io::Result<Mounts> {
+        File::open("/proc/self/mountinfo").map(Mounts)
+    }
+
+    /// True if that has happened since this was asked last, or may have.
+    pub fn have_changed(&self) -> bool {
+        let mut asked = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLPRI, revents: 0 };
+        // SAFETY: `asked` is live, and one.
+        unsafe { libc::poll(&raw mut asked, 1, 0) != 0 }
     }
 }
 
@@ -223,5 +246,33 @@ mod tests {
             fs::rename(&b, &a).unwrap();
         }
         until(&watch, &Change::Lost);
+    }
+
+    /// In namespaces of its own, which anybody may make where the system lets them.
+    #[test]
+    fn what_is_mounted_is_told() {
+        let me = std::env::current_exe().unwrap();
+        let inner = ["--exact", "watch::tests::mounted_in_a_namespace_of_its_own", "--ignored", "--nocapture"];
+        let done = std::process::Command::new("unshare").arg("-Urm").arg(me).args(inner).output();
+        let done = done.expect("unshare, of util-linux");
+        let said = [done.stdout, done.stderr].concat();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&said));
+    }
+
+    #[test]
+    #[ignore = "needs a namespace of its own: run by the test above"]
+    fn mounted_in_a_namespace_of_its_own() {
+        let dir = TestDir::new("mounts");
+        let [file, over] = ["file", "over"].map(|name| dir.file(name, name.as_bytes()));
+        let mounts = Mounts::new().unwrap();
+        let run = |program: &str, args: &[&Path]| {
+            assert!(std::process::Command::new(program).args(args).status().unwrap().success());
+        };
+        let is_plain = || crate::folder::look(&file).unwrap().is_plain;
+        assert!(!mounts.have_changed() && is_plain());
+        run("mount", &["--bind".as_ref(), &over, &file]);
+        assert!(mounts.have_changed() && !mounts.have_changed() && !is_plain());
+        run("umount", &[&file]);
+        assert!(mounts.have_changed() && is_plain());
     }
 }

@@ -7,6 +7,7 @@ use crate::config::{self, Roster, Seen, Zone};
 use crate::manifest::{Damaged, Known, Manifest};
 use crate::reading::{processors, side_by_side};
 use crate::stamp::Looks;
+use crate::vigil::Vigil;
 use net::sched::Places;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -56,26 +57,30 @@ impl Difference {
     }
 }
 
-/// Looks at all zones.
-pub fn of_all(roster: &Roster, manifest: &Manifest) -> Result<Difference, Hindrance> {
+/// Looks at all zones, but for those of which the kernel says that nobody has touched them.
+pub fn of_all(roster: &Roster, manifest: &mut Manifest) -> Result<Difference, Hindrance> {
+    let mut vigil = manifest.vigil.take().and_then(Vigil::goes_on).or_else(|| Vigil::begin(manifest));
     let seen = roster.seen();
     let mut difference = if seen.names_the_same(&manifest.seen) {
-        of_known(roster, manifest)?
+        let difference = of_known(roster, manifest, vigil.as_ref())?;
+        vigil.iter_mut().for_each(Vigil::all_were_met);
+        difference
     } else {
-        of_these(&roster.gather()?, manifest)?
+        of_these(&roster.gather()?, manifest, vigil.as_ref())?
     };
     difference.seen = Some(seen);
+    manifest.vigil = vigil;
     Ok(difference)
 }
 
 /// The zones are the same as before; their files may have changed, and `[[zone]]` may name others.
-fn of_known(roster: &Roster, manifest: &Manifest) -> Result<Difference, Hindrance> {
+fn of_known(roster: &Roster, manifest: &Manifest, vigil: Option<&Vigil>) -> Result<Difference, Hindrance> {
     let is_moved =
         |zone: &&Zone| manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file) && !zone.is_awaited();
     let mut anew: Vec<Zone> = roster.written.iter().filter(is_moved).cloned().collect();
     let moved: HashSet<Box<[u8]>> = anew.iter().map(|zone| zone.apex.clone()).collect();
     let parts = manifest.zones().div_ceil(PART).max(1);
-    let changed = in_parts(parts, |part, looks| {
+    let changed = in_parts(parts, vigil, |part, looks| {
         let is_other = |known: &Result<Known<'_>, Damaged>| known.as_ref().map_or(true, |k| !k.is_current(looks));
         let changed = manifest.part(part, parts).filter(is_other);
         changed.map(|known| known.map(|k| Zone::new(k.apex.into(), k.file.into()))).collect()
@@ -87,13 +92,14 @@ fn of_known(roster: &Roster, manifest: &Manifest) -> Result<Difference, Hindranc
 /// Looks at zones a part at a time; at many on all processors.
 fn in_parts(
     parts: usize,
-    look: impl Fn(usize, &mut Looks) -> Result<Vec<Zone>, Damaged> + Sync,
+    vigil: Option<&Vigil>,
+    look: impl Fn(usize, &mut Looks<'_>) -> Result<Vec<Zone>, Damaged> + Sync,
 ) -> Result<Vec<Zone>, Damaged> {
     let next = AtomicUsize::new(0);
     let look = || -> Result<Vec<Zone>, Damaged> {
         let mut found = vec![];
         while let Some(part) = Some(next.fetch_add(1, Relaxed)).filter(|&part| part < parts) {
-            found.extend(look(part, &mut Looks::default())?);
+            found.extend(look(part, &mut Looks::beside(vigil))?);
         }
         Ok(found)
     };
@@ -108,10 +114,10 @@ fn in_parts(
 }
 
 /// These are all zones.
-pub fn of_these(zones: &[Zone], manifest: &Manifest) -> Result<Difference, Hindrance> {
+pub fn of_these(zones: &[Zone], manifest: &Manifest, vigil: Option<&Vigil>) -> Result<Difference, Hindrance> {
     let gone = manifest.beside(zones.iter().map(|zone| &*zone.apex)).ok_or(Hindrance::Manifest)?;
     let parts: Vec<&[Zone]> = zones.chunks(PART).collect();
-    let anew = in_parts(parts.len(), |part, looks| {
+    let anew = in_parts(parts.len(), vigil, |part, looks| {
         Ok(parts[part].iter().filter(|zone| is_other(zone, manifest, looks)).cloned().collect())
     })?;
     Ok(Difference { anew, gone, seen: None })
@@ -153,7 +159,7 @@ fn of_listed(zones: &[Zone], manifest: &Manifest, asked: HashSet<Box<[u8]>>) -> 
 }
 
 /// True if the zone would be another than that of the manifest if it were read now.
-pub fn is_other(zone: &Zone, manifest: &Manifest, looks: &mut Looks) -> bool {
+pub fn is_other(zone: &Zone, manifest: &Manifest, looks: &mut Looks<'_>) -> bool {
     manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file || !known.is_current(looks))
 }
 
@@ -226,8 +232,12 @@ mod tests {
 
     /// What is found of all zones, and of each when it is asked for.
     #[track_caller]
-    fn check(desk: &Desk, manifest: &Manifest, expect: &[&str]) {
+    fn check(desk: &Desk, manifest: &mut Manifest, expect: &[&str]) {
         assert_eq!(told(of_all(&desk.roster(), manifest)), expect);
+        assert_eq!(told(of_all(&desk.roster(), manifest)), expect, "nobody has touched anything since");
+        let vigil = manifest.vigil.take();
+        assert_eq!(told(of_all(&desk.roster(), manifest)), expect, "as if nobody had looked before");
+        manifest.vigil = vigil;
         let mut each = vec![];
         for name in ["w", "L.", "m", "d", "e", "n", "../l", ""] {
             each.extend(told(of_named(&desk.roster(), manifest, &[name.to_string()])));
@@ -239,29 +249,30 @@ mod tests {
     #[test]
     fn what_changed_came_or_went_is_found_by_all_and_by_name() {
         let desk = Desk::new("found");
-        let manifest = desk.manifest();
-        check(&desk, &manifest, &[]);
-        assert!(of_all(&desk.roster(), &manifest).unwrap().seen.unwrap().names_the_same(&manifest.seen));
+        let mut manifest = desk.manifest();
+        check(&desk, &mut manifest, &[]);
+        let seen = of_all(&desk.roster(), &mut manifest).unwrap().seen.unwrap();
+        assert!(seen.names_the_same(&manifest.seen));
         desk.file("l", "other");
-        check(&desk, &manifest, &["+l. l"]);
+        check(&desk, &mut manifest, &["+l. l"]);
         desk.file("zones/e.zone", ZONE);
         fs::remove_file(desk.0.join("zones/d.zone")).unwrap();
-        check(&desk, &manifest, &["+e. e.zone", "+l. l", "-d."]);
+        check(&desk, &mut manifest, &["+e. e.zone", "+l. l", "-d."]);
         desk.file("list", "l m\nn l\n");
-        check(&desk, &manifest, &["+e. e.zone", "+l. m", "+n. l", "-d.", "-m."]);
+        check(&desk, &mut manifest, &["+e. e.zone", "+l. m", "+n. l", "-d.", "-m."]);
         desk.file("dunlin.toml", "[[zone]]\nname = \"m\"\nfile = \"w\"\n");
-        check(&desk, &manifest, &["+m. w", "-d.", "-l.", "-w."]);
+        check(&desk, &mut manifest, &["+m. w", "-d.", "-l.", "-w."]);
     }
 
     #[test]
     fn a_written_zone_may_move_to_another_file() {
         let desk = Desk::new("moved");
-        let manifest = desk.manifest();
+        let mut manifest = desk.manifest();
         desk.file(
             "dunlin.toml",
             "[zones]\nlist = \"list\"\ndirectory = \"zones\"\n[[zone]]\nname = \"w\"\nfile = \"l\"\n",
         );
-        check(&desk, &manifest, &["+w. l"]);
+        check(&desk, &mut manifest, &["+w. l"]);
     }
 
     #[test]
@@ -270,7 +281,7 @@ mod tests {
         let mut manifest = desk.manifest();
         desk.file("list", "m m\nn l\n");
         let roster = desk.roster();
-        let difference = of_all(&roster, &manifest).unwrap();
+        let difference = of_all(&roster, &mut manifest).unwrap();
         let entry = |zone: &Zone| crate::manifest::Entry {
             apex: zone.apex.clone(),
             file: zone.file.clone(),
@@ -279,23 +290,23 @@ mod tests {
         };
         let entries: Vec<_> = difference.anew.iter().map(entry).collect();
         manifest.change(&entries, &difference.gone);
-        check(&desk, &manifest, &[]);
+        check(&desk, &mut manifest, &[]);
         manifest.seen = difference.seen.unwrap();
-        check(&desk, &manifest, &[]);
+        check(&desk, &mut manifest, &[]);
         desk.file("l", "other");
-        check(&desk, &manifest, &["+n. l"]);
+        check(&desk, &mut manifest, &["+n. l"]);
     }
 
     #[test]
     fn a_list_that_is_wrong_is_complained_of() {
         let desk = Desk::new("wrong");
-        let manifest = desk.manifest();
+        let mut manifest = desk.manifest();
         desk.file("list", "l\n");
         let said = |found: Result<Difference, Hindrance>| match found {
             Err(Hindrance::Roster(complaints)) => complaints[0].what.clone(),
             found => panic!("{found:?}"),
         };
-        assert_eq!(said(of_all(&desk.roster(), &manifest)), "the zone `l` has no file");
+        assert_eq!(said(of_all(&desk.roster(), &mut manifest)), "the zone `l` has no file");
         assert_eq!(said(of_named(&desk.roster(), &manifest, &["m".to_string()])), "the zone `l` has no file");
     }
 }

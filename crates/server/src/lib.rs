@@ -72,5 +72,6 @@ mod unwritten;
 mod update;
 mod upstream;
 mod valve;
+mod vigil;
 mod watcher;
 pub mod zonetext;

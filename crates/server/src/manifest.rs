@@ -16,6 +16,7 @@
 use crate::config::Seen;
 use crate::images::Problem;
 use crate::stamp::{Looks, Stamp};
+use crate::vigil::Vigil;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -69,6 +70,8 @@ pub struct Manifest {
     over: HashMap<Box<[u8]>, Option<Packed>>,
     /// What named the zones, when it was last looked at.
     pub seen: Seen,
+    /// Of the file's zones. It goes with the manifest: what was found is what that says.
+    pub vigil: Option<Vigil>,
 }
 
 /// The file.
@@ -91,6 +94,8 @@ struct Packed {
 
 /// What is known of a zone.
 pub struct Known<'a> {
+    /// Of its record in the file, if nothing stands over that.
+    pub number: Option<usize>,
     pub apex: &'a [u8],
     pub file: &'a Path,
     stamp: Option<Stamp>,
@@ -115,7 +120,7 @@ impl Manifest {
     pub fn open(file: &Path) -> Option<Manifest> {
         let base = Base::open(Map::open(file).ok()?)?;
         let seen = Seen::decode(&base.map[base.u64_at(104)? as usize..])?;
-        Some(Manifest { base, over: HashMap::new(), seen })
+        Some(Manifest { base, over: HashMap::new(), seen, vigil: None })
     }
 
     pub fn image(&self) -> Identity {
@@ -244,7 +249,7 @@ impl Base {
     fn known(&self, number: usize) -> Option<Known<'_>> {
         let at = HEAD + number * RECORD;
         let record = self.map.get(at..)?.first_chunk().filter(|_| number < self.zones)?;
-        Known::read(record, self.map.get(place(record)?..)?)
+        Known::read(Some(number), record, self.map.get(place(record)?..)?)
     }
 
     /// The number of a zone's record.
@@ -279,7 +284,7 @@ fn place(record: &[u8; RECORD]) -> Option<usize> {
 }
 
 impl<'a> Known<'a> {
-    fn read(record: &[u8; RECORD], texts: &'a [u8]) -> Option<Known<'a>> {
+    fn read(number: Option<usize>, record: &[u8; RECORD], texts: &'a [u8]) -> Option<Known<'a>> {
         let stamp = Stamp::decode(record.get(8..)?.first_chunk()?);
         let marks = u32::from_le_bytes(*record.get(40..)?.first_chunk()?);
         let mut texts = Texts(texts);
@@ -287,11 +292,11 @@ impl<'a> Known<'a> {
         let includes = if marks & INCLUDES != 0 { texts.next()? } else { &[] };
         let problem = if marks & PROBLEM != 0 { Some(str::from_utf8(texts.next()?).ok()?) } else { None };
         let stamp = (marks & SETTLED != 0).then_some(stamp);
-        Some(Known { apex, file: Path::new(OsStr::from_bytes(file)), stamp, includes, problem })
+        Some(Known { number, apex, file: Path::new(OsStr::from_bytes(file)), stamp, includes, problem })
     }
 
     /// Included files with their stamps.
-    fn includes(&self) -> impl Iterator<Item = (&'a Path, Option<Stamp>)> {
+    fn includes(&self) -> impl Iterator<Item = (&'a Path, Option<Stamp>)> + use<'a> {
         let mut texts = Texts(self.includes);
         std::iter::from_fn(move || {
             let (path, stamp) = (texts.next()?, texts.next()?);
@@ -299,10 +304,27 @@ impl<'a> Known<'a> {
         })
     }
 
+    /// Its file and included files, with their stamps.
+    pub fn sources(&self) -> impl Iterator<Item = (&'a Path, Option<Stamp>)> + use<'a> {
+        [(self.file, self.stamp)].into_iter().chain(self.includes())
+    }
+
     /// True if the zone would be the same if it were read now. One without a settled source may always be another.
-    pub fn is_current(&self, looks: &mut Looks) -> bool {
-        let mut is_same = |path: &Path, stamp: Option<Stamp>| stamp.is_some() && looks.stamp(path) == stamp;
-        is_same(self.file, self.stamp) && self.includes().all(|(path, stamp)| is_same(path, stamp))
+    pub fn is_current(&self, looks: &mut Looks<'_>) -> bool {
+        let vigil = looks.vigil.zip(self.number);
+        if vigil.is_some_and(|(vigil, number)| vigil.spares(number, self)) {
+            return true;
+        }
+        let mut is_watched = true;
+        let is_current = self.sources().all(|(path, stamp)| {
+            let found = looks.look(path).filter(|found| Some(found.stamp) == stamp);
+            is_watched &= found.is_some_and(|found| found.is_watched);
+            found.is_some()
+        });
+        if let Some((vigil, number)) = vigil {
+            vigil.note(number, is_current && is_watched);
+        }
+        is_current
     }
 }
 
@@ -314,7 +336,7 @@ impl Packed {
     }
 
     fn known(&self) -> Option<Known<'_>> {
-        Known::read(&self.record, &self.texts)
+        Known::read(None, &self.record, &self.texts)
     }
 }
 

@@ -364,7 +364,7 @@ impl Publisher {
     /// Lays what has changed over the image, if anything has; None: it takes a new one.
     fn lay(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<Option<bool>, Vec<String>> {
         let compared = match wanted {
-            [] => comparison::of_all(&config.roster, &self.served.manifest),
+            [] => comparison::of_all(&config.roster, &mut self.served.manifest),
             names => comparison::of_named(&config.roster, &self.served.manifest, names),
         };
         let mut difference = match compared {

@@ -1,12 +1,13 @@
 //! What tells a changed file from an unchanged one, without reading it.
 
+use crate::vigil::Vigil;
 use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use store::folder::Opened;
+use store::folder::{Opened, look};
 
 /// A source written this shortly before it was read may be written again within the same tick of the file system's
 /// clock, and then look unchanged. It is not believed.
@@ -65,48 +66,62 @@ fn settled() -> (i64, i64) {
 /// Looks at files one after another, for some milliseconds: a folder that stands open is what its path led to when it was
 /// opened. Most files lie in the folder of the one before, and are looked at in it by their names. That costs two thirds of
 /// a look by a path of six parts.
-pub struct Looks {
+pub struct Looks<'v> {
     settled: (i64, i64),
     /// That of the file before.
     folder: PathBuf,
     opened: Option<Opened>,
+    pub vigil: Option<&'v Vigil>,
+    is_watched: bool,
 }
 
-impl Default for Looks {
-    fn default() -> Looks {
-        Looks { settled: settled(), folder: PathBuf::new(), opened: None }
+/// What a look at a file finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    pub stamp: Stamp,
+    /// The kernel will tell if it changes.
+    pub is_watched: bool,
+}
+
+impl Default for Looks<'_> {
+    fn default() -> Self {
+        Looks::beside(None)
     }
 }
 
-impl Looks {
-    /// The same as `Stamp::of`.
-    pub fn stamp(&mut self, path: &Path) -> Option<Stamp> {
-        let Some(name) = self.goes_in(path) else { return Stamp::of(path) };
-        let Some(folder) = &self.opened else { return Stamp::of(path) };
-        let found = folder.look(name).ok()?;
-        if (found.st_mtime, found.st_mtime_nsec) >= self.settled {
+impl<'v> Looks<'v> {
+    pub fn beside(vigil: Option<&'v Vigil>) -> Looks<'v> {
+        Looks { settled: settled(), folder: PathBuf::new(), opened: None, vigil, is_watched: false }
+    }
+
+    /// As `Stamp::of` finds it.
+    pub fn look(&mut self, path: &Path) -> Option<Look> {
+        let name = self.goes_in(path);
+        let found = match &self.opened {
+            Some(folder) => folder.look(name),
+            None => look(path),
+        };
+        let found = found.ok()?;
+        let ns_of = |(s, nanos): (i64, u32)| ns(s, nanos.into());
+        if (found.modified.0, found.modified.1.into()) >= self.settled {
             return None;
         }
-        Some(Stamp {
-            size: found.st_size.cast_unsigned(),
-            modified_ns: ns(found.st_mtime, found.st_mtime_nsec),
-            changed_ns: ns(found.st_ctime, found.st_ctime_nsec),
-            inode: found.st_ino,
-        })
+        let (modified_ns, changed_ns) = (ns_of(found.modified), ns_of(found.changed));
+        let stamp = Stamp { size: found.size, modified_ns, changed_ns, inode: found.inode };
+        Some(Look { stamp, is_watched: found.is_plain && self.is_watched })
     }
 
-    /// The name of a file that lies in the folder of the one before.
-    fn goes_in<'p>(&mut self, path: &'p Path) -> Option<&'p [u8]> {
+    /// The name of a file in its folder, which stands open if the file before lay in it, too.
+    fn goes_in<'p>(&mut self, path: &'p Path) -> &'p [u8] {
         let path = path.as_os_str().as_bytes();
-        let (folder, name) = path.split_at(path.iter().rposition(|&octet| octet == b'/')? + 1);
+        let (folder, name) = path.split_at(path.iter().rposition(|&octet| octet == b'/').map_or(0, |at| at + 1));
         if self.folder.as_os_str().as_bytes() != folder {
             (self.folder, self.opened) = (PathBuf::from(OsStr::from_bytes(folder)), None);
-            return None;
-        }
-        if self.opened.is_none() {
+            self.is_watched = self.vigil.is_some_and(|vigil| vigil.watches(&self.folder));
+        } else if self.opened.is_none() {
             self.opened = Opened::new(&self.folder).ok();
         }
-        Some(name)
+        name
     }
 }
 
@@ -139,11 +154,11 @@ mod tests {
         let every = names.iter().flat_map(|one| names.iter().map(move |other| [one, other])).flatten();
         let mut looks = Looks::default();
         for path in every.map(|name| path(name)).chain(["/", "", "x", "/x", "/etc"].map(PathBuf::from)) {
-            assert_eq!(looks.stamp(&path), Stamp::of(&path), "{}", path.display());
+            assert_eq!(looks.look(&path).map(|found| found.stamp), Stamp::of(&path), "{}", path.display());
         }
         // In a folder that stands open, too, whatever happens to a file is seen.
-        assert!(looks.stamp(&path("a/x")).is_some());
-        let mut seen = || looks.stamp(&path("a/y"));
+        assert!(looks.look(&path("a/x")).is_some());
+        let mut seen = || looks.look(&path("a/y"));
         let first = seen();
         assert!(first.is_some());
         write("a/y", "longer", old);
@@ -160,11 +175,11 @@ mod tests {
         fs::remove_file(path("a/y")).unwrap();
         assert_eq!(seen(), None);
         // So is a folder that has taken the other's place, by whoever begins to look after it.
-        let before = looks.stamp(&path("a/x"));
+        let before = looks.look(&path("a/x"));
         fs::rename(path("a"), path("c")).unwrap();
         fs::rename(path("b"), path("a")).unwrap();
         let mut looks = Looks::default();
-        let after = [looks.stamp(&path("a/x")), looks.stamp(&path("a/x"))];
+        let after = [looks.look(&path("a/x")), looks.look(&path("a/x"))];
         assert!(after[0] == after[1] && after[0].is_some() && after[0] != before);
         fs::remove_dir_all(&root).unwrap();
     }

@@ -17,6 +17,7 @@
 //! signals     SIGHUP, SIGTERM, SIGINT as events
 //! control, http   operators' questions
 //! stall       has the stack of an answering thread written down whose turn lasts
+//! apart       makes what stays for long (`store::heap::apart`)
 //! panics      keeps the packets that a worker panicked on
 //! ```
 
@@ -675,6 +676,7 @@ fn attend(
             Event::Rebuild => (Why::Damaged, Vec::new(), None),
             Event::Rest => {
                 store::heap::let_go();
+                store::heap::apart(store::heap::let_go);
                 store::heap::trim();
                 continue;
             }

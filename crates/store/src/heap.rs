@@ -5,12 +5,13 @@
 //! it has of its own would be holes.
 #![allow(unsafe_code)]
 
+use std::mem::transmute;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::OnceLock;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, ThreadId};
 #[cfg(target_env = "gnu")]
-use std::{
-    hint::black_box,
-    sync::{Mutex, mpsc::sync_channel},
-};
-use std::{panic::resume_unwind, thread};
+use std::{hint::black_box, sync::Mutex};
 
 /// From this size on memory is taken from the system, and given back when it is freed.
 #[cfg(target_env = "gnu")]
@@ -90,21 +91,56 @@ fn pieces<const OF_EACH: usize>(size_max: usize) -> Vec<Vec<u8>> {
     sizes.map(|size| black_box(Vec::with_capacity(size + 8))).collect()
 }
 
-/// What `make` makes, made by a thread that ends. For what a thread keeps that makes and frees much else: among that, each small piece
-/// would soon be alone on its page. (Threads that end leave their heaps to those that come.)
+/// What `make` makes, made by a thread that does nothing else. For what a thread keeps that makes and frees much else: among that, each
+/// small piece would soon be alone on its page. One thread for all, as long as the process lives: one for each would have a heap that others
+/// have left, now this, now that, and what stays would lie in as many of them. So what others make is waited for: not to be called with a lock
+/// that one of them may take.
 pub fn apart<T: Send>(make: impl Fn() -> T + Sync) -> T {
-    let made = thread::scope(|scope| {
-        let work = || {
-            // What it took to start the thread is of the other heap; some of it is freed here, and would be had again first.
-            #[cfg(target_env = "gnu")]
-            let _had_first = pieces::<2>(256);
-            make()
+    static MAKER: OnceLock<Option<Maker>> = OnceLock::new();
+    let maker = MAKER.get_or_init(Maker::start).as_ref();
+    let mut made = None;
+    if let Some(maker) = maker.filter(|maker| maker.thread != thread::current().id()) {
+        maker.do_now(&mut || made = Some(catch_unwind(AssertUnwindSafe(&make))));
+    }
+    match made {
+        Some(Ok(made)) => made,
+        Some(Err(panic)) => resume_unwind(panic),
+        // Where no thread can be started, and for what is made apart while something is.
+        None => make(),
+    }
+}
+
+type Work = &'static mut (dyn FnMut() + Send);
+
+struct Maker {
+    give: SyncSender<(Work, SyncSender<()>)>,
+    thread: ThreadId,
+}
+
+impl Maker {
+    fn start() -> Option<Maker> {
+        let (give, given) = sync_channel::<(Work, SyncSender<()>)>(0);
+        let run = move || {
+            for (work, done) in given {
+                work();
+                // Who waits for it does not go before.
+                let _ = done.send(());
+            }
         };
-        let thread = thread::Builder::new().name("apart".to_string()).spawn_scoped(scope, work).ok()?;
-        Some(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
-    });
-    // Where no thread can be started.
-    made.unwrap_or_else(make)
+        let thread = thread::Builder::new().name("apart".to_string()).spawn(run).ok()?;
+        Some(Maker { give, thread: thread.thread().id() })
+    }
+
+    /// `work` must not panic.
+    fn do_now(&self, work: &mut (dyn FnMut() + Send)) {
+        let (done, is_done) = sync_channel(1);
+        // SAFETY: the other thread has the reference from `send` on until it sends or drops `done`, after which it does not use
+        // it any more; this function does not return before, and does not touch `work` meanwhile.
+        let work = unsafe { transmute::<&mut (dyn FnMut() + Send), Work>(work) };
+        if self.give.send((work, done)).is_ok() {
+            let _ = is_done.recv();
+        }
+    }
 }
 
 /// Gives back what is free in the midst of heaps, and at the ends of those that threads have left. Takes each heap's lock in turn: not

@@ -345,9 +345,14 @@ impl Files for Includes {
         let wanted = Path::new(from).parent().unwrap_or(Path::new("")).join(path);
         let relative = wanted.strip_prefix(&self.base).unwrap_or(&wanted);
         let base = if self.base.as_os_str().is_empty() { Path::new(".") } else { &self.base };
-        let found = Folder::open(base).and_then(|folder| folder.resolve(relative)).map_err(|e| e.to_string())?;
-        self.sources.push((wanted.clone(), Stamp::of(&wanted)));
-        std::fs::read(found).map_err(|e| e.to_string())
+        let found = Folder::open(base).and_then(|folder| folder.resolve(relative));
+        match &found {
+            Ok(_) => self.sources.push((wanted.clone(), Stamp::of(&wanted))),
+            // It may come.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => self.sources.push((wanted, None)),
+            Err(_) => {}
+        }
+        std::fs::read(found.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
     }
 }
 
@@ -431,6 +436,13 @@ mod tests {
         let scratch = Scratch::new("outside", &files);
         let (owners, reading) = owners(&scratch.zone("in/z"));
         assert_eq!((owners.len(), reading.report.errors, reading.sources.len()), (0, 2, 1));
+    }
+
+    #[test]
+    fn an_included_file_that_is_not_there_may_come() {
+        let scratch = Scratch::new("none", &[("z", "$TTL 1\n$INCLUDE none\n")]);
+        let (_, reading) = owners(&scratch.zone("z"));
+        assert_eq!((reading.report.errors, &reading.sources[1]), (1, &(scratch.0.join("none"), None)));
     }
 
     #[test]

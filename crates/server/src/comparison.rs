@@ -69,7 +69,8 @@ pub fn of_all(roster: &Roster, manifest: &mut Manifest) -> Result<Difference, Hi
         of_these(&roster.gather()?, manifest, vigil.as_ref())?
     };
     difference.seen = Some(seen);
-    manifest.vigil = vigil;
+    // What was seen in a folder that is another one by now says nothing.
+    manifest.vigil = vigil.and_then(Vigil::stays);
     Ok(difference)
 }
 

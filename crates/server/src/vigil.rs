@@ -5,14 +5,13 @@
 //! a file system of which the kernel tells everything. With a folder that is another one now, something mounted or unmounted, or
 //! more events than there is room for all begins anew, with a look at every file.
 //!
-//! Two changes are not told of: through another name that a file was given later (a hard link), and through memory that somebody
-//! has mapped and not yet closed. A reload of a zone by its name always looks.
+//! Not told of are changes through another name that a file was given later (a hard link), or that somebody opened it by, and through
+//! memory that somebody has mapped and not yet closed. A reload of a zone by its name always looks.
 
 use crate::manifest::{Known, Manifest};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
 use store::folder::telling;
 use store::watch::{Change, Mounts, Watch, What};
 
@@ -69,19 +68,15 @@ impl Vigil {
         if self.mounts.have_changed() {
             return None;
         }
-        loop {
-            let changes = self.watch.wait(Some(Duration::ZERO)).ok()?;
-            if changes.is_empty() {
-                break;
-            }
-            for change in changes {
-                let Change::File(file) = change else { return None };
-                self.touched.insert(file);
-            }
-            if self.touched.len() > TOUCHED_MAX {
-                return None;
-            }
+        for change in self.watch.take().ok()? {
+            let Change::File(file) = change else { return None };
+            self.touched.insert(file);
         }
+        (self.touched.len() <= TOUCHED_MAX).then_some(self)?.stays()
+    }
+
+    /// None: one of the folders is another now.
+    pub fn stays(self) -> Option<Vigil> {
         let is_itself = |(folder, id): (&PathBuf, &(u64, u64))| telling(folder).is_ok_and(|now| now == Some(*id));
         self.folders.iter().all(is_itself).then_some(self)
     }

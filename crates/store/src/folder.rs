@@ -119,18 +119,23 @@ fn statx(folder: libc::c_int, text: &CStr, flags: libc::c_int) -> io::Result<lib
 /// F2FS, tmpfs.
 const TELLING: [libc::c_long; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
 
+/// Of a folder in which names that differ in case only are one: the kernel may tell of either.
+const CASEFOLD: libc::c_int = 0x4000_0000;
+
 /// What tells a folder from others, where the kernel tells of every change in it.
 pub fn telling(folder: &Path) -> io::Result<Option<(u64, u64)>> {
-    let opened = Opened::new(folder)?;
-    let mut system = MaybeUninit::uninit();
+    let opened = File::options().read(true).custom_flags(libc::O_DIRECTORY).open(folder)?;
+    let (mut system, mut flags) = (MaybeUninit::uninit(), 0);
     // SAFETY: the descriptor is open, and there is room for the answer.
-    if unsafe { libc::fstatfs(opened.0.as_raw_fd(), system.as_mut_ptr()) } != 0 {
+    if unsafe { libc::fstatfs(opened.as_raw_fd(), system.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel has written it.
     let system: libc::statfs = unsafe { system.assume_init() };
-    let itself = opened.0.metadata()?;
-    Ok(TELLING.contains(&system.f_type).then(|| (itself.dev(), itself.ino())))
+    // SAFETY: the descriptor is open, and there is room for the answer. A file system without flags leaves it as it is.
+    unsafe { libc::ioctl(opened.as_raw_fd(), libc::FS_IOC_GETFLAGS, &raw mut flags) };
+    let itself = opened.metadata()?;
+    Ok((TELLING.contains(&system.f_type) && flags & CASEFOLD == 0).then(|| (itself.dev(), itself.ino())))
 }
 
 /// A folder that is open, to look at what stands in it: a name costs less to look up than a path that leads there.

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// Room for some hundreds of events; a name has 255 octets at most.
 const ROOM: usize = 64 << 10;
+/// In so many reads there is more than the queue holds.
+const READS_MAX: usize = 128;
 /// What stands before an event's name.
 const HEAD: usize = size_of::<libc::inotify_event>();
 
@@ -106,6 +108,20 @@ impl Watch {
         }
     }
 
+    /// All that is there to be told, without waiting. Of somebody who changes more meanwhile not everything: that is told, too.
+    pub fn take(&self) -> io::Result<Vec<Change>> {
+        let mut all = Vec::new();
+        for _ in 0..READS_MAX {
+            match self.read() {
+                Ok(changes) => all.extend(changes),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(all),
+                Err(e) => return Err(e),
+            }
+        }
+        all.push(Change::Lost);
+        Ok(all)
+    }
+
     fn read(&self) -> io::Result<Vec<Change>> {
         let mut room = vec![0u8; ROOM];
         // SAFETY: pointer and length are those of a live, writable vector.
@@ -194,6 +210,26 @@ mod tests {
         watch.remove(dir.path());
         dir.file("c", b"1");
         assert_eq!(watch.wait(Some(Duration::ZERO)).unwrap(), []);
+    }
+
+    /// What happens to folders themselves has no name, and says nothing; more of it than one read takes hides nothing behind it.
+    #[test]
+    fn what_stands_behind_much_that_says_nothing_is_taken() {
+        let dir = TestDir::new("watch-much");
+        let watch = Watch::new().unwrap();
+        let folders = ["a", "b"].map(|name| dir.path().join(name));
+        for folder in &folders {
+            fs::create_dir(folder).unwrap();
+            watch.add(folder, What::All).unwrap();
+        }
+        for i in 0..ROOM / HEAD + 2 {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            fs::set_permissions(&folders[i % 2], mode).unwrap();
+        }
+        fs::write(folders[0].join("f"), "x").unwrap();
+        let file = Change::File(folders[0].join("f"));
+        assert!(watch.take().unwrap().contains(&file));
+        assert_eq!(watch.take().unwrap(), []);
     }
 
     #[test]

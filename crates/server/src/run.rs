@@ -17,7 +17,7 @@
 //! signals     SIGHUP, SIGTERM, SIGINT as events
 //! control, http   operators' questions
 //! stall       has the stack of an answering thread written down whose turn lasts
-//! apart       makes what stays for long (`store::heap::apart`)
+//! apart       one for the main thread and one for the publisher: makes what these keep for long (`store::heap::apart`)
 //! panics      keeps the packets that a worker panicked on
 //! ```
 

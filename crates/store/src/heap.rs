@@ -5,11 +5,11 @@
 //! it has of its own would be holes.
 #![allow(unsafe_code)]
 
+use std::cell::OnceCell;
 use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::OnceLock;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::{self, ThreadId};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 #[cfg(target_env = "gnu")]
 use std::{hint::black_box, sync::Mutex};
 
@@ -92,20 +92,22 @@ fn pieces<const OF_EACH: usize>(size_max: usize) -> Vec<Vec<u8>> {
 }
 
 /// What `make` makes, made by a thread that does nothing else. For what a thread keeps that makes and frees much else: among that, each
-/// small piece would soon be alone on its page. One thread for all, as long as the process lives: one for each would have a heap that others
-/// have left, now this, now that, and what stays would lie in as many of them. So what others make is waited for: not to be called with a lock
-/// that one of them may take.
+/// small piece would soon be alone on its page. Each thread that has things made has one for it, of its own priority, as long as it lives:
+/// another one each time would have a heap that others have left, now this, now that, and what stays would lie in as many of them.
 pub fn apart<T: Send>(make: impl Fn() -> T + Sync) -> T {
-    static MAKER: OnceLock<Option<Maker>> = OnceLock::new();
-    let maker = MAKER.get_or_init(Maker::start).as_ref();
-    let mut made = None;
-    if let Some(maker) = maker.filter(|maker| maker.thread != thread::current().id()) {
-        maker.do_now(&mut || made = Some(catch_unwind(AssertUnwindSafe(&make))));
+    thread_local! {
+        static MAKER: OnceCell<Option<Maker>> = const { OnceCell::new() };
     }
+    let mut made = None;
+    MAKER.with(|maker| {
+        if let Some(maker) = maker.get_or_init(Maker::start) {
+            maker.carry_out(&mut || made = Some(catch_unwind(AssertUnwindSafe(&make))));
+        }
+    });
     match made {
         Some(Ok(made)) => made,
         Some(Err(panic)) => resume_unwind(panic),
-        // Where no thread can be started, and for what is made apart while something is.
+        // Where no thread can be started.
         None => make(),
     }
 }
@@ -113,32 +115,29 @@ pub fn apart<T: Send>(make: impl Fn() -> T + Sync) -> T {
 type Work = &'static mut (dyn FnMut() + Send);
 
 struct Maker {
-    give: SyncSender<(Work, SyncSender<()>)>,
-    thread: ThreadId,
+    give: SyncSender<Work>,
+    is_done: Receiver<()>,
 }
 
 impl Maker {
     fn start() -> Option<Maker> {
-        let (give, given) = sync_channel::<(Work, SyncSender<()>)>(0);
+        let ((give, given), (done, is_done)) = (sync_channel::<Work>(1), sync_channel(1));
         let run = move || {
-            for (work, done) in given {
+            for work in given {
                 work();
-                // Who waits for it does not go before.
                 let _ = done.send(());
             }
         };
-        let thread = thread::Builder::new().name("apart".to_string()).spawn(run).ok()?;
-        Some(Maker { give, thread: thread.thread().id() })
+        thread::Builder::new().name("apart".to_string()).spawn(run).ok().map(|_| Maker { give, is_done })
     }
 
     /// `work` must not panic.
-    fn do_now(&self, work: &mut (dyn FnMut() + Send)) {
-        let (done, is_done) = sync_channel(1);
-        // SAFETY: the other thread has the reference from `send` on until it sends or drops `done`, after which it does not use
-        // it any more; this function does not return before, and does not touch `work` meanwhile.
+    fn carry_out(&self, work: &mut (dyn FnMut() + Send)) {
+        // SAFETY: the other thread has the reference from `send` on until it says that it is done, or has ended. This function, the only
+        // one that asks it for anything, does not return before that, and does not touch `work` meanwhile.
         let work = unsafe { transmute::<&mut (dyn FnMut() + Send), Work>(work) };
-        if self.give.send((work, done)).is_ok() {
-            let _ = is_done.recv();
+        if self.give.send(work).is_ok() {
+            let _ = self.is_done.recv();
         }
     }
 }

@@ -676,7 +676,6 @@ fn attend(
             Event::Rebuild => (Why::Damaged, Vec::new(), None),
             Event::Rest => {
                 store::heap::let_go();
-                store::heap::apart(store::heap::let_go);
                 store::heap::trim();
                 continue;
             }

@@ -205,7 +205,6 @@ impl State {
     /// A thread that has worked on zones has nothing left to do for now: to be called by that thread.
     pub fn rest(&self) {
         store::heap::let_go();
-        store::heap::apart(store::heap::let_go);
         self.raise(Event::Rest);
     }
 

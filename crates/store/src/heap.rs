@@ -54,10 +54,18 @@ const KEPT_OF_EACH: usize = 7;
 #[cfg(target_env = "gnu")]
 const LOOKS_FROM: usize = 64 << 10;
 
-/// Gives back what this thread's heap holds beyond what is in use, where that is not in the midst of it: for a thread that has worked,
-/// and has nothing to do.
+/// Gives back what this thread's heap holds beyond what is in use, where that is not in the midst of it, and that of the thread that makes
+/// things apart for it: for a thread that has worked, and has nothing to do.
 pub fn let_go() {
     #[cfg(target_env = "gnu")]
+    {
+        let_go_of_own();
+        MAKER.with(|maker| maker.get().into_iter().flatten().for_each(|maker| maker.carry_out(&mut let_go_of_own)));
+    }
+}
+
+#[cfg(target_env = "gnu")]
+fn let_go_of_own() {
     for _ in 0..2 {
         let_go_of_pieces();
         drop(untouched());
@@ -95,9 +103,6 @@ fn pieces<const OF_EACH: usize>(size_max: usize) -> Vec<Vec<u8>> {
 /// small piece would soon be alone on its page. Each thread that has things made has one for it, of its own priority, as long as it lives:
 /// another one each time would have a heap that others have left, now this, now that, and what stays would lie in as many of them.
 pub fn apart<T: Send>(make: impl Fn() -> T + Sync) -> T {
-    thread_local! {
-        static MAKER: OnceCell<Option<Maker>> = const { OnceCell::new() };
-    }
     let mut made = None;
     MAKER.with(|maker| {
         if let Some(maker) = maker.get_or_init(Maker::start) {
@@ -110,6 +115,11 @@ pub fn apart<T: Send>(make: impl Fn() -> T + Sync) -> T {
         // Where no thread can be started.
         None => make(),
     }
+}
+
+thread_local! {
+    /// This thread's, from the first thing on that it has made apart.
+    static MAKER: OnceCell<Option<Maker>> = const { OnceCell::new() };
 }
 
 type Work = &'static mut (dyn FnMut() + Send);
@@ -154,7 +164,7 @@ pub fn trim() {
     look_at_ends_left();
 }
 
-/// Threads that live at once and do not live long: readers of zones, whoever makes something apart, peers of the control socket.
+/// Threads that live at once and do not live long: readers of zones, peers of the control socket, transfers.
 /// With fewer heaps left than this, so many more are there from then on, of a page each.
 #[cfg(target_env = "gnu")]
 const LEFT_AT_ONCE: usize = 6;

@@ -77,8 +77,8 @@ impl Folder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     pub size: u64,
-    pub modified: (i64, u32),
-    pub changed: (i64, u32),
+    pub modified: (i64, i64),
+    pub changed: (i64, i64),
     pub inode: u64,
     /// Whoever changes the file does it under this name: it is no link, has no other name, and nothing is mounted over it.
     pub is_plain: bool,
@@ -97,7 +97,7 @@ fn look_from(folder: libc::c_int, text: &CStr) -> io::Result<Found> {
     let is_file = u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG;
     let mount_root = libc::STATX_ATTR_MOUNT_ROOT as u64;
     let is_no_mount = found.stx_attributes_mask & mount_root != 0 && found.stx_attributes & mount_root == 0;
-    let time = |t: libc::statx_timestamp| (t.tv_sec, t.tv_nsec);
+    let time = |t: libc::statx_timestamp| (t.tv_sec, i64::from(t.tv_nsec));
     Ok(Found {
         size: found.stx_size,
         modified: time(found.stx_mtime),
@@ -180,8 +180,8 @@ mod tests {
             let expect = fs::metadata(dir.path().join(name)).unwrap();
             let expect = Found {
                 size: expect.size(),
-                modified: (expect.mtime(), expect.mtime_nsec() as u32),
-                changed: (expect.ctime(), expect.ctime_nsec() as u32),
+                modified: (expect.mtime(), expect.mtime_nsec()),
+                changed: (expect.ctime(), expect.ctime_nsec()),
                 inode: expect.ino(),
                 is_plain,
             };

@@ -256,3 +256,31 @@ fn one_source_does_not_flush_the_rest() {
     assert!(missed < 2_000, "{missed} of 100,000 missed");
     assert!(cache.stats().event(Event::EvictedShare) > 50_000);
 }
+
+/// As a mistake in the hash would have it: Unbound had 278,555 entries in one bin, and walked them.
+#[test]
+fn names_of_one_hash_share_sixteen_places() {
+    const MANY: u32 = 278_555;
+    let cache = Cache::format(memory(1 << 18), &config(), Moment::default()).unwrap();
+    let (now_s, mut scratch, one) = (cache.time(0), Scratch::default(), cache.hash(&name(0)));
+    let mut is_there =
+        |key: &Key<'_>, id: u32| cache.probe(key, now_s, &mut scratch).is_some_and(|h| is_of(id, h.value));
+    let store = |key: &Key<'_>, id: u32| {
+        let (value, generation) = (value(id, 0), cache.generation());
+        cache.insert(key, &Entry { value: &value, ttl_s: 100, source: key.name(), generation }, now_s).unwrap();
+    };
+    for id in 0..MANY {
+        let name = name(id);
+        let of_one = cache.key(one, &name, 1, Kind::Answer, Variant::PLAIN);
+        store(&of_one, id);
+        assert!(is_there(&of_one, id), "the one that came last");
+    }
+    let is_kept = |id: &u32| is_there(&cache.key(one, &name(*id), 1, Kind::Answer, Variant::PLAIN), *id);
+    let kept = (0..MANY).filter(is_kept).count();
+    assert!((1..=16).contains(&kept) && cache.stats().longest_probe <= 16, "{kept}, {}", cache.stats().longest_probe);
+    for id in MANY..MANY + 100 {
+        let name = name(id);
+        store(&key(&cache, &name), id);
+        assert!(is_there(&key(&cache, &name), id), "others have their own places");
+    }
+}

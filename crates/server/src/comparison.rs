@@ -74,20 +74,33 @@ pub fn of_all(roster: &Roster, manifest: &mut Manifest) -> Result<Difference, Hi
     Ok(difference)
 }
 
+/// Looks at the files of a new image, so that the first who asks about all zones need not. Those that have changed are looked at
+/// again by him.
+pub fn beforehand(manifest: &mut Manifest) {
+    let vigil = Vigil::begin(manifest);
+    // A manifest that is damaged is found to be so by whoever asks.
+    let _ = changed(manifest, vigil.as_ref());
+    manifest.vigil = vigil.and_then(Vigil::stays);
+}
+
 /// The zones are the same as before; their files may have changed, and `[[zone]]` may name others.
 fn of_known(roster: &Roster, manifest: &Manifest, vigil: Option<&Vigil>) -> Result<Difference, Hindrance> {
     let is_moved =
         |zone: &&Zone| manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file) && !zone.is_awaited();
     let mut anew: Vec<Zone> = roster.written.iter().filter(is_moved).cloned().collect();
     let moved: HashSet<Box<[u8]>> = anew.iter().map(|zone| zone.apex.clone()).collect();
+    anew.extend(changed(manifest, vigil)?.into_iter().filter(|zone| !moved.contains(&zone.apex)));
+    Ok(Difference { anew, ..Difference::default() })
+}
+
+/// Zones whose files are others than the manifest says.
+fn changed(manifest: &Manifest, vigil: Option<&Vigil>) -> Result<Vec<Zone>, Damaged> {
     let parts = manifest.zones().div_ceil(PART).max(1);
-    let changed = in_parts(parts, vigil, |part, looks| {
+    in_parts(parts, vigil, |part, looks| {
         let is_other = |known: &Result<Known<'_>, Damaged>| known.as_ref().map_or(true, |k| !k.is_current(looks));
         let changed = manifest.part(part, parts).filter(is_other);
         changed.map(|known| known.map(|k| Zone::new(k.apex.into(), k.file.into()))).collect()
-    })?;
-    anew.extend(changed.into_iter().filter(|zone| !moved.contains(&zone.apex)));
-    Ok(Difference { anew, ..Difference::default() })
+    })
 }
 
 /// Looks at zones a part at a time; at many on all processors.
@@ -238,6 +251,8 @@ mod tests {
         assert_eq!(told(of_all(&desk.roster(), manifest)), expect, "nobody has touched anything since");
         let vigil = manifest.vigil.take();
         assert_eq!(told(of_all(&desk.roster(), manifest)), expect, "as if nobody had looked before");
+        beforehand(manifest);
+        assert_eq!(told(of_all(&desk.roster(), manifest)), expect, "looked at beforehand");
         manifest.vigil = vigil;
         let mut each = vec![];
         for name in ["w", "L.", "m", "d", "e", "n", "../l", ""] {

@@ -547,7 +547,7 @@ impl Publisher {
     }
 
     /// Touches all of the image, so that no answering thread waits for a disk; where the file cannot have huge pages,
-    /// serves a copy in memory that can.
+    /// serves a copy in memory that can. Looks at the files that it was made of, so that no reload has to look at all of them.
     fn warm(&mut self) {
         let (now, _) = self.shared.published.current();
         let map = now.image.bytes().map();
@@ -561,7 +561,9 @@ impl Publisher {
         drop(now);
         let (now, _) = self.shared.published.current();
         self.served.huge_bytes = now.image.bytes().map().huge_bytes().unwrap_or(0) as u64;
+        drop(now);
         self.tell();
+        comparison::beforehand(&mut self.served.manifest);
     }
 
     fn identity(&self) -> (u64, u64) {

@@ -241,6 +241,15 @@ mod tests {
     }
 
     #[test]
+    fn what_was_looked_at_beforehand_is_spared() {
+        let desk = Desk::new("beforehand");
+        let mut manifest = desk.manifest();
+        crate::comparison::beforehand(&mut manifest);
+        desk.write("one/b", "else");
+        assert_eq!(look(&mut manifest), (vec![1], ZONES.len() - ALWAYS_LOOKED_AT - 1));
+    }
+
+    #[test]
     fn a_folder_on_the_way_may_lead_elsewhere() {
         let desk = Desk::new("way");
         fs::rename(desk.path("one"), desk.path("four")).unwrap();

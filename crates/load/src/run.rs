@@ -17,7 +17,7 @@ use crate::source::Source;
 use crate::tally::{Loop, Percentiles, Slice, Tally, Terms};
 use crate::tcp::{Tcp, Turnover};
 use crate::udp::{BATCH, Udp, Way};
-use net::generator::{eager, exact_timers, involuntary_switches, wait};
+use net::generator::{eager, exact_timers, wait};
 use net::sched;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -152,14 +152,15 @@ pub fn run(plan: &Plan, source: Source, watcher: &mut dyn Watcher) -> Result<Out
         stopped: false,
         held: Vec::with_capacity(BATCH),
     };
-    let (cpu, switches, waited_ns) = (sched::thread_cpu_time(), involuntary_switches(), kernel::waited_ns());
+    let (usage, waited_ns) = (sched::usage(), kernel::waited_ns());
     run.all(watcher)?;
     let took_ns = run.shared.clock.now_ns().max(1);
     let stop_ns = run.stop_ns.unwrap_or(took_ns);
+    let used = sched::usage().since(&usage);
     let own = Own {
         busy: 1.0 - run.idle_ns as f64 / took_ns as f64,
-        cpu: (sched::thread_cpu_time() - cpu).as_nanos() as f64 / took_ns as f64,
-        switches: involuntary_switches() - switches,
+        cpu: used.ran.as_nanos() as f64 / took_ns as f64,
+        switches: used.preempted,
         waited: kernel::waited_ns().zip(waited_ns).map(|(after, before)| (after - before) as f64 / took_ns as f64),
         socket_drops: run.lanes.iter().map(|l| l.drops()).sum(),
         target_drops: kernel::drops_at(plan.target)

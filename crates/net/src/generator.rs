@@ -289,15 +289,6 @@ pub fn eager() -> bool {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) == 0 }
 }
 
-/// How often the calling thread was taken off its CPU although it wanted to go on, since it began.
-pub fn involuntary_switches() -> u64 {
-    // SAFETY: integers only, for which zero is a value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is live.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-    usage.ru_nivcsw.unsigned_abs()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

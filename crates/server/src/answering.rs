@@ -136,7 +136,7 @@ impl<W: Answers> Answering<W> {
             now_ns = self.shared.clock.mono_ns();
             self.meter.mark(Cause::Publication, now_ns);
         }
-        self.meter.end(now_ns, self.now.wall_s);
+        self.meter.end(now_ns, self.now.wall_s, net::sched::usage);
         self.counters.add(Counter::LaterLost, self.mailbox.lost());
         if self.shared.stop.load(Relaxed) { Turn::Stop } else { Turn::Go }
     }

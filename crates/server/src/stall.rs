@@ -3,7 +3,8 @@
 //!
 //! A turn goes from waking up to going to sleep. The thread marks what it has just finished, with clock readings that it
 //! mostly needs anyway (two a batch), and adds to histograms that only it writes. A watch looks at all threads every few
-//! milliseconds; one whose turn lasts is asked for its stack, and the kernel for its state. Bounds: `WORST_MAX` turns and
+//! milliseconds; one whose turn lasts is asked for its stack, and the kernel for its state. Of a long turn the kernel is asked, too,
+//! how much of it the thread ran: what is left was taken by others, or by the machine below. Bounds: `WORST_MAX` turns and
 //! `CAPTURES_MAX` stacks a thread.
 
 mod histogram;
@@ -11,13 +12,17 @@ mod report;
 mod watch;
 
 pub use histogram::{Histogram, quantile_ns};
+use net::sched::Usage;
 pub use report::{histogram, json, metrics};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 pub use watch::watch;
 
 /// A turn this long is a stall.
 pub const STALL_NS: u64 = 10_000_000;
+/// What a turn this long has had of the machine is told. The kernel is asked as often at most: it takes a third of a microsecond.
+const USED_FROM_NS: u64 = 1_000_000;
 const WORST_MAX: usize = 10;
 const CAPTURES_MAX: usize = 16;
 
@@ -61,6 +66,7 @@ struct Turn {
     ended_s: u64,
     took_ns: u64,
     parts: Parts,
+    used: Option<Usage>,
 }
 
 /// Where a thread was during a turn.
@@ -83,6 +89,8 @@ pub struct Turns {
     stalls: AtomicU64,
     whole: Histogram,
     parts: [Histogram; Cause::ALL.len()],
+    /// CPU time of turns of `USED_FROM_NS` and more.
+    ran: Histogram,
     /// Longest first.
     worst: Mutex<Vec<Turn>>,
     captures: Mutex<Vec<Capture>>,
@@ -98,6 +106,7 @@ impl Turns {
             stalls: AtomicU64::new(0),
             whole: Histogram::default(),
             parts: Default::default(),
+            ran: Histogram::default(),
             worst: Mutex::default(),
             captures: Mutex::default(),
         }
@@ -135,6 +144,9 @@ pub struct Meter {
     started_ns: u64,
     marked_ns: u64,
     parts: Parts,
+    /// When the kernel was asked last, and what it said.
+    asked_ns: u64,
+    usage: Usage,
     /// A turn must be longer to be among the worst.
     least_ns: u64,
     /// Long turns that could not be entered, for somebody was reading.
@@ -143,7 +155,8 @@ pub struct Meter {
 
 impl Meter {
     pub fn new(turns: Arc<Turns>) -> Meter {
-        Meter { turns, started_ns: 0, marked_ns: 0, parts: Parts::default(), least_ns: 0, waiting: Vec::new() }
+        let (parts, usage, waiting) = (Parts::default(), Usage::default(), Vec::new());
+        Meter { turns, started_ns: 0, marked_ns: 0, parts, asked_ns: 0, usage, least_ns: 0, waiting }
     }
 
     pub fn turns(&self) -> &Turns {
@@ -168,18 +181,22 @@ impl Meter {
         self.marked_ns = now_ns;
     }
 
-    /// The turn is over. True: it was a stall.
+    /// The turn is over. `usage`: of this thread. True: it was a stall.
     #[inline]
-    pub fn end(&mut self, now_ns: u64, wall_s: u64) -> bool {
-        let turns = &*self.turns;
-        if turns.started_ns.load(Relaxed) == 0 {
+    pub fn end(&mut self, now_ns: u64, wall_s: u64, usage: impl FnOnce() -> Usage) -> bool {
+        if self.turns.started_ns.load(Relaxed) == 0 {
             return false;
         }
-        turns.started_ns.store(0, Release);
+        self.turns.started_ns.store(0, Release);
         let took_ns = now_ns.saturating_sub(self.started_ns);
+        let used = self.used(now_ns, usage).filter(|_| took_ns >= USED_FROM_NS);
+        let turns = &*self.turns;
         turns.whole.add(took_ns);
         for (histogram, part) in turns.parts.iter().zip(self.parts).filter(|(_, part)| *part > 0) {
             histogram.add(part);
+        }
+        if let Some(used) = used {
+            turns.ran.add(ns(used.ran).min(took_ns));
         }
         let is_stall = took_ns >= STALL_NS;
         if is_stall {
@@ -187,9 +204,21 @@ impl Meter {
         }
         if took_ns > self.least_ns {
             let number = turns.number.load(Relaxed);
-            self.enter(Turn { number, ended_s: wall_s, took_ns, parts: self.parts });
+            self.enter(Turn { number, ended_s: wall_s, took_ns, parts: self.parts, used });
         }
         is_stall
+    }
+
+    /// What was used since the kernel was asked last; None: that was just now, or never. Of a turn that is told it is all, and what
+    /// turns in the millisecond before it have used.
+    #[inline]
+    fn used(&mut self, now_ns: u64, usage: impl FnOnce() -> Usage) -> Option<Usage> {
+        if now_ns.saturating_sub(self.asked_ns) < USED_FROM_NS {
+            return None;
+        }
+        let is_first = std::mem::replace(&mut self.asked_ns, now_ns) == 0;
+        let before = std::mem::replace(&mut self.usage, usage());
+        (!is_first).then(|| self.usage.since(&before))
     }
 
     /// Never waits for a reader: what cannot be entered now waits for the next long turn. Bound: as many as are shown.
@@ -204,6 +233,10 @@ impl Meter {
         worst.truncate(WORST_MAX);
         self.least_ns = worst.get(WORST_MAX - 1).map_or(0, |t| t.took_ns);
     }
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -221,7 +254,7 @@ mod tests {
         meter.begin(at);
         meter.mark(Cause::Socket, at + socket);
         meter.mark(Cause::Answer, at + socket + answer);
-        meter.end(at + socket + answer, 1_800_000_000)
+        meter.end(at + socket + answer, 1_800_000_000, Usage::default)
     }
 
     #[test]
@@ -235,6 +268,24 @@ mod tests {
         assert_eq!(counts(&m.turns.parts[Cause::Answer as usize]), (2, 9 * MS));
         assert_eq!(counts(&m.turns.parts[Cause::Later as usize]), (0, 0));
         assert_eq!(m.turns.stalls.load(Relaxed), 1);
+    }
+
+    /// Turns of 0.1, 5, 0.1, 20 and 0.9 ms, in each of which the thread runs 0.1 ms and is once taken off its CPU.
+    #[test]
+    fn long_turns_are_told_with_what_the_thread_had_in_them() {
+        let (mut m, mut asked, mut at) = (meter(), 0, 50 * MS);
+        for (i, took) in (1u32..).zip([MS / 10, 5 * MS, MS / 10, 20 * MS, 9 * MS / 10]) {
+            m.begin(at);
+            at += took;
+            m.end(at, 0, || {
+                asked += 1;
+                Usage { ran: i * Duration::from_micros(100), preempted: i.into(), major_faults: 0 }
+            });
+        }
+        let us = |turn: &Turn| turn.used.map(|used| (used.ran.as_micros(), used.preempted));
+        let told: Vec<_> = m.turns.worst().iter().map(us).collect();
+        assert_eq!(told, [Some((200, 2)), Some((100, 1)), None, None, None], "with those of the millisecond before");
+        assert_eq!((m.turns.ran.count(), m.turns.ran.max_ns(), asked), (2, MS / 5, 3));
     }
 
     #[test]
@@ -273,7 +324,7 @@ mod tests {
     #[test]
     fn an_end_without_a_beginning_is_no_turn() {
         let mut m = meter();
-        assert!(!m.end(100 * MS, 0));
+        assert!(!m.end(100 * MS, 0, Usage::default));
         assert_eq!(m.turns.whole.count(), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::histogram::{Histogram, quantile_ns};
 use super::watch::under_way;
-use super::{Capture, Cause, STALL_NS, Turn, Turns, WORST_MAX};
+use super::{Capture, Cause, STALL_NS, Turn, Turns, WORST_MAX, ns};
 use crate::clock::rfc3339;
 use crate::json::Json;
 use std::fmt::Write;
@@ -11,12 +11,15 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Bounds of the buckets that are told: powers of two in nanoseconds, about 1 us to 1 s.
 const TOLD: std::ops::RangeInclusive<u32> = 10..=30;
+/// Beside what is done in a turn: CPU time, of turns of a millisecond and more.
+const RAN: &str = "ran";
 
 pub fn json(all: &[Arc<Turns>], now_ns: u64) -> Json {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let whole: Vec<&Histogram> = all.iter().map(|t| &t.whole).collect();
     let mut causes = vec![durations("turn", &whole)];
     causes.extend(Cause::ALL.map(|cause| durations(cause.name(), &part(all, cause))));
+    causes.push(durations(RAN, &ran(all)));
     let mut worst: Vec<(&Turns, Turn)> = all.iter().flat_map(|t| t.worst().into_iter().map(|w| (&**t, w))).collect();
     worst.sort_by_key(|(_, w)| std::cmp::Reverse(w.took_ns));
     worst.truncate(WORST_MAX);
@@ -46,6 +49,10 @@ fn part(all: &[Arc<Turns>], cause: Cause) -> Vec<&Histogram> {
     all.iter().map(|t| &t.parts[cause as usize]).collect()
 }
 
+fn ran(all: &[Arc<Turns>]) -> Vec<&Histogram> {
+    all.iter().map(|t| &t.ran).collect()
+}
+
 fn durations(name: &str, all: &[&Histogram]) -> Json {
     let us = |share| Json::Ratio(quantile_ns(all, share) as f64 / 1000.0);
     let longest = all.iter().map(|h| h.max_ns()).max().unwrap_or(0);
@@ -70,6 +77,13 @@ fn long(turns: &Turns, turn: &Turn, maps: &str) -> Json {
     facts.extend(Cause::ALL.iter().filter(|c| turn.parts[**c as usize] > 0).map(|&c| {
         let us = Json::Ratio(turn.parts[c as usize] as f64 / 1000.0);
         (c.name(), us)
+    }));
+    facts.extend(turn.used.iter().flat_map(|used| {
+        [
+            ("ran", Json::Ratio(ns(used.ran).min(turn.took_ns) as f64 / 1000.0)),
+            ("preempted", Json::Number(used.preempted)),
+            ("major_faults", Json::Number(used.major_faults)),
+        ]
     }));
     facts.extend(where_it_was(turns.capture(turn.number), maps));
     Json::Object(facts)
@@ -101,11 +115,15 @@ fn place(at: usize, maps: &str) -> String {
 /// In the text format of Prometheus.
 pub fn metrics(out: &mut String, all: &[Arc<Turns>]) {
     let name = "dunlin_turn_seconds";
-    let _ = writeln!(out, "# HELP {name} How long turns of answering threads took, whole and by what was done");
+    let _ = writeln!(
+        out,
+        "# HELP {name} How long turns of answering threads took, whole and by what was done; ran: CPU time of long ones"
+    );
     let _ = writeln!(out, "# TYPE {name} histogram");
     let whole: Vec<&Histogram> = all.iter().map(|t| &t.whole).collect();
     histogram(out, name, "doing=\"turn\"", &whole);
     Cause::ALL.iter().for_each(|&c| histogram(out, name, &format!("doing=\"{}\"", c.name()), &part(all, c)));
+    histogram(out, name, &format!("doing=\"{RAN}\""), &ran(all));
     let _ = writeln!(out, "# HELP dunlin_stalls_total Turns of answering threads of 10 ms and more");
     let _ = writeln!(out, "# TYPE dunlin_stalls_total counter\ndunlin_stalls_total {}", stalls(all));
     let _ = writeln!(out, "# HELP dunlin_turn_longest_seconds The longest turn since the start");
@@ -129,7 +147,8 @@ pub fn histogram(out: &mut String, name: &str, label: &str, all: &[&Histogram]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stall::Meter;
+    use crate::stall::{Meter, Usage};
+    use std::time::Duration;
 
     const MAPS: &str = "\
 55e000000000-55e000010000 r--p 00000000 fe:01 12 /usr/bin/dunlin
@@ -153,7 +172,7 @@ mod tests {
     #[test]
     fn a_long_turn_is_told_with_its_parts_and_where_it_was() {
         let turns = Arc::new(Turns::new("udp 3".into()));
-        let mut meter = Meter::new(Arc::clone(&turns));
+        let mut meter = Meter { asked_ns: 1, ..Meter::new(Arc::clone(&turns)) };
         meter.begin(1_000_000);
         meter.mark(Cause::Socket, 2_000_000);
         meter.mark(Cause::Answer, 31_000_000);
@@ -163,12 +182,13 @@ mod tests {
         let under_way =
             r#""under_way":[{"thread":"udp 3","us":20000,"seen_after_us":11000,"kernel":"state D","stack":["0x10"]}]"#;
         assert!(lasting.contains(under_way), "{lasting}");
-        meter.end(31_000_000, 1_800_000_000);
+        let usage = Usage { ran: Duration::from_millis(3), preempted: 2, major_faults: 1 };
+        meter.end(31_000_000, 1_800_000_000, || usage);
         let told = json(&all, 0).to_string();
         for fact in [
             r#""stalls":1,"stall_us":10000"#,
             r#"{"doing":"turn","count":1,"p50_us":30000.0000"#,
-            r#""worst":[{"at":"2027-01-15T08:00:00Z","thread":"udp 3","us":30000,"mostly":"answer","socket":1000.0000,"answer":29000.0000,"seen_after_us":11000,"kernel":"state D","stack":["0x10"]}]"#,
+            r#""worst":[{"at":"2027-01-15T08:00:00Z","thread":"udp 3","us":30000,"mostly":"answer","socket":1000.0000,"answer":29000.0000,"ran":3000.0000,"preempted":2,"major_faults":1,"seen_after_us":11000,"kernel":"state D","stack":["0x10"]}]"#,
             r#""under_way":[]"#,
         ] {
             assert!(told.contains(fact), "{fact}\n{told}");
@@ -180,6 +200,7 @@ mod tests {
             "dunlin_turn_seconds_bucket{doing=\"answer\",le=\"0.016777216\"} 0",
             "dunlin_turn_seconds_count{doing=\"turn\"} 1",
             "dunlin_turn_seconds_sum{doing=\"turn\"} 0.03",
+            "dunlin_turn_seconds_sum{doing=\"ran\"} 0.003",
             "dunlin_stalls_total 1",
             "dunlin_turn_longest_seconds 0.03",
         ] {

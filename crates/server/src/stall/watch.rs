@@ -118,7 +118,7 @@ fn is_in(turns: &Turns, number: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stall::{Cause, Meter};
+    use crate::stall::{Cause, Meter, Usage};
 
     const MS: u64 = 1_000_000;
 
@@ -161,7 +161,7 @@ mod tests {
         watch.look(MS + STALL_NS + 11 * MS);
         assert_eq!(watch.witness.asked, [2], "once a turn");
         meters[1].mark(Cause::Answer, 40 * MS);
-        assert!(meters[1].end(40 * MS, 7));
+        assert!(meters[1].end(40 * MS, 7, Usage::default));
         let worst = &watch.all[1].worst()[0];
         let capture = watch.all[1].capture(worst.number).unwrap();
         let expect = Capture { turn: 1, after_ns: STALL_NS + MS, kernel: "state of 2".into(), stack: vec![1] };
@@ -179,7 +179,7 @@ mod tests {
         meters[1].begin(MS);
         (20..30).for_each(|ms| watch.look(ms * MS));
         assert_eq!(watch.witness.asked, [1], "one at a time");
-        meters[0].end(30 * MS, 0);
+        meters[0].end(30 * MS, 0, Usage::default);
         watch.look(31 * MS);
         assert_eq!(watch.witness.asked, [1, 2]);
         let capture = watch.all[0].capture(1).unwrap();
@@ -198,7 +198,7 @@ mod tests {
         watch.witness.writes = true;
         watch.look(12 * MS);
         assert_eq!(watch.pause_ns(12 * MS), 3 * MS, "the other's turn");
-        meters[1].end(13 * MS, 0);
+        meters[1].end(13 * MS, 0, Usage::default);
         assert_eq!(watch.pause_ns(13 * MS), LATE_NS, "a turn is asked about once");
     }
 
@@ -206,7 +206,7 @@ mod tests {
     fn sleeping_threads_are_left_alone() {
         let (mut watch, mut meters) = stage(1);
         meters[0].begin(MS);
-        meters[0].end(2 * MS, 0);
+        meters[0].end(2 * MS, 0, Usage::default);
         watch.look(1000 * MS);
         assert_eq!(watch.witness.asked, []);
     }

@@ -1,17 +1,15 @@
 /* hiccup - how long turns take in which nothing is done: what a machine does to a thread of its own accord.
- *   hiccup [-a CPU] [-r RATE] [-w US] [-t SECONDS]
+ *   taskset -c CPU hiccup [-r RATE] [-w US] [-t SECONDS]
  * Wakes RATE times a second (20,000), looks at the clock for US microseconds (15), and sleeps again: as an answering thread does, without
  * sockets and memory. Prints JSON: how many turns of a million took longer than 2.1 ms (2^21 ns), in how many of them the thread ran for
  * so long by the kernel's account, and the longest, with how long it ran in that.
  * Build: cc -O2 -o hiccup hiccup.c
  */
 #define _GNU_SOURCE
-#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,23 +24,15 @@ static int64_t now(clockid_t clock)
 
 int main(int argc, char **argv)
 {
-    int option, cpu = -1;
+    int option;
     double rate = 20000, work_us = 15, seconds = 60;
-    while ((option = getopt(argc, argv, "a:r:w:t:")) != -1)
+    while ((option = getopt(argc, argv, "r:w:t:")) != -1)
         switch (option) {
-        case 'a': cpu = atoi(optarg); break;
         case 'r': rate = atof(optarg); break;
         case 'w': work_us = atof(optarg); break;
         case 't': seconds = atof(optarg); break;
         default: return 2;
         }
-    if (cpu >= 0) {
-        cpu_set_t set;
-        CPU_ZERO(&set);
-        CPU_SET(cpu, &set);
-        if (sched_setaffinity(0, sizeof set, &set))
-            perror("sched_setaffinity");
-    }
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
     int64_t every = 1e9 / rate, work = work_us * 1000, begin = now(CLOCK_MONOTONIC), end = begin + seconds * 1e9;
     int64_t turns = 0, over = 0, ran_over = 0, longest = 0, longest_ran = 0, wake = begin;

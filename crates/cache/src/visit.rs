@@ -7,7 +7,7 @@ use crate::entry::{Hit, Scratch};
 use crate::flush::{Extent, Flushes};
 use crate::key::{HEAD as KEY_HEAD, Kind, Variant};
 use crate::record::GENERATIONS;
-use crate::slot::Slot;
+use crate::slot::{Slot, tag_of};
 use crate::store::Cache;
 use crate::tally::Event;
 
@@ -26,8 +26,8 @@ pub struct Visited<'s> {
     /// Folded.
     pub name: &'s [u8],
     pub rtype: u16,
-    /// What a probe would give. None: it would find nothing, for the entry has ended, is of another generation, or
-    /// flushed.
+    /// What a probe would give. None: it would find nothing, for the entry has ended, is of another generation, flushed,
+    /// or in a slot that a damaged snapshot has spoilt.
     pub hit: Option<Hit<'s>>,
 }
 
@@ -73,16 +73,15 @@ impl Cache {
         let hot = self.header.hot();
         let octets = scratch.words.as_flattened();
         let name = octets.get(KEY_HEAD..copied.key_len)?;
+        let kind = *Kind::ALL.get(usize::from(octets[0] >> 2))?;
+        let variant = Variant::from_bits(octets[0]);
+        let rtype = u16::from_be_bytes([octets[2], octets[3]]);
         let is_current = copied.facts.generation() == hot.generation % GENERATIONS;
         let is_flushed = hot.flushes != 0 && Flushes(self.header).mean(name, copied.stored_s);
-        let found = is_current && !is_flushed;
-        Some(Visited {
-            kind: *Kind::ALL.get(usize::from(octets[0] >> 2))?,
-            variant: Variant::from_bits(octets[0]),
-            name,
-            rtype: u16::from_be_bytes([octets[2], octets[3]]),
-            hit: if found { self.judge(&copied, &hot, now_s, scratch) } else { None },
-        })
+        let is_its_slot = slot.has_tag(tag_of(self.key(self.hash(name), name, rtype, kind, variant).hash));
+        let found = is_current && !is_flushed && is_its_slot;
+        let hit = if found { self.judge(&copied, &hot, now_s, scratch) } else { None };
+        Some(Visited { kind, variant, name, rtype, hit })
     }
 
     /// Forgets what is stored of a name (folded), or of it and all below. At once, as far as answers go; `sweep` then

@@ -350,6 +350,19 @@ fn a_flushed_name_can_be_stored_again_at_once() {
 }
 
 #[test]
+fn what_a_spoilt_slot_still_points_to_is_not_shown() {
+    let mut twin = Twin::new(memory());
+    let question = Question { name: 5, rtype: 1, kind: Kind::Answer, variant: Variant::PLAIN };
+    // The last octet of each word: a slot's tag, if it is one.
+    for at in (HEADER_OCTETS + 7..WORDS * 8).step_by(8) {
+        twin.store(question, 20, 100);
+        twin.reread(Some((at, 1)), None);
+        twin.store(question, 20, 100);
+        twin.visit();
+    }
+}
+
+#[test]
 fn more_flushes_than_are_kept_flush_everything() {
     let mut twin = Twin::new(memory());
     let question = Question { name: 5, rtype: 1, kind: Kind::Answer, variant: Variant::PLAIN };

@@ -500,6 +500,8 @@ impl Threads {
         let (thread, events) = (name.clone(), events.clone());
         let body = move || {
             net::sched::name_thread(&thread);
+            // A sandbox that refuses it takes promptness away, no answer.
+            let _ = net::sched::prompt();
             let why = match catch_unwind(AssertUnwindSafe(serve)) {
                 Ok(Ok(())) => return,
                 Ok(Err(e)) => e.to_string(),

@@ -15,12 +15,15 @@ use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Octets written at a time, and the border they end at: the page cache then keeps the file in pieces of this size,
-/// which a map can show with huge pages without reading the file again.
+/// Octets of a file to be mapped that are written at a time, and the border they end at: the page cache then keeps it in pieces
+/// of this size, which a map can show with huge pages without reading the file again.
 const PIECE: usize = 2 << 20;
+/// Of any other file. A kernel that is not preempted takes a piece without a break: where memory is dear (a virtual machine's)
+/// an answering thread waited 6 ms for 2 MiB.
+const SMALL: usize = 64 << 10;
 
-/// Writes `dir/name`. `size` (when known) is reserved first, so that a full disk is found before anything is written.
-/// Returns the path.
+/// Writes `dir/name`. `size` is known of files to be mapped; it is reserved first, so that a full disk is found before anything
+/// is written. Returns the path.
 pub fn write_atomically(
     dir: &Path,
     name: &str,
@@ -42,7 +45,7 @@ pub fn prepare(
     let target = dir.join(name);
     let explain = |e: io::Error| explained(&target, size, &e);
     let temporary = Temporary::new(dir, name).map_err(explain)?;
-    let mut output = Output::new(temporary.file.try_clone().map_err(explain)?);
+    let mut output = Output::new(temporary.file.try_clone().map_err(explain)?, size.map_or(SMALL, |_| PIECE));
     reserve(&temporary.file, size).and_then(|()| write(&mut output)).and_then(|()| output.finish()).map_err(explain)?;
     check(&temporary.path).map_err(explain)?;
     Ok(Prepared { temporary, folder: dir.into(), target, size })
@@ -74,17 +77,19 @@ impl Prepared {
     }
 }
 
-/// Where the content goes: buffered in large pieces.
+/// Where the content goes: buffered in pieces.
 pub struct Output {
     file: File,
+    /// Octets of a piece.
+    piece: usize,
     buffer: Vec<u8>,
     /// Where in its piece the buffer starts: a seek or a flush may have left a border.
     offset: usize,
 }
 
 impl Output {
-    fn new(file: File) -> Output {
-        Output { file, buffer: Vec::with_capacity(PIECE), offset: 0 }
+    fn new(file: File, piece: usize) -> Output {
+        Output { file, piece, buffer: Vec::with_capacity(piece), offset: 0 }
     }
 
     /// Gives the new file owner, group and mode of another one; called first, nobody reads it who may not read that one.
@@ -101,7 +106,7 @@ impl Output {
         self.flush()?;
         from.seek(SeekFrom::Start(at))?;
         let copied = io::copy(&mut Read::take(from, octets), &mut self.file)?;
-        self.offset = (self.offset + (copied % PIECE as u64) as usize) % PIECE;
+        self.offset = (self.offset + (copied % self.piece as u64) as usize) % self.piece;
         if copied == octets { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
@@ -119,7 +124,7 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        let room = PIECE - self.offset - self.buffer.len();
+        let room = self.piece - self.offset - self.buffer.len();
         if let Some(piece) = from.get(..room).filter(|_| self.buffer.is_empty()) {
             self.file.write_all(piece)?;
             self.offset = 0;
@@ -135,7 +140,7 @@ impl Write for Output {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.write_all(&self.buffer)?;
-        self.offset = (self.offset + self.buffer.len()) % PIECE;
+        self.offset = (self.offset + self.buffer.len()) % self.piece;
         self.buffer.clear();
         Ok(())
     }
@@ -145,7 +150,7 @@ impl Seek for Output {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.flush()?;
         let at = self.file.seek(to)?;
-        self.offset = (at % PIECE as u64) as usize;
+        self.offset = (at % self.piece as u64) as usize;
         Ok(at)
     }
 }

@@ -37,8 +37,8 @@ pub fn modest() -> io::Result<()> {
 const PROMPT_NS: u64 = 100_000;
 
 /// The calling thread, when it wakes, need not wait until another one's slice has ended: left alone, the kernel (EEVDF) lets that
-/// one go on for up to 4 ms, even one of lower priority. A thread with a shorter slice than that one's comes first (Linux 6.12;
-/// before that nothing changes), and gets no more of the CPU by it.
+/// one go on for up to 4 ms, even one of lower priority. A thread with a shorter slice than that one's comes first, as long as it has
+/// not had its share (Linux 6.12; before that nothing changes), and gets no more of the CPU by it.
 pub fn prompt() -> io::Result<()> {
     let mut attr = attributes()?;
     attr.sched_runtime = PROMPT_NS;

@@ -145,15 +145,8 @@ impl Map {
     /// background thread, slice by slice.
     pub fn prefault(&self, from: usize, bytes: usize) -> usize {
         let to = from.saturating_add(bytes).min(self.len());
-        for at in (from..to).step_by(PAGE) {
-            self.touch(at);
-        }
+        touch(self.get(from..to).unwrap_or_default());
         to
-    }
-
-    fn touch(&self, at: usize) {
-        // SAFETY: a reference to an octet inside the slice; volatile, so that the read is not optimised away.
-        unsafe { std::ptr::from_ref(&self[at]).read_volatile() };
     }
 
     /// Octets that huge pages back right now. Counts what has been touched: prefault first.
@@ -173,7 +166,7 @@ impl Map {
         let pieces = self.len() / HUGE;
         let step = pieces.div_ceil(PROBES).max(1);
         let cached: Vec<usize> = (0..pieces).step_by(step).map(|i| i * HUGE).filter(|&at| self.is_cached(at)).collect();
-        cached.iter().for_each(|&at| self.touch(at));
+        cached.iter().for_each(|&at| touch(&self[at..=at]));
         !cached.is_empty() && self.huge_bytes().is_ok_and(|huge| huge < cached.len() * HUGE / 2)
     }
 
@@ -213,10 +206,7 @@ impl Stretch {
     pub fn go_on(&self, at: usize, octets: &[u8]) -> io::Result<Stretch> {
         self.map.write_behind(at, octets)?;
         let stretch = Stretch { map: self.map.clone(), end: at + octets.len() };
-        for page in stretch[at..].chunks(PAGE) {
-            // SAFETY: a reference to an octet inside the slice; volatile, so that the read is not optimised away.
-            unsafe { page.as_ptr().read_volatile() };
-        }
+        touch(&stretch[at..]);
         Ok(stretch)
     }
 }
@@ -245,6 +235,14 @@ impl Room {
         let file = if len == 0 { None } else { nameless(len).ok() }?;
         region.back_room(file.as_raw_fd()).ok()?;
         Some(Room { file, from, len, written: AtomicUsize::new(from) })
+    }
+}
+
+/// Reads an octet of each page that these lie on, the last one too, wherever in its page the first stands.
+fn touch(octets: &[u8]) {
+    for octet in octets.iter().step_by(PAGE).chain(octets.last()) {
+        // SAFETY: a reference; volatile, so that the read is not optimised away.
+        unsafe { std::ptr::from_ref(octet).read_volatile() };
     }
 }
 
@@ -512,6 +510,29 @@ mod tests {
                 assert_eq!(full, Some(io::ErrorKind::StorageFull));
             }
         }
+    }
+
+    /// Page faults of the calling thread.
+    fn page_faults() -> i64 {
+        // SAFETY: integers, for which zero is a value; the kernel writes to it during the call.
+        unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
+            usage.ru_minflt + usage.ru_majflt
+        }
+    }
+
+    /// The kernel maps 64 KiB around what is touched, so only what reaches just beyond shows whether all is.
+    #[test]
+    fn who_reads_what_was_written_behind_a_map_waits_for_no_page() {
+        const AROUND: usize = 64 << 10;
+        let dir = TestDir::new("touched");
+        let map = Map::open_with_room(&dir.file("f", b"f"), 4 * AROUND).unwrap();
+        let border = (map.as_ptr().addr() + 2 * AROUND).next_multiple_of(AROUND) - map.as_ptr().addr();
+        let stretch = Stretch::of(map).go_on(border - 8, &[7; 16]).unwrap();
+        let before = page_faults();
+        let sum: u32 = stretch[border - 8..].iter().map(|&octet| u32::from(std::hint::black_box(octet))).sum();
+        assert_eq!((page_faults() - before, sum), (0, 7 * 16));
     }
 
     #[test]

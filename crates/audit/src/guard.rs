@@ -100,7 +100,8 @@ fn insecure(served: &Zone<'_>, zone: &Sorted<'_>, most: u64) -> Result<Option<St
     Ok(first.filter(|_| lost > most).map(|name| format!("the delegation {name} would lose its DS{others}")))
 }
 
-/// An error of a kind that what is served does not have, by the same clock.
+/// An error of a kind that what is served does not have, by the same clock. A digest is of one version: that another's was wrong,
+/// too, is no excuse.
 fn worse(
     served: &Zone<'_>,
     version: &Version<'_, '_>,
@@ -118,6 +119,8 @@ fn worse(
         let _ = builder.record(owner, rtype, ttl, rdata);
     })?;
     builder.show(&mut |before| known.extend(audit(before, version.rules).findings.iter().map(|f| f.fault)));
-    let new = version.report.findings.iter().find(|f| is_error(f.fault) && !known.contains(&f.fault));
+    let is_other = served.serial()? != serial(version.zone);
+    let is_new = |fault: Fault| !known.contains(&fault) || fault == Fault::Zonemd && is_other;
+    let new = version.report.findings.iter().find(|f| is_error(f.fault) && is_new(f.fault));
     Ok(new.map(|f| format!("this error, which what is served has not: {}", f.text())))
 }

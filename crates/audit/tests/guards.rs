@@ -31,6 +31,18 @@ fn held(old: &str, new: &str, guards: &Guards) -> String {
     why.unwrap_or_default()
 }
 
+/// What somebody has had served all the same says nothing of the next version.
+#[test]
+fn each_version_needs_a_digest_of_its_own() {
+    let with = |serial: u32, digest: &str| {
+        format!("{}@ ZONEMD {serial} 1 1 {digest}\n", ZONE.replace("host 7 ", &format!("host {serial} ")))
+    };
+    let (wrong, guards) = ("00".repeat(48), Guards::default());
+    assert_eq!(held(&with(8, &wrong), &with(8, &wrong), &guards), "", "it is served");
+    assert!(held(&with(8, &wrong), &with(9, &wrong), &guards).contains("example. ZONEMD"));
+    assert_eq!(held(&with(8, &wrong), &ZONE.replace("host 7 ", "host 9 "), &guards), "", "none is right");
+}
+
 #[test]
 fn what_looks_like_an_accident_is_held_and_nothing_else() {
     let serial = |n: u32| ZONE.replace("host 7 ", &format!("host {n} "));

@@ -12,6 +12,11 @@ pub(crate) const ITERATIONS_MAX: u16 = 2_500;
 /// The most RRsets at a name; the node counts them in an octet.
 const RRSETS_MAX: usize = 200;
 
+/// Why no zone may hold these records at one name; an image with them is not made.
+pub fn fault<'a>(records: impl Iterator<Item = Rr<'a>> + Clone) -> Option<&'static str> {
+    Look::at(records.clone()).fault(records)
+}
+
 /// What a name is by its own records.
 #[derive(Default)]
 pub(crate) struct Look {

@@ -38,6 +38,7 @@ pub mod zone;
 pub use builder::{Builder, Complaint, Hands, InTurn, Judge, Summary};
 pub use collected::Records;
 pub use format::{Damaged, OpenError};
+pub use judge::fault;
 pub use named::Hosts;
 pub use node::{Apex, Node, Scope};
 pub use render::Rr;

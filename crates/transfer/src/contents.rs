@@ -115,6 +115,11 @@ impl<C: Content> Layer<C> {
         self.names
     }
 
+    /// As above, and the version goes on.
+    pub fn names(&self) -> impl Iterator<Item = (&[u8], &[Record])> {
+        self.names.iter().map(|(owner, records)| (&**owner, &**records))
+    }
+
     /// Goes on as the journal says. Err: it is not this version that `diff` begins at, and nothing was changed.
     pub fn follow(&mut self, diff: &Diff) -> Result<(), Misfit> {
         let is_there = |layer: &Self, r: &Record| layer.at(r.owner()).map(|all| all.contains(r));

@@ -4,7 +4,7 @@
 //! away if the transfer turns out wrong. A transfer is whole when that SOA has come again; anything behind it is wrong.
 
 use crate::message::Message;
-use crate::record::{is_same_rdata, serial_of};
+use crate::record::{counted, is_same_rdata, serial_of};
 use wire::name::is_at_or_below;
 use wire::query::CLASS_IN;
 use wire::rtype::SOA;
@@ -135,9 +135,7 @@ impl Receiver {
             Some(_) => {}
         }
         self.records += 1;
-        // RFC 2181 section 8: one with the first bit set counts as none. No zone file has it.
-        let ttl = if ttl >> 31 == 0 { ttl } else { 0 };
-        sink(Received { owner: owner.bytes(), rtype, ttl, rdata });
+        sink(Received { owner: owner.bytes(), rtype, ttl: counted(ttl), rdata });
         Ok(())
     }
 }

@@ -74,6 +74,11 @@ pub fn is_same_rdata(rtype: Rtype, a: &[u8], b: &[u8]) -> bool {
     a == b
 }
 
+/// What a TTL counts for (RFC 2181 section 8): nothing if its first bit is set. No zone file has such a one.
+pub fn counted(ttl: u32) -> u32 {
+    if ttl >> 31 == 0 { ttl } else { 0 }
+}
+
 /// The serial of an SOA's rdata.
 pub fn serial_of(soa: &[u8]) -> Option<u32> {
     let at = soa.len().checked_sub(20)?;

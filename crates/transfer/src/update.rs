@@ -5,7 +5,7 @@
 
 use crate::contents::Unreadable;
 use crate::message::{Message, Question, Rr};
-use crate::record::{is_newer, is_same_rdata, next_serial, serial_of, with_serial};
+use crate::record::{counted, is_newer, is_same_rdata, next_serial, serial_of, with_serial};
 use crate::{Content, Diff, Layer, Record};
 use wire::name::is_at_or_below;
 use wire::query::{CLASS_ANY, CLASS_IN};
@@ -153,11 +153,14 @@ fn decide(
         prescan(item, apex)?;
     }
     for item in &request.changes {
-        permit(item, content, may)?;
+        permit(item, apex, content, may)?;
     }
     let mut layer = Layer::over(content);
     for item in &request.changes {
         change(item, apex, &mut layer)?;
+    }
+    if unfit(apex, &layer).is_some() {
+        return Err(UNSUPPORTED);
     }
     bump_serial(apex, &at_apex, &layer)
 }
@@ -230,8 +233,10 @@ fn prescan(item: &Item, apex: &[u8]) -> Result<(), Refused> {
     if is_in_order { Ok(()) } else { Err(Rcode::FORMERR.into()) }
 }
 
-fn permit(item: &Item, content: &dyn Content, may: &dyn Fn(&[u8], Rtype) -> bool) -> Result<(), Refused> {
-    if item.class == CLASS_IN && is_of_dnssec(item.rtype()) {
+fn permit(item: &Item, apex: &[u8], content: &dyn Content, may: &dyn Fn(&[u8], Rtype) -> bool) -> Result<(), Refused> {
+    // A digest is made of what an update leads to, and not known before.
+    let is_digest = item.rtype() == ZONEMD && item.owner() == apex;
+    if item.class == CLASS_IN && (is_of_dnssec(item.rtype()) || is_digest) {
         return Err(UNSUPPORTED);
     }
     // To delete a name is to delete each of its RRsets.
@@ -240,6 +245,17 @@ fn permit(item: &Item, content: &dyn Content, may: &dyn Fn(&[u8], Rtype) -> bool
         rtype => may(item.owner(), rtype),
     };
     if is_allowed { Ok(()) } else { Err(PROHIBITED) }
+}
+
+/// What the names that were changed may not hold: what no image can, and what the checks of a zone call fatal. It would be durable,
+/// and never served. Whatever else is fatal no update leads to: see `add` and `delete`.
+pub fn unfit<C: Content>(apex: &[u8], layer: &Layer<C>) -> Option<&'static str> {
+    layer.names().find_map(|(owner, records)| {
+        if owner == apex && records.iter().any(|r| r.rtype == DS) {
+            return Some("a DS at the zone's apex: it belongs into the zone above (RFC 4035 section 2.4)");
+        }
+        image::fault(records.iter().map(|r| image::Rr { rtype: r.rtype, ttl: r.ttl, rdata: r.rdata() }))
+    })
 }
 
 /// RFC 2136 section 3.4.2.
@@ -266,7 +282,7 @@ fn delete(record: &Record, is_apex: bool, records: &mut Vec<Record>) {
 
 /// RFC 2136 section 3.4.2.2. What cannot stand beside what is there is left out without a word.
 fn add(record: &Record, records: &mut Vec<Record>) {
-    let rtype = record.rtype;
+    let (rtype, ttl) = (record.rtype, counted(record.ttl));
     let is_in_the_way = |r: &Record| (r.rtype == CNAME) != (rtype == CNAME);
     if records.iter().any(is_in_the_way) {
         return;
@@ -276,9 +292,11 @@ fn add(record: &Record, records: &mut Vec<Record>) {
     }
     records.retain(|r| r.rtype != rtype || !replaces(record, r));
     // The records of an RRset have one TTL (RFC 2181 section 5.2): the last one given.
-    records.iter_mut().filter(|r| r.rtype == rtype).for_each(|r| r.ttl = record.ttl);
+    records.iter_mut().filter(|r| r.rtype == rtype).for_each(|r| r.ttl = ttl);
     if !records.iter().any(|r| record.is_like(r)) {
-        records.push(record.clone());
+        let mut record = record.clone();
+        record.ttl = ttl;
+        records.push(record);
     }
 }
 
@@ -307,12 +325,14 @@ fn bump_serial(apex: &[u8], before: &[Record], layer: &Layer<&dyn Content>) -> R
     }
     let records = layer.at(apex)?;
     let soa = records.iter().find(|r| r.rtype == SOA).ok_or(Unreadable)?;
-    let mut new = serial_of(soa.rdata()).ok_or(Unreadable)?;
-    if new == old {
-        // An SOA only changes for a later serial: this one is as it was.
-        new = next_serial(old);
-        removed.extend(before.iter().filter(|r| r.rtype == SOA).cloned());
-        added.push(Record::new(apex, SOA, soa.ttl, &with_serial(soa.rdata(), new)).ok_or(Unreadable)?);
+    let wished = serial_of(soa.rdata()).ok_or(Unreadable)?;
+    if is_newer(wished, old) {
+        return Ok(Diff::new(old, wished, removed, added));
     }
+    // Nobody has wished for one. Or several SOAs of one message, each later than the one before, have led around to an earlier one.
+    let new = next_serial(old);
+    [&mut removed, &mut added].into_iter().for_each(|records| records.retain(|r| r.rtype != SOA));
+    removed.extend(before.iter().filter(|r| r.rtype == SOA).cloned());
+    added.push(Record::new(apex, SOA, soa.ttl, &with_serial(soa.rdata(), new)).ok_or(Unreadable)?);
     Ok(Diff::new(old, new, removed, added))
 }

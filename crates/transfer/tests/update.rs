@@ -173,6 +173,9 @@ fn adding_is_that_of_section_3_4_2_2() {
         ("add @ 300 SOA ns hostmaster 6 9 9 9 9", "nothing"),
         ("add @ 300 SOA ns hostmaster 2147483655 1 2 3 4", "nothing"),
         ("add @ 300 NS ns2", "+z. 300 NS ns2.z."),
+        // A TTL with the first bit set counts as none (RFC 2181 section 8), where it is one.
+        ("raw 1 new 1 4294967295 A c0000201", "+new.z. 0 A 192.0.2.1"),
+        ("raw 0 www 1 2147483648 A c0000201", "FORMERR"),
     ]);
 }
 
@@ -201,6 +204,32 @@ fn deleting_is_that_of_sections_3_4_2_3_and_3_4_2_4() {
     ]);
 }
 
+/// What would be durable and never served.
+#[test]
+fn what_no_zone_can_hold_is_refused() {
+    let digest = "00".repeat(32);
+    check(&[
+        (&format!("add @ 60 DS 7 13 2 {digest}"), "REFUSED"),
+        (&format!("add @ 60 DS 7 13 2 {digest}\ndel @ DS"), "nothing"),
+        (&format!("del @ DS 7 13 2 {digest}"), "nothing"),
+        (&format!("add sub 60 DS 7 13 2 {digest}"), &format!("+sub.z. 60 DS 7 13 2 {digest}")),
+        (&format!("add @ 60 ZONEMD 8 1 1 {}", "00".repeat(48)), "REFUSED"),
+    ]);
+    // 65,023 octets of an RRset, 16 for each of these.
+    let full: String = (0..4063).map(|i| format!("full 60 A 10.0.{}.{}\n", i >> 8, i & 255)).collect();
+    let types: String = (0..200).map(|i| format!("types 60 TYPE{} \\# 1 00\n", 2000 + i)).collect();
+    let zone = contents(&format!("{ZONE}{full}{types}"));
+    for (lines, expect) in [
+        ("add full 60 A 192.0.2.1", "REFUSED"),
+        ("del full A 10.0.0.0\nadd full 60 A 192.0.2.1", "-full.z. 60 A 10.0.0.0, +full.z. 60 A 192.0.2.1"),
+        ("add types 60 A 192.0.2.1", "REFUSED"),
+        ("add www 60 A 192.0.2.1\nadd types 60 A 192.0.2.1", "REFUSED"),
+        ("del types TYPE2000\nadd types 60 A 192.0.2.1", "-types.z. 60 TYPE2000 \\# 1 00, +types.z. 60 A 192.0.2.1"),
+    ] {
+        assert_eq!(outcome(&zone, &message("z.", lines), &|_, _| true), expect, "{lines}");
+    }
+}
+
 fn serials(lines: &str, soa: &str) -> (u32, u32) {
     let zone = contents(&ZONE.replace("hostmaster 7 ", &format!("hostmaster {soa} ")));
     let octets = message("z.", lines);
@@ -217,6 +246,24 @@ fn the_serial_goes_up_when_something_changed() {
     assert_eq!(serials("add @ 300 SOA ns hostmaster 100 1 2 3 4\nadd new 60 A 192.0.2.1", "7"), (7, 100));
     assert_eq!(serials("add @ 300 SOA ns hostmaster 3 1 2 3 4\nadd new 60 A 192.0.2.1", "7"), (7, 8));
     assert_eq!(serials("add @ 300 SOA ns hostmaster 3 1 2 3 4", "4294967290"), (4_294_967_290, 3));
+}
+
+#[test]
+fn serials_that_lead_around_in_one_message_go_up_by_one() {
+    let zone = contents(ZONE);
+    for last in [5, 7] {
+        let soas =
+            [2_147_483_654u32, 4_294_967_295, last].map(|n| format!("add @ 300 SOA ns2 hostmaster {n} 1 2 3 4\n"));
+        let octets = message("z.", &soas.concat());
+        let diff = judge(&Message::new(&octets).unwrap(), origin().bytes(), &zone, &|_, _| true).unwrap();
+        let mut after = zone.clone();
+        after.apply(&diff).unwrap();
+        let soa: Vec<String> = after.rrset(origin().bytes(), rtype::SOA).map(text).collect();
+        assert_eq!(
+            (diff.from, diff.to, &soa[..]),
+            (7, 8, &["z. 300 SOA ns2.z. hostmaster.z. 8 1 2 3 4".to_string()][..])
+        );
+    }
 }
 
 #[test]

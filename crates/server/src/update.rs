@@ -470,6 +470,7 @@ impl Updates {
         let standing = Standing::find(now.image.view(), &apex).ok_or("the zone is not served")?;
         let mut layer = Layer::over(standing);
         layer.follow(&diff).map_err(|_| "it does not fit what is served")?;
+        update::unfit(&apex, &layer).map_or(Ok(()), Err)?;
         let wishes = vec![Wish { apex: apex.clone(), names: ledger::names(layer) }];
         drop(now);
         let facts = Json::Object(vec![("changed", Json::Bool(true)), ("serial", Json::Number(diff.to.into()))]);
@@ -636,6 +637,8 @@ impl Updates {
 fn reply(request: &[u8], judged: Judged<'_>, outcome: Refused, now_s: u64) -> Option<Vec<u8>> {
     let (refused, signed) = match judged {
         Judged::Unproven(refusal) => return unproven(request, &refusal, now_s),
+        // What was found in a zone was found with the group's changes in it, which did not come about.
+        Judged::Settled(signed, found) if is_of_content(found.rcode) && outcome != DONE => (outcome, signed),
         Judged::Settled(signed, refused) => (refused, signed),
         Judged::Staged(signed) => (outcome, Some(signed)),
     };
@@ -644,6 +647,11 @@ fn reply(request: &[u8], judged: Judged<'_>, outcome: Refused, now_s: u64) -> Op
         signed.sign(&mut reply, now_s);
     }
     Some(reply)
+}
+
+/// True of what depends on what a zone holds (RFC 2136 section 2.2).
+fn is_of_content(rcode: Rcode) -> bool {
+    matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN | Rcode::YXDOMAIN | Rcode::YXRRSET | Rcode::NXRRSET)
 }
 
 /// What is said about a wrong signature.
@@ -666,4 +674,22 @@ pub fn head(request: &[u8], refused: Refused) -> Option<Vec<u8>> {
         *reply.get_mut(11)? = 1;
     }
     Some(reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The second of two who add the same finds it there, and the first one's change was not made durable.
+    #[test]
+    fn what_was_found_among_changes_that_did_not_come_about_is_not_told() {
+        let request = sim::update::message("z.", "add www 60 A 192.0.2.1");
+        let rcode_of = |found: Refused, outcome| {
+            let told = reply(&request, Judged::Settled(None, found), outcome, 0).unwrap();
+            told[3] & 15
+        };
+        let in_vain = [DONE, Rcode::YXRRSET.into(), Rcode::NXDOMAIN.into(), PROHIBITED, MALFORMED];
+        assert_eq!(in_vain.map(|found| rcode_of(found, FAILED)), [2, 2, 2, 5, 1]);
+        assert_eq!(in_vain.map(|found| rcode_of(found, DONE)), [0, 7, 3, 5, 1]);
+    }
 }

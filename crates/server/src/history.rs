@@ -14,6 +14,7 @@ use crate::images::{fingerprint_of, name};
 use crate::json::Json;
 use crate::log;
 use front::{Published, Zones};
+use image::edit::records_of;
 use image::node::APEX;
 use image::{Builder, Damaged, Zone};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -36,7 +37,7 @@ const SEGMENTS: u64 = 16;
 const SEGMENT_MIN: u64 = 64 << 10;
 /// Of one change; the history of a zone begins anew behind a larger one.
 pub const CHANGE_OCTETS_MAX: usize = 64 << 20;
-/// Versions of a zone that are looked at, newest first, and octets of their records in memory.
+/// Versions of a zone by one owner that are looked at, newest first, and octets of their records in memory.
 const VERSIONS_MAX: usize = 10_000;
 const OCTETS_MAX: usize = 256 << 20;
 /// Records that an answer lists.
@@ -204,6 +205,11 @@ impl Past {
         if way.is_empty() {
             return Err(format!("version {serial} is what is served"));
         }
+        let node = served.apex().map_err(damaged)?;
+        let is_signed = records_of(&node, apex).map_err(damaged)?.iter().any(|r| r.rtype == DNSKEY);
+        if is_signed || way.added().iter().any(|r| r.rtype == DNSKEY && r.owner() == apex) {
+            return Err(SIGNED.to_string());
+        }
         let removed = standing(served, way.removed())?;
         let added = way.added().iter().map(|r| renumbered(r.clone(), next)).collect();
         Ok(Diff::new(now, next, removed, added))
@@ -234,7 +240,7 @@ impl Past {
                 _ => records.push(r),
             })?;
             if soas.is_empty() || records.iter().any(|r| r.rtype == DNSKEY && *r.owner() == *zone.apex) {
-                return Err("it is signed, and its signatures would not fit the new serial".to_string());
+                return Err(SIGNED.to_string());
             }
             digest_anew(&zone.apex, &soas, &mut records)?;
             write(&zone.file, soas.iter().chain(&records)).map_err(|e| format!("the file cannot be written: {e}"))?;
@@ -242,6 +248,8 @@ impl Past {
         })
     }
 }
+
+const SIGNED: &str = "it is signed, and its signatures would not fit the new serial";
 
 /// What leads from a zone to that with somebody's change of another version in it; None: nothing does. Err within: the zone has
 /// changed in the same since. `back`: from the zone to that version; `there`: from the zone to that version as he has changed it.
@@ -273,8 +281,12 @@ pub fn caution(remarks: &[String]) {
 
 /// The changes of a zone, oldest first.
 fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
-    let mut kept = Kept::default();
-    for folder in [FOLDER, UPDATES].map(|name| data_dir.join(name)).into_iter().filter(|f| f.exists()) {
+    let mut all = [Kept::default(), Kept::default()];
+    for (name, kept) in [FOLDER, UPDATES].iter().zip(&mut all) {
+        let folder = data_dir.join(name);
+        if !folder.exists() {
+            continue;
+        }
         let mut see = |octets: &[u8]| {
             // What a later version of the program wrote is passed over.
             if let Some(entry) = Entry::decode(octets).ok().filter(|entry| *entry.zone == *apex) {
@@ -284,9 +296,21 @@ fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
         let read = Folder::open(&folder).and_then(|folder| Journal::look_through(folder, &mut see));
         caution(&read.map_err(|e| format!("the history cannot be read: {e}"))?);
     }
-    // A zone has one owner at a time; where it has had two, the clock tells who was first.
-    kept.entries.make_contiguous().sort_by_key(|entry| entry.wall_s);
-    Ok(kept.entries)
+    let [files, updates] = all.map(|kept| kept.entries);
+    Ok(in_turn(files, updates))
+}
+
+/// A zone has one owner at a time; where it has had two, the clock tells who was first. It may have been put back meanwhile: what one
+/// owner has done is in the order in which he did it.
+fn in_turn(mut one: VecDeque<Entry>, mut other: VecDeque<Entry>) -> VecDeque<Entry> {
+    let mut all = VecDeque::with_capacity(one.len() + other.len());
+    while let (Some(a), Some(b)) = (one.front(), other.front()) {
+        let first = if a.wall_s <= b.wall_s { &mut one } else { &mut other };
+        all.extend(first.pop_front());
+    }
+    all.extend(one);
+    all.extend(other);
+    all
 }
 
 /// Where a version has a digest of itself, puts the one in its place that fits the new serial (RFC 8976).
@@ -480,4 +504,24 @@ pub fn by_command() -> Author {
 
 pub fn by_going_back(serial: u32) -> Author {
     Author { kind: Kind::Rollback, who: format!("to {serial}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_owner_has_done_stays_in_order_when_the_clock_is_put_back() {
+        let entry = |(to, wall_s): (u32, u64)| {
+            let diff = Diff::new(to - 1, to, Vec::new(), Vec::new());
+            Entry { zone: b"\x01z\0"[..].into(), author: by_file(), wall_s, diff }
+        };
+        let order = |files: &[(u32, u64)], updates: &[(u32, u64)]| -> Vec<u32> {
+            let [files, updates] = [files, updates].map(|all| all.iter().copied().map(entry).collect());
+            in_turn(files, updates).iter().map(|e| e.diff.to).collect()
+        };
+        assert_eq!(order(&[(2, 100), (3, 110)], &[(4, 120), (5, 130)]), [2, 3, 4, 5]);
+        assert_eq!(order(&[(2, 100), (4, 130)], &[(3, 120)]), [2, 3, 4], "it went back and forth");
+        assert_eq!(order(&[], &[(2, 100), (3, 50), (4, 60)]), [2, 3, 4]);
+    }
 }

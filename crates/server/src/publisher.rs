@@ -253,6 +253,9 @@ impl Publisher {
     /// Writes an old version into the file of a zone, under a new serial, and serves it.
     fn go_back(&mut self, config: &Arc<Config>, wanted: &[String], serial: u32) -> Result<Json, Vec<String>> {
         let zone = &self.configured(config, wanted).map_err(|why| vec![why])?;
+        if !zone.is_secondary() && zone.allow_update.0.is_empty() {
+            self.catch_up(config, wanted)?;
+        }
         let whose = match self.served.problems.iter().find(|p| p.apex == zone.apex) {
             _ if zone.is_secondary() => Some("it comes from its primaries, which say what it holds"),
             Some(_) => Some("its file is not what is served: mend it, or publish it, before you go back"),
@@ -283,9 +286,8 @@ impl Publisher {
         let wanted = &[images::name(&apex).to_string()];
         let known = self.configured(config, wanted).ok();
         if let Order::Modify(_) = order {
-            // What is changed is what is served, and the file is written anew: whatever somebody has edited in it goes along, or
-            // nothing is done.
-            self.refresh(config, Why::Asked, wanted)?;
+            // What is changed is what is served: whatever somebody has edited goes along, or nothing is done.
+            self.catch_up(config, wanted)?;
             self.fulfilled(wanted)?;
         }
         let kept = Kept::of(&config.server.data_dir);
@@ -302,6 +304,13 @@ impl Publisher {
             self.refresh(config, Why::Asked, wanted)?;
         }
         outcome
+    }
+
+    /// Before the file of a zone is written anew: somebody may have edited it since it was looked at. That is a version, too.
+    fn catch_up(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<(), Vec<String>> {
+        self.refresh(config, Why::Asked, wanted)?;
+        self.record(&|_| history::by_file());
+        Ok(())
     }
 
     /// The only zone that is named.

@@ -107,6 +107,23 @@ fn going_back_serves_the_old_content_under_a_new_serial_and_writes_it_into_the_f
 }
 
 #[test]
+fn an_edit_that_was_not_looked_at_yet_is_a_version_before_the_file_is_written_over() {
+    let stage = staged();
+    stage.folder.write("z", &zone(20, "c A 192.0.2.4\n"));
+    stage.folder.does(&["zone", "rollback", "example", "7"]);
+    assert_eq!((stage.short("a.example"), stage.short("c.example")), ("192.0.2.1\n".to_string(), String::new()));
+    stage.recorded(21);
+    assert!(
+        stage.folder.does(&["zone", "show", "example", "--serial", "20"]).contains("c.example. 300 IN A 192.0.2.4")
+    );
+    // One that is wrong stays as it is.
+    let wrong = zone(30, "d A 192.0.2\n");
+    stage.folder.write("z", &wrong);
+    stage.folder.refuses(&["zone", "rollback", "example", "12"], "its file is not what is served");
+    assert_eq!(read(&stage.folder.0.join("z")), wrong);
+}
+
+#[test]
 fn what_is_held_can_be_looked_at_and_stands_in_the_way_of_going_back() {
     let stage = staged();
     stage.folder.write("z", &zone(3, "b A 192.0.2.3\nc A 192.0.2.4\n"));

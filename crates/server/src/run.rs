@@ -651,10 +651,10 @@ fn attend(
 ) -> Result<(), String> {
     let (started, mut last) = (fixed(config), Arc::new(config.clone()));
     for event in inbox {
-        let mut wished = None;
+        // What is written in its file is the operator's until he asks for it.
+        let (mut wished, mut is_to_be_read) = (None, false);
         let (why, zones, done) = match event {
             Event::Received { from } => {
-                // Nobody has touched the configuration: it is not read again for what comes by the network.
                 let zones = from.keys().map(|apex| images::name(apex).to_string()).collect();
                 let job = Job { from, ..Job::new(Arc::clone(&last), Why::Received, zones, None) };
                 if jobs.send(job).is_err() {
@@ -667,7 +667,10 @@ fn attend(
                 log::error("a thread ended, so the server stops", &[("thread", &thread), ("why", &why)]);
                 return Err(format!("the thread {thread} ended: {why}"));
             }
-            Event::Reload { zones, done } => (Why::Asked, zones, done),
+            Event::Reload { zones, done } => {
+                is_to_be_read = true;
+                (Why::Asked, zones, done)
+            }
             Event::Look { zone, done } => (Why::Look, vec![zone], Some(done)),
             Event::Back { zone, serial, done } => (Why::Back(serial), vec![zone], Some(done)),
             Event::Keep { zone, order, is_forced, done } => {
@@ -684,17 +687,18 @@ fn attend(
             }
             Event::Fold { done } => (Why::Fold, Vec::new(), Some(done)),
         };
-        match reread() {
+        match if is_to_be_read { reread() } else { Ok(Config::clone(&last)) } {
             Ok(mut config) => {
+                if fixed(&config) != started {
+                    log::warn(NEEDS_RESTART, &[]);
+                    config.keep_fixed(&last);
+                }
                 if why != Why::Fold {
                     store::heap::apart(|| adopt(&config, &zones, why));
                 }
                 ledger::own(&mut config.roster.written, &config.server.data_dir);
                 log::set_level(config.level);
                 systemd::tell(&systemd::reloading());
-                if fixed(&config) != started {
-                    log::warn("a change in [server], [control], [limits], [resolver] or [cache] needs a restart", &[]);
-                }
                 folders.follow(&config.roster.directories());
                 // It and what is made of it stay until the next one; reading it has taken much else.
                 last = store::heap::apart(|| Arc::new(config.clone()));
@@ -716,11 +720,14 @@ fn attend(
     Ok(())
 }
 
+const NEEDS_RESTART: &str =
+    "a change in [server], [control], [limits], [history], [resolver] or [cache] needs a restart";
+
 /// What cannot change while the server runs, in a form that can be compared.
 fn fixed(config: &Config) -> String {
     let server = crate::config::Server { allow_query: crate::config::Allow::Any, ..config.server.clone() };
-    let Config { control, limits, resolver, cache, .. } = config;
-    format!("{server:?} {control:?} {limits:?} {resolver:?} {cache:?}")
+    let Config { control, limits, history, resolver, cache, .. } = config;
+    format!("{server:?} {control:?} {limits:?} {history:?} {resolver:?} {cache:?}")
 }
 
 #[cfg(test)]

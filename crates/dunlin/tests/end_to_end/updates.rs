@@ -67,6 +67,58 @@ fn an_update_is_served_at_once_and_after_a_kill() {
 }
 
 #[test]
+fn what_no_zone_can_hold_is_refused_and_no_start_finds_it() {
+    let folder = folder();
+    let server = serve(&folder);
+    let ds = format!("zone z.example\nadd z.example 60 DS 7 13 2 {}", "00".repeat(32));
+    assert!(update(&server, &[], DDNS, &ds).contains("REFUSED"));
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    folder.does(&["reload"]);
+    server.signal("KILL");
+    drop(server);
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+}
+
+#[test]
+fn a_signed_zone_of_updates_does_not_go_back() {
+    let folder = folder();
+    let key =
+        "@ DNSKEY 257 3 13 wMRjELoSFVEi9l4Q6bUseAiNPfzrZnyKFeVkDx+E31gXetoW099xT6B4OcicxdabF3d/Y+Ap7DaQgVzq3sEeog==\n";
+    folder.write("z.zone", &format!("{ZONE}{key}"));
+    let server = serve(&folder);
+    folder.write("z.zone", &format!("{}{key}", ZONE.replace(" 7 ", " 20 ").replace("192.0.2.1\n", "192.0.2.2\n")));
+    folder.does(&["reload"]);
+    eventually("the edit", || server.short(&folder, &["www.z.example", "A"]) == "192.0.2.2\n");
+    folder.refuses(&["zone", "rollback", "z.example", "7"], "it is signed");
+}
+
+#[test]
+fn the_configuration_counts_when_it_is_asked_for_and_what_cannot_change_stays() {
+    let folder = folder();
+    let server = serve(&folder);
+    let add = |n: u32| {
+        let line = format!("zone z.example\nadd n{n}.z.example 60 A 192.0.2.{n}");
+        update(&server, &[], DDNS, &line).replace('\n', " ")
+    };
+    assert_eq!(add(1), "");
+    let toml = read(&folder.0.join("dunlin.toml"));
+    let other = toml.replace("data-dir = \"data\"", "data-dir = \"other\"").replace("\"key:ddns\", ", "");
+    assert_ne!(toml.replace("data-dir = \"data\"", ""), toml);
+    folder.write("dunlin.toml", &other);
+    // Somebody only looks, and a file of a zone changes.
+    folder.does(&["zone", "diff", "fixed.example"]);
+    assert_eq!(add(2), "", "nobody has asked for the configuration");
+    folder.does(&["reload"]);
+    assert!(add(3).contains("REFUSED"), "the new rules");
+    assert!(read(&folder.0.join("log")).contains("[history], [resolver] or [cache] needs a restart"));
+    for (name, address) in [("n1", "192.0.2.1\n"), ("n2", "192.0.2.2\n"), ("n3", "")] {
+        assert_eq!(server.short(&folder, &[&format!("{name}.z.example"), "A"]), address);
+    }
+    assert!(!folder.0.join("other").exists());
+}
+
+#[test]
 fn an_address_that_thousands_of_referrals_carry_comes_to_all_of_them() {
     let folder = folder();
     let cuts = 5000;

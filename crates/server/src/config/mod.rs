@@ -220,6 +220,18 @@ impl Config {
         self.roster.keep_in(data_dir);
     }
 
+    /// With what cannot change while a server runs as the one that runs has it.
+    pub fn keep_fixed(&mut self, running: &Config) {
+        let allow_query = std::mem::replace(&mut self.server.allow_query, Allow::Any);
+        self.server = Server { allow_query, ..running.server.clone() };
+        (self.control, self.limits) = (running.control.clone(), running.limits.clone());
+        self.resolver.clone_from(&running.resolver);
+        (self.cache, self.history) = (running.cache.clone(), running.history);
+        self.roster.keep_in(&self.server.data_dir);
+        let kept = self.server.data_dir.join(kept::FOLDER);
+        self.roster.directories.iter_mut().filter(|d| d.is_ours).for_each(|d| d.path.clone_from(&kept));
+    }
+
     /// All zones; no two have the same apex. Reads what names them.
     pub fn zones(&self) -> Result<Vec<Zone>, Vec<Complaint>> {
         self.roster.gather()

@@ -24,7 +24,7 @@
 use crate::answering::{Answering, Shared};
 use crate::clock::Clock;
 use crate::complaint::Complaint;
-use crate::config::{Config, History};
+use crate::config::{Config, History, Seen};
 use crate::handed::Handed;
 use crate::held::Gate;
 use crate::history::{Past, Recorder, caution};
@@ -650,6 +650,8 @@ fn attend(
     adopt: &(dyn Fn(&Config, &[String], Why) + Sync),
 ) -> Result<(), String> {
     let (started, mut last) = (fixed(config), Arc::new(config.clone()));
+    // From what the zones of the start were gathered, others know.
+    let mut seen = Seen::default();
     for event in inbox {
         // What is written in its file is the operator's until he asks for it.
         let (mut wished, mut is_to_be_read) = (None, false);
@@ -687,7 +689,8 @@ fn attend(
             }
             Event::Fold { done } => (Why::Fold, Vec::new(), Some(done)),
         };
-        match if is_to_be_read { reread() } else { Ok(Config::clone(&last)) } {
+        let mut read = || reread().and_then(|config| sound(config, &mut seen));
+        match if is_to_be_read { read() } else { Ok(Config::clone(&last)) } {
             Ok(mut config) => {
                 if fixed(&config) != started {
                     log::warn(NEEDS_RESTART, &[]);
@@ -718,6 +721,16 @@ fn attend(
         }
     }
     Ok(())
+}
+
+/// Where what names zones is other than it was, it is read here to see whether it can be: of what is wrong nothing is adopted.
+fn sound(config: Config, seen: &mut Seen) -> Result<Config, Vec<Complaint>> {
+    let now = config.roster.seen();
+    if now != *seen {
+        config.roster.gather()?;
+        *seen = now;
+    }
+    Ok(config)
 }
 
 const NEEDS_RESTART: &str =

@@ -119,6 +119,22 @@ fn the_configuration_counts_when_it_is_asked_for_and_what_cannot_change_stays() 
 }
 
 #[test]
+fn of_a_configuration_with_an_error_in_its_list_nothing_counts() {
+    let folder = folder();
+    let with_list = format!("[zones]\nlist = \"list\"\n{CONFIGURATION}");
+    folder.configure(&with_list);
+    folder.write("list", "other.example z.zone\n");
+    let server = serve(&folder);
+    folder.configure(&with_list.replace("\"key:ddns\", ", ""));
+    folder.write("list", "other.example z.zone\nother.example z.zone\n");
+    folder.refuses(&["reload"], "other.example");
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    folder.write("list", "other.example z.zone\n");
+    folder.does(&["reload"]);
+    assert!(update(&server, &[], DDNS, "zone z.example\nadd n.z.example 60 A 192.0.2.9").contains("REFUSED"));
+}
+
+#[test]
 fn an_address_that_thousands_of_referrals_carry_comes_to_all_of_them() {
     let folder = folder();
     let cuts = 5000;

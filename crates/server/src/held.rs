@@ -11,7 +11,7 @@ use crate::images::{Problem, name};
 use crate::json::Json;
 use crate::log;
 use crate::reading::Stock;
-use audit::{Guards, Version, weigh, weigh_numbers};
+use audit::{Fault, Guards, Version, weigh, weigh_numbers};
 use image::node::APEX;
 use image::{Image, Sorted, Zone as ImageZone};
 use std::collections::{HashMap, HashSet};
@@ -29,6 +29,8 @@ pub struct Gate {
     guards: Option<Guards>,
     /// Zones that pass whatever is said of them: as many as are configured so, or were named by the operator.
     open: HashSet<Box<[u8]>>,
+    /// Zones that come from others.
+    foreign: HashSet<Box<[u8]>>,
     /// Zones whose changes are in the journal before they come here.
     journaled: HashSet<Box<[u8]>>,
     /// Zones whose files are given serials.
@@ -68,6 +70,7 @@ impl Gate {
         Gate {
             guards: config.guards,
             open: open.chain(forced.iter().cloned()).collect(),
+            foreign: written.iter().filter(|zone| zone.is_secondary()).map(|zone| zone.apex.clone()).collect(),
             journaled: journaled.map(|zone| zone.apex.clone()).collect(),
             numbered: written.iter().filter(is_numbered).map(|zone| (zone.apex.clone(), zone.numbering)).collect(),
             changes: Mutex::default(),
@@ -88,10 +91,13 @@ impl Gate {
         among: Among,
     ) -> Option<String> {
         let apex = version.zone.apex();
-        // What is damaged cannot be compared, and is no reason to keep anything.
-        let node = served?.view().find_whole(apex).ok()?.filter(|node| node.is(APEX))?;
-        let zone = node.zone().ok()?;
         let guards = self.guards.as_ref().filter(|_| !self.open.contains(apex));
+        // What is damaged cannot be compared, and is no reason to keep anything.
+        let node = served.map_or(Ok(None), |image| image.view().find_whole(apex)).ok()?;
+        let Some(node) = node.filter(|node| node.is(APEX)) else {
+            return guards.filter(|_| self.foreign.contains(apex)).and_then(|_| unbelieved(version));
+        };
+        let zone = node.zone().ok()?;
         let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
         if why.is_none() && !self.journaled.contains(apex) && (among == Among::Changed || is_other(&zone, version.zone))
         {
@@ -136,6 +142,12 @@ impl Gate {
     pub fn take(&self) -> HashMap<Box<[u8]>, Diff> {
         std::mem::take(&mut *self.changes()).diffs
     }
+}
+
+/// What others have sent first, and is not what they have made a digest of (RFC 8976 section 4). A file of the operator's is served.
+fn unbelieved(version: &Version<'_, '_>) -> Option<String> {
+    let wrong = version.report.findings.iter().find(|finding| finding.fault == Fault::Zonemd)?;
+    Some(format!("{HELD}{}", wrong.text()))
 }
 
 fn is_other(served: &ImageZone<'_>, zone: &Sorted<'_>) -> bool {

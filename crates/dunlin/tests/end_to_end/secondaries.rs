@@ -356,6 +356,9 @@ fn framed(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(message)
 }
 
+const WRONG_DIGEST: Lie =
+    Lie(|all| all[1].push((APEX.to_vec(), 63, [&[0, 0, 0, 9, 1, 1][..], &[0; 48]].concat())), |_| ());
+
 const UNSERVED: &str = "what it sent is not served";
 
 #[test]
@@ -374,7 +377,7 @@ fn a_primary_that_lies_leaves_the_last_good_version_serving() {
         ("does not begin with the zone's SOA", Lie(|all| _ = all.remove(0), |_| ())),
         ("sends more than 65536 octets", Lie(|all| (0..5000).for_each(|_| all.insert(3, vec![a("x", 3)])), |_| ())),
         // Its digest is wrong.
-        (UNSERVED, Lie(|all| all[1].push((APEX.to_vec(), 63, [&[0, 0, 0, 9, 1, 1][..], &[0; 48]].concat())), |_| ())),
+        (UNSERVED, WRONG_DIGEST),
         ("", Lie(|_| (), |_| ())),
     ];
     let (theirs, ours) = (free_port(), free_port());
@@ -406,6 +409,20 @@ fn a_primary_that_lies_leaves_the_last_good_version_serving() {
         let names = std::fs::read_dir(secondary.folder.0.join("kept")).unwrap().count();
         assert_eq!(names, 1, "{why}: nothing is left behind");
     }
+}
+
+#[test]
+fn what_comes_first_is_not_served_with_a_wrong_digest_unless_the_operator_wants_it() {
+    let (liar, asked) = liar(WRONG_DIGEST);
+    let mut secondary = Site::start(free_port(), &secondary_of(liar));
+    let is_found = |secondary: &Site| secondary.ctl(&["zone", "list", "open.test"]).contains(UNSERVED);
+    eventually("it is found out", || asked.load(Relaxed) > 0 && is_found(&secondary));
+    assert!(secondary.says("www.open.test", "A").contains("SERVFAIL"));
+    assert!(secondary.ctl(&["status", "--json"]).contains("ZONEMD"));
+    secondary.restart();
+    assert!(secondary.says("www.open.test", "A").contains("SERVFAIL"));
+    assert!(secondary.ctl(&["zone", "publish", "--force", "open.test"]).contains("ok true"));
+    secondary.comes_to("open.test", 9);
 }
 
 #[test]

@@ -29,9 +29,9 @@ use front::{Postponed, Published, Retired, Zones};
 use image::View;
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use store::Stretch;
 use store::atomic::Prepared;
@@ -80,8 +80,7 @@ enum Order {
         author: Author,
         done: Sender<Result<Json, String>>,
     },
-    Adopt(Wanted),
-    /// There is something to be done with the press held.
+    /// There is something to be done with the press held, or rules to be adopted.
     Work,
 }
 
@@ -94,17 +93,21 @@ pub struct Intake {
     orders: SyncSender<Order>,
     /// Bound: who hands over something waits until it is done.
     works: Sender<Work>,
+    /// By which rules updates go from now on, where they do not yet.
+    wanted: Arc<Mutex<Option<Wanted>>>,
 }
 
 /// The other end of it.
 pub struct Orders {
     orders: Receiver<Order>,
     works: Receiver<Work>,
+    wanted: Arc<Mutex<Option<Wanted>>>,
 }
 
 pub fn intake() -> (Intake, Orders) {
     let ((orders, taken), (works, lent)) = (sync_channel(WAITING_MAX), channel());
-    (Intake { orders, works }, Orders { orders: taken, works: lent })
+    let wanted = Arc::<Mutex<Option<Wanted>>>::default();
+    (Intake { orders, works, wanted: Arc::clone(&wanted) }, Orders { orders: taken, works: lent, wanted })
 }
 
 impl Orders {
@@ -161,10 +164,9 @@ impl Intake {
     pub fn adopt(&self, zones: &[Zone]) {
         let updated = zones.iter().filter(|z| !z.allow_update.0.is_empty());
         let updated = updated.map(|z| (z.apex.clone(), z.allow_update.clone())).collect();
-        // Whoever waits here keeps those waiting whom the updates thread waits for.
-        if self.orders.try_send(Order::Adopt(updated)).is_err() {
-            log::error("updates go by the rules that they had: too many wait; reload again", &[]);
-        }
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(updated);
+        // Where too much waits, he is awake.
+        let _ = self.orders.try_send(Order::Work);
     }
 
     /// True if the zone belongs to updates.
@@ -259,7 +261,8 @@ pub const ELSEWHERE: Refused = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::N
 
 impl Updates {
     /// Works until nobody can ask for anything any more.
-    pub fn run(mut self, Orders { orders, works }: &Orders) {
+    pub fn run(mut self, taken: &Orders) {
+        let Orders { orders, works, .. } = taken;
         // What a crash left in the journal is not to be read by each start.
         self.later.changed = (self.press.hold().unwritten.names() > 0).then(Instant::now);
         let mut has_worked = true;
@@ -277,7 +280,7 @@ impl Updates {
                 orders.recv_timeout(LOOK_EVERY)
             };
             match first {
-                Ok(first) => (has_worked, _) = (true, self.on_orders(first, orders, works)),
+                Ok(first) => (has_worked, _) = (true, self.on_orders(first, taken)),
                 Err(RecvTimeoutError::Timeout) if !are_left && self.later.is_nothing() => {
                     has_worked = false;
                     self.state.rest();
@@ -300,7 +303,7 @@ impl Updates {
         work(&self.press, &mut self.press.hold());
     }
 
-    fn on_orders(&mut self, first: Order, orders: &Receiver<Order>, works: &Receiver<Work>) {
+    fn on_orders(&mut self, first: Order, Orders { orders, works, wanted }: &Orders) {
         let (mut group, mut next) = (Vec::new(), Some(first));
         while let Some(order) = next {
             match order {
@@ -318,11 +321,13 @@ impl Updates {
                 Order::Change { zone, diff, author, done } => {
                     let _ = done.send(self.make(zone, diff, author, works));
                 }
-                Order::Adopt(wanted) => self.adopt(wanted),
                 Order::Work => {}
             }
             next = if group.len() < GROUP_MAX { orders.try_recv().ok() } else { None };
         }
+        // Whoever sent an update after a reload finds its rules.
+        let wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        wanted.into_iter().for_each(|wanted| self.adopt(wanted));
         if !group.is_empty() {
             self.carry_out(group, works);
         }
@@ -679,6 +684,17 @@ pub fn head(request: &[u8], refused: Refused) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rules_are_told_however_many_updates_wait() {
+        let (intake, taken) = intake();
+        (0..WAITING_MAX).for_each(|_| intake.orders.try_send(Order::Work).unwrap());
+        assert!(intake.orders.try_send(Order::Work).is_err());
+        let mut zone = Zone::new(b"\x01z\0"[..].into(), "z".into());
+        zone.allow_update = Rules(vec![transfer::allow::Rule::from_text("key:ddns").ok().unwrap()]);
+        intake.adopt(&[zone]);
+        assert!(taken.wanted.lock().unwrap().as_ref().is_some_and(|wanted| wanted.contains_key(&b"\x01z\0"[..])));
+    }
 
     /// The second of two who add the same finds it there, and the first one's change was not made durable.
     #[test]

@@ -200,7 +200,9 @@ fn refusal(rcode: Rcode) -> String {
     let why = match rcode {
         Rcode::NOTZONE => "a name lies outside the zone",
         Rcode::FORMERR => "there is a type that no zone holds",
-        Rcode::REFUSED => "the zone is signed, or would be: what signs it can change it",
+        Rcode::REFUSED => {
+            "the zone is signed, or would be, and what signs it can change it; or it would be what no zone can be"
+        }
         _ => "the image that is served is damaged",
     };
     why.to_string()

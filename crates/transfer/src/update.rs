@@ -134,7 +134,13 @@ pub fn judge(
     content: &dyn Content,
     may: &dyn Fn(&[u8], Rtype) -> bool,
 ) -> Result<Diff, Refused> {
-    decide(&Request::read(message)?, apex, content, may)
+    let request = Request::read(message)?;
+    // A digest is of what an update leads to: it is made here, and known to nobody before.
+    let is_digest = |item: &Item| item.class == CLASS_IN && item.rtype() == ZONEMD && item.owner() == apex;
+    if request.changes.iter().any(is_digest) {
+        return Err(UNSUPPORTED);
+    }
+    decide(&request, apex, content, may)
 }
 
 fn decide(
@@ -153,7 +159,7 @@ fn decide(
         prescan(item, apex)?;
     }
     for item in &request.changes {
-        permit(item, apex, content, may)?;
+        permit(item, content, may)?;
     }
     let mut layer = Layer::over(content);
     for item in &request.changes {
@@ -233,10 +239,8 @@ fn prescan(item: &Item, apex: &[u8]) -> Result<(), Refused> {
     if is_in_order { Ok(()) } else { Err(Rcode::FORMERR.into()) }
 }
 
-fn permit(item: &Item, apex: &[u8], content: &dyn Content, may: &dyn Fn(&[u8], Rtype) -> bool) -> Result<(), Refused> {
-    // A digest is made of what an update leads to, and not known before.
-    let is_digest = item.rtype() == ZONEMD && item.owner() == apex;
-    if item.class == CLASS_IN && (is_of_dnssec(item.rtype()) || is_digest) {
+fn permit(item: &Item, content: &dyn Content, may: &dyn Fn(&[u8], Rtype) -> bool) -> Result<(), Refused> {
+    if item.class == CLASS_IN && is_of_dnssec(item.rtype()) {
         return Err(UNSUPPORTED);
     }
     // To delete a name is to delete each of its RRsets.

@@ -2,7 +2,7 @@
 
 use sim::update::message;
 use transfer::message::Message;
-use transfer::update::judge;
+use transfer::update::{Change, amend, judge};
 use transfer::{Contents, Diff, Record};
 use wire::{Ede, Name, Rcode, Rtype, rtype};
 
@@ -202,6 +202,14 @@ fn deleting_is_that_of_sections_3_4_2_3_and_3_4_2_4() {
         ("del mx\nadd mx 60 MX 10 MAIL", "nothing"),
         ("del www A\nadd www 60 A 192.0.2.1", "-www.z. 60 A 192.0.2.2"),
     ]);
+}
+
+/// It is made right before it is served.
+#[test]
+fn an_operator_may_bring_a_digest() {
+    let digest = Record::new(origin().bytes(), rtype::ZONEMD, 60, &[[0, 0, 0, 8, 1, 1].as_slice(), &[0; 48]].concat());
+    let diff = amend(&[Change::Add(digest.unwrap())], origin().bytes(), &contents(ZONE)).unwrap();
+    assert!(diff.added().iter().any(|r| r.rtype == rtype::ZONEMD));
 }
 
 /// What would be durable and never served.

@@ -6,7 +6,7 @@
 use crate::digest::serial_of;
 use crate::fault::{Fault, Rating};
 use crate::name::Sets;
-use crate::report::{Report, text};
+use crate::report::{Finding, Report, text};
 use crate::walk::{Rules, audit};
 use image::node::CUT;
 use image::{Builder, Damaged, Sorted, Zone};
@@ -122,5 +122,9 @@ fn worse(
     let is_other = served.serial()? != serial(version.zone);
     let is_new = |fault: Fault| !known.contains(&fault) || fault == Fault::Zonemd && is_other;
     let new = version.report.findings.iter().find(|f| is_error(f.fault) && is_new(f.fault));
-    Ok(new.map(|f| format!("this error, which what is served has not: {}", f.text())))
+    let said = |f: &Finding| match known.contains(&f.fault) {
+        true => f.text(),
+        false => format!("this error, which what is served has not: {}", f.text()),
+    };
+    Ok(new.map(said))
 }

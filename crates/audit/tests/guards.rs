@@ -39,7 +39,7 @@ fn each_version_needs_a_digest_of_its_own() {
     };
     let (wrong, guards) = ("00".repeat(48), Guards::default());
     assert_eq!(held(&with(8, &wrong), &with(8, &wrong), &guards), "", "it is served");
-    assert!(held(&with(8, &wrong), &with(9, &wrong), &guards).contains("example. ZONEMD"));
+    assert!(held(&with(8, &wrong), &with(9, &wrong), &guards).starts_with("example. ZONEMD"));
     assert_eq!(held(&with(8, &wrong), &ZONE.replace("host 7 ", "host 9 "), &guards), "", "none is right");
 }
 

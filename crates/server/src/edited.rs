@@ -13,7 +13,7 @@ use crate::origin::{self, Base};
 use crate::reading::{self, Stock};
 use audit::{Fault, Guards, Report, Rules, Version, audit, weigh};
 use image::{Builder, Sorted, Zone as ImageZone};
-use transfer::{Conflict, Diff, compare};
+use transfer::{Conflict, Diff, Record, compare};
 use wire::Name;
 use wire::rtype::{DNSKEY, ZONEMD};
 use zonefile::Severity;
@@ -142,8 +142,13 @@ impl Weighing<'_> {
         builder.show(&mut |zone| {
             let report = audit(zone, &self.rules);
             let version = Version { zone, report: &report, rules: &self.rules };
+            let unfit = |r: &Record| {
+                let what = zone.records_at(r.owner()).and_then(image::fault)?;
+                Some(format!("{}: {what}", Name::from_wire(r.owner()).unwrap_or(Name::ROOT)))
+            };
+            let unfit = diff.added().iter().find_map(unfit);
             let weighed = self.guards.map(|guards| weigh(served, &version, guards, || self.stock.builder()));
-            found = match (report.refusal(), weighed) {
+            found = match (unfit.or_else(|| report.refusal()), weighed) {
                 (Some(why), _) => Err(Hindrance::Wrong(why)),
                 (None, Some(Ok(Some(why)))) => Err(Hindrance::Weighed(why)),
                 // What is damaged cannot be compared, and is no reason to keep anything.

@@ -121,6 +121,7 @@ fn an_edit_that_is_in_the_journal_and_not_yet_known_is_no_edit_after_a_crash() {
 fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
     let ds = "sub NS ns\nsub DS 1 8 2 0000000000000000000000000000000000000000000000000000000000000000\n";
     let digest = format!("@ ZONEMD 7 1 1 {}\n", "00".repeat(48));
+    let many: String = (0..4064).map(|i| format!("many A 10.0.{}.{}\n", i >> 8, i & 255)).collect();
     let stage = Stage::new("", 20);
     stage.edit(&(read(&stage.file) + ds));
     let server = stage.serve();
@@ -132,6 +133,7 @@ fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
         (&*original.replace(ds, "sub NS ns\n"), "the delegation sub.z.example. would lose its DS"),
         (&*(original.clone() + &digest), "the zone is not what its ZONEMD is the digest of"),
         (&*original.replace("@ NS ns\n", ""), "z.example.: "),
+        (&*(original.clone() + &many), "many.z.example.: an RRset of more octets"),
     ] {
         stage.edit(edit);
         eventually(why, || stage.ctl(&["status"]).contains(why));
@@ -149,7 +151,7 @@ fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
     eventually("it is forced", || asked(&stage, &server, "h1").is_empty());
     assert_eq!(asked(&stage, &server, "n1"), "192.0.2.1\n");
     eventually("nothing is held", || stage.ctl(&["status"]).contains("\"held\":[]"));
-    assert!(stage.ctl(&["stats"]).contains("\"versions_held\":5"), "{}", stage.ctl(&["stats"]));
+    assert!(stage.ctl(&["stats"]).contains("\"versions_held\":6"), "{}", stage.ctl(&["stats"]));
 }
 
 #[test]

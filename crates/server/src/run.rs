@@ -689,13 +689,16 @@ fn attend(
             }
             Event::Fold { done } => (Why::Fold, Vec::new(), Some(done)),
         };
-        let mut read = || reread().and_then(|config| sound(config, &mut seen));
+        let mut read = || {
+            let mut config = reread()?;
+            if fixed(&config) != started {
+                log::warn(NEEDS_RESTART, &[]);
+                config.keep_fixed(&last);
+            }
+            look_through(&config, &zones, &mut seen).map(|()| config)
+        };
         match if is_to_be_read { read() } else { Ok(Config::clone(&last)) } {
             Ok(mut config) => {
-                if fixed(&config) != started {
-                    log::warn(NEEDS_RESTART, &[]);
-                    config.keep_fixed(&last);
-                }
                 if why != Why::Fold {
                     store::heap::apart(|| adopt(&config, &zones, why));
                 }
@@ -723,14 +726,16 @@ fn attend(
     Ok(())
 }
 
-/// Where what names zones is other than it was, it is read here to see whether it can be: of what is wrong nothing is adopted.
-fn sound(config: Config, seen: &mut Seen) -> Result<Config, Vec<Complaint>> {
+/// Where what names zones is other than it was, it is read here to see whether it can be: of what is wrong nothing is adopted. What is
+/// in folders is no business of a reload by name.
+fn look_through(config: &Config, named: &[String], seen: &mut Seen) -> Result<(), Vec<Complaint>> {
     let now = config.roster.seen();
-    if now != *seen {
+    let is_known = if named.is_empty() { now == *seen } else { now.lists_the_same(seen) };
+    if !is_known {
         config.roster.gather()?;
         *seen = now;
     }
-    Ok(config)
+    Ok(())
 }
 
 const NEEDS_RESTART: &str =

@@ -389,7 +389,7 @@ impl Updates {
         let mut books = self.press.hold();
         books.unwritten.add_zone(apex, position);
         books.notes.look(apex);
-        self.state.raise(Event::Reload { zones: Vec::new(), done: None });
+        self.state.raise(Event::Changed { zones: Vec::new() });
     }
 
     /// Has zone files written and a new image made, when it is time for that; and lets go of what that has settled.

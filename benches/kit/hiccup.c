@@ -1,9 +1,9 @@
 /* hiccup - how long turns take in which nothing is done: what a machine does to a thread of its own accord.
  *   taskset -c CPU hiccup [-r RATE] [-w US] [-t SECONDS] [-m FILE]
  * Wakes RATE times a second (20,000), looks at the clock for US microseconds (15), and sleeps again: as an answering thread does, without
- * sockets, and without memory unless there is a FILE: that is mapped on huge pages and touched, as an image is, and each turn begins with
- * reading PLACES of it for each wake-up that was due, BATCH at most, as a query does. Prints JSON: how many turns of a million took longer than 2.1 ms (2^21 ns), in how many of them the thread ran for
- * so long by the kernel's account, and the longest, with how long it ran in that.
+ * sockets. With a FILE, memory too: it is mapped on huge pages and touched, as an image is, and each turn begins with reading PLACES of
+ * it for each wake-up that was due, BATCH at most, as queries are. Prints JSON: how many turns of a million took longer than 2.1 ms
+ * (2^21 ns), in how many of them the thread ran for so long by the kernel's account, and the longest, with how long it ran in that.
  * Build: cc -O2 -o hiccup hiccup.c
  */
 #define _GNU_SOURCE

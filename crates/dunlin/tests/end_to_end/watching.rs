@@ -61,8 +61,14 @@ fn many_folders_need_one_watch_each_and_files_need_none() {
     }
     let server = Server::start(&folder, LISTEN);
     let fds = std::fs::read_dir(format!("/proc/{}/fdinfo", server.pid())).unwrap();
-    let watches: usize = fds
+    let mut watches: Vec<usize> = fds
         .map(|fd| std::fs::read_to_string(fd.unwrap().path()).unwrap_or_default().matches("inotify wd:").count())
-        .sum();
-    assert_eq!(watches, 3, "the folder of zones, that of zones kept by commands, and that of images");
+        .filter(|&watches| watches > 0)
+        .collect();
+    watches.sort_unstable();
+    // Once the files have been looked at in the background, soon or by now, their folder is watched for reloads, too.
+    assert!(
+        matches!(watches[..], [3] | [1, 3]),
+        "the folder of zones, that of zones kept by commands, and that of images: {watches:?}"
+    );
 }

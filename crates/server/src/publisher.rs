@@ -411,8 +411,10 @@ impl Publisher {
 
     /// How what is different is laid. Files are read for it, while updates go on: they change other zones.
     fn plan(&self, config: &Config, difference: &Difference) -> Option<Plan> {
-        // What updates have changed is not in these files.
-        let is_updated = config.roster.written.iter().any(|z| is_owned(z) && difference.is_about(&z.apex));
+        // What updates have changed is not in these files; nor, of a zone that has belonged to them till now, in any.
+        let behind: Apexes = self.press.have_done(|_, books| books.unwritten.behind().map(Into::into).collect());
+        let is_updated = config.roster.written.iter().any(|z| is_owned(z) && difference.is_about(&z.apex))
+            || behind.iter().any(|apex| difference.is_about(apex));
         let has_room = self.served.manifest.has_room(difference.anew.len() + difference.gone.len());
         let may_lay = has_room && !is_updated;
         if may_lay {
@@ -427,8 +429,8 @@ impl Publisher {
         self.unfolded = None;
         let seen = config.roster.seen();
         let zones = config.zones().map_err(|complaints| told(&complaints))?;
-        // A zone that goes takes along what updates have changed of it.
-        self.write_files(config, |apex| !config.roster.written.iter().any(|z| *z.apex == *apex))?;
+        // A zone that goes, or belongs to its file again, takes along what updates have changed of it.
+        self.write_files(config, |apex| !config.roster.written.iter().any(|z| *z.apex == *apex && is_owned(z)))?;
         let mut is_over = Err(vec![]);
         for _ in 0..TRIES {
             is_over = self.build(config, &zones, &seen, why)?;

@@ -304,6 +304,31 @@ fn a_zone_that_goes_just_after_an_update_comes_back_with_it() {
     assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8"), "");
 }
 
+/// Its file counts again, and nothing of what updates have made of it that no file held yet.
+#[test]
+fn a_zone_that_takes_no_updates_any_more_is_what_its_file_says() {
+    let folder = folder();
+    let server = serve(&folder);
+    let change = "zone z.example\nadd new.z.example 60 A 192.0.2.9\ndel www.z.example A";
+    assert_eq!(update(&server, &[], DDNS, change), "");
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    folder.configure(&CONFIGURATION.replace(rules, ""));
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 20 ").replace("192.0.2.1\n", "192.0.2.2\n"));
+    folder.does(&["reload"]);
+    let is_of_file = || {
+        assert_eq!(server.short(&folder, &["new.z.example", "A"]), "");
+        assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.2\n");
+        assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 20 1 2 3 4"));
+    };
+    is_of_file();
+    // A new image, over which is laid what no file holds.
+    folder.does(&["zone", "publish", "--force", "z.example"]);
+    is_of_file();
+    // What was acknowledged is where it would be looked for.
+    let kept = read(&folder.0.join("data/journal/z.example.zone"));
+    assert!(kept.contains("new.z.example. 60 IN A 192.0.2.9"), "{kept}");
+}
+
 #[test]
 fn a_zone_of_updates_is_compared_shown_and_goes_back() {
     let folder = folder();

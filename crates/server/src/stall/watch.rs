@@ -1,7 +1,7 @@
 //! The watch: looks at the answering threads now and then, and has one whose turn lasts written down.
 //!
-//! A look costs the machine a wake-up, so there are no more of them than are needed to meet every turn of 20 ms: the next one
-//! is when the turns that are under way could become stalls. Looking every 5 ms took 4 ms a second on a busy machine.
+//! A look costs the machine a wake-up, so there are no more of them than are needed to meet every stall while it lasts: the next
+//! one is when the turns that are under way are soon to become stalls. Looking every 5 ms took 4 ms a second on a busy machine.
 //!
 //! One thread is asked at a time. One that cannot write yet, for it sleeps in the kernel, is waited for until its turn is
 //! over; the kernel's word on it is taken when it is asked.
@@ -15,8 +15,10 @@ use std::time::Duration;
 
 /// Between two looks at least, and after one of a thread that was asked and has not written yet.
 const SOON_NS: u64 = 2_000_000;
-/// And at most: while all threads sleep, a turn that begins becomes a stall no sooner.
-const LATE_NS: u64 = STALL_NS;
+/// A turn this long is asked about: at the next look it may be a stall that is over.
+const ASKED_NS: u64 = STALL_NS - SOON_NS;
+/// Between two looks at most: while all threads sleep, a turn that begins is asked about no sooner.
+const LATE_NS: u64 = ASKED_NS;
 
 /// Who is asked: the system, or in tests a script.
 trait Witness {
@@ -69,7 +71,7 @@ impl<W: Witness> Watch<W> {
         let is_new = |thread: usize, turn: u64| self.seen.get(thread) != Some(&turn);
         let turns = self.all.iter().enumerate().filter_map(|(thread, turns)| {
             let (turn, after_ns) = under_way(turns, now_ns)?;
-            is_new(thread, turn).then(|| STALL_NS.saturating_sub(after_ns))
+            is_new(thread, turn).then(|| ASKED_NS.saturating_sub(after_ns))
         });
         turns.min().unwrap_or(LATE_NS).clamp(SOON_NS, LATE_NS)
     }
@@ -89,7 +91,7 @@ impl<W: Witness> Watch<W> {
         for thread in 0..self.all.len() {
             let turns = &self.all[thread];
             let Some((turn, after_ns)) = under_way(turns, now_ns) else { continue };
-            if after_ns < STALL_NS || self.seen[thread] == turn {
+            if after_ns < ASKED_NS || self.seen[thread] == turn {
                 continue;
             }
             self.seen[thread] = turn;
@@ -154,17 +156,17 @@ mod tests {
         let (mut watch, mut meters) = stage(2);
         watch.witness.writes = true;
         meters[1].begin(MS);
-        watch.look(MS + STALL_NS - 1);
+        watch.look(MS + ASKED_NS - 1);
         assert_eq!(watch.witness.asked, [], "not long enough");
-        watch.look(MS + STALL_NS + MS);
-        watch.look(MS + STALL_NS + 6 * MS);
-        watch.look(MS + STALL_NS + 11 * MS);
+        watch.look(MS + ASKED_NS + MS);
+        watch.look(MS + ASKED_NS + 6 * MS);
+        watch.look(MS + ASKED_NS + 11 * MS);
         assert_eq!(watch.witness.asked, [2], "once a turn");
         meters[1].mark(Cause::Answer, 40 * MS);
         assert!(meters[1].end(40 * MS, 7, Usage::default));
         let worst = &watch.all[1].worst()[0];
         let capture = watch.all[1].capture(worst.number).unwrap();
-        let expect = Capture { turn: 1, after_ns: STALL_NS + MS, kernel: "state of 2".into(), stack: vec![1] };
+        let expect = Capture { turn: 1, after_ns: ASKED_NS + MS, kernel: "state of 2".into(), stack: vec![1] };
         assert_eq!((worst.took_ns, capture), (39 * MS, expect));
         // The next turn that lasts is asked about again.
         meters[1].begin(50 * MS);
@@ -192,14 +194,34 @@ mod tests {
         assert_eq!(watch.pause_ns(MS), LATE_NS, "all sleep");
         meters[0].begin(MS);
         meters[1].begin(5 * MS);
-        assert_eq!(watch.pause_ns(6 * MS), 5 * MS);
-        watch.look(11 * MS);
-        assert_eq!(watch.pause_ns(11 * MS), SOON_NS, "one is asked, and has not written");
+        assert_eq!(watch.pause_ns(6 * MS), 3 * MS);
+        watch.look(9 * MS);
+        assert_eq!(watch.pause_ns(9 * MS), SOON_NS, "one is asked, and has not written");
         watch.witness.writes = true;
-        watch.look(12 * MS);
-        assert_eq!(watch.pause_ns(12 * MS), 3 * MS, "the other's turn");
-        meters[1].end(13 * MS, 0, Usage::default);
-        assert_eq!(watch.pause_ns(13 * MS), LATE_NS, "a turn is asked about once");
+        watch.look(10 * MS);
+        assert_eq!(watch.pause_ns(10 * MS), 3 * MS, "the other's turn");
+        meters[1].end(11 * MS, 0, Usage::default);
+        assert_eq!(watch.pause_ns(11 * MS), LATE_NS, "a turn is asked about once");
+    }
+
+    /// Whenever a turn begins after a look, and however long those that are no stall last before.
+    #[test]
+    fn no_stall_begins_and_ends_between_two_looks() {
+        for begin_us in 0..12_000 {
+            let (mut watch, mut meters) = stage(1);
+            watch.witness.writes = true;
+            let (mut now, begin) = (MS, MS + begin_us * 1000);
+            let mut has_begun = false;
+            while now < begin + STALL_NS && watch.witness.asked.is_empty() {
+                now += watch.pause_ns(now);
+                if now >= begin && !has_begun {
+                    meters[0].begin(begin);
+                    has_begun = true;
+                }
+                watch.look(now);
+            }
+            assert!(now < begin + STALL_NS, "{begin_us}");
+        }
     }
 
     #[test]

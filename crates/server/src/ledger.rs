@@ -12,12 +12,16 @@
 //! from `released` on: what stands before is history, for however long that is kept, and costs a start nothing. Decides
 //! nothing, and holds no zone's records: they are in the image, and what has changed since its file was written is
 //! `Unwritten`.
+//!
+//! A zone whose file is not the one that its changes were made of is served as that file has it, takes no updates, and keeps its
+//! changes in the journal until somebody mends the file: other zones do not wait for that.
 
 use crate::clock::wall_s;
 use crate::config::{History, Zone};
 use crate::history;
 use crate::images::name;
 use crate::laying::Standing;
+use crate::log;
 use crate::origin::Origin;
 use crate::strangers::Strangers;
 use crate::unwritten::{Names, Unwritten, Wish};
@@ -52,7 +56,12 @@ pub struct Files {
     zones: HashMap<Box<[u8]>, Owned>,
     /// By apex: what the file holds.
     positions: HashMap<Box<[u8]>, u64>,
+    /// Zones whose files do not say what they hold.
+    unfit: Unfit,
 }
+
+/// By apex: from where on changes are kept, and why they cannot be brought back.
+type Unfit = HashMap<Box<[u8]>, (u64, String)>;
 
 /// A zone that updates change.
 pub struct Owned {
@@ -101,12 +110,12 @@ pub fn open_files(data_dir: &Path, zones: &mut [Zone]) -> io::Result<(Option<Fil
     }
     let folder = data_dir.join(FOLDER);
     Folder::open(&folder)?;
-    let mut files = Files { folder, zones: HashMap::new(), positions: HashMap::new() };
+    let mut files = Files { folder, zones: HashMap::new(), positions: HashMap::new(), unfit: Unfit::new() };
     let mut remarks = Vec::new();
     for zone in zones.iter_mut().filter(|z| !z.allow_update.0.is_empty()) {
         files.find(zone)?;
     }
-    let new = |files: &Files, z: &Zone| !z.allow_update.0.is_empty() && !files.positions.contains_key(&z.apex);
+    let new = |files: &Files, z: &Zone| !z.allow_update.0.is_empty() && !files.has(&z.apex);
     if zones.iter().any(|zone| new(&files, zone)) {
         let end = files.end()?;
         for zone in zones.iter_mut() {
@@ -129,9 +138,18 @@ impl Files {
         if !file.exists() {
             return Ok(());
         }
-        let position = position_of(&file)?;
-        self.add(zone, position);
+        match position_of(&file) {
+            Ok(position) => self.add(zone, position),
+            Err(why) => {
+                zone.read_from(file);
+                self.unfit.insert(zone.apex.clone(), (released(&self.folder)?, why.to_string()));
+            }
+        }
         Ok(())
+    }
+
+    fn has(&self, apex: &[u8]) -> bool {
+        self.positions.contains_key(apex) || self.unfit.contains_key(apex)
     }
 
     fn add(&mut self, zone: &mut Zone, position: u64) {
@@ -150,12 +168,20 @@ impl Files {
     /// Reads what the files do not hold. `view`: the image that was made of them. Returns what is to be laid over it.
     pub fn replay(self, view: View<'_>, history: History) -> io::Result<(Ledger, Unwritten, Vec<String>)> {
         let released = released(&self.folder)?;
-        let Files { folder, zones, positions } = self;
-        let mut replayed =
-            Replayed { view, positions, layers: HashMap::new(), strangers: Strangers::of(folder.clone()) };
+        let Files { folder, mut zones, positions, unfit } = self;
+        let strangers = Strangers::of(folder.clone());
+        let mut replayed = Replayed { view, positions, unfit, layers: HashMap::new(), strangers };
         let (journal, mut remarks) = open(&folder, released, &mut |position, entry| replayed.take(position, entry))?;
-        let Replayed { positions, layers, strangers, .. } = replayed;
+        let Replayed { positions, layers, unfit, strangers, .. } = replayed;
         let (mut unwritten, end) = (Unwritten::default(), journal.next_position());
+        for (apex, (position, why)) in unfit {
+            let file = file_of(&folder, &apex);
+            let facts: [(&str, &dyn std::fmt::Display); 3] =
+                [("zone", &name(&apex)), ("file", &file.display()), ("why", &why)];
+            log::error("a zone lacks its last updates, and takes none: mend its file, and start again", &facts);
+            zones.remove(&apex);
+            unwritten.add_unfit(&apex, position);
+        }
         remarks.extend(strangers.catch_up(end));
         for (apex, position) in positions {
             unwritten.add_zone(&apex, position.min(end));
@@ -167,17 +193,11 @@ impl Files {
 }
 
 /// Opens the journal, and hands its changes from a position on to `take`. Returns also what an operator should hear.
-fn open(
-    folder: &Path,
-    from: u64,
-    take: &mut dyn FnMut(u64, Entry) -> Result<(), String>,
-) -> io::Result<(Journal<Folder>, Vec<String>)> {
+fn open(folder: &Path, from: u64, take: &mut dyn FnMut(u64, Entry)) -> io::Result<(Journal<Folder>, Vec<String>)> {
     let mut faults = Vec::new();
-    let mut replay = |position, octets: &[u8]| {
-        let entry = Entry::decode(octets).map_err(|e| e.to_string());
-        if let Err(why) = entry.and_then(|entry| take(position, entry)) {
-            faults.push(format!("change {position} of the journal: {why}"));
-        }
+    let mut replay = |position, octets: &[u8]| match Entry::decode(octets) {
+        Ok(entry) => take(position, entry),
+        Err(why) => faults.push(format!("change {position} of the journal: {why}")),
     };
     let opened = Journal::open(Folder::open(folder)?, SEGMENT_OCTETS, from, &mut replay)?;
     if faults.is_empty() { Ok(opened) } else { Err(io::Error::new(io::ErrorKind::InvalidData, faults.join("; "))) }
@@ -196,10 +216,7 @@ impl Ledger {
         Folder::open(&folder)?;
         let released = released(&folder)?;
         let mut strangers = Strangers::of(folder.clone());
-        let (journal, mut remarks) = open(&folder, released, &mut |position, entry| {
-            strangers.note(position, entry);
-            Ok(())
-        })?;
+        let (journal, mut remarks) = open(&folder, released, &mut |position, entry| strangers.note(position, entry))?;
         remarks.extend(strangers.catch_up(journal.next_position()));
         Ok((Ledger { folder, journal, released, history, zones: HashMap::new() }, remarks))
     }
@@ -266,31 +283,41 @@ fn released(folder: &Path) -> io::Result<u64> {
 struct Replayed<'v> {
     view: View<'v>,
     positions: HashMap<Box<[u8]>, u64>,
+    unfit: Unfit,
     layers: HashMap<Box<[u8]>, Layer<Standing<'v>>>,
     strangers: Strangers,
 }
 
 impl Replayed<'_> {
-    /// Brings a change back. Err: it is none of the version that is there.
-    fn take(&mut self, position: u64, entry: Entry) -> Result<(), String> {
+    /// Brings a change back.
+    fn take(&mut self, position: u64, entry: Entry) {
+        if self.unfit.contains_key(&entry.zone) {
+            return;
+        }
         let Some(&from) = self.positions.get(&entry.zone) else {
             self.strangers.note(position, entry);
-            return Ok(());
+            return;
         };
-        if position < from {
-            return Ok(());
+        if position >= from
+            && let Err(why) = self.follow(&entry)
+        {
+            self.layers.remove(&entry.zone);
+            self.positions.remove(&entry.zone);
+            self.unfit.insert(entry.zone, (from, format!("change {position} of the journal: {why}")));
         }
-        let apex = || name(&entry.zone);
+    }
+
+    /// Err: it is no change of the version that is there.
+    fn follow(&mut self, entry: &Entry) -> Result<(), &'static str> {
         let layer = match self.layers.entry(entry.zone.clone()) {
             Occupied(known) => known.into_mut(),
             Vacant(new) => {
-                let standing = Standing::find(self.view, &entry.zone);
-                new.insert(Layer::over(standing.ok_or_else(|| format!("{} is not served", apex()))?))
+                new.insert(Layer::over(Standing::find(self.view, &entry.zone).ok_or("the zone is not served")?))
             }
         };
         layer.follow(&entry.diff).map_err(|misfit| match misfit {
-            Misfit::Unreadable => format!("the image of {} is damaged", apex()),
-            Misfit::Record(_) => format!("it does not fit the zone {}", apex()),
+            Misfit::Unreadable => "the image of the zone is damaged",
+            Misfit::Record(_) => "it does not fit the zone",
         })
     }
 }

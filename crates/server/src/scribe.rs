@@ -191,6 +191,9 @@ impl Scribe {
             // Updates do not own the zone yet.
             return Ok(Done::Current);
         }
+        if self.press.hold().unwritten.is_unfit(&task.apex) {
+            return Err(Undone::Held(UNFIT.to_string()));
+        }
         // A link stays one.
         let file = task.file.canonicalize().unwrap_or_else(|_| task.file.clone());
         let mut origin = Origin::of(&self.data_dir, &task.apex);
@@ -400,6 +403,7 @@ fn is_at_rest(file: &Path) -> bool {
 const JUST_STARTED: &str = "the server has only just started";
 const NO_VERSION: &str = "its first line does not say which version was edited, as files do that are written back; put that line there, \
     or move the file away";
+const UNFIT: &str = "the zone lacks updates that do not fit its file in data-dir; mend that and start again";
 /// What is said of an edit that the guards object to.
 fn weighed(why: &str, apex: &[u8]) -> String {
     let zone = name(apex);

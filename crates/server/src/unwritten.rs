@@ -23,6 +23,8 @@ pub struct Wish {
 #[derive(Default)]
 pub struct Unwritten {
     zones: HashMap<Box<[u8]>, Book>,
+    /// Zones whose changes do not fit what is there: from where on they are kept.
+    unfit: HashMap<Box<[u8]>, u64>,
     names: usize,
     /// Of the journal: what stands before it is here, or in the files.
     end: u64,
@@ -67,6 +69,15 @@ impl Unwritten {
     /// A zone whose file holds all that the journal says of it before this position.
     pub fn add_zone(&mut self, apex: &[u8], position: u64) {
         self.zones.entry(apex.into()).or_default().position = position;
+    }
+
+    /// A zone that cannot be brought to where it was; the journal keeps what is behind this position.
+    pub fn add_unfit(&mut self, apex: &[u8], position: u64) {
+        self.unfit.insert(apex.into(), position);
+    }
+
+    pub fn is_unfit(&self, apex: &[u8]) -> bool {
+        self.unfit.contains_key(apex)
     }
 
     /// The names that changes up to this end of the journal have left like this.
@@ -126,7 +137,7 @@ impl Unwritten {
     /// The first position of the journal that some zone's file does not hold.
     pub fn needed(&self) -> u64 {
         let behind = self.zones.values().filter(|book| !book.names.is_empty());
-        behind.map(|book| book.position).min().unwrap_or(self.end)
+        behind.map(|book| book.position).chain(self.unfit.values().copied()).min().unwrap_or(self.end)
     }
 }
 
@@ -155,5 +166,17 @@ mod tests {
         assert_eq!(unwritten.since(6).names(), 0);
         unwritten.settle(b"\x01a\0", 6);
         assert_eq!((unwritten.needed(), unwritten.names()), (6, 0));
+    }
+
+    #[test]
+    fn what_fits_no_file_is_kept_whatever_is_written() {
+        let mut unwritten = Unwritten::default();
+        unwritten.add_zone(b"\x01a\0", 3);
+        unwritten.add_unfit(b"\x01b\0", 4);
+        unwritten.add(vec![wish(b"\x01a\0", b"\x01x\x01a\0")], 9);
+        assert_eq!(unwritten.needed(), 3);
+        unwritten.settle(b"\x01a\0", 9);
+        assert_eq!(unwritten.needed(), 4);
+        assert!(unwritten.is_unfit(b"\x01b\0") && !unwritten.is_unfit(b"\x01a\0"));
     }
 }

@@ -338,6 +338,8 @@ impl Updates {
             // A zone that nobody may update any more stays what updates have made of it.
             *rules = updated.remove(apex).unwrap_or_default();
         }
+        let books = self.press.hold();
+        updated.retain(|apex, _| !books.unwritten.is_unfit(apex));
         self.later.new = updated;
     }
 

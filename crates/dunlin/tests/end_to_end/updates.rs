@@ -287,6 +287,44 @@ fn an_update_that_takes_a_new_image_does_not_wait_for_other_zones_to_be_mended()
     assert_eq!(read(&folder.0.join("log")).matches("takes a new image").count(), changes.len());
 }
 
+/// Its journal waits for it, and nobody waits for its file to be mended.
+#[test]
+fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
+    let folder = folder();
+    let other = "[[zone]]\nname = \"other.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n";
+    folder.configure(&format!("{CONFIGURATION}{other}"));
+    let server = serve(&folder);
+    let change = |server: &Server, zone: &str, line: &str| update(server, &[], DDNS, &format!("zone {zone}\n{line}"));
+    for zone in ["z.example", "other.example"] {
+        assert_eq!(change(&server, zone, &format!("del www.{zone} A")), "");
+    }
+    server.signal("KILL");
+    drop(server);
+    let file = "data/journal/z.example.zone";
+    let good = read(&folder.0.join(file));
+    let spoilt = [good.replace("www.z.example. 300 IN A 192.0.2.1\n", ""), good.replace("; dunlin, position 0\n", "")];
+    for text in spoilt {
+        assert_ne!(text, good);
+        folder.write(file, &text);
+        let server = serve(&folder);
+        assert!(read(&folder.0.join("log")).contains("a zone lacks its last updates, and takes none"));
+        assert_eq!(server.short(&folder, &["www.other.example", "A"]), "");
+        assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 7 1 2 3 4"), "as its file has it");
+        assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("REFUSED"));
+        assert_eq!(change(&server, "other.example", "add new.other.example 60 A 192.0.2.9"), "");
+        // The rules of the zone are there again, and nobody takes it on.
+        folder.does(&["reload"]);
+        assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("REFUSED"));
+        server.signal("KILL");
+        assert_eq!(read(&folder.0.join(file)), text, "what somebody may want to mend");
+    }
+    folder.write(file, &good);
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "", "the update of the beginning");
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
+    assert_eq!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9"), "");
+}
+
 /// The zone leaves the configuration before its changes are in any file.
 #[test]
 fn a_zone_that_goes_just_after_an_update_comes_back_with_it() {

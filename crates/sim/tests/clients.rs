@@ -198,9 +198,14 @@ fn an_update_is_handed_on_as_it_came_or_refused() {
     let question = s.worker.next_postponed().unwrap();
     assert_eq!((*question.message == *update, question.peer, question.ticket), (true, CLIENT, sim::ticket(CLIENT)));
     assert_eq!(s.worker.next_postponed(), None);
-    // A zone section that is not one SOA is wrong whoever would carry it out.
+    // A zone section that is not one SOA is wrong whoever would carry it out; who does says so under the key of the update.
     let mut wrong = message::query("example. A");
     wrong[2] |= 5 << 3;
+    assert_eq!(s.datagram(&wrong), None);
+    assert_eq!(s.worker.next_postponed().unwrap().message, wrong);
+    assert_eq!(server(Setup::default()).datagram(&wrong).unwrap()[3] & 15, 1);
+    // Without a name there is none to be handed on.
+    wrong[5] = 0;
     assert_eq!(s.datagram(&wrong).unwrap()[3] & 15, 1);
 }
 

@@ -148,7 +148,9 @@ impl Desk for Entrance {
         if self.is_open.load(Relaxed) {
             return self.intake.take(question);
         }
-        let refusal = head(&question.message, PROHIBITED).unwrap_or_default();
+        let zone = Message::new(&question.message).map(|message| update::zone(&message));
+        let refused = zone.and_then(Result::err).map_or(PROHIBITED, Refused::from);
+        let refusal = head(&question.message, refused).unwrap_or_default();
         self.mailboxes.post(question.ticket, refusal);
         true
     }

@@ -56,10 +56,12 @@ struct Record {
 
 impl Record {
     fn send(&self, socket: &UdpSocket, packet: &[u8], to: SocketAddr) {
+        // Who has this answer, and looks, finds it here.
+        let mut sent = self.sent.lock().unwrap();
         let before = Instant::now();
         assert_eq!(socket.send_to(packet, to).unwrap(), packet.len());
         let after = Instant::now();
-        self.sent.lock().unwrap().push(Sent { number: number(packet), before, after });
+        sent.push(Sent { number: number(packet), before, after });
     }
 }
 
@@ -423,7 +425,8 @@ impl Watcher for Starved<'_> {
                 std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
             }
         }
-        if self.ticks == 22 {
+        // The tick after the hold-up comes at once.
+        if self.ticks == 40 {
             self.record.deaf.store(false, Ordering::SeqCst);
         }
         false
@@ -613,11 +616,12 @@ fn answer_stream(mut stream: std::net::TcpStream, record: &Record) {
         // Cut in two, so that messages arrive in pieces.
         let (first, rest) = message.split_at(7);
         let begun = stream.write_all(first);
+        let mut sent = record.sent.lock().unwrap();
         let before = Instant::now();
         if begun.and_then(|()| stream.write_all(rest)).is_err() {
             return;
         }
-        record.sent.lock().unwrap().push(Sent { number: number(&message[2..]), before, after: Instant::now() });
+        sent.push(Sent { number: number(&message[2..]), before, after: Instant::now() });
     }
 }
 

@@ -151,6 +151,8 @@ mod tests {
         }
         symlink("x", path("a/link")).unwrap();
         symlink("../b", path("a/over")).unwrap();
+        // Nor has it come to rest while this looks.
+        File::open(path("a")).unwrap().set_modified(old + hour).unwrap();
         let names = ["a/x", "a/y", "a/link", "a/none", "a/later", "a/over/x", "b/x", "b/y", "b/x/y", "a/../b/y", "a/"];
         let every = names.iter().flat_map(|one| names.iter().map(move |other| [one, other])).flatten();
         let mut looks = Looks::default();

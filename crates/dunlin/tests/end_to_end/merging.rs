@@ -75,7 +75,7 @@ fn what_both_have_changed_is_held_until_one_of_them_gives_way() {
     );
     let why = "updates have changed the same since: h0.z.example. A";
     eventually("the complaint", || stage.ctl(&["status"]).contains(why));
-    assert!(stage.log().contains("an edit of a zone's file is held"));
+    eventually("a line of the log", || stage.log().contains("an edit of a zone's file is held"));
     let refused = stage.folder.ctl(&["zone", "diff", "z.example"]);
     assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
     assert_eq!(asked(&stage, &server, "h1"), "192.0.2.1\n", "all of it is held");

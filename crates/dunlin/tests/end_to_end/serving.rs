@@ -1,9 +1,9 @@
 //! The server as its operator and its clients see it: real sockets, real clients.
 
 use crate::running::{DIRECTORY, Folder, PATIENCE, Server, ZONE, eventually, read, text};
-use difference::peers;
+use difference::{fleet::free_port, peers};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -178,12 +178,15 @@ fn turns_of_answering_threads_are_timed_and_told() {
     let folder = with_zone();
     let server = start(&folder);
     assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
-    let told = text(&folder.dunlin(&["ctl", "stall", "--json"]).stdout);
+    let stall = || text(&folder.dunlin(&["ctl", "stall", "--json"]).stdout);
+    // A turn ends after its answer has left.
+    eventually("a turn", || stall().contains("\"worst\":[{\"at\":"));
+    let told = stall();
     for (before, after) in [("\"doing\":\"turn\",\"count\":", ","), ("\"doing\":\"answer\",\"count\":", ",")] {
         let count = told.split(before).nth(1).and_then(|t| t.split(after).next()).and_then(|n| n.parse::<u64>().ok());
         assert!(count.is_some_and(|n| n > 0), "{told}");
     }
-    assert!(told.contains("\"worst\":[{\"at\":") && told.contains("\"thread\":\"udp "), "{told}");
+    assert!(told.contains("\"thread\":\"udp "), "{told}");
     assert!(text(&folder.dunlin(&["ctl", "stall"]).stdout).contains("stall_us 10000"));
 }
 
@@ -206,12 +209,20 @@ fn sigterm_and_ctl_stop_end_the_server_cleanly() {
 #[test]
 fn a_start_with_unchanged_sources_maps_the_image_that_is_there() {
     let folder = with_zone();
-    let file = folder.configure(DIRECTORY);
+    // What a list names is not watched: nobody but `reload` looks at it.
+    let file = folder.configure("[zones]\nlist = \"zones.list\"\n");
+    let list = |zones: &[&str]| {
+        let line = |zone: &&str| format!("{zone} zones/{zone}.zone\n");
+        folder.write("zones.list", &zones.iter().map(line).collect::<String>());
+    };
+    list(&["example.com"]);
     let file = file.to_str().unwrap();
     let image = folder.0.join("data/images/zones.image");
     // A file written a moment ago is not believed to be settled.
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
-    std::fs::File::open(folder.0.join("zones/example.com.zone")).unwrap().set_modified(old).unwrap();
+    for name in ["zones/example.com.zone", "zones.list"] {
+        std::fs::File::open(folder.0.join(name)).unwrap().set_modified(old).unwrap();
+    }
     let compiled = folder.dunlin(&["compile", "-c", file]);
     assert_eq!(compiled.status.code(), Some(0), "{}", text(&compiled.stderr));
     let made = std::fs::read(&image).unwrap();
@@ -227,12 +238,13 @@ fn a_start_with_unchanged_sources_maps_the_image_that_is_there() {
     assert_eq!(std::fs::read(&image).unwrap(), made, "one changed zone is laid over the image that is there");
     // So is a zone that is new, and one that is no more.
     folder.write("zones/new.example.zone", &ZONE.replace("192.0.2.2", "192.0.2.4"));
+    list(&["example.com", "new.example"]);
     let reload = folder.dunlin(&["ctl", "-c", file, "reload", "--json"]);
     assert!(text(&reload.stdout).contains("\"changed\":true,\"rebuilt\":false"), "{}", text(&reload.stdout));
     assert!(text(&reload.stdout).contains("\"zones\":2"), "{}", text(&reload.stdout));
     assert_eq!(server.short(&folder, &["www.new.example"]), "192.0.2.4\n");
     assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.3\n");
-    std::fs::remove_file(folder.0.join("zones/example.com.zone")).unwrap();
+    list(&["new.example"]);
     assert_eq!(folder.dunlin(&["ctl", "-c", file, "reload"]).status.code(), Some(0));
     let refused = |server: &Server| {
         let asked = folder.dunlin(&["query", &format!("@{}", server.address), "www.example.com"]);
@@ -276,7 +288,8 @@ fn many_zones_are_answered_from_the_image_and_compared_after() {
     let at = format!("@{}", server.address);
     let answer = text(&folder.dunlin(&["query", &at, "www.old.example"]).stdout);
     assert!(answer.contains("REFUSED"), "{answer}");
-    assert!(text(&folder.dunlin(&["ctl", "-c", file, "status", "--json"]).stdout).contains("\"zones\":1202"));
+    let status = || text(&folder.dunlin(&["ctl", "-c", file, "status", "--json"]).stdout);
+    eventually("their number", || status().contains("\"zones\":1202"));
     assert_eq!(std::fs::read(&image).unwrap(), made, "few zones are laid over the image that is there");
     // A zone's own reload sees what the list says now.
     folder.write("zones.list", &format!("{many}new.example shared\n"));
@@ -325,8 +338,8 @@ fn a_broken_configuration_on_reload_changes_nothing() {
 #[test]
 fn metrics_and_status_over_http() {
     let folder = with_zone();
-    // The port is free once this listener is dropped; should somebody take it, the start fails and says so.
-    let http: SocketAddr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Below those that the system gives away; should somebody take it, the start fails and says so.
+    let http = free_port();
     let file = folder.configure(DIRECTORY);
     let config = read(&file).replace("http = \"\"", &format!("http = \"{http}\""));
     std::fs::write(&file, config).unwrap();

@@ -62,11 +62,11 @@ impl Gate {
     }
 
     fn of(config: &Config, forced: &[Box<[u8]>]) -> Gate {
-        let is_open = |zone: &&Zone| !zone.is_guarded || !zone.allow_update.0.is_empty();
+        let is_open = |zone: &&Zone| !zone.is_guarded || zone.is_owned();
         let is_numbered = |zone: &&Zone| zone.numbering != Numbering::Keep;
         let written = &config.roster.written;
         let open = written.iter().filter(is_open).map(|zone| zone.apex.clone());
-        let journaled = written.iter().filter(|zone| !zone.allow_update.0.is_empty());
+        let journaled = written.iter().filter(|zone| zone.is_owned());
         Gate {
             guards: config.guards,
             open: open.chain(forced.iter().cloned()).collect(),

@@ -334,7 +334,7 @@ pub fn fill(zone: &Zone, stock: &Stock, builder: &mut Builder) -> Entry {
 /// The same, with the pieces of a long text whose zone is all that it says.
 fn fill_noting(zone: &Zone, stock: &Stock, builder: &mut Builder) -> (Entry, Option<Pieces>) {
     let is_long = std::fs::metadata(&zone.file).is_ok_and(|file| file.len() > changes::OCTETS_MAX);
-    if !is_long || !zone.allow_update.0.is_empty() {
+    if !is_long || zone.is_owned() {
         return (fill(zone, stock, builder), None);
     }
     match reading::one_noting(zone, stock, builder) {

@@ -23,12 +23,13 @@ use crate::images::name;
 use crate::laying::Standing;
 use crate::log;
 use crate::origin::Origin;
-use crate::strangers::Strangers;
+use crate::strangers::{Lacking, Strangers};
 use crate::unwritten::{Names, Unwritten, Wish};
 use image::{View, Zone as ImageZone};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use store::atomic::{Output, Prepared, prepare, write_atomically};
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
@@ -82,7 +83,7 @@ fn data_dir(folder: &Path) -> &Path {
 
 /// Where the zones that take updates are read from: our own files, once they are there.
 pub fn own(zones: &mut [Zone], data_dir: &Path) {
-    for zone in zones.iter_mut().filter(|z| !z.allow_update.0.is_empty()) {
+    for zone in zones.iter_mut().filter(|zone| zone.is_owned()) {
         let file = file_of(&data_dir.join(FOLDER), &zone.apex);
         if file.exists() {
             zone.read_from(file);
@@ -105,17 +106,18 @@ pub fn file_of(folder: &Path, apex: &[u8]) -> PathBuf {
 /// Imports the zones that are new here, and lets all that take updates be read from our own files. None: none takes any.
 /// Returns also what an operator should hear.
 pub fn open_files(data_dir: &Path, zones: &mut [Zone]) -> io::Result<(Option<Files>, Vec<String>)> {
-    if zones.iter().all(|z| z.allow_update.0.is_empty()) {
+    if !zones.iter().any(Zone::is_owned) {
         return Ok((None, Vec::new()));
     }
     let folder = data_dir.join(FOLDER);
     Folder::open(&folder)?;
+    own(zones, data_dir);
     let mut files = Files { folder, zones: HashMap::new(), positions: HashMap::new(), unfit: Unfit::new() };
     let mut remarks = Vec::new();
-    for zone in zones.iter_mut().filter(|z| !z.allow_update.0.is_empty()) {
+    for zone in zones.iter_mut().filter(|zone| zone.origin.is_some()) {
         files.find(zone)?;
     }
-    let new = |files: &Files, z: &Zone| !z.allow_update.0.is_empty() && !files.has(&z.apex);
+    let new = |files: &Files, zone: &Zone| zone.is_owned() && !files.has(&zone.apex);
     if zones.iter().any(|zone| new(&files, zone)) {
         let end = files.end()?;
         for zone in zones.iter_mut() {
@@ -134,14 +136,9 @@ pub fn open_files(data_dir: &Path, zones: &mut [Zone]) -> io::Result<(Option<Fil
 impl Files {
     /// Takes a zone that was imported before.
     fn find(&mut self, zone: &mut Zone) -> io::Result<()> {
-        let file = file_of(&self.folder, &zone.apex);
-        if !file.exists() {
-            return Ok(());
-        }
-        match position_of(&file) {
+        match position_of(&zone.file) {
             Ok(position) => self.add(zone, position),
             Err(why) => {
-                zone.read_from(file);
                 self.unfit.insert(zone.apex.clone(), (released(&self.folder)?, why.to_string()));
             }
         }
@@ -172,20 +169,26 @@ impl Files {
         let strangers = Strangers::of(folder.clone());
         let mut replayed = Replayed { view, positions, unfit, layers: HashMap::new(), strangers };
         let (journal, mut remarks) = open(&folder, released, &mut |position, entry| replayed.take(position, entry))?;
-        let Replayed { positions, layers, unfit, strangers, .. } = replayed;
+        let Replayed { positions, layers, mut unfit, strangers, .. } = replayed;
         let (mut unwritten, end) = (Unwritten::default(), journal.next_position());
+        for (apex, position) in positions {
+            // Where the journal has lost its end, what comes there now is behind all that the file holds.
+            match if position > end { renumber(&folder, &apex, end) } else { Ok(()) } {
+                Ok(()) => unwritten.add_zone(&apex, position.min(end)),
+                Err(why) => _ = unfit.insert(apex, (end, why.to_string())),
+            }
+        }
         for (apex, (position, why)) in unfit {
             let file = file_of(&folder, &apex);
             let facts: [(&str, &dyn std::fmt::Display); 3] =
                 [("zone", &name(&apex)), ("file", &file.display()), ("why", &why)];
-            log::error("a zone lacks its last updates, and takes none: mend its file, and start again", &facts);
+            log::error("a zone lacks its last updates, and takes none until a start that finds them to fit", &facts);
             zones.remove(&apex);
             unwritten.add_unfit(&apex, position);
         }
-        remarks.extend(strangers.catch_up(end));
-        for (apex, position) in positions {
-            unwritten.add_zone(&apex, position.min(end));
-        }
+        let (told, strangers) = strangers.catch_up(released, end);
+        remarks.extend(told);
+        strangers.into_iter().for_each(|(apex, position)| unwritten.add_unfit(&apex, position));
         let wish = |(apex, layer): (Box<[u8]>, Layer<Standing<'_>>)| Wish { apex, names: names(layer) };
         unwritten.add(layers.into_iter().map(wish).collect(), end);
         Ok((Ledger { folder, journal, released, history, zones }, unwritten, remarks))
@@ -210,23 +213,31 @@ pub fn names(layer: Layer<Standing<'_>>) -> Names {
 }
 
 impl Ledger {
-    /// That of no zone. Returns also what an operator should hear.
-    pub fn open(data_dir: &Path, history: History) -> io::Result<(Ledger, Vec<String>)> {
+    /// That of no zone. Returns also which zones cannot be brought to where they were, and what an operator should hear.
+    pub fn open(data_dir: &Path, history: History) -> io::Result<(Ledger, Lacking, Vec<String>)> {
         let folder = data_dir.join(FOLDER);
         Folder::open(&folder)?;
         let released = released(&folder)?;
         let mut strangers = Strangers::of(folder.clone());
         let (journal, mut remarks) = open(&folder, released, &mut |position, entry| strangers.note(position, entry))?;
-        remarks.extend(strangers.catch_up(journal.next_position()));
-        Ok((Ledger { folder, journal, released, history, zones: HashMap::new() }, remarks))
+        let (told, unfit) = strangers.catch_up(released, journal.next_position());
+        remarks.extend(told);
+        Ok((Ledger { folder, journal, released, history, zones: HashMap::new() }, unfit, remarks))
     }
 
     pub fn zone(&self, apex: &[u8]) -> Option<&Owned> {
         self.zones.get(apex)
     }
 
-    pub fn rules_mut(&mut self) -> impl Iterator<Item = (&[u8], &mut Rules)> {
-        self.zones.iter_mut().map(|(apex, zone)| (&**apex, &mut zone.rules))
+    /// These are the zones that take updates, and their rules. Those that are known here are taken out of them; others are none any more.
+    pub fn adopt(&mut self, wanted: &mut HashMap<Box<[u8]>, Rules>) {
+        self.zones.retain(|apex, zone| match wanted.remove(apex) {
+            Some(rules) => {
+                zone.rules = rules;
+                true
+            }
+            None => false,
+        });
     }
 
     /// A zone belongs to updates from now on, as it is served; its file is that which was written of it.
@@ -345,14 +356,16 @@ fn damaged(_: image::Damaged) -> io::Error {
 
 /// Writes down a zone that updates do not own yet, as it is served. It is theirs when the file has its name.
 pub fn prepare_zone(data_dir: &Path, zone: &ImageZone<'_>, apex: &[u8], position: u64) -> io::Result<Prepared> {
-    let serial = zone.serial().map_err(damaged)?;
-    Origin::of(data_dir, apex).keep_served(zone, serial)?;
     let text = |out: &mut Output| {
         writeln!(out, "{HEAD} {position}")?;
         write_text(zone, &Names::new(), out)
     };
     let folder = data_dir.join(FOLDER);
     let file = file_of(&folder, apex);
+    if !file.exists() {
+        // Of one that comes back to its updates it is known what its configured file was.
+        Origin::of(data_dir, apex).keep_served(zone, zone.serial().map_err(damaged)?)?;
+    }
     prepare(&folder, file.file_name().and_then(|n| n.to_str()).unwrap_or_default(), None, text, |_| Ok(()))
 }
 
@@ -408,8 +421,15 @@ pub fn write_file(
     .map(drop)
 }
 
+/// The file of a zone holds what stands before this position, whatever it has said.
+fn renumber(folder: &Path, apex: &[u8], position: u64) -> io::Result<()> {
+    let mut text = BufReader::new(File::open(file_of(folder, apex))?);
+    text.read_line(&mut String::new())?;
+    write_file(folder, apex, position, |out| io::copy(&mut text, out).map(drop))
+}
+
 pub fn position_of(file: &Path) -> io::Result<u64> {
-    let position = head(file).and_then(|words| words.first()?.parse().ok());
+    let position = head(file)?.and_then(|words| words.first()?.parse().ok());
     position.ok_or_else(|| {
         let why = format!("{}: its first line names no position of the journal", file.display());
         io::Error::new(io::ErrorKind::InvalidData, why)
@@ -417,11 +437,10 @@ pub fn position_of(file: &Path) -> io::Result<u64> {
 }
 
 /// The words behind the beginning of a file's first line.
-fn head(file: &Path) -> Option<Vec<String>> {
-    use std::io::{BufRead, BufReader};
+fn head(file: &Path) -> io::Result<Option<Vec<String>>> {
     let mut line = String::new();
-    BufReader::new(std::fs::File::open(file).ok()?).read_line(&mut line).ok()?;
-    Some(line.strip_prefix(HEAD)?.split_whitespace().map(str::to_owned).collect())
+    BufReader::new(File::open(file)?).read_line(&mut line)?;
+    Ok(line.strip_prefix(HEAD).map(|words| words.split_whitespace().map(str::to_owned).collect()))
 }
 
 /// A change by an update.
@@ -448,7 +467,7 @@ mod tests {
         let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&data);
         std::fs::create_dir_all(&data).unwrap();
-        let (mut ledger, _) = Ledger::open(&data, History { age, octets }).unwrap();
+        let (mut ledger, ..) = Ledger::open(&data, History { age, octets }).unwrap();
         fill(&mut ledger, 1..=12);
         ledger.release(needed).unwrap();
         let (mut left, folder) = (Vec::new(), Folder::open(&data.join(FOLDER)).unwrap());
@@ -478,7 +497,7 @@ mod tests {
         ledger.release(4).unwrap();
         drop(ledger);
         spoil(&data.join(FOLDER), 1..=4);
-        let (mut ledger, remarks) = Ledger::open(&data, history).unwrap();
+        let (mut ledger, _, remarks) = Ledger::open(&data, history).unwrap();
         assert_eq!(remarks, [] as [String; 0]);
         fill(&mut ledger, 7..=7);
         drop(ledger);

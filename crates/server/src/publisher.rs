@@ -23,9 +23,10 @@ use crate::press::{Books, Press};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::secondaries::{Note, Secondaries};
-use crate::serving::{Serving, access, facts, is_owned, ready, remark, told};
+use crate::serving::{Serving, access, facts, ready, remark, told};
 use crate::stamp;
 use crate::state::{Done, State};
+use crate::update::Intake;
 use crate::{log, systemd};
 use front::{Retired, Zones};
 use image::Image;
@@ -174,6 +175,7 @@ impl Publisher {
             Why::Keep { .. } => self.keep(&job.config, job.why, &job.zones, job.order.as_ref()),
             _ => self.reload(&job.config, job.why, &job.zones),
         };
+        self.state.intake().into_iter().for_each(|intake| self.let_on(intake));
         let is_done = outcome.is_ok();
         if let Err(complaints) = &outcome {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
@@ -214,7 +216,7 @@ impl Publisher {
     /// What the file of a zone would change of what is served.
     fn look(&self, config: &Config, wanted: &[String]) -> Result<Json, String> {
         let zone = &self.configured(config, wanted)?;
-        if is_owned(zone) {
+        if zone.is_owned() {
             return self.look_at_edit(config, zone);
         }
         let zone = &*numbering::numbered(std::slice::from_ref(zone), Some(&self.press.current().image), &self.library);
@@ -253,13 +255,13 @@ impl Publisher {
     /// Writes an old version into the file of a zone, under a new serial, and serves it.
     fn go_back(&mut self, config: &Arc<Config>, wanted: &[String], serial: u32) -> Result<Json, Vec<String>> {
         let zone = &self.configured(config, wanted).map_err(|why| vec![why])?;
-        if !zone.is_secondary() && zone.allow_update.0.is_empty() {
+        if !zone.is_secondary() && !zone.is_owned() {
             self.catch_up(config, wanted)?;
         }
         let whose = match self.served.problems.iter().find(|p| p.apex == zone.apex) {
             _ if zone.is_secondary() => Some("it comes from its primaries, which say what it holds"),
             Some(_) => Some("its file is not what is served: mend it, or publish it, before you go back"),
-            None => Some("it belongs to its updates").filter(|_| !zone.allow_update.0.is_empty()),
+            None => Some("it belongs to its updates").filter(|_| zone.is_owned()),
         };
         if let Some(why) = whose {
             return Err(vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))]);
@@ -370,6 +372,16 @@ impl Publisher {
         Ok(Json::Object(facts))
     }
 
+    /// Tells which of the zones that updates are to own are served from the files that they are to be read from: the others may still be
+    /// served from one that says less.
+    fn let_on(&self, intake: &Intake) {
+        let problems: HashSet<&[u8]> = self.served.problems.iter().map(|p| &*p.apex).collect();
+        intake.let_on(|apex, file| {
+            let known = self.served.manifest.find(apex);
+            known.is_some_and(|known| known.file == file) && !problems.contains(apex)
+        });
+    }
+
     /// Lays what has changed over the image, if anything has; None: it takes a new one.
     fn lay(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<Option<bool>, Vec<String>> {
         let compared = match wanted {
@@ -413,7 +425,7 @@ impl Publisher {
     fn plan(&self, config: &Config, difference: &Difference) -> Option<Plan> {
         // What updates have changed is not in these files; nor, of a zone that has belonged to them till now, in any.
         let behind: Apexes = self.press.have_done(|_, books| books.unwritten.behind().map(Into::into).collect());
-        let is_updated = config.roster.written.iter().any(|z| is_owned(z) && difference.is_about(&z.apex))
+        let is_updated = config.roster.written.iter().any(|z| z.is_owned() && difference.is_about(&z.apex))
             || behind.iter().any(|apex| difference.is_about(apex));
         let has_room = self.served.manifest.has_room(difference.anew.len() + difference.gone.len());
         let may_lay = has_room && !is_updated;
@@ -430,7 +442,7 @@ impl Publisher {
         let seen = config.roster.seen();
         let zones = config.zones().map_err(|complaints| told(&complaints))?;
         // A zone that goes, or belongs to its file again, takes along what updates have changed of it.
-        self.write_files(config, |apex| !config.roster.written.iter().any(|z| *z.apex == *apex && is_owned(z)))?;
+        self.write_files(config, |apex| !config.roster.written.iter().any(|z| *z.apex == *apex && z.is_owned()))?;
         let mut is_over = Err(vec![]);
         for _ in 0..TRIES {
             is_over = self.build(config, &zones, &seen, why)?;

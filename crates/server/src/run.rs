@@ -24,7 +24,7 @@
 use crate::answering::{Answering, Shared};
 use crate::clock::Clock;
 use crate::complaint::Complaint;
-use crate::config::{Config, History, Seen};
+use crate::config::{Config, History, Seen, Zone};
 use crate::handed::Handed;
 use crate::held::Gate;
 use crate::history::{Past, Recorder, caution};
@@ -281,8 +281,9 @@ impl Updating {
 
     /// The first zone that takes updates has come with a reload.
     fn start_late(&self) -> Result<(), String> {
-        let (ledger, remarks) = Ledger::open(&self.data_dir, self.history).map_err(unusable)?;
+        let (ledger, unfit, remarks) = Ledger::open(&self.data_dir, self.history).map_err(unusable)?;
         caution(&remarks);
+        unfit.into_iter().for_each(|(apex, position)| self.press.hold().unwritten.add_unfit(&apex, position));
         self.start(ledger)
     }
 }
@@ -614,7 +615,7 @@ fn forward(signals: &Signals, events: &Sender<Event>) {
     }
 }
 
-/// Keys, who may update what, and what is written back: that changes while the server runs.
+/// Keys, what updates own and who may update it, and what is written back: that changes while the server runs.
 fn adopt(config: &Config, named: &[String], why: Why, updating: &Updating) {
     let Updating { shared, state, press, .. } = updating;
     let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
@@ -626,8 +627,7 @@ fn adopt(config: &Config, named: &[String], why: Why, updating: &Updating) {
     }
     shared.keys.publish(config.keys.clone());
     shared.grants.publish(transfers::granted(&config.roster.written));
-    let takes_updates = config.roster.written.iter().any(|z| !z.allow_update.0.is_empty());
-    if takes_updates
+    if config.roster.written.iter().any(Zone::is_owned)
         && state.intake().is_none()
         && let Err(why) = updating.start_late()
     {
@@ -699,10 +699,10 @@ fn attend(
         };
         match if is_to_be_read { read() } else { Ok(Config::clone(&last)) } {
             Ok(mut config) => {
+                ledger::own(&mut config.roster.written, &config.server.data_dir);
                 if why != Why::Fold {
                     store::heap::apart(|| adopt(&config, &zones, why));
                 }
-                ledger::own(&mut config.roster.written, &config.server.data_dir);
                 log::set_level(config.level);
                 systemd::tell(&systemd::reloading());
                 folders.follow(&config.roster.directories());

@@ -3,7 +3,7 @@
 use crate::changes::{self, Plan};
 use crate::comparison::{self, Difference};
 use crate::complaint::Complaint;
-use crate::config::{Allow, Config, Seen, Zone};
+use crate::config::{Allow, Config, Seen};
 use crate::images::{self, Library, Remark, Shelved};
 use crate::log;
 use crate::manifest::{self, Manifest};
@@ -98,15 +98,10 @@ fn last_good(library: &Library, config: &Config, seen: &Seen) -> Option<(Zones<S
     owned(library.last().filter(|last| last.manifest.seen.is_of(seen))?, library, config)
 }
 
-/// True if updates may change the zone: its file is not all that there is of it.
-pub fn is_owned(zone: &Zone) -> bool {
-    !zone.allow_update.0.is_empty()
-}
-
 /// An image as it is, but with what updates have made of zones: that was acknowledged, and is served from the first answer
 /// on. None: that takes a new image.
 fn owned(last: Shelved, library: &Library, config: &Config) -> Option<(Zones<Stretch>, Serving, Compared)> {
-    let owned = config.roster.written.iter().filter(|zone| is_owned(zone));
+    let owned = config.roster.written.iter().filter(|zone| zone.is_owned());
     let mut looks = Looks::default();
     let anew = owned.filter(|zone| comparison::is_other(zone, &last.manifest, &mut looks)).cloned().collect();
     let difference = Difference { anew, ..Difference::default() };

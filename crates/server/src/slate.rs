@@ -138,12 +138,12 @@ pub enum What {
 }
 
 impl Slate {
-    /// These of the zones that take updates are followed from now on. The files of those that are new here are looked at once.
+    /// These of the zones that updates own are followed from now on. The files of those that are new here are looked at once.
     pub fn follow(&self, zones: &[Zone], guards: Option<Guards>, now: Instant) {
         let mut held = self.hold();
         let entries = &mut *held;
         let before = std::mem::take(&mut entries.zones);
-        for zone in zones.iter().filter(|zone| !zone.allow_update.0.is_empty()) {
+        for zone in zones.iter().filter(|zone| zone.is_owned()) {
             if !before.contains_key(&zone.apex) {
                 entries.looks.put(&zone.apex, now);
             }

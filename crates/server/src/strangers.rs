@@ -12,15 +12,18 @@ use std::path::PathBuf;
 use transfer::{Entry, Record};
 use zonefile::{Objection, Severity};
 
-/// By apex; None: the file holds the changes, or there is none. Bound: what the journal holds behind its last fold.
+/// By apex. Bound: what the journal holds behind its last fold.
 pub struct Strangers {
     folder: PathBuf,
-    zones: HashMap<Box<[u8]>, Option<Behind>>,
+    zones: HashMap<Box<[u8]>, Behind>,
 }
 
+/// Zones that lack changes, and from where on the journal has these.
+pub type Lacking = Vec<(Box<[u8]>, u64)>;
+
 struct Behind {
-    /// The file holds what stands before this position.
-    position: u64,
+    /// The file holds what stands before this position; none: it does not say; beyond all others: there is no file.
+    position: Option<u64>,
     /// How often a record has come, less how often it has gone.
     net: HashMap<Record, i32>,
 }
@@ -33,32 +36,38 @@ impl Strangers {
     /// A change of a zone that is not configured.
     pub fn note(&mut self, position: u64, entry: Entry) {
         let behind = self.zones.entry(entry.zone).or_insert_with_key(|apex| {
-            let position = ledger::position_of(&ledger::file_of(&self.folder, apex)).ok()?;
-            Some(Behind { position, net: HashMap::new() })
+            let file = ledger::file_of(&self.folder, apex);
+            let position = if file.exists() { ledger::position_of(&file).ok() } else { Some(u64::MAX) };
+            Behind { position, net: HashMap::new() }
         });
-        let Some(behind) = behind.as_mut().filter(|behind| behind.position <= position) else { return };
+        if behind.position.is_some_and(|from| from > position) {
+            return;
+        }
         for (records, n) in [(entry.diff.removed(), -1), (entry.diff.added(), 1)] {
             records.iter().for_each(|r| *behind.net.entry(r.clone()).or_default() += n);
         }
     }
 
     /// Writes the files of those that are behind; they hold then what stands before `end`. Returns what an operator should
-    /// hear.
-    pub fn catch_up(self, end: u64) -> Vec<String> {
-        let mut remarks = Vec::new();
-        for (apex, behind) in self.zones {
-            let Some(behind) = behind.filter(|behind| !behind.net.is_empty()) else { continue };
+    /// hear, and the others; of those that do not say what they hold the journal has what stands behind `released`.
+    pub fn catch_up(self, released: u64, end: u64) -> (Vec<String>, Lacking) {
+        let (mut remarks, mut unfit) = (Vec::new(), Vec::new());
+        for (apex, behind) in self.zones.into_iter().filter(|(_, behind)| !behind.net.is_empty()) {
             let zone = Zone::new(apex.clone(), ledger::file_of(&self.folder, &apex));
-            let written = ledger::write_file(&self.folder, &apex, end, |out| behind.write(&zone, out));
+            let written = match behind.position {
+                Some(_) => ledger::write_file(&self.folder, &apex, end, |out| behind.write(&zone, out)),
+                None => ledger::position_of(&zone.file).map(drop),
+            };
             remarks.push(match written {
                 Ok(()) => format!("{}: got the last updates of a zone that is not configured", zone.file.display()),
-                Err(e) => format!(
-                    "the last updates of {}, which is not configured, are in the journal only: {e}",
-                    name(&apex)
-                ),
+                Err(e) => {
+                    unfit.push((apex.clone(), behind.position.unwrap_or(released)));
+                    let zone = name(&apex);
+                    format!("the last updates of {zone}, which is not configured, are kept in the journal only: {e}")
+                }
             });
         }
-        remarks
+        (remarks, unfit)
     }
 }
 
@@ -119,16 +128,23 @@ mod tests {
         strangers.note(5, entry(2, vec![a(1)], vec![a(3)]));
         strangers.note(7, entry(3, vec![a(3)], vec![a(4)]));
         strangers.note(7, Entry { zone: b"\x01x\0"[..].into(), ..entry(1, vec![], vec![a(9)]) });
-        let remarks = strangers.catch_up(8);
+        let (remarks, unfit) = strangers.catch_up(0, 8);
+        assert_eq!(unfit, []);
         assert!(remarks.len() == 1 && remarks[0].contains("z.zone: got the last updates"), "{remarks:?}");
         let text = std::fs::read_to_string(&file).unwrap();
         assert_eq!(text, "; dunlin, position 8\nz. 60 IN A 192.0.2.4\nz. 60 IN A 192.0.2.2\n");
         // A file that somebody has spoilt stays as it is.
         let mut strangers = Strangers::of(folder.clone());
         strangers.note(8, entry(4, vec![a(1)], vec![a(5)]));
-        let remarks = strangers.catch_up(9);
+        let (remarks, unfit) = strangers.catch_up(3, 9);
         assert!(remarks[0].contains("in the journal only") && remarks[0].contains("is not the zone"), "{remarks:?}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        assert_eq!(unfit, [(APEX.into(), 8)], "and the journal keeps what it lacks");
+        // So does one whose beginning is lost.
+        std::fs::write(&file, "z. 60 IN A 192.0.2.4\n").unwrap();
+        let mut strangers = Strangers::of(folder.clone());
+        strangers.note(8, entry(4, vec![a(4)], vec![a(5)]));
+        assert_eq!(strangers.catch_up(3, 9).1, [(APEX.into(), 3)]);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -27,11 +27,12 @@ use crate::state::{Event, State};
 use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use store::Stretch;
 use store::atomic::Prepared;
@@ -87,6 +88,15 @@ enum Order {
 /// The zones that take updates by a new configuration.
 type Wanted = HashMap<Box<[u8]>, Rules>;
 
+/// Of the zones that updates are to own, and do not yet.
+#[derive(Default)]
+struct Novices {
+    /// All of them, and for a moment after a reload others: the files that they are to be read from.
+    waiting: HashMap<Box<[u8]>, PathBuf>,
+    /// They are served from there.
+    served: HashSet<Box<[u8]>>,
+}
+
 /// Where updates, and wishes about them, are left.
 #[derive(Clone)]
 pub struct Intake {
@@ -95,6 +105,7 @@ pub struct Intake {
     works: Sender<Work>,
     /// By which rules updates go from now on, where they do not yet.
     wanted: Arc<Mutex<Option<Wanted>>>,
+    novices: Arc<Mutex<Novices>>,
 }
 
 /// The other end of it.
@@ -102,12 +113,15 @@ pub struct Orders {
     orders: Receiver<Order>,
     works: Receiver<Work>,
     wanted: Arc<Mutex<Option<Wanted>>>,
+    novices: Arc<Mutex<Novices>>,
 }
 
 pub fn intake() -> (Intake, Orders) {
     let ((orders, taken), (works, lent)) = (sync_channel(WAITING_MAX), channel());
-    let wanted = Arc::<Mutex<Option<Wanted>>>::default();
-    (Intake { orders, works, wanted: Arc::clone(&wanted) }, Orders { orders: taken, works: lent, wanted })
+    let (wanted, novices) = (Arc::<Mutex<Option<Wanted>>>::default(), Arc::<Mutex<Novices>>::default());
+    let orders_taken =
+        Orders { orders: taken, works: lent, wanted: Arc::clone(&wanted), novices: Arc::clone(&novices) };
+    (Intake { orders, works, wanted, novices }, orders_taken)
 }
 
 impl Orders {
@@ -164,10 +178,35 @@ impl Intake {
 
     /// Who may update what, from now on.
     pub fn adopt(&self, zones: &[Zone]) {
-        let updated = zones.iter().filter(|z| !z.allow_update.0.is_empty());
-        let updated = updated.map(|z| (z.apex.clone(), z.allow_update.clone())).collect();
+        let owned = || zones.iter().filter(|zone| zone.is_owned());
+        let updated = owned().map(|zone| (zone.apex.clone(), zone.allow_update.clone())).collect();
+        let waiting: HashMap<_, _> = owned().map(|zone| (zone.apex.clone(), zone.file.clone())).collect();
+        let mut novices = self.novices();
+        let Novices { waiting: before, served } = &mut *novices;
+        served.retain(|apex| before.get(apex) == waiting.get(apex));
+        *before = waiting;
+        drop(novices);
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(updated);
         // Where too much waits, he is awake.
+        let _ = self.orders.try_send(Order::Work);
+    }
+
+    fn novices(&self) -> MutexGuard<'_, Novices> {
+        self.novices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Zones that wait for it take updates from now on if they are served from these files.
+    pub fn let_on(&self, is_served: impl Fn(&[u8], &Path) -> bool) {
+        let mut waiting = self.novices().waiting.clone();
+        if waiting.is_empty() {
+            return;
+        }
+        waiting.retain(|apex, file| is_served(apex, file));
+        let mut novices = self.novices();
+        // Another configuration may have come meanwhile.
+        waiting.retain(|apex, file| novices.waiting.get(apex) == Some(file));
+        novices.served = waiting.into_keys().collect();
+        drop(novices);
         let _ = self.orders.try_send(Order::Work);
     }
 
@@ -295,7 +334,7 @@ impl Updates {
             let followed = self.press.follow(&mut self.press.hold());
             self.later.retired.extend(followed);
             self.later.retired.retain(|r| !r.is_unused());
-            self.take_on();
+            self.take_on(&taken.novices);
             self.later.is_noted = self.press.note(&mut self.press.hold());
             self.look_after();
         }
@@ -305,7 +344,7 @@ impl Updates {
         work(&self.press, &mut self.press.hold());
     }
 
-    fn on_orders(&mut self, first: Order, Orders { orders, works, wanted }: &Orders) {
+    fn on_orders(&mut self, first: Order, Orders { orders, works, wanted, novices }: &Orders) {
         let (mut group, mut next) = (Vec::new(), Some(first));
         while let Some(order) = next {
             match order {
@@ -329,31 +368,33 @@ impl Updates {
         }
         // Whoever sent an update after a reload finds its rules.
         let wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner).take();
-        wanted.into_iter().for_each(|wanted| self.adopt(wanted));
+        wanted.into_iter().for_each(|wanted| self.adopt(wanted, novices));
         if !group.is_empty() {
             self.carry_out(group, works);
         }
     }
 
-    fn adopt(&mut self, mut updated: Wanted) {
-        for (apex, rules) in self.ledger.rules_mut() {
-            // A zone that nobody may update any more stays what updates have made of it.
-            *rules = updated.remove(apex).unwrap_or_default();
-        }
+    fn adopt(&mut self, mut updated: Wanted, novices: &Mutex<Novices>) {
+        self.ledger.adopt(&mut updated);
         let books = self.press.hold();
         updated.retain(|apex, _| !books.unwritten.is_unfit(apex));
+        drop(books);
+        let mut novices = novices.lock().unwrap_or_else(PoisonError::into_inner);
+        novices.waiting.retain(|apex, _| updated.contains_key(apex));
         self.later.new = updated;
     }
 
-    /// Makes zones that are served now, and were not updated before, such as take updates.
-    fn take_on(&mut self) {
+    /// Makes zones that are served now, from the file that is to be theirs, and were not updated before, such as take updates.
+    fn take_on(&mut self, novices: &Mutex<Novices>) {
         self.end_adoption();
         if self.later.new.is_empty() || self.later.adoption.is_some() {
             return;
         }
+        let novices = novices.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.press.current();
-        let is_served = |apex: &[u8]| laying::zone(now.image.view(), apex).is_some();
+        let is_served = |apex: &[u8]| novices.served.contains(apex) && laying::zone(now.image.view(), apex).is_some();
         let zones: Vec<Box<[u8]>> = self.later.new.keys().filter(|apex| is_served(apex)).cloned().collect();
+        drop(novices);
         if zones.is_empty() {
             return;
         }

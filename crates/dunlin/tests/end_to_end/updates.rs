@@ -307,7 +307,7 @@ fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
         assert_ne!(text, good);
         folder.write(file, &text);
         let server = serve(&folder);
-        assert!(read(&folder.0.join("log")).contains("a zone lacks its last updates, and takes none"));
+        assert!(read(&folder.0.join("log")).contains("a zone lacks its last updates"));
         assert_eq!(server.short(&folder, &["www.other.example", "A"]), "");
         assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 7 1 2 3 4"), "as its file has it");
         assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("REFUSED"));
@@ -325,6 +325,22 @@ fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
     assert_eq!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9"), "");
 }
 
+/// What comes into a journal that somebody has emptied stands behind all that the zone's file holds.
+#[test]
+fn an_update_after_the_journal_was_lost_outlives_a_kill() {
+    let folder = folder();
+    drop(serve(&folder));
+    let file = "data/journal/z.example.zone";
+    folder.write(file, &read(&folder.0.join(file)).replace("; dunlin, position 0\n", "; dunlin, position 999\n"));
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    server.signal("KILL");
+    drop(server);
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
+}
+
 /// The zone leaves the configuration before its changes are in any file.
 #[test]
 fn a_zone_that_goes_just_after_an_update_comes_back_with_it() {
@@ -339,7 +355,14 @@ fn a_zone_that_goes_just_after_an_update_comes_back_with_it() {
     folder.configure(CONFIGURATION);
     folder.does(&["reload"]);
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
-    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8"), "");
+    let more = || update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8");
+    eventually("updates", || more().is_empty());
+    // Its configured file is no edit: one that comes afterwards is all that changes.
+    folder.write("z.zone", &ZONE.replace("192.0.2.1\n", "192.0.2.3\n"));
+    folder.does(&["reload"]);
+    eventually("the edit", || server.short(&folder, &["www.z.example", "A"]) == "192.0.2.3\n");
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+    assert_eq!(server.short(&folder, &["more.z.example", "A"]), "192.0.2.8\n");
 }
 
 /// Its file counts again, and nothing of what updates have made of it that no file held yet.
@@ -362,9 +385,52 @@ fn a_zone_that_takes_no_updates_any_more_is_what_its_file_says() {
     // A new image, over which is laid what no file holds.
     folder.does(&["zone", "publish", "--force", "z.example"]);
     is_of_file();
+    // It goes back as its file, and freezes for nobody.
+    folder.refuses(&["zone", "freeze", "z.example"], "takes no updates");
+    folder.does(&["zone", "rollback", "z.example", "8"]);
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+    assert!(read(&folder.0.join("z.zone")).contains("new.z.example."));
     // What was acknowledged is where it would be looked for.
     let kept = read(&folder.0.join("data/journal/z.example.zone"));
     assert!(kept.contains("new.z.example. 60 IN A 192.0.2.9"), "{kept}");
+}
+
+/// As if it came from nowhere: its block goes, and a list has it from its file; the block comes back.
+#[test]
+fn a_zone_that_comes_back_to_its_updates_is_theirs_once_it_is_served_as_they_left_it() {
+    let folder = folder();
+    let list = "[zones]\nlist = \"list\"\n";
+    folder.write("list", "z.example z.zone\n");
+    folder.configure(&format!("{list}{CONFIGURATION}"));
+    let server = serve(&folder);
+    let add = |server: &Server, i: u8| {
+        update(server, &[], DDNS, &format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}"))
+    };
+    assert_eq!(add(&server, 1), "");
+    let z = CONFIGURATION.find("[[zone]]").unwrap()..CONFIGURATION.rfind("[[zone]]").unwrap();
+    folder.configure(&format!("{list}{}", CONFIGURATION.replace(&CONFIGURATION[z], "")));
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 20 ").replace("192.0.2.1\n", "192.0.2.3\n"));
+    folder.does(&["reload"]);
+    assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "", "as its file says");
+    assert!(add(&server, 2).contains("REFUSED"));
+    let kept = read(&folder.0.join("data/journal/z.example.zone"));
+    assert!(kept.contains("n1.z.example. 60 IN A 192.0.2.1"), "{kept}");
+    folder.refuses(&["zone", "freeze", "z.example"], "takes no updates");
+    folder.configure(&format!("{list}{CONFIGURATION}"));
+    folder.does(&["reload"]);
+    assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "192.0.2.1\n");
+    eventually("updates", || add(&server, 2).is_empty());
+    // Its file was edited meanwhile: that comes to what updates have made of it.
+    let are_there = |server: &Server| {
+        for (name, address) in [("n1", "192.0.2.1\n"), ("n2", "192.0.2.2\n"), ("www", "192.0.2.3\n")] {
+            assert_eq!(server.short(&folder, &[&format!("{name}.z.example"), "A"]), address);
+        }
+    };
+    eventually("the edit", || server.short(&folder, &["www.z.example", "A"]) == "192.0.2.3\n");
+    are_there(&server);
+    server.signal("KILL");
+    drop(server);
+    are_there(&serve(&folder));
 }
 
 #[test]

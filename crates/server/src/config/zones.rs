@@ -103,6 +103,11 @@ impl Zone {
         self.is_secondary() && !self.file.exists()
     }
 
+    /// Updates own it: the file that is configured is not all that there is of it.
+    pub fn is_owned(&self) -> bool {
+        !self.allow_update.0.is_empty()
+    }
+
     /// The file that is configured.
     pub fn origin(&self) -> &Path {
         self.origin.as_deref().unwrap_or(&self.file)

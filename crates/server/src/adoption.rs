@@ -13,13 +13,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use store::atomic::Prepared;
 
-/// Zones that are being written.
-pub struct Adoption {
-    pub ready: Receiver<Written>,
-    /// Where the journal ended when that began: it has nothing of these zones from there on.
-    pub position: u64,
-}
-
 /// A zone that is written.
 pub struct Written {
     pub apex: Box<[u8]>,
@@ -28,8 +21,13 @@ pub struct Written {
     pub file: io::Result<Prepared>,
 }
 
-/// Begins with these. Err: no thread can be started.
-pub fn begin(press: Arc<Press>, data_dir: PathBuf, zones: Vec<Box<[u8]>>, position: u64) -> io::Result<Adoption> {
+/// Begins with these. `position`: where the journal ends; it has nothing of these zones from there on. Err: no thread can be started.
+pub fn begin(
+    press: Arc<Press>,
+    data_dir: PathBuf,
+    zones: Vec<Box<[u8]>>,
+    position: u64,
+) -> io::Result<Receiver<Written>> {
     let (done, ready) = sync_channel(1);
     let write = move || {
         if let Err(e) = net::sched::modest() {
@@ -41,7 +39,7 @@ pub fn begin(press: Arc<Press>, data_dir: PathBuf, zones: Vec<Box<[u8]>>, positi
         press.wake();
     };
     std::thread::Builder::new().name("adoption".to_string()).spawn(write)?;
-    Ok(Adoption { ready, position })
+    Ok(ready)
 }
 
 /// None: nobody waits for more.

@@ -22,6 +22,7 @@ use crate::history;
 use crate::images::name;
 use crate::laying::Standing;
 use crate::log;
+use crate::novices::Wanted;
 use crate::origin::Origin;
 use crate::strangers::{Lacking, Strangers};
 use crate::unwritten::{Names, Unwritten, Wish};
@@ -230,21 +231,21 @@ impl Ledger {
     }
 
     /// These are the zones that take updates, and their rules. Those that are known here are taken out of them; others are none any more.
-    pub fn adopt(&mut self, wanted: &mut HashMap<Box<[u8]>, Rules>) {
-        self.zones.retain(|apex, zone| match wanted.remove(apex) {
-            Some(rules) => {
-                zone.rules = rules;
+    pub fn adopt(&mut self, wanted: &mut Wanted) {
+        self.zones.retain(|apex, zone| {
+            let wish = if wanted.was_always(apex) { wanted.zones.remove(apex) } else { None };
+            wish.is_some_and(|wish| {
+                zone.rules = wish.rules;
                 true
-            }
-            None => false,
+            })
         });
     }
 
-    /// A zone belongs to updates from now on, as it is served; its file is that which was written of it.
-    pub fn take_on(&mut self, apex: &[u8], rules: Rules, file: Prepared) -> io::Result<()> {
-        file.take_name()?;
+    /// A zone that is served from its file of ours belongs to updates from now on. Returns which position that file names.
+    pub fn take_on(&mut self, apex: &[u8], rules: Rules) -> io::Result<u64> {
+        let position = position_of(&file_of(&self.folder, apex))?;
         self.zones.insert(apex.into(), Owned::new(rules));
-        Ok(())
+        Ok(position)
     }
 
     /// Where the journal ends.

@@ -39,6 +39,7 @@ mod lives;
 pub mod log;
 pub mod manifest;
 pub mod memory;
+mod novices;
 mod numbering;
 mod origin;
 mod outline;

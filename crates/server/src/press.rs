@@ -11,6 +11,7 @@
 use crate::images::name;
 use crate::laying::{self, Laid, Unlaid};
 use crate::log;
+use crate::novices::Novices;
 use crate::slate::{Notes, Slate};
 use crate::unwritten::{Unwritten, Wish};
 use crate::update::Intake;
@@ -50,6 +51,8 @@ pub struct Books {
     pub notes: Notes,
     /// Names that carry addresses of hosts as they were.
     pub left: Queue,
+    /// Zones that are to take updates, and do not yet.
+    pub novices: Novices,
 }
 
 /// Something to be done with the press held.

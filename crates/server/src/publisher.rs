@@ -26,7 +26,6 @@ use crate::secondaries::{Note, Secondaries};
 use crate::serving::{Serving, access, facts, ready, remark, told};
 use crate::stamp;
 use crate::state::{Done, State};
-use crate::update::Intake;
 use crate::{log, systemd};
 use front::{Retired, Zones};
 use image::Image;
@@ -61,11 +60,13 @@ pub struct Job {
     /// From whom zones have come, by apex; empty but for `Why::Received`.
     pub from: HashMap<Box<[u8]>, String>,
     pub done: Option<Done>,
+    /// Of its configuration: later ones have higher numbers.
+    pub number: u64,
 }
 
 impl Job {
     pub fn new(config: Arc<Config>, why: Why, zones: Vec<String>, done: Option<Done>) -> Job {
-        Job { config, why, zones, order: None, from: HashMap::new(), done }
+        Job { config, why, zones, order: None, from: HashMap::new(), done, number: 0 }
     }
 }
 
@@ -175,7 +176,7 @@ impl Publisher {
             Why::Keep { .. } => self.keep(&job.config, job.why, &job.zones, job.order.as_ref()),
             _ => self.reload(&job.config, job.why, &job.zones),
         };
-        self.state.intake().into_iter().for_each(|intake| self.let_on(intake));
+        self.let_on(job.number);
         let is_done = outcome.is_ok();
         if let Err(complaints) = &outcome {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
@@ -374,12 +375,17 @@ impl Publisher {
 
     /// Tells which of the zones that updates are to own are served from the files that they are to be read from: the others may still be
     /// served from one that says less.
-    fn let_on(&self, intake: &Intake) {
+    fn let_on(&self, number: u64) {
+        let mut waiting = self.press.have_done(move |_, books| books.novices.ask(number));
+        if waiting.is_empty() {
+            return;
+        }
         let problems: HashSet<&[u8]> = self.served.problems.iter().map(|p| &*p.apex).collect();
-        intake.let_on(|apex, file| {
+        waiting.retain(|(apex, file)| {
             let known = self.served.manifest.find(apex);
-            known.is_some_and(|known| known.file == file) && !problems.contains(apex)
+            known.is_some_and(|known| known.file == *file) && !problems.contains(&**apex)
         });
+        self.press.have_done(move |_, books| books.novices.let_on(number, &waiting));
     }
 
     /// Lays what has changed over the image, if anything has; None: it takes a new one.

@@ -189,7 +189,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
-    let adopt = |config: &Config, zones: &[String], why| adopt(config, zones, why, &updating);
+    let adopt = |config: &Config, zones: &[String], why, number| adopt(config, zones, why, number, &updating);
     let attended = attend(config, reread, &inbox, &jobs, &folders, state.secondaries(), &adopt);
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
@@ -616,7 +616,7 @@ fn forward(signals: &Signals, events: &Sender<Event>) {
 }
 
 /// Keys, what updates own and who may update it, and what is written back: that changes while the server runs.
-fn adopt(config: &Config, named: &[String], why: Why, updating: &Updating) {
+fn adopt(config: &Config, named: &[String], why: Why, number: u64, updating: &Updating) {
     let Updating { shared, state, press, .. } = updating;
     let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
@@ -634,9 +634,12 @@ fn adopt(config: &Config, named: &[String], why: Why, updating: &Updating) {
         log::error("no zone takes updates", &[("why", &why)]);
     }
     if let Some(intake) = state.intake() {
-        intake.adopt(&config.roster.written);
+        intake.adopt(&config.roster.written, number);
     }
 }
+
+/// Takes in what a configuration of this number says of what can change while the server runs.
+type Adopt<'a> = dyn Fn(&Config, &[String], Why, u64) + Sync + 'a;
 
 /// The main thread's life between start and stop. Err: it has to stop, for with a thread less it would serve worse and
 /// nobody would know; whoever started it can start it again.
@@ -647,18 +650,18 @@ fn attend(
     jobs: &Sender<Job>,
     folders: &Folders,
     secondaries: Option<&Secondaries>,
-    adopt: &(dyn Fn(&Config, &[String], Why) + Sync),
+    adopt: &Adopt<'_>,
 ) -> Result<(), String> {
     let (started, mut last) = (fixed(config), Arc::new(config.clone()));
     // From what the zones of the start were gathered, others know.
     let mut seen = Seen::default();
-    for event in inbox {
+    for (number, event) in (1..).zip(inbox) {
         // What is written in its file is the operator's until he asks for it.
         let (mut wished, mut is_to_be_read) = (None, false);
         let (why, zones, done) = match event {
             Event::Received { from } => {
                 let zones = from.keys().map(|apex| images::name(apex).to_string()).collect();
-                let job = Job { from, ..Job::new(Arc::clone(&last), Why::Received, zones, None) };
+                let job = Job { from, number, ..Job::new(Arc::clone(&last), Why::Received, zones, None) };
                 if jobs.send(job).is_err() {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);
                 }
@@ -701,7 +704,7 @@ fn attend(
             Ok(mut config) => {
                 ledger::own(&mut config.roster.written, &config.server.data_dir);
                 if why != Why::Fold {
-                    store::heap::apart(|| adopt(&config, &zones, why));
+                    store::heap::apart(|| adopt(&config, &zones, why, number));
                 }
                 log::set_level(config.level);
                 systemd::tell(&systemd::reloading());
@@ -711,7 +714,7 @@ fn attend(
                 if let Some(secondaries) = secondaries.filter(|_| why != Why::Fold) {
                     secondaries.tell(Note::Adopt(Arc::clone(&last)));
                 }
-                if jobs.send(Job { order: wished, ..Job::new(Arc::clone(&last), why, zones, done) }).is_err() {
+                if jobs.send(Job { order: wished, number, ..Job::new(Arc::clone(&last), why, zones, done) }).is_err() {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);
                 }
             }
@@ -761,7 +764,7 @@ mod tests {
         // Only after what the thread may have sent.
         events.send(Event::Stop).unwrap();
         let folders = Folders::new().unwrap();
-        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &folders, None, &|_, _, _| ())
+        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &folders, None, &|_, _, _, _| ())
     }
 
     #[test]

@@ -192,8 +192,8 @@ impl Scribe {
             return Ok(Done::Current);
         }
         let apex = task.apex.clone();
-        if self.press.have_done(move |_, books| books.unwritten.is_unfit(&apex)) {
-            // Its file in data-dir is to be mended first: that was said at the start.
+        if self.press.have_done(move |_, books| books.unwritten.is_unfit(&apex) || books.novices.has(&apex)) {
+            // Its file in data-dir is to be mended first, which was said at the start; or updates do not own it yet, and it will be looked at.
             return Ok(Done::Looked);
         }
         // A link stays one.

@@ -12,7 +12,7 @@
 //! When nothing has changed for a while, or much has, the publisher is asked to write the files and to fold all into a
 //! new image. Updates go on meanwhile.
 
-use crate::adoption::{self, Adoption, Written};
+use crate::adoption::{self, Written};
 use crate::clock::wall_s;
 use crate::config::Zone;
 use crate::history;
@@ -22,17 +22,17 @@ use crate::later::{Desk, Mailboxes};
 use crate::laying::{self, Standing};
 use crate::ledger::{self, Ledger, Owned};
 use crate::log;
+use crate::novices::{Wanted, Wish as Wanting};
 use crate::press::{Books, Press, Work};
 use crate::state::{Event, State};
 use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
-use std::collections::{HashMap, HashSet};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use store::Stretch;
 use store::atomic::Prepared;
@@ -85,18 +85,6 @@ enum Order {
     Work,
 }
 
-/// The zones that take updates by a new configuration.
-type Wanted = HashMap<Box<[u8]>, Rules>;
-
-/// Of the zones that updates are to own, and do not yet.
-#[derive(Default)]
-struct Novices {
-    /// All of them, and for a moment after a reload others: the files that they are to be read from.
-    waiting: HashMap<Box<[u8]>, PathBuf>,
-    /// They are served from there.
-    served: HashSet<Box<[u8]>>,
-}
-
 /// Where updates, and wishes about them, are left.
 #[derive(Clone)]
 pub struct Intake {
@@ -105,7 +93,6 @@ pub struct Intake {
     works: Sender<Work>,
     /// By which rules updates go from now on, where they do not yet.
     wanted: Arc<Mutex<Option<Wanted>>>,
-    novices: Arc<Mutex<Novices>>,
 }
 
 /// The other end of it.
@@ -113,15 +100,12 @@ pub struct Orders {
     orders: Receiver<Order>,
     works: Receiver<Work>,
     wanted: Arc<Mutex<Option<Wanted>>>,
-    novices: Arc<Mutex<Novices>>,
 }
 
 pub fn intake() -> (Intake, Orders) {
     let ((orders, taken), (works, lent)) = (sync_channel(WAITING_MAX), channel());
-    let (wanted, novices) = (Arc::<Mutex<Option<Wanted>>>::default(), Arc::<Mutex<Novices>>::default());
-    let orders_taken =
-        Orders { orders: taken, works: lent, wanted: Arc::clone(&wanted), novices: Arc::clone(&novices) };
-    (Intake { orders, works, wanted, novices }, orders_taken)
+    let wanted = Arc::<Mutex<Option<Wanted>>>::default();
+    (Intake { orders, works, wanted: Arc::clone(&wanted) }, Orders { orders: taken, works: lent, wanted })
 }
 
 impl Orders {
@@ -176,37 +160,14 @@ impl Intake {
         self.ask(|done| Order::Freeze { zone: zone.to_string(), is_frozen, done })
     }
 
-    /// Who may update what, from now on.
-    pub fn adopt(&self, zones: &[Zone]) {
-        let owned = || zones.iter().filter(|zone| zone.is_owned());
-        let updated = owned().map(|zone| (zone.apex.clone(), zone.allow_update.clone())).collect();
-        let waiting: HashMap<_, _> = owned().map(|zone| (zone.apex.clone(), zone.file.clone())).collect();
-        let mut novices = self.novices();
-        let Novices { waiting: before, served } = &mut *novices;
-        served.retain(|apex| before.get(apex) == waiting.get(apex));
-        *before = waiting;
-        drop(novices);
-        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(updated);
+    /// Who may update what, from now on; this is the configuration of that number.
+    pub fn adopt(&self, zones: &[Zone], number: u64) {
+        let wish = |zone: &Zone| Wanting { rules: zone.allow_update.clone(), file: zone.file.clone() };
+        let zones = zones.iter().filter(|zone| zone.is_owned()).map(|zone| (zone.apex.clone(), wish(zone))).collect();
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        *wanted = Some(Wanted::new(zones, number, wanted.take()));
+        drop(wanted);
         // Where too much waits, he is awake.
-        let _ = self.orders.try_send(Order::Work);
-    }
-
-    fn novices(&self) -> MutexGuard<'_, Novices> {
-        self.novices.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Zones that wait for it take updates from now on if they are served from these files.
-    pub fn let_on(&self, is_served: impl Fn(&[u8], &Path) -> bool) {
-        let mut waiting = self.novices().waiting.clone();
-        if waiting.is_empty() {
-            return;
-        }
-        waiting.retain(|apex, file| is_served(apex, file));
-        let mut novices = self.novices();
-        // Another configuration may have come meanwhile.
-        waiting.retain(|apex, file| novices.waiting.get(apex) == Some(file));
-        novices.served = waiting.into_keys().collect();
-        drop(novices);
         let _ = self.orders.try_send(Order::Work);
     }
 
@@ -260,10 +221,10 @@ pub struct Later {
     lagging: Option<Instant>,
     /// All that has changed is on the slate.
     is_noted: bool,
-    /// Zones that are to take updates, and are not served yet.
-    new: Wanted,
+    /// The rules of zones that are to take updates, and do not yet.
+    new: HashMap<Box<[u8]>, Rules>,
     /// Those of them that are being written.
-    adoption: Option<Adoption>,
+    adoption: Option<Receiver<Written>>,
     /// The files are being written.
     folding: Option<Receiver<Result<Json, Vec<String>>>>,
 }
@@ -334,7 +295,7 @@ impl Updates {
             let followed = self.press.follow(&mut self.press.hold());
             self.later.retired.extend(followed);
             self.later.retired.retain(|r| !r.is_unused());
-            self.take_on(&taken.novices);
+            self.take_on();
             self.later.is_noted = self.press.note(&mut self.press.hold());
             self.look_after();
         }
@@ -344,7 +305,7 @@ impl Updates {
         work(&self.press, &mut self.press.hold());
     }
 
-    fn on_orders(&mut self, first: Order, Orders { orders, works, wanted, novices }: &Orders) {
+    fn on_orders(&mut self, first: Order, Orders { orders, works, wanted }: &Orders) {
         let (mut group, mut next) = (Vec::new(), Some(first));
         while let Some(order) = next {
             match order {
@@ -366,75 +327,100 @@ impl Updates {
             }
             next = if group.len() < GROUP_MAX { orders.try_recv().ok() } else { None };
         }
+        if !group.is_empty() && !self.later.owed.is_empty() {
+            self.pay(works);
+        }
         // Whoever sent an update after a reload finds its rules.
         let wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner).take();
-        wanted.into_iter().for_each(|wanted| self.adopt(wanted, novices));
+        wanted.into_iter().for_each(|wanted| self.adopt(wanted));
         if !group.is_empty() {
             self.carry_out(group, works);
         }
     }
 
-    fn adopt(&mut self, mut updated: Wanted, novices: &Mutex<Novices>) {
-        self.ledger.adopt(&mut updated);
-        let books = self.press.hold();
-        updated.retain(|apex, _| !books.unwritten.is_unfit(apex));
+    fn adopt(&mut self, mut wanted: Wanted) {
+        self.ledger.adopt(&mut wanted);
+        let mut books = self.press.hold();
+        wanted.zones.retain(|apex, _| !books.unwritten.is_unfit(apex));
+        let comes_late = books.novices.follow(&wanted);
         drop(books);
-        let mut novices = novices.lock().unwrap_or_else(PoisonError::into_inner);
-        novices.waiting.retain(|apex, _| updated.contains_key(apex));
-        self.later.new = updated;
+        self.later.new = wanted.zones.into_iter().map(|(apex, wish)| (apex, wish.rules)).collect();
+        if comes_late {
+            self.state.raise(Event::Changed { zones: Vec::new() });
+        }
     }
 
-    /// Makes zones that are served now, from the file that is to be theirs, and were not updated before, such as take updates.
-    fn take_on(&mut self, novices: &Mutex<Novices>) {
+    /// Has zones written down that were never updated before, and makes those that are served from what was written such as take updates.
+    fn take_on(&mut self) {
         self.end_adoption();
         if self.later.new.is_empty() || self.later.adoption.is_some() {
             return;
         }
-        let novices = novices.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.press.current();
-        let is_served = |apex: &[u8]| novices.served.contains(apex) && laying::zone(now.image.view(), apex).is_some();
-        let zones: Vec<Box<[u8]>> = self.later.new.keys().filter(|apex| is_served(apex)).cloned().collect();
-        drop(novices);
+        let folder = self.ledger.data_dir().join(ledger::FOLDER);
+        let is_ours = |apex: &[u8], file: &Path| *file == *ledger::file_of(&folder, apex);
+        let books = self.press.hold();
+        let served: Vec<(Box<[u8]>, bool)> =
+            books.novices.served().map(|(apex, file)| (apex.into(), is_ours(apex, file))).collect();
+        drop(books);
+        let (ours, others): (Vec<_>, Vec<_>) = served.into_iter().partition(|(_, is_ours)| *is_ours);
+        ours.into_iter().for_each(|(apex, _)| self.take_in(&apex));
+        // Of one that has its file by now it is not known yet that it is to be read from there.
+        let others = others.into_iter().map(|(apex, _)| apex);
+        let zones: Vec<_> = others.filter(|apex| !ledger::file_of(&folder, apex).exists()).collect();
         if zones.is_empty() {
             return;
         }
         let (data_dir, position) = (self.ledger.data_dir().to_path_buf(), self.ledger.position());
         match adoption::begin(Arc::clone(&self.press), data_dir, zones, position) {
-            Ok(adoption) => self.later.adoption = Some(adoption),
+            Ok(ready) => self.later.adoption = Some(ready),
             Err(e) => log::error("zones take no updates yet", &[("why", &e)]),
         }
     }
 
-    /// Takes on the zones that were written meanwhile; what has changed since is written again.
-    fn end_adoption(&mut self) {
-        while let Some(Adoption { ready, position }) = &self.later.adoption {
-            let position = *position;
-            match ready.try_recv() {
-                Err(TryRecvError::Empty) => return,
-                Err(TryRecvError::Disconnected) => self.later.adoption = None,
-                Ok(Written { apex, seen, file }) => {
-                    let now = self.press.current();
-                    let zone = laying::zone(now.image.view(), &apex);
-                    if file.is_err() || zone.is_some_and(|zone| seen.is_current(&now.image, &zone)) {
-                        self.adopt_zone(&apex, file, position);
-                    }
-                }
+    /// A zone that is served from its file of ours takes updates from now on.
+    fn take_in(&mut self, apex: &[u8]) {
+        let Some(rules) = self.later.new.remove(apex) else { return };
+        let mut books = self.press.hold();
+        books.novices.remove(apex);
+        match self.ledger.take_on(apex, rules) {
+            Ok(position) => {
+                books.unwritten.add_zone(apex, position);
+                books.notes.look(apex);
             }
+            Err(e) => log::error("a zone takes no updates", &[("zone", &name(apex)), ("why", &e)]),
         }
     }
 
-    /// A zone that was written as it is served takes updates from now on.
-    fn adopt_zone(&mut self, apex: &[u8], file: io::Result<Prepared>, position: u64) {
-        // Another configuration may not want it any more.
-        let Some(rules) = self.later.new.remove(apex) else { return };
-        if let Err(e) = file.and_then(|file| self.ledger.take_on(apex, rules, file)) {
-            log::error("a zone takes no updates", &[("zone", &name(apex)), ("why", &e)]);
-            return;
+    /// Gives the zones that were written meanwhile their files; what has changed since is written again.
+    fn end_adoption(&mut self) {
+        while let Some(ready) = &self.later.adoption {
+            let Written { apex, seen, file } = match ready.try_recv() {
+                Ok(written) => written,
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    self.later.adoption = None;
+                    // They are to be read from there.
+                    self.state.raise(Event::Changed { zones: Vec::new() });
+                    return;
+                }
+            };
+            let mut books = self.press.hold();
+            let now = self.press.current();
+            let zone = laying::zone(now.image.view(), &apex);
+            let is_as_written = zone.is_some_and(|zone| seen.is_current(&now.image, &zone));
+            // Another configuration may not want it any more.
+            if !books.novices.is_served(&apex) || file.is_ok() && !is_as_written {
+                continue;
+            }
+            match file.and_then(Prepared::take_name) {
+                Ok(_) => books.novices.holds_back(&apex),
+                Err(e) => {
+                    log::error("a zone takes no updates", &[("zone", &name(&apex)), ("why", &e)]);
+                    books.novices.remove(&apex);
+                    self.later.new.remove(&apex);
+                }
+            }
         }
-        let mut books = self.press.hold();
-        books.unwritten.add_zone(apex, position);
-        books.notes.look(apex);
-        self.state.raise(Event::Changed { zones: Vec::new() });
     }
 
     /// Has zone files written and a new image made, when it is time for that; and lets go of what that has settled.
@@ -539,9 +525,6 @@ impl Updates {
 
     fn carry_out(&mut self, group: Vec<Postponed>, works: &Receiver<Work>) {
         let ((keys, _), now_s, press) = (self.keys.current(), wall_s(), Arc::clone(&self.press));
-        if !self.later.owed.is_empty() {
-            self.pay(works);
-        }
         let mut books = press.hold();
         let now = press.current();
         let (mut entries, mut layers) = (Vec::new(), Layers::new());
@@ -737,8 +720,8 @@ mod tests {
         assert!(intake.orders.try_send(Order::Work).is_err());
         let mut zone = Zone::new(b"\x01z\0"[..].into(), "z".into());
         zone.allow_update = Rules(vec![transfer::allow::Rule::from_text("key:ddns").ok().unwrap()]);
-        intake.adopt(&[zone]);
-        assert!(taken.wanted.lock().unwrap().as_ref().is_some_and(|wanted| wanted.contains_key(&b"\x01z\0"[..])));
+        intake.adopt(&[zone], 1);
+        assert!(taken.wanted.lock().unwrap().as_ref().is_some_and(|wanted| wanted.zones.contains_key(&b"\x01z\0"[..])));
     }
 
     /// The second of two who add the same finds it there, and the first one's change was not made durable.

@@ -433,6 +433,52 @@ fn a_zone_that_comes_back_to_its_updates_is_theirs_once_it_is_served_as_they_lef
     are_there(&serve(&folder));
 }
 
+/// Rules go and come, and the file is edited, faster than what is served can follow: a large zone beside it is read anew each time.
+#[test]
+fn whoever_a_zone_belongs_to_what_was_acknowledged_is_there_when_it_is_its_updates() {
+    let folder = folder();
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    let other = "[[zone]]\nname = \"large.example\"\nfile = \"large.zone\"\n";
+    let (with, without) = (format!("{CONFIGURATION}{other}"), format!("{CONFIGURATION}{other}").replace(rules, ""));
+    let many: String = (0..30_000).map(|i| format!("n{i} A 192.0.2.2\n")).collect();
+    let write = |round: u32| {
+        folder.write("large.zone", &format!("{}{many}", ZONE.replace(" 7 ", &format!(" {} ", 7 + round))));
+        let edited = ZONE.replace(" 7 ", &format!(" {} ", 7 + 100 * round));
+        folder.write("z.zone", &edited.replace("192.0.2.1\n", &format!("192.0.2.{}\n", 100 + round)));
+    };
+    write(0);
+    folder.configure(&without);
+    let server = serve(&folder);
+    let add = |i: u32| update(&server, &[], DDNS, &format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}"));
+    let mut acknowledged = Vec::new();
+    for round in 1..=12 {
+        write(round / 3);
+        folder.configure(if round % 3 == 0 { &without } else { &with });
+        server.signal("HUP");
+        acknowledged.extend((0..8).map(|i| 10 * round + i).filter(|i| add(*i).is_empty()));
+    }
+    folder.configure(&with);
+    folder.does(&["reload"]);
+    eventually("updates", || add(200).is_empty());
+    acknowledged.push(200);
+    let are_there = |server: &Server| {
+        for i in &acknowledged {
+            let said = server.short(&folder, &[&format!("n{i}.z.example"), "A"]);
+            assert_eq!(said, format!("192.0.2.{i}\n"), "{i} of {acknowledged:?}");
+        }
+    };
+    are_there(&server);
+    // What was edited last, too.
+    eventually("the edit", || server.short(&folder, &["www.z.example", "A"]) == "192.0.2.104\n");
+    server.signal("KILL");
+    drop(server);
+    assert!(!read(&folder.0.join("log")).contains("lacks its last updates"));
+    let server = serve(&folder);
+    assert!(!read(&folder.0.join("log")).contains("lacks its last updates"));
+    are_there(&server);
+    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.104\n");
+}
+
 #[test]
 fn a_zone_of_updates_is_compared_shown_and_goes_back() {
     let folder = folder();

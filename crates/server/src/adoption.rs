@@ -16,9 +16,8 @@ use store::atomic::Prepared;
 /// A zone that is written.
 pub struct Written {
     pub apex: Box<[u8]>,
-    /// As it was served then.
-    pub seen: Seen,
-    pub file: io::Result<Prepared>,
+    /// As it was served then, and its file. None: it was not.
+    pub file: Option<(Seen, io::Result<Prepared>)>,
 }
 
 /// Begins with these. `position`: where the journal ends; it has nothing of these zones from there on. Err: no thread can be started.
@@ -46,11 +45,10 @@ pub fn begin(
 fn write(press: &Press, data_dir: &Path, apex: Box<[u8]>, position: u64, done: &SyncSender<Written>) -> Option<()> {
     let now = press.current();
     let zone = laying::zone(now.image.view(), &apex);
-    // It is not served any more; it is looked for again.
-    let Some((zone, seen)) = zone.and_then(|zone| Some((zone, Seen::of(&now.image, &zone)?))) else { return Some(()) };
-    let file = ledger::prepare_zone(data_dir, &zone, &apex, position);
+    let served = zone.and_then(|zone| Some((Seen::of(&now.image, &zone)?, zone)));
+    let file = served.map(|(seen, zone)| (seen, ledger::prepare_zone(data_dir, &zone, &apex, position)));
     drop(now);
-    done.send(Written { apex, seen, file }).ok()?;
+    done.send(Written { apex, file }).ok()?;
     press.wake();
     Some(())
 }

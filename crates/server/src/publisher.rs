@@ -25,7 +25,7 @@ use crate::scratch::{self, Scratch};
 use crate::secondaries::{Note, Secondaries};
 use crate::serving::{Serving, access, facts, ready, remark, told};
 use crate::stamp;
-use crate::state::{Done, State};
+use crate::state::{Done, Event, State};
 use crate::{log, systemd};
 use front::{Retired, Zones};
 use image::Image;
@@ -108,6 +108,8 @@ pub struct Publisher {
     retired: Vec<Retired<Zones<Stretch>>>,
     /// What is laid over the image, to be folded into a new one when nothing has changed for a while.
     unfolded: Option<Arc<Config>>,
+    /// Of the last configuration.
+    number: u64,
 }
 
 /// Says which zones are not served as their files say, but for those of which it was said before.
@@ -130,8 +132,8 @@ impl Publisher {
         served: Serving,
         recorder: Recorder,
     ) -> Publisher {
-        let (retired, unfolded) = (Vec::new(), None);
-        let publisher = Publisher { library, press, shared, state, wakes, served, recorder, retired, unfolded };
+        let (retired, unfolded, number) = (Vec::new(), None, 0);
+        let publisher = Publisher { library, press, shared, state, wakes, served, recorder, retired, unfolded, number };
         complain(&publisher.served.problems, &[]);
         publisher.hold(&[]);
         publisher.tell();
@@ -176,7 +178,10 @@ impl Publisher {
             Why::Keep { .. } => self.keep(&job.config, job.why, &job.zones, job.order.as_ref()),
             _ => self.reload(&job.config, job.why, &job.zones),
         };
-        self.let_on(job.number);
+        self.number = job.number;
+        self.let_on(!job.zones.is_empty());
+        // What is folded later is folded as the last configuration has it: an earlier one may say otherwise whose a zone is.
+        self.unfolded = self.unfolded.take().map(|_| Arc::clone(&job.config));
         let is_done = outcome.is_ok();
         if let Err(complaints) = &outcome {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
@@ -332,6 +337,7 @@ impl Publisher {
         if let Err(complaints) = self.rebuild(&config, Why::Asked) {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
+        self.let_on(false);
         self.record(&|_| history::by_file());
     }
 
@@ -375,16 +381,20 @@ impl Publisher {
 
     /// Tells which of the zones that updates are to own are served from the files that they are to be read from: the others may still be
     /// served from one that says less.
-    fn let_on(&self, number: u64) {
+    /// `is_part`: not all of the configuration has been carried out.
+    fn let_on(&self, is_part: bool) {
+        let number = self.number;
         let mut waiting = self.press.have_done(move |_, books| books.novices.ask(number));
         if waiting.is_empty() {
             return;
         }
         let problems: HashSet<&[u8]> = self.served.problems.iter().map(|p| &*p.apex).collect();
-        waiting.retain(|(apex, file)| {
-            let known = self.served.manifest.find(apex);
-            known.is_some_and(|known| known.file == *file) && !problems.contains(&**apex)
-        });
+        waiting.retain(|(apex, _)| !problems.contains(&**apex));
+        let all = waiting.len();
+        waiting.retain(|(apex, file)| self.served.manifest.find(apex).is_some_and(|known| known.file == *file));
+        if is_part && waiting.len() < all {
+            self.state.raise(Event::Changed { zones: Vec::new() });
+        }
         self.press.have_done(move |_, books| books.novices.let_on(number, &waiting));
     }
 

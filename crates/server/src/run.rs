@@ -619,12 +619,6 @@ fn forward(signals: &Signals, events: &Sender<Event>) {
 fn adopt(config: &Config, named: &[String], why: Why, number: u64, updating: &Updating) {
     let Updating { shared, state, press, .. } = updating;
     let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
-    press.slate.follow(&config.roster.written, config.guards, Instant::now());
-    match why {
-        Why::Forced => press.slate.force(&apexes, Instant::now()),
-        _ if named.is_empty() == apexes.is_empty() => press.slate.look(&apexes, Instant::now()),
-        _ => {}
-    }
     shared.keys.publish(config.keys.clone());
     shared.grants.publish(transfers::granted(&config.roster.written));
     if config.roster.written.iter().any(Zone::is_owned)
@@ -635,6 +629,12 @@ fn adopt(config: &Config, named: &[String], why: Why, number: u64, updating: &Up
     }
     if let Some(intake) = state.intake() {
         intake.adopt(&config.roster.written, number);
+    }
+    press.slate.follow(&config.roster.written, config.guards, Instant::now());
+    match why {
+        Why::Forced => press.slate.force(&apexes, Instant::now()),
+        _ if named.is_empty() == apexes.is_empty() => press.slate.look(&apexes, Instant::now()),
+        _ => {}
     }
 }
 

@@ -224,9 +224,15 @@ pub struct Later {
     /// The rules of zones that are to take updates, and do not yet.
     new: HashMap<Box<[u8]>, Rules>,
     /// Those of them that are being written.
-    adoption: Option<Receiver<Written>>,
+    adoption: Option<Adoption>,
     /// The files are being written.
     folding: Option<Receiver<Result<Json, Vec<String>>>>,
+}
+
+struct Adoption {
+    ready: Receiver<Written>,
+    /// One of them has its file.
+    has_any: bool,
 }
 
 impl Later {
@@ -306,6 +312,7 @@ impl Updates {
     }
 
     fn on_orders(&mut self, first: Order, Orders { orders, works, wanted }: &Orders) {
+        self.look_at(wanted);
         let (mut group, mut next) = (Vec::new(), Some(first));
         while let Some(order) = next {
             match order {
@@ -331,11 +338,15 @@ impl Updates {
             self.pay(works);
         }
         // Whoever sent an update after a reload finds its rules.
-        let wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner).take();
-        wanted.into_iter().for_each(|wanted| self.adopt(wanted));
+        self.look_at(wanted);
         if !group.is_empty() {
             self.carry_out(group, works);
         }
+    }
+
+    fn look_at(&mut self, wanted: &Mutex<Option<Wanted>>) {
+        let wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        wanted.into_iter().for_each(|wanted| self.adopt(wanted));
     }
 
     fn adopt(&mut self, mut wanted: Wanted) {
@@ -363,7 +374,8 @@ impl Updates {
             books.novices.served().map(|(apex, file)| (apex.into(), is_ours(apex, file))).collect();
         drop(books);
         let (ours, others): (Vec<_>, Vec<_>) = served.into_iter().partition(|(_, is_ours)| *is_ours);
-        ours.into_iter().for_each(|(apex, _)| self.take_in(&apex));
+        // Others wait for updates meanwhile.
+        ours.into_iter().take(GROUP_MAX).for_each(|(apex, _)| self.take_in(&apex));
         // Of one that has its file by now it is not known yet that it is to be read from there.
         let others = others.into_iter().map(|(apex, _)| apex);
         let zones: Vec<_> = others.filter(|apex| !ledger::file_of(&folder, apex).exists()).collect();
@@ -372,7 +384,7 @@ impl Updates {
         }
         let (data_dir, position) = (self.ledger.data_dir().to_path_buf(), self.ledger.position());
         match adoption::begin(Arc::clone(&self.press), data_dir, zones, position) {
-            Ok(ready) => self.later.adoption = Some(ready),
+            Ok(ready) => self.later.adoption = Some(Adoption { ready, has_any: false }),
             Err(e) => log::error("zones take no updates yet", &[("why", &e)]),
         }
     }
@@ -393,18 +405,24 @@ impl Updates {
 
     /// Gives the zones that were written meanwhile their files; what has changed since is written again.
     fn end_adoption(&mut self) {
-        while let Some(ready) = &self.later.adoption {
-            let Written { apex, seen, file } = match ready.try_recv() {
+        while let Some(adoption) = &mut self.later.adoption {
+            let Written { apex, file } = match adoption.ready.try_recv() {
                 Ok(written) => written,
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
+                    if adoption.has_any {
+                        // They are to be read from there.
+                        self.state.raise(Event::Changed { zones: Vec::new() });
+                    }
                     self.later.adoption = None;
-                    // They are to be read from there.
-                    self.state.raise(Event::Changed { zones: Vec::new() });
                     return;
                 }
             };
             let mut books = self.press.hold();
+            let Some((seen, file)) = file else {
+                books.novices.holds_back(&apex);
+                continue;
+            };
             let now = self.press.current();
             let zone = laying::zone(now.image.view(), &apex);
             let is_as_written = zone.is_some_and(|zone| seen.is_current(&now.image, &zone));
@@ -413,7 +431,10 @@ impl Updates {
                 continue;
             }
             match file.and_then(Prepared::take_name) {
-                Ok(_) => books.novices.holds_back(&apex),
+                Ok(_) => {
+                    adoption.has_any = true;
+                    books.novices.holds_back(&apex);
+                }
                 Err(e) => {
                     log::error("a zone takes no updates", &[("zone", &name(&apex)), ("why", &e)]);
                     books.novices.remove(&apex);
@@ -496,10 +517,10 @@ impl Updates {
 
     /// Makes a change that no message asked for.
     fn make(&mut self, apex: Box<[u8]>, diff: Diff, author: Author, works: &Receiver<Work>) -> Result<Json, String> {
+        self.settle(works)?;
         if self.ledger.zone(&apex).is_none() {
             return Err(format!("the zone {} takes no updates", name(&apex)));
         }
-        self.settle(works)?;
         let press = Arc::clone(&self.press);
         let mut books = press.hold();
         let now = press.current();

@@ -46,10 +46,10 @@ impl Wanted {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Waiting {
-    file: PathBuf,
+pub struct Waiting {
+    pub file: PathBuf,
     /// The first configuration of those without a break that ask for it.
-    since: u64,
+    pub since: u64,
 }
 
 /// Bound: the zones that are configured to take updates.
@@ -76,18 +76,18 @@ impl Novices {
         self.done >= wanted.number && self.served.len() < self.zones.len()
     }
 
-    /// The configuration of this number has been carried out. Which zones wait for that, and for which file.
-    pub fn ask(&mut self, number: u64) -> Vec<(Apex, PathBuf)> {
+    /// The configuration of this number has been carried out. Which zones wait for that.
+    pub fn ask(&mut self, number: u64) -> Vec<(Apex, Waiting)> {
         self.done = self.done.max(number);
         let asked = self.zones.iter().filter(|(_, waiting)| waiting.since <= number);
-        asked.map(|(apex, waiting)| (apex.clone(), waiting.file.clone())).collect()
+        asked.map(|(apex, waiting)| (apex.clone(), waiting.clone())).collect()
     }
 
-    /// These are served from there now. Asked with the same number before.
-    pub fn let_on(&mut self, number: u64, served: &[(Apex, PathBuf)]) {
-        for (apex, file) in served {
-            if self.zones.get(apex).is_some_and(|w| w.file == *file && w.since <= number) {
-                self.served.insert(apex.clone());
+    /// These of those who were asked for are served from their files now.
+    pub fn let_on(&mut self, served: Vec<(Apex, Waiting)>) {
+        for (apex, waiting) in served {
+            if self.zones.get(&apex) == Some(&waiting) {
+                self.served.insert(apex);
             }
         }
     }
@@ -128,8 +128,8 @@ mod tests {
     /// What a job finds that serves the zone from this file.
     fn ends(novices: &mut Novices, number: u64, file: &str) {
         let mut asked = novices.ask(number);
-        asked.retain(|(_, wanted)| *wanted == Path::new(file));
-        novices.let_on(number, &asked);
+        asked.retain(|(_, waiting)| waiting.file == Path::new(file));
+        novices.let_on(asked);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::kept::{Kept, Order};
 use crate::laying;
 use crate::ledger;
 use crate::manifest;
+use crate::novices::Waiting;
 use crate::numbering;
 use crate::origin::Origin;
 use crate::pieces::Pieces;
@@ -110,6 +111,8 @@ pub struct Publisher {
     unfolded: Option<Arc<Config>>,
     /// Of the last configuration.
     number: u64,
+    /// Of the last one that all zones were compared with.
+    full: u64,
 }
 
 /// Says which zones are not served as their files say, but for those of which it was said before.
@@ -132,8 +135,9 @@ impl Publisher {
         served: Serving,
         recorder: Recorder,
     ) -> Publisher {
-        let (retired, unfolded, number) = (Vec::new(), None, 0);
-        let publisher = Publisher { library, press, shared, state, wakes, served, recorder, retired, unfolded, number };
+        let (retired, unfolded, number, full) = (Vec::new(), None, 0, 0);
+        let publisher =
+            Publisher { library, press, shared, state, wakes, served, recorder, retired, unfolded, number, full };
         complain(&publisher.served.problems, &[]);
         publisher.hold(&[]);
         publisher.tell();
@@ -179,7 +183,10 @@ impl Publisher {
             _ => self.reload(&job.config, job.why, &job.zones),
         };
         self.number = job.number;
-        self.let_on(!job.zones.is_empty());
+        if job.zones.is_empty() {
+            self.full = job.number;
+        }
+        self.let_on();
         // What is folded later is folded as the last configuration has it: an earlier one may say otherwise whose a zone is.
         self.unfolded = self.unfolded.take().map(|_| Arc::clone(&job.config));
         let is_done = outcome.is_ok();
@@ -337,7 +344,7 @@ impl Publisher {
         if let Err(complaints) = self.rebuild(&config, Why::Asked) {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
-        self.let_on(false);
+        self.let_on();
         self.record(&|_| history::by_file());
     }
 
@@ -381,8 +388,7 @@ impl Publisher {
 
     /// Tells which of the zones that updates are to own are served from the files that they are to be read from: the others may still be
     /// served from one that says less.
-    /// `is_part`: not all of the configuration has been carried out.
-    fn let_on(&self, is_part: bool) {
+    fn let_on(&self) {
         let number = self.number;
         let mut waiting = self.press.have_done(move |_, books| books.novices.ask(number));
         if waiting.is_empty() {
@@ -390,12 +396,15 @@ impl Publisher {
         }
         let problems: HashSet<&[u8]> = self.served.problems.iter().map(|p| &*p.apex).collect();
         waiting.retain(|(apex, _)| !problems.contains(&**apex));
-        let all = waiting.len();
-        waiting.retain(|(apex, file)| self.served.manifest.find(apex).is_some_and(|known| known.file == *file));
-        if is_part && waiting.len() < all {
+        let is_served = |(apex, waiting): &(Box<[u8]>, Waiting)| {
+            self.served.manifest.find(apex).is_some_and(|known| known.file == waiting.file)
+        };
+        let (served, others): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_served);
+        // A reload of zones by name has wanted them, and left them as they were.
+        if others.iter().any(|(_, waiting)| waiting.since > self.full) {
             self.state.raise(Event::Changed { zones: Vec::new() });
         }
-        self.press.have_done(move |_, books| books.novices.let_on(number, &waiting));
+        self.press.have_done(move |_, books| books.novices.let_on(served));
     }
 
     /// Lays what has changed over the image, if anything has; None: it takes a new one.

@@ -270,7 +270,7 @@ pub const ELSEWHERE: Refused = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::N
 impl Updates {
     /// Works until nobody can ask for anything any more.
     pub fn run(mut self, taken: &Orders) {
-        let Orders { orders, works, .. } = taken;
+        let orders = &taken.orders;
         // What a crash left in the journal is not to be read by each start.
         self.later.changed = (self.press.hold().unwritten.names() > 0).then(Instant::now);
         let mut has_worked = true;
@@ -297,7 +297,9 @@ impl Updates {
                 Err(RecvTimeoutError::Timeout) => has_worked = true,
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            works.try_iter().for_each(|work| self.oblige(work));
+            while let Ok(work) = taken.works.try_recv() {
+                self.oblige(work, taken);
+            }
             let followed = self.press.follow(&mut self.press.hold());
             self.later.retired.extend(followed);
             self.later.retired.retain(|r| !r.is_unused());
@@ -307,12 +309,14 @@ impl Updates {
         }
     }
 
-    fn oblige(&self, work: Work) {
+    /// Whoever hands over work may carry out what was wanted before it.
+    fn oblige(&mut self, work: Work, taken: &Orders) {
+        self.look_at(&taken.wanted);
         work(&self.press, &mut self.press.hold());
     }
 
-    fn on_orders(&mut self, first: Order, Orders { orders, works, wanted }: &Orders) {
-        self.look_at(wanted);
+    fn on_orders(&mut self, first: Order, taken: &Orders) {
+        self.look_at(&taken.wanted);
         let (mut group, mut next) = (Vec::new(), Some(first));
         while let Some(order) = next {
             match order {
@@ -325,22 +329,22 @@ impl Updates {
                     let _ = done.send(self.owned(&zone).map(drop));
                 }
                 Order::Back { zone, serial, done } => {
-                    let _ = done.send(self.go_back(&zone, serial, works));
+                    let _ = done.send(self.go_back(&zone, serial, taken));
                 }
                 Order::Change { zone, diff, author, done } => {
-                    let _ = done.send(self.make(zone, diff, author, works));
+                    let _ = done.send(self.make(zone, diff, author, taken));
                 }
                 Order::Work => {}
             }
-            next = if group.len() < GROUP_MAX { orders.try_recv().ok() } else { None };
+            next = if group.len() < GROUP_MAX { taken.orders.try_recv().ok() } else { None };
         }
         if !group.is_empty() && !self.later.owed.is_empty() {
-            self.pay(works);
+            self.pay(taken);
         }
         // Whoever sent an update after a reload finds its rules.
-        self.look_at(wanted);
+        self.look_at(&taken.wanted);
         if !group.is_empty() {
-            self.carry_out(group, works);
+            self.carry_out(group, taken);
         }
     }
 
@@ -364,7 +368,7 @@ impl Updates {
     /// Has zones written down that were never updated before, and makes those that are served from what was written such as take updates.
     fn take_on(&mut self) {
         self.end_adoption();
-        if self.later.new.is_empty() || self.later.adoption.is_some() {
+        if self.later.new.is_empty() {
             return;
         }
         let folder = self.ledger.data_dir().join(ledger::FOLDER);
@@ -376,6 +380,9 @@ impl Updates {
         let (ours, others): (Vec<_>, Vec<_>) = served.into_iter().partition(|(_, is_ours)| *is_ours);
         // Others wait for updates meanwhile.
         ours.into_iter().take(GROUP_MAX).for_each(|(apex, _)| self.take_in(&apex));
+        if others.is_empty() || self.later.adoption.is_some() {
+            return;
+        }
         // Of one that has its file by now it is not known yet that it is to be read from there.
         let others = others.into_iter().map(|(apex, _)| apex);
         let zones: Vec<_> = others.filter(|apex| !ledger::file_of(&folder, apex).exists()).collect();
@@ -497,27 +504,27 @@ impl Updates {
     }
 
     /// A change like any other, but for who wished it.
-    fn go_back(&mut self, zone: &str, serial: u32, works: &Receiver<Work>) -> Result<Json, String> {
+    fn go_back(&mut self, zone: &str, serial: u32, taken: &Orders) -> Result<Json, String> {
         self.owned(zone)?;
         let apex = crate::config::apex(zone)?;
-        self.settle(works)?;
+        self.settle(taken)?;
         let past = self.state.past().ok_or("the server has only just started")?;
         // Nobody else changes the zone: what is found out before the books are held is so when they are.
         let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
-        self.make(apex, diff, history::by_going_back(serial), works)
+        self.make(apex, diff, history::by_going_back(serial), taken)
     }
 
     /// Err: what is durable is still not served.
-    fn settle(&mut self, works: &Receiver<Work>) -> Result<(), String> {
-        if self.later.owed.is_empty() || self.pay(works) == DONE {
+    fn settle(&mut self, taken: &Orders) -> Result<(), String> {
+        if self.later.owed.is_empty() || self.pay(taken) == DONE {
             return Ok(());
         }
         Err("changes are in the journal and not served: see the log".to_string())
     }
 
     /// Makes a change that no message asked for.
-    fn make(&mut self, apex: Box<[u8]>, diff: Diff, author: Author, works: &Receiver<Work>) -> Result<Json, String> {
-        self.settle(works)?;
+    fn make(&mut self, apex: Box<[u8]>, diff: Diff, author: Author, taken: &Orders) -> Result<Json, String> {
+        self.settle(taken)?;
         if self.ledger.zone(&apex).is_none() {
             return Err(format!("the zone {} takes no updates", name(&apex)));
         }
@@ -535,7 +542,7 @@ impl Updates {
         let mut outcome = self.change(&[entry], wishes, &mut books);
         drop(books);
         if !self.later.owed.is_empty() {
-            outcome = self.pay(works);
+            outcome = self.pay(taken);
         }
         if outcome == DONE {
             Ok(facts)
@@ -544,7 +551,7 @@ impl Updates {
         }
     }
 
-    fn carry_out(&mut self, group: Vec<Postponed>, works: &Receiver<Work>) {
+    fn carry_out(&mut self, group: Vec<Postponed>, taken: &Orders) {
         let ((keys, _), now_s, press) = (self.keys.current(), wall_s(), Arc::clone(&self.press));
         let mut books = press.hold();
         let now = press.current();
@@ -557,7 +564,7 @@ impl Updates {
         let mut outcome = if entries.is_empty() { DONE } else { self.change(&entries, wishes, &mut books) };
         drop(books);
         if !self.later.owed.is_empty() {
-            outcome = self.pay(works);
+            outcome = self.pay(taken);
         }
         for (question, judged) in group.into_iter().zip(judged) {
             let reply = reply(&question.message, judged, outcome, now_s);
@@ -663,12 +670,12 @@ impl Updates {
     }
 
     /// Has what is owed served from a new image.
-    fn pay(&mut self, works: &Receiver<Work>) -> Refused {
+    fn pay(&mut self, taken: &Orders) -> Refused {
         let folding = self.fold();
         loop {
             // Whoever makes the image has his changes made here, and tells when he is ready.
-            if let Ok(work) = works.recv_timeout(LOOK_EVERY) {
-                self.oblige(work);
+            if let Ok(work) = taken.works.recv_timeout(LOOK_EVERY) {
+                self.oblige(work, taken);
             }
             match folding.try_recv() {
                 Err(TryRecvError::Empty) => {}

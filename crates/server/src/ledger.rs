@@ -243,9 +243,14 @@ impl Ledger {
 
     /// A zone that is served from its file of ours belongs to updates from now on. Returns which position that file names.
     pub fn take_on(&mut self, apex: &[u8], rules: Rules) -> io::Result<u64> {
-        let position = position_of(&file_of(&self.folder, apex))?;
+        let position = position_of(&self.file_of(apex))?;
         self.zones.insert(apex.into(), Owned::new(rules));
         Ok(position)
+    }
+
+    /// What the zone is read from if it is its updates'.
+    pub fn file_of(&self, apex: &[u8]) -> PathBuf {
+        file_of(&self.folder, apex)
     }
 
     /// Where the journal ends.

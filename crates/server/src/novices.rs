@@ -45,10 +45,17 @@ impl Wanted {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+struct Waiting {
+    wish: Wish,
+    /// The first configuration of those without a break that ask for that file.
+    since: u64,
+    is_served: bool,
+}
+
+/// A zone that waits, for who knows what is served.
+pub struct Asked {
+    pub apex: Apex,
     pub file: PathBuf,
-    /// The first configuration of those without a break that ask for it.
     pub since: u64,
 }
 
@@ -56,62 +63,76 @@ pub struct Waiting {
 #[derive(Default)]
 pub struct Novices {
     zones: HashMap<Apex, Waiting>,
-    /// Those of them that are served from there.
-    served: HashSet<Apex>,
-    /// The last configuration that was carried out.
-    done: u64,
 }
 
 impl Novices {
-    /// These are all that wait. True: what was wanted has been carried out already, and nobody will say what is served.
-    pub fn follow(&mut self, wanted: &Wanted) -> bool {
+    pub fn is_empty(&self) -> bool {
+        self.zones.is_empty()
+    }
+
+    /// These are all that wait.
+    pub fn follow(&mut self, wanted: Wanted) {
+        let Wanted { zones, number, always } = wanted;
+        let was_always = |apex: &Apex| always.as_ref().is_none_or(|always| always.contains(apex));
         let mut before = std::mem::take(&mut self.zones);
-        let waiting = wanted.zones.iter().map(|(apex, wish)| {
-            let known = before.remove(apex).filter(|w| w.file == wish.file && wanted.was_always(apex));
-            let new = || Waiting { file: wish.file.clone(), since: wanted.number };
-            (apex.clone(), known.unwrap_or_else(new))
+        let waiting = zones.into_iter().map(|(apex, wish)| {
+            let known = before.remove(&apex).filter(|known| known.wish.file == wish.file && was_always(&apex));
+            let (since, is_served) = known.map_or((number, false), |known| (known.since, known.is_served));
+            (apex, Waiting { wish, since, is_served })
         });
         self.zones = waiting.collect();
-        self.served.retain(|apex| self.zones.get(apex).is_some_and(|waiting| waiting.since < wanted.number));
-        self.done >= wanted.number && self.served.len() < self.zones.len()
     }
 
     /// The configuration of this number has been carried out. Which zones wait for that.
-    pub fn ask(&mut self, number: u64) -> Vec<(Apex, Waiting)> {
-        self.done = self.done.max(number);
-        let asked = self.zones.iter().filter(|(_, waiting)| waiting.since <= number);
-        asked.map(|(apex, waiting)| (apex.clone(), waiting.clone())).collect()
+    pub fn ask(&self, number: u64) -> Vec<Asked> {
+        let asked = self.zones.iter().filter(|(_, waiting)| waiting.since <= number && !waiting.is_served);
+        let ask = |(apex, Waiting { wish, since, .. }): (&Apex, &Waiting)| Asked {
+            apex: apex.clone(),
+            file: wish.file.clone(),
+            since: *since,
+        };
+        asked.map(ask).collect()
     }
 
     /// These of those who were asked for are served from their files now.
-    pub fn let_on(&mut self, served: Vec<(Apex, Waiting)>) {
-        for (apex, waiting) in served {
-            if self.zones.get(&apex) == Some(&waiting) {
-                self.served.insert(apex);
+    pub fn let_on(&mut self, served: &[Asked]) {
+        for Asked { apex, file, since } in served {
+            if let Some(waiting) = self.zones.get_mut(apex).filter(|w| w.wish.file == *file && w.since == *since) {
+                waiting.is_served = true;
             }
         }
     }
 
     pub fn served(&self) -> impl Iterator<Item = (&[u8], &Path)> {
-        self.served.iter().filter_map(|apex| Some((&**apex, &*self.zones.get(apex)?.file)))
+        let served = self.zones.iter().filter(|(_, waiting)| waiting.is_served);
+        served.map(|(apex, waiting)| (&**apex, &*waiting.wish.file))
     }
 
     pub fn is_served(&self, apex: &[u8]) -> bool {
-        self.served.contains(apex)
+        self.zones.get(apex).is_some_and(|waiting| waiting.is_served)
     }
 
-    /// It is to be served from another file first.
-    pub fn holds_back(&mut self, apex: &[u8]) {
-        self.served.remove(apex);
+    /// It is not served any more.
+    pub fn hold_back(&mut self, apex: &[u8]) {
+        if let Some(waiting) = self.zones.get_mut(apex) {
+            waiting.is_served = false;
+        }
+    }
+
+    /// It has been written down: that is what it is to be read from.
+    pub fn move_to(&mut self, apex: &[u8], file: PathBuf) {
+        if let Some(waiting) = self.zones.get_mut(apex) {
+            (waiting.wish.file, waiting.is_served) = (file, false);
+        }
     }
 
     pub fn has(&self, apex: &[u8]) -> bool {
         self.zones.contains_key(apex)
     }
 
-    pub fn remove(&mut self, apex: &[u8]) {
-        self.zones.remove(apex);
-        self.served.remove(apex);
+    /// It waits no longer. Its rules.
+    pub fn take(&mut self, apex: &[u8]) -> Option<Rules> {
+        self.zones.remove(apex).map(|waiting| waiting.wish.rules)
     }
 }
 
@@ -128,37 +149,43 @@ mod tests {
     /// What a job finds that serves the zone from this file.
     fn ends(novices: &mut Novices, number: u64, file: &str) {
         let mut asked = novices.ask(number);
-        asked.retain(|(_, waiting)| waiting.file == Path::new(file));
-        novices.let_on(asked);
+        asked.retain(|asked| asked.file == Path::new(file));
+        novices.let_on(&asked);
     }
 
     #[test]
     fn a_zone_is_let_on_by_a_job_that_began_after_it_was_wanted_and_serves_its_file() {
         let mut novices = Novices::default();
-        assert!(!novices.follow(&Wanted::new(zones("d"), 3, None)));
+        novices.follow(Wanted::new(zones("d"), 3, None));
         ends(&mut novices, 2, "d");
         assert!(!novices.is_served(Z), "one that is to go and come back, too, may be served from it before");
         ends(&mut novices, 3, "f");
         assert!(!novices.is_served(Z));
         // Configurations that say the same go on meanwhile.
-        novices.follow(&Wanted::new(zones("d"), 5, None));
+        novices.follow(Wanted::new(zones("d"), 5, None));
         ends(&mut novices, 4, "d");
         assert!(novices.is_served(Z));
-        novices.follow(&Wanted::new(zones("d"), 6, None));
+        novices.follow(Wanted::new(zones("d"), 6, None));
         assert!(novices.is_served(Z));
-        novices.follow(&Wanted::new(zones("e"), 7, None));
+        novices.follow(Wanted::new(zones("e"), 7, None));
         assert!(!novices.is_served(Z) && novices.has(Z));
+        // What was asked before is no answer now.
+        let asked = novices.ask(7);
+        novices.follow(Wanted::new(zones("f"), 8, None));
+        novices.follow(Wanted::new(zones("e"), 9, None));
+        novices.let_on(&asked);
+        assert!(!novices.is_served(Z));
     }
 
     #[test]
     fn what_was_wanted_in_between_counts() {
         let mut novices = Novices::default();
-        novices.follow(&Wanted::new(zones("d"), 1, None));
+        novices.follow(Wanted::new(zones("d"), 1, None));
         ends(&mut novices, 1, "d");
         let off = Wanted::new(HashMap::new(), 2, None);
         let on = Wanted::new(zones("d"), 3, Some(off));
         assert!(!on.was_always(Z));
-        novices.follow(&on);
+        novices.follow(on);
         ends(&mut novices, 2, "d");
         assert!(!novices.is_served(Z));
         let more = Wanted::new(zones("d"), 5, Some(Wanted::new(zones("d"), 4, None)));
@@ -167,10 +194,17 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_after_his_job_has_ended_is_told_so() {
+    fn what_was_written_down_is_served_before_updates_come() {
         let mut novices = Novices::default();
-        ends(&mut novices, 4, "d");
-        assert!(novices.follow(&Wanted::new(zones("d"), 4, None)));
-        assert!(!novices.follow(&Wanted::new(zones("d"), 5, None)));
+        novices.follow(Wanted::new(zones("f"), 1, None));
+        ends(&mut novices, 1, "f");
+        assert_eq!(novices.served().collect::<Vec<_>>(), [(Z, Path::new("f"))]);
+        novices.move_to(Z, "d".into());
+        ends(&mut novices, 2, "f");
+        assert!(!novices.is_served(Z), "another job that knows nothing of it");
+        novices.follow(Wanted::new(zones("d"), 3, None));
+        ends(&mut novices, 3, "d");
+        assert!(novices.is_served(Z));
+        assert!(novices.take(Z).is_some() && novices.is_empty());
     }
 }

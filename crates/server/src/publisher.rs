@@ -16,7 +16,7 @@ use crate::kept::{Kept, Order};
 use crate::laying;
 use crate::ledger;
 use crate::manifest;
-use crate::novices::Waiting;
+use crate::novices::Asked;
 use crate::numbering;
 use crate::origin::Origin;
 use crate::pieces::Pieces;
@@ -395,16 +395,15 @@ impl Publisher {
             return;
         }
         let problems: HashSet<&[u8]> = self.served.problems.iter().map(|p| &*p.apex).collect();
-        waiting.retain(|(apex, _)| !problems.contains(&**apex));
-        let is_served = |(apex, waiting): &(Box<[u8]>, Waiting)| {
-            self.served.manifest.find(apex).is_some_and(|known| known.file == waiting.file)
-        };
+        waiting.retain(|asked| !problems.contains(&*asked.apex));
+        let is_served =
+            |asked: &Asked| self.served.manifest.find(&asked.apex).is_some_and(|known| known.file == asked.file);
         let (served, others): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_served);
         // A reload of zones by name has wanted them, and left them as they were.
-        if others.iter().any(|(_, waiting)| waiting.since > self.full) {
+        if others.iter().any(|asked| asked.since > self.full) {
             self.state.raise(Event::Changed { zones: Vec::new() });
         }
-        self.press.have_done(move |_, books| books.novices.let_on(served));
+        self.press.have_done(move |_, books| books.novices.let_on(&served));
     }
 
     /// Lays what has changed over the image, if anything has; None: it takes a new one.
@@ -425,8 +424,9 @@ impl Publisher {
             return Ok(if lists == *self.served.allow_query { Some(false) } else { None });
         }
         let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
-        let (gone, by) = (difference.gone.clone(), Arc::clone(config));
-        let pressed = self.press.have_done(move |press, books| pressed(press, books, &gone, plan, &by));
+        let about = difference.anew.iter().map(|zone| &zone.apex).chain(&difference.gone);
+        let (about, by): (Apexes, _) = (about.cloned().collect(), Arc::clone(config));
+        let pressed = self.press.have_done(move |press, books| pressed(press, books, &about, plan, &by));
         let Some(Pressed { before, entries, remarks, pieces, zones, retired }) = pressed else { return Ok(None) };
         let problems = Arc::clone(&self.served.problems);
         remark(&remarks);
@@ -448,10 +448,8 @@ impl Publisher {
 
     /// How what is different is laid. Files are read for it, while updates go on: they change other zones.
     fn plan(&self, config: &Config, difference: &Difference) -> Option<Plan> {
-        // What updates have changed is not in these files; nor, of a zone that has belonged to them till now, in any.
-        let behind: Apexes = self.press.have_done(|_, books| books.unwritten.behind().map(Into::into).collect());
-        let is_updated = config.roster.written.iter().any(|z| z.is_owned() && difference.is_about(&z.apex))
-            || behind.iter().any(|apex| difference.is_about(apex));
+        // What updates have changed is not in these files.
+        let is_updated = config.roster.written.iter().any(|z| z.is_owned() && difference.is_about(&z.apex));
         let has_room = self.served.manifest.has_room(difference.anew.len() + difference.gone.len());
         let may_lay = has_room && !is_updated;
         if may_lay {
@@ -647,9 +645,9 @@ struct Pressed {
 }
 
 /// Lays what was read over what is served now, and has that served. None: it takes a new image.
-fn pressed(press: &Press, books: &Books, gone: &[Box<[u8]>], plan: Plan, config: &Config) -> Option<Pressed> {
-    // A zone that goes takes along what updates have changed of it, which its file gets before.
-    if gone.iter().any(|apex| books.unwritten.is_behind(apex)) {
+fn pressed(press: &Press, books: &Books, about: &[Box<[u8]>], plan: Plan, config: &Config) -> Option<Pressed> {
+    // A zone that goes, or belongs to its file again, takes along what updates have changed of it, which theirs gets before.
+    if about.iter().any(|apex| books.unwritten.is_behind(apex)) {
         return None;
     }
     let before = press.current();

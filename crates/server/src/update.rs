@@ -29,14 +29,12 @@ use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use store::Stretch;
 use store::atomic::Prepared;
-use transfer::allow::Rules;
 use transfer::message::Message;
 use transfer::tsig::{self, Keys, Refusal, Signed};
 use transfer::update::{self, Refused};
@@ -221,8 +219,8 @@ pub struct Later {
     lagging: Option<Instant>,
     /// All that has changed is on the slate.
     is_noted: bool,
-    /// The rules of zones that are to take updates, and do not yet.
-    new: HashMap<Box<[u8]>, Rules>,
+    /// There are zones that are to take updates, and do not yet.
+    has_novices: bool,
     /// Those of them that are being written.
     adoption: Option<Adoption>,
     /// The files are being written.
@@ -240,7 +238,7 @@ impl Later {
         // What was replaced takes its memory until it is let go of.
         self.changed.is_none()
             && self.is_noted
-            && self.new.is_empty()
+            && !self.has_novices
             && self.adoption.is_none()
             && self.retired.is_empty()
             && self.lagging.is_none()
@@ -357,50 +355,40 @@ impl Updates {
         self.ledger.adopt(&mut wanted);
         let mut books = self.press.hold();
         wanted.zones.retain(|apex, _| !books.unwritten.is_unfit(apex));
-        let comes_late = books.novices.follow(&wanted);
-        drop(books);
-        self.later.new = wanted.zones.into_iter().map(|(apex, wish)| (apex, wish.rules)).collect();
-        if comes_late {
-            self.state.raise(Event::Changed { zones: Vec::new() });
-        }
+        books.novices.follow(wanted);
+        self.later.has_novices = !books.novices.is_empty();
     }
 
     /// Has zones written down that were never updated before, and makes those that are served from what was written such as take updates.
     fn take_on(&mut self) {
         self.end_adoption();
-        if self.later.new.is_empty() {
+        if !self.later.has_novices {
             return;
         }
-        let folder = self.ledger.data_dir().join(ledger::FOLDER);
-        let is_ours = |apex: &[u8], file: &Path| *file == *ledger::file_of(&folder, apex);
-        let books = self.press.hold();
-        let served: Vec<(Box<[u8]>, bool)> =
-            books.novices.served().map(|(apex, file)| (apex.into(), is_ours(apex, file))).collect();
-        drop(books);
-        let (ours, others): (Vec<_>, Vec<_>) = served.into_iter().partition(|(_, is_ours)| *is_ours);
+        let press = Arc::clone(&self.press);
+        let mut books = press.hold();
+        let (mut ours, mut others) = (Vec::new(), Vec::new());
+        for (apex, file) in books.novices.served() {
+            let zones = if *file == *self.ledger.file_of(apex) { &mut ours } else { &mut others };
+            zones.push(Box::from(apex));
+        }
         // Others wait for updates meanwhile.
-        ours.into_iter().take(GROUP_MAX).for_each(|(apex, _)| self.take_in(&apex));
+        ours.iter().take(GROUP_MAX).for_each(|apex| self.take_in(apex, &mut books));
+        self.later.has_novices = !books.novices.is_empty();
+        drop(books);
         if others.is_empty() || self.later.adoption.is_some() {
             return;
         }
-        // Of one that has its file by now it is not known yet that it is to be read from there.
-        let others = others.into_iter().map(|(apex, _)| apex);
-        let zones: Vec<_> = others.filter(|apex| !ledger::file_of(&folder, apex).exists()).collect();
-        if zones.is_empty() {
-            return;
-        }
         let (data_dir, position) = (self.ledger.data_dir().to_path_buf(), self.ledger.position());
-        match adoption::begin(Arc::clone(&self.press), data_dir, zones, position) {
+        match adoption::begin(press, data_dir, others, position) {
             Ok(ready) => self.later.adoption = Some(Adoption { ready, has_any: false }),
             Err(e) => log::error("zones take no updates yet", &[("why", &e)]),
         }
     }
 
     /// A zone that is served from its file of ours takes updates from now on.
-    fn take_in(&mut self, apex: &[u8]) {
-        let Some(rules) = self.later.new.remove(apex) else { return };
-        let mut books = self.press.hold();
-        books.novices.remove(apex);
+    fn take_in(&mut self, apex: &[u8], books: &mut Books) {
+        let Some(rules) = books.novices.take(apex) else { return };
         match self.ledger.take_on(apex, rules) {
             Ok(position) => {
                 books.unwritten.add_zone(apex, position);
@@ -427,7 +415,7 @@ impl Updates {
             };
             let mut books = self.press.hold();
             let Some((seen, file)) = file else {
-                books.novices.holds_back(&apex);
+                books.novices.hold_back(&apex);
                 continue;
             };
             let now = self.press.current();
@@ -440,12 +428,11 @@ impl Updates {
             match file.and_then(Prepared::take_name) {
                 Ok(_) => {
                     adoption.has_any = true;
-                    books.novices.holds_back(&apex);
+                    books.novices.move_to(&apex, self.ledger.file_of(&apex));
                 }
                 Err(e) => {
                     log::error("a zone takes no updates", &[("zone", &name(&apex)), ("why", &e)]);
-                    books.novices.remove(&apex);
-                    self.later.new.remove(&apex);
+                    books.novices.take(&apex);
                 }
             }
         }
@@ -740,6 +727,7 @@ pub fn head(request: &[u8], refused: Refused) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use transfer::allow::Rules;
 
     #[test]
     fn rules_are_told_however_many_updates_wait() {

@@ -137,7 +137,7 @@ impl Scribe {
 
     fn renew_digest(&self, apex: &[u8]) {
         let Some((past, intake)) = self.state.past().zip(self.state.intake()) else { return };
-        let (begun, zone, stock) = (Instant::now(), name(apex), Stock::below(&self.data_dir));
+        let (before, zone, stock) = (net::sched::usage(), name(apex), Stock::below(&self.data_dir));
         match history::with_zone(&past.published, apex, |zone| digest::renewal(zone, &stock)) {
             Ok(None) => {}
             Ok(Some(diff)) if intake.change(apex, diff.clone(), history::by_digest()).is_ok() => {
@@ -145,7 +145,8 @@ impl Scribe {
             }
             // It has changed meanwhile: where that goes on and on, making digests must not be all that is done.
             Ok(Some(_)) => {
-                let wait = DIGEST_AFTER.max(begun.elapsed() * REST_FOR_WORK);
+                let took = net::sched::usage().since(&before).ran;
+                let wait = DIGEST_AFTER.max(took * REST_FOR_WORK);
                 self.press.slate.renew([apex].into_iter(), Instant::now() + wait);
             }
             Err(why) => log::warn("a zone has no new digest", &[("zone", &zone), ("why", &why)]),
@@ -390,7 +391,8 @@ fn serial(press: &Press, apex: &[u8]) -> Option<u32> {
 const REST: Duration = Duration::from_secs(1);
 /// Tries to take an edit in while updates go on.
 const TRIES: usize = 5;
-/// So much longer than making a digest in vain took it is not tried again.
+/// So much longer than the CPU was taken to make a digest in vain it is not tried again. Not than it took: at idle priority that may
+/// be minutes of waiting, beside which there was little work.
 const REST_FOR_WORK: u32 = 20;
 /// Between two looks at a file whose edit could not be taken in for now.
 const RETRY: Duration = Duration::from_secs(60);

@@ -107,7 +107,7 @@ pub fn compile(args: &Compile) -> Exit {
 
 /// The image of these zones; on a terminal a bar shows meanwhile how much of their files has been read.
 fn current(library: &Library, zones: &[Zone], seen: &Seen, is_json: bool) -> io::Result<Shelved> {
-    let build = || library.current(zones, seen, None);
+    let build = || library.current(zones, seen, None, &mut |_| ());
     if !Progress::of(0).unless(is_json).is_watched() {
         return build();
     }

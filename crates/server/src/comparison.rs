@@ -223,7 +223,7 @@ mod tests {
 
         fn manifest(&self) -> Manifest {
             let (roster, library) = (self.roster(), Library::open(&self.0).unwrap());
-            library.current(&roster.gather().unwrap(), &roster.seen(), None).unwrap().manifest
+            library.current(&roster.gather().unwrap(), &roster.seen(), None, &mut |_| ()).unwrap().manifest
         }
     }
 
@@ -231,6 +231,27 @@ mod tests {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
+    }
+
+    #[test]
+    fn what_is_done_with_the_zones_of_a_new_image_is_done_before_a_start_could_find_it() {
+        let desk = Desk::new("beforehand");
+        let (roster, library, manifest) =
+            (desk.roster(), Library::open(&desk.0).unwrap(), desk.0.join("images/zones.manifest"));
+        let current = |zones: &[Zone]| {
+            let (seen, mut told) = (fs::read(&manifest).ok(), Vec::new());
+            let mut beforehand = |entries: &[crate::manifest::Entry]| {
+                assert_eq!(fs::read(&manifest).ok(), seen, "what a start would find");
+                told.extend(entries.iter().map(|entry| entry.apex.clone()));
+            };
+            library.current(zones, &roster.seen(), None, &mut beforehand).unwrap();
+            assert!(told.is_empty() || fs::read(&manifest).ok() != seen);
+            told
+        };
+        let zones = roster.gather().unwrap();
+        assert_eq!(current(&zones).len(), zones.len());
+        assert!(current(&zones).is_empty(), "no other image");
+        assert_eq!(current(&zones[1..]).len(), zones.len() - 1);
     }
 
     /// Zones that are anew, with a plus, and those that are gone, with a minus.

@@ -5,7 +5,7 @@
 //! data-dir/journal/journal.0000000001   those that updates made (see `ledger`)
 //! ```
 //!
-//! Nothing depends on it: it is written once a change is served, and read when somebody asks. A version of the past is what
+//! Nothing depends on it: it is written when a change is served, or an image with it takes its name, and read when somebody asks. A version of the past is what
 //! is served and the way back to it; so it costs what has changed, and the image holds all the rest.
 
 use crate::clock::{rfc3339, wall_s};
@@ -64,7 +64,7 @@ impl Recorder {
         Recorder { data_dir: data_dir.to_path_buf(), keep, open: None }
     }
 
-    /// Keeps these changes, which are served already.
+    /// Keeps these changes, which are served already, or will be at once.
     pub fn note(&mut self, changes: impl IntoIterator<Item = (Box<[u8]>, Diff)>, author: &dyn Fn(&[u8]) -> Author) {
         let mut changes = changes.into_iter().peekable();
         if changes.peek().is_none() || self.keep.octets == 0 {

@@ -49,6 +49,9 @@ pub struct Library {
     pub read: Arc<AtomicU64>,
 }
 
+/// What is done with the zones of a new image before a start could find it.
+pub type Beforehand<'a> = dyn FnMut(&[Entry]) + 'a;
+
 /// An image, mapped, and what it was made of.
 pub struct Shelved {
     pub image: Image<Stretch>,
@@ -104,8 +107,14 @@ impl Library {
 
     /// The image of these zones as their files are now: the one on the shelf if no source has changed, else a new one.
     /// `seen`: what named them. `served`: where the records of zones come from whose files are wrong; the shelf's image if it
-    /// is None.
-    pub fn current(&self, zones: &[Zone], seen: &Seen, served: Option<&Image<Stretch>>) -> io::Result<Shelved> {
+    /// is None. `beforehand`: called before a new one takes its name.
+    pub fn current(
+        &self,
+        zones: &[Zone],
+        seen: &Seen,
+        served: Option<&Image<Stretch>>,
+        beforehand: &mut Beforehand<'_>,
+    ) -> io::Result<Shelved> {
         let last = match self.last() {
             Some(mut last) if is_current(&last.manifest, zones) => {
                 last.manifest.seen = seen.clone();
@@ -120,7 +129,7 @@ impl Library {
                 log::error("a damaged image is served on", &[("why", &told(&built.lost))]);
                 Ok(last)
             }
-            None => self.shelve(built, seen),
+            None => self.shelve(built, seen, beforehand),
         }
     }
 
@@ -134,8 +143,14 @@ impl Library {
     }
 
     /// A new image of these zones, whether or not a source has changed: the one that is served is damaged.
-    pub fn again(&self, zones: &[Zone], seen: &Seen, served: &Image<Stretch>) -> io::Result<Shelved> {
-        self.shelve(build(zones, self, Some(served)), seen)
+    pub fn again(
+        &self,
+        zones: &[Zone],
+        seen: &Seen,
+        served: &Image<Stretch>,
+        beforehand: &mut Beforehand<'_>,
+    ) -> io::Result<Shelved> {
+        self.shelve(build(zones, self, Some(served)), seen, beforehand)
     }
 
     /// The image written last, whatever it was made of.
@@ -150,7 +165,7 @@ impl Library {
 
     /// Writes an image and its manifest, and only then gives them their names: a disk that is full leaves those that are there. A
     /// crash between the two names leaves a manifest that does not fit, which is none.
-    fn shelve(&self, built: Built, seen: &Seen) -> io::Result<Shelved> {
+    fn shelve(&self, built: Built, seen: &Seen, beforehand: &mut Beforehand<'_>) -> io::Result<Shelved> {
         let Built { octets, entries, pieces, remarks, seed, lost } = built;
         if !lost.is_empty() {
             return Err(io::Error::other(told(&lost)));
@@ -161,6 +176,7 @@ impl Library {
         let image = prepare(&self.folder, IMAGE, &octets)?;
         drop(octets);
         let manifest = Manifest::prepare(&self.folder, MANIFEST, identity, seen, &entries)?;
+        beforehand(&entries);
         let file = image.take_name()?;
         let manifest = Manifest::read_back(&manifest.take_name()?)?;
         let image = open(&file)?;

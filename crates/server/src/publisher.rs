@@ -106,6 +106,8 @@ pub struct Publisher {
     wakes: Vec<Arc<Wake>>,
     served: Serving,
     recorder: Recorder,
+    /// Whose wish is being carried out.
+    by: By,
     retired: Vec<Retired<Zones<Stretch>>>,
     /// What is laid over the image, to be folded into a new one when nothing has changed for a while.
     unfolded: Option<Arc<Config>>,
@@ -135,9 +137,9 @@ impl Publisher {
         served: Serving,
         recorder: Recorder,
     ) -> Publisher {
-        let (retired, unfolded, number, full) = (Vec::new(), None, 0, 0);
+        let (by, retired, unfolded, number, full) = (By::default(), Vec::new(), None, 0, 0);
         let publisher =
-            Publisher { library, press, shared, state, wakes, served, recorder, retired, unfolded, number, full };
+            Publisher { library, press, shared, state, wakes, served, recorder, by, retired, unfolded, number, full };
         complain(&publisher.served.problems, &[]);
         publisher.hold(&[]);
         publisher.tell();
@@ -150,8 +152,8 @@ impl Publisher {
         if let Err(e) = &background {
             log::warn("the background thread competes with answering threads", &[("why", e)]);
         }
+        self.record();
         self.warm();
-        self.record(&|_| history::by_file());
         let (mut has_worked, mut quiet) = (true, Instant::now());
         loop {
             if self.retired.is_empty() && self.unfolded.is_none() && std::mem::take(&mut has_worked) {
@@ -194,16 +196,13 @@ impl Publisher {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
         systemd::tell(systemd::READY);
+        // Whoever asked finds it in the history.
+        self.record();
         if let Some(done) = job.done {
             // Whoever asked may have gone.
             let _ = done.send(outcome);
             self.press.wake();
         }
-        self.record(&|apex| match job.why {
-            Why::Back(serial) => history::by_going_back(serial),
-            Why::Keep { .. } => history::by_command(),
-            _ => job.from.get(apex).map_or_else(history::by_file, |from| history::by_transfer(from)),
-        });
         if job.why == Why::Received
             && let Some(secondaries) = self.state.secondaries()
         {
@@ -211,19 +210,10 @@ impl Publisher {
         }
     }
 
-    /// Keeps what has changed in the history, now that it is served.
-    fn record(&mut self, author: &dyn Fn(&[u8]) -> Author) {
-        let problems: HashSet<&[u8]> = self.served.problems.iter().map(|p| &*p.apex).collect();
-        let changes = self.library.gate.take().into_iter().filter(|(apex, _)| !problems.contains(&**apex));
-        let changes: Vec<_> = changes.collect();
-        for (apex, diff) in &changes {
-            let is_unnumbered = numbering::is_unnumbered(diff);
-            self.state.set_unnumbered(apex, is_unnumbered);
-            if is_unnumbered {
-                log::warn("a zone was edited without a new serial", &[("zone", &images::name(apex))]);
-            }
-        }
-        self.recorder.note(changes, author);
+    /// Keeps what is served now, and has been laid over an image, in the history.
+    fn record(&mut self) {
+        let unfit = self.served.problems.iter().map(|p| &*p.apex).collect();
+        record(&mut self.recorder, &self.state, &self.library.gate, &unfit, &self.by);
     }
 
     /// What the file of a zone would change of what is served.
@@ -323,9 +313,11 @@ impl Publisher {
 
     /// Before the file of a zone is written anew: somebody may have edited it since it was looked at. That is a version, too.
     fn catch_up(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<(), Vec<String>> {
-        self.refresh(config, Why::Asked, wanted)?;
-        self.record(&|_| history::by_file());
-        Ok(())
+        let by = std::mem::take(&mut self.by);
+        let outcome = self.refresh(config, Why::Asked, wanted);
+        self.record();
+        self.by = by;
+        outcome.map(drop)
     }
 
     /// The only zone that is named.
@@ -340,12 +332,13 @@ impl Publisher {
     /// Makes a new image of what is laid over the one that is served.
     fn fold(&mut self) {
         let Some(config) = self.unfolded.take() else { return };
+        self.by = By::default();
         self.library.gate = Arc::new(Gate::new(&config, &[]));
         if let Err(complaints) = self.rebuild(&config, Why::Asked) {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
         self.let_on();
-        self.record(&|_| history::by_file());
+        self.record();
     }
 
     fn fold_after(&self) -> Duration {
@@ -489,9 +482,15 @@ impl Publisher {
         why: Why,
     ) -> Result<Result<bool, Apexes>, Vec<String>> {
         let now = self.press.current();
+        let Publisher { library, recorder, state, by, .. } = self;
+        // A kill behind that would leave a version that nobody knows the way to.
+        let mut keep = |entries: &[manifest::Entry]| {
+            let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
+            record(recorder, state, &library.gate, &unfit, by);
+        };
         let found = match why {
-            Why::Damaged | Why::Forced => self.library.again(zones, seen, &now.image),
-            _ => self.library.current(zones, seen, Some(&now.image)),
+            Why::Damaged | Why::Forced => library.again(zones, seen, &now.image, &mut keep),
+            _ => library.current(zones, seen, Some(&now.image), &mut keep),
         };
         let was_laid_over = now.image.header().overlay.is_some();
         drop(now);
@@ -631,6 +630,53 @@ impl Publisher {
             Ok(_) => log::warn("the image on disk is not the one that is served", &[]),
             Err(e) => log::info("the image stays on small pages", &[("why", &e)]),
         }
+    }
+}
+
+/// Who has changed zones.
+struct By {
+    why: Why,
+    /// From whom they have come, by apex.
+    from: HashMap<Box<[u8]>, String>,
+}
+
+impl Default for By {
+    fn default() -> By {
+        By { why: Why::Asked, from: HashMap::new() }
+    }
+}
+
+impl By {
+    fn author(&self, apex: &[u8]) -> Author {
+        match self.why {
+            Why::Back(serial) => history::by_going_back(serial),
+            Why::Keep { .. } => history::by_command(),
+            _ => self.from.get(apex).map_or_else(history::by_file, |from| history::by_transfer(from)),
+        }
+    }
+}
+
+/// Keeps what has passed the gate in the history, but for zones that are not served so.
+fn record(recorder: &mut Recorder, state: &State, gate: &Gate, unfit: &HashSet<&[u8]>, by: &By) {
+    let changes: Vec<_> = gate.take().into_iter().filter(|(apex, _)| !unfit.contains(&**apex)).collect();
+    for (apex, diff) in &changes {
+        let is_unnumbered = numbering::is_unnumbered(diff);
+        state.set_unnumbered(apex, is_unnumbered);
+        if is_unnumbered {
+            log::warn("a zone was edited without a new serial", &[("zone", &images::name(apex))]);
+        }
+    }
+    recorder.note(changes, &|apex| by.author(apex));
+}
+
+/// With the sections of the configuration of which what has changed needs a restart.
+fn with_restart(facts: Json, stays: &[&'static str]) -> Json {
+    match facts {
+        Json::Object(mut facts) if !stays.is_empty() => {
+            facts.push(("needs_restart", Json::list(stays, Json::text)));
+            Json::Object(facts)
+        }
+        facts => facts,
     }
 }
 

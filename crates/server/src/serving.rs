@@ -82,7 +82,7 @@ pub fn first(library: &Library, config: &Config) -> Result<(Zones<Stretch>, Serv
         return Ok(first);
     }
     let zones = config.zones().map_err(|complaints| told(&complaints))?;
-    match library.current(&zones, &seen, None) {
+    match library.current(&zones, &seen, None, &mut |_| ()) {
         Ok(shelved) => {
             let (zones, serving) = ready(shelved, config, 1);
             Ok((zones, serving, Compared::All))

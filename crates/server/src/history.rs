@@ -46,7 +46,7 @@ const RECORDS_MAX: usize = 100_000;
 /// Writes what has changed.
 pub struct Recorder {
     data_dir: PathBuf,
-    keep: config::History,
+    pub keep: config::History,
     /// Opened with the first change.
     open: Option<Open>,
 }

@@ -6,6 +6,7 @@
 //! ```
 //! Kept in the books of the press; nobody waits for the publisher to read them.
 
+use crate::config::History;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use transfer::allow::Rules;
@@ -23,6 +24,8 @@ pub struct Wish {
 /// What a configuration says of updates.
 pub struct Wanted {
     pub zones: HashMap<Apex, Wish>,
+    /// None: as it is.
+    pub history: Option<History>,
     /// Which configuration it is: later ones have higher numbers.
     number: u64,
     /// Of configurations that came before it, and were not looked at, all wanted these as it does. None: there were none.
@@ -37,7 +40,7 @@ impl Wanted {
             let still = unseen.zones.iter().filter(|(apex, wish)| unseen.was_always(apex) && is_same(apex, wish));
             still.map(|(apex, _)| apex.clone()).collect()
         });
-        Wanted { zones, number, always }
+        Wanted { zones, history: None, number, always }
     }
 
     pub fn was_always(&self, apex: &[u8]) -> bool {
@@ -72,7 +75,7 @@ impl Novices {
 
     /// These are all that wait.
     pub fn follow(&mut self, wanted: Wanted) {
-        let Wanted { zones, number, always } = wanted;
+        let Wanted { zones, number, always, .. } = wanted;
         let was_always = |apex: &Apex| always.as_ref().is_none_or(|always| always.contains(apex));
         let mut before = std::mem::take(&mut self.zones);
         let waiting = zones.into_iter().map(|(apex, wish)| {

@@ -61,13 +61,15 @@ pub struct Job {
     /// From whom zones have come, by apex; empty but for `Why::Received`.
     pub from: HashMap<Box<[u8]>, String>,
     pub done: Option<Done>,
+    /// Sections of which what has changed needs a restart.
+    pub stays: Vec<&'static str>,
     /// Of its configuration: later ones have higher numbers.
     pub number: u64,
 }
 
 impl Job {
     pub fn new(config: Arc<Config>, why: Why, zones: Vec<String>, done: Option<Done>) -> Job {
-        Job { config, why, zones, order: None, from: HashMap::new(), done, number: 0 }
+        Job { config, why, zones, order: None, from: HashMap::new(), done, stays: Vec::new(), number: 0 }
     }
 }
 
@@ -199,8 +201,8 @@ impl Publisher {
         // Whoever asked finds it in the history.
         self.record();
         if let Some(done) = job.done {
-            // Whoever asked may have gone.
-            let _ = done.send(outcome);
+            // He may have gone.
+            let _ = done.send(outcome.map(|facts| with_restart(facts, &job.stays)));
             self.press.wake();
         }
         if job.why == Why::Received

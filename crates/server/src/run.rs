@@ -628,7 +628,7 @@ fn adopt(config: &Config, named: &[String], why: Why, number: u64, updating: &Up
         log::error("no zone takes updates", &[("why", &why)]);
     }
     if let Some(intake) = state.intake() {
-        intake.adopt(&config.roster.written, number);
+        intake.adopt(&config.roster.written, config.history, number);
     }
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
     match why {
@@ -657,7 +657,7 @@ fn attend(
     let mut seen = Seen::default();
     for (number, event) in (1..).zip(inbox) {
         // What is written in its file is the operator's until he asks for it.
-        let (mut wished, mut is_to_be_read) = (None, false);
+        let (mut wished, mut is_to_be_read, mut stays) = (None, false, Vec::new());
         let (why, zones, done) = match event {
             Event::Received { from } => {
                 let zones = from.keys().map(|apex| images::name(apex).to_string()).collect();
@@ -694,8 +694,9 @@ fn attend(
         };
         let mut read = || {
             let mut config = reread()?;
-            if fixed(&config) != started {
-                log::warn(NEEDS_RESTART, &[]);
+            stays = differing(&fixed(&config), &started);
+            if !stays.is_empty() {
+                log::warn(NEEDS_RESTART, &[("sections", &stays.join(" "))]);
                 config.keep_fixed(&last);
             }
             look_through(&config, &zones, &mut seen).map(|()| config)
@@ -714,7 +715,10 @@ fn attend(
                 if let Some(secondaries) = secondaries.filter(|_| why != Why::Fold) {
                     secondaries.tell(Note::Adopt(Arc::clone(&last)));
                 }
-                if jobs.send(Job { order: wished, number, ..Job::new(Arc::clone(&last), why, zones, done) }).is_err() {
+                if jobs
+                    .send(Job { order: wished, number, stays, ..Job::new(Arc::clone(&last), why, zones, done) })
+                    .is_err()
+                {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);
                 }
             }
@@ -741,14 +745,27 @@ fn look_through(config: &Config, named: &[String], seen: &mut Seen) -> Result<()
     Ok(())
 }
 
-const NEEDS_RESTART: &str =
-    "a change in [server], [control], [limits], [history], [resolver] or [cache] needs a restart";
+const NEEDS_RESTART: &str = "what has changed in these sections needs a restart";
 
-/// What cannot change while the server runs, in a form that can be compared.
-fn fixed(config: &Config) -> String {
+/// What cannot change while the server runs, by section, in a form that can be compared.
+fn fixed(config: &Config) -> [(&'static str, String); 5] {
     let server = crate::config::Server { allow_query: crate::config::Allow::Any, ..config.server.clone() };
-    let Config { control, limits, history, resolver, cache, .. } = config;
-    format!("{server:?} {control:?} {limits:?} {history:?} {resolver:?} {cache:?}")
+    let Config { control, limits, resolver, cache, .. } = config;
+    [
+        ("[server]", format!("{server:?}")),
+        ("[control]", format!("{control:?}")),
+        ("[limits]", format!("{limits:?}")),
+        ("[resolver]", format!("{resolver:?}")),
+        ("[cache]", format!("{cache:?}")),
+    ]
+}
+
+/// The sections that are not as they were.
+fn differing<const N: usize>(
+    now: &[(&'static str, String); N],
+    then: &[(&'static str, String); N],
+) -> Vec<&'static str> {
+    now.iter().zip(then).filter(|(now, then)| now != then).map(|(now, _)| now.0).collect()
 }
 
 #[cfg(test)]

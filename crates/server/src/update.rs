@@ -14,7 +14,7 @@
 
 use crate::adoption::{self, Written};
 use crate::clock::wall_s;
-use crate::config::Zone;
+use crate::config::{History, Zone};
 use crate::history;
 use crate::images::{self, name};
 use crate::json::Json;
@@ -158,12 +158,18 @@ impl Intake {
         self.ask(|done| Order::Freeze { zone: zone.to_string(), is_frozen, done })
     }
 
-    /// Who may update what, from now on; this is the configuration of that number.
-    pub fn adopt(&self, zones: &[Zone], number: u64) {
-        let wish = |zone: &Zone| Wanting { rules: zone.allow_update.clone(), file: zone.file.clone() };
+    /// Who may update what, and how long what has changed is kept, from now on; this is the configuration of that number.
+    pub fn adopt(&self, zones: &[Zone], history: History, number: u64) {
+        let wish = |zone: &Zone| Wanting {
+            rules: zone.allow_update.clone(),
+            file: zone.file.clone(),
+            is_ours: zone.origin.is_some(),
+        };
         let zones = zones.iter().filter(|zone| zone.is_owned()).map(|zone| (zone.apex.clone(), wish(zone))).collect();
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        *wanted = Some(Wanted::new(zones, number, wanted.take()));
+        let mut now = Wanted::new(zones, number, wanted.take());
+        now.history = Some(history);
+        *wanted = Some(now);
         drop(wanted);
         // Where too much waits, he is awake.
         let _ = self.orders.try_send(Order::Work);
@@ -736,7 +742,7 @@ mod tests {
         assert!(intake.orders.try_send(Order::Work).is_err());
         let mut zone = Zone::new(b"\x01z\0"[..].into(), "z".into());
         zone.allow_update = Rules(vec![transfer::allow::Rule::from_text("key:ddns").ok().unwrap()]);
-        intake.adopt(&[zone], 1);
+        intake.adopt(&[zone], crate::config::Config::default().history, 1);
         assert!(taken.wanted.lock().unwrap().as_ref().is_some_and(|wanted| wanted.zones.contains_key(&b"\x01z\0"[..])));
     }
 

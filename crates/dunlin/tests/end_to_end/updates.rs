@@ -109,10 +109,21 @@ fn the_configuration_counts_when_it_is_asked_for_and_what_cannot_change_stays() 
     // Somebody only looks, and a file of a zone changes.
     folder.does(&["zone", "diff", "fixed.example"]);
     assert_eq!(add(2), "", "nobody has asked for the configuration");
-    folder.does(&["reload"]);
+    assert!(folder.does(&["reload", "--json"]).contains("\"needs_restart\":[\"[server]\"]"), "and no other section");
     assert!(add(3).contains("REFUSED"), "the new rules");
-    assert!(read(&folder.0.join("log")).contains("[history], [resolver] or [cache] needs a restart"));
-    for (name, address) in [("n1", "192.0.2.1\n"), ("n2", "192.0.2.2\n"), ("n3", "")] {
+    assert!(
+        read(&folder.0.join("log")).contains("what has changed in these sections needs a restart sections=[server]")
+    );
+    folder.write(
+        "dunlin.toml",
+        &format!("{toml}[history]\nage = \"1h\"\n[limits]\ntcp-connections = 7\n[cache]\nsize = \"64MiB\"\n"),
+    );
+    let both = folder.does(&["reload", "--json"]);
+    assert!(both.contains("\"needs_restart\":[\"[limits]\",\"[cache]\"]"), "{both}");
+    assert_eq!(add(4), "", "the old rules again");
+    folder.write("dunlin.toml", &toml);
+    assert!(!folder.does(&["reload", "--json"]).contains("needs_restart"));
+    for (name, address) in [("n1", "192.0.2.1\n"), ("n2", "192.0.2.2\n"), ("n3", ""), ("n4", "192.0.2.4\n")] {
         assert_eq!(server.short(&folder, &[&format!("{name}.z.example"), "A"]), address);
     }
     assert!(!folder.0.join("other").exists());

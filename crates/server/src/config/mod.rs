@@ -226,7 +226,7 @@ impl Config {
         self.server = Server { allow_query, ..running.server.clone() };
         (self.control, self.limits) = (running.control.clone(), running.limits.clone());
         self.resolver.clone_from(&running.resolver);
-        (self.cache, self.history) = (running.cache.clone(), running.history);
+        self.cache.clone_from(&running.cache);
         self.roster.keep_in(&self.server.data_dir);
         let kept = self.server.data_dir.join(kept::FOLDER);
         self.roster.directories.iter_mut().filter(|d| d.is_ours).for_each(|d| d.path.clone_from(&kept));

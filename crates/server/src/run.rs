@@ -146,7 +146,9 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let (events, inbox) = channel();
     let (counters, turns) = (crew.counters(), crew.turns());
     let addresses = sockets.addresses.clone();
-    let state = Arc::new(State::new(addresses, crew.udp, counters, turns, shared.clock, events.clone()));
+    let mut state = State::new(addresses, crew.udp, counters, turns, shared.clock, events.clone());
+    state.updated = Arc::clone(&entrance.counters);
+    let state = Arc::new(state);
     let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes, resolution)?;
     state.set_secondaries(others);
     let transfers = Transfers::new(&shared, &state, asks);

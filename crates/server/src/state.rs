@@ -146,6 +146,8 @@ pub struct State {
     pub published: Counters,
     /// Of the thread that writes files back.
     pub written: Counters,
+    /// Of dynamic updates: the thread that carries them out, and those that refuse them where nobody does.
+    pub updated: Arc<Counters>,
     /// Of each transfer that is under way, and of the thread that judges them.
     pub transfers: Vec<Counters>,
     /// Of the thread that asks primaries, and is told by them.
@@ -187,6 +189,7 @@ impl State {
             published: Counters::default(),
             written: Counters::default(),
             refreshed: Counters::default(),
+            updated: Arc::default(),
             transfers: (0..=AT_ONCE_MAX).map(|_| Counters::default()).collect(),
             turns,
             events,
@@ -292,7 +295,8 @@ impl State {
     }
 
     pub fn count(&self, which: Counter) -> u64 {
-        let others = [&self.published, &self.written, &self.refreshed].into_iter().chain(&self.transfers);
+        let others =
+            [&self.published, &self.written, &self.refreshed, &*self.updated].into_iter().chain(&self.transfers);
         total(self.counters.iter().map(|c| &**c).chain(others), which)
     }
 

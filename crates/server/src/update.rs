@@ -28,6 +28,7 @@ use crate::state::{Event, State};
 use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
+use stats::{Counter, Counters};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
@@ -125,11 +126,12 @@ pub struct Entrance {
     intake: Intake,
     is_open: AtomicBool,
     mailboxes: Arc<Mailboxes>,
+    pub counters: Arc<Counters>,
 }
 
 impl Entrance {
     pub fn new(intake: Intake, mailboxes: Arc<Mailboxes>) -> Entrance {
-        Entrance { intake, is_open: AtomicBool::new(false), mailboxes }
+        Entrance { intake, is_open: AtomicBool::new(false), mailboxes, counters: Arc::default() }
     }
 
     /// Somebody carries them out from now on.
@@ -147,6 +149,7 @@ impl Desk for Entrance {
         let zone = Message::new(&question.message).map(|message| update::zone(&message));
         let refused = zone.and_then(Result::err).map_or(PROHIBITED, Refused::from);
         let refusal = head(&question.message, refused).unwrap_or_default();
+        self.counters.count_together(Counter::UpdateRefused);
         self.mailboxes.post(question.ticket, refusal);
         true
     }
@@ -561,6 +564,7 @@ impl Updates {
         }
         for (question, judged) in group.into_iter().zip(judged) {
             let reply = reply(&question.message, judged, outcome, now_s);
+            self.state.updated.count_together(counted(reply.as_deref()));
             // The answering thread has back what is its own: to free what is of this thread's heap, it might have to wait for its lock.
             let mut message = question.message;
             message.clear();
@@ -701,6 +705,16 @@ fn reply(request: &[u8], judged: Judged<'_>, outcome: Refused, now_s: u64) -> Op
         signed.sign(&mut reply, now_s);
     }
     Some(reply)
+}
+
+/// What an update counts as that is answered so.
+fn counted(reply: Option<&[u8]>) -> Counter {
+    match reply.and_then(|reply| reply.get(3)).map(|flags| Rcode(u16::from(flags & 15))) {
+        Some(Rcode::NOERROR) => Counter::UpdateDone,
+        Some(Rcode::SERVFAIL) => Counter::UpdateFailed,
+        Some(rcode) if is_of_content(rcode) => Counter::UpdateUnmet,
+        _ => Counter::UpdateRefused,
+    }
 }
 
 /// True of what depends on what a zone holds (RFC 2136 section 2.2).

@@ -101,12 +101,16 @@ counters! {
     NotifyAnswered "notifies_answered" "NOTIFYs that others answered";
     NotifyFailed "notifies_failed" "Servers that were not told of a new version: they answered no NOTIFY, or refused it";
     VersionHeld "versions_held" "New versions of zones that were held, and not served";
+    UpdateDone "updates" "Dynamic updates carried out, also those that found nothing to change";
+    UpdateUnmet "updates_unmet" "Dynamic updates with a prerequisite that was not met";
+    UpdateRefused "updates_refused" "Dynamic updates refused: not ours, not allowed, frozen, malformed, or not signed rightly";
+    UpdateFailed "updates_failed" "Dynamic updates that could not be made durable, or not be served";
     WrittenBack "written_back" "Zones that updates had changed, written back into their files";
     Panics "panics" "Panics caught while answering; the packet is saved";
     DropPanic "dropped_panic" "Packets not answered: answering them panicked, or others of their batch did";
 }
 
-/// Counters of one thread. Only that thread may add.
+/// Counters of one thread. Only that thread may add, but for `count_together`.
 pub struct Counters([AtomicU64; Counter::ALL.len()]);
 
 impl Default for Counters {
@@ -125,6 +129,11 @@ impl Counters {
     #[inline]
     pub fn count(&self, which: Counter) {
         self.add(which, 1);
+    }
+
+    /// For what several threads count, and seldom.
+    pub fn count_together(&self, which: Counter) {
+        self.0[which as usize].fetch_add(1, Relaxed);
     }
 
     pub fn value(&self, which: Counter) -> u64 {

@@ -59,6 +59,17 @@ fn an_update_is_served_at_once_and_after_a_kill() {
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
     assert_eq!(update(&server, &["-v"], DDNS, "zone z.example\ndel www.z.example A"), "");
     assert_eq!(server.short(&folder, &["www.z.example", "A"]), "");
+    for (key, lines, says) in [
+        (DDNS, "prereq yxdomain none.z.example\nadd x.z.example 60 A 192.0.2.1", "NXDOMAIN"),
+        ("", "add x.z.example 60 A 192.0.2.1", "REFUSED"),
+        ("hmac-sha256:unknown", "add x.z.example 60 A 192.0.2.1", "NOTAUTH"),
+    ] {
+        assert!(update(&server, &[], key, &format!("zone z.example\n{lines}")).contains(says), "{lines}");
+    }
+    let counted = text(&folder.ctl(&["--json", "stats"]).stdout);
+    for count in ["\"updates\":2,", "\"updates_unmet\":1,", "\"updates_refused\":2,", "\"updates_failed\":0,"] {
+        assert!(counted.contains(count), "{count} {counted}");
+    }
     server.signal("KILL");
     drop(server);
     let server = serve(&folder);

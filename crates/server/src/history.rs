@@ -215,9 +215,14 @@ impl Past {
         Ok(Diff::new(now, next, removed, added))
     }
 
-    /// What leads from a zone to what it was at a serial.
+    /// What leads from a zone of updates to what it was at a serial. While its file owned it other versions may have had the same
+    /// serials: so it is what updates have changed, if that says it, and must fit in any case.
     pub fn way_back(&self, apex: &[u8], served: &Zone<'_>, serial: u32) -> Result<Diff, String> {
-        way(&changes(&self.data_dir, apex)?, served.serial().map_err(damaged)?, serial)
+        let now = served.serial().map_err(damaged)?;
+        let by_updates = way(&changes_in(&self.data_dir, &[UPDATES], apex)?, now, serial);
+        let back = by_updates.or_else(|_| way(&changes(&self.data_dir, apex)?, now, serial))?;
+        fit(served, &back)?;
+        Ok(back)
     }
 
     /// Whether the edit of a file has led to this version.
@@ -281,9 +286,14 @@ pub fn caution(remarks: &[String]) {
 
 /// The changes of a zone, oldest first.
 fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
-    let mut all = [Kept::default(), Kept::default()];
-    for (name, kept) in [FOLDER, UPDATES].iter().zip(&mut all) {
-        let folder = data_dir.join(name);
+    changes_in(data_dir, &[FOLDER, UPDATES], apex)
+}
+
+/// Those that stand in these folders.
+fn changes_in(data_dir: &Path, folders: &[&str], apex: &[u8]) -> Result<VecDeque<Entry>, String> {
+    let mut all = VecDeque::new();
+    for name in folders {
+        let (folder, mut kept) = (data_dir.join(name), Kept::default());
         if !folder.exists() {
             continue;
         }
@@ -295,9 +305,9 @@ fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
         };
         let read = Folder::open(&folder).and_then(|folder| Journal::look_through(folder, &mut see));
         caution(&read.map_err(|e| format!("the history cannot be read: {e}"))?);
+        all = in_turn(all, kept.entries);
     }
-    let [files, updates] = all.map(|kept| kept.entries);
-    Ok(in_turn(files, updates))
+    Ok(all)
 }
 
 /// A zone has one owner at a time; where it has had two, the clock tells who was first. It may have been put back meanwhile: what one
@@ -434,6 +444,17 @@ fn standing(served: &Zone<'_>, canonical_form: &[Record]) -> Result<Vec<Record>,
     });
     whole.map_err(damaged)?;
     if found.len() == canonical_form.len() { Ok(found) } else { Err(MISFIT.to_string()) }
+}
+
+/// Err: the way does not begin at what is served.
+fn fit(served: &Zone<'_>, way: &Diff) -> Result<(), String> {
+    let mut has_added = false;
+    let whole = served.for_each_record(&mut |owner, rtype, ttl, rdata| {
+        has_added |= canonical(owner, rtype, ttl, rdata).is_some_and(|r| way.added().binary_search(&r).is_ok());
+    });
+    whole.map_err(damaged)?;
+    standing(served, way.removed())?;
+    if has_added { Err(MISFIT.to_string()) } else { Ok(()) }
 }
 
 /// An SOA with another serial; any other record as it is.

@@ -11,8 +11,10 @@ use crate::config::Zone;
 use crate::history::{self, Past};
 use crate::origin::{self, Base};
 use crate::reading::{self, Stock};
+use crate::zonetext::Sources;
 use audit::{Fault, Guards, Report, Rules, Version, audit, weigh};
 use image::{Builder, Sorted, Zone as ImageZone};
+use std::path::PathBuf;
 use transfer::{Conflict, Diff, Record, compare};
 use wire::Name;
 use wire::rtype::{DNSKEY, ZONEMD};
@@ -27,6 +29,7 @@ pub struct Edit {
     pub diff: Option<Diff>,
     /// Of the file, and all that it includes, as it was read.
     pub stamp: String,
+    pub includes: Vec<PathBuf>,
 }
 
 /// Why an edit is not to be taken in.
@@ -52,24 +55,25 @@ impl From<&str> for Hindrance {
 /// What the file of a zone changes. `guards`: what it may lose; None: anything.
 pub fn edit(past: &Past, zone: &Zone, base: &Base, guards: Option<&Guards>) -> Result<Edit, Hindrance> {
     let stock = Stock::below(&past.data_dir);
-    let (builder, stamp) = read(zone, &stock)?;
+    let (builder, sources) = read(zone, &stock)?;
     let mut found = Ok(None);
     builder.show(&mut |edited| {
         let weighing = Weighing { stock: &stock, guards, rules: Rules::at(wall_s()) };
         let change = |served: &ImageZone<'_>| Ok(weighing.change(past, zone, base, served, edited));
         found = history::with_zone(&past.published, &zone.apex, change).unwrap_or_else(|why| Err(why.into()));
     });
-    Ok(Edit { diff: found?, stamp })
+    let stamp = origin::stamp_of(&sources);
+    Ok(Edit { diff: found?, stamp, includes: origin::included(sources) })
 }
 
-/// The records of a file, and its stamp.
-fn read(zone: &Zone, stock: &Stock) -> Result<(Builder, String), String> {
+/// The records of a file, and what was read.
+fn read(zone: &Zone, stock: &Stock) -> Result<(Builder, Sources), String> {
     let mut builder = stock.builder();
     builder.begin_zone(&zone.apex);
     let read = reading::one(zone, stock, &mut builder).map_err(|unread| unread.why.to_string())?;
     match read.report.problems.iter().find(|p| p.severity == Severity::Error) {
         Some(first) => Err(format!("{}: {}", first.place, first.what)),
-        None => Ok((builder, origin::stamp_of(&read.sources))),
+        None => Ok((builder, read.sources)),
     }
 }
 

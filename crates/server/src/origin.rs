@@ -89,7 +89,7 @@ const TO: &str = "to ";
 /// The stamp of a file that is not there.
 pub const NONE: &str = "none";
 /// That of a version of which only the content is known.
-const UNSEEN: &str = "unseen";
+pub const UNSEEN: &str = "unseen";
 /// Between the stamps of a file and of what it includes.
 const AND: char = '+';
 
@@ -105,6 +105,11 @@ pub fn stamp_of(sources: &Sources) -> String {
     let one = |stamp: &Stamp| format!("{}-{}", stamp.size, stamp.modified_ns);
     let all: Option<Vec<String>> = sources.iter().map(|(_, stamp)| stamp.as_ref().map(one)).collect();
     all.map_or_else(|| UNSEEN.to_string(), |all| all.join(&AND.to_string()))
+}
+
+/// What the first of these includes.
+pub fn included(sources: Sources) -> Vec<PathBuf> {
+    sources.into_iter().skip(1).map(|(file, _)| file).collect()
 }
 
 /// What a file begins with that is written back.
@@ -227,8 +232,9 @@ impl Origin {
         Ok(())
     }
 
-    /// Another stamp of the version that is known last: its content is the same.
-    pub fn is_now(&mut self, stamp: String) -> io::Result<()> {
+    /// Another stamp of the version that is known last, and what its file includes: its content is the same.
+    pub fn is_now(&mut self, stamp: String, includes: Vec<PathBuf>) -> io::Result<()> {
+        self.includes = includes;
         if let Some(last) = self.known.pop() {
             self.known = vec![Known { stamp, ..last }];
         }
@@ -315,8 +321,7 @@ impl Origin {
                 return Err(io::Error::other("it was edited just now"));
             }
             let means = if serial.is_some() { Means::Edited } else { Means::Read };
-            let includes = sources.into_iter().skip(1).map(|(file, _)| file).collect();
-            Ok((Known { means, serial: serial.unwrap_or(own), stamp: is }, includes))
+            Ok((Known { means, serial: serial.unwrap_or(own), stamp: is }, included(sources)))
         });
         match kept {
             Ok(next) => Ok(Some(next)),

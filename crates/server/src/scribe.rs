@@ -22,7 +22,7 @@ use crate::images::{fingerprint_of, name};
 use crate::laying;
 use crate::ledger;
 use crate::log;
-use crate::origin::{self, Base, Known, Means, NONE, Origin};
+use crate::origin::{self, Base, Known, Means, NONE, Origin, UNSEEN};
 use crate::outline::{self, Outline};
 use crate::press::{DIGEST_AFTER, Press};
 use crate::reading::Stock;
@@ -34,6 +34,7 @@ use stats::Counter;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::atomic::{self, Output, prepare};
@@ -117,13 +118,13 @@ impl Scribe {
             let outcome = self.attend(&task);
             if self.watch_includes(&task) {
                 // Somebody may have edited one just before.
-                self.press.slate.look(std::slice::from_ref(&task.apex), Instant::now() + REST);
+                self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + REST);
             }
             if outcome.is_err() {
                 self.press.slate.note([&*task.apex].into_iter(), Instant::now());
             }
             if let Err(Undone::Failed(_)) = outcome {
-                self.press.slate.look(std::slice::from_ref(&task.apex), Instant::now() + RETRY);
+                self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + RETRY);
             }
             self.tell(&task, outcome);
         }
@@ -266,7 +267,7 @@ impl Scribe {
     }
 
     fn look_again(&self, task: &Task) -> Done {
-        let (apexes, at) = (std::slice::from_ref(&task.apex), Instant::now() + REST);
+        let (apexes, at) = (slice::from_ref(&task.apex), Instant::now() + REST);
         match task.what {
             What::Force => self.press.slate.force(apexes, at),
             What::Look | What::Write | What::Digest => self.press.slate.look(apexes, at),
@@ -312,10 +313,12 @@ impl Scribe {
         base: &Base,
         origin: &mut Origin,
     ) -> Result<Done, Undone> {
+        let was_unseen = origin.known().last().is_some_and(|known| known.stamp == UNSEEN);
         match (&edit.diff, base) {
             (Some(_), _) => {}
-            (None, Base::Copy(..)) => origin.is_now(edit.stamp.clone())?,
-            (None, Base::Version(serial)) if origin::version(&zone.file).is_some() => {
+            (None, Base::Copy(..)) => origin.is_now(edit.stamp.clone(), edit.includes.clone())?,
+            // One that was written back includes no other.
+            (None, Base::Version(serial)) if edit.includes.is_empty() && origin::version(&zone.file).is_some() => {
                 let known = Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone() };
                 origin.remember(vec![known])?;
             }
@@ -325,7 +328,14 @@ impl Scribe {
         if edit.diff.is_some() {
             log::info("an edit is taken in", &[("zone", &name(&task.apex)), ("file", &zone.file.display())]);
         }
-        self.press.slate.hurry(&task.apex, Instant::now());
+        let is = origin.stamp(&zone.file);
+        if origin.known().iter().any(|known| known.is(&is)) {
+            self.press.slate.hurry(&task.apex, Instant::now());
+            return Ok(Done::Edited);
+        }
+        // It changes nothing, and is to be read again: it was written too short a time before, or at a time to come.
+        let wait = if was_unseen { RETRY } else { REST };
+        self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + wait);
         Ok(Done::Edited)
     }
 

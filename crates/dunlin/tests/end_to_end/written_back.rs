@@ -259,3 +259,82 @@ fn a_kill_while_it_is_written_leaves_a_whole_file_that_is_known() {
     assert!(!stage.log().contains("edited"), "{}", stage.log());
     drop(server);
 }
+
+fn without_rules(text: &str) -> String {
+    text.lines()
+        .filter(|l| !l.starts_with("allow-update") && !l.starts_with("write-back"))
+        .map(|l| format!("{l}\n"))
+        .collect()
+}
+
+/// Versions of both have the same serials: those of its file, while that owned the zone, and those of its updates.
+#[test]
+fn what_was_edited_while_there_were_no_rules_takes_no_update_back() {
+    let stage = Stage::new("1s", 3);
+    let with = |every: &str| format!("{}guards = false\n", configuration(every));
+    stage.folder.configure(&with("1s"));
+    let server = stage.serve();
+    let short = |name: &str| server.short(&stage.folder, &[&format!("{name}.z.example"), "A"]);
+    let configure = |text: &str| {
+        stage.folder.configure(text);
+        stage.folder.does(&["reload"]);
+    };
+    (1..=2).for_each(|i| add(&server, i));
+    eventually("the file", || stage.holds(" 9 1 2 3 4"));
+    configure(&with("1h"));
+    (3..=5).for_each(|i| add(&server, i));
+    assert!(stage.holds("; serial 9,"));
+    // The clock of the history tells which change was first.
+    let second = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let then = second();
+    eventually("the next second", || second() > then);
+    configure(&without_rules(&with("1h")));
+    assert_eq!((short("n2"), short("n5")), ("192.0.2.2\n".to_string(), String::new()), "as its file says");
+    for serial in 10..=12 {
+        let (before, now) = (format!(" {} 1 2 3 4", serial - 1), format!(" {serial} 1 2 3 4"));
+        stage.edit(
+            &(read(&stage.file).replace(&before, &now) + &format!("e{serial}.z.example. 60 A 192.0.2.{serial}\n")),
+        );
+        stage.folder.does(&["reload"]);
+        assert_eq!(short(&format!("e{serial}")), format!("192.0.2.{serial}\n"));
+    }
+    assert!(stage.holds("; serial 9,"), "who edits it keeps that line");
+    configure(&with("1s"));
+    eventually("the edits", || short("e12") == "192.0.2.12\n");
+    eventually("the file", || stage.holds("n5.z.example.") && stage.holds("e10.z.example."));
+    for (name, address) in [("n1", 1), ("n3", 3), ("n5", 5), ("e10", 10), ("e11", 11), ("e12", 12)] {
+        assert_eq!(short(name), format!("192.0.2.{address}\n"), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_includes_another_is_written_back_also_where_its_rules_come_with_a_reload() {
+    let stage = Stage::new("1s", 3);
+    let with = configuration("1s");
+    stage.folder.configure(&without_rules(&with));
+    let included = stage.folder.write("zones/more", "inc A 192.0.2.77\n");
+    let long_ago = SystemTime::now() - Duration::from_secs(60);
+    std::fs::File::open(included).unwrap().set_modified(long_ago).unwrap();
+    stage.edit(&(read(&stage.file) + "$INCLUDE more\n"));
+    let server = stage.serve();
+    stage.folder.configure(&with);
+    stage.folder.does(&["reload"]);
+    eventually("updates", || update(&server, &[], DDNS, "zone z.example\nadd n1.z.example 60 A 192.0.2.1").is_empty());
+    eventually("the file", || stage.holds("n1.z.example.") && stage.holds("inc.z.example."));
+}
+
+#[test]
+fn nothing_is_said_of_the_edits_of_a_zone_that_has_no_rules_any_more() {
+    let stage = Stage::new("1s", 3);
+    let server = stage.serve();
+    add(&server, 1);
+    eventually("the file", || stage.holds("n1.z.example."));
+    stage.edit("; serial 8, written by dunlin for updates; keep this line\nthis is no zone\n");
+    stage.folder.does(&["reload"]);
+    let held = || stage.ctl(&["status"]).contains("is not taken in");
+    eventually("what is held", held);
+    stage.folder.configure(&without_rules(&configuration("1s")));
+    let _ = stage.folder.ctl(&["reload"]);
+    eventually("nothing held", || !held());
+    assert_eq!(server.short(&stage.folder, &["n1.z.example", "A"]), "192.0.2.1\n", "it goes on as it was");
+}

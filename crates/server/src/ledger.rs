@@ -86,7 +86,8 @@ fn data_dir(folder: &Path) -> &Path {
 pub fn own(zones: &mut [Zone], data_dir: &Path) {
     for zone in zones.iter_mut().filter(|zone| zone.is_owned()) {
         let file = file_of(&data_dir.join(FOLDER), &zone.apex);
-        if file.exists() {
+        // One of which it cannot be said is not taken for one that is not there: then what is configured would be served instead.
+        if file.try_exists().unwrap_or(true) {
             zone.read_from(file);
         }
     }
@@ -233,19 +234,28 @@ impl Ledger {
     /// These are the zones that take updates, and their rules. Those that are known here are taken out of them; others are none any more.
     pub fn adopt(&mut self, wanted: &mut Wanted) {
         self.zones.retain(|apex, zone| {
-            let wish = if wanted.was_always(apex) { wanted.zones.remove(apex) } else { None };
-            wish.is_some_and(|wish| {
-                zone.rules = wish.rules;
-                true
-            })
+            let is_as_ever = wanted.was_always(apex) && wanted.zones.get(apex).is_some_and(|wish| wish.is_ours);
+            let wish = if is_as_ever { wanted.zones.remove(apex) } else { None };
+            match wish {
+                Some(wish) => zone.rules = wish.rules,
+                None => {
+                    left.push(apex.clone());
+                    return false;
+                }
+            }
+            true
         });
     }
 
     /// A zone that is served from its file of ours belongs to updates from now on. Returns which position that file names.
     pub fn take_on(&mut self, apex: &[u8], rules: Rules) -> io::Result<u64> {
-        let position = position_of(&self.file_of(apex))?;
+        let (position, end) = (position_of(&self.file_of(apex))?, self.position());
+        if position > end {
+            // The journal has lost its end: what comes there now is behind all that the file holds.
+            renumber(&self.folder, apex, end)?;
+        }
         self.zones.insert(apex.into(), Owned::new(rules));
-        Ok(position)
+        Ok(position.min(end))
     }
 
     /// What the zone is read from if it is its updates'.

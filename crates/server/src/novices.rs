@@ -8,7 +8,7 @@
 
 use crate::config::History;
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use transfer::allow::Rules;
 
 type Apex = Box<[u8]>;
@@ -19,6 +19,8 @@ pub struct Wish {
     pub rules: Rules,
     /// What the zone is to be read from.
     pub file: PathBuf,
+    /// That is our own file, which is there.
+    pub is_ours: bool,
 }
 
 /// What a configuration says of updates.
@@ -66,6 +68,8 @@ pub struct Asked {
 #[derive(Default)]
 pub struct Novices {
     zones: HashMap<Apex, Waiting>,
+    /// Some are served that nobody has taken or has had written since.
+    are_due: bool,
 }
 
 impl Novices {
@@ -101,14 +105,24 @@ impl Novices {
     pub fn let_on(&mut self, served: &[Asked]) {
         for Asked { apex, file, since } in served {
             if let Some(waiting) = self.zones.get_mut(apex).filter(|w| w.wish.file == *file && w.since == *since) {
-                waiting.is_served = true;
+                (waiting.is_served, self.are_due) = (true, true);
             }
         }
     }
 
-    pub fn served(&self) -> impl Iterator<Item = (&[u8], &Path)> {
+    /// Whether there is a reason to go through them.
+    pub fn are_due(&self) -> bool {
+        self.are_due
+    }
+
+    pub fn set_due(&mut self, are_due: bool) {
+        self.are_due = are_due;
+    }
+
+    /// Those that are served, and whether that is from our own files.
+    pub fn served(&self) -> impl Iterator<Item = (&[u8], bool)> {
         let served = self.zones.iter().filter(|(_, waiting)| waiting.is_served);
-        served.map(|(apex, waiting)| (&**apex, &*waiting.wish.file))
+        served.map(|(apex, waiting)| (&**apex, waiting.wish.is_ours))
     }
 
     pub fn is_served(&self, apex: &[u8]) -> bool {
@@ -125,7 +139,7 @@ impl Novices {
     /// It has been written down: that is what it is to be read from.
     pub fn move_to(&mut self, apex: &[u8], file: PathBuf) {
         if let Some(waiting) = self.zones.get_mut(apex) {
-            (waiting.wish.file, waiting.is_served) = (file, false);
+            (waiting.wish.file, waiting.wish.is_ours, waiting.is_served) = (file, true, false);
         }
     }
 
@@ -142,11 +156,12 @@ impl Novices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     const Z: &[u8] = b"\x01z\0";
 
     fn zones(file: &str) -> HashMap<Apex, Wish> {
-        HashMap::from([(Z.into(), Wish { rules: Rules::default(), file: file.into() })])
+        HashMap::from([(Z.into(), Wish { rules: Rules::default(), file: file.into(), is_ours: file == "d" })])
     }
 
     /// What a job finds that serves the zone from this file.
@@ -201,13 +216,14 @@ mod tests {
         let mut novices = Novices::default();
         novices.follow(Wanted::new(zones("f"), 1, None));
         ends(&mut novices, 1, "f");
-        assert_eq!(novices.served().collect::<Vec<_>>(), [(Z, Path::new("f"))]);
+        assert!(novices.are_due());
+        assert_eq!(novices.served().collect::<Vec<_>>(), [(Z, false)]);
         novices.move_to(Z, "d".into());
         ends(&mut novices, 2, "f");
         assert!(!novices.is_served(Z), "another job that knows nothing of it");
         novices.follow(Wanted::new(zones("d"), 3, None));
         ends(&mut novices, 3, "d");
-        assert!(novices.is_served(Z));
+        assert_eq!(novices.served().collect::<Vec<_>>(), [(Z, true)]);
         assert!(novices.take(Z).is_some() && novices.is_empty());
     }
 }

@@ -47,7 +47,8 @@ use wire::{Ede, Rcode, rtype};
 const WAITING_MAX: usize = 4096;
 /// Updates of one group.
 const GROUP_MAX: usize = 1024;
-/// How long nothing may have changed before zone files are written and a new image is made.
+/// How long nothing may have changed before zone files are written and a new image is made; and how long zones that are to take
+/// updates wait for others at most.
 const QUIET: Duration = Duration::from_secs(10);
 /// Names that lie over the image at most before that is done though updates go on, and octets of the room behind it.
 const NAMES_MAX: usize = 100_000;
@@ -238,8 +239,8 @@ pub struct Later {
 
 struct Adoption {
     ready: Receiver<Written>,
-    /// One of them has its file.
-    has_any: bool,
+    /// Since when some have their files that nobody has been told of.
+    since: Option<Instant>,
 }
 
 impl Later {
@@ -376,13 +377,17 @@ impl Updates {
         }
         let press = Arc::clone(&self.press);
         let mut books = press.hold();
+        if !books.novices.are_due() {
+            return;
+        }
         let (mut ours, mut others) = (Vec::new(), Vec::new());
-        for (apex, file) in books.novices.served() {
-            let zones = if *file == *self.ledger.file_of(apex) { &mut ours } else { &mut others };
+        for (apex, is_ours) in books.novices.served() {
+            let zones = if is_ours { &mut ours } else { &mut others };
             zones.push(Box::from(apex));
         }
         // Others wait for updates meanwhile.
         ours.iter().take(GROUP_MAX).for_each(|apex| self.take_in(apex, &mut books));
+        books.novices.set_due(ours.len() > GROUP_MAX);
         self.later.has_novices = !books.novices.is_empty();
         drop(books);
         if others.is_empty() || self.later.adoption.is_some() {
@@ -390,7 +395,7 @@ impl Updates {
         }
         let (data_dir, position) = (self.ledger.data_dir().to_path_buf(), self.ledger.position());
         match adoption::begin(press, data_dir, others, position) {
-            Ok(ready) => self.later.adoption = Some(Adoption { ready, has_any: false }),
+            Ok(ready) => self.later.adoption = Some(Adoption { ready, since: None }),
             Err(e) => log::error("zones take no updates yet", &[("why", &e)]),
         }
     }
@@ -412,13 +417,22 @@ impl Updates {
         while let Some(adoption) = &mut self.later.adoption {
             let Written { apex, file } = match adoption.ready.try_recv() {
                 Ok(written) => written,
-                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Empty) => {
+                    // The first of many do not wait for the last.
+                    if adoption.since.take_if(|since| since.elapsed() >= QUIET).is_some() {
+                        self.state.raise(Event::Changed { zones: Vec::new() });
+                    }
+                    return;
+                }
                 Err(TryRecvError::Disconnected) => {
-                    if adoption.has_any {
+                    let has_any = adoption.since.is_some();
+                    self.later.adoption = None;
+                    // Some may have come meanwhile.
+                    self.press.hold().novices.set_due(true);
+                    if has_any {
                         // They are to be read from there.
                         self.state.raise(Event::Changed { zones: Vec::new() });
                     }
-                    self.later.adoption = None;
                     return;
                 }
             };
@@ -436,7 +450,7 @@ impl Updates {
             }
             match file.and_then(Prepared::take_name) {
                 Ok(_) => {
-                    adoption.has_any = true;
+                    adoption.since.get_or_insert_with(Instant::now);
                     books.novices.move_to(&apex, self.ledger.file_of(&apex));
                 }
                 Err(e) => {

@@ -361,6 +361,20 @@ fn an_update_after_the_journal_was_lost_outlives_a_kill() {
     let server = serve(&folder);
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
     assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
+    drop(server);
+    // The rules come with a reload.
+    let kept = read(&folder.0.join(file));
+    let number = kept.lines().next().unwrap().to_string();
+    folder.write(file, &kept.replace(&number, "; dunlin, position 999"));
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    folder.configure(&CONFIGURATION.replace(rules, ""));
+    let server = serve(&folder);
+    folder.configure(CONFIGURATION);
+    folder.does(&["reload"]);
+    let more = || update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8");
+    eventually("updates", || more().is_empty());
+    server.signal("KILL");
+    assert_eq!(serve(&folder).short(&folder, &["more.z.example", "A"]), "192.0.2.8\n");
 }
 
 /// The zone leaves the configuration before its changes are in any file.

@@ -231,8 +231,11 @@ impl Ledger {
         self.zones.get(apex)
     }
 
-    /// These are the zones that take updates, and their rules. Those that are known here are taken out of them; others are none any more.
-    pub fn adopt(&mut self, wanted: &mut Wanted) {
+    /// These are the zones that take updates, and their rules. Those that are known here are taken out of them; others are none any more:
+    /// which, is returned.
+    pub fn adopt(&mut self, wanted: &mut Wanted) -> Vec<Box<[u8]>> {
+        self.history = wanted.history.unwrap_or(self.history);
+        let mut left = Vec::new();
         self.zones.retain(|apex, zone| {
             let is_as_ever = wanted.was_always(apex) && wanted.zones.get(apex).is_some_and(|wish| wish.is_ours);
             let wish = if is_as_ever { wanted.zones.remove(apex) } else { None };
@@ -245,6 +248,7 @@ impl Ledger {
             }
             true
         });
+        left
     }
 
     /// A zone that is served from its file of ours belongs to updates from now on. Returns which position that file names.

@@ -264,12 +264,6 @@ impl Updating {
     fn start(&self, ledger: Ledger) -> Result<(), String> {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(orders) = orders else { return Ok(()) };
-        let (press, data_dir, state) = (Arc::clone(&self.press), self.data_dir.clone(), Arc::clone(&self.state));
-        self.press.employ(self.entrance.open().clone());
-        self.state.set_intake(self.entrance.open().clone());
-        let folders = Arc::clone(&self.folders);
-        let scribe = Scribe::new(press, data_dir, state, folders);
-        spawn("scribe", move || scribe.run())?;
         let updates = Updates {
             ledger,
             keys: Arc::clone(&self.shared.keys),
@@ -278,7 +272,13 @@ impl Updating {
             press: Arc::clone(&self.press),
             later: Later::default(),
         };
-        spawn("updates", move || updates.run(&orders))
+        spawn("updates", move || updates.run(&orders))?;
+        // Only now: somebody is there.
+        self.press.employ(self.entrance.open().clone());
+        self.state.set_intake(self.entrance.open().clone());
+        let (press, data_dir, state) = (Arc::clone(&self.press), self.data_dir.clone(), Arc::clone(&self.state));
+        let scribe = Scribe::new(press, data_dir, state, Arc::clone(&self.folders));
+        spawn("scribe", move || scribe.run())
     }
 
     /// The first zone that takes updates has come with a reload.
@@ -633,6 +633,7 @@ fn adopt(config: &Config, named: &[String], why: Why, number: u64, updating: &Up
         intake.adopt(&config.roster.written, config.history, number);
     }
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
+    state.follow(&config.roster.written);
     match why {
         Why::Forced => press.slate.force(&apexes, Instant::now()),
         _ if named.is_empty() == apexes.is_empty() => press.slate.look(&apexes, Instant::now()),

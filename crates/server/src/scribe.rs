@@ -106,6 +106,7 @@ impl Scribe {
             log::warn("files that are written back compete with answering threads", &[("why", e)]);
         }
         loop {
+            self.forget();
             if self.press.slate.is_clear() {
                 self.state.rest();
             }
@@ -127,6 +128,19 @@ impl Scribe {
                 self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + RETRY);
             }
             self.tell(&task, outcome);
+        }
+    }
+
+    /// Zones that updates do not own any more, or that are not there.
+    fn forget(&mut self) {
+        for apex in self.press.slate.left() {
+            self.refused.remove(&apex);
+            self.outlines.remove(&apex);
+            self.swept.remove(&fingerprint_of(&apex));
+            self.folders.include_none(&name(&apex).to_string());
+            // It may have been attended to just now.
+            self.state.set_held_edit(&apex, None);
+            self.state.set_unwritten(&apex, None);
         }
     }
 

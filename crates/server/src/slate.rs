@@ -30,6 +30,8 @@ struct Entries {
     digests: Agenda,
     /// Those whose files are looked at and whose edits are taken in whatever the guards object to.
     forced: HashSet<Box<[u8]>>,
+    /// Zones that were followed, and are not any more. Bound: nobody waits long to take them.
+    left: Vec<Box<[u8]>>,
 }
 
 struct Followed {
@@ -142,16 +144,17 @@ impl Slate {
     pub fn follow(&self, zones: &[Zone], guards: Option<Guards>, now: Instant) {
         let mut held = self.hold();
         let entries = &mut *held;
-        let before = std::mem::take(&mut entries.zones);
+        let mut before = std::mem::take(&mut entries.zones);
         for zone in zones.iter().filter(|zone| zone.is_owned()) {
-            if !before.contains_key(&zone.apex) {
+            if before.remove(&zone.apex).is_none() {
                 entries.looks.put(&zone.apex, now);
             }
             let guards = guards.filter(|_| zone.is_guarded);
             let followed = Followed { file: zone.origin().into(), every: zone.write_back, guards };
             entries.zones.insert(zone.apex.clone(), followed);
         }
-        let Entries { zones, due, looks, digests, forced } = entries;
+        entries.left.extend(before.into_keys());
+        let Entries { zones, due, looks, digests, forced, .. } = entries;
         due.retain(|apex| zones.get(apex).is_some_and(|zone| zone.every.is_some()));
         [looks, digests].into_iter().for_each(|agenda| agenda.retain(|apex| zones.contains_key(apex)));
         forced.retain(|apex| zones.contains_key(apex));
@@ -221,6 +224,14 @@ impl Slate {
             held.due.put(apex, now);
             self.bell.notify_all();
         }
+    }
+
+    /// Zones that were followed, since somebody asked last, and are not now.
+    pub fn left(&self) -> Vec<Box<[u8]>> {
+        let mut held = self.hold();
+        let Entries { zones, left, .. } = &mut *held;
+        let left = std::mem::take(left);
+        left.into_iter().filter(|apex| !zones.contains_key(apex)).collect()
     }
 
     /// Whether no zone stands on it.
@@ -322,6 +333,17 @@ mod tests {
         slate.note([A].into_iter(), start + MINUTE);
         assert_eq!(take(start + 2 * MINUTE), Some(A.to_vec()));
         assert_eq!([take(start + 9 * MINUTE), take(start + 9 * MINUTE)], [Some(B.to_vec()), None]);
+    }
+
+    #[test]
+    fn whoever_is_followed_no_more_is_told_once() {
+        let (slate, now) = (Slate::default(), Instant::now());
+        slate.follow(&[zone(A, MINUTE), zone(B, MINUTE)], None, now);
+        assert!(slate.left().is_empty());
+        slate.follow(&[], None, now);
+        slate.follow(&[zone(B, MINUTE)], None, now);
+        assert_eq!(slate.left(), [A.into()], "the other one has come back");
+        assert!(slate.left().is_empty());
     }
 
     #[test]

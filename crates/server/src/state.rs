@@ -1,6 +1,7 @@
 //! What the server knows about itself, for operators: read by the control socket and HTTP, never by answering threads.
 
 use crate::clock::{self, Clock};
+use crate::config::Zone;
 use crate::held::Held;
 use crate::history::Past;
 use crate::images::{self, Problem};
@@ -262,6 +263,19 @@ impl State {
     /// The edit of a zone's file is held, or is not any more. Returns what was said before.
     pub fn set_held_edit(&self, apex: &[u8], why: Option<String>) -> Option<String> {
         set(&mut self.held_edits.lock().unwrap_or_else(PoisonError::into_inner), apex, why)
+    }
+
+    /// These are configured: of no others an edit is held, or owed to a file.
+    pub fn follow(&self, zones: &[Zone]) {
+        let mut held = self.held_edits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.is_empty() && unwritten.is_empty() {
+            return;
+        }
+        let owned: HashMap<&[u8], bool> =
+            zones.iter().filter(|zone| zone.is_owned()).map(|zone| (&*zone.apex, zone.write_back.is_some())).collect();
+        held.retain(|apex, _| owned.contains_key(&**apex));
+        unwritten.retain(|apex, _| owned.get(&**apex) == Some(&true));
     }
 
     /// A zone's file was edited without a new serial, or has one now.

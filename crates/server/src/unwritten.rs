@@ -35,6 +35,8 @@ pub struct Unwritten {
 struct Book {
     /// Its file holds the changes before this.
     position: u64,
+    /// No updates come any more.
+    is_left: bool,
     names: BTreeMap<Arc<[u8]>, Changed>,
 }
 
@@ -68,7 +70,23 @@ impl Shared {
 impl Unwritten {
     /// A zone whose file holds all that the journal says of it before this position.
     pub fn add_zone(&mut self, apex: &[u8], position: u64) {
-        self.zones.entry(apex.into()).or_default().position = position;
+        let book = self.zones.entry(apex.into()).or_default();
+        (book.position, book.is_left) = (position, false);
+    }
+
+    /// No updates of the zone come any more.
+    pub fn leave(&mut self, apex: &[u8]) {
+        if let Some(book) = self.zones.get_mut(apex) {
+            book.is_left = true;
+            self.close(apex);
+        }
+    }
+
+    /// Forgets a zone of which nothing is to come, and nothing is behind.
+    fn close(&mut self, apex: &[u8]) {
+        if self.zones.get(apex).is_some_and(|book| book.is_left && book.names.is_empty()) {
+            self.zones.remove(apex);
+        }
     }
 
     /// A zone that cannot be brought to where it was; the journal keeps what is behind this position.
@@ -131,6 +149,7 @@ impl Unwritten {
         if book.names.is_empty() {
             // A map that had something keeps half a KiB.
             book.names = BTreeMap::new();
+            self.close(apex);
         }
     }
 
@@ -166,6 +185,18 @@ mod tests {
         assert_eq!(unwritten.since(6).names(), 0);
         unwritten.settle(b"\x01a\0", 6);
         assert_eq!((unwritten.needed(), unwritten.names()), (6, 0));
+    }
+
+    #[test]
+    fn a_zone_that_is_left_is_forgotten_when_nothing_of_it_is_behind() {
+        let mut unwritten = Unwritten::default();
+        [b"\x01a\0", b"\x01b\0", b"\x01c\0"].iter().for_each(|apex| unwritten.add_zone(*apex, 3));
+        unwritten.add(vec![wish(b"\x01a\0", b"\x01x\x01a\0"), wish(b"\x01c\0", b"\x01x\x01c\0")], 5);
+        [b"\x01a\0", b"\x01b\0", b"\x01c\0"].iter().for_each(|apex| unwritten.leave(*apex));
+        assert_eq!((unwritten.zones.len(), unwritten.needed()), (2, 3));
+        unwritten.add_zone(b"\x01c\0", 4);
+        [b"\x01a\0", b"\x01c\0"].iter().for_each(|apex| unwritten.settle(*apex, 5));
+        assert_eq!(unwritten.zones.into_keys().collect::<Vec<_>>(), [b"\x01c\0"[..].into()], "it has come back");
     }
 
     #[test]

@@ -362,8 +362,9 @@ impl Updates {
     }
 
     fn adopt(&mut self, mut wanted: Wanted) {
-        self.ledger.adopt(&mut wanted);
+        let left = self.ledger.adopt(&mut wanted);
         let mut books = self.press.hold();
+        left.iter().for_each(|apex| books.unwritten.leave(apex));
         wanted.zones.retain(|apex, _| !books.unwritten.is_unfit(apex));
         books.novices.follow(wanted);
         self.later.has_novices = !books.novices.is_empty();

@@ -36,6 +36,11 @@ pub struct Folders {
 /// Files that are included, and the zones that do so.
 type Includes = HashMap<PathBuf, BTreeSet<String>>;
 
+/// The zone includes none but these.
+fn forget(owned: &mut Includes, zone: &str, but: &[PathBuf]) {
+    owned.retain(|file, zones| but.contains(file) || !zones.remove(zone) || !zones.is_empty());
+}
+
 impl Folders {
     pub fn new() -> io::Result<Folders> {
         Ok(Folders { watch: Watch::new()?, zones: Mutex::default(), owned: Mutex::default() })
@@ -45,7 +50,7 @@ impl Folders {
     /// True: one of them is watched from now on.
     pub fn include(&self, zone: &str, file: &Path, included: &[PathBuf]) -> bool {
         let mut owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner);
-        owned.retain(|file, zones| included.contains(file) || !zones.remove(zone) || !zones.is_empty());
+        forget(&mut owned, zone, included);
         if !file.parent().is_some_and(|folder| self.are(folder)) {
             return false;
         }
@@ -60,6 +65,11 @@ impl Folders {
             }
         }
         is_new
+    }
+
+    /// The zone is none of those any more whose included files are watched.
+    pub fn include_none(&self, zone: &str) {
+        forget(&mut self.owned.lock().unwrap_or_else(PoisonError::into_inner), zone, &[]);
     }
 
     fn including(&self, file: &Path) -> Vec<String> {

@@ -1,5 +1,5 @@
 //! Every prerequisite and section case of RFC 2136, generated: the same signed updates to Knot, BIND and Dunlin, each to a
-//! zone of its own, then the answer's rcode and what the zone holds are compared. Where the peers differ from one another,
+//! zone of its own, by `nsupdate -y` where that can send them, as packets of ours where it does not; then the answer's rcode and what the zone holds are compared. Where the peers differ from one another,
 //! or we from both, the case stands in `KNOWN` with the reason.
 
 use difference::ask;
@@ -10,8 +10,10 @@ use difference::peers;
 use difference::query::Query;
 use difference::rtype::number;
 use sim::update::message;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -108,6 +110,45 @@ fn cases() -> Vec<String> {
     ];
     cases.extend(odd.map(str::to_string));
     cases
+}
+
+/// A case in the language of nsupdate; None: it has no word for it.
+fn script(case: usize, lines: &str) -> Option<String> {
+    let zone = zone_name(case);
+    let absolute = |name: &str| match name {
+        "@" => zone.clone(),
+        name if name.ends_with('.') => name.to_string(),
+        name => format!("{name}.{zone}"),
+    };
+    if lines.is_empty() {
+        return None;
+    }
+    let mut script = format!("zone {zone}\n");
+    for line in lines.lines() {
+        let mut words: Vec<String> = line.split(' ').map(str::to_string).collect();
+        // Of add the TTL stands before the type. To nsupdate, names of rdata are relative to the root.
+        let rtype_at = if words[0] == "add" { 3 } else { 2 };
+        let (rdata_at, rtype) = (rtype_at + 1, words.get(rtype_at).cloned().unwrap_or_default());
+        let names: &[usize] = match &*rtype {
+            "CNAME" | "NS" | "DNAME" => &[0],
+            "MX" => &[1],
+            "SOA" => &[0, 1],
+            _ => &[],
+        };
+        let named = [1].into_iter().chain(names.iter().map(|at| rdata_at + at));
+        named.for_each(|at| words.get_mut(at).into_iter().for_each(|word| *word = absolute(word)));
+        let set = if words.len() > 2 { "rrset" } else { "domain" };
+        let order = match &*words[0] {
+            "yes" => format!("prereq yx{set}"),
+            "no" => format!("prereq nx{set}"),
+            "add" => "update add".to_string(),
+            "del" => "update delete".to_string(),
+            _ => return None,
+        };
+        let _ = writeln!(script, "{order} {}", words[1..].join(" "));
+    }
+    script.push_str("send\nanswer\n");
+    Some(script)
 }
 
 fn zone_name(case: usize) -> String {
@@ -227,18 +268,46 @@ impl Server {
         }
     }
 
-    /// Sends all updates, a few at a time; the rcode of each.
+    /// Sends all updates; the rcode of each.
     fn update(&self, cases: &[String]) -> Vec<String> {
+        let (by_nsupdate, by_us): (Vec<usize>, Vec<usize>) =
+            (0..cases.len()).partition(|case| script(*case, &cases[*case]).is_some());
+        let mut rcodes = self.send(cases, &by_us);
+        rcodes.extend(self.have_sent(cases, &by_nsupdate));
+        (0..cases.len()).map(|case| rcodes.remove(&case).unwrap()).collect()
+    }
+
+    /// Has nsupdate send these, one after another.
+    fn have_sent(&self, cases: &[String], which: &[usize]) -> HashMap<usize, String> {
+        let mut command = peers::command("nsupdate");
+        command.args(["-y", &format!("hmac-sha256:ddns:{SECRET_TEXT}")]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let scripts = which.iter().filter_map(|case| script(*case, &cases[*case]));
+        let text = format!("server {} {}\n{}", self.address.ip(), self.address.port(), scripts.collect::<String>());
+        let mut input = child.stdin.take().unwrap();
+        let writer = std::thread::spawn(move || input.write_all(text.as_bytes()).unwrap());
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        let status = |line: &str| Some(line.split_once("opcode: UPDATE, status: ")?.1.split_once(',')?.0.to_string());
+        let rcodes: Vec<String> = told.lines().filter_map(status).collect();
+        assert_eq!(rcodes.len(), which.len(), "{}: one answer each, signed as it should be: {told}", self.name);
+        which.iter().copied().zip(rcodes).collect()
+    }
+
+    /// Sends these, a few at a time.
+    fn send(&self, cases: &[String], which: &[usize]) -> HashMap<usize, String> {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let key = Key::new(&wire::Name::from_text(b"ddns.", None).unwrap(), Algorithm::Sha256, SECRET);
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut rcodes = vec![String::new(); cases.len()];
+        let mut rcodes = HashMap::new();
         let (mut sent, mut heard, mut buffer) = (0, 0, [0; 4096]);
-        while heard < cases.len() {
-            while sent < cases.len() && sent - heard < WINDOW {
-                let mut packet = message(&zone_name(sent), &cases[sent]);
-                packet[..2].copy_from_slice(&(sent as u16).to_be_bytes());
+        while heard < which.len() {
+            while sent < which.len() && sent - heard < WINDOW {
+                let case = which[sent];
+                let mut packet = message(&zone_name(case), &cases[case]);
+                packet[..2].copy_from_slice(&(case as u16).to_be_bytes());
                 sign_request(&key, &mut packet, now_s);
                 socket.send_to(&packet, self.address).unwrap();
                 sent += 1;
@@ -246,7 +315,7 @@ impl Server {
             let (len, _) = socket.recv_from(&mut buffer).unwrap_or_else(|e| panic!("{}: {e}", self.name));
             assert!(len >= 12);
             let case = usize::from(u16::from_be_bytes([buffer[0], buffer[1]]));
-            rcodes[case] = rcode_text(u16::from(buffer[3] & 15));
+            rcodes.insert(case, rcode_text(u16::from(buffer[3] & 15)));
             heard += 1;
         }
         rcodes
@@ -296,6 +365,7 @@ fn knot_bind_and_we_do_the_same_with_every_update() {
             }
         }
     }
-    println!("{} cases", cases.len());
+    let by_nsupdate = cases.iter().filter(|case| script(0, case).is_some()).count();
+    println!("{} cases, {by_nsupdate} by nsupdate", cases.len());
     assert!(found.is_empty(), "{} differences:\n{}", found.len(), found.join("\n"));
 }

@@ -173,7 +173,8 @@ fn over(now: &Image<Stretch>, change: Change<'_>, editions: &[Edition], stock: &
             return None;
         }
         let version = Version { zone, report: &report, rules: &rules };
-        let refusal = report.refusal().or_else(|| gate.judge(Some(now), &version, stock, Among::Changed));
+        let refused = |why| held::refused(Some(now), zone.apex(), why);
+        let refusal = report.refusal().map(refused).or_else(|| gate.judge(Some(now), &version, stock, Among::Changed));
         if refusal.is_none() {
             remarks.extend(Remark::of(zone.apex(), &report));
         }

@@ -9,6 +9,7 @@ use crate::edition::Edition;
 use crate::history::CHANGE_OCTETS_MAX;
 use crate::images::{Problem, name};
 use crate::json::Json;
+use crate::laying;
 use crate::log;
 use crate::reading::Stock;
 use audit::{Fault, Guards, Version, weigh, weigh_numbers};
@@ -21,6 +22,8 @@ use transfer::{Diff, compare};
 
 /// Begins what is said of a zone whose new version is held.
 const HELD: &str = "held: ";
+/// Of one that is no zone, whoever wants it.
+const UNFIT: &str = "not to be served by force either: ";
 
 /// Who lets new versions pass, and remembers what they change.
 #[derive(Debug, Default)]
@@ -185,11 +188,18 @@ pub fn is_held(what: &str) -> bool {
     what.starts_with(HELD)
 }
 
+/// What is said of a version that is not to be served, whatever the guards are: it is held where there is one before it.
+pub fn refused(served: Option<&Image<Stretch>>, apex: &[u8], why: String) -> String {
+    let is_there = served.is_some_and(|image| laying::zone(image.view(), apex).is_some());
+    if is_there { format!("{HELD}{UNFIT}{why}") } else { why }
+}
+
 /// Tells the operator of a version that is held.
 pub fn tell(apex: &[u8], what: &str) {
     let zone = name(apex);
     let (look, publish) = (format!("dunlin ctl zone diff {zone}"), format!("dunlin ctl zone publish --force {zone}"));
     let facts: [(&str, &dyn std::fmt::Display); 4] =
         [("zone", &zone), ("why", &what), ("look", &look), ("publish", &publish)];
-    log::error("a new version of a zone is held", &facts);
+    let told = if what.contains(UNFIT) { &facts[..3] } else { &facts };
+    log::error("a new version of a zone is held", told);
 }

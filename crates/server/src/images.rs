@@ -313,7 +313,9 @@ fn attempt(
         let report = audit(zone, &rules);
         let before = before.filter(|_| !kept.contains_key(zone.apex()));
         let version = Version { zone, report: &report, rules: &rules };
-        let refusal = report.refusal().or_else(|| library.gate.judge(before, &version, &stock, Among::All));
+        let refused = |why| held::refused(before, zone.apex(), why);
+        let refusal =
+            report.refusal().map(refused).or_else(|| library.gate.judge(before, &version, &stock, Among::All));
         if refusal.is_none() && remarks.len() < REMARKS_MAX {
             remarks.extend(Remark::of(zone.apex(), &report));
         }

@@ -75,6 +75,11 @@ fn a_zone_without_apex_ns_is_not_served_even_by_force() {
         assert!(said(&output).contains("there is no NS record at the zone's apex"), "{}", said(&output));
     }
     assert_eq!(server.short(&folder, &["a.example"]), "192.0.2.1\n");
+    let (status, log) = (said(&folder.ctl(&["status", "--json"])), read(&folder.0.join("log")));
+    assert!(status.contains("\"held\":[{\"zone\":\"example.\""), "{status}");
+    assert!(log.contains("a new version of a zone is held") && log.contains("zone diff example."), "{log}");
+    assert!(!log.contains("publish --force"), "which would be in vain: {log}");
+    assert!(said(&folder.ctl(&["zone", "diff", "example"])).contains("example. "), "what it would change");
 }
 
 #[test]

@@ -87,7 +87,7 @@ pub fn own(zones: &mut [Zone], data_dir: &Path) {
     for zone in zones.iter_mut().filter(|zone| zone.is_owned()) {
         let file = file_of(&data_dir.join(FOLDER), &zone.apex);
         // One of which it cannot be said is not taken for one that is not there: then what is configured would be served instead.
-        if file.try_exists().unwrap_or(true) {
+        if file.try_exists().unwrap_or_else(|e| e.kind() != io::ErrorKind::InvalidFilename) {
             zone.read_from(file);
         }
     }

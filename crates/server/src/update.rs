@@ -47,8 +47,7 @@ use wire::{Ede, Rcode, rtype};
 const WAITING_MAX: usize = 4096;
 /// Updates of one group.
 const GROUP_MAX: usize = 1024;
-/// How long nothing may have changed before zone files are written and a new image is made; and how long zones that are to take
-/// updates wait for others at most.
+/// How long nothing may have changed before zone files are written and a new image is made.
 const QUIET: Duration = Duration::from_secs(10);
 /// Names that lie over the image at most before that is done though updates go on, and octets of the room behind it.
 const NAMES_MAX: usize = 100_000;
@@ -239,8 +238,8 @@ pub struct Later {
 
 struct Adoption {
     ready: Receiver<Written>,
-    /// Since when some have their files that nobody has been told of.
-    since: Option<Instant>,
+    /// One of them has its file.
+    has_any: bool,
 }
 
 impl Later {
@@ -396,8 +395,11 @@ impl Updates {
         }
         let (data_dir, position) = (self.ledger.data_dir().to_path_buf(), self.ledger.position());
         match adoption::begin(press, data_dir, others, position) {
-            Ok(ready) => self.later.adoption = Some(Adoption { ready, since: None }),
-            Err(e) => log::error("zones take no updates yet", &[("why", &e)]),
+            Ok(ready) => self.later.adoption = Some(Adoption { ready, has_any: false }),
+            Err(e) => {
+                self.press.hold().novices.set_due(true);
+                log::error("zones take no updates yet", &[("why", &e)]);
+            }
         }
     }
 
@@ -418,15 +420,9 @@ impl Updates {
         while let Some(adoption) = &mut self.later.adoption {
             let Written { apex, file } = match adoption.ready.try_recv() {
                 Ok(written) => written,
-                Err(TryRecvError::Empty) => {
-                    // The first of many do not wait for the last.
-                    if adoption.since.take_if(|since| since.elapsed() >= QUIET).is_some() {
-                        self.state.raise(Event::Changed { zones: Vec::new() });
-                    }
-                    return;
-                }
+                Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
-                    let has_any = adoption.since.is_some();
+                    let has_any = adoption.has_any;
                     self.later.adoption = None;
                     // Some may have come meanwhile.
                     self.press.hold().novices.set_due(true);
@@ -451,7 +447,7 @@ impl Updates {
             }
             match file.and_then(Prepared::take_name) {
                 Ok(_) => {
-                    adoption.since.get_or_insert_with(Instant::now);
+                    adoption.has_any = true;
                     books.novices.move_to(&apex, self.ledger.file_of(&apex));
                 }
                 Err(e) => {

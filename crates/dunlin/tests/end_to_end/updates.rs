@@ -374,6 +374,7 @@ fn an_update_after_the_journal_was_lost_outlives_a_kill() {
     let more = || update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8");
     eventually("updates", || more().is_empty());
     server.signal("KILL");
+    drop(server);
     assert_eq!(serve(&folder).short(&folder, &["more.z.example", "A"]), "192.0.2.8\n");
 }
 

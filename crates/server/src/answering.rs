@@ -403,6 +403,7 @@ impl<W: Answers> Messages for Answering<W> {
 mod tests {
     use super::*;
     use crate::config::{Folders, without_file};
+    use crate::history::Recorder;
     use crate::images::Library;
     use crate::patience::{PATIENCE, eventually};
     use crate::serving;
@@ -504,7 +505,8 @@ mod tests {
             std::fs::write(folder.join("zones/example.com.zone"), zone).unwrap();
             let folders = Folders { data: folder.clone(), runtime: folder.clone() };
             let config = without_file(&folders, Some(&folder.join("zones")));
-            let (zones, _, _) = serving::first(&Library::open(&folder).unwrap(), &config).unwrap();
+            let mut recorder = Recorder::new(&folder, config.history);
+            let (zones, _, _) = serving::first(&Library::open(&folder).unwrap(), &config, &mut recorder).unwrap();
             let (mailboxes, mut boxes) = Mailboxes::new(1).unwrap();
             let desk = Arc::<Waiting>::default();
             let shared = Shared {

@@ -11,6 +11,7 @@ use crate::images::{Problem, name};
 use crate::json::Json;
 use crate::laying;
 use crate::log;
+use crate::numbering;
 use crate::reading::Stock;
 use audit::{Fault, Guards, Version, weigh, weigh_numbers};
 use image::node::APEX;
@@ -46,6 +47,8 @@ pub struct Gate {
 struct Changes {
     diffs: HashMap<Box<[u8]>, Diff>,
     octets: usize,
+    /// Which of them have no new serial.
+    unnumbered: HashMap<Box<[u8]>, bool>,
 }
 
 /// Which zones are being judged.
@@ -133,6 +136,7 @@ impl Gate {
         let octets = changes.octets + diff.octets();
         if !diff.is_empty() && !self.journaled.contains(apex) && octets <= CHANGE_OCTETS_MAX {
             changes.octets = octets;
+            changes.unnumbered.insert(apex.into(), numbering::is_unnumbered(&diff));
             changes.diffs.insert(apex.into(), diff);
         }
     }
@@ -141,9 +145,19 @@ impl Gate {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the versions that passed change; asked once they are served.
-    pub fn take(&self) -> HashMap<Box<[u8]>, Diff> {
-        std::mem::take(&mut *self.changes()).diffs
+    /// What the versions that passed change, but for `unfit`; asked when they are served, or will be at once.
+    pub fn take(&self, unfit: &HashSet<&[u8]>) -> impl Iterator<Item = (Box<[u8]>, Diff)> {
+        let mut changes = self.changes();
+        changes.octets = 0;
+        changes.unnumbered.retain(|apex, _| !unfit.contains(&**apex));
+        let mut diffs = std::mem::take(&mut changes.diffs);
+        diffs.retain(|apex, _| !unfit.contains(&**apex));
+        diffs.into_iter()
+    }
+
+    /// Whether those that were taken have new serials; asked when somebody can be told.
+    pub fn take_unnumbered(&self) -> HashMap<Box<[u8]>, bool> {
+        std::mem::take(&mut self.changes().unnumbered)
     }
 }
 

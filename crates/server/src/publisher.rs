@@ -662,15 +662,13 @@ impl By {
 
 /// Keeps what has passed the gate in the history, but for zones that are not served so.
 fn record(recorder: &mut Recorder, state: &State, gate: &Gate, unfit: &HashSet<&[u8]>, by: &By) {
-    let changes: Vec<_> = gate.take().into_iter().filter(|(apex, _)| !unfit.contains(&**apex)).collect();
-    for (apex, diff) in &changes {
-        let is_unnumbered = numbering::is_unnumbered(diff);
-        state.set_unnumbered(apex, is_unnumbered);
+    recorder.note(gate.take(unfit), &|apex| by.author(apex));
+    for (apex, is_unnumbered) in gate.take_unnumbered() {
+        state.set_unnumbered(&apex, is_unnumbered);
         if is_unnumbered {
-            log::warn("a zone was edited without a new serial", &[("zone", &images::name(apex))]);
+            log::warn("a zone was edited without a new serial", &[("zone", &images::name(&apex))]);
         }
     }
-    recorder.note(changes, &|apex| by.author(apex));
 }
 
 /// With the sections of the configuration of which what has changed needs a restart.

@@ -100,7 +100,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     settle(config, &doors)?;
 
     let mut config = config.clone();
-    let First { library, zones, serving, compared, ledger, unwritten } = First::of(&mut config)?;
+    let mut recorder = Recorder::new(&config.server.data_dir, config.history);
+    let First { library, zones, serving, compared, ledger, unwritten } = First::of(&mut config, &mut recorder)?;
     let config = &config;
     let (mailboxes, boxes) = Mailboxes::new(crew.udp + crew.tcp).map_err(|e| no_thread("udp 0", &e))?;
     let resolution = Resolution::of(config, crew.tasks, memory).map_err(|e| format!("no resolver: {e}"))?;
@@ -154,7 +155,6 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let transfers = Transfers::new(&shared, &state, asks);
     spawn("transfers", move || transfers.run(&asked))?;
     let past = Past { published: Arc::clone(&shared.published), data_dir: config.server.data_dir.clone() };
-    let recorder = Recorder::new(&past.data_dir, config.history);
     state.set_past(past);
     let wakes = threads.wakes.clone();
     let publisher =
@@ -212,14 +212,14 @@ struct First {
 }
 
 impl First {
-    fn of(config: &mut Config) -> Result<First, String> {
+    fn of(config: &mut Config, recorder: &mut Recorder) -> Result<First, String> {
         let configured = config.roster.written.clone();
         loop {
             config.roster.written.clone_from(&configured);
             let (files, remarks) =
                 ledger::open_files(&config.server.data_dir, &mut config.roster.written).map_err(unusable)?;
             caution(&remarks);
-            let (library, mut zones, serving, compared) = first_image(config)?;
+            let (library, mut zones, serving, compared) = first_image(config, recorder)?;
             let Some(files) = files else {
                 let unwritten = Unwritten::default();
                 return Ok(First { library, zones, serving, compared, ledger: None, unwritten });
@@ -322,7 +322,9 @@ impl Crew {
     }
 }
 
-fn first_image(config: &Config) -> Result<(Library, Zones<Stretch>, Serving, Compared), String> {
+type Start = (Library, Zones<Stretch>, Serving, Compared);
+
+fn first_image(config: &Config, recorder: &mut Recorder) -> Result<Start, String> {
     let data = config.server.data_dir.display();
     let mut library =
         Library::open(&config.server.data_dir).map_err(|e| format!("the data folder {data} cannot be used: {e}"))?;

@@ -4,6 +4,7 @@ use crate::changes::{self, Plan};
 use crate::comparison::{self, Difference};
 use crate::complaint::Complaint;
 use crate::config::{Allow, Config, Seen};
+use crate::history::{self, Recorder};
 use crate::images::{self, Library, Remark, Shelved};
 use crate::log;
 use crate::manifest::{self, Manifest};
@@ -72,7 +73,11 @@ const COMPARED_FIRST: usize = 1000;
 const BUILT_FIRST: u64 = 16 << 20;
 
 /// What a start serves.
-pub fn first(library: &Library, config: &Config) -> Result<(Zones<Stretch>, Serving, Compared), Vec<String>> {
+pub fn first(
+    library: &Library,
+    config: &Config,
+    recorder: &mut Recorder,
+) -> Result<(Zones<Stretch>, Serving, Compared), Vec<String>> {
     let seen = config.roster.seen();
     if let Some(last) = library.last()
         && (last.manifest.zones() > COMPARED_FIRST || last.manifest.image().size > BUILT_FIRST)
@@ -82,7 +87,11 @@ pub fn first(library: &Library, config: &Config) -> Result<(Zones<Stretch>, Serv
         return Ok(first);
     }
     let zones = config.zones().map_err(|complaints| told(&complaints))?;
-    match library.current(&zones, &seen, None, &mut |_| ()) {
+    let mut keep = |entries: &[manifest::Entry]| {
+        let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
+        recorder.note(library.gate.take(&unfit), &|_| history::by_file());
+    };
+    match library.current(&zones, &seen, None, &mut keep) {
         Ok(shelved) => {
             let (zones, serving) = ready(shelved, config, 1);
             Ok((zones, serving, Compared::All))

@@ -18,6 +18,7 @@ use image::edit::records_of;
 use image::node::APEX;
 use image::{Builder, Damaged, Zone};
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -46,22 +47,31 @@ const RECORDS_MAX: usize = 100_000;
 /// Writes what has changed.
 pub struct Recorder {
     data_dir: PathBuf,
-    pub keep: config::History,
+    keep: config::History,
     /// Opened with the first change.
     open: Option<Open>,
 }
 
 struct Open {
     journal: Journal<Folder>,
-    /// The serials to which the last changes led: of the zones that have changed in the time that is kept, by their names'
+    /// The serials to which the last changes led, and fingerprints of these: of the zones that have changed in the time that is kept, by their names'
     /// fingerprints. (Names would stay as long as the server, each made in the midst of what is not kept; and where two have one
     /// fingerprint, the history is looked through in vain.)
-    ends: HashMap<u64, u32>,
+    ends: HashMap<u64, (u32, u64)>,
 }
 
 impl Recorder {
     pub fn new(data_dir: &Path, keep: config::History) -> Recorder {
         Recorder { data_dir: data_dir.to_path_buf(), keep, open: None }
+    }
+
+    /// How long, and how much, from now on.
+    pub fn keep(&mut self, keep: config::History) {
+        if keep.octets != self.keep.octets {
+            // Its segments are of another size.
+            self.open = None;
+        }
+        self.keep = keep;
     }
 
     /// Keeps these changes, which are served already, or will be at once.
@@ -84,7 +94,7 @@ impl Recorder {
         let mut entries = Vec::new();
         for (zone, diff) in changes {
             let Some(diff) = self.joined(&zone, diff, &open) else { continue };
-            open.ends.insert(fingerprint_of(&zone), diff.to);
+            open.ends.insert(fingerprint_of(&zone), end_of(&diff));
             let author = author(&zone);
             entries.push(Entry { zone, author, wall_s: wall_s(), diff }.encode());
         }
@@ -105,7 +115,7 @@ impl Recorder {
         let (folder, mut ends) = (self.data_dir.join(FOLDER), HashMap::new());
         let mut remarks = Journal::look_through(Folder::open(&folder)?, &mut |octets| {
             if let Ok(entry) = Entry::decode(octets) {
-                ends.insert(fingerprint_of(&entry.zone), entry.diff.to);
+                ends.insert(fingerprint_of(&entry.zone), end_of(&entry.diff));
             }
         })?;
         let (journal, more) = Journal::open_history(Folder::open(&folder)?, self.segment())?;
@@ -117,9 +127,10 @@ impl Recorder {
     /// The change from where the history ends. A start compares with the image on the disk, which may be older: what was
     /// laid over it is in the history and not in the image. None: the history ends there already.
     fn joined(&self, zone: &[u8], diff: Diff, open: &Open) -> Option<Diff> {
-        let end = open.ends.get(&fingerprint_of(zone)).copied().unwrap_or(diff.from);
+        let Some(&(end, last)) = open.ends.get(&fingerprint_of(zone)) else { return Some(diff) };
         if end == diff.from {
-            return Some(diff);
+            // The same once more, of a file that was edited without a new serial.
+            return Some(diff).filter(|diff| diff.to != end || end_of(diff).1 != last);
         }
         let known = changes(&self.data_dir, zone).ok().and_then(|changes| way(&changes, end, diff.from).ok());
         match known {
@@ -127,6 +138,16 @@ impl Recorder {
             None => Some(diff),
         }
     }
+}
+
+/// The serial to which a change leads, and what tells it from others that lead there.
+fn end_of(diff: &Diff) -> (u32, u64) {
+    let mut hash = DefaultHasher::new();
+    let records =
+        [diff.removed(), diff.added()].map(|side| side.iter().map(|r| (r.owner(), r.rtype, r.ttl, r.rdata())));
+    records.into_iter().for_each(|side| side.for_each(|r| Some(r).hash(&mut hash)));
+    diff.removed().len().hash(&mut hash);
+    (diff.to, hash.finish())
 }
 
 /// How many segments of a journal, the newest, are to be kept.
@@ -530,6 +551,29 @@ pub fn by_going_back(serial: u32) -> Author {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A start compares with an image that is older than the history.
+    #[test]
+    fn what_comes_again_stands_there_once() {
+        let data = std::env::temp_dir().join(format!("dunlin-history-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir_all(&data).unwrap();
+        let record = |n: u8| Record::new(&[1, n, 1, b'z', 0], 1, 60, &[192, 0, 2, n]).unwrap();
+        let diff = |from, to, n| Diff::new(from, to, vec![], vec![record(n)]);
+        let keep = config::History { age: Duration::from_secs(60), octets: 1 << 20 };
+        let note = |recorder: &mut Recorder, diff| recorder.note([(b"\x01z\0"[..].into(), diff)], &|_| by_file());
+        let mut recorder = Recorder::new(&data, keep);
+        [diff(6, 7, b'a'), diff(7, 7, b'b'), diff(7, 7, b'b')].into_iter().for_each(|diff| note(&mut recorder, diff));
+        note(&mut Recorder::new(&data, keep), diff(7, 7, b'b'));
+        let mut recorder = Recorder::new(&data, keep);
+        note(&mut recorder, diff(7, 7, b'c'));
+        recorder.keep(config::History { octets: 2 << 20, ..keep });
+        note(&mut recorder, diff(7, 7, b'c'));
+        note(&mut recorder, diff(7, 8, b'd'));
+        let added: Vec<_> = changes(&data, b"\x01z\0").unwrap().iter().map(|e| e.diff.added()[0].owner()[1]).collect();
+        assert_eq!(added, *b"abcd");
+        std::fs::remove_dir_all(&data).unwrap();
+    }
 
     #[test]
     fn what_an_owner_has_done_stays_in_order_when_the_clock_is_put_back() {

@@ -181,7 +181,7 @@ impl Publisher {
 
     fn on_job(&mut self, job: Job) {
         self.by = By { why: job.why, from: job.from };
-        self.recorder.keep = job.config.history;
+        self.recorder.keep(job.config.history);
         let outcome = match job.why {
             Why::Look => self.look(&job.config, &job.zones).map_err(|why| vec![why]),
             Why::Back(serial) => self.go_back(&job.config, &job.zones, serial),

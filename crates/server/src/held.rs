@@ -6,7 +6,7 @@
 
 use crate::config::{Config, Numbering, Zone};
 use crate::edition::Edition;
-use crate::history::CHANGE_OCTETS_MAX;
+use crate::history::{CHANGE_OCTETS_MAX, leads_to};
 use crate::images::{Problem, name};
 use crate::json::Json;
 use crate::laying;
@@ -17,6 +17,7 @@ use audit::{Fault, Guards, Version, weigh, weigh_numbers};
 use image::node::APEX;
 use image::{Image, Sorted, Zone as ImageZone};
 use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use store::Stretch;
 use transfer::{Diff, compare};
@@ -39,6 +40,8 @@ pub struct Gate {
     journaled: HashSet<Box<[u8]>>,
     /// Zones whose files are given serials.
     numbered: HashMap<Box<[u8]>, Numbering>,
+    /// At a start: where the history is. A version to which that leads has been served, and was not yet in the image.
+    kept_in: Option<PathBuf>,
     changes: Mutex<Changes>,
 }
 
@@ -79,8 +82,14 @@ impl Gate {
             foreign: written.iter().filter(|zone| zone.is_secondary()).map(|zone| zone.apex.clone()).collect(),
             journaled: journaled.map(|zone| zone.apex.clone()).collect(),
             numbered: written.iter().filter(is_numbered).map(|zone| (zone.apex.clone(), zone.numbering)).collect(),
+            kept_in: None,
             changes: Mutex::default(),
         }
+    }
+
+    /// That of a start: it lets pass what was served before, whatever can be said against it beside the image.
+    pub fn at_start(self, data_dir: &Path) -> Gate {
+        Gate { kept_in: Some(data_dir.to_path_buf()), ..self }
     }
 
     /// What serial a zone's file is given that was edited without a new one.
@@ -105,6 +114,8 @@ impl Gate {
         };
         let zone = node.zone().ok()?;
         let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
+        let was_served = || self.kept_in.as_ref().is_some_and(|data_dir| leads_to(data_dir, &zone, version.zone));
+        let why = why.filter(|_| !was_served());
         if why.is_none() && !self.journaled.contains(apex) && (among == Among::Changed || is_other(&zone, version.zone))
         {
             self.remember(&zone, version.zone);

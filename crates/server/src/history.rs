@@ -16,7 +16,7 @@ use crate::log;
 use front::{Published, Zones};
 use image::edit::records_of;
 use image::node::APEX;
-use image::{Builder, Damaged, Zone};
+use image::{Builder, Damaged, Sorted, Zone};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write as _};
@@ -28,7 +28,7 @@ use store::Stretch;
 use store::atomic::write_atomically;
 use store::journal::{Folder, Journal};
 use transfer::record::{next_serial, with_serial};
-use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, merge};
+use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, compare, merge};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
 const FOLDER: &str = "history";
@@ -226,9 +226,7 @@ impl Past {
         if way.is_empty() {
             return Err(format!("version {serial} is what is served"));
         }
-        let node = served.apex().map_err(damaged)?;
-        let is_signed = records_of(&node, apex).map_err(damaged)?.iter().any(|r| r.rtype == DNSKEY);
-        if is_signed || way.added().iter().any(|r| r.rtype == DNSKEY && r.owner() == apex) {
+        if is_signed(served, apex)? || way.added().iter().any(|r| r.rtype == DNSKEY && r.owner() == apex) {
             return Err(SIGNED.to_string());
         }
         let removed = standing(served, way.removed())?;
@@ -260,6 +258,9 @@ impl Past {
             let now = served.serial().map_err(damaged)?;
             let way = way(&changes, now, serial)?;
             let next = next_serial(now);
+            if is_signed(served, &zone.apex)? {
+                return Err(SIGNED.to_string());
+            }
             let (mut soas, mut records) = (Vec::new(), Vec::new());
             version(served, &way, &mut |r| match r.rtype {
                 SOA => soas.push(renumbered(r, next)),
@@ -273,6 +274,22 @@ impl Past {
             Ok(next)
         })
     }
+}
+
+fn is_signed(zone: &Zone<'_>, apex: &[u8]) -> Result<bool, String> {
+    let node = zone.apex().map_err(damaged)?;
+    Ok(records_of(&node, apex).map_err(damaged)?.iter().any(|r| r.rtype == DNSKEY))
+}
+
+/// Whether this version of a zone of a file is the one to which the history leads from what was served.
+pub fn leads_to(data_dir: &Path, served: &Zone<'_>, version: &Sorted<'_>) -> bool {
+    let (Ok(from), to) = (served.serial(), audit::serial(version)) else { return false };
+    let back = changes_in(data_dir, &[FOLDER], version.apex()).and_then(|changes| way(&changes, to, from));
+    let (Ok(back), Ok(Some(there))) = (back, compare(served, version, CHANGE_OCTETS_MAX)) else { return false };
+    let folded = |side: &[Record]| -> BTreeSet<Record> {
+        side.iter().filter_map(|r| canonical(r.owner(), r.rtype, r.ttl, r.rdata())).collect()
+    };
+    from != to && folded(back.added()) == folded(there.removed()) && folded(back.removed()) == folded(there.added())
 }
 
 const SIGNED: &str = "it is signed, and its signatures would not fit the new serial";

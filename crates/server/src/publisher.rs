@@ -361,7 +361,9 @@ impl Publisher {
     fn refresh(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
         let is_forced = matches!(why, Why::Forced | Why::Back(_) | Why::Keep { is_forced: true });
         let forced = wanted.iter().filter(|_| is_forced).filter_map(|name| crate::config::apex(name).ok());
-        self.library.gate = Arc::new(Gate::new(config, &forced.collect::<Vec<_>>()));
+        let gate = Gate::new(config, &forced.collect::<Vec<_>>());
+        let is_start = why == Why::Started;
+        self.library.gate = Arc::new(if is_start { gate.at_start(&config.server.data_dir) } else { gate });
         let laid = match why {
             Why::Damaged | Why::Forced => None,
             Why::Fold => {

@@ -100,6 +100,35 @@ fn what_is_held_is_held_over_restarts_and_goes_when_the_file_is_mended() {
     eventually("the word of it", || said(&folder.ctl(&["status", "--json"])).contains("\"held\":[]"));
 }
 
+/// Beside the image on the disk, which is older, it is one that loses too much.
+#[test]
+fn what_was_accepted_step_by_step_is_served_by_a_start_that_finds_it_over_no_image_yet() {
+    let folder = Folder::new();
+    let hosts = |serial: u32, n: u32| {
+        let hosts: String = (0..n).map(|i| format!("h{i} A 192.0.2.1\n")).collect();
+        folder.write("zones/example.zone", &(ZONE.replace("host 7 ", &format!("host {serial} ")) + &hosts));
+    };
+    let ends_at = |server: &Server, serial: u32| {
+        let soa = server.short(&folder, &["example", "SOA"]);
+        assert!(soa.contains(&format!(" {serial} 1 2 3 4")), "{soa}");
+    };
+    hosts(7, 100);
+    let server = serve(&folder);
+    for (serial, n) in [(8, 60), (9, 35)] {
+        hosts(serial, n);
+        folder.does(&["reload", "example"]);
+    }
+    server.signal("KILL");
+    drop(server);
+    let server = serve(&folder);
+    ends_at(&server, 9);
+    hosts(10, 10);
+    folder.refuses(&["reload", "example"], "would be lost");
+    server.signal("KILL");
+    drop(server);
+    ends_at(&serve(&folder), 9);
+}
+
 #[test]
 fn guards_are_switched_off_for_a_zone_or_for_all() {
     for (more, expect) in [

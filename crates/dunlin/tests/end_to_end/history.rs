@@ -158,6 +158,17 @@ fn a_signed_zone_does_not_go_back() {
 }
 
 #[test]
+fn a_zone_that_was_signed_since_does_not_go_back_to_what_it_was_unsigned() {
+    let stage = Stage::new("");
+    let key =
+        "@ DNSKEY 257 3 13 wMRjELoSFVEi9l4Q6bUseAiNPfzrZnyKFeVkDx+E31gXetoW099xT6B4OcicxdabF3d/Y+Ap7DaQgVzq3sEeog==\n";
+    stage.publish(8, "b A 192.0.2.3\n");
+    stage.publish(9, key);
+    stage.folder.refuses(&["zone", "rollback", "example", "8"], "it is signed");
+    assert!(read(&stage.folder.0.join("z")).contains("DNSKEY"));
+}
+
+#[test]
 fn a_zone_with_a_digest_goes_back_to_one_that_fits() {
     let stage = Stage::new("");
     let digested = |serial: u32, rest: &str| {

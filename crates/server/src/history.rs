@@ -238,10 +238,8 @@ impl Past {
     /// serials: so it is what updates have changed, if that says it, and must fit in any case.
     pub fn way_back(&self, apex: &[u8], served: &Zone<'_>, serial: u32) -> Result<Diff, String> {
         let now = served.serial().map_err(damaged)?;
-        let by_updates = way(&changes_in(&self.data_dir, &[UPDATES], apex)?, now, serial);
-        let back = by_updates.or_else(|_| way(&changes(&self.data_dir, apex)?, now, serial))?;
-        fit(served, &back)?;
-        Ok(back)
+        let fitting = |changes| way(&changes, now, serial).and_then(|back| fit(served, &back).map(|()| back));
+        fitting(changes_in(&self.data_dir, &[UPDATES], apex)?).or_else(|_| fitting(changes(&self.data_dir, apex)?))
     }
 
     /// Whether the edit of a file has led to this version.

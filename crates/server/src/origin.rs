@@ -208,8 +208,14 @@ impl Origin {
     pub fn edited(&self, file: &Path) -> Option<Base> {
         let said = version(file);
         let last = self.known.last();
-        // Who edits again what he has edited before says the version that this was of.
-        let copied = last.filter(|last| last.means != Means::Written && said.is_none_or(|said| said == last.serial));
+        // Who edits again what he has edited before says the version that this was of. What was written since may not have come to its
+        // name; where it has for certain, nothing else is known.
+        let is_copied = |known: &&Known| match said {
+            _ if known.means == Means::Written => false,
+            Some(said) => said == known.serial,
+            None => known.means == Means::Read || Some(*known) == last,
+        };
+        let copied = self.known.iter().rev().find(is_copied);
         let copy = self.base.map(|n| self.folder.join(self.base_file(n))).filter(|copy| copy.exists());
         match (copied.zip(copy), said, last) {
             (Some((last, copy)), _, _) => Some(Base::Copy(copy, last.serial)),
@@ -522,7 +528,13 @@ mod tests {
         check(&[], false, &first_line(6), Some(Base::Version(6)));
         check(from_ref(&read), true, "", Some(Base::Copy(copy.clone(), 7)));
         check(from_ref(&read), false, "", Some(Base::Version(7)));
-        check(from_ref(&edited), true, &first_line(7), Some(Base::Copy(copy, 7)));
+        check(from_ref(&edited), true, &first_line(7), Some(Base::Copy(copy.clone(), 7)));
+        // It is not known whether what is written came to its name.
+        let after = |before: &Known| [before.clone(), Known { serial: 9, ..written.clone() }];
+        check(&after(&read), true, "", Some(Base::Copy(copy.clone(), 7)));
+        check(&after(&edited), true, &first_line(7), Some(Base::Copy(copy.clone(), 7)));
+        check(&after(&edited), true, &first_line(9), Some(Base::Version(9)));
+        check(&after(&edited), true, "", None);
         check(&[edited], true, &first_line(6), Some(Base::Version(6)));
         check(from_ref(&written), false, &first_line(6), Some(Base::Version(6)));
         check(from_ref(&written), false, "", None);

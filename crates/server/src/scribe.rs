@@ -254,7 +254,7 @@ impl Scribe {
         if let Some(refused) = waits.filter(|_| task.what != What::Force) {
             return Err(Undone::Held(refused.why.clone()));
         }
-        if !is_at_rest(file) {
+        if is_being_written(file) || origin.includes().iter().any(|file| is_being_written(file)) {
             return Ok(self.look_again(task));
         }
         let refuse = |all: &mut HashMap<_, _>, why: &str| {
@@ -267,13 +267,15 @@ impl Scribe {
             let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&task.apex)), ("file", &file.display())];
             log::warn("it is not known which version of a zone its file is", &facts);
         }
-        let zone = Zone::new(task.apex.clone(), file.into());
+        // By the name that is configured: what it includes lies beside that.
+        let zone = Zone::new(task.apex.clone(), task.file.clone());
         let guards = task.guards.as_ref().filter(|_| task.what != What::Force);
         match self.change(&zone, &base, guards, &mut origin)? {
             Err(Hindrance::Wrong(why)) => refuse(&mut self.refused, &why),
             Err(Hindrance::Weighed(why)) => refuse(&mut self.refused, &weighed(&why, &task.apex)),
-            Ok(edit) if edit.diff.is_none() && origin.stamp(file) != is => Ok(self.look_again(task)),
-            Ok(edit) => {
+            Ok(None) => Ok(self.look_again(task)),
+            Ok(Some(edit)) if edit.diff.is_none() && origin.stamp(file) != is => Ok(self.look_again(task)),
+            Ok(Some(edit)) => {
                 self.refused.remove(&task.apex);
                 self.remember(task, &zone, &edit, &base, &mut origin)
             }
@@ -289,29 +291,32 @@ impl Scribe {
         Done::Edited
     }
 
-    /// Finds out what an edit changes, and has that served; the file as it was read is one that we know from then on. Err
-    /// within: it is not to be.
+    /// Finds out what an edit changes, and has that served; the file as it was read is one that we know from then on. None:
+    /// what it includes is being written. Err within: it is not to be.
     fn change(
         &self,
         zone: &Zone,
         base: &Base,
         guards: Option<&Guards>,
         origin: &mut Origin,
-    ) -> Result<Result<Edit, Hindrance>, String> {
+    ) -> Result<Result<Option<Edit>, Hindrance>, String> {
         let (past, intake) = self.state.past().zip(self.state.intake()).ok_or(JUST_STARTED)?;
         for _ in 0..TRIES {
             let edit = match edited::edit(past, zone, base, guards) {
                 Ok(edit) => edit,
                 Err(hindrance) => return Ok(Err(hindrance)),
             };
-            let Some(diff) = &edit.diff else { return Ok(Ok(edit)) };
+            if edit.includes.iter().any(|file| is_being_written(file)) {
+                return Ok(Ok(None));
+            }
+            let Some(diff) = &edit.diff else { return Ok(Ok(Some(edit))) };
             let Some(next) = origin.ahead(zone, base.serial(), &edit.stamp)? else { continue };
             next.announce(diff.to).map_err(|e| e.to_string())?;
             // The zone may have changed meanwhile. What is durable, and not served yet, will be.
             let outcome = intake.change(&zone.apex, diff.clone(), history::by_edit());
             if outcome.is_ok() || past.was_edited(&zone.apex, diff.to)? {
                 origin.become_next(next).map_err(|e| e.to_string())?;
-                return Ok(Ok(edit));
+                return Ok(Ok(Some(edit)));
             }
             origin.give_up(&next);
         }
@@ -421,11 +426,10 @@ const REST_FOR_WORK: u32 = 20;
 /// Between two looks at a file whose edit could not be taken in for now.
 const RETRY: Duration = Duration::from_secs(60);
 
-fn is_at_rest(file: &Path) -> bool {
-    let modified = std::fs::metadata(file).and_then(|m| m.modified()).ok();
-    let since = modified.and_then(|at| SystemTime::now().duration_since(at).ok());
+fn is_being_written(file: &Path) -> bool {
+    let modified = std::fs::metadata(file).and_then(|m| m.modified());
     // A time to come says nothing.
-    modified.is_some() && since.is_none_or(|since| since >= REST)
+    modified.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|since| since < REST))
 }
 
 const JUST_STARTED: &str = "the server has only just started";

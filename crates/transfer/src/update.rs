@@ -276,9 +276,10 @@ fn change(item: &Item, apex: &[u8], layer: &mut Layer<&dyn Content>) -> Result<(
     Ok(())
 }
 
-/// RFC 2136 section 3.4.2.4: the SOA stays, and so does an apex's last NS.
+/// RFC 2136 section 3.4.2.4: the SOA stays, and so does an apex's last NS, in however many spellings.
 fn delete(record: &Record, is_apex: bool, records: &mut Vec<Record>) {
-    let is_last_ns = is_apex && record.rtype == NS && records.iter().filter(|r| r.rtype == NS).count() == 1;
+    let mut name_servers = records.iter().filter(|r| r.rtype == NS);
+    let is_last_ns = is_apex && record.rtype == NS && name_servers.all(|r| record.is_like(r));
     if record.rtype != SOA && !is_last_ns {
         records.retain(|r| !record.is_like(r));
     }
@@ -339,4 +340,23 @@ fn bump_serial(apex: &[u8], before: &[Record], layer: &Layer<&dyn Content>) -> R
     removed.extend(before.iter().filter(|r| r.rtype == SOA).cloned());
     added.push(Record::new(apex, SOA, soa.ttl, &with_serial(soa.rdata(), new)).ok_or(Unreadable)?);
     Ok(Diff::new(old, new, removed, added))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_apex_keeps_its_only_name_server_however_often_it_is_spelt() {
+        let ns = |target: &[u8]| Record::new(b"\x01z\0", NS, 60, target).unwrap();
+        let (small, large, other) = (ns(b"\x02ns\x01z\0"), ns(b"\x02NS\x01z\0"), ns(b"\x01b\x01z\0"));
+        let left = |records: &[&Record], gone: &Record| {
+            let mut records: Vec<Record> = records.iter().copied().cloned().collect();
+            delete(gone, true, &mut records);
+            records.len()
+        };
+        assert_eq!(left(&[&small, &large], &small), 2);
+        assert_eq!(left(&[&small, &large, &other], &small), 1);
+        assert_eq!(left(&[&small], &other), 1);
+    }
 }

@@ -238,9 +238,11 @@ impl Origin {
         Ok(())
     }
 
-    /// Another stamp of the version that is known last, and what its file includes: its content is the same.
+    /// Another stamp of the version that was read or edited last, and what its file includes: its content is the same. What was written
+    /// since has not come to its name.
     pub fn is_now(&mut self, stamp: String, includes: Vec<PathBuf>) -> io::Result<()> {
         self.includes = includes;
+        self.known.retain(|known| known.means != Means::Written);
         if let Some(last) = self.known.pop() {
             self.known = vec![Known { stamp, ..last }];
         }
@@ -538,6 +540,10 @@ mod tests {
         check(&[edited], true, &first_line(6), Some(Base::Version(6)));
         check(from_ref(&written), false, &first_line(6), Some(Base::Version(6)));
         check(from_ref(&written), false, "", None);
+        let mut origin = Origin::of(&data, b"\x01z\0");
+        origin.known = after(&read).to_vec();
+        origin.is_now("4".to_string(), vec![]).unwrap();
+        assert_eq!(origin.known(), [Known { stamp: "4".to_string(), ..read.clone() }]);
         assert!(written.is("3+9-9") && !read.is("1+9-9"));
         std::fs::remove_dir_all(&data).unwrap();
     }

@@ -130,6 +130,27 @@ fn what_was_accepted_step_by_step_is_served_by_a_start_that_finds_it_over_no_ima
 }
 
 #[test]
+fn what_was_taken_back_is_held_by_a_start_all_the_same() {
+    let folder = Folder::new();
+    let hosts = |serial: u32, n: u32| {
+        let hosts: String = (0..n).map(|i| format!("h{i} A 192.0.2.1\n")).collect();
+        folder.write("zones/example.zone", &(ZONE.replace("host 7 ", &format!("host {serial} ")) + &hosts));
+    };
+    hosts(7, 100);
+    let server = serve(&folder);
+    for (serial, n) in [(8, 60), (9, 35), (10, 100)] {
+        hosts(serial, n);
+        folder.does(&["reload", "example"]);
+    }
+    hosts(9, 35);
+    folder.refuses(&["reload", "example"], "does not follow 10");
+    server.signal("KILL");
+    drop(server);
+    let soa = serve(&folder).short(&folder, &["example", "SOA"]);
+    assert!(!soa.contains(" 9 1 2 3 4"), "{soa}");
+}
+
+#[test]
 fn guards_are_switched_off_for_a_zone_or_for_all() {
     for (more, expect) in [
         ("", Some(1)),

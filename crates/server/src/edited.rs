@@ -36,6 +36,8 @@ pub struct Edit {
 pub enum Hindrance {
     /// It cannot be.
     Wrong(String),
+    /// The same; but other files than the zone's may be at fault.
+    Included(String),
     /// The operator should look at it before.
     Weighed(String),
 }
@@ -67,12 +69,15 @@ pub fn edit(past: &Past, zone: &Zone, base: &Base, guards: Option<&Guards>) -> R
 }
 
 /// The records of a file, and what was read.
-fn read(zone: &Zone, stock: &Stock) -> Result<(Builder, Sources), String> {
+fn read(zone: &Zone, stock: &Stock) -> Result<(Builder, Sources), Hindrance> {
     let mut builder = stock.builder();
     builder.begin_zone(&zone.apex);
     let read = reading::one(zone, stock, &mut builder).map_err(|unread| unread.why.to_string())?;
     match read.report.problems.iter().find(|p| p.severity == Severity::Error) {
-        Some(first) => Err(format!("{}: {}", first.place, first.what)),
+        Some(first) => {
+            let why = format!("{}: {}", first.place, first.what);
+            Err(if read.sources.len() > 1 { Hindrance::Included(why) } else { Hindrance::Wrong(why) })
+        }
         None => Ok((builder, read.sources)),
     }
 }
@@ -114,11 +119,11 @@ impl Weighing<'_> {
     }
 
     /// What leads from what is served to what a file of ours holds.
-    fn back(&self, copy: &Zone, served: &ImageZone<'_>) -> Result<Diff, String> {
+    fn back(&self, copy: &Zone, served: &ImageZone<'_>) -> Result<Diff, Hindrance> {
         let (builder, _) = read(copy, self.stock)?;
         let mut back = Err(String::new());
         builder.show(&mut |base| back = difference(served, base));
-        back
+        Ok(back?)
     }
 
     /// The file, whatever becomes of it.

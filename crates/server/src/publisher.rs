@@ -255,7 +255,7 @@ impl Publisher {
         let base = base.ok_or("it is not known which version of the zone its file was made of")?;
         match edited::edit(&past, &file, &base, None) {
             Ok(edit) => Ok(history::json(&zone.apex, &edit.diff.unwrap_or_default())),
-            Err(Hindrance::Wrong(why) | Hindrance::Weighed(why)) => Err(why),
+            Err(Hindrance::Wrong(why) | Hindrance::Included(why) | Hindrance::Weighed(why)) => Err(why),
         }
     }
 

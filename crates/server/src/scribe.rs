@@ -254,11 +254,11 @@ impl Scribe {
         if let Some(refused) = waits.filter(|_| task.what != What::Force) {
             return Err(Undone::Held(refused.why.clone()));
         }
-        if is_being_written(file) || origin.includes().iter().any(|file| is_being_written(file)) {
+        if !file.exists() || is_being_written(file) || origin.includes().iter().any(|file| is_being_written(file)) {
             return Ok(self.look_again(task));
         }
         let refuse = |all: &mut HashMap<_, _>, why: &str| {
-            let why = format!("{} was edited, and its edit is not taken in: {why}", file.display());
+            let why = not_taken_in(file, why);
             all.insert(task.apex.clone(), Refused { stamp: is.clone(), serial, why: why.clone() });
             Err(Undone::Held(why))
         };
@@ -272,6 +272,11 @@ impl Scribe {
         let guards = task.guards.as_ref().filter(|_| task.what != What::Force);
         match self.change(&zone, &base, guards, &mut origin)? {
             Err(Hindrance::Wrong(why)) => refuse(&mut self.refused, &why),
+            Err(Hindrance::Included(why)) => {
+                // What that includes may be mended, or come, and the file stays as it is.
+                self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + RETRY);
+                Err(Undone::Held(not_taken_in(file, &why)))
+            }
             Err(Hindrance::Weighed(why)) => refuse(&mut self.refused, &weighed(&why, &task.apex)),
             Ok(None) => Ok(self.look_again(task)),
             Ok(Some(edit)) if edit.diff.is_none() && origin.stamp(file) != is => Ok(self.look_again(task)),
@@ -425,6 +430,10 @@ const TRIES: usize = 5;
 const REST_FOR_WORK: u32 = 20;
 /// Between two looks at a file whose edit could not be taken in for now.
 const RETRY: Duration = Duration::from_secs(60);
+
+fn not_taken_in(file: &Path, why: &str) -> String {
+    format!("{} was edited, and its edit is not taken in: {why}", file.display())
+}
 
 fn is_being_written(file: &Path) -> bool {
     let modified = std::fs::metadata(file).and_then(|m| m.modified());

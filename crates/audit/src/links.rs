@@ -7,11 +7,12 @@ use image::edit::Hidden;
 use image::node::{CUT, HIDDEN};
 use image::zone::{NSEC, NSEC3};
 use image::{Damaged, Node, Part, Zone};
+use std::collections::BTreeSet;
 use wire::name::{NAME_MAX, fold, wire_len};
 use wire::rtype::{self, Rtype};
 
 /// True if each of these names, in lower case, is denied or not as it should be, and the owners beside them lead to one another.
-pub fn hold<'n>(zone: &Zone<'_>, mut names: impl Iterator<Item = &'n [u8]>) -> Result<bool, Damaged> {
+pub fn hold<'n>(zone: &Zone<'_>, names: impl Iterator<Item = &'n [u8]> + Clone) -> Result<bool, Damaged> {
     let look: fn(&Zone<'_>, &Hidden, &[u8]) -> Result<bool, Damaged> = match (zone.is(NSEC)?, zone.is(NSEC3)?) {
         (true, false) => nsec_holds,
         (false, true) => nsec3_holds,
@@ -19,15 +20,45 @@ pub fn hold<'n>(zone: &Zone<'_>, mut names: impl Iterator<Item = &'n [u8]>) -> R
         _ => return Ok(false),
     };
     let hidden = Hidden::default();
-    names.try_fold(true, |holds, name| Ok(holds && look(zone, &hidden, name)?))
+    let holds = names.clone().try_fold(true, |holds, name| Ok(holds && look(zone, &hidden, name)?))?;
+    Ok(holds && (zone.is(NSEC)? || none_is_bereft(zone, names)?))
+}
+
+/// True if each NSEC3 that is gone was of one of these names, or of one above them, which have been looked at: it may be that of a name
+/// that has not changed.
+fn none_is_bereft<'n>(zone: &Zone<'_>, names: impl Iterator<Item = &'n [u8]> + Clone) -> Result<bool, Damaged> {
+    let apex = zone.apex()?.apex_name()?;
+    let mut gone = BTreeSet::new();
+    for hash in names.clone().filter_map(|name| hash_of(name, apex)) {
+        if !zone.nsec3_at_or_before(&hash)?.1 {
+            gone.insert(hash);
+        }
+    }
+    for name in names.flat_map(|name| at_and_above(name, apex)) {
+        if gone.is_empty() {
+            break;
+        }
+        gone.remove(&zone.nsec3_hash(name)?);
+    }
+    Ok(gone.is_empty())
+}
+
+/// A name and those above it, up to the apex.
+fn at_and_above<'n>(name: &'n [u8], apex: &[u8]) -> impl Iterator<Item = &'n [u8]> {
+    let (up, least) = (|name: &&'n [u8]| name.get(usize::from(*name.first()?) + 1..), apex.len());
+    std::iter::successors(Some(name), up).take_while(move |end| end.len() >= least)
 }
 
 fn nsec_holds(zone: &Zone<'_>, hidden: &Hidden, name: &[u8]) -> Result<bool, Damaged> {
-    if let Some(node) = zone.node_by(name, hidden)?.filter(|node| !node.is(HIDDEN))
-        && node.rrset(rtype::NSEC)?.is_some()
-        && !leads_on(zone, &node)?
-    {
-        return Ok(false);
+    if let Some(node) = zone.node_by(name, hidden)?.filter(|node| !node.is(HIDDEN)) {
+        let holds = match node.rrset(rtype::NSEC)? {
+            Some(_) => leads_on(zone, &node)?,
+            // Who has nothing but names below has none.
+            None => node.rrsets().next().is_none(),
+        };
+        if !holds {
+            return Ok(false);
+        }
     }
     zone.nsec_before(name)?.map_or(Ok(true), |before| leads_on(zone, &before))
 }
@@ -36,19 +67,20 @@ fn nsec_holds(zone: &Zone<'_>, hidden: &Hidden, name: &[u8]) -> Result<bool, Dam
 fn leads_on(zone: &Zone<'_>, node: &Node<'_>) -> Result<bool, Damaged> {
     let mut room = [0; NAME_MAX];
     let owner = zone.name_of(node, &mut room)?;
-    let mut next = vec![];
+    let mut all = vec![];
     let unit = node.rrset(rtype::NSEC)?.ok_or(Damaged)?;
-    unit.for_each(owner, |_, rdata| next = rdata.get(..wire_len(rdata).unwrap_or(0)).unwrap_or_default().to_vec())?;
-    fold(&mut next);
+    unit.for_each(owner, |_, rdata| all.push(rdata.get(..wire_len(rdata).unwrap_or(0)).unwrap_or_default().to_vec()))?;
+    let [next] = &mut all[..] else { return Ok(false) };
+    fold(next);
     let apex = zone.apex()?.apex_name()?;
-    if next == apex {
+    if *next == apex {
         return Ok(zone.nsec_at_or_before(&behind_all(apex))?.reference() == node.reference());
     }
-    let has_one = match zone.node(&next)?.filter(|node| !node.is(HIDDEN)) {
+    let has_one = match zone.node(next)?.filter(|node| !node.is(HIDDEN)) {
         Some(next) => next.rrset(rtype::NSEC)?.is_some(),
         None => false,
     };
-    Ok(has_one && zone.nsec_before(&next)?.is_some_and(|before| before.reference() == node.reference()))
+    Ok(has_one && zone.nsec_before(next)?.is_some_and(|before| before.reference() == node.reference()))
 }
 
 /// A name behind all that a zone is likely to have.
@@ -58,11 +90,9 @@ fn behind_all(apex: &[u8]) -> Vec<u8> {
     [long.repeat(room.min(1)), apex.to_vec()].concat()
 }
 
-fn nsec3_holds<'n>(zone: &Zone<'_>, hidden: &Hidden, name: &'n [u8]) -> Result<bool, Damaged> {
+fn nsec3_holds(zone: &Zone<'_>, hidden: &Hidden, name: &[u8]) -> Result<bool, Damaged> {
     let apex = zone.apex()?.apex_name()?;
-    let up = |name: &&'n [u8]| name.get(usize::from(*name.first()?) + 1..);
-    let mut at_and_above = std::iter::successors(Some(name), up).take_while(|end| end.len() >= apex.len());
-    if !at_and_above.try_fold(true, |holds, name| Ok(holds && is_told(zone, hidden, name)?))? {
+    if !at_and_above(name, apex).try_fold(true, |holds, name| Ok(holds && is_told(zone, hidden, name)?))? {
         return Ok(false);
     }
     let Some(hash) = hash_of(name, apex) else { return Ok(true) };
@@ -138,10 +168,10 @@ fn leads_to_next(zone: &Zone<'_>, node: &Node<'_>, apex: &[u8]) -> Result<bool, 
     if hash_of(owner, apex).is_none() {
         return Ok(false);
     }
-    let mut next = None;
+    let mut all = vec![];
     let unit = node.rrset(rtype::NSEC3)?.ok_or(Damaged)?;
-    unit.for_each(owner, |_, rdata| next = Fields::of(rdata).map(|f| f.next))?;
-    let Some(next) = next else { return Ok(false) };
+    unit.for_each(owner, |_, rdata| all.push(Fields::of(rdata).map(|f| f.next)))?;
+    let [Some(next)] = all[..] else { return Ok(false) };
     let (_, is_there) = zone.nsec3_at_or_before(&next)?;
     let (before, _) = zone.nsec3_at_or_before(&less(next))?;
     Ok(is_there && before.reference() == node.reference())

@@ -206,7 +206,7 @@ pub fn put(now: &Image<Stretch>, change: Change<'_>, hands: &dyn Hands, judge: J
     if !now.is_whole() {
         return Err(none(&"the image is damaged"));
     }
-    let place = (now.bytes().end() as u64).next_multiple_of(PLACE);
+    let place = (now.bytes().free() as u64).next_multiple_of(PLACE);
     let laid = patch::lay(now.view(), change, place, hands, judge).map_err(Fault::Zones)?;
     let at = usize::try_from(place).map_err(|e| none(&e))?;
     let octets = now.bytes().go_on(at, &laid.octets).map_err(|e| none(&e))?;

@@ -199,15 +199,18 @@ mod tests {
     use super::*;
     use crate::update;
     use image::edit::Record;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     use std::time::Duration;
     use wire::rtype::A;
 
+    static COUNT: AtomicU32 = AtomicU32::new(0);
     const APEX: &[u8] = b"\x01z\0";
     const OWNER: &[u8] = b"\x01a\x01z\0";
 
     fn press() -> (Arc<Press>, Zones<Stretch>) {
         let (octets, _) = sim::image_of(&[("z.", "@ 60 SOA ns h 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.1")]);
-        let path = std::env::temp_dir().join(format!("dunlin-press-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("dunlin-press-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed)));
         std::fs::write(&path, octets).unwrap();
         let zones = || Zones {
             image: Image::open_to_serve(Stretch::of(store::Map::copy_to_memory(&path, 1 << 20).unwrap()), |_| 0)
@@ -220,6 +223,23 @@ mod tests {
         (Arc::new(press), next)
     }
 
+    fn wishes() -> Vec<Wish> {
+        let names = [(OWNER.into(), vec![Record { rtype: A, ttl: 60, rdata: [192, 0, 2, 7][..].into() }])];
+        vec![Wish { apex: APEX.into(), names: names.into() }]
+    }
+
+    #[test]
+    fn what_was_laid_and_not_served_is_in_nobodys_way() {
+        let (press, _) = press();
+        for _ in 0..2 {
+            let now = press.current();
+            assert!(laying::over(&now.image, &wishes(), usize::MAX).is_ok_and(|laid| laid.is_some()));
+        }
+        assert!(press.lay(&mut press.hold(), &wishes()).is_ok());
+        let now = press.current();
+        assert!(laying::zone(now.image.view(), APEX).unwrap().node(OWNER).unwrap().is_some());
+    }
+
     #[test]
     fn whoever_puts_another_image_in_place_keeps_no_update_waiting() {
         let ((press, next), (intake, orders)) = (press(), update::intake());
@@ -228,9 +248,7 @@ mod tests {
         std::thread::spawn(move || done.send(background.replace(next).is_ok()).unwrap());
         // He does nothing more now until somebody does it for him, as if he did not get the CPU.
         let mut work = orders.lent(Duration::from_secs(60));
-        let names = [(OWNER.into(), vec![Record { rtype: A, ttl: 60, rdata: [192, 0, 2, 7][..].into() }])];
-        let wishes = vec![Wish { apex: APEX.into(), names: names.into() }];
-        let mut books = press.books.try_lock().expect("nobody holds the press");
+        let (wishes, mut books) = (wishes(), press.books.try_lock().expect("nobody holds the press"));
         assert!(press.lay(&mut books, &wishes).is_ok());
         books.unwritten.add(wishes, 1);
         drop(books);

@@ -196,9 +196,15 @@ impl Stretch {
         &self.map
     }
 
-    /// Where what is added may stand: behind all that this stretch shows, and in the map's room.
+    /// Behind all that this stretch shows, and in the map's room.
     pub fn end(&self) -> usize {
         self.end.max(self.map.room().start)
+    }
+
+    /// Where what is added may stand: behind all that was written, also what nobody was shown in the end.
+    pub fn free(&self) -> usize {
+        let written = self.map.0.room.as_ref().map_or(0, |room| room.written.load(Ordering::Acquire));
+        self.end().max(written)
     }
 
     /// Writes at `at`, and goes on to show it. Refused before the end of what any stretch of this map shows. What was written
@@ -506,6 +512,7 @@ mod tests {
                 let third = second.go_on(second.end(), &[7; PAGE]).unwrap();
                 assert!(third.starts_with(&second) && third.ends_with(&[7; PAGE]));
                 assert_eq!(third.go_on(second.end(), b"x").err().map(|e| e.kind()), Some(io::ErrorKind::InvalidInput));
+                assert_eq!((second.free(), third.free()), (third.end(), third.end()), "nobody has to be shown it");
                 let full = third.go_on(third.end(), &[0; 2 * PAGE]).err().map(|e| e.kind());
                 assert_eq!(full, Some(io::ErrorKind::StorageFull));
             }

@@ -688,7 +688,12 @@ impl Updates {
             match folding.try_recv() {
                 Err(TryRecvError::Empty) => {}
                 Ok(Ok(_)) => {
-                    self.later.owed.clear();
+                    // Only now: before, who writes files back would have found them as they should be.
+                    let mut books = self.press.hold();
+                    for wish in self.later.owed.drain(..) {
+                        books.notes.change(&wish.apex);
+                        books.notes.digest(&wish.apex);
+                    }
                     return DONE;
                 }
                 Ok(Err(complaints)) => {

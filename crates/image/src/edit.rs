@@ -280,7 +280,7 @@ impl<'a> Surroundings<'a> {
             if records.is_empty()
                 && let Some(below) = self.one_below(name, Time::After)?
             {
-                self.show(&below);
+                self.show_leading(&below)?;
             }
         }
         hosts.iter().try_for_each(|host| self.show_host(host))
@@ -302,9 +302,16 @@ impl<'a> Surroundings<'a> {
             if !self.records(end)?.is_empty() {
                 self.show(end);
             } else if let Some(below) = self.one_below(end, Time::After)? {
-                self.show(&below);
+                self.show_leading(&below)?;
             }
         }
+        Ok(())
+    }
+
+    /// Of a name below another zone of ours its delegation: that makes those above it be there.
+    fn show_leading(&mut self, below: &[u8]) -> Result<(), Damaged> {
+        let leading = self.zone.below(below)?.map_or(below, |(apex, _)| apex);
+        self.show(leading);
         Ok(())
     }
 

@@ -2,16 +2,16 @@
 //! makes of the same seed the same run. `SIM_SEED=N` runs that one alone.
 
 use std::fmt::Write;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::Command;
 
 const ONE: &str = "SIM_SEED";
 
 /// Runs each seed; the first that panics is named, and its panic goes on.
-pub fn each(seeds: Range<u64>, run: impl Fn(u64)) {
+pub fn each(seeds: impl IntoIterator<Item = u64>, run: impl Fn(u64)) {
     let one = std::env::var(ONE).ok().and_then(|n| n.parse().ok());
-    for seed in one.map_or(seeds, |n: u64| n..n + 1) {
+    let seeds: Vec<u64> = one.map_or_else(|| seeds.into_iter().collect(), |n| vec![n]);
+    for seed in seeds {
         if let Err(why) = catch_unwind(AssertUnwindSafe(|| run(seed))) {
             eprintln!("{}", blame(seed));
             resume_unwind(why);

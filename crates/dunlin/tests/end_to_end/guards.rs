@@ -100,14 +100,17 @@ fn what_is_held_is_held_over_restarts_and_goes_when_the_file_is_mended() {
     eventually("the word of it", || said(&folder.ctl(&["status", "--json"])).contains("\"held\":[]"));
 }
 
+/// The zone with so many hosts more.
+fn write_hosts(folder: &Folder, serial: u32, n: u32) {
+    let hosts: String = (0..n).map(|i| format!("h{i} A 192.0.2.1\n")).collect();
+    folder.write("zones/example.zone", &(ZONE.replace("host 7 ", &format!("host {serial} ")) + &hosts));
+}
+
 /// Beside the image on the disk, which is older, it is one that loses too much.
 #[test]
 fn what_was_accepted_step_by_step_is_served_by_a_start_that_finds_it_over_no_image_yet() {
     let folder = Folder::new();
-    let hosts = |serial: u32, n: u32| {
-        let hosts: String = (0..n).map(|i| format!("h{i} A 192.0.2.1\n")).collect();
-        folder.write("zones/example.zone", &(ZONE.replace("host 7 ", &format!("host {serial} ")) + &hosts));
-    };
+    let hosts = |serial, n| write_hosts(&folder, serial, n);
     let ends_at = |server: &Server, serial: u32| {
         let soa = server.short(&folder, &["example", "SOA"]);
         assert!(soa.contains(&format!(" {serial} 1 2 3 4")), "{soa}");
@@ -132,10 +135,7 @@ fn what_was_accepted_step_by_step_is_served_by_a_start_that_finds_it_over_no_ima
 #[test]
 fn what_was_taken_back_is_held_by_a_start_all_the_same() {
     let folder = Folder::new();
-    let hosts = |serial: u32, n: u32| {
-        let hosts: String = (0..n).map(|i| format!("h{i} A 192.0.2.1\n")).collect();
-        folder.write("zones/example.zone", &(ZONE.replace("host 7 ", &format!("host {serial} ")) + &hosts));
-    };
+    let hosts = |serial, n| write_hosts(&folder, serial, n);
     hosts(7, 100);
     let server = serve(&folder);
     for (serial, n) in [(8, 60), (9, 35), (10, 100)] {

@@ -658,7 +658,7 @@ fn attend(
     secondaries: Option<&Secondaries>,
     adopt: &Adopt<'_>,
 ) -> Result<(), String> {
-    let (started, mut last) = (fixed(config), Arc::new(config.clone()));
+    let (started, mut last) = (config, Arc::new(config.clone()));
     // From what the zones of the start were gathered, others know.
     let mut seen = Seen::default();
     for (number, event) in (1..).zip(inbox) {
@@ -700,7 +700,7 @@ fn attend(
         };
         let mut read = || {
             let mut config = reread()?;
-            stays = differing(&fixed(&config), &started);
+            stays = config.differing(started);
             if !stays.is_empty() {
                 log::warn(NEEDS_RESTART, &[("sections", &stays.join(" "))]);
                 config.keep_fixed(&last);
@@ -752,27 +752,6 @@ fn look_through(config: &Config, named: &[String], seen: &mut Seen) -> Result<()
 }
 
 const NEEDS_RESTART: &str = "what has changed in these sections needs a restart";
-
-/// What cannot change while the server runs, by section, in a form that can be compared.
-fn fixed(config: &Config) -> [(&'static str, String); 5] {
-    let server = crate::config::Server { allow_query: crate::config::Allow::Any, ..config.server.clone() };
-    let Config { control, limits, resolver, cache, .. } = config;
-    [
-        ("[server]", format!("{server:?}")),
-        ("[control]", format!("{control:?}")),
-        ("[limits]", format!("{limits:?}")),
-        ("[resolver]", format!("{resolver:?}")),
-        ("[cache]", format!("{cache:?}")),
-    ]
-}
-
-/// The sections that are not as they were.
-fn differing<const N: usize>(
-    now: &[(&'static str, String); N],
-    then: &[(&'static str, String); N],
-) -> Vec<&'static str> {
-    now.iter().zip(then).filter(|(now, then)| now != then).map(|(now, _)| now.0).collect()
-}
 
 #[cfg(test)]
 mod tests {

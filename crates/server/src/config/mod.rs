@@ -220,6 +220,24 @@ impl Config {
         self.roster.keep_in(data_dir);
     }
 
+    /// What cannot change while a server runs, by section, in a form that can be compared.
+    fn fixed(&self) -> [(&'static str, String); 5] {
+        let server = Server { allow_query: Allow::Any, ..self.server.clone() };
+        [
+            ("[server]", format!("{server:?}")),
+            ("[control]", format!("{:?}", self.control)),
+            ("[limits]", format!("{:?}", self.limits)),
+            ("[resolver]", format!("{:?}", self.resolver)),
+            ("[cache]", format!("{:?}", self.cache)),
+        ]
+    }
+
+    /// The sections in which something has changed that only a restart brings into effect.
+    pub fn differing(&self, started: &Config) -> Vec<&'static str> {
+        let both = self.fixed().into_iter().zip(started.fixed());
+        both.filter(|(now, then)| now != then).map(|(now, _)| now.0).collect()
+    }
+
     /// With what cannot change while a server runs as the one that runs has it.
     pub fn keep_fixed(&mut self, running: &Config) {
         let allow_query = std::mem::replace(&mut self.server.allow_query, Allow::Any);

@@ -3,6 +3,7 @@
 mod adoption;
 pub mod answering;
 mod aside;
+mod attending;
 mod changes;
 mod chores;
 pub mod clock;

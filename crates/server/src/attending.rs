@@ -1,0 +1,125 @@
+//! What the main thread does between start and stop: each event becomes a job of the publisher, by the configuration as it is then.
+
+use crate::complaint::Complaint;
+use crate::config::{Config, Seen};
+use crate::images;
+use crate::ledger;
+use crate::publisher::{Job, Why};
+use crate::secondaries::{Note, Secondaries};
+use crate::state::Event;
+use crate::watcher::Folders;
+use crate::{log, systemd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+/// Reads the configuration again; what the command line says is in it.
+pub type Reread<'a> = dyn Fn() -> Result<Config, Vec<Complaint>> + 'a;
+
+/// Takes in what a configuration of this number says of what can change while the server runs.
+pub type Adopt<'a> = dyn Fn(&Config, &[String], Why, u64) + Sync + 'a;
+
+/// The main thread's life between start and stop. Err: it has to stop, for with a thread less it would serve worse and
+/// nobody would know; whoever started it can start it again.
+pub fn attend(
+    config: &Config,
+    reread: &Reread<'_>,
+    inbox: &Receiver<Event>,
+    jobs: &Sender<Job>,
+    folders: &Folders,
+    secondaries: Option<&Secondaries>,
+    adopt: &Adopt<'_>,
+) -> Result<(), String> {
+    let (started, mut last) = (config, Arc::new(config.clone()));
+    // From what the zones of the start were gathered, others know.
+    let mut seen = Seen::default();
+    for (number, event) in (1..).zip(inbox) {
+        // What is written in its file is the operator's until he asks for it.
+        let (mut wished, mut is_to_be_read, mut stays) = (None, false, Vec::new());
+        let (why, zones, done) = match event {
+            Event::Received { from } => {
+                let zones = from.keys().map(|apex| images::name(apex).to_string()).collect();
+                let job = Job { from, number, ..Job::new(Arc::clone(&last), Why::Received, zones, None) };
+                if jobs.send(job).is_err() {
+                    log::error("zones are not read any more until a restart: their thread has ended", &[]);
+                }
+                continue;
+            }
+            Event::Stop => return Ok(()),
+            Event::Lost { thread, why } => {
+                log::error("a thread ended, so the server stops", &[("thread", &thread), ("why", &why)]);
+                return Err(format!("the thread {thread} ended: {why}"));
+            }
+            Event::Reload { zones, done } => {
+                is_to_be_read = true;
+                (Why::Asked, zones, done)
+            }
+            Event::Look { zone, done } => (Why::Look, vec![zone], Some(done)),
+            Event::Back { zone, serial, done } => (Why::Back(serial), vec![zone], Some(done)),
+            Event::Keep { zone, order, is_forced, done } => {
+                wished = Some(order);
+                (Why::Keep { is_forced }, vec![zone], Some(done))
+            }
+            Event::Force { zones, done } => (Why::Forced, zones, Some(done)),
+            Event::Changed { zones } => (Why::Asked, zones, None),
+            Event::Rebuild => (Why::Damaged, Vec::new(), None),
+            Event::Rest => {
+                store::heap::let_go();
+                store::heap::trim();
+                continue;
+            }
+            Event::Fold { done } => (Why::Fold, Vec::new(), Some(done)),
+        };
+        let mut read = || {
+            let mut config = reread()?;
+            stays = config.differing(started);
+            if !stays.is_empty() {
+                log::warn(NEEDS_RESTART, &[("sections", &stays.join(" "))]);
+                config.keep_fixed(&last);
+            }
+            look_through(&config, &zones, &mut seen).map(|()| config)
+        };
+        match if is_to_be_read { read() } else { Ok(Config::clone(&last)) } {
+            Ok(mut config) => {
+                ledger::own(&mut config.roster.written, &config.server.data_dir);
+                if why != Why::Fold {
+                    store::heap::apart(|| adopt(&config, &zones, why, number));
+                }
+                log::set_level(config.level);
+                systemd::tell(&systemd::reloading());
+                folders.follow(&config.roster.directories());
+                // It and what is made of it stay until the next one; reading it has taken much else.
+                last = store::heap::apart(|| Arc::new(config.clone()));
+                if let Some(secondaries) = secondaries.filter(|_| why != Why::Fold) {
+                    secondaries.tell(Note::Adopt(Arc::clone(&last)));
+                }
+                if jobs
+                    .send(Job { order: wished, number, stays, ..Job::new(Arc::clone(&last), why, zones, done) })
+                    .is_err()
+                {
+                    log::error("zones are not read any more until a restart: their thread has ended", &[]);
+                }
+            }
+            Err(complaints) => {
+                complaints.iter().for_each(|c| log::error("the configuration stays as it was", &[("why", c)]));
+                if let Some(done) = done {
+                    let _ = done.send(Err(complaints.iter().map(ToString::to_string).collect()));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where what names zones is other than it was, it is read here to see whether it can be: of what is wrong nothing is adopted. What is
+/// in folders is no business of a reload by name.
+fn look_through(config: &Config, named: &[String], seen: &mut Seen) -> Result<(), Vec<Complaint>> {
+    let now = config.roster.seen();
+    let is_known = if named.is_empty() { now == *seen } else { now.lists_the_same(seen) };
+    if !is_known {
+        config.roster.gather()?;
+        *seen = now;
+    }
+    Ok(())
+}
+
+const NEEDS_RESTART: &str = "what has changed in these sections needs a restart";

@@ -5,8 +5,8 @@ use wire::Name;
 use wire::rtype::Rtype;
 use zonefile::rtypes;
 
-/// Findings of one rating that are kept in words; the rest are counted only.
-const KEPT_MAX: usize = 1000;
+/// Findings of one rating that are kept in words, and the first of each fault beyond; the rest are counted only.
+const KEPT_MAX: u64 = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -42,7 +42,11 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// By rating, all of them.
     counts: [u64; 3],
+    /// A bit for each fault that was found.
+    faults: u64,
 }
+
+const _: () = assert!(Fault::ALL.len() <= 64);
 
 impl Report {
     pub fn count(&self, rating: Rating) -> u64 {
@@ -62,7 +66,9 @@ impl Report {
     pub(crate) fn add(&mut self, fault: Fault, owner: &[u8], rtype: Option<Rtype>, detail: impl FnOnce() -> String) {
         let count = &mut self.counts[fault.rating() as usize];
         *count += 1;
-        if *count <= KEPT_MAX as u64 {
+        let is_first = self.faults & 1 << fault as u64 == 0;
+        self.faults |= 1 << fault as u64;
+        if *count <= KEPT_MAX || is_first {
             self.findings.push(Finding { fault, owner: owner.into(), rtype, detail: detail() });
         }
     }

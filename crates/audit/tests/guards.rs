@@ -76,6 +76,16 @@ fn what_looks_like_an_accident_is_held_and_nothing_else() {
     }
 }
 
+/// More of one kind than are told in words do not hide another.
+#[test]
+fn an_error_of_a_new_kind_is_seen_behind_a_thousand_of_another() {
+    let many: String = (0..1001).map(|n| format!("x{n} NS ns.x{n}\n")).collect();
+    let (before, after) = (format!("{ZONE}{many}"), format!("{}{many}", ZONE.replace("host 7 ", "host 8 ")));
+    assert_eq!(held(&before, &after, &Guards::default()), "");
+    let digest = format!("{after}@ ZONEMD 8 1 1 {}\n", "00".repeat(48));
+    assert!(held(&before, &digest, &Guards::default()).contains("example. ZONEMD"));
+}
+
 #[test]
 fn an_error_that_was_served_before_is_served_on() {
     let bad = format!("{ZONE}c NS ns.c\n");

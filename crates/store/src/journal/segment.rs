@@ -60,13 +60,17 @@ pub(crate) struct Frame<'a> {
     pub len: usize,
 }
 
+/// The head of the frame that begins `octets`, if that is whole, and the octets of the frame's records.
+fn frame_head(octets: &[u8]) -> Option<(&[u8; FRAME], usize)> {
+    let head: &[u8; FRAME] = octets.first_chunk()?;
+    let is_whole = head[..4] == FRAME_MAGIC && u32_at(head, 24)? == crc32c(&head[..24]);
+    is_whole.then_some((head, u32_at(head, 4)? as usize))
+}
+
 /// The frame that begins `octets`, if it is whole.
 pub(crate) fn frame(octets: &[u8]) -> Option<Frame<'_>> {
-    let head: &[u8; FRAME] = octets.first_chunk()?;
-    if head[..4] != FRAME_MAGIC || u32_at(head, 24)? != crc32c(&head[..24]) {
-        return None;
-    }
-    let (len, count) = (u32_at(head, 4)? as usize, u32_at(head, 16)? as usize);
+    let (head, len) = frame_head(octets)?;
+    let count = u32_at(head, 16)? as usize;
     let body = octets[FRAME..].get(..len)?;
     if u32_at(head, 20)? != crc32c(body) {
         return None;
@@ -86,9 +90,11 @@ fn records(mut body: &[u8]) -> Option<Vec<&[u8]>> {
 }
 
 /// Where a whole frame begins in `octets`, which begin at a place where one could. A later frame was only written once
-/// everything before it was durable: what is broken before it was whole once.
+/// everything before it was durable: what is broken before it was whole once. What a broken frame has in its records may look
+/// like one (they are somebody else's octets), so its records are passed over where its head says how long they are.
 pub(crate) fn later_frame(octets: &[u8]) -> Option<usize> {
-    (0..octets.len()).step_by(ALIGN).find(|&at| frame(&octets[at..]).is_some())
+    let from = frame_head(octets).map_or(0, |(_, len)| (FRAME + len).next_multiple_of(ALIGN));
+    (from..octets.len()).step_by(ALIGN).find(|&at| frame(&octets[at..]).is_some())
 }
 
 fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
@@ -135,5 +141,20 @@ mod tests {
         push_frame(1, &[b"x"], &mut octets);
         assert_eq!(later_frame(&octets), Some(40));
         assert_eq!(later_frame(&octets[..octets.len() - 9]), None);
+    }
+
+    #[test]
+    fn what_looks_like_a_frame_among_the_records_of_a_torn_one_is_none() {
+        let mut inner = vec![];
+        push_frame(1, &[b"x"], &mut inner);
+        let mut octets = vec![];
+        push_frame(1, &[&[&[0; 4], &inner[..]].concat(), &vec![7; 100]], &mut octets);
+        assert!(frame(&octets[FRAME + 8..]).is_some());
+        assert_eq!(later_frame(&octets[..octets.len() - 30]), None);
+        // Damage, and not torn: a frame follows.
+        octets[FRAME + 60] ^= 1;
+        let end = octets.len();
+        push_frame(3, &[b"y"], &mut octets);
+        assert_eq!(later_frame(&octets), Some(end));
     }
 }

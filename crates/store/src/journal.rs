@@ -20,7 +20,6 @@
 mod crc;
 mod disk;
 mod segment;
-mod writer;
 
 use crate::atomic::explained;
 use std::collections::VecDeque;
@@ -28,7 +27,6 @@ use std::io;
 use std::path::PathBuf;
 
 pub use disk::{Disk, Folder};
-pub use writer::{Outcome, Writer};
 
 const PREFIX: &str = "journal.";
 /// A segment is closed once it is this long. A new one costs two syncs; a start may read one of which it needs the last

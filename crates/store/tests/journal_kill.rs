@@ -7,8 +7,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use store::journal::{Disk, Folder, Journal, Writer};
+use store::journal::{Disk, Folder, Journal};
 
 const SEGMENT: u64 = 20_000;
 const KILLS: usize = 40;
@@ -82,7 +81,7 @@ impl Disk for HeldBack {
     }
 }
 
-/// The process that will be killed: appends from several threads, and says what became durable, a line each.
+/// The process that will be killed: appends groups of records, and says what became durable, a line each.
 #[test]
 #[ignore = "it is run, and killed, by the others"]
 fn write_until_killed() {
@@ -96,26 +95,16 @@ fn write_until_killed() {
     }
 }
 
-fn append_for_ever<D: Disk<File: Send> + Send + 'static>(disk: D) {
-    let journal = Journal::open(disk, SEGMENT, 0, &mut |_, _| {}).unwrap().0;
-    let out = Mutex::new(io::stdout());
-    let writer = Writer::start(journal, 64, move |token: String, outcome| {
-        writeln!(out.lock().unwrap(), "durable {} {token}", outcome.unwrap()).unwrap();
-    });
-    let writer = writer.unwrap();
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            let writer = &writer;
-            scope.spawn(move || {
-                for n in 0u64.. {
-                    let record = format!("{}-{thread}-{n}", std::process::id());
-                    while writer.append(record.clone().into_bytes(), record.clone()).is_err() {
-                        std::thread::yield_now();
-                    }
-                }
-            });
+fn append_for_ever(disk: impl Disk) {
+    let mut journal = Journal::open(disk, SEGMENT, 0, &mut |_, _| {}).unwrap().0;
+    let mut out = io::stdout();
+    for group in 0u64.. {
+        let records: Vec<String> = (0..1 + group % 64).map(|n| format!("{}-{group}-{n}", std::process::id())).collect();
+        let first = journal.append(&records).unwrap();
+        for (position, record) in (first..).zip(&records) {
+            writeln!(out, "durable {position} {record}").unwrap();
         }
-    });
+    }
 }
 
 fn records(dir: &Path) -> Vec<Vec<u8>> {

@@ -5,7 +5,6 @@ use crate::testdir::TestDir;
 use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 
 type Records = Vec<(u64, Vec<u8>)>;
 
@@ -207,22 +206,6 @@ fn a_journal_of_history_opens_though_its_beginning_is_gone_or_damaged() {
     let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), see).unwrap();
     assert!(remarks[0].contains("of what is history only"), "{remarks:?}");
     assert_eq!((seen.len(), seen.last()), (1 + 16 + 1, Some(&b"more".to_vec())));
-}
-
-#[test]
-fn waiting_records_become_one_group() {
-    let dir = TestDir::new("group");
-    let journal = open(dir.path(), 0).unwrap().0;
-    let (told, outcomes) = mpsc::channel();
-    let writer = Writer::start(journal, 1000, move |token: u64, outcome| told.send((token, outcome)).unwrap()).unwrap();
-    for token in 0..500 {
-        writer.append(format!("record {token}").into_bytes(), token).map_err(drop).unwrap();
-    }
-    drop(writer);
-    let outcomes: Vec<_> = outcomes.iter().collect();
-    assert_eq!(outcomes.len(), 500);
-    assert!(outcomes.iter().all(|(token, outcome)| *outcome == Ok(*token)));
-    assert_eq!(open(dir.path(), 0).unwrap().1.len(), 500);
 }
 
 #[test]

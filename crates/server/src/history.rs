@@ -13,6 +13,7 @@ use crate::config::{self, apex};
 use crate::images::{fingerprint_of, name};
 use crate::json::Json;
 use crate::log;
+use crate::origin::stamp;
 use front::{Published, Zones};
 use image::edit::records_of;
 use image::node::APEX;
@@ -25,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use store::Stretch;
-use store::atomic::write_atomically;
+use store::atomic::{Output, prepare};
 use store::journal::{Folder, Journal};
 use transfer::record::{next_serial, with_serial};
 use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, compare, merge};
@@ -249,8 +250,8 @@ impl Past {
     }
 
     /// Writes the content of an old version, under the serial that follows the one that is served, into the zone's file.
-    /// Returns the new serial.
-    pub fn write_back(&self, zone: &config::Zone, serial: u32) -> Result<u32, String> {
+    /// Returns the new serial. `was`: what told the file when it was looked at (`origin::stamp`); an edit since is not written over.
+    pub fn write_back(&self, zone: &config::Zone, serial: u32, was: &str) -> Result<u32, String> {
         let changes = changes(&self.data_dir, &zone.apex)?;
         with_zone(&self.published, &zone.apex, |served| {
             let now = served.serial().map_err(damaged)?;
@@ -268,7 +269,8 @@ impl Past {
                 return Err(SIGNED.to_string());
             }
             digest_anew(&zone.apex, &soas, &mut records)?;
-            write(&zone.file, soas.iter().chain(&records)).map_err(|e| format!("the file cannot be written: {e}"))?;
+            write(&zone.file, was, soas.iter().chain(&records))
+                .map_err(|e| format!("the file cannot be written: {e}"))?;
             Ok(next)
         })
     }
@@ -395,19 +397,22 @@ pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashM
     ends
 }
 
-/// Writes a zone file over another one, or over the one that a link leads to.
-pub fn write<'r>(file: &Path, records: impl Iterator<Item = &'r Record>) -> io::Result<()> {
+/// Writes a zone file over another one, or over the one that a link leads to, if that is as it `was`.
+pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Record>) -> io::Result<()> {
     let file = file.canonicalize()?;
     let odd = || io::Error::from(io::ErrorKind::InvalidInput);
     let (folder, name) = (file.parent().ok_or_else(odd)?, file.file_name().and_then(|n| n.to_str()).ok_or_else(odd)?);
     let mode = std::fs::metadata(&file)?.permissions().mode();
-    write_atomically(folder, name, None, |out| {
+    let text = |out: &mut Output| {
         for record in records {
             out.write_all(line(record).as_bytes())?;
             out.write_all(b"\n")?;
         }
         Ok(())
-    })?;
+    };
+    // As late as can be.
+    let check = |_: &Path| if stamp(&file) == was { Ok(()) } else { Err(io::Error::other("it was edited just now")) };
+    prepare(folder, name, None, text, check)?.take_name()?;
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode))
 }
 
@@ -569,6 +574,23 @@ pub fn by_going_back(serial: u32) -> Author {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_edit_is_not_written_over() {
+        let folder = std::env::temp_dir().join(format!("dunlin-history-edit-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let (file, record) = (folder.join("z"), Record::new(b"\x01z\0", 1, 60, &[192, 0, 2, 1]).unwrap());
+        std::fs::write(&file, "an edit").unwrap();
+        let was = stamp(&file);
+        std::fs::write(&file, "another edit").unwrap();
+        assert!(write(&file, &was, [&record].into_iter()).unwrap_err().to_string().contains("edited just now"));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "another edit");
+        write(&file, &stamp(&file), [&record].into_iter()).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "z. 60 IN A 192.0.2.1\n");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     /// A start compares with an image that is older than the history.
     #[test]

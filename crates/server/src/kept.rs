@@ -96,12 +96,14 @@ impl Kept {
         Kept { folder: data_dir.join(FOLDER) }
     }
 
-    /// Does to the zone's file what the order says. `known`: the zone, if there is one.
+    /// Does to the zone's file what the order says. `known`: the zone, if there is one; `was`: what told its file when that was looked at
+    /// (`origin::stamp`).
     pub fn write(
         &self,
         apex: &[u8],
         order: &Order,
         known: Option<&Zone>,
+        was: &str,
         published: &Published<Zones<Stretch>>,
     ) -> Result<Written, String> {
         let file = self.file(apex)?;
@@ -126,7 +128,7 @@ impl Kept {
                 let before = self.aside(&file);
                 fs::hard_link(&file, &before).map_err(failed)?;
                 let written = Written { file: file.clone(), before: Some(before) };
-                match history::write(&file, records.iter()) {
+                match history::write(&file, was, records.iter()) {
                     Ok(()) => Ok(written),
                     Err(e) => Err(written.settle().err().map_or_else(|| failed(e), failed)),
                 }

@@ -18,7 +18,7 @@ use crate::ledger;
 use crate::manifest;
 use crate::novices::Asked;
 use crate::numbering;
-use crate::origin::Origin;
+use crate::origin::{self, Origin};
 use crate::pieces::Pieces;
 use crate::press::{Books, Press};
 use crate::reading::{self, Stock};
@@ -262,6 +262,7 @@ impl Publisher {
     /// Writes an old version into the file of a zone, under a new serial, and serves it.
     fn go_back(&mut self, config: &Arc<Config>, wanted: &[String], serial: u32) -> Result<Json, Vec<String>> {
         let zone = &self.configured(config, wanted).map_err(|why| vec![why])?;
+        let was = origin::stamp(&zone.file);
         if !zone.is_secondary() && !zone.is_owned() {
             self.catch_up(config, wanted)?;
         }
@@ -274,7 +275,7 @@ impl Publisher {
             return Err(vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))]);
         }
         let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
-        past.write_back(zone, serial)
+        past.write_back(zone, serial, &was)
             .map_err(|why| vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))])?;
         self.reload(config, Why::Back(serial), wanted)
     }
@@ -294,13 +295,15 @@ impl Publisher {
             crate::config::apex(wanted).map_err(|why| vec![format!("`{wanted}` is no name of a zone: {why}")])?;
         let wanted = &[images::name(&apex).to_string()];
         let known = self.configured(config, wanted).ok();
+        let was = known.as_ref().map_or(String::new(), |zone| origin::stamp(zone.origin()));
         if let Order::Modify(_) = order {
             // What is changed is what is served: whatever somebody has edited goes along, or nothing is done.
             self.catch_up(config, wanted)?;
             self.fulfilled(wanted)?;
         }
         let kept = Kept::of(&config.server.data_dir);
-        let written = kept.write(&apex, order, known.as_ref(), &self.shared.published).map_err(|why| vec![why])?;
+        let written =
+            kept.write(&apex, order, known.as_ref(), &was, &self.shared.published).map_err(|why| vec![why])?;
         let outcome = self.refresh(config, why, wanted).and_then(|facts| match order {
             Order::Remove if self.served.manifest.find(&apex).is_none() => Ok(facts),
             _ => self.fulfilled(wanted).map(|()| facts),

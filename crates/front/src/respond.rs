@@ -196,7 +196,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     /// The same for packets that are no plain question, out of line.
     #[inline(never)]
     pub(crate) fn limit_odd(&mut self, query: &Query, opt: &Opt<'_>, buffer: &mut [u8]) -> Option<Verdict> {
-        self.limit(query, opt, buffer)
+        if self.transport == Transport::Tcp { None } else { self.limit(query, opt, buffer) }
     }
 
     #[cold]
@@ -209,7 +209,8 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             self.counters.count(Counter::WouldLimit);
             return None;
         }
-        if standing == Standing::Withhold {
+        // TC means nothing outside of answers (RFC 2136 section 2.2): an update or a NOTIFY would be told that it was carried out.
+        if standing == Standing::Withhold || matches!(query.parsed, Parsed::Opcode(_)) {
             return Some(self.drop(Counter::DropRate));
         }
         self.counters.count(Counter::SlipRate);

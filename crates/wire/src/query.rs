@@ -166,9 +166,10 @@ impl Query {
             return self.without_question(opcode, header, packet);
         }
         if opcode != 0 {
-            // What matters of the rest is whether the client speaks EDNS (RFC 6891 section 6.1.1).
-            self.edns.present &= self.read_records(header, packet, self.question_end()) != Parsed::BadBody;
-            return Parsed::Opcode(opcode);
+            // What matters of the rest is whether the client speaks EDNS, and which (RFC 6891 sections 6.1.1 and 6.1.3).
+            let rest = self.read_records(header, packet, self.question_end());
+            self.edns.present &= rest != Parsed::BadBody;
+            return if rest == Parsed::BadVersion { rest } else { Parsed::Opcode(opcode) };
         }
         let rest = &packet[self.question_end()..];
         let [_, _, _, _, others @ ..] = header;
@@ -426,6 +427,7 @@ mod tests {
     #[test]
     fn what_each_malformation_is_called() {
         let opt = b"\0\0\x29\x04\xd0\0\0\0\0\0\0";
+        let version_1 = with(b"\0\0\x29\x04\xd0\0\x01\0\0\0\0", 1);
         let table: &[(&str, Vec<u8>, Parsed)] = &[
             ("nothing", vec![], Parsed::TooShort),
             ("half a header", ASK[..11].to_vec(), Parsed::TooShort),
@@ -442,7 +444,8 @@ mod tests {
             ("an OPT with a name", with(b"\x01a\0\0\x29\x04\xd0\0\0\0\0\0\0", 1), Parsed::BadBody),
             ("an option beyond its record", with(b"\0\0\x29\x04\xd0\0\0\0\0\0\x04\0\x03\0\x01", 1), Parsed::BadBody),
             ("a cookie of five octets", with(b"\0\0\x29\x04\xd0\0\0\0\0\0\x09\0\x0a\0\x05abcde", 1), Parsed::BadBody),
-            ("version 1", with(b"\0\0\x29\x04\xd0\0\x01\0\0\0\0", 1), Parsed::BadVersion),
+            ("version 1", version_1.clone(), Parsed::BadVersion),
+            ("an update of version 1", [&version_1[..2], b"\x28", &version_1[3..]].concat(), Parsed::BadVersion),
         ];
         for (what, packet, expect) in table {
             assert_eq!(parse(packet).parsed, *expect, "{what}");

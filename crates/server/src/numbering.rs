@@ -21,10 +21,13 @@ use transfer::compare;
 use transfer::record::{is_newer, next_serial, serial_of, with_serial};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
-/// The zones, with the serials that they are to be served under. `served`: the image that they are beside.
+/// The zones, with the serials that they are to be served under. `served`: the image that they are beside; without one, the history alone
+/// says which serials they had.
 pub fn numbered<'z>(zones: &'z [Zone], served: Option<&Image<Stretch>>, library: &Library) -> Cow<'z, [Zone]> {
     let is_wanted = |zone: &Zone| library.gate.numbering(&zone.apex) != Numbering::Keep;
-    let Some(served) = served.filter(|_| zones.iter().any(is_wanted)) else { return Cow::Borrowed(zones) };
+    if !zones.iter().any(is_wanted) {
+        return Cow::Borrowed(zones);
+    }
     let apexes: HashSet<&[u8]> = zones.iter().filter(|zone| is_wanted(zone)).map(|zone| &*zone.apex).collect();
     let ends = history::last_serials(library.data_dir(), |apex| apexes.contains(apex));
     let number = |zone: &Zone| {
@@ -36,8 +39,17 @@ pub fn numbered<'z>(zones: &'z [Zone], served: Option<&Image<Stretch>>, library:
 }
 
 /// None: that of the file. A file that is wrong is complained of by whoever reads it next.
-fn given(zone: &Zone, served: &Image<Stretch>, how: Numbering, end: Option<u32>, library: &Library) -> Option<u32> {
-    let served = laying::zone(served.view(), &zone.apex)?;
+fn given(
+    zone: &Zone,
+    served: Option<&Image<Stretch>>,
+    how: Numbering,
+    end: Option<u32>,
+    library: &Library,
+) -> Option<u32> {
+    let served = served.and_then(|served| laying::zone(served.view(), &zone.apex));
+    if served.is_none() && end.is_none() {
+        return None;
+    }
     let stock = Stock::below(library.data_dir());
     let mut builder = stock.builder();
     builder.begin_zone(&zone.apex);
@@ -46,19 +58,21 @@ fn given(zone: &Zone, served: &Image<Stretch>, how: Numbering, end: Option<u32>,
         return None;
     }
     let mut given = None;
-    builder.show(&mut |sorted| given = serial(&served, sorted, how, end));
+    builder.show(&mut |sorted| given = serial(served.as_ref(), sorted, how, end));
     given
 }
 
 /// `end`: the serial that the history ends with.
-fn serial(served: &ImageZone<'_>, zone: &Sorted<'_>, how: Numbering, end: Option<u32>) -> Option<u32> {
-    let (is, wanted) = (served.serial().ok()?, audit::serial(zone));
-    let last = end.filter(|end| is_newer(*end, is)).unwrap_or(is);
+fn serial(served: Option<&ImageZone<'_>>, zone: &Sorted<'_>, how: Numbering, end: Option<u32>) -> Option<u32> {
+    let (is, wanted) = (served.and_then(|served| served.serial().ok()), audit::serial(zone));
+    let last = end.filter(|end| is.is_none_or(|is| is_newer(*end, is))).or(is)?;
     if is_newer(wanted, last) || is_bound(zone) {
         return None;
     }
-    if last == is && is_like(served, zone) {
-        return Some(is).filter(|is| *is != wanted);
+    // Of what is in no image nobody knows what it held: it is the version that the history ends with if its file says so.
+    let is_last = served.map_or(wanted == last, |served| is == Some(last) && is_like(served, zone));
+    if is_last {
+        return Some(last).filter(|last| *last != wanted);
     }
     let (next, now) = (next_serial(last), wall_s() as u32);
     let given = if how == Numbering::Unixtime && is_newer(now, last) { now } else { next };

@@ -570,7 +570,7 @@ impl Updates {
         drop(now);
         let mut outcome = if entries.is_empty() { DONE } else { self.change(&entries, wishes, &mut books) };
         drop(books);
-        if !self.later.owed.is_empty() {
+        if !entries.is_empty() && !self.later.owed.is_empty() {
             outcome = self.pay(taken);
         }
         for (question, judged) in group.into_iter().zip(judged) {

@@ -14,13 +14,13 @@ use crate::builder::{Builder, Complaint, Hands, Judge};
 use crate::drafts::ends;
 use crate::edit::{Edit, Surroundings};
 use crate::followers::Followers;
-use crate::format::{Damaged, Header};
+use crate::format::{ALIGN, Damaged, Header};
 use crate::node::{APEX, DEEPER};
 use crate::overlay::{Overlay, Record};
 use crate::row::Named;
 use crate::view::{Image, View};
 use crate::zone::Zone;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use wire::name::is_at_or_below;
 use wire::rtype;
@@ -68,7 +68,8 @@ pub struct Laid {
     pub place: u64,
     /// Names to enter, and of which zone each is.
     nodes: Vec<(u32, Named)>,
-    zones: Vec<(u32, Record)>,
+    /// Where the records of zones are from then on.
+    zones: HashMap<u32, Record>,
     /// Who of them names whom: the host's key, the zone, the name.
     naming: Vec<(u32, u32, Named)>,
     /// Zones of which nothing stays that an overlay holds.
@@ -95,7 +96,7 @@ impl Laid {
             let nodes: Vec<Named> = of_zone.iter().map(|(_, named)| *named).collect();
             overlay.enter(view, of_zone[0].0, &nodes)?;
         }
-        self.zones.iter().for_each(|&(number, record)| overlay.set_zone(number, record));
+        self.zones.iter().for_each(|(number, record)| overlay.set_zone(*number, *record));
         for some in self.naming.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             overlay.list(view, some[0].0, some[0].1, some.iter().map(|(.., named)| *named))?;
         }
@@ -132,10 +133,12 @@ pub fn lay(
         gathered.push(Surroundings::new(old, edit)?.gather(&mut builder)?);
     }
     let beside: BTreeSet<&[u8]> = gathered.iter().flat_map(|edit| &edit.below).map(|apex| &**apex).collect();
+    let known: HashSet<Box<[u8]>> =
+        if beside.is_empty() { HashSet::new() } else { builder.apexes().map(Into::into).collect() };
+    let mut numbers: HashSet<u32> = below.iter().map(Zone::number).collect();
     for apex in beside {
         let zone = view.find_whole(apex)?.ok_or(Damaged)?.zone()?;
-        let is_known = builder.apexes().any(|known| known == apex) || below.iter().any(|z| z.number() == zone.number());
-        if !is_known {
+        if !known.contains(apex) && numbers.insert(zone.number()) {
             below.push(zone);
         }
     }
@@ -164,6 +167,10 @@ pub fn lay(
     laying.names_of_nobody(&whole)?;
     lost.iter().try_for_each(|wanted| laying.lose(wanted))?;
     laying.list_who_names()?;
+    // References count up to there.
+    if place + laying.laid.octets.len() as u64 > (ALIGN as u64) << 32 {
+        return Err(Unable::Large);
+    }
     laying.laid.followers = gathered.into_iter().filter_map(|gathered| gathered.followers).collect();
     Ok(laying.end(complaints))
 }

@@ -38,7 +38,7 @@ impl<'a> Laying<'a> {
             octets: built.octets(from, (built.frame.header.hosts_at as usize).saturating_sub(from))?.to_vec(),
             place,
             nodes: vec![],
-            zones: vec![],
+            zones: HashMap::new(),
             naming: vec![],
             anew: vec![],
             root: None,
@@ -161,7 +161,7 @@ impl<'a> Laying<'a> {
             self.laid.records -= old.records()? as i64;
         }
         let record = self.record_at(built.place());
-        self.laid.zones.push((number, record));
+        self.laid.zones.insert(number, record);
         self.link_to_parent(wanted, built)
     }
 
@@ -248,7 +248,7 @@ impl<'a> Laying<'a> {
         }
         let at = self.append(&record);
         let record = self.record_at(at);
-        self.laid.zones.push((old.number(), record));
+        self.laid.zones.insert(old.number(), record);
         self.laid.records += edit.records;
         Ok(())
     }
@@ -321,14 +321,13 @@ impl<'a> Laying<'a> {
     pub(super) fn adopt(&mut self, zone: &Zone<'a>, parent: u32) -> Result<(), Unable> {
         let apex = zone.apex()?.apex_name()?;
         let (node, _) = self.built_zones.get(apex).ok_or(Unable::Damaged)?.parent_link()?;
-        let laid = self.laid.zones.iter().find(|(number, _)| *number == zone.number());
-        let record = match laid {
-            Some(&(_, Record::At(at))) => at.wrapping_sub(self.shift) as usize,
-            Some((_, Record::Gone)) => return Ok(()),
+        let record = match self.laid.zones.get(&zone.number()) {
+            Some(Record::At(at)) => at.wrapping_sub(self.shift) as usize,
+            Some(Record::Gone) => return Ok(()),
             None => {
                 let at = self.append(&zone.record()?);
                 let record = self.record_at(at);
-                self.laid.zones.push((zone.number(), record));
+                self.laid.zones.insert(zone.number(), record);
                 at
             }
         };
@@ -368,7 +367,7 @@ impl<'a> Laying<'a> {
         let number = old.number();
         self.laid.anew.push(number);
         self.laid.records -= old.records()? as i64;
-        self.laid.zones.push((number, Record::Gone));
+        self.laid.zones.insert(number, Record::Gone);
         if wanted.apex.len() == 1 {
             self.laid.root = Some(0);
             return Ok(());

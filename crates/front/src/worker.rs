@@ -183,17 +183,18 @@ impl<M: AsRef<[u8]>> Worker<M> {
     fn renew(&mut self) -> bool {
         // Before the zones are looked for: they are published before the cache's generation moves.
         self.cached = self.setup.resolving.as_ref().map_or(0, |resolving| resolving.cache.generation());
-        let is_new = self.published.generation() != self.generation;
+        let mut is_new = self.published.generation() != self.generation;
         if is_new {
             (self.zones, self.generation) = self.published.current();
         }
         if self.setup.presence.generation() != self.marked {
             (self.presence, self.marked) = self.setup.presence.current();
+            is_new = true;
         }
         is_new
     }
 
-    /// Lets go of what was replaced; true if something was. For a thread without traffic, now and then.
+    /// Goes over to what is new, and lets go of what that replaces; true if something is. For a thread without traffic, now and then.
     pub fn on_idle(&mut self) -> bool {
         self.renew()
     }

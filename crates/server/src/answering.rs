@@ -294,6 +294,10 @@ impl<W: Answers> Batches for Answering<W> {
     fn on_batch(&mut self, port: usize, batch: &mut Batch) {
         let now = Now { mono_ns: self.shared.clock.mono_ns(), ..self.now };
         self.meter.mark(Cause::Socket, now.mono_ns);
+        // Here, or what that takes would be told as answering.
+        if self.worker.on_idle() {
+            self.meter.mark(Cause::Publication, self.shared.clock.mono_ns());
+        }
         if let Some(copies) = &mut self.copies {
             copies.clear();
             copies.extend((0..batch.len()).map(|i| octets(batch, i)));
@@ -319,7 +323,9 @@ impl<W: Answers> Batches for Answering<W> {
             self.worker.keep_room(letter.message);
             self.owed = self.owed.saturating_sub(1);
             if len > 0 {
-                self.has_sent_later = true;
+                if !std::mem::replace(&mut self.has_sent_later, true) {
+                    self.meter.mark(Cause::Socket, self.shared.clock.mono_ns());
+                }
                 return Some((usize::from(port), Return { peer, asked, interface }, len));
             }
         }

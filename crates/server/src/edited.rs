@@ -36,7 +36,7 @@ pub struct Edit {
 pub enum Hindrance {
     /// It cannot be.
     Wrong(String),
-    /// The same; but other files than the zone's may be at fault.
+    /// The same; but something else may be at fault than what the zone's file says: what it includes, who may read it.
     Included(String),
     /// The operator should look at it before.
     Weighed(String),
@@ -64,7 +64,11 @@ pub fn edit(past: &Past, zone: &Zone, base: &Base, guards: Option<&Guards>) -> R
         let change = |served: &ImageZone<'_>| Ok(weighing.change(past, zone, base, served, edited));
         found = history::with_zone(&past.published, &zone.apex, change).unwrap_or_else(|why| Err(why.into()));
     });
-    let stamp = origin::stamp_of(&sources);
+    let (is_alone, stamp) = (sources.len() == 1, origin::stamp_of(&sources));
+    let found = found.map_err(|hindrance| match hindrance {
+        Hindrance::Wrong(why) if !is_alone => Hindrance::Included(why),
+        other => other,
+    });
     Ok(Edit { diff: found?, stamp, includes: origin::included(sources) })
 }
 
@@ -72,7 +76,8 @@ pub fn edit(past: &Past, zone: &Zone, base: &Base, guards: Option<&Guards>) -> R
 fn read(zone: &Zone, stock: &Stock) -> Result<(Builder, Sources), Hindrance> {
     let mut builder = stock.builder();
     builder.begin_zone(&zone.apex);
-    let read = reading::one(zone, stock, &mut builder).map_err(|unread| unread.why.to_string())?;
+    // Its rights are no part of what tells an edit: it is tried again.
+    let read = reading::one(zone, stock, &mut builder).map_err(|unread| Hindrance::Included(unread.why.to_string()))?;
     match read.report.problems.iter().find(|p| p.severity == Severity::Error) {
         Some(first) => {
             let why = format!("{}: {}", first.place, first.what);

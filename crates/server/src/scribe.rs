@@ -262,6 +262,13 @@ impl Scribe {
             all.insert(task.apex.clone(), Refused { stamp: is.clone(), serial, why: why.clone() });
             Err(Undone::Held(why))
         };
+        let try_again = |why: &str| {
+            self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + RETRY);
+            Err(Undone::Held(not_taken_in(file, why)))
+        };
+        if let Err(e) = std::fs::File::open(file) {
+            return try_again(&e.to_string());
+        }
         let Some(base) = origin.edited(file) else { return refuse(&mut self.refused, NO_VERSION) };
         if base == Base::Itself && self.refused.get(&task.apex).is_none_or(|refused| refused.stamp != is) {
             let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&task.apex)), ("file", &file.display())];
@@ -272,11 +279,8 @@ impl Scribe {
         let guards = task.guards.as_ref().filter(|_| task.what != What::Force);
         match self.change(&zone, &base, guards, &mut origin)? {
             Err(Hindrance::Wrong(why)) => refuse(&mut self.refused, &why),
-            Err(Hindrance::Included(why)) => {
-                // What that includes may be mended, or come, and the file stays as it is.
-                self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + RETRY);
-                Err(Undone::Held(not_taken_in(file, &why)))
-            }
+            // That may be mended, and the file stays as it is.
+            Err(Hindrance::Included(why)) => try_again(&why),
             Err(Hindrance::Weighed(why)) => refuse(&mut self.refused, &weighed(&why, &task.apex)),
             Ok(None) => Ok(self.look_again(task)),
             Ok(Some(edit)) if edit.diff.is_none() && origin.stamp(file) != is => Ok(self.look_again(task)),

@@ -133,7 +133,8 @@ impl Recorder {
             // The same once more, of a file that was edited without a new serial.
             return Some(diff).filter(|diff| diff.to != end || end_of(diff).1 != last);
         }
-        let known = changes(&self.data_dir, zone).ok().and_then(|changes| way(&changes, end, diff.from).ok());
+        let known =
+            changes_in(&self.data_dir, &[FOLDER], zone).ok().and_then(|changes| way(&changes, end, diff.from).ok());
         match known {
             Some(back) => back.then(diff).filter(|diff| !diff.is_empty()),
             None => Some(diff),
@@ -223,7 +224,7 @@ impl Past {
     /// What leads from a zone to an old version of it, under the serial that follows.
     pub fn back(&self, apex: &[u8], served: &Zone<'_>, serial: u32) -> Result<Diff, String> {
         let now = served.serial().map_err(damaged)?;
-        let (next, way) = (next_serial(now), way(&changes(&self.data_dir, apex)?, now, serial)?);
+        let (next, way) = (next_serial(now), self.way_back(apex, served, serial)?);
         if way.is_empty() {
             return Err(format!("version {serial} is what is served"));
         }

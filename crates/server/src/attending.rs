@@ -114,7 +114,7 @@ pub fn attend(
 /// in folders is no business of a reload by name.
 fn look_through(config: &Config, named: &[String], seen: &mut Seen) -> Result<(), Vec<Complaint>> {
     let now = config.roster.seen();
-    let is_known = if named.is_empty() { now == *seen } else { now.lists_the_same(seen) };
+    let is_known = if named.is_empty() { now.names_the_same(seen) } else { now.lists_the_same(seen) };
     if !is_known {
         config.roster.gather()?;
         *seen = now;

@@ -121,6 +121,11 @@ impl Lists {
         self.usual.is_none() && self.own.is_empty()
     }
 
+    /// Of which zones there is a list of their own.
+    pub fn own(&self) -> impl Iterator<Item = u32> {
+        self.own.iter().map(|(zone, _)| *zone)
+    }
+
     pub fn admit(&self, zone: u32, ip: IpAddr) -> bool {
         let own = self.own.binary_search_by_key(&zone, |(number, _)| *number);
         let list = own.map_or(&self.usual, |at| &self.own[at].1);

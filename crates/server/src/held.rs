@@ -92,6 +92,16 @@ impl Gate {
         Gate { kept_in: Some(data_dir.to_path_buf()), ..self }
     }
 
+    /// What versions are weighed by.
+    pub fn numbers(&self) -> Option<Guards> {
+        self.guards
+    }
+
+    /// Whether a version of this zone may be held.
+    pub fn guards(&self, apex: &[u8]) -> bool {
+        self.guards.is_some() && !self.open.contains(apex)
+    }
+
     /// What serial a zone's file is given that was edited without a new one.
     pub fn numbering(&self, apex: &[u8]) -> Numbering {
         self.numbered.get(apex).copied().unwrap_or_default()
@@ -166,6 +176,11 @@ impl Gate {
         diffs.into_iter()
     }
 
+    /// Forgets what versions change that are not served after all.
+    pub fn forget(&self) {
+        *self.changes() = Changes::default();
+    }
+
     /// Whether those that were taken have new serials; asked when somebody can be told.
     pub fn take_unnumbered(&self) -> HashMap<Box<[u8]>, bool> {
         std::mem::take(&mut self.changes().unnumbered)
@@ -211,6 +226,11 @@ pub fn goes_on(why: &str) -> String {
 
 pub fn is_held(what: &str) -> bool {
     what.starts_with(HELD)
+}
+
+/// True if only guards stand in the way.
+pub fn may_pass(what: &str) -> bool {
+    is_held(what) && !what.contains(UNFIT)
 }
 
 /// What is said of a version that is not to be served, whatever the guards are: it is held where there is one before it.

@@ -24,10 +24,11 @@ use crate::press::{Books, Press};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::secondaries::{Note, Secondaries};
-use crate::serving::{Serving, access, facts, ready, remark, told};
+use crate::serving::{Serving, access, facts, forsakes, ready, remark, told};
 use crate::stamp;
 use crate::state::{Done, Event, State};
 use crate::{log, systemd};
+use audit::Guards;
 use front::{Retired, Zones};
 use image::Image;
 use net::Wake;
@@ -48,6 +49,8 @@ const RETIRE_EVERY: Duration = Duration::from_millis(50);
 /// long for each MiB of the image, so that building takes a small part of the time however large it is.
 const FOLD_AFTER: Duration = Duration::from_secs(10);
 const FOLD_AFTER_MIB: Duration = Duration::from_secs(1);
+/// After one that failed.
+const FOLD_AGAIN: Duration = Duration::from_secs(60);
 /// Images below this are not worth huge pages.
 const HUGE_FROM: usize = 8 << 20;
 
@@ -113,6 +116,10 @@ pub struct Publisher {
     retired: Vec<Retired<Zones<Stretch>>>,
     /// What is laid over the image, to be folded into a new one when nothing has changed for a while.
     unfolded: Option<Arc<Config>>,
+    /// The last image could not be made.
+    has_failed: bool,
+    /// What versions were weighed by last.
+    guards: Option<Guards>,
     /// Of the last configuration.
     number: u64,
     /// Of the last one that all zones were compared with.
@@ -139,9 +146,22 @@ impl Publisher {
         served: Serving,
         recorder: Recorder,
     ) -> Publisher {
-        let (by, retired, unfolded, number, full) = (By::default(), Vec::new(), None, 0, 0);
-        let publisher =
-            Publisher { library, press, shared, state, wakes, served, recorder, by, retired, unfolded, number, full };
+        let publisher = Publisher {
+            guards: library.gate.numbers(),
+            library,
+            press,
+            shared,
+            state,
+            wakes,
+            served,
+            recorder,
+            by: By::default(),
+            retired: Vec::new(),
+            unfolded: None,
+            has_failed: false,
+            number: 0,
+            full: 0,
+        };
         complain(&publisher.served.problems, &[]);
         publisher.hold(&[]);
         publisher.tell();
@@ -350,7 +370,8 @@ impl Publisher {
 
     fn fold_after(&self) -> Duration {
         let mib = u32::try_from(self.served.manifest.image().size >> 20).unwrap_or(u32::MAX);
-        FOLD_AFTER.max(FOLD_AFTER_MIB * mib)
+        let least = if self.has_failed { FOLD_AGAIN } else { FOLD_AFTER };
+        least.max(FOLD_AFTER_MIB * mib)
     }
 
     fn reload(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
@@ -419,11 +440,18 @@ impl Publisher {
             Err(comparison::Hindrance::Manifest) => return Ok(None),
             Err(comparison::Hindrance::Roster(complaints)) => return Err(told(&complaints)),
         };
+        let judged_anew = self.judged_anew(config, wanted, &difference);
+        difference.anew.extend(judged_anew);
+        self.guards = config.guards;
         let seen = difference.seen.take();
         if difference.is_empty() {
             seen.into_iter().for_each(|seen| self.served.see(&seen));
             let lists = access(&self.press.current().image, config);
             return Ok(if lists == *self.served.allow_query { Some(false) } else { None });
+        }
+        // A zone that is gone and that nobody has named would be served on, to everybody.
+        if !wanted.is_empty() && forsakes(&self.served.allow_query, &self.press.current().image, config) {
+            return Ok(None);
         }
         let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
         let about = difference.anew.iter().map(|zone| &zone.apex).chain(&difference.gone);
@@ -432,6 +460,7 @@ impl Publisher {
         let Some(Pressed { before, entries, remarks, pieces, zones, retired }) = pressed else { return Ok(None) };
         let problems = Arc::clone(&self.served.problems);
         remark(&remarks);
+        self.state.folders.iter().for_each(|folders| entries.iter().for_each(|entry| folders.lay(entry)));
         self.served.take(&before.image, &zones.image, &entries, &difference);
         pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
         drop(before);
@@ -448,6 +477,17 @@ impl Publisher {
         Ok(Some(true))
     }
 
+    /// Zones of which a version is held that guards hold no more, or by other numbers.
+    fn judged_anew(&self, config: &Config, wanted: &[String], difference: &Difference) -> Vec<Zone> {
+        let is_asked = |apex: &[u8]| {
+            wanted.is_empty() || wanted.iter().any(|name| crate::config::apex(name).is_ok_and(|named| *named == *apex))
+        };
+        let is_other = |apex: &[u8]| config.guards != self.guards || !self.library.gate.guards(apex);
+        let held = self.served.problems.iter().filter(|p| held::may_pass(&p.what) && !difference.is_about(&p.apex));
+        let anew = held.filter(|p| is_asked(&p.apex) && is_other(&p.apex)).map(|p| images::name(&p.apex).to_string());
+        anew.filter_map(|name| self.configured(config, &[name]).ok()).filter(|zone| !zone.is_owned()).collect()
+    }
+
     /// How what is different is laid. Files are read for it, while updates go on: they change other zones.
     fn plan(&self, config: &Config, difference: &Difference) -> Option<Plan> {
         // What updates have changed is not in these files.
@@ -461,9 +501,20 @@ impl Publisher {
         }
     }
 
-    /// Finds or builds the image of all zones; true if another one is served now.
-    fn rebuild(&mut self, config: &Config, why: Why) -> Result<bool, Vec<String>> {
-        self.unfolded = None;
+    /// Finds or builds the image of all zones; true if another one is served now. If it cannot be made that is tried again, like a
+    /// fold: of zones that are served from it only nothing can be laid.
+    fn rebuild(&mut self, config: &Arc<Config>, why: Why) -> Result<bool, Vec<String>> {
+        let outcome = self.rebuilt(config, why);
+        self.has_failed = outcome.is_err();
+        self.unfolded = self.has_failed.then(|| Arc::clone(config));
+        if self.has_failed {
+            // What is not served is no version.
+            self.library.gate.forget();
+        }
+        outcome
+    }
+
+    fn rebuilt(&mut self, config: &Config, why: Why) -> Result<bool, Vec<String>> {
         let seen = config.roster.seen();
         let zones = config.zones().map_err(|complaints| told(&complaints))?;
         // A zone that goes, or belongs to its file again, takes along what updates have changed of it.

@@ -98,8 +98,11 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
 
     let mut config = config.clone();
     let mut recorder = Recorder::new(&config.server.data_dir, config.history);
+    // Before the first file is read: what is edited from then on is seen.
+    let folders = Folders::of(&config)?;
     let First { library, zones, serving, compared, ledger, unwritten } = First::of(&mut config, &mut recorder)?;
     let config = &config;
+    folders.follow(&config.roster.directories());
     let (mailboxes, boxes) = Mailboxes::new(crew.udp + crew.tcp).map_err(|e| no_thread("udp 0", &e))?;
     let resolution = Resolution::of(config, crew.tasks, memory).map_err(|e| format!("no resolver: {e}"))?;
     let (intake, orders) = update::intake();
@@ -114,13 +117,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let published = Arc::new(Published::new(zones));
     let press = Arc::new(Press::new(Arc::clone(&published), unwritten));
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
-    for zone in config.roster.written.iter().filter(|zone| zone.write_back.is_some()) {
-        // What the last run owed does not wait again.
-        let origin = Origin::of(&config.server.data_dir, &zone.apex);
-        if scribe::is_owed(&press, &zone.apex, &origin, zone.origin()) {
-            press.slate.hurry(&zone.apex, Instant::now());
-        }
-    }
+    hurry(config, &press);
     let shared = Shared {
         published: Arc::clone(&published),
         keys: Arc::new(Published::new(config.keys.clone())),
@@ -146,13 +143,13 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let addresses = sockets.addresses.clone();
     let mut state = State::new(addresses, crew.udp, counters, turns, shared.clock, events.clone());
     state.updated = Arc::clone(&entrance.counters);
+    state.folders = Some(Arc::clone(&folders));
     let state = Arc::new(state);
     let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes, resolution)?;
     state.set_secondaries(others);
     let transfers = Transfers::new(&shared, &state, asks);
     spawn("transfers", move || transfers.run(&asked))?;
-    let past = Past { published: Arc::clone(&shared.published), data_dir: config.server.data_dir.clone() };
-    state.set_past(past);
+    state.set_past(Past { published: Arc::clone(&shared.published), data_dir: config.server.data_dir.clone() });
     let wakes = threads.wakes.clone();
     let publisher =
         Publisher::new(library, Arc::clone(&press), shared.clone(), Arc::clone(&state), wakes, serving, recorder);
@@ -165,8 +162,6 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     }
     let data_dir = config.server.data_dir.clone();
     let (orders, history) = (Mutex::new(Some(orders)), config.history);
-    let folders = Arc::new(Folders::new().map_err(|e| format!("folders cannot be watched: {e}"))?);
-    folders.follow(&config.roster.directories());
     let updating =
         Updating { orders, entrance, press, shared, state, folders: Arc::clone(&folders), data_dir, history };
     if let Some(ledger) = ledger {
@@ -329,6 +324,16 @@ fn first_image(config: &Config, recorder: &mut Recorder) -> Result<Start, String
     let (zones, serving, compared) =
         serving::first(&library, config, recorder).map_err(|complaints| complaints.join("\n"))?;
     Ok((library, zones, serving, compared))
+}
+
+/// What the last run owed files does not wait again.
+fn hurry(config: &Config, press: &Press) {
+    for zone in config.roster.written.iter().filter(|zone| zone.write_back.is_some()) {
+        let origin = Origin::of(&config.server.data_dir, &zone.apex);
+        if scribe::is_owed(press, &zone.apex, &origin, zone.origin()) {
+            press.slate.hurry(&zone.apex, Instant::now());
+        }
+    }
 }
 
 /// Starts who compares the image with its checksums, and who notices changed files.
@@ -653,7 +658,7 @@ mod tests {
         threads.stop(&AtomicBool::new(false));
         // Only after what the thread may have sent.
         events.send(Event::Stop).unwrap();
-        let folders = Folders::new().unwrap();
+        let folders = Folders::of(&Config::default()).unwrap();
         attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &folders, None, &|_, _, _, _| ())
     }
 

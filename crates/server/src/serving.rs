@@ -15,6 +15,7 @@ use front::Zones;
 use image::Image;
 use image::node::APEX;
 use policy::{Acl, Lists};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store::{Backing, Stretch};
@@ -98,6 +99,8 @@ pub fn first(
         }
         Err(why) => last_good(library, config, &seen)
             .ok_or_else(|| vec![format!("no image of the zones: {why}")])
+            // What is not served is no version.
+            .inspect(|_| library.gate.forget())
             .inspect(|_| log::error("no new image of the zones can be made: the last one is served", &[("why", &why)])),
     }
 }
@@ -164,13 +167,19 @@ pub fn access(image: &Image<Stretch>, config: &Config) -> Lists {
         Allow::Any => None,
         Allow::Only(prefixes) => Some(Acl::new(prefixes.clone())),
     };
-    let number = |apex: &[u8]| {
-        let node = image.view().find_whole(apex).ok().flatten().filter(|node| node.is(APEX))?;
-        node.zone_number().ok()
-    };
     let listed = config.roster.written.iter().filter_map(|z| Some((&z.apex, z.allow_query.as_ref()?)));
-    let own = listed.filter_map(|(apex, allow)| Some((number(apex)?, list(allow))));
+    let own = listed.filter_map(|(apex, allow)| Some((number(image, apex)?, list(allow))));
     Lists::new(list(&config.server.allow_query), own.collect())
+}
+
+fn number(image: &Image<Stretch>, apex: &[u8]) -> Option<u32> {
+    image.view().find_whole(apex).ok().flatten().filter(|node| node.is(APEX))?.zone_number().ok()
+}
+
+/// True if a zone that had an access list of its own is none of `[[zone]]` any more. Served on, it would have that of all.
+pub fn forsakes(before: &Lists, image: &Image<Stretch>, config: &Config) -> bool {
+    let written: HashSet<u32> = config.roster.written.iter().filter_map(|zone| number(image, &zone.apex)).collect();
+    before.own().any(|zone| !written.contains(&zone))
 }
 
 /// Zones that are not served as their files say: kept until the next change.

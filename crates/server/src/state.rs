@@ -13,6 +13,7 @@ use crate::secondaries::Secondaries;
 use crate::stall::{self, Turns};
 use crate::transfers::AT_ONCE_MAX;
 use crate::update::Intake;
+use crate::watcher::Folders;
 use stats::{Counter, Counters, total};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
@@ -158,6 +159,8 @@ pub struct State {
     pub events: Sender<Event>,
     /// Absent without a resolver.
     pub keeper: OnceLock<Keeper>,
+    /// Those that are watched.
+    pub folders: Option<Arc<Folders>>,
     served: Mutex<Served>,
     /// Zones whose files are not written back, by apex, and why: at most those that are to be.
     unwritten: Mutex<BTreeMap<Box<[u8]>, String>>,
@@ -195,6 +198,7 @@ impl State {
             turns,
             events,
             keeper,
+            folders: None,
             served,
             unwritten: Mutex::default(),
             held_edits: Mutex::default(),

@@ -5,12 +5,12 @@
 //! `QUIET`, or for `LONGEST` in all, and handed on together. When the kernel's queue overflows, or too many zones are
 //! named, everything is compared instead.
 
+use crate::config::Config;
 use crate::images;
 use crate::log;
-use crate::manifest::Manifest;
+use crate::manifest::{Entry, Manifest};
 use crate::state::{Event, State};
 use std::collections::{BTreeSet, HashMap};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +31,8 @@ pub struct Folders {
     zones: Mutex<Vec<PathBuf>>,
     /// Files that are included by those of zones that updates own.
     owned: Mutex<Includes>,
+    /// By those of zones that are laid over the image: what the manifest of the image does not say.
+    laid: Mutex<Includes>,
 }
 
 /// Files that are included, and the zones that do so.
@@ -42,8 +44,14 @@ fn forget(owned: &mut Includes, zone: &str, but: &[PathBuf]) {
 }
 
 impl Folders {
-    pub fn new() -> io::Result<Folders> {
-        Ok(Folders { watch: Watch::new()?, zones: Mutex::default(), owned: Mutex::default() })
+    /// Those of zones, as far as they are there: that of zones that commands keep is made when it is needed.
+    pub fn of(config: &Config) -> Result<Arc<Folders>, String> {
+        let watch = Watch::new().map_err(|e| format!("folders cannot be watched: {e}"))?;
+        let (zones, owned, laid) = Default::default();
+        let folders = Folders { watch, zones, owned, laid };
+        let there: Vec<PathBuf> = config.roster.directories().into_iter().filter(|folder| folder.exists()).collect();
+        folders.follow(&there);
+        Ok(Arc::new(folders))
     }
 
     /// The file of a zone that updates own includes these files, and no others. Of one that is not watched they are not, either.
@@ -67,14 +75,31 @@ impl Folders {
         is_new
     }
 
+    /// What the file of a zone includes that was laid over the image is watched until the next image says it.
+    pub fn lay(&self, entry: &Entry) {
+        let mut laid = self.laid.lock().unwrap_or_else(PoisonError::into_inner);
+        if !entry.file.parent().is_some_and(|folder| self.are(folder)) {
+            return;
+        }
+        for (included, _) in entry.sources.iter().skip(1) {
+            if laid.len() < FOLDERS_MAX
+                && laid.entry(included.clone()).or_default().insert(images::name(&entry.apex).to_string())
+                && let Some(folder) = included.parent()
+            {
+                self.add(folder, What::Files);
+            }
+        }
+    }
+
     /// The zone is none of those any more whose included files are watched.
     pub fn include_none(&self, zone: &str) {
         forget(&mut self.owned.lock().unwrap_or_else(PoisonError::into_inner), zone, &[]);
     }
 
     fn including(&self, file: &Path) -> Vec<String> {
-        let owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner);
-        owned.get(file).into_iter().flatten().cloned().collect()
+        let [owned, laid] =
+            [&self.owned, &self.laid].map(|includes| includes.lock().unwrap_or_else(PoisonError::into_inner));
+        owned.get(file).into_iter().chain(laid.get(file)).flatten().cloned().collect()
     }
 
     /// Watches these folders of zones, and no others.
@@ -184,6 +209,11 @@ impl Watcher {
             }
         });
         watched.iter().for_each(|folder| self.folders.add(folder, What::Files));
+        // More may have been laid since that image.
+        self.folders.laid.lock().unwrap_or_else(PoisonError::into_inner).retain(|file, zones| {
+            zones.retain(|zone| !self.includes.get(file).is_some_and(|known| known.contains(zone)));
+            !zones.is_empty()
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::running::{DIRECTORY, Folder, Server, eventually, read, text};
 use std::process::Output;
+use std::time::{Duration, SystemTime};
 
 const ZONE: &str = "$TTL 300\n@ SOA ns host 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nd NS ns\n\
     d DS 1 8 2 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n\
@@ -159,11 +160,20 @@ fn guards_are_switched_off_for_a_zone_or_for_all() {
         ("[[zone]]\nname = \"example\"\nfile = \"zones/example.zone\"\nguards = false\n", Some(0)),
     ] {
         let folder = Folder::new();
-        folder.write("zones/example.zone", ZONE);
-        folder.configure(&format!("{DIRECTORY}{more}"));
-        let server = Server::start(&folder, &["-c", "dunlin.toml"]);
-        folder.write("zones/example.zone", &without(ZONE, &["a ", "b ", "c ", "d "]));
-        assert_eq!(folder.ctl(&["reload"]).status.code(), expect, "{more}");
-        drop(server);
+        for guarded in [more, ""] {
+            folder.write("zones/example.zone", ZONE);
+            folder.configure(&format!("{DIRECTORY}{guarded}"));
+            let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+            let file = folder.write("zones/example.zone", &without(ZONE, &["a ", "b ", "c ", "d "]));
+            // Nothing of the file itself is a reason to read it once more.
+            let old = SystemTime::now() - Duration::from_secs(60);
+            std::fs::File::open(file).unwrap().set_modified(old).unwrap();
+            if guarded != more {
+                assert_eq!(folder.ctl(&["reload"]).status.code(), Some(1));
+                folder.configure(&format!("{DIRECTORY}{more}"));
+            }
+            assert_eq!(folder.ctl(&["reload"]).status.code(), expect, "{more}");
+            drop(server);
+        }
     }
 }

@@ -324,6 +324,23 @@ fn who_is_not_admitted_is_refused_and_a_reload_changes_that() {
 }
 
 #[test]
+fn a_private_zone_that_is_gone_is_not_served_to_all_by_a_reload_of_another() {
+    let folder = Folder::new();
+    ["open", "private"].iter().for_each(|name| drop(folder.write(name, ZONE)));
+    let open = "[[zone]]\nname = \"open.example\"\nfile = \"open\"\n";
+    folder.configure(&format!(
+        "{open}[[zone]]\nname = \"private.example\"\nfile = \"private\"\nallow-query = [\"192.0.2.0/24\"]\n"
+    ));
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    folder.configure(open);
+    folder.write("open", &ZONE.replace("192.0.2.2", "192.0.2.3"));
+    folder.does(&["reload", "open.example"]);
+    assert_eq!(server.short(&folder, &["www.open.example"]), "192.0.2.3\n");
+    let answer = text(&folder.dunlin(&["query", &format!("@{}", server.address), "www.private.example"]).stdout);
+    assert!(answer.contains("status: REFUSED"), "{answer}");
+}
+
+#[test]
 fn a_broken_configuration_on_reload_changes_nothing() {
     let folder = with_zone();
     let file = folder.configure(DIRECTORY);

@@ -1,6 +1,7 @@
 //! A folder of zones is watched: what is written, renamed or removed in it is served, or is not, without being asked for.
 
-use crate::running::{Folder, Server, ZONE, eventually, read, text};
+use crate::running::{DIRECTORY, Folder, Server, ZONE, eventually, read, text};
+use std::os::unix::fs::MetadataExt;
 
 const LISTEN: &[&str] = &["--zones", "zones", "--listen", "127.0.0.1:0"];
 
@@ -35,10 +36,20 @@ fn what_a_zone_includes_is_watched_too() {
     let folder = Folder::new();
     folder.write("zones/example.com.zone", &format!("{ZONE}$INCLUDE parts/more\n"));
     folder.write("zones/parts/more", "more A 192.0.2.7\n");
-    let server = Server::start(&folder, LISTEN);
+    folder.configure(DIRECTORY);
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     assert_eq!(server.short(&folder, &["more.example.com"]), "192.0.2.7\n");
     folder.write("zones/parts/more", "more A 192.0.2.8\n");
     eventually("the included file", || server.short(&folder, &["more.example.com"]) == "192.0.2.8\n");
+    // Also what no image says yet: when one is made all files are read.
+    let image = || std::fs::metadata(folder.0.join("data/images/zones.image")).unwrap().ino();
+    let made = image();
+    folder.write("zones/others/new", "new A 192.0.2.7\n");
+    folder.write("zones/example.com.zone", &format!("{ZONE}$INCLUDE others/new\n"));
+    eventually("another included file", || server.short(&folder, &["new.example.com"]) == "192.0.2.7\n");
+    folder.write("zones/others/new", "new A 192.0.2.8\n");
+    eventually("what it is now", || server.short(&folder, &["new.example.com"]) == "192.0.2.8\n");
+    assert_eq!(image(), made, "on a machine that takes ten seconds for this it is not known who has noticed");
 }
 
 #[test]

@@ -210,7 +210,8 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             return None;
         }
         // TC means nothing outside of answers (RFC 2136 section 2.2): an update or a NOTIFY would be told that it was carried out.
-        if standing == Standing::Withhold || matches!(query.parsed, Parsed::Opcode(_)) {
+        let is_query = buffer.get(2).is_some_and(|flags| flags >> 3 & 15 == 0);
+        if standing == Standing::Withhold || !is_query {
             return Some(self.drop(Counter::DropRate));
         }
         self.counters.count(Counter::SlipRate);

@@ -65,9 +65,12 @@ fn an_update_above_its_rate_is_not_answered_and_over_tcp_there_is_no_rate() {
     let rate = RateSettings { per_second: 10, slip: 2, ..Default::default() };
     let mut s = server(Setup { rate: Some(rate), ..Default::default() });
     let update = sim::update::message("example.", "add www 60 A 192.0.2.1");
+    let mut unknown = [&update[..], b"\0\0\x29\x04\xd0\0\x01\0\0\0\0"].concat();
+    unknown[11] = 1;
     let rcodes: Vec<u8> = (0..200).filter_map(|_| s.datagram(&update)).map(|answer| answer[3] & 15).collect();
     assert_eq!(rcodes, [5; 25]);
     assert_eq!(s.counters.value(Counter::DropRate), 175);
+    assert!((0..200).all(|_| s.datagram(&unknown).is_none()));
     assert!((0..200).all(|_| s.message(&update).is_some_and(|answer| answer[3] & 15 == 5)));
 }
 

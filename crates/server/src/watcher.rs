@@ -78,12 +78,15 @@ impl Folders {
     /// What the file of a zone includes that was laid over the image is watched until the next image says it.
     pub fn lay(&self, entry: &Entry) {
         let mut laid = self.laid.lock().unwrap_or_else(PoisonError::into_inner);
+        let (zone, included) = (images::name(&entry.apex).to_string(), entry.sources.iter().skip(1));
+        let included: Vec<PathBuf> = included.map(|(file, _)| file.clone()).collect();
+        forget(&mut laid, &zone, &included);
         if !entry.file.parent().is_some_and(|folder| self.are(folder)) {
             return;
         }
-        for (included, _) in entry.sources.iter().skip(1) {
+        for included in included {
             if laid.len() < FOLDERS_MAX
-                && laid.entry(included.clone()).or_default().insert(images::name(&entry.apex).to_string())
+                && laid.entry(included.clone()).or_default().insert(zone.clone())
                 && let Some(folder) = included.parent()
             {
                 self.add(folder, What::Files);

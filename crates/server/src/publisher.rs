@@ -118,8 +118,10 @@ pub struct Publisher {
     unfolded: Option<Arc<Config>>,
     /// The last image could not be made.
     has_failed: bool,
-    /// What versions were weighed by last.
+    /// What the versions of all zones were weighed by last.
     guards: Option<Guards>,
+    /// Versions that were held are weighed again, though nothing has changed in their files.
+    judges_anew: bool,
     /// Of the last configuration.
     number: u64,
     /// Of the last one that all zones were compared with.
@@ -159,6 +161,7 @@ impl Publisher {
             retired: Vec::new(),
             unfolded: None,
             has_failed: false,
+            judges_anew: false,
             number: 0,
             full: 0,
         };
@@ -388,6 +391,7 @@ impl Publisher {
         let gate = Gate::new(config, &forced.collect::<Vec<_>>());
         let is_start = why == Why::Started;
         self.library.gate = Arc::new(if is_start { gate.at_start(&config.server.data_dir) } else { gate });
+        self.judges_anew = false;
         let laid = match why {
             Why::Damaged | Why::Forced => None,
             Why::Fold => {
@@ -399,8 +403,12 @@ impl Publisher {
         };
         let (changed, rebuilt) = match laid {
             Some(changed) => (changed, false),
-            None => (self.rebuild(config, why)?, true),
+            // Files that are as they were would not be read again.
+            None => (self.rebuild(config, if self.judges_anew { Why::Forced } else { why })?, true),
         };
+        if wanted.is_empty() {
+            self.guards = config.guards;
+        }
         let facts = vec![
             ("changed", Json::Bool(changed)),
             ("rebuilt", Json::Bool(rebuilt && changed)),
@@ -441,8 +449,8 @@ impl Publisher {
             Err(comparison::Hindrance::Roster(complaints)) => return Err(told(&complaints)),
         };
         let judged_anew = self.judged_anew(config, wanted, &difference);
+        self.judges_anew = !judged_anew.is_empty();
         difference.anew.extend(judged_anew);
-        self.guards = config.guards;
         let seen = difference.seen.take();
         if difference.is_empty() {
             seen.into_iter().for_each(|seen| self.served.see(&seen));
@@ -460,7 +468,9 @@ impl Publisher {
         let Some(Pressed { before, entries, remarks, pieces, zones, retired }) = pressed else { return Ok(None) };
         let problems = Arc::clone(&self.served.problems);
         remark(&remarks);
-        self.state.folders.iter().for_each(|folders| entries.iter().for_each(|entry| folders.lay(entry)));
+        if let Some(folders) = &self.state.folders {
+            entries.iter().for_each(|entry| folders.lay(entry));
+        }
         self.served.take(&before.image, &zones.image, &entries, &difference);
         pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
         drop(before);
@@ -479,13 +489,19 @@ impl Publisher {
 
     /// Zones of which a version is held that guards hold no more, or by other numbers.
     fn judged_anew(&self, config: &Config, wanted: &[String], difference: &Difference) -> Vec<Zone> {
-        let is_asked = |apex: &[u8]| {
-            wanted.is_empty() || wanted.iter().any(|name| crate::config::apex(name).is_ok_and(|named| *named == *apex))
-        };
-        let is_other = |apex: &[u8]| config.guards != self.guards || !self.library.gate.guards(apex);
-        let held = self.served.problems.iter().filter(|p| held::may_pass(&p.what) && !difference.is_about(&p.apex));
-        let anew = held.filter(|p| is_asked(&p.apex) && is_other(&p.apex)).map(|p| images::name(&p.apex).to_string());
-        anew.filter_map(|name| self.configured(config, &[name]).ok()).filter(|zone| !zone.is_owned()).collect()
+        let are_other = config.guards != self.guards;
+        let is_other =
+            |p: &&images::Problem| held::may_pass(&p.what) && (are_other || !self.library.gate.guards(&p.apex));
+        let held: Vec<&images::Problem> = self.served.problems.iter().filter(is_other).collect();
+        if held.is_empty() {
+            return Vec::new();
+        }
+        let asked: HashSet<Box<[u8]>> = wanted.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
+        let known: HashSet<&[u8]> =
+            difference.anew.iter().map(|zone| &*zone.apex).chain(difference.gone.iter().map(|apex| &**apex)).collect();
+        let is_wanted = |apex: &[u8]| (wanted.is_empty() || asked.contains(apex)) && !known.contains(apex);
+        let names = held.into_iter().filter(|p| is_wanted(&p.apex)).map(|p| images::name(&p.apex).to_string());
+        names.filter_map(|name| self.configured(config, &[name]).ok()).filter(|zone| !zone.is_owned()).collect()
     }
 
     /// How what is different is laid. Files are read for it, while updates go on: they change other zones.

@@ -173,10 +173,15 @@ impl<M: AsRef<[u8]>> Worker<M> {
 
     #[inline]
     fn refresh(&mut self, now: Now) {
+        self.turn(now);
+        self.renew();
+    }
+
+    #[inline]
+    fn turn(&mut self, now: Now) {
         if let Some(cookies) = &mut self.cookies {
             cookies.turn(now.wall_s);
         }
-        self.renew();
     }
 
     #[inline]
@@ -216,7 +221,13 @@ impl<M: AsRef<[u8]>> Worker<M> {
 
     /// Answers datagrams, each in its own buffer.
     pub fn on_batch(&mut self, now: Now, batch: &mut impl Datagrams) {
-        self.refresh(now);
+        self.renew();
+        self.answer_batch(now, batch);
+    }
+
+    /// The same, by what it has gone over to: for who has called `on_idle` just before.
+    pub fn answer_batch(&mut self, now: Now, batch: &mut impl Datagrams) {
+        self.turn(now);
         if self.setup.resolving.is_some() {
             return self.on_batch_resolving(now, batch);
         }

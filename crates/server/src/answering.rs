@@ -55,6 +55,7 @@ pub struct Shared {
 
 /// Who answers: the worker, or in tests one that fails on purpose.
 pub trait Answers {
+    /// Behind `on_idle`.
     fn on_batch(&mut self, now: Now, batch: &mut impl Datagrams);
     fn on_message(&mut self, now: Now, peer: Peer, ticket: Ticket, buffer: &mut [u8], len: usize) -> Verdict;
     fn next_postponed(&mut self) -> Option<Postponed>;
@@ -67,7 +68,7 @@ pub trait Answers {
 impl Answers for Worker<Stretch> {
     #[inline]
     fn on_batch(&mut self, now: Now, batch: &mut impl Datagrams) {
-        Worker::on_batch(self, now, batch);
+        Worker::answer_batch(self, now, batch);
     }
 
     #[inline]

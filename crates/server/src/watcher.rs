@@ -39,8 +39,8 @@ pub struct Folders {
 type Includes = HashMap<PathBuf, BTreeSet<String>>;
 
 /// The zone includes none but these.
-fn forget(owned: &mut Includes, zone: &str, but: &[PathBuf]) {
-    owned.retain(|file, zones| but.contains(file) || !zones.remove(zone) || !zones.is_empty());
+fn forget(includes: &mut Includes, zone: &str, but: &[PathBuf]) {
+    includes.retain(|file, zones| but.contains(file) || !zones.remove(zone) || !zones.is_empty());
 }
 
 impl Folders {
@@ -54,18 +54,28 @@ impl Folders {
         Ok(Arc::new(folders))
     }
 
-    /// The file of a zone that updates own includes these files, and no others. Of one that is not watched they are not, either.
-    /// True: one of them is watched from now on.
+    /// The file of a zone that updates own includes these files, and no others. True: one of them is watched from now on.
     pub fn include(&self, zone: &str, file: &Path, included: &[PathBuf]) -> bool {
-        let mut owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner);
-        forget(&mut owned, zone, included);
+        self.note(&self.owned, zone, file, included)
+    }
+
+    /// What the file of a zone includes that was laid over the image is watched until the next image says it.
+    pub fn lay(&self, entry: &Entry) {
+        let included: Vec<PathBuf> = entry.sources.iter().skip(1).map(|(file, _)| file.clone()).collect();
+        self.note(&self.laid, &images::name(&entry.apex).to_string(), &entry.file, &included);
+    }
+
+    /// Of a file that is not watched what it includes is not, either.
+    fn note(&self, includes: &Mutex<Includes>, zone: &str, file: &Path, included: &[PathBuf]) -> bool {
+        let mut includes = includes.lock().unwrap_or_else(PoisonError::into_inner);
+        forget(&mut includes, zone, included);
         if !file.parent().is_some_and(|folder| self.are(folder)) {
             return false;
         }
         let mut is_new = false;
         for included in included {
-            if owned.len() < FOLDERS_MAX
-                && owned.entry(included.clone()).or_default().insert(zone.to_string())
+            if includes.len() < FOLDERS_MAX
+                && includes.entry(included.clone()).or_default().insert(zone.to_string())
                 && let Some(folder) = included.parent()
             {
                 self.add(folder, What::Files);
@@ -73,25 +83,6 @@ impl Folders {
             }
         }
         is_new
-    }
-
-    /// What the file of a zone includes that was laid over the image is watched until the next image says it.
-    pub fn lay(&self, entry: &Entry) {
-        let mut laid = self.laid.lock().unwrap_or_else(PoisonError::into_inner);
-        let (zone, included) = (images::name(&entry.apex).to_string(), entry.sources.iter().skip(1));
-        let included: Vec<PathBuf> = included.map(|(file, _)| file.clone()).collect();
-        forget(&mut laid, &zone, &included);
-        if !entry.file.parent().is_some_and(|folder| self.are(folder)) {
-            return;
-        }
-        for included in included {
-            if laid.len() < FOLDERS_MAX
-                && laid.entry(included.clone()).or_default().insert(zone.clone())
-                && let Some(folder) = included.parent()
-            {
-                self.add(folder, What::Files);
-            }
-        }
     }
 
     /// The zone is none of those any more whose included files are watched.

@@ -133,8 +133,7 @@ pub fn lay(
         gathered.push(Surroundings::new(old, edit)?.gather(&mut builder)?);
     }
     let beside: BTreeSet<&[u8]> = gathered.iter().flat_map(|edit| &edit.below).map(|apex| &**apex).collect();
-    let known: HashSet<Box<[u8]>> =
-        if beside.is_empty() { HashSet::new() } else { builder.apexes().map(Into::into).collect() };
+    let known: HashSet<Box<[u8]>> = builder.apexes().map(Into::into).collect();
     let mut numbers: HashSet<u32> = below.iter().map(Zone::number).collect();
     for apex in beside {
         let zone = view.find_whole(apex)?.ok_or(Damaged)?.zone()?;

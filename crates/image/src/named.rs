@@ -201,6 +201,18 @@ impl<'a> Zone<'a> {
         Ok(nodes)
     }
 
+    /// The keys under which a node of the zone may be listed.
+    pub(crate) fn keys_of(&self, node: &Node<'_>) -> Result<BTreeSet<u32>, Damaged> {
+        let (apex, mut room, mut keys) = (self.apex()?.apex_name()?, [0; NAME_MAX], BTreeSet::new());
+        let name = self.name_of(node, &mut room)?;
+        for_each_host(node, name, &mut |host| {
+            if is_at_or_below(host, apex) {
+                keys.extend([key(host), key_of_wildcards(apex)]);
+            }
+        })?;
+        Ok(keys)
+    }
+
     /// Adds the names of these nodes, at most so many, whose records name one of the hosts, as they are now; but for those
     /// whose nodes now stand at `since` or behind it.
     pub(crate) fn naming(
@@ -238,15 +250,13 @@ fn has_wildcards(hosts: &Hosts) -> bool {
     hosts.iter().any(|host| host.starts_with(b"\x01*"))
 }
 
-/// True if an RRset of a node names one of these hosts.
-fn names_one_of(node: &Node<'_>, name: &[u8], hosts: &Hosts, by_wildcards: bool) -> Result<bool, Damaged> {
-    let mut names_one = false;
+/// Shows the hosts that the RRsets of a node name, in lower case.
+fn for_each_host(node: &Node<'_>, name: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<(), Damaged> {
     let mut look = |fixed: &[u8], rdata: &[u8]| {
         let rtype = u16::from_be_bytes([fixed[0], fixed[1]]);
-        let Some(host) = host_of(rtype, rdata).filter(|_| !names_one) else { return };
-        let mut folded = [0; NAME_MAX];
-        let host = fold_into(host, &mut folded);
-        names_one = hosts.contains(host) || by_wildcards && is_made_by_one(host, hosts);
+        if let Some(host) = host_of(rtype, rdata) {
+            f(fold_into(host, &mut [0; NAME_MAX]));
+        }
     };
     for rrset in node.rrsets() {
         let (rtype, unit) = rrset?;
@@ -254,6 +264,15 @@ fn names_one_of(node: &Node<'_>, name: &[u8], hosts: &Hosts, by_wildcards: bool)
             unit.for_each(name, &mut look)?;
         }
     }
+    Ok(())
+}
+
+/// True if an RRset of a node names one of these hosts.
+fn names_one_of(node: &Node<'_>, name: &[u8], hosts: &Hosts, by_wildcards: bool) -> Result<bool, Damaged> {
+    let mut names_one = false;
+    for_each_host(node, name, &mut |host| {
+        names_one = names_one || hosts.contains(host) || by_wildcards && is_made_by_one(host, hosts);
+    })?;
     Ok(names_one)
 }
 

@@ -41,7 +41,7 @@ struct Touched {
     names: Row,
 }
 
-/// Changed names of a zone that are listed under a key; some may not name the host any more, or be no more.
+/// Changed names of a zone that are listed under a key: a name leaves its lists with its node. None is empty.
 #[derive(Clone)]
 struct Host {
     key: u32,
@@ -94,7 +94,7 @@ impl Overlay {
         self.end = end;
     }
 
-    /// Names of a zone that were listed under a key of hosts when they changed.
+    /// Changed names of a zone that are listed under a key of hosts.
     pub(crate) fn listed(&self, view: View<'_>, key: u32, zone: u32) -> impl Iterator<Item = Named> + use<'_> {
         let hosts =
             self.hosts.leaf(place(view, key, zone)).iter().filter(move |host| host.key == key && host.zone == zone);
@@ -117,6 +117,25 @@ impl Overlay {
             });
             names.try_for_each(|named| leaf[at].names.put(view, named))
         })
+    }
+
+    /// Takes a node that is to be another one, or none, out of the lists that it stands in.
+    fn unlist(&mut self, view: View<'_>, zone: u32, named: Named) -> Result<(), Damaged> {
+        let node = view.node(named.reference)?;
+        // Names that nobody has on the way to an apex are of no zone.
+        if node.rrsets().next().is_none() {
+            return Ok(());
+        }
+        for key in view.zone(zone)?.keys_of(&node)? {
+            self.hosts.change(place(view, key, zone), |leaf| -> Result<(), Damaged> {
+                let at = leaf.iter().position(|host| host.key == key && host.zone == zone);
+                let Some(at) = at else { return Ok(()) };
+                leaf[at].names.remove(view, named)?;
+                leaf.retain(|host| !host.names.is_empty());
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     #[inline(always)]
@@ -235,15 +254,17 @@ impl Overlay {
     }
 
     /// Forgets what it holds of zones that are laid out anew, or are no more.
-    pub(crate) fn forget(&mut self, zones: &[u32]) {
+    pub(crate) fn forget(&mut self, view: View<'_>, zones: &[u32]) -> Result<(), Damaged> {
         for &number in zones {
             let names = self.touched(number).map(|zone| zone.names.clone()).unwrap_or_default();
             for named in names.iter() {
+                self.unlist(view, number, named)?;
                 self.entries.change(key(named.hash), |leaf| leaf.retain(|e| e.reference != named.reference));
                 self.names -= 1;
             }
             self.touch(number, |zone| zone.names = Row::default());
         }
+        Ok(())
     }
 
     /// Takes these nodes of a zone for their names from now on. `view` sees all nodes of the overlay and these.
@@ -264,9 +285,12 @@ impl Overlay {
                 && (node.is_whole() || e.zone == zone))
         };
         let known = self.of_hash(hash).find(|e| is_same(e) == Ok(true)).copied();
-        if let Some(old) = known.filter(|old| old.zone != zone) {
+        if let Some(old) = known {
             let named = Named { hash, reference: old.reference };
-            self.touch(old.zone, |zone| zone.names.remove(view, named))?;
+            self.unlist(view, old.zone, named)?;
+            if old.zone != zone {
+                self.touch(old.zone, |zone| zone.names.remove(view, named))?;
+            }
         }
         self.entries.change(key(hash), |leaf| {
             leaf.retain(|e| known.is_none_or(|old| e.reference != old.reference));

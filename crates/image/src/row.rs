@@ -22,6 +22,10 @@ pub(crate) struct Named {
 pub(crate) struct Row(Arc<Vec<Arc<Vec<Named>>>>);
 
 impl Row {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = Named> + '_ {
         self.from((0, 0))
     }

@@ -107,6 +107,12 @@ impl<'a> Zone<'a> {
         Ok((node, u32_at(more, PARENT + 4)?))
     }
 
+    /// True only if no other zone of ours lies above. The file's record of one that is below another has more to say; of one that was laid
+    /// out since it may not.
+    pub(crate) fn is_apart(&self) -> Result<bool, Damaged> {
+        Ok((self.at as u64) < self.view.frame.header.length && self.more()?.is_none())
+    }
+
     /// Where the references in its record and tables are that count from the image's start.
     pub(crate) fn references(&self) -> Result<Vec<usize>, Damaged> {
         let mut places = vec![self.at, self.at + 8];

@@ -189,3 +189,42 @@ fn an_apex_that_says_it_is_another_zones_is_damage() {
     let change = names(b"\x01a\x01z\0", &[(rtype::A, &[192, 0, 2, 1])]);
     assert_eq!(lay(image.view(), change, 1 << 20, &InTurn, &mut |_| None).err(), Some(Unable::Damaged));
 }
+
+#[test]
+fn a_name_leaves_the_lists_of_hosts_with_its_node() {
+    let (name, other): (&[u8], &[u8]) = (b"\x01n\x01z\0", b"\x01g\x01z\0");
+    let mx = |host: &[u8]| [b"\0\x01", host].concat();
+    let mut image = Image::open(file(&[(APEX, &ZONE)])).unwrap();
+    // Beside those of the file: the host's, the other's, and that of hosts that a wildcard may make.
+    let listed = |image: &Image<Vec<u8>>| {
+        let hosts = [HOST, other, b"\x01*\x01z\0"];
+        hosts.map(|host| zone_of(image, APEX).listed(&[host.into()].into()).unwrap().len())
+    };
+    let from = listed(&image);
+    let more = |image: &Image<Vec<u8>>| [0, 1, 2].map(|i| listed(image)[i] - from[i]);
+    for _ in 0..3 {
+        image = over(&image, names(name, &[(rtype::MX, &mx(HOST))]));
+        assert_eq!(more(&image), [1, 0, 0]);
+        image = over(&image, names(name, &[(rtype::MX, &mx(other))]));
+        assert_eq!(more(&image), [0, 1, 1]);
+        image = over(&image, names(name, &[]));
+        assert_eq!(more(&image), [0; 3]);
+    }
+    for host in [HOST, other].map(mx) {
+        let mut whole = Builder::new(7);
+        whole.begin_zone(APEX);
+        let rows = [&ZONE[..2], &[(name, rtype::MX, &host[..])]].concat();
+        rows.iter().for_each(|(owner, rtype, rdata)| whole.record(owner, *rtype, 60, rdata).unwrap());
+        image = over(&image, Change { whole, gone: vec![], edits: vec![] });
+        assert_eq!(more(&image).iter().sum::<usize>(), 2, "whose host has no address any more");
+    }
+    let (zone, view) = (zone_of(&image, APEX), image.view());
+    let keys = zone.keys_of(&zone.node(name).unwrap().unwrap()).unwrap();
+    let lists = |view: View<'_>| {
+        let overlay = view.overlay().unwrap();
+        keys.iter().filter(|&&key| overlay.listed(view, key, zone.number()).next().is_some()).count()
+    };
+    assert_eq!(lists(view), 2);
+    let gone = over(&image, Change { whole: Builder::new(7), gone: vec![APEX.into()], edits: vec![] });
+    assert_eq!(lists(gone.view()), 0);
+}

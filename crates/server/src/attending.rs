@@ -1,8 +1,9 @@
 //! What the main thread does between start and stop: each event becomes a job of the publisher, by the configuration as it is then.
 
 use crate::complaint::Complaint;
-use crate::config::{Config, Seen};
+use crate::config::{self, Config, Seen};
 use crate::images;
+use crate::json::Json;
 use crate::ledger;
 use crate::publisher::{Job, Why};
 use crate::secondaries::{Note, Secondaries};
@@ -62,6 +63,12 @@ pub fn attend(
             Event::Force { zones, done } => (Why::Forced, zones, Some(done)),
             Event::Changed { zones } => (Why::Asked, zones, None),
             Event::Rebuild => (Why::Damaged, Vec::new(), None),
+            Event::Whose { zone, done } => {
+                let owner = config::apex(&zone).map(|apex| Json::text(last.roster.owner(&apex)));
+                // He may have gone.
+                let _ = done.send(owner.map_err(|why| vec![why.to_string()]));
+                continue;
+            }
             Event::Rest => {
                 store::heap::let_go();
                 store::heap::trim();

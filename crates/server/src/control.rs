@@ -183,7 +183,7 @@ fn zone(state: &State, words: &[&str]) -> Json {
         }
         ["freeze", zone] => told("frozen", freeze(state, zone, true)),
         ["thaw", zone] => told("frozen", freeze(state, zone, false)),
-        ["log", zone] => told("versions", past(state).and_then(|past| past.log(zone))),
+        ["log", zone] => log(state, zone),
         ["diff", zone] => answered(state, "diff", |done| Event::Look { zone: zone.to_string(), done }),
         ["diff", zone, from, to] => told("diff", diff(state, zone, from, to)),
         ["show", zone] => show(state, zone),
@@ -209,6 +209,21 @@ fn secondaries(state: &State) -> Result<&Secondaries, String> {
 
 fn past(state: &State) -> Result<&Past, String> {
     state.past().ok_or_else(|| "the server has only just started".to_string())
+}
+
+/// Who owns a zone, and what versions it has had.
+fn log(state: &State, zone: &str) -> Json {
+    let versions = match past(state).and_then(|past| past.log(zone)) {
+        Ok(versions) => versions,
+        Err(why) => return bad(vec![why]),
+    };
+    match answered(state, "owner", |done| Event::Whose { zone: zone.to_string(), done }) {
+        Json::Object(mut facts) => {
+            facts.push(("versions", versions));
+            Json::Object(facts)
+        }
+        other => other,
+    }
 }
 
 /// What is served of a zone, and how it is if it comes from others: then it may be that nothing is served.

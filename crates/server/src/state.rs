@@ -50,6 +50,11 @@ pub enum Event {
         zone: String,
         done: Done,
     },
+    /// Who owns a zone?
+    Whose {
+        zone: String,
+        done: Done,
+    },
     /// A zone is to be as it was, under a new serial.
     Back {
         zone: String,

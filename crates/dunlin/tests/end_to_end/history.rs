@@ -52,6 +52,7 @@ fn staged() -> Stage {
 fn versions_are_listed_compared_and_shown() {
     let stage = staged();
     let log = stage.folder.does(&["zone", "log", "example"]);
+    assert!(log.contains("owner file"), "{log}");
     assert_eq!(log.matches("who file changed").count(), 2, "{log}");
     assert!(log.contains("serial 8\n") && log.contains("before 8\n") && log.contains("serial 12\n"), "{log}");
     let diff = stage.folder.does(&["zone", "diff", "example", "7", "12", "--json"]);

@@ -21,7 +21,8 @@ fn each_edit_is_what_differs_from_the_one_before_it() {
     eventually("the edit", || asked(&stage, &server, "h1") == "192.0.2.11\n");
     assert_eq!(asked(&stage, &server, "n1"), "192.0.2.1\n");
     assert!(server.short(&stage.folder, &["z.example", "SOA"]).contains(" 9 1 2 3 4"));
-    assert!(stage.ctl(&["zone", "log", "z.example"]).contains("file edited"));
+    let log = stage.ctl(&["zone", "log", "z.example"]);
+    assert!(log.contains("\"owner\":\"update\"") && log.contains("file edited"), "{log}");
     assert_eq!(read(&stage.file), first, "it is nobody else's");
     add(&server, 2);
     let second = first.replace("192.0.2.11", "192.0.2.12").replace("once A 192.0.2.5\n", "");

@@ -3,6 +3,7 @@
 
 use super::zones::{self, Named, Zone};
 use crate::complaint::Complaint;
+use crate::images;
 use crate::ledger;
 use crate::manifest::Texts;
 use crate::stamp::Stamp;
@@ -75,6 +76,22 @@ impl Roster {
         let is_plain = !file.contains('/') && !file.starts_with('.');
         let mut files = self.directories.iter().map(|d| d.path.join(&file));
         files.find(|file| is_plain && file.is_file())
+    }
+
+    /// Who changes a zone: transfers, updates, commands (the API), or its file.
+    pub fn owner(&self, apex: &[u8]) -> &'static str {
+        match self.written.iter().find(|zone| *zone.apex == *apex) {
+            Some(zone) if zone.is_secondary() => return "transfer",
+            Some(zone) if zone.is_owned() => return "update",
+            Some(_) => return "file",
+            None => {}
+        }
+        let file = self.in_directories(&images::name(apex).to_string());
+        let is_kept =
+            file.is_some_and(|file| self.directories.iter().any(|d| d.is_ours && file.parent() == Some(&d.path)));
+        // What is listed wins over what commands keep.
+        let is_listed = || zones::gather(vec![], self.list.as_ref(), &[], &mut vec![]).iter().any(|z| *z.apex == *apex);
+        if is_kept && !is_listed() { "api" } else { "file" }
     }
 }
 

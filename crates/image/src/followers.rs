@@ -165,7 +165,7 @@ mod tests {
         }
 
         fn image(&self) -> Image<&[u8]> {
-            Image::overlaid(&self.octets, self.header.clone(), |_| 0)
+            Image::overlaid(&self.octets, self.header.clone())
         }
 
         fn lay(&mut self, edit: Edit<'_>) {

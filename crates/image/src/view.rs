@@ -30,7 +30,8 @@ impl Frame {
     #[inline(never)]
     fn intact(&self, at: usize, len: usize) -> Option<&[u8]> {
         let octets = (**self.octets.as_ref()?).as_ref().get(at..)?.get(..len)?;
-        self.trust.is_intact(at, len).then_some(octets)
+        // What is laid behind the file is in memory, and has no checksum.
+        (at as u64 >= self.header.length || self.trust.is_intact(at, len)).then_some(octets)
     }
 
     #[cold]
@@ -54,15 +55,21 @@ impl<M: AsRef<[u8]>> Image<M> {
     where
         M: Clone + Send + Sync + 'static,
     {
-        let octets: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(bytes.clone());
-        let image = Image::open(bytes)?;
-        Ok(Image { frame: Frame { octets: Some(octets), ..image.frame }, faults, ..image })
+        Ok(Image::open(bytes)?.to_serve(faults))
     }
 
     /// An image with changes: the octets go on behind the file with what the overlay refers to.
-    /// `faults` as in `open_to_serve`.
-    pub fn overlaid(bytes: M, header: Header, faults: fn(&M) -> u32) -> Image<M> {
-        Image { bytes, frame: Frame { header, trust: Trust::default(), octets: None }, faults }
+    pub fn overlaid(bytes: M, header: Header) -> Image<M> {
+        Image { bytes, frame: Frame { header, trust: Trust::default(), octets: None }, faults: |_| 0 }
+    }
+
+    /// As `open_to_serve` has it.
+    pub fn to_serve(self, faults: fn(&M) -> u32) -> Image<M>
+    where
+        M: Clone + Send + Sync + 'static,
+    {
+        let octets: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(self.bytes.clone());
+        Image { frame: Frame { octets: Some(octets), ..self.frame }, faults, ..self }
     }
 
     pub fn header(&self) -> &Header {

@@ -40,8 +40,8 @@ fn check(image: &Image<Vec<u8>>, names: Vec<(Vec<u8>, Vec<Record>)>) {
     let mut octets = image.bytes().clone();
     octets.resize(place as usize, 0);
     octets.extend_from_slice(&laid.octets);
-    let between = Image::overlaid(&octets[..], image.header().clone(), |_| 0);
-    let after = Image::overlaid(&octets[..], laid.overlay(between.view()).unwrap(), |_| 0);
+    let between = Image::overlaid(&octets[..], image.header().clone());
+    let after = Image::overlaid(&octets[..], laid.overlay(between.view()).unwrap());
     let zone = after.view().zone(0).unwrap();
     for (name, records) in names {
         let found = zone.node(&name).unwrap().map(|node| records_of(&node, &name).unwrap());

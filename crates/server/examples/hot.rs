@@ -128,7 +128,7 @@ fn over(path: &str, file: &str, changes: usize, rounds: usize) {
     let (apex, names) = names_to_change(Image::open(&octets[..]).unwrap().view(), changes);
     let start = Instant::now();
     for some in names.chunks(BATCH) {
-        let image = Image::overlaid(&octets[..], header.clone(), |_| 0);
+        let image = Image::overlaid(&octets[..], header.clone());
         let zone = image.view().find_whole(&apex).unwrap().unwrap().zone().unwrap();
         let with_one_more = |name: &Vec<u8>| {
             let mut records = records_of(&zone.node(name).unwrap().unwrap(), name).unwrap();
@@ -144,7 +144,7 @@ fn over(path: &str, file: &str, changes: usize, rounds: usize) {
         names.len(),
         start.elapsed() / names.len().max(1) as u32
     );
-    ask(Image::overlaid(octets, header, |_| 0), file, rounds);
+    ask(Image::overlaid(octets, header), file, rounds);
 }
 
 /// Gives a host of the largest zone another address, again and again.
@@ -166,14 +166,14 @@ fn follow(path: &str, host: &str, rounds: usize) {
 
 /// Lays an edit over an image.
 fn lay(octets: &mut Vec<u8>, header: &mut Header, edit: Edit<'_>) {
-    let image = Image::overlaid(&octets[..], header.clone(), |_| 0);
+    let image = Image::overlaid(&octets[..], header.clone());
     let change = Change { whole: Builder::new(image.view().seed()), gone: vec![], edits: vec![edit] };
     let place = (octets.len() as u64).next_multiple_of(PLACE);
     let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).unwrap();
     assert!(laid.complaints.is_empty(), "{:?}", laid.complaints);
     octets.resize(place as usize, 0);
     octets.extend_from_slice(&laid.octets);
-    *header = laid.overlay(Image::overlaid(&octets[..], header.clone(), |_| 0).view()).unwrap();
+    *header = laid.overlay(Image::overlaid(&octets[..], header.clone()).view()).unwrap();
 }
 
 fn ask<M: AsRef<[u8]>>(image: Image<M>, file: &str, rounds: usize) {

@@ -210,8 +210,8 @@ pub fn put(now: &Image<Stretch>, change: Change<'_>, hands: &dyn Hands, judge: J
     let laid = patch::lay(now.view(), change, place, hands, judge).map_err(Fault::Zones)?;
     let at = usize::try_from(place).map_err(|e| none(&e))?;
     let octets = now.bytes().go_on(at, &laid.octets).map_err(|e| none(&e))?;
-    let between = Image::overlaid(octets.clone(), now.header().clone(), images::faults);
+    let between = Image::overlaid(octets.clone(), now.header().clone());
     let header = laid.overlay(between.view()).map_err(|_| none(&"the image is damaged"))?;
-    let image = Image::overlaid(octets, header, images::faults);
+    let image = Image::overlaid(octets, header).to_serve(images::faults);
     Ok(Put { image, complaints: laid.complaints, left: laid.followers })
 }

@@ -566,6 +566,8 @@ impl Publisher {
         };
         let found = match why {
             Why::Damaged | Why::Forced => library.again(zones, seen, &now.image, &mut keep),
+            // The same file would be mapped once more, and believed.
+            _ if !now.image.is_whole() => library.again(zones, seen, &now.image, &mut keep),
             _ => library.current(zones, seen, Some(&now.image), &mut keep),
         };
         let was_laid_over = now.image.header().overlay.is_some();

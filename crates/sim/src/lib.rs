@@ -58,7 +58,7 @@ impl Server {
 
     /// Serves an image with changes: its file's octets and theirs, and the header that leads to them.
     pub fn over(octets: Vec<u8>, header: image::format::Header, setup: Setup) -> Server {
-        Server::of(Image::overlaid(octets, header, |_| 0), setup)
+        Server::of(Image::overlaid(octets, header), setup)
     }
 
     fn of(image: Image<Vec<u8>>, setup: Setup) -> Server {

@@ -114,7 +114,7 @@ impl Twins {
 
     fn image(&self) -> Image<&[u8]> {
         match &self.header {
-            Some(header) => Image::overlaid(&self.octets, header.clone(), |_| 0),
+            Some(header) => Image::overlaid(&self.octets, header.clone()),
             None => Image::open(&self.octets[..]).unwrap(),
         }
     }
@@ -148,7 +148,7 @@ impl Twins {
                     None => Image::open(&self.octets[..laid.place as usize])
                         .map_or_else(|_| self.file_header(), |i| i.header().clone()),
                 };
-                let image = Image::overlaid(&self.octets[..], header, |_| 0);
+                let image = Image::overlaid(&self.octets[..], header);
                 self.header = Some(laid.overlay(image.view()).unwrap());
                 laid.followers.into_iter().for_each(|left| self.left.push(left));
                 self.laid += 1;

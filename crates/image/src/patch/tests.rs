@@ -27,8 +27,8 @@ fn over(image: &Image<Vec<u8>>, change: Change<'_>) -> Image<Vec<u8>> {
     octets.resize(octets.len().next_multiple_of(PLACE as usize), 0);
     let laid = lay(image.view(), change, octets.len() as u64, &InTurn, &mut |_| None).unwrap();
     octets.extend_from_slice(&laid.octets);
-    let between = Image::overlaid(octets.clone(), image.header().clone(), |_| 0);
-    Image::overlaid(octets, laid.overlay(between.view()).unwrap(), |_| 0)
+    let between = Image::overlaid(octets.clone(), image.header().clone());
+    Image::overlaid(octets, laid.overlay(between.view()).unwrap())
 }
 
 /// What is at one name of a zone from now on.
@@ -227,4 +227,23 @@ fn a_name_leaves_the_lists_of_hosts_with_its_node() {
     assert_eq!(lists(view), 2);
     let gone = over(&image, Change { whole: Builder::new(7), gone: vec![APEX.into()], edits: vec![] });
     assert_eq!(lists(gone.view()), 0);
+}
+
+#[test]
+fn on_a_damaged_page_of_a_file_with_changes_stands_what_stands_there() {
+    let owner = |i: u32| [&[8], format!("{i:08}").as_bytes(), APEX].concat();
+    let owners: Vec<Vec<u8>> = (0..2000).map(owner).collect();
+    let rows: Vec<_> = owners.iter().map(|owner| (&owner[..], rtype::A, &[192, 0, 2, 1][..])).collect();
+    let mut octets = file(&[(APEX, &[&APEX_ROWS[..], &rows].concat())]);
+    let image = Image::open(octets.clone()).unwrap();
+    let change = over(&image, names(&owners[7], &[(rtype::TXT, b"\x01t")]));
+    let (header, pages) = (change.header().clone(), image.pages());
+    octets[pages / 2 * crate::sums::PAGE] ^= 1;
+    octets.extend_from_slice(&change.bytes()[octets.len()..]);
+    let damaged = Image::overlaid(octets, header).to_serve(|_| 0);
+    assert!(damaged.compare(0, pages).is_none() && damaged.damaged_pages().count() == 1);
+    let zone = zone_of(&damaged, APEX);
+    assert!(zone.node(&owners[7]).unwrap().unwrap().rrset(rtype::TXT).unwrap().is_some());
+    let left = owners.iter().filter(|owner| zone.node(owner).is_ok_and(|node| node.is_some())).count();
+    assert!((owners.len() / 2..owners.len()).contains(&left), "{left} of {} names, {pages} pages", owners.len());
 }

@@ -50,7 +50,7 @@ const RETIRE_EVERY: Duration = Duration::from_millis(50);
 const FOLD_AFTER: Duration = Duration::from_secs(10);
 const FOLD_AFTER_MIB: Duration = Duration::from_secs(1);
 /// After one that failed.
-const FOLD_AGAIN: Duration = Duration::from_secs(60);
+pub const FOLD_AGAIN: Duration = Duration::from_secs(60);
 /// Images below this are not worth huge pages.
 const HUGE_FROM: usize = 8 << 20;
 
@@ -116,6 +116,8 @@ pub struct Publisher {
     retired: Vec<Retired<Zones<Stretch>>>,
     /// What is laid over the image, to be folded into a new one when nothing has changed for a while.
     unfolded: Option<Arc<Config>>,
+    /// Zones of updates whose files have been written for an image, and up to where in the journal they hold it.
+    written: Vec<(Box<[u8]>, u64)>,
     /// The last image could not be made.
     has_failed: bool,
     /// What the versions of all zones were weighed by last.
@@ -160,6 +162,7 @@ impl Publisher {
             by: By::default(),
             retired: Vec::new(),
             unfolded: None,
+            written: Vec::new(),
             has_failed: false,
             judges_anew: false,
             number: 0,
@@ -372,9 +375,8 @@ impl Publisher {
     }
 
     fn fold_after(&self) -> Duration {
-        let mib = u32::try_from(self.served.manifest.image().size >> 20).unwrap_or(u32::MAX);
         let least = if self.has_failed { FOLD_AGAIN } else { FOLD_AFTER };
-        least.max(FOLD_AFTER_MIB * mib)
+        least.max(fold_after(self.served.manifest.image().size))
     }
 
     fn reload(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
@@ -557,8 +559,8 @@ impl Publisher {
         seen: &Seen,
         why: Why,
     ) -> Result<Result<bool, Apexes>, Vec<String>> {
-        let now = self.press.current();
-        let Publisher { library, recorder, state, by, .. } = self;
+        let (now, mut written) = (self.press.current(), std::mem::take(&mut self.written));
+        let Publisher { library, recorder, state, by, .. } = &mut *self;
         // A kill behind that would leave a version that nobody knows the way to.
         let mut keep = |entries: &[manifest::Entry]| {
             let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
@@ -578,6 +580,9 @@ impl Publisher {
         let is_other = serving.manifest.image() != self.served.manifest.image() || was_laid_over;
         let changed = is_other || serving.allow_query != self.served.allow_query;
         let before = Arc::clone(&self.served.problems);
+        // What could not be read from its file is laid over the image.
+        written.retain(|(apex, _)| !serving.problems.iter().any(|p| p.apex == *apex));
+        self.press.have_done(move |_, books| written.iter().for_each(|(apex, end)| books.unwritten.settle(apex, *end)));
         if changed {
             prefault(zones.image.bytes().map());
             complain(&serving.problems, &before);
@@ -601,8 +606,8 @@ impl Publisher {
         Ok(Ok(changed))
     }
 
-    /// Writes the files of those zones that updates have changed.
-    fn write_files(&self, config: &Config, is_wanted: impl Fn(&[u8]) -> bool) -> Result<(), Vec<String>> {
+    /// Writes the files of those zones that updates have changed, for the next image to be made of them.
+    fn write_files(&mut self, config: &Config, is_wanted: impl Fn(&[u8]) -> bool) -> Result<(), Vec<String>> {
         let shared =
             |press: &Press, books: &mut Books| (press.current(), books.unwritten.since(0), books.unwritten.end());
         let (now, behind, end) = self.press.have_done(shared);
@@ -611,7 +616,7 @@ impl Publisher {
             let Some(zone) = laying::zone(now.image.view(), &wish.apex) else { continue };
             let written = ledger::write(&config.server.data_dir, &zone, &wish.names, end);
             written.map_err(|e| vec![format!("the zone {} is not written: {e}", images::name(&wish.apex))])?;
-            self.press.have_done(move |_, books| books.unwritten.settle(&wish.apex, end));
+            self.written.push((wish.apex, end));
             is_written = true;
         }
         if is_written {
@@ -709,6 +714,11 @@ impl Publisher {
             Err(e) => log::info("the image stays on small pages", &[("why", &e)]),
         }
     }
+}
+
+/// How long nothing may have changed before what lies over an image of so many octets is folded.
+pub fn fold_after(octets: u64) -> Duration {
+    FOLD_AFTER.max(FOLD_AFTER_MIB * u32::try_from(octets >> 20).unwrap_or(u32::MAX))
 }
 
 /// Who has changed zones.

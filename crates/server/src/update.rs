@@ -24,6 +24,7 @@ use crate::ledger::{self, Ledger, Owned};
 use crate::log;
 use crate::novices::{Wanted, Wish as Wanting};
 use crate::press::{Books, Press, Work};
+use crate::publisher::{FOLD_AGAIN, fold_after};
 use crate::state::{Event, State};
 use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
@@ -47,8 +48,10 @@ use wire::{Ede, Rcode, rtype};
 const WAITING_MAX: usize = 4096;
 /// Updates of one group.
 const GROUP_MAX: usize = 1024;
-/// How long nothing may have changed before zone files are written and a new image is made.
-const QUIET: Duration = Duration::from_secs(10);
+/// Octets of changes of one group, and what a message may add to that: they are held in memory, with all records of each name.
+const GROUP_OCTETS_MAX: usize = 64 << 20;
+/// How long names may carry addresses of hosts as they were before a new image is made for them.
+const LAG_MAX: Duration = Duration::from_secs(10);
 /// Names that lie over the image at most before that is done though updates go on, and octets of the room behind it.
 const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
@@ -224,6 +227,8 @@ pub struct Later {
     /// Durable, and not served: a new image is wanted for these zones.
     owed: Vec<Wish>,
     changed: Option<Instant>,
+    /// When a new image could not be made last.
+    failed: Option<Instant>,
     /// Since when names wait for a new image that carry addresses of hosts as they were.
     lagging: Option<Instant>,
     /// All that has changed is on the slate.
@@ -470,8 +475,9 @@ impl Updates {
                 Err(TryRecvError::Empty) => return,
                 Ok(Err(complaints)) => {
                     log::error("changes stay in the journal", &[("why", &complaints.join("; "))]);
+                    self.later.failed = Some(Instant::now());
                 }
-                Ok(Ok(_)) | Err(TryRecvError::Disconnected) => {}
+                Ok(Ok(_)) | Err(TryRecvError::Disconnected) => self.later.failed = None,
             }
             (self.later.folding, self.later.lagging) = (None, None);
             let books = self.press.hold();
@@ -484,14 +490,23 @@ impl Updates {
             self.later.changed = (names > 0).then(Instant::now);
             return;
         }
+        if self.has_failed() {
+            return;
+        }
         let now = self.press.current();
-        let octets = now.image.bytes().len().saturating_sub(now.image.bytes().map().len());
+        let (all, file) = (now.image.bytes().len(), now.image.bytes().map().len());
         drop(now);
-        let is_much = || octets > OCTETS_MAX || self.press.hold().unwritten.names() > NAMES_MAX;
-        let is_long_ago = |then: Option<Instant>| then.is_some_and(|then| then.elapsed() >= QUIET);
-        if is_long_ago(self.later.changed) || is_long_ago(self.later.lagging) || is_much() {
+        let is_much = || all - file > OCTETS_MAX || self.press.hold().unwritten.names() > NAMES_MAX;
+        let is_past = |then: Option<Instant>, wait| then.is_some_and(|then| then.elapsed() >= wait);
+        let (changed, lagging) = (self.later.changed, self.later.lagging);
+        if is_past(changed, fold_after(file as u64)) || is_past(lagging, LAG_MAX) || is_much() {
             self.later.folding = Some(self.fold());
         }
+    }
+
+    /// A new image could not be made just now. On a full disk nothing else would be done, over and over.
+    fn has_failed(&self) -> bool {
+        self.later.failed.is_some_and(|at| at.elapsed() < FOLD_AGAIN)
     }
 
     fn fold(&self) -> Receiver<Result<Json, Vec<String>>> {
@@ -558,13 +573,27 @@ impl Updates {
         }
     }
 
-    fn carry_out(&mut self, group: Vec<Postponed>, taken: &Orders) {
+    fn carry_out(&mut self, mut group: Vec<Postponed>, taken: &Orders) {
+        while !group.is_empty() {
+            group = self.carry_out_some(group, taken);
+        }
+    }
+
+    /// Carries out the first of these, mostly all; returns the others.
+    fn carry_out_some(&mut self, mut group: Vec<Postponed>, taken: &Orders) -> Vec<Postponed> {
         let ((keys, _), now_s, press) = (self.keys.current(), wall_s(), Arc::clone(&self.press));
         let mut books = press.hold();
         let now = press.current();
-        let (mut entries, mut layers) = (Vec::new(), Layers::new());
-        let mut judge = |q| self.judge(q, &keys, now_s, now.image.view(), &mut layers, &mut entries);
-        let judged: Vec<Judged<'_>> = group.iter().map(&mut judge).collect();
+        let (mut entries, mut layers, mut judged, mut octets) = (Vec::new(), Layers::new(), Vec::new(), 0);
+        for question in &group {
+            let before = entries.len();
+            judged.push(self.judge(question, &keys, now_s, now.image.view(), &mut layers, &mut entries));
+            octets += entries[before..].iter().map(|entry: &Entry| entry.diff.octets()).sum::<usize>();
+            if octets > GROUP_OCTETS_MAX {
+                break;
+            }
+        }
+        let rest = group.split_off(judged.len());
         let wishes = layers.into_iter().map(|(apex, layer)| Wish { apex, names: ledger::names(layer) });
         let wishes: Vec<Wish> = wishes.filter(|wish| !wish.names.is_empty()).collect();
         drop(now);
@@ -582,6 +611,7 @@ impl Updates {
             message.extend(reply.iter().flatten());
             self.mailboxes.post(question.ticket, message);
         }
+        rest
     }
 
     /// Finds out what an update changes, and goes on to that version.
@@ -679,6 +709,9 @@ impl Updates {
 
     /// Has what is owed served from a new image.
     fn pay(&mut self, taken: &Orders) -> Refused {
+        if self.has_failed() {
+            return FAILED;
+        }
         let folding = self.fold();
         loop {
             // Whoever makes the image has his changes made here, and tells when he is ready.
@@ -698,6 +731,7 @@ impl Updates {
                 }
                 Ok(Err(complaints)) => {
                     log::error("changes are in the journal and not served", &[("why", &complaints.join("; "))]);
+                    self.later.failed = Some(Instant::now());
                     return FAILED;
                 }
                 // The server is stopping.

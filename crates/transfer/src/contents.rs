@@ -1,7 +1,7 @@
 //! A version of a zone as a change needs to see it, and two that are one: all records in memory, and a few changed names
 //! over another version.
 
-use crate::{Diff, Record};
+use crate::{Diff, Record, canonical};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Rtype;
@@ -122,11 +122,12 @@ impl<C: Content> Layer<C> {
 
     /// Goes on as the journal says. Err: it is not this version that `diff` begins at, and nothing was changed.
     pub fn follow(&mut self, diff: &Diff) -> Result<(), Misfit> {
-        let is_there = |layer: &Self, r: &Record| layer.at(r.owner()).map(|all| all.contains(r));
         for (records, wanted) in [(diff.removed(), true), (diff.added(), false)] {
-            for record in records {
-                if is_there(self, record).map_err(|_| Misfit::Unreadable)? != wanted {
-                    return Err(Misfit::Record(record.clone()));
+            for (owner, records) in by_owner(records) {
+                let mut there = self.at(owner).map_err(|_| Misfit::Unreadable)?;
+                there.sort_unstable();
+                if let Some(odd) = records.iter().find(|r| there.binary_search(r).is_ok() != wanted) {
+                    return Err(Misfit::Record(odd.clone()));
                 }
             }
         }
@@ -148,11 +149,11 @@ impl<C: Content> Layer<C> {
 
     /// Goes on to the version that `diff` leads to; it was made from this one.
     pub fn apply(&mut self, diff: &Diff) -> Result<(), Unreadable> {
-        for record in diff.removed() {
-            self.at_mut(record.owner())?.retain(|r| r != record);
+        for (owner, records) in by_owner(diff.removed()) {
+            self.at_mut(owner)?.retain(|r| records.binary_search(r).is_err());
         }
-        for record in diff.added() {
-            self.at_mut(record.owner())?.push(record.clone());
+        for (owner, records) in by_owner(diff.added()) {
+            self.at_mut(owner)?.extend_from_slice(records);
         }
         Ok(())
     }
@@ -163,11 +164,29 @@ impl<C: Content> Layer<C> {
         let (mut removed, mut added) = (Vec::new(), Vec::new());
         for (owner, now) in &self.names {
             let before = self.below.at(owner)?;
-            let is_in = |all: &[Record], r: &Record| all.iter().any(|other| other.ttl == r.ttl && other.is_like(r));
-            removed.extend(before.iter().filter(|r| !is_in(now, r)).cloned());
-            added.extend(now.iter().filter(|r| !is_in(&before, r)).cloned());
+            let (stays, was) = (among(now), among(&before));
+            removed.extend(before.iter().filter(|r| !stays(r)).cloned());
+            added.extend(now.iter().filter(|r| !was(r)).cloned());
         }
         Ok((removed, added))
+    }
+}
+
+/// Records in canonical order, each owner's together.
+fn by_owner(records: &[Record]) -> impl Iterator<Item = (&[u8], &[Record])> {
+    records.chunk_by(|a, b| a.owner() == b.owner()).map(|some| (some[0].owner(), some))
+}
+
+/// So many records are looked through one by one.
+const FEW: usize = 16;
+
+/// Tells whether a record is one of these, with whatever capitals in its names. A name may have ten thousands, all of which change.
+fn among(all: &[Record]) -> impl Fn(&Record) -> bool {
+    let folded = |r: &Record| canonical(r.owner(), r.rtype, r.ttl, r.rdata());
+    let many: Option<BTreeSet<Record>> = (all.len() > FEW).then(|| all.iter().filter_map(folded).collect());
+    move |r| match &many {
+        Some(many) => folded(r).is_some_and(|r| many.contains(&r)),
+        None => all.iter().any(|other| other.ttl == r.ttl && other.is_like(r)),
     }
 }
 
@@ -192,6 +211,38 @@ mod tests {
         assert_eq!(types(b"\x01b\0"), [1]);
         assert_eq!(types(b"\x01c\0"), []);
         assert_eq!(zone.rrset(b"\x01a\0", 2).count(), 1);
+    }
+
+    #[test]
+    fn of_many_records_those_are_found_that_change() {
+        let (owner, apex, unchanged) = (b"\x01a\0", b"\0", 3);
+        for many in [FEW / 2, 4 * FEW] {
+            let host = |i: usize, ttl| {
+                let name = if i.is_multiple_of(2) { format!("h{i:07}") } else { format!("H{i:07}") };
+                Record::new(owner, wire::rtype::NS, ttl, &[b"\x08", name.as_bytes(), b"\0"].concat()).unwrap()
+            };
+            let zone = Contents::of((0..many).map(|i| host(i, 1)));
+            let mut layer = Layer::over(&zone);
+            let other_capitals =
+                |r: Record| Record::new(owner, r.rtype, r.ttl, &r.rdata().to_ascii_lowercase()).unwrap();
+            let now: Vec<Record> = (0..many).map(|i| host(i, if i < unchanged { 1 } else { 2 })).collect();
+            *layer.at_mut(owner).unwrap() = now.into_iter().map(other_capitals).collect();
+            let (removed, added) = layer.changes().unwrap();
+            assert_eq!((removed.len(), added.len()), (many - unchanged, many - unchanged));
+            let diff = Diff::new(1, 2, removed, added);
+            let (mut followed, mut applied) = (Layer::over(&zone), Layer::over(&zone));
+            followed.follow(&diff).unwrap();
+            applied.apply(&diff).unwrap();
+            for layer in [&followed, &applied] {
+                let (mut is, mut wanted) = (layer.at(owner).unwrap(), zone.at(owner).unwrap());
+                wanted.retain(|r| diff.removed().binary_search(r).is_err());
+                wanted.extend_from_slice(diff.added());
+                is.sort();
+                wanted.sort();
+                assert!(is == wanted && is.len() == many);
+            }
+            assert!(followed.follow(&diff).is_err() && layer.at(apex).unwrap().is_empty());
+        }
     }
 
     #[test]

@@ -148,13 +148,13 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes, resolution)?;
     state.set_secondaries(others);
     let transfers = Transfers::new(&shared, &state, asks);
-    spawn("transfers", move || transfers.run(&asked))?;
+    spawn("transfers", &state.events, move || transfers.run(&asked))?;
     state.set_past(Past { published: Arc::clone(&shared.published), data_dir: config.server.data_dir.clone() });
     let wakes = threads.wakes.clone();
     let publisher =
         Publisher::new(library, Arc::clone(&press), shared.clone(), Arc::clone(&state), wakes, serving, recorder);
     let (jobs, work) = channel();
-    spawn("publisher", move || publisher.run(&work))?;
+    spawn("publisher", &events, move || publisher.run(&work))?;
     if compared == Compared::Owned {
         let job = Job::new(Arc::new(config.clone()), Why::Started, Vec::new(), None);
         // Only a publisher that has panicked does not listen, and says so.
@@ -170,8 +170,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let Updating { shared, state, .. } = &updating;
     look_after(config, shared, state, &folders)?;
     let means = Means::of(shared, state);
-    spawn("secondaries", move || registrar.run(&means))?;
-    spawn("signals", move || forward(&signals, &events))?;
+    spawn("secondaries", &state.events, move || registrar.run(&means))?;
+    spawn("signals", &state.events, move || forward(&signals, &events))?;
     watch(state)?;
     doors.serve(state)?;
 
@@ -264,13 +264,13 @@ impl Updating {
             press: Arc::clone(&self.press),
             later: Later::default(),
         };
-        spawn("updates", move || updates.run(&orders))?;
+        spawn("updates", &self.state.events, move || updates.run(&orders))?;
         // Only now: somebody is there.
         self.press.employ(self.entrance.open().clone());
         self.state.set_intake(self.entrance.open().clone());
         let (press, data_dir, state) = (Arc::clone(&self.press), self.data_dir.clone(), Arc::clone(&self.state));
         let scribe = Scribe::new(press, data_dir, state, Arc::clone(&self.folders));
-        spawn("scribe", move || scribe.run())
+        spawn("scribe", &self.state.events, move || scribe.run())
     }
 
     /// The first zone that takes updates has come with a reload.
@@ -340,9 +340,9 @@ fn hurry(config: &Config, press: &Press) {
 fn look_after(config: &Config, shared: &Shared, state: &Arc<State>, folders: &Arc<Folders>) -> Result<(), String> {
     let (looks, asked) = channel();
     let inspector = Inspector::new(Arc::clone(&shared.published), Arc::clone(state), asked);
-    spawn("inspector", move || inspector.run())?;
+    spawn("inspector", &state.events, move || inspector.run())?;
     let watcher = Watcher::new(Arc::clone(folders), &config.server.data_dir, Arc::clone(state), looks);
-    spawn("watcher", move || watcher.run())
+    spawn("watcher", &state.events, move || watcher.run())
 }
 
 fn raise_open_files(config: &Config, crew: &Crew) {
@@ -513,7 +513,7 @@ impl Threads {
             let why = match catch_unwind(AssertUnwindSafe(serve)) {
                 Ok(Ok(())) => return,
                 Ok(Err(e)) => e.to_string(),
-                Err(_) => "it panicked".to_string(),
+                Err(_) => PANICKED.to_string(),
             };
             // Who is stopping already does not listen.
             let _ = events.send(Event::Lost { thread, why });
@@ -585,16 +585,26 @@ fn tcp_limits(config: &Config, threads: usize) -> TcpLimits {
     }
 }
 
-fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), String> {
-    std::thread::Builder::new().name(name.to_string()).spawn(body).map(drop).map_err(|e| no_thread(name, &e))
+/// Starts a thread that works beside those that answer. One that panics is missed: others would wait for it.
+fn spawn(name: &'static str, events: &Sender<Event>, body: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    let events = events.clone();
+    let watched = move || {
+        if catch_unwind(AssertUnwindSafe(body)).is_err() {
+            // Who is stopping already does not listen.
+            let _ = events.send(Event::Lost { thread: name.to_string(), why: PANICKED.to_string() });
+        }
+    };
+    std::thread::Builder::new().name(name.to_string()).spawn(watched).map(drop).map_err(|e| no_thread(name, &e))
 }
+
+const PANICKED: &str = "it panicked";
 
 /// Without it turns are timed all the same, and only the stacks are missing.
 fn watch(state: &Arc<State>) -> Result<(), String> {
     match net::stack::Stacks::new() {
         Ok(stacks) => {
             let (all, clock) = (state.turns.clone(), state.clock);
-            spawn("stall", move || stall::watch(all, clock, stacks))
+            spawn("stall", &state.events, move || stall::watch(all, clock, stacks))
         }
         Err(e) => {
             log::warn("stalls are told without stacks", &[("why", &e)]);

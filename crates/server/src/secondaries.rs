@@ -322,8 +322,8 @@ impl Registrar {
             let heard = match self.exchanges.wait(left) {
                 Ok(heard) => heard,
                 Err(e) => {
-                    log::error("zones are not asked for any more", &[("why", &e)]);
-                    return;
+                    let thread = "secondaries".to_string();
+                    return means.state.raise(Event::Lost { thread, why: e.to_string() });
                 }
             };
             self.taken.wake.clear();

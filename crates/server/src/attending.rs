@@ -1,7 +1,7 @@
 //! What the main thread does between start and stop: each event becomes a job of the publisher, by the configuration as it is then.
 
 use crate::complaint::Complaint;
-use crate::config::{self, Config, Seen};
+use crate::config::{self, Config, Seen, Zone};
 use crate::images;
 use crate::json::Json;
 use crate::ledger;
@@ -16,8 +16,9 @@ use std::sync::mpsc::{Receiver, Sender};
 /// Reads the configuration again; what the command line says is in it.
 pub type Reread<'a> = dyn Fn() -> Result<Config, Vec<Complaint>> + 'a;
 
-/// Takes in what a configuration of this number says of what can change while the server runs.
-pub type Adopt<'a> = dyn Fn(&Config, &[String], Why, u64) + Sync + 'a;
+/// Takes in what a configuration of this number says of what can change while the server runs, if it says anything else than before; and
+/// what is wished of zones.
+pub type Adopt<'a> = dyn Fn(Option<&Config>, &[String], Why, u64) + Sync + 'a;
 
 /// The main thread's life between start and stop. Err: it has to stop, for with a thread less it would serve worse and
 /// nobody would know; whoever started it can start it again.
@@ -85,20 +86,24 @@ pub fn attend(
             }
             look_through(&config, &zones, &mut seen).map(|()| config)
         };
-        match if is_to_be_read { read() } else { Ok(Config::clone(&last)) } {
-            Ok(mut config) => {
-                ledger::own(&mut config.roster.written, &config.server.data_dir);
-                if why != Why::Fold {
-                    store::heap::apart(|| adopt(&config, &zones, why, number));
+        // To adopt it costs what all zones cost that it names, which an edit of one of them is not to.
+        let next = match is_to_be_read {
+            true => read().map(Some),
+            false => Ok(owns_more(&last, &zones).then(|| Config::clone(&last))),
+        };
+        match next {
+            Ok(next) => {
+                let is_other = next.is_some();
+                if let Some(mut config) = next {
+                    ledger::own(&mut config.roster.written, &config.server.data_dir);
+                    log::set_level(config.level);
+                    folders.follow(&config.roster.directories());
+                    // It and what is made of it stay until the next one; reading it has taken much else.
+                    last = store::heap::apart(|| Arc::new(config.clone()));
+                    secondaries.into_iter().for_each(|s| s.tell(Note::Adopt(Arc::clone(&last))));
                 }
-                log::set_level(config.level);
+                store::heap::apart(|| adopt(Some(&*last).filter(|_| is_other), &zones, why, number));
                 systemd::tell(&systemd::reloading());
-                folders.follow(&config.roster.directories());
-                // It and what is made of it stay until the next one; reading it has taken much else.
-                last = store::heap::apart(|| Arc::new(config.clone()));
-                if let Some(secondaries) = secondaries.filter(|_| why != Why::Fold) {
-                    secondaries.tell(Note::Adopt(Arc::clone(&last)));
-                }
                 if jobs
                     .send(Job { order: wished, number, stays, ..Job::new(Arc::clone(&last), why, zones, done) })
                     .is_err()
@@ -115,6 +120,13 @@ pub fn attend(
         }
     }
     Ok(())
+}
+
+/// Whether zones that take updates have got files of ours since they were configured: among these, or all if none is named.
+fn owns_more(config: &Config, named: &[String]) -> bool {
+    let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| config::apex(name).ok()).collect();
+    let is_meant = |zone: &&Zone| named.is_empty() || apexes.contains(&zone.apex);
+    ledger::owns_more(config.roster.written.iter().filter(is_meant), &config.server.data_dir)
 }
 
 /// Where what names zones is other than it was, it is read here to see whether it can be: of what is wrong nothing is adopted. What is

@@ -84,13 +84,27 @@ fn data_dir(folder: &Path) -> &Path {
 
 /// Where the zones that take updates are read from: our own files, once they are there.
 pub fn own(zones: &mut [Zone], data_dir: &Path) {
-    for zone in zones.iter_mut().filter(|zone| zone.is_owned()) {
-        let file = file_of(&data_dir.join(FOLDER), &zone.apex);
-        // One of which it cannot be said is not taken for one that is not there: then what is configured would be served instead.
-        if file.try_exists().unwrap_or_else(|e| e.kind() != io::ErrorKind::InvalidFilename) {
+    for zone in zones.iter_mut() {
+        if let Some(file) = own_file(zone, data_dir) {
             zone.read_from(file);
         }
     }
+}
+
+/// Whether one of these zones has a file of ours now, and is to be read from another one.
+pub fn owns_more<'z>(mut zones: impl Iterator<Item = &'z Zone>, data_dir: &Path) -> bool {
+    zones.any(|zone| own_file(zone, data_dir).is_some_and(|file| file != zone.file))
+}
+
+/// The file of ours that a zone is read from, if it takes updates and that is there.
+fn own_file(zone: &Zone, data_dir: &Path) -> Option<PathBuf> {
+    if !zone.is_owned() {
+        return None;
+    }
+    let file = file_of(&data_dir.join(FOLDER), &zone.apex);
+    // One of which it cannot be said is not taken for one that is not there: then what is configured would be served instead.
+    let may_be = file.try_exists().unwrap_or_else(|e| e.kind() != io::ErrorKind::InvalidFilename);
+    may_be.then_some(file)
 }
 
 /// The name of a zone's file: its text, with whatever is no letter, digit, dot, hyphen or underscore as %XX.

@@ -74,6 +74,33 @@ impl Job {
     pub fn new(config: Arc<Config>, why: Why, zones: Vec<String>, done: Option<Done>) -> Job {
         Job { config, why, zones, order: None, from: HashMap::new(), done, stays: Vec::new(), number: 0 }
     }
+
+    /// Nobody waits for it, and it says only which files to look at.
+    fn is_plain(&self) -> bool {
+        self.why == Why::Asked && self.done.is_none()
+    }
+
+    /// One that does what both do. While an image is built many may come.
+    fn and(mut self, next: Job) -> Job {
+        match self.zones.is_empty() || next.zones.is_empty() {
+            true => self.zones.clear(),
+            false => self.zones.extend(next.zones),
+        }
+        self.zones.sort_unstable();
+        self.zones.dedup();
+        Job { zones: self.zones, ..next }
+    }
+}
+
+/// A job, and with it those behind it that can be done together; and the one behind these.
+fn together(mut job: Job, jobs: &Receiver<Job>) -> (Job, Option<Job>) {
+    while job.is_plain() {
+        match jobs.try_recv() {
+            Ok(next) if next.is_plain() => job = job.and(next),
+            next => return (job, next.ok()),
+        }
+    }
+    (job, None)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,17 +210,23 @@ impl Publisher {
         self.record();
         self.warm();
         let (mut has_worked, mut quiet) = (true, Instant::now());
+        let mut ahead = None;
         loop {
             if self.retired.is_empty() && self.unfolded.is_none() && std::mem::take(&mut has_worked) {
                 self.state.rest();
             }
             let job = match (self.retired.is_empty(), &self.unfolded) {
+                _ if ahead.is_some() => ahead.take().ok_or(RecvTimeoutError::Timeout),
                 (true, None) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 (true, Some(_)) => jobs.recv_timeout(self.fold_after().saturating_sub(quiet.elapsed())),
                 (false, _) => jobs.recv_timeout(RETIRE_EVERY),
             };
             match job {
-                Ok(job) => (has_worked, _, quiet) = (true, self.on_job(job), Instant::now()),
+                Ok(job) => {
+                    let (job, next) = together(job, jobs);
+                    ahead = next;
+                    (has_worked, _, quiet) = (true, self.on_job(job), Instant::now());
+                }
                 // A transfer may hold what was replaced for long, and that is no reason to wait.
                 Err(RecvTimeoutError::Timeout) if self.unfolded.is_some() && quiet.elapsed() >= self.fold_after() => {
                     (has_worked, _, quiet) = (true, self.fold(), Instant::now());
@@ -794,5 +827,39 @@ fn prefault(map: &Map) {
     let mut at = 0;
     while at < map.len() {
         at = map.prefault(at, SLICE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn wishes_that_nobody_waits_for_are_one() {
+        let config = Arc::new(Config::default());
+        let job = |why, zones: &[&str], number| {
+            let zones = zones.iter().map(ToString::to_string).collect();
+            Job { number, ..Job::new(Arc::clone(&config), why, zones, None) }
+        };
+        let (jobs, work) = channel();
+        let outcomes = [
+            job(Why::Asked, &["b", "a"], 1),
+            job(Why::Asked, &["b"], 2),
+            Job { done: Some(channel().0), ..job(Why::Asked, &[], 3) },
+            job(Why::Asked, &["c"], 4),
+            job(Why::Asked, &[], 5),
+            job(Why::Asked, &["d"], 6),
+            job(Why::Damaged, &[], 7),
+        ];
+        outcomes.into_iter().for_each(|job| jobs.send(job).unwrap());
+        let (mut done, mut ahead) = (Vec::new(), None);
+        while let Some(job) = ahead.take().or_else(|| work.try_recv().ok()) {
+            let (job, next) = together(job, &work);
+            done.push((job.zones.join(" "), job.number));
+            ahead = next;
+        }
+        let done: Vec<_> = done.iter().map(|(zones, number)| (&**zones, *number)).collect();
+        assert_eq!(done, [("a b", 2), ("", 3), ("", 6), ("", 7)]);
     }
 }

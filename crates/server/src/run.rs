@@ -183,7 +183,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
-    let adopt = |config: &Config, zones: &[String], why, number| adopt(config, zones, why, number, &updating);
+    let adopt = |config: Option<&Config>, zones: &[String], why, number| adopt(config, zones, why, number, &updating);
     let attended = attend(config, reread, &inbox, &jobs, &folders, state.secondaries(), &adopt);
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
@@ -633,9 +633,25 @@ fn forward(signals: &Signals, events: &Sender<Event>) {
 }
 
 /// Keys, what updates own and who may update it, and what is written back: that changes while the server runs.
-fn adopt(config: &Config, named: &[String], why: Why, number: u64, updating: &Updating) {
-    let Updating { shared, state, press, .. } = updating;
+/// None: of that nothing has changed.
+fn adopt(config: Option<&Config>, named: &[String], why: Why, number: u64, updating: &Updating) {
+    let Updating { state, press, .. } = updating;
     let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
+    if let Some(config) = config {
+        take_on(config, number, updating);
+        press.slate.follow(&config.roster.written, config.guards, Instant::now());
+        state.follow(&config.roster.written);
+    }
+    match why {
+        Why::Forced => press.slate.force(&apexes, Instant::now()),
+        Why::Fold => {}
+        _ if named.is_empty() == apexes.is_empty() => press.slate.look(&apexes, Instant::now()),
+        _ => {}
+    }
+}
+
+fn take_on(config: &Config, number: u64, updating: &Updating) {
+    let Updating { shared, state, .. } = updating;
     shared.keys.publish(config.keys.clone());
     shared.grants.publish(transfers::granted(&config.roster.written));
     if config.roster.written.iter().any(Zone::is_owned)
@@ -646,13 +662,6 @@ fn adopt(config: &Config, named: &[String], why: Why, number: u64, updating: &Up
     }
     if let Some(intake) = state.intake() {
         intake.adopt(&config.roster.written, config.history, number);
-    }
-    press.slate.follow(&config.roster.written, config.guards, Instant::now());
-    state.follow(&config.roster.written);
-    match why {
-        Why::Forced => press.slate.force(&apexes, Instant::now()),
-        _ if named.is_empty() == apexes.is_empty() => press.slate.look(&apexes, Instant::now()),
-        _ => {}
     }
 }
 

@@ -28,10 +28,12 @@ use crate::press::{DIGEST_AFTER, Press};
 use crate::reading::Stock;
 use crate::slate::{Task, What};
 use crate::state::State;
+use crate::update::MISFIT;
 use crate::watcher::Folders;
 use audit::Guards;
 use stats::Counter;
 use std::collections::{HashMap, HashSet};
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::slice;
@@ -176,6 +178,8 @@ impl Scribe {
         }
         let held = match &outcome {
             Err(Undone::Held(why)) => Some(why.clone()),
+            // Of one that is written back that is told below.
+            Err(Undone::Failed(why)) if !task.is_kept_in_step => Some(not_taken_in(&task.file, why)),
             _ => None,
         };
         let before = self.state.set_held_edit(&task.apex, held.clone());
@@ -212,8 +216,14 @@ impl Scribe {
             // Its file in data-dir is to be mended first, which was said at the start; or updates do not own it yet, and it will be looked at.
             return Ok(Done::Looked);
         }
-        // A link stays one.
-        let file = task.file.canonicalize().unwrap_or_else(|_| task.file.clone());
+        // A link stays one, also while it leads nowhere: the file that it leads to may be edited.
+        let file = match task.file.canonicalize() {
+            Ok(file) => file,
+            Err(e) if task.file.is_symlink() => {
+                return Err(format!("the link {} leads nowhere: {e}", task.file.display()).into());
+            }
+            Err(_) => task.file.clone(),
+        };
         let mut origin = Origin::of(&self.data_dir, &task.apex);
         self.keep_edit(&task.apex, &file, &origin)?;
         let is_cleared = aside::clear(&file, &mut origin)?;
@@ -328,6 +338,11 @@ impl Scribe {
                 return Ok(Ok(Some(edit)));
             }
             origin.give_up(&next);
+            if let Err(why) = outcome
+                && why != MISFIT
+            {
+                return Err(why);
+            }
         }
         Err("the zone changes too often: freeze it until its edit is taken in".to_string())
     }
@@ -383,7 +398,7 @@ impl Scribe {
         let (mut new, mut outline) = (None, None);
         let text = |out: &mut Output| {
             if let Ok(metadata) = std::fs::metadata(file) {
-                out.resemble(&metadata).map_err(|e| io::Error::new(e.kind(), format!("{OWNER} ({e})")))?;
+                resemble(out, &metadata)?;
             }
             outline =
                 Some(outline::write(outline::PASSAGE, &now.image, &zone, &origin::first_line(serial), before, out)?);
@@ -456,7 +471,11 @@ fn weighed(why: &str, apex: &[u8]) -> String {
     )
 }
 
-const OWNER: &str = "its owner and mode cannot be kept; make it the server's user's";
+/// Gives a file that is to take another one's place owner, group and mode of that.
+pub fn resemble(out: &Output, other: &Metadata) -> io::Result<()> {
+    let why = "its owner and mode cannot be kept; make it the server's user's";
+    out.resemble(other).map_err(|e| io::Error::new(e.kind(), format!("{why} ({e})")))
+}
 
 fn parts(file: &Path) -> Result<(&Path, &str), String> {
     let folder = file.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });

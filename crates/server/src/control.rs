@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 const LINE_MAX: u64 = 1 << 20;
+const CUT_OFF: &str = "a request is one line, which ends with a newline, of at most 1 MiB";
 const STOP: &str = "stop";
 
 /// The socket, listening. Its name goes when this does.
@@ -94,10 +95,15 @@ fn conversation(stream: Hurried<UnixStream>, state: &State) -> io::Result<()> {
         if (&mut lines).take(LINE_MAX).read_line(&mut line)? == 0 {
             return Ok(());
         }
+        // What is cut off may be another request.
+        let is_whole = line.ends_with('\n');
         let line = line.trim_end_matches(['\n', '\r']);
-        let answer = answer(line, state);
+        let answer = if is_whole { answer(line, state) } else { bad(vec![CUT_OFF.to_string()]) };
         lines.get_mut().renew();
         let told = lines.get_mut().write_all(format!("{answer}\n").as_bytes());
+        if !is_whole {
+            return told;
+        }
         if verb(line) == STOP {
             // Once it is told: the process does not wait for this thread.
             state.raise(Event::Stop);
@@ -244,7 +250,7 @@ fn freeze(state: &State, zone: &str, is_frozen: bool) -> Result<Json, String> {
 fn rollback(state: &State, zone: &str, serial: u32) -> Json {
     // Whoever owns the zone goes back: its updates, or its file.
     match state.intake().filter(|intake| intake.owns(zone)) {
-        Some(intake) => told("reload", intake.go_back(zone, serial)),
+        Some(intake) => told("reload", past(state).and_then(|past| intake.go_back(past, zone, serial))),
         None => answered(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done }),
     }
 }

@@ -8,25 +8,26 @@
 //! Nothing depends on it: it is written when a change is served, or an image with it takes its name, and read when somebody asks. A version of the past is what
 //! is served and the way back to it; so it costs what has changed, and the image holds all the rest.
 
+use crate::aside;
 use crate::clock::{rfc3339, wall_s};
 use crate::config::{self, apex};
 use crate::images::{fingerprint_of, name};
 use crate::json::Json;
 use crate::log;
 use crate::origin::stamp;
+use crate::scribe;
 use front::{Published, Zones};
 use image::edit::records_of;
 use image::node::APEX;
 use image::{Builder, Damaged, Sorted, Zone};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use store::Stretch;
-use store::atomic::{Output, prepare};
+use store::atomic::{Output, exchange, prepare};
 use store::journal::{Folder, Journal};
 use transfer::record::{next_serial, with_serial};
 use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, compare, merge};
@@ -39,6 +40,8 @@ const SEGMENTS: u64 = 16;
 const SEGMENT_MIN: u64 = 64 << 10;
 /// Of one change; the history of a zone begins anew behind a larger one.
 pub const CHANGE_OCTETS_MAX: usize = 64 << 20;
+/// Zones whose changes are looked for together: each time all that is kept is read.
+const AT_ONCE: usize = 128;
 /// Versions of a zone by one owner that are looked at, newest first, and octets of their records in memory.
 const VERSIONS_MAX: usize = 10_000;
 const OCTETS_MAX: usize = 256 << 20;
@@ -59,6 +62,8 @@ struct Open {
     /// fingerprints. (Names would stay as long as the server, each made in the midst of what is not kept; and where two have one
     /// fingerprint, the history is looked through in vain.)
     ends: HashMap<u64, (u32, u64)>,
+    /// How many there were when it was read. Zones that come and go under ever new names would make them ever more.
+    zones: usize,
 }
 
 impl Recorder {
@@ -92,19 +97,28 @@ impl Recorder {
         author: &dyn Fn(&[u8]) -> Author,
     ) -> io::Result<()> {
         let mut open = self.open.take().map_or_else(|| self.opened(), Ok)?;
-        let mut entries = Vec::new();
-        for (zone, diff) in changes {
-            let Some(diff) = self.joined(&zone, diff, &open) else { continue };
-            open.ends.insert(fingerprint_of(&zone), end_of(&diff));
-            let author = author(&zone);
-            entries.push(Entry { zone, author, wall_s: wall_s(), diff }.encode());
+        let (mut changes, mut entries) = (Vec::from_iter(changes), Vec::new());
+        while !changes.is_empty() {
+            let some: Vec<_> = changes.drain(..changes.len().min(AT_ONCE)).collect();
+            let apart = some.iter().filter(|(zone, diff)| open.end(zone).is_some_and(|(end, _)| end != diff.from));
+            let apart: HashSet<&[u8]> = apart.map(|(zone, _)| &**zone).collect();
+            let past = if apart.is_empty() { Ok(Pasts::new()) } else { changes_of(&self.data_dir, FOLDER, &apart) };
+            let past = past.unwrap_or_default();
+            for (zone, diff) in some {
+                let Some(diff) = joined(diff, open.end(&zone), past.get(&zone)) else { continue };
+                open.ends.insert(fingerprint_of(&zone), end_of(&diff));
+                let author = author(&zone);
+                entries.push(Entry { zone, author, wall_s: wall_s(), diff }.encode());
+            }
         }
         if !entries.is_empty() {
             open.journal.append(&entries)?;
             let (end, kept) = (open.journal.next_position(), kept(&open.journal, &self.keep));
             open.journal.release(end, kept);
         }
-        self.open = Some(open);
+        // From time to time those are to go of which nothing is kept any more.
+        let is_due = open.ends.len() > 2 * open.zones.max(AT_ONCE);
+        self.open = Some(open).filter(|_| !is_due);
         Ok(())
     }
 
@@ -122,23 +136,28 @@ impl Recorder {
         let (journal, more) = Journal::open_history(Folder::open(&folder)?, self.segment())?;
         remarks.extend(more);
         caution(&remarks);
-        Ok(Open { journal, ends })
+        Ok(Open { journal, zones: ends.len(), ends })
     }
+}
 
-    /// The change from where the history ends. A start compares with the image on the disk, which may be older: what was
-    /// laid over it is in the history and not in the image. None: the history ends there already.
-    fn joined(&self, zone: &[u8], diff: Diff, open: &Open) -> Option<Diff> {
-        let Some(&(end, last)) = open.ends.get(&fingerprint_of(zone)) else { return Some(diff) };
-        if end == diff.from {
-            // The same once more, of a file that was edited without a new serial.
-            return Some(diff).filter(|diff| diff.to != end || end_of(diff).1 != last);
-        }
-        let known =
-            changes_in(&self.data_dir, &[FOLDER], zone).ok().and_then(|changes| way(&changes, end, diff.from).ok());
-        match known {
-            Some(back) => back.then(diff).filter(|diff| !diff.is_empty()),
-            None => Some(diff),
-        }
+impl Open {
+    /// Where the history of a zone ends.
+    fn end(&self, zone: &[u8]) -> Option<(u32, u64)> {
+        self.ends.get(&fingerprint_of(zone)).copied()
+    }
+}
+
+/// The change from where the history ends. A start compares with the image on the disk, which may be older: what was
+/// laid over it is in the history and not in the image. None: the history ends there already.
+fn joined(diff: Diff, end: Option<(u32, u64)>, past: Option<&VecDeque<Entry>>) -> Option<Diff> {
+    let Some((end, last)) = end else { return Some(diff) };
+    if end == diff.from {
+        // The same once more, of a file that was edited without a new serial.
+        return Some(diff).filter(|diff| diff.to != end || end_of(diff).1 != last);
+    }
+    match past.and_then(|changes| way(changes, end, diff.from).ok()) {
+        Some(back) => back.then(diff).filter(|diff| !diff.is_empty()),
+        None => Some(diff),
     }
 }
 
@@ -251,11 +270,14 @@ impl Past {
     }
 
     /// Writes the content of an old version, under the serial that follows the one that is served, into the zone's file.
-    /// Returns the new serial. `was`: what told the file when it was looked at (`origin::stamp`); an edit since is not written over.
-    pub fn write_back(&self, zone: &config::Zone, serial: u32, was: &str) -> Result<u32, String> {
+    /// `was`: what told the file when it was looked at (`origin::stamp`); an edit since is not written over.
+    pub fn write_back(&self, zone: &config::Zone, serial: u32, was: &str) -> Result<Replaced, String> {
         let changes = changes(&self.data_dir, &zone.apex)?;
         with_zone(&self.published, &zone.apex, |served| {
             let now = served.serial().map_err(damaged)?;
+            if serial == now {
+                return Err(format!("version {serial} is what is served"));
+            }
             let way = way(&changes, now, serial)?;
             let next = next_serial(now);
             if is_signed(served, &zone.apex)? {
@@ -270,9 +292,7 @@ impl Past {
                 return Err(SIGNED.to_string());
             }
             digest_anew(&zone.apex, &soas, &mut records)?;
-            write(&zone.file, was, soas.iter().chain(&records))
-                .map_err(|e| format!("the file cannot be written: {e}"))?;
-            Ok(next)
+            write(&zone.file, was, soas.iter().chain(&records)).map_err(|e| format!("the file cannot be written: {e}"))
         })
     }
 }
@@ -334,22 +354,31 @@ fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
 /// Those that stand in these folders.
 fn changes_in(data_dir: &Path, folders: &[&str], apex: &[u8]) -> Result<VecDeque<Entry>, String> {
     let mut all = VecDeque::new();
-    for name in folders {
-        let (folder, mut kept) = (data_dir.join(name), Kept::default());
-        if !folder.exists() {
-            continue;
-        }
-        let mut see = |octets: &[u8]| {
-            // What a later version of the program wrote is passed over.
-            if let Some(entry) = Entry::decode(octets).ok().filter(|entry| *entry.zone == *apex) {
-                kept.push(entry);
-            }
-        };
-        let read = Folder::open(&folder).and_then(|folder| Journal::look_through(folder, &mut see));
-        caution(&read.map_err(|e| format!("the history cannot be read: {e}"))?);
-        all = in_turn(all, kept.entries);
+    for folder in folders {
+        let found = changes_of(data_dir, folder, &HashSet::from([apex]))?.remove(apex);
+        all = in_turn(all, found.unwrap_or_default());
     }
     Ok(all)
+}
+
+/// By apex.
+type Pasts = HashMap<Box<[u8]>, VecDeque<Entry>>;
+
+/// The changes of these zones that stand in a folder, which is read as a whole for them.
+fn changes_of(data_dir: &Path, folder: &str, apexes: &HashSet<&[u8]>) -> Result<Pasts, String> {
+    let (folder, mut kept) = (data_dir.join(folder), HashMap::<Box<[u8]>, Kept>::new());
+    if !folder.exists() {
+        return Ok(Pasts::new());
+    }
+    let mut see = |octets: &[u8]| {
+        // What a later version of the program wrote is passed over.
+        if let Some(entry) = Entry::decode(octets).ok().filter(|entry| apexes.contains(&*entry.zone)) {
+            kept.entry(entry.zone.clone()).or_default().push(entry);
+        }
+    };
+    let read = Folder::open(&folder).and_then(|folder| Journal::look_through(folder, &mut see));
+    caution(&read.map_err(|e| format!("the history cannot be read: {e}"))?);
+    Ok(kept.into_iter().map(|(apex, kept)| (apex, kept.entries)).collect())
 }
 
 /// A zone has one owner at a time; where it has had two, the clock tells who was first. It may have been put back meanwhile: what one
@@ -398,23 +427,51 @@ pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashM
     ends
 }
 
+/// A file that took another one's place.
+#[derive(Debug)]
+pub struct Replaced {
+    file: PathBuf,
+    /// Where that stands meanwhile; None: the file system cannot let it stand aside, and it is gone.
+    aside: Option<PathBuf>,
+}
+
+impl Replaced {
+    /// What was there before is not wanted any more.
+    pub fn settle(self) -> io::Result<()> {
+        self.aside.map_or(Ok(()), std::fs::remove_file)
+    }
+
+    /// What was there before is there again.
+    pub fn undo(self) -> io::Result<()> {
+        let Some(aside) = self.aside else { return Ok(()) };
+        exchange(&aside, &self.file).and_then(|()| std::fs::remove_file(aside))
+    }
+}
+
 /// Writes a zone file over another one, or over the one that a link leads to, if that is as it `was`.
-pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Record>) -> io::Result<()> {
-    let file = file.canonicalize()?;
-    let odd = || io::Error::from(io::ErrorKind::InvalidInput);
+pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Record>) -> io::Result<Replaced> {
+    let (file, odd) = (file.canonicalize()?, || io::Error::from(io::ErrorKind::InvalidInput));
     let (folder, name) = (file.parent().ok_or_else(odd)?, file.file_name().and_then(|n| n.to_str()).ok_or_else(odd)?);
-    let mode = std::fs::metadata(&file)?.permissions().mode();
     let text = |out: &mut Output| {
+        // First of all: nobody reads it who may not read that one.
+        scribe::resemble(out, &std::fs::metadata(&file)?)?;
         for record in records {
             out.write_all(line(record).as_bytes())?;
             out.write_all(b"\n")?;
         }
         Ok(())
     };
-    // As late as can be.
-    let check = |_: &Path| if stamp(&file) == was { Ok(()) } else { Err(io::Error::other("it was edited just now")) };
-    prepare(folder, name, None, text, check)?.take_name()?;
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode))
+    let edited = || io::Error::other("it was edited just now");
+    let check = |_: &Path| if stamp(&file) == was { Ok(()) } else { Err(edited()) };
+    let is_aside = prepare(folder, name, None, text, check)?.exchange(&aside::name(name))?;
+    let aside = folder.join(aside::name(name));
+    let replaced = Replaced { aside: is_aside.then_some(aside.clone()), file };
+    // It may have been edited after the last look.
+    if is_aside && stamp(&aside) != was {
+        replaced.undo()?;
+        return Err(edited());
+    }
+    Ok(replaced)
 }
 
 /// Changes of one zone, within bounds: the oldest go first.
@@ -575,6 +632,7 @@ pub fn by_going_back(serial: u32) -> Author {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn an_edit_is_not_written_over() {
@@ -587,9 +645,16 @@ mod tests {
         std::fs::write(&file, "another edit").unwrap();
         assert!(write(&file, &was, [&record].into_iter()).unwrap_err().to_string().contains("edited just now"));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "another edit");
-        write(&file, &stamp(&file), [&record].into_iter()).unwrap();
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), "z. 60 IN A 192.0.2.1\n");
-        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+        let (was, mode) = (stamp(&file), std::fs::Permissions::from_mode(0o640));
+        std::fs::set_permissions(&file, mode.clone()).unwrap();
+        for is_wanted in [false, true] {
+            let replaced = write(&file, &was, [&record].into_iter()).unwrap();
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), "z. 60 IN A 192.0.2.1\n");
+            assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, mode.mode());
+            if is_wanted { replaced.settle() } else { replaced.undo() }.unwrap();
+            assert_eq!(stamp(&file) == was, !is_wanted, "what was there before is there again, as it was");
+            assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+        }
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

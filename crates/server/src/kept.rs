@@ -10,7 +10,7 @@
 //! A command is over when what it wished is on the disk and served, or all is as it was. Costs what the zone costs.
 
 use crate::config::Zone;
-use crate::history;
+use crate::history::{self, Replaced};
 use crate::images::name;
 use crate::laying::Standing;
 use crate::stamp::TICK;
@@ -128,7 +128,7 @@ impl Kept {
                 let before = self.aside(&file);
                 fs::hard_link(&file, &before).map_err(failed)?;
                 let written = Written { file: file.clone(), before: Some(before) };
-                match history::write(&file, was, records.iter()) {
+                match history::write(&file, was, records.iter()).and_then(Replaced::settle) {
                     Ok(()) => Ok(written),
                     Err(e) => Err(written.settle().err().map_or_else(|| failed(e), failed)),
                 }

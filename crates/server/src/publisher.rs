@@ -239,7 +239,8 @@ impl Publisher {
     }
 
     fn on_job(&mut self, job: Job) {
-        self.by = By { why: job.why, from: job.from };
+        let wanted = job.zones.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
+        self.by = By { why: job.why, wanted, from: job.from };
         self.recorder.keep(job.config.history);
         let outcome = match job.why {
             Why::Look => self.look(&job.config, &job.zones).map_err(|why| vec![why]),
@@ -334,9 +335,18 @@ impl Publisher {
             return Err(vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))]);
         }
         let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
-        past.write_back(zone, serial, &was)
+        let replaced = past
+            .write_back(zone, serial, &was)
             .map_err(|why| vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))])?;
-        self.reload(config, Why::Back(serial), wanted)
+        let outcome = self.reload(config, Why::Back(serial), wanted);
+        let ended = if outcome.is_ok() { replaced.settle() } else { replaced.undo() };
+        if let Err(e) = ended {
+            log::error("the file of a zone that goes back", &[("zone", &images::name(&zone.apex)), ("why", &e)]);
+        }
+        if outcome.is_err() {
+            self.refresh(config, Why::Asked, wanted)?;
+        }
+        outcome
     }
 
     /// Does what an operator wishes of a zone that is kept by commands, and serves it; or leaves all as it was.
@@ -757,21 +767,24 @@ pub fn fold_after(octets: u64) -> Duration {
 /// Who has changed zones.
 struct By {
     why: Why,
+    /// Whom they named who asked.
+    wanted: Apexes,
     /// From whom they have come, by apex.
     from: HashMap<Box<[u8]>, String>,
 }
 
 impl Default for By {
     fn default() -> By {
-        By { why: Why::Asked, from: HashMap::new() }
+        By { why: Why::Asked, wanted: Vec::new(), from: HashMap::new() }
     }
 }
 
 impl By {
     fn author(&self, apex: &[u8]) -> Author {
+        // Beside the zone that it is about others may have been edited.
         match self.why {
-            Why::Back(serial) => history::by_going_back(serial),
-            Why::Keep { .. } => history::by_command(),
+            Why::Back(serial) if self.wanted.iter().any(|wanted| **wanted == *apex) => history::by_going_back(serial),
+            Why::Keep { .. } if self.wanted.iter().any(|wanted| **wanted == *apex) => history::by_command(),
             _ => self.from.get(apex).map_or_else(history::by_file, |from| history::by_transfer(from)),
         }
     }

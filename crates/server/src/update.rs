@@ -15,7 +15,7 @@
 use crate::adoption::{self, Written};
 use crate::clock::wall_s;
 use crate::config::{History, Zone};
-use crate::history;
+use crate::history::{self, Past};
 use crate::images::{self, name};
 use crate::json::Json;
 use crate::later::{Desk, Mailboxes};
@@ -55,6 +55,10 @@ const LAG_MAX: Duration = Duration::from_secs(10);
 /// Names that lie over the image at most before that is done though updates go on, and octets of the room behind it.
 const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
+/// Tries to make a change of what others change meanwhile.
+const TRIES: usize = 5;
+/// Why such a change is not made.
+pub const MISFIT: &str = "it does not fit what is served";
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// EDNS option of extended errors (RFC 8914).
@@ -71,11 +75,6 @@ enum Order {
     Own {
         zone: String,
         done: Sender<Result<(), String>>,
-    },
-    Back {
-        zone: String,
-        serial: u32,
-        done: Sender<Result<Json, String>>,
     },
     Change {
         zone: Box<[u8]>,
@@ -186,9 +185,18 @@ impl Intake {
         self.ask(|done| Order::Own { zone: zone.to_string(), done }).is_ok()
     }
 
-    /// Has a zone as it was at this serial, under a new one.
-    pub fn go_back(&self, zone: &str, serial: u32) -> Result<Json, String> {
-        self.ask(|done| Order::Back { zone: zone.to_string(), serial, done })
+    /// Has a zone as it was at this serial, under a new one. What has changed since is looked for here, where no update waits for it.
+    pub fn go_back(&self, past: &Past, zone: &str, serial: u32) -> Result<Json, String> {
+        let (apex, mut outcome) = (crate::config::apex(zone)?, Err(String::new()));
+        for _ in 0..TRIES {
+            let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
+            outcome = self.change(&apex, diff, history::by_going_back(serial));
+            // It may have changed meanwhile.
+            if outcome.as_ref().err().is_none_or(|why| why != MISFIT) {
+                return outcome;
+            }
+        }
+        outcome.map_err(|why| format!("{why}: freeze it until it has gone back"))
     }
 
     /// Changes a zone without an update. Err: it was not durable, or the zone has changed meanwhile.
@@ -339,9 +347,6 @@ impl Updates {
                 }
                 Order::Own { zone, done } => {
                     let _ = done.send(self.owned(&zone).map(drop));
-                }
-                Order::Back { zone, serial, done } => {
-                    let _ = done.send(self.go_back(&zone, serial, taken));
                 }
                 Order::Change { zone, diff, author, done } => {
                     let _ = done.send(self.make(zone, diff, author, taken));
@@ -525,17 +530,6 @@ impl Updates {
         Ok(())
     }
 
-    /// A change like any other, but for who wished it.
-    fn go_back(&mut self, zone: &str, serial: u32, taken: &Orders) -> Result<Json, String> {
-        self.owned(zone)?;
-        let apex = crate::config::apex(zone)?;
-        self.settle(taken)?;
-        let past = self.state.past().ok_or("the server has only just started")?;
-        // Nobody else changes the zone: what is found out before the books are held is so when they are.
-        let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
-        self.make(apex, diff, history::by_going_back(serial), taken)
-    }
-
     /// Err: what is durable is still not served.
     fn settle(&mut self, taken: &Orders) -> Result<(), String> {
         if self.later.owed.is_empty() || self.pay(taken) == DONE {
@@ -555,7 +549,7 @@ impl Updates {
         let now = press.current();
         let standing = Standing::find(now.image.view(), &apex).ok_or("the zone is not served")?;
         let mut layer = Layer::over(standing);
-        layer.follow(&diff).map_err(|_| "it does not fit what is served")?;
+        layer.follow(&diff).map_err(|_| MISFIT)?;
         update::unfit(&apex, &layer).map_or(Ok(()), Err)?;
         let wishes = vec![Wish { apex: apex.clone(), names: ledger::names(layer) }];
         drop(now);

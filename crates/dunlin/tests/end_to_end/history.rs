@@ -2,7 +2,10 @@
 
 use crate::running::{Folder, Server, eventually, read};
 use difference::peers;
+use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 
 fn zone(serial: u32, rest: &str) -> String {
     format!("$TTL 300\n@ SOA ns host {serial} 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nMail MX 10 NS\n$INCLUDE more\n{rest}")
@@ -105,6 +108,22 @@ fn going_back_serves_the_old_content_under_a_new_serial_and_writes_it_into_the_f
     stage.folder.does(&["zone", "rollback", "example", "12"]);
     assert_eq!((stage.short("a.example"), stage.short("b.example")), (String::new(), "192.0.2.3\n".to_string()));
     assert!(stage.server.short(&stage.folder, &["example", "SOA"]).contains(" 14 1 2 3 4"));
+    let written = read(&file);
+    stage.folder.refuses(&["zone", "rollback", "example", "14"], "version 14 is what is served");
+    assert_eq!(read(&file), written);
+}
+
+#[test]
+fn half_a_request_is_none() {
+    let stage = staged();
+    let mut stream = UnixStream::connect(stage.folder.0.join("control.sock")).unwrap();
+    stream.write_all(b"zone log example\nzone rollback example 7").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).unwrap();
+    assert!(told.lines().next().is_some_and(|line| line.contains("\"versions\":[{")), "{told}");
+    assert!(told.lines().nth(1).is_some_and(|line| line.contains("which ends with a newline")), "{told}");
+    assert!(!stage.folder.does(&["zone", "log", "example"]).contains("rollback"));
 }
 
 #[test]

@@ -247,7 +247,13 @@ impl<D: Disk> Journal<D> {
         };
         let mut octets = Vec::new();
         segment::push_frame(self.next_position, records, &mut octets);
-        self.extend(&mut active, &octets)?;
+        if let Err(e) = self.extend(&mut active, &octets) {
+            // On a disk that takes heads and no frames there would be ever more of those.
+            if active.len == segment::HEAD as u64 && self.disk.remove(&active.name).is_ok() {
+                self.segments.pop_back();
+            }
+            return Err(e);
+        }
         self.active = Some(active);
         let first = self.next_position;
         self.next_position += records.len() as u64;

@@ -97,11 +97,12 @@ pub fn attend(
                 if let Some(mut config) = next {
                     ledger::own(&mut config.roster.written, &config.server.data_dir);
                     log::set_level(config.level);
-                    folders.follow(&config.roster.directories());
                     // It and what is made of it stay until the next one; reading it has taken much else.
                     last = store::heap::apart(|| Arc::new(config.clone()));
                     secondaries.into_iter().for_each(|s| s.tell(Note::Adopt(Arc::clone(&last))));
                 }
+                // One that was gone may be back.
+                folders.follow(&last.roster.directories());
                 store::heap::apart(|| adopt(Some(&*last).filter(|_| is_other), &zones, why, number));
                 systemd::tell(&systemd::reloading());
                 if jobs

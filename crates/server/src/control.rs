@@ -15,6 +15,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 
 const LINE_MAX: u64 = 1 << 20;
@@ -285,12 +286,36 @@ fn reload(state: &State, zones: Vec<String>) -> Json {
 }
 
 fn answered(state: &State, key: &'static str, event: impl FnOnce(Done) -> Event) -> Json {
+    let Some(_place) = Place::take() else {
+        return bad(vec![format!(
+            "{WAITING_MAX} wait already for zones to be served: see whether an image is being made"
+        )]);
+    };
     let (done, outcome) = mpsc::channel();
     state.raise(event(done));
     match outcome.recv() {
         Ok(Ok(facts)) => good(key, facts),
         Ok(Err(complaints)) => bad(complaints),
         Err(_) => bad(vec!["the server is stopping, or cannot read zones any more: see its log".to_string()]),
+    }
+}
+
+/// Of those who wait for zones to be served, which may take as long as an image: others have something to ask meanwhile.
+struct Place;
+
+const WAITING_MAX: usize = door::CONNECTIONS_MAX - 4;
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+impl Place {
+    fn take() -> Option<Place> {
+        let taken = WAITING.try_update(Relaxed, Relaxed, |n| (n < WAITING_MAX).then_some(n + 1));
+        taken.ok().map(|_| Place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Relaxed);
     }
 }
 

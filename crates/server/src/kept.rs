@@ -21,7 +21,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use store::Stretch;
-use store::atomic::write_atomically;
+use store::atomic::{self, write_atomically};
 use transfer::update::{self, Change};
 use transfer::{Content, Diff, Record, canonical};
 use wire::rtype::SOA;
@@ -43,7 +43,10 @@ pub const BETWEEN: char = '\t';
 pub fn make_folder(data_dir: &Path) -> io::Result<()> {
     let folder = data_dir.join(FOLDER);
     match fs::create_dir(&folder) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {
+            atomic::sweep(&folder, "");
+            Ok(())
+        }
         Err(e) => Err(e),
         Ok(()) => {
             // Without it that reload takes longer, and that is all.

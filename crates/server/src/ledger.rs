@@ -32,7 +32,7 @@ use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use store::atomic::{Output, Prepared, prepare, write_atomically};
+use store::atomic::{self, Output, Prepared, prepare, write_atomically};
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
 use transfer::{Author, Diff, Entry, Kind, Layer, Misfit, Record};
@@ -127,6 +127,7 @@ pub fn open_files(data_dir: &Path, zones: &mut [Zone]) -> io::Result<(Option<Fil
     }
     let folder = data_dir.join(FOLDER);
     Folder::open(&folder)?;
+    atomic::sweep(&folder, "");
     own(zones, data_dir);
     let mut files = Files { folder, zones: HashMap::new(), positions: HashMap::new(), unfit: Unfit::new() };
     let mut remarks = Vec::new();

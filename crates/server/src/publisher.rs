@@ -157,11 +157,15 @@ pub struct Publisher {
     full: u64,
 }
 
+/// Problems that were none before.
+fn news<'p>(now: &'p [images::Problem], before: &'p [images::Problem]) -> impl Iterator<Item = &'p images::Problem> {
+    let before: HashSet<(&[u8], &str)> = before.iter().map(|p| (&*p.apex, &*p.what)).collect();
+    now.iter().filter(move |p| !before.contains(&(&*p.apex, &*p.what)))
+}
+
 /// Says which zones are not served as their files say, but for those of which it was said before.
 fn complain(problems: &[images::Problem], before: &[images::Problem]) {
-    let before: HashSet<(&[u8], &str)> = before.iter().map(|p| (&*p.apex, &*p.what)).collect();
-    let is_new = |p: &&images::Problem| !held::is_held(&p.what) && !before.contains(&(&*p.apex, &*p.what));
-    for p in problems.iter().filter(is_new) {
+    for p in news(problems, before).filter(|p| !held::is_held(&p.what)) {
         log::error("a zone is not served as its file says", &[("zone", &images::name(&p.apex)), ("why", &p.what)]);
     }
 }
@@ -515,6 +519,7 @@ impl Publisher {
         remark(&remarks);
         if let Some(folders) = &self.state.folders {
             entries.iter().for_each(|entry| folders.lay(entry));
+            difference.gone.iter().for_each(|apex| folders.lay_none(apex));
         }
         self.served.take(&before.image, &zones.image, &entries, &difference);
         pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
@@ -551,15 +556,17 @@ impl Publisher {
 
     /// How what is different is laid. Files are read for it, while updates go on: they change other zones.
     fn plan(&self, config: &Config, difference: &Difference) -> Option<Plan> {
+        let now = self.press.current();
+        // A zone that comes and goes has another number each time.
+        let numbers = (now.image.header().zones as usize).saturating_sub(self.served.manifest.zones());
+        let changes = difference.anew.len() + difference.gone.len();
+        let has_room = self.served.manifest.has_room(changes) && numbers <= manifest::OVER_MAX;
         // What updates have changed is not in these files.
-        let is_updated = config.roster.written.iter().any(|z| z.is_owned() && difference.is_about(&z.apex));
-        let has_room = self.served.manifest.has_room(difference.anew.len() + difference.gone.len());
-        let may_lay = has_room && !is_updated;
-        if may_lay {
-            Plan::of(&self.press.current().image, difference, &self.library, &self.served.pieces)
-        } else {
-            None
+        let is_updated = || config.roster.written.iter().any(|z| z.is_owned() && difference.is_about(&z.apex));
+        if !has_room || is_updated() {
+            return None;
         }
+        Plan::of(&now.image, difference, &self.library, &self.served.pieces)
     }
 
     /// Finds or builds the image of all zones; true if another one is served now. If it cannot be made that is tried again, like a
@@ -671,8 +678,7 @@ impl Publisher {
 
     /// Counts and tells versions that are held, but for those that were before.
     fn hold(&self, before: &[images::Problem]) {
-        let is_new = |p: &&images::Problem| held::is_held(&p.what) && !before.contains(p);
-        for p in self.served.problems.iter().filter(is_new) {
+        for p in news(&self.served.problems, before).filter(|p| held::is_held(&p.what)) {
             self.state.published.count(Counter::VersionHeld);
             held::tell(&p.apex, &p.what);
         }

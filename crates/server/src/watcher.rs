@@ -65,6 +65,11 @@ impl Folders {
         self.note(&self.laid, &images::name(&entry.apex).to_string(), &entry.file, &included);
     }
 
+    /// A zone that was laid over the image is gone.
+    pub fn lay_none(&self, apex: &[u8]) {
+        forget(&mut self.laid.lock().unwrap_or_else(PoisonError::into_inner), &images::name(apex).to_string(), &[]);
+    }
+
     /// Of a file that is not watched what it includes is not, either.
     fn note(&self, includes: &Mutex<Includes>, zone: &str, file: &Path, included: &[PathBuf]) -> bool {
         let mut includes = includes.lock().unwrap_or_else(PoisonError::into_inner);

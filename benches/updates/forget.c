@@ -1,9 +1,15 @@
 // A disk that forgets: below the folder FORGET nothing is in a file before the file is synced, and no name is there before
 // its folder is. What a kill finds unsynced was never written. Loaded before a program with LD_PRELOAD; the one that is
-// tested knows nothing of it. Takes in what Rust's standard library calls: open64, write, pwrite64, fsync, fdatasync,
-// rename, unlink.
+// tested knows nothing of it. Takes in what Rust's standard library calls: open64, write, writev, pwrite64, fsync, fdatasync,
+// rename, unlink. Refuses what it could not hold back, as file systems do that have no such thing, and the program goes another
+// way: copy_file_range, sendfile64, renameat2.
+//
+// Is not held back: ftruncate, fallocate, mkdir, linkat, and that a file is unlinked, all of which are there at once and stay; what
+// is written through a map, by splice, or into a file that is open for appending; calls past the C library. What is held back is
+// read by nobody, the program itself included, before it is synced.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -11,7 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 struct piece { dev_t dev; ino_t ino; off_t at; size_t len; char *octets; struct piece *next; };
@@ -110,6 +118,34 @@ ssize_t pwrite64(int fd, const void *octets, size_t len, off64_t at) {
     return len;
 }
 
+ssize_t writev(int fd, const struct iovec *pieces, int count) {
+    char path[PATH_MAX];
+    if (!path_of(fd, path)) return REAL(writev)(fd, pieces, count);
+    ssize_t written = 0;
+    for (int i = 0; i < count; i++) {
+        ssize_t n = write(fd, pieces[i].iov_base, pieces[i].iov_len);
+        if (n < 0) return written ? written : n;
+        written += n;
+        if ((size_t)n < pieces[i].iov_len) break;
+    }
+    return written;
+}
+
+// As between two file systems.
+ssize_t copy_file_range(int from, off64_t *from_at, int to, off64_t *to_at, size_t len, unsigned flags) {
+    char path[PATH_MAX];
+    if (!path_of(to, path)) return REAL(copy_file_range)(from, from_at, to, to_at, len, flags);
+    errno = EXDEV;
+    return -1;
+}
+
+ssize_t sendfile64(int to, int from, off64_t *at, size_t len) {
+    char path[PATH_MAX];
+    if (!path_of(to, path)) return REAL(sendfile64)(to, from, at, len);
+    errno = EINVAL;
+    return -1;
+}
+
 static void give(int fd) {
     struct stat s;
     if (fstat(fd, &s)) return;
@@ -172,6 +208,14 @@ int rename(const char *from, const char *to) {
     else enter(old, new);
     pthread_mutex_unlock(&lock);
     return 0;
+}
+
+// As on a file system that cannot exchange names.
+int renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags) {
+    char one[PATH_MAX], two[PATH_MAX];
+    if (!is_ours(absolute(from, one)) && !is_ours(absolute(to, two))) return REAL(renameat2)(from_folder, from, to_folder, to, flags);
+    errno = EINVAL;
+    return -1;
 }
 
 int unlink(const char *path) {

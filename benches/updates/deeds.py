@@ -20,9 +20,9 @@ class Operator(threading.Thread):
         self.done, self.recent = collections.Counter(), collections.deque(maxlen=12)
         # Zones whose change the server has to notice by itself, and until when.
         self.awaited = {}
-        # When the image was spoilt last, and when it was whole again: then answers may be missing, and whatever is said meanwhile
-        # by an image that somebody has written into says nothing.
-        self.spoilt = self.mended = 0.0
+        # Until when a spoilt image was served: then answers may be missing. And until when one that somebody has written into:
+        # whatever that says means nothing.
+        self.mended = self.cleaned = 0.0
         # How often, and to zones of which kinds.
         self.deeds = [(50, self.edit, FILES), (8, self.remove, MAY_GO), (8, self.add, MAY_GO), (20, self.edit_back, ("back",)),
                       (6, self.toggle, ("toggled",)), (6, self.go_back, ("updated",)), (5, self.break_file, FILES),
@@ -382,16 +382,20 @@ class Operator(threading.Thread):
         with self.paused(*self.zones.of(*UPDATED)), open(os.path.join(self.zones.folder, "data/images/zones.image"), "r+b") as image:
             # It is open, so nobody else gets its number.
             about = os.fstat(image.fileno())
-            self.spoilt, self.mended = time.monotonic(), float("inf")
+            self.mended = float("inf")
             at = self.rng.randrange(about.st_size // PAGE) * PAGE
-            if self.rng.random() < 0.5:
+            is_cut = self.rng.random() < 0.5
+            if is_cut:
                 image.truncate(at)
             else:
+                self.cleaned = self.mended
                 image.seek(at)
                 image.write(self.rng.randbytes(PAGE))
                 image.flush()
             self.wait("another image is served than the one that was spoilt", lambda: about.st_ino not in self.server.images())
             self.mended = time.monotonic()
+            if not is_cut:
+                self.cleaned = self.mended
 
 
 def with_sets(lines, owner, sets):

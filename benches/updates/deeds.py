@@ -36,7 +36,9 @@ class Operator(threading.Thread):
                 self.is_idle.set()
                 if self.may_change.wait(0.1):
                     self.is_idle.clear()
-                    self.act()
+                    # Whoever stops him, and found him idle just before, would take him for idle still.
+                    if self.may_change.is_set():
+                        self.act()
                     time.sleep(self.rng.random() * 0.2)  # the pace of an operator: the load, nothing is awaited
             self.mend_files()
         except Wrong as e:

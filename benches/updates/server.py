@@ -50,6 +50,10 @@ class Server:
         kib = dict(re.findall(r"^(\w+): +(\d+) kB$", self.proc("smaps_rollup"), re.MULTILINE))
         return int(kib["Anonymous"]), int(kib["Pss_File"])
 
+    def descriptors(self):
+        """How many are open."""
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
     def mappings(self):
         """All that is mapped, each with its KiB of the process's own."""
         for head, *rest in blocks(self.proc("smaps")):

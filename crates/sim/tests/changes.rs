@@ -13,7 +13,7 @@ use sim::Server;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::rtype::{self, Rtype};
-use zones::{APEXES, Record, Rng, Zone, below, name, random_records, zone_of};
+use zones::{APEXES, Hashing, Record, Rng, Zone, below, name, random_records, zone_of};
 
 const SEED: u64 = 11;
 const TYPES: [Rtype; 16] = [
@@ -309,7 +309,7 @@ fn edit(rng: &mut Rng, before: &Zones, after: &mut Zones, within: &[u8]) -> Opti
     let records = after.get_mut(&apex)?;
     let is_signed = records.iter().any(|r| r.rtype == rtype::RRSIG && r.owner == apex);
     let is_plain = if is_signed { rng.one_in(2) } else { !rng.one_in(8) };
-    let mut names = Names::new();
+    let (mut names, hashing) = (Names::new(), Hashing::of(records, &apex));
     let many = [1, 4, 4, 24][rng.below(4)];
     for _ in 0..1 + rng.below(many) {
         let owner = match rng.below(6) {
@@ -326,7 +326,7 @@ fn edit(rng: &mut Rng, before: &Zones, after: &mut Zones, within: &[u8]) -> Opti
             continue;
         }
         let is_hash = owner != apex && is_signed && rng.one_in(6) && owner.len() < 200;
-        let owner = if is_hash { zones::owner_of_hash(&owner, &apex) } else { owner };
+        let owner = if is_hash { hashing.owner_of(&owner, &apex) } else { owner };
         let is_of_owner = |r: &Record| r.owner.eq_ignore_ascii_case(&owner);
         let mut kept: Vec<Record> = records.iter().filter(|r| is_of_owner(r)).cloned().collect();
         if rng.one_in(2) {
@@ -335,7 +335,7 @@ fn edit(rng: &mut Rng, before: &Zones, after: &mut Zones, within: &[u8]) -> Opti
             kept.retain(|r| owner == apex && stays(r));
         }
         if is_hash && rng.one_in(2) {
-            kept.extend(zones::nsec3_at(rng, &owner, &apex));
+            kept.extend(hashing.nsec3_at(rng, &owner, &apex));
         } else if rng.one_in(2) {
             let is_plain = is_plain || owner == apex && !rng.one_in(8);
             let more = random_records(rng, &owner, &apex);

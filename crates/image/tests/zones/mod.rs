@@ -134,7 +134,7 @@ pub fn below(rng: &mut Rng, apex: &[u8]) -> Vec<u8> {
     out
 }
 
-fn signature(rng: &mut Rng, covered: Rtype, apex: &[u8]) -> Vec<u8> {
+pub fn signature(rng: &mut Rng, covered: Rtype, apex: &[u8]) -> Vec<u8> {
     let mut out = covered.to_be_bytes().to_vec();
     out.extend([13, 1, 0, 0, 0, 60, 0, 0, 0, 2, 0, 0, 0, 1, 0, 1]);
     out.extend_from_slice(apex);
@@ -155,41 +155,77 @@ pub fn sign(rng: &mut Rng, zone: &mut Zone) {
         |owner: &[u8], rtype, rdata| zone.records.push(Record { owner: owner.to_vec(), rtype, ttl: 60, rdata });
     add(&apex, rtype::RRSIG, signature(rng, rtype::SOA, &apex));
     let with_nsec = rng.one_in(2);
+    let hashing = if with_nsec { Hashing::usual() } else { Hashing::random(rng) };
     if !with_nsec {
-        add(&apex, rtype::NSEC3PARAM, vec![1, 0, 0, 2, 2, 0xAB, 0xCD]);
+        add(&apex, rtype::NSEC3PARAM, hashing.param());
     }
     owners.retain(|owner| *owner == apex || !rng.one_in(6));
     for owner in &owners {
         let covered = if with_nsec { rtype::NSEC } else { rtype::NSEC3 };
-        let at = if with_nsec { owner.clone() } else { owner_of_hash(owner, &apex) };
-        let rdata = if with_nsec { vec![0, 0, 1, 0x40] } else { nsec3() };
+        let at = if with_nsec { owner.clone() } else { hashing.owner_of(owner, &apex) };
+        let rdata = if with_nsec { vec![0, 0, 1, 0x40] } else { hashing.nsec3() };
         add(&at, covered, rdata);
         add(&at, rtype::RRSIG, signature(rng, covered, &apex));
     }
 }
 
-fn nsec3() -> Vec<u8> {
-    [&[1, 1, 0, 2, 2, 0xAB, 0xCD, 20][..], &[7; 20], &[0, 1, 0x40]].concat()
+/// How a zone hashes names for NSEC3, and whether that opts out (RFC 5155 sections 3.1 and 6).
+pub struct Hashing {
+    is_opt_out: bool,
+    iterations: u8,
+    salt: Vec<u8>,
 }
 
-/// The owner of the NSEC3 of a name, with the parameters that all zones here have.
 #[allow(dead_code)]
-pub fn owner_of_hash(name: &[u8], apex: &[u8]) -> Vec<u8> {
-    let hash = image::zone::nsec3_hash(name, 2, &[0xAB, 0xCD]);
-    let mut owner = vec![32];
-    for five in hash.chunks(5) {
-        let bits = five.iter().fold(0u64, |bits, &octet| bits << 8 | u64::from(octet));
-        owner.extend((0..8).map(|i| b"0123456789abcdefghijklmnopqrstuv"[(bits >> (35 - 5 * i)) as usize & 31]));
+impl Hashing {
+    /// That of NSEC3 here and there, which no chain holds.
+    fn usual() -> Hashing {
+        Hashing { is_opt_out: true, iterations: 2, salt: vec![0xAB, 0xCD] }
     }
-    owner.extend_from_slice(apex);
-    owner
-}
 
-/// An NSEC3 with its signature, for one of these names.
-#[allow(dead_code)]
-pub fn nsec3_at(rng: &mut Rng, owner: &[u8], apex: &[u8]) -> Vec<Record> {
-    let at = |rtype, rdata| Record { owner: owner.to_vec(), rtype, ttl: 60, rdata };
-    vec![at(rtype::NSEC3, nsec3()), at(rtype::RRSIG, signature(rng, rtype::NSEC3, apex))]
+    fn random(rng: &mut Rng) -> Hashing {
+        let salt_len = [0, 1, 2, 8, 37][rng.below(5)];
+        let salt = (0..salt_len).map(|_| rng.below(256) as u8).collect();
+        Hashing { is_opt_out: rng.one_in(2), iterations: [0, 1, 2, 7][rng.below(4)], salt }
+    }
+
+    /// That of a zone, if it has any. Whether it opts out, each of its NSEC3 says for itself; these do as the first.
+    pub fn of(zone: &[Record], apex: &[u8]) -> Hashing {
+        let param = zone.iter().find(|r| r.rtype == rtype::NSEC3PARAM && r.owner == apex);
+        let Some(param) = param else { return Hashing::usual() };
+        let first = zone.iter().find(|r| r.rtype == rtype::NSEC3);
+        let is_opt_out = first.is_none_or(|r| r.rdata[1] == 1);
+        Hashing { is_opt_out, iterations: param.rdata[3], salt: param.rdata[5..].to_vec() }
+    }
+
+    /// The rdata of the NSEC3PARAM, whose flags are none; those of the NSEC3 begin alike.
+    fn param(&self) -> Vec<u8> {
+        [&[1, 0, 0, self.iterations, self.salt.len() as u8][..], &self.salt].concat()
+    }
+
+    fn nsec3(&self) -> Vec<u8> {
+        let mut rdata = [&self.param()[..], &[20], &[7; 20], &[0, 1, 0x40]].concat();
+        rdata[1] = u8::from(self.is_opt_out);
+        rdata
+    }
+
+    /// The owner of the NSEC3 of a name.
+    pub fn owner_of(&self, name: &[u8], apex: &[u8]) -> Vec<u8> {
+        let hash = image::zone::nsec3_hash(name, self.iterations.into(), &self.salt);
+        let mut owner = vec![32];
+        for five in hash.chunks(5) {
+            let bits = five.iter().fold(0u64, |bits, &octet| bits << 8 | u64::from(octet));
+            owner.extend((0..8).map(|i| b"0123456789abcdefghijklmnopqrstuv"[(bits >> (35 - 5 * i)) as usize & 31]));
+        }
+        owner.extend_from_slice(apex);
+        owner
+    }
+
+    /// An NSEC3 with its signature, for one of these names.
+    pub fn nsec3_at(&self, rng: &mut Rng, owner: &[u8], apex: &[u8]) -> Vec<Record> {
+        let at = |rtype, rdata| Record { owner: owner.to_vec(), rtype, ttl: 60, rdata };
+        vec![at(rtype::NSEC3, self.nsec3()), at(rtype::RRSIG, signature(rng, rtype::NSEC3, apex))]
+    }
 }
 
 /// An owner of an NSEC3, right below the apex or, oddly, farther down.
@@ -237,7 +273,7 @@ pub fn random_records(rng: &mut Rng, owner: &[u8], apex: &[u8]) -> Vec<Record> {
         15 => vec![record(rtype::NSEC, vec![0, 0, 1, 0x40]), record(rtype::RRSIG, signature(rng, rtype::NSEC, apex))],
         16 => {
             let owner = hashed(rng, apex);
-            let rdata = nsec3();
+            let rdata = Hashing::usual().nsec3();
             let covers = signature(rng, rtype::NSEC3, apex);
             let at = |rtype, rdata| Record { owner: owner.clone(), rtype, ttl, rdata };
             let below =

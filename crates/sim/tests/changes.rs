@@ -466,15 +466,12 @@ fn check_records(twins: &Twins) {
     assert_eq!(fresh.len(), changed.len());
 }
 
-/// Seeds that have found something which others did not.
-const FOUND: [u64; 2] = [9_000_058, 120_000_277];
-
 #[test]
 fn an_image_with_changes_answers_as_one_built_of_them() {
     let seeds: u64 = std::env::var("CHANGES_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(40);
     let from: u64 = std::env::var("CHANGES_FROM").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
     let counts = [const { Cell::new(0) }; 7];
-    sim::seeds::each((from..from + seeds).chain(FOUND), |seed| {
+    sim::seeds::each(from..from + seeds, |seed| {
         let mut rng = Rng::new(seed);
         let mut twins = Twins::new(&mut rng);
         let (mut before, mut asked, mut naming) = (twins.names(), 0, 0);

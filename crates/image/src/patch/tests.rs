@@ -176,6 +176,23 @@ fn a_name_on_the_way_to_another_zone_is_the_zones_or_nobodys() {
     }
 }
 
+/// That a name below the other zone is found before the delegation does not make what leads there be gone.
+#[test]
+fn what_leads_to_another_zones_delegation_is_there_whatever_is_deleted_at_it() {
+    let (name, glue): (&[u8], &[u8]) = (b"\x01b\x01z\0", b"\x01d\x01c\x01b\x01z\0");
+    let rows = [(BELOW, rtype::NS, glue), (glue, rtype::A, &[192, 0, 2, 1])];
+    let mut image = Image::open(file(&[(APEX, &[&APEX_ROWS[..], &rows].concat()), (BELOW, &BELOW_ROWS)])).unwrap();
+    let is_there = |image: &Image<Vec<u8>>| {
+        let hash = name_hash(image.view().seed(), name);
+        zone_of(image, APEX).nodes_hashed([hash].into(), [].into_iter()).is_ok_and(|nodes| nodes.len() == 1)
+    };
+    // The glue stands in the file still, and is looked at before what is laid over it.
+    image = over(&image, names(BELOW, &[(rtype::NS, glue), (rtype::NS, b"\x02ns\x05other\0")]));
+    assert!(is_there(&image));
+    image = over(&image, names(name, &[]));
+    assert!(is_there(&image));
+}
+
 #[test]
 fn an_apex_that_says_it_is_another_zones_is_damage() {
     let other: &[u8] = b"\x07example\0";

@@ -1,5 +1,5 @@
-//! Any octets as an entry of the journal: what is read, in lower case, is written and read the same, and its difference
-//! inverts.
+//! Any octets as an entry of the journal: what is read, its zone in lower case, is written octet for octet, and read the same
+//! again; and its difference inverts.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,11 @@ use transfer::{Contents, Entry};
 fuzz_target!(|octets: &[u8]| {
     let Ok(entry) = Entry::decode(octets) else { return };
     let written = entry.encode();
-    assert_eq!(Entry::decode(&written).expect("it was written here").encode(), written);
+    assert_eq!(Entry::decode(&written).expect("it was written here"), entry);
+    // Whatever reading and writing overlook alike is missing here. Of what is read, only the zone's name has another case.
+    let (mut folded, zone_at) = (octets.to_vec(), 12 + entry.author.who.len());
+    folded[zone_at..zone_at + entry.zone.len()].make_ascii_lowercase();
+    assert_eq!(written, folded);
     let mut zone = Contents::of(entry.diff.removed().iter().cloned());
     let before = zone.clone();
     zone.apply(&entry.diff).expect("it begins at what it removes");

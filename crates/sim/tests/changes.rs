@@ -8,12 +8,12 @@ use front::Setup;
 use image::edit::{self, Edit};
 use image::followers::Queue;
 use image::patch::{self, Change, PLACE};
-use image::{Builder, Image, InTurn};
+use image::{Builder, Complaint, Image, InTurn};
 use sim::Server;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::rtype::{self, Rtype};
-use zones::{APEXES, Hashing, Record, Rng, Zone, below, name, random_records, zone_of};
+use zones::{APEXES, Hashing, Record, Rng, Zone, below, name, random_records, signature, zone_of};
 
 const SEED: u64 = 11;
 const TYPES: [Rtype; 16] = [
@@ -81,7 +81,10 @@ struct Twins {
     /// Changes that were laid over the image, and those that took a new one.
     laid: usize,
     rebuilt: usize,
-    /// Those of the former that were of names of signed zones, and of names at or below the apex of another zone.
+    /// Changes that made a zone wrong.
+    refused: usize,
+    /// Those that were laid with another SOA, of names of signed zones, and of names at or below the apex of another zone.
+    renewed: usize,
     signed: usize,
     nested: usize,
     /// Names that are to be laid afterwards, and how many it took so far.
@@ -105,6 +108,8 @@ impl Twins {
             header: None,
             laid: 0,
             rebuilt: 0,
+            refused: 0,
+            renewed: 0,
             signed: 0,
             nested: 0,
             left: Queue::default(),
@@ -156,15 +161,24 @@ impl Twins {
                 self.nested += of_nested;
                 true
             }
-            Ok(_) => false,
+            Ok(laid) => {
+                let apexes = |all: &[Complaint]| all.iter().map(|c| c.zone).collect::<BTreeSet<_>>();
+                let (_, _, complaints) = filled(after).finish();
+                assert_eq!(apexes(&laid.complaints), apexes(&complaints), "what is wrong with a zone is wrong anew");
+                self.refused += 1;
+                false
+            }
             Err(why) => {
-                assert!(!is_plain, "names of zones without signatures take a new image: {why:?}");
                 let (octets, _, complaints) = filled(after).finish();
-                if complaints.is_empty() {
-                    (self.octets, self.header, self.left) = (octets, None, Queue::default());
-                    self.rebuilt += 1;
+                if !complaints.is_empty() {
+                    // Where the zone above a wrong one changes, too, it is not always said what is wrong.
+                    self.refused += 1;
+                    return false;
                 }
-                complaints.is_empty()
+                assert!(!is_plain, "names of zones without signatures take a new image: {why:?}");
+                (self.octets, self.header, self.left) = (octets, None, Queue::default());
+                self.rebuilt += 1;
+                true
             }
         }
     }
@@ -221,7 +235,10 @@ impl Twins {
         let followers_max = [0, 1, 4, usize::MAX][rng.below(4)];
         let edits = edited.iter().map(|(apex, names)| Edit { followers_max, ..Edit::new(apex, names.clone()) });
         let change = Change { whole, gone, edits: edits.collect() };
+        let laid = self.laid;
         if self.lay(change, &after) {
+            let is_renewed = edited.iter().any(|(apex, _)| soa(&self.model, apex) != soa(&after, apex));
+            self.renewed += usize::from(self.laid > laid && is_renewed);
             self.model = after;
         }
     }
@@ -247,6 +264,11 @@ impl Twins {
         names.retain(|n| n.len() <= 255);
         names
     }
+}
+
+fn soa<'z>(zones: &'z Zones, apex: &[u8]) -> Option<&'z [u8]> {
+    let records = zones.get(apex)?;
+    records.iter().find(|r| r.rtype == rtype::SOA).map(|r| &r.rdata[..])
 }
 
 /// Most zones delegate to those below them.
@@ -345,12 +367,49 @@ fn edit(rng: &mut Rng, before: &Zones, after: &mut Zones, within: &[u8]) -> Opti
         if is_delegation && !kept.iter().any(|r| matches!(r.rtype, rtype::NS | rtype::CNAME)) {
             kept.extend(delegation(rng, &owner).into_iter().filter(|r| r.owner == owner));
         }
+        if rng.one_in(64) {
+            spoil(rng, &mut kept, &owner, &apex);
+        }
         records.retain(|r| !is_of_owner(r));
         records.extend(kept.iter().cloned());
-        let plain = |r: &Record| edit::Record { rtype: r.rtype, ttl: r.ttl, rdata: r.rdata.clone().into() };
         names.insert(owner.into(), kept.iter().map(plain).collect());
     }
+    if rng.one_in(2) {
+        renew(rng, records, &apex);
+        let of_apex = records.iter().filter(|r| r.owner.eq_ignore_ascii_case(&apex));
+        names.insert(apex[..].into(), of_apex.map(plain).collect());
+    }
     Some((apex, names))
+}
+
+fn plain(r: &Record) -> edit::Record {
+    edit::Record { rtype: r.rtype, ttl: r.ttl, rdata: r.rdata.clone().into() }
+}
+
+/// Makes of a name what no zone may hold: an apex without SOA or NS; an alias, which others must not stand beside.
+fn spoil(rng: &mut Rng, records: &mut Vec<Record>, owner: &[u8], apex: &[u8]) {
+    if owner == apex {
+        let lost = [rtype::SOA, rtype::NS][rng.below(2)];
+        records.retain(|r| r.rtype != lost);
+    } else {
+        records.push(Record { owner: owner.to_vec(), rtype: rtype::CNAME, ttl: 60, rdata: below(rng, apex) });
+    }
+}
+
+/// Another version of a zone, as each update makes one: another serial, minimum and TTL, and perhaps another signature.
+fn renew(rng: &mut Rng, records: &mut [Record], apex: &[u8]) {
+    let signature = rng.one_in(2).then(|| signature(rng, rtype::SOA, apex));
+    for r in records.iter_mut().filter(|r| r.owner == apex) {
+        let is_signature = r.rtype == rtype::RRSIG && r.rdata.starts_with(&rtype::SOA.to_be_bytes());
+        if r.rtype == rtype::SOA {
+            let (serial, minimum) = (r.rdata.len() - 17, r.rdata.len() - 1);
+            r.rdata[serial] = r.rdata[serial].wrapping_add(1 + rng.below(9) as u8);
+            r.rdata[minimum] = r.rdata[minimum].wrapping_add(1 + rng.below(199) as u8);
+            r.ttl = (r.ttl + 1 + rng.below(399) as u32) % 400;
+        } else if is_signature && let Some(signature) = &signature {
+            r.rdata.clone_from(signature);
+        }
+    }
 }
 
 /// A zone's apex, a name on the way to it, or one below it.
@@ -363,35 +422,40 @@ fn around(rng: &mut Rng, apex: &[u8]) -> Vec<u8> {
     }
 }
 
-fn query(name: &[u8], rtype: Rtype, with_do: bool) -> Vec<u8> {
-    let mut q = vec![0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1];
-    q.extend_from_slice(name);
-    q.extend(rtype.to_be_bytes());
-    q.extend([0, 1, 0, 0, 41, 4, 208, 0, 0, if with_do { 0x80 } else { 0 }, 0, 0, 0]);
-    q
-}
+type Ask = fn(&mut Server, &[u8]) -> Option<Vec<u8>>;
 
-fn check(twins: &Twins, before: &BTreeSet<Vec<u8>>) -> usize {
+/// How it is asked, and with which EDNS: octets, DO. Streams take whole answers; where a datagram has no room for one, what may be
+/// left out is, or TC says that more is missing.
+const WAYS: [(Ask, Option<(u16, bool)>); 4] = [
+    (Server::message, Some((1232, false))),
+    (Server::message, Some((1232, true))),
+    (Server::datagram, Some((1232, true))),
+    (Server::datagram, None),
+];
+
+/// How many questions were asked, and how many answers were truncated.
+fn check(twins: &Twins, before: &BTreeSet<Vec<u8>>) -> (usize, usize) {
     let (octets, _, complaints) = filled(&twins.model).finish();
     assert!(complaints.is_empty());
     let mut fresh = Server::with(octets, Setup::default());
     let mut changed = Server::over(twins.octets.clone(), twins.image().header().clone(), Setup::default());
-    let mut asked = 0;
+    let (mut asked, mut truncated) = (0, 0);
     for name in twins.names().union(before) {
         for rtype in TYPES {
-            for with_do in [false, true] {
-                let q = query(name, rtype, with_do);
-                let (expect, got) = (fresh.message(&q), changed.message(&q));
+            for (ask, edns) in WAYS {
+                let q = sim::message::packet(name, rtype, edns);
+                let (expect, got) = (ask(&mut fresh, &q), ask(&mut changed, &q));
                 asked += 1;
+                truncated += usize::from(got.as_ref().is_some_and(|answer| answer[2] & 2 != 0));
                 if expect != got {
                     let text = |a: Option<Vec<u8>>| a.map_or("silence".into(), |a| sim::message::to_text(&a));
                     let name = wire::Name::from_wire(name).unwrap();
-                    panic!("{name} type {rtype}: expected\n{}\nbut got\n{}", text(expect), text(got));
+                    panic!("{name} type {rtype} {edns:?}: expected\n{}\nbut got\n{}", text(expect), text(got));
                 }
             }
         }
     }
-    asked
+    (asked, truncated)
 }
 
 /// Whoever names a host is found by it, and by each wildcard that may come to make it. Returns how many do.
@@ -470,11 +534,11 @@ fn check_records(twins: &Twins) {
 fn an_image_with_changes_answers_as_one_built_of_them() {
     let seeds: u64 = std::env::var("CHANGES_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(40);
     let from: u64 = std::env::var("CHANGES_FROM").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
-    let counts = [const { Cell::new(0) }; 7];
+    let counts = [const { Cell::new(0) }; 10];
     sim::seeds::each(from..from + seeds, |seed| {
         let mut rng = Rng::new(seed);
         let mut twins = Twins::new(&mut rng);
-        let (mut before, mut asked, mut naming) = (twins.names(), 0, 0);
+        let (mut before, mut asked, mut truncated, mut naming) = (twins.names(), 0, 0, 0);
         // Some sequences are long; those are looked at now and then.
         let (steps, every) = if rng.one_in(16) { (60, 10) } else { (1 + rng.below(8), 1) };
         for step in 1..=steps {
@@ -490,23 +554,28 @@ fn an_image_with_changes_answers_as_one_built_of_them() {
                 }
             }
             if twins.left.is_empty() && (step % every == 0 || step == steps) {
-                asked += check(&twins, &before);
+                let more = check(&twins, &before);
+                (asked, truncated) = (asked + more.0, truncated + more.1);
                 naming += check_hosts(&twins.image());
             }
         }
         check_records(&twins);
-        let Twins { laid, rebuilt, signed, nested, followed, .. } = twins;
-        for (count, more) in counts.iter().zip([laid, rebuilt, signed, nested, asked, naming, followed]) {
+        let Twins { laid, rebuilt, refused, renewed, signed, nested, followed, .. } = twins;
+        let of_seed = [laid, rebuilt, refused, renewed, signed, nested, followed, asked, truncated, naming];
+        for (count, more) in counts.iter().zip(of_seed) {
             count.set(count.get() + more);
         }
     });
-    let [laid, rebuilt, signed, nested, asked, naming, followed] = counts.map(|c| c.get());
+    let [laid, rebuilt, refused, renewed, signed, nested, followed, asked, truncated, naming] = counts.map(|c| c.get());
     println!(
-        "{laid} changes laid over, {signed} of them of names of signed zones, {nested} of names that another zone has; \
-         {rebuilt} took a new image; {asked} questions, {naming} names of hosts, {followed} of them laid afterwards"
+        "{laid} changes laid over, {renewed} of them with another SOA, {signed} of names of signed zones, {nested} of names that \
+         another zone has; {rebuilt} took a new image, {refused} made a zone wrong; {asked} questions, {truncated} answers \
+         truncated; {naming} names of hosts, {followed} of them laid afterwards"
     );
     // Many sequences nest zones, and zones that come and go there take a new image, as do names on the way to others.
     assert!(laid > rebuilt && signed > rebuilt / 16 && naming > laid, "{laid} {signed} {rebuilt} {naming}");
+    assert!(renewed > laid / 4 && refused > laid / 128, "{renewed} {refused} {laid}");
+    assert!(truncated > asked / 1024, "{truncated} {asked}");
     assert!(nested > laid / 64, "{nested}");
     assert!(followed > laid / 16, "{followed}");
 }

@@ -3,8 +3,8 @@
 //! the order in which they are called is that of the updates' thread and of the publisher, and so is what a start does.
 //!
 //! Always: the image that is served, with what lies over it, has the records and gives the answers of an image built anew
-//! of what was acknowledged. After a stop: the files and the journal lead to what was acknowledged, or to that and one
-//! group that was being written. `LIVES_SEEDS=N` runs more of them; `SIM_SEED=N` one.
+//! of what was acknowledged. After a stop: the files and the journal hold what was acknowledged, or that and one group that was
+//! being written, and that is served. `LIVES_SEEDS=N` runs more of them; `SIM_SEED=N` one.
 
 #[path = "../../store/tests/bad/mod.rs"]
 mod bad;
@@ -18,8 +18,8 @@ use front::{Published, Setup, Verdict, Worker, Zones};
 use image::{Builder, Image};
 use sim::disk::{Disk, DiskFaults};
 use sim::rng::Rng;
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -47,6 +47,40 @@ struct Model {
     past: Vec<Content>,
     /// So that no two files have the same temporary name.
     files: usize,
+    tally: Tally,
+}
+
+/// What lives have come to.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    /// Starts that led to something, and those that found that the disk had lied.
+    starts: usize,
+    found_out: usize,
+    /// Groups of changes that were acknowledged, and those that the journal did not take while the machine went on.
+    acknowledged: usize,
+    refused: usize,
+    /// Times at which what was durable could not be laid, and took a new image.
+    owing: usize,
+    folds: usize,
+    /// Lives that ended in the middle of a step.
+    stops: usize,
+    /// Times at which the answers were compared.
+    checks: usize,
+}
+
+impl Tally {
+    fn with(self, more: Tally) -> Tally {
+        Tally {
+            starts: self.starts + more.starts,
+            found_out: self.found_out + more.found_out,
+            acknowledged: self.acknowledged + more.acknowledged,
+            refused: self.refused + more.refused,
+            owing: self.owing + more.owing,
+            folds: self.folds + more.folds,
+            stops: self.stops + more.stops,
+            checks: self.checks + more.checks,
+        }
+    }
 }
 
 fn apply(content: &mut Content, entries: &[Entry]) {
@@ -65,7 +99,7 @@ impl Model {
             let zone = image.view().zones().next().unwrap().unwrap();
             (zone.apex().unwrap().apex_name().unwrap().into(), contents(&zone))
         });
-        Model { content: content.collect(), unsure: vec![], past: vec![], files: 0 }
+        Model { content: content.collect(), unsure: vec![], past: vec![], files: 0, tally: Tally::default() }
     }
 
     /// What a start has led to is what goes on.
@@ -164,16 +198,17 @@ struct Life {
 }
 
 impl Life {
-    /// As the server starts: files, journal, overlay.
-    fn begin(disk: &Shared) -> io::Result<Life> {
+    /// As the server starts: files, journal, overlay. Returns also what files and journal hold.
+    fn begin(disk: &Shared) -> io::Result<(Life, Content)> {
         let apexes: Vec<Box<[u8]>> =
             ZONES.iter().map(|z| Name::from_text(z.as_bytes(), None).unwrap().bytes().into()).collect();
         let files = apexes.into_iter().map(|apex| Ok((apex.clone(), read_file(disk, &apex)?)));
         let files = files.collect::<io::Result<BTreeMap<Box<[u8]>, (u64, Contents)>>>()?;
         let number = |octets: &[u8]| octets.try_into().map_or(0, u64::from_be_bytes);
         let released = disk.borrow().read(RELEASED).map_or(0, number);
-        let image = image_of(&files.iter().map(|(a, f)| (a.clone(), f.1.clone())).collect());
-        let (mut layers, mut misfit) = (HashMap::new(), None);
+        let mut held: Content = files.iter().map(|(a, f)| (a.clone(), f.1.clone())).collect();
+        let image = image_of(&held);
+        let (mut layers, mut misfit) = (BTreeMap::new(), None);
         let mut replay = |position, octets: &[u8]| {
             let entry = Entry::decode(octets).unwrap();
             if position < files[&entry.zone].0 {
@@ -182,6 +217,9 @@ impl Life {
             let standing = || Layer::over(Standing::find(image.view(), &entry.zone).unwrap());
             let layer = layers.entry(entry.zone.clone()).or_insert_with(standing);
             misfit = misfit.take().or(layer.follow(&entry.diff).err());
+            if misfit.is_none() {
+                apply(&mut held, &[entry]);
+            }
         };
         let (journal, _) = Journal::open(Bad(Rc::clone(disk)), SEGMENT, released, &mut replay)?;
         if misfit.is_some() {
@@ -199,14 +237,14 @@ impl Life {
         let worker = Worker::new(Arc::clone(&published), Setup::default(), Arc::default());
         let mut press = Press::new(Arc::clone(&published), unwritten);
         press.followers_max = 1;
-        Ok(Life { disk: Rc::clone(disk), journal, press, published, worker, released, is_owing })
+        Ok((Life { disk: Rc::clone(disk), journal, press, published, worker, released, is_owing }, held))
     }
 
     /// As the updates' thread: judged against the version in the making, durable, served, acknowledged.
     fn update(&mut self, rng: &mut Rng, model: &mut Model) {
         let mut books = self.press.hold();
         let now = self.press.current();
-        let (mut entries, mut layers) = (vec![], HashMap::new());
+        let (mut entries, mut layers) = (vec![], BTreeMap::new());
         for _ in 0..1 + rng.below(4) {
             let (apex, octets) = some_update(rng);
             let standing = || Layer::over(Standing::find(now.image.view(), &apex).unwrap());
@@ -225,6 +263,7 @@ impl Life {
         let octets: Vec<Vec<u8>> = entries.iter().map(Entry::encode).collect();
         if self.journal.append(&octets).is_err() {
             model.unsure.push(entries);
+            model.tally.refused += usize::from(!self.disk.borrow().has_stopped());
             return;
         }
         books.unwritten.add(wishes.clone(), self.journal.next_position());
@@ -232,6 +271,8 @@ impl Life {
         model.past.push(model.content.clone());
         apply(&mut model.content, &entries);
         model.unsure.clear();
+        model.tally.acknowledged += 1;
+        model.tally.owing += usize::from(self.is_owing);
     }
 
     /// As the publisher: files, an image of them, what has come meanwhile over it; then the journal lets go.
@@ -251,6 +292,7 @@ impl Life {
             self.update(rng, model);
         }
         self.is_owing = self.press.replace(next).is_err();
+        model.tally.folds += usize::from(!self.is_owing);
         let needed = self.press.hold().unwritten.needed();
         if needed > self.released {
             write_file(&self.disk, &mut model.files, RELEASED, &needed.to_be_bytes())?;
@@ -262,7 +304,7 @@ impl Life {
     }
 
     /// Some of the names that were left are laid, or all.
-    fn check(&mut self, rng: &mut Rng, model: &Model) {
+    fn check(&mut self, rng: &mut Rng, model: &mut Model) {
         if self.is_owing {
             return;
         }
@@ -273,6 +315,7 @@ impl Life {
         self.check_records(model);
         if self.press.hold().left.is_empty() && !self.is_lagging() {
             self.check_answers(model);
+            model.tally.checks += 1;
         }
     }
 
@@ -338,7 +381,7 @@ fn some_update(rng: &mut Rng) -> (Box<[u8]>, Vec<u8>) {
 }
 
 /// The lives of one machine.
-fn run(seed: u64, faults: DiskFaults, capacity: usize) {
+fn run(seed: u64, faults: DiskFaults, capacity: usize) -> Tally {
     let (mut rng, mut model) = (Rng::new(seed), Model::new());
     let disk = Rc::new(RefCell::new(Disk::new(seed, DiskFaults::default())));
     for (apex, contents) in &model.content {
@@ -347,18 +390,21 @@ fn run(seed: u64, faults: DiskFaults, capacity: usize) {
     let is_honest = faults.sync_lies == 0;
     disk.borrow_mut().set_faults(faults);
     for _ in 0..LIVES {
-        let mut life = match Life::begin(&disk) {
-            Ok(life) => life,
+        let (mut life, held) = match Life::begin(&disk) {
+            Ok(begun) => begun,
             // Such a disk is found out, and the operator hears of it.
-            Err(_) if !is_honest => return,
+            Err(_) if !is_honest => {
+                model.tally.found_out += 1;
+                return model.tally;
+            }
             Err(e) => panic!("it does not start: {e}"),
         };
-        let mut found: Content = model.content.keys().map(|apex| (apex.clone(), Contents::default())).collect();
-        if life.is_owing {
-            return;
+        model.adopt(held, is_honest);
+        match life.is_owing {
+            true => model.tally.owing += 1,
+            false => life.check_records(&model),
         }
-        found.extend(all_contents(&life.published.current().0.image));
-        model.adopt(found, is_honest);
+        model.tally.starts += 1;
         disk.borrow_mut().set_capacity(capacity);
         disk.borrow_mut().stop_after(1 + rng.below(150));
         for _ in 0..40 {
@@ -367,12 +413,14 @@ fn run(seed: u64, faults: DiskFaults, capacity: usize) {
             } else {
                 life.update(&mut rng, &mut model);
             }
-            life.check(&mut rng, &model);
+            life.check(&mut rng, &mut model);
         }
+        model.tally.stops += usize::from(disk.borrow().has_stopped());
         drop(life);
         disk.borrow_mut().restart();
         tidy(&disk);
     }
+    model.tally
 }
 
 /// What was written aside is of no use any more.
@@ -381,22 +429,35 @@ fn tidy(disk: &Shared) {
     names.iter().filter(|n| n.starts_with('.')).for_each(|n| _ = disk.borrow_mut().remove(n));
 }
 
-fn seeds(faults: DiskFaults, capacity: usize) {
+/// What the lives of so many machines have come to.
+fn seeds(faults: DiskFaults, capacity: usize) -> Tally {
     let seeds = std::env::var("LIVES_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(25);
-    sim::seeds::each(0..seeds, |seed| run(seed, faults, capacity));
+    let tally = Cell::new(Tally::default());
+    sim::seeds::each(0..seeds, |seed| tally.set(tally.get().with(run(seed, faults, capacity))));
+    let tally = tally.get();
+    let Tally { starts, found_out, acknowledged, refused, owing, folds, stops, checks } = tally;
+    println!(
+        "{starts} starts, {found_out} found that the disk had lied; {acknowledged} groups acknowledged, {refused} refused, {owing} took \
+         a new image; {folds} folds, {stops} stops; answers compared {checks} times"
+    );
+    assert!(acknowledged > 4 * starts && folds > starts / 2 && stops > starts / 2 && checks > 4 * starts);
+    tally
 }
 
 #[test]
 fn what_was_acknowledged_is_served_and_survives_a_stop_at_any_step() {
-    seeds(DiskFaults::default(), usize::MAX);
+    let tally = seeds(DiskFaults::default(), usize::MAX);
+    assert!(tally.owing > 0 && tally.refused == 0, "a disk without faults takes all that is written");
 }
 
 #[test]
 fn syncs_that_fail_and_a_full_disk_cost_what_was_not_acknowledged() {
-    seeds(DiskFaults { sync_fails: 12, tidying_fails: 5, ..DiskFaults::default() }, 24_000);
+    let tally = seeds(DiskFaults { sync_fails: 12, tidying_fails: 5, ..DiskFaults::default() }, 24_000);
+    assert!(tally.refused > tally.starts / 2);
 }
 
 #[test]
 fn a_disk_that_lies_leads_back_to_what_once_was_or_stops_the_start() {
-    seeds(DiskFaults { sync_lies: 8, ..DiskFaults::default() }, usize::MAX);
+    let tally = seeds(DiskFaults { sync_lies: 8, ..DiskFaults::default() }, usize::MAX);
+    assert!(tally.found_out > tally.starts / 32);
 }

@@ -82,6 +82,10 @@ impl Disk {
         self.steps_left = Some(steps);
     }
 
+    pub fn has_stopped(&self) -> bool {
+        self.steps_left == Some(0)
+    }
+
     fn chance(&mut self, n: usize) -> bool {
         n > 0 && self.rng.as_mut().is_some_and(|rng| rng.one_in(n))
     }

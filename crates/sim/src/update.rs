@@ -7,7 +7,8 @@
 //! add www 60 A 192.0.2.1
 //! del www A 192.0.2.1     del www A                     del www
 //! ```
-//! Names are relative to the zone. A line `raw SECTION OWNER CLASS TTL TYPE [HEX]` says what no client would.
+//! Names are relative to the zone. A line `raw SECTION OWNER CLASS TTL TYPE [HEX]` says what no client would; so do lines
+//! `zone OWNER CLASS TYPE`, which stand in the zone section instead of the zone, and `nozone`, after which none does.
 
 use wire::{Name, rtype};
 
@@ -17,23 +18,37 @@ const CLASS_ANY: u16 = 255;
 /// The message, with id 1. Panics on a line that is wrong: a test's own lines are right.
 pub fn message(zone: &str, lines: &str) -> Vec<u8> {
     let origin = Name::from_text(zone.as_bytes(), None).expect("the zone is a name");
+    let (usual, mut zones) = ([origin.bytes(), &[0, rtype::SOA as u8, 0, 1]].concat(), None);
     let mut sections = [(0u16, Vec::new()), (0, Vec::new())];
     for line in lines.lines().map(str::trim).filter(|l| !l.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
+        if let ["nozone"] | ["zone", ..] = &words[..] {
+            zones.get_or_insert_with(Vec::new).extend(zone_entry(&words, &origin));
+            continue;
+        }
         let (section, record) = record(&words, &origin);
         sections[section].0 += 1;
         sections[section].1.extend(record);
     }
     let [(required, prerequisites), (wanted, changes)] = sections;
-    let mut out = vec![0, 1, 5 << 3, 0, 0, 1];
+    let zones = zones.unwrap_or_else(|| vec![usual]);
+    let mut out = vec![0, 1, 5 << 3, 0];
+    out.extend((zones.len() as u16).to_be_bytes());
     out.extend(required.to_be_bytes());
     out.extend(wanted.to_be_bytes());
     out.extend([0, 0]);
-    out.extend(origin.bytes());
-    out.extend([0, rtype::SOA as u8, 0, 1]);
+    out.extend(zones.concat());
     out.extend(prerequisites);
     out.extend(changes);
     out
+}
+
+/// An entry of the zone section; None: it is to have none.
+fn zone_entry(words: &[&str], origin: &Name) -> Option<Vec<u8>> {
+    let ["zone", owner, class, rtype] = words else { return None };
+    let owner = Name::from_text(owner.as_bytes(), Some(origin)).expect("the owner is a name");
+    let class: u16 = class.parse().expect("a number");
+    Some([owner.bytes(), &rtype_of(rtype).to_be_bytes(), &class.to_be_bytes()].concat())
 }
 
 /// Section 0 or 1, and the octets.

@@ -7,6 +7,7 @@ use crate::sums;
 use crate::trust::Trust;
 use crate::unit::Unit;
 use crate::zone::{ZONE, Zone};
+use std::sync::Arc;
 use wire::cpu::{equal_of_ten, prefetch};
 use wire::hash::name_hash;
 
@@ -20,7 +21,8 @@ pub struct Image<M> {
 /// What is known of an image besides its octets. Where those are not all sound, they are read through this, which is slow.
 pub(crate) struct Frame {
     pub header: Header,
-    trust: Trust,
+    /// Of the file, whatever is laid over it.
+    trust: Arc<Trust>,
     /// The octets again, for an image that is served in part: `View` has no room for them.
     octets: Option<Box<dyn AsRef<[u8]> + Send + Sync>>,
 }
@@ -45,7 +47,7 @@ impl<M: AsRef<[u8]>> Image<M> {
     /// Looks at the header and nothing else: constant time.
     pub fn open(bytes: M) -> Result<Image<M>, OpenError> {
         let header = Header::read(bytes.as_ref())?;
-        let frame = Frame { header, trust: Trust::default(), octets: None };
+        let frame = Frame { header, trust: Arc::default(), octets: None };
         Ok(Image { bytes, frame, faults: |_| 0 })
     }
 
@@ -60,7 +62,16 @@ impl<M: AsRef<[u8]>> Image<M> {
 
     /// An image with changes: the octets go on behind the file with what the overlay refers to.
     pub fn overlaid(bytes: M, header: Header) -> Image<M> {
-        Image { bytes, frame: Frame { header, trust: Trust::default(), octets: None }, faults: |_| 0 }
+        Image { bytes, frame: Frame { header, trust: Arc::default(), octets: None }, faults: |_| 0 }
+    }
+
+    /// This image with changes, likewise; what is known of its pages stays known.
+    pub fn changed(&self, bytes: M, header: Header) -> Image<M>
+    where
+        M: Clone + Send + Sync + 'static,
+    {
+        let Image { frame, faults, .. } = Image::overlaid(bytes.clone(), header).to_serve(self.faults);
+        Image { bytes, frame: Frame { trust: Arc::clone(&self.frame.trust), ..frame }, faults }
     }
 
     /// As `open_to_serve` has it.

@@ -16,9 +16,9 @@ use std::sync::mpsc::{Receiver, Sender};
 /// Reads the configuration again; what the command line says is in it.
 pub type Reread<'a> = dyn Fn() -> Result<Config, Vec<Complaint>> + 'a;
 
-/// Takes in what a configuration of this number says of what can change while the server runs, if it says anything else than before; and
-/// what is wished of zones.
-pub type Adopt<'a> = dyn Fn(Option<&Config>, &[String], Why, u64) + Sync + 'a;
+/// Takes in what a configuration of this number says of what can change while the server runs, if it `is_other` than before; and what is
+/// wished of zones.
+pub type Adopt<'a> = dyn Fn(&Config, bool, &[String], Why, u64) + Sync + 'a;
 
 /// The main thread's life between start and stop. Err: it has to stop, for with a thread less it would serve worse and
 /// nobody would know; whoever started it can start it again.
@@ -103,7 +103,7 @@ pub fn attend(
                 }
                 // One that was gone may be back.
                 folders.follow(&last.roster.directories());
-                store::heap::apart(|| adopt(Some(&*last).filter(|_| is_other), &zones, why, number));
+                store::heap::apart(|| adopt(&last, is_other, &zones, why, number));
                 systemd::tell(&systemd::reloading());
                 if jobs
                     .send(Job { order: wished, number, stays, ..Job::new(Arc::clone(&last), why, zones, done) })

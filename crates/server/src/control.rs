@@ -224,7 +224,7 @@ fn log(state: &State, zone: &str) -> Json {
         Ok(versions) => versions,
         Err(why) => return bad(vec![why]),
     };
-    match answered(state, "owner", |done| Event::Whose { zone: zone.to_string(), done }) {
+    match answered_at_once(state, "owner", |done| Event::Whose { zone: zone.to_string(), done }) {
         Json::Object(mut facts) => {
             facts.push(("versions", versions));
             Json::Object(facts)
@@ -291,6 +291,10 @@ fn answered(state: &State, key: &'static str, event: impl FnOnce(Done) -> Event)
             "{WAITING_MAX} wait already for zones to be served: see whether an image is being made"
         )]);
     };
+    answered_at_once(state, key, event)
+}
+
+fn answered_at_once(state: &State, key: &'static str, event: impl FnOnce(Done) -> Event) -> Json {
     let (done, outcome) = mpsc::channel();
     state.raise(event(done));
     match outcome.recv() {

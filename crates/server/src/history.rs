@@ -8,7 +8,6 @@
 //! Nothing depends on it: it is written when a change is served, or an image with it takes its name, and read when somebody asks. A version of the past is what
 //! is served and the way back to it; so it costs what has changed, and the image holds all the rest.
 
-use crate::aside;
 use crate::clock::{rfc3339, wall_s};
 use crate::config::{self, apex};
 use crate::images::{fingerprint_of, name};
@@ -42,7 +41,7 @@ const SEGMENT_MIN: u64 = 64 << 10;
 pub const CHANGE_OCTETS_MAX: usize = 64 << 20;
 /// Zones whose changes are looked for together: each time all that is kept is read.
 const AT_ONCE: usize = 128;
-/// Versions of a zone by one owner that are looked at, newest first, and octets of their records in memory.
+/// Versions of a zone by one owner that are looked at, newest first, and octets in memory of the records of all zones that are.
 const VERSIONS_MAX: usize = 10_000;
 const OCTETS_MAX: usize = 256 << 20;
 /// Records that an answer lists.
@@ -373,7 +372,7 @@ fn changes_of(data_dir: &Path, folder: &str, apexes: &HashSet<&[u8]>) -> Result<
     let mut see = |octets: &[u8]| {
         // What a later version of the program wrote is passed over.
         if let Some(entry) = Entry::decode(octets).ok().filter(|entry| apexes.contains(&*entry.zone)) {
-            kept.entry(entry.zone.clone()).or_default().push(entry);
+            kept.entry(entry.zone.clone()).or_default().push(entry, OCTETS_MAX / apexes.len());
         }
     };
     let read = Folder::open(&folder).and_then(|folder| Journal::look_through(folder, &mut see));
@@ -431,7 +430,9 @@ pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashM
 #[derive(Debug)]
 pub struct Replaced {
     file: PathBuf,
-    /// Where that stands meanwhile; None: the file system cannot let it stand aside, and it is gone.
+    /// As it was written.
+    is: String,
+    /// Where the other one stands meanwhile; None: the file system cannot let it stand aside, and it is gone.
     aside: Option<PathBuf>,
 }
 
@@ -443,7 +444,11 @@ impl Replaced {
 
     /// What was there before is there again.
     pub fn undo(self) -> io::Result<()> {
-        let Some(aside) = self.aside else { return Ok(()) };
+        let aside = self.aside.ok_or_else(|| io::Error::other("what it held before is gone"))?;
+        if stamp(&self.file) != self.is {
+            let why = format!("it was edited meanwhile; what it held before lies in {}", aside.display());
+            return Err(io::Error::other(why));
+        }
         exchange(&aside, &self.file).and_then(|()| std::fs::remove_file(aside))
     }
 }
@@ -463,9 +468,11 @@ pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Recor
     };
     let edited = || io::Error::other("it was edited just now");
     let check = |_: &Path| if stamp(&file) == was { Ok(()) } else { Err(edited()) };
-    let is_aside = prepare(folder, name, None, text, check)?.exchange(&aside::name(name))?;
-    let aside = folder.join(aside::name(name));
-    let replaced = Replaced { aside: is_aside.then_some(aside.clone()), file };
+    // Another name than that of what goes aside when updates are written back: nothing is known of these files.
+    let aside = format!(".{name}.back");
+    let is_aside = prepare(folder, name, None, text, check)?.exchange(&aside)?;
+    let aside = folder.join(aside);
+    let replaced = Replaced { is: stamp(&file), aside: is_aside.then_some(aside.clone()), file };
     // It may have been edited after the last look.
     if is_aside && stamp(&aside) != was {
         replaced.undo()?;
@@ -482,10 +489,10 @@ struct Kept {
 }
 
 impl Kept {
-    fn push(&mut self, entry: Entry) {
+    fn push(&mut self, entry: Entry, octets_max: usize) {
         self.octets += entry.diff.octets();
         self.entries.push_back(entry);
-        while self.entries.len() > VERSIONS_MAX || self.octets > OCTETS_MAX && self.entries.len() > 1 {
+        while self.entries.len() > VERSIONS_MAX || self.octets > octets_max && self.entries.len() > 1 {
             self.octets -= self.entries.pop_front().map_or(0, |entry| entry.diff.octets());
         }
     }

@@ -12,7 +12,6 @@
 //! Zones whose files have changed are laid by `changes`, as a whole or by the names that differ; it says there what is too
 //! much.
 
-use crate::images;
 use crate::unwritten::Wish;
 use image::edit::{Edit, Hidden};
 use image::followers::{Followers, Turn};
@@ -212,6 +211,6 @@ pub fn put(now: &Image<Stretch>, change: Change<'_>, hands: &dyn Hands, judge: J
     let octets = now.bytes().go_on(at, &laid.octets).map_err(|e| none(&e))?;
     let between = Image::overlaid(octets.clone(), now.header().clone());
     let header = laid.overlay(between.view()).map_err(|_| none(&"the image is damaged"))?;
-    let image = Image::overlaid(octets, header).to_serve(images::faults);
+    let image = now.changed(octets, header);
     Ok(Put { image, complaints: laid.complaints, left: laid.followers })
 }

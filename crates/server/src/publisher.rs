@@ -34,7 +34,7 @@ use image::Image;
 use net::Wake;
 use policy::Lists;
 use stats::Counter;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -79,28 +79,27 @@ impl Job {
     fn is_plain(&self) -> bool {
         self.why == Why::Asked && self.done.is_none()
     }
-
-    /// One that does what both do. While an image is built many may come.
-    fn and(mut self, next: Job) -> Job {
-        match self.zones.is_empty() || next.zones.is_empty() {
-            true => self.zones.clear(),
-            false => self.zones.extend(next.zones),
-        }
-        self.zones.sort_unstable();
-        self.zones.dedup();
-        Job { zones: self.zones, ..next }
-    }
 }
 
-/// A job, and with it those behind it that can be done together; and the one behind these.
+/// A job, and with it those behind it that can be done together, for while an image is built many may come; and the one behind these. What
+/// is amiss with zones that nobody has named is no matter of those that somebody has.
 fn together(mut job: Job, jobs: &Receiver<Job>) -> (Job, Option<Job>) {
+    let mut zones = BTreeSet::from_iter(std::mem::take(&mut job.zones));
+    let mut ahead = None;
     while job.is_plain() {
         match jobs.try_recv() {
-            Ok(next) if next.is_plain() => job = job.and(next),
-            next => return (job, next.ok()),
+            Ok(next) if next.is_plain() && next.zones.is_empty() == zones.is_empty() => {
+                zones.extend(next.zones);
+                job = Job { zones: Vec::new(), ..next };
+            }
+            next => {
+                ahead = next.ok();
+                break;
+            }
         }
     }
-    (job, None)
+    job.zones = zones.into_iter().collect();
+    (job, ahead)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -868,7 +867,7 @@ mod tests {
             Job { done: Some(channel().0), ..job(Why::Asked, &[], 3) },
             job(Why::Asked, &["c"], 4),
             job(Why::Asked, &[], 5),
-            job(Why::Asked, &["d"], 6),
+            job(Why::Asked, &[], 6),
             job(Why::Damaged, &[], 7),
         ];
         outcomes.into_iter().for_each(|job| jobs.send(job).unwrap());
@@ -879,6 +878,6 @@ mod tests {
             ahead = next;
         }
         let done: Vec<_> = done.iter().map(|(zones, number)| (&**zones, *number)).collect();
-        assert_eq!(done, [("a b", 2), ("", 3), ("", 6), ("", 7)]);
+        assert_eq!(done, [("a b", 2), ("", 3), ("c", 4), ("", 6), ("", 7)]);
     }
 }

@@ -166,6 +166,9 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         Updating { orders, entrance, press, shared, state, folders: Arc::clone(&folders), data_dir, history };
     if let Some(ledger) = ledger {
         updating.start(ledger)?;
+        // Zones that could not be written down yet are not forgotten.
+        let intake = updating.state.intake();
+        intake.into_iter().for_each(|intake| intake.adopt(&config.roster.written, config.history, 0));
     }
     let Updating { shared, state, .. } = &updating;
     look_after(config, shared, state, &folders)?;
@@ -183,7 +186,10 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
-    let adopt = |config: Option<&Config>, zones: &[String], why, number| adopt(config, zones, why, number, &updating);
+    let adopt = |config: &Config, is_other, zones: &[String], why, number| {
+        adopt(config, is_other, number, &updating);
+        wish(zones, why, &updating);
+    };
     let attended = attend(config, reread, &inbox, &jobs, &folders, state.secondaries(), &adopt);
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
@@ -632,26 +638,24 @@ fn forward(signals: &Signals, events: &Sender<Event>) {
     }
 }
 
-/// Keys, what updates own and who may update it, and what is written back: that changes while the server runs.
-/// None: of that nothing has changed.
-fn adopt(config: Option<&Config>, named: &[String], why: Why, number: u64, updating: &Updating) {
-    let Updating { state, press, .. } = updating;
+/// What is wished of the files of zones that updates own.
+fn wish(named: &[String], why: Why, updating: &Updating) {
     let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
-    if let Some(config) = config {
-        take_on(config, number, updating);
-        press.slate.follow(&config.roster.written, config.guards, Instant::now());
-        state.follow(&config.roster.written);
-    }
     match why {
-        Why::Forced => press.slate.force(&apexes, Instant::now()),
+        Why::Forced => updating.press.slate.force(&apexes, Instant::now()),
         Why::Fold => {}
-        _ if named.is_empty() == apexes.is_empty() => press.slate.look(&apexes, Instant::now()),
+        _ if named.is_empty() == apexes.is_empty() => updating.press.slate.look(&apexes, Instant::now()),
         _ => {}
     }
 }
 
-fn take_on(config: &Config, number: u64, updating: &Updating) {
-    let Updating { shared, state, .. } = updating;
+/// Keys, what updates own and who may update it, and what is written back: that changes while the server runs.
+fn adopt(config: &Config, is_other: bool, number: u64, updating: &Updating) {
+    let Updating { shared, state, press, .. } = updating;
+    // Where no zone could take updates the last time, it is tried again.
+    if !is_other && (state.intake().is_some() || !config.roster.written.iter().any(Zone::is_owned)) {
+        return;
+    }
     shared.keys.publish(config.keys.clone());
     shared.grants.publish(transfers::granted(&config.roster.written));
     if config.roster.written.iter().any(Zone::is_owned)
@@ -663,6 +667,8 @@ fn take_on(config: &Config, number: u64, updating: &Updating) {
     if let Some(intake) = state.intake() {
         intake.adopt(&config.roster.written, config.history, number);
     }
+    press.slate.follow(&config.roster.written, config.guards, Instant::now());
+    state.follow(&config.roster.written);
 }
 
 #[cfg(test)]
@@ -678,7 +684,7 @@ mod tests {
         // Only after what the thread may have sent.
         events.send(Event::Stop).unwrap();
         let folders = Folders::of(&Config::default()).unwrap();
-        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &folders, None, &|_, _, _, _| ())
+        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &folders, None, &|_, _, _, _, _| ())
     }
 
     #[test]

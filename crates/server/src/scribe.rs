@@ -178,8 +178,6 @@ impl Scribe {
         }
         let held = match &outcome {
             Err(Undone::Held(why)) => Some(why.clone()),
-            // Of one that is written back that is told below.
-            Err(Undone::Failed(why)) if !task.is_kept_in_step => Some(not_taken_in(&task.file, why)),
             _ => None,
         };
         let before = self.state.set_held_edit(&task.apex, held.clone());
@@ -230,7 +228,11 @@ impl Scribe {
         origin.recover(|to| self.state.past().ok_or(JUST_STARTED)?.was_edited(&task.apex, to))?;
         let is = origin.stamp(&file);
         if is != NONE && !origin.known().iter().any(|known| known.is(&is)) {
-            return self.take_in(task, &file, is, origin);
+            return self.take_in(task, &file, is, origin).map_err(|undone| match undone {
+                // Of a zone that is written back it is told as what hinders that.
+                Undone::Failed(why) if !task.is_kept_in_step => self.wait(task, &file, &why),
+                undone => undone,
+            });
         }
         self.refused.remove(&task.apex);
         if task.what == What::Write {
@@ -272,12 +274,8 @@ impl Scribe {
             all.insert(task.apex.clone(), Refused { stamp: is.clone(), serial, why: why.clone() });
             Err(Undone::Held(why))
         };
-        let try_again = |why: &str| {
-            self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + RETRY);
-            Err(Undone::Held(not_taken_in(file, why)))
-        };
         if let Err(e) = std::fs::File::open(file) {
-            return try_again(&e.to_string());
+            return Err(self.wait(task, file, &e.to_string()));
         }
         let Some(base) = origin.edited(file) else { return refuse(&mut self.refused, NO_VERSION) };
         if base == Base::Itself && self.refused.get(&task.apex).is_none_or(|refused| refused.stamp != is) {
@@ -290,7 +288,7 @@ impl Scribe {
         match self.change(&zone, &base, guards, &mut origin)? {
             Err(Hindrance::Wrong(why)) => refuse(&mut self.refused, &why),
             // That may be mended, and the file stays as it is.
-            Err(Hindrance::Included(why)) => try_again(&why),
+            Err(Hindrance::Included(why)) => Err(self.wait(task, file, &why)),
             Err(Hindrance::Weighed(why)) => refuse(&mut self.refused, &weighed(&why, &task.apex)),
             Ok(None) => Ok(self.look_again(task)),
             Ok(Some(edit)) if edit.diff.is_none() && origin.stamp(file) != is => Ok(self.look_again(task)),
@@ -299,6 +297,12 @@ impl Scribe {
                 self.remember(task, &zone, &edit, &base, &mut origin)
             }
         }
+    }
+
+    /// What hinders an edit may be mended, with the file as it is.
+    fn wait(&self, task: &Task, file: &Path, why: &str) -> Undone {
+        self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + RETRY);
+        Undone::Held(not_taken_in(file, why))
     }
 
     fn look_again(&self, task: &Task) -> Done {

@@ -235,8 +235,9 @@ pub struct Later {
     /// Durable, and not served: a new image is wanted for these zones.
     owed: Vec<Wish>,
     changed: Option<Instant>,
-    /// When a new image could not be made last.
+    /// When a new image could not be made last, and when one for what is owed could not.
     failed: Option<Instant>,
+    unpaid: Option<Instant>,
     /// Since when names wait for a new image that carry addresses of hosts as they were.
     lagging: Option<Instant>,
     /// All that has changed is on the slate.
@@ -415,13 +416,18 @@ impl Updates {
 
     /// A zone that is served from its file of ours takes updates from now on.
     fn take_in(&mut self, apex: &[u8], books: &mut Books) {
-        let Some(rules) = books.novices.take(apex) else { return };
-        match self.ledger.take_on(apex, rules) {
+        let Some(rules) = books.novices.rules(apex) else { return };
+        match self.ledger.take_on(apex, rules.clone()) {
             Ok(position) => {
+                books.novices.take(apex);
                 books.unwritten.add_zone(apex, position);
                 books.notes.look(apex);
             }
-            Err(e) => log::error("a zone takes no updates", &[("zone", &name(apex)), ("why", &e)]),
+            Err(e) => {
+                // The next job of the publisher lets it try again.
+                books.novices.hold_back(apex);
+                log::error("a zone takes no updates", &[("zone", &name(apex)), ("why", &e)]);
+            }
         }
     }
 
@@ -462,7 +468,7 @@ impl Updates {
                 }
                 Err(e) => {
                     log::error("a zone takes no updates", &[("zone", &name(&apex)), ("why", &e)]);
-                    books.novices.take(&apex);
+                    books.novices.hold_back(&apex);
                 }
             }
         }
@@ -488,6 +494,9 @@ impl Updates {
             let books = self.press.hold();
             let (needed, names) = (books.unwritten.needed(), books.unwritten.names());
             drop(books);
+            if names == 0 {
+                self.are_paid();
+            }
             if let Err(e) = self.ledger.release(needed) {
                 log::warn("the journal grows", &[("why", &e)]);
             }
@@ -495,7 +504,7 @@ impl Updates {
             self.later.changed = (names > 0).then(Instant::now);
             return;
         }
-        if self.has_failed() {
+        if is_recent(self.later.failed) {
             return;
         }
         let now = self.press.current();
@@ -504,14 +513,10 @@ impl Updates {
         let is_much = || all - file > OCTETS_MAX || self.press.hold().unwritten.names() > NAMES_MAX;
         let is_past = |then: Option<Instant>, wait| then.is_some_and(|then| then.elapsed() >= wait);
         let (changed, lagging) = (self.later.changed, self.later.lagging);
-        if is_past(changed, fold_after(file as u64)) || is_past(lagging, LAG_MAX) || is_much() {
+        let is_due = is_past(changed, fold_after(file as u64)) || is_past(lagging, LAG_MAX);
+        if is_due || !self.later.owed.is_empty() || is_much() {
             self.later.folding = Some(self.fold());
         }
-    }
-
-    /// A new image could not be made just now. On a full disk nothing else would be done, over and over.
-    fn has_failed(&self) -> bool {
-        self.later.failed.is_some_and(|at| at.elapsed() < FOLD_AGAIN)
     }
 
     fn fold(&self) -> Receiver<Result<Json, Vec<String>>> {
@@ -703,7 +708,7 @@ impl Updates {
 
     /// Has what is owed served from a new image.
     fn pay(&mut self, taken: &Orders) -> Refused {
-        if self.has_failed() {
+        if is_recent(self.later.unpaid) {
             return FAILED;
         }
         let folding = self.fold();
@@ -715,17 +720,12 @@ impl Updates {
             match folding.try_recv() {
                 Err(TryRecvError::Empty) => {}
                 Ok(Ok(_)) => {
-                    // Only now: before, who writes files back would have found them as they should be.
-                    let mut books = self.press.hold();
-                    for wish in self.later.owed.drain(..) {
-                        books.notes.change(&wish.apex);
-                        books.notes.digest(&wish.apex);
-                    }
+                    self.are_paid();
                     return DONE;
                 }
                 Ok(Err(complaints)) => {
                     log::error("changes are in the journal and not served", &[("why", &complaints.join("; "))]);
-                    self.later.failed = Some(Instant::now());
+                    (self.later.failed, self.later.unpaid) = (Some(Instant::now()), Some(Instant::now()));
                     return FAILED;
                 }
                 // The server is stopping.
@@ -733,6 +733,22 @@ impl Updates {
             }
         }
     }
+
+    /// What is owed is served.
+    fn are_paid(&mut self) {
+        self.later.unpaid = None;
+        // Only now: before, who writes files back would have found them as they should be.
+        let mut books = self.press.hold();
+        for wish in self.later.owed.drain(..) {
+            books.notes.change(&wish.apex);
+            books.notes.digest(&wish.apex);
+        }
+    }
+}
+
+/// True of a failure so short a time ago that it is not tried again: on a full disk nothing else would be done.
+fn is_recent(failed: Option<Instant>) -> bool {
+    failed.is_some_and(|at| at.elapsed() < FOLD_AGAIN)
 }
 
 /// The answer. `outcome`: what became of the changes of the group.

@@ -193,3 +193,18 @@ fn a_file_of_which_nothing_is_known_is_known_by_what_the_zone_was() {
         assert!(stage.holds("192.0.2.8") && asked(&stage, &server, "h0") == "192.0.2.1\n");
     }
 }
+
+#[test]
+fn a_zone_whose_file_was_wrong_at_the_start_takes_updates_once_it_is_mended() {
+    let stage = Stage::new("", 1);
+    let right = read(&stage.file);
+    stage.edit(&right.replace("192.0.2.1\n", "192.0.2\n"));
+    let server = stage.serve();
+    assert!(stage.log().contains("takes no updates"), "{}", stage.log());
+    // Without a reload.
+    stage.edit(&right);
+    eventually("it is served", || asked(&stage, &server, "h0") == "192.0.2.1\n");
+    let line = "zone z.example\nadd n.z.example 60 A 192.0.2.9";
+    eventually("it takes updates", || update(&server, &[], DDNS, line).is_empty());
+    assert_eq!(asked(&stage, &server, "n"), "192.0.2.9\n");
+}

@@ -58,12 +58,12 @@ fn change_of(octets: Vec<u8>, header: Header, (apex, names): &Names) -> Option<(
     let names = names.iter().map(|&(name, is_there)| (wire(name).into(), records(is_there))).collect();
     let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit::new(&apex, names)] };
     let place = (octets.len() as u64).next_multiple_of(PLACE);
-    let image = Image::overlaid(octets, header.clone(), |_| 0);
+    let image = Image::overlaid(octets, header.clone());
     let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).ok()?;
     let mut octets = image.bytes().clone();
     octets.resize(place as usize, 0);
     octets.extend_from_slice(&laid.octets);
-    let image = Image::overlaid(octets, header, |_| 0);
+    let image = Image::overlaid(octets, header);
     let header = laid.overlay(image.view()).ok()?;
     Some((image.bytes().clone(), header))
 }

@@ -12,6 +12,7 @@ use crate::followers::{Followers, Turn};
 use crate::format::Damaged;
 use crate::named::Hosts;
 use crate::node::{ABOVE, CUT, DNAME, EDITED, GONE, Node};
+use crate::overlay::Overlay;
 use crate::patch::Unable;
 use crate::row::halve;
 use crate::zone::{HASHED, SIGNED, TABLED, Zone};
@@ -25,6 +26,9 @@ use wire::rtype::{self, Rtype};
 
 /// Names that one change may draw in.
 const NAMES_MAX: usize = 100_000;
+
+/// Names behind one that are looked at before all are.
+const FEW: usize = 16;
 
 /// A record without its owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -368,12 +372,41 @@ impl<'a> Surroundings<'a> {
 
     /// A name with records below this one, which makes that be there.
     fn one_below(&self, name: &[u8], time: Time) -> Result<Option<Box<[u8]>>, Damaged> {
+        let mut last = None;
         for below in self.edited_below(name) {
             if Kind::of(&self.records_at(below, time)?) == Kind::Name && self.is_led_to(below, time)? {
                 return Ok(Some(below.into()));
             }
+            last = Some(below);
         }
-        Ok(self.before_below(name, 1, &|below| self.is_led_to(below, time))?.pop())
+        let counts = |below: &[u8]| self.is_led_to(below, time);
+        // Where one after another goes, all before it are gone: to step over them each time would be quadratic.
+        let behind = last.map_or(Ok(None), |last| self.one_behind(name, last, &counts))?;
+        if behind.is_some() { Ok(behind) } else { Ok(self.before_below(name, 1, &counts)?.pop()) }
+    }
+
+    /// One of the first few names behind this one that are below the other and count, as in `before_below`.
+    fn one_behind(&self, above: &[u8], name: &[u8], counts: Judges<'_>) -> Result<Option<Box<[u8]>>, Damaged> {
+        let (zone, view, mut room) = (self.zone, self.zone.view(), [0; NAME_MAX]);
+        let scope = zone.apex()?.scope()?;
+        let seat = zone.seat(name)?.filter(|(_, end)| *end == name);
+        let of_file = seat.map(|(seat, _)| zone.together_from(seat)).transpose()?;
+        let of_file = of_file.into_iter().flatten().skip(1).take(FEW);
+        let labels = &name[..name.len().saturating_sub(self.apex.len())];
+        let changed = view.overlay().map(|o| o.nodes_behind(view, zone.number(), labels)).transpose()?;
+        for node in of_file.chain(changed.into_iter().flatten().take(FEW)) {
+            let node = node?;
+            let below = zone.name_of(&node, &mut room)?;
+            if node.flags() & (ABOVE | GONE) != 0 || !is_below(below, above) || self.edit.names.contains_key(below) {
+                continue;
+            }
+            let now = |o: &'a Overlay| o.find_own(view, name_hash(view.seed(), below), below, scope);
+            let is_old = !view.is_of_overlay(&node) && view.overlay().map(now).transpose()?.flatten().is_some();
+            if !is_old && Kind::of(&records_of(&node, below)?) == Kind::Name && counts(below)? {
+                return Ok(Some(below.into()));
+            }
+        }
+        Ok(None)
     }
 
     /// Names of the edit below this one.

@@ -265,3 +265,21 @@ fn on_a_damaged_page_of_a_file_with_changes_stands_what_stands_there() {
     let left = owners.iter().filter(|owner| zone.node(owner).is_ok_and(|node| node.is_some())).count();
     assert!((owners.len() / 2..owners.len()).contains(&left), "{left} of {} names, {pages} pages", owners.len());
 }
+
+/// Also where more of them have gone before than are looked at one by one.
+#[test]
+fn a_name_without_records_is_there_as_long_as_one_below_it_is() {
+    let above: &[u8] = b"\x01e\x01z\0";
+    let owners: Vec<Vec<u8>> = (0..60).map(|i| [format!("\x03{i:03}").as_bytes(), above].concat()).collect();
+    let rows: Vec<_> = owners.iter().map(|owner| (&owner[..], rtype::A, &[192, 0, 2, 1][..])).collect();
+    let zones = [(APEX, &[&APEX_ROWS[..], &rows].concat()[..])];
+    let (upwards, downwards) = ((0..60).collect::<Vec<_>>(), (0..60).rev().collect());
+    let from_the_middle = (20..40).chain(0..20).chain(40..60).collect();
+    for order in [upwards, downwards, from_the_middle] {
+        let mut image = Image::open(file(&zones)).unwrap();
+        for (gone, i) in order.into_iter().enumerate() {
+            image = over(&image, names(&owners[i], &[]));
+            assert_eq!(zone_of(&image, APEX).node(above).unwrap().is_some(), gone + 1 < owners.len(), "{gone}");
+        }
+    }
+}

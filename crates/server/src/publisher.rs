@@ -421,8 +421,9 @@ impl Publisher {
     }
 
     fn fold_after(&self) -> Duration {
+        let mib = u32::try_from(self.served.manifest.image().size >> 20).unwrap_or(u32::MAX);
         let least = if self.has_failed { FOLD_AGAIN } else { FOLD_AFTER };
-        least.max(fold_after(self.served.manifest.image().size))
+        least.max(FOLD_AFTER_MIB * mib)
     }
 
     fn reload(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
@@ -762,11 +763,6 @@ impl Publisher {
             Err(e) => log::info("the image stays on small pages", &[("why", &e)]),
         }
     }
-}
-
-/// How long nothing may have changed before what lies over an image of so many octets is folded.
-pub fn fold_after(octets: u64) -> Duration {
-    FOLD_AFTER.max(FOLD_AFTER_MIB * u32::try_from(octets >> 20).unwrap_or(u32::MAX))
 }
 
 /// Who has changed zones.

@@ -24,7 +24,7 @@ use crate::ledger::{self, Ledger, Owned};
 use crate::log;
 use crate::novices::{Wanted, Wish as Wanting};
 use crate::press::{Books, Press, Work};
-use crate::publisher::{FOLD_AGAIN, fold_after};
+use crate::publisher::FOLD_AGAIN;
 use crate::state::{Event, State};
 use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
@@ -50,8 +50,12 @@ const WAITING_MAX: usize = 4096;
 const GROUP_MAX: usize = 1024;
 /// Octets of changes of one group, and what a message may add to that: they are held in memory, with all records of each name.
 const GROUP_OCTETS_MAX: usize = 64 << 20;
-/// How long names may carry addresses of hosts as they were before a new image is made for them.
-const LAG_MAX: Duration = Duration::from_secs(10);
+/// How long nothing may have changed before zone files are written and a new image is made; and how long names may carry
+/// addresses of hosts as they were.
+const QUIET: Duration = Duration::from_secs(10);
+/// So many times as long as the last one took none is begun but for these names, and unless much has changed: where an update comes now
+/// and then, images would be made all the time.
+const REST_FOR_WORK: u32 = 8;
 /// Names that lie over the image at most before that is done though updates go on, and octets of the room behind it.
 const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
@@ -228,6 +232,9 @@ pub struct Updates {
     pub later: Later,
 }
 
+/// Comes when files have been written, and an image has been made of them.
+type Outcome = Receiver<Result<Json, Vec<String>>>;
+
 /// What is left to do when an update has been answered.
 #[derive(Default)]
 pub struct Later {
@@ -246,8 +253,10 @@ pub struct Later {
     has_novices: bool,
     /// Those of them that are being written.
     adoption: Option<Adoption>,
-    /// The files are being written.
-    folding: Option<Receiver<Result<Json, Vec<String>>>>,
+    /// The files are being written: since when.
+    folding: Option<(Outcome, Instant)>,
+    /// None is to be written before.
+    rests: Option<Instant>,
 }
 
 struct Adoption {
@@ -481,7 +490,8 @@ impl Updates {
         if self.later.changed.or(self.later.lagging).is_none() {
             return;
         }
-        if let Some(folding) = &self.later.folding {
+        if let Some((folding, since)) = &self.later.folding {
+            self.later.rests = Some(Instant::now() + since.elapsed() * REST_FOR_WORK);
             match folding.try_recv() {
                 Err(TryRecvError::Empty) => return,
                 Ok(Err(complaints)) => {
@@ -508,18 +518,18 @@ impl Updates {
             return;
         }
         let now = self.press.current();
-        let (all, file) = (now.image.bytes().len(), now.image.bytes().map().len());
+        let octets = now.image.bytes().len().saturating_sub(now.image.bytes().map().len());
         drop(now);
-        let is_much = || all - file > OCTETS_MAX || self.press.hold().unwritten.names() > NAMES_MAX;
-        let is_past = |then: Option<Instant>, wait| then.is_some_and(|then| then.elapsed() >= wait);
-        let (changed, lagging) = (self.later.changed, self.later.lagging);
-        let is_due = is_past(changed, fold_after(file as u64)) || is_past(lagging, LAG_MAX);
+        let is_much = || octets > OCTETS_MAX || self.press.hold().unwritten.names() > NAMES_MAX;
+        let is_long_ago = |then: Option<Instant>| then.is_some_and(|then| then.elapsed() >= QUIET);
+        let rests = self.later.rests.is_some_and(|until| Instant::now() < until);
+        let is_due = !rests && is_long_ago(self.later.changed) || is_long_ago(self.later.lagging);
         if is_due || !self.later.owed.is_empty() || is_much() {
-            self.later.folding = Some(self.fold());
+            self.later.folding = Some((self.fold(), Instant::now()));
         }
     }
 
-    fn fold(&self) -> Receiver<Result<Json, Vec<String>>> {
+    fn fold(&self) -> Outcome {
         let (done, outcome) = channel();
         self.state.raise(Event::Fold { done });
         outcome

@@ -3,9 +3,9 @@
 use crate::complaint::Complaint;
 use crate::config::{self, Config, Seen, Zone};
 use crate::images;
+use crate::jobs::{Job, Why};
 use crate::json::Json;
 use crate::ledger;
-use crate::publisher::{Job, Why};
 use crate::secondaries::{Note, Secondaries};
 use crate::state::Event;
 use crate::watcher::Folders;

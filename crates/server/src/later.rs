@@ -3,9 +3,9 @@
 //!
 //! Bound: `MAILBOX_MAX` answers a mailbox. What finds it full is dropped and counted; the client asks again.
 
+use crate::intake::Entrance;
 use crate::secondaries::Secondaries;
 use crate::transfers::Asks;
-use crate::update::Entrance;
 use crate::valve::Valve;
 use front::{Postponed, Purpose, Ticket, Way};
 use net::udp::Return;

@@ -9,12 +9,12 @@
 //! updates go on, and with the press held only what has come since.
 
 use crate::images::name;
+use crate::intake::Intake;
 use crate::laying::{self, Laid, Unlaid};
 use crate::log;
 use crate::novices::Novices;
 use crate::slate::{Notes, Slate};
 use crate::unwritten::{Unwritten, Wish};
-use crate::update::Intake;
 use front::{Published, Retired, Zones};
 use image::Image;
 use image::followers::{Followers, Queue};
@@ -197,7 +197,7 @@ fn park() -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::update;
+    use crate::intake;
     use image::edit::Record;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     use std::time::Duration;
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn whoever_puts_another_image_in_place_keeps_no_update_waiting() {
-        let ((press, next), (intake, orders)) = (press(), update::intake());
+        let ((press, next), (intake, orders)) = (press(), intake::pair());
         press.employ(intake);
         let (background, (done, outcome)) = (Arc::clone(&press), channel());
         std::thread::spawn(move || done.send(background.replace(next).is_ok()).unwrap());

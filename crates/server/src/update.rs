@@ -1,4 +1,4 @@
-//! Dynamic updates: the thread that carries them out, and the intake where answering threads leave them.
+//! Dynamic updates: the thread that carries them out. Answering threads leave them in the `intake`.
 //!
 //! ```text
 //! answering thread -> intake (bounded) -> TSIG -> transfer::update -> journal, one sync a group
@@ -14,25 +14,24 @@
 
 use crate::adoption::{self, Written};
 use crate::clock::wall_s;
-use crate::config::{History, Zone};
-use crate::history::{self, Past};
 use crate::images::{self, name};
+use crate::intake::{MISFIT, Order, Orders};
 use crate::json::Json;
-use crate::later::{Desk, Mailboxes};
+use crate::later::Mailboxes;
 use crate::laying::{self, Standing};
 use crate::ledger::{self, Ledger, Owned};
 use crate::log;
-use crate::novices::{Wanted, Wish as Wanting};
+use crate::novices::Wanted;
 use crate::press::{Books, Press, Work};
 use crate::publisher::FOLD_AGAIN;
+use crate::refusals::{ELSEWHERE, FAILED, PROHIBITED, head, unproven};
 use crate::state::{Event, State};
 use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
-use stats::{Counter, Counters};
+use stats::Counter;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use store::Stretch;
@@ -42,10 +41,8 @@ use transfer::tsig::{self, Keys, Refusal, Signed};
 use transfer::update::{self, Refused};
 use transfer::{Author, Diff, Entry, Layer};
 use wire::query::CLASS_IN;
-use wire::{Ede, Rcode, rtype};
+use wire::{Ede, Rcode};
 
-/// Updates that wait; more are dropped and counted, and their clients ask again.
-const WAITING_MAX: usize = 4096;
 /// Updates of one group.
 const GROUP_MAX: usize = 1024;
 /// Octets of changes of one group, and what a message may add to that: they are held in memory, with all records of each name.
@@ -59,170 +56,8 @@ const REST_FOR_WORK: u32 = 8;
 /// Names that lie over the image at most before that is done though updates go on, and octets of the room behind it.
 const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
-/// Tries to make a change of what others change meanwhile.
-const TRIES: usize = 5;
-/// Why such a change is not made.
-pub const MISFIT: &str = "it does not fit what is served";
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// EDNS option of extended errors (RFC 8914).
-const EDE_OPTION: u16 = 15;
-const UDP_SIZE: u16 = 1232;
-
-enum Order {
-    Update(Postponed),
-    Freeze {
-        zone: String,
-        is_frozen: bool,
-        done: Sender<Result<(), String>>,
-    },
-    Own {
-        zone: String,
-        done: Sender<Result<(), String>>,
-    },
-    Change {
-        zone: Box<[u8]>,
-        diff: Diff,
-        author: Author,
-        done: Sender<Result<Json, String>>,
-    },
-    /// There is something to be done with the press held, or rules to be adopted.
-    Work,
-}
-
-/// Where updates, and wishes about them, are left.
-#[derive(Clone)]
-pub struct Intake {
-    orders: SyncSender<Order>,
-    /// Bound: who hands over something waits until it is done.
-    works: Sender<Work>,
-    /// By which rules updates go from now on, where they do not yet.
-    wanted: Arc<Mutex<Option<Wanted>>>,
-}
-
-/// The other end of it.
-pub struct Orders {
-    orders: Receiver<Order>,
-    works: Receiver<Work>,
-    wanted: Arc<Mutex<Option<Wanted>>>,
-}
-
-pub fn intake() -> (Intake, Orders) {
-    let ((orders, taken), (works, lent)) = (sync_channel(WAITING_MAX), channel());
-    let wanted = Arc::<Mutex<Option<Wanted>>>::default();
-    (Intake { orders, works, wanted: Arc::clone(&wanted) }, Orders { orders: taken, works: lent, wanted })
-}
-
-impl Orders {
-    #[cfg(test)]
-    pub fn lent(&self, patience: Duration) -> Option<Work> {
-        self.works.recv_timeout(patience).ok()
-    }
-}
-
-impl Desk for Intake {
-    fn take(&self, question: Postponed) -> bool {
-        self.orders.try_send(Order::Update(question)).is_ok()
-    }
-}
-
-/// Where answering threads bring updates. As long as no zone takes any it is closed: then they are refused at once, and nobody
-/// has to be there who carries them out.
-pub struct Entrance {
-    intake: Intake,
-    is_open: AtomicBool,
-    mailboxes: Arc<Mailboxes>,
-    pub counters: Arc<Counters>,
-}
-
-impl Entrance {
-    pub fn new(intake: Intake, mailboxes: Arc<Mailboxes>) -> Entrance {
-        Entrance { intake, is_open: AtomicBool::new(false), mailboxes, counters: Arc::default() }
-    }
-
-    /// Somebody carries them out from now on.
-    pub fn open(&self) -> &Intake {
-        self.is_open.store(true, Relaxed);
-        &self.intake
-    }
-}
-
-impl Desk for Entrance {
-    fn take(&self, question: Postponed) -> bool {
-        if self.is_open.load(Relaxed) {
-            return self.intake.take(question);
-        }
-        let zone = Message::new(&question.message).map(|message| update::zone(&message));
-        let refused = zone.and_then(Result::err).map_or(PROHIBITED, Refused::from);
-        let refusal = head(&question.message, refused).unwrap_or_default();
-        self.counters.count_together(Counter::UpdateRefused);
-        self.mailboxes.post(question.ticket, refusal);
-        true
-    }
-}
-
-impl Intake {
-    /// From now on updates of a zone are refused, or taken again.
-    pub fn freeze(&self, zone: &str, is_frozen: bool) -> Result<(), String> {
-        self.ask(|done| Order::Freeze { zone: zone.to_string(), is_frozen, done })
-    }
-
-    /// Who may update what, and how long what has changed is kept, from now on; this is the configuration of that number.
-    pub fn adopt(&self, zones: &[Zone], history: History, number: u64) {
-        let wish = |zone: &Zone| Wanting {
-            rules: zone.allow_update.clone(),
-            file: zone.file.clone(),
-            is_ours: zone.origin.is_some(),
-        };
-        let zones = zones.iter().filter(|zone| zone.is_owned()).map(|zone| (zone.apex.clone(), wish(zone))).collect();
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut now = Wanted::new(zones, number, wanted.take());
-        now.history = Some(history);
-        *wanted = Some(now);
-        drop(wanted);
-        // Where too much waits, he is awake.
-        let _ = self.orders.try_send(Order::Work);
-    }
-
-    /// True if the zone belongs to updates.
-    pub fn owns(&self, zone: &str) -> bool {
-        self.ask(|done| Order::Own { zone: zone.to_string(), done }).is_ok()
-    }
-
-    /// Has a zone as it was at this serial, under a new one. What has changed since is looked for here, where no update waits for it.
-    pub fn go_back(&self, past: &Past, zone: &str, serial: u32) -> Result<Json, String> {
-        let (apex, mut outcome) = (crate::config::apex(zone)?, Err(String::new()));
-        for _ in 0..TRIES {
-            let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
-            outcome = self.change(&apex, diff, history::by_going_back(serial));
-            // It may have changed meanwhile.
-            if outcome.as_ref().err().is_none_or(|why| why != MISFIT) {
-                return outcome;
-            }
-        }
-        outcome.map_err(|why| format!("{why}: freeze it until it has gone back"))
-    }
-
-    /// Changes a zone without an update. Err: it was not durable, or the zone has changed meanwhile.
-    pub fn change(&self, apex: &[u8], diff: Diff, author: Author) -> Result<Json, String> {
-        self.ask(|done| Order::Change { zone: apex.into(), diff, author, done })
-    }
-
-    /// Has something done with the press held.
-    pub fn lend(&self, work: Work) {
-        // Where nobody works any more, the server stops. Where too much waits, he is awake.
-        let _ = self.works.send(work);
-        let _ = self.orders.try_send(Order::Work);
-    }
-
-    fn ask<T>(&self, order: impl FnOnce(Sender<Result<T, String>>) -> Order) -> Result<T, String> {
-        let (done, outcome) = channel();
-        let is_sent = self.orders.send(order(done)).is_ok();
-        let told = if is_sent { outcome.recv().ok() } else { None };
-        told.unwrap_or_else(|| Err("no updates are taken any more: see the log".to_string()))
-    }
-}
-
 pub struct Updates {
     pub ledger: Ledger,
     pub keys: Arc<Published<Keys>>,
@@ -291,11 +126,7 @@ enum Judged<'k> {
 }
 
 const DONE: Refused = Refused { rcode: Rcode::NOERROR, ede: None };
-pub const PROHIBITED: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::PROHIBITED) };
-pub const MALFORMED: Refused = Refused { rcode: Rcode::FORMERR, ede: None };
 const FROZEN: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::NOT_READY) };
-pub const FAILED: Refused = Refused { rcode: Rcode::SERVFAIL, ede: None };
-pub const ELSEWHERE: Refused = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::NOT_AUTHORITATIVE) };
 
 impl Updates {
     /// Works until nobody can ask for anything any more.
@@ -792,43 +623,10 @@ fn is_of_content(rcode: Rcode) -> bool {
     matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN | Rcode::YXDOMAIN | Rcode::YXRRSET | Rcode::NXRRSET)
 }
 
-/// What is said about a wrong signature.
-pub fn unproven(request: &[u8], refusal: &Refusal, now_s: u64) -> Option<Vec<u8>> {
-    let mut reply = head(request, refusal.rcode().into())?;
-    if let Refusal::Fault(faulty) = refusal {
-        faulty.end(&mut reply, now_s);
-    }
-    Some(reply)
-}
-
-/// Header, question or zone section, and an OPT if the request has one.
-pub fn head(request: &[u8], refused: Refused) -> Option<Vec<u8>> {
-    let mut reply = tsig::reply_head(request, refused.rcode)?;
-    if Message::new(request)?.records().flatten().any(|rr| rr.rtype == rtype::OPT) {
-        let option = refused.ede.map(|ede| [EDE_OPTION, 2, ede.0].map(u16::to_be_bytes).concat()).unwrap_or_default();
-        reply.push(0);
-        reply.extend([rtype::OPT, UDP_SIZE, 0, 0, option.len() as u16].map(u16::to_be_bytes).concat());
-        reply.extend(option);
-        *reply.get_mut(11)? = 1;
-    }
-    Some(reply)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transfer::allow::Rules;
-
-    #[test]
-    fn rules_are_told_however_many_updates_wait() {
-        let (intake, taken) = intake();
-        (0..WAITING_MAX).for_each(|_| intake.orders.try_send(Order::Work).unwrap());
-        assert!(intake.orders.try_send(Order::Work).is_err());
-        let mut zone = Zone::new(b"\x01z\0"[..].into(), "z".into());
-        zone.allow_update = Rules(vec![transfer::allow::Rule::from_text("key:ddns").ok().unwrap()]);
-        intake.adopt(&[zone], crate::config::Config::default().history, 1);
-        assert!(taken.wanted.lock().unwrap().as_ref().is_some_and(|wanted| wanted.zones.contains_key(&b"\x01z\0"[..])));
-    }
+    use crate::refusals::MALFORMED;
 
     /// The second of two who add the same finds it there, and the first one's change was not made durable.
     #[test]

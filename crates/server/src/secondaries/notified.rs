@@ -3,7 +3,7 @@
 use super::{Matter, Means, Registrar, served};
 use crate::clock::wall_s;
 use crate::exchanges::Unsent;
-use crate::update::{MALFORMED, PROHIBITED, head, unproven};
+use crate::refusals::{MALFORMED, PROHIBITED, head, unproven};
 use crate::{images, log};
 use front::Postponed;
 use stats::Counter;

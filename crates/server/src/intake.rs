@@ -1,0 +1,197 @@
+//! Where updates, and wishes about the zones that take them, are left for the thread that carries them out.
+
+use crate::config::{History, Zone};
+use crate::history::{self, Past};
+use crate::json::Json;
+use crate::later::{Desk, Mailboxes};
+use crate::novices::{Wanted, Wish as Wanting};
+use crate::press::Work;
+use crate::refusals::{PROHIBITED, head};
+use front::Postponed;
+use stats::{Counter, Counters};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+#[cfg(test)]
+use std::time::Duration;
+use transfer::message::Message;
+use transfer::update::{self, Refused};
+use transfer::{Author, Diff};
+
+/// Updates that wait; more are dropped and counted, and their clients ask again.
+const WAITING_MAX: usize = 4096;
+/// Tries to make a change of what others change meanwhile.
+const TRIES: usize = 5;
+/// Why such a change is not made.
+pub const MISFIT: &str = "it does not fit what is served";
+
+pub enum Order {
+    Update(Postponed),
+    Freeze {
+        zone: String,
+        is_frozen: bool,
+        done: Sender<Result<(), String>>,
+    },
+    Own {
+        zone: String,
+        done: Sender<Result<(), String>>,
+    },
+    Change {
+        zone: Box<[u8]>,
+        diff: Diff,
+        author: Author,
+        done: Sender<Result<Json, String>>,
+    },
+    /// There is something to be done with the press held, or rules to be adopted.
+    Work,
+}
+
+/// Where updates, and wishes about them, are left.
+#[derive(Clone)]
+pub struct Intake {
+    orders: SyncSender<Order>,
+    /// Bound: who hands over something waits until it is done.
+    works: Sender<Work>,
+    /// By which rules updates go from now on, where they do not yet.
+    wanted: Arc<Mutex<Option<Wanted>>>,
+}
+
+/// The other end of it.
+pub struct Orders {
+    pub orders: Receiver<Order>,
+    pub works: Receiver<Work>,
+    pub wanted: Arc<Mutex<Option<Wanted>>>,
+}
+
+pub fn pair() -> (Intake, Orders) {
+    let ((orders, taken), (works, lent)) = (sync_channel(WAITING_MAX), channel());
+    let wanted = Arc::<Mutex<Option<Wanted>>>::default();
+    (Intake { orders, works, wanted: Arc::clone(&wanted) }, Orders { orders: taken, works: lent, wanted })
+}
+
+impl Orders {
+    #[cfg(test)]
+    pub fn lent(&self, patience: Duration) -> Option<Work> {
+        self.works.recv_timeout(patience).ok()
+    }
+}
+
+impl Desk for Intake {
+    fn take(&self, question: Postponed) -> bool {
+        self.orders.try_send(Order::Update(question)).is_ok()
+    }
+}
+
+/// Where answering threads bring updates. As long as no zone takes any it is closed: then they are refused at once, and nobody
+/// has to be there who carries them out.
+pub struct Entrance {
+    intake: Intake,
+    is_open: AtomicBool,
+    mailboxes: Arc<Mailboxes>,
+    pub counters: Arc<Counters>,
+}
+
+impl Entrance {
+    pub fn new(intake: Intake, mailboxes: Arc<Mailboxes>) -> Entrance {
+        Entrance { intake, is_open: AtomicBool::new(false), mailboxes, counters: Arc::default() }
+    }
+
+    /// Somebody carries them out from now on.
+    pub fn open(&self) -> &Intake {
+        self.is_open.store(true, Relaxed);
+        &self.intake
+    }
+}
+
+impl Desk for Entrance {
+    fn take(&self, question: Postponed) -> bool {
+        if self.is_open.load(Relaxed) {
+            return self.intake.take(question);
+        }
+        let zone = Message::new(&question.message).map(|message| update::zone(&message));
+        let refused = zone.and_then(Result::err).map_or(PROHIBITED, Refused::from);
+        let refusal = head(&question.message, refused).unwrap_or_default();
+        self.counters.count_together(Counter::UpdateRefused);
+        self.mailboxes.post(question.ticket, refusal);
+        true
+    }
+}
+
+impl Intake {
+    /// From now on updates of a zone are refused, or taken again.
+    pub fn freeze(&self, zone: &str, is_frozen: bool) -> Result<(), String> {
+        self.ask(|done| Order::Freeze { zone: zone.to_string(), is_frozen, done })
+    }
+
+    /// Who may update what, and how long what has changed is kept, from now on; this is the configuration of that number.
+    pub fn adopt(&self, zones: &[Zone], history: History, number: u64) {
+        let wish = |zone: &Zone| Wanting {
+            rules: zone.allow_update.clone(),
+            file: zone.file.clone(),
+            is_ours: zone.origin.is_some(),
+        };
+        let zones = zones.iter().filter(|zone| zone.is_owned()).map(|zone| (zone.apex.clone(), wish(zone))).collect();
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = Wanted::new(zones, number, wanted.take());
+        now.history = Some(history);
+        *wanted = Some(now);
+        drop(wanted);
+        // Where too much waits, he is awake.
+        let _ = self.orders.try_send(Order::Work);
+    }
+
+    /// True if the zone belongs to updates.
+    pub fn owns(&self, zone: &str) -> bool {
+        self.ask(|done| Order::Own { zone: zone.to_string(), done }).is_ok()
+    }
+
+    /// Has a zone as it was at this serial, under a new one. What has changed since is looked for here, where no update waits for it.
+    pub fn go_back(&self, past: &Past, zone: &str, serial: u32) -> Result<Json, String> {
+        let (apex, mut outcome) = (crate::config::apex(zone)?, Err(String::new()));
+        for _ in 0..TRIES {
+            let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
+            outcome = self.change(&apex, diff, history::by_going_back(serial));
+            // It may have changed meanwhile.
+            if outcome.as_ref().err().is_none_or(|why| why != MISFIT) {
+                return outcome;
+            }
+        }
+        outcome.map_err(|why| format!("{why}: freeze it until it has gone back"))
+    }
+
+    /// Changes a zone without an update. Err: it was not durable, or the zone has changed meanwhile.
+    pub fn change(&self, apex: &[u8], diff: Diff, author: Author) -> Result<Json, String> {
+        self.ask(|done| Order::Change { zone: apex.into(), diff, author, done })
+    }
+
+    /// Has something done with the press held.
+    pub fn lend(&self, work: Work) {
+        // Where nobody works any more, the server stops. Where too much waits, he is awake.
+        let _ = self.works.send(work);
+        let _ = self.orders.try_send(Order::Work);
+    }
+
+    fn ask<T>(&self, order: impl FnOnce(Sender<Result<T, String>>) -> Order) -> Result<T, String> {
+        let (done, outcome) = channel();
+        let is_sent = self.orders.send(order(done)).is_ok();
+        let told = if is_sent { outcome.recv().ok() } else { None };
+        told.unwrap_or_else(|| Err("no updates are taken any more: see the log".to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transfer::allow::Rules;
+
+    #[test]
+    fn rules_are_told_however_many_updates_wait() {
+        let (intake, taken) = pair();
+        (0..WAITING_MAX).for_each(|_| intake.orders.try_send(Order::Work).unwrap());
+        assert!(intake.orders.try_send(Order::Work).is_err());
+        let mut zone = Zone::new(b"\x01z\0"[..].into(), "z".into());
+        zone.allow_update = Rules(vec![transfer::allow::Rule::from_text("key:ddns").ok().unwrap()]);
+        intake.adopt(&[zone], crate::config::Config::default().history, 1);
+        assert!(taken.wanted.lock().unwrap().as_ref().is_some_and(|wanted| wanted.zones.contains_key(&b"\x01z\0"[..])));
+    }
+}

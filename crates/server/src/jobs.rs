@@ -1,0 +1,113 @@
+//! What the publisher is asked to do: a job is a wish of an operator, a file that has changed, or what others have sent, with the configuration
+//! as it is then.
+
+use crate::config::Config;
+use crate::kept::Order;
+use crate::state::Done;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+/// A wish for the zones to be read again.
+pub struct Job {
+    pub config: Arc<Config>,
+    pub why: Why,
+    pub zones: Vec<String>,
+    /// With `Why::Keep`.
+    pub order: Option<Order>,
+    /// From whom zones have come, by apex; empty but for `Why::Received`.
+    pub from: HashMap<Box<[u8]>, String>,
+    pub done: Option<Done>,
+    /// Sections of which what has changed needs a restart.
+    pub stays: Vec<&'static str>,
+    /// Of its configuration: later ones have higher numbers.
+    pub number: u64,
+}
+
+impl Job {
+    pub fn new(config: Arc<Config>, why: Why, zones: Vec<String>, done: Option<Done>) -> Job {
+        Job { config, why, zones, order: None, from: HashMap::new(), done, stays: Vec::new(), number: 0 }
+    }
+
+    /// Nobody waits for it, and it says only which files to look at.
+    fn is_plain(&self) -> bool {
+        self.why == Why::Asked && self.done.is_none()
+    }
+}
+
+/// A job, and with it those behind it that can be done together, for while an image is built many may come; and the one behind these. What
+/// is amiss with zones that nobody has named is no matter of those that somebody has.
+pub fn together(mut job: Job, jobs: &Receiver<Job>) -> (Job, Option<Job>) {
+    let mut zones = BTreeSet::from_iter(std::mem::take(&mut job.zones));
+    let mut ahead = None;
+    while job.is_plain() {
+        match jobs.try_recv() {
+            Ok(next) if next.is_plain() && next.zones.is_empty() == zones.is_empty() => {
+                zones.extend(next.zones);
+                job = Job { zones: Vec::new(), ..next };
+            }
+            next => {
+                ahead = next.ok();
+                break;
+            }
+        }
+    }
+    job.zones = zones.into_iter().collect();
+    (job, ahead)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Files hold what has come from others.
+    Received,
+    /// Somebody asked for it, or files have changed.
+    Asked,
+    /// The image was there at the start, and serves without having been compared.
+    Started,
+    /// The image that is served is damaged: even if no source has changed.
+    Damaged,
+    /// The operator wants to see what the zone's file would change.
+    Look,
+    /// The operator wants this version of a zone back.
+    Back(u32),
+    /// The operator adds, changes or removes a zone that is kept by commands; forced: whatever the guards object to.
+    Keep { is_forced: bool },
+    /// The operator wants these zones served as their files say, whatever the guards object to.
+    Forced,
+    /// What updates have changed is to be written into files, and served from an image that was made of them.
+    Fold,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn wishes_that_nobody_waits_for_are_one() {
+        let config = Arc::new(Config::default());
+        let job = |why, zones: &[&str], number| {
+            let zones = zones.iter().map(ToString::to_string).collect();
+            Job { number, ..Job::new(Arc::clone(&config), why, zones, None) }
+        };
+        let (jobs, work) = channel();
+        let outcomes = [
+            job(Why::Asked, &["b", "a"], 1),
+            job(Why::Asked, &["b"], 2),
+            Job { done: Some(channel().0), ..job(Why::Asked, &[], 3) },
+            job(Why::Asked, &["c"], 4),
+            job(Why::Asked, &[], 5),
+            job(Why::Asked, &[], 6),
+            job(Why::Damaged, &[], 7),
+        ];
+        outcomes.into_iter().for_each(|job| jobs.send(job).unwrap());
+        let (mut done, mut ahead) = (Vec::new(), None);
+        while let Some(job) = ahead.take().or_else(|| work.try_recv().ok()) {
+            let (job, next) = together(job, &work);
+            done.push((job.zones.join(" "), job.number));
+            ahead = next;
+        }
+        let done: Vec<_> = done.iter().map(|(zones, number)| (&**zones, *number)).collect();
+        assert_eq!(done, [("a b", 2), ("", 3), ("c", 4), ("", 6), ("", 7)]);
+    }
+}

@@ -87,18 +87,14 @@ pub fn attend(
             look_through(&config, &zones, &mut seen).map(|()| config)
         };
         // To adopt it costs what all zones cost that it names, which an edit of one of them is not to.
-        let next = match is_to_be_read {
-            true => read().map(Some),
-            false => Ok(owns_more(&last, &zones).then(|| Config::clone(&last))),
-        };
+        let next = if is_to_be_read { read().map(Some) } else { Ok(None) };
         match next {
             Ok(next) => {
-                let is_other = next.is_some();
-                if let Some(mut config) = next {
-                    ledger::own(&mut config.roster.written, &config.server.data_dir);
-                    log::set_level(config.level);
+                let is_other = next.is_some() || owns_more(&last, &zones);
+                if is_other {
                     // It and what is made of it stay until the next one; reading it has taken much else.
-                    last = store::heap::apart(|| Arc::new(config.clone()));
+                    last = store::heap::apart(|| Arc::new(owning(next.as_ref().unwrap_or(&last))));
+                    log::set_level(last.level);
                     secondaries.into_iter().for_each(|s| s.tell(Note::Adopt(Arc::clone(&last))));
                 }
                 // One that was gone may be back.
@@ -121,6 +117,13 @@ pub fn attend(
         }
     }
     Ok(())
+}
+
+/// A configuration by which zones that take updates are read from our own files, where these are.
+fn owning(config: &Config) -> Config {
+    let mut config = config.clone();
+    ledger::own(&mut config.roster.written, &config.server.data_dir);
+    config
 }
 
 /// Whether zones that take updates have got files of ours since they were configured: among these, or all if none is named.

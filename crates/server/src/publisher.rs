@@ -36,6 +36,7 @@ use net::Wake;
 use policy::Lists;
 use stats::Counter;
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -274,13 +275,7 @@ impl Publisher {
             .map_err(|why| vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))])?;
         let outcome = self.reload(config, Why::Back(serial), wanted);
         let ended = if outcome.is_ok() { replaced.settle() } else { replaced.undo() };
-        if let Err(e) = ended {
-            log::error("the file of a zone that goes back", &[("zone", &images::name(&zone.apex)), ("why", &e)]);
-        }
-        if outcome.is_err() {
-            self.refresh(config, Why::Asked, wanted)?;
-        }
-        outcome
+        self.end(config, wanted, outcome, ended)
     }
 
     /// Does what an operator wishes of a zone that is kept by commands, and serves it; or leaves all as it was.
@@ -312,8 +307,19 @@ impl Publisher {
             _ => self.fulfilled(wanted).map(|()| facts),
         });
         let ended = if outcome.is_ok() { written.settle() } else { written.undo() };
+        self.end(config, wanted, outcome, ended)
+    }
+
+    /// What a command wrote into the file of a zone is settled, or undone; then the zone is served as it was.
+    fn end(
+        &mut self,
+        config: &Arc<Config>,
+        wanted: &[String],
+        outcome: Result<Json, Vec<String>>,
+        ended: io::Result<()>,
+    ) -> Result<Json, Vec<String>> {
         if let Err(e) = ended {
-            log::error("the file of a zone that is kept by commands", &[("zone", &wanted[0]), ("why", &e)]);
+            log::error("the file of a zone that a command writes", &[("zone", &wanted.join(" ")), ("why", &e)]);
         }
         if outcome.is_err() {
             self.refresh(config, Why::Asked, wanted)?;

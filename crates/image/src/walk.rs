@@ -42,7 +42,7 @@ impl<'a> Walk<'a> {
     /// The nodes from this place to another, or to the end.
     pub fn nodes(&self, from: u32, to: Option<u32>) -> Result<Nodes<'a>, Damaged> {
         let together = self.zone.together(from, to.unwrap_or(self.end) as usize);
-        Ok(Nodes::of(Some(together), self.changed_of(from, to)?.to_vec()))
+        Ok(Nodes::of(together, self.changed_of(from, to)?.to_vec()))
     }
 
     /// Whether they are others than they were when the image's octets ended there.

@@ -21,9 +21,9 @@ use crate::view::View;
 use sha1::{Digest, Sha1};
 use std::cmp::Ordering;
 use std::collections::HashSet;
-use std::iter::{Flatten, Peekable, once};
+use std::iter::{Peekable, once};
 use std::ops::ControlFlow;
-use std::{option, vec};
+use std::vec;
 use wire::hash::{name_below, name_hash};
 use wire::name::{NAME_MAX, is_at_or_below, labels};
 
@@ -231,8 +231,8 @@ impl<'a> Zone<'a> {
 
     /// All nodes, hidden ones too, in canonical order.
     pub fn nodes(&self) -> Nodes<'a> {
-        let together = self.first().and_then(|first| self.together_from(first)).ok();
-        Nodes::of(together, self.changed().unwrap_or_default())
+        let all = self.first().and_then(|first| Ok(Nodes::of(self.together_from(first)?, self.changed()?)));
+        all.unwrap_or_else(|damaged| Nodes { damaged: Some(damaged), ..Nodes::of(self.together(0, 0), vec![]) })
     }
 
     /// The nodes of names with these hashes, each of which is one of the zone. Those that cannot be asked for stand in no index:
@@ -405,31 +405,41 @@ impl<'a> Iterator for Together<'a> {
 
 /// The nodes of a zone: those that stand together, and between them, or instead, those that an overlay holds.
 pub struct Nodes<'a> {
-    together: Peekable<Flatten<option::IntoIter<Together<'a>>>>,
+    /// They cannot be found. That must be told: a zone of which nothing is there looks like one that has nothing.
+    damaged: Option<Damaged>,
+    together: Peekable<Together<'a>>,
     /// In canonical order, gone ones too.
     changed: Peekable<vec::IntoIter<Node<'a>>>,
 }
 
 impl<'a> Nodes<'a> {
-    pub(crate) fn of(together: Option<Together<'a>>, changed: Vec<Node<'a>>) -> Nodes<'a> {
-        Nodes { together: together.into_iter().flatten().peekable(), changed: changed.into_iter().peekable() }
+    pub(crate) fn of(together: Together<'a>, changed: Vec<Node<'a>>) -> Nodes<'a> {
+        Nodes { damaged: None, together: together.peekable(), changed: changed.into_iter().peekable() }
     }
 }
 
 impl<'a> Iterator for Nodes<'a> {
     type Item = Result<Node<'a>, Damaged>;
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(damaged) = self.damaged.take() {
+            return Some(Err(damaged));
+        }
         loop {
             let Some(changed) = self.changed.peek() else { return self.together.next() };
             let order = match self.together.peek() {
-                Some(Ok(node)) => node.order(changed).unwrap_or(Ordering::Less),
-                Some(Err(Damaged)) => Ordering::Less,
-                None => Ordering::Greater,
+                Some(Ok(node)) => node.order(changed),
+                Some(Err(Damaged)) => Ok(Ordering::Less),
+                None => Ok(Ordering::Greater),
             };
             match order {
-                Ordering::Less => return self.together.next(),
-                Ordering::Equal => drop(self.together.next()),
-                Ordering::Greater => {}
+                Ok(Ordering::Less) => return self.together.next(),
+                Ok(Ordering::Equal) => drop(self.together.next()),
+                Ok(Ordering::Greater) => {}
+                // Whether it is this one that has changed nobody knows.
+                Err(damaged) => {
+                    self.together.next();
+                    return Some(Err(damaged));
+                }
             }
             if let Some(node) = self.changed.next_if(|n| !n.is(GONE)) {
                 return Some(Ok(node));

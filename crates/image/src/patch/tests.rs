@@ -266,6 +266,33 @@ fn on_a_damaged_page_of_a_file_with_changes_stands_what_stands_there() {
     assert!((owners.len() / 2..owners.len()).contains(&left), "{left} of {} names, {pages} pages", owners.len());
 }
 
+/// What is written, compared or given away is all of it, or nothing.
+#[test]
+fn of_a_zone_with_changes_no_records_are_left_out_without_a_word_whichever_page_is_damaged() {
+    let owner = |i: u32| [&[8], format!("{i:08}").as_bytes(), APEX].concat();
+    let owners: Vec<Vec<u8>> = (0..300).map(owner).collect();
+    let rows: Vec<_> = owners.iter().map(|owner| (&owner[..], rtype::A, &[192, 0, 2, 1][..])).collect();
+    let octets = file(&[(APEX, &[&APEX_ROWS[..], &rows].concat())]);
+    let image = Image::open(octets.clone()).unwrap();
+    let change = over(&image, names(&owners[7], &[(rtype::TXT, b"\x01t")]));
+    let counted = |image: &Image<Vec<u8>>| {
+        let mut n = 0;
+        zone_of(image, APEX).for_each_record(&mut |_, _, _, _| n += 1).map(|()| n)
+    };
+    let (all, mut told) = (counted(&change).unwrap(), 0);
+    for page in 0..image.pages() {
+        let mut octets = change.bytes().clone();
+        octets[page * crate::sums::PAGE] ^= 1;
+        let damaged = Image::overlaid(octets, change.header().clone()).to_serve(|_| 0);
+        damaged.compare(0, image.pages());
+        match counted(&damaged) {
+            Ok(n) => assert_eq!(n, all, "page {page}"),
+            Err(_) => told += 1,
+        }
+    }
+    assert!(told > 1, "{told} of {} pages", image.pages());
+}
+
 /// Also where more of them have gone before than are looked at one by one.
 #[test]
 fn a_name_without_records_is_there_as_long_as_one_below_it_is() {

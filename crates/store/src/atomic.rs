@@ -71,8 +71,16 @@ impl Prepared {
     /// the file system cannot do that, and it is gone.
     pub fn exchange(self, aside: &str) -> io::Result<bool> {
         let Prepared { temporary, folder, target, size } = self;
-        let named = temporary.take_aside(&target, &folder.join(aside));
-        let is_aside = named.and_then(|is_aside| sync_folder(&folder).map(|()| is_aside));
+        let aside = folder.join(aside);
+        let named = temporary.take_aside(&target, &aside);
+        let is_aside = named.and_then(|is_aside| {
+            let synced = sync_folder(&folder);
+            if synced.is_err() && is_aside {
+                // Whoever is told that it failed finds what he had. On a disk that fails that may fail, too.
+                let _ = swap(&aside, &target).and_then(|_| fs::remove_file(&aside));
+            }
+            synced.map(|()| is_aside)
+        });
         is_aside.map_err(|e| explained(&target, size, &e))
     }
 }
@@ -283,7 +291,8 @@ fn reserve(file: &File, size: Option<u64>) -> io::Result<()> {
     }
 }
 
-fn sync_folder(dir: &Path) -> io::Result<()> {
+/// What has got or lost its name in this folder has for good.
+pub fn sync_folder(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 

@@ -204,7 +204,7 @@ impl<D: Disk> Journal<D> {
         }
         let Some(last) = self.segments.back() else { return Ok((from, 0)) };
         let (end, rest) = self.replay_one(*last, u64::MAX, replay)?;
-        match segment::later_frame(&rest) {
+        match segment::later_frame(&rest, end) {
             None => Ok((end, rest.len())),
             Some(at) => {
                 let what = format!("change {end} is damaged: whole ones follow {at} octets later");

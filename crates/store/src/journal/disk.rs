@@ -1,6 +1,7 @@
 //! What a journal asks of a disk, and a folder that gives it. Behind it stands a folder, or in tests a disk that tears
 //! writes, forgets what was not synced, and is full.
 
+use crate::atomic::sync_folder;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -37,12 +38,11 @@ impl Folder {
         let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
         match fs::create_dir(path) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(named(e)),
-            Err(_) => {}
-            Ok(()) => {
-                let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                File::open(parent).and_then(|f| f.sync_all()).map_err(named)?;
-            }
+            _ => {}
         }
+        // Also of one that is there: whoever made it may not have come so far.
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        sync_folder(parent).map_err(named)?;
         let handle = File::open(path).map_err(named)?;
         Ok(Folder { path: path.to_path_buf(), handle })
     }

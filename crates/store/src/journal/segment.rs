@@ -91,10 +91,12 @@ fn records(mut body: &[u8]) -> Option<Vec<&[u8]>> {
 
 /// Where a whole frame begins in `octets`, which begin at a place where one could. A later frame was only written once
 /// everything before it was durable: what is broken before it was whole once. What a broken frame has in its records may look
-/// like one (they are somebody else's octets), so its records are passed over where its head says how long they are.
-pub(crate) fn later_frame(octets: &[u8]) -> Option<usize> {
+/// like one (they are somebody else's octets), so its records are passed over where its head says how long they are; and
+/// what is no later position than `end`, or later than what lies between has room for, is none.
+pub(crate) fn later_frame(octets: &[u8], end: u64) -> Option<usize> {
     let from = frame_head(octets).map_or(0, |(_, len)| (FRAME + len).next_multiple_of(ALIGN));
-    (from..octets.len()).step_by(ALIGN).find(|&at| frame(&octets[at..]).is_some())
+    let is_later = |at: usize| frame(&octets[at..]).is_some_and(|f| f.first > end && f.first - end <= at as u64);
+    (from..octets.len()).step_by(ALIGN).find(|&at| is_later(at))
 }
 
 fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
@@ -139,8 +141,8 @@ mod tests {
     fn a_frame_behind_rubbish_is_found() {
         let mut octets = vec![0xEE; 40];
         push_frame(1, &[b"x"], &mut octets);
-        assert_eq!(later_frame(&octets), Some(40));
-        assert_eq!(later_frame(&octets[..octets.len() - 9]), None);
+        assert_eq!([0, 1].map(|end| later_frame(&octets, end)), [Some(40), None]);
+        assert_eq!(later_frame(&octets[..octets.len() - 9], 0), None);
     }
 
     #[test]
@@ -150,11 +152,13 @@ mod tests {
         let mut octets = vec![];
         push_frame(1, &[&[&[0; 4], &inner[..]].concat(), &vec![7; 100]], &mut octets);
         assert!(frame(&octets[FRAME + 8..]).is_some());
-        assert_eq!(later_frame(&octets[..octets.len() - 30]), None);
+        assert_eq!(later_frame(&octets[..octets.len() - 30], 1), None);
         // Damage, and not torn: a frame follows.
         octets[FRAME + 60] ^= 1;
         let end = octets.len();
         push_frame(3, &[b"y"], &mut octets);
-        assert_eq!(later_frame(&octets), Some(end));
+        assert_eq!(later_frame(&octets, 1), Some(end));
+        push_frame(u64::MAX, &[b"z"], &mut octets);
+        assert_eq!(later_frame(&octets, 3), None, "no room for so many between");
     }
 }

@@ -7,6 +7,7 @@ use crate::contents::Unreadable;
 use crate::message::{Message, Question, Rr};
 use crate::record::{counted, is_newer, is_same_rdata, next_serial, serial_of, with_serial};
 use crate::{Content, Diff, Layer, Record};
+use std::collections::BTreeSet;
 use wire::name::is_at_or_below;
 use wire::query::{CLASS_ANY, CLASS_IN};
 use wire::rtype::*;
@@ -154,14 +155,17 @@ fn decide(
     if at_apex.iter().any(|r| is_of_dnssec(r.rtype)) {
         return Err(UNSUPPORTED);
     }
-    require(&request.prerequisites, apex, content)?;
+    // However many items have one owner, it is read once.
+    let mut seen = Layer::over(content);
+    require(&request.prerequisites, apex, &mut seen)?;
     for item in &request.changes {
         prescan(item, apex)?;
     }
     for item in &request.changes {
-        permit(item, content, may)?;
+        permit(item, &mut seen, may)?;
     }
-    let mut layer = Layer::over(content);
+    let seen: &dyn Content = &seen;
+    let mut layer = Layer::over(seen);
     for item in &request.changes {
         change(item, apex, &mut layer)?;
     }
@@ -177,7 +181,7 @@ fn is_of_dnssec(rtype: Rtype) -> bool {
 }
 
 /// RFC 2136 section 3.2.
-fn require(prerequisites: &[Item], apex: &[u8], content: &dyn Content) -> Result<(), Refused> {
+fn require(prerequisites: &[Item], apex: &[u8], seen: &mut Layer<&dyn Content>) -> Result<(), Refused> {
     let mut wanted: Vec<&Item> = Vec::new();
     for item in prerequisites {
         if item.record.ttl != 0 {
@@ -190,21 +194,21 @@ fn require(prerequisites: &[Item], apex: &[u8], content: &dyn Content) -> Result
             CLASS_ANY | CLASS_NONE if !item.is_bare() || is_meta(item.rtype()) && item.rtype() != ANY => {
                 return Err(Rcode::FORMERR.into());
             }
-            CLASS_ANY | CLASS_NONE => require_presence(item, content)?,
+            CLASS_ANY | CLASS_NONE => require_presence(item, seen)?,
             CLASS_IN if !is_meta(item.rtype()) => wanted.push(item),
             _ => return Err(Rcode::FORMERR.into()),
         }
     }
     wanted.sort_by(|a, b| a.record.cmp(&b.record));
     for set in wanted.chunk_by(|a, b| a.owner() == b.owner() && a.rtype() == b.rtype()) {
-        require_set(set, content)?;
+        require_set(set, seen)?;
     }
     Ok(())
 }
 
 /// Name or RRset exists, whatever it holds; or does not.
-fn require_presence(item: &Item, content: &dyn Content) -> Result<(), Refused> {
-    let records = content.at(item.owner())?;
+fn require_presence(item: &Item, seen: &mut Layer<&dyn Content>) -> Result<(), Refused> {
+    let records = seen.at_mut(item.owner())?;
     let is_there = records.iter().any(|r| item.rtype() == ANY || r.rtype == item.rtype());
     match (item.class, item.rtype(), is_there) {
         (CLASS_ANY, ANY, false) => Err(Rcode::NXDOMAIN.into()),
@@ -216,13 +220,17 @@ fn require_presence(item: &Item, content: &dyn Content) -> Result<(), Refused> {
 }
 
 /// The RRset exists and holds exactly these.
-fn require_set(set: &[&Item], content: &dyn Content) -> Result<(), Refused> {
+fn require_set(set: &[&Item], seen: &mut Layer<&dyn Content>) -> Result<(), Refused> {
     let Some(first) = set.first() else { return Ok(()) };
-    let mut there = content.at(first.owner())?;
-    there.retain(|r| r.rtype == first.rtype());
-    let all_wanted = there.iter().all(|r| set.iter().any(|item| item.record.is_like(r)));
-    let all_there = set.iter().all(|item| there.iter().any(|r| item.record.is_like(r)));
-    if all_wanted && all_there { Ok(()) } else { Err(Rcode::NXRRSET.into()) }
+    let folded = |r: &Record| {
+        let mut rdata = r.rdata().to_vec();
+        zonefile::rdata::canonicalise(r.rtype, &mut rdata);
+        rdata
+    };
+    let there = seen.at_mut(first.owner())?.iter().filter(|r| r.rtype == first.rtype());
+    let (there, wanted): (BTreeSet<_>, BTreeSet<_>) =
+        (there.map(folded).collect(), set.iter().map(|item| folded(&item.record)).collect());
+    if there == wanted { Ok(()) } else { Err(Rcode::NXRRSET.into()) }
 }
 
 /// RFC 2136 section 3.4.1: everything is looked at before anything is changed.
@@ -239,13 +247,13 @@ fn prescan(item: &Item, apex: &[u8]) -> Result<(), Refused> {
     if is_in_order { Ok(()) } else { Err(Rcode::FORMERR.into()) }
 }
 
-fn permit(item: &Item, content: &dyn Content, may: &dyn Fn(&[u8], Rtype) -> bool) -> Result<(), Refused> {
+fn permit(item: &Item, seen: &mut Layer<&dyn Content>, may: &dyn Fn(&[u8], Rtype) -> bool) -> Result<(), Refused> {
     if item.class == CLASS_IN && is_of_dnssec(item.rtype()) {
         return Err(UNSUPPORTED);
     }
     // To delete a name is to delete each of its RRsets.
     let is_allowed = match item.rtype() {
-        ANY => content.at(item.owner())?.iter().all(|r| may(item.owner(), r.rtype)),
+        ANY => seen.at_mut(item.owner())?.iter().all(|r| may(item.owner(), r.rtype)),
         rtype => may(item.owner(), rtype),
     };
     if is_allowed { Ok(()) } else { Err(PROHIBITED) }

@@ -405,7 +405,6 @@ impl Registrar {
         for (id, mut entry) in change.gone {
             entry.call_off();
             self.refresher.remove(id);
-            entry.targets.iter().for_each(|target| self.announcer.forget(id, *target));
         }
         let mut untold = 0;
         for id in change.anew {
@@ -439,12 +438,24 @@ impl Registrar {
             self.refresher.set_primaries(now, id, primaries);
         }
         change.rehoused.into_iter().for_each(|id| self.refresher.on_wish(now, id));
+        self.let_go();
         let marks = self.entries.secondaries().map(|(id, entry)| {
             let callers = entry.callers(|primary| self.entries.remote(primary), &config.keys);
             (entry.apex.clone(), self.mark(id), callers)
         });
         let before = self.presence.publish(Presence::new(marks));
         self.retired.push(before);
+    }
+
+    /// What is known of zones and servers that are configured no more is nothing to keep until the server is stopped.
+    fn let_go(&mut self) {
+        let entries = &self.entries;
+        self.refresher.keep_primaries(|primary| entries.is_server(primary));
+        self.announcer.keep(|target| entries.is_server(target), |zone, target| entries.is_target(zone, target));
+        let gone = self.times.keep(entries.secondaries().map(|(_, entry)| &*entry.apex));
+        if let Err(e) = gone.and_then(|()| self.announced.keep(entries.told())) {
+            log::warn("times of zones that are gone are still written down", &[("why", &e)]);
+        }
     }
 
     fn mark(&self, id: ZoneId) -> Mark {

@@ -10,7 +10,7 @@
 //! Nothing is synced, and a record that is torn is none: what is lost in a crash of the machine is that a zone was asked for, or
 //! told of, lately, and that is done again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -24,11 +24,13 @@ pub const ANNOUNCED: &str = "announced";
 const RECORD: usize = 32;
 const KEY: &[u8; 16] = b"dunlin last seen";
 
-/// Bound: a slot for each zone that is configured, and for those that were when the server was started.
+/// Bound: a slot for each zone that was configured at the same time.
 pub struct Times {
     file: File,
     /// By hash of the apex.
     known: HashMap<u64, (Slot, Noted)>,
+    /// Slots before `next` that no zone has any more.
+    free: Vec<Slot>,
     next: Slot,
 }
 
@@ -70,7 +72,7 @@ impl Times {
         let all: HashMap<u64, Noted> = octets.as_chunks().0.iter().filter_map(decode).collect();
         let kept = configured.map(hash).filter_map(|hash| Some((hash, *all.get(&hash)?)));
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        let mut times = Times { file, known: HashMap::new(), next: 0 };
+        let mut times = Times { file, known: HashMap::new(), free: Vec::new(), next: 0 };
         for (hash, noted) in kept {
             times.put(hash, noted)?;
         }
@@ -86,9 +88,26 @@ impl Times {
         self.put(hash(apex), Noted { at_s, serial })
     }
 
+    /// No zone that is not configured is known any more. Where its record cannot be written over it stays.
+    pub fn keep<'z>(&mut self, configured: impl Iterator<Item = &'z [u8]>) -> io::Result<()> {
+        let configured: HashSet<u64> = configured.map(hash).collect();
+        let gone: Vec<u64> = self.known.keys().filter(|hash| !configured.contains(hash)).copied().collect();
+        for hash in gone {
+            let Some((slot, _)) = self.known.get(&hash) else { continue };
+            self.file.write_all_at(&[0; RECORD], slot * RECORD as u64)?;
+            self.free.push(*slot);
+            self.known.remove(&hash);
+        }
+        Ok(())
+    }
+
     fn put(&mut self, hash: u64, noted: Noted) -> io::Result<()> {
-        let slot = self.known.get(&hash).map_or(self.next, |(slot, _)| *slot);
+        let own = self.known.get(&hash).map(|(slot, _)| *slot);
+        let slot = own.or(self.free.last().copied()).unwrap_or(self.next);
         self.file.write_all_at(&encode(hash, noted), slot * RECORD as u64)?;
+        if own.is_none() {
+            self.free.pop();
+        }
         self.known.insert(hash, (slot, noted));
         self.next = self.next.max(slot + 1);
         Ok(())
@@ -114,7 +133,15 @@ mod tests {
         let of = |times: &Times| zones.map(|zone| times.of(zone).map(|noted| (noted.at_s, u32::MAX - noted.serial)));
         assert_eq!(of(&times), [Some((10, 0)), Some((11, 1)), Some((12, 2))]);
         assert_eq!(of(&open(&zones)), [Some((10, 0)), Some((11, 1)), Some((12, 2))]);
-        assert_eq!(of(&open(&zones[1..])), [None, Some((11, 1)), Some((12, 2))], "one has gone");
+        times.keep(zones[1..].iter().copied()).unwrap();
+        assert_eq!(of(&times), [None, Some((11, 1)), Some((12, 2))], "one has gone");
+        times.note(b"\x01d\0", 13, 7).unwrap();
+        assert_eq!(
+            std::fs::metadata(folder.join(REFRESHED)).unwrap().len() as usize,
+            3 * RECORD,
+            "another has its place"
+        );
+        assert_eq!(of(&open(&zones)), [None, Some((11, 1)), Some((12, 2))]);
         let mut octets = std::fs::read(folder.join(REFRESHED)).unwrap();
         assert_eq!(octets.len(), 2 * RECORD, "and its place with it");
         octets[40] ^= 1;

@@ -91,11 +91,11 @@ impl Announcer {
         self.deadlines.insert((at, pair));
     }
 
-    /// Nobody is told of this zone any more.
-    pub fn forget(&mut self, zone: ZoneId, target: TargetId) {
-        if let Some(at) = self.pending.remove(&(zone, target)).and_then(|pending| pending.at) {
-            self.deadlines.remove(&(at, (zone, target)));
-        }
+    /// Nobody else is told any more, and of no other zone.
+    pub fn keep(&mut self, is_target: impl Fn(TargetId) -> bool, is_told: impl Fn(ZoneId, TargetId) -> bool) {
+        self.pending.retain(|(zone, target), _| is_told(*zone, *target));
+        self.deadlines.retain(|(_, (zone, target))| is_told(*zone, *target));
+        self.lines.keep(is_target);
     }
 
     pub fn next_deadline(&self) -> Option<Ms> {
@@ -224,9 +224,13 @@ mod tests {
         (0..AT_ONCE_MAX.0 as u64).for_each(|zone| a.on_told(6000, (ZoneId(zone), 7), Told::Silent));
         assert_eq!(actions(&mut a, 6000), [], "it is left alone");
         assert_eq!(actions(&mut a, 21_000).len(), 1, "and tried by one");
-        a.forget(Z, 8);
+        a.keep(|target| target == 7, |zone, target| target == 7 && zone.0 < 100);
         a.on_told(21_000, (Z, 8), Told::Silent);
-        assert!(!a.pending.contains_key(&(Z, 8)));
+        assert!(
+            a.pending.len() == 100 && a.pending.keys().all(|pair| pair.1 == 7),
+            "who is not to be told is forgotten"
+        );
+        assert_eq!(actions(&mut a, 21_000), [], "and what is known of the others is not");
     }
 
     #[test]

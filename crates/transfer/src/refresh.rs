@@ -283,6 +283,12 @@ impl Refresher {
         self.hurry(now, id);
     }
 
+    /// No zone has other primaries than these any more.
+    pub fn keep_primaries(&mut self, is_kept: impl Fn(PrimaryId) -> bool) {
+        self.asks.keep(&is_kept);
+        self.fetches.keep(&is_kept);
+    }
+
     pub fn standing(&self, id: ZoneId) -> Option<Standing> {
         let zone = self.zones.get(&id)?;
         Some(Standing {

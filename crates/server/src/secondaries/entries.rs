@@ -63,14 +63,16 @@ impl Entry {
     }
 }
 
-/// Bound: what is configured; of servers, also what was since the start.
+/// Bound: what is configured.
 #[derive(Default)]
 pub struct Entries {
     zones: HashMap<ZoneId, Entry>,
     by_apex: HashMap<Box<[u8]>, ZoneId>,
     last_id: u64,
-    remotes: Vec<Remote>,
+    /// A number is never given again: what is still under way for a server that is gone is nobody else's.
+    remotes: HashMap<u32, Remote>,
     by_remote: HashMap<String, u32>,
+    last_remote: u32,
     silent: HashSet<u32>,
 }
 
@@ -122,6 +124,11 @@ impl Entries {
                 change.gone.push((id, entry));
             }
         }
+        let servers: HashSet<u32> =
+            self.zones.values().flat_map(|e| e.primaries.iter().chain(&e.targets)).copied().collect();
+        self.remotes.retain(|number, _| servers.contains(number));
+        self.by_remote.retain(|_, number| servers.contains(number));
+        self.silent.retain(|number| servers.contains(number));
         change
     }
 
@@ -145,16 +152,25 @@ impl Entries {
     }
 
     fn number(&mut self, remote: Remote) -> u32 {
-        let next = self.remotes.len() as u32;
-        let number = *self.by_remote.entry(remote.to_string()).or_insert(next);
-        if number == next {
-            self.remotes.push(remote);
+        let number = *self.by_remote.entry(remote.to_string()).or_insert(self.last_remote + 1);
+        if number > self.last_remote {
+            self.last_remote = number;
+            self.remotes.insert(number, remote);
         }
         number
     }
 
+    /// Whether it has to do with any zone.
+    pub fn is_server(&self, number: u32) -> bool {
+        self.remotes.contains_key(&number)
+    }
+
+    pub fn is_target(&self, zone: ZoneId, number: u32) -> bool {
+        self.entry(zone).is_some_and(|entry| entry.targets.contains(&number))
+    }
+
     pub fn remote(&self, number: u32) -> Option<&Remote> {
-        self.remotes.get(number as usize)
+        self.remotes.get(&number)
     }
 
     /// True if it was not silent before.
@@ -186,6 +202,11 @@ impl Entries {
     /// Those that come from others.
     pub fn secondaries(&self) -> impl Iterator<Item = (ZoneId, &Entry)> {
         self.zones.iter().filter(|(_, entry)| !entry.primaries.is_empty()).map(|(id, entry)| (*id, entry))
+    }
+
+    /// The apexes of those of which others are told.
+    pub fn told(&self) -> impl Iterator<Item = &[u8]> {
+        self.zones.values().filter(|entry| !entry.targets.is_empty()).map(|entry| &*entry.apex)
     }
 
     pub fn apexes(&self) -> Vec<Box<[u8]>> {

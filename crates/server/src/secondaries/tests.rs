@@ -2,6 +2,7 @@ use super::*;
 use crate::config::{Peers, Zone};
 use crate::patience::eventually;
 use front::{Peer, Ticket, Transport, Way};
+use std::collections::HashSet;
 use transfer::tsig::{Algorithm, Key};
 use wire::Name;
 
@@ -21,6 +22,7 @@ struct Stage {
     means: Means,
     own: Secondaries,
     folder: PathBuf,
+    config: Config,
 }
 
 impl Stage {
@@ -52,7 +54,7 @@ impl Stage {
             state: Arc::new(State::new(vec![], 1, vec![], vec![], clock, channel().0)),
             clock,
         };
-        Stage { registrar, means, own, folder }
+        Stage { registrar, means, own, folder, config }
     }
 }
 
@@ -118,5 +120,53 @@ fn a_transfer_that_panics_gives_its_place_back_and_is_tried_again() {
         assert!(standing.phase == Phase::Waiting && standing.failures > 0);
         let trouble = stage.registrar.entries.entry(id).unwrap().trouble.clone();
         assert_eq!(trouble.as_deref(), Some("the thread that fetched it panicked"));
+    }
+}
+
+/// What is known of zones and servers that come and go is of those that are configured.
+#[test]
+fn what_is_known_goes_with_the_zones_and_servers() {
+    let mut stage = Stage::new("gone");
+    let mut numbers = HashSet::new();
+    let file_octets = |stage: &Stage, name| std::fs::metadata(stage.folder.join(SECONDARIES).join(name)).unwrap().len();
+    for round in 0..50_i64 {
+        // Two zones, of which one has another name each time, both with another primary and another secondary.
+        for (i, zone) in stage.config.roster.written.iter_mut().enumerate() {
+            let remote = |port: i64| transfer::remote::Remote::from_text(&format!("127.0.0.1:{port}")).unwrap();
+            let peers = zone.peers.as_mut().unwrap();
+            (peers.primaries, peers.notify) = (vec![remote(1000 + round)], vec![remote(2000 + round)]);
+            if i == 0 {
+                zone.apex = name(&format!("z{round}."));
+            }
+        }
+        let (zones, _) = stage.means.published.current();
+        let now = round * 100_000;
+        stage.registrar.adopt(&stage.config, &zones, now);
+        let entries = &stage.registrar.entries;
+        let ids: Vec<_> = entries.apexes().iter().filter_map(|apex| entries.of(apex)).collect();
+        for id in ids {
+            let entry = stage.registrar.entries.entry(id).unwrap();
+            let (apex, primary, target) = (entry.apex.clone(), entry.primaries[0], entry.targets[0]);
+            numbers.extend([primary, target]);
+            stage.registrar.entries.falls_silent(primary);
+            stage.registrar.times.note(&apex, 1, 1).unwrap();
+            stage.registrar.announced.note(&apex, 1, 1).unwrap();
+            stage.registrar.announce(now, id);
+        }
+        // All are told, and nobody answers.
+        while let Some((zone, target)) = stage.registrar.announcer.next_action(now) {
+            stage.registrar.announcer.on_told(now, (zone, target), Told::Silent);
+        }
+    }
+    assert_eq!(numbers.len(), 100);
+    numbers.retain(|number| stage.registrar.entries.is_server(*number));
+    assert_eq!(numbers.len(), 2, "the last primary, and the last that is told");
+    let far = 50 * 100_000;
+    while let Some((zone, target)) = stage.registrar.announcer.next_action(far) {
+        assert!(stage.registrar.entries.is_target(zone, target));
+        stage.registrar.announcer.on_told(far, (zone, target), Told::Answered);
+    }
+    for times in [REFRESHED, ANNOUNCED] {
+        assert_eq!(file_octets(&stage, times), 2 * 32, "{times}");
     }
 }

@@ -56,6 +56,11 @@ impl Lines {
         self.lines.get_mut(&primary).into_iter().for_each(|line| _ = line.hoping.remove(&zone));
     }
 
+    /// Others are gone, and nobody hopes for them or waits.
+    pub fn keep(&mut self, is_kept: impl Fn(PrimaryId) -> bool) {
+        self.lines.retain(|primary, _| is_kept(*primary));
+    }
+
     /// It has said something.
     pub fn hear(&mut self, primary: PrimaryId) {
         let Some(line) = self.lines.get_mut(&primary).filter(|line| line.silences > 0) else { return };

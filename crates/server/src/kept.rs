@@ -13,6 +13,7 @@ use crate::config::Zone;
 use crate::history::{self, Replaced};
 use crate::images::name;
 use crate::laying::Standing;
+use crate::origin::stamp;
 use crate::stamp::TICK;
 use front::{Published, Zones};
 use image::Zone as ImageZone;
@@ -21,7 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use store::Stretch;
-use store::atomic::{self, write_atomically};
+use store::atomic::{self, sync_folder, write_atomically};
 use transfer::update::{self, Change};
 use transfer::{Content, Diff, Record, canonical};
 use wire::rtype::SOA;
@@ -43,17 +44,13 @@ pub const BETWEEN: char = '\t';
 pub fn make_folder(data_dir: &Path) -> io::Result<()> {
     let folder = data_dir.join(FOLDER);
     match fs::create_dir(&folder) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {
-            atomic::sweep(&folder, "");
-            Ok(())
-        }
-        Err(e) => Err(e),
-        Ok(()) => {
-            // Without it that reload takes longer, and that is all.
-            let _ = File::open(&folder).and_then(|made| made.set_modified(SystemTime::now() - 2 * TICK));
-            Ok(())
-        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => atomic::sweep(&folder, ""),
+        Err(e) => return Err(e),
+        // Without it that reload takes longer, and that is all.
+        Ok(()) => _ = File::open(&folder).and_then(|made| made.set_modified(SystemTime::now() - 2 * TICK)),
     }
+    // Also of one that is there: whoever made it may not have come so far.
+    sync_folder(data_dir)
 }
 
 pub enum Order {
@@ -64,29 +61,47 @@ pub enum Order {
     Remove,
 }
 
-/// The file of a zone, changed; what it was before stands aside until it is known that this is served.
-pub struct Written {
-    file: PathBuf,
-    before: Option<PathBuf>,
+/// What was done to the file of a zone, until it is known that this is served. Somebody's edit since is not undone with it.
+pub enum Written {
+    Added {
+        file: PathBuf,
+        /// As it was written (`origin::stamp`).
+        is: String,
+    },
+    Modified(Replaced),
+    Removed {
+        file: PathBuf,
+        aside: PathBuf,
+    },
 }
 
 impl Written {
     pub fn undo(self) -> io::Result<()> {
-        match &self.before {
-            Some(before) => fs::rename(before, &self.file)?,
-            None => fs::remove_file(&self.file)?,
-        }
-        self.sync()
+        let file = match self {
+            Written::Modified(replaced) => return replaced.undo(),
+            Written::Added { file, is } if stamp(&file) == is => fs::remove_file(&file).map(|()| file)?,
+            Written::Removed { file, aside } if !file.exists() => fs::rename(aside, &file).map(|()| file)?,
+            Written::Added { file, .. } | Written::Removed { file, .. } => {
+                return Err(io::Error::other(format!("{} was edited meanwhile, and stays", file.display())));
+            }
+        };
+        sync_folder(folder_of(&file))
     }
 
     pub fn settle(self) -> io::Result<()> {
-        self.before.as_ref().map_or(Ok(()), fs::remove_file)?;
-        self.sync()
+        match self {
+            Written::Added { .. } => Ok(()),
+            Written::Modified(replaced) => replaced.settle(),
+            Written::Removed { file, aside } => {
+                let removed = fs::remove_file(aside);
+                sync_folder(folder_of(&file)).and(removed)
+            }
+        }
     }
+}
 
-    fn sync(&self) -> io::Result<()> {
-        File::open(self.file.parent().unwrap_or(Path::new("")))?.sync_all()
-    }
+fn folder_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
 }
 
 /// The folder of these zones.
@@ -117,7 +132,10 @@ impl Kept {
             (Order::Add(_), None) if file.exists() => {
                 Err(format!("{} is there already: reload, or move it away", file.display()))
             }
-            (Order::Add(text), None) => self.add(text, &file).map(|()| Written { file, before: None }),
+            (Order::Add(text), None) => {
+                self.add(text, &file)?;
+                Ok(Written::Added { is: stamp(&file), file })
+            }
             (_, None) => Err(format!("no zone {} is configured", name(apex))),
             (_, Some(false)) => Err(format!(
                 "the zone {} was not added by a command: change it where it is configured, or by what it takes its records from",
@@ -128,18 +146,12 @@ impl Kept {
                     return Err(format!("{} is longer than {TEXT_MAX} octets: edit it", file.display()));
                 }
                 let records = history::with_zone(published, apex, |zone| modified(zone, apex, changes))?;
-                let before = self.aside(&file);
-                fs::hard_link(&file, &before).map_err(failed)?;
-                let written = Written { file: file.clone(), before: Some(before) };
-                match history::write(&file, was, records.iter()).and_then(Replaced::settle) {
-                    Ok(()) => Ok(written),
-                    Err(e) => Err(written.settle().err().map_or_else(|| failed(e), failed)),
-                }
+                history::write(&file, was, records.iter()).map(Written::Modified).map_err(failed)
             }
             (Order::Remove, Some(true)) => {
-                let before = self.aside(&file);
-                fs::rename(&file, &before).map_err(failed)?;
-                Ok(Written { file: file.clone(), before: Some(before) })
+                let aside = self.aside(&file);
+                fs::rename(&file, &aside).map_err(failed)?;
+                Ok(Written::Removed { file, aside })
             }
         }
     }
@@ -189,6 +201,11 @@ fn modified(zone: &ImageZone<'_>, apex: &[u8], changes: &str) -> Result<Vec<Reco
             return Err(format!("`{}` cannot stand beside what {} has", history::line(r), name(r.owner())));
         }
     }
+    for change in &changes {
+        if let Some(left) = left(change, &changes, &standing, &diff) {
+            return Err(format!("`{}` stays: no zone can be without it", history::line(&left)));
+        }
+    }
     if diff.is_empty() {
         return Err("that changes nothing".to_string());
     }
@@ -199,6 +216,24 @@ fn modified(zone: &ImageZone<'_>, apex: &[u8], changes: &str) -> Result<Vec<Reco
     history::digest_anew(apex, &soas, &mut records)?;
     soas.append(&mut records);
     Ok(soas)
+}
+
+/// What should go by one of these changes, and does not, though none of them brings it again.
+fn left(change: &Change, all: &[Change], standing: &Standing<'_>, diff: &Diff) -> Option<Record> {
+    let is_meant = |r: &Record| match change {
+        Change::Add(_) => false,
+        Change::Delete(gone) => gone.is_like(r),
+        Change::DeleteSet(_, rtype) => r.rtype == *rtype,
+        Change::DeleteName(_) => true,
+    };
+    let owner = match change {
+        Change::Add(r) | Change::Delete(r) => r.owner(),
+        Change::DeleteSet(owner, _) | Change::DeleteName(owner) => owner,
+    };
+    // The SOA goes for one with the next serial.
+    let goes = |r: &Record| r.rtype != SOA && diff.removed().iter().any(|gone| gone.is_like(r));
+    let comes = |r: &Record| all.iter().any(|change| matches!(change, Change::Add(new) if new.is_like(r)));
+    standing.at(owner).ok()?.into_iter().find(|r| is_meant(r) && !goes(r) && !comes(r))
 }
 
 fn refusal(rcode: Rcode) -> String {

@@ -121,6 +121,8 @@ fn what_cannot_be_done_leaves_all_as_it_was() {
     stage.refuses(&["modify", "z", "delete ns"], "has no address");
     stage.refuses(&["modify", "z", "delete nobody"], "changes nothing");
     stage.refuses(&["modify", "z", "add www CNAME ns"], "cannot stand beside");
+    stage.refuses(&["modify", "z", "delete @ NS", "add www A 192.0.2.1"], "NS ns.z.` stays: no zone can be without it");
+    stage.refuses(&["modify", "z", "delete @ SOA", "delete h1"], "stays: no zone can be without it");
     stage.refuses(&["modify", "z", "add www.other. A 192.0.2.1"], "outside the zone");
     stage.refuses(&["modify", "z", "add z RRSIG A 8 1 300 20260101000000 20260101000000 1 z AAAA"], "signed");
     stage.refuses(&["modify", "z", "add h1 A 192.0.2.9", "add h2 A 192"], "this is no IPv4 address");

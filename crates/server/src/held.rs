@@ -6,7 +6,7 @@
 
 use crate::config::{Config, Numbering, Zone};
 use crate::edition::Edition;
-use crate::history::{CHANGE_OCTETS_MAX, leads_to};
+use crate::history::{CHANGE_OCTETS_MAX, last_serials, leads_to};
 use crate::images::{Problem, name};
 use crate::json::Json;
 use crate::laying;
@@ -18,7 +18,7 @@ use image::node::APEX;
 use image::{Image, Sorted, Zone as ImageZone};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use store::Stretch;
 use transfer::{Diff, compare};
 
@@ -40,9 +40,18 @@ pub struct Gate {
     journaled: HashSet<Box<[u8]>>,
     /// Zones whose files are given serials.
     numbered: HashMap<Box<[u8]>, Numbering>,
-    /// At a start: where the history is. A version to which that leads has been served, and was not yet in the image.
-    kept_in: Option<PathBuf>,
+    /// At a start. A version to which history leads has been served, and was not yet in the image.
+    past: Option<Past>,
     changes: Mutex<Changes>,
+}
+
+/// The history of zones.
+#[derive(Debug)]
+struct Past {
+    data_dir: PathBuf,
+    /// The serials with which it ends, read once for all zones, when the first is asked for: of a zone that ends with another there
+    /// is nothing to look for.
+    ends: OnceLock<HashMap<Box<[u8]>, u32>>,
 }
 
 /// What versions that passed change, by apex: as much as history takes.
@@ -61,6 +70,14 @@ pub enum Among {
     Changed,
     /// All: one with the serial and the number of records that are served is taken for unchanged, and not looked through.
     All,
+}
+
+impl Past {
+    fn leads_to(&self, served: &ImageZone<'_>, version: &Sorted<'_>, gate: &Gate) -> bool {
+        let ends = self.ends.get_or_init(|| last_serials(&self.data_dir, |apex| gate.guards(apex)));
+        let is_end = ends.get(version.apex()) == Some(&audit::serial(version));
+        is_end && leads_to(&self.data_dir, served, version)
+    }
 }
 
 impl Gate {
@@ -82,14 +99,14 @@ impl Gate {
             foreign: written.iter().filter(|zone| zone.is_secondary()).map(|zone| zone.apex.clone()).collect(),
             journaled: journaled.map(|zone| zone.apex.clone()).collect(),
             numbered: written.iter().filter(is_numbered).map(|zone| (zone.apex.clone(), zone.numbering)).collect(),
-            kept_in: None,
+            past: None,
             changes: Mutex::default(),
         }
     }
 
     /// That of a start: it lets pass what was served before, whatever can be said against it beside the image.
     pub fn at_start(self, data_dir: &Path) -> Gate {
-        Gate { kept_in: Some(data_dir.to_path_buf()), ..self }
+        Gate { past: Some(Past { data_dir: data_dir.to_path_buf(), ends: OnceLock::new() }), ..self }
     }
 
     /// What versions are weighed by.
@@ -124,7 +141,7 @@ impl Gate {
         };
         let zone = node.zone().ok()?;
         let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
-        let was_served = || self.kept_in.as_ref().is_some_and(|data_dir| leads_to(data_dir, &zone, version.zone));
+        let was_served = || self.past.as_ref().is_some_and(|past| past.leads_to(&zone, version.zone, self));
         let why = why.filter(|_| !was_served());
         if why.is_none() && !self.journaled.contains(apex) && (among == Among::Changed || is_other(&zone, version.zone))
         {

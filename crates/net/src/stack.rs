@@ -90,7 +90,10 @@ extern "C" fn write_down(_: libc::c_int) {
     let mut frames = 0usize;
     // SAFETY: `frame` is called with each context in turn and with the pointer given, which is live until it returns.
     unsafe { _Unwind_Backtrace(frame, (&raw mut frames).cast()) };
-    WRITTEN.store(frames + 1, Ordering::Release);
+    // Meanwhile another one may have been asked.
+    if ASKED.load(Ordering::Acquire) == tid() {
+        WRITTEN.store(frames + 1, Ordering::Release);
+    }
 }
 
 extern "C" fn frame(context: *mut c_void, frames: *mut c_void) -> libc::c_int {

@@ -169,7 +169,7 @@ impl Meter {
         (self.started_ns, self.marked_ns) = (now_ns, now_ns);
         self.parts = Parts::default();
         let turns = &*self.turns;
-        turns.number.store(turns.number.load(Relaxed) + 1, Relaxed);
+        turns.number.store(turns.number.load(Relaxed) + 1, Release);
         // Behind the number: who sees that a turn has begun sees which.
         turns.started_ns.store(now_ns.max(1), Release);
     }

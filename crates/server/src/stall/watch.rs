@@ -85,8 +85,13 @@ impl<W: Witness> Watch<W> {
                 self.pending = Some((thread, capture));
                 return;
             }
+            let is_late = written.is_none();
             capture.stack = written.unwrap_or_default();
             self.all[thread].keep(capture);
+            if is_late {
+                // It may be writing just now, and what it writes is not another one's.
+                return;
+            }
         }
         for thread in 0..self.all.len() {
             let turns = &self.all[thread];
@@ -108,8 +113,8 @@ impl<W: Witness> Watch<W> {
 /// The turn that a thread is in, and how long it has lasted.
 pub(super) fn under_way(turns: &Turns, now_ns: u64) -> Option<(u64, u64)> {
     let started = turns.started_ns.load(Acquire);
-    let number = turns.number.load(Relaxed);
-    // Between the two it may have ended and another begun.
+    let number = turns.number.load(Acquire);
+    // Between the two it may have ended and another begun: whoever sees the number of that sees that this one has ended.
     (started != 0 && turns.started_ns.load(Acquire) == started).then(|| (number, now_ns.saturating_sub(started)))
 }
 
@@ -183,6 +188,8 @@ mod tests {
         assert_eq!(watch.witness.asked, [1], "one at a time");
         meters[0].end(30 * MS, 0, Usage::default);
         watch.look(31 * MS);
+        assert_eq!(watch.witness.asked, [1], "what it may write just now is not the other's");
+        watch.look(32 * MS);
         assert_eq!(watch.witness.asked, [1, 2]);
         let capture = watch.all[0].capture(1).unwrap();
         assert_eq!((capture.kernel.as_str(), capture.stack.len()), ("state of 1", 0), "the kernel's word stays");

@@ -244,15 +244,21 @@ fn show(state: &State, zone: &str) -> Json {
 }
 
 fn freeze(state: &State, zone: &str, is_frozen: bool) -> Result<Json, String> {
+    let _place = Place::take()?;
     let intake = state.intake().ok_or("no zone takes updates")?;
     intake.freeze(zone, is_frozen).map(|()| Json::Bool(is_frozen))
 }
 
 fn rollback(state: &State, zone: &str, serial: u32) -> Json {
+    let _place = match Place::take() {
+        Ok(place) => place,
+        Err(why) => return bad(vec![why]),
+    };
     // Whoever owns the zone goes back: its updates, or its file.
-    match state.intake().filter(|intake| intake.owns(zone)) {
+    let whose = answered_at_once(state, "owner", |done| Event::Whose { zone: zone.to_string(), done });
+    match state.intake().filter(|_| whose == good("owner", Json::text("update"))) {
         Some(intake) => told("reload", past(state).and_then(|past| intake.go_back(past, zone, serial))),
-        None => answered(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done }),
+        None => answered_at_once(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done }),
     }
 }
 
@@ -286,12 +292,10 @@ fn reload(state: &State, zones: Vec<String>) -> Json {
 }
 
 fn answered(state: &State, key: &'static str, event: impl FnOnce(Done) -> Event) -> Json {
-    let Some(_place) = Place::take() else {
-        return bad(vec![format!(
-            "{WAITING_MAX} wait already for zones to be served: see whether an image is being made"
-        )]);
-    };
-    answered_at_once(state, key, event)
+    match Place::take() {
+        Ok(_place) => answered_at_once(state, key, event),
+        Err(why) => bad(vec![why]),
+    }
 }
 
 fn answered_at_once(state: &State, key: &'static str, event: impl FnOnce(Done) -> Event) -> Json {
@@ -311,9 +315,10 @@ const WAITING_MAX: usize = door::CONNECTIONS_MAX - 4;
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 impl Place {
-    fn take() -> Option<Place> {
+    fn take() -> Result<Place, String> {
         let taken = WAITING.try_update(Relaxed, Relaxed, |n| (n < WAITING_MAX).then_some(n + 1));
-        taken.ok().map(|_| Place)
+        let full = |_| format!("{WAITING_MAX} wait already for zones to be served: see whether an image is being made");
+        taken.map(|_| Place).map_err(full)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::press::Work;
 use crate::refusals::{PROHIBITED, head};
 use front::Postponed;
 use stats::{Counter, Counters};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 #[cfg(test)]
@@ -20,6 +20,8 @@ use transfer::{Author, Diff};
 
 /// Updates that wait; more are dropped and counted, and their clients ask again.
 const WAITING_MAX: usize = 4096;
+/// Octets of them: nobody has looked yet whether they are signed.
+const OCTETS_MAX: usize = 16 << 20;
 /// Tries to make a change of what others change meanwhile.
 const TRIES: usize = 5;
 /// Why such a change is not made.
@@ -30,10 +32,6 @@ pub enum Order {
     Freeze {
         zone: String,
         is_frozen: bool,
-        done: Sender<Result<(), String>>,
-    },
-    Own {
-        zone: String,
         done: Sender<Result<(), String>>,
     },
     Change {
@@ -50,6 +48,8 @@ pub enum Order {
 #[derive(Clone)]
 pub struct Intake {
     orders: SyncSender<Order>,
+    /// Of updates that wait.
+    octets: Arc<AtomicUsize>,
     /// Bound: who hands over something waits until it is done.
     works: Sender<Work>,
     /// By which rules updates go from now on, where they do not yet.
@@ -59,6 +59,7 @@ pub struct Intake {
 /// The other end of it.
 pub struct Orders {
     pub orders: Receiver<Order>,
+    octets: Arc<AtomicUsize>,
     pub works: Receiver<Work>,
     pub wanted: Arc<Mutex<Option<Wanted>>>,
 }
@@ -66,10 +67,17 @@ pub struct Orders {
 pub fn pair() -> (Intake, Orders) {
     let ((orders, taken), (works, lent)) = (sync_channel(WAITING_MAX), channel());
     let wanted = Arc::<Mutex<Option<Wanted>>>::default();
-    (Intake { orders, works, wanted: Arc::clone(&wanted) }, Orders { orders: taken, works: lent, wanted })
+    let octets = Arc::<AtomicUsize>::default();
+    let intake = Intake { orders, octets: Arc::clone(&octets), works, wanted: Arc::clone(&wanted) };
+    (intake, Orders { orders: taken, octets, works: lent, wanted })
 }
 
 impl Orders {
+    /// It does not wait any more.
+    pub fn took(&self, question: &Postponed) {
+        self.octets.fetch_sub(question.message.len(), Relaxed);
+    }
+
     #[cfg(test)]
     pub fn lent(&self, patience: Duration) -> Option<Work> {
         self.works.recv_timeout(patience).ok()
@@ -78,7 +86,13 @@ impl Orders {
 
 impl Desk for Intake {
     fn take(&self, question: Postponed) -> bool {
-        self.orders.try_send(Order::Update(question)).is_ok()
+        let octets = question.message.len();
+        let has_room = self.octets.fetch_add(octets, Relaxed) + octets <= OCTETS_MAX;
+        let is_taken = has_room && self.orders.try_send(Order::Update(question)).is_ok();
+        if !is_taken {
+            self.octets.fetch_sub(octets, Relaxed);
+        }
+        is_taken
     }
 }
 
@@ -140,11 +154,6 @@ impl Intake {
         let _ = self.orders.try_send(Order::Work);
     }
 
-    /// True if the zone belongs to updates.
-    pub fn owns(&self, zone: &str) -> bool {
-        self.ask(|done| Order::Own { zone: zone.to_string(), done }).is_ok()
-    }
-
     /// Has a zone as it was at this serial, under a new one. What has changed since is looked for here, where no update waits for it.
     pub fn go_back(&self, past: &Past, zone: &str, serial: u32) -> Result<Json, String> {
         let (apex, mut outcome) = (crate::config::apex(zone)?, Err(String::new()));
@@ -183,6 +192,22 @@ impl Intake {
 mod tests {
     use super::*;
     use transfer::allow::Rules;
+
+    #[test]
+    fn so_many_octets_of_updates_wait_whatever_their_number() {
+        let (intake, taken) = pair();
+        let ticket = front::Ticket { thread: 0, way: front::Way::Stream(1) };
+        let (peer, purpose) = (front::Peer { ip: [127, 0, 0, 1].into(), port: 53 }, front::Purpose::Update);
+        let update = Postponed { ticket, peer, transport: front::Transport::Tcp, message: vec![0; 65_000], purpose };
+        let fill = || (0..WAITING_MAX).take_while(|_| intake.take(update.clone())).count();
+        let room = OCTETS_MAX / update.message.len();
+        assert_eq!(fill(), room);
+        for _ in 0..2 {
+            let Ok(Order::Update(question)) = taken.orders.try_recv() else { panic!("no update") };
+            taken.took(&question);
+        }
+        assert_eq!(fill(), 2);
+    }
 
     #[test]
     fn rules_are_told_however_many_updates_wait() {

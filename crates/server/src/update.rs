@@ -181,13 +181,13 @@ impl Updates {
         let (mut group, mut next) = (Vec::new(), Some(first));
         while let Some(order) = next {
             match order {
-                Order::Update(question) => group.push(question),
+                Order::Update(question) => {
+                    taken.took(&question);
+                    group.push(question);
+                }
                 Order::Freeze { zone, is_frozen, done } => {
                     // Whoever asked may have gone.
                     let _ = done.send(self.freeze(&zone, is_frozen));
-                }
-                Order::Own { zone, done } => {
-                    let _ = done.send(self.owned(&zone).map(drop));
                 }
                 Order::Change { zone, diff, author, done } => {
                     let _ = done.send(self.make(zone, diff, author, taken));

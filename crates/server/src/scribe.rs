@@ -118,7 +118,14 @@ impl Scribe {
                 continue;
             }
             self.watch_includes(&task);
-            let outcome = self.attend(&task);
+            let outcome = self.attend(&task).map_err(|undone| match undone {
+                // Of a zone that is written back it is told as what hinders that.
+                Undone::Failed(why) if !task.is_kept_in_step => {
+                    self.again(&task, RETRY);
+                    Undone::Held(format!("{}: {why}", task.file.display()))
+                }
+                undone => undone,
+            });
             if self.watch_includes(&task) {
                 // Somebody may have edited one just before.
                 self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + REST);
@@ -127,7 +134,7 @@ impl Scribe {
                 self.press.slate.note([&*task.apex].into_iter(), Instant::now());
             }
             if let Err(Undone::Failed(_)) = outcome {
-                self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + RETRY);
+                self.again(&task, RETRY);
             }
             self.tell(&task, outcome);
         }
@@ -228,11 +235,7 @@ impl Scribe {
         origin.recover(|to| self.state.past().ok_or(JUST_STARTED)?.was_edited(&task.apex, to))?;
         let is = origin.stamp(&file);
         if is != NONE && !origin.known().iter().any(|known| known.is(&is)) {
-            return self.take_in(task, &file, is, origin).map_err(|undone| match undone {
-                // Of a zone that is written back it is told as what hinders that.
-                Undone::Failed(why) if !task.is_kept_in_step => self.wait(task, &file, &why),
-                undone => undone,
-            });
+            return self.take_in(task, &file, is, origin);
         }
         self.refused.remove(&task.apex);
         if task.what == What::Write {
@@ -301,17 +304,22 @@ impl Scribe {
 
     /// What hinders an edit may be mended, with the file as it is.
     fn wait(&self, task: &Task, file: &Path, why: &str) -> Undone {
-        self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + RETRY);
+        self.again(task, RETRY);
         Undone::Held(not_taken_in(file, why))
     }
 
     fn look_again(&self, task: &Task) -> Done {
-        let (apexes, at) = (slice::from_ref(&task.apex), Instant::now() + REST);
+        self.again(task, REST);
+        Done::Edited
+    }
+
+    /// What an operator has forced stays so.
+    fn again(&self, task: &Task, after: Duration) {
+        let (apexes, at) = (slice::from_ref(&task.apex), Instant::now() + after);
         match task.what {
             What::Force => self.press.slate.force(apexes, at),
             What::Look | What::Write | What::Digest => self.press.slate.look(apexes, at),
         }
-        Done::Edited
     }
 
     /// Finds out what an edit changes, and has that served; the file as it was read is one that we know from then on. None:

@@ -10,6 +10,7 @@ use crate::secondaries::{Note, Secondaries};
 use crate::state::Event;
 use crate::watcher::Folders;
 use crate::{log, systemd};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -90,16 +91,17 @@ pub fn attend(
         let next = if is_to_be_read { read().map(Some) } else { Ok(None) };
         match next {
             Ok(next) => {
-                let is_other = next.is_some() || owns_more(&last, &zones);
+                let is_other = next.is_some() || why != Why::Fold && owns_more(&last, &zones);
                 if is_other {
                     // It and what is made of it stay until the next one; reading it has taken much else.
                     last = store::heap::apart(|| Arc::new(owning(next.as_ref().unwrap_or(&last))));
                     log::set_level(last.level);
-                    secondaries.into_iter().for_each(|s| s.tell(Note::Adopt(Arc::clone(&last))));
                 }
                 // One that was gone may be back.
                 folders.follow(&last.roster.directories());
                 store::heap::apart(|| adopt(&last, is_other, &zones, why, number));
+                // Only now: who asks a new primary takes the keys that are there.
+                secondaries.filter(|_| is_other).into_iter().for_each(|s| s.tell(Note::Adopt(Arc::clone(&last))));
                 systemd::tell(&systemd::reloading());
                 if jobs
                     .send(Job { order: wished, number, stays, ..Job::new(Arc::clone(&last), why, zones, done) })
@@ -128,8 +130,8 @@ fn owning(config: &Config) -> Config {
 
 /// Whether zones that take updates have got files of ours since they were configured: among these, or all if none is named.
 fn owns_more(config: &Config, named: &[String]) -> bool {
-    let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| config::apex(name).ok()).collect();
-    let is_meant = |zone: &&Zone| named.is_empty() || apexes.contains(&zone.apex);
+    let apexes: HashSet<Box<[u8]>> = named.iter().filter_map(|name| config::apex(name).ok()).collect();
+    let is_meant = |zone: &&Zone| zone.is_owned() && (named.is_empty() || apexes.contains(&zone.apex));
     ledger::owns_more(config.roster.written.iter().filter(is_meant), &config.server.data_dir)
 }
 

@@ -263,7 +263,7 @@ struct Updating {
 impl Updating {
     fn start(&self, ledger: Ledger) -> Result<(), String> {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(orders) = orders else { return Ok(()) };
+        let Some(orders) = orders else { return Err("their thread could not be started before".to_string()) };
         let updates = Updates {
             ledger,
             keys: Arc::clone(&self.shared.keys),

@@ -178,8 +178,17 @@ fn number(image: &Image<Stretch>, apex: &[u8]) -> Option<u32> {
 
 /// True if a zone that had an access list of its own is none of `[[zone]]` any more. Served on, it would have that of all.
 pub fn forsakes(before: &Lists, image: &Image<Stretch>, config: &Config) -> bool {
-    let written: HashSet<u32> = config.roster.written.iter().filter_map(|zone| number(image, &zone.apex)).collect();
-    before.own().any(|zone| !written.contains(&zone))
+    let mut own: HashSet<u32> = before.own().collect();
+    // Mostly none has one.
+    if !own.is_empty() {
+        config
+            .roster
+            .written
+            .iter()
+            .filter_map(|zone| number(image, &zone.apex))
+            .for_each(|zone| _ = own.remove(&zone));
+    }
+    !own.is_empty()
 }
 
 /// Zones that are not served as their files say: kept until the next change.

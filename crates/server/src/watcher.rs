@@ -8,12 +8,12 @@
 use crate::config::Config;
 use crate::images;
 use crate::log;
-use crate::manifest::{Entry, Manifest};
+use crate::manifest::{Entry, Identity, Manifest};
 use crate::state::{Event, State};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use store::folder::zone_of;
 use store::watch::{Change, Watch, What};
@@ -26,17 +26,27 @@ const NAMES_MAX: usize = 10_000;
 const FOLDERS_MAX: usize = 1_000;
 
 /// The watched folders: the main thread changes them with the configuration.
+///
+/// Who needs several of these locks takes them in this order, `zones` last.
 pub struct Folders {
     watch: Watch,
     zones: Mutex<Vec<PathBuf>>,
     /// Files that are included by those of zones that updates own.
     owned: Mutex<Includes>,
-    /// By those of zones that are laid over the image: what the manifest of the image does not say.
+    /// By those of zones that were laid over the image since that is there: what its manifest does not say.
     laid: Mutex<Includes>,
+    /// By those that were laid over the one before, maybe while this one was made.
+    laid_before: Mutex<Includes>,
+    /// Folders of files that are included, as far as they are watched.
+    including: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// Files that are included, and the zones that do so.
 type Includes = HashMap<PathBuf, BTreeSet<String>>;
+
+fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The zone includes none but these.
 fn forget(includes: &mut Includes, zone: &str, but: &[PathBuf]) {
@@ -47,8 +57,8 @@ impl Folders {
     /// Those of zones, as far as they are there: that of zones that commands keep is made when it is needed.
     pub fn of(config: &Config) -> Result<Arc<Folders>, String> {
         let watch = Watch::new().map_err(|e| format!("folders cannot be watched: {e}"))?;
-        let (zones, owned, laid) = Default::default();
-        let folders = Folders { watch, zones, owned, laid };
+        let (zones, owned, laid, laid_before, including) = Default::default();
+        let folders = Folders { watch, zones, owned, laid, laid_before, including };
         let there: Vec<PathBuf> = config.roster.directories().into_iter().filter(|folder| folder.exists()).collect();
         folders.follow(&there);
         Ok(Arc::new(folders))
@@ -59,20 +69,24 @@ impl Folders {
         self.note(&self.owned, zone, file, included)
     }
 
-    /// What the file of a zone includes that was laid over the image is watched until the next image says it.
-    pub fn lay(&self, entry: &Entry) {
+    /// What the file of a zone includes that was laid over the image is watched until the next image says it. True: one of the files
+    /// is watched from now on.
+    pub fn lay(&self, entry: &Entry) -> bool {
         let included: Vec<PathBuf> = entry.sources.iter().skip(1).map(|(file, _)| file.clone()).collect();
-        self.note(&self.laid, &images::name(&entry.apex).to_string(), &entry.file, &included);
+        let zone = images::name(&entry.apex).to_string();
+        forget(&mut locked(&self.laid_before), &zone, &included);
+        self.note(&self.laid, &zone, &entry.file, &included)
     }
 
     /// A zone that was laid over the image is gone.
     pub fn lay_none(&self, apex: &[u8]) {
-        forget(&mut self.laid.lock().unwrap_or_else(PoisonError::into_inner), &images::name(apex).to_string(), &[]);
+        let zone = images::name(apex).to_string();
+        [&self.laid, &self.laid_before].into_iter().for_each(|laid| forget(&mut locked(laid), &zone, &[]));
     }
 
     /// Of a file that is not watched what it includes is not, either.
     fn note(&self, includes: &Mutex<Includes>, zone: &str, file: &Path, included: &[PathBuf]) -> bool {
-        let mut includes = includes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut includes = locked(includes);
         forget(&mut includes, zone, included);
         if !file.parent().is_some_and(|folder| self.are(folder)) {
             return false;
@@ -84,6 +98,7 @@ impl Folders {
                 && let Some(folder) = included.parent()
             {
                 self.add(folder, What::Files);
+                locked(&self.including).insert(folder.to_path_buf());
                 is_new = true;
             }
         }
@@ -92,19 +107,34 @@ impl Folders {
 
     /// The zone is none of those any more whose included files are watched.
     pub fn include_none(&self, zone: &str) {
-        forget(&mut self.owned.lock().unwrap_or_else(PoisonError::into_inner), zone, &[]);
+        forget(&mut locked(&self.owned), zone, &[]);
+    }
+
+    /// Another image is there, of which the manifest says what is included, in these folders. What was laid over the one before may
+    /// have come while it was made; other folders are not watched any more. True: there are new ones.
+    fn learn(&self, mut wanted: BTreeSet<PathBuf>) -> bool {
+        let (owned, mut laid, mut before) = (locked(&self.owned), locked(&self.laid), locked(&self.laid_before));
+        let mut including = locked(&self.including);
+        *before = std::mem::take(&mut laid);
+        wanted.extend(owned.keys().chain(before.keys()).filter_map(|file| Some(file.parent()?.to_path_buf())));
+        wanted.iter().for_each(|folder| self.add(folder, What::Files));
+        let left = including.difference(&wanted).filter(|folder| !self.are(folder));
+        left.for_each(|folder| self.watch.remove(folder));
+        let is_more = !wanted.is_subset(&including);
+        *including = wanted;
+        is_more
     }
 
     fn including(&self, file: &Path) -> Vec<String> {
-        let [owned, laid] =
-            [&self.owned, &self.laid].map(|includes| includes.lock().unwrap_or_else(PoisonError::into_inner));
-        owned.get(file).into_iter().chain(laid.get(file)).flatten().cloned().collect()
+        let all = [&self.owned, &self.laid, &self.laid_before].map(locked);
+        all.iter().filter_map(|includes| includes.get(file)).flatten().cloned().collect()
     }
 
     /// Watches these folders of zones, and no others.
     pub fn follow(&self, wanted: &[PathBuf]) {
-        let mut zones = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
-        zones.iter().filter(|old| !wanted.contains(old)).for_each(|old| self.watch.remove(old));
+        let (including, mut zones) = (locked(&self.including), locked(&self.zones));
+        let left = zones.iter().filter(|old| !wanted.contains(old) && !including.contains(*old));
+        left.for_each(|old| self.watch.remove(old));
         for folder in wanted {
             self.add(folder, What::Files);
         }
@@ -118,7 +148,7 @@ impl Folders {
     }
 
     fn are(&self, folder: &Path) -> bool {
-        self.zones.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|zones| zones == folder)
+        locked(&self.zones).iter().any(|zones| zones == folder)
     }
 }
 
@@ -126,7 +156,8 @@ pub struct Watcher {
     folders: Arc<Folders>,
     /// Where images lie.
     images: PathBuf,
-    /// As the manifest says.
+    /// As the manifest of this image says.
+    image: Option<Identity>,
     includes: Includes,
     state: Arc<State>,
     looks: Sender<()>,
@@ -147,7 +178,7 @@ impl Watcher {
         let images = data_dir.join(images::FOLDER);
         folders.add(&images, What::Writes);
         let pending = Pending::default();
-        let mut watcher = Watcher { folders, images, includes: HashMap::new(), state, looks, pending };
+        let mut watcher = Watcher { folders, images, image: None, includes: HashMap::new(), state, looks, pending };
         watcher.learn_includes();
         watcher
     }
@@ -188,14 +219,18 @@ impl Watcher {
             // The inspector ends with the process only.
             let _ = self.looks.send(());
         }
-        if is(images::MANIFEST) {
-            self.learn_includes();
+        if is(images::MANIFEST) && self.learn_includes() {
+            // Somebody may have edited one just before.
+            self.pending.add_all();
         }
     }
 
-    /// What the zones of watched folders include, as the manifest of the image says.
-    fn learn_includes(&mut self) {
-        let Some(manifest) = Manifest::open(&self.images.join(images::MANIFEST)) else { return };
+    /// What the zones of watched folders include, as the manifest of the image says. True: in other folders than before, too.
+    fn learn_includes(&mut self) -> bool {
+        let Some(manifest) = Manifest::open(&self.images.join(images::MANIFEST)) else { return false };
+        if self.image.replace(manifest.image()) == Some(manifest.image()) {
+            return false;
+        }
         self.includes.clear();
         let mut watched = BTreeSet::new();
         manifest.for_each_include(|zone, file, included| {
@@ -207,12 +242,7 @@ impl Watcher {
                 watched.insert(folder.to_path_buf());
             }
         });
-        watched.iter().for_each(|folder| self.folders.add(folder, What::Files));
-        // More may have been laid since that image.
-        self.folders.laid.lock().unwrap_or_else(PoisonError::into_inner).retain(|file, zones| {
-            zones.retain(|zone| !self.includes.get(file).is_some_and(|known| known.contains(zone)));
-            !zones.is_empty()
-        });
+        self.folders.learn(watched)
     }
 }
 
@@ -254,6 +284,55 @@ mod tests {
 
     fn names(names: &[&str]) -> impl Iterator<Item = String> {
         names.iter().map(|n| n.to_string()).collect::<Vec<_>>().into_iter()
+    }
+
+    #[test]
+    fn folders_are_watched_as_long_as_something_in_them_is_included() {
+        let folder = std::env::temp_dir().join(format!("dunlin-watcher-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let [zones, one, two] = ["zones", "one", "two"].map(|name| folder.join(name));
+        [&zones, &one, &two].into_iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
+        let folders = Folders::of(&Config::default()).unwrap();
+        folders.follow(std::slice::from_ref(&zones));
+        // What is told of a file in each.
+        let told = || {
+            [&one, &two, &zones].into_iter().for_each(|folder| std::fs::write(folder.join("f"), "").unwrap());
+            let mut told: Vec<PathBuf> = Vec::new();
+            while !told.contains(&zones) {
+                let changes = folders.watch.wait(None).unwrap().into_iter();
+                told.extend(changes.map(|change| match change {
+                    Change::File(file) => file.parent().unwrap().to_path_buf(),
+                    change => panic!("{change:?}"),
+                }));
+            }
+            told
+        };
+        let learn = |folder: &PathBuf| folders.learn(BTreeSet::from([folder.clone()]));
+        assert!(learn(&one));
+        assert_eq!(told(), [&one, &zones].map(PathBuf::clone));
+        assert!(folders.include("y.", &zones.join("y.zone"), &[two.join("f")]));
+        assert!(!learn(&one));
+        assert_eq!(told(), [&one, &two, &zones].map(PathBuf::clone));
+        folders.include_none("y.");
+        learn(&zones);
+        assert_eq!(told(), std::slice::from_ref(&zones), "nothing in the others");
+        // What was laid while an image was made that does not have it is known until the next one.
+        let sources = [zones.join("x.zone"), two.join("f")].map(|file| (file, None)).to_vec();
+        let laid = Entry { apex: (*b"\x01x\0").into(), file: zones.join("x.zone"), sources, problem: None };
+        assert!(folders.lay(&laid) && !folders.lay(&laid));
+        learn(&zones);
+        assert_eq!(folders.including(&two.join("f")), ["x."]);
+        learn(&zones);
+        assert_eq!(folders.including(&two.join("f")), Vec::<String>::new());
+        learn(&one);
+        folders.follow(&[one.clone(), zones.clone()]);
+        folders.follow(std::slice::from_ref(&zones));
+        assert_eq!(
+            told(),
+            [one.clone(), zones.clone()],
+            "zones are read from there no more, and included all the same"
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -75,9 +75,9 @@ pub struct Publisher {
     /// What is laid over the image, to be folded into a new one when nothing has changed for a while.
     unfolded: Option<Arc<Config>>,
     /// Zones of updates whose files have been written for an image, and up to where in the journal they hold it.
-    written: Vec<(Box<[u8]>, u64)>,
-    /// The last image could not be made.
-    has_failed: bool,
+    written: HashMap<Box<[u8]>, u64>,
+    /// When the last image could not be made; None: it could.
+    failed: Option<Instant>,
     /// What the versions of all zones were weighed by last.
     guards: Option<Guards>,
     /// Versions that were held are weighed again, though nothing has changed in their files.
@@ -124,8 +124,8 @@ impl Publisher {
             by: By::default(),
             retired: Vec::new(),
             unfolded: None,
-            written: Vec::new(),
-            has_failed: false,
+            written: HashMap::new(),
+            failed: None,
             judges_anew: false,
             number: 0,
             full: 0,
@@ -153,17 +153,19 @@ impl Publisher {
             let job = match (self.retired.is_empty(), &self.unfolded) {
                 _ if ahead.is_some() => ahead.take().ok_or(RecvTimeoutError::Timeout),
                 (true, None) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                (true, Some(_)) => jobs.recv_timeout(self.fold_after().saturating_sub(quiet.elapsed())),
+                (true, Some(_)) => jobs.recv_timeout(self.fold_in(quiet)),
                 (false, _) => jobs.recv_timeout(RETIRE_EVERY),
             };
             match job {
                 Ok(job) => {
                     let (job, next) = together(job, jobs);
                     ahead = next;
-                    (has_worked, _, quiet) = (true, self.on_job(job), Instant::now());
+                    let is_look = job.why == Why::Look;
+                    (has_worked, _) = (true, self.on_job(job));
+                    quiet = if is_look { quiet } else { Instant::now() };
                 }
                 // A transfer may hold what was replaced for long, and that is no reason to wait.
-                Err(RecvTimeoutError::Timeout) if self.unfolded.is_some() && quiet.elapsed() >= self.fold_after() => {
+                Err(RecvTimeoutError::Timeout) if self.unfolded.is_some() && self.fold_in(quiet).is_zero() => {
                     (has_worked, _, quiet) = (true, self.fold(), Instant::now());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -318,13 +320,17 @@ impl Publisher {
         outcome: Result<Json, Vec<String>>,
         ended: io::Result<()>,
     ) -> Result<Json, Vec<String>> {
-        if let Err(e) = ended {
-            log::error("the file of a zone that a command writes", &[("zone", &wanted.join(" ")), ("why", &e)]);
+        let left = ended.err().map(|e| format!("the file of the zone {}, after that: {e}", wanted.join(" ")));
+        match (outcome, left) {
+            // What is served is not known to be so after a crash, too.
+            (Ok(_), Some(left)) => Err(vec![left]),
+            (Ok(facts), None) => Ok(facts),
+            (Err(mut why), left) => {
+                why.extend(left);
+                why.extend(self.refresh(config, Why::Asked, wanted).err().into_iter().flatten());
+                Err(why)
+            }
         }
-        if outcome.is_err() {
-            self.refresh(config, Why::Asked, wanted)?;
-        }
-        outcome
     }
 
     /// Before the file of a zone is written anew: somebody may have edited it since it was looked at. That is a version, too.
@@ -350,17 +356,19 @@ impl Publisher {
         let Some(config) = self.unfolded.take() else { return };
         self.by = By::default();
         self.library.gate = Arc::new(Gate::new(&config, &[]));
-        if let Err(complaints) = self.rebuild(&config, Why::Asked) {
+        if let Err(complaints) = self.rebuild(&config, Why::Fold) {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
         self.let_on();
         self.record();
     }
 
-    fn fold_after(&self) -> Duration {
+    /// How long to wait before the next fold. `quiet`: since when nothing has changed. One that failed does not wait for that: what goes
+    /// on may be of other zones.
+    fn fold_in(&self, quiet: Instant) -> Duration {
         let mib = u32::try_from(self.served.manifest.image().size >> 20).unwrap_or(u32::MAX);
-        let least = if self.has_failed { FOLD_AGAIN } else { FOLD_AFTER };
-        least.max(FOLD_AFTER_MIB * mib)
+        let (least, since) = self.failed.map_or((FOLD_AFTER, quiet), |failed| (FOLD_AGAIN, failed));
+        least.max(FOLD_AFTER_MIB * mib).saturating_sub(since.elapsed())
     }
 
     fn reload(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
@@ -455,8 +463,13 @@ impl Publisher {
         let problems = Arc::clone(&self.served.problems);
         remark(&remarks);
         if let Some(folders) = &self.state.folders {
-            entries.iter().for_each(|entry| folders.lay(entry));
             difference.gone.iter().for_each(|apex| folders.lay_none(apex));
+            let zones: Vec<_> =
+                entries.iter().filter(|entry| folders.lay(entry)).map(|e| images::name(&e.apex).to_string()).collect();
+            // Somebody may have edited what they include just before it was watched.
+            if !zones.is_empty() {
+                self.state.raise(Event::Changed { zones });
+            }
         }
         self.served.take(&before.image, &zones.image, &entries, &difference);
         pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
@@ -510,9 +523,9 @@ impl Publisher {
     /// fold: of zones that are served from it only nothing can be laid.
     fn rebuild(&mut self, config: &Arc<Config>, why: Why) -> Result<bool, Vec<String>> {
         let outcome = self.rebuilt(config, why);
-        self.has_failed = outcome.is_err();
-        self.unfolded = self.has_failed.then(|| Arc::clone(config));
-        if self.has_failed {
+        self.failed = outcome.is_err().then(Instant::now);
+        self.unfolded = self.failed.map(|_| Arc::clone(config));
+        if self.failed.is_some() {
             // What is not served is no version.
             self.library.gate.forget();
         }
@@ -520,8 +533,7 @@ impl Publisher {
     }
 
     fn rebuilt(&mut self, config: &Config, why: Why) -> Result<bool, Vec<String>> {
-        let seen = config.roster.seen();
-        let zones = config.zones().map_err(|complaints| told(&complaints))?;
+        let (zones, seen) = self.zones(config, why)?;
         // A zone that goes, or belongs to its file again, takes along what updates have changed of it.
         self.write_files(config, |apex| !config.roster.written.iter().any(|z| *z.apex == *apex && z.is_owned()))?;
         let mut is_over = Err(vec![]);
@@ -536,6 +548,28 @@ impl Publisher {
         }
         let names = |zones: Apexes| zones.iter().map(|z| images::name(z).to_string()).collect::<Vec<_>>();
         is_over.map_err(|zones| vec![format!("no image keeps up with the updates of {}", names(zones).join(" "))])
+    }
+
+    /// The zones that an image is to be made of, and what names them. Where that is wrong those that are served will do for one that
+    /// only holds these as they should be: what somebody has written into a folder is no reason to keep others' updates from it.
+    fn zones(&self, config: &Config, why: Why) -> Result<(Vec<Zone>, Seen), Vec<String>> {
+        let seen = config.roster.seen();
+        match config.zones() {
+            Ok(zones) => Ok((zones, seen)),
+            Err(complaints) if !matches!(why, Why::Fold | Why::Damaged) => Err(told(&complaints)),
+            Err(_) => {
+                let mut zones = config.roster.written.clone();
+                let written: HashSet<&[u8]> = config.roster.written.iter().map(|zone| &*zone.apex).collect();
+                let damaged = |_| vec!["the list of what is served is damaged".to_string()];
+                for known in self.served.manifest.part(0, 1) {
+                    let known = known.map_err(damaged)?;
+                    zones.extend(
+                        (!written.contains(known.apex)).then(|| Zone::new(known.apex.into(), known.file.into())),
+                    );
+                }
+                Ok((zones, self.served.manifest.seen.clone()))
+            }
+        }
     }
 
     /// Err within: the image does not take what updates have changed of these zones; of all if none is named.
@@ -568,7 +602,7 @@ impl Publisher {
         let changed = is_other || serving.allow_query != self.served.allow_query;
         let before = Arc::clone(&self.served.problems);
         // What could not be read from its file is laid over the image.
-        written.retain(|(apex, _)| !serving.problems.iter().any(|p| p.apex == *apex));
+        written.retain(|apex, _| !serving.problems.iter().any(|p| p.apex == *apex));
         self.press.have_done(move |_, books| written.iter().for_each(|(apex, end)| books.unwritten.settle(apex, *end)));
         if changed {
             prefault(zones.image.bytes().map());
@@ -603,7 +637,7 @@ impl Publisher {
             let Some(zone) = laying::zone(now.image.view(), &wish.apex) else { continue };
             let written = ledger::write(&config.server.data_dir, &zone, &wish.names, end);
             written.map_err(|e| vec![format!("the zone {} is not written: {e}", images::name(&wish.apex))])?;
-            self.written.push((wish.apex, end));
+            self.written.insert(wish.apex, end);
             is_written = true;
         }
         if is_written {

@@ -1,6 +1,6 @@
 //! Images that somebody damages, cuts off, removes or replaces, before a start and under a server that runs.
 
-use crate::running::{Folder, Server, ZONE, eventually, read, text};
+use crate::running::{DIRECTORY, Folder, Server, ZONE, eventually, read, text};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -96,6 +96,32 @@ fn every_page_that_is_damaged_is_found_and_the_image_is_built_anew() {
         many,
         "{log}"
     );
+}
+
+/// What somebody has written into the folder of zones is his to mend; what is served is not to wait for that.
+#[test]
+fn a_damaged_image_is_built_anew_though_what_names_zones_is_wrong() {
+    let folder = Folder::new();
+    let configured = "[[zone]]\nname = \"example.com\"\nfile = \"example.com.zone\"\n";
+    folder.write("example.com.zone", ZONE);
+    folder.write("zones/other.example.zone", ZONE);
+    folder.configure(&format!("{DIRECTORY}{configured}"));
+    let server = start(&folder);
+    let asked = ["www.example.com", "www.other.example"];
+    let good = asked.map(|name| answer(&folder, &server, name));
+    assert!(good.iter().all(|answer| answer.starts_with("NOERROR")), "{good:?}");
+    folder.write("zones/a..b.zone", ZONE);
+    folder.refuses(&["reload"], "a..b");
+    for page in 0..pages(&folder) {
+        let generation = number(&status(&folder), "generation");
+        flip(&folder, page * PAGE + 8);
+        rebuilt(&folder, generation);
+        assert_eq!(asked.map(|name| answer(&folder, &server, name)), good, "page {page}");
+    }
+    std::fs::remove_file(folder.0.join("zones/a..b.zone")).unwrap();
+    folder.write("zones/third.example.zone", ZONE);
+    folder.does(&["reload"]);
+    assert!(answer(&folder, &server, "www.third.example").starts_with("NOERROR"));
 }
 
 #[test]

@@ -585,7 +585,11 @@ impl<'a> Zone<'a> {
         hidden: &Hidden,
     ) -> Result<impl Iterator<Item = Result<Node<'a>, Damaged>> + use<'a>, Damaged> {
         let view = self.view();
-        let find = || self.together_below(seat, end)?.map(|node| Ok(node?.reference())).collect();
+        let reference = |node: Result<Node<'a>, Damaged>| {
+            let node = node?;
+            self.name_of(&node, &mut [0; NAME_MAX]).map(|_| node.reference())
+        };
+        let find = || self.together_below(seat, end)?.map(reference).collect();
         let all = hidden.below(seat.reference(), find)?;
         let from = halve(&all, |&node| Ok(view.node(node)?.order_of(labels)? == Ordering::Less))?;
         Ok((from..all.len()).map(move |i| view.node(all[i])))
@@ -676,7 +680,8 @@ impl<'a> Zone<'a> {
         let zone = *self;
         let is_below_it = move |node: &Node<'a>| {
             let mut room = [0; NAME_MAX];
-            zone.name_of(node, &mut room).is_ok_and(|below| is_below(below, name))
+            // One of which it cannot be said is met by whoever goes on.
+            zone.name_of(node, &mut room).map_or(true, |below| is_below(below, name))
         };
         let is_before = !is_below_it(&node);
         let below = self.together_from(node)?.skip(usize::from(is_before));

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,7 +25,7 @@ const HEAD: usize = size_of::<libc::inotify_event>();
 /// What of a folder is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A file that was written and closed, or that appeared, or went.
+    /// A file that was written and closed, or that appeared (a link as such), or went.
     Files,
     /// The same, and every single write to a file.
     Writes,
@@ -67,12 +68,12 @@ impl Watch {
     /// they are told with both.
     pub fn add(&self, folder: &Path, what: What) -> io::Result<()> {
         let path = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
-        let files = libc::IN_CLOSE_WRITE | libc::IN_MOVED_TO | libc::IN_MOVED_FROM | libc::IN_DELETE;
+        let files = libc::IN_CLOSE_WRITE | libc::IN_MOVED_TO | libc::IN_MOVED_FROM | libc::IN_DELETE | libc::IN_CREATE;
         let itself = libc::IN_DELETE_SELF | libc::IN_MOVE_SELF | libc::IN_ONLYDIR;
         let more = match what {
             What::Files => 0,
             What::Writes => libc::IN_MODIFY,
-            What::All => libc::IN_MODIFY | libc::IN_ATTRIB | libc::IN_CREATE,
+            What::All => libc::IN_MODIFY | libc::IN_ATTRIB,
         };
         let mut folders = self.folders();
         // SAFETY: `path` is a live string, the descriptor is open.
@@ -166,8 +167,15 @@ fn change(folders: &mut Watched, watch: libc::c_int, mask: u32, name: &[u8]) -> 
     }
     let Some(name) = name.split(|&octet| octet == 0).next().filter(|name| !name.is_empty()) else { return vec![] };
     let name = OsString::from_vec(name.to_vec());
-    let paths = folders.get(&watch).into_iter().flatten();
-    paths.map(|folder| Change::File(folder.join(&name))).collect()
+    let paths = folders.get(&watch).into_iter().flatten().map(|folder| folder.join(&name));
+    // Of a file that appears and is not written to, but for a link, it is told when it is closed.
+    let is_told = |file: &PathBuf| mask & libc::IN_CREATE == 0 || is_link(file);
+    paths.filter(is_told).map(Change::File).collect()
+}
+
+/// A name for what has another one.
+fn is_link(file: &Path) -> bool {
+    file.symlink_metadata().is_ok_and(|found| found.is_symlink() || found.nlink() > 1)
 }
 
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {

@@ -7,6 +7,7 @@ use crate::laying::{self, Seen};
 use crate::ledger;
 use crate::log;
 use crate::press::Press;
+use crate::sound::Sound;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,9 +45,10 @@ pub fn begin(
 /// None: nobody waits for more.
 fn write(press: &Press, data_dir: &Path, apex: Box<[u8]>, position: u64, done: &SyncSender<Written>) -> Option<()> {
     let now = press.current();
+    let sound = Sound::compared(&now.image);
     let zone = laying::zone(now.image.view(), &apex);
     let served = zone.and_then(|zone| Some((Seen::of(&now.image, &zone)?, zone)));
-    let file = served.map(|(seen, zone)| (seen, ledger::prepare_zone(data_dir, &zone, &apex, position)));
+    let file = served.map(|(seen, zone)| (seen, ledger::prepare_zone(data_dir, &sound, &zone, &apex, position)));
     drop(now);
     done.send(Written { apex, file }).ok()?;
     press.wake();

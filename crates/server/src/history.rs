@@ -15,10 +15,10 @@ use crate::json::Json;
 use crate::log;
 use crate::origin::stamp;
 use crate::scribe;
+use crate::sound::Sound;
 use front::{Published, Zones};
 use image::edit::records_of;
-use image::node::APEX;
-use image::{Builder, Damaged, Sorted, Zone};
+use image::{Builder, Damaged, Image, Sorted, Zone};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write as _};
@@ -272,7 +272,7 @@ impl Past {
     /// `was`: what told the file when it was looked at (`origin::stamp`); an edit since is not written over.
     pub fn write_back(&self, zone: &config::Zone, serial: u32, was: &str) -> Result<Replaced, String> {
         let changes = changes(&self.data_dir, &zone.apex)?;
-        with_zone(&self.published, &zone.apex, |served| {
+        let found = with_compared_zone(&self.published, &zone.apex, |served| {
             let now = served.serial().map_err(damaged)?;
             if serial == now {
                 return Err(format!("version {serial} is what is served"));
@@ -291,8 +291,9 @@ impl Past {
                 return Err(SIGNED.to_string());
             }
             digest_anew(&zone.apex, &soas, &mut records)?;
-            write(&zone.file, was, soas.iter().chain(&records)).map_err(|e| format!("the file cannot be written: {e}"))
-        })
+            Ok([soas, records].concat())
+        })?;
+        write(&zone.file, was, found.iter()).map_err(|e| format!("the file cannot be written: {e}"))
     }
 }
 
@@ -511,10 +512,29 @@ pub fn with_zone<T>(
     apex: &[u8],
     f: impl FnOnce(&Zone<'_>) -> Result<T, String>,
 ) -> Result<T, String> {
+    with_sound(published, apex, |image| Sound::as_known(image), f)
+}
+
+/// The same for what is written into files.
+pub fn with_compared_zone<T>(
+    published: &Published<Zones<Stretch>>,
+    apex: &[u8],
+    f: impl FnOnce(&Zone<'_>) -> Result<T, String>,
+) -> Result<T, String> {
+    with_sound(published, apex, |image| Sound::compared(image), f)
+}
+
+fn with_sound<T>(
+    published: &Published<Zones<Stretch>>,
+    apex: &[u8],
+    sound: fn(&Image<Stretch>) -> Sound<'_>,
+    f: impl FnOnce(&Zone<'_>) -> Result<T, String>,
+) -> Result<T, String> {
     let (now, _) = published.current();
-    let node = now.image.view().find_whole(apex).map_err(damaged)?.filter(|node| node.is(APEX));
-    let zone = node.ok_or_else(|| format!("no zone {} is served", name(apex)))?.zone().map_err(damaged)?;
-    f(&zone)
+    let (sound, told) = (sound(&now.image), |e: io::Error| e.to_string());
+    let zone = sound.zone(apex).map_err(told)?.ok_or_else(|| format!("no zone {} is served", name(apex)))?;
+    let found = f(&zone)?;
+    sound.holds().map_err(told).map(|()| found)
 }
 
 /// What leads from the version that is served to an old one, its records in canonical form. `changes`: read after it was

@@ -145,7 +145,7 @@ impl Kept {
                 if fs::metadata(&file).map_err(failed)?.len() > TEXT_MAX {
                     return Err(format!("{} is longer than {TEXT_MAX} octets: edit it", file.display()));
                 }
-                let records = history::with_zone(published, apex, |zone| modified(zone, apex, changes))?;
+                let records = history::with_compared_zone(published, apex, |zone| modified(zone, apex, changes))?;
                 history::write(&file, was, records.iter()).map(Written::Modified).map_err(failed)
             }
             (Order::Remove, Some(true)) => {

@@ -22,8 +22,11 @@ use crate::history;
 use crate::images::name;
 use crate::laying::Standing;
 use crate::log;
+use crate::manifest::{Known, Manifest};
 use crate::novices::Wanted;
 use crate::origin::Origin;
+use crate::sound::{Sound, damaged};
+use crate::stamp::Stamp;
 use crate::strangers::{Lacking, Strangers};
 use crate::unwritten::{Names, Unwritten, Wish};
 use image::{View, Zone as ImageZone};
@@ -179,10 +182,19 @@ impl Files {
         Ok(journal.next_position())
     }
 
-    /// Reads what the files do not hold. `view`: the image that was made of them. Returns what is to be laid over it.
-    pub fn replay(self, view: View<'_>, history: History) -> io::Result<(Ledger, Unwritten, Vec<String>)> {
+    /// Reads what the files do not hold. `view`: the image that was made of them, as its manifest says. Returns what is to be laid over
+    /// it.
+    pub fn replay(
+        self,
+        view: View<'_>,
+        manifest: &Manifest,
+        history: History,
+    ) -> io::Result<(Ledger, Unwritten, Vec<String>)> {
         let released = released(&self.folder)?;
-        let Files { folder, mut zones, positions, unfit } = self;
+        let Files { folder, mut zones, mut positions, mut unfit } = self;
+        for (apex, position) in positions.extract_if(|apex, _| !is_made_of(manifest, apex, &file_of(&folder, apex))) {
+            unfit.insert(apex, (position, "what is served was not made of it, as the log says".to_string()));
+        }
         let strangers = Strangers::of(folder.clone());
         let mut replayed = Replayed { view, positions, unfit, layers: HashMap::new(), strangers };
         let (journal, mut remarks) = open(&folder, released, &mut |position, entry| replayed.take(position, entry))?;
@@ -227,6 +239,17 @@ fn open(folder: &Path, from: u64, take: &mut dyn FnMut(u64, Entry)) -> io::Resul
 pub fn names(layer: Layer<Standing<'_>>) -> Names {
     let laid = |r: Record| image::edit::Record { rtype: r.rtype, ttl: r.ttl, rdata: r.rdata().into() };
     layer.into_names().into_iter().map(|(name, records)| (name, records.into_iter().map(laid).collect())).collect()
+}
+
+/// Whether a zone of the image was made of this file as it is now: then what the file holds is what is served.
+fn is_made_of(manifest: &Manifest, apex: &[u8], file: &Path) -> bool {
+    let is = |known: Known<'_>| {
+        // One that was written just before has no stamp to be believed.
+        let mut sources = known.sources();
+        let is_as_read = sources.all(|(file, stamp)| stamp.is_none_or(|stamp| Stamp::of(file) == Some(stamp)));
+        known.problem.is_none() && known.file == file && is_as_read
+    };
+    manifest.find(apex).is_some_and(is)
 }
 
 impl Ledger {
@@ -379,34 +402,33 @@ fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
     written.map_err(|e| wrong.unwrap_or_else(|| e.to_string()))
 }
 
-/// Writes the file of a zone as this image has it, but for these names: it then holds all changes before `position`.
-pub fn write(data_dir: &Path, zone: &ImageZone<'_>, names: &Names, position: u64) -> io::Result<()> {
-    let folder = data_dir.join(FOLDER);
-    write_zone(&folder, zone, names, position)
-}
-
-fn damaged(_: image::Damaged) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the image is damaged")
+/// Writes the file of a zone as the image has it, but for these names: it then holds all changes before `position`. False: there is
+/// no such zone.
+pub fn write(data_dir: &Path, sound: &Sound<'_>, apex: &[u8], names: &Names, position: u64) -> io::Result<bool> {
+    let Some(zone) = sound.zone(apex)? else { return Ok(false) };
+    let text = |out: &mut Output| write_text(&zone, names, out).and_then(|()| sound.holds());
+    write_file(&data_dir.join(FOLDER), apex, position, text).map(|()| true)
 }
 
 /// Writes down a zone that updates do not own yet, as it is served. It is theirs when the file has its name.
-pub fn prepare_zone(data_dir: &Path, zone: &ImageZone<'_>, apex: &[u8], position: u64) -> io::Result<Prepared> {
+pub fn prepare_zone(
+    data_dir: &Path,
+    sound: &Sound<'_>,
+    zone: &ImageZone<'_>,
+    apex: &[u8],
+    position: u64,
+) -> io::Result<Prepared> {
     let text = |out: &mut Output| {
         writeln!(out, "{HEAD} {position}")?;
-        write_text(zone, &Names::new(), out)
+        write_text(zone, &Names::new(), out).and_then(|()| sound.holds())
     };
     let folder = data_dir.join(FOLDER);
     let file = file_of(&folder, apex);
-    if !file.exists() {
+    if !file.try_exists()? {
         // Of one that comes back to its updates it is known what its configured file was.
-        Origin::of(data_dir, apex).keep_served(zone, zone.serial().map_err(damaged)?)?;
+        Origin::of(data_dir, apex).keep_served(sound, zone, zone.serial().map_err(damaged)?)?;
     }
     prepare(&folder, file.file_name().and_then(|n| n.to_str()).unwrap_or_default(), None, text, |_| Ok(()))
-}
-
-fn write_zone(folder: &Path, zone: &ImageZone<'_>, names: &Names, position: u64) -> io::Result<()> {
-    let apex = zone.apex().and_then(|node| node.apex_name()).map_err(damaged)?;
-    write_file(folder, apex, position, |out| write_text(zone, names, out))
 }
 
 /// A record as a line of a zone file.

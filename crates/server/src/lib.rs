@@ -65,6 +65,7 @@ mod serving;
 pub mod shelf;
 mod slate;
 mod sockets;
+mod sound;
 pub mod stall;
 pub mod stamp;
 pub mod state;

@@ -23,14 +23,15 @@
 
 use crate::config::Zone;
 use crate::ledger::{self, FOLDER};
+use crate::sound::Sound;
 use crate::stamp::Stamp;
 use crate::unwritten::Names;
 use crate::zonetext::{self, Sources};
 use image::Zone as ImageZone;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 use store::atomic::{Output, write_atomically};
 use transfer::record::serial_of;
 use wire::rtype::SOA;
@@ -90,14 +91,20 @@ const TO: &str = "to ";
 pub const NONE: &str = "none";
 /// That of a version of which only the content is known.
 pub const UNSEEN: &str = "unseen";
+/// Of one of which it cannot be told whether it is there: no version is known to be so.
+const UNTOLD: &str = "untold";
 /// Between the stamps of a file and of what it includes.
 const AND: char = '+';
 
 /// What tells an edited file: its size and the time of its last change.
 pub fn stamp(file: &Path) -> String {
-    let modified = |m: std::fs::Metadata| m.modified().ok()?.duration_since(UNIX_EPOCH).ok().map(|t| (m.len(), t));
-    let found = std::fs::metadata(file).ok().and_then(modified);
-    found.map_or_else(|| NONE.to_string(), |(len, t)| format!("{len}-{}", t.as_nanos()))
+    match std::fs::metadata(file) {
+        Ok(found) => {
+            format!("{}-{}", found.len(), i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec()))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => NONE.to_string(),
+        Err(_) => UNTOLD.to_string(),
+    }
 }
 
 /// That of files as they were before they were read. One that had been written only just then is not believed.
@@ -339,9 +346,10 @@ impl Origin {
     }
 
     /// Keeps a zone as it is served: so its file was when it was read.
-    pub fn keep_served(&mut self, zone: &ImageZone<'_>, serial: u32) -> io::Result<()> {
+    pub fn keep_served(&mut self, sound: &Sound<'_>, zone: &ImageZone<'_>, serial: u32) -> io::Result<()> {
         let next = self.copied(|out| {
             ledger::write_text(zone, &Names::new(), out)?;
+            sound.holds()?;
             Ok((Known { means: Means::Read, serial, stamp: UNSEEN.to_string() }, vec![]))
         })?;
         self.become_next(next)

@@ -47,6 +47,7 @@ use crate::scribe::{self, Scribe};
 use crate::secondaries::{self, Means};
 use crate::serving::{self, Compared, Serving};
 use crate::sockets::{self, Sockets};
+use crate::sound::Sound;
 use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
 use crate::transfers::{self, Transfers};
@@ -224,7 +225,8 @@ impl First {
                 let unwritten = Unwritten::default();
                 return Ok(First { library, zones, serving, compared, ledger: None, unwritten });
             };
-            let (ledger, unwritten, remarks) = files.replay(zones.image.view(), config.history).map_err(unusable)?;
+            let (ledger, unwritten, remarks) =
+                files.replay(zones.image.view(), &serving.manifest, config.history).map_err(unusable)?;
             caution(&remarks);
             let wishes = unwritten.since(0).wishes();
             match laying::over(&zones.image, &wishes, usize::MAX) {
@@ -234,10 +236,9 @@ impl First {
                 }
                 Err(unlaid) => log::info("what has changed takes a new image", &[("why", &unlaid.why)]),
             }
+            let (sound, end) = (Sound::compared(&zones.image), unwritten.end());
             for wish in &wishes {
-                let zone = laying::zone(zones.image.view(), &wish.apex);
-                let written = zone.map(|z| ledger::write(&config.server.data_dir, &z, &wish.names, unwritten.end()));
-                written.transpose().map_err(unusable)?;
+                ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end).map_err(unusable)?;
             }
         }
     }

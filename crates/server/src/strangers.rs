@@ -37,7 +37,9 @@ impl Strangers {
     pub fn note(&mut self, position: u64, entry: Entry) {
         let behind = self.zones.entry(entry.zone).or_insert_with_key(|apex| {
             let file = ledger::file_of(&self.folder, apex);
-            let position = if file.exists() { ledger::position_of(&file).ok() } else { Some(u64::MAX) };
+            // One of which it cannot be said is not taken for one that is not there.
+            let is_gone = file.try_exists().is_ok_and(|is_there| !is_there);
+            let position = if is_gone { Some(u64::MAX) } else { ledger::position_of(&file).ok() };
             Behind { position, net: HashMap::new() }
         });
         if behind.position.is_some_and(|from| from > position) {

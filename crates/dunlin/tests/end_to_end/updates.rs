@@ -351,6 +351,37 @@ fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
     assert_eq!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9"), "");
 }
 
+/// Its file may hold more than the image that is served: what follows is no change of what is there.
+#[test]
+fn a_zone_whose_own_file_cannot_be_read_is_served_as_it_was_and_takes_no_updates_until_it_can() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\ndel www.z.example A"), "");
+    server.signal("KILL");
+    drop(server);
+    let file = "data/journal/z.example.zone";
+    // As a fold has left it that wrote the file, and came to no image.
+    let mended = read(&folder.0.join(file))
+        .replace("; dunlin, position 0\n", "; dunlin, position 1\n")
+        .replace("www.z.example. 300 IN A 192.0.2.1\n", "")
+        .replace(" 7 1 2 3 4", " 8 1 2 3 4");
+    let spoilt = format!("{mended}what?\n");
+    folder.write(file, &spoilt);
+    let server = serve(&folder);
+    assert!(read(&folder.0.join("log")).contains("a zone lacks its last updates"));
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 7 1 2 3 4"));
+    let refused = update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9");
+    assert!(refused.contains("REFUSED"), "{refused}");
+    server.signal("KILL");
+    drop(server);
+    assert_eq!(read(&folder.0.join(file)), spoilt);
+    folder.write(file, &mended);
+    let server = serve(&folder);
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
+    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "");
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+}
+
 /// What comes into a journal that somebody has emptied stands behind all that the zone's file holds.
 #[test]
 fn an_update_after_the_journal_was_lost_outlives_a_kill() {

@@ -9,7 +9,7 @@ use crate::reading::{processors, side_by_side};
 use crate::stamp::Looks;
 use crate::vigil::Vigil;
 use net::sched::Places;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// So many zones are looked at one after another by a processor: one that is busy otherwise must not keep the others waiting.
@@ -139,25 +139,34 @@ pub fn of_these(zones: &[Zone], manifest: &Manifest, vigil: Option<&Vigil>) -> R
 
 /// Looks at zones by their names. Those that nobody names are not in the difference.
 pub fn of_named(roster: &Roster, manifest: &Manifest, names: &[String]) -> Result<Difference, Hindrance> {
-    let apexes: Vec<(&str, Box<[u8]>)> =
-        names.iter().filter_map(|name| Some((name.as_str(), config::apex(name).ok()?))).collect();
+    // A zone may be named by its file and by what that includes, and each name it differently.
+    let apexes: HashMap<Box<[u8]>, &str> =
+        names.iter().filter_map(|name| Some((config::apex(name).ok()?, name.as_str()))).collect();
     if !roster.seen().lists_the_same(&manifest.seen) {
-        return of_listed(&roster.gather()?, manifest, apexes.into_iter().map(|(_, apex)| apex).collect());
+        return of_listed(&roster.gather()?, manifest, apexes.into_keys().collect());
     }
-    let mut difference = Difference::default();
-    for (name, apex) in apexes {
-        let written = roster.written.iter().find(|zone| zone.apex == apex).cloned();
-        let known = || manifest.find(&apex).map(|known| Zone::new(apex.clone(), known.file.into()));
+    let written = roster.written.iter().filter(|zone| apexes.contains_key(&zone.apex));
+    let written: HashMap<&[u8], &Zone> = written.map(|zone| (&*zone.apex, zone)).collect();
+    let (mut difference, mut missing) = (Difference::default(), HashSet::new());
+    for (apex, name) in &apexes {
+        let known = || manifest.find(apex).map(|known| Zone::new(apex.clone(), known.file.into()));
         let found = || roster.in_directories(name).map(|file| Zone::new(apex.clone(), file));
-        match written.clone().or_else(known).or_else(found) {
+        let is_written = written.contains_key(&**apex);
+        match written.get(&**apex).map(|zone| Zone::clone(zone)).or_else(known).or_else(found) {
             None => {}
             Some(zone) if zone.is_awaited() => {}
-            Some(zone) if written.is_none() && manifest.seen.holds(&zone.file) && !zone.file.exists() => {
-                difference.gone.push(apex);
+            Some(zone) if !is_written && manifest.seen.holds(&zone.file) && !zone.file.exists() => {
+                missing.insert(apex.clone());
             }
             Some(zone) if is_other(&zone, manifest, &mut Looks::default()) => difference.anew.push(zone),
             Some(_) => {}
         }
+    }
+    // The list may name it all the same, or another file of the folder is its.
+    if !missing.is_empty() {
+        let Difference { anew, gone, .. } = of_listed(&roster.gather()?, manifest, missing)?;
+        difference.anew.extend(anew);
+        difference.gone.extend(gone);
     }
     Ok(difference)
 }
@@ -299,6 +308,27 @@ mod tests {
         check(&desk, &mut manifest, &["+e. e.zone", "+l. m", "+n. l", "-d.", "-m."]);
         desk.file("dunlin.toml", "[[zone]]\nname = \"m\"\nfile = \"w\"\n");
         check(&desk, &mut manifest, &["+m. w", "-d.", "-l.", "-w."]);
+    }
+
+    #[test]
+    fn a_zone_that_the_list_names_is_not_gone_with_its_file() {
+        let desk = Desk::new("missing");
+        desk.file("zones/x.zone", ZONE);
+        desk.file("list", "l l\nm m\nx zones/x.zone\n");
+        desk.settle("zones");
+        let manifest = desk.manifest();
+        fs::remove_file(desk.0.join("zones/x.zone")).unwrap();
+        assert_eq!(told(of_named(&desk.roster(), &manifest, &["x".to_string()])), ["+x. x.zone"]);
+    }
+
+    #[test]
+    fn a_zone_is_looked_at_once_however_often_it_is_named() {
+        let desk = Desk::new("once");
+        let manifest = desk.manifest();
+        desk.file("l", "other");
+        fs::remove_file(desk.0.join("zones/d.zone")).unwrap();
+        let names = ["l", "L.", "d.", "d"].map(str::to_string);
+        assert_eq!(told(of_named(&desk.roster(), &manifest, &names)), ["+l. l", "-d."]);
     }
 
     #[test]

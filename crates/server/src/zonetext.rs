@@ -345,12 +345,11 @@ impl Files for Includes {
         let wanted = Path::new(from).parent().unwrap_or(Path::new("")).join(path);
         let relative = wanted.strip_prefix(&self.base).unwrap_or(&wanted);
         let base = if self.base.as_os_str().is_empty() { Path::new(".") } else { &self.base };
+        // First of all: what it is when it is read later is found to be another then.
+        let stamp = Stamp::of(&wanted);
         let found = Folder::open(base).and_then(|folder| folder.resolve(relative));
-        match &found {
-            Ok(_) => self.sources.push((wanted.clone(), Stamp::of(&wanted))),
-            // It may come, or be mended.
-            Err(_) => self.sources.push((wanted, None)),
-        }
+        // One that is not there may come, or be mended.
+        self.sources.push((wanted, stamp.filter(|_| found.is_ok())));
         std::fs::read(found.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
     }
 }

@@ -26,6 +26,12 @@ fn zone_files_that_change_appear_and_go_are_noticed() {
     eventually("the renamed file", || is("www.example.com", "192.0.2.4"));
     folder.write("zones/new.example.zone", ZONE);
     eventually("the new zone", || is("www.new.example", "192.0.2.2"));
+    // A link appears, and is never written to.
+    folder.write("available/one", ZONE);
+    std::os::unix::fs::symlink("../available/one", folder.0.join("zones/linked.example.zone")).unwrap();
+    eventually("the linked zone", || is("www.linked.example", "192.0.2.2"));
+    std::fs::hard_link(folder.0.join("available/one"), folder.0.join("zones/hard.example.zone")).unwrap();
+    eventually("the other link", || is("www.hard.example", "192.0.2.2"));
     std::fs::remove_file(folder.0.join("zones/new.example.zone")).unwrap();
     eventually("the zone gone", || is_refused(&folder, &server, "www.new.example"));
     assert!(is("www.example.com", "192.0.2.4"));

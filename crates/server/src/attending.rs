@@ -33,8 +33,7 @@ pub fn attend(
     adopt: &Adopt<'_>,
 ) -> Result<(), String> {
     let (started, mut last) = (config, Arc::new(config.clone()));
-    // From what the zones of the start were gathered, others know.
-    let mut seen = Seen::default();
+    let mut seen = config.roster.seen();
     for (number, event) in (1..).zip(inbox) {
         // What is written in its file is the operator's until he asks for it.
         let (mut wished, mut is_to_be_read, mut stays) = (None, false, Vec::new());

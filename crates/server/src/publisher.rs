@@ -14,7 +14,6 @@ use crate::images::{self, Library, Remark};
 use crate::jobs::{Job, Why, together};
 use crate::json::Json;
 use crate::kept::{Kept, Order};
-use crate::laying;
 use crate::ledger;
 use crate::manifest;
 use crate::novices::Asked;
@@ -26,8 +25,10 @@ use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::secondaries::{Note, Secondaries};
 use crate::serving::{Serving, access, facts, forsakes, ready, remark, told};
+use crate::sound::Sound;
 use crate::stamp;
 use crate::state::{Event, State};
+use crate::unwritten::Wish;
 use crate::{log, systemd};
 use audit::Guards;
 use front::{Retired, Zones};
@@ -113,7 +114,8 @@ impl Publisher {
         recorder: Recorder,
     ) -> Publisher {
         let publisher = Publisher {
-            guards: library.gate.numbers(),
+            // Those of the last run are not known.
+            guards: None,
             library,
             press,
             shared,
@@ -387,7 +389,7 @@ impl Publisher {
         self.library.gate = Arc::new(if is_start { gate.at_start(&config.server.data_dir) } else { gate });
         self.judges_anew = false;
         let laid = match why {
-            Why::Damaged | Why::Forced => None,
+            Why::Damaged => None,
             Why::Fold => {
                 self.write_files(config, |_| true)?;
                 None
@@ -474,6 +476,7 @@ impl Publisher {
         self.served.take(&before.image, &zones.image, &entries, &difference);
         pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
         drop(before);
+        difference.gone.iter().for_each(|apex| self.state.set_unnumbered(apex, false));
         seen.into_iter().for_each(|seen| self.served.see(&seen));
         complain(&self.served.problems, &problems);
         self.served.allow_query = Arc::clone(&zones.allow_query);
@@ -499,9 +502,15 @@ impl Publisher {
         let asked: HashSet<Box<[u8]>> = wanted.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
         let known: HashSet<&[u8]> =
             difference.anew.iter().map(|zone| &*zone.apex).chain(difference.gone.iter().map(|apex| &**apex)).collect();
-        let is_wanted = |apex: &[u8]| (wanted.is_empty() || asked.contains(apex)) && !known.contains(apex);
-        let names = held.into_iter().filter(|p| is_wanted(&p.apex)).map(|p| images::name(&p.apex).to_string());
-        names.filter_map(|name| self.configured(config, &[name]).ok()).filter(|zone| !zone.is_owned()).collect()
+        let is_wanted =
+            |p: &&images::Problem| (wanted.is_empty() || asked.contains(&p.apex)) && !known.contains(&*p.apex);
+        let written: HashMap<&[u8], &Zone> = config.roster.written.iter().map(|zone| (&*zone.apex, zone)).collect();
+        let zone = |p: &images::Problem| {
+            let served =
+                || self.served.manifest.find(&p.apex).map(|known| Zone::new(p.apex.clone(), known.file.into()));
+            written.get(&*p.apex).map(|zone| Zone::clone(zone)).or_else(served)
+        };
+        held.into_iter().filter(is_wanted).filter_map(zone).filter(|zone| !zone.is_owned()).collect()
     }
 
     /// How what is different is laid. Files are read for it, while updates go on: they change other zones.
@@ -556,9 +565,13 @@ impl Publisher {
         let seen = config.roster.seen();
         match config.zones() {
             Ok(zones) => Ok((zones, seen)),
-            Err(complaints) if !matches!(why, Why::Fold | Why::Damaged) => Err(told(&complaints)),
+            // Nor does what was wished of some zones.
+            Err(complaints) if self.by.wanted.is_empty() && !matches!(why, Why::Fold | Why::Damaged) => {
+                Err(told(&complaints))
+            }
             Err(_) => {
                 let mut zones = config.roster.written.clone();
+                zones.retain(|zone| !zone.is_awaited());
                 let written: HashSet<&[u8]> = config.roster.written.iter().map(|zone| &*zone.apex).collect();
                 let damaged = |_| vec!["the list of what is served is damaged".to_string()];
                 for known in self.served.manifest.part(0, 1) {
@@ -632,18 +645,20 @@ impl Publisher {
         let shared =
             |press: &Press, books: &mut Books| (press.current(), books.unwritten.since(0), books.unwritten.end());
         let (now, behind, end) = self.press.have_done(shared);
-        let mut is_written = false;
-        for wish in behind.wishes().into_iter().filter(|wish| is_wanted(&wish.apex)) {
-            let Some(zone) = laying::zone(now.image.view(), &wish.apex) else { continue };
-            let written = ledger::write(&config.server.data_dir, &zone, &wish.names, end);
-            written.map_err(|e| vec![format!("the zone {} is not written: {e}", images::name(&wish.apex))])?;
-            self.written.insert(wish.apex, end);
-            is_written = true;
+        let wishes: Vec<Wish> = behind.wishes().into_iter().filter(|wish| is_wanted(&wish.apex)).collect();
+        if wishes.is_empty() {
+            return Ok(());
         }
-        if is_written {
-            // Only then do the files look unchanged to whoever looks for that.
-            std::thread::sleep(2 * stamp::TICK);
+        let sound = Sound::compared(&now.image);
+        for wish in wishes {
+            let written = ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end);
+            let failed = |e: io::Error| vec![format!("the zone {} is not written: {e}", images::name(&wish.apex))];
+            if written.map_err(failed)? {
+                self.written.insert(wish.apex, end);
+            }
         }
+        // Only then do the files look unchanged to whoever looks for that.
+        std::thread::sleep(2 * stamp::TICK);
         Ok(())
     }
 
@@ -663,6 +678,7 @@ impl Publisher {
 
     fn unfulfilled(&self, wanted: &[String]) -> Vec<String> {
         let problems = &self.served.problems;
+        let by_apex: HashMap<&[u8], &images::Problem> = problems.iter().map(|p| (&*p.apex, p)).collect();
         if wanted.is_empty() {
             return problems.iter().map(|p| format!("zone {}: {}", images::name(&p.apex), p.what)).collect();
         }
@@ -671,7 +687,7 @@ impl Publisher {
             if self.served.manifest.find(&apex).is_none() {
                 return Some(format!("no zone {name} is configured"));
             }
-            problems.iter().find(|p| p.apex == apex).map(|p| format!("zone {name}: {}", p.what))
+            by_apex.get(&*apex).map(|p| format!("zone {name}: {}", p.what))
         };
         wanted.iter().filter_map(complaint).collect()
     }

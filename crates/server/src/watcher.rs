@@ -94,12 +94,12 @@ impl Folders {
         let mut is_new = false;
         for included in included {
             if includes.len() < FOLDERS_MAX
-                && includes.entry(included.clone()).or_default().insert(zone.to_string())
                 && let Some(folder) = included.parent()
             {
+                is_new |= includes.entry(included.clone()).or_default().insert(zone.to_string());
+                // Also of one that is known: the folder may be another by now.
                 self.add(folder, What::Files);
                 locked(&self.including).insert(folder.to_path_buf());
-                is_new = true;
             }
         }
         is_new
@@ -208,7 +208,11 @@ impl Watcher {
                 self.pending.add(zone.into_iter().chain(including).chain(owned));
             }
             // Put back in its place it is watched again: the reload that follows sees to that.
-            Change::Gone(_) | Change::Lost => self.pending.add_all(),
+            Change::Gone(folder) => {
+                locked(&self.folders.including).remove(&folder);
+                self.pending.add_all();
+            }
+            Change::Lost => self.pending.add_all(),
         }
     }
 

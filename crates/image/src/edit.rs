@@ -396,8 +396,12 @@ impl<'a> Surroundings<'a> {
         let changed = view.overlay().map(|o| o.nodes_behind(view, zone.number(), labels)).transpose()?;
         for node in of_file.chain(changed.into_iter().flatten().take(FEW)) {
             let node = node?;
+            // Of another zone's apex that is above a name it has no name here.
+            if node.flags() & (ABOVE | GONE) != 0 {
+                continue;
+            }
             let below = zone.name_of(&node, &mut room)?;
-            if node.flags() & (ABOVE | GONE) != 0 || !is_below(below, above) || self.edit.names.contains_key(below) {
+            if !is_below(below, above) || self.edit.names.contains_key(below) {
                 continue;
             }
             let now = |o: &'a Overlay| o.find_own(view, name_hash(view.seed(), below), below, scope);

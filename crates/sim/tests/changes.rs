@@ -530,12 +530,15 @@ fn check_records(twins: &Twins) {
     assert_eq!(fresh.len(), changed.len());
 }
 
+/// What others have found: a name that went beside a changed delegation to another zone of ours looked like damage.
+const FOUND: [u64; 1] = [170_000_009];
+
 #[test]
 fn an_image_with_changes_answers_as_one_built_of_them() {
     let seeds: u64 = std::env::var("CHANGES_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(40);
     let from: u64 = std::env::var("CHANGES_FROM").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
     let counts = [const { Cell::new(0) }; 10];
-    sim::seeds::each(from..from + seeds, |seed| {
+    sim::seeds::each((from..from + seeds).chain(FOUND), |seed| {
         let mut rng = Rng::new(seed);
         let mut twins = Twins::new(&mut rng);
         let (mut before, mut asked, mut truncated, mut naming) = (twins.names(), 0, 0, 0);

@@ -71,13 +71,16 @@ impl Prepared {
     /// the file system cannot do that, and it is gone.
     pub fn exchange(self, aside: &str) -> io::Result<bool> {
         let Prepared { temporary, folder, target, size } = self;
-        let aside = folder.join(aside);
+        let (aside, own) = (folder.join(aside), temporary.file.metadata().map_or(0, |m| m.ino()));
         let named = temporary.take_aside(&target, &aside);
         let is_aside = named.and_then(|is_aside| {
             let synced = sync_folder(&folder);
             if synced.is_err() && is_aside {
                 // Whoever is told that it failed finds what he had. On a disk that fails that may fail, too.
-                let _ = swap(&aside, &target).and_then(|_| fs::remove_file(&aside));
+                let _ = swap(&aside, &target);
+                if fs::metadata(&aside).is_ok_and(|found| found.ino() == own) {
+                    let _ = fs::remove_file(&aside);
+                }
             }
             synced.map(|()| is_aside)
         });
@@ -222,15 +225,26 @@ impl Temporary {
     }
 
     fn take_aside(mut self, target: &Path, aside: &Path) -> io::Result<bool> {
-        fs::rename(&self.path, aside)?;
+        let own = self.path.clone();
+        fs::rename(&own, aside)?;
         self.path = aside.into();
         let is_aside = swap(aside, target).or_else(|e| match e {
-            e if is_unable(&e) => fs::rename(aside, target).map(|()| false),
+            e if is_unable(&e) => {
+                fs::rename(aside, &own)?;
+                self.path.clone_from(&own);
+                link_aside(&own, target, aside)
+            }
             e => Err(e),
         });
         self.kept = is_aside.is_ok();
         is_aside
     }
+}
+
+/// Gives a file the name of another, which has a second name before; where the file system has no links, it is gone.
+fn link_aside(file: &Path, target: &Path, aside: &Path) -> io::Result<bool> {
+    let is_aside = fs::hard_link(target, aside).is_ok();
+    fs::rename(file, target).map(|()| is_aside)
 }
 
 /// Gives one file the name of another of its folder, and that one the name of the first, in one step; the folder is synced then.
@@ -418,7 +432,14 @@ mod tests {
         assert_eq!((content("f"), content("g")), (b"new".to_vec(), b"old".to_vec()));
         exchange(&dir.path().join("g"), &dir.path().join("f")).unwrap();
         assert_eq!((content("f"), content("g")), (b"old".to_vec(), b"new".to_vec()));
-        fs::remove_file(dir.path().join("f")).unwrap();
+        let [f, g, h] = ["f", "g", "h"].map(|name| dir.path().join(name));
+        assert!(link_aside(&g, &f, &h).unwrap());
+        assert_eq!(
+            (dir.names(), content("f"), content("h")),
+            (vec!["f".into(), "h".into()], b"new".to_vec(), b"old".to_vec())
+        );
+        fs::rename(h, g).unwrap();
+        fs::remove_file(f).unwrap();
         fs::create_dir(dir.path().join("f")).unwrap();
         assert!(is_unable(&io::Error::from_raw_os_error(libc::EINVAL)));
         let why = new().exchange(&"x".repeat(300)).unwrap_err().to_string();

@@ -33,6 +33,8 @@ pub fn begin(
         if let Err(e) = net::sched::modest() {
             log::warn("zones that are to take updates compete with answering threads", &[("why", &e)]);
         }
+        // Once for all of them.
+        Sound::compared(&press.current().image);
         // None: nobody waits for them any more.
         let _ = zones.into_iter().try_for_each(|apex| write(&press, &data_dir, apex, position, &done));
         drop(done);
@@ -45,7 +47,7 @@ pub fn begin(
 /// None: nobody waits for more.
 fn write(press: &Press, data_dir: &Path, apex: Box<[u8]>, position: u64, done: &SyncSender<Written>) -> Option<()> {
     let now = press.current();
-    let sound = Sound::compared(&now.image);
+    let sound = Sound::as_known(&now.image);
     let zone = laying::zone(now.image.view(), &apex);
     let served = zone.and_then(|zone| Some((Seen::of(&now.image, &zone)?, zone)));
     let file = served.map(|(seen, zone)| (seen, ledger::prepare_zone(data_dir, &sound, &zone, &apex, position)));

@@ -100,7 +100,9 @@ pub fn attend(
                 folders.follow(&last.roster.directories());
                 store::heap::apart(|| adopt(&last, is_other, &zones, why, number));
                 // Only now: who asks a new primary takes the keys that are there.
-                secondaries.filter(|_| is_other).into_iter().for_each(|s| s.tell(Note::Adopt(Arc::clone(&last))));
+                if let Some(secondaries) = secondaries.filter(|_| is_other) {
+                    secondaries.tell(Note::Adopt(Arc::clone(&last)));
+                }
                 systemd::tell(&systemd::reloading());
                 if jobs
                     .send(Job { order: wished, number, stays, ..Job::new(Arc::clone(&last), why, zones, done) })
@@ -130,7 +132,7 @@ fn owning(config: &Config) -> Config {
 /// Whether zones that take updates have got files of ours since they were configured: among these, or all if none is named.
 fn owns_more(config: &Config, named: &[String]) -> bool {
     let apexes: HashSet<Box<[u8]>> = named.iter().filter_map(|name| config::apex(name).ok()).collect();
-    let is_meant = |zone: &&Zone| zone.is_owned() && (named.is_empty() || apexes.contains(&zone.apex));
+    let is_meant = |zone: &&Zone| named.is_empty() || apexes.contains(&zone.apex);
     ledger::owns_more(config.roster.written.iter().filter(is_meant), &config.server.data_dir)
 }
 

@@ -147,26 +147,22 @@ pub fn of_named(roster: &Roster, manifest: &Manifest, names: &[String]) -> Resul
     }
     let written = roster.written.iter().filter(|zone| apexes.contains_key(&zone.apex));
     let written: HashMap<&[u8], &Zone> = written.map(|zone| (&*zone.apex, zone)).collect();
-    let (mut difference, mut missing) = (Difference::default(), HashSet::new());
+    let mut listed = None;
+    let mut difference = Difference::default();
     for (apex, name) in &apexes {
         let known = || manifest.find(apex).map(|known| Zone::new(apex.clone(), known.file.into()));
         let found = || roster.in_directories(name).map(|file| Zone::new(apex.clone(), file));
+        let mut zone = written.get(&**apex).map(|zone| Zone::clone(zone)).or_else(known).or_else(found);
         let is_written = written.contains_key(&**apex);
-        match written.get(&**apex).map(|zone| Zone::clone(zone)).or_else(known).or_else(found) {
-            None => {}
-            Some(zone) if zone.is_awaited() => {}
-            Some(zone) if !is_written && manifest.seen.holds(&zone.file) && !zone.file.exists() => {
-                missing.insert(apex.clone());
-            }
-            Some(zone) if is_other(&zone, manifest, &mut Looks::default()) => difference.anew.push(zone),
-            Some(_) => {}
+        let is_missing = |zone: &Zone| !is_written && manifest.seen.holds(&zone.file) && !zone.file.exists();
+        if zone.as_ref().is_some_and(is_missing) {
+            // The list may name it all the same, or another file of a folder is its.
+            let listed = listed.get_or_insert_with(|| roster.listed());
+            zone = listed.get(apex).cloned().or_else(found);
+            difference.gone.extend(zone.is_none().then(|| apex.clone()));
         }
-    }
-    // The list may name it all the same, or another file of the folder is its.
-    if !missing.is_empty() {
-        let Difference { anew, gone, .. } = of_listed(&roster.gather()?, manifest, missing)?;
-        difference.anew.extend(anew);
-        difference.gone.extend(gone);
+        let is_anew = |zone: &Zone| !zone.is_awaited() && is_other(zone, manifest, &mut Looks::default());
+        difference.anew.extend(zone.filter(is_anew));
     }
     Ok(difference)
 }

@@ -109,11 +109,6 @@ impl Gate {
         Gate { past: Some(Past { data_dir: data_dir.to_path_buf(), ends: OnceLock::new() }), ..self }
     }
 
-    /// What versions are weighed by.
-    pub fn numbers(&self) -> Option<Guards> {
-        self.guards
-    }
-
     /// Whether a version of this zone may be held.
     pub fn guards(&self, apex: &[u8]) -> bool {
         self.guards.is_some() && !self.open.contains(apex)

@@ -389,7 +389,8 @@ impl Publisher {
         self.library.gate = Arc::new(if is_start { gate.at_start(&config.server.data_dir) } else { gate });
         self.judges_anew = false;
         let laid = match why {
-            Why::Damaged => None,
+            // Forced, no file says it: only an image holds it over a crash.
+            Why::Damaged | Why::Forced => None,
             Why::Fold => {
                 self.write_files(config, |_| true)?;
                 None
@@ -565,11 +566,15 @@ impl Publisher {
         let seen = config.roster.seen();
         match config.zones() {
             Ok(zones) => Ok((zones, seen)),
-            // Nor does what was wished of some zones.
-            Err(complaints) if self.by.wanted.is_empty() && !matches!(why, Why::Fold | Why::Damaged) => {
+            // Nor does what was wished of some zones. A zone that was for some, and is configured no more, would be for all.
+            Err(complaints)
+                if self.by.wanted.is_empty() && !matches!(why, Why::Fold | Why::Damaged)
+                    || forsakes(&self.served.allow_query, &self.press.current().image, config) =>
+            {
                 Err(told(&complaints))
             }
-            Err(_) => {
+            Err(complaints) => {
+                complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
                 let mut zones = config.roster.written.clone();
                 zones.retain(|zone| !zone.is_awaited());
                 let written: HashSet<&[u8]> = config.roster.written.iter().map(|zone| &*zone.apex).collect();

@@ -238,7 +238,8 @@ impl First {
             }
             let (sound, end) = (Sound::compared(&zones.image), unwritten.end());
             for wish in &wishes {
-                ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end).map_err(unusable)?;
+                let written = ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end);
+                written.map_err(|e| format!("{}: {e}", library.folder().join(images::IMAGE).display()))?;
             }
         }
     }

@@ -230,6 +230,12 @@ impl Scribe {
             }
             Err(_) => task.file.clone(),
         };
+        // One of which it cannot be said whether it is there is neither an edit nor missing.
+        if let Err(e) = std::fs::metadata(&file)
+            && e.kind() != io::ErrorKind::NotFound
+        {
+            return Err(e.into());
+        }
         let mut origin = Origin::of(&self.data_dir, &task.apex);
         self.keep_edit(&task.apex, &file, &origin)?;
         let is_cleared = aside::clear(&file, &mut origin)?;

@@ -18,15 +18,14 @@ const TRIES: usize = 3;
 impl<'i> Sound<'i> {
     /// All pages are compared first: 0.06 s for 230 MB.
     pub fn compared(image: &'i Image<Stretch>) -> Sound<'i> {
-        let mut sound = Sound::as_known(image);
         for _ in 0..TRIES {
+            let before = image.faults();
             image.compare(0, usize::MAX);
-            let before = std::mem::replace(&mut sound.faults, image.faults());
-            if sound.faults == before {
+            if image.faults() == before {
                 break;
             }
         }
-        sound
+        Sound::as_known(image)
     }
 
     /// With what is known of the pages.

@@ -7,6 +7,7 @@ use crate::images;
 use crate::ledger;
 use crate::manifest::Texts;
 use crate::stamp::Stamp;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -78,6 +79,12 @@ impl Roster {
         files.find(|file| is_plain && file.is_file())
     }
 
+    /// The zones that the list names, as far as it can be read.
+    pub fn listed(&self) -> HashMap<Box<[u8]>, Zone> {
+        let listed = zones::gather(vec![], self.list.as_ref(), &[], &mut vec![]);
+        listed.into_iter().map(|zone| (zone.apex.clone(), zone)).collect()
+    }
+
     /// Who changes a zone: transfers, updates, commands (the API), or its file.
     pub fn owner(&self, apex: &[u8]) -> &'static str {
         match self.written.iter().find(|zone| *zone.apex == *apex) {
@@ -90,8 +97,7 @@ impl Roster {
         let is_kept =
             file.is_some_and(|file| self.directories.iter().any(|d| d.is_ours && file.parent() == Some(&d.path)));
         // What is listed wins over what commands keep.
-        let is_listed = || zones::gather(vec![], self.list.as_ref(), &[], &mut vec![]).iter().any(|z| *z.apex == *apex);
-        if is_kept && !is_listed() { "api" } else { "file" }
+        if is_kept && !self.listed().contains_key(apex) { "api" } else { "file" }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::config::Zone;
 use crate::history::{self, Past};
 use crate::origin::{self, Base};
 use crate::reading::{self, Stock};
+use crate::sound::Sound;
 use crate::zonetext::Sources;
 use audit::{Fault, Guards, Report, Rules, Version, audit, weigh};
 use image::{Builder, Sorted, Zone as ImageZone};
@@ -62,7 +63,8 @@ pub fn edit(past: &Past, zone: &Zone, base: &Base, guards: Option<&Guards>) -> R
     builder.show(&mut |edited| {
         let weighing = Weighing { stock: &stock, guards, rules: Rules::at(wall_s()) };
         let change = |served: &ImageZone<'_>| Ok(weighing.change(past, zone, base, served, edited));
-        found = history::with_zone(&past.published, &zone.apex, change).unwrap_or_else(|why| Err(why.into()));
+        found = history::with_zone(&past.published, &zone.apex, Sound::as_known, change)
+            .unwrap_or_else(|why| Err(why.into()));
     });
     let (is_alone, stamp) = (sources.len() == 1, origin::stamp_of(&sources));
     let found = found.map_err(|hindrance| match hindrance {

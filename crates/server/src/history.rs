@@ -15,7 +15,7 @@ use crate::json::Json;
 use crate::log;
 use crate::origin::stamp;
 use crate::scribe;
-use crate::sound::Sound;
+use crate::sound::{self, Sound};
 use front::{Published, Zones};
 use image::edit::records_of;
 use image::{Builder, Damaged, Image, Sorted, Zone};
@@ -197,7 +197,7 @@ impl Past {
     /// The versions that a zone has had, newest last.
     pub fn log(&self, zone: &str) -> Result<Json, String> {
         let apex = named(zone)?;
-        with_zone(&self.published, &apex, |_| Ok(()))?;
+        with_zone(&self.published, &apex, Sound::as_known, |_| Ok(()))?;
         let version = |e: &Entry| {
             Json::Object(vec![
                 ("serial", Json::Number(e.diff.to.into())),
@@ -214,7 +214,7 @@ impl Past {
     /// What leads from one version to another.
     pub fn diff(&self, zone: &str, from: u32, to: u32) -> Result<Json, String> {
         let apex = named(zone)?;
-        with_zone(&self.published, &apex, |served| {
+        with_zone(&self.published, &apex, Sound::as_known, |served| {
             let (serial, changes) = (served.serial().map_err(damaged)?, changes(&self.data_dir, &apex)?);
             let (back, there) = (way(&changes, serial, from)?, way(&changes, serial, to)?);
             let diff = back.inverted().then(there).ok_or("the two versions do not meet")?;
@@ -225,7 +225,7 @@ impl Past {
     /// All records of a version; of the one that is served if none is named.
     pub fn show(&self, zone: &str, serial: Option<u32>) -> Result<Json, String> {
         let apex = named(zone)?;
-        with_zone(&self.published, &apex, |served| {
+        with_zone(&self.published, &apex, Sound::as_known, |served| {
             let (now, changes) = (served.serial().map_err(damaged)?, changes(&self.data_dir, &apex)?);
             if served.records().map_err(damaged)? > RECORDS_MAX as u64 {
                 return Err(format!(
@@ -272,7 +272,7 @@ impl Past {
     /// `was`: what told the file when it was looked at (`origin::stamp`); an edit since is not written over.
     pub fn write_back(&self, zone: &config::Zone, serial: u32, was: &str) -> Result<Replaced, String> {
         let changes = changes(&self.data_dir, &zone.apex)?;
-        let found = with_compared_zone(&self.published, &zone.apex, |served| {
+        let found = with_zone(&self.published, &zone.apex, Sound::compared, |served| {
             let now = served.serial().map_err(damaged)?;
             if serial == now {
                 return Err(format!("version {serial} is what is served"));
@@ -502,29 +502,12 @@ fn named(zone: &str) -> Result<Box<[u8]>, String> {
     apex(zone).map_err(|why| format!("`{zone}` is no name of a zone: {why}"))
 }
 
-fn damaged(_: Damaged) -> String {
-    "the image that is served is damaged".to_string()
+fn damaged(damaged: Damaged) -> String {
+    sound::damaged(damaged).to_string()
 }
 
-/// Calls `f` with a zone that is served.
+/// Calls `f` with a zone that is served. `sound`: `Sound::as_known`, or `Sound::compared` for what is written into files.
 pub fn with_zone<T>(
-    published: &Published<Zones<Stretch>>,
-    apex: &[u8],
-    f: impl FnOnce(&Zone<'_>) -> Result<T, String>,
-) -> Result<T, String> {
-    with_sound(published, apex, |image| Sound::as_known(image), f)
-}
-
-/// The same for what is written into files.
-pub fn with_compared_zone<T>(
-    published: &Published<Zones<Stretch>>,
-    apex: &[u8],
-    f: impl FnOnce(&Zone<'_>) -> Result<T, String>,
-) -> Result<T, String> {
-    with_sound(published, apex, |image| Sound::compared(image), f)
-}
-
-fn with_sound<T>(
     published: &Published<Zones<Stretch>>,
     apex: &[u8],
     sound: fn(&Image<Stretch>) -> Sound<'_>,

@@ -7,6 +7,7 @@ use crate::later::{Desk, Mailboxes};
 use crate::novices::{Wanted, Wish as Wanting};
 use crate::press::Work;
 use crate::refusals::{PROHIBITED, head};
+use crate::sound::Sound;
 use front::Postponed;
 use stats::{Counter, Counters};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -158,7 +159,8 @@ impl Intake {
     pub fn go_back(&self, past: &Past, zone: &str, serial: u32) -> Result<Json, String> {
         let (apex, mut outcome) = (crate::config::apex(zone)?, Err(String::new()));
         for _ in 0..TRIES {
-            let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
+            let diff =
+                history::with_zone(&past.published, &apex, Sound::as_known, |served| past.back(&apex, served, serial))?;
             outcome = self.change(&apex, diff, history::by_going_back(serial));
             // It may have changed meanwhile.
             if outcome.as_ref().err().is_none_or(|why| why != MISFIT) {

@@ -14,6 +14,7 @@ use crate::history::{self, Replaced};
 use crate::images::name;
 use crate::laying::Standing;
 use crate::origin::stamp;
+use crate::sound::Sound;
 use crate::stamp::TICK;
 use front::{Published, Zones};
 use image::Zone as ImageZone;
@@ -145,7 +146,8 @@ impl Kept {
                 if fs::metadata(&file).map_err(failed)?.len() > TEXT_MAX {
                     return Err(format!("{} is longer than {TEXT_MAX} octets: edit it", file.display()));
                 }
-                let records = history::with_compared_zone(published, apex, |zone| modified(zone, apex, changes))?;
+                let records =
+                    history::with_zone(published, apex, Sound::compared, |zone| modified(zone, apex, changes))?;
                 history::write(&file, was, records.iter()).map(Written::Modified).map_err(failed)
             }
             (Order::Remove, Some(true)) => {

@@ -235,7 +235,7 @@ impl Publisher {
         if let Some(first) = read.report.problems.iter().find(|p| p.severity == zonefile::Severity::Error) {
             return Err(format!("{}: {}", first.place, first.what));
         }
-        history::with_zone(&self.shared.published, &zone.apex, |served| {
+        history::with_zone(&self.shared.published, &zone.apex, Sound::as_known, |served| {
             let mut found = Ok(None);
             builder.show(&mut |sorted| found = compare(served, sorted, history::CHANGE_OCTETS_MAX));
             match found {

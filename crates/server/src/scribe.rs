@@ -163,7 +163,7 @@ impl Scribe {
     fn renew_digest(&self, apex: &[u8]) {
         let Some((past, intake)) = self.state.past().zip(self.state.intake()) else { return };
         let (before, zone, stock) = (net::sched::usage(), name(apex), Stock::below(&self.data_dir));
-        match history::with_zone(&past.published, apex, |zone| digest::renewal(zone, &stock)) {
+        match history::with_zone(&past.published, apex, Sound::as_known, |zone| digest::renewal(zone, &stock)) {
             Ok(None) => {}
             Ok(Some(diff)) if intake.change(apex, diff.clone(), history::by_digest()).is_ok() => {
                 log::debug("a zone has a new digest", &[("zone", &zone)]);

@@ -3,26 +3,22 @@
 //! Runs on a thread of its own that gets the CPU when nobody else wants it. Whatever fails here leaves what is served as
 //! it is, and says so.
 
+mod commands;
+
 use crate::answering::Shared;
 use crate::changes::{self, Laid, Plan};
 use crate::comparison::{self, Difference};
 use crate::config::{Config, Seen, Zone};
-use crate::edited::{self, Hindrance};
 use crate::held::{self, Gate};
-use crate::history::{self, Past, Recorder};
+use crate::history::{self, Recorder};
 use crate::images::{self, Library, Remark};
 use crate::jobs::{Job, Why, together};
 use crate::json::Json;
-use crate::kept::{Kept, Order};
 use crate::ledger;
 use crate::manifest;
 use crate::novices::Asked;
-use crate::numbering;
-use crate::origin::{self, Origin};
 use crate::pieces::Pieces;
 use crate::press::{Books, Press};
-use crate::reading::{self, Stock};
-use crate::scratch::{self, Scratch};
 use crate::secondaries::{Note, Secondaries};
 use crate::serving::{Serving, access, facts, forsakes, ready, remark, told};
 use crate::sound::Sound;
@@ -42,7 +38,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use store::{Backing, Map, Stretch};
-use transfer::{Author, compare};
+use transfer::Author;
 
 /// How much of an image is touched between two looks at whether there is something else to do.
 const SLICE: usize = 16 << 20;
@@ -217,140 +213,6 @@ impl Publisher {
     fn record(&mut self) {
         let unfit = self.served.problems.iter().map(|p| &*p.apex).collect();
         record(&mut self.recorder, &self.state, &self.library.gate, &unfit, &self.by);
-    }
-
-    /// What the file of a zone would change of what is served.
-    fn look(&self, config: &Config, wanted: &[String]) -> Result<Json, String> {
-        let zone = &self.configured(config, wanted)?;
-        if zone.is_owned() {
-            return self.look_at_edit(config, zone);
-        }
-        let zone = &*numbering::numbered(std::slice::from_ref(zone), Some(&self.press.current().image), &self.library);
-        let [zone] = zone else { return Err("no zone is named".to_string()) };
-        let spill = Arc::new(Scratch::new(self.library.folder().into()));
-        let stock = Stock::new(images::seed(), scratch::memory(), spill);
-        let mut builder = stock.builder();
-        builder.begin_zone(&zone.apex);
-        let read = reading::one(zone, &stock, &mut builder).map_err(|unread| unread.why.to_string())?;
-        if let Some(first) = read.report.problems.iter().find(|p| p.severity == zonefile::Severity::Error) {
-            return Err(format!("{}: {}", first.place, first.what));
-        }
-        history::with_zone(&self.shared.published, &zone.apex, Sound::as_known, |served| {
-            let mut found = Ok(None);
-            builder.show(&mut |sorted| found = compare(served, sorted, history::CHANGE_OCTETS_MAX));
-            match found {
-                Ok(Some(diff)) => Ok(history::json(&zone.apex, &diff)),
-                Ok(None) => Err("the difference is too large to be shown".to_string()),
-                Err(_) => Err("the image that is served is damaged".to_string()),
-            }
-        })
-    }
-
-    /// What the edited file of a zone that updates own would change.
-    fn look_at_edit(&self, config: &Config, zone: &Zone) -> Result<Json, String> {
-        let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
-        let file = Zone::new(zone.apex.clone(), zone.origin().into());
-        let base = Origin::of(&past.data_dir, &zone.apex).edited(&file.file);
-        let base = base.ok_or("it is not known which version of the zone its file was made of")?;
-        match edited::edit(&past, &file, &base, None) {
-            Ok(edit) => Ok(history::json(&zone.apex, &edit.diff.unwrap_or_default())),
-            Err(Hindrance::Wrong(why) | Hindrance::Included(why) | Hindrance::Weighed(why)) => Err(why),
-        }
-    }
-
-    /// Writes an old version into the file of a zone, under a new serial, and serves it.
-    fn go_back(&mut self, config: &Arc<Config>, wanted: &[String], serial: u32) -> Result<Json, Vec<String>> {
-        let zone = &self.configured(config, wanted).map_err(|why| vec![why])?;
-        let was = origin::stamp(&zone.file);
-        if !zone.is_secondary() && !zone.is_owned() {
-            self.catch_up(config, wanted)?;
-        }
-        let whose = match self.served.problems.iter().find(|p| p.apex == zone.apex) {
-            _ if zone.is_secondary() => Some("it comes from its primaries, which say what it holds"),
-            Some(_) => Some("its file is not what is served: mend it, or publish it, before you go back"),
-            None => Some("it belongs to its updates").filter(|_| zone.is_owned()),
-        };
-        if let Some(why) = whose {
-            return Err(vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))]);
-        }
-        let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
-        let replaced = past
-            .write_back(zone, serial, &was)
-            .map_err(|why| vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))])?;
-        let outcome = self.reload(config, Why::Back(serial), wanted);
-        let ended = if outcome.is_ok() { replaced.settle() } else { replaced.undo() };
-        self.end(config, wanted, outcome, ended)
-    }
-
-    /// Does what an operator wishes of a zone that is kept by commands, and serves it; or leaves all as it was.
-    fn keep(
-        &mut self,
-        config: &Arc<Config>,
-        why: Why,
-        wanted: &[String],
-        order: Option<&Order>,
-    ) -> Result<Json, Vec<String>> {
-        let ([wanted], Some(order)) = (wanted, order) else {
-            return Err(vec!["write the name of one zone".to_string()]);
-        };
-        let apex =
-            crate::config::apex(wanted).map_err(|why| vec![format!("`{wanted}` is no name of a zone: {why}")])?;
-        let wanted = &[images::name(&apex).to_string()];
-        let known = self.configured(config, wanted).ok();
-        let was = known.as_ref().map_or(String::new(), |zone| origin::stamp(zone.origin()));
-        if let Order::Modify(_) = order {
-            // What is changed is what is served: whatever somebody has edited goes along, or nothing is done.
-            self.catch_up(config, wanted)?;
-            self.fulfilled(wanted)?;
-        }
-        let kept = Kept::of(&config.server.data_dir);
-        let written =
-            kept.write(&apex, order, known.as_ref(), &was, &self.shared.published).map_err(|why| vec![why])?;
-        let outcome = self.refresh(config, why, wanted).and_then(|facts| match order {
-            Order::Remove if self.served.manifest.find(&apex).is_none() => Ok(facts),
-            _ => self.fulfilled(wanted).map(|()| facts),
-        });
-        let ended = if outcome.is_ok() { written.settle() } else { written.undo() };
-        self.end(config, wanted, outcome, ended)
-    }
-
-    /// What a command wrote into the file of a zone is settled, or undone; then the zone is served as it was.
-    fn end(
-        &mut self,
-        config: &Arc<Config>,
-        wanted: &[String],
-        outcome: Result<Json, Vec<String>>,
-        ended: io::Result<()>,
-    ) -> Result<Json, Vec<String>> {
-        let left = ended.err().map(|e| format!("the file of the zone {}, after that: {e}", wanted.join(" ")));
-        match (outcome, left) {
-            // What is served is not known to be so after a crash, too.
-            (Ok(_), Some(left)) => Err(vec![left]),
-            (Ok(facts), None) => Ok(facts),
-            (Err(mut why), left) => {
-                why.extend(left);
-                why.extend(self.refresh(config, Why::Asked, wanted).err().into_iter().flatten());
-                Err(why)
-            }
-        }
-    }
-
-    /// Before the file of a zone is written anew: somebody may have edited it since it was looked at. That is a version, too.
-    fn catch_up(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<(), Vec<String>> {
-        let by = std::mem::take(&mut self.by);
-        let outcome = self.refresh(config, Why::Asked, wanted);
-        self.record();
-        self.by = by;
-        outcome.map(drop)
-    }
-
-    /// The only zone that is named.
-    fn configured(&self, config: &Config, wanted: &[String]) -> Result<Zone, String> {
-        let [name] = wanted else { return Err("write the name of one zone".to_string()) };
-        let apex = crate::config::apex(name).map_err(|why| format!("`{name}` is no name of a zone: {why}"))?;
-        let written = config.roster.written.iter().find(|zone| zone.apex == apex).cloned();
-        let known = || self.served.manifest.find(&apex).map(|known| Zone::new(apex.clone(), known.file.into()));
-        written.or_else(known).ok_or_else(|| format!("no zone {name} is configured"))
     }
 
     /// Makes a new image of what is laid over the one that is served.
@@ -662,7 +524,8 @@ impl Publisher {
                 self.written.insert(wish.apex, end);
             }
         }
-        // Only then do the files look unchanged to whoever looks for that.
+        // A stamp within a tick of now is not believed (`stamp`), and these files would be read by each reload. Nobody is kept waiting but
+        // who wants an image, which takes longer: updates go on.
         std::thread::sleep(2 * stamp::TICK);
         Ok(())
     }

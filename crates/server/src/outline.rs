@@ -12,6 +12,7 @@
 
 use crate::laying::Seen;
 use crate::ledger::push_record;
+use crate::sound::damaged;
 use crate::stamp::Stamp;
 use image::node::APEX;
 use image::{Damaged, Image, Walk, Zone};
@@ -45,10 +46,6 @@ struct Passage {
     from: u32,
     /// Where its text begins.
     at: u64,
-}
-
-fn damaged(_: Damaged) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the image is damaged")
 }
 
 impl Outline {

@@ -42,8 +42,85 @@ const PROMPT_NS: u64 = 100_000;
 pub fn prompt() -> io::Result<()> {
     let mut attr = attributes()?;
     attr.sched_runtime = PROMPT_NS;
-    // SAFETY: `attr` is live and says its own size; 0 is the calling thread.
-    check(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) } as libc::c_int).map(drop)
+    set_attributes(&attr)
+}
+
+/// The lowest of the priorities that go before all threads that have none, and that of who watches over those who have it.
+const FIRST: u32 = 1;
+const WATCH: u32 = 2;
+/// How often it is looked at what a thread that goes first has had of its CPU.
+const WEIGHED_EVERY_NS: u64 = 100_000_000;
+
+/// The process may let threads go first (`Precedence`, `watch_over`), also when it is another user's later. For root; others have been given
+/// that, or not.
+pub fn allow_precedence() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is live.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_RTPRIO, &raw mut limit) == 0 && limit.rlim_cur < WATCH.into() {
+            limit = libc::rlimit { rlim_cur: WATCH.into(), rlim_max: limit.rlim_max.max(WATCH.into()) };
+            libc::setrlimit(libc::RLIMIT_RTPRIO, &raw const limit);
+        }
+    }
+}
+
+/// The calling thread goes before all others (SCHED_RR) as long as a part of its CPU is enough for it: when it wakes it waits for nobody's
+/// slice, and nobody who wakes takes the CPU from it in the midst of an answer. With a shorter slice alone it waits up to 4 ms, now and
+/// then, even at nice -20. One that has more to do than its CPU can shares that by the usual priorities, until this is over.
+pub struct Precedence {
+    usual: libc::sched_attr,
+    is_first: bool,
+    /// When it was looked at last, and what the thread had had by then.
+    since_ns: u64,
+    ran: Duration,
+}
+
+impl Precedence {
+    /// None: that is not allowed, or somebody has chosen another priority for this thread, nicer than the usual one.
+    pub fn take(now_ns: u64) -> Option<Precedence> {
+        let mut taken = Precedence { usual: usual()?, is_first: false, since_ns: now_ns, ran: usage().ran };
+        taken.go(true).is_ok().then_some(taken)
+    }
+
+    /// To be called in each turn: ten times a second it looks at what the thread has had of its CPU.
+    #[inline]
+    pub fn weigh(&mut self, now_ns: u64) {
+        if now_ns.saturating_sub(self.since_ns) >= WEIGHED_EVERY_NS {
+            self.weigh_again(now_ns, usage().ran);
+        }
+    }
+
+    #[cold]
+    fn weigh_again(&mut self, now_ns: u64, ran: Duration) {
+        let (had, time) = (ran.saturating_sub(self.ran), Duration::from_nanos(now_ns - self.since_ns));
+        (self.since_ns, self.ran) = (now_ns, ran);
+        // Going first it may have four fifths; beside others half is what it gets where one of them wants the CPU, too.
+        let is_first = if self.is_first { had * 5 < time * 4 } else { had * 2 < time };
+        if is_first != self.is_first {
+            // Refused, it stays as it is until it is looked at again.
+            let _ = self.go(is_first);
+        }
+    }
+
+    fn go(&mut self, is_first: bool) -> io::Result<()> {
+        set_attributes(&if is_first { real_time(self.usual, FIRST) } else { self.usual })?;
+        self.is_first = is_first;
+        Ok(())
+    }
+}
+
+/// The calling thread, which looks after those that go first and hardly runs, goes before them. False: as in `Precedence::take`.
+pub fn watch_over() -> bool {
+    usual().is_some_and(|usual| set_attributes(&real_time(usual, WATCH)).is_ok())
+}
+
+/// None: somebody has chosen how the calling thread is scheduled, or that it is nicer than usual.
+fn usual() -> Option<libc::sched_attr> {
+    attributes().ok().filter(|attr| attr.sched_policy == libc::SCHED_OTHER as u32 && attr.sched_nice <= 0)
+}
+
+fn real_time(usual: libc::sched_attr, priority: u32) -> libc::sched_attr {
+    libc::sched_attr { sched_policy: libc::SCHED_RR as u32, sched_priority: priority, sched_runtime: 0, ..usual }
 }
 
 /// How the kernel schedules the calling thread.
@@ -54,6 +131,11 @@ fn attributes() -> io::Result<libc::sched_attr> {
     // SAFETY: `attr` is live and of the size given; 0 is the calling thread.
     check(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) } as libc::c_int)?;
     Ok(attr)
+}
+
+fn set_attributes(attr: &libc::sched_attr) -> io::Result<()> {
+    // SAFETY: `attr` is live and says its own size; 0 is the calling thread.
+    check(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const *attr, 0) } as libc::c_int).map(drop)
 }
 
 /// How long a thread in the background works before it rests, in CPU time (the kernel looks at its ticks), and how long
@@ -300,6 +382,62 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn a_thread_goes_first_until_it_has_more_to_do_than_its_cpu_can() {
+        allow_precedence();
+        thread::spawn(|| {
+            prompt().unwrap();
+            let before = attributes().unwrap();
+            let shape = |a: &libc::sched_attr| (a.sched_policy, a.sched_nice, a.sched_priority, a.sched_runtime);
+            let Some(mut precedence) = Precedence::take(0) else {
+                assert!(!watch_over());
+                // It is as it was, and nobody may do that here.
+                assert_eq!(shape(&attributes().unwrap()), shape(&before));
+                let first = libc::sched_param { sched_priority: FIRST as libc::c_int };
+                // SAFETY: `first` is live; 0 is the calling thread.
+                assert_ne!(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const first) }, 0);
+                return;
+            };
+            let policy = || attributes().unwrap().sched_policy as libc::c_int;
+            // Milliseconds that the thread has had of the hundred before, and how it goes on.
+            let (mut now_ns, mut ran) = (0, precedence.ran);
+            let table =
+                [(0, true), (79, true), (80, false), (60, false), (50, false), (49, true), (100, false), (0, true)];
+            for (had, is_first) in table {
+                now_ns += WEIGHED_EVERY_NS;
+                ran += Duration::from_millis(had);
+                precedence.weigh_again(now_ns, ran);
+                assert_eq!(policy() == libc::SCHED_RR, is_first, "{had}");
+                if !is_first {
+                    assert_eq!(shape(&attributes().unwrap()), shape(&before), "{had}");
+                }
+            }
+            // In less than that nothing is looked at.
+            precedence.ran = Duration::ZERO;
+            precedence.weigh(now_ns + WEIGHED_EVERY_NS - 1);
+            assert_eq!((precedence.since_ns, policy()), (now_ns, libc::SCHED_RR));
+            precedence.go(false).unwrap();
+            assert!(watch_over());
+            assert_eq!((policy(), attributes().unwrap().sched_priority), (libc::SCHED_RR, WATCH));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn who_was_made_nicer_does_not_go_first() {
+        allow_precedence();
+        for make in [modest, background] {
+            thread::spawn(move || {
+                make().unwrap();
+                assert!(Precedence::take(0).is_none() && !watch_over());
+                assert_ne!(attributes().unwrap().sched_policy, libc::SCHED_RR as u32);
+            })
+            .join()
+            .unwrap();
+        }
     }
 
     #[test]

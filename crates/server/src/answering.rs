@@ -11,6 +11,7 @@ use crate::valve::Valve;
 use cache::Cache;
 use front::{Datagrams, Now, Peer, Postponed, Presence, Published, Ticket, Verdict, Way, Worker, Zones};
 use net::Turn;
+use net::sched::Precedence;
 use net::tcp::{self, Answer, Messages, Origin, Piece, TcpEvent, TcpLimits};
 use net::udp::{Batch, Return, Sent, UdpPort};
 use net::udp_loop::{self, Batches};
@@ -96,6 +97,8 @@ pub struct Answering<W> {
     counters: Arc<Counters>,
     mailbox: Mailbox,
     meter: Meter,
+    /// None: the thread may not go before others.
+    precedence: Option<Precedence>,
     /// At the beginning of this turn.
     now: Now,
     /// Datagrams that somebody works on for a client who waits.
@@ -121,7 +124,14 @@ impl<W: Answers> Answering<W> {
     ) -> Answering<W> {
         let (now, worker) = (shared.clock.now(), make());
         let (make, copies, owed, fed, has_sent_later) = (Box::new(make), None, 0, Vec::new(), false);
-        Answering { shared, counters, mailbox, meter, now, owed, fed, has_sent_later, make, worker, copies }
+        let precedence = None;
+        Answering { shared, counters, mailbox, meter, precedence, now, owed, fed, has_sent_later, make, worker, copies }
+    }
+
+    /// The calling thread is the one that answers.
+    fn settle(&mut self) {
+        self.meter.turns().are_mine();
+        self.precedence = Precedence::take(self.shared.clock.mono_ns());
     }
 
     fn begin_turn(&mut self) {
@@ -138,6 +148,7 @@ impl<W: Answers> Answering<W> {
             self.meter.mark(Cause::Publication, now_ns);
         }
         self.meter.end(now_ns, self.now.wall_s, net::sched::usage);
+        self.precedence.iter_mut().for_each(|precedence| precedence.weigh(now_ns));
         self.counters.add(Counter::LaterLost, self.mailbox.lost());
         if self.shared.stop.load(Relaxed) { Turn::Stop } else { Turn::Go }
     }
@@ -172,7 +183,7 @@ impl<W: Answers> Answering<W> {
 
     pub fn serve_udp(mut self, ports: &[UdpPort]) -> io::Result<()> {
         let (mut batch, wake) = (Batch::new(net::udp::BATCH), Arc::clone(&self.mailbox.wake));
-        self.meter.turns().are_mine();
+        self.settle();
         udp_loop::serve(ports, &wake, &mut batch, &mut self)?;
         self.begin_turn();
         for (i, port) in ports.iter().enumerate() {
@@ -190,7 +201,7 @@ impl<W: Answers> Answering<W> {
 
     pub fn serve_tcp(mut self, listeners: &[TcpListener], limits: &TcpLimits) -> io::Result<()> {
         let wake = Arc::clone(&self.mailbox.wake);
-        self.meter.turns().are_mine();
+        self.settle();
         tcp::serve(listeners, limits, &wake, &mut self)
     }
 

@@ -90,6 +90,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
     let crew = Crew::of(config);
     raise_open_files(config, &crew);
+    net::sched::allow_precedence();
     let mut handed = Handed::of(systemd::handed());
     let sockets = sockets::bind(&config.server.listen, crew.udp, crew.tcp, &mut handed)?;
     sockets.keep();

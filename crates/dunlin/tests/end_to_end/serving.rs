@@ -2,11 +2,13 @@
 
 use crate::running::{DIRECTORY, Folder, PATIENCE, Server, ZONE, eventually, read, text};
 use difference::{fleet::free_port, peers};
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
+use std::process::Command;
 
 const LISTEN: &[&str] = &["--listen", "127.0.0.1:0"];
 
@@ -410,6 +412,43 @@ fn root_is_given_up_once_the_sockets_are_bound() {
         !folder.0.join("run/control.sock").exists(),
         "the folder that was made for the socket went with it to the user"
     );
+}
+
+/// How the kernel schedules the threads of a process, by their names: `RR 1`, or the policy's number.
+fn scheduled(pid: u32) -> HashMap<String, String> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|entry| entry.unwrap().path());
+    // One that ends meanwhile has nothing to tell.
+    let told = threads.filter_map(|thread| {
+        let [name, stat] = ["comm", "stat"].map(|file| std::fs::read_to_string(thread.join(file)).ok());
+        let stat = stat?;
+        // Fields 40 and 41, of which two stand before the name's closing bracket.
+        let after: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+        let told = if after[38] == "2" { format!("RR {}", after[37]) } else { after[38].to_string() };
+        Some((name?.trim_end().to_string(), told))
+    });
+    told.collect()
+}
+
+#[test]
+fn threads_that_answer_go_before_others_where_they_may() {
+    // Who stays who he is may do what he may; who becomes another user what he could allow that one.
+    for (user, means) in [("", ["chrt", "--rr", "2"]), ("nobody", ["prlimit", "--rtprio=2:2", "--"])] {
+        let may = Command::new(means[0]).args(&means[1..]).arg("true").output().unwrap().status.success();
+        let folder = with_zone();
+        let file = folder.configure(DIRECTORY);
+        std::fs::write(&file, read(&file).replace("user = \"\"", &format!("user = \"{user}\""))).unwrap();
+        let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
+        let expected = |name: &str| match name.split(' ').next() {
+            Some("udp" | "tcp") if may => Some("RR 1"),
+            Some("stall") if may => Some("RR 2"),
+            _ => None,
+        };
+        eventually("only those that answer, and who watches over them, to go first", || {
+            let found = scheduled(server.pid());
+            let is_right = |(name, how): (&String, &String)| how.strip_prefix("RR").map(|_| &**how) == expected(name);
+            ["udp 0", "tcp 0", "stall"].iter().all(|name| found.contains_key(*name)) && found.iter().all(is_right)
+        });
+    }
 }
 
 #[test]

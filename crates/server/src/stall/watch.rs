@@ -44,6 +44,8 @@ impl Witness for Stacks {
 
 /// Watches until the process ends.
 pub fn watch(all: Vec<Arc<Turns>>, clock: Clock, stacks: Stacks) {
+    // Where all processors have a thread that answers, one of which does not come to an end, it must get one.
+    net::sched::watch_over();
     let mut watch = Watch { all, witness: stacks, pending: None, seen: Vec::new() };
     loop {
         // Nothing is waited for: a thread that stalls cannot say so itself.

@@ -318,6 +318,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_missing_still_is_no_change() {
+        let desk = Desk::new("absent");
+        fs::remove_file(desk.0.join("l")).unwrap();
+        desk.file("m", "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n$INCLUDE more\n");
+        let mut manifest = desk.manifest();
+        check(&desk, &mut manifest, &[]);
+        desk.file("l", ZONE);
+        desk.file("more", "a A 192.0.2.2\n");
+        check(&desk, &mut manifest, &["+l. l", "+m. m"]);
+    }
+
+    #[test]
     fn a_zone_is_looked_at_once_however_often_it_is_named() {
         let desk = Desk::new("once");
         let manifest = desk.manifest();

@@ -3,6 +3,7 @@
 use crate::vigil::Vigil;
 use std::ffi::OsStr;
 use std::fs::Metadata;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,10 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// None: there is no such file, or it was written only just now.
+    /// That of a file which is not there: none that is has the inode 0.
+    pub const ABSENT: Stamp = Stamp { size: 0, modified_ns: 0, changed_ns: 0, inode: 0 };
+
+    /// None: the file was written only just now, or cannot be looked at.
     pub fn of(path: &Path) -> Option<Stamp> {
         Looks::default().look(path).map(|found| found.stamp)
     }
@@ -93,14 +97,19 @@ impl<'v> Looks<'v> {
         Looks { settled: settled(), folder: PathBuf::new(), opened: None, vigil, is_watched: false }
     }
 
-    /// None: there is no such file, or it was written only just now.
+    /// None: the file was written only just now, or cannot be looked at.
     pub fn look(&mut self, path: &Path) -> Option<Look> {
         let name = self.goes_in(path);
         let found = match &self.opened {
-            Some(folder) => folder.look(name),
-            None => look(path),
+            Some(folder) if !name.is_empty() => folder.look(name),
+            _ => look(path),
         };
-        let found = found.ok().filter(|found| found.modified < self.settled)?;
+        let found = match found {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                return Some(Look { stamp: Stamp::ABSENT, is_watched: false });
+            }
+            found => found.ok().filter(|found| found.modified < self.settled)?,
+        };
         let [modified_ns, changed_ns] = [found.modified, found.changed].map(|(s, nanos)| ns(s, nanos));
         let stamp = Stamp { size: found.size, modified_ns, changed_ns, inode: found.inode };
         Some(Look { stamp, is_watched: found.is_plain && self.is_watched })
@@ -128,7 +137,10 @@ mod tests {
 
     /// As the standard library finds it.
     fn alone(path: &Path) -> Option<Stamp> {
-        let m = fs::metadata(path).ok()?;
+        let m = match fs::metadata(path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Some(Stamp::ABSENT),
+            found => found.ok()?,
+        };
         ((m.mtime(), m.mtime_nsec()) < settled()).then(|| Stamp::seen(&m))
     }
 
@@ -176,7 +188,7 @@ mod tests {
         write("a/y", "unsettled", old + hour);
         assert_eq!(seen(), None);
         fs::remove_file(path("a/y")).unwrap();
-        assert_eq!(seen(), None);
+        assert_eq!(seen(), Some(Look { stamp: Stamp::ABSENT, is_watched: false }));
         // So is a folder that has taken the other's place, by whoever begins to look after it.
         let before = looks.look(&path("a/x"));
         fs::rename(path("a"), path("c")).unwrap();

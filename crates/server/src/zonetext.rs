@@ -348,8 +348,8 @@ impl Files for Includes {
         // First of all: what it is when it is read later is found to be another then.
         let stamp = Stamp::of(&wanted);
         let found = Folder::open(base).and_then(|folder| folder.resolve(relative));
-        // One that is not there may come, or be mended.
-        self.sources.push((wanted, stamp.filter(|_| found.is_ok())));
+        // What leads to it may be mended.
+        self.sources.push((wanted, stamp.filter(|stamp| found.is_ok() || *stamp == Stamp::ABSENT)));
         std::fs::read(found.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
     }
 }
@@ -444,7 +444,7 @@ mod tests {
     fn an_included_file_that_is_not_there_may_come() {
         let scratch = Scratch::new("none", &[("z", "$TTL 1\n$INCLUDE none\n")]);
         let (_, reading) = owners(&scratch.zone("z"));
-        assert_eq!((reading.report.errors, &reading.sources[1]), (1, &(scratch.0.join("none"), None)));
+        assert_eq!((reading.report.errors, &reading.sources[1]), (1, &(scratch.0.join("none"), Some(Stamp::ABSENT))));
     }
 
     #[test]

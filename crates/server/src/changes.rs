@@ -9,6 +9,7 @@ use crate::comparison::Difference;
 use crate::config::Zone;
 use crate::edition::Edition;
 use crate::held::{self, Among, Gate};
+use crate::history::Recorder;
 use crate::images::{self, Library, Remark};
 use crate::laying::{self, Put};
 use crate::manifest::{Entry, OVER_MAX};
@@ -53,12 +54,18 @@ pub struct Plan {
 
 impl Plan {
     /// Reads what is different. None: it takes a new image, for much is different, or zones are nested.
-    pub fn of(now: &Image<Stretch>, difference: &Difference, library: &Library, known: &Shelf) -> Option<Plan> {
+    pub fn of(
+        now: &Image<Stretch>,
+        difference: &Difference,
+        library: &Library,
+        known: &Shelf,
+        recorder: &mut Recorder,
+    ) -> Option<Plan> {
         let Difference { anew, gone, .. } = difference;
         if anew.len() + gone.len() > OVER_MAX || !now.is_whole() || !are_apart(anew) {
             return None;
         }
-        let anew = numbered(anew, Some(now), library);
+        let anew = numbered(anew, Some(now), library, |apex| recorder.last_serial(apex));
         let octets = |zone: &Zone| std::fs::metadata(&zone.file).map_or(0, |m| m.len());
         let (long, whole): (Vec<Zone>, Vec<Zone>) = anew.iter().cloned().partition(|zone| octets(zone) > OCTETS_MAX);
         if whole.iter().map(octets).sum::<u64>() > OCTETS_MAX {
@@ -119,7 +126,7 @@ pub fn lay(now: &Image<Stretch>, plan: Plan) -> Option<Laid> {
     }
     for entry in &mut entries {
         let complaint = complaints.get(&entry.apex);
-        let is_served = || image.view().find_whole(&entry.apex).is_ok_and(|n| n.is_some());
+        let is_served = || laying::zone(image.view(), &entry.apex).is_some();
         entry.problem = complaint.map(|why| match is_served() {
             true => held::goes_on(why),
             false => why.clone(),

@@ -121,6 +121,15 @@ impl Recorder {
         Ok(())
     }
 
+    /// The serial that the history of a zone ends with. All of it is read at most once for all whom that is asked of.
+    pub fn last_serial(&mut self, zone: &[u8]) -> Option<u32> {
+        if self.open.is_none() && self.data_dir.join(FOLDER).exists() {
+            let opened = self.opened().inspect_err(unread);
+            self.open = opened.ok();
+        }
+        self.open.as_ref()?.end(zone).map(|(serial, _)| serial)
+    }
+
     fn segment(&self) -> u64 {
         (self.keep.octets / SEGMENTS).max(SEGMENT_MIN)
     }
@@ -345,6 +354,10 @@ pub fn caution(remarks: &[String]) {
     remarks.iter().for_each(|remark| log::warn("journal", &[("what", remark)]));
 }
 
+fn unread(why: &io::Error) {
+    log::warn("serials may go back: the history cannot be read", &[("why", why)]);
+}
+
 /// The changes of a zone, oldest first.
 fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
     changes_in(data_dir, &[FOLDER, UPDATES], apex)
@@ -421,7 +434,7 @@ pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashM
     };
     match Folder::open(&folder).and_then(|folder| Journal::look_through(folder, &mut see)) {
         Ok(remarks) => caution(&remarks),
-        Err(e) => log::warn("serials may go back: the history cannot be read", &[("why", &e)]),
+        Err(e) => unread(&e),
     }
     ends
 }

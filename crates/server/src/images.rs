@@ -6,8 +6,9 @@
 use crate::changes;
 use crate::clock;
 use crate::comparison;
-use crate::config::{Seen, Zone};
+use crate::config::{Numbering, Seen, Zone};
 use crate::held::{self, Among, Gate};
+use crate::history::last_serials;
 use crate::kept;
 use crate::laying;
 use crate::log;
@@ -20,6 +21,7 @@ use crate::scratch::{self, Scratch};
 use crate::zonetext::{Reading, Unread};
 use audit::{Rating, Report, Rules, Version, audit};
 use image::{Builder, Image, View, Zone as ImageZone};
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
@@ -248,7 +250,9 @@ fn told(lost: &[Problem]) -> String {
 
 /// Reads all zones into one image. `before`: what is served now, for zones whose files are wrong.
 fn build(zones: &[Zone], library: &Library, before: Option<&Image<Stretch>>) -> Built {
-    let zones = &numbered(zones, before, library);
+    let ends =
+        LazyCell::new(|| last_serials(library.data_dir(), |apex| library.gate.numbering(apex) != Numbering::Keep));
+    let zones = &numbered(zones, before, library, |apex| ends.get(apex).copied());
     let mut kept = HashMap::new();
     let mut is_known = true;
     loop {

@@ -15,25 +15,26 @@ use crate::log;
 use crate::reading::{self, Stock};
 use image::{Image, Sorted, Zone as ImageZone};
 use std::borrow::Cow;
-use std::collections::HashSet;
 use store::Stretch;
 use transfer::compare;
 use transfer::record::{is_newer, next_serial, serial_of, with_serial};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
 /// The zones, with the serials that they are to be served under. `served`: the image that they are beside; without one, the history alone
-/// says which serials they had.
-pub fn numbered<'z>(zones: &'z [Zone], served: Option<&Image<Stretch>>, library: &Library) -> Cow<'z, [Zone]> {
+/// says which serials they had. `end`: the serial that the history of a zone ends with.
+pub fn numbered<'z>(
+    zones: &'z [Zone],
+    served: Option<&Image<Stretch>>,
+    library: &Library,
+    mut end: impl FnMut(&[u8]) -> Option<u32>,
+) -> Cow<'z, [Zone]> {
     let is_wanted = |zone: &Zone| library.gate.numbering(&zone.apex) != Numbering::Keep;
     if !zones.iter().any(is_wanted) {
         return Cow::Borrowed(zones);
     }
-    let apexes: HashSet<&[u8]> = zones.iter().filter(|zone| is_wanted(zone)).map(|zone| &*zone.apex).collect();
-    let ends = history::last_serials(library.data_dir(), |apex| apexes.contains(apex));
-    let number = |zone: &Zone| {
-        let (how, end) = (library.gate.numbering(&zone.apex), ends.get(&zone.apex).copied());
-        let wanted = Some(how).filter(|how| *how != Numbering::Keep);
-        Zone { given: wanted.and_then(|how| given(zone, served, how, end, library)), ..zone.clone() }
+    let number = |zone: &Zone| match library.gate.numbering(&zone.apex) {
+        Numbering::Keep => zone.clone(),
+        how => Zone { given: given(zone, served, how, end(&zone.apex), library), ..zone.clone() },
     };
     zones.iter().map(number).collect()
 }

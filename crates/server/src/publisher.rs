@@ -377,7 +377,7 @@ impl Publisher {
     }
 
     /// How what is different is laid. Files are read for it, while updates go on: they change other zones.
-    fn plan(&self, config: &Config, difference: &Difference) -> Option<Plan> {
+    fn plan(&mut self, config: &Config, difference: &Difference) -> Option<Plan> {
         let now = self.press.current();
         // A zone that comes and goes has another number each time.
         let numbers = (now.image.header().zones as usize).saturating_sub(self.served.manifest.zones());
@@ -388,7 +388,7 @@ impl Publisher {
         if !has_room || is_updated() {
             return None;
         }
-        Plan::of(&now.image, difference, &self.library, &self.served.pieces)
+        Plan::of(&now.image, difference, &self.library, &self.served.pieces, &mut self.recorder)
     }
 
     /// Finds or builds the image of all zones; true if another one is served now. If it cannot be made that is tried again, like a

@@ -6,6 +6,7 @@ use crate::complaint::Complaint;
 use crate::config::{Allow, Config, Seen};
 use crate::history::{self, Recorder};
 use crate::images::{self, Library, Remark, Shelved};
+use crate::laying;
 use crate::log;
 use crate::manifest::{self, Manifest};
 use crate::pieces::file::Shelf;
@@ -74,16 +75,14 @@ const COMPARED_FIRST: usize = 1000;
 const BUILT_FIRST: u64 = 16 << 20;
 
 /// What a start serves.
-pub fn first(
-    library: &Library,
-    config: &Config,
-    recorder: &mut Recorder,
-) -> Result<(Zones<Stretch>, Serving, Compared), Vec<String>> {
+type Start = (Zones<Stretch>, Serving, Compared);
+
+pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Result<Start, Vec<String>> {
     let seen = config.roster.seen();
     if let Some(last) = library.last()
         && (last.manifest.zones() > COMPARED_FIRST || last.manifest.image().size > BUILT_FIRST)
         && last.manifest.seen.is_of(&seen)
-        && let Some(first) = owned(last, library, config)
+        && let Some(first) = owned(last, library, config, recorder)
     {
         return Ok(first);
     }
@@ -97,7 +96,7 @@ pub fn first(
             let (zones, serving) = ready(shelved, config, 1);
             Ok((zones, serving, Compared::All))
         }
-        Err(why) => last_good(library, config, &seen)
+        Err(why) => last_good(library, config, &seen, recorder)
             .ok_or_else(|| vec![format!("no image of the zones: {why}")])
             // What is not served is no version.
             .inspect(|_| library.gate.forget())
@@ -106,20 +105,23 @@ pub fn first(
 }
 
 /// The image that is there, for a disk that has no room for another: changes that are small are laid over it afterwards.
-fn last_good(library: &Library, config: &Config, seen: &Seen) -> Option<(Zones<Stretch>, Serving, Compared)> {
-    owned(library.last().filter(|last| last.manifest.seen.is_of(seen))?, library, config)
+fn last_good(library: &Library, config: &Config, seen: &Seen, recorder: &mut Recorder) -> Option<Start> {
+    owned(library.last().filter(|last| last.manifest.seen.is_of(seen))?, library, config, recorder)
 }
 
 /// An image as it is, but with what updates have made of zones: that was acknowledged, and is served from the first answer
 /// on. None: that takes a new image.
-fn owned(last: Shelved, library: &Library, config: &Config) -> Option<(Zones<Stretch>, Serving, Compared)> {
+fn owned(last: Shelved, library: &Library, config: &Config, recorder: &mut Recorder) -> Option<Start> {
     let owned = config.roster.written.iter().filter(|zone| zone.is_owned());
     let mut looks = Looks::default();
     let anew = owned.filter(|zone| comparison::is_other(zone, &last.manifest, &mut looks)).cloned().collect();
     let difference = Difference { anew, ..Difference::default() };
     let laid = match difference.is_empty() {
         true => None,
-        false => Some(changes::lay(&last.image, Plan::of(&last.image, &difference, library, &last.pieces)?)?),
+        false => {
+            let plan = Plan::of(&last.image, &difference, library, &last.pieces, recorder)?;
+            Some(changes::lay(&last.image, plan)?)
+        }
     };
     let (mut zones, mut serving) = ready(last, config, 1);
     if let Some(laid) = laid {
@@ -139,9 +141,7 @@ impl Serving {
         entries: &[manifest::Entry],
         difference: &Difference,
     ) {
-        let is_served = |image: &Image<Stretch>, apex: &[u8]| {
-            image.view().find_whole(apex).is_ok_and(|node| node.is_some_and(|n| n.is(APEX)))
-        };
+        let is_served = |image: &Image<Stretch>, apex: &[u8]| laying::zone(image.view(), apex).is_some();
         for apex in difference.anew.iter().map(|zone| &zone.apex).chain(&difference.gone) {
             let (was, is) = (is_served(before, apex), is_served(laid, apex));
             if was != is {

@@ -20,12 +20,14 @@ use transfer::compare;
 
 impl Publisher {
     /// What the file of a zone would change of what is served.
-    pub(super) fn look(&self, config: &Config, wanted: &[String]) -> Result<Json, String> {
+    pub(super) fn look(&mut self, config: &Config, wanted: &[String]) -> Result<Json, String> {
         let zone = &self.configured(config, wanted)?;
         if zone.is_owned() {
             return self.look_at_edit(config, zone);
         }
-        let zone = &*numbering::numbered(std::slice::from_ref(zone), Some(&self.press.current().image), &self.library);
+        let (now, recorder) = (self.press.current(), &mut self.recorder);
+        let end = |apex: &[u8]| recorder.last_serial(apex);
+        let zone = &*numbering::numbered(std::slice::from_ref(zone), Some(&now.image), &self.library, end);
         let [zone] = zone else { return Err("no zone is named".to_string()) };
         let spill = Arc::new(Scratch::new(self.library.folder().into()));
         let stock = Stock::new(images::seed(), scratch::memory(), spill);

@@ -26,27 +26,27 @@ const NAMES_MAX: usize = 10_000;
 const FOLDERS_MAX: usize = 1_000;
 
 /// The watched folders: the main thread changes them with the configuration.
-///
-/// Who needs several of these locks takes them in this order, `zones` last.
 pub struct Folders {
     watch: Watch,
-    zones: Mutex<Vec<PathBuf>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Folders of zones.
+    zones: Vec<PathBuf>,
     /// Files that are included by those of zones that updates own.
-    owned: Mutex<Includes>,
+    owned: Includes,
     /// By those of zones that were laid over the image since that is there: what its manifest does not say.
-    laid: Mutex<Includes>,
+    laid: Includes,
     /// By those that were laid over the one before, maybe while this one was made.
-    laid_before: Mutex<Includes>,
+    laid_before: Includes,
     /// Folders of files that are included, as far as they are watched.
-    including: Mutex<BTreeSet<PathBuf>>,
+    including: BTreeSet<PathBuf>,
 }
 
 /// Files that are included, and the zones that do so.
 type Includes = HashMap<PathBuf, BTreeSet<String>>;
-
-fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
-    what.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The zone includes none but these.
 fn forget(includes: &mut Includes, zone: &str, but: &[PathBuf]) {
@@ -57,8 +57,7 @@ impl Folders {
     /// Those of zones, as far as they are there: that of zones that commands keep is made when it is needed.
     pub fn of(config: &Config) -> Result<Arc<Folders>, String> {
         let watch = Watch::new().map_err(|e| format!("folders cannot be watched: {e}"))?;
-        let (zones, owned, laid, laid_before, including) = Default::default();
-        let folders = Folders { watch, zones, owned, laid, laid_before, including };
+        let folders = Folders { watch, known: Mutex::default() };
         let there: Vec<PathBuf> = config.roster.directories().into_iter().filter(|folder| folder.exists()).collect();
         folders.follow(&there);
         Ok(Arc::new(folders))
@@ -66,7 +65,7 @@ impl Folders {
 
     /// The file of a zone that updates own includes these files, and no others. True: one of them is watched from now on.
     pub fn include(&self, zone: &str, file: &Path, included: &[PathBuf]) -> bool {
-        self.note(&self.owned, zone, file, included)
+        self.note(|known| &mut known.owned, zone, file, included)
     }
 
     /// What the file of a zone includes that was laid over the image is watched until the next image says it. True: one of the files
@@ -74,71 +73,75 @@ impl Folders {
     pub fn lay(&self, entry: &Entry) -> bool {
         let included: Vec<PathBuf> = entry.sources.iter().skip(1).map(|(file, _)| file.clone()).collect();
         let zone = images::name(&entry.apex).to_string();
-        forget(&mut locked(&self.laid_before), &zone, &included);
-        self.note(&self.laid, &zone, &entry.file, &included)
+        forget(&mut self.known().laid_before, &zone, &included);
+        self.note(|known| &mut known.laid, &zone, &entry.file, &included)
     }
 
     /// A zone that was laid over the image is gone.
     pub fn lay_none(&self, apex: &[u8]) {
         let zone = images::name(apex).to_string();
-        [&self.laid, &self.laid_before].into_iter().for_each(|laid| forget(&mut locked(laid), &zone, &[]));
+        let known = &mut *self.known();
+        [&mut known.laid, &mut known.laid_before].into_iter().for_each(|laid| forget(laid, &zone, &[]));
     }
 
     /// Of a file that is not watched what it includes is not, either.
-    fn note(&self, includes: &Mutex<Includes>, zone: &str, file: &Path, included: &[PathBuf]) -> bool {
-        let mut includes = locked(includes);
-        forget(&mut includes, zone, included);
-        if !file.parent().is_some_and(|folder| self.are(folder)) {
+    fn note(&self, of: fn(&mut Known) -> &mut Includes, zone: &str, file: &Path, included: &[PathBuf]) -> bool {
+        let known = &mut *self.known();
+        forget(of(known), zone, included);
+        if !known.is_of_zones(file) {
             return false;
         }
         let mut is_new = false;
         for included in included {
-            if includes.len() < FOLDERS_MAX
-                && let Some(folder) = included.parent()
-            {
-                is_new |= includes.entry(included.clone()).or_default().insert(zone.to_string());
-                // Also of one that is known: the folder may be another by now.
-                self.add(folder, What::Files);
-                locked(&self.including).insert(folder.to_path_buf());
-            }
+            let includes = of(known);
+            let Some(folder) = included.parent().filter(|_| includes.len() < FOLDERS_MAX) else { continue };
+            is_new |= includes.entry(included.clone()).or_default().insert(zone.to_string());
+            // Also of one that is known: the folder may be another by now.
+            self.add(folder, What::Files);
+            known.including.insert(folder.to_path_buf());
         }
         is_new
     }
 
     /// The zone is none of those any more whose included files are watched.
     pub fn include_none(&self, zone: &str) {
-        forget(&mut locked(&self.owned), zone, &[]);
+        forget(&mut self.known().owned, zone, &[]);
     }
 
     /// Another image is there, of which the manifest says what is included, in these folders. What was laid over the one before may
     /// have come while it was made; other folders are not watched any more. True: there are new ones.
     fn learn(&self, mut wanted: BTreeSet<PathBuf>) -> bool {
-        let (owned, mut laid, mut before) = (locked(&self.owned), locked(&self.laid), locked(&self.laid_before));
-        let mut including = locked(&self.including);
-        *before = std::mem::take(&mut laid);
-        wanted.extend(owned.keys().chain(before.keys()).filter_map(|file| Some(file.parent()?.to_path_buf())));
+        let known = &mut *self.known();
+        known.laid_before = std::mem::take(&mut known.laid);
+        let files = known.owned.keys().chain(known.laid_before.keys());
+        wanted.extend(files.filter_map(|file| Some(file.parent()?.to_path_buf())));
         wanted.iter().for_each(|folder| self.add(folder, What::Files));
-        let left = including.difference(&wanted).filter(|folder| !self.are(folder));
+        let left = known.including.difference(&wanted).filter(|folder| !known.zones.contains(folder));
         left.for_each(|folder| self.watch.remove(folder));
-        let is_more = !wanted.is_subset(&including);
-        *including = wanted;
+        let is_more = !wanted.is_subset(&known.including);
+        known.including = wanted;
         is_more
     }
 
     fn including(&self, file: &Path) -> Vec<String> {
-        let all = [&self.owned, &self.laid, &self.laid_before].map(locked);
-        all.iter().filter_map(|includes| includes.get(file)).flatten().cloned().collect()
+        let known = self.known();
+        let all = [&known.owned, &known.laid, &known.laid_before];
+        all.into_iter().filter_map(|includes| includes.get(file)).flatten().cloned().collect()
     }
 
     /// Watches these folders of zones, and no others.
     pub fn follow(&self, wanted: &[PathBuf]) {
-        let (including, mut zones) = (locked(&self.including), locked(&self.zones));
-        let left = zones.iter().filter(|old| !wanted.contains(old) && !including.contains(*old));
+        let known = &mut *self.known();
+        let left = known.zones.iter().filter(|old| !wanted.contains(old) && !known.including.contains(*old));
         left.for_each(|old| self.watch.remove(old));
         for folder in wanted {
             self.add(folder, What::Files);
         }
-        *zones = wanted.to_vec();
+        known.zones = wanted.to_vec();
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, folder: &Path, what: What) {
@@ -146,9 +149,12 @@ impl Folders {
             log::warn("a folder is not watched: reload by hand", &[("folder", &folder.display()), ("why", &e)]);
         }
     }
+}
 
-    fn are(&self, folder: &Path) -> bool {
-        locked(&self.zones).iter().any(|zones| zones == folder)
+impl Known {
+    /// True for what lies in a folder of zones, not below.
+    fn is_of_zones(&self, file: &Path) -> bool {
+        file.parent().is_some_and(|folder| self.zones.iter().any(|zones| zones == folder))
     }
 }
 
@@ -202,14 +208,14 @@ impl Watcher {
         match change {
             Change::File(file) if file.parent() == Some(&self.images) => self.note_image(&file),
             Change::File(file) => {
-                let zone = zone_of(&file).filter(|_| file.parent().is_some_and(|folder| self.folders.are(folder)));
+                let zone = zone_of(&file).filter(|_| self.folders.known().is_of_zones(&file));
                 let including = self.includes.get(&file).into_iter().flatten().cloned();
                 let owned = self.folders.including(&file);
                 self.pending.add(zone.into_iter().chain(including).chain(owned));
             }
             // Put back in its place it is watched again: the reload that follows sees to that.
             Change::Gone(folder) => {
-                locked(&self.folders.including).remove(&folder);
+                self.folders.known().including.remove(&folder);
                 self.pending.add_all();
             }
             Change::Lost => self.pending.add_all(),
@@ -236,9 +242,9 @@ impl Watcher {
             return false;
         }
         self.includes.clear();
-        let mut watched = BTreeSet::new();
+        let (known, mut watched) = (self.folders.known(), BTreeSet::new());
         manifest.for_each_include(|zone, file, included| {
-            if !file.parent().is_some_and(|folder| self.folders.are(folder)) {
+            if !known.is_of_zones(file) {
                 return;
             }
             self.includes.entry(included.to_path_buf()).or_default().insert(images::name(zone).to_string());
@@ -246,6 +252,7 @@ impl Watcher {
                 watched.insert(folder.to_path_buf());
             }
         });
+        drop(known);
         self.folders.learn(watched)
     }
 }

@@ -13,7 +13,6 @@
 
 use crate::format::{ALIGN, Damaged};
 use crate::named::Hosts;
-use crate::node::APEX;
 use crate::view::View;
 use crate::zone::Zone;
 use std::collections::{BTreeSet, VecDeque};
@@ -57,8 +56,8 @@ impl Followers {
         let nodes = self.nodes.split_off(self.nodes.len().saturating_sub(max));
         let mut names = BTreeSet::new();
         // A zone that is no more has nothing left to be laid.
-        if let Some(apex) = view.find_whole(&self.apex)?.filter(|node| node.is(APEX)) {
-            apex.zone()?.naming(nodes, &self.hosts, self.since, usize::MAX, &mut names)?;
+        if let Some(zone) = view.zone_of(&self.apex)? {
+            zone.naming(nodes, &self.hosts, self.since, usize::MAX, &mut names)?;
         }
         Ok(names)
     }

@@ -1,7 +1,7 @@
 //! Looking into an image: the index of names, and the walk's primitives.
 
 use crate::format::{ALIGN, Damaged, HEADER, Header, LINE, LINES_MAX, OpenError, WAYS, u32_at};
-use crate::node::{ABOVE, Node, Scope, UNSEEN};
+use crate::node::{ABOVE, APEX, Node, Scope, UNSEEN};
 use crate::overlay::{Overlay, Record};
 use crate::sums;
 use crate::trust::Trust;
@@ -228,6 +228,11 @@ impl<'a> View<'a> {
             Some(Record::At(at)) => Zone::at(*self, at as usize, number),
             None => Zone::at(*self, self.frame.header.zones_at as usize + number as usize * ZONE, number),
         }
+    }
+
+    /// None: no zone has this name.
+    pub fn zone_of(&self, apex: &[u8]) -> Result<Option<Zone<'a>>, Damaged> {
+        self.find_whole(apex)?.filter(|node| node.is(APEX)).map(|node| node.zone()).transpose()
     }
 
     pub fn zones(&self) -> impl Iterator<Item = Result<Zone<'a>, Damaged>> + use<'a> {

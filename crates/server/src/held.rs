@@ -14,7 +14,6 @@ use crate::log;
 use crate::numbering;
 use crate::reading::Stock;
 use audit::{Fault, Guards, Version, weigh, weigh_numbers};
-use image::node::APEX;
 use image::{Image, Sorted, Zone as ImageZone};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -130,11 +129,9 @@ impl Gate {
         let apex = version.zone.apex();
         let guards = self.guards.as_ref().filter(|_| !self.open.contains(apex));
         // What is damaged cannot be compared, and is no reason to keep anything.
-        let node = served.map_or(Ok(None), |image| image.view().find_whole(apex)).ok()?;
-        let Some(node) = node.filter(|node| node.is(APEX)) else {
+        let Some(zone) = served.map_or(Ok(None), |image| image.view().zone_of(apex)).ok()? else {
             return guards.filter(|_| self.foreign.contains(apex)).and_then(|_| unbelieved(version));
         };
-        let zone = node.zone().ok()?;
         let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
         let was_served = || self.past.as_ref().is_some_and(|past| past.leads_to(&zone, version.zone, self));
         let why = why.filter(|_| !was_served());

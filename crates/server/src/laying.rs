@@ -15,7 +15,6 @@
 use crate::unwritten::Wish;
 use image::edit::{Edit, Hidden};
 use image::followers::{Followers, Turn};
-use image::node::APEX;
 use image::patch::{self, Change, PLACE, Unable};
 use image::{Builder, Complaint, Hands, Image, InTurn, Judge, View, Walk, Zone};
 use store::Stretch;
@@ -58,7 +57,7 @@ impl Content for Standing<'_> {
 }
 
 pub fn zone<'v>(view: View<'v>, apex: &[u8]) -> Option<Zone<'v>> {
-    view.find_whole(apex).ok()?.filter(|node| node.is(APEX))?.zone().ok()
+    view.zone_of(apex).ok().flatten()
 }
 
 /// A zone as it was served at some time.

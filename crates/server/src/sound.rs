@@ -2,7 +2,6 @@
 //! page that differs from its checksum is `Damaged` for whoever reads it once it has been compared; where a read fails, zeros stand
 //! meanwhile, and the failures are counted.
 
-use image::node::APEX;
 use image::{Damaged, Image, Zone};
 use std::io;
 use store::Stretch;
@@ -37,8 +36,7 @@ impl Sound<'_> {
 impl<'i> Sound<'i> {
     /// None: there is no such zone.
     pub fn zone(&self, apex: &[u8]) -> io::Result<Option<Zone<'i>>> {
-        let node = self.image.view().find_whole(apex).map_err(damaged)?;
-        node.filter(|node| node.is(APEX)).map(|node| node.zone()).transpose().map_err(damaged)
+        self.image.view().zone_of(apex).map_err(damaged)
     }
 
     /// Err: what was read of it may be zeros. To be asked when all is read, before it counts.

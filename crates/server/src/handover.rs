@@ -6,12 +6,12 @@
 //! ring; what finds it full is shed, for a task thread that does not keep up will not get faster by waiting.
 
 use crate::later::Desk;
+use crate::queue::{self, Receiver, Sender};
 use front::{Miss, Postponed, Purpose};
 use net::Wake;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use wire::hash::siphash;
 
 const RING_MAX: usize = 4096;
@@ -52,7 +52,7 @@ impl Bell {
 
 /// Everybody's end.
 pub struct Handover {
-    owners: Vec<(SyncSender<Postponed>, Arc<Bell>)>,
+    owners: Vec<(Sender<Postponed>, Arc<Bell>)>,
     key: [u8; 16],
 }
 
@@ -65,7 +65,7 @@ pub struct Inbox {
 impl Handover {
     pub fn new(owners: usize, key: [u8; 16]) -> io::Result<(Handover, Vec<Inbox>)> {
         let pair = |_| {
-            let (sender, ring) = sync_channel(RING_MAX);
+            let (sender, ring) = queue::bounded(RING_MAX);
             let bell = Arc::new(Bell::new()?);
             Ok(((sender, Arc::clone(&bell)), Inbox { ring, bell }))
         };
@@ -76,7 +76,7 @@ impl Handover {
 }
 
 impl Handover {
-    fn owner(&self, name: &[u8]) -> Option<&(SyncSender<Postponed>, Arc<Bell>)> {
+    fn owner(&self, name: &[u8]) -> Option<&(Sender<Postponed>, Arc<Bell>)> {
         if let [only] = &*self.owners {
             return Some(only);
         }

@@ -6,12 +6,13 @@ use crate::json::Json;
 use crate::later::{Desk, Mailboxes};
 use crate::novices::{Wanted, Wish as Wanting};
 use crate::press::Work;
+use crate::queue;
 use crate::refusals::{PROHIBITED, head};
 use crate::sound::Sound;
 use front::Postponed;
 use stats::{Counter, Counters};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 #[cfg(test)]
 use std::time::Duration;
@@ -48,7 +49,7 @@ pub enum Order {
 /// Where updates, and wishes about them, are left.
 #[derive(Clone)]
 pub struct Intake {
-    orders: SyncSender<Order>,
+    orders: queue::Sender<Order>,
     /// Of updates that wait.
     octets: Arc<AtomicUsize>,
     /// Bound: who hands over something waits until it is done.
@@ -59,14 +60,14 @@ pub struct Intake {
 
 /// The other end of it.
 pub struct Orders {
-    pub orders: Receiver<Order>,
+    pub orders: queue::Receiver<Order>,
     octets: Arc<AtomicUsize>,
     pub works: Receiver<Work>,
     pub wanted: Arc<Mutex<Option<Wanted>>>,
 }
 
 pub fn pair() -> (Intake, Orders) {
-    let ((orders, taken), (works, lent)) = (sync_channel(WAITING_MAX), channel());
+    let ((orders, taken), (works, lent)) = (queue::bounded(WAITING_MAX), channel());
     let wanted = Arc::<Mutex<Option<Wanted>>>::default();
     let octets = Arc::<AtomicUsize>::default();
     let intake = Intake { orders, octets: Arc::clone(&octets), works, wanted: Arc::clone(&wanted) };
@@ -214,7 +215,7 @@ mod tests {
     #[test]
     fn rules_are_told_however_many_updates_wait() {
         let (intake, taken) = pair();
-        (0..WAITING_MAX).for_each(|_| intake.orders.try_send(Order::Work).unwrap());
+        assert!((0..WAITING_MAX).all(|_| intake.orders.try_send(Order::Work).is_ok()));
         assert!(intake.orders.try_send(Order::Work).is_err());
         let mut zone = Zone::new(b"\x01z\0"[..].into(), "z".into());
         zone.allow_update = Rules(vec![transfer::allow::Rule::from_text("key:ddns").ok().unwrap()]);

@@ -4,6 +4,7 @@
 //! Bound: `MAILBOX_MAX` answers a mailbox. What finds it full is dropped and counted; the client asks again.
 
 use crate::intake::Entrance;
+use crate::queue::{self, Receiver, Sender};
 use crate::secondaries::Secondaries;
 use crate::transfers::Asks;
 use crate::valve::Valve;
@@ -13,7 +14,6 @@ use net::{Wake, tcp};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 const MAILBOX_MAX: usize = 4096;
 
@@ -74,7 +74,7 @@ pub struct Mailbox {
 }
 
 struct Slot {
-    letters: SyncSender<Letter>,
+    letters: Sender<Letter>,
     lost: Arc<AtomicU64>,
     wake: Arc<Wake>,
 }
@@ -86,7 +86,7 @@ impl Mailboxes {
     /// One for each of so many threads, in the order of their numbers.
     pub fn new(threads: usize) -> io::Result<(Mailboxes, Vec<Mailbox>)> {
         let pair = |thread| {
-            let (sender, letters) = sync_channel(MAILBOX_MAX);
+            let (sender, letters) = queue::bounded(MAILBOX_MAX);
             let (lost, wake) = (Arc::<AtomicU64>::default(), Arc::new(Wake::new()?));
             let slot = Slot { letters: sender, lost: Arc::clone(&lost), wake: Arc::clone(&wake) };
             Ok((slot, Mailbox { thread: thread as u16, letters, lost, wake }))
@@ -139,7 +139,7 @@ impl Mailbox {
     }
 
     pub fn next(&self) -> Option<Letter> {
-        self.letters.try_recv().ok()
+        self.letters.poll()
     }
 
     /// Answers that found the mailbox full, since the last call.

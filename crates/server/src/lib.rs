@@ -53,6 +53,7 @@ mod patience;
 mod pieces;
 mod press;
 mod publisher;
+mod queue;
 mod random;
 pub mod reading;
 mod refusals;

@@ -5,10 +5,10 @@
 //! thread never waits for a disk.
 
 use crate::log;
+use crate::queue::{self, Receiver, Sender};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 const KEPT_MAX: u32 = 16;
 
@@ -23,7 +23,7 @@ impl Few {
 }
 
 pub struct Panics {
-    writer: SyncSender<Vec<u8>>,
+    writer: Sender<Vec<u8>>,
     seen: Few,
 }
 
@@ -31,7 +31,7 @@ impl Panics {
     /// Starts the thread that writes into `folder`; it ends with the last user of the result.
     pub fn start(folder: PathBuf) -> io::Result<Panics> {
         // Room for all that will ever be sent, so that sending never waits.
-        let (writer, packets) = sync_channel(KEPT_MAX as usize);
+        let (writer, packets) = queue::bounded(KEPT_MAX as usize);
         std::thread::Builder::new().name("panics".to_string()).spawn(move || keep(&folder, &packets))?;
         Ok(Panics { writer, seen: Few(AtomicU32::new(0)) })
     }
@@ -46,7 +46,7 @@ impl Panics {
 }
 
 fn keep(folder: &Path, packets: &Receiver<Vec<u8>>) {
-    for (n, octets) in packets.iter().enumerate() {
+    for (n, octets) in std::iter::from_fn(|| packets.recv()).enumerate() {
         let path = folder.join(format!("panic-{}-{n}.packet", std::process::id()));
         match std::fs::write(&path, octets) {
             Ok(()) => log::error("a worker panicked; its packet is saved", &[("file", &path.display())]),

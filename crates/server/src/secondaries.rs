@@ -22,6 +22,7 @@ use crate::json::Json;
 use crate::later::{Desk, Mailboxes};
 use crate::laying;
 use crate::log;
+use crate::queue;
 use crate::random;
 use crate::state::{Event, State};
 use crate::times::{ANNOUNCED, REFRESHED, Times};
@@ -37,7 +38,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use store::{Stretch, atomic};
 use told::Quota;
@@ -98,9 +99,9 @@ pub enum Note {
 pub struct Secondaries {
     /// Bound: transfers under way, conversations with operators, one batch, reloads.
     notes: Sender<Note>,
-    asked: SyncSender<Postponed>,
-    doubtful: SyncSender<Postponed>,
-    changed: SyncSender<Box<[u8]>>,
+    asked: queue::Sender<Postponed>,
+    doubtful: queue::Sender<Postponed>,
+    changed: queue::Sender<Box<[u8]>>,
     all_changed: Arc<AtomicBool>,
     wake: Arc<Wake>,
     /// Somebody has to do with zones of ours; else nobody cares whether they change.
@@ -111,17 +112,17 @@ pub struct Secondaries {
 /// The thread's end.
 pub struct Taken {
     notes: Receiver<Note>,
-    asked: Receiver<Postponed>,
-    doubtful: Receiver<Postponed>,
-    changed: Receiver<Box<[u8]>>,
+    asked: queue::Receiver<Postponed>,
+    doubtful: queue::Receiver<Postponed>,
+    changed: queue::Receiver<Box<[u8]>>,
     all_changed: Arc<AtomicBool>,
     wake: Arc<Wake>,
 }
 
 pub fn ends() -> io::Result<(Secondaries, Taken)> {
     let (notes, noted) = channel();
-    let ((asked, asks), (changed, changes)) = (sync_channel(ASKED_MAX), sync_channel(CHANGED_MAX));
-    let (doubtful, doubts) = sync_channel(DOUBTFUL_MAX);
+    let ((asked, asks), (changed, changes)) = (queue::bounded(ASKED_MAX), queue::bounded(CHANGED_MAX));
+    let (doubtful, doubts) = queue::bounded(DOUBTFUL_MAX);
     let (wake, all_changed) = (Arc::new(Wake::new()?), Arc::new(AtomicBool::new(false)));
     let taken = Taken {
         notes: noted,
@@ -344,9 +345,9 @@ impl Registrar {
     /// What others have left for this thread.
     fn take(&mut self, now: Ms, means: &Means) {
         // So many a turn: whoever brings more while these are looked at must not keep everything else waiting.
-        let asked: Vec<Postponed> = self.taken.asked.try_iter().take(ASKED_MAX).collect();
-        let doubtful: Vec<Postponed> = self.taken.doubtful.try_iter().take(DOUBTFUL_MAX).collect();
-        let changed: Vec<Box<[u8]>> = self.taken.changed.try_iter().take(CHANGED_MAX).collect();
+        let asked: Vec<Postponed> = self.taken.asked.drain();
+        let doubtful: Vec<Postponed> = self.taken.doubtful.drain();
+        let changed: Vec<Box<[u8]>> = self.taken.changed.drain();
         if asked.len() == ASKED_MAX || doubtful.len() == DOUBTFUL_MAX || changed.len() == CHANGED_MAX {
             self.own.wake.ring();
         }

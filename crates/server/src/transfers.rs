@@ -19,6 +19,7 @@ use crate::images;
 use crate::later::{Desk, Mailboxes};
 use crate::laying;
 use crate::log;
+use crate::queue::{self, Receiver, Sender};
 use crate::refusals::{ELSEWHERE, FAILED, MALFORMED, PROHIBITED, head, unproven};
 use crate::state::State;
 use crate::valve::Valve;
@@ -31,7 +32,6 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use store::Stretch;
 use transfer::axfr::{Pages, TooLarge};
@@ -63,13 +63,13 @@ enum Order {
 
 /// Where answering threads leave questions for zones.
 #[derive(Clone)]
-pub struct Asks(SyncSender<Order>);
+pub struct Asks(Sender<Order>);
 
 /// The other end of it.
 pub struct Orders(Receiver<Order>);
 
 pub fn asks() -> (Asks, Orders) {
-    let (sender, orders) = sync_channel(ASKED_MAX);
+    let (sender, orders) = queue::bounded(ASKED_MAX);
     (Asks(sender), Orders(orders))
 }
 
@@ -129,7 +129,7 @@ impl Transfers {
     /// Works until nobody can ask for anything any more.
     pub fn run(self, orders: &Orders) {
         let (mut waiting, places) = (VecDeque::new(), Arc::<Places>::default());
-        for order in &orders.0 {
+        while let Some(order) = orders.0.recv() {
             if let Order::Asked(question) = order {
                 let (ticket, is_full) = (question.ticket, waiting.len() >= WAITING_MAX);
                 match self.judge(question, is_full) {

@@ -144,7 +144,7 @@ impl Updates {
                     TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
                 })
             } else if self.later.is_nothing() && !has_worked {
-                orders.recv().map_err(|_| RecvTimeoutError::Disconnected)
+                orders.recv().ok_or(RecvTimeoutError::Disconnected)
             } else {
                 orders.recv_timeout(LOOK_EVERY)
             };

@@ -45,57 +45,76 @@ pub fn prompt() -> io::Result<()> {
     set_attributes(&attr)
 }
 
-/// The lowest of the priorities that go before all threads that have none, and that of who watches over those who have it.
-const FIRST: u32 = 1;
-const WATCH: u32 = 2;
-/// How often it is looked at what a thread that goes first has had of its CPU.
-const WEIGHED_EVERY_NS: u64 = 100_000_000;
+/// Who goes before whom, and all of them before threads that have no such priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    /// Answers streams.
+    Streams = 1,
+    /// Answers datagrams.
+    Datagrams = 2,
+    /// Watches over those who answer, and hardly runs.
+    Watch = 3,
+}
 
-/// The process may let threads go first (`Precedence`, `watch_over`), also when it is another user's later. For root; others have been given
-/// that, or not.
+/// The process may let threads go first, also when it is another user's later. For root; others have been given that, or not.
 pub fn allow_precedence() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let (want, mut limit) = (Rank::Watch as libc::rlim_t, libc::rlimit { rlim_cur: 0, rlim_max: 0 });
     // SAFETY: `limit` is live.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_RTPRIO, &raw mut limit) == 0 && limit.rlim_cur < WATCH.into() {
-            limit = libc::rlimit { rlim_cur: WATCH.into(), rlim_max: limit.rlim_max.max(WATCH.into()) };
-            libc::setrlimit(libc::RLIMIT_RTPRIO, &raw const limit);
+    if unsafe { libc::getrlimit(libc::RLIMIT_RTPRIO, &raw mut limit) } != 0 || limit.rlim_cur >= want {
+        return;
+    }
+    for upper in [limit.rlim_max.max(want), limit.rlim_max] {
+        let raised = libc::rlimit { rlim_cur: want.min(upper), rlim_max: upper };
+        // SAFETY: `raised` is live.
+        if unsafe { libc::setrlimit(libc::RLIMIT_RTPRIO, &raw const raised) } == 0 {
+            return;
         }
     }
 }
 
-/// The calling thread goes before all others (SCHED_RR) as long as a part of its CPU is enough for it: when it wakes it waits for nobody's
-/// slice, and nobody who wakes takes the CPU from it in the midst of an answer. With a shorter slice alone it waits up to 4 ms, now and
-/// then, even at nice -20. One that has more to do than its CPU can shares that by the usual priorities, until this is over.
+/// How often it is looked at how much a thread that goes first has to do.
+const WEIGHED_EVERY_NS: u64 = 100_000_000;
+
+/// The calling thread goes before all others (SCHED_RR) as long as it sleeps between its turns: when it wakes it waits for nobody's slice,
+/// and nobody who wakes takes the CPU from it in the midst of an answer. With a shorter slice alone it waits up to 4 ms, now and then, even
+/// at nice -20. One that has more to do than its CPU can shares that by the usual priorities, until this is over.
 pub struct Precedence {
+    rank: Rank,
     usual: libc::sched_attr,
     is_first: bool,
-    /// When it was looked at last, and what the thread had had by then.
+    /// When it was looked at last, and how long its turns have taken since; when the last one was over.
     since_ns: u64,
-    ran: Duration,
+    busy_ns: u64,
+    ended_ns: u64,
 }
 
 impl Precedence {
     /// None: that is not allowed, or somebody has chosen another priority for this thread, nicer than the usual one.
-    pub fn take(now_ns: u64) -> Option<Precedence> {
-        let mut taken = Precedence { usual: usual()?, is_first: false, since_ns: now_ns, ran: usage().ran };
+    pub fn take(rank: Rank, now_ns: u64) -> Option<Precedence> {
+        let mut taken =
+            Precedence { rank, usual: usual()?, is_first: false, since_ns: now_ns, busy_ns: 0, ended_ns: now_ns };
         taken.go(true).is_ok().then_some(taken)
     }
 
-    /// To be called in each turn: ten times a second it looks at what the thread has had of its CPU.
+    /// A turn is over; ten times a second it is looked at how long they have taken. What others had of the CPU meanwhile, or the host, is
+    /// in it: one who is full goes from turn to turn without sleep, whoever else is there.
     #[inline]
-    pub fn weigh(&mut self, now_ns: u64) {
+    pub fn weigh(&mut self, begun_ns: u64, now_ns: u64) {
+        // One that began before the last one was over was counted.
+        if begun_ns >= self.ended_ns {
+            self.busy_ns += now_ns.saturating_sub(begun_ns);
+        }
+        self.ended_ns = now_ns;
         if now_ns.saturating_sub(self.since_ns) >= WEIGHED_EVERY_NS {
-            self.weigh_again(now_ns, usage().ran);
+            self.weigh_all(now_ns);
         }
     }
 
     #[cold]
-    fn weigh_again(&mut self, now_ns: u64, ran: Duration) {
-        let (had, time) = (ran.saturating_sub(self.ran), Duration::from_nanos(now_ns - self.since_ns));
-        (self.since_ns, self.ran) = (now_ns, ran);
-        // Going first it may have four fifths; beside others half is what it gets where one of them wants the CPU, too.
-        let is_first = if self.is_first { had * 5 < time * 4 } else { had * 2 < time };
+    fn weigh_all(&mut self, now_ns: u64) {
+        let time_ns = now_ns - self.since_ns;
+        let is_first = if self.is_first { self.busy_ns * 5 < time_ns * 4 } else { self.busy_ns * 2 < time_ns };
+        (self.since_ns, self.busy_ns) = (now_ns, 0);
         if is_first != self.is_first {
             // Refused, it stays as it is until it is looked at again.
             let _ = self.go(is_first);
@@ -103,24 +122,34 @@ impl Precedence {
     }
 
     fn go(&mut self, is_first: bool) -> io::Result<()> {
-        set_attributes(&if is_first { real_time(self.usual, FIRST) } else { self.usual })?;
+        // Somebody may have changed that since; it holds beneath the other priority.
+        // SAFETY: takes no pointers; 0 is the calling thread.
+        self.usual.sched_nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        match is_first {
+            true if self.usual.sched_nice > 0 => return Err(io::ErrorKind::PermissionDenied.into()),
+            true => real_time(self.rank)?,
+            false => set_attributes(&self.usual)?,
+        }
         self.is_first = is_first;
         Ok(())
     }
 }
 
-/// The calling thread, which looks after those that go first and hardly runs, goes before them. False: as in `Precedence::take`.
+/// The calling thread, which hardly runs, goes before all others. False: as in `Precedence::take`.
 pub fn watch_over() -> bool {
-    usual().is_some_and(|usual| set_attributes(&real_time(usual, WATCH)).is_ok())
+    usual().is_some() && real_time(Rank::Watch).is_ok()
+}
+
+/// By the call that sandboxes look at (`RestrictRealtime=` of systemd).
+fn real_time(rank: Rank) -> io::Result<()> {
+    let priority = libc::sched_param { sched_priority: rank as libc::c_int };
+    // SAFETY: `priority` is live; 0 is the calling thread.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const priority) }).map(drop)
 }
 
 /// None: somebody has chosen how the calling thread is scheduled, or that it is nicer than usual.
 fn usual() -> Option<libc::sched_attr> {
     attributes().ok().filter(|attr| attr.sched_policy == libc::SCHED_OTHER as u32 && attr.sched_nice <= 0)
-}
-
-fn real_time(usual: libc::sched_attr, priority: u32) -> libc::sched_attr {
-    libc::sched_attr { sched_policy: libc::SCHED_RR as u32, sched_priority: priority, sched_runtime: 0, ..usual }
 }
 
 /// How the kernel schedules the calling thread.
@@ -385,42 +414,44 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_goes_first_until_it_has_more_to_do_than_its_cpu_can() {
+    fn a_thread_goes_first_as_long_as_it_sleeps_between_its_turns() {
         allow_precedence();
         thread::spawn(|| {
             prompt().unwrap();
             let before = attributes().unwrap();
             let shape = |a: &libc::sched_attr| (a.sched_policy, a.sched_nice, a.sched_priority, a.sched_runtime);
-            let Some(mut precedence) = Precedence::take(0) else {
-                assert!(!watch_over());
-                // It is as it was, and nobody may do that here.
-                assert_eq!(shape(&attributes().unwrap()), shape(&before));
-                let first = libc::sched_param { sched_priority: FIRST as libc::c_int };
-                // SAFETY: `first` is live; 0 is the calling thread.
-                assert_ne!(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const first) }, 0);
-                return;
+            let is_allowed = usual().is_some() && real_time(Rank::Datagrams).is_ok();
+            set_attributes(&before).unwrap();
+            let taken = Precedence::take(Rank::Datagrams, 0);
+            assert_eq!(taken.is_some(), is_allowed);
+            let Some(mut precedence) = taken else {
+                return assert_eq!(shape(&attributes().unwrap()), shape(&before));
             };
-            let policy = || attributes().unwrap().sched_policy as libc::c_int;
-            // Milliseconds that the thread has had of the hundred before, and how it goes on.
-            let (mut now_ns, mut ran) = (0, precedence.ran);
-            let table =
-                [(0, true), (79, true), (80, false), (60, false), (50, false), (49, true), (100, false), (0, true)];
-            for (had, is_first) in table {
+            let now = || (attributes().unwrap().sched_policy as libc::c_int, attributes().unwrap().sched_priority);
+            let first = (libc::SCHED_RR, Rank::Datagrams as u32);
+            assert_eq!(now(), first);
+            // How long two turns take of the hundred milliseconds before, and how it goes on.
+            let mut now_ns = 0;
+            for (busy, is_first) in
+                [(0, true), (79, true), (80, false), (60, false), (50, false), (49, true), (100, false), (0, true)]
+            {
+                let (middle_ns, busy_ns) = (now_ns + WEIGHED_EVERY_NS / 2, busy * 1_000_000);
+                precedence.weigh(middle_ns - busy_ns / 2, middle_ns);
                 now_ns += WEIGHED_EVERY_NS;
-                ran += Duration::from_millis(had);
-                precedence.weigh_again(now_ns, ran);
-                assert_eq!(policy() == libc::SCHED_RR, is_first, "{had}");
+                precedence.weigh(now_ns - busy_ns / 2, now_ns);
+                assert_eq!(now() == first, is_first, "{busy}");
                 if !is_first {
-                    assert_eq!(shape(&attributes().unwrap()), shape(&before), "{had}");
+                    assert_eq!(shape(&attributes().unwrap()), shape(&before), "{busy}");
                 }
             }
-            // In less than that nothing is looked at.
-            precedence.ran = Duration::ZERO;
-            precedence.weigh(now_ns + WEIGHED_EVERY_NS - 1);
-            assert_eq!((precedence.since_ns, policy()), (now_ns, libc::SCHED_RR));
-            precedence.go(false).unwrap();
-            assert!(watch_over());
-            assert_eq!((policy(), attributes().unwrap().sched_priority), (libc::SCHED_RR, WATCH));
+            // Whoever is made nicer meanwhile gives way, and stays so.
+            modest().unwrap();
+            for busy_ns in [WEIGHED_EVERY_NS, 0] {
+                now_ns += WEIGHED_EVERY_NS;
+                precedence.weigh(now_ns - busy_ns, now_ns);
+                let now = attributes().unwrap();
+                assert_eq!((now.sched_policy, now.sched_nice), (before.sched_policy, NICE), "{busy_ns}");
+            }
         })
         .join()
         .unwrap();
@@ -432,7 +463,7 @@ mod tests {
         for make in [modest, background] {
             thread::spawn(move || {
                 make().unwrap();
-                assert!(Precedence::take(0).is_none() && !watch_over());
+                assert!(Precedence::take(Rank::Streams, 0).is_none() && !watch_over());
                 assert_ne!(attributes().unwrap().sched_policy, libc::SCHED_RR as u32);
             })
             .join()

@@ -11,7 +11,7 @@ use crate::valve::Valve;
 use cache::Cache;
 use front::{Datagrams, Now, Peer, Postponed, Presence, Published, Ticket, Verdict, Way, Worker, Zones};
 use net::Turn;
-use net::sched::Precedence;
+use net::sched::{Precedence, Rank};
 use net::tcp::{self, Answer, Messages, Origin, Piece, TcpEvent, TcpLimits};
 use net::udp::{Batch, Return, Sent, UdpPort};
 use net::udp_loop::{self, Batches};
@@ -129,9 +129,9 @@ impl<W: Answers> Answering<W> {
     }
 
     /// The calling thread is the one that answers.
-    fn settle(&mut self) {
+    fn settle(&mut self, rank: Rank) {
         self.meter.turns().are_mine();
-        self.precedence = Precedence::take(self.shared.clock.mono_ns());
+        self.precedence = Precedence::take(rank, self.shared.clock.mono_ns());
     }
 
     fn begin_turn(&mut self) {
@@ -148,7 +148,7 @@ impl<W: Answers> Answering<W> {
             self.meter.mark(Cause::Publication, now_ns);
         }
         self.meter.end(now_ns, self.now.wall_s, net::sched::usage);
-        self.precedence.iter_mut().for_each(|precedence| precedence.weigh(now_ns));
+        self.precedence.iter_mut().for_each(|precedence| precedence.weigh(self.now.mono_ns, now_ns));
         self.counters.add(Counter::LaterLost, self.mailbox.lost());
         if self.shared.stop.load(Relaxed) { Turn::Stop } else { Turn::Go }
     }
@@ -183,7 +183,7 @@ impl<W: Answers> Answering<W> {
 
     pub fn serve_udp(mut self, ports: &[UdpPort]) -> io::Result<()> {
         let (mut batch, wake) = (Batch::new(net::udp::BATCH), Arc::clone(&self.mailbox.wake));
-        self.settle();
+        self.settle(Rank::Datagrams);
         udp_loop::serve(ports, &wake, &mut batch, &mut self)?;
         self.begin_turn();
         for (i, port) in ports.iter().enumerate() {
@@ -201,7 +201,7 @@ impl<W: Answers> Answering<W> {
 
     pub fn serve_tcp(mut self, listeners: &[TcpListener], limits: &TcpLimits) -> io::Result<()> {
         let wake = Arc::clone(&self.mailbox.wake);
-        self.settle();
+        self.settle(Rank::Streams);
         tcp::serve(listeners, limits, &wake, &mut self)
     }
 

@@ -51,12 +51,13 @@ const RECORDS_MAX: usize = 100_000;
 pub struct Recorder {
     data_dir: PathBuf,
     keep: config::History,
-    /// Opened with the first change.
+    /// Read when somebody asks first.
     open: Option<Open>,
 }
 
 struct Open {
-    journal: Journal<Folder>,
+    /// Opened with the first change.
+    journal: Option<Journal<Folder>>,
     /// The serials to which the last changes led, and fingerprints of these: of the zones that have changed in the time that is kept, by their names'
     /// fingerprints. (Names would stay as long as the server, each made in the midst of what is not kept; and where two have one
     /// fingerprint, the history is looked through in vain.)
@@ -95,7 +96,7 @@ impl Recorder {
         changes: impl Iterator<Item = (Box<[u8]>, Diff)>,
         author: &dyn Fn(&[u8]) -> Author,
     ) -> io::Result<()> {
-        let mut open = self.open.take().map_or_else(|| self.opened(), Ok)?;
+        let mut open = self.open.take().map_or_else(|| self.read(), Ok)?;
         let (mut changes, mut entries) = (Vec::from_iter(changes), Vec::new());
         while !changes.is_empty() {
             let some: Vec<_> = changes.drain(..changes.len().min(AT_ONCE)).collect();
@@ -111,9 +112,11 @@ impl Recorder {
             }
         }
         if !entries.is_empty() {
-            open.journal.append(&entries)?;
-            let (end, kept) = (open.journal.next_position(), kept(&open.journal, &self.keep));
-            open.journal.release(end, kept);
+            let mut journal = open.journal.take().map_or_else(|| self.opened(), Ok)?;
+            journal.append(&entries)?;
+            let (end, kept) = (journal.next_position(), kept(&journal, &self.keep));
+            journal.release(end, kept);
+            open.journal = Some(journal);
         }
         // From time to time those are to go of which nothing is kept any more.
         let is_due = open.ends.len() > 2 * open.zones.max(AT_ONCE);
@@ -121,11 +124,10 @@ impl Recorder {
         Ok(())
     }
 
-    /// The serial that the history of a zone ends with. All of it is read at most once for all whom that is asked of.
+    /// The serial that the history of a zone ends with. All of it is read for the first who asks.
     pub fn last_serial(&mut self, zone: &[u8]) -> Option<u32> {
         if self.open.is_none() && self.data_dir.join(FOLDER).exists() {
-            let opened = self.opened().inspect_err(unread);
-            self.open = opened.ok();
+            self.open = self.read().inspect_err(unread).ok();
         }
         self.open.as_ref()?.end(zone).map(|(serial, _)| serial)
     }
@@ -134,17 +136,22 @@ impl Recorder {
         (self.keep.octets / SEGMENTS).max(SEGMENT_MIN)
     }
 
-    fn opened(&self) -> io::Result<Open> {
-        let (folder, mut ends) = (self.data_dir.join(FOLDER), HashMap::new());
-        let mut remarks = Journal::look_through(Folder::open(&folder)?, &mut |octets| {
+    /// What can be read of it; what cannot is told of.
+    fn read(&self) -> io::Result<Open> {
+        let mut ends = HashMap::new();
+        let remarks = Journal::look_through(Folder::open(&self.data_dir.join(FOLDER))?, &mut |octets| {
             if let Ok(entry) = Entry::decode(octets) {
                 ends.insert(fingerprint_of(&entry.zone), end_of(&entry.diff));
             }
         })?;
-        let (journal, more) = Journal::open_history(Folder::open(&folder)?, self.segment())?;
-        remarks.extend(more);
         caution(&remarks);
-        Ok(Open { journal, zones: ends.len(), ends })
+        Ok(Open { journal: None, zones: ends.len(), ends })
+    }
+
+    fn opened(&self) -> io::Result<Journal<Folder>> {
+        let (journal, remarks) = Journal::open_history(Folder::open(&self.data_dir.join(FOLDER))?, self.segment())?;
+        caution(&remarks);
+        Ok(journal)
     }
 }
 

@@ -77,14 +77,15 @@ pub struct Opened<'z> {
 pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
     let stamp = Stamp::of(&zone.file);
     match Text::of(&zone.file) {
-        Ok(text) => Ok(Opened { zone, text, stamp }),
+        // One that has come since is not to be taken for gone.
+        Ok(text) => Ok(Opened { zone, text, stamp: stamp.filter(|stamp| *stamp != Stamp::ABSENT) }),
         Err(why) => Err(Unread { why, sources: vec![(zone.file.clone(), stamp)] }),
     }
 }
 
 /// The same, once nothing can be written any more that looks as if it had been there before.
 pub fn open_settled(zone: &Zone) -> Result<Opened<'_>, Unread> {
-    if Stamp::of(&zone.file).is_none() {
+    if Stamp::of(&zone.file).is_none_or(|stamp| stamp == Stamp::ABSENT) {
         // There is no event for the clock of files having gone on; and this is a thread in the background.
         std::thread::sleep(stamp::TICK);
     }
@@ -349,7 +350,7 @@ impl Files for Includes {
         let stamp = Stamp::of(&wanted);
         let found = Folder::open(base).and_then(|folder| folder.resolve(relative));
         // What leads to it may be mended.
-        self.sources.push((wanted, stamp.filter(|stamp| found.is_ok() || *stamp == Stamp::ABSENT)));
+        self.sources.push((wanted, stamp.filter(|stamp| found.is_ok() != (*stamp == Stamp::ABSENT))));
         std::fs::read(found.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
     }
 }

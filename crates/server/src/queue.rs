@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// For so many at most.
 pub fn bounded<T>(max: usize) -> (Sender<T>, Receiver<T>) {
-    let inside = Inside { items: VecDeque::new(), senders: 1, has_receiver: true };
+    let inside = Inside { items: VecDeque::new(), senders: 1, has_receiver: true, asleep: 0, crowd: 0 };
     let queue = Arc::new(Queue {
         max,
         inside: Mutex::new(inside),
@@ -40,6 +40,9 @@ struct Inside<T> {
     items: VecDeque<T>,
     senders: usize,
     has_receiver: bool,
+    /// Who sleeps until `filled`, and until `emptied`. To wake nobody is a system call, too.
+    asleep: usize,
+    crowd: usize,
 }
 
 impl<T> Queue<T> {
@@ -50,7 +53,9 @@ impl<T> Queue<T> {
     fn take(&self, inside: &mut Inside<T>) -> Option<T> {
         let item = inside.items.pop_front()?;
         self.waiting.store(inside.items.len(), Relaxed);
-        self.emptied.notify_one();
+        if inside.crowd > 0 {
+            self.emptied.notify_one();
+        }
         Some(item)
     }
 }
@@ -64,7 +69,10 @@ impl<T> Sender<T> {
     /// Waits until there is room. Err: nobody takes anything any more.
     pub fn send(&self, item: T) -> Result<(), T> {
         let is_full = |inside: &mut Inside<T>| inside.has_receiver && inside.items.len() >= self.0.max;
-        let inside = self.0.emptied.wait_while(self.0.inside(), is_full).unwrap_or_else(PoisonError::into_inner);
+        let mut inside = self.0.inside();
+        inside.crowd += 1;
+        let mut inside = self.0.emptied.wait_while(inside, is_full).unwrap_or_else(PoisonError::into_inner);
+        inside.crowd -= 1;
         self.put(item, inside)
     }
 
@@ -74,8 +82,11 @@ impl<T> Sender<T> {
         }
         inside.items.push_back(item);
         self.0.waiting.store(inside.items.len(), Relaxed);
+        let is_awaited = inside.asleep > 0;
         drop(inside);
-        self.0.filled.notify_one();
+        if is_awaited {
+            self.0.filled.notify_one();
+        }
         Ok(())
     }
 }
@@ -113,14 +124,20 @@ impl<T> Receiver<T> {
     /// None: nobody puts anything in any more.
     pub fn recv(&self) -> Option<T> {
         let is_empty = |inside: &mut Inside<T>| inside.items.is_empty() && inside.senders > 0;
-        let filled = self.0.filled.wait_while(self.0.inside(), is_empty);
-        self.0.take(&mut filled.unwrap_or_else(PoisonError::into_inner))
+        let mut inside = self.0.inside();
+        inside.asleep += 1;
+        let mut inside = self.0.filled.wait_while(inside, is_empty).unwrap_or_else(PoisonError::into_inner);
+        inside.asleep -= 1;
+        self.0.take(&mut inside)
     }
 
     pub fn recv_timeout(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
         let is_empty = |inside: &mut Inside<T>| inside.items.is_empty() && inside.senders > 0;
-        let filled = self.0.filled.wait_timeout_while(self.0.inside(), patience, is_empty);
+        let mut inside = self.0.inside();
+        inside.asleep += 1;
+        let filled = self.0.filled.wait_timeout_while(inside, patience, is_empty);
         let (mut inside, _) = filled.unwrap_or_else(PoisonError::into_inner);
+        inside.asleep -= 1;
         let none = if inside.senders == 0 { RecvTimeoutError::Disconnected } else { RecvTimeoutError::Timeout };
         self.0.take(&mut inside).ok_or(none)
     }

@@ -128,10 +128,10 @@ impl<W: Answers> Answering<W> {
         Answering { shared, counters, mailbox, meter, precedence, now, owed, fed, has_sent_later, make, worker, copies }
     }
 
-    /// The calling thread is the one that answers.
-    fn settle(&mut self, rank: Rank) {
+    /// The calling thread is the one that answers; None: it does not go before others.
+    fn settle(&mut self, rank: Option<Rank>) {
         self.meter.turns().are_mine();
-        self.precedence = Precedence::take(rank, self.shared.clock.mono_ns());
+        self.precedence = rank.and_then(|rank| Precedence::take(rank, self.shared.clock.mono_ns()));
     }
 
     fn begin_turn(&mut self) {
@@ -181,9 +181,9 @@ impl<W: Answers> Answering<W> {
         dropped
     }
 
-    pub fn serve_udp(mut self, ports: &[UdpPort]) -> io::Result<()> {
+    pub fn serve_udp(mut self, ports: &[UdpPort], rank: Option<Rank>) -> io::Result<()> {
         let (mut batch, wake) = (Batch::new(net::udp::BATCH), Arc::clone(&self.mailbox.wake));
-        self.settle(Rank::Datagrams);
+        self.settle(rank);
         udp_loop::serve(ports, &wake, &mut batch, &mut self)?;
         self.begin_turn();
         for (i, port) in ports.iter().enumerate() {
@@ -199,9 +199,9 @@ impl<W: Answers> Answering<W> {
         udp_loop::send_owed(ports, &wake, &mut self, OWED_FOR)
     }
 
-    pub fn serve_tcp(mut self, listeners: &[TcpListener], limits: &TcpLimits) -> io::Result<()> {
+    pub fn serve_tcp(mut self, listeners: &[TcpListener], limits: &TcpLimits, rank: Option<Rank>) -> io::Result<()> {
         let wake = Arc::clone(&self.mailbox.wake);
-        self.settle(Rank::Streams);
+        self.settle(rank);
         tcp::serve(listeners, limits, &wake, &mut self)
     }
 
@@ -636,7 +636,7 @@ mod tests {
         // Before anybody reads, so that they are one batch.
         let batch = [query(1, GOOD), query(2, BAD), query(3, GOOD)];
         batch.iter().for_each(|q| client.send(q));
-        stage.start(move |answering| answering.serve_udp(&[port]));
+        stage.start(move |answering| answering.serve_udp(&[port], Some(Rank::Datagrams)));
         for id in [1, 3] {
             assert!(is_answer(&client.hears(), id));
         }
@@ -661,7 +661,7 @@ mod tests {
         let port = udp_port();
         let client = Asker::of(&port);
         (0..10).for_each(|id| client.send(&query(id, BAD)));
-        stage.start(move |answering| answering.serve_udp(&[port]));
+        stage.start(move |answering| answering.serve_udp(&[port], Some(Rank::Datagrams)));
         let (panics, dropped) = (1 + PANICS_PER_BATCH_MAX as u64, 10);
         stage.panicked(panics);
         eventually(|| stage.counters.value(Counter::DropPanic) == dropped);
@@ -684,7 +684,7 @@ mod tests {
         let mut stage = Stage::new("later-udp");
         let port = udp_port();
         let client = Asker::of(&port);
-        stage.start(move |answering| answering.serve_udp(&[port]));
+        stage.start(move |answering| answering.serve_udp(&[port], Some(Rank::Datagrams)));
         client.send(&update(1));
         client.send(&query(2, GOOD));
         assert!(is_answer(&client.hears(), 2));
@@ -712,7 +712,7 @@ mod tests {
         let mut stage = Stage::new("fragile-tcp");
         let listener = tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        stage.start(move |answering| answering.serve_tcp(&[listener], &TcpLimits::default()));
+        stage.start(move |answering| answering.serve_tcp(&[listener], &TcpLimits::default(), Some(Rank::Streams)));
         let connect = || {
             let stream = TcpStream::connect(address).unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();

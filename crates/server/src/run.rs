@@ -58,6 +58,7 @@ use crate::{control, cookies, http, log, random, systemd};
 use front::{Published, Setup, Worker, Zones};
 use net::Wake;
 use net::privilege::{User, is_root};
+use net::sched::Rank;
 use net::signals::{Signal, Signals};
 use net::tcp::TcpLimits;
 use policy::RateSettings;
@@ -470,19 +471,23 @@ impl Threads {
             let meter = Meter::new(Arc::clone(turns));
             Some(Answering::new(shared.clone(), Arc::clone(counters), mailbox, meter, make))
         };
+        // Who goes before a thread that asks others, on the same CPU, hands it a question at a time instead of a batch: a miss costs a tenth more.
+        let rank = |rank| resolution.is_none().then_some(rank);
+        let (datagrams, streams) = (rank(Rank::Datagrams), rank(Rank::Streams));
         for (i, ports) in sockets.udp.into_iter().enumerate() {
             let (Some(answering), cpu) = (next(), crew.cpu(i)) else { break };
             threads.spawn(format!("udp {i}"), &state.events, move || {
                 if let Some(Err(e)) = cpu.map(net::sched::pin) {
                     log::warn("a thread is not pinned to its CPU", &[("why", &e)]);
                 }
-                answering.serve_udp(&ports)
+                answering.serve_udp(&ports, datagrams)
             })?;
         }
         let limits = tcp_limits(config, sockets.tcp.len());
         for (i, listeners) in sockets.tcp.into_iter().enumerate() {
             let (Some(answering), limits) = (next(), limits.clone()) else { break };
-            threads.spawn(format!("tcp {i}"), &state.events, move || answering.serve_tcp(&listeners, &limits))?;
+            threads
+                .spawn(format!("tcp {i}"), &state.events, move || answering.serve_tcp(&listeners, &limits, streams))?;
         }
         if let Some(mut resolution) = resolution {
             // There is one resolver, and one keeper.

@@ -82,29 +82,23 @@ pub struct Precedence {
     rank: Rank,
     usual: libc::sched_attr,
     is_first: bool,
-    /// When it was looked at last, and how long its turns have taken since; when the last one was over.
+    /// When it was looked at last, and how long its turns have taken since.
     since_ns: u64,
     busy_ns: u64,
-    ended_ns: u64,
 }
 
 impl Precedence {
     /// None: that is not allowed, or somebody has chosen another priority for this thread, nicer than the usual one.
     pub fn take(rank: Rank, now_ns: u64) -> Option<Precedence> {
-        let mut taken =
-            Precedence { rank, usual: usual()?, is_first: false, since_ns: now_ns, busy_ns: 0, ended_ns: now_ns };
+        let mut taken = Precedence { rank, usual: usual()?, is_first: false, since_ns: now_ns, busy_ns: 0 };
         taken.go(true).is_ok().then_some(taken)
     }
 
-    /// A turn is over; ten times a second it is looked at how long they have taken. What others had of the CPU meanwhile, or the host, is
+    /// A turn is over that took so long; ten times a second it is looked at how long they have taken. What others had of the CPU meanwhile, or the host, is
     /// in it: one who is full goes from turn to turn without sleep, whoever else is there.
     #[inline]
-    pub fn weigh(&mut self, begun_ns: u64, now_ns: u64) {
-        // One that began before the last one was over was counted.
-        if begun_ns >= self.ended_ns {
-            self.busy_ns += now_ns.saturating_sub(begun_ns);
-        }
-        self.ended_ns = now_ns;
+    pub fn weigh(&mut self, took_ns: u64, now_ns: u64) {
+        self.busy_ns += took_ns;
         if now_ns.saturating_sub(self.since_ns) >= WEIGHED_EVERY_NS {
             self.weigh_all(now_ns);
         }
@@ -435,10 +429,9 @@ mod tests {
             for (busy, is_first) in
                 [(0, true), (79, true), (80, false), (60, false), (50, false), (49, true), (100, false), (0, true)]
             {
-                let (middle_ns, busy_ns) = (now_ns + WEIGHED_EVERY_NS / 2, busy * 1_000_000);
-                precedence.weigh(middle_ns - busy_ns / 2, middle_ns);
+                precedence.weigh(busy * 500_000, now_ns + WEIGHED_EVERY_NS / 2);
                 now_ns += WEIGHED_EVERY_NS;
-                precedence.weigh(now_ns - busy_ns / 2, now_ns);
+                precedence.weigh(busy * 500_000, now_ns);
                 assert_eq!(now() == first, is_first, "{busy}");
                 if !is_first {
                     assert_eq!(shape(&attributes().unwrap()), shape(&before), "{busy}");
@@ -448,7 +441,7 @@ mod tests {
             modest().unwrap();
             for busy_ns in [WEIGHED_EVERY_NS, 0] {
                 now_ns += WEIGHED_EVERY_NS;
-                precedence.weigh(now_ns - busy_ns, now_ns);
+                precedence.weigh(busy_ns, now_ns);
                 let now = attributes().unwrap();
                 assert_eq!((now.sched_policy, now.sched_nice), (before.sched_policy, NICE), "{busy_ns}");
             }

@@ -181,11 +181,11 @@ impl Meter {
         self.marked_ns = now_ns;
     }
 
-    /// The turn is over. `usage`: of this thread. True: it was a stall.
+    /// The turn is over. `usage`: of this thread. Returns how long it took; None: none had begun.
     #[inline]
-    pub fn end(&mut self, now_ns: u64, wall_s: u64, usage: impl FnOnce() -> Usage) -> bool {
+    pub fn end(&mut self, now_ns: u64, wall_s: u64, usage: impl FnOnce() -> Usage) -> Option<u64> {
         if self.turns.started_ns.load(Relaxed) == 0 {
-            return false;
+            return None;
         }
         self.turns.started_ns.store(0, Release);
         let took_ns = now_ns.saturating_sub(self.started_ns);
@@ -198,15 +198,14 @@ impl Meter {
         if let Some(used) = used {
             turns.ran.add(ns(used.ran).min(took_ns));
         }
-        let is_stall = took_ns >= STALL_NS;
-        if is_stall {
+        if took_ns >= STALL_NS {
             turns.stalls.store(turns.stalls.load(Relaxed) + 1, Relaxed);
         }
         if took_ns > self.least_ns {
             let number = turns.number.load(Relaxed);
             self.enter(Turn { number, ended_s: wall_s, took_ns, parts: self.parts, used });
         }
-        is_stall
+        Some(took_ns)
     }
 
     /// What was used since the kernel was asked last; None: that was just now, or never. Of a turn that is told it is all, and what
@@ -249,19 +248,19 @@ mod tests {
         Meter::new(Arc::new(Turns::new("udp 0".into())))
     }
 
-    /// A turn that starts at `at`, receives for one part and answers for another.
-    fn turn(meter: &mut Meter, at: u64, socket: u64, answer: u64) -> bool {
+    /// A turn that starts at `at`, receives for one part and answers for another. Returns how long it took.
+    fn turn(meter: &mut Meter, at: u64, socket: u64, answer: u64) -> u64 {
         meter.begin(at);
         meter.mark(Cause::Socket, at + socket);
         meter.mark(Cause::Answer, at + socket + answer);
-        meter.end(at + socket + answer, 1_800_000_000, Usage::default)
+        meter.end(at + socket + answer, 1_800_000_000, Usage::default).unwrap()
     }
 
     #[test]
     fn a_turn_is_counted_whole_and_by_what_was_done() {
         let mut m = meter();
-        assert!(!turn(&mut m, 5 * MS, 2 * MS, MS));
-        assert!(turn(&mut m, 100 * MS, MS, 9 * MS));
+        assert_eq!(turn(&mut m, 5 * MS, 2 * MS, MS), 3 * MS);
+        assert_eq!(turn(&mut m, 100 * MS, MS, 9 * MS), 10 * MS);
         let counts = |h: &Histogram| (h.count(), h.max_ns());
         assert_eq!(counts(&m.turns.whole), (2, 10 * MS));
         assert_eq!(counts(&m.turns.parts[Cause::Socket as usize]), (2, 2 * MS));
@@ -304,7 +303,10 @@ mod tests {
         let mut m = meter();
         let turns = Arc::clone(&m.turns);
         let reading = turns.worst.lock().unwrap();
-        (1..=20).for_each(|i| assert_eq!(turn(&mut m, i * 1000 * MS, i * MS, 0), i >= 10));
+        for i in 1..=20 {
+            assert_eq!(turn(&mut m, i * 1000 * MS, i * MS, 0), i * MS);
+            assert_eq!(turns.stalls.load(Relaxed), i.saturating_sub(9), "of 10 ms and more");
+        }
         drop(reading);
         turn(&mut m, 90_000 * MS, 30 * MS, 0);
         let worst: Vec<u64> = turns.worst().iter().map(|t| t.took_ns / MS).collect();
@@ -324,7 +326,7 @@ mod tests {
     #[test]
     fn an_end_without_a_beginning_is_no_turn() {
         let mut m = meter();
-        assert!(!m.end(100 * MS, 0, Usage::default));
+        assert_eq!(m.end(100 * MS, 0, Usage::default), None);
         assert_eq!(m.turns.whole.count(), 0);
     }
 }

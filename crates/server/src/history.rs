@@ -126,7 +126,7 @@ impl Recorder {
 
     /// The serial that the history of a zone ends with. All of it is read for the first who asks.
     pub fn last_serial(&mut self, zone: &[u8]) -> Option<u32> {
-        if self.open.is_none() && self.data_dir.join(FOLDER).exists() {
+        if self.open.is_none() {
             self.open = self.read().inspect_err(unread).ok();
         }
         self.open.as_ref()?.end(zone).map(|(serial, _)| serial)
@@ -139,12 +139,9 @@ impl Recorder {
     /// What can be read of it; what cannot is told of.
     fn read(&self) -> io::Result<Open> {
         let mut ends = HashMap::new();
-        let remarks = Journal::look_through(Folder::open(&self.data_dir.join(FOLDER))?, &mut |octets| {
-            if let Ok(entry) = Entry::decode(octets) {
-                ends.insert(fingerprint_of(&entry.zone), end_of(&entry.diff));
-            }
+        each_change(&self.data_dir.join(FOLDER), |entry| {
+            ends.insert(fingerprint_of(&entry.zone), end_of(&entry.diff));
         })?;
-        caution(&remarks);
         Ok(Open { journal: None, zones: ends.len(), ends })
     }
 
@@ -383,20 +380,25 @@ fn changes_in(data_dir: &Path, folders: &[&str], apex: &[u8]) -> Result<VecDeque
 /// By apex.
 type Pasts = HashMap<Box<[u8]>, VecDeque<Entry>>;
 
+/// Goes through the changes that stand in a folder, as far as they can be read; what cannot is told of.
+fn each_change(folder: &Path, mut see: impl FnMut(Entry)) -> io::Result<()> {
+    if folder.exists() {
+        // What a later version of the program wrote is passed over.
+        let mut see = |octets: &[u8]| Entry::decode(octets).into_iter().for_each(&mut see);
+        caution(&Journal::look_through(Folder::open(folder)?, &mut see)?);
+    }
+    Ok(())
+}
+
 /// The changes of these zones that stand in a folder, which is read as a whole for them.
 fn changes_of(data_dir: &Path, folder: &str, apexes: &HashSet<&[u8]>) -> Result<Pasts, String> {
-    let (folder, mut kept) = (data_dir.join(folder), HashMap::<Box<[u8]>, Kept>::new());
-    if !folder.exists() {
-        return Ok(Pasts::new());
-    }
-    let mut see = |octets: &[u8]| {
-        // What a later version of the program wrote is passed over.
-        if let Some(entry) = Entry::decode(octets).ok().filter(|entry| apexes.contains(&*entry.zone)) {
+    let mut kept = HashMap::<Box<[u8]>, Kept>::new();
+    let see = |entry: Entry| {
+        if apexes.contains(&*entry.zone) {
             kept.entry(entry.zone.clone()).or_default().push(entry, OCTETS_MAX / apexes.len());
         }
     };
-    let read = Folder::open(&folder).and_then(|folder| Journal::look_through(folder, &mut see));
-    caution(&read.map_err(|e| format!("the history cannot be read: {e}"))?);
+    each_change(&data_dir.join(folder), see).map_err(|e| format!("the history cannot be read: {e}"))?;
     Ok(kept.into_iter().map(|(apex, kept)| (apex, kept.entries)).collect())
 }
 
@@ -431,18 +433,9 @@ pub fn digest_anew(apex: &[u8], soas: &[Record], records: &mut Vec<Record>) -> R
 
 /// The serials that the changes of these zones of files end with, as far as they are kept.
 pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashMap<Box<[u8]>, u32> {
-    let (folder, mut ends) = (data_dir.join(FOLDER), HashMap::new());
-    if !folder.exists() {
-        return ends;
-    }
-    let mut see = |octets: &[u8]| {
-        let entry = Entry::decode(octets).ok().filter(|entry| is_wanted(&entry.zone));
-        ends.extend(entry.map(|entry| (entry.zone, entry.diff.to)));
-    };
-    match Folder::open(&folder).and_then(|folder| Journal::look_through(folder, &mut see)) {
-        Ok(remarks) => caution(&remarks),
-        Err(e) => unread(&e),
-    }
+    let mut ends = HashMap::new();
+    let see = |entry: Entry| ends.extend(is_wanted(&entry.zone).then_some((entry.zone, entry.diff.to)));
+    let _ = each_change(&data_dir.join(FOLDER), see).inspect_err(unread);
     ends
 }
 

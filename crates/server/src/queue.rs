@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// For so many at most.
@@ -43,6 +43,13 @@ struct Inside<T> {
     /// Who sleeps until `filled`, and until `emptied`. To wake nobody is a system call, too.
     asleep: usize,
     crowd: usize,
+}
+
+impl<T> Inside<T> {
+    /// There is nothing, and something may come.
+    fn is_awaiting(&mut self) -> bool {
+        self.items.is_empty() && self.senders > 0
+    }
 }
 
 impl<T> Queue<T> {
@@ -112,7 +119,12 @@ impl<T> Receiver<T> {
         if self.0.waiting.load(Relaxed) == 0 {
             return None;
         }
-        self.0.inside.try_lock().ok().and_then(|mut inside| self.0.take(&mut inside))
+        let mut inside = match self.0.inside.try_lock() {
+            Ok(inside) => inside,
+            Err(TryLockError::Poisoned(e)) => e.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        self.0.take(&mut inside)
     }
 
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
@@ -123,19 +135,17 @@ impl<T> Receiver<T> {
 
     /// None: nobody puts anything in any more.
     pub fn recv(&self) -> Option<T> {
-        let is_empty = |inside: &mut Inside<T>| inside.items.is_empty() && inside.senders > 0;
         let mut inside = self.0.inside();
         inside.asleep += 1;
-        let mut inside = self.0.filled.wait_while(inside, is_empty).unwrap_or_else(PoisonError::into_inner);
+        let mut inside = self.0.filled.wait_while(inside, Inside::is_awaiting).unwrap_or_else(PoisonError::into_inner);
         inside.asleep -= 1;
         self.0.take(&mut inside)
     }
 
     pub fn recv_timeout(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
-        let is_empty = |inside: &mut Inside<T>| inside.items.is_empty() && inside.senders > 0;
         let mut inside = self.0.inside();
         inside.asleep += 1;
-        let filled = self.0.filled.wait_timeout_while(inside, patience, is_empty);
+        let filled = self.0.filled.wait_timeout_while(inside, patience, Inside::is_awaiting);
         let (mut inside, _) = filled.unwrap_or_else(PoisonError::into_inner);
         inside.asleep -= 1;
         let none = if inside.senders == 0 { RecvTimeoutError::Disconnected } else { RecvTimeoutError::Timeout };

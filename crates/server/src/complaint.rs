@@ -3,15 +3,17 @@
 //! A complaint keeps the line it is about, so that it can be shown after the file is gone. It never quotes more than
 //! that one line.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// A file's text, for complaints about places in it.
-#[derive(Clone, Copy)]
 pub struct Text<'a> {
     pub file: &'a Path,
     pub text: &'a str,
+    /// Where its lines end, from the first place on that is asked for: each of a million zones that are written in it has one.
+    ends: OnceCell<Vec<usize>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,16 +30,21 @@ pub struct Complaint {
 }
 
 impl<'a> Text<'a> {
+    pub fn new(file: &'a Path, text: &'a str) -> Text<'a> {
+        Text { file, text, ends: OnceCell::new() }
+    }
+
     /// A complaint about the octets of `span`.
-    pub fn complaint(self, span: Range<usize>, what: impl Into<String>, instead: impl Into<String>) -> Complaint {
+    pub fn complaint(&self, span: Range<usize>, what: impl Into<String>, instead: impl Into<String>) -> Complaint {
         let start = span.start.min(self.text.len());
-        let begin = self.text[..start].rfind('\n').map_or(0, |i| i + 1);
-        let end = self.text[start..].find('\n').map_or(self.text.len(), |i| start + i);
+        let ends = self.ends.get_or_init(|| self.text.match_indices('\n').map(|(at, _)| at).collect());
+        let before = ends.partition_point(|&end| end < start);
+        let begin = before.checked_sub(1).map_or(0, |last| ends[last] + 1);
+        let end = ends.get(before).copied().unwrap_or(self.text.len());
         let last = span.end.clamp(start, end);
         Complaint {
             file: self.file.to_path_buf(),
-            // Octets, not characters: a million lines are counted a thousand times where many zones are written.
-            line: self.text.as_bytes()[..start].iter().filter(|c| **c == b'\n').count() + 1,
+            line: before + 1,
             column: self.text[begin..start].chars().count() + 1,
             what: what.into(),
             instead: instead.into(),
@@ -49,7 +56,7 @@ impl<'a> Text<'a> {
 
 impl Complaint {
     /// A place to complain about later, should it come to that.
-    pub fn place(text: Text<'_>, span: Range<usize>) -> Complaint {
+    pub fn place(text: &Text<'_>, span: Range<usize>) -> Complaint {
         text.complaint(span, "", "")
     }
 
@@ -121,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_complaint_shows_its_line_with_a_caret() {
-        let text = Text { file: Path::new("dunlin.toml"), text: "[server]\n  lisen = 1\n" };
+        let text = Text::new(Path::new("dunlin.toml"), "[server]\n  lisen = 1\n");
         let c = text.complaint(11..16, "there is no key `lisen` in [server]", "did you mean `listen`?");
         let expect = "dunlin.toml:2:3: error: there is no key `lisen` in [server]\n      lisen = 1\n      ^^^^^\n    did you mean `listen`?";
         assert_eq!(c.to_string(), expect);
@@ -129,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_span_over_several_lines_is_marked_on_its_first() {
-        let text = Text { file: Path::new("a"), text: "x = [\n1,\n]\n" };
+        let text = Text::new(Path::new("a"), "x = [\n1,\n]\n");
         assert!(text.complaint(4..10, "w", "").to_string().ends_with("    x = [\n        ^"));
     }
 

@@ -266,7 +266,7 @@ pub fn read(file: &Path) -> Result<Config, Vec<Complaint>> {
         Ok(text) => parse(file, &text),
         Err(e) => {
             let good = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).into_owned();
-            let text = Text { file, text: &good };
+            let text = Text::new(file, &good);
             Err(vec![text.complaint(
                 good.len()..good.len(),
                 "here is an octet that is no UTF-8",
@@ -278,11 +278,10 @@ pub fn read(file: &Path) -> Result<Config, Vec<Complaint>> {
 
 /// As `read`, of a text that `file` is said to hold.
 pub fn parse(file: &Path, text: &str) -> Result<Config, Vec<Complaint>> {
-    let text = Text { file, text };
-    let (document, errors) = DeTable::parse_recoverable(text.text);
-    let mut reader = Reader::new(text);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    let mut reader = Reader::new(Text::new(file, text));
     let config = config(&mut reader, document.get_ref());
-    let mut complaints: Vec<Complaint> = errors.iter().map(|e| syntax(text, e)).collect();
+    let mut complaints: Vec<Complaint> = errors.iter().map(|e| syntax(&reader.text, e)).collect();
     complaints.sort_by_key(|c| (c.line, c.column));
     // What stands on a line that is not TOML was guessed at: further complaints about it, and about the lines that a
     // bracket left open drags along, would only confuse.
@@ -295,7 +294,7 @@ pub fn parse(file: &Path, text: &str) -> Result<Config, Vec<Complaint>> {
     if complaints.is_empty() { Ok(config) } else { Err(complaints) }
 }
 
-fn syntax(text: Text<'_>, error: &toml::de::Error) -> Complaint {
+fn syntax(text: &Text<'_>, error: &toml::de::Error) -> Complaint {
     let span = error.span().unwrap_or(text.text.len()..text.text.len());
     text.complaint(span, format!("this is not TOML: {}", error.message()), "")
 }
@@ -522,7 +521,7 @@ fn roster(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> Roster {
         r.keys("[zones]", t, &["directory", "list"], &[]);
         let named = |r: &Reader<'_>, w: Word| Named {
             path: r.path(&w),
-            from: Some(Complaint::place(r.text, w.span)),
+            from: Some(Complaint::place(&r.text, w.span)),
             is_ours: false,
         };
         list = r.string(t, "list", "zones.list").map(|w| named(r, w));
@@ -566,7 +565,7 @@ fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: 
         r.complain(span, "this zone has no file", "write file = \"example.com.zone\"");
     }
     let name = name?;
-    let place = Some(Box::new(Complaint::place(r.text, name.span.clone())));
+    let place = Some(Box::new(Complaint::place(&r.text, name.span.clone())));
     // Where one without a file is kept is known once the data folder is.
     let file = if comes { file.unwrap_or_default() } else { file? };
     match apex(&name.text) {

@@ -132,7 +132,7 @@ pub struct Named {
 /// A list of more octets than this is a wrong file, not a list of zones.
 pub const LARGEST_ZONE_LIST: u64 = 4 << 30;
 
-/// Complaints about one list: each costs a look through the text before it.
+/// Complaints about one list: if there are more it is none.
 const COMPLAINTS_MAX: usize = 100;
 
 impl Named {
@@ -241,7 +241,7 @@ fn listed(list: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
         wrong.push((lines[i].clone(), "this zone stands twice in the list".into(), "remove one of the lines"));
     });
     let further = wrong.len().saturating_sub(COMPLAINTS_MAX);
-    let place = Text { file: &list.path, text: &text };
+    let place = Text::new(&list.path, &text);
     wrong.sort_by_key(|(span, _, _)| span.start);
     let shown = wrong.into_iter().take(COMPLAINTS_MAX);
     complaints.extend(shown.map(|(span, what, instead)| place.complaint(span, what, instead)));

@@ -97,7 +97,7 @@ pub fn compile(args: &Compile) -> Exit {
         Ok(library) => library,
         Err(e) => return could_not(format_args!("{}: {e}", config.server.data_dir.display())),
     };
-    library.gate = Arc::new(Gate::new(&config, &[]));
+    library.gate = Arc::new(Gate::new(&config, std::collections::HashSet::new()));
     library.memory = args.memory.unwrap_or(library.memory);
     match current(&library, &zones, &seen, args.json) {
         Ok(shelved) => tell(args, &shelved),

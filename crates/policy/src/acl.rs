@@ -1,8 +1,10 @@
 //! Access lists: prefixes of addresses.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// An address and how many of its bits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,9 +15,9 @@ pub struct Prefix {
     is_v4: bool,
 }
 
-/// Who is admitted: any address that one of the prefixes holds.
+/// Who is admitted: any address that one of the prefixes holds. A copy costs a count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Acl(Vec<Prefix>);
+pub struct Acl(Arc<[Prefix]>);
 
 #[inline]
 fn widen(ip: IpAddr) -> (u128, bool) {
@@ -84,7 +86,7 @@ impl fmt::Display for Prefix {
 
 impl Acl {
     pub fn new(prefixes: Vec<Prefix>) -> Acl {
-        Acl(prefixes)
+        Acl(prefixes.into())
     }
 
     #[inline]
@@ -121,14 +123,27 @@ impl Lists {
         self.usual.is_none() && self.own.is_empty()
     }
 
+    /// With other lists of zones: of these there are none any more, and of those there are. None: it is the same.
+    pub fn with(&self, gone: &HashSet<u32>, mut come: Vec<(u32, Option<Acl>)>) -> Option<Lists> {
+        come.retain(|(_, list)| *list != self.usual);
+        if come.is_empty() && !gone.iter().any(|zone| self.place(*zone).is_ok()) {
+            return None;
+        }
+        let stay = self.own.iter().filter(|(zone, _)| !gone.contains(zone)).cloned();
+        Some(Lists::new(self.usual.clone(), stay.chain(come).collect()))
+    }
+
+    fn place(&self, zone: u32) -> Result<usize, usize> {
+        self.own.binary_search_by_key(&zone, |(number, _)| *number)
+    }
+
     /// Of which zones there is a list of their own.
     pub fn own(&self) -> impl Iterator<Item = u32> {
         self.own.iter().map(|(zone, _)| *zone)
     }
 
     pub fn admit(&self, zone: u32, ip: IpAddr) -> bool {
-        let own = self.own.binary_search_by_key(&zone, |(number, _)| *number);
-        let list = own.map_or(&self.usual, |at| &self.own[at].1);
+        let list = self.place(zone).map_or(&self.usual, |at| &self.own[at].1);
         list.as_ref().is_none_or(|list| list.admits(ip))
     }
 }
@@ -163,6 +178,20 @@ mod tests {
         assert_eq!(admitted("192.0.2.1"), [2, 4, 5, 6, 7, 8]);
         assert_eq!(admitted("198.51.100.1"), [3, 7]);
         assert!(!lists.are_open() && Lists::new(None, vec![(1, None)]).are_open());
+    }
+
+    #[test]
+    fn zones_that_come_and_go_take_their_lists_along() {
+        let list = |prefix: &str| Some(Acl::new(vec![prefix.parse().unwrap()]));
+        let (ours, theirs) = (list("192.0.2.0/24"), list("198.51.100.0/24"));
+        let lists = Lists::new(ours.clone(), vec![(3, theirs.clone()), (7, None)]);
+        let with = |gone: &[u32], come: &[u32], list: &Option<Acl>| {
+            lists.with(&gone.iter().copied().collect(), come.iter().map(|&zone| (zone, list.clone())).collect())
+        };
+        assert_eq!(with(&[4, 5], &[9], &ours), None, "they have that of all");
+        assert_eq!(with(&[3], &[9], &theirs), Some(Lists::new(ours.clone(), vec![(7, None), (9, theirs.clone())])));
+        assert_eq!(with(&[3, 7], &[], &None), Some(Lists::new(ours.clone(), vec![])));
+        assert_eq!(with(&[], &[1], &None), Some(Lists::new(ours, vec![(1, None), (3, theirs), (7, None)])));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the main thread does between start and stop: each event becomes a job of the publisher, by the configuration as it is then.
 
 use crate::complaint::Complaint;
-use crate::config::{self, Config, Seen, Zone};
+use crate::config::{self, Config, Seen};
 use crate::images;
 use crate::jobs::{Job, Why};
 use crate::json::Json;
@@ -10,7 +10,6 @@ use crate::secondaries::{Note, Secondaries};
 use crate::state::Event;
 use crate::watcher::Folders;
 use crate::{log, systemd};
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -131,9 +130,12 @@ fn owning(config: &Config) -> Config {
 
 /// Whether zones that take updates have got files of ours since they were configured: among these, or all if none is named.
 fn owns_more(config: &Config, named: &[String]) -> bool {
-    let apexes: HashSet<Box<[u8]>> = named.iter().filter_map(|name| config::apex(name).ok()).collect();
-    let is_meant = |zone: &&Zone| named.is_empty() || apexes.contains(&zone.apex);
-    ledger::owns_more(config.roster.written.iter().filter(is_meant), &config.server.data_dir)
+    let (written, data_dir) = (&config.roster.written, &config.server.data_dir);
+    if named.is_empty() {
+        return ledger::owns_more(written.iter(), data_dir);
+    }
+    let named = named.iter().filter_map(|name| config::apex(name).ok());
+    ledger::owns_more(named.filter_map(|apex| written.find(&apex)), data_dir)
 }
 
 /// Where what names zones is other than it was, it is read here to see whether it can be: of what is wrong nothing is adopted. What is

@@ -52,8 +52,9 @@ impl Difference {
         self.anew.is_empty() && self.gone.is_empty()
     }
 
-    pub fn is_about(&self, apex: &[u8]) -> bool {
-        self.anew.iter().any(|zone| *zone.apex == *apex) || self.gone.iter().any(|gone| **gone == *apex)
+    /// Which zones it is about.
+    pub fn apexes(&self) -> impl Iterator<Item = &Box<[u8]>> {
+        self.anew.iter().map(|zone| &zone.apex).chain(&self.gone)
     }
 }
 
@@ -145,16 +146,14 @@ pub fn of_named(roster: &Roster, manifest: &Manifest, names: &[String]) -> Resul
     if !roster.seen().lists_the_same(&manifest.seen) {
         return of_listed(&roster.gather()?, manifest, apexes.into_keys().collect());
     }
-    let written = roster.written.iter().filter(|zone| apexes.contains_key(&zone.apex));
-    let written: HashMap<&[u8], &Zone> = written.map(|zone| (&*zone.apex, zone)).collect();
     let mut listed = None;
     let mut difference = Difference::default();
     for (apex, name) in &apexes {
         let known = || manifest.find(apex).map(|known| Zone::new(apex.clone(), known.file.into()));
         let found = || roster.in_directories(name).map(|file| Zone::new(apex.clone(), file));
-        let mut zone = written.get(&**apex).map(|zone| Zone::clone(zone)).or_else(known).or_else(found);
-        let is_written = written.contains_key(&**apex);
-        let is_missing = |zone: &Zone| !is_written && manifest.seen.holds(&zone.file) && !zone.file.exists();
+        let written = roster.written.find(apex);
+        let mut zone = written.cloned().or_else(known).or_else(found);
+        let is_missing = |zone: &Zone| written.is_none() && manifest.seen.holds(&zone.file) && !zone.file.exists();
         if zone.as_ref().is_some_and(is_missing) {
             // The list may name it all the same, or another file of a folder is its.
             let listed = listed.get_or_insert_with(|| roster.listed());

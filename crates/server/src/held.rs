@@ -4,7 +4,7 @@
 //! gate objects to goes on as it was, like a zone whose file is wrong; and it stays so until the file changes or the
 //! operator forces it.
 
-use crate::config::{Config, Numbering, Zone};
+use crate::config::{Config, Numbering, Written, Zone};
 use crate::edition::Edition;
 use crate::history::{CHANGE_OCTETS_MAX, last_serials, leads_to};
 use crate::images::{Problem, name};
@@ -31,14 +31,10 @@ const UNFIT: &str = "not to be served by force either: ";
 pub struct Gate {
     /// None: everybody passes.
     guards: Option<Guards>,
-    /// Zones that pass whatever is said of them: as many as are configured so, or were named by the operator.
-    open: HashSet<Box<[u8]>>,
-    /// Zones that come from others.
-    foreign: HashSet<Box<[u8]>>,
-    /// Zones whose changes are in the journal before they come here.
-    journaled: HashSet<Box<[u8]>>,
-    /// Zones whose files are given serials.
-    numbered: HashMap<Box<[u8]>, Numbering>,
+    /// Zones that pass whatever is said of them: as many as the operator has named.
+    forced: HashSet<Box<[u8]>>,
+    /// What is configured of zones.
+    written: Written,
     /// At a start. A version to which history leads has been served, and was not yet in the image.
     past: Option<Past>,
     changes: Mutex<Changes>,
@@ -81,26 +77,9 @@ impl Past {
 
 impl Gate {
     /// `forced`: these pass this time.
-    pub fn new(config: &Config, forced: &[Box<[u8]>]) -> Gate {
-        // It stays until the next one.
-        store::heap::apart(|| Gate::of(config, forced))
-    }
-
-    fn of(config: &Config, forced: &[Box<[u8]>]) -> Gate {
-        let is_open = |zone: &&Zone| !zone.is_guarded || zone.is_owned();
-        let is_numbered = |zone: &&Zone| zone.numbering != Numbering::Keep;
-        let written = &config.roster.written;
-        let open = written.iter().filter(is_open).map(|zone| zone.apex.clone());
-        let journaled = written.iter().filter(|zone| zone.is_owned());
-        Gate {
-            guards: config.guards,
-            open: open.chain(forced.iter().cloned()).collect(),
-            foreign: written.iter().filter(|zone| zone.is_secondary()).map(|zone| zone.apex.clone()).collect(),
-            journaled: journaled.map(|zone| zone.apex.clone()).collect(),
-            numbered: written.iter().filter(is_numbered).map(|zone| (zone.apex.clone(), zone.numbering)).collect(),
-            past: None,
-            changes: Mutex::default(),
-        }
+    pub fn new(config: &Config, forced: HashSet<Box<[u8]>>) -> Gate {
+        let written = config.roster.written.clone();
+        Gate { guards: config.guards, forced, written, ..Gate::default() }
     }
 
     /// That of a start: it lets pass what was served before, whatever can be said against it beside the image.
@@ -110,12 +89,23 @@ impl Gate {
 
     /// Whether a version of this zone may be held.
     pub fn guards(&self, apex: &[u8]) -> bool {
-        self.guards.is_some() && !self.open.contains(apex)
+        self.guards_of(apex).is_some()
+    }
+
+    fn guards_of(&self, apex: &[u8]) -> Option<&Guards> {
+        let is_open = |zone: &Zone| !zone.is_guarded || zone.is_owned();
+        let is_open = self.forced.contains(apex) || self.written.find(apex).is_some_and(is_open);
+        self.guards.as_ref().filter(|_| !is_open)
+    }
+
+    /// Whether changes of it are in the journal before they come here.
+    fn is_journaled(&self, apex: &[u8]) -> bool {
+        self.written.find(apex).is_some_and(Zone::is_owned)
     }
 
     /// What serial a zone's file is given that was edited without a new one.
     pub fn numbering(&self, apex: &[u8]) -> Numbering {
-        self.numbered.get(apex).copied().unwrap_or_default()
+        self.written.find(apex).map(|zone| zone.numbering).unwrap_or_default()
     }
 
     /// Why this version of a zone is to be held; none: it may be served, and what it changes is remembered.
@@ -127,16 +117,16 @@ impl Gate {
         among: Among,
     ) -> Option<String> {
         let apex = version.zone.apex();
-        let guards = self.guards.as_ref().filter(|_| !self.open.contains(apex));
+        let guards = self.guards_of(apex);
         // What is damaged cannot be compared, and is no reason to keep anything.
         let Some(zone) = served.map_or(Ok(None), |image| image.view().zone_of(apex)).ok()? else {
-            return guards.filter(|_| self.foreign.contains(apex)).and_then(|_| unbelieved(version));
+            let is_foreign = self.written.find(apex).is_some_and(Zone::is_secondary);
+            return guards.filter(|_| is_foreign).and_then(|_| unbelieved(version));
         };
         let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
         let was_served = || self.past.as_ref().is_some_and(|past| past.leads_to(&zone, version.zone, self));
         let why = why.filter(|_| !was_served());
-        if why.is_none() && !self.journaled.contains(apex) && (among == Among::Changed || is_other(&zone, version.zone))
-        {
+        if why.is_none() && !self.is_journaled(apex) && (among == Among::Changed || is_other(&zone, version.zone)) {
             self.remember(&zone, version.zone);
         }
         why.map(|why| format!("{HELD}{why}"))
@@ -145,9 +135,7 @@ impl Gate {
     /// True if nothing can be said against these names of a zone; else all of its new version is to be judged. Words that
     /// hold a version are never for what goes through here.
     pub fn lets_pass(&self, edition: &Edition) -> bool {
-        let Some(guards) = self.guards.as_ref().filter(|_| !self.open.contains(&edition.entry.apex)) else {
-            return true;
-        };
+        let Some(guards) = self.guards_of(&edition.entry.apex) else { return true };
         let serials = edition.serials().unwrap_or_default();
         !edition.is_less_secure && weigh_numbers(serials, edition.records, guards).is_none()
     }
@@ -164,7 +152,7 @@ impl Gate {
     pub fn note(&self, apex: &[u8], diff: Diff) {
         let mut changes = self.changes();
         let octets = changes.octets + diff.octets();
-        if !diff.is_empty() && !self.journaled.contains(apex) && octets <= CHANGE_OCTETS_MAX {
+        if !diff.is_empty() && !self.is_journaled(apex) && octets <= CHANGE_OCTETS_MAX {
             changes.octets = octets;
             changes.unnumbered.insert(apex.into(), numbering::is_unnumbered(&diff));
             changes.diffs.insert(apex.into(), diff);

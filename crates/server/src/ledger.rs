@@ -17,7 +17,7 @@
 //! changes in the journal until somebody mends the file: other zones do not wait for that.
 
 use crate::clock::wall_s;
-use crate::config::{History, Zone};
+use crate::config::{History, Written, Zone};
 use crate::history;
 use crate::images::name;
 use crate::laying::Standing;
@@ -86,7 +86,10 @@ fn data_dir(folder: &Path) -> &Path {
 }
 
 /// Where the zones that take updates are read from: our own files, once they are there.
-pub fn own(zones: &mut [Zone], data_dir: &Path) {
+pub fn own(zones: &mut Written, data_dir: &Path) {
+    if !zones.iter().any(Zone::is_owned) {
+        return;
+    }
     for zone in zones.iter_mut() {
         if let Some(file) = own_file(zone, data_dir) {
             zone.read_from(file);
@@ -124,7 +127,7 @@ pub fn file_of(folder: &Path, apex: &[u8]) -> PathBuf {
 
 /// Imports the zones that are new here, and lets all that take updates be read from our own files. None: none takes any.
 /// Returns also what an operator should hear.
-pub fn open_files(data_dir: &Path, zones: &mut [Zone]) -> io::Result<(Option<Files>, Vec<String>)> {
+pub fn open_files(data_dir: &Path, zones: &mut Written) -> io::Result<(Option<Files>, Vec<String>)> {
     if !zones.iter().any(Zone::is_owned) {
         return Ok((None, Vec::new()));
     }

@@ -8,7 +8,7 @@ mod commands;
 use crate::answering::Shared;
 use crate::changes::{self, Laid, Plan};
 use crate::comparison::{self, Difference};
-use crate::config::{Config, Seen, Zone};
+use crate::config::{Config, Seen, Written, Zone};
 use crate::held::{self, Gate};
 use crate::history::{self, Recorder};
 use crate::images::{self, Library, Remark};
@@ -20,7 +20,7 @@ use crate::novices::Asked;
 use crate::pieces::Pieces;
 use crate::press::{Books, Press};
 use crate::secondaries::{Note, Secondaries};
-use crate::serving::{Serving, access, facts, forsakes, ready, remark, told};
+use crate::serving::{Serving, access, access_after, facts, forsakes, ready, remark, told};
 use crate::sound::Sound;
 use crate::stamp;
 use crate::state::{Event, State};
@@ -219,7 +219,7 @@ impl Publisher {
     fn fold(&mut self) {
         let Some(config) = self.unfolded.take() else { return };
         self.by = By::default();
-        self.library.gate = Arc::new(Gate::new(&config, &[]));
+        self.library.gate = Arc::new(Gate::new(&config, HashSet::new()));
         if let Err(complaints) = self.rebuild(&config, Why::Fold) {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
@@ -246,7 +246,7 @@ impl Publisher {
     fn refresh(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
         let is_forced = matches!(why, Why::Forced | Why::Back(_) | Why::Keep { is_forced: true });
         let forced = wanted.iter().filter(|_| is_forced).filter_map(|name| crate::config::apex(name).ok());
-        let gate = Gate::new(config, &forced.collect::<Vec<_>>());
+        let gate = Gate::new(config, forced.collect());
         let is_start = why == Why::Started;
         self.library.gate = Arc::new(if is_start { gate.at_start(&config.server.data_dir) } else { gate });
         self.judges_anew = false;
@@ -311,19 +311,26 @@ impl Publisher {
         self.judges_anew = !judged_anew.is_empty();
         difference.anew.extend(judged_anew);
         let seen = difference.seen.take();
+        let has_their_lists = self.served.written.is(&config.roster.written);
         if difference.is_empty() {
             seen.into_iter().for_each(|seen| self.served.see(&seen));
-            let lists = access(&self.press.current().image, config);
-            return Ok(if lists == *self.served.allow_query { Some(false) } else { None });
+            if !has_their_lists && access(&self.press.current().image, config) != *self.served.allow_query {
+                return Ok(None);
+            }
+            self.served.written = config.roster.written.clone();
+            return Ok(Some(false));
         }
         // A zone that is gone and that nobody has named would be served on, to everybody.
-        if !wanted.is_empty() && forsakes(&self.served.allow_query, &self.press.current().image, config) {
+        if !wanted.is_empty()
+            && !has_their_lists
+            && forsakes(&self.served.allow_query, &self.press.current().image, config)
+        {
             return Ok(None);
         }
         let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
-        let about = difference.anew.iter().map(|zone| &zone.apex).chain(&difference.gone);
-        let (about, by): (Apexes, _) = (about.cloned().collect(), Arc::clone(config));
-        let pressed = self.press.have_done(move |press, books| pressed(press, books, &about, plan, &by));
+        let about: Apexes = difference.apexes().cloned().collect();
+        let (written, by) = (self.served.written.clone(), Arc::clone(config));
+        let pressed = self.press.have_done(move |press, books| pressed(press, books, &about, plan, &written, &by));
         let Some(Pressed { before, entries, remarks, pieces, zones, retired }) = pressed else { return Ok(None) };
         let problems = Arc::clone(&self.served.problems);
         remark(&remarks);
@@ -343,11 +350,11 @@ impl Publisher {
         seen.into_iter().for_each(|seen| self.served.see(&seen));
         complain(&self.served.problems, &problems);
         self.served.allow_query = Arc::clone(&zones.allow_query);
+        self.served.written = config.roster.written.clone();
         self.served.generation += 1;
         drop(zones);
         self.is_published(retired);
-        let changed = difference.anew.iter().map(|zone| &zone.apex).chain(&difference.gone);
-        self.state.secondaries().into_iter().for_each(|s| changed.clone().for_each(|apex| s.has_changed(apex)));
+        self.state.secondaries().into_iter().for_each(|s| difference.apexes().for_each(|apex| s.has_changed(apex)));
         self.hold(&problems);
         self.unfolded = Some(Arc::clone(config));
         Ok(Some(true))
@@ -367,11 +374,10 @@ impl Publisher {
             difference.anew.iter().map(|zone| &*zone.apex).chain(difference.gone.iter().map(|apex| &**apex)).collect();
         let is_wanted =
             |p: &&images::Problem| (wanted.is_empty() || asked.contains(&p.apex)) && !known.contains(&*p.apex);
-        let written: HashMap<&[u8], &Zone> = config.roster.written.iter().map(|zone| (&*zone.apex, zone)).collect();
         let zone = |p: &images::Problem| {
             let served =
                 || self.served.manifest.find(&p.apex).map(|known| Zone::new(p.apex.clone(), known.file.into()));
-            written.get(&*p.apex).map(|zone| Zone::clone(zone)).or_else(served)
+            config.roster.written.find(&p.apex).cloned().or_else(served)
         };
         held.into_iter().filter(is_wanted).filter_map(zone).filter(|zone| !zone.is_owned()).collect()
     }
@@ -384,7 +390,8 @@ impl Publisher {
         let changes = difference.anew.len() + difference.gone.len();
         let has_room = self.served.manifest.has_room(changes) && numbers <= manifest::OVER_MAX;
         // What updates have changed is not in these files.
-        let is_updated = || config.roster.written.iter().any(|z| z.is_owned() && difference.is_about(&z.apex));
+        let is_updated =
+            || difference.apexes().any(|apex| config.roster.written.find(apex).is_some_and(Zone::is_owned));
         if !has_room || is_updated() {
             return None;
         }
@@ -407,7 +414,7 @@ impl Publisher {
     fn rebuilt(&mut self, config: &Config, why: Why) -> Result<bool, Vec<String>> {
         let (zones, seen) = self.zones(config, why)?;
         // A zone that goes, or belongs to its file again, takes along what updates have changed of it.
-        self.write_files(config, |apex| !config.roster.written.iter().any(|z| *z.apex == *apex && z.is_owned()))?;
+        self.write_files(config, |apex| !config.roster.written.find(apex).is_some_and(Zone::is_owned))?;
         let mut is_over = Err(vec![]);
         for _ in 0..TRIES {
             is_over = self.build(config, &zones, &seen, why)?;
@@ -437,14 +444,18 @@ impl Publisher {
             }
             Err(complaints) => {
                 complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
-                let mut zones = config.roster.written.clone();
+                let mut zones = config.roster.written.to_vec();
                 zones.retain(|zone| !zone.is_awaited());
-                let written: HashSet<&[u8]> = config.roster.written.iter().map(|zone| &*zone.apex).collect();
                 let damaged = |_| vec!["the list of what is served is damaged".to_string()];
                 for known in self.served.manifest.part(0, 1) {
                     let known = known.map_err(damaged)?;
                     zones.extend(
-                        (!written.contains(known.apex)).then(|| Zone::new(known.apex.into(), known.file.into())),
+                        config
+                            .roster
+                            .written
+                            .find(known.apex)
+                            .is_none()
+                            .then(|| Zone::new(known.apex.into(), known.file.into())),
                     );
                 }
                 Ok((zones, self.served.manifest.seen.clone()))
@@ -678,15 +689,23 @@ struct Pressed {
     retired: Retired<Zones<Stretch>>,
 }
 
-/// Lays what was read over what is served now, and has that served. None: it takes a new image.
-fn pressed(press: &Press, books: &Books, about: &[Box<[u8]>], plan: Plan, config: &Config) -> Option<Pressed> {
+/// Lays what was read over what is served now, and has that served. None: it takes a new image. `written`: those whose access lists
+/// it has now.
+fn pressed(
+    press: &Press,
+    books: &Books,
+    about: &[Box<[u8]>],
+    plan: Plan,
+    written: &Written,
+    config: &Config,
+) -> Option<Pressed> {
     // A zone that goes, or belongs to its file again, takes along what updates have changed of it, which theirs gets before.
     if about.iter().any(|apex| books.unwritten.is_behind(apex)) {
         return None;
     }
     let before = press.current();
     let Laid { image, entries, remarks, pieces } = changes::lay(&before.image, plan)?;
-    let allow_query = Arc::new(access(&image, config));
+    let allow_query = access_after(&before, written, &image, about, config);
     let retired = press.publish(Zones { image, allow_query });
     Some(Pressed { before, entries, remarks, pieces, zones: press.current(), retired })
 }

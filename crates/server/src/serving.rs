@@ -3,7 +3,7 @@
 use crate::changes::{self, Plan};
 use crate::comparison::{self, Difference};
 use crate::complaint::Complaint;
-use crate::config::{Allow, Config, Seen};
+use crate::config::{Allow, Config, Seen, Written, Zone};
 use crate::history::{self, Recorder};
 use crate::images::{self, Library, Remark, Shelved};
 use crate::laying;
@@ -24,6 +24,8 @@ use store::{Backing, Stretch};
 /// What was published last: what tells whether publishing again would change anything.
 pub struct Serving {
     pub allow_query: Arc<Lists>,
+    /// Those whose lists these are.
+    pub written: Written,
     pub file: Arc<PathBuf>,
     pub generation: u64,
     pub problems: Arc<[images::Problem]>,
@@ -57,6 +59,7 @@ pub fn ready(mut shelved: Shelved, config: &Config, generation: u64) -> (Zones<S
     shelved.manifest.seen = seen;
     let serving = Serving {
         allow_query: Arc::clone(&allow_query),
+        written: config.roster.written.clone(),
         file,
         generation,
         problems: problems(&shelved.manifest),
@@ -142,7 +145,7 @@ impl Serving {
         difference: &Difference,
     ) {
         let is_served = |image: &Image<Stretch>, apex: &[u8]| laying::zone(image.view(), apex).is_some();
-        for apex in difference.anew.iter().map(|zone| &zone.apex).chain(&difference.gone) {
+        for apex in difference.apexes() {
             let (was, is) = (is_served(before, apex), is_served(laid, apex));
             if was != is {
                 self.names ^= images::fingerprint_of(apex);
@@ -163,13 +166,39 @@ impl Serving {
 
 /// Access lists by the zone numbers of the image.
 pub fn access(image: &Image<Stretch>, config: &Config) -> Lists {
-    let list = |allow: &Allow| match allow {
+    let own = config.roster.written.iter().filter_map(|zone| own(image, zone));
+    Lists::new(list(&config.server.allow_query), own.collect())
+}
+
+/// As `access` has them, after an image that had those of `written`, and differs in these zones.
+pub fn access_after(
+    before: &Zones<Stretch>,
+    written: &Written,
+    image: &Image<Stretch>,
+    about: &[Box<[u8]>],
+    config: &Config,
+) -> Arc<Lists> {
+    if !written.is(&config.roster.written) {
+        return Arc::new(access(image, config));
+    }
+    let is_moved = |apex: &&[u8]| number(&before.image, apex) != number(image, apex);
+    let moved: Vec<&[u8]> = about.iter().map(|apex| &**apex).filter(is_moved).collect();
+    let gone = moved.iter().filter_map(|apex| number(&before.image, apex)).collect();
+    let come = moved.iter().filter_map(|apex| own(image, written.find(apex)?)).collect();
+    before.allow_query.with(&gone, come).map_or_else(|| Arc::clone(&before.allow_query), Arc::new)
+}
+
+/// The number and the list of a zone that is served, and has one of its own.
+fn own(image: &Image<Stretch>, zone: &Zone) -> Option<(u32, Option<Acl>)> {
+    let allow = zone.allow_query.as_ref()?;
+    Some((number(image, &zone.apex)?, list(allow)))
+}
+
+fn list(allow: &Allow) -> Option<Acl> {
+    match allow {
         Allow::Any => None,
         Allow::Only(prefixes) => Some(Acl::new(prefixes.clone())),
-    };
-    let listed = config.roster.written.iter().filter_map(|z| Some((&z.apex, z.allow_query.as_ref()?)));
-    let own = listed.filter_map(|(apex, allow)| Some((number(image, apex)?, list(allow))));
-    Lists::new(list(&config.server.allow_query), own.collect())
+    }
 }
 
 fn number(image: &Image<Stretch>, apex: &[u8]) -> Option<u32> {

@@ -8,6 +8,7 @@ mod reader;
 mod resolver;
 mod roster;
 pub mod units;
+mod written;
 mod zones;
 
 use crate::complaint::{Complaint, Text};
@@ -24,6 +25,7 @@ use std::time::Duration;
 use toml::de::DeTable;
 use transfer::tsig::Keys;
 use zones::Named;
+pub use written::Written;
 pub use zones::{Numbering, Peers, Zone, apex};
 
 #[derive(Clone, Debug)]
@@ -530,7 +532,7 @@ fn roster(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> Roster {
     let written: Vec<Zone> =
         r.tables(top, "zone").into_iter().filter_map(|(t, span)| zone(r, t, span, known)).collect();
     let written = zones::once(written, |_, zone| r.complaints.push(zones::twice(zone)));
-    Roster { written, list, directories: directory.into_iter().collect() }
+    Roster { written: Written::new(written), list, directories: directory.into_iter().collect() }
 }
 
 fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: &Keys) -> Option<Zone> {

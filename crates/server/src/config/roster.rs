@@ -1,6 +1,7 @@
 //! Where zones are named: in `[[zone]]`, in the list, in folders. What names a million zones is looked at, and read only
 //! when it is no longer as it was.
 
+use super::written::Written;
 use super::zones::{self, Named, Zone};
 use crate::complaint::Complaint;
 use crate::images;
@@ -11,15 +12,13 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use wire::hash::siphash;
 
 /// Below data-dir.
 pub const SECONDARIES: &str = "secondaries";
 
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
-    /// Those of `[[zone]]`, in the order of the configuration; no two have the same apex.
-    pub written: Vec<Zone>,
+    pub written: Written,
     pub(super) list: Option<Named>,
     /// Folders whose NAME.zone files are zones.
     pub(super) directories: Vec<Named>,
@@ -38,7 +37,7 @@ impl Roster {
     /// All zones that there are; no two have the same apex. One that is still to come from others is none yet.
     pub fn gather(&self) -> Result<Vec<Zone>, Vec<Complaint>> {
         let mut complaints = Vec::new();
-        let mut zones = zones::gather(self.written.clone(), self.list.as_ref(), &self.directories, &mut complaints);
+        let mut zones = zones::gather(self.written.to_vec(), self.list.as_ref(), &self.directories, &mut complaints);
         zones.retain(|zone| !zone.is_awaited());
         if complaints.is_empty() { Ok(zones) } else { Err(complaints) }
     }
@@ -62,9 +61,8 @@ impl Roster {
     /// To be taken before the zones are gathered.
     pub fn seen(&self) -> Seen {
         let place = |named: &Named| (named.path.clone(), Stamp::of(&named.path));
-        let hash = |zone: &Zone| siphash::<1, 3>(b"zones in dunlin.", &zone.apex);
         Seen {
-            written: self.written.iter().map(hash).fold(self.written.len() as u64, u64::wrapping_add),
+            written: self.written.names(),
             list: self.list.as_ref().map(place),
             directories: self.directories.iter().map(place).collect(),
         }
@@ -87,7 +85,7 @@ impl Roster {
 
     /// Who changes a zone: transfers, updates, commands (the API), or its file.
     pub fn owner(&self, apex: &[u8]) -> &'static str {
-        match self.written.iter().find(|zone| *zone.apex == *apex) {
+        match self.written.find(apex) {
             Some(zone) if zone.is_secondary() => return "transfer",
             Some(zone) if zone.is_owned() => return "update",
             Some(_) => return "file",

@@ -155,7 +155,7 @@ impl Publisher {
     fn configured(&self, config: &Config, wanted: &[String]) -> Result<Zone, String> {
         let [name] = wanted else { return Err("write the name of one zone".to_string()) };
         let apex = crate::config::apex(name).map_err(|why| format!("`{name}` is no name of a zone: {why}"))?;
-        let written = config.roster.written.iter().find(|zone| zone.apex == apex).cloned();
+        let written = config.roster.written.find(&apex).cloned();
         let known = || self.served.manifest.find(&apex).map(|known| Zone::new(apex.clone(), known.file.into()));
         written.or_else(known).ok_or_else(|| format!("no zone {name} is configured"))
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::{Peers, Zone};
+use crate::config::{Peers, Written, Zone};
 use crate::patience::eventually;
 use front::{Peer, Ticket, Transport, Way};
 use std::collections::HashSet;
@@ -38,11 +38,12 @@ impl Stage {
         let mut config = Config::default();
         config.server.data_dir.clone_from(&folder);
         config.keys = Keys::new(vec![key(SECRET)]);
-        for (zone, primary) in [("z.", "127.0.0.1:9"), ("k.", "127.0.0.1:9#key")] {
+        let zones_of = [("z.", "127.0.0.1:9"), ("k.", "127.0.0.1:9#key")].map(|(zone, primary)| {
             let primaries = vec![transfer::remote::Remote::from_text(primary).unwrap()];
             let peers = Some(Box::new(Peers { primaries, ..Peers::default() }));
-            config.roster.written.push(Zone { peers, ..Zone::new(name(zone), folder.join(format!("{zone}zone"))) });
-        }
+            Zone { peers, ..Zone::new(name(zone), folder.join(format!("{zone}zone"))) }
+        });
+        config.roster.written = Written::new(zones_of.into());
         let clock = Clock::new();
         let (own, taken) = ends().unwrap();
         let registrar = begin(&config, &zones, clock, (own.clone(), taken)).unwrap();
@@ -131,7 +132,8 @@ fn what_is_known_goes_with_the_zones_and_servers() {
     let file_octets = |stage: &Stage, name| std::fs::metadata(stage.folder.join(SECONDARIES).join(name)).unwrap().len();
     for round in 0..50_i64 {
         // Two zones, of which one has another name each time, both with another primary and another secondary.
-        for (i, zone) in stage.config.roster.written.iter_mut().enumerate() {
+        let mut written = stage.config.roster.written.to_vec();
+        for (i, zone) in written.iter_mut().enumerate() {
             let remote = |port: i64| transfer::remote::Remote::from_text(&format!("127.0.0.1:{port}")).unwrap();
             let peers = zone.peers.as_mut().unwrap();
             (peers.primaries, peers.notify) = (vec![remote(1000 + round)], vec![remote(2000 + round)]);
@@ -139,6 +141,7 @@ fn what_is_known_goes_with_the_zones_and_servers() {
                 zone.apex = name(&format!("z{round}."));
             }
         }
+        stage.config.roster.written = Written::new(written);
         let (zones, _) = stage.means.published.current();
         let now = round * 100_000;
         stage.registrar.adopt(&stage.config, &zones, now);

@@ -1,0 +1,55 @@
+//! The zones of `[[zone]]`: found by their names, however many there are, and shared by all who have to know them.
+
+use super::zones::Zone;
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::Arc;
+use wire::hash::siphash;
+
+/// In the order of the configuration; no two have the same apex. A copy is the same zones, until it is told where one lies.
+#[derive(Clone, Debug, Default)]
+pub struct Written(Arc<Zones>);
+
+#[derive(Clone, Debug, Default)]
+struct Zones {
+    zones: Vec<Zone>,
+    places: HashMap<Box<[u8]>, usize>,
+    names: u64,
+}
+
+impl Written {
+    /// Of zones with the same apex the last is found.
+    pub fn new(zones: Vec<Zone>) -> Written {
+        let places = zones.iter().enumerate().map(|(at, zone)| (zone.apex.clone(), at)).collect();
+        let hash = |zone: &Zone| siphash::<1, 3>(b"zones in dunlin.", &zone.apex);
+        let names = zones.iter().map(hash).fold(zones.len() as u64, u64::wrapping_add);
+        Written(Arc::new(Zones { zones, places, names }))
+    }
+
+    pub fn find(&self, apex: &[u8]) -> Option<&Zone> {
+        self.0.places.get(apex).and_then(|&at| self.0.zones.get(at))
+    }
+
+    /// Those with these names have the same.
+    pub fn names(&self) -> u64 {
+        self.0.names
+    }
+
+    /// True if one is a copy of the other, and nobody has said since where one of its zones lies.
+    pub fn is(&self, other: &Written) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// To say where they lie; their names stay.
+    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Zone> {
+        Arc::make_mut(&mut self.0).zones.iter_mut()
+    }
+}
+
+impl Deref for Written {
+    type Target = [Zone];
+
+    fn deref(&self) -> &[Zone] {
+        &self.0.zones
+    }
+}

@@ -32,10 +32,11 @@ pub fn attend(
     adopt: &Adopt<'_>,
 ) -> Result<(), String> {
     let (started, mut last) = (config, Arc::new(config.clone()));
-    let mut seen = config.roster.seen();
+    // Sections that have changed in its file, and need a restart.
+    let (mut seen, mut stay) = (config.roster.seen(), Vec::new());
     for (number, event) in (1..).zip(inbox) {
         // What is written in its file is the operator's until he asks for it.
-        let (mut wished, mut is_to_be_read, mut stays) = (None, false, Vec::new());
+        let (mut wished, mut is_asked) = (None, false);
         let (why, zones, done) = match event {
             Event::Received { from } => {
                 let zones = from.keys().map(|apex| images::name(apex).to_string()).collect();
@@ -51,7 +52,7 @@ pub fn attend(
                 return Err(format!("the thread {thread} ended: {why}"));
             }
             Event::Reload { zones, done } => {
-                is_to_be_read = true;
+                is_asked = true;
                 (Why::Asked, zones, done)
             }
             Event::Look { zone, done } => (Why::Look, vec![zone], Some(done)),
@@ -78,17 +79,24 @@ pub fn attend(
         };
         let mut read = || {
             let mut config = reread()?;
-            stays = config.differing(started);
-            if !stays.is_empty() {
-                log::warn(NEEDS_RESTART, &[("sections", &stays.join(" "))]);
+            stay = config.differing(started);
+            if !stay.is_empty() {
                 config.keep_fixed(&last);
             }
-            look_through(&config, &zones, &mut seen).map(|()| config)
+            look_through(&config, &zones, &mut seen).map(|()| Some(config))
         };
-        // To adopt it costs what all zones cost that it names, which an edit of one of them is not to.
-        let next = if is_to_be_read { read().map(Some) } else { Ok(None) };
+        // To read and adopt it costs what all zones cost that it names: only where it is another.
+        let next = match is_asked {
+            true if last.is_as_read() => look_through(&last, &zones, &mut seen).map(|()| None),
+            true => read(),
+            false => Ok(None),
+        };
         match next {
             Ok(next) => {
+                let stays = if is_asked { stay.clone() } else { vec![] };
+                if !stays.is_empty() {
+                    log::warn(NEEDS_RESTART, &[("sections", &stays.join(" "))]);
+                }
                 let is_other = next.is_some() || why != Why::Fold && owns_more(&last, &zones);
                 if is_other {
                     // It and what is made of it stay until the next one; reading it has taken much else.
@@ -151,3 +159,57 @@ fn look_through(config: &Config, named: &[String], seen: &mut Seen) -> Result<()
 }
 
 const NEEDS_RESTART: &str = "what has changed in these sections needs a restart";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::sync::mpsc::channel;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn a_reload_reads_a_configuration_only_if_it_is_another() {
+        let folder = std::env::temp_dir().join(format!("dunlin-attending-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (file, secret) = (folder.join("dunlin.toml"), folder.join("k.key"));
+        // As if it had been some time ago.
+        let write = |file, text: &str| {
+            fs::write(file, text).unwrap();
+            let old = SystemTime::now() - Duration::from_secs(60);
+            fs::File::open(file).unwrap().set_modified(old).unwrap();
+        };
+        write(&secret, "MDEyMzQ1Njc4OWFiY2RlZg==");
+        write(&file, "[[key]]\nname = \"k\"\nsecret-file = \"k.key\"\n");
+        let (config, reads) = (config::read(&file).unwrap(), AtomicUsize::new(0));
+        let reread = || {
+            reads.fetch_add(1, Relaxed);
+            config::read(&file)
+        };
+        let reload =
+            |zone: &str| Event::Reload { zones: zone.split_whitespace().map(str::to_string).collect(), done: None };
+        let folders = Folders::of(&config).unwrap();
+        let (jobs, work) = channel();
+        let mut config = config.clone();
+        let mut check = |zone: &str, expect: usize| {
+            let (events, inbox) = channel();
+            events.send(reload(zone)).unwrap();
+            events.send(Event::Stop).unwrap();
+            attend(&config, &reread, &inbox, &jobs, &folders, None, &|_, _, _, _, _| ()).unwrap();
+            let job: Job = work.try_recv().unwrap();
+            config = Config::clone(&job.config);
+            assert_eq!(reads.swap(0, Relaxed), expect, "{zone}");
+        };
+        check("z", 0);
+        check("", 0);
+        write(&secret, "ZmVkY2JhOTg3NjU0MzIxMA==");
+        check("z", 1);
+        check("z", 0);
+        write(&secret, "MDEyMzQ1Njc4OWFiY2RlZg==");
+        check("", 1);
+        write(&file, "[[key]]\nname = \"other\"\nsecret-file = \"k.key\"\n");
+        check("z", 1);
+        assert!(config.keys.named(b"\x05other\0").is_some());
+        let _ = fs::remove_dir_all(&folder);
+    }
+}

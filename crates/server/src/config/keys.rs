@@ -2,6 +2,7 @@
 //! the keys.
 
 use super::reader::{Reader, Table, Word};
+use crate::stamp::Stamp;
 use policy::{Grant, Grants};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -64,6 +65,7 @@ fn algorithm(r: &mut Reader<'_>, t: &Table<'_>) -> Option<Algorithm> {
 /// The secret of a file: base64 alone, or what `tsig-keygen` writes.
 fn secret(r: &mut Reader<'_>, file: &Word) -> Option<Vec<u8>> {
     let path = r.path(file);
+    r.sources.push((path.clone(), Stamp::of(&path)));
     let size = std::fs::metadata(&path).map_or(0, |m| m.len());
     let text = match std::fs::read_to_string(&path) {
         Ok(text) if size <= SECRET_FILE_MAX => text,

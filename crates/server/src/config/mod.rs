@@ -13,6 +13,7 @@ mod zones;
 
 use crate::complaint::{Complaint, Text};
 use crate::kept;
+use crate::stamp::Stamp;
 use audit::Guards;
 use later::TOP;
 use policy::{Prefix, Step};
@@ -24,14 +25,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeTable;
 use transfer::tsig::Keys;
-use zones::Named;
 pub use written::Written;
+use zones::Named;
 pub use zones::{Numbering, Peers, Zone, apex};
 
 #[derive(Clone, Debug)]
 pub struct Config {
     /// None: started without a file.
     pub file: Option<PathBuf>,
+    /// The files that it was read from, as they were; not those that name zones.
+    sources: Vec<(PathBuf, Option<Stamp>)>,
     pub server: Server,
     pub control: Control,
     pub limits: Limits,
@@ -124,6 +127,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             file: None,
+            sources: Vec::new(),
             server: Server {
                 listen: both_loopbacks(53),
                 workers: None,
@@ -252,6 +256,11 @@ impl Config {
         self.roster.directories.iter_mut().filter(|d| d.is_ours).for_each(|d| d.path.clone_from(&kept));
     }
 
+    /// True if reading it again would find the same.
+    pub fn is_as_read(&self) -> bool {
+        self.sources.iter().all(|(file, stamp)| stamp.is_some() && Stamp::of(file) == *stamp)
+    }
+
     /// All zones; no two have the same apex. Reads what names them.
     pub fn zones(&self) -> Result<Vec<Zone>, Vec<Complaint>> {
         self.roster.gather()
@@ -261,11 +270,15 @@ impl Config {
 /// Reads a configuration file. The zones that it names elsewhere are gathered later; they are complained of here only if
 /// there is something to complain of in the file itself.
 pub fn read(file: &Path) -> Result<Config, Vec<Complaint>> {
+    let stamp = Stamp::of(file);
     let bytes = std::fs::read(file).map_err(|e| {
         vec![Complaint::about(file, format!("the configuration cannot be read: {e}"), "name another with -c FILE")]
     })?;
     match String::from_utf8(bytes) {
-        Ok(text) => parse(file, &text),
+        Ok(text) => parse(file, &text).map(|mut config| {
+            config.sources.push((file.to_path_buf(), stamp));
+            config
+        }),
         Err(e) => {
             let good = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).into_owned();
             let text = Text::new(file, &good);
@@ -326,6 +339,7 @@ fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
         history(r, t, &mut config.history);
     }
     config.keys = keys::all(r, top);
+    config.sources = std::mem::take(&mut r.sources);
     config.roster = roster(r, top, &config.keys);
     config.roster.keep_in(&config.server.data_dir);
     r.complaints.extend(zones::shared(&config.roster.written));

@@ -4,6 +4,7 @@
 
 use super::units;
 use crate::complaint::{Complaint, Text, nearest};
+use crate::stamp::Stamp;
 use std::ops::Range;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -32,6 +33,8 @@ pub const fn later(key: &'static str, default: Repeats) -> Later {
 pub struct Reader<'a> {
     pub text: Text<'a>,
     pub complaints: Vec<Complaint>,
+    /// Further files that were read for it.
+    pub sources: Vec<(PathBuf, Option<Stamp>)>,
 }
 
 /// A string of the document with its place.
@@ -43,7 +46,7 @@ pub struct Word {
 
 impl<'a> Reader<'a> {
     pub fn new(text: Text<'a>) -> Reader<'a> {
-        Reader { text, complaints: Vec::new() }
+        Reader { text, complaints: Vec::new(), sources: Vec::new() }
     }
 
     pub fn complain(&mut self, span: Range<usize>, what: impl Into<String>, instead: impl Into<String>) {

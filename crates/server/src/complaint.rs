@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct Text<'a> {
     pub file: &'a Path,
     pub text: &'a str,
-    /// Where its lines end, from the first place on that is asked for: each of a million zones that are written in it has one.
+    /// Where its lines end, from the first place on that is asked for: as many zones as are written in it may be wrong.
     ends: OnceCell<Vec<usize>>,
 }
 

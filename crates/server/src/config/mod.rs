@@ -12,6 +12,7 @@ mod written;
 mod zones;
 
 use crate::complaint::{Complaint, Text};
+use crate::images;
 use crate::kept;
 use crate::stamp::Stamp;
 use audit::Guards;
@@ -21,6 +22,7 @@ use reader::{Reader, Repeats, Table, Value, Word, later};
 pub use resolver::{Cache, Resolver};
 pub use roster::{Roster, SECONDARIES, Seen};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeTable;
@@ -340,9 +342,12 @@ fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
     }
     config.keys = keys::all(r, top);
     config.sources = std::mem::take(&mut r.sources);
-    config.roster = roster(r, top, &config.keys);
+    let (roster, places) = roster(r, top, &config.keys);
+    config.roster = roster;
     config.roster.keep_in(&config.server.data_dir);
-    r.complaints.extend(zones::shared(&config.roster.written));
+    for (at, what) in zones::shared(&config.roster.written) {
+        r.complain(places[at].clone(), what, "write a file of its own for each");
+    }
     if !r.complaints.is_empty() {
         r.complaints.extend(config.zones().err().unwrap_or_default());
     }
@@ -531,7 +536,8 @@ fn guards(r: &mut Reader<'_>, t: &Table<'_>) -> Option<Guards> {
     r.boolean(t, "enabled").unwrap_or(true).then_some(guards)
 }
 
-fn roster(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> Roster {
+/// Also where each zone of `[[zone]]` is written.
+fn roster(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> (Roster, Vec<Range<usize>>) {
     let (mut list, mut directory) = (None, None);
     if let Some(t) = r.table(top, "zones") {
         r.keys("[zones]", t, &["directory", "list"], &[]);
@@ -543,13 +549,20 @@ fn roster(r: &mut Reader<'_>, top: &Table<'_>, known: &Keys) -> Roster {
         list = r.string(t, "list", "zones.list").map(|w| named(r, w));
         directory = r.string(t, "directory", "zones").map(|w| named(r, w));
     }
-    let written: Vec<Zone> =
-        r.tables(top, "zone").into_iter().filter_map(|(t, span)| zone(r, t, span, known)).collect();
-    let written = zones::once(written, |_, zone| r.complaints.push(zones::twice(zone)));
-    Roster { written: Written::new(written), list, directories: directory.into_iter().collect() }
+    let written = r.tables(top, "zone").into_iter().filter_map(|(t, span)| zone(r, t, span, known)).collect();
+    let once = zones::once(
+        written,
+        |(zone, _)| &zone.apex,
+        |_, (zone, place)| {
+            let what = format!("the zone {} is written twice", images::name(&zone.apex));
+            r.complain(place.clone(), what, "remove one of them");
+        },
+    );
+    let (written, places) = once.into_iter().unzip();
+    (Roster { written: Written::new(written), list, directories: directory.into_iter().collect() }, places)
 }
 
-fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: &Keys) -> Option<Zone> {
+fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: Range<usize>, known: &Keys) -> Option<(Zone, Range<usize>)> {
     let built = [
         "name",
         "file",
@@ -581,23 +594,14 @@ fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: std::ops::Range<usize>, known: 
         r.complain(span, "this zone has no file", "write file = \"example.com.zone\"");
     }
     let name = name?;
-    let place = Some(Box::new(Complaint::place(&r.text, name.span.clone())));
     // Where one without a file is kept is known once the data folder is.
     let file = if comes { file.unwrap_or_default() } else { file? };
     match apex(&name.text) {
         Ok(apex) => {
             let zone = Zone::new(apex, file);
-            Some(Zone {
-                allow_query,
-                allow_update,
-                allow_transfer,
-                write_back,
-                numbering,
-                is_guarded,
-                peers,
-                place,
-                ..zone
-            })
+            let zone =
+                Zone { allow_query, allow_update, allow_transfer, write_back, numbering, is_guarded, peers, ..zone };
+            Some((zone, name.span))
         }
         Err(why) => {
             r.complain(

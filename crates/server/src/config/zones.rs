@@ -38,8 +38,6 @@ pub struct Zone {
     pub given: Option<u32>,
     /// A new version of it that looks like an accident is held.
     pub is_guarded: bool,
-    /// Where it is written, for complaints; None: it was found in the directory or the list.
-    pub place: Option<Box<Complaint>>,
 }
 
 /// What serial a file is given that was edited without a new one.
@@ -71,7 +69,7 @@ impl Zone {
     /// A zone of which only name and file are known.
     pub fn new(apex: Box<[u8]>, file: PathBuf) -> Zone {
         let (allow_query, allow_update, allow_transfer, peers) = (None, Rules::default(), Grants::default(), None);
-        let (write_back, origin, given, place) = (None, None, None, None);
+        let (write_back, origin, given) = (None, None, None);
         let (numbering, is_guarded) = (Numbering::Keep, true);
         Zone {
             apex,
@@ -85,7 +83,6 @@ impl Zone {
             numbering,
             given,
             is_guarded,
-            place,
         }
     }
 
@@ -176,41 +173,31 @@ pub fn gather(
 }
 
 /// The first zone of each name; the others are complained of, by their place in the series.
-pub fn once(zones: Vec<Zone>, mut complain: impl FnMut(usize, &Zone)) -> Vec<Zone> {
+pub fn once<T>(zones: Vec<T>, apex: impl Fn(&T) -> &[u8], mut complain: impl FnMut(usize, &T)) -> Vec<T> {
     let mut seen = HashSet::with_capacity(zones.len());
-    let first: Vec<bool> = zones.iter().map(|z| seen.insert(&*z.apex)).collect();
+    let first: Vec<bool> = zones.iter().map(|z| seen.insert(apex(z))).collect();
     drop(seen);
     zones.iter().enumerate().filter(|&(i, _)| !first[i]).for_each(|(i, z)| complain(i, z));
     zones.into_iter().zip(first).filter(|(_, first)| *first).map(|(z, _)| z).collect()
 }
 
-pub fn twice(zone: &Zone) -> Complaint {
-    let name = Name::from_wire(&zone.apex).unwrap_or(Name::ROOT);
-    let what = format!("the zone {name} is written twice");
-    match &zone.place {
-        Some(place) => place.saying(what, "remove one of them"),
-        None => Complaint::about(&zone.file, what, "remove one of them"),
-    }
-}
-
-/// Complains of files that we write and are another zone's too.
-pub fn shared(written: &[Zone]) -> Vec<Complaint> {
+/// Zones whose file is also another zone's, and we write it: by their place in the series, and why that is wrong.
+pub fn shared(written: &[Zone]) -> Vec<(usize, String)> {
     let is_ours = |zone: &&Zone| zone.write_back.is_some() || zone.is_secondary();
     let ours: HashSet<&Path> = written.iter().filter(is_ours).map(|z| &*z.file).collect();
     let mut of: HashMap<&Path, &Zone> = HashMap::new();
-    let mut complaints = Vec::new();
-    for zone in written.iter().filter(|z| ours.contains(&*z.file)) {
-        if let (Some(other), Some(place)) = (of.insert(&zone.file, zone), &zone.place) {
+    let mut wrong = Vec::new();
+    for (at, zone) in written.iter().enumerate().filter(|(_, z)| ours.contains(&*z.file)) {
+        if let Some(other) = of.insert(&zone.file, zone) {
             let why = if zone.is_secondary() || other.is_secondary() {
                 "what comes is written to it"
             } else {
                 "is written back"
             };
-            let what = format!("{} is the file of another zone, and {why}", zone.file.display());
-            complaints.push(place.saying(what, "write a file of its own for each"));
+            wrong.push((at, format!("{} is the file of another zone, and {why}", zone.file.display())));
         }
     }
-    complaints
+    wrong
 }
 
 /// The zones of a list: "NAME FILE" a line, `#` begins a comment.
@@ -237,9 +224,13 @@ fn listed(list: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
             Err(why) => wrong.push((span, why, "write NAME FILE: example.com example.com.zone")),
         }
     }
-    let zones = once(zones, |i, _| {
-        wrong.push((lines[i].clone(), "this zone stands twice in the list".into(), "remove one of the lines"));
-    });
+    let zones = once(
+        zones,
+        |zone| &zone.apex,
+        |i, _| {
+            wrong.push((lines[i].clone(), "this zone stands twice in the list".into(), "remove one of the lines"));
+        },
+    );
     let further = wrong.len().saturating_sub(COMPLAINTS_MAX);
     let place = Text::new(&list.path, &text);
     wrong.sort_by_key(|(span, _, _)| span.start);
@@ -295,9 +286,13 @@ fn found(directory: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
             }
         }
     }
-    once(zones, |_, zone| {
-        complaints.push(Complaint::about(&zone.file, "another file here is of the same zone", "remove one"));
-    })
+    once(
+        zones,
+        |zone| &zone.apex,
+        |_, zone| {
+            complaints.push(Complaint::about(&zone.file, "another file here is of the same zone", "remove one"));
+        },
+    )
 }
 
 fn is_zone_file(path: &Path) -> bool {

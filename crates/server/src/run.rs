@@ -171,10 +171,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let updating =
         Updating { orders, entrance, press, shared, state, folders: Arc::clone(&folders), data_dir, history };
     if let Some(ledger) = ledger {
-        updating.start(ledger)?;
-        // Zones that could not be written down yet are not forgotten.
-        let intake = updating.state.intake();
-        intake.into_iter().for_each(|intake| intake.adopt(&config.roster.written, config.history, 0));
+        updating.start_first(ledger, config)?;
     }
     let Updating { shared, state, .. } = &updating;
     look_after(config, shared, state, &folders)?;
@@ -284,6 +281,18 @@ impl Updating {
         let (press, data_dir, state) = (Arc::clone(&self.press), self.data_dir.clone(), Arc::clone(&self.state));
         let scribe = Scribe::new(press, data_dir, state, Arc::clone(&self.folders));
         spawn("scribe", &self.state.events, move || scribe.run())
+    }
+
+    /// With the server. Zones that are not written down yet are not forgotten.
+    fn start_first(&self, ledger: Ledger, config: &Config) -> Result<(), String> {
+        self.start(ledger)?;
+        let written = &config.roster.written;
+        self.state.intake().into_iter().for_each(|intake| intake.adopt(written, config.history, 0));
+        if written.iter().any(|zone| zone.is_owned() && zone.origin.is_none()) {
+            // Whoever has looked at all zones lets them be written down.
+            self.state.raise(Event::Changed { zones: Vec::new() });
+        }
+        Ok(())
     }
 
     /// The first zone that takes updates has come with a reload.

@@ -659,6 +659,29 @@ fn the_first_zone_that_takes_updates_may_come_with_a_reload() {
     assert_eq!(update(&server, &[], DDNS, &add(3)), "");
 }
 
+/// More than are written down before the first answer is given.
+#[test]
+fn very_many_zones_take_updates_soon_after_their_first_start() {
+    let folder = folder();
+    let zone =
+        |n: u32| format!("[[zone]]\nname = \"z{n}.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n");
+    folder.configure(&(CONFIGURATION.to_string() + &(0..1001).map(zone).collect::<String>()));
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["www.z1000.example", "A"]), "192.0.2.1\n");
+    for n in [0, 1000] {
+        let add = format!("zone z{n}.example\nadd n.z{n}.example 60 A 192.0.2.2");
+        eventually("the zone takes updates", || update(&server, &[], DDNS, &add).is_empty());
+    }
+    server.signal("KILL");
+    drop(server);
+    let server = serve(&folder);
+    for n in [0, 1000] {
+        assert_eq!(server.short(&folder, &[&format!("n.z{n}.example"), "A"]), "192.0.2.2\n");
+        let add = format!("zone z{n}.example\nadd m.z{n}.example 60 A 192.0.2.3");
+        eventually("the zone takes updates", || update(&server, &[], DDNS, &add).is_empty());
+    }
+}
+
 #[test]
 fn certbot_and_external_dns_get_what_they_ask_for() {
     let folder = folder();

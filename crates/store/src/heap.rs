@@ -167,7 +167,7 @@ pub fn trim() {
 /// Threads that live at once and do not live long: readers of zones, peers of the control socket, transfers.
 /// With fewer heaps left than this, so many more are there from then on, of a page each.
 #[cfg(target_env = "gnu")]
-const LEFT_AT_ONCE: usize = 12;
+const LEFT_AT_ONCE: usize = 6;
 
 /// Of those that look. glibc keeps stacks for threads to come that ask for no more: with stacks as large as theirs, threads that
 /// touch more of them would have one of these now, one of those then.

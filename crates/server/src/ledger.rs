@@ -87,6 +87,7 @@ fn data_dir(folder: &Path) -> &Path {
 
 /// Where the zones that take updates are read from: our own files, once they are there.
 pub fn own(zones: &mut Written, data_dir: &Path) {
+    // They are shared, and copied to say where one lies.
     if !zones.iter().any(Zone::is_owned) {
         return;
     }

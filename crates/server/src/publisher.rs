@@ -311,9 +311,9 @@ impl Publisher {
         self.judges_anew = !judged_anew.is_empty();
         difference.anew.extend(judged_anew);
         let seen = difference.seen.take();
-        let has_their_lists = self.served.written.is(&config.roster.written);
         if difference.is_empty() {
             seen.into_iter().for_each(|seen| self.served.see(&seen));
+            let has_their_lists = self.served.written.is(&config.roster.written);
             if !has_their_lists && access(&self.press.current().image, config) != *self.served.allow_query {
                 return Ok(None);
             }
@@ -321,10 +321,7 @@ impl Publisher {
             return Ok(Some(false));
         }
         // A zone that is gone and that nobody has named would be served on, to everybody.
-        if !wanted.is_empty()
-            && !has_their_lists
-            && forsakes(&self.served.allow_query, &self.press.current().image, config)
-        {
+        if !wanted.is_empty() && forsakes(&self.served, &self.press.current().image, config) {
             return Ok(None);
         }
         let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
@@ -370,8 +367,7 @@ impl Publisher {
             return Vec::new();
         }
         let asked: HashSet<Box<[u8]>> = wanted.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
-        let known: HashSet<&[u8]> =
-            difference.anew.iter().map(|zone| &*zone.apex).chain(difference.gone.iter().map(|apex| &**apex)).collect();
+        let known: HashSet<&[u8]> = difference.apexes().map(|apex| &**apex).collect();
         let is_wanted =
             |p: &&images::Problem| (wanted.is_empty() || asked.contains(&p.apex)) && !known.contains(&*p.apex);
         let zone = |p: &images::Problem| {
@@ -438,25 +434,20 @@ impl Publisher {
             // Nor does what was wished of some zones. A zone that was for some, and is configured no more, would be for all.
             Err(complaints)
                 if self.by.wanted.is_empty() && !matches!(why, Why::Fold | Why::Damaged)
-                    || forsakes(&self.served.allow_query, &self.press.current().image, config) =>
+                    || forsakes(&self.served, &self.press.current().image, config) =>
             {
                 Err(told(&complaints))
             }
             Err(complaints) => {
                 complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
-                let mut zones = config.roster.written.to_vec();
+                let written = &config.roster.written;
+                let mut zones = written.to_vec();
                 zones.retain(|zone| !zone.is_awaited());
                 let damaged = |_| vec!["the list of what is served is damaged".to_string()];
                 for known in self.served.manifest.part(0, 1) {
                     let known = known.map_err(damaged)?;
-                    zones.extend(
-                        config
-                            .roster
-                            .written
-                            .find(known.apex)
-                            .is_none()
-                            .then(|| Zone::new(known.apex.into(), known.file.into())),
-                    );
+                    let is_other = written.find(known.apex).is_none();
+                    zones.extend(is_other.then(|| Zone::new(known.apex.into(), known.file.into())));
                 }
                 Ok((zones, self.served.manifest.seen.clone()))
             }

@@ -206,8 +206,11 @@ fn number(image: &Image<Stretch>, apex: &[u8]) -> Option<u32> {
 }
 
 /// True if a zone that had an access list of its own is none of `[[zone]]` any more. Served on, it would have that of all.
-pub fn forsakes(before: &Lists, image: &Image<Stretch>, config: &Config) -> bool {
-    let mut own: HashSet<u32> = before.own().collect();
+pub fn forsakes(served: &Serving, image: &Image<Stretch>, config: &Config) -> bool {
+    if served.written.is(&config.roster.written) {
+        return false;
+    }
+    let mut own: HashSet<u32> = served.allow_query.own().collect();
     // Mostly none has one.
     if !own.is_empty() {
         config

@@ -86,7 +86,7 @@ impl Edition {
         let edition = Edition {
             entry,
             names: found.names,
-            diff: Diff::between(found.removed, found.added),
+            diff: Diff::between(found.removed, found.added).at(ground.zone.serial().ok()?),
             records: (before, before.saturating_add_signed(after)),
             is_less_secure: found.is_less_secure,
             pieces,

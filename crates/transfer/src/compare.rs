@@ -33,7 +33,7 @@ pub fn compare(old: &Zone<'_>, new: &Sorted<'_>, octets_max: usize) -> Result<Op
             return Ok(None);
         }
     }
-    Ok(Some(Diff::between(sides.removed, sides.added)))
+    Ok(Some(Diff::between(sides.removed, sides.added).at(old.serial().unwrap_or_default())))
 }
 
 #[derive(Default)]

@@ -36,6 +36,12 @@ impl Diff {
         Diff::new(serial(&old), serial(&new), old, new)
     }
 
+    /// A difference between two versions that have the same SOA, if it has none: both have this serial.
+    pub fn at(self, serial: u32) -> Diff {
+        let has_soa = self.removed.iter().chain(&self.added).any(|r| r.rtype == SOA);
+        if has_soa { self } else { Diff { from: serial, to: serial, ..self } }
+    }
+
     pub fn removed(&self) -> &[Record] {
         &self.removed
     }

@@ -114,6 +114,18 @@ fn going_back_serves_the_old_content_under_a_new_serial_and_writes_it_into_the_f
 }
 
 #[test]
+fn going_back_leads_through_an_edit_without_a_new_serial() {
+    let stage = Stage::new("");
+    stage.publish(8, "a A 192.0.2.2\n");
+    stage.folder.write("z", &zone(8, "c A 192.0.2.4\n"));
+    stage.folder.does(&["reload", "example"]);
+    let line = "\"serial\":8,\"before\":8,";
+    eventually(line, || stage.folder.does(&["zone", "log", "example", "--json"]).contains(line));
+    stage.folder.does(&["zone", "rollback", "example", "7"]);
+    assert_eq!((stage.short("a.example"), stage.short("c.example")), ("192.0.2.1\n".to_string(), String::new()));
+}
+
+#[test]
 fn half_a_request_is_none() {
     let stage = staged();
     let mut stream = UnixStream::connect(stage.folder.0.join("control.sock")).unwrap();

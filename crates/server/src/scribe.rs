@@ -49,6 +49,8 @@ pub struct Scribe {
     folders: Arc<Folders>,
     /// Edits that wait. Bound: as many as zones take updates.
     refused: HashMap<Box<[u8]>, Refused>,
+    /// How files were whose edits an operator wants to be taken in whatever the guards object to, until they are. Bound: as `refused`.
+    forced: HashMap<Box<[u8]>, String>,
     /// How the files are that were written. Bound: as many as zones are written back, each as `outline` says.
     outlines: HashMap<Box<[u8]>, Outline>,
     /// Zones beside whose files nothing is left of writers that died, by their names' fingerprints. Bound: as many as are written
@@ -98,8 +100,9 @@ impl From<io::Error> for Undone {
 
 impl Scribe {
     pub fn new(press: Arc<Press>, data_dir: PathBuf, state: Arc<State>, folders: Arc<Folders>) -> Scribe {
-        let (refused, outlines, swept) = (HashMap::new(), HashMap::new(), HashSet::new());
-        Scribe { press, data_dir, state, folders, refused, outlines, swept }
+        let (refused, forced) = (HashMap::new(), HashMap::new());
+        let (outlines, swept) = (HashMap::new(), HashSet::new());
+        Scribe { press, data_dir, state, folders, refused, forced, outlines, swept }
     }
 
     /// Works until the process ends: a file that is being written then is not there.
@@ -145,6 +148,7 @@ impl Scribe {
     fn forget(&mut self) {
         for apex in self.press.slate.left() {
             self.refused.remove(&apex);
+            self.forced.remove(&apex);
             self.outlines.remove(&apex);
             self.swept.remove(&fingerprint_of(&apex));
             self.folders.include_none(&name(&apex).to_string());
@@ -245,6 +249,7 @@ impl Scribe {
             return self.take_in(task, &file, is, origin);
         }
         self.refused.remove(&task.apex);
+        self.forced.remove(&task.apex);
         if task.what == What::Write {
             return self.write_back(task, &file, is, origin);
         }
@@ -271,39 +276,46 @@ impl Scribe {
 
     /// Changes the zone as the file was edited.
     fn take_in(&mut self, task: &Task, file: &Path, is: String, mut origin: Origin) -> Result<Done, Undone> {
+        if task.what == What::Force {
+            self.forced.insert(task.apex.clone(), is.clone());
+        }
+        // Of an edit that came after that nobody has said so.
+        let is_forced = self.forced.get(&task.apex).is_some_and(|forced| *forced == is);
         let serial = serial(&self.press, &task.apex);
         let waits = self.refused.get(&task.apex).filter(|refused| refused.stamp == is && refused.serial == serial);
-        if let Some(refused) = waits.filter(|_| task.what != What::Force) {
+        if let Some(refused) = waits.filter(|_| !is_forced) {
             return Err(Undone::Held(refused.why.clone()));
         }
         if !file.exists() || is_being_written(file) || origin.includes().iter().any(|file| is_being_written(file)) {
             return Ok(self.look_again(task));
         }
-        let refuse = |all: &mut HashMap<_, _>, why: &str| {
+        let refuse = |scribe: &mut Scribe, why: &str| {
             let why = not_taken_in(file, why);
-            all.insert(task.apex.clone(), Refused { stamp: is.clone(), serial, why: why.clone() });
+            scribe.forced.remove(&task.apex);
+            scribe.refused.insert(task.apex.clone(), Refused { stamp: is.clone(), serial, why: why.clone() });
             Err(Undone::Held(why))
         };
         if let Err(e) = std::fs::File::open(file) {
             return Err(self.wait(task, file, &e.to_string()));
         }
-        let Some(base) = origin.edited(file) else { return refuse(&mut self.refused, NO_VERSION) };
+        let Some(base) = origin.edited(file) else { return refuse(self, NO_VERSION) };
         if base == Base::Itself && self.refused.get(&task.apex).is_none_or(|refused| refused.stamp != is) {
             let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&task.apex)), ("file", &file.display())];
             log::warn("it is not known which version of a zone its file is", &facts);
         }
         // By the name that is configured: what it includes lies beside that.
         let zone = Zone::new(task.apex.clone(), task.file.clone());
-        let guards = task.guards.as_ref().filter(|_| task.what != What::Force);
+        let guards = task.guards.as_ref().filter(|_| !is_forced);
         match self.change(&zone, &base, guards, &mut origin)? {
-            Err(Hindrance::Wrong(why)) => refuse(&mut self.refused, &why),
+            Err(Hindrance::Wrong(why)) => refuse(self, &why),
             // That may be mended, and the file stays as it is.
             Err(Hindrance::Included(why)) => Err(self.wait(task, file, &why)),
-            Err(Hindrance::Weighed(why)) => refuse(&mut self.refused, &weighed(&why, &task.apex)),
+            Err(Hindrance::Weighed(why)) => refuse(self, &weighed(&why, &task.apex)),
             Ok(None) => Ok(self.look_again(task)),
             Ok(Some(edit)) if edit.diff.is_none() && origin.stamp(file) != is => Ok(self.look_again(task)),
             Ok(Some(edit)) => {
                 self.refused.remove(&task.apex);
+                self.forced.remove(&task.apex);
                 self.remember(task, &zone, &edit, &base, &mut origin)
             }
         }
@@ -320,13 +332,13 @@ impl Scribe {
         Done::Edited
     }
 
-    /// What an operator has forced stays so.
     fn again(&self, task: &Task, after: Duration) {
         let (apexes, at) = (slice::from_ref(&task.apex), Instant::now() + after);
-        match task.what {
-            What::Force => self.press.slate.force(apexes, at),
-            What::Look | What::Write | What::Digest => self.press.slate.look(apexes, at),
+        if task.what == What::Force && !self.forced.contains_key(&task.apex) {
+            // The file has not been looked at yet.
+            return self.press.slate.force(apexes, at);
         }
+        self.press.slate.look(apexes, at);
     }
 
     /// Finds out what an edit changes, and has that served; the file as it was read is one that we know from then on. None:

@@ -156,6 +156,32 @@ fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
 }
 
 #[test]
+fn what_is_forced_is_the_edit_that_was_there_then_and_no_later_one() {
+    let stage = Stage::new("", 20);
+    let server = stage.serve();
+    let original = read(&stage.file);
+    add(&server, 1);
+    let lost = original.lines().filter(|line| !line.starts_with('h')).fold(String::new(), |all, l| all + l + "\n");
+    let is_held = |why: &str| eventually(why, || stage.ctl(&["status"]).contains(why));
+    // What it includes is not there: that may be mended, and it is tried again.
+    stage.edit(&(lost.clone() + "$INCLUDE more\n"));
+    is_held("more");
+    assert!(stage.ctl(&["zone", "publish", "--force", "z.example"]).contains("\"ok\":true"));
+    is_held("more");
+    stage.edit(&(lost.clone() + "other A 192.0.2.7\n"));
+    is_held("more than 50 % would be lost");
+    assert_eq!(asked(&stage, &server, "h1"), "192.0.2.1\n");
+    // The first again, and it can be taken in now: nobody has forced it since another one came.
+    stage.folder.write("zones/more", "more A 192.0.2.21\nmore A 192.0.2.22\n");
+    stage.edit(&(lost + "$INCLUDE more\n"));
+    is_held("6 records, where 24 are served");
+    assert_eq!(asked(&stage, &server, "h1"), "192.0.2.1\n");
+    assert!(stage.ctl(&["zone", "publish", "--force", "z.example"]).contains("\"ok\":true"));
+    eventually("it is forced", || asked(&stage, &server, "h1").is_empty());
+    assert_eq!(asked(&stage, &server, "more").lines().count(), 2);
+}
+
+#[test]
 fn a_file_of_which_nothing_is_known_is_known_by_what_the_zone_was() {
     for every in ["", "1s"] {
         let stage = Stage::new(every, 2);

@@ -402,13 +402,14 @@ fn changes_of(data_dir: &Path, folder: &str, apexes: &HashSet<&[u8]>) -> Result<
     Ok(kept.into_iter().map(|(apex, kept)| (apex, kept.entries)).collect())
 }
 
-/// A zone has one owner at a time; where it has had two, the clock tells who was first. It may have been put back meanwhile: what one
-/// owner has done is in the order in which he did it.
+/// A zone has one owner at a time; where it has had two, what goes on from the version before comes next, and the clock tells where that says
+/// nothing. It may have been put back meanwhile: what one owner has done is in the order in which he did it.
 fn in_turn(mut one: VecDeque<Entry>, mut other: VecDeque<Entry>) -> VecDeque<Entry> {
-    let mut all = VecDeque::with_capacity(one.len() + other.len());
+    let mut all = VecDeque::<Entry>::with_capacity(one.len() + other.len());
     while let (Some(a), Some(b)) = (one.front(), other.front()) {
-        let first = if a.wall_s <= b.wall_s { &mut one } else { &mut other };
-        all.extend(first.pop_front());
+        let [goes_on, other_does] = [a, b].map(|next| all.back().is_some_and(|last| last.diff.to == next.diff.from));
+        let is_first = if goes_on == other_does { a.wall_s <= b.wall_s } else { goes_on };
+        all.extend(if is_first { &mut one } else { &mut other }.pop_front());
     }
     all.extend(one);
     all.extend(other);
@@ -718,3 +719,9 @@ mod tests {
         assert_eq!(order(&[], &[(2, 100), (3, 50), (4, 60)]), [2, 3, 4]);
     }
 }
+        assert_eq!(
+            order(&[(2, 100), (5, 50)], &[(3, 110), (4, 120)]),
+            [2, 3, 4, 5],
+            "it was put back between two owners"
+        );
+        assert_eq!(order(&[(2, 100), (4, 130)], &[(3, 130)]), [2, 3, 4], "both in one second");

@@ -28,7 +28,7 @@ use std::time::{Duration, SystemTime};
 use store::Stretch;
 use store::atomic::{Output, exchange, prepare};
 use store::journal::{Folder, Journal};
-use transfer::record::{next_serial, with_serial};
+use transfer::record::{is_newer, next_serial, with_serial};
 use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, compare, merge};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
@@ -228,8 +228,7 @@ impl Past {
     pub fn diff(&self, zone: &str, from: u32, to: u32) -> Result<Json, String> {
         let apex = named(zone)?;
         with_zone(&self.published, &apex, Sound::as_known, |served| {
-            let (serial, changes) = (served.serial().map_err(damaged)?, changes(&self.data_dir, &apex)?);
-            let (back, there) = (way(&changes, serial, from)?, way(&changes, serial, to)?);
+            let [back, there] = self.ways_back(&apex, served, [from, to])?;
             let diff = back.inverted().then(there).ok_or("the two versions do not meet")?;
             Ok(json(&apex, &diff))
         })
@@ -239,13 +238,13 @@ impl Past {
     pub fn show(&self, zone: &str, serial: Option<u32>) -> Result<Json, String> {
         let apex = named(zone)?;
         with_zone(&self.published, &apex, Sound::as_known, |served| {
-            let (now, changes) = (served.serial().map_err(damaged)?, changes(&self.data_dir, &apex)?);
             if served.records().map_err(damaged)? > RECORDS_MAX as u64 {
                 return Err(format!(
                     "the zone has more than {RECORDS_MAX} records; see `dunlin zone dump` for all of them"
                 ));
             }
-            let way = way(&changes, now, serial.unwrap_or(now))?;
+            let serial = serial.map_or_else(|| served.serial().map_err(damaged), Ok)?;
+            let way = self.way_back(&apex, served, serial)?;
             let mut lines = Vec::new();
             version(served, &way, &mut |r| lines.push(line(&r)))?;
             Ok(Json::list(lines, Json::Text))
@@ -267,11 +266,25 @@ impl Past {
         Ok(Diff::new(now, next, removed, added))
     }
 
-    /// What leads from a zone of updates to what it was at a serial. While its file owned it other versions may have had the same
-    /// serials: so it is what updates have changed, if that says it, and must fit in any case.
+    /// What leads from a zone to what it was at a serial.
     pub fn way_back(&self, apex: &[u8], served: &Zone<'_>, serial: u32) -> Result<Diff, String> {
+        self.ways_back(apex, served, [serial]).map(|[way]| way)
+    }
+
+    /// The same for several serials. While its file owned a zone of updates other versions may have had the same ones: so it is what
+    /// updates have changed, if that says it, and must fit in any case.
+    fn ways_back<const N: usize>(
+        &self,
+        apex: &[u8],
+        served: &Zone<'_>,
+        serials: [u32; N],
+    ) -> Result<[Diff; N], String> {
         let now = served.serial().map_err(damaged)?;
-        let fitting = |changes| way(&changes, now, serial).and_then(|back| fit(served, &back).map(|()| back));
+        let fitting = |changes: VecDeque<Entry>| {
+            let back = |serial| way(&changes, now, serial).and_then(|back| fit(served, &back).map(|()| back));
+            let ways = serials.into_iter().map(back).collect::<Result<Vec<_>, _>>()?;
+            <[Diff; N]>::try_from(ways).map_err(|_| MISFIT.to_string())
+        };
         fitting(changes_in(&self.data_dir, &[UPDATES], apex)?).or_else(|_| fitting(changes(&self.data_dir, apex)?))
     }
 
@@ -434,10 +447,39 @@ pub fn digest_anew(apex: &[u8], soas: &[Record], records: &mut Vec<Record>) -> R
 
 /// The serials that the changes of these zones of files end with, as far as they are kept.
 pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashMap<Box<[u8]>, u32> {
+    ends_in(data_dir, FOLDER, is_wanted)
+}
+
+fn ends_in(data_dir: &Path, folder: &str, is_wanted: impl Fn(&[u8]) -> bool) -> HashMap<Box<[u8]>, u32> {
     let mut ends = HashMap::new();
     let see = |entry: Entry| ends.extend(is_wanted(&entry.zone).then_some((entry.zone, entry.diff.to)));
-    let _ = each_change(&data_dir.join(FOLDER), see).inspect_err(unread);
+    let _ = each_change(&data_dir.join(folder), see).inspect_err(unread);
     ends
+}
+
+/// Which of these zones of updates, that are served under these serials, were served under one that is not older while their files owned
+/// them, as far as that is kept; and under which. Another version had the same serial if an update has led to it.
+pub fn overtaken(data_dir: &Path, served: &HashMap<Box<[u8]>, u32>) -> HashMap<Box<[u8]>, u32> {
+    let mut ends = last_serials(data_dir, |zone| served.contains_key(zone));
+    ends.retain(|zone, end| !is_newer(served[zone], *end));
+    let is_same = |zone: &[u8]| ends.get(zone).is_some_and(|end| served[zone] == *end);
+    let has_same = ends.keys().any(|zone| is_same(zone));
+    let by_updates = if has_same { ends_in(data_dir, UPDATES, is_same) } else { HashMap::new() };
+    ends.retain(|zone, end| served[zone] != *end || by_updates.get(zone) == Some(end));
+    ends
+}
+
+/// What gives a zone another serial, and changes nothing else. A signed one has none but who signs it gives it.
+pub fn renumbering(zone: &Zone<'_>, serial: u32) -> Result<Diff, String> {
+    let apex = zone.apex().and_then(|node| node.apex_name()).map_err(damaged)?;
+    if is_signed(zone, apex)? {
+        return Err(SIGNED.to_string());
+    }
+    let node = zone.apex().map_err(damaged)?;
+    let soas = records_of(&node, apex).map_err(damaged)?.into_iter().filter(|r| r.rtype == SOA);
+    let removed: Vec<_> = soas.filter_map(|r| Record::new(apex, SOA, r.ttl, &r.rdata)).collect();
+    let added = removed.iter().map(|r| renumbered(r.clone(), serial)).collect();
+    Ok(Diff::between(removed, added))
 }
 
 /// A file that took another one's place.
@@ -644,6 +686,10 @@ pub fn by_digest() -> Author {
     Author { kind: Kind::Server, who: "renewed the digest".to_string() }
 }
 
+pub fn by_return() -> Author {
+    Author { kind: Kind::Server, who: "went on from the file's serial".to_string() }
+}
+
 pub fn by_command() -> Author {
     Author { kind: Kind::Api, who: "command".to_string() }
 }
@@ -705,6 +751,33 @@ mod tests {
     }
 
     #[test]
+    fn a_serial_that_a_file_has_had_is_not_used_again_for_what_updates_made() {
+        let data = std::env::temp_dir().join(format!("dunlin-overtaken-{}", std::process::id()));
+        std::fs::create_dir_all(data.join(UPDATES)).unwrap();
+        let keep = config::History { age: Duration::from_secs(60), octets: 1 << 20 };
+        let apex = |zone: u8| Box::<[u8]>::from(&[1, zone, 0][..]);
+        let entry = |zone, from, to| {
+            let diff = Diff::new(
+                from,
+                to,
+                vec![],
+                vec![Record::new(b"\x01a\0", wire::rtype::A, 60, &[192, 0, 2, 1]).unwrap()],
+            );
+            Entry { zone: apex(zone), author: by_file(), wall_s: 1, diff }
+        };
+        let by_files = [(b'a', 7, 20), (b'b', 7, 8), (b'c', 5, 7), (b'd', 7, 8), (b'e', 1, u32::MAX)];
+        let changes = by_files.map(|(zone, from, to)| (apex(zone), entry(zone, from, to).diff));
+        Recorder::new(&data, keep).note(changes, &|_| by_file());
+        let (mut journal, _) = Journal::open_history(Folder::open(&data.join(UPDATES)).unwrap(), SEGMENT_MIN).unwrap();
+        journal.append(&[(b'a', 7, 8), (b'b', 7, 8)].map(|(zone, from, to)| entry(zone, from, to).encode())).unwrap();
+        // `b` had that serial twice, `c` and `d` come from their files as they were, `e` is beyond the end of the circle, of `f` nothing is known.
+        let served = [(b'a', 8), (b'b', 8), (b'c', 9), (b'd', 8), (b'e', 3), (b'f', 1)];
+        let served = served.into_iter().map(|(zone, serial)| (apex(zone), serial)).collect();
+        assert_eq!(overtaken(&data, &served), HashMap::from([(apex(b'a'), 20), (apex(b'b'), 8)]));
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+
+    #[test]
     fn what_an_owner_has_done_stays_in_order_when_the_clock_is_put_back() {
         let entry = |(to, wall_s): (u32, u64)| {
             let diff = Diff::new(to - 1, to, Vec::new(), Vec::new());
@@ -717,11 +790,11 @@ mod tests {
         assert_eq!(order(&[(2, 100), (3, 110)], &[(4, 120), (5, 130)]), [2, 3, 4, 5]);
         assert_eq!(order(&[(2, 100), (4, 130)], &[(3, 120)]), [2, 3, 4], "it went back and forth");
         assert_eq!(order(&[], &[(2, 100), (3, 50), (4, 60)]), [2, 3, 4]);
-    }
-}
         assert_eq!(
             order(&[(2, 100), (5, 50)], &[(3, 110), (4, 120)]),
             [2, 3, 4, 5],
             "it was put back between two owners"
         );
         assert_eq!(order(&[(2, 100), (4, 130)], &[(3, 130)]), [2, 3, 4], "both in one second");
+    }
+}

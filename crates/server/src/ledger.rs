@@ -273,6 +273,10 @@ impl Ledger {
         Ok((Ledger { folder, journal, released, history, zones: HashMap::new() }, unfit, remarks))
     }
 
+    pub fn apexes(&self) -> impl Iterator<Item = &[u8]> {
+        self.zones.keys().map(|apex| &**apex)
+    }
+
     pub fn zone(&self, apex: &[u8]) -> Option<&Owned> {
         self.zones.get(apex)
     }

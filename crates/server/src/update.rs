@@ -14,6 +14,7 @@
 
 use crate::adoption::{self, Written};
 use crate::clock::wall_s;
+use crate::history;
 use crate::images::{self, name};
 use crate::intake::{MISFIT, Order, Orders};
 use crate::json::Json;
@@ -37,6 +38,7 @@ use std::time::{Duration, Instant};
 use store::Stretch;
 use store::atomic::Prepared;
 use transfer::message::Message;
+use transfer::record::next_serial;
 use transfer::tsig::{self, Keys, Refusal, Signed};
 use transfer::update::{self, Refused};
 use transfer::{Author, Diff, Entry, Layer};
@@ -92,6 +94,10 @@ pub struct Later {
     folding: Option<(Outcome, Instant)>,
     /// None is to be written before.
     rests: Option<Instant>,
+    /// Zones that have come to updates: whether their serials were in use before is to be seen.
+    come: Vec<Box<[u8]>>,
+    /// When one that was could not go on from there.
+    behind: Option<Instant>,
 }
 
 struct Adoption {
@@ -109,6 +115,7 @@ impl Later {
             && self.adoption.is_none()
             && self.retired.is_empty()
             && self.lagging.is_none()
+            && self.come.is_empty()
     }
 }
 
@@ -135,6 +142,8 @@ impl Updates {
         // What a crash left in the journal is not to be read by each start.
         self.later.changed = (self.press.hold().unwritten.names() > 0).then(Instant::now);
         let mut has_worked = true;
+        self.later.come = self.ledger.apexes().map(Box::from).collect();
+        self.outrun(taken);
         loop {
             let are_left = !self.press.hold().left.is_empty();
             let first = if are_left {
@@ -165,6 +174,7 @@ impl Updates {
             self.later.retired.extend(followed);
             self.later.retired.retain(|r| !r.is_unused());
             self.take_on();
+            self.outrun(taken);
             self.later.is_noted = self.press.note(&mut self.press.hold());
             self.look_after();
         }
@@ -262,11 +272,45 @@ impl Updates {
                 books.novices.take(apex);
                 books.unwritten.add_zone(apex, position);
                 books.notes.look(apex);
+                self.later.come.push(apex.into());
             }
             Err(e) => {
                 // The next job of the publisher lets it try again.
                 books.novices.hold_back(apex);
                 log::error("a zone takes no updates", &[("zone", &name(apex)), ("why", &e)]);
+            }
+        }
+    }
+
+    /// A zone that comes back to updates is served as they left it. Where its file had it served meanwhile, under later serials, a secondary
+    /// would take nothing of it, or take it for what it has: so it goes on from there.
+    fn outrun(&mut self, taken: &Orders) {
+        if self.later.come.is_empty() || is_recent(self.later.behind) {
+            return;
+        }
+        let (come, now) = (std::mem::take(&mut self.later.come), self.press.current());
+        let zone = |apex: &[u8]| laying::zone(now.image.view(), apex);
+        let serial = |apex: Box<[u8]>| zone(&apex).and_then(|zone| zone.serial().ok()).map(|serial| (apex, serial));
+        let overtaken = history::overtaken(self.ledger.data_dir(), &come.into_iter().filter_map(serial).collect());
+        for (apex, last) in overtaken {
+            let next = next_serial(last);
+            let Some(zone) = zone(&apex) else { continue };
+            let renumbering = history::renumbering(&zone, next);
+            let is_possible = renumbering.is_ok();
+            let done = renumbering.and_then(|diff| self.make(apex.clone(), diff, history::by_return(), taken));
+            let zone = name(&apex);
+            match done {
+                Ok(_) => log::info("a zone goes on from its file's serial", &[("zone", &zone), ("serial", &next)]),
+                Err(why) => {
+                    log::error(
+                        "a zone is behind its file's serial",
+                        &[("zone", &zone), ("serial", &last), ("why", &why)],
+                    );
+                    if is_possible {
+                        self.later.behind = Some(Instant::now());
+                        self.later.come.push(apex);
+                    }
+                }
             }
         }
     }

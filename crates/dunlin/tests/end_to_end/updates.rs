@@ -505,6 +505,49 @@ fn a_zone_that_comes_back_to_its_updates_is_theirs_once_it_is_served_as_they_lef
     are_there(&serve(&folder));
 }
 
+/// Secondaries have what its file had served meanwhile.
+#[test]
+fn a_zone_that_comes_back_to_its_updates_goes_on_from_its_files_serial() {
+    let folder = folder();
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    let without = CONFIGURATION.replace(rules, "");
+    let add = |server: &Server, i: u32| {
+        update(server, &[], DDNS, &format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}"))
+    };
+    let serial = |server: &Server| -> u32 {
+        let soa = server.short(&folder, &["z.example", "SOA"]);
+        soa.split(' ').nth(2).and_then(|serial| serial.parse().ok()).unwrap_or_else(|| panic!("{soa}"))
+    };
+    let mut server = serve(&folder);
+    assert_eq!(add(&server, 1), "");
+    // First under the serial to which the update has led.
+    for (edited, is_down) in [(8, false), (20, false), (40, true)] {
+        folder.configure(&without);
+        let zone = ZONE.replace(" 7 ", &format!(" {edited} "));
+        folder.write("z.zone", &zone.replace("192.0.2.1\n", &format!("192.0.2.{edited}\n")));
+        folder.does(&["reload"]);
+        assert_eq!(serial(&server), edited);
+        folder.configure(CONFIGURATION);
+        server = if is_down {
+            server.signal("KILL");
+            drop(server);
+            serve(&folder)
+        } else {
+            folder.does(&["reload"]);
+            server
+        };
+        eventually("updates", || add(&server, 100 + edited).is_empty());
+        eventually("the edit", || server.short(&folder, &["www.z.example", "A"]) == format!("192.0.2.{edited}\n"));
+        assert_eq!(serial(&server), edited + 3, "for the return, the update and the edit");
+        assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "192.0.2.1\n");
+    }
+    // What updates had made before can be looked at, too.
+    for words in [&["zone", "show", "z.example", "--serial", "8"][..], &["zone", "diff", "z.example", "7", "8"]] {
+        let said = text(&folder.ctl(words).stdout);
+        assert!(said.contains("n1.z.example."), "{said}");
+    }
+}
+
 /// Rules go and come, and the file is edited, faster than what is served can follow: a large zone beside it is read anew each time.
 #[test]
 fn whoever_a_zone_belongs_to_what_was_acknowledged_is_there_when_it_is_its_updates() {

@@ -12,6 +12,7 @@ use crate::clock::{rfc3339, wall_s};
 use crate::config::{self, apex};
 use crate::images::{fingerprint_of, name};
 use crate::json::Json;
+use crate::ledger;
 use crate::log;
 use crate::origin::stamp;
 use crate::scribe;
@@ -28,7 +29,7 @@ use std::time::{Duration, SystemTime};
 use store::Stretch;
 use store::atomic::{Output, exchange, prepare};
 use store::journal::{Folder, Journal};
-use transfer::record::{is_newer, next_serial, with_serial};
+use transfer::record::{next_serial, with_serial};
 use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, compare, merge};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
@@ -82,8 +83,13 @@ impl Recorder {
 
     /// Keeps these changes, which are served already, or will be at once.
     pub fn note(&mut self, changes: impl IntoIterator<Item = (Box<[u8]>, Diff)>, author: &dyn Fn(&[u8]) -> Author) {
-        let mut changes = changes.into_iter().peekable();
-        if changes.peek().is_none() || self.keep.octets == 0 {
+        let changes = Vec::from_iter(changes);
+        for (zone, diff) in &changes {
+            if let Err(e) = ledger::overtake(&self.data_dir, zone, diff.to) {
+                log::warn("serials may go back: a zone cannot be marked", &[("zone", &name(zone)), ("why", &e)]);
+            }
+        }
+        if changes.is_empty() || self.keep.octets == 0 {
             return;
         }
         if let Err(e) = self.append(changes, author) {
@@ -91,13 +97,9 @@ impl Recorder {
         }
     }
 
-    fn append(
-        &mut self,
-        changes: impl Iterator<Item = (Box<[u8]>, Diff)>,
-        author: &dyn Fn(&[u8]) -> Author,
-    ) -> io::Result<()> {
+    fn append(&mut self, mut changes: Vec<(Box<[u8]>, Diff)>, author: &dyn Fn(&[u8]) -> Author) -> io::Result<()> {
         let mut open = self.open.take().map_or_else(|| self.read(), Ok)?;
-        let (mut changes, mut entries) = (Vec::from_iter(changes), Vec::new());
+        let mut entries = Vec::new();
         while !changes.is_empty() {
             let some: Vec<_> = changes.drain(..changes.len().min(AT_ONCE)).collect();
             let apart = some.iter().filter(|(zone, diff)| open.end(zone).is_some_and(|(end, _)| end != diff.from));
@@ -341,7 +343,7 @@ pub fn leads_to(data_dir: &Path, served: &Zone<'_>, version: &Sorted<'_>) -> boo
     from != to && is_it
 }
 
-const SIGNED: &str = "it is signed, and its signatures would not fit the new serial";
+pub const SIGNED: &str = "it is signed, and its signatures would not fit the new serial";
 
 /// What leads from a zone to that with somebody's change of another version in it; None: nothing does. Err within: the zone has
 /// changed in the same since. `back`: from the zone to that version; `there`: from the zone to that version as he has changed it.
@@ -447,35 +449,19 @@ pub fn digest_anew(apex: &[u8], soas: &[Record], records: &mut Vec<Record>) -> R
 
 /// The serials that the changes of these zones of files end with, as far as they are kept.
 pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashMap<Box<[u8]>, u32> {
-    ends_in(data_dir, FOLDER, is_wanted)
-}
-
-fn ends_in(data_dir: &Path, folder: &str, is_wanted: impl Fn(&[u8]) -> bool) -> HashMap<Box<[u8]>, u32> {
     let mut ends = HashMap::new();
     let see = |entry: Entry| ends.extend(is_wanted(&entry.zone).then_some((entry.zone, entry.diff.to)));
-    let _ = each_change(&data_dir.join(folder), see).inspect_err(unread);
-    ends
-}
-
-/// Which of these zones of updates, that are served under these serials, were served under one that is not older while their files owned
-/// them, as far as that is kept; and under which. Another version had the same serial if an update has led to it.
-pub fn overtaken(data_dir: &Path, served: &HashMap<Box<[u8]>, u32>) -> HashMap<Box<[u8]>, u32> {
-    let mut ends = last_serials(data_dir, |zone| served.contains_key(zone));
-    ends.retain(|zone, end| !is_newer(served[zone], *end));
-    let is_same = |zone: &[u8]| ends.get(zone).is_some_and(|end| served[zone] == *end);
-    let has_same = ends.keys().any(|zone| is_same(zone));
-    let by_updates = if has_same { ends_in(data_dir, UPDATES, is_same) } else { HashMap::new() };
-    ends.retain(|zone, end| served[zone] != *end || by_updates.get(zone) == Some(end));
+    let _ = each_change(&data_dir.join(FOLDER), see).inspect_err(unread);
     ends
 }
 
 /// What gives a zone another serial, and changes nothing else. A signed one has none but who signs it gives it.
 pub fn renumbering(zone: &Zone<'_>, serial: u32) -> Result<Diff, String> {
-    let apex = zone.apex().and_then(|node| node.apex_name()).map_err(damaged)?;
+    let node = zone.apex().map_err(damaged)?;
+    let apex = node.apex_name().map_err(damaged)?;
     if is_signed(zone, apex)? {
         return Err(SIGNED.to_string());
     }
-    let node = zone.apex().map_err(damaged)?;
     let soas = records_of(&node, apex).map_err(damaged)?.into_iter().filter(|r| r.rtype == SOA);
     let removed: Vec<_> = soas.filter_map(|r| Record::new(apex, SOA, r.ttl, &r.rdata)).collect();
     let added = removed.iter().map(|r| renumbered(r.clone(), serial)).collect();
@@ -747,33 +733,6 @@ mod tests {
         note(&mut recorder, diff(7, 8, b'd'));
         let added: Vec<_> = changes(&data, b"\x01z\0").unwrap().iter().map(|e| e.diff.added()[0].owner()[1]).collect();
         assert_eq!(added, *b"abcd");
-        std::fs::remove_dir_all(&data).unwrap();
-    }
-
-    #[test]
-    fn a_serial_that_a_file_has_had_is_not_used_again_for_what_updates_made() {
-        let data = std::env::temp_dir().join(format!("dunlin-overtaken-{}", std::process::id()));
-        std::fs::create_dir_all(data.join(UPDATES)).unwrap();
-        let keep = config::History { age: Duration::from_secs(60), octets: 1 << 20 };
-        let apex = |zone: u8| Box::<[u8]>::from(&[1, zone, 0][..]);
-        let entry = |zone, from, to| {
-            let diff = Diff::new(
-                from,
-                to,
-                vec![],
-                vec![Record::new(b"\x01a\0", wire::rtype::A, 60, &[192, 0, 2, 1]).unwrap()],
-            );
-            Entry { zone: apex(zone), author: by_file(), wall_s: 1, diff }
-        };
-        let by_files = [(b'a', 7, 20), (b'b', 7, 8), (b'c', 5, 7), (b'd', 7, 8), (b'e', 1, u32::MAX)];
-        let changes = by_files.map(|(zone, from, to)| (apex(zone), entry(zone, from, to).diff));
-        Recorder::new(&data, keep).note(changes, &|_| by_file());
-        let (mut journal, _) = Journal::open_history(Folder::open(&data.join(UPDATES)).unwrap(), SEGMENT_MIN).unwrap();
-        journal.append(&[(b'a', 7, 8), (b'b', 7, 8)].map(|(zone, from, to)| entry(zone, from, to).encode())).unwrap();
-        // `b` had that serial twice, `c` and `d` come from their files as they were, `e` is beyond the end of the circle, of `f` nothing is known.
-        let served = [(b'a', 8), (b'b', 8), (b'c', 9), (b'd', 8), (b'e', 3), (b'f', 1)];
-        let served = served.into_iter().map(|(zone, serial)| (apex(zone), serial)).collect();
-        assert_eq!(overtaken(&data, &served), HashMap::from([(apex(b'a'), 20), (apex(b'b'), 8)]));
         std::fs::remove_dir_all(&data).unwrap();
     }
 

@@ -4,6 +4,7 @@
 //! data-dir/journal/journal.0000000001   changes of all zones, in the order in which they became durable
 //! data-dir/journal/example.com.zone     the zone as it was at a position of the journal, which its first line names
 //! data-dir/journal/example.com.origin   what its configured file was when we read or wrote it (see `origin`)
+//! data-dir/journal/example.com.overtaken  the last serial under which something else was served, while it was not its updates'
 //! data-dir/journal/released             no zone needs what stands before this position
 //! ```
 //!
@@ -124,6 +125,23 @@ pub fn file_of(folder: &Path, apex: &[u8]) -> PathBuf {
         }
     }
     folder.join(format!("{file}.zone"))
+}
+
+/// Where it says which serial others have had served, while the zone was not its updates'.
+fn mark_of(folder: &Path, apex: &[u8]) -> PathBuf {
+    file_of(folder, apex).with_extension("overtaken")
+}
+
+/// A zone was served under this serial, and not as updates have made it. Where these have left a file of it they are to go on from there, should
+/// they come back: secondaries have that version.
+pub fn overtake(data_dir: &Path, apex: &[u8], serial: u32) -> io::Result<()> {
+    let folder = data_dir.join(FOLDER);
+    if !file_of(&folder, apex).exists() {
+        return Ok(());
+    }
+    let mark = mark_of(&folder, apex);
+    let name = mark.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    write_atomically(&folder, name, None, |out| writeln!(out, "{serial}")).map(drop)
 }
 
 /// So many zones are written down before the first answer is given: each costs a sync. More are served as their files say, and are written down
@@ -275,6 +293,16 @@ impl Ledger {
 
     pub fn apexes(&self) -> impl Iterator<Item = &[u8]> {
         self.zones.keys().map(|apex| &**apex)
+    }
+
+    /// The serial under which others had a zone served last, as far as updates have not gone on from there yet.
+    pub fn overtaken(&self, apex: &[u8]) -> Option<u32> {
+        std::fs::read_to_string(mark_of(&self.folder, apex)).ok()?.trim().parse().ok()
+    }
+
+    /// They have.
+    pub fn catch_up(&self, apex: &[u8]) -> io::Result<()> {
+        std::fs::remove_file(mark_of(&self.folder, apex))
     }
 
     pub fn zone(&self, apex: &[u8]) -> Option<&Owned> {

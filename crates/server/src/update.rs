@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use store::Stretch;
 use store::atomic::Prepared;
 use transfer::message::Message;
-use transfer::record::next_serial;
+use transfer::record::{is_newer, next_serial};
 use transfer::tsig::{self, Keys, Refusal, Signed};
 use transfer::update::{self, Refused};
 use transfer::{Author, Diff, Entry, Layer};
@@ -94,9 +94,9 @@ pub struct Later {
     folding: Option<(Outcome, Instant)>,
     /// None is to be written before.
     rests: Option<Instant>,
-    /// Zones that have come to updates: whether their serials were in use before is to be seen.
-    come: Vec<Box<[u8]>>,
-    /// When one that was could not go on from there.
+    /// Zones that have come back to updates, and were served under later serials meanwhile.
+    overtaken: Vec<Box<[u8]>>,
+    /// When one of them could not go on from there.
     behind: Option<Instant>,
 }
 
@@ -115,7 +115,7 @@ impl Later {
             && self.adoption.is_none()
             && self.retired.is_empty()
             && self.lagging.is_none()
-            && self.come.is_empty()
+            && self.overtaken.is_empty()
     }
 }
 
@@ -142,7 +142,8 @@ impl Updates {
         // What a crash left in the journal is not to be read by each start.
         self.later.changed = (self.press.hold().unwritten.names() > 0).then(Instant::now);
         let mut has_worked = true;
-        self.later.come = self.ledger.apexes().map(Box::from).collect();
+        let overtaken = self.ledger.apexes().filter(|apex| self.ledger.overtaken(apex).is_some());
+        self.later.overtaken = overtaken.map(Box::from).collect();
         self.outrun(taken);
         loop {
             let are_left = !self.press.hold().left.is_empty();
@@ -272,7 +273,9 @@ impl Updates {
                 books.novices.take(apex);
                 books.unwritten.add_zone(apex, position);
                 books.notes.look(apex);
-                self.later.come.push(apex.into());
+                if self.ledger.overtaken(apex).is_some() {
+                    self.later.overtaken.push(apex.into());
+                }
             }
             Err(e) => {
                 // The next job of the publisher lets it try again.
@@ -285,34 +288,37 @@ impl Updates {
     /// A zone that comes back to updates is served as they left it. Where its file had it served meanwhile, under later serials, a secondary
     /// would take nothing of it, or take it for what it has: so it goes on from there.
     fn outrun(&mut self, taken: &Orders) {
-        if self.later.come.is_empty() || is_recent(self.later.behind) {
+        if self.later.overtaken.is_empty() || is_recent(self.later.behind) {
             return;
         }
-        let (come, now) = (std::mem::take(&mut self.later.come), self.press.current());
-        let zone = |apex: &[u8]| laying::zone(now.image.view(), apex);
-        let serial = |apex: Box<[u8]>| zone(&apex).and_then(|zone| zone.serial().ok()).map(|serial| (apex, serial));
-        let overtaken = history::overtaken(self.ledger.data_dir(), &come.into_iter().filter_map(serial).collect());
-        for (apex, last) in overtaken {
-            let next = next_serial(last);
-            let Some(zone) = zone(&apex) else { continue };
-            let renumbering = history::renumbering(&zone, next);
-            let is_possible = renumbering.is_ok();
-            let done = renumbering.and_then(|diff| self.make(apex.clone(), diff, history::by_return(), taken));
+        for apex in std::mem::take(&mut self.later.overtaken) {
+            let Some(last) = self.ledger.overtaken(&apex) else { continue };
+            let done = self.go_on_from(&apex, last, taken);
             let zone = name(&apex);
-            match done {
-                Ok(_) => log::info("a zone goes on from its file's serial", &[("zone", &zone), ("serial", &next)]),
+            match done.and_then(|()| self.ledger.catch_up(&apex).map_err(|e| e.to_string())) {
+                Ok(()) => log::info("a zone goes on from its file's serial", &[("zone", &zone), ("serial", &last)]),
                 Err(why) => {
                     log::error(
                         "a zone is behind its file's serial",
                         &[("zone", &zone), ("serial", &last), ("why", &why)],
                     );
-                    if is_possible {
+                    if why != history::SIGNED {
                         self.later.behind = Some(Instant::now());
-                        self.later.come.push(apex);
+                        self.later.overtaken.push(apex);
                     }
                 }
             }
         }
+    }
+
+    fn go_on_from(&mut self, apex: &[u8], last: u32, taken: &Orders) -> Result<(), String> {
+        let now = self.press.current();
+        let zone = laying::zone(now.image.view(), apex).ok_or("the zone is not served")?;
+        if zone.serial().is_ok_and(|serial| is_newer(serial, last)) {
+            return Ok(());
+        }
+        let diff = history::renumbering(&zone, next_serial(last))?;
+        self.make(apex.into(), diff, history::by_return(), taken).map(drop)
     }
 
     /// Gives the zones that were written meanwhile their files; what has changed since is written again.

@@ -540,6 +540,7 @@ fn a_zone_that_comes_back_to_its_updates_goes_on_from_its_files_serial() {
         eventually("the edit", || server.short(&folder, &["www.z.example", "A"]) == format!("192.0.2.{edited}\n"));
         assert_eq!(serial(&server), edited + 3, "for the return, the update and the edit");
         assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "192.0.2.1\n");
+        assert!(!folder.0.join("data/journal/z.example.overtaken").exists());
     }
     // What updates had made before can be looked at, too.
     for words in [&["zone", "show", "z.example", "--serial", "8"][..], &["zone", "diff", "z.example", "7", "8"]] {

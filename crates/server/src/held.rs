@@ -10,13 +10,14 @@ use crate::history::{CHANGE_OCTETS_MAX, last_serials, leads_to};
 use crate::images::{Problem, name};
 use crate::json::Json;
 use crate::laying;
+use crate::ledger;
 use crate::log;
 use crate::numbering;
 use crate::reading::Stock;
 use audit::{Fault, Guards, Version, weigh, weigh_numbers};
 use image::{Image, Sorted, Zone as ImageZone};
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use store::Stretch;
 use transfer::{Diff, compare};
@@ -35,6 +36,7 @@ pub struct Gate {
     forced: HashSet<Box<[u8]>>,
     /// What is configured of zones.
     written: Written,
+    data_dir: PathBuf,
     /// At a start. A version to which history leads has been served, and was not yet in the image.
     past: Option<Past>,
     changes: Mutex<Changes>,
@@ -43,7 +45,6 @@ pub struct Gate {
 /// The history of zones.
 #[derive(Debug)]
 struct Past {
-    data_dir: PathBuf,
     /// The serials with which it ends, read once for all zones, when the first is asked for: of a zone that ends with another there
     /// is nothing to look for.
     ends: OnceLock<HashMap<Box<[u8]>, u32>>,
@@ -69,22 +70,22 @@ pub enum Among {
 
 impl Past {
     fn leads_to(&self, served: &ImageZone<'_>, version: &Sorted<'_>, gate: &Gate) -> bool {
-        let ends = self.ends.get_or_init(|| last_serials(&self.data_dir, |apex| gate.guards(apex)));
+        let ends = self.ends.get_or_init(|| last_serials(&gate.data_dir, |apex| gate.guards(apex)));
         let is_end = ends.get(version.apex()) == Some(&audit::serial(version));
-        is_end && leads_to(&self.data_dir, served, version)
+        is_end && leads_to(&gate.data_dir, served, version)
     }
 }
 
 impl Gate {
     /// `forced`: these pass this time.
     pub fn new(config: &Config, forced: HashSet<Box<[u8]>>) -> Gate {
-        let written = config.roster.written.clone();
-        Gate { guards: config.guards, forced, written, ..Gate::default() }
+        let (written, data_dir) = (config.roster.written.clone(), config.server.data_dir.clone());
+        Gate { guards: config.guards, forced, written, data_dir, ..Gate::default() }
     }
 
     /// That of a start: it lets pass what was served before, whatever can be said against it beside the image.
-    pub fn at_start(self, data_dir: &Path) -> Gate {
-        Gate { past: Some(Past { data_dir: data_dir.to_path_buf(), ends: OnceLock::new() }), ..self }
+    pub fn at_start(self) -> Gate {
+        Gate { past: Some(Past { ends: OnceLock::new() }), ..self }
     }
 
     /// Whether a version of this zone may be held.
@@ -121,7 +122,11 @@ impl Gate {
         // What is damaged cannot be compared, and is no reason to keep anything.
         let Some(zone) = served.map_or(Ok(None), |image| image.view().zone_of(apex)).ok()? else {
             let is_foreign = self.written.find(apex).is_some_and(Zone::is_secondary);
-            return guards.filter(|_| is_foreign).and_then(|_| unbelieved(version));
+            let why = guards.filter(|_| is_foreign).and_then(|_| unbelieved(version));
+            if why.is_none() {
+                self.overtake(apex, audit::serial(version.zone));
+            }
+            return why;
         };
         let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
         let was_served = || self.past.as_ref().is_some_and(|past| past.leads_to(&zone, version.zone, self));
@@ -143,8 +148,16 @@ impl Gate {
     fn remember(&self, served: &ImageZone<'_>, zone: &Sorted<'_>) {
         let room = CHANGE_OCTETS_MAX - self.changes().octets.min(CHANGE_OCTETS_MAX);
         // A change without a difference that fits is a gap in the history, and is found to be one there.
-        if let Ok(Some(diff)) = compare(served, zone, room) {
-            self.note(zone.apex(), diff);
+        match compare(served, zone, room) {
+            Ok(Some(diff)) => self.note(zone.apex(), diff),
+            Ok(None) | Err(_) => self.overtake(zone.apex(), audit::serial(zone)),
+        }
+    }
+
+    /// What passes and is no change that the history has. Should it not be served after all, a serial is left out.
+    fn overtake(&self, apex: &[u8], serial: u32) {
+        if !self.is_journaled(apex) {
+            ledger::overtake(&self.data_dir, [(apex, serial)].into_iter());
         }
     }
 
@@ -152,7 +165,9 @@ impl Gate {
     pub fn note(&self, apex: &[u8], diff: Diff) {
         let mut changes = self.changes();
         let octets = changes.octets + diff.octets();
-        if !diff.is_empty() && !self.is_journaled(apex) && octets <= CHANGE_OCTETS_MAX {
+        if octets > CHANGE_OCTETS_MAX {
+            self.overtake(apex, diff.to);
+        } else if !diff.is_empty() && !self.is_journaled(apex) {
             changes.octets = octets;
             changes.unnumbered.insert(apex.into(), numbering::is_unnumbered(&diff));
             changes.diffs.insert(apex.into(), diff);

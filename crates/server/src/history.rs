@@ -84,11 +84,7 @@ impl Recorder {
     /// Keeps these changes, which are served already, or will be at once.
     pub fn note(&mut self, changes: impl IntoIterator<Item = (Box<[u8]>, Diff)>, author: &dyn Fn(&[u8]) -> Author) {
         let changes = Vec::from_iter(changes);
-        for (zone, diff) in &changes {
-            if let Err(e) = ledger::overtake(&self.data_dir, zone, diff.to) {
-                log::warn("serials may go back: a zone cannot be marked", &[("zone", &name(zone)), ("why", &e)]);
-            }
-        }
+        ledger::overtake(&self.data_dir, changes.iter().map(|(zone, diff)| (&**zone, diff.to)));
         if changes.is_empty() || self.keep.octets == 0 {
             return;
         }

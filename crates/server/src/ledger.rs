@@ -35,6 +35,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use store::atomic::{self, Output, Prepared, prepare, write_atomically};
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
@@ -127,21 +128,37 @@ pub fn file_of(folder: &Path, apex: &[u8]) -> PathBuf {
     folder.join(format!("{file}.zone"))
 }
 
+const MARK: &str = "overtaken";
+
 /// Where it says which serial others have had served, while the zone was not its updates'.
 fn mark_of(folder: &Path, apex: &[u8]) -> PathBuf {
-    file_of(folder, apex).with_extension("overtaken")
+    file_of(folder, apex).with_extension(MARK)
 }
 
-/// A zone was served under this serial, and not as updates have made it. Where these have left a file of it they are to go on from there, should
-/// they come back: secondaries have that version.
-pub fn overtake(data_dir: &Path, apex: &[u8], serial: u32) -> io::Result<()> {
+/// Zones were served under these serials, and not as updates have made them. Where these have left a file of one they are to go on from there,
+/// should they come back: secondaries have that version.
+pub fn overtake<'z>(data_dir: &Path, zones: impl Iterator<Item = (&'z [u8], u32)>) {
     let folder = data_dir.join(FOLDER);
-    if !file_of(&folder, apex).exists() {
-        return Ok(());
+    if !folder.exists() {
+        return;
     }
-    let mark = mark_of(&folder, apex);
-    let name = mark.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    write_atomically(&folder, name, None, |out| writeln!(out, "{serial}")).map(drop)
+    for (apex, serial) in zones.filter(|(apex, _)| file_of(&folder, apex).exists()) {
+        if let Err(e) = mark(&folder, &mark_of(&folder, apex), serial) {
+            log::warn("serials may go back: a zone cannot be marked", &[("why", &e)]);
+        }
+    }
+}
+
+/// Of a fixed length. A zone that has not come back yet has the mark already, and each of its changes costs no sync.
+fn mark(folder: &Path, mark: &Path, serial: u32) -> io::Result<()> {
+    let text = format!("{serial:010}\n");
+    match File::options().write(true).open(mark) {
+        Ok(file) => file.write_all_at(text.as_bytes(), 0),
+        Err(_) => {
+            let name = mark.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            write_atomically(folder, name, None, |out| out.write_all(text.as_bytes())).map(drop)
+        }
+    }
 }
 
 /// So many zones are written down before the first answer is given: each costs a sync. More are served as their files say, and are written down
@@ -291,18 +308,23 @@ impl Ledger {
         Ok((Ledger { folder, journal, released, history, zones: HashMap::new() }, unfit, remarks))
     }
 
-    pub fn apexes(&self) -> impl Iterator<Item = &[u8]> {
-        self.zones.keys().map(|apex| &**apex)
-    }
-
     /// The serial under which others had a zone served last, as far as updates have not gone on from there yet.
     pub fn overtaken(&self, apex: &[u8]) -> Option<u32> {
         std::fs::read_to_string(mark_of(&self.folder, apex)).ok()?.trim().parse().ok()
     }
 
-    /// They have.
-    pub fn catch_up(&self, apex: &[u8]) -> io::Result<()> {
-        std::fs::remove_file(mark_of(&self.folder, apex))
+    /// They have gone on from this one.
+    pub fn catch_up(&self, apex: &[u8], serial: u32) -> io::Result<()> {
+        // Others may have had it served again meanwhile.
+        if self.overtaken(apex) == Some(serial) { std::fs::remove_file(mark_of(&self.folder, apex)) } else { Ok(()) }
+    }
+
+    /// Which zones that take updates were overtaken. Looks at no zone's mark where there is none.
+    pub fn all_overtaken(&self) -> Vec<Box<[u8]>> {
+        let is_mark = |entry: std::fs::DirEntry| Path::new(&entry.file_name()).extension().is_some_and(|e| e == MARK);
+        let has_any = std::fs::read_dir(&self.folder).is_ok_and(|mut all| all.any(|entry| entry.is_ok_and(is_mark)));
+        let apexes = self.zones.keys().filter(|apex| has_any && self.overtaken(apex).is_some());
+        apexes.cloned().collect()
     }
 
     pub fn zone(&self, apex: &[u8]) -> Option<&Owned> {

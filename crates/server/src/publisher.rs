@@ -248,7 +248,7 @@ impl Publisher {
         let forced = wanted.iter().filter(|_| is_forced).filter_map(|name| crate::config::apex(name).ok());
         let gate = Gate::new(config, forced.collect());
         let is_start = why == Why::Started;
-        self.library.gate = Arc::new(if is_start { gate.at_start(&config.server.data_dir) } else { gate });
+        self.library.gate = Arc::new(if is_start { gate.at_start() } else { gate });
         self.judges_anew = false;
         let laid = match why {
             // Forced, no file says it: only an image holds it over a crash.

@@ -142,8 +142,7 @@ impl Updates {
         // What a crash left in the journal is not to be read by each start.
         self.later.changed = (self.press.hold().unwritten.names() > 0).then(Instant::now);
         let mut has_worked = true;
-        let overtaken = self.ledger.apexes().filter(|apex| self.ledger.overtaken(apex).is_some());
-        self.later.overtaken = overtaken.map(Box::from).collect();
+        self.later.overtaken = self.ledger.all_overtaken();
         self.outrun(taken);
         loop {
             let are_left = !self.press.hold().left.is_empty();
@@ -291,20 +290,23 @@ impl Updates {
         if self.later.overtaken.is_empty() || is_recent(self.later.behind) {
             return;
         }
-        for apex in std::mem::take(&mut self.later.overtaken) {
-            let Some(last) = self.ledger.overtaken(&apex) else { continue };
+        // Others wait for updates meanwhile.
+        for _ in 0..GROUP_MAX {
+            let Some(apex) = self.later.overtaken.pop() else { return };
+            // Should it have gone, it is taken in again when it comes back.
+            let last = self.ledger.zone(&apex).and_then(|_| self.ledger.overtaken(&apex));
+            let Some(last) = last else { continue };
             let done = self.go_on_from(&apex, last, taken);
             let zone = name(&apex);
-            match done.and_then(|()| self.ledger.catch_up(&apex).map_err(|e| e.to_string())) {
+            match done.and_then(|()| self.ledger.catch_up(&apex, last).map_err(|e| e.to_string())) {
                 Ok(()) => log::info("a zone goes on from its file's serial", &[("zone", &zone), ("serial", &last)]),
                 Err(why) => {
-                    log::error(
-                        "a zone is behind its file's serial",
-                        &[("zone", &zone), ("serial", &last), ("why", &why)],
-                    );
+                    let facts: [(&str, &dyn std::fmt::Display); 3] =
+                        [("zone", &zone), ("serial", &last), ("why", &why)];
+                    log::error("a zone is behind its file's serial", &facts);
                     if why != history::SIGNED {
                         self.later.behind = Some(Instant::now());
-                        self.later.overtaken.push(apex);
+                        return self.later.overtaken.push(apex);
                     }
                 }
             }

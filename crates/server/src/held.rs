@@ -154,20 +154,22 @@ impl Gate {
         }
     }
 
-    /// What passes and is no change that the history has. Should it not be served after all, a serial is left out.
+    /// A version passes. Should it not be served after all, its serial is left out.
     fn overtake(&self, apex: &[u8], serial: u32) {
         if !self.is_journaled(apex) {
-            ledger::overtake(&self.data_dir, [(apex, serial)].into_iter());
+            ledger::overtake(&self.data_dir, apex, serial);
         }
     }
 
     /// Remembers what a version changes that passed.
     pub fn note(&self, apex: &[u8], diff: Diff) {
+        if diff.is_empty() || self.is_journaled(apex) {
+            return;
+        }
+        self.overtake(apex, diff.to);
         let mut changes = self.changes();
         let octets = changes.octets + diff.octets();
-        if octets > CHANGE_OCTETS_MAX {
-            self.overtake(apex, diff.to);
-        } else if !diff.is_empty() && !self.is_journaled(apex) {
+        if octets <= CHANGE_OCTETS_MAX {
             changes.octets = octets;
             changes.unnumbered.insert(apex.into(), numbering::is_unnumbered(&diff));
             changes.diffs.insert(apex.into(), diff);

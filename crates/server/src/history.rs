@@ -12,7 +12,6 @@ use crate::clock::{rfc3339, wall_s};
 use crate::config::{self, apex};
 use crate::images::{fingerprint_of, name};
 use crate::json::Json;
-use crate::ledger;
 use crate::log;
 use crate::origin::stamp;
 use crate::scribe;
@@ -83,9 +82,8 @@ impl Recorder {
 
     /// Keeps these changes, which are served already, or will be at once.
     pub fn note(&mut self, changes: impl IntoIterator<Item = (Box<[u8]>, Diff)>, author: &dyn Fn(&[u8]) -> Author) {
-        let changes = Vec::from_iter(changes);
-        ledger::overtake(&self.data_dir, changes.iter().map(|(zone, diff)| (&**zone, diff.to)));
-        if changes.is_empty() || self.keep.octets == 0 {
+        let mut changes = changes.into_iter().peekable();
+        if changes.peek().is_none() || self.keep.octets == 0 {
             return;
         }
         if let Err(e) = self.append(changes, author) {
@@ -93,9 +91,13 @@ impl Recorder {
         }
     }
 
-    fn append(&mut self, mut changes: Vec<(Box<[u8]>, Diff)>, author: &dyn Fn(&[u8]) -> Author) -> io::Result<()> {
+    fn append(
+        &mut self,
+        changes: impl Iterator<Item = (Box<[u8]>, Diff)>,
+        author: &dyn Fn(&[u8]) -> Author,
+    ) -> io::Result<()> {
         let mut open = self.open.take().map_or_else(|| self.read(), Ok)?;
-        let mut entries = Vec::new();
+        let (mut changes, mut entries) = (Vec::from_iter(changes), Vec::new());
         while !changes.is_empty() {
             let some: Vec<_> = changes.drain(..changes.len().min(AT_ONCE)).collect();
             let apart = some.iter().filter(|(zone, diff)| open.end(zone).is_some_and(|(end, _)| end != diff.from));

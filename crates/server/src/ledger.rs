@@ -135,17 +135,15 @@ fn mark_of(folder: &Path, apex: &[u8]) -> PathBuf {
     file_of(folder, apex).with_extension(MARK)
 }
 
-/// Zones were served under these serials, and not as updates have made them. Where these have left a file of one they are to go on from there,
-/// should they come back: secondaries have that version.
-pub fn overtake<'z>(data_dir: &Path, zones: impl Iterator<Item = (&'z [u8], u32)>) {
+/// A zone is served under this serial, and not as updates have made it. Where these have left a file of it they are to go on from there, should
+/// they come back: secondaries have that version.
+pub fn overtake(data_dir: &Path, apex: &[u8], serial: u32) {
     let folder = data_dir.join(FOLDER);
-    if !folder.exists() {
+    if !file_of(&folder, apex).exists() {
         return;
     }
-    for (apex, serial) in zones.filter(|(apex, _)| file_of(&folder, apex).exists()) {
-        if let Err(e) = mark(&folder, &mark_of(&folder, apex), serial) {
-            log::warn("serials may go back: a zone cannot be marked", &[("why", &e)]);
-        }
+    if let Err(e) = mark(&folder, &mark_of(&folder, apex), serial) {
+        log::warn("serials may go back: a zone cannot be marked", &[("why", &e)]);
     }
 }
 

@@ -18,6 +18,7 @@
 //! control, http   operators' questions
 //! stall       has the stack of an answering thread written down whose turn lasts
 //! apart       one for the main thread and one for the publisher: makes what these keep for long (`store::heap::apart`)
+//! sweeper     frees what other threads let go of (`store::heap::let_go`)
 //! panics      keeps the packets that a worker panicked on
 //! ```
 
@@ -160,6 +161,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let publisher =
         Publisher::new(library, Arc::clone(&press), shared.clone(), Arc::clone(&state), wakes, serving, recorder);
     let (jobs, work) = channel();
+    // What the start took, before threads of a lower priority let go: who does so first has the sweeper started, at its own.
+    store::heap::let_go();
     spawn("publisher", &events, move || publisher.run(&work))?;
     if compared == Compared::Owned {
         let job = Job::new(Arc::new(config.clone()), Why::Started, Vec::new(), None);

@@ -8,10 +8,17 @@
 use std::cell::OnceCell;
 use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, Thread};
 #[cfg(target_env = "gnu")]
-use std::{hint::black_box, sync::Mutex};
+use std::{
+    hint::black_box,
+    mem,
+    sync::{Mutex, OnceLock},
+    thread::JoinHandle,
+};
 
 /// From this size on memory is taken from the system, and given back when it is freed.
 #[cfg(target_env = "gnu")]
@@ -79,24 +86,40 @@ fn untouched() -> Vec<u8> {
 }
 
 /// Small pieces that a thread has freed are kept for it: glibc gives them back to their heaps when a thread ends. So all are taken,
-/// and freed by a thread that ends. That one is started first: what it takes to start it is kept, too, and would lie behind
-/// all. Where pieces of a size are free in the heap, more of them are taken from there to be kept: done again, when neighbours
-/// have been joined, it is only such as lie between others that are in use. (Should another glibc keep more, the rest stays as it was.)
+/// and freed by a thread that ends. Where pieces of a size are free in the heap, more of them are taken from there to be kept: done
+/// again, when neighbours have been joined, it is only such as lie between others that are in use. (Should another glibc keep more,
+/// the rest stays as it was.)
 #[cfg(target_env = "gnu")]
 fn let_go_of_pieces() {
-    let (give, given) = sync_channel(1);
-    let thread = thread::Builder::new().name("let go".to_string()).spawn(move || drop(given.recv()));
+    let mut pieces = pieces::<KEPT_OF_EACH>(KEPT_SIZE_MAX);
     // Where no thread can be started this one frees them, and has them again.
-    drop(give.send(pieces::<KEPT_OF_EACH>(KEPT_SIZE_MAX)));
-    drop(thread.map(thread::JoinHandle::join));
+    let mut free = || {
+        let pieces = mem::take(&mut pieces);
+        let _ = thread::Builder::new().name("let go".to_string()).spawn(move || drop(pieces)).map(JoinHandle::join);
+    };
+    if let Some(sweeper) = sweeper() {
+        sweeper.carry_out(&mut free);
+    }
+}
+
+/// Starts the threads that free what others have let go of. What it takes to start a thread is kept for who has started it, too, in
+/// whatever hole it found, and would hold that page: ten pages of a server's at rest, now here, now there. So it is one that makes nothing else.
+/// It has the priority of who lets go first.
+#[cfg(target_env = "gnu")]
+fn sweeper() -> Option<&'static Helper> {
+    static SWEEPER: OnceLock<Option<Helper>> = OnceLock::new();
+    SWEEPER.get_or_init(|| Helper::start("sweeper")).as_ref()
 }
 
 /// So many of each size up to this one.
 #[cfg(target_env = "gnu")]
 fn pieces<const OF_EACH: usize>(size_max: usize) -> Vec<Vec<u8>> {
     let sizes = (16..=size_max).step_by(16).flat_map(|size| [size; OF_EACH]);
+    // At once as large as it will be: what it had before would be kept, too.
+    let mut pieces = Vec::with_capacity(size_max / 16 * OF_EACH);
     // A piece has 8 octets more than its size says.
-    sizes.map(|size| black_box(Vec::with_capacity(size + 8))).collect()
+    pieces.extend(sizes.map(|size| black_box(Vec::with_capacity(size + 8))));
+    pieces
 }
 
 /// What `make` makes, made by a thread that does nothing else. For what a thread keeps that makes and frees much else: among that, each
@@ -105,7 +128,7 @@ fn pieces<const OF_EACH: usize>(size_max: usize) -> Vec<Vec<u8>> {
 pub fn apart<T: Send>(make: impl Fn() -> T + Sync) -> T {
     let mut made = None;
     MAKER.with(|maker| {
-        if let Some(maker) = maker.get_or_init(Maker::start) {
+        if let Some(maker) = maker.get_or_init(|| Helper::start("apart")) {
             maker.carry_out(&mut || made = Some(catch_unwind(AssertUnwindSafe(&make))));
         }
     });
@@ -119,35 +142,48 @@ pub fn apart<T: Send>(make: impl Fn() -> T + Sync) -> T {
 
 thread_local! {
     /// This thread's, from the first thing on that it has made apart.
-    static MAKER: OnceCell<Option<Maker>> = const { OnceCell::new() };
+    static MAKER: OnceCell<Option<Helper>> = const { OnceCell::new() };
 }
 
-type Work = &'static mut (dyn FnMut() + Send);
-
-struct Maker {
-    give: SyncSender<Work>,
-    is_done: Receiver<()>,
+/// A thread that does what others ask it for, one thing after another.
+struct Helper {
+    orders: SyncSender<Order>,
 }
 
-impl Maker {
-    fn start() -> Option<Maker> {
-        let ((give, given), (done, is_done)) = (sync_channel::<Work>(1), sync_channel(1));
+struct Order {
+    work: &'static mut (dyn FnMut() + Send),
+    is_done: &'static AtomicBool,
+    asked_by: Thread,
+}
+
+impl Helper {
+    fn start(name: &str) -> Option<Helper> {
+        let (orders, asked) = sync_channel::<Order>(1);
         let run = move || {
-            for work in given {
+            for Order { work, is_done, asked_by } in asked {
                 work();
-                let _ = done.send(());
+                is_done.store(true, Release);
+                asked_by.unpark();
             }
         };
-        thread::Builder::new().name("apart".to_string()).spawn(run).ok().map(|_| Maker { give, is_done })
+        thread::Builder::new().name(name.to_string()).spawn(run).ok().map(|_| Helper { orders })
     }
 
-    /// `work` must not panic.
+    /// `work` must not panic. Whoever asks takes no memory for it, and waits for nobody else who does.
     fn carry_out(&self, work: &mut (dyn FnMut() + Send)) {
-        // SAFETY: the other thread has the reference from `send` on until it says that it is done, or has ended. This function, the only
-        // one that asks it for anything, does not return before that, and does not touch `work` meanwhile.
-        let work = unsafe { transmute::<&mut (dyn FnMut() + Send), Work>(work) };
-        if self.give.send(work).is_ok() {
-            let _ = self.is_done.recv();
+        let is_done = AtomicBool::new(false);
+        // SAFETY: the other thread has both references from `send` on until it has set `is_done`, after which it touches neither. This
+        // function does not return before that, and meanwhile does not touch `work`. Where the other thread has ended, `send` gives them back.
+        let (work, flag) = unsafe {
+            (
+                transmute::<&mut (dyn FnMut() + Send), &'static mut (dyn FnMut() + Send)>(work),
+                transmute::<&AtomicBool, &'static AtomicBool>(&is_done),
+            )
+        };
+        if self.orders.send(Order { work, is_done: flag, asked_by: thread::current() }).is_ok() {
+            while !is_done.load(Acquire) {
+                thread::park();
+            }
         }
     }
 }

@@ -220,16 +220,16 @@ impl First {
         let configured = config.roster.written.clone();
         loop {
             config.roster.written.clone_from(&configured);
-            let (files, remarks) =
-                ledger::open_files(&config.server.data_dir, &mut config.roster.written).map_err(unusable)?;
+            let opened = ledger::open_files(&config.server.data_dir, &mut config.roster.written);
+            let (files, remarks) = opened.unwrap_or_else(|e| (without_updates(unusable(e)), Vec::new()));
             caution(&remarks);
             let (library, mut zones, serving, compared) = first_image(config, recorder)?;
-            let Some(files) = files else {
+            let replayed = files.map(|files| files.replay(zones.image.view(), &serving.manifest, config.history));
+            let replayed = replayed.transpose().unwrap_or_else(|e| without_updates(unusable(e)));
+            let Some((ledger, unwritten, remarks)) = replayed else {
                 let unwritten = Unwritten::default();
                 return Ok(First { library, zones, serving, compared, ledger: None, unwritten });
             };
-            let (ledger, unwritten, remarks) =
-                files.replay(zones.image.view(), &serving.manifest, config.history).map_err(unusable)?;
             caution(&remarks);
             let wishes = unwritten.since(0).wishes();
             match laying::over(&zones.image, &wishes, usize::MAX) {
@@ -250,6 +250,13 @@ impl First {
 
 fn unusable(e: io::Error) -> String {
     format!("the journal of updates cannot be used: {e}")
+}
+
+/// A journal of which something is missing is for somebody to look at. Until then it stays as it is, and its zones are served as they were when it
+/// was last folded in: others have nothing to do with it.
+fn without_updates<T>(why: String) -> Option<T> {
+    log::error("no zone takes updates", &[("why", &why)]);
+    None
 }
 
 /// What the threads need that carry out updates, and keep zones and files in step: they start when the first zone takes any.
@@ -685,7 +692,7 @@ fn adopt(config: &Config, is_other: bool, number: u64, updating: &Updating) {
         && state.intake().is_none()
         && let Err(why) = updating.start_late()
     {
-        log::error("no zone takes updates", &[("why", &why)]);
+        without_updates::<()>(why);
     }
     if let Some(intake) = state.intake() {
         intake.adopt(&config.roster.written, config.history, number);

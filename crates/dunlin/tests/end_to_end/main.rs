@@ -4,6 +4,7 @@ mod commands;
 mod crashes;
 mod damage;
 mod digests;
+mod disks;
 mod dumps;
 mod guards;
 mod history;

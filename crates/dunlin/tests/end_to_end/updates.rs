@@ -23,7 +23,7 @@ file = \"z.zone\"
 ";
 const ZONE: &str = "$TTL 300\n@ SOA ns hostmaster 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nwww A 192.0.2.1\n";
 
-fn folder() -> Folder {
+pub fn folder() -> Folder {
     let folder = Folder::new();
     folder.write("ddns.key", &format!("{KEY}\n"));
     folder.write("z.zone", ZONE);
@@ -31,7 +31,7 @@ fn folder() -> Folder {
     folder
 }
 
-fn serve(folder: &Folder) -> Server {
+pub fn serve(folder: &Folder) -> Server {
     Server::start(folder, &["-c", "dunlin.toml"])
 }
 

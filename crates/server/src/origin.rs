@@ -28,11 +28,11 @@ use crate::stamp::Stamp;
 use crate::unwritten::Names;
 use crate::zonetext::{self, Sources};
 use image::Zone as ImageZone;
-use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use store::atomic::{Output, write_atomically};
+use store::folder::open_file;
 use transfer::record::serial_of;
 use wire::rtype::SOA;
 use zonefile::{Objection, Severity};
@@ -130,7 +130,7 @@ const GO_ON: &str = ", written by dunlin";
 /// The version of the zone that a file was made of, as its first line says.
 pub fn version(file: &Path) -> Option<u32> {
     let mut line = String::new();
-    let text = File::open(file).ok()?.take(FIRST_LINE_MAX);
+    let text = open_file(file).ok()?.take(FIRST_LINE_MAX);
     BufReader::new(text).read_line(&mut line).ok()?;
     line.strip_prefix(BEGIN)?.split_once(GO_ON)?.0.parse().ok()
 }
@@ -415,6 +415,7 @@ fn copy(zone: &Zone, write: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::slice::from_ref;
 
     fn known(means: Means, stamp: &str) -> Known {

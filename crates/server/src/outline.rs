@@ -22,6 +22,7 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use store::Stretch;
 use store::atomic::Output;
+use store::folder::open_file;
 use wire::rtype::SOA;
 
 /// Octets of text that a passage has at least, but for the last.
@@ -58,7 +59,7 @@ impl Outline {
 
     /// The file, if it is still as it was written.
     pub fn open(&self, file: &Path) -> Option<File> {
-        let file = File::open(file).ok()?;
+        let file = open_file(file).ok()?;
         let is = Stamp::seen(&file.metadata().ok()?);
         (Some(is) == self.stamp).then_some(file)
     }

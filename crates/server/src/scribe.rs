@@ -295,7 +295,7 @@ impl Scribe {
             scribe.refused.insert(task.apex.clone(), Refused { stamp: is.clone(), serial, why: why.clone() });
             Err(Undone::Held(why))
         };
-        if let Err(e) = std::fs::File::open(file) {
+        if let Err(e) = store::folder::open_file(file) {
             return Err(self.wait(task, file, &e.to_string()));
         }
         let Some(base) = origin.edited(file) else { return refuse(self, NO_VERSION) };

@@ -9,13 +9,12 @@ use crate::pieces::cutting::Cutting;
 use crate::pieces::notes::{Hashing, Notes};
 use crate::reading::side_by_side;
 use crate::stamp::{self, Stamp};
-use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::Map;
-use store::folder::Folder;
+use store::folder::{Folder, open_file};
 use transfer::record::with_serial;
 use wire::Name;
 use wire::name::is_at_or_below;
@@ -48,7 +47,7 @@ pub enum Text {
 
 impl Text {
     pub fn of(path: &Path) -> io::Result<Text> {
-        let mut file = File::open(path)?;
+        let mut file = open_file(path)?;
         let len = file.metadata()?.len();
         if len >= MAPPED_FROM {
             return Map::open_as_cached(path).map(Text::Mapped);
@@ -358,6 +357,7 @@ impl Files for Includes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::time::{Duration, SystemTime};
 
     struct Scratch(PathBuf);

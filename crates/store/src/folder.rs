@@ -35,6 +35,18 @@ pub fn zone_of(file: &Path) -> Option<String> {
     (!name.is_empty() && !file.starts_with('.')).then(|| name.to_owned())
 }
 
+/// What a shell hands a command to read, be it a pipe.
+const HANDED: [&str; 2] = ["/dev/stdin", "/dev/fd"];
+
+/// Opens a file to read it. A pipe that nobody writes to would never be opened, nor a device end: neither is waited for.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    if HANDED.iter().any(|handed| path.starts_with(handed)) {
+        return File::open(path);
+    }
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
+}
+
 /// A folder that reading does not leave, neither by `..` nor by a symbolic link.
 pub struct Folder {
     root: PathBuf,
@@ -208,6 +220,31 @@ mod tests {
         assert_eq!(names, ["a.example", "b.example", "org"]);
         assert_eq!(found[0].1, dir.path().join("a.example.zone"));
         assert!(zone_files(&dir.path().join("none")).unwrap_err().to_string().contains("none: "));
+    }
+
+    #[test]
+    fn whatever_is_no_file_is_not_waited_for() {
+        let dir = TestDir::new("pipes");
+        dir.file("file", b"text");
+        symlink("file", dir.path().join("link")).unwrap();
+        let pipe = CString::new(dir.path().join("pipe").as_os_str().as_bytes()).unwrap();
+        // SAFETY: the text ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+        symlink("pipe", dir.path().join("to-pipe")).unwrap();
+        let read = |path: &Path| open_file(path).and_then(io::read_to_string).map_err(|e| e.to_string());
+        for (name, expect) in [
+            ("file", Ok("text".to_string())),
+            ("link", Ok("text".to_string())),
+            ("pipe", Err("it is not a file".to_string())),
+            ("to-pipe", Err("it is not a file".to_string())),
+            (".", Err("it is not a file".to_string())),
+            ("/dev/zero", Err("it is not a file".to_string())),
+        ] {
+            assert_eq!(read(&dir.path().join(name)), expect, "{name}");
+        }
+        let handed = File::open(dir.path().join("file")).unwrap();
+        let handed = format!("/dev/fd/{}", handed.as_raw_fd());
+        assert_eq!(read(Path::new(&handed)), Ok("text".to_string()));
     }
 
     #[test]

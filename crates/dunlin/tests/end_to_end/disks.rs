@@ -1,8 +1,9 @@
 //! Disks and folders of which something is missing, damaged, or somebody else's.
 
-use crate::running::{Folder, Server, eventually, text};
+use crate::running::{Folder, Server, eventually, read};
 use crate::updates::{self, DDNS, update};
 use std::fs;
+use std::process::Command;
 
 /// What one zone that takes updates has had added, and another zone that has nothing to do with it.
 fn add(server: &Server, i: u32) -> String {
@@ -15,14 +16,7 @@ fn has(folder: &Folder, server: &Server, i: u32) -> bool {
 
 #[test]
 fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_nothing_once_it_is_mended() {
-    let (flip, behead): (fn(&[u8]) -> Vec<u8>, fn(&[u8]) -> Vec<u8>) = (
-        |whole| {
-            let third = whole.windows(2).rposition(|w| w == b"n3").unwrap();
-            whole.iter().enumerate().map(|(at, octet)| octet ^ u8::from(at == third)).collect()
-        },
-        |whole| whole[1..].to_vec(),
-    );
-    for (what, damage) in [("an octet", flip), ("a head", behead)] {
+    for what in ["an octet", "the head"] {
         let folder = updates::folder();
         let server = updates::serve(&folder);
         (1..=4).for_each(|i| assert_eq!(add(&server, i), ""));
@@ -30,7 +24,9 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
         server.ended();
         let segment = folder.0.join("data/journal/journal.0000000001");
         let whole = fs::read(&segment).unwrap();
-        let damaged = damage(&whole);
+        let third = whole.windows(2).rposition(|w| w == b"n3").unwrap();
+        let mut damaged = whole.clone();
+        damaged[if what == "the head" { 0 } else { third }] ^= 1;
         fs::write(&segment, &damaged).unwrap();
         let server = updates::serve(&folder);
         for _ in 0..2 {
@@ -50,4 +46,36 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
         let server = updates::serve(&folder);
         assert!((1..=5).all(|i| has(&folder, &server, i)), "{what}");
     }
+}
+
+/// What nobody writes to is never opened.
+#[test]
+fn a_pipe_in_the_place_of_a_zones_file_is_waited_for_by_nobody() {
+    let folder = updates::folder();
+    let pipe = |name: &str| {
+        let _ = fs::remove_file(folder.0.join(name));
+        assert!(Command::new("mkfifo").arg(folder.0.join(name)).status().unwrap().success());
+    };
+    let zone = |name: &str| format!("[[zone]]\nname = \"{name}\"\nfile = \"{name}\"\n");
+    folder.configure(&format!("{}{}{}", updates::CONFIGURATION, zone("live.example"), zone("down.example")));
+    folder.write("live.example", updates::ZONE);
+    pipe("down.example");
+    let server = updates::serve(&folder);
+    assert_eq!(server.short(&folder, &["www.live.example", "A"]), "192.0.2.1\n");
+    for name in ["z.zone", "live.example"] {
+        pipe(name);
+    }
+    for name in ["live.example", "down.example", "fixed.example"] {
+        folder.refuses(&["reload", name], "it is not a file");
+    }
+    let is_said =
+        |line: &str| line.contains("z.example") && line.contains("not taken") && line.contains("it is not a file");
+    eventually("the edit that is none", || read(&folder.0.join("log")).lines().any(is_said));
+    // Served as they were, and what comes later goes on.
+    assert_eq!(server.short(&folder, &["www.live.example", "A"]), "192.0.2.1\n");
+    assert_eq!(add(&server, 1), "");
+    fs::remove_file(folder.0.join("down.example")).unwrap();
+    folder.write("down.example", updates::ZONE);
+    folder.does(&["reload", "down.example"]);
+    assert_eq!(server.short(&folder, &["www.down.example", "A"]), "192.0.2.1\n");
 }

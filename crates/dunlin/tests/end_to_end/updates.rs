@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 pub const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
-const CONFIGURATION: &str = "[[key]]
+pub const CONFIGURATION: &str = "[[key]]
 name = \"ddns\"
 secret-file = \"ddns.key\"
 [[key]]
@@ -21,7 +21,7 @@ allow-update = [\"key:ddns\", \"key:acme name:_acme-challenge.www.z.example type
 name = \"fixed.example\"
 file = \"z.zone\"
 ";
-const ZONE: &str = "$TTL 300\n@ SOA ns hostmaster 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nwww A 192.0.2.1\n";
+pub const ZONE: &str = "$TTL 300\n@ SOA ns hostmaster 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nwww A 192.0.2.1\n";
 
 pub fn folder() -> Folder {
     let folder = Folder::new();

@@ -65,6 +65,7 @@ use net::tcp::TcpLimits;
 use policy::RateSettings;
 use stats::Counters;
 use std::collections::HashSet;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -102,6 +103,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     drop(handed);
     let mut doors = Doors::open(config)?;
     settle(config, &doors)?;
+    let _held = claim(&config.server.data_dir)?;
 
     let mut config = config.clone();
     let mut recorder = Recorder::new(&config.server.data_dir, config.history);
@@ -444,6 +446,19 @@ fn settle(config: &Config, doors: &Doors) -> Result<(), String> {
     }
     give_images(&given(data)?, &user).map_err(|e| format!("the images cannot be given to {name}: {e}"))?;
     user.become_for_good().map_err(|e| format!("cannot become {name}: {e}"))
+}
+
+/// As long as the folder is held open no other server has it: two would write one journal, and each drop what the other has acknowledged.
+fn claim(data: &Path) -> Result<File, String> {
+    let folder = File::open(data).map_err(|e| format!("the data folder {} cannot be read: {e}", data.display()))?;
+    match folder.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(format!(
+            "the data folder {} is that of a server which runs; stop it, or write another data-dir in [server]",
+            data.display()
+        )),
+        // Not every file system has locks.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(folder),
+    }
 }
 
 /// `compile`, run by root, has made images, and the folder of zones that are kept by commands, that are root's.

@@ -265,8 +265,12 @@ impl<D: Disk> Journal<D> {
         let number = self.next_number;
         let name = name(number);
         let explain = |disk: &D, e: &io::Error| explained(&disk.place(&name), Some(segment::HEAD as u64), e);
-        let file = self.disk.create(&name).map_err(|e| explain(&self.disk, &e))?;
-        self.next_number += 1;
+        let created = self.disk.create(&name);
+        // Also where somebody else has taken the name.
+        if created.as_ref().err().is_none_or(|e| e.kind() == io::ErrorKind::AlreadyExists) {
+            self.next_number += 1;
+        }
+        let file = created.map_err(|e| explain(&self.disk, &e))?;
         let mut active = Active { file, name: name.clone(), len: 0 };
         let begun = self.extend(&mut active, &segment::head(number, self.next_position));
         if let Err(e) = begun.and_then(|()| self.disk.sync_names().map_err(|e| explain(&self.disk, &e))) {

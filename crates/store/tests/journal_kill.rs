@@ -25,7 +25,7 @@ struct HeldBack {
 struct Held {
     name: String,
     /// None until the names are synced.
-    file: Option<std::fs::File>,
+    file: Option<<Folder as Disk>::File>,
     /// Synced while the file had no name.
     synced: Vec<(u64, Vec<u8>)>,
     pending: Vec<(u64, Vec<u8>)>,

@@ -1,6 +1,6 @@
 //! Disks and folders of which something is missing, damaged, or somebody else's.
 
-use crate::running::{Folder, Server, eventually, read};
+use crate::running::{Folder, Server, command, eventually, read, text};
 use crate::updates::{self, DDNS, update};
 use std::fs;
 use std::process::Command;
@@ -78,4 +78,43 @@ fn a_pipe_in_the_place_of_a_zones_file_is_waited_for_by_nobody() {
     folder.write("down.example", updates::ZONE);
     folder.does(&["reload", "down.example"]);
     assert_eq!(server.short(&folder, &["www.down.example", "A"]), "192.0.2.1\n");
+}
+
+#[test]
+fn a_data_folder_has_one_server_at_a_time() {
+    let folder = updates::folder();
+    let server = updates::serve(&folder);
+    let mut other = command(&folder.0);
+    other.args(["serve", "-c", "other.toml"]);
+    let path = folder.0.join("other.toml");
+    fs::write(path, read(&folder.0.join("dunlin.toml")).replace("socket = \"", "socket = \"other-")).unwrap();
+    let refused = other.output().unwrap();
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("the data folder data is that of a server which runs"), "{said}");
+    assert_eq!(add(&server, 1), "");
+    server.signal("KILL");
+    server.ended();
+    let server = updates::serve(&folder);
+    assert!(has(&folder, &server, 1));
+}
+
+/// What is written to a folder that somebody has removed would be gone with the server.
+#[test]
+fn a_journal_that_is_removed_under_the_server_acknowledges_nothing_until_it_can_be_written_again() {
+    let folder = updates::folder();
+    let server = updates::serve(&folder);
+    assert_eq!(add(&server, 1), "");
+    let journal = folder.0.join("data/journal");
+    fs::remove_dir_all(&journal).unwrap();
+    (0..2).for_each(|_| assert!(add(&server, 2).contains("SERVFAIL")));
+    assert!(read(&folder.0.join("log")).contains("the journal cannot be written"));
+    fs::create_dir(&journal).unwrap();
+    assert_eq!(add(&server, 3), "");
+    eventually("the zone is written down again", || journal.join("released").exists());
+    server.signal("KILL");
+    server.ended();
+    let server = updates::serve(&folder);
+    assert!([1, 3].iter().all(|i| has(&folder, &server, *i)) && !has(&folder, &server, 2));
+    assert_eq!(add(&server, 4), "");
 }

@@ -4,7 +4,7 @@
 use crate::atomic::sync_folder;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 pub trait Disk {
@@ -17,7 +17,7 @@ pub trait Disk {
     fn create(&self, name: &str) -> io::Result<Self::File>;
     fn write(&self, file: &Self::File, at: u64, octets: &[u8]) -> io::Result<()>;
     fn cut(&self, file: &Self::File, len: u64) -> io::Result<()>;
-    /// Returns once content and length are on the disk.
+    /// Returns once content and length are on the disk, under the file's name.
     fn sync(&self, file: &Self::File) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Returns once the names are on the disk.
@@ -29,7 +29,21 @@ pub trait Disk {
 /// A folder of a file system.
 pub struct Folder {
     path: PathBuf,
-    handle: File,
+}
+
+/// A file of a folder, and the name it was given.
+pub struct Named {
+    file: File,
+    path: PathBuf,
+}
+
+impl Named {
+    /// What is written to a file that somebody has removed, or its folder, is gone with the process, however it is synced.
+    fn is_there(&self) -> io::Result<()> {
+        let (file, there) = (self.file.metadata()?, fs::metadata(&self.path)?);
+        let is_it = (file.dev(), file.ino()) == (there.dev(), there.ino());
+        if is_it { Ok(()) } else { Err(io::Error::other("another file has its name")) }
+    }
 }
 
 impl Folder {
@@ -43,13 +57,12 @@ impl Folder {
         // Also of one that is there: whoever made it may not have come so far.
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         sync_folder(parent).map_err(named)?;
-        let handle = File::open(path).map_err(named)?;
-        Ok(Folder { path: path.to_path_buf(), handle })
+        Ok(Folder { path: path.to_path_buf() })
     }
 }
 
 impl Disk for Folder {
-    type File = File;
+    type File = Named;
 
     fn list(&self) -> io::Result<Vec<String>> {
         let names = fs::read_dir(&self.path)?.map(|entry| entry.map(|e| e.file_name().into_string()));
@@ -65,20 +78,23 @@ impl Disk for Folder {
         Ok(octets)
     }
 
-    fn create(&self, name: &str) -> io::Result<File> {
-        File::options().write(true).create_new(true).open(self.path.join(name))
+    fn create(&self, name: &str) -> io::Result<Named> {
+        let path = self.path.join(name);
+        let file = File::options().write(true).create_new(true).open(&path)?;
+        Ok(Named { file, path })
     }
 
-    fn write(&self, file: &File, at: u64, octets: &[u8]) -> io::Result<()> {
-        file.write_all_at(octets, at)
+    fn write(&self, named: &Named, at: u64, octets: &[u8]) -> io::Result<()> {
+        named.file.write_all_at(octets, at)
     }
 
-    fn cut(&self, file: &File, len: u64) -> io::Result<()> {
-        file.set_len(len)
+    fn cut(&self, named: &Named, len: u64) -> io::Result<()> {
+        named.file.set_len(len)
     }
 
-    fn sync(&self, file: &File) -> io::Result<()> {
-        file.sync_data()
+    fn sync(&self, named: &Named) -> io::Result<()> {
+        named.file.sync_data()?;
+        named.is_there()
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -86,7 +102,8 @@ impl Disk for Folder {
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        self.handle.sync_all()
+        // Where the folder is now: another one may have taken its place.
+        sync_folder(&self.path)
     }
 
     fn place(&self, name: &str) -> PathBuf {

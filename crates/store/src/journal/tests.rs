@@ -1,5 +1,6 @@
 //! The journal on folders of the file system; what a bad disk does to it is in `tests/journal.rs`.
 
+use super::disk::Named;
 use super::*;
 use crate::testdir::TestDir;
 use std::cell::Cell;
@@ -112,7 +113,7 @@ fn segments_that_are_no_longer_needed_are_deleted() {
 struct Counted<'c>(Folder, &'c Cell<u64>);
 
 impl Disk for Counted<'_> {
-    type File = fs::File;
+    type File = Named;
 
     fn list(&self) -> io::Result<Vec<String>> {
         self.0.list()
@@ -122,16 +123,16 @@ impl Disk for Counted<'_> {
         self.1.set(self.1.get() + octets.len() as u64);
         Ok(octets)
     }
-    fn create(&self, name: &str) -> io::Result<fs::File> {
+    fn create(&self, name: &str) -> io::Result<Named> {
         self.0.create(name)
     }
-    fn write(&self, file: &fs::File, at: u64, octets: &[u8]) -> io::Result<()> {
+    fn write(&self, file: &Named, at: u64, octets: &[u8]) -> io::Result<()> {
         self.0.write(file, at, octets)
     }
-    fn cut(&self, file: &fs::File, len: u64) -> io::Result<()> {
+    fn cut(&self, file: &Named, len: u64) -> io::Result<()> {
         self.0.cut(file, len)
     }
-    fn sync(&self, file: &fs::File) -> io::Result<()> {
+    fn sync(&self, file: &Named) -> io::Result<()> {
         self.0.sync(file)
     }
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -216,4 +217,45 @@ fn a_folder_that_is_gone_refuses_by_name() {
     let text = journal.append(&["x"]).unwrap_err().to_string();
     assert!(text.contains("j/journal.0000000001: "), "{text}");
     assert_eq!(journal.next_position(), 0);
+}
+
+/// Nothing is acknowledged that was written to what has no name any more, or another's; what comes later goes where the name leads.
+#[test]
+fn whoever_removes_what_is_written_to_is_noticed_before_anything_is_acknowledged() {
+    type Removal = (&'static str, fn(&Path));
+    let removals: [Removal; 5] = [
+        ("the segment", |j| fs::remove_file(j.join("journal.0000000001")).unwrap()),
+        ("the folder", |j| fs::remove_dir_all(j).unwrap()),
+        ("the folder, and another is there", |j| {
+            fs::rename(j, j.with_extension("old")).unwrap();
+            fs::create_dir(j).unwrap();
+        }),
+        ("another segment in its place", |j| {
+            fs::write(j.join("new"), "").unwrap();
+            fs::rename(j.join("new"), j.join("journal.0000000001")).unwrap();
+        }),
+        ("another's segment behind it", |j| {
+            fs::remove_file(j.join("journal.0000000001")).unwrap();
+            fs::write(j.join("journal.0000000002"), "").unwrap();
+        }),
+    ];
+    for (what, remove) in removals {
+        let dir = TestDir::new("removed");
+        let folder = dir.path().join("j");
+        let mut journal = open(&folder, 0).unwrap().0;
+        assert_eq!(journal.append(&["before"]).unwrap(), 0);
+        remove(&folder);
+        let refused = |journal: &mut Journal<Folder>| journal.append(&["refused"]).unwrap_err().to_string();
+        assert!(refused(&mut journal).contains("j/journal.0000000001: "), "{what}");
+        if !folder.exists() {
+            assert!(refused(&mut journal).contains("j/journal.0000000002: "), "{what}");
+            fs::create_dir(&folder).unwrap();
+        }
+        if folder.join("journal.0000000002").exists() {
+            assert!(refused(&mut journal).contains("j/journal.0000000002: "), "{what}");
+        }
+        assert_eq!(journal.append(&["after"]).unwrap(), 1, "{what}");
+        assert_eq!(journal.append(&["more"]).unwrap(), 2, "{what}");
+        assert_eq!(open(&folder, 1).unwrap().1, [(1, b"after".to_vec()), (2, b"more".to_vec())], "{what}");
+    }
 }

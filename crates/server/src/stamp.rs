@@ -14,6 +14,9 @@ use store::folder::{Opened, look};
 /// clock, and then look unchanged. It is not believed.
 pub const TICK: Duration = Duration::from_millis(50);
 
+/// The same where a file system's clock goes by seconds, or by two: there the times of all files have none of a second's parts.
+const COARSE_TICK: Duration = Duration::from_secs(2);
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     pub size: u64,
@@ -60,17 +63,33 @@ fn ns(s: i64, ns: i64) -> i64 {
     s.wrapping_mul(1_000_000_000).wrapping_add(ns)
 }
 
-/// Seconds and nanoseconds since 1970. What was written before may be believed.
-fn settled() -> (i64, i64) {
-    let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(TICK);
-    (before.as_secs().cast_signed(), before.subsec_nanos().into())
+/// What was written before may be believed. Seconds and nanoseconds since 1970.
+struct Settled {
+    fine: (i64, i64),
+    coarse: (i64, i64),
+}
+
+impl Settled {
+    fn now() -> Settled {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let before = |tick| {
+            let then = now.saturating_sub(tick);
+            (then.as_secs().cast_signed(), then.subsec_nanos().into())
+        };
+        Settled { fine: before(TICK), coarse: before(COARSE_TICK + TICK) }
+    }
+
+    fn has(&self, modified: (i64, i64), changed: (i64, i64)) -> bool {
+        let is_coarse = (modified.1, changed.1) == (0, 0);
+        modified < if is_coarse { self.coarse } else { self.fine }
+    }
 }
 
 /// Looks at files one after another, for some milliseconds: a folder that stands open is what its path led to when it was
 /// opened. Most files lie in the folder of the one before, and are looked at in it by their names. That costs two thirds of
 /// a look by a path of six parts.
 pub struct Looks<'v> {
-    settled: (i64, i64),
+    settled: Settled,
     /// That of the file before.
     folder: PathBuf,
     opened: Option<Opened>,
@@ -94,7 +113,7 @@ impl Default for Looks<'_> {
 
 impl<'v> Looks<'v> {
     pub fn beside(vigil: Option<&'v Vigil>) -> Looks<'v> {
-        Looks { settled: settled(), folder: PathBuf::new(), opened: None, vigil, is_watched: false }
+        Looks { settled: Settled::now(), folder: PathBuf::new(), opened: None, vigil, is_watched: false }
     }
 
     /// None: the file was written only just now, or cannot be looked at.
@@ -108,7 +127,7 @@ impl<'v> Looks<'v> {
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 return Some(Look { stamp: Stamp::ABSENT, is_watched: false });
             }
-            found => found.ok().filter(|found| found.modified < self.settled)?,
+            found => found.ok().filter(|found| self.settled.has(found.modified, found.changed))?,
         };
         let [modified_ns, changed_ns] = [found.modified, found.changed].map(|(s, nanos)| ns(s, nanos));
         let stamp = Stamp { size: found.size, modified_ns, changed_ns, inode: found.inode };
@@ -141,7 +160,7 @@ mod tests {
             Err(e) if e.kind() == ErrorKind::NotFound => return Some(Stamp::ABSENT),
             found => found.ok()?,
         };
-        ((m.mtime(), m.mtime_nsec()) < settled()).then(|| Stamp::seen(&m))
+        Settled::now().has((m.mtime(), m.mtime_nsec()), (m.ctime(), m.ctime_nsec())).then(|| Stamp::seen(&m))
     }
 
     /// Files of all kinds in two folders: what is seen of them one after another is what is seen of each.
@@ -197,5 +216,21 @@ mod tests {
         let after = [looks.look(&path("a/x")), looks.look(&path("a/x"))];
         assert!(after[0] == after[1] && after[0].is_some() && after[0] != before);
         fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn a_clock_that_goes_by_seconds_is_waited_for_longer() {
+        let settled = Settled { fine: (100, 950), coarse: (98, 950) };
+        for (modified, changed, is_settled) in [
+            ((100, 900), (100, 900), true),
+            ((100, 960), (100, 960), false),
+            // Unpacked from an archive that has seconds only.
+            ((100, 0), (100, 900), true),
+            ((98, 0), (98, 0), true),
+            ((99, 0), (99, 0), false),
+            ((100, 0), (100, 0), false),
+        ] {
+            assert_eq!(settled.has(modified, changed), is_settled, "{modified:?}, {changed:?}");
+        }
     }
 }

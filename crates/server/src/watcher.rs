@@ -207,6 +207,8 @@ impl Watcher {
     fn note(&mut self, change: Change) {
         match change {
             Change::File(file) if file.parent() == Some(&self.images) => self.note_image(&file),
+            // A link that all files of a folder lead through, as of a volume of Kubernetes: it is what changes, and not they.
+            Change::File(file) if file.is_dir() => self.pending.add_all(),
             Change::File(file) => {
                 let zone = zone_of(&file).filter(|_| self.folders.known().is_of_zones(&file));
                 let including = self.includes.get(&file).into_iter().flatten().cloned();

@@ -37,6 +37,23 @@ fn zone_files_that_change_appear_and_go_are_noticed() {
     assert!(is("www.example.com", "192.0.2.4"));
 }
 
+/// As Kubernetes mounts a ConfigMap: each file is a link through one link, and that changes.
+#[test]
+fn a_link_that_all_files_of_a_folder_lead_through_is_noticed() {
+    let folder = Folder::new();
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, folder.0.join(name)).unwrap();
+    for (version, address) in [("..1", "192.0.2.2"), ("..2", "192.0.2.3")] {
+        folder.write(&format!("zones/{version}/example.com.zone"), &ZONE.replace("192.0.2.2", address));
+    }
+    link("..1", "zones/..data");
+    link("..data/example.com.zone", "zones/example.com.zone");
+    let server = Server::start(&folder, LISTEN);
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+    link("..2", "zones/..data_tmp");
+    std::fs::rename(folder.0.join("zones/..data_tmp"), folder.0.join("zones/..data")).unwrap();
+    eventually("the other version", || server.short(&folder, &["www.example.com"]) == "192.0.2.3\n");
+}
+
 #[test]
 fn what_a_zone_includes_is_watched_too() {
     let folder = Folder::new();

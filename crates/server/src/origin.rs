@@ -29,7 +29,6 @@ use crate::unwritten::Names;
 use crate::zonetext::{self, Sources};
 use image::Zone as ImageZone;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use store::atomic::{Output, write_atomically};
 use store::folder::open_file;
@@ -96,20 +95,22 @@ const UNTOLD: &str = "untold";
 /// Between the stamps of a file and of what it includes.
 const AND: char = '+';
 
-/// What tells an edited file: its size and the time of its last change.
+/// What tells an edited file: its size, the time of its last change, and which file it is. Whoever unpacks an archive may give all files one time.
+/// Not the time of its last change of any kind: a new name is one.
 pub fn stamp(file: &Path) -> String {
     match std::fs::metadata(file) {
-        Ok(found) => {
-            format!("{}-{}", found.len(), i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec()))
-        }
+        Ok(found) => one(&Stamp::seen(&found)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => NONE.to_string(),
         Err(_) => UNTOLD.to_string(),
     }
 }
 
+fn one(stamp: &Stamp) -> String {
+    format!("{}-{}-{}", stamp.size, stamp.modified_ns, stamp.inode)
+}
+
 /// That of files as they were before they were read. One that had been written only just then is not believed.
 pub fn stamp_of(sources: &Sources) -> String {
-    let one = |stamp: &Stamp| format!("{}-{}", stamp.size, stamp.modified_ns);
     let all: Option<Vec<String>> = sources.iter().map(|(_, stamp)| stamp.as_ref().map(one)).collect();
     all.map_or_else(|| UNSEEN.to_string(), |all| all.join(&AND.to_string()))
 }

@@ -118,3 +118,31 @@ fn a_journal_that_is_removed_under_the_server_acknowledges_nothing_until_it_can_
     assert!([1, 3].iter().all(|i| has(&folder, &server, *i)) && !has(&folder, &server, 2));
     assert_eq!(add(&server, 4), "");
 }
+
+/// As archives are unpacked in which all files have one time.
+#[test]
+fn another_file_of_the_same_size_and_time_is_an_edit() {
+    let folder = updates::folder();
+    folder.configure(
+        &updates::CONFIGURATION
+            .replacen("file = \"z.zone\"\n", "file = \"z.zone\"\nwrite-back = \"1s\"\n", 1)
+            .replace("name = \"fixed.example\"\nfile = \"z.zone\"", "name = \"fixed.example\"\nfile = \"fixed.zone\""),
+    );
+    folder.write("fixed.zone", updates::ZONE);
+    let (file, new) = (folder.0.join("z.zone"), folder.0.join("new"));
+    let replace = |from: &str, to: &str| {
+        fs::write(&new, read(&file).replace(from, to)).unwrap();
+        let time = fs::metadata(&file).unwrap().modified().unwrap();
+        fs::File::open(&new).unwrap().set_modified(time).unwrap();
+        fs::rename(&new, &file).unwrap();
+    };
+    let server = updates::serve(&folder);
+    let is = |address: &str| server.short(&folder, &["www.z.example", "A"]) == format!("{address}\n");
+    replace("192.0.2.1\n", "192.0.2.8\n");
+    eventually("the edit of what was read", || is("192.0.2.8"));
+    assert_eq!(add(&server, 1), "");
+    eventually("what is written back", || read(&file).contains("n1"));
+    replace("192.0.2.8\n", "192.0.2.9\n");
+    eventually("the edit of what was written", || is("192.0.2.9"));
+    assert!(has(&folder, &server, 1));
+}

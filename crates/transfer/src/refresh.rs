@@ -146,7 +146,7 @@ struct Zone {
     next: Ms,
     /// What stands in the set of deadlines.
     deadline: Option<Ms>,
-    /// Where in `primaries` it is, or begins next time; and how many of them have been of no use in this round.
+    /// Where in `primaries` it is, or begins next time; and how many of them have been of no use in this round, the second time counted again.
     at: usize,
     tried: usize,
     failures: u32,
@@ -195,6 +195,12 @@ impl Zone {
             (Some(served), Some(unserved)) if is_newer(unserved, served) => Some(unserved),
             (served, unserved) => served.or(unserved),
         }
+    }
+
+    /// A primary has this version. Where that is before one that could not be served, that one was taken back: what comes under its number
+    /// is another one.
+    fn meet(&mut self, serial: u32) {
+        self.unserved = self.unserved.filter(|unserved| *unserved == serial || is_newer(serial, *unserved));
     }
 
     fn primary(&self) -> Option<PrimaryId> {
@@ -404,23 +410,31 @@ impl Refresher {
         self.set_deadline(id);
     }
 
-    /// To the next primary that is not known to be silent; after the last one, later again.
+    /// To the next primary that is not known to be silent; after the last one, once more to those that say nothing over UDP: a transfer
+    /// begins with the SOA, too, and ends with it where that is not newer. Then later again.
     fn go_on(&mut self, now: Ms, random: u32, id: ZoneId) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
-        let (lines, phase) = match zone.known() {
-            None => (&mut self.fetches, Phase::Fetching),
-            Some(_) => (&mut self.asks, Phase::Asking),
-        };
-        while zone.tried < zone.primaries.len()
-            && let Some(primary) = zone.primary()
-        {
-            if lines.may_try(now, primary) {
+        let all = zone.primaries.len();
+        while let Some(primary) = zone.primary() {
+            let is_fetched = zone.known().is_none();
+            let is_again = !is_fetched && zone.tried >= all;
+            if zone.tried >= all && !is_again || zone.tried >= 2 * all {
+                break;
+            }
+            let is_due = !is_again || self.asks.is_silent(primary);
+            let (lines, phase) = match is_fetched || is_again {
+                true => (&mut self.fetches, Phase::Fetching),
+                false => (&mut self.asks, Phase::Asking),
+            };
+            if is_due && lines.may_try(now, primary) {
                 (zone.phase, zone.has_place) = (phase, false);
                 return lines.join(primary, id);
             }
-            zone.hope(lines, primary, id);
+            if !is_again {
+                zone.hope(lines, primary, id);
+            }
             zone.tried += 1;
-            zone.at = (zone.at + 1) % zone.primaries.len();
+            zone.at = (zone.at + 1) % all;
         }
         self.give_up(now, random, id);
     }
@@ -446,6 +460,9 @@ impl Refresher {
         self.send_on(now, random, in_vain, primary, Phase::Asking);
         let is_its = |zone: &&mut Zone| zone.phase == Phase::Asking && zone.primary() == Some(primary);
         let Some(zone) = self.zones.get_mut(&id).filter(is_its) else { return };
+        if let Asked::Serial(serial) = asked {
+            zone.meet(serial);
+        }
         match (asked, zone.known()) {
             (Asked::Useless(useless), _) => {
                 if useless == Useless::Silent {
@@ -473,6 +490,9 @@ impl Refresher {
         self.send_on(now, random, in_vain, primary, Phase::Fetching);
         let is_its = |zone: &&mut Zone| zone.phase == Phase::Fetching && zone.primary() == Some(primary);
         let Some(zone) = self.zones.get_mut(&id).filter(is_its) else { return };
+        if let Fetched::NotNewer(serial) = fetched {
+            zone.meet(serial);
+        }
         match fetched {
             Fetched::Whole(_) => (zone.phase, zone.is_wanted) = (Phase::Laying, false),
             Fetched::NotNewer(serial) if zone.known() == Some(serial) => self.is_fresh(now, random, id),

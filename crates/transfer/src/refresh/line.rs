@@ -41,6 +41,11 @@ impl Lines {
         self.lines.get(&primary).is_none_or(|line| line.silences == 0 || line.until <= now && line.under_way == 0)
     }
 
+    /// It said nothing the last time.
+    pub fn is_silent(&self, primary: PrimaryId) -> bool {
+        self.lines.get(&primary).is_some_and(|line| line.silences > 0)
+    }
+
     pub fn join(&mut self, primary: PrimaryId, zone: ZoneId) {
         self.lines.entry(primary).or_default().waiting.push_back(zone);
         self.list(primary);

@@ -159,6 +159,84 @@ fn a_version_that_is_held_is_not_fetched_again_and_does_not_expire_the_last_good
 }
 
 #[test]
+fn a_version_that_is_taken_back_is_not_waited_for() {
+    // Served is 5, and 9 could not be. What the primary has next, and what it is asked for then.
+    for (serial, known) in [(5, None), (7, Some(5)), (9, None), (10, Some(9))] {
+        let mut desk = Desk::new();
+        let zone = desk.add(&[3], Some(SERVED), Some(0));
+        desk.next();
+        desk.asked(zone, 3, Asked::Serial(9));
+        desk.fetched(zone, 3, Fetched::Whole(9));
+        desk.laid(zone, 9, Some(SERVED));
+        desk.next();
+        let expect = known.map_or(Action::Refreshed { zone, at: 200 * S }, |known| fetch(zone, 3, Some(known)));
+        assert_eq!(desk.asked(zone, 3, Asked::Serial(serial)), [expect], "{serial}");
+        if serial == 5 {
+            desk.next();
+            assert_eq!(
+                desk.asked(zone, 3, Asked::Serial(9)),
+                [fetch(zone, 3, Some(5))],
+                "under its number comes another"
+            );
+        }
+    }
+}
+
+#[test]
+fn who_says_nothing_over_udp_is_asked_over_tcp_before_it_is_given_up() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3, 4], Some(SERVED), Some(0));
+    desk.next();
+    assert_eq!(desk.asked(zone, 3, SILENT), [ask(zone, 4)]);
+    assert_eq!(desk.asked(zone, 4, SILENT), [fetch(zone, 3, Some(5))]);
+    assert_eq!(desk.fetched(zone, 3, Fetched::Useless(Useless::Silent)), [fetch(zone, 4, Some(5))]);
+    // As long as it can be had so it does not expire.
+    for n in 1..20 {
+        let refreshed = Action::Refreshed { zone, at: n * 100 * S };
+        assert_eq!(desk.fetched(zone, 4, Fetched::NotNewer(5)), [refreshed], "{n}");
+        assert_eq!(desk.next().1, [ask(zone, 4)], "{n}: UDP costs less");
+        assert_eq!(desk.asked(zone, 4, SILENT), [ask(zone, 3)], "{n}");
+        assert_eq!(desk.asked(zone, 3, SILENT), [fetch(zone, 4, Some(5))], "{n}");
+    }
+    assert_eq!(desk.fetched(zone, 4, Fetched::Useless(Useless::Answers)), [fetch(zone, 3, Some(5))]);
+    assert_eq!(desk.fetched(zone, 3, Fetched::Useless(Useless::Silent)), [], "once each");
+    assert_eq!(desk.refresher.standing(zone).unwrap().failures, 1);
+    // Who answers over UDP, and not with this zone, has nothing else to say over TCP.
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3, 4], Some(SERVED), Some(0));
+    desk.next();
+    assert_eq!(desk.asked(zone, 3, REFUSED), [ask(zone, 4)]);
+    assert_eq!(desk.asked(zone, 4, SILENT), [fetch(zone, 4, Some(5))]);
+}
+
+#[test]
+fn zones_of_a_primary_that_is_silent_over_udp_go_on_over_tcp_and_those_of_a_dead_one_try_it_once() {
+    for is_dead in [false, true] {
+        let mut desk = Desk::new();
+        (0..1000).for_each(|_| _ = desk.add(&[3], Some(SERVED), Some(0)));
+        let (mut under_way, mut asked, mut fetched) = (desk.next().1, 0, 0);
+        while let Some(action) = under_way.pop() {
+            under_way.extend(match action {
+                Action::Ask { zone, .. } => {
+                    asked += 1;
+                    desk.asked(zone, 3, SILENT)
+                }
+                Action::Fetch { zone, .. } => {
+                    fetched += 1;
+                    let tells = if is_dead { Fetched::Useless(Useless::Silent) } else { Fetched::NotNewer(5) };
+                    desk.fetched(zone, 3, tells)
+                }
+                _ => vec![],
+            });
+        }
+        assert!(
+            asked <= ASKS_MAX.0 && if is_dead { fetched <= FETCHES_MAX.0 } else { fetched == 1000 },
+            "{asked} {fetched}"
+        );
+    }
+}
+
+#[test]
 fn a_zone_that_is_not_there_is_fetched_at_once_and_then_after_times_that_double() {
     let mut desk = Desk::new();
     let zone = desk.add(&[3, 4], None, None);
@@ -253,9 +331,12 @@ fn who_has_hoped_in_vain_hopes_on() {
             desk.refresher.on_notify(desk.now, ZoneId(1), 3);
             under_way = desk.actions();
         }
-        while let Some(Action::Ask { zone, .. }) = under_way.pop() {
-            under_way.extend(desk.asked(zone, 3, answer));
-            under_way.retain(|action| matches!(action, Action::Ask { .. }));
+        while let Some(action) = under_way.pop() {
+            under_way.extend(match action {
+                Action::Ask { zone, .. } => desk.asked(zone, 3, answer),
+                Action::Fetch { zone, .. } => desk.fetched(zone, 3, Fetched::Useless(Useless::Silent)),
+                _ => vec![],
+            });
         }
     }
     let is_fresh = |zone: u64| desk.refresher.standing(ZoneId(zone)).unwrap().refreshed == Some(102 * S);
@@ -268,6 +349,7 @@ fn who_hopes_and_is_wanted_is_fetched() {
     let zone = desk.add(&[3], Some(SERVED), Some(0));
     desk.next();
     desk.asked(zone, 3, SILENT);
+    desk.fetched(zone, 3, Fetched::Useless(Useless::Silent));
     desk.refresher.on_wish(desk.now, zone);
     assert_eq!(desk.actions(), []);
     assert_eq!(desk.next(), (100 * S + NOTIFIED_EVERY_MS, vec![fetch(zone, 3, None)]));

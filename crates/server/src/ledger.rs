@@ -4,7 +4,7 @@
 //! data-dir/journal/journal.0000000001   changes of all zones, in the order in which they became durable
 //! data-dir/journal/example.com.zone     the zone as it was at a position of the journal, which its first line names
 //! data-dir/journal/example.com.origin   what its configured file was when we read or wrote it (see `origin`)
-//! data-dir/journal/example.com.overtaken  the last serial under which something else was served, while it was not its updates'
+//! data-dir/journal/example.com.overtaken  the newest serial under which something else was served, while it was not its updates'
 //! data-dir/journal/released             no zone needs what stands before this position
 //! ```
 //!
@@ -40,6 +40,7 @@ use std::path::{Path, PathBuf};
 use store::atomic::{self, Output, Prepared, prepare, write_atomically};
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
+use transfer::record::is_newer;
 use transfer::{Author, Diff, Entry, Kind, Layer, Misfit, Record};
 use wire::rtype::{Rtype, SOA};
 
@@ -139,12 +140,17 @@ fn mark_of(folder: &Path, apex: &[u8]) -> PathBuf {
 /// they come back: secondaries have that version.
 pub fn overtake(data_dir: &Path, apex: &[u8], serial: u32) {
     let folder = data_dir.join(FOLDER);
-    if !file_of(&folder, apex).exists() {
+    // Secondaries have the newest, whatever came later by somebody's word.
+    if !file_of(&folder, apex).exists() || marked(&folder, apex).is_some_and(|last| is_newer(last, serial)) {
         return;
     }
     if let Err(e) = mark(&folder, &mark_of(&folder, apex), serial) {
         log::warn("serials may go back: a zone cannot be marked", &[("why", &e)]);
     }
+}
+
+fn marked(folder: &Path, apex: &[u8]) -> Option<u32> {
+    std::fs::read_to_string(mark_of(folder, apex)).ok()?.trim().parse().ok()
 }
 
 /// Of a fixed length. A zone that has not come back yet has the mark already, and each of its changes costs no sync.
@@ -307,9 +313,9 @@ impl Ledger {
         Ok((Ledger { folder, journal, released, history, zones: HashMap::new() }, unfit, remarks))
     }
 
-    /// The serial under which others had a zone served last, as far as updates have not gone on from there yet.
+    /// The newest serial under which others had a zone served, as far as updates have not gone on from there yet.
     pub fn overtaken(&self, apex: &[u8]) -> Option<u32> {
-        std::fs::read_to_string(mark_of(&self.folder, apex)).ok()?.trim().parse().ok()
+        marked(&self.folder, apex)
     }
 
     /// They have gone on from this one.
@@ -602,6 +608,25 @@ mod tests {
             octets[100] ^= 1;
             std::fs::write(&file, octets).unwrap();
         }
+    }
+
+    #[test]
+    fn a_mark_says_the_newest_serial_that_secondaries_may_have() {
+        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-mark", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir_all(&data).unwrap();
+        let ledger = Ledger::open(&data, History { age: Duration::MAX, octets: u64::MAX }).unwrap().0;
+        let apex = b"\x01z\0";
+        overtake(&data, apex, 7);
+        assert_eq!(ledger.overtaken(apex), None, "updates have left nothing");
+        std::fs::write(file_of(&data.join(FOLDER), apex), "").unwrap();
+        for (serial, newest) in [(20, 20), (30, 30), (25, 30), (30, 30), (u32::MAX, 30), (31, 31)] {
+            overtake(&data, apex, serial);
+            assert_eq!(ledger.overtaken(apex), Some(newest), "{serial}");
+        }
+        ledger.catch_up(apex, 31).unwrap();
+        assert_eq!(ledger.overtaken(apex), None);
+        std::fs::remove_dir_all(&data).unwrap();
     }
 
     #[test]

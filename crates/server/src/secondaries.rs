@@ -420,8 +420,10 @@ impl Registrar {
                 untold += 1;
             }
             if !entry.primaries.is_empty() {
-                // Of a time that is still to come nobody knows how long ago it was: one of the clocks was wrong.
-                let ago = self.times.of(&entry.apex).and_then(|noted| wall_s().checked_sub(noted.at_s));
+                // When another version was as it should be says nothing of this one. Of a time that is still to come nobody knows how long ago
+                // it was: one of the clocks was wrong.
+                let noted = self.times.of(&entry.apex).filter(|noted| Some(noted.serial) == entry.serial);
+                let ago = noted.and_then(|noted| wall_s().checked_sub(noted.at_s));
                 let refreshed = ago.map(|s| now - Ms::try_from(s).unwrap_or(Ms::MAX / 4000) * 1000);
                 let random = self.exchanges.chance().number();
                 self.refresher.add(
@@ -439,6 +441,10 @@ impl Registrar {
             self.refresher.set_primaries(now, id, primaries);
         }
         change.rehoused.into_iter().for_each(|id| self.refresher.on_wish(now, id));
+        for (id, target) in change.new_targets {
+            self.announcer.on_unknown(now + untold * 1_000 / TOLD_A_SECOND, id, target);
+            untold += 1;
+        }
         self.let_go();
         let marks = self.entries.secondaries().map(|(id, entry)| {
             let callers = entry.callers(|primary| self.entries.remote(primary), &config.keys);

@@ -202,6 +202,14 @@ fn who_is_told_of_changes_is_told_of_those_while_the_server_was_down() {
     site.restart();
     list(&site);
     assert_eq!((site.serial("open.test"), site.counted("notifies_sent")), (Some(8), 0), "all have been told");
+    // But for who is to be told only now.
+    let (more, anew) = listener();
+    let rest =
+        (zone("open.test") + &zone("same.test")).replace(&format!("[\"{to}\"]"), &format!("[\"{to}\", \"{more}\"]"));
+    configure(&site.folder, ours, &rest);
+    site.folder.does(&["reload"]);
+    eventually("who is told from now on is told", || site.counted("notifies_answered") == 2);
+    assert_eq!(*anew.lock().unwrap(), [('o', 8), ('s', 7)].into());
 }
 
 #[test]
@@ -530,6 +538,57 @@ fn what_cannot_be_served_for_now_is_served_when_it_can() {
     assert_eq!(secondary.serial("z.test"), Some(7));
     secondary.folder.write("list", "");
     secondary.comes_to("z.test", 8);
+}
+
+#[test]
+fn an_older_version_that_is_put_back_is_not_taken_for_what_was_refreshed_lately() {
+    let (theirs, ours) = (free_port(), free_port());
+    let primary = Site::start(theirs, &PRIMARY.replace("{notify}", ""));
+    let mut secondary = Site::start(ours, &secondary_of(theirs));
+    secondary.comes_to("open.test", 7);
+    let file = secondary.folder.0.join("kept/open.zone");
+    let backup = read(&file);
+    primary.folder.write("open.zone", &ZONE.replace(" 7 ", " 8 "));
+    assert!(primary.ctl(&["reload", "open.test"]).contains("ok true"));
+    assert!(secondary.ctl(&["zone", "transfer", "open.test"]).contains("ok true"));
+    secondary.comes_to("open.test", 8);
+    eventually("it is kept", || read(&file).contains(" 8 "));
+    secondary.kill();
+    std::fs::write(&file, backup).unwrap();
+    std::fs::remove_dir_all(secondary.folder.0.join("data/images")).unwrap();
+    secondary.start_again();
+    // The refresh time is an hour.
+    secondary.comes_to("open.test", 8);
+}
+
+#[test]
+fn a_primary_that_is_there_over_tcp_only_goes_on_being_followed() {
+    let (theirs, ours) = (free_port(), free_port());
+    // Nobody reads what comes over UDP.
+    let (between, _udp, tcp) = free_sockets();
+    std::thread::spawn(move || {
+        for stream in tcp.incoming() {
+            let (to_us, to_them) = (stream.unwrap(), TcpStream::connect(theirs).unwrap());
+            for (mut from, mut to) in [(to_us.try_clone().unwrap(), to_them.try_clone().unwrap()), (to_them, to_us)] {
+                std::thread::spawn(move || {
+                    std::io::copy(&mut from, &mut to).and_then(|_| to.shutdown(std::net::Shutdown::Write))
+                });
+            }
+        }
+    });
+    let primary = Site::start(theirs, &PRIMARY.replace("{notify}", ""));
+    let zone = |serial: u32| {
+        primary.folder.write("open.zone", &ZONE.replace(" 7 3600 600 86400 ", &format!(" {serial} 1 1 60 ")));
+        assert!(primary.ctl(&["reload", "open.test"]).contains("ok true"));
+    };
+    zone(8);
+    let secondary = Site::start(ours, &secondary_of(between));
+    secondary.comes_to("open.test", 8);
+    for serial in 9..11 {
+        zone(serial);
+        secondary.comes_to("open.test", serial);
+    }
+    assert!(secondary.counted("soa_asked") > 0);
 }
 
 #[test]

@@ -34,6 +34,11 @@ pub struct Vigil {
 impl Vigil {
     /// Watches the folders of all zones, none of which was looked at yet. None: nothing can be watched.
     pub fn begin(manifest: &Manifest) -> Option<Vigil> {
+        // It is kept, among much that is made and freed.
+        store::heap::apart(|| Vigil::of(manifest))
+    }
+
+    fn of(manifest: &Manifest) -> Option<Vigil> {
         let calm = (0..manifest.zones()).map(|_| AtomicBool::new(false)).collect();
         let (watch, mounts, folders) = (Watch::new().ok()?, Mounts::new().ok()?, HashMap::new());
         let mut vigil = Vigil { watch, mounts, folders, calm, touched: HashSet::new() };

@@ -421,7 +421,7 @@ impl Refresher {
             if zone.tried >= all && !is_again || zone.tried >= 2 * all {
                 break;
             }
-            let is_due = !is_again || self.asks.is_silent(primary);
+            let is_due = !is_again || self.asks.is_silent(primary) && self.fetches.has_room();
             let (lines, phase) = match is_fetched || is_again {
                 true => (&mut self.fetches, Phase::Fetching),
                 false => (&mut self.asks, Phase::Asking),
@@ -430,9 +430,7 @@ impl Refresher {
                 (zone.phase, zone.has_place) = (phase, false);
                 return lines.join(primary, id);
             }
-            if !is_again {
-                zone.hope(lines, primary, id);
-            }
+            zone.hope(lines, primary, id);
             zone.tried += 1;
             zone.at = (zone.at + 1) % all;
         }

@@ -41,6 +41,11 @@ impl Lines {
         self.lines.get(&primary).is_none_or(|line| line.silences == 0 || line.until <= now && line.under_way == 0)
     }
 
+    /// Some are left for who has somebody that gives it something.
+    pub fn has_room(&self) -> bool {
+        self.in_all < self.in_all_max / 2
+    }
+
     /// It said nothing the last time.
     pub fn is_silent(&self, primary: PrimaryId) -> bool {
         self.lines.get(&primary).is_some_and(|line| line.silences > 0)

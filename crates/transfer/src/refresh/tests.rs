@@ -213,7 +213,10 @@ fn who_says_nothing_over_udp_is_asked_over_tcp_before_it_is_given_up() {
 fn zones_of_a_primary_that_is_silent_over_udp_go_on_over_tcp_and_those_of_a_dead_one_try_it_once() {
     for is_dead in [false, true] {
         let mut desk = Desk::new();
-        (0..1000).for_each(|_| _ = desk.add(&[3], Some(SERVED), Some(0)));
+        // Nobody comes back before he hears of it.
+        let served = timers(5, 100, 5000, 10_000);
+        (0..1000).for_each(|_| _ = desk.add(&[3], Some(served), Some(0)));
+        desk.add(&[3], Some(timers(5, 100, 70, 10_000)), Some(0));
         let (mut under_way, mut asked, mut fetched) = (desk.next().1, 0, 0);
         while let Some(action) = under_way.pop() {
             under_way.extend(match action {
@@ -229,10 +232,32 @@ fn zones_of_a_primary_that_is_silent_over_udp_go_on_over_tcp_and_those_of_a_dead
                 _ => vec![],
             });
         }
-        assert!(
-            asked <= ASKS_MAX.0 && if is_dead { fetched <= FETCHES_MAX.0 } else { fetched == 1000 },
-            "{asked} {fetched}"
-        );
+        let expect = if is_dead { fetched <= FETCHES_MAX.0 } else { fetched == 1001 };
+        assert!(asked <= ASKS_MAX.0 && expect, "{asked} {fetched}");
+        // One is told of a new version, or finds that the primary is back. Those that are as they should be have nothing to ask; the others hear
+        // of it.
+        if !is_dead {
+            desk.now += 61 * S;
+            desk.refresher.on_notify(desk.now, ZoneId(7), 3);
+        }
+        let (mut under_way, mut met) = (desk.actions(), BTreeSet::new());
+        loop {
+            while let Some(action) = under_way.pop() {
+                under_way.extend(match action {
+                    Action::Ask { zone, .. } => desk.asked(zone, 3, SILENT),
+                    Action::Fetch { zone, .. } => {
+                        met.insert(zone);
+                        desk.fetched(zone, 3, Fetched::NotNewer(5))
+                    }
+                    _ => vec![],
+                });
+            }
+            if desk.refresher.next_deadline().is_none_or(|at| at >= 190 * S) {
+                break;
+            }
+            under_way = desk.next().1;
+        }
+        assert_eq!(met.len(), if is_dead { 1001 } else { 1 });
     }
 }
 

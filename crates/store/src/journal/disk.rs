@@ -98,7 +98,11 @@ impl Disk for Folder {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.path.join(name))
+        match fs::remove_file(self.path.join(name)) {
+            // Somebody else has done it.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 
     fn sync_names(&self) -> io::Result<()> {

@@ -257,5 +257,11 @@ fn whoever_removes_what_is_written_to_is_noticed_before_anything_is_acknowledged
         assert_eq!(journal.append(&["after"]).unwrap(), 1, "{what}");
         assert_eq!(journal.append(&["more"]).unwrap(), 2, "{what}");
         assert_eq!(open(&folder, 1).unwrap().1, [(1, b"after".to_vec()), (2, b"more".to_vec())], "{what}");
+        for n in 3..30 {
+            assert_eq!(journal.append(&[format!("{n:>100}")]).unwrap(), n, "{what}");
+        }
+        journal.release(29, 0);
+        let left = fs::read_dir(&folder).unwrap().filter(|entry| entry.as_ref().unwrap().metadata().unwrap().len() > 0);
+        assert_eq!(left.count(), 1, "{what}: what is gone keeps nothing else");
     }
 }

@@ -16,9 +16,19 @@ use std::sync::mpsc::{Receiver, Sender};
 /// Reads the configuration again; what the command line says is in it.
 pub type Reread<'a> = dyn Fn() -> Result<Config, Vec<Complaint>> + 'a;
 
-/// Takes in what a configuration of this number says of what can change while the server runs, if it `is_other` than before; and what is
+/// What has become of the configuration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// Nobody asked.
+    AsBefore,
+    /// Somebody asked, and it is as it was.
+    Again,
+    Anew,
+}
+
+/// Takes in what a configuration of this number says of what can change while the server runs, if it is another than before; and what is
 /// wished of zones.
-pub type Adopt<'a> = dyn Fn(&Config, bool, &[String], Why, u64) + Sync + 'a;
+pub type Adopt<'a> = dyn Fn(&Config, Reading, &[String], Why, u64) + Sync + 'a;
 
 /// The main thread's life between start and stop. Err: it has to stop, for with a thread less it would serve worse and
 /// nobody would know; whoever started it can start it again.
@@ -105,7 +115,12 @@ pub fn attend(
                 }
                 // One that was gone may be back.
                 folders.follow(&last.roster.directories());
-                store::heap::apart(|| adopt(&last, is_other, &zones, why, number));
+                let reading = match is_asked {
+                    _ if is_other => Reading::Anew,
+                    true => Reading::Again,
+                    false => Reading::AsBefore,
+                };
+                store::heap::apart(|| adopt(&last, reading, &zones, why, number));
                 // Only now: who asks a new primary takes the keys that are there.
                 if let Some(secondaries) = secondaries.filter(|_| is_other) {
                     secondaries.tell(Note::Adopt(Arc::clone(&last)));

@@ -23,7 +23,7 @@
 //! ```
 
 use crate::answering::{Answering, Shared};
-use crate::attending::{Reread, attend};
+use crate::attending::{Reading, Reread, attend};
 use crate::clock::Clock;
 use crate::config::{Config, History, Zone};
 use crate::handed::Handed;
@@ -102,8 +102,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     // A socket that nobody reads would swallow its share of the questions.
     drop(handed);
     let mut doors = Doors::open(config)?;
-    settle(config, &doors)?;
-    let _held = claim(&config.server.data_dir)?;
+    let _held = settle(config, &doors)?;
 
     let mut config = config.clone();
     let mut recorder = Recorder::new(&config.server.data_dir, config.history);
@@ -194,8 +193,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
-    let adopt = |config: &Config, is_other, zones: &[String], why, number| {
-        adopt(config, is_other, number, &updating);
+    let adopt = |config: &Config, reading, zones: &[String], why, number| {
+        adopt(config, reading, number, &updating);
         wish(zones, why, &updating);
     };
     let attended = attend(config, reread, &inbox, &jobs, &folders, state.secondaries(), &adopt);
@@ -425,12 +424,14 @@ impl Doors {
 }
 
 /// Makes the data folder, hands it and the socket to the user we shall be, and becomes that user.
-fn settle(config: &Config, doors: &Doors) -> Result<(), String> {
+/// Returns the data folder, which is ours as long as that is held.
+fn settle(config: &Config, doors: &Doors) -> Result<File, String> {
     let data = &config.server.data_dir;
     std::fs::create_dir_all(data).map_err(|e| {
         format!("the data folder {} cannot be made: {e}; write another data-dir in [server]", data.display())
     })?;
-    let Some(name) = config.server.user.as_deref().filter(|_| is_root()) else { return Ok(()) };
+    let claimed = claim(data)?;
+    let Some(name) = config.server.user.as_deref().filter(|_| is_root()) else { return Ok(claimed) };
     let user = match User::find(name) {
         Ok(Some(user)) => user,
         Ok(None) => return Err(format!("the user {name} does not exist; create it, or write user = \"\" in [server]")),
@@ -445,7 +446,8 @@ fn settle(config: &Config, doors: &Doors) -> Result<(), String> {
         given(path)?;
     }
     give_images(&given(data)?, &user).map_err(|e| format!("the images cannot be given to {name}: {e}"))?;
-    user.become_for_good().map_err(|e| format!("cannot become {name}: {e}"))
+    user.become_for_good().map_err(|e| format!("cannot become {name}: {e}"))?;
+    Ok(claimed)
 }
 
 /// As long as the folder is held open no other server has it: two would write one journal, and each drop what the other has acknowledged.
@@ -695,16 +697,19 @@ fn wish(named: &[String], why: Why, updating: &Updating) {
 }
 
 /// Keys, what updates own and who may update it, and what is written back: that changes while the server runs.
-fn adopt(config: &Config, is_other: bool, number: u64, updating: &Updating) {
+fn adopt(config: &Config, reading: Reading, number: u64, updating: &Updating) {
     let Updating { shared, state, press, .. } = updating;
-    // Where no zone could take updates the last time, it is tried again.
-    if !is_other && (state.intake().is_some() || !config.roster.written.iter().any(Zone::is_owned)) {
-        return;
+    let is_late = || state.intake().is_none() && config.roster.written.iter().any(Zone::is_owned);
+    match reading {
+        Reading::Anew => {}
+        // Where no zone could take updates the last time, it is tried again, by who asks for it: before that somebody may be in the midst of
+        // mending the journal.
+        Reading::Again if is_late() => {}
+        Reading::Again | Reading::AsBefore => return,
     }
     shared.keys.publish(config.keys.clone());
     shared.grants.publish(transfers::granted(&config.roster.written));
-    if config.roster.written.iter().any(Zone::is_owned)
-        && state.intake().is_none()
+    if is_late()
         && let Err(why) = updating.start_late()
     {
         without_updates::<()>(why);

@@ -37,6 +37,11 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
             assert_eq!(fs::read(&segment).unwrap(), damaged, "{what}: left for somebody to look at");
             folder.does(&["reload"]);
         }
+        // Whoever mends it takes his time, and others go on meanwhile.
+        fs::remove_file(&segment).unwrap();
+        folder.does(&["zone", "show", "z.example"]);
+        folder.does(&["zone", "publish", "--force", "fixed.example"]);
+        assert!(add(&server, 5).contains("REFUSED"), "{what}");
         fs::write(&segment, &whole).unwrap();
         folder.does(&["reload"]);
         eventually("what was acknowledged", || (1..=4).all(|i| has(&folder, &server, i)));
@@ -53,8 +58,8 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
 fn a_pipe_in_the_place_of_a_zones_file_is_waited_for_by_nobody() {
     let folder = updates::folder();
     let pipe = |name: &str| {
-        let _ = fs::remove_file(folder.0.join(name));
-        assert!(Command::new("mkfifo").arg(folder.0.join(name)).status().unwrap().success());
+        assert!(Command::new("mkfifo").arg(folder.0.join("pipe")).status().unwrap().success());
+        fs::rename(folder.0.join("pipe"), folder.0.join(name)).unwrap();
     };
     let zone = |name: &str| format!("[[zone]]\nname = \"{name}\"\nfile = \"{name}\"\n");
     folder.configure(&format!("{}{}{}", updates::CONFIGURATION, zone("live.example"), zone("down.example")));

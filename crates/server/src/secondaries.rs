@@ -27,7 +27,7 @@ use crate::random;
 use crate::state::{Event, State};
 use crate::times::{ANNOUNCED, REFRESHED, Times};
 use crate::transfers::Soa;
-use entries::Entries;
+use entries::{Entries, Over};
 use front::{Mark, Postponed, Presence, Published, Purpose, Retired, Zones};
 use net::Wake;
 use resolver::Chance;
@@ -442,6 +442,11 @@ impl Registrar {
         }
         change.rehoused.into_iter().for_each(|id| self.refresher.on_wish(now, id));
         for (id, target) in change.new_targets {
+            // Should it not be told before a stop, all are told again.
+            let forgotten = self.entries.entry(id).map_or(Ok(()), |entry| self.announced.forget(&entry.apex));
+            forgotten.unwrap_or_else(|e| {
+                log::warn("it is not written down of which version others were told", &[("why", &e)])
+            });
             self.announcer.on_unknown(now + untold * 1_000 / TOLD_A_SECOND, id, target);
             untold += 1;
         }
@@ -564,11 +569,11 @@ impl Registrar {
                         Some(theirs) => Asked::Serial(theirs.serial),
                         None => Asked::Useless(Useless::Answers),
                     },
-                    Heard::Silence(why) => self.on_trouble(now, zone, primary, Useless::Silent, why),
-                    Heard::Useless(why) => self.on_trouble(now, zone, primary, Useless::Answers, why),
+                    Heard::Silence(why) => self.on_trouble(now, zone, (primary, Over::Udp), Useless::Silent, why),
+                    Heard::Useless(why) => self.on_trouble(now, zone, (primary, Over::Udp), Useless::Answers, why),
                 };
                 match asked {
-                    Asked::Serial(theirs) => self.compare(now, zone, primary, theirs),
+                    Asked::Serial(theirs) => self.compare(now, zone, (primary, Over::Udp), theirs),
                     Asked::Useless(_) => means.state.refreshed.count(Counter::SoaFailed),
                     Asked::Unknown => {}
                 }
@@ -577,31 +582,38 @@ impl Registrar {
         }
     }
 
-    fn heard(&mut self, now: Ms, primary: PrimaryId) {
-        if self.entries.is_heard(primary) {
+    fn heard(&mut self, now: Ms, (primary, over): (PrimaryId, Over)) {
+        if self.entries.is_heard(primary, over) {
             let from = self.entries.remote(primary).map(|r| r.to_string()).unwrap_or_default();
             self.quota.info(now, "a primary answers again", &[("primary", &from)]);
         }
     }
 
     /// A primary whose version is older than ours is told of, and nothing is taken from it.
-    fn compare(&mut self, now: Ms, id: ZoneId, primary: PrimaryId, theirs: u32) {
-        self.heard(now, primary);
+    fn compare(&mut self, now: Ms, id: ZoneId, from: (PrimaryId, Over), theirs: u32) {
+        self.heard(now, from);
         let ours = self.refresher.standing(id).and_then(|s| s.timers).map(|timers| timers.serial);
         if let Some(ours) = ours.filter(|ours| *ours != theirs && !transfer::record::is_newer(theirs, *ours)) {
             let why = format!("its serial {theirs} is older than ours, {ours}");
-            self.on_trouble(now, id, primary, Useless::Answers, why);
+            self.on_trouble(now, id, from, Useless::Answers, why);
         }
     }
 
     /// A primary was of no use for a zone: told when it is news.
-    fn on_trouble(&mut self, now: Ms, id: ZoneId, primary: PrimaryId, useless: Useless, why: String) -> Asked {
+    fn on_trouble(
+        &mut self,
+        now: Ms,
+        id: ZoneId,
+        (primary, over): (PrimaryId, Over),
+        useless: Useless,
+        why: String,
+    ) -> Asked {
         let from = self.entries.remote(primary).map(|r| r.to_string()).unwrap_or_default();
         // Of a primary that is silent one line is enough, however many zones it has.
         let is_told = match useless {
-            Useless::Silent => self.entries.falls_silent(primary),
+            Useless::Silent => self.entries.falls_silent(primary, over),
             Useless::Answers => {
-                self.heard(now, primary);
+                self.heard(now, (primary, over));
                 true
             }
         };
@@ -664,7 +676,7 @@ impl Registrar {
         match outcome.fetched {
             Fetched::Whole(serial) => {
                 counters.count(Counter::ZoneReceived);
-                self.heard(now, primary);
+                self.heard(now, (primary, Over::Tcp));
                 let from = self.entries.remote(primary).map(|r| r.to_string()).unwrap_or_default();
                 let name = self.entries.name(zone);
                 let Some(entry) = self.entries.entry_mut(zone) else {
@@ -684,11 +696,11 @@ impl Registrar {
                 self.ready.push((zone, serial));
                 return;
             }
-            Fetched::NotNewer(theirs) => self.compare(now, zone, primary, theirs),
+            Fetched::NotNewer(theirs) => self.compare(now, zone, (primary, Over::Tcp), theirs),
             Fetched::Useless(useless) => {
                 counters.count(Counter::ZoneNotReceived);
                 let why = outcome.why.clone().unwrap_or_default();
-                self.on_trouble(now, zone, primary, useless, why);
+                self.on_trouble(now, zone, (primary, Over::Tcp), useless, why);
             }
             Fetched::Failed => {
                 counters.count(Counter::ZoneNotReceived);

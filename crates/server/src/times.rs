@@ -88,16 +88,23 @@ impl Times {
         self.put(hash(apex), Noted { at_s, serial })
     }
 
+    /// Nothing is known of this zone.
+    pub fn forget(&mut self, apex: &[u8]) -> io::Result<()> {
+        self.drop_of(hash(apex))
+    }
+
     /// No zone that is not configured is known any more. Where its record cannot be written over it stays.
     pub fn keep<'z>(&mut self, configured: impl Iterator<Item = &'z [u8]>) -> io::Result<()> {
         let configured: HashSet<u64> = configured.map(hash).collect();
         let gone: Vec<u64> = self.known.keys().filter(|hash| !configured.contains(hash)).copied().collect();
-        for hash in gone {
-            let Some((slot, _)) = self.known.get(&hash) else { continue };
-            self.file.write_all_at(&[0; RECORD], slot * RECORD as u64)?;
-            self.free.push(*slot);
-            self.known.remove(&hash);
-        }
+        gone.into_iter().try_for_each(|hash| self.drop_of(hash))
+    }
+
+    fn drop_of(&mut self, hash: u64) -> io::Result<()> {
+        let Some((slot, _)) = self.known.get(&hash) else { return Ok(()) };
+        self.file.write_all_at(&[0; RECORD], slot * RECORD as u64)?;
+        self.free.push(*slot);
+        self.known.remove(&hash);
         Ok(())
     }
 

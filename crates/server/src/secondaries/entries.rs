@@ -63,6 +63,13 @@ impl Entry {
     }
 }
 
+/// What a server is silent over: the other may get through.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Over {
+    Udp,
+    Tcp,
+}
+
 /// Bound: what is configured.
 #[derive(Default)]
 pub struct Entries {
@@ -73,7 +80,7 @@ pub struct Entries {
     remotes: HashMap<u32, Remote>,
     by_remote: HashMap<String, u32>,
     last_remote: u32,
-    silent: HashSet<u32>,
+    silent: HashSet<(u32, Over)>,
 }
 
 /// What another configuration changes.
@@ -133,7 +140,7 @@ impl Entries {
             self.zones.values().flat_map(|e| e.primaries.iter().chain(&e.targets)).copied().collect();
         self.remotes.retain(|number, _| servers.contains(number));
         self.by_remote.retain(|_, number| servers.contains(number));
-        self.silent.retain(|number| servers.contains(number));
+        self.silent.retain(|(number, _)| servers.contains(number));
         change
     }
 
@@ -179,13 +186,13 @@ impl Entries {
     }
 
     /// True if it was not silent before.
-    pub fn falls_silent(&mut self, number: u32) -> bool {
-        self.silent.insert(number)
+    pub fn falls_silent(&mut self, number: u32, over: Over) -> bool {
+        self.silent.insert((number, over))
     }
 
     /// True if it was silent before.
-    pub fn is_heard(&mut self, number: u32) -> bool {
-        self.silent.remove(&number)
+    pub fn is_heard(&mut self, number: u32, over: Over) -> bool {
+        self.silent.remove(&(number, over))
     }
 
     pub fn entry(&self, id: ZoneId) -> Option<&Entry> {

@@ -71,7 +71,6 @@ impl Registrar {
         let outcome = match self.told_by(question, key) {
             Ok((zone, primary)) => {
                 means.state.refreshed.count(Counter::NotifyTaken);
-                self.heard(now, primary);
                 self.refresher.on_notify(now, zone, primary);
                 DONE
             }

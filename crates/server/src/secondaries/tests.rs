@@ -151,7 +151,7 @@ fn what_is_known_goes_with_the_zones_and_servers() {
             let entry = stage.registrar.entries.entry(id).unwrap();
             let (apex, primary, target) = (entry.apex.clone(), entry.primaries[0], entry.targets[0]);
             numbers.extend([primary, target]);
-            stage.registrar.entries.falls_silent(primary);
+            stage.registrar.entries.falls_silent(primary, Over::Udp);
             stage.registrar.times.note(&apex, 1, 1).unwrap();
             stage.registrar.announced.note(&apex, 1, 1).unwrap();
             stage.registrar.announce(now, id);

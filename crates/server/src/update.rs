@@ -32,6 +32,7 @@ use front::{Postponed, Published, Retired, Zones};
 use image::View;
 use stats::Counter;
 use std::collections::HashMap;
+use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -60,6 +61,8 @@ const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often it is said that updates are refused, while they are.
+const SAID_EVERY: Duration = Duration::from_secs(60);
 pub struct Updates {
     pub ledger: Ledger,
     pub keys: Arc<Published<Keys>>,
@@ -67,6 +70,21 @@ pub struct Updates {
     pub state: Arc<State>,
     pub press: Arc<Press>,
     pub later: Later,
+}
+
+impl Later {
+    /// Whoever is refused asks again, thousands of times a second.
+    fn refuse(&mut self, why: &io::Error) {
+        match &mut self.unwritten {
+            Some((said, since)) if said.elapsed() < SAID_EVERY => *since += 1,
+            unwritten => {
+                let before = unwritten.map_or(0, |(_, since)| since);
+                let facts: [(&str, &dyn std::fmt::Display); 2] = [("why", why), ("unsaid", &before)];
+                log::error("updates are refused: the journal cannot be written", &facts);
+                *unwritten = Some((Instant::now(), 0));
+            }
+        }
+    }
 }
 
 /// Comes when files have been written, and an image has been made of them.
@@ -79,6 +97,8 @@ pub struct Later {
     /// Durable, and not served: a new image is wanted for these zones.
     owed: Vec<Wish>,
     changed: Option<Instant>,
+    /// When it was said last that the journal cannot be written, and how many groups were refused since.
+    unwritten: Option<(Instant, u64)>,
     /// When a new image could not be made last, and when one for what is owed could not.
     failed: Option<Instant>,
     unpaid: Option<Instant>,
@@ -495,7 +515,8 @@ impl Updates {
             outcome = self.pay(taken);
         }
         for (question, judged) in group.into_iter().zip(judged) {
-            let reply = reply(&question.message, judged, outcome, now_s);
+            // An image may have been made meanwhile.
+            let reply = reply(&question.message, judged, outcome, wall_s());
             self.state.updated.count_together(counted(reply.as_deref()));
             // The answering thread has back what is its own: to free what is of this thread's heap, it might have to wait for its lock.
             let mut message = question.message;
@@ -578,7 +599,7 @@ impl Updates {
         let end = match self.ledger.keep(entries) {
             Ok(end) => end,
             Err(e) => {
-                log::error("updates are refused: the journal cannot be written", &[("why", &e)]);
+                self.later.refuse(&e);
                 return FAILED;
             }
         };

@@ -44,7 +44,7 @@ pub fn open_file(path: &Path) -> io::Result<File> {
         return File::open(path);
     }
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
 }
 
 /// A folder that reading does not leave, neither by `..` nor by a symbolic link.
@@ -235,10 +235,10 @@ mod tests {
         for (name, expect) in [
             ("file", Ok("text".to_string())),
             ("link", Ok("text".to_string())),
-            ("pipe", Err("it is not a file".to_string())),
-            ("to-pipe", Err("it is not a file".to_string())),
-            (".", Err("it is not a file".to_string())),
-            ("/dev/zero", Err("it is not a file".to_string())),
+            ("pipe", Err("it is no file".to_string())),
+            ("to-pipe", Err("it is no file".to_string())),
+            (".", Err("it is no file".to_string())),
+            ("/dev/zero", Err("it is no file".to_string())),
         ] {
             assert_eq!(read(&dir.path().join(name)), expect, "{name}");
         }

@@ -247,7 +247,11 @@ impl<D: Disk> Journal<D> {
         };
         let mut octets = Vec::new();
         segment::push_frame(self.next_position, records, &mut octets);
-        if let Err(e) = self.extend(&mut active, &octets) {
+        let is_named = |active: &Active<D::File>| {
+            let named = self.disk.has_its_name(&active.file);
+            named.map_err(|e| explained(&self.disk.place(&active.name), Some(octets.len() as u64), &e))
+        };
+        if let Err(e) = self.extend(&mut active, &octets).and_then(|()| is_named(&active)) {
             // On a disk that takes heads and no frames there would be ever more of those.
             if active.len == segment::HEAD as u64 && self.disk.remove(&active.name).is_ok() {
                 self.segments.pop_back();

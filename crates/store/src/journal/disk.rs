@@ -17,8 +17,13 @@ pub trait Disk {
     fn create(&self, name: &str) -> io::Result<Self::File>;
     fn write(&self, file: &Self::File, at: u64, octets: &[u8]) -> io::Result<()>;
     fn cut(&self, file: &Self::File, len: u64) -> io::Result<()>;
-    /// Returns once content and length are on the disk, under the file's name.
+    /// Returns once content and length are on the disk.
     fn sync(&self, file: &Self::File) -> io::Result<()>;
+    /// Err: somebody has removed the file, or given its name to another. What is written to it then is gone with the process, however it is
+    /// synced.
+    fn has_its_name(&self, _file: &Self::File) -> io::Result<()> {
+        Ok(())
+    }
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Returns once the names are on the disk.
     fn sync_names(&self) -> io::Result<()>;
@@ -35,15 +40,6 @@ pub struct Folder {
 pub struct Named {
     file: File,
     path: PathBuf,
-}
-
-impl Named {
-    /// What is written to a file that somebody has removed, or its folder, is gone with the process, however it is synced.
-    fn is_there(&self) -> io::Result<()> {
-        let (file, there) = (self.file.metadata()?, fs::metadata(&self.path)?);
-        let is_it = (file.dev(), file.ino()) == (there.dev(), there.ino());
-        if is_it { Ok(()) } else { Err(io::Error::other("another file has its name")) }
-    }
 }
 
 impl Folder {
@@ -93,8 +89,13 @@ impl Disk for Folder {
     }
 
     fn sync(&self, named: &Named) -> io::Result<()> {
-        named.file.sync_data()?;
-        named.is_there()
+        named.file.sync_data()
+    }
+
+    fn has_its_name(&self, named: &Named) -> io::Result<()> {
+        let (file, there) = (named.file.metadata()?, fs::metadata(&named.path)?);
+        let is_it = (file.dev(), file.ino()) == (there.dev(), there.ino());
+        if is_it { Ok(()) } else { Err(io::Error::other("another file has its name")) }
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

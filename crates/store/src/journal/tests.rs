@@ -135,6 +135,9 @@ impl Disk for Counted<'_> {
     fn sync(&self, file: &Named) -> io::Result<()> {
         self.0.sync(file)
     }
+    fn has_its_name(&self, file: &Named) -> io::Result<()> {
+        self.0.has_its_name(file)
+    }
     fn remove(&self, name: &str) -> io::Result<()> {
         self.0.remove(name)
     }

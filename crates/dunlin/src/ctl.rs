@@ -25,6 +25,10 @@ pub fn run(args: &Ctl) -> Exit {
         Request::Policy { .. } => return not_built("ctl policy"),
         Request::Stall => "stall".to_string(),
     };
+    // A line is a request: what stands behind it would be another one.
+    if words(&args.request).iter().any(|word| word.contains(char::is_control)) {
+        return could_not("a word of the command holds a line break, a tab or the like; in a text write \\DDD instead");
+    }
     let paths = match sockets(args) {
         Ok(paths) => paths,
         Err(exit) => return exit,
@@ -39,6 +43,14 @@ pub fn run(args: &Ctl) -> Exit {
         Ok(n) if n > 0 => show(args, line.trim_end()),
         Ok(_) => could_not(format_args!("{}: the server hung up", path.display())),
         Err(e) => could_not(format_args!("{}: {e}", path.display())),
+    }
+}
+
+fn words(request: &Request) -> &[String] {
+    match request {
+        Request::Reload { zones } => zones,
+        Request::Zone { words, .. } | Request::Cache { words } => words,
+        _ => &[],
     }
 }
 

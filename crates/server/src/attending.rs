@@ -173,7 +173,7 @@ fn look_through(config: &Config, named: &[String], seen: &mut Seen) -> Result<()
     Ok(())
 }
 
-const NEEDS_RESTART: &str = "what has changed in these sections needs a restart";
+pub const NEEDS_RESTART: &str = "what has changed in these sections needs a restart";
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@
 
 use crate::complaint::Complaint;
 use crate::config::{self, Roster, Seen, Zone};
+use crate::images;
 use crate::manifest::{Damaged, Known, Manifest};
 use crate::reading::{processors, side_by_side};
 use crate::stamp::Looks;
@@ -150,7 +151,9 @@ pub fn of_named(roster: &Roster, manifest: &Manifest, names: &[String]) -> Resul
     let mut difference = Difference::default();
     for (apex, name) in &apexes {
         let known = || manifest.find(apex).map(|known| Zone::new(apex.clone(), known.file.into()));
-        let found = || roster.in_directories(name).map(|file| Zone::new(apex.clone(), file));
+        // A file may be named as the zone's name is written anywhere.
+        let file = || roster.in_directories(name).or_else(|| roster.in_directories(&images::name(apex).to_string()));
+        let found = || file().map(|file| Zone::new(apex.clone(), file));
         let written = roster.written.find(apex);
         let mut zone = written.cloned().or_else(known).or_else(found);
         let is_missing = |zone: &Zone| written.is_none() && manifest.seen.holds(&zone.file) && !zone.file.exists();
@@ -261,7 +264,7 @@ mod tests {
     /// Zones that are anew, with a plus, and those that are gone, with a minus.
     fn told(found: Result<Difference, Hindrance>) -> Vec<String> {
         let found = found.unwrap();
-        let name = |apex: &[u8]| crate::images::name(apex).to_string();
+        let name = |apex: &[u8]| images::name(apex).to_string();
         let file = |file: &Path| file.file_name().unwrap().to_string_lossy().into_owned();
         let anew = found.anew.iter().map(|zone| format!("+{} {}", name(&zone.apex), file(&zone.file)));
         let mut all: Vec<String> = anew.chain(found.gone.iter().map(|apex| format!("-{}", name(apex)))).collect();

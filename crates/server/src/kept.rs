@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use store::Stretch;
 use store::atomic::{self, sync_folder, write_atomically};
+use store::folder::open_file;
 use transfer::update::{self, Change};
 use transfer::{Content, Diff, Record, canonical};
 use wire::rtype::SOA;
@@ -158,7 +159,8 @@ impl Kept {
         }
     }
 
-    fn file(&self, apex: &[u8]) -> Result<PathBuf, String> {
+    /// Where a zone is kept.
+    pub fn file(&self, apex: &[u8]) -> Result<PathBuf, String> {
         let text = name(apex).to_string();
         let stem = text.strip_suffix('.').unwrap_or(&text);
         if stem.is_empty() || stem.contains('/') || stem.starts_with('.') || stem.len() > 240 {
@@ -180,11 +182,8 @@ impl Kept {
 
     fn add(&self, text: &Path, file: &Path) -> Result<(), String> {
         let failed = |e: io::Error| format!("{}: {e}", text.display());
-        let mut from = File::open(text).map_err(failed)?;
+        let mut from = open_file(text).map_err(failed)?;
         let found = from.metadata().map_err(failed)?;
-        if !found.is_file() {
-            return Err(format!("{} is no file", text.display()));
-        }
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let copy = write_atomically(&self.folder, name, Some(found.len()), |out| io::copy(&mut from, out).map(drop));
         copy.map(drop).map_err(|e| e.to_string())

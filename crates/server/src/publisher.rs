@@ -6,6 +6,7 @@
 mod commands;
 
 use crate::answering::Shared;
+use crate::attending::NEEDS_RESTART;
 use crate::changes::{self, Laid, Plan};
 use crate::comparison::{self, Difference};
 use crate::config::{Config, Seen, Written, Zone};
@@ -199,7 +200,7 @@ impl Publisher {
         self.record();
         if let Some(done) = job.done {
             // He may have gone.
-            let _ = done.send(outcome.map(|facts| with_restart(facts, &job.stays)));
+            let _ = done.send(with_restart(outcome, &job.stays));
             self.press.wake();
         }
         if job.why == Why::Received
@@ -660,13 +661,17 @@ fn record(recorder: &mut Recorder, state: &State, gate: &Gate, unfit: &HashSet<&
 }
 
 /// With the sections of the configuration of which what has changed needs a restart.
-fn with_restart(facts: Json, stays: &[&'static str]) -> Json {
-    match facts {
-        Json::Object(mut facts) if !stays.is_empty() => {
+fn with_restart(outcome: Result<Json, Vec<String>>, stays: &[&'static str]) -> Result<Json, Vec<String>> {
+    match outcome {
+        Ok(Json::Object(mut facts)) if !stays.is_empty() => {
             facts.push(("needs_restart", Json::list(stays, Json::text)));
-            Json::Object(facts)
+            Ok(Json::Object(facts))
         }
-        facts => facts,
+        Err(mut complaints) if !stays.is_empty() => {
+            complaints.push(format!("{NEEDS_RESTART}: {}", stays.join(" ")));
+            Err(complaints)
+        }
+        outcome => outcome,
     }
 }
 

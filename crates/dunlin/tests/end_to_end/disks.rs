@@ -71,10 +71,10 @@ fn a_pipe_in_the_place_of_a_zones_file_is_waited_for_by_nobody() {
         pipe(name);
     }
     for name in ["live.example", "down.example", "fixed.example"] {
-        folder.refuses(&["reload", name], "it is not a file");
+        folder.refuses(&["reload", name], "it is no file");
     }
     let is_said =
-        |line: &str| line.contains("z.example") && line.contains("not taken") && line.contains("it is not a file");
+        |line: &str| line.contains("z.example") && line.contains("not taken") && line.contains("it is no file");
     eventually("the edit that is none", || read(&folder.0.join("log")).lines().any(is_said));
     // Served as they were, and what comes later goes on.
     assert_eq!(server.short(&folder, &["www.live.example", "A"]), "192.0.2.1\n");

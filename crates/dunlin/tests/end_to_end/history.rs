@@ -84,6 +84,50 @@ fn versions_are_listed_compared_and_shown() {
     stage.folder.refuses(&["zone", "log", "nobody"], "no zone nobody. is served");
 }
 
+/// A list may name one file for many zones; what going back writes has its own zone's names.
+#[test]
+fn a_file_that_other_zones_are_read_from_is_not_gone_back_in() {
+    for how in ["list", "link", "include"] {
+        let stage = staged();
+        match how {
+            "list" => _ = stage.folder.write("list", "example z\nother z\n"),
+            "link" => {
+                std::os::unix::fs::symlink("z", stage.folder.0.join("y")).unwrap();
+                stage.folder.write("list", "example z\nother y\n");
+            }
+            _ => {
+                stage.folder.write("y", "$INCLUDE z\n");
+                stage.folder.write("list", "example z\nother y\n");
+            }
+        }
+        stage.folder.does(&["reload"]);
+        let before = read(&stage.folder.0.join("z"));
+        stage.folder.refuses(&["zone", "rollback", "example", "7"], "z is the file of other., too");
+        assert_eq!(
+            (read(&stage.folder.0.join("z")), stage.short("b.other")),
+            (before, "192.0.2.3\n".to_string()),
+            "{how}"
+        );
+        assert_eq!(stage.short("b.example"), "192.0.2.3\n", "{how}");
+    }
+}
+
+/// Somebody has edited the list, and has not asked for it yet.
+#[test]
+fn a_zone_whose_file_is_another_by_now_is_gone_back_in_neither() {
+    let stage = staged();
+    stage.folder.write("new", &zone(20, "b A 192.0.2.20\n"));
+    stage.folder.write("list", "example new\n");
+    let before = read(&stage.folder.0.join("z"));
+    stage.folder.refuses(&["zone", "rollback", "example", "7"], "it is read from another file now");
+    assert_eq!(stage.short("b.example"), "192.0.2.20\n");
+    assert_eq!(read(&stage.folder.0.join("z")), before);
+    stage.recorded(20);
+    stage.folder.does(&["zone", "rollback", "example", "7"]);
+    assert_eq!(stage.short("a.example"), "192.0.2.1\n");
+    assert_eq!(read(&stage.folder.0.join("z")), before);
+}
+
 #[test]
 fn going_back_serves_the_old_content_under_a_new_serial_and_writes_it_into_the_file() {
     let stage = staged();

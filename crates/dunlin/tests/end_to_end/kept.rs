@@ -14,6 +14,7 @@ impl Stage {
         let folder = Folder::new();
         folder.configure(configuration);
         folder.write("texts/a zone", ZONE);
+        folder.write("list", "");
         let server = Server::start(&folder, &["-c", "dunlin.toml"]);
         Stage { folder, server }
     }
@@ -150,6 +151,40 @@ fn what_somebody_has_edited_is_not_written_over() {
     edit(ZONE);
     stage.folder.write("data/kept/y.zone", ZONE);
     stage.refuses(&["add", "y", "texts/a zone"], "there");
+}
+
+/// What names zones has been edited, and nobody has asked for that yet: a command is about what is served once it is done, or is refused.
+#[test]
+fn a_zone_that_the_list_names_by_now_is_not_said_to_be_as_a_command_made_it() {
+    let stage = Stage::new("[zones]\nlist = \"list\"\n");
+    let listed = |zone: &str| {
+        stage.folder.write("listed", &ZONE.replace("192.0.2.1", "192.0.2.77"));
+        stage.folder.write("list", &format!("{zone} listed\n"));
+    };
+    stage.does(&["add", "z", "texts/a zone"]);
+    listed("z");
+    stage.refuses(&["modify", "z", "add www 60 A 192.0.2.2"], "was not added by a command");
+    assert_eq!(stage.short(&["www.z"]), "192.0.2.77\n");
+    listed("y");
+    stage.refuses(&["add", "y", "texts/a zone"], "the zone y. is read from listed");
+    assert_eq!((stage.short(&["www.y"]), stage.short(&["www.z"])), ("192.0.2.77\n".into(), "192.0.2.1\n".into()));
+}
+
+/// It would be a command of its own, of which nobody sees what came of it.
+#[test]
+fn a_line_break_in_a_word_is_not_sent() {
+    let stage = Stage::new("");
+    stage.does(&["add", "z", "texts/a zone"]);
+    for words in [
+        &["zone", "modify", "z", "add a TXT x\nstop"][..],
+        &["zone", "modify", "z", "add a TXT \"x\ty\""],
+        &["reload", "z\nstop"],
+    ] {
+        let output = stage.folder.ctl(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(text(&output.stderr).contains("line break"), "{}", text(&output.stderr));
+    }
+    assert_eq!((stage.rcode("a.z"), stage.short(&["www.z"])), ("NXDOMAIN".to_string(), "192.0.2.1\n".to_string()));
 }
 
 #[test]

@@ -459,6 +459,14 @@ fn a_zone_that_takes_no_updates_any_more_is_what_its_file_says() {
     is_of_file();
     // It goes back as its file, and freezes for nobody.
     folder.refuses(&["zone", "freeze", "z.example"], "takes no updates");
+    folder.refuses(&["zone", "rollback", "z.example", "8"], "z.zone is the file of fixed.example., too");
+    folder.write("fixed.zone", &ZONE.replace(" 7 ", " 21 "));
+    folder.configure(
+        &CONFIGURATION
+            .replace(rules, "")
+            .replace("\"fixed.example\"\nfile = \"z.zone\"", "\"fixed.example\"\nfile = \"fixed.zone\""),
+    );
+    folder.does(&["reload"]);
     folder.does(&["zone", "rollback", "z.example", "8"]);
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
     assert!(read(&folder.0.join("z.zone")).contains("new.z.example."));

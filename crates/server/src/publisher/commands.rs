@@ -14,9 +14,13 @@ use crate::origin::{self, Origin};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::sound::Sound;
+use crate::stamp::Stamp;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use transfer::compare;
+use wire::Name;
 
 impl Publisher {
     /// What the file of a zone would change of what is served.
@@ -67,17 +71,23 @@ impl Publisher {
         wanted: &[String],
         serial: u32,
     ) -> Result<Json, Vec<String>> {
-        let zone = &self.configured(config, wanted).map_err(|why| vec![why])?;
-        let was = origin::stamp(&zone.file);
-        if !zone.is_secondary() && !zone.is_owned() {
+        let known = self.configured(config, wanted).map_err(|why| vec![why])?;
+        let was = origin::stamp(&known.file);
+        if !known.is_secondary() && !known.is_owned() {
             self.catch_up(config, wanted)?;
         }
+        // What names it may have been edited, too.
+        let zone = &self.configured(config, wanted).map_err(|why| vec![why])?;
+        let shared = self.shares(config, zone).map_err(|why| vec![why])?;
         let whose = match self.served.problems.iter().find(|p| p.apex == zone.apex) {
             _ if zone.is_secondary() => Some("it comes from its primaries, which say what it holds"),
             Some(_) => Some("its file is not what is served: mend it, or publish it, before you go back"),
-            None => Some("it belongs to its updates").filter(|_| zone.is_owned()),
+            None if zone.is_owned() => Some("it belongs to its updates"),
+            None if zone.file != known.file => Some("it is read from another file now; look at it, and say that again"),
+            None => None,
         };
-        if let Some(why) = whose {
+        let shared = shared.map(|other| format!("{} is the file of {other}, too", zone.file.display()));
+        if let Some(why) = whose.map(str::to_string).or(shared) {
             return Err(vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))]);
         }
         let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
@@ -103,19 +113,29 @@ impl Publisher {
         let apex =
             crate::config::apex(wanted).map_err(|why| vec![format!("`{wanted}` is no name of a zone: {why}")])?;
         let wanted = &[images::name(&apex).to_string()];
-        let known = self.configured(config, wanted).ok();
+        let mut known = self.configured(config, wanted).ok();
         let was = known.as_ref().map_or(String::new(), |zone| origin::stamp(zone.origin()));
         if let Order::Modify(_) = order {
             // What is changed is what is served: whatever somebody has edited goes along, or nothing is done.
             self.catch_up(config, wanted)?;
             self.fulfilled(wanted)?;
+            // The list may name it by now.
+            known = self.configured(config, wanted).ok();
         }
         let kept = Kept::of(&config.server.data_dir);
         let written =
             kept.write(&apex, order, known.as_ref(), &was, &self.shared.published).map_err(|why| vec![why])?;
         let outcome = self.refresh(config, why, wanted).and_then(|facts| match order {
             Order::Remove if self.served.manifest.find(&apex).is_none() => Ok(facts),
-            _ => self.fulfilled(wanted).map(|()| facts),
+            Order::Remove => self.fulfilled(wanted).map(|()| facts),
+            Order::Add(_) | Order::Modify(_) => {
+                self.fulfilled(wanted)?;
+                let is_from = self.served.manifest.find(&apex).map(|known| known.file);
+                let other = is_from.filter(|file| kept.file(&apex).is_ok_and(|kept| kept != *file));
+                other.map_or(Ok(facts), |file| {
+                    Err(vec![format!("the zone {} is read from {}", wanted.join(" "), file.display())])
+                })
+            }
         });
         let ended = if outcome.is_ok() { written.settle() } else { written.undo() };
         self.end(config, wanted, outcome, ended)
@@ -149,6 +169,24 @@ impl Publisher {
         self.record();
         self.by = by;
         outcome.map(drop)
+    }
+
+    /// Another zone that is read from this one's file: what is written there would be no zone of its.
+    fn shares(&self, config: &Config, zone: &Zone) -> Result<Option<Name>, String> {
+        let inode = |file: &Path| std::fs::metadata(file).map(|found| (found.dev(), found.ino())).ok();
+        let Some(ours) = inode(&zone.file) else { return Ok(None) };
+        // The manifest has the inodes of files, so that few of them need be looked at.
+        let is_ours = |file: &Path, stamp: Option<Stamp>| {
+            stamp.is_none_or(|stamp| stamp.inode == ours.1) && inode(file) == Some(ours)
+        };
+        for known in self.served.manifest.part(0, 1) {
+            let known = known.map_err(|_| "the image that is served is damaged".to_string())?;
+            if known.apex != &*zone.apex && known.sources().any(|(file, stamp)| is_ours(file, stamp)) {
+                return Ok(Some(images::name(known.apex)));
+            }
+        }
+        let mut owned = config.roster.written.iter().filter(|other| other.is_owned() && other.apex != zone.apex);
+        Ok(owned.find(|other| inode(other.origin()) == Some(ours)).map(|other| images::name(&other.apex)))
     }
 
     /// The only zone that is named.

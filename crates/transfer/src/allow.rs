@@ -65,6 +65,20 @@ impl Rule {
         &self.key
     }
 
+    /// What it says of names outside this zone, if it says so of any: no update of the zone is ever of these.
+    pub fn outside(&self, apex: &[u8]) -> Option<BadRule> {
+        let is_outside = |scope: &Scope| match scope {
+            Scope::Name(name) => !is_at_or_below(name.bytes(), apex),
+            Scope::Below(name) => !is_at_or_below(name.bytes(), apex) && !is_at_or_below(apex, name.bytes()),
+        };
+        let (word, name) = self.scopes.iter().find(|scope| is_outside(scope)).map(|scope| match scope {
+            Scope::Name(name) => ("name", name),
+            Scope::Below(name) => ("below", name),
+        })?;
+        let what = format!("{name} is no name of this zone: names are written in full");
+        Some(BadRule { what, instead: format!("write {word}:{}", within(name, apex)) })
+    }
+
     fn allows(&self, key: &[u8], owner: &[u8], rtype: Rtype) -> bool {
         let covers = |scope: &Scope| match scope {
             Scope::Name(name) => owner.eq_ignore_ascii_case(name.bytes()),
@@ -74,6 +88,12 @@ impl Rule {
             && (self.scopes.is_empty() || self.scopes.iter().any(covers))
             && (self.types.is_empty() || self.types.contains(&rtype))
     }
+}
+
+/// A name as it is meant, probably: as in the zone's file.
+fn within(name: &Name, apex: &[u8]) -> String {
+    let zone = Name::from_wire(apex).unwrap_or(Name::ROOT).to_string();
+    if *name == Name::ROOT { zone } else { format!("{name}{}", zone.trim_end_matches('.')) }
 }
 
 fn absolute(name: &str) -> Result<Name, BadRule> {
@@ -132,6 +152,29 @@ mod tests {
         ] {
             assert_eq!(allows(&narrow, owner, rtype), allowed, "{owner} {rtype}");
         }
+    }
+
+    #[test]
+    fn a_rule_of_names_outside_the_zone_is_told() {
+        for (text, instead) in [
+            ("key:k", None),
+            ("key:k name:z name:www.Z. below:dyn.z", None),
+            ("key:k below:.", None),
+            ("key:k name:www", Some("write name:www.sub.z")),
+            ("key:k name:www.sub.z name:@", Some("write name:sub.z.")),
+            ("key:k below:dyn type:A", Some("write below:dyn.sub.z")),
+        ] {
+            let rule = Rule::from_text(text).unwrap();
+            let apex = if instead.is_some() { "sub.z." } else { "z." };
+            let told = rule.outside(name(apex).bytes()).map(|bad| bad.instead);
+            assert_eq!(told.as_deref(), instead, "{text}");
+        }
+        assert_eq!(
+            Rule::from_text("key:k below:z").unwrap().outside(name("sub.z.").bytes()),
+            None,
+            "it holds for all of it"
+        );
+        assert_eq!(Rule::from_text("key:k name:www").unwrap().outside(name(".").bytes()), None);
     }
 
     #[test]

@@ -95,12 +95,15 @@ fn quoted_secret(text: &str) -> Option<&str> {
     rest.split_once('"').map(|(secret, _)| secret)
 }
 
-/// `allow-update` of a zone.
-pub fn rules(r: &mut Reader<'_>, t: &Table<'_>, known: &Keys) -> Rules {
+/// `allow-update` of a zone. `apex`: its own, if it has a name.
+pub fn rules(r: &mut Reader<'_>, t: &Table<'_>, known: &Keys, apex: Option<&[u8]>) -> Rules {
     let mut rules = Vec::new();
     for word in r.strings(t, "allow-update", "key:ddns").unwrap_or_default() {
         match Rule::from_text(&word.text) {
-            Ok(rule) if known.named(rule.key().bytes()).is_some() => rules.push(rule),
+            Ok(rule) if known.named(rule.key().bytes()).is_some() => match apex.and_then(|apex| rule.outside(apex)) {
+                None => rules.push(rule),
+                Some(bad) => r.complain(word.span, bad.what, bad.instead),
+            },
             Ok(rule) => {
                 r.complain(word.span, format!("there is no key {}", rule.key()), "write it as a [[key]]");
             }

@@ -578,13 +578,14 @@ fn zone(r: &mut Reader<'_>, t: &Table<'_>, span: Range<usize>, known: &Keys) -> 
     ];
     r.keys("[[zone]]", t, &built, &[]);
     let allow_query = r.strings(t, "allow-query", "any").map(|words| allow(r, &words));
-    let allow_update = keys::rules(r, t, known);
     let allow_transfer = keys::grants(r, t, known);
     let write_back = write_back(r, t);
     let numbering = numbering(r, t);
     let is_guarded = r.boolean(t, "guards").unwrap_or(true);
     let peers = peers(r, t, known);
     let name = r.string(t, "name", "example.com");
+    let own = name.as_ref().and_then(|name| apex(&name.text).ok());
+    let allow_update = keys::rules(r, t, known, own.as_deref());
     if !t.contains_key("name") {
         r.complain(span.clone(), "this zone has no name", "write name = \"example.com\"");
     }

@@ -389,6 +389,10 @@ fn keys_and_who_may_update() {
     let zone = "[[zone]]\nname = \"z\"\nfile = \"z\"\nallow-update = [\"key:nobody\", \"any\"]\n";
     assert_eq!(said(zone), ["4: there is no key nobody.", "4: `any` is no word of a rule"]);
 
+    let relative = key("a", "secret-file = \"plain.key\"")
+        + "[[zone]]\nallow-update = [\"key:a name:www type:A\"]\nname = \"z\"\nfile = \"z\"\n";
+    assert_eq!(said(&relative), ["5: www. is no name of this zone: names are written in full"]);
+
     let zone = |name: &str, more: &str| format!("[[zone]]\nname = \"{name}\"\nfile = \"z\"\n{more}\n");
     let updated = "allow-update = [\"key:a\"]\nwrite-back";
     let a = key("a", "secret-file = \"plain.key\"");

@@ -37,7 +37,7 @@ use crate::keeper::Keeper;
 use crate::kept;
 use crate::later::{Desks, Mailbox, Mailboxes};
 use crate::laying;
-use crate::ledger::{self, Ledger};
+use crate::ledger::{self, Files, Ledger};
 use crate::origin::Origin;
 use crate::ownership::Held;
 use crate::panics::{self, Panics};
@@ -174,8 +174,10 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let (orders, history) = (Mutex::new(Some(orders)), config.history);
     let updating =
         Updating { orders, entrance, press, shared, state, folders: Arc::clone(&folders), data_dir, history };
-    if let Some(ledger) = ledger {
-        updating.start_first(ledger, config)?;
+    match ledger {
+        Ok(Some(ledger)) => updating.start_first(ledger, config)?,
+        Ok(None) => {}
+        Err(why) => updating.wait(why),
     }
     let Updating { shared, state, .. } = &updating;
     look_after(config, shared, state, &folders)?;
@@ -212,7 +214,8 @@ struct First {
     zones: Zones<Stretch>,
     serving: Serving,
     compared: Compared,
-    ledger: Option<Ledger>,
+    /// None: no zone takes updates. Err: some should, and why none does.
+    ledger: Result<Option<Ledger>, String>,
     unwritten: Unwritten,
 }
 
@@ -222,21 +225,27 @@ impl First {
         loop {
             config.roster.written.clone_from(&configured);
             let opened = ledger::open_files(&config.server.data_dir, &mut config.roster.written);
-            let (files, remarks) = opened.unwrap_or_else(|e| (without_updates(unusable(e)), Vec::new()));
+            let (files, remarks) = match opened {
+                Ok((files, remarks)) => (Ok(files), remarks),
+                Err(e) => (Err(unusable(e)), Vec::new()),
+            };
             caution(&remarks);
             let (library, mut zones, serving, compared) = first_image(config, recorder)?;
-            let replayed = files.map(|files| files.replay(zones.image.view(), &serving.manifest, config.history));
-            let replayed = replayed.transpose().unwrap_or_else(|e| without_updates(unusable(e)));
-            let Some((ledger, unwritten, remarks)) = replayed else {
-                let unwritten = Unwritten::default();
-                return Ok(First { library, zones, serving, compared, ledger: None, unwritten });
+            let replay = |files: Files| files.replay(zones.image.view(), &serving.manifest, config.history);
+            let replayed = files.and_then(|files| files.map(replay).transpose().map_err(unusable));
+            let (ledger, unwritten, remarks) = match replayed {
+                Ok(Some(replayed)) => replayed,
+                none => {
+                    let unwritten = Unwritten::default();
+                    return Ok(First { library, zones, serving, compared, ledger: none.map(|_| None), unwritten });
+                }
             };
             caution(&remarks);
             let wishes = unwritten.since(0).wishes();
             match laying::over(&zones.image, &wishes, usize::MAX) {
                 Ok(laid) => {
                     laid.into_iter().for_each(|laid| zones.image = laid.image);
-                    return Ok(First { library, zones, serving, compared, ledger: Some(ledger), unwritten });
+                    return Ok(First { library, zones, serving, compared, ledger: Ok(Some(ledger)), unwritten });
                 }
                 Err(unlaid) => log::info("what has changed takes a new image", &[("why", &unlaid.why)]),
             }
@@ -251,13 +260,6 @@ impl First {
 
 fn unusable(e: io::Error) -> String {
     format!("the journal of updates cannot be used: {e}")
-}
-
-/// A journal of which something is missing is for somebody to look at. Until then it stays as it is, and its zones are served as they were when it
-/// was last folded in: others have nothing to do with it.
-fn without_updates<T>(why: String) -> Option<T> {
-    log::error("no zone takes updates", &[("why", &why)]);
-    None
 }
 
 /// What the threads need that carry out updates, and keep zones and files in step: they start when the first zone takes any.
@@ -304,6 +306,13 @@ impl Updating {
             self.state.raise(Event::Changed { zones: Vec::new() });
         }
         Ok(())
+    }
+
+    /// A journal of which something is missing is for somebody to look at. Until then it stays as it is, and its zones are served as they were
+    /// when it was last folded in: others have nothing to do with it.
+    fn wait(&self, why: String) {
+        log::error("no zone takes updates", &[("why", &why)]);
+        self.state.set_no_updates(Some(why));
     }
 
     /// The first zone that takes updates has come with a reload.
@@ -709,10 +718,11 @@ fn adopt(config: &Config, reading: Reading, number: u64, updating: &Updating) {
     }
     shared.keys.publish(config.keys.clone());
     shared.grants.publish(transfers::granted(&config.roster.written));
-    if is_late()
-        && let Err(why) = updating.start_late()
-    {
-        without_updates::<()>(why);
+    if is_late() {
+        match updating.start_late() {
+            Ok(()) => state.set_no_updates(None),
+            Err(why) => updating.wait(why),
+        }
     }
     if let Some(intake) = state.intake() {
         intake.adopt(&config.roster.written, config.history, number);

@@ -171,6 +171,8 @@ pub struct State {
     unwritten: Mutex<BTreeMap<Box<[u8]>, String>>,
     /// Zones that take updates and have an edit of their files that is held, by apex, and why: at most those that take them.
     held_edits: Mutex<BTreeMap<Box<[u8]>, String>>,
+    /// Why no zone takes updates, though some should.
+    no_updates: Mutex<Option<String>>,
     /// Zones whose content is another than their serial was first served with. Bound: `UNNUMBERED_MAX`.
     unnumbered: Mutex<Names>,
     intake: OnceLock<Intake>,
@@ -207,6 +209,7 @@ impl State {
             served,
             unwritten: Mutex::default(),
             held_edits: Mutex::default(),
+            no_updates: Mutex::default(),
             unnumbered: Mutex::default(),
             inspected,
             intake,
@@ -287,6 +290,14 @@ impl State {
         unwritten.retain(|apex, _| owned.get(&**apex) == Some(&true));
     }
 
+    pub fn set_no_updates(&self, why: Option<String>) {
+        *self.no_updates.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    fn no_updates(&self) -> Option<String> {
+        self.no_updates.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// A zone's file was edited without a new serial, or has one now.
     pub fn set_unnumbered(&self, apex: &[u8], is_unnumbered: bool) {
         self.unnumbered.lock().unwrap_or_else(PoisonError::into_inner).set(apex, is_unnumbered);
@@ -338,6 +349,7 @@ impl State {
             ("held", Json::list(&self.held(), Held::json)),
             ("not_written_back", Json::list(self.unwritten().iter().map(|(apex, why)| (&**apex, why)), unwritten)),
             ("same_serial", self.unnumbered()),
+            ("no_updates", self.no_updates().map_or(Json::Null, Json::Text)),
             ("problems", Json::list(&*served.problems, problem)),
         ])
     }
@@ -368,6 +380,11 @@ impl State {
             ("image_damaged_pages", "Pages of it that differ from their checksums", self.inspected().damaged as u64),
             ("zones_held", "Zones of which a new version is held", self.held().len() as u64),
             ("zones_not_written_back", "Zones whose files are not written back", self.unwritten().len() as u64),
+            (
+                "no_updates",
+                "1 where the journal cannot be used, so that no zone takes updates",
+                self.no_updates().is_some().into(),
+            ),
             ("zone_problems", "Zones that are not served as their files say", served.problems.len() as u64),
         ] {
             metric(&mut out, name, "gauge", help, value);

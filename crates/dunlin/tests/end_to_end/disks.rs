@@ -35,6 +35,8 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
             }
             assert!(!has(&folder, &server, 1) && add(&server, 5).contains("REFUSED"), "{what}");
             assert_eq!(fs::read(&segment).unwrap(), damaged, "{what}: left for somebody to look at");
+            let status = folder.does(&["status", "--json"]);
+            assert!(status.contains("\"no_updates\":\"the journal of updates cannot be used: "), "{status}");
             folder.does(&["reload"]);
         }
         // Whoever mends it takes his time, and others go on meanwhile.
@@ -46,6 +48,7 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
         folder.does(&["reload"]);
         eventually("what was acknowledged", || (1..=4).all(|i| has(&folder, &server, i)));
         eventually("updates", || add(&server, 5).is_empty());
+        assert!(folder.does(&["status", "--json"]).contains("\"no_updates\":null"));
         server.signal("KILL");
         server.ended();
         let server = updates::serve(&folder);

@@ -138,6 +138,11 @@ pub fn version(file: &Path) -> Option<u32> {
 
 const FIRST_LINE_MAX: u64 = 200;
 
+/// Whether a file of this stamp is the one that is known. Stamps of before had no inode.
+fn is_that(is: &str, known: &str) -> bool {
+    is == known || is.rsplit_once('-').is_some_and(|(without, _)| without == known)
+}
+
 impl Known {
     fn of(line: &str) -> Option<Known> {
         let mut words = line.split(' ');
@@ -148,8 +153,9 @@ impl Known {
 
     /// Whether a file of this stamp is that version. One that was written back includes no other.
     pub fn is(&self, stamp: &str) -> bool {
-        let own = stamp.split(AND).next();
-        self.stamp == stamp || self.means == Means::Written && own == Some(&self.stamp)
+        let (is, known): (Vec<&str>, Vec<&str>) = (stamp.split(AND).collect(), self.stamp.split(AND).collect());
+        let is = if self.means == Means::Written { &is[..1] } else { &is[..] };
+        is.len() == known.len() && is.iter().zip(known).all(|(is, known)| is_that(is, known))
     }
 }
 
@@ -428,6 +434,28 @@ mod tests {
         let _ = std::fs::remove_dir_all(&data);
         std::fs::create_dir_all(data.join(FOLDER)).unwrap();
         data
+    }
+
+    #[test]
+    fn a_file_is_known_by_its_stamp_and_by_one_of_before_that_had_no_inode() {
+        use Means::{Edited, Read, Written};
+        for (means, stamp, is, expect) in [
+            (Read, "9-5-7", "9-5-7", true),
+            (Read, "9-5-7", "9-5-8", false),
+            (Read, "9-5", "9-5-8", true),
+            (Read, "9--5", "9--5-8", true),
+            (Read, "9-5", "9-6-8", false),
+            (Edited, "9-5+3-1", "9-5-8+3-1-2", true),
+            (Edited, "9-5-8+3-1-2", "9-5-8+3-1-3", false),
+            (Edited, "9-5", "9-5-8+3-1-2", false),
+            (Edited, "9-5-8+none", "9-5-8+none", true),
+            (Written, "9-5-8", "9-5-8+3-1-2", true),
+            (Written, "9-5", "9-5-8+3-1-2", true),
+            (Written, "9-5-7", "9-5-8", false),
+            (Read, UNSEEN, "9-5-7", false),
+        ] {
+            assert_eq!(known(means, stamp).is(is), expect, "{stamp} {is}");
+        }
     }
 
     #[test]

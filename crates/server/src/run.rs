@@ -718,11 +718,11 @@ fn adopt(config: &Config, reading: Reading, number: u64, updating: &Updating) {
     }
     shared.keys.publish(config.keys.clone());
     shared.grants.publish(transfers::granted(&config.roster.written));
-    if is_late() {
-        match updating.start_late() {
-            Ok(()) => state.set_no_updates(None),
-            Err(why) => updating.wait(why),
-        }
+    let late = if is_late() { updating.start_late() } else { Ok(()) };
+    match late {
+        Err(why) if state.intake().is_none() => updating.wait(why),
+        Err(why) => log::error("no zone takes updates", &[("why", &why)]),
+        Ok(()) => state.set_no_updates(None),
     }
     if let Some(intake) = state.intake() {
         intake.adopt(&config.roster.written, config.history, number);

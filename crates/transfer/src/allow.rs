@@ -65,16 +65,18 @@ impl Rule {
         &self.key
     }
 
-    /// What it says of names outside this zone, if it says so of any: no update of the zone is ever of these.
+    /// What is wrong with it if all the names it is about are outside this zone: no update of the zone is ever of these.
     pub fn outside(&self, apex: &[u8]) -> Option<BadRule> {
         let is_outside = |scope: &Scope| match scope {
             Scope::Name(name) => !is_at_or_below(name.bytes(), apex),
             Scope::Below(name) => !is_at_or_below(name.bytes(), apex) && !is_at_or_below(apex, name.bytes()),
         };
-        let (word, name) = self.scopes.iter().find(|scope| is_outside(scope)).map(|scope| match scope {
+        // One list may be written for many zones.
+        let scope = self.scopes.first().filter(|_| self.scopes.iter().all(is_outside))?;
+        let (word, name) = match scope {
             Scope::Name(name) => ("name", name),
             Scope::Below(name) => ("below", name),
-        })?;
+        };
         let what = format!("{name} is no name of this zone: names are written in full");
         Some(BadRule { what, instead: format!("write {word}:{}", within(name, apex)) })
     }
@@ -161,7 +163,9 @@ mod tests {
             ("key:k name:z name:www.Z. below:dyn.z", None),
             ("key:k below:.", None),
             ("key:k name:www", Some("write name:www.sub.z")),
-            ("key:k name:www.sub.z name:@", Some("write name:sub.z.")),
+            ("key:k name:www.z name:www.other", None),
+            ("key:k name:@", Some("write name:sub.z.")),
+            ("key:k name:www name:www.z", Some("write name:www.sub.z")),
             ("key:k below:dyn type:A", Some("write below:dyn.sub.z")),
         ] {
             let rule = Rule::from_text(text).unwrap();

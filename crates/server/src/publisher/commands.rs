@@ -14,7 +14,6 @@ use crate::origin::{self, Origin};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
 use crate::sound::Sound;
-use crate::stamp::Stamp;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -171,17 +170,14 @@ impl Publisher {
         outcome.map(drop)
     }
 
-    /// Another zone that is read from this one's file: what is written there would be no zone of its.
+    /// Another zone that is read from this one's file: what is written there would be no zone of its. Looks at the files of all, as they are
+    /// now: somebody may have put another in the place of the one that was read.
     fn shares(&self, config: &Config, zone: &Zone) -> Result<Option<Name>, String> {
         let inode = |file: &Path| std::fs::metadata(file).map(|found| (found.dev(), found.ino())).ok();
         let Some(ours) = inode(&zone.file) else { return Ok(None) };
-        // The manifest has the inodes of files, so that few of them need be looked at.
-        let is_ours = |file: &Path, stamp: Option<Stamp>| {
-            stamp.is_none_or(|stamp| stamp.inode == ours.1) && inode(file) == Some(ours)
-        };
         for known in self.served.manifest.part(0, 1) {
             let known = known.map_err(|_| "the image that is served is damaged".to_string())?;
-            if known.apex != &*zone.apex && known.sources().any(|(file, stamp)| is_ours(file, stamp)) {
+            if known.apex != &*zone.apex && known.sources().any(|(file, _)| inode(file) == Some(ours)) {
                 return Ok(Some(images::name(known.apex)));
             }
         }

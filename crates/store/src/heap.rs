@@ -91,15 +91,14 @@ fn untouched() -> Vec<u8> {
 /// the rest stays as it was.)
 #[cfg(target_env = "gnu")]
 fn let_go_of_pieces() {
+    // First: what it takes to start it would lie behind all the pieces.
+    let Some(sweeper) = sweeper() else { return };
     let mut pieces = pieces::<KEPT_OF_EACH>(KEPT_SIZE_MAX);
     // Where no thread can be started this one frees them, and has them again.
-    let mut free = || {
+    sweeper.carry_out(&mut || {
         let pieces = mem::take(&mut pieces);
         let _ = thread::Builder::new().name("let go".to_string()).spawn(move || drop(pieces)).map(JoinHandle::join);
-    };
-    if let Some(sweeper) = sweeper() {
-        sweeper.carry_out(&mut free);
-    }
+    });
 }
 
 /// Starts the threads that free what others have let go of. What it takes to start a thread is kept for who has started it, too, in
@@ -145,6 +144,9 @@ thread_local! {
     static MAKER: OnceCell<Option<Helper>> = const { OnceCell::new() };
 }
 
+/// More than there are threads that ask: who had to wait for room would be given memory to wait in, and keep it.
+const ORDERS_MAX: usize = 32;
+
 /// A thread that does what others ask it for, one thing after another.
 struct Helper {
     orders: SyncSender<Order>,
@@ -158,7 +160,7 @@ struct Order {
 
 impl Helper {
     fn start(name: &str) -> Option<Helper> {
-        let (orders, asked) = sync_channel::<Order>(1);
+        let (orders, asked) = sync_channel::<Order>(ORDERS_MAX);
         let run = move || {
             for Order { work, is_done, asked_by } in asked {
                 work();

@@ -2,6 +2,7 @@
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 use std::hint::black_box;
+use std::sync::Mutex;
 use std::thread;
 
 mod resident;
@@ -23,8 +24,12 @@ fn left_of(octets: usize) -> usize {
     thread::spawn(work).join().unwrap()
 }
 
+/// What one lets go of, and trims, is of all heaps.
+static ONE_AFTER_ANOTHER: Mutex<()> = Mutex::new(());
+
 #[test]
 fn a_threads_heap_is_cut_back_when_its_end_is_free() {
+    let _turn = ONE_AFTER_ANOTHER.lock();
     store::heap::keep_little();
     for octets in [100 * KIB, 1000 * KIB] {
         let left = left_of(octets);
@@ -34,6 +39,7 @@ fn a_threads_heap_is_cut_back_when_its_end_is_free() {
 
 #[test]
 fn the_end_of_a_heap_is_given_back_once_its_thread_lets_go() {
+    let _turn = ONE_AFTER_ANOTHER.lock();
     store::heap::keep_little();
     let work = || {
         let first = black_box(vec![1u8; PIECE]);
@@ -48,6 +54,7 @@ fn the_end_of_a_heap_is_given_back_once_its_thread_lets_go() {
 
 #[test]
 fn pieces_that_are_kept_for_a_thread_hold_no_pages_once_it_lets_go() {
+    let _turn = ONE_AFTER_ANOTHER.lock();
     store::heap::keep_little();
     let work = || {
         let first = black_box(vec![1u8; PIECE]);

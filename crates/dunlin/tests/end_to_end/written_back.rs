@@ -126,7 +126,7 @@ fn a_kill_between_remembering_what_is_written_and_its_name_leaves_the_file_owed(
         let written = stage.folder.write(&format!("zones/{aside}"), "what was about to take the name");
         let metadata = std::fs::metadata(&written).unwrap();
         let nanos = metadata.modified().unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
-        let about = format!("written 8 {}-{nanos}\n", metadata.len());
+        let about = format!("written 8 {}-{nanos}-{}\n", metadata.len(), metadata.ino());
         std::fs::write(&origin, read(&origin).replace("base ", &format!("{about}base "))).unwrap();
         assert!(read(&origin).contains(&about));
         if !is_aside {

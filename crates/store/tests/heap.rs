@@ -2,7 +2,6 @@
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 use std::hint::black_box;
-use std::sync::Mutex;
 use std::thread;
 
 mod resident;
@@ -24,12 +23,8 @@ fn left_of(octets: usize) -> usize {
     thread::spawn(work).join().unwrap()
 }
 
-/// What one lets go of, and trims, is of all heaps.
-static ONE_AFTER_ANOTHER: Mutex<()> = Mutex::new(());
-
 #[test]
 fn a_threads_heap_is_cut_back_when_its_end_is_free() {
-    let _turn = ONE_AFTER_ANOTHER.lock();
     store::heap::keep_little();
     for octets in [100 * KIB, 1000 * KIB] {
         let left = left_of(octets);
@@ -38,23 +33,7 @@ fn a_threads_heap_is_cut_back_when_its_end_is_free() {
 }
 
 #[test]
-fn the_end_of_a_heap_is_given_back_once_its_thread_lets_go() {
-    let _turn = ONE_AFTER_ANOTHER.lock();
-    store::heap::keep_little();
-    let work = || {
-        let first = black_box(vec![1u8; PIECE]);
-        drop(black_box(vec![1u8; 60 * KIB]));
-        let before = resident_kib(first.as_ptr().addr());
-        store::heap::let_go();
-        [before, resident_kib(first.as_ptr().addr())]
-    };
-    let [before, after] = thread::spawn(work).join().unwrap();
-    assert!(before > 60 && after < 50, "{before} and then {after} KiB stay");
-}
-
-#[test]
 fn pieces_that_are_kept_for_a_thread_hold_no_pages_once_it_lets_go() {
-    let _turn = ONE_AFTER_ANOTHER.lock();
     store::heap::keep_little();
     let work = || {
         let first = black_box(vec![1u8; PIECE]);

@@ -153,6 +153,9 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     state.updated = Arc::clone(&entrance.counters);
     state.folders = Some(Arc::clone(&folders));
     let state = Arc::new(state);
+    // What the start took; before threads of a lower priority let go, for who does so first has the sweeper started, at its own; and before
+    // anybody is answered who may send an update next: after this nothing takes long until there is somebody for it.
+    store::heap::let_go();
     let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes, resolution)?;
     state.set_secondaries(others);
     let transfers = Transfers::new(&shared, &state, asks);
@@ -162,8 +165,6 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let publisher =
         Publisher::new(library, Arc::clone(&press), shared.clone(), Arc::clone(&state), wakes, serving, recorder);
     let (jobs, work) = channel();
-    // What the start took, before threads of a lower priority let go: who does so first has the sweeper started, at its own.
-    store::heap::let_go();
     spawn("publisher", &events, move || publisher.run(&work))?;
     if compared == Compared::Owned {
         let job = Job::new(Arc::new(config.clone()), Why::Started, Vec::new(), None);

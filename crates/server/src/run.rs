@@ -153,8 +153,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     state.updated = Arc::clone(&entrance.counters);
     state.folders = Some(Arc::clone(&folders));
     let state = Arc::new(state);
-    // What the start took; before threads of a lower priority let go, for who does so first has the sweeper started, at its own; and before
-    // anybody is answered who may send an update next: after this nothing takes long until there is somebody for it.
+    // Before others do, of a lower priority: who is first has the sweeper started. And before anybody is answered, who may send an update next.
     store::heap::let_go();
     let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes, resolution)?;
     state.set_secondaries(others);

@@ -151,6 +151,9 @@ fn another_file_of_the_same_size_and_time_is_an_edit() {
     assert_eq!(add(&server, 1), "");
     eventually("what is written back", || read(&file).contains("n1"));
     replace("192.0.2.8\n", "192.0.2.9\n");
-    eventually("the edit of what was written", || is("192.0.2.9"));
+    eventually("the edit of what was written", || {
+        folder.does(&["reload"]);
+        is("192.0.2.9")
+    });
     assert!(has(&folder, &server, 1));
 }

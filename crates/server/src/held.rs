@@ -37,17 +37,10 @@ pub struct Gate {
     /// What is configured of zones.
     written: Written,
     data_dir: PathBuf,
-    /// At a start. A version to which history leads has been served, and was not yet in the image.
-    past: Option<Past>,
+    /// At a start. A version to which history leads has been served, and was not yet in the image: the serials with which the history of
+    /// zones ends, read once for all, when the first is asked for. Of a zone that ends with another there is nothing to look for.
+    ends: Option<OnceLock<HashMap<Box<[u8]>, u32>>>,
     changes: Mutex<Changes>,
-}
-
-/// The history of zones.
-#[derive(Debug)]
-struct Past {
-    /// The serials with which it ends, read once for all zones, when the first is asked for: of a zone that ends with another there
-    /// is nothing to look for.
-    ends: OnceLock<HashMap<Box<[u8]>, u32>>,
 }
 
 /// What versions that passed change, by apex: as much as history takes.
@@ -68,14 +61,6 @@ pub enum Among {
     All,
 }
 
-impl Past {
-    fn leads_to(&self, served: &ImageZone<'_>, version: &Sorted<'_>, gate: &Gate) -> bool {
-        let ends = self.ends.get_or_init(|| last_serials(&gate.data_dir, |apex| gate.guards(apex)));
-        let is_end = ends.get(version.apex()) == Some(&audit::serial(version));
-        is_end && leads_to(&gate.data_dir, served, version)
-    }
-}
-
 impl Gate {
     /// `forced`: these pass this time.
     pub fn new(config: &Config, forced: HashSet<Box<[u8]>>) -> Gate {
@@ -85,7 +70,13 @@ impl Gate {
 
     /// That of a start: it lets pass what was served before, whatever can be said against it beside the image.
     pub fn at_start(self) -> Gate {
-        Gate { past: Some(Past { ends: OnceLock::new() }), ..self }
+        Gate { ends: Some(OnceLock::new()), ..self }
+    }
+
+    fn was_served(&self, served: &ImageZone<'_>, version: &Sorted<'_>) -> bool {
+        let read = || last_serials(&self.data_dir, |apex| self.guards(apex));
+        let ends = self.ends.as_ref().and_then(|ends| ends.get_or_init(read).get(version.apex()));
+        ends == Some(&audit::serial(version)) && leads_to(&self.data_dir, served, version)
     }
 
     /// Whether a version of this zone may be held.
@@ -129,8 +120,7 @@ impl Gate {
             return why;
         };
         let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
-        let was_served = || self.past.as_ref().is_some_and(|past| past.leads_to(&zone, version.zone, self));
-        let why = why.filter(|_| !was_served());
+        let why = why.filter(|_| !self.was_served(&zone, version.zone));
         if why.is_none() && !self.is_journaled(apex) && (among == Among::Changed || is_other(&zone, version.zone)) {
             self.remember(&zone, version.zone);
         }

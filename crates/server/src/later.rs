@@ -121,6 +121,10 @@ impl Mailboxes {
         is_sent
     }
 
+    pub fn wakes(&self) -> impl Iterator<Item = Arc<Wake>> {
+        self.0.iter().map(|slot| Arc::clone(&slot.wake))
+    }
+
     pub fn ring(&self, thread: u16) {
         if let Some(slot) = self.0.get(usize::from(thread)) {
             slot.wake.ring();

@@ -152,34 +152,29 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let mut state = State::new(addresses, crew.udp, counters, turns, shared.clock, events.clone());
     state.updated = Arc::clone(&entrance.counters);
     state.folders = Some(Arc::clone(&folders));
-    let state = Arc::new(state);
-    // Before others do, of a lower priority: who is first has the sweeper started. And before anybody is answered, who may send an update next.
-    store::heap::let_go();
-    let threads = Threads::start(config, sockets, &shared, &state, &crew, boxes, resolution)?;
     state.set_secondaries(others);
-    let transfers = Transfers::new(&shared, &state, asks);
-    spawn("transfers", &state.events, move || transfers.run(&asked))?;
     state.set_past(Past { published: Arc::clone(&shared.published), data_dir: config.server.data_dir.clone() });
-    let wakes = threads.wakes.clone();
+    let state = Arc::new(state);
+    // Before others do, of a lower priority: who is first has the sweeper started.
+    store::heap::let_go();
+    let wakes = wakes(&shared, resolution.as_ref());
     let publisher =
         Publisher::new(library, Arc::clone(&press), shared.clone(), Arc::clone(&state), wakes, serving, recorder);
-    let (jobs, work) = channel();
-    spawn("publisher", &events, move || publisher.run(&work))?;
-    if compared == Compared::Owned {
-        let job = Job::new(Arc::new(config.clone()), Why::Started, Vec::new(), None);
-        // Only a publisher that has panicked does not listen, and says so.
-        let _ = jobs.send(job);
-    }
     let data_dir = config.server.data_dir.clone();
     let (orders, history) = (Mutex::new(Some(orders)), config.history);
     let updating =
         Updating { orders, entrance, press, shared, state, folders: Arc::clone(&folders), data_dir, history };
+    // Before anybody is answered, who may send an update next.
     match ledger {
         Ok(Some(ledger)) => updating.start_first(ledger, config)?,
         Ok(None) => {}
         Err(why) => updating.wait(why),
     }
     let Updating { shared, state, .. } = &updating;
+    let threads = Threads::start(config, sockets, shared, state, &crew, boxes, resolution)?;
+    let transfers = Transfers::new(shared, state, asks);
+    spawn("transfers", &state.events, move || transfers.run(&asked))?;
+    let jobs = start_publisher(publisher, compared, config, &events)?;
     look_after(config, shared, state, &folders)?;
     let means = Means::of(shared, state);
     spawn("secondaries", &state.events, move || registrar.run(&means))?;
@@ -368,6 +363,23 @@ fn first_image(config: &Config, recorder: &mut Recorder) -> Result<Start, String
     Ok((library, zones, serving, compared))
 }
 
+/// Starts who publishes. Returns whom to ask for it.
+fn start_publisher(
+    publisher: Publisher,
+    compared: Compared,
+    config: &Config,
+    events: &Sender<Event>,
+) -> Result<Sender<Job>, String> {
+    let (jobs, work) = channel();
+    spawn("publisher", events, move || publisher.run(&work))?;
+    if compared == Compared::Owned {
+        let job = Job::new(Arc::new(config.clone()), Why::Started, Vec::new(), None);
+        // Only a publisher that has panicked does not listen, and says so.
+        let _ = jobs.send(job);
+    }
+    Ok(jobs)
+}
+
 /// What the last run owed files does not wait again.
 fn hurry(config: &Config, press: &Press) {
     for zone in config.roster.written.iter().filter(|zone| zone.write_back.is_some()) {
@@ -486,6 +498,11 @@ fn give_images(data: &Held, user: &User) -> io::Result<()> {
     folder.give(user)
 }
 
+/// What wakes the answering threads, and those that ask others.
+fn wakes(shared: &Shared, resolution: Option<&Resolution>) -> Vec<Arc<Wake>> {
+    shared.mailboxes.wakes().chain(resolution.into_iter().flat_map(Resolution::wakes)).collect()
+}
+
 /// The answering threads.
 struct Threads {
     wakes: Vec<Arc<Wake>>,
@@ -506,7 +523,7 @@ impl Threads {
         setup.keys = Arc::clone(&shared.keys);
         setup.presence = Arc::clone(&shared.presence);
         setup.resolving = resolution.as_ref().map(|r| r.resolving.clone());
-        let mut threads = Threads { wakes: boxes.iter().map(|b| Arc::clone(&b.wake)).collect(), handles: Vec::new() };
+        let mut threads = Threads { wakes: wakes(shared, resolution.as_ref()), handles: Vec::new() };
         let mut each = state.counters.iter().zip(&state.turns).zip(boxes);
         let mut next = || {
             let ((counters, turns), mailbox) = each.next()?;
@@ -552,7 +569,6 @@ impl Threads {
         crew: &Crew,
         setup: &Setup,
     ) -> Result<(), String> {
-        self.wakes.extend(resolution.wakes());
         let counters = state.counters.get(crew.udp + crew.tcp..).unwrap_or_default();
         let tasks = resolution.tasks(shared, setup, counters).map_err(|e| no_thread("task 0", &e))?;
         for (i, (tasks, upstream)) in tasks.into_iter().enumerate() {

@@ -2,7 +2,8 @@
 
 use crate::running::{Folder, Server, eventually, read, text};
 use difference::peers;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 
 pub const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
@@ -748,6 +749,26 @@ fn certbot_and_external_dns_get_what_they_ask_for() {
     let output = peers::command("python3").args([script, &server.address.port().to_string(), KEY]).output();
     let output = output.unwrap();
     assert_eq!(text(&output.stdout), "all taken\n", "{}", text(&output.stderr));
+}
+
+/// A client that has had no answer asks again, and may do so while the server starts.
+#[test]
+fn whoever_is_the_first_to_be_answered_may_have_sent_an_update() {
+    let folder = folder();
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let written = read(&folder.0.join("dunlin.toml"));
+    folder.write("dunlin.toml", &written.replace("127.0.0.1:0", &format!("127.0.0.1:{port}")));
+    for _ in 0..3 {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/end_to_end/early.py");
+        let mut early = peers::command("python3");
+        let mut early = early.args([script, &port.to_string(), KEY]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(early.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(said.next().unwrap(), "begins");
+        let server = serve(&folder);
+        assert_eq!(said.next().unwrap(), "NOERROR");
+        early.wait().unwrap();
+        assert_eq!(server.short(&folder, &["early.z.example", "A"]), "192.0.2.9\n");
+    }
 }
 
 /// Rounds of killing; DUNLIN_KILLS says how many. In every second one all that was not synced is gone.

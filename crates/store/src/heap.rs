@@ -15,7 +15,7 @@ use std::thread::{self, Thread};
 #[cfg(target_env = "gnu")]
 use std::{
     hint::black_box,
-    mem,
+    mem, ptr,
     sync::{Mutex, OnceLock},
     thread::JoinHandle,
 };
@@ -61,8 +61,8 @@ const KEPT_OF_EACH: usize = 7;
 #[cfg(target_env = "gnu")]
 const LOOKS_FROM: usize = 64 << 10;
 
-/// Gives back what this thread's heap holds beyond what is in use, where that is not in the midst of it, and that of the thread that makes
-/// things apart for it: for a thread that has worked, and has nothing to do.
+/// Gives back what this thread's stack and heap hold beyond what is in use, where that is not in the midst of the heap, and the same of the
+/// thread that makes things apart for it: for a thread that has worked, and has nothing to do.
 pub fn let_go() {
     #[cfg(target_env = "gnu")]
     {
@@ -73,10 +73,50 @@ pub fn let_go() {
 
 #[cfg(target_env = "gnu")]
 fn let_go_of_own() {
+    // First: to be told where it ends takes a piece of the heap.
+    let_go_of_stack();
     for _ in 0..2 {
         let_go_of_pieces();
         drop(untouched());
     }
+}
+
+/// Of the stack so much is left below where it is now: more than what is yet to be called here has on it.
+#[cfg(target_env = "gnu")]
+const STACK_LEFT: usize = 4 << 10;
+
+/// What a thread has called once, deep, stays on pages of its stack that it may not come to again. (A thread that ends lets go of them by
+/// itself. The main thread's stack ends where it has ever been, and others' memory may lie below that.)
+#[cfg(target_env = "gnu")]
+fn let_go_of_stack() {
+    // SAFETY: none of these takes a pointer.
+    let (is_main, page) = unsafe { (libc::gettid() == libc::getpid(), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let (Ok(page @ 1..), Some(lowest), false) = (usize::try_from(page), end_of_stack(), is_main) else { return };
+    let here = 0_u8;
+    let unused = (&raw const here).addr().saturating_sub(STACK_LEFT).saturating_sub(lowest.addr());
+    // Of part of a page the system would take the whole.
+    let length = unused - unused % page;
+    // SAFETY: from its end on, which begins a page, these are pages of this thread's own stack below all that is in use of it: nobody else has
+    // a reference to anything there. What is called from here on until the call returns fits into what is left (madvise(2): they read as zeros
+    // afterwards). A handler of a signal that comes meanwhile has ended before or begins after.
+    unsafe { libc::madvise(lowest, length, libc::MADV_DONTNEED) };
+}
+
+/// The lowest address of this thread's stack.
+#[cfg(target_env = "gnu")]
+fn end_of_stack() -> Option<*mut libc::c_void> {
+    let (mut lowest, mut size) = (ptr::null_mut(), 0);
+    let mut attributes = mem::MaybeUninit::uninit();
+    // SAFETY: the attributes are of this thread, which is running; they are read only where they have been set, and freed then
+    // (pthread_getattr_np(3), pthread_attr_getstack(3)).
+    let is_known = unsafe {
+        libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) == 0 && {
+            let known = libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut size);
+            libc::pthread_attr_destroy(attributes.as_mut_ptr());
+            known == 0
+        }
+    };
+    is_known.then_some(lowest)
 }
 
 /// Takes no memory itself. Freed, it has this thread's heap join what is free in it, and look at its end.

@@ -280,16 +280,16 @@ impl Entries {
         apexes.filter(|apex| self.zones.contains_key(*apex)).for_each(|apex| self.digests.put(apex, at));
     }
 
-    /// A zone whose time has come; changes from now on are noted anew.
+    /// The zone whose time has come first; changes from now on are noted anew. First of all agendas: where more is to be written back than
+    /// can be, one of them would always have a zone, and the others would have to wait for ever.
     fn take(&mut self, now: Instant) -> Option<Task> {
-        let (apex, what) = if let Some(apex) = self.due.take(now) {
-            (apex, What::Write)
-        } else if let Some(apex) = self.looks.take(now) {
-            let what = if self.forced.remove(&apex) { What::Force } else { What::Look };
-            (apex, what)
-        } else {
-            (self.digests.take(now)?, What::Digest)
-        };
+        let agendas = [(&mut self.due, What::Write), (&mut self.looks, What::Look), (&mut self.digests, What::Digest)];
+        let times = agendas.into_iter().filter_map(|(agenda, what)| Some((agenda.first()?, agenda, what)));
+        let (_, agenda, mut what) = times.min_by_key(|(at, ..)| *at)?;
+        let apex = agenda.take(now)?;
+        if what == What::Look && self.forced.remove(&apex) {
+            what = What::Force;
+        }
         let zone = self.zones.get(&apex)?;
         let (is_kept_in_step, guards) = (zone.every.is_some(), zone.guards);
         Some(Task { file: zone.file.clone(), apex, what, is_kept_in_step, guards })
@@ -379,6 +379,25 @@ mod tests {
         slate.renew([A, A, b"\x01c\0"].into_iter(), start + MINUTE);
         assert_eq!([take(start), take(start + MINUTE)], [None, Some((What::Digest, true, false))]);
         assert_eq!(take(start + MINUTE), None);
+    }
+
+    #[test]
+    fn a_zone_that_is_always_due_keeps_no_other_from_being_looked_at() {
+        let (slate, start) = (Slate::default(), Instant::now());
+        slate.follow(&[zone(A, MINUTE), updated(B)], None, start);
+        let take = |at| slate.hold().take(at).map(|task| (task.apex.to_vec(), task.what));
+        assert_eq!([take(start), take(start)].map(|task| task.map(|(_, what)| what)), [Some(What::Look); 2]);
+        // It changes all the time, and to write it takes as long as it may be behind.
+        slate.note([A].into_iter(), start);
+        slate.renew([B].into_iter(), start + MINUTE);
+        slate.look(&[B.into()], start + 2 * MINUTE);
+        let minute_after_minute = (1..=5).map(|minute| {
+            let taken = take(start + minute * MINUTE).unwrap();
+            slate.note([A].into_iter(), start + minute * MINUTE - Duration::from_secs(1));
+            taken.1
+        });
+        let all: Vec<What> = minute_after_minute.collect();
+        assert_eq!(all, [What::Write, What::Digest, What::Write, What::Look, What::Write]);
     }
 
     #[test]

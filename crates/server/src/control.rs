@@ -16,7 +16,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 const LINE_MAX: u64 = 1 << 20;
 const CUT_OFF: &str = "a request is one line, which ends with a newline, of at most 1 MiB";
@@ -269,11 +270,33 @@ fn diff(state: &State, zone: &str, from: &str, to: &str) -> Result<Json, String>
 /// Has a zone served as its file says; forced, whatever the guards object to.
 fn publish(state: &State, words: &[&str]) -> Json {
     match words {
-        ["--force", zone] | [zone, "--force"] => {
-            answered(state, "reload", |done| Event::Force { zones: vec![zone.to_string()], done })
-        }
+        ["--force", zone] | [zone, "--force"] => force(state, zone),
         [zone] => reload(state, vec![zone.to_string()]),
         _ => bad(vec!["write zone publish NAME, or zone publish --force NAME".to_string()]),
+    }
+}
+
+/// How long to wait until the file of a zone of updates was looked at: others may have to be written first.
+const LOOKED_AT_WITHIN: Duration = Duration::from_secs(60);
+
+fn force(state: &State, zone: &str) -> Json {
+    let _place = match Place::take() {
+        Ok(place) => place,
+        Err(why) => return bad(vec![why]),
+    };
+    let (asked, taken) = mpsc::channel();
+    if let Some((press, apex)) = state.press.as_ref().zip(crate::config::apex(zone).ok()) {
+        press.slate.force(&apex, Instant::now(), Some(asked));
+    }
+    let facts = match outcome(state, |done| Event::Force { zones: vec![zone.to_string()], done }) {
+        Ok(facts) => facts,
+        Err(complaints) => return bad(complaints),
+    };
+    match taken.recv_timeout(LOOKED_AT_WITHIN) {
+        Ok(Err(why)) => bad(vec![format!("zone {zone}: {why}")]),
+        Err(RecvTimeoutError::Timeout) => bad(vec![format!("zone {zone}: its file has not been looked at yet")]),
+        // Where updates do not own the zone nobody tells.
+        Ok(Ok(())) | Err(RecvTimeoutError::Disconnected) => good("reload", facts),
     }
 }
 
@@ -299,13 +322,14 @@ fn answered(state: &State, key: &'static str, event: impl FnOnce(Done) -> Event)
 }
 
 fn answered_at_once(state: &State, key: &'static str, event: impl FnOnce(Done) -> Event) -> Json {
+    outcome(state, event).map_or_else(bad, |facts| good(key, facts))
+}
+
+fn outcome(state: &State, event: impl FnOnce(Done) -> Event) -> Result<Json, Vec<String>> {
     let (done, outcome) = mpsc::channel();
     state.raise(event(done));
-    match outcome.recv() {
-        Ok(Ok(facts)) => good(key, facts),
-        Ok(Err(complaints)) => bad(complaints),
-        Err(_) => bad(vec!["the server is stopping, or cannot read zones any more: see its log".to_string()]),
-    }
+    let lost = |_| Err(vec!["the server is stopping, or cannot read zones any more: see its log".to_string()]);
+    outcome.recv().unwrap_or_else(lost)
 }
 
 /// Of those who wait for zones to be served, which may take as long as an image: others have something to ask meanwhile.

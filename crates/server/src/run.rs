@@ -152,6 +152,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let mut state = State::new(addresses, crew.udp, counters, turns, shared.clock, events.clone());
     state.updated = Arc::clone(&entrance.counters);
     state.folders = Some(Arc::clone(&folders));
+    state.press = Some(Arc::clone(&press));
     state.set_secondaries(others);
     state.set_past(Past { published: Arc::clone(&shared.published), data_dir: config.server.data_dir.clone() });
     let state = Arc::new(state);
@@ -714,8 +715,8 @@ fn forward(signals: &Signals, events: &Sender<Event>) {
 fn wish(named: &[String], why: Why, updating: &Updating) {
     let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
     match why {
-        Why::Forced => updating.press.slate.force(&apexes, Instant::now()),
-        Why::Fold => {}
+        // Who has forced an edit has said so to the slate, and waits there.
+        Why::Fold | Why::Forced => {}
         _ if named.is_empty() == apexes.is_empty() => updating.press.slate.look(&apexes, Instant::now()),
         _ => {}
     }

@@ -74,8 +74,10 @@ enum Done {
     Current,
     /// Nobody has edited it, and it was not its time.
     Looked,
-    /// Its edit is served now, or waits until nobody writes to it.
+    /// Its edit is served now.
     Edited,
+    /// It may have one, which waits until nobody writes to it.
+    Waits,
 }
 
 /// Why nothing was done about a file.
@@ -140,6 +142,11 @@ impl Scribe {
             if let Err(Undone::Failed(_)) = outcome {
                 self.again(&task, RETRY);
             }
+            match &outcome {
+                Ok(Done::Waits) => {}
+                Ok(_) => self.press.slate.answer(&task.apex, &Ok(())),
+                Err(Undone::Held(why) | Undone::Failed(why)) => self.press.slate.answer(&task.apex, &Err(why.clone())),
+            }
             self.tell(&task, outcome);
         }
     }
@@ -198,7 +205,7 @@ impl Scribe {
             log::error("an edit of a zone's file is held", &[("zone", &zone), ("why", &why)]);
         }
         let why = match outcome {
-            Ok(Done::Looked | Done::Edited) => return,
+            Ok(Done::Looked | Done::Edited | Done::Waits) => return,
             Ok(Done::Written | Done::Current) => None,
             Err(Undone::Held(why) | Undone::Failed(why)) => Some(why),
         };
@@ -329,16 +336,16 @@ impl Scribe {
 
     fn look_again(&self, task: &Task) -> Done {
         self.again(task, REST);
-        Done::Edited
+        Done::Waits
     }
 
     fn again(&self, task: &Task, after: Duration) {
-        let (apexes, at) = (slice::from_ref(&task.apex), Instant::now() + after);
+        let at = Instant::now() + after;
         if task.what == What::Force && !self.forced.contains_key(&task.apex) {
             // The file has not been looked at yet.
-            return self.press.slate.force(apexes, at);
+            return self.press.slate.force(&task.apex, at, None);
         }
-        self.press.slate.look(apexes, at);
+        self.press.slate.look(slice::from_ref(&task.apex), at);
     }
 
     /// Finds out what an edit changes, and has that served; the file as it was read is one that we know from then on. None:

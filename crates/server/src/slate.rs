@@ -9,6 +9,7 @@ use crate::config::Zone;
 use audit::Guards;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ struct Entries {
     digests: Agenda,
     /// Those whose files are looked at and whose edits are taken in whatever the guards object to.
     forced: HashSet<Box<[u8]>>,
+    /// Who waits to be told what became of that. Bound: as many as wait for the server to do something.
+    asked: HashMap<Box<[u8]>, Vec<Sender<Taken>>>,
     /// Zones that were followed, and are not any more. Bound: nobody waits long to take them.
     left: Vec<Box<[u8]>>,
 }
@@ -78,6 +81,9 @@ impl Agenda {
         self.times.retain(|apex, _| is_kept(apex));
     }
 }
+
+/// Whether what somebody has edited is served; why not.
+pub type Taken = Result<(), String>;
 
 /// What is to be put on the slate. Bound: each zone that takes updates once.
 #[derive(Default)]
@@ -154,10 +160,11 @@ impl Slate {
             entries.zones.insert(zone.apex.clone(), followed);
         }
         entries.left.extend(before.into_keys());
-        let Entries { zones, due, looks, digests, forced, .. } = entries;
+        let Entries { zones, due, looks, digests, forced, asked, .. } = entries;
         due.retain(|apex| zones.get(apex).is_some_and(|zone| zone.every.is_some()));
         [looks, digests].into_iter().for_each(|agenda| agenda.retain(|apex| zones.contains_key(apex)));
         forced.retain(|apex| zones.contains_key(apex));
+        asked.retain(|apex, _| zones.contains_key(apex));
         self.bell.notify_all();
     }
 
@@ -200,15 +207,25 @@ impl Slate {
         self.bell.notify_all();
     }
 
-    /// Edits of the files of these zones are to be taken in whatever the guards object to.
-    pub fn force(&self, apexes: &[Box<[u8]>], now: Instant) {
+    /// An edit of the file of this zone is to be taken in whatever the guards object to. `asked`: who is told what has become of it; nobody is where
+    /// updates do not own the zone.
+    pub fn force(&self, apex: &[u8], at: Instant, asked: Option<Sender<Taken>>) {
         let mut held = self.hold();
-        let Entries { zones, looks, forced, .. } = &mut *held;
-        for apex in apexes.iter().filter(|apex| zones.contains_key(*apex)) {
-            forced.insert(apex.clone());
-            looks.put(apex, now);
+        if held.zones.contains_key(apex) {
+            held.forced.insert(apex.into());
+            held.looks.put(apex, at);
+            held.asked.entry(apex.into()).or_default().extend(asked);
+            self.bell.notify_all();
         }
-        self.bell.notify_all();
+    }
+
+    /// The file of a zone was looked at. Whoever wants it looked at once more waits on.
+    pub fn answer(&self, apex: &[u8], taken: &Taken) {
+        let mut held = self.hold();
+        if !held.forced.contains(apex) {
+            // They may have gone.
+            held.asked.remove(apex).into_iter().flatten().for_each(|asked| _ = asked.send(taken.clone()));
+        }
     }
 
     /// The digests of these zones may not fit any more, and are to be seen to at that time, or before.
@@ -300,6 +317,7 @@ impl Entries {
 mod tests {
     use super::*;
     use std::path::Path;
+    use std::sync::mpsc::channel;
     use transfer::allow::{Rule, Rules};
 
     const A: &[u8] = b"\x01a\0";
@@ -372,8 +390,14 @@ mod tests {
         slate.note([A].into_iter(), start);
         slate.hurry(A, start);
         assert_eq!(take(start + MINUTE), None);
-        slate.force(&[A.into(), b"\x01c\0"[..].into()], start);
+        let (asked, taken) = channel();
+        slate.force(b"\x01c\0", start, Some(asked.clone()));
+        slate.force(A, start, Some(asked));
+        slate.answer(A, &Ok(()));
+        assert!(taken.try_recv().is_err(), "not looked at since");
         assert_eq!([take(start), take(start)], [Some((What::Force, true, false)), None]);
+        [Err("held".to_string()), Ok(())].iter().for_each(|outcome| slate.answer(A, outcome));
+        assert_eq!(taken.iter().collect::<Vec<_>>(), [Err("held".to_string())], "once, and nobody else waits");
         slate.look(&[A.into()], start);
         assert_eq!(take(start), Some((What::Look, true, false)), "forced once");
         slate.renew([A, A, b"\x01c\0"].into_iter(), start + MINUTE);

@@ -10,6 +10,7 @@ use crate::intake::Intake;
 use crate::json::Json;
 use crate::keeper::Keeper;
 use crate::kept::Order;
+use crate::press::Press;
 use crate::secondaries::Secondaries;
 use crate::stall::{self, Turns};
 use crate::transfers::AT_ONCE_MAX;
@@ -166,6 +167,8 @@ pub struct State {
     pub keeper: OnceLock<Keeper>,
     /// Those that are watched.
     pub folders: Option<Arc<Folders>>,
+    /// On whose slate it stands which files are looked at.
+    pub press: Option<Arc<Press>>,
     served: Mutex<Served>,
     /// Zones whose files are not written back, by apex, and why: at most those that are to be.
     unwritten: Mutex<BTreeMap<Box<[u8]>, String>>,
@@ -206,6 +209,7 @@ impl State {
             events,
             keeper,
             folders: None,
+            press: None,
             served,
             unwritten: Mutex::default(),
             held_edits: Mutex::default(),

@@ -14,6 +14,7 @@ use server::held::Gate;
 use server::images::{self, Library, Shelved};
 use server::json::Json;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -69,15 +70,19 @@ fn with_zones(config: Config) -> Result<(Config, Vec<Zone>), Vec<Complaint>> {
 fn warnings(config: &Config, zones: &[Zone]) -> Vec<String> {
     let Some(name) = config.server.user.as_deref().filter(|_| is_root()) else { return Vec::new() };
     match User::find(name) {
-        Ok(Some(user)) => zones.iter().filter_map(|z| hidden_from(&user, z)).collect(),
+        // Secrets, too: it is root who reads them at the start, and this user at a reload.
+        Ok(Some(user)) => {
+            let files = config.files().chain(zones.iter().map(|zone| &*zone.file));
+            files.filter_map(|file| hidden_from(&user, file)).collect()
+        }
         Ok(None) => vec![format!("the user {name} does not exist; create it, or write user = \"\"")],
         Err(e) => vec![format!("the user {name} cannot be looked up: {e}")],
     }
 }
 
-fn hidden_from(user: &User, zone: &Zone) -> Option<String> {
-    let place = findings::unreadable_by(user, &zone.file)?;
-    let (file, name, place) = (zone.file.display(), &user.name, place.display());
+fn hidden_from(user: &User, file: &Path) -> Option<String> {
+    let place = findings::unreadable_by(user, file)?;
+    let (file, name, place) = (file.display(), &user.name, place.display());
     Some(format!("{file} cannot be read by {name}, whom the server runs as: see the mode of {place}"))
 }
 

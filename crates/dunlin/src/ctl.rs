@@ -33,9 +33,19 @@ pub fn run(args: &Ctl) -> Exit {
         Ok(paths) => paths,
         Err(exit) => return exit,
     };
-    let Some((mut stream, path)) = paths.iter().find_map(|p| Some((UnixStream::connect(p).ok()?, p))) else {
-        let tried: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
-        return could_not(format_args!("no server answers at {}; name its socket with --socket", tried.join(" or ")));
+    let mut tried = Vec::new();
+    let connected = paths.iter().find_map(|path| match UnixStream::connect(path) {
+        Ok(stream) => Some((stream, path)),
+        Err(e) => {
+            tried.push(format!("{} ({e})", path.display()));
+            None
+        }
+    });
+    let Some((mut stream, path)) = connected else {
+        let tried = tried.join(" or ");
+        return could_not(format_args!(
+            "no server answers at {tried}; name its socket with --socket, and be its owner or in its group"
+        ));
     };
     let mut line = String::new();
     let asked = stream.write_all(format!("{}\n", request.trim_end()).as_bytes());
@@ -78,7 +88,7 @@ fn sockets(args: &Ctl) -> Result<Vec<PathBuf>, Exit> {
     let Some(file) = &args.config else {
         return Ok(vec![config::Config::default().control.socket, configuration::folders().socket()]);
     };
-    config::read(file).map(|c| vec![c.control.socket]).map_err(|complaints| {
+    config::socket(file).map(|socket| vec![socket]).map_err(|complaints| {
         configuration::show(&complaints, Some(file));
         Exit::CouldNot
     })

@@ -176,7 +176,7 @@ impl Publisher {
 
     fn on_job(&mut self, job: Job) {
         let wanted = job.zones.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
-        self.by = By { why: job.why, wanted, from: job.from };
+        self.by = By { why: job.why, is_asked: job.done.is_some(), wanted, from: job.from };
         self.recorder.keep(job.config.history);
         let outcome = match job.why {
             Why::Look => self.look(&job.config, &job.zones).map_err(|why| vec![why]),
@@ -556,7 +556,8 @@ impl Publisher {
         let complaint = |name: &String| {
             let Ok(apex) = crate::config::apex(name) else { return Some(format!("`{name}` is no name of a zone")) };
             if self.served.manifest.find(&apex).is_none() {
-                return Some(format!("no zone {name} is configured"));
+                // A file that has gone, whose zone went with it, is as it should be.
+                return self.by.is_asked.then(|| format!("no zone {name} is configured"));
             }
             by_apex.get(&*apex).map(|p| format!("zone {name}: {}", p.what))
         };
@@ -626,6 +627,8 @@ impl Publisher {
 /// Who has changed zones.
 struct By {
     why: Why,
+    /// He waits for what comes of it.
+    is_asked: bool,
     /// Whom they named who asked.
     wanted: Apexes,
     /// From whom they have come, by apex.
@@ -634,7 +637,7 @@ struct By {
 
 impl Default for By {
     fn default() -> By {
-        By { why: Why::Asked, wanted: Vec::new(), from: HashMap::new() }
+        By { why: Why::Asked, is_asked: false, wanted: Vec::new(), from: HashMap::new() }
     }
 }
 

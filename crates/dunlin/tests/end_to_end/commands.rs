@@ -1,6 +1,9 @@
 //! Commands that need no running server: what they print and how they end.
 
-use crate::running::{Folder, ZONE, at_home, text};
+use crate::running::{Folder, ZONE, at_home, read, text};
+use crate::updates;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 #[test]
@@ -217,4 +220,39 @@ fn a_query_that_nobody_answers_ends_with_1() {
     let output = folder.dunlin(&["query", "a.example", &format!("@{free}"), "+time=1", "+tries=1"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert!(text(&output.stdout).starts_with(&format!(";; no answer from {free}")));
+}
+
+/// Root reads it at the start, and whoever the server is then at a reload, maybe weeks later.
+#[test]
+fn a_check_by_root_names_a_secret_that_the_servers_user_may_not_read() {
+    let folder = updates::folder();
+    let written = read(&folder.0.join("dunlin.toml"));
+    folder.write("dunlin.toml", &written.replace("user = \"\"", "user = \"nobody\""));
+    let said_of = |mode| {
+        std::fs::set_permissions(folder.0.join("ddns.key"), Permissions::from_mode(mode)).unwrap();
+        let mut check = at_home(&folder.0, Command::new("unshare"));
+        let output = check.args(["-Ur", env!("CARGO_BIN_EXE_dunlin"), "check", "-c", "dunlin.toml"]).output().unwrap();
+        text(&output.stdout)
+    };
+    assert!(said_of(0o600).contains("warning: ddns.key cannot be read by nobody, whom the server runs as"));
+    assert!(!said_of(0o644).contains("ddns.key"));
+}
+
+/// As when something has gone wrong, and the server is to say what it does.
+#[test]
+fn a_server_is_found_by_a_configuration_in_which_something_else_is_wrong() {
+    let folder = updates::folder();
+    let _server = updates::serve(&folder);
+    let asked = || folder.dunlin(&["ctl", "-c", "dunlin.toml", "status"]);
+    let written = read(&folder.0.join("dunlin.toml"));
+    for wrong in [written.replace("allow-update", "alow-update"), written.replace("ddns.key", "none.key")] {
+        folder.write("dunlin.toml", &wrong);
+        assert!(text(&asked().stdout).starts_with("ok true"), "{}", text(&asked().stderr));
+    }
+    folder.write("dunlin.toml", &written.replace("socket = \"control.sock\"", "socket = 5"));
+    assert!(text(&asked().stderr).contains("dunlin.toml:6:10: error: "), "{}", text(&asked().stderr));
+    folder.write("dunlin.toml", "[control");
+    assert!(text(&asked().stderr).contains("dunlin.toml:1:9: error: this is not TOML"), "{}", text(&asked().stderr));
+    let elsewhere = text(&folder.dunlin(&["ctl", "--socket", "dunlin.toml", "status"]).stderr);
+    assert!(elsewhere.contains("no server answers at dunlin.toml (Connection refused"), "{elsewhere}");
 }

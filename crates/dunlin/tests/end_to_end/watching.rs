@@ -35,6 +35,10 @@ fn zone_files_that_change_appear_and_go_are_noticed() {
     std::fs::remove_file(folder.0.join("zones/new.example.zone")).unwrap();
     eventually("the zone gone", || is_refused(&folder, &server, "www.new.example"));
     assert!(is("www.example.com", "192.0.2.4"));
+    folder.write("zones/example.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.5"));
+    eventually("another change", || is("www.example.com", "192.0.2.5"));
+    let log = read(&folder.0.join("log"));
+    assert!(!log.contains("error "), "{log}");
 }
 
 /// As Kubernetes mounts a ConfigMap: each file is a link through one link, and that changes.

@@ -5,6 +5,7 @@ use super::reader::{Reader, Table, Word};
 use crate::stamp::Stamp;
 use policy::{Grant, Grants};
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::ops::Range;
 use transfer::allow::{Rule, Rules};
 use transfer::remote::Remote;
@@ -38,20 +39,24 @@ fn one(r: &mut Reader<'_>, t: &Table<'_>, span: Range<usize>) -> Option<(Key, Ra
         }
     }
     let name = r.string(t, "name", "xfr-key");
-    let algorithm = algorithm(r, t);
-    let secret = r.string(t, "secret-file", "xfr.key").and_then(|file| secret(r, &file));
-    let (written, algorithm, secret) = (name?, algorithm?, secret?);
+    let (mut word, mut secret) = (r.string(t, "algorithm", "hmac-sha256"), Vec::new());
+    if let Some(file) = r.string(t, "secret-file", "xfr.key")
+        && let Some(read) = read_secret(r, &file)
+    {
+        let said = read.algorithm.map(|text| Word { text, span: file.span });
+        (secret, word) = (read.octets, word.or(said.filter(|_| !t.contains_key("algorithm"))));
+    }
+    let algorithm = word.map_or(Some(Algorithm::Sha256), |word| algorithm(r, word)).unwrap_or(Algorithm::Sha256);
+    let written = name?;
     let Ok(name) = Name::from_text(written.text.as_bytes(), Some(&Name::ROOT)) else {
         r.complain(written.span, format!("`{}` is no name of a key", written.text), "write name = \"xfr-key\"");
         return None;
     };
+    // Also one of which something was wrong, which is said: whoever names it has done no wrong.
     Some((Key::new(&name, algorithm, &secret), written.span))
 }
 
-fn algorithm(r: &mut Reader<'_>, t: &Table<'_>) -> Option<Algorithm> {
-    let Some(word) = r.string(t, "algorithm", "hmac-sha256") else {
-        return if t.contains_key("algorithm") { None } else { Some(Algorithm::Sha256) };
-    };
+fn algorithm(r: &mut Reader<'_>, word: Word) -> Option<Algorithm> {
     let found = Algorithm::named(&word.text);
     if found.is_none() {
         let why = if word.text.to_ascii_lowercase().contains("md5") { ": it must not be used (RFC 8945)" } else { "" };
@@ -62,8 +67,13 @@ fn algorithm(r: &mut Reader<'_>, t: &Table<'_>) -> Option<Algorithm> {
     found
 }
 
-/// The secret of a file: base64 alone, or what `tsig-keygen` writes.
-fn secret(r: &mut Reader<'_>, file: &Word) -> Option<Vec<u8>> {
+struct Read {
+    octets: Vec<u8>,
+    algorithm: Option<String>,
+}
+
+/// The secret of a file: base64 alone, or what `tsig-keygen` writes, which also says the algorithm.
+fn read_secret(r: &mut Reader<'_>, file: &Word) -> Option<Read> {
     let path = r.path(file);
     r.sources.push((path.clone(), Stamp::of(&path)));
     let size = std::fs::metadata(&path).map_or(0, |m| m.len());
@@ -75,7 +85,11 @@ fn secret(r: &mut Reader<'_>, file: &Word) -> Option<Vec<u8>> {
         }
         Err(e) => {
             let what = format!("the secret {} cannot be read: {e}", path.display());
-            r.complain(file.span.clone(), what, "make one: head -c 32 /dev/urandom | base64 > FILE");
+            let instead = match e.kind() {
+                ErrorKind::NotFound => "make one: head -c 32 /dev/urandom | base64 > FILE",
+                _ => "let the server's user read it, and nobody else",
+            };
+            r.complain(file.span.clone(), what, instead);
             return None;
         }
     };
@@ -85,7 +99,13 @@ fn secret(r: &mut Reader<'_>, file: &Word) -> Option<Vec<u8>> {
         let what = format!("{} holds no secret of at least {SECRET_MIN} octets in base64", path.display());
         r.complain(file.span.clone(), what, "make one: head -c 32 /dev/urandom | base64 > FILE");
     }
-    found
+    found.map(|octets| Read { octets, algorithm: said_algorithm(&text) })
+}
+
+/// What stands behind the word `algorithm`, up to the semicolon.
+fn said_algorithm(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("algorithm")?;
+    rest.split_once(';').map(|(said, _)| said.trim().trim_matches('"').to_string())
 }
 
 /// What stands in quotes behind the word `secret`.

@@ -258,6 +258,11 @@ impl Config {
         self.roster.directories.iter_mut().filter(|d| d.is_ours).for_each(|d| d.path.clone_from(&kept));
     }
 
+    /// What it was read from: its file, and secrets.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.sources.iter().map(|(file, _)| &**file)
+    }
+
     /// True if reading it again would find the same.
     pub fn is_as_read(&self) -> bool {
         self.sources.iter().all(|(file, stamp)| stamp.is_some() && Stamp::of(file) == *stamp)
@@ -273,24 +278,38 @@ impl Config {
 /// there is something to complain of in the file itself.
 pub fn read(file: &Path) -> Result<Config, Vec<Complaint>> {
     let stamp = Stamp::of(file);
+    parse(file, &text_of(file)?).map(|mut config| {
+        config.sources.push((file.to_path_buf(), stamp));
+        config
+    })
+}
+
+/// Where the server of a configuration file is asked: also while something else in the file is wrong, or cannot be read by who asks.
+pub fn socket(file: &Path) -> Result<PathBuf, Vec<Complaint>> {
+    let text = text_of(file)?;
+    let (document, errors) = DeTable::parse_recoverable(&text);
+    let (mut r, mut found) = (Reader::new(Text::new(file, &text)), Config::default().control);
+    let table = r.table(document.get_ref(), "control");
+    if let Some(t) = table {
+        control(&mut r, t, &mut found);
+    }
+    if table.is_none_or(|t| !t.contains_key("socket")) {
+        // Maybe it stands where it cannot be found.
+        r.complaints.extend(errors.iter().map(|e| syntax(&r.text, e)).collect::<Vec<_>>());
+    }
+    if r.complaints.is_empty() { Ok(found.socket) } else { Err(r.complaints) }
+}
+
+fn text_of(file: &Path) -> Result<String, Vec<Complaint>> {
     let bytes = std::fs::read(file).map_err(|e| {
         vec![Complaint::about(file, format!("the configuration cannot be read: {e}"), "name another with -c FILE")]
     })?;
-    match String::from_utf8(bytes) {
-        Ok(text) => parse(file, &text).map(|mut config| {
-            config.sources.push((file.to_path_buf(), stamp));
-            config
-        }),
-        Err(e) => {
-            let good = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).into_owned();
-            let text = Text::new(file, &good);
-            Err(vec![text.complaint(
-                good.len()..good.len(),
-                "here is an octet that is no UTF-8",
-                "write the file in UTF-8",
-            )])
-        }
-    }
+    String::from_utf8(bytes).map_err(|e| {
+        let good = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).into_owned();
+        let text = Text::new(file, &good);
+        let what = "here is an octet that is no UTF-8";
+        vec![text.complaint(good.len()..good.len(), what, "write the file in UTF-8")]
+    })
 }
 
 /// As `read`, of a text that `file` is said to hold.

@@ -359,15 +359,17 @@ fn lists_and_folders_of_zones() {
 fn keys_and_who_may_update() {
     let folder = Scratch::new("keys");
     folder.write("plain.key", "MDEyMzQ1Njc4OWFiY2RlZg==\n");
-    folder.write("bind.key", "key \"a\" {\n algorithm hmac-sha256;\n secret \"MDEyMzQ1Njc4OWFiY2RlZg==\";\n};\n");
+    folder.write("bind.key", "key \"a\" {\n algorithm hmac-sha384;\n secret \"MDEyMzQ1Njc4OWFiY2RlZg==\";\n};\n");
+    folder.write("old.key", "key \"a\" {\n algorithm hmac-md5;\n secret \"MDEyMzQ1Njc4OWFiY2RlZg==\";\n};\n");
     folder.write("short.key", "MDEy\n");
     let file = folder.0.join("dunlin.toml");
     let key = |name: &str, more: &str| format!("[[key]]\nname = \"{name}\"\n{more}\n");
     let text = key("a", "secret-file = \"plain.key\"")
         + &key("B.example", "algorithm = \"hmac-sha512\"\nsecret-file = \"bind.key\"")
+        + &key("c", "secret-file = \"bind.key\"")
         + "[[zone]]\nname = \"z\"\nfile = \"z\"\nallow-update = [\"key:a name:x.z type:TXT\"]\n";
     let config = parse(&file, &text).unwrap();
-    assert_eq!(format!("{:?}", config.keys), "Keys([a. hmac-sha256, b.example. hmac-sha512])");
+    assert_eq!(format!("{:?}", config.keys), "Keys([a. hmac-sha256, b.example. hmac-sha512, c. hmac-sha384])");
     assert!(config.roster.written[0].allow_update.allow(b"\x01a\0", b"\x01x\x01z\0", 16));
 
     let said = |text: &str| -> Vec<String> {
@@ -377,11 +379,14 @@ fn keys_and_who_may_update() {
     assert_eq!(
         said(
             &(key("a", "algorithm = \"hmac-md5\"\nsecret-file = \"plain.key\"")
-                + &key("b", "secret-file = \"none.key\""))
+                + &key("b", "secret-file = \"none.key\"")
+                + &key("c", "secret-file = \"old.key\"")
+                + "[[zone]]\nname = \"z\"\nfile = \"z\"\nallow-update = [\"key:a\", \"key:b\"]\n")
         ),
         [
             "3: there is no algorithm `hmac-md5` here: it must not be used (RFC 8945)".to_string(),
             format!("7: the secret {} cannot be read: No such file or directory (os error 2)", none.display()),
+            "10: there is no algorithm `hmac-md5` here: it must not be used (RFC 8945)".to_string(),
         ]
     );
     assert!(said(&key("a", "secret-file = \"short.key\""))[0].contains("short.key holds no secret of at least 10"));

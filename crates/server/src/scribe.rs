@@ -260,11 +260,12 @@ impl Scribe {
         if task.what == What::Write {
             return self.write_back(task, &file, is, origin);
         }
+        // Also at a start that has found something left behind: who was killed may have owed a digest.
+        self.press.slate.renew([&*task.apex].into_iter(), Instant::now() + DIGEST_AFTER);
         if is_cleared {
             // That is what was looked for.
             return Ok(Done::Looked);
         }
-        self.press.slate.renew([&*task.apex].into_iter(), Instant::now() + DIGEST_AFTER);
         if task.is_kept_in_step && (is == NONE || is_owed(&self.press, &task.apex, &origin, &file)) {
             self.press.slate.note([&*task.apex].into_iter(), Instant::now());
         }

@@ -146,7 +146,7 @@ impl<'a> Rr<'a> {
 
     /// The rdata without pointers. None: it does not fit its type.
     pub fn rdata(&self) -> Option<Vec<u8>> {
-        let (fixed, names) = compressed_names(self.rtype);
+        let (fixed, names) = compressed_names(self.rtype, self.raw_rdata());
         let mut out = self.raw_rdata().get(..fixed)?.to_vec();
         let mut at = self.rdata_at + fixed;
         for _ in 0..names {
@@ -165,13 +165,19 @@ impl<'a> Rr<'a> {
 }
 
 /// Octets before the first name that may be compressed, and how many there are in a row (RFC 3597 section 4).
-fn compressed_names(rtype: Rtype) -> (usize, usize) {
+fn compressed_names(rtype: Rtype, rdata: &[u8]) -> (usize, usize) {
     match rtype {
-        NS | MD | MF | CNAME | MB | MG | MR | PTR | DNAME => (0, 1),
+        NS | MD | MF | CNAME | MB | MG | MR | PTR | DNAME | NXT => (0, 1),
         SOA | MINFO | RP => (0, 2),
         MX | AFSDB | RT | KX => (2, 1),
         PX => (2, 2),
         SRV => (6, 1),
+        SIG => (18, 1),
+        // Behind three strings.
+        NAPTR => {
+            let behind = |at: usize| at + 1 + rdata.get(at).map_or(0, |&length| usize::from(length));
+            (behind(behind(behind(4))), 1)
+        }
         _ => (0, 0),
     }
 }
@@ -237,6 +243,29 @@ mod tests {
         assert_eq!((rr.section, rr.owner.bytes(), rr.ttl), (2, &b"\x01a\x01z\0"[..], 60));
         assert_eq!(rr.rdata().unwrap(), b"\0\x0A\x01m\x01z\0");
         assert_eq!(records.len(), 1);
+    }
+
+    #[test]
+    fn names_behind_strings_and_before_bitmaps_come_without_pointers() {
+        for (rtype, rdata, expect) in [
+            (35, &b"\0\x01\0\x02\x01u\x03sip\0\xC0\x0C"[..], &b"\0\x01\0\x02\x01u\x03sip\0\x01z\0"[..]),
+            (30, b"\xC0\x0C\x40", b"\x01z\0\x40"),
+            (
+                24,
+                b"\0\x01\x05\x01\0\0\0\x3C\0\0\0\x02\0\0\0\x01\0\x07\xC0\x0Csignature",
+                b"\0\x01\x05\x01\0\0\0\x3C\0\0\0\x02\0\0\0\x01\0\x07\x01z\0signature",
+            ),
+        ] {
+            let mut octets = HEAD.to_vec();
+            octets.extend(b"\x01z\0\0\x06\0\x01\xC0\x0C\0");
+            octets.extend([&[rtype, 0, 1, 0, 0, 0, 60, 0, rdata.len() as u8], rdata].concat());
+            let rr = Message::new(&octets).unwrap().records().next().unwrap().unwrap();
+            assert_eq!(rr.rdata().as_deref(), Some(expect), "{rtype}");
+        }
+        // Strings that lead beyond its end.
+        let mut octets = HEAD.to_vec();
+        octets.extend(b"\x01z\0\0\x06\0\x01\xC0\x0C\0\x23\0\x01\0\0\0\x3C\0\x05\0\x01\0\x02\xFF");
+        assert_eq!(Message::new(&octets).unwrap().records().next().unwrap().unwrap().rdata(), None);
     }
 
     #[test]

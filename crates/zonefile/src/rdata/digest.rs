@@ -17,7 +17,8 @@ pub(crate) fn lengths(rtype: u16, rdata: &[u8]) -> Option<(usize, usize)> {
     let want = match (rtype, rdata.get(type_at)?) {
         (ZONEMD, 1) => 48,
         (ZONEMD, 2) => 64,
-        (ZONEMD, _) => return None,
+        // RFC 8976 section 2.2.4: of any other at least so many.
+        (ZONEMD, _) => (rdata.len() - type_at - 1).max(12),
         (_, 1) => 20,
         (_, 2) => 32,
         (SSHFP, _) => return None,

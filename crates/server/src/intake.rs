@@ -7,9 +7,9 @@ use crate::later::{Desk, Mailboxes};
 use crate::novices::{Wanted, Wish as Wanting};
 use crate::press::Work;
 use crate::queue;
-use crate::refusals::{PROHIBITED, head};
+use crate::refusals::{PROHIBITED, refused};
 use crate::sound::Sound;
-use front::Postponed;
+use front::{Postponed, Published};
 use stats::{Counter, Counters};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[cfg(test)]
 use std::time::Duration;
 use transfer::message::Message;
+use transfer::tsig::Keys;
 use transfer::update::{self, Refused};
 use transfer::{Author, Diff};
 
@@ -103,13 +104,14 @@ impl Desk for Intake {
 pub struct Entrance {
     intake: Intake,
     is_open: AtomicBool,
+    keys: Arc<Published<Keys>>,
     mailboxes: Arc<Mailboxes>,
     pub counters: Arc<Counters>,
 }
 
 impl Entrance {
-    pub fn new(intake: Intake, mailboxes: Arc<Mailboxes>) -> Entrance {
-        Entrance { intake, is_open: AtomicBool::new(false), mailboxes, counters: Arc::default() }
+    pub fn new(intake: Intake, keys: Arc<Published<Keys>>, mailboxes: Arc<Mailboxes>) -> Entrance {
+        Entrance { intake, is_open: AtomicBool::new(false), keys, mailboxes, counters: Arc::default() }
     }
 
     /// Somebody carries them out from now on.
@@ -125,8 +127,8 @@ impl Desk for Entrance {
             return self.intake.take(question);
         }
         let zone = Message::new(&question.message).map(|message| update::zone(&message));
-        let refused = zone.and_then(Result::err).map_or(PROHIBITED, Refused::from);
-        let refusal = head(&question.message, refused).unwrap_or_default();
+        let why = zone.and_then(Result::err).map_or(PROHIBITED, Refused::from);
+        let refusal = refused(&question.message, &self.keys.current().0, why).unwrap_or_default();
         self.counters.count_together(Counter::UpdateRefused);
         self.mailboxes.post(question.ticket, refusal);
         true

@@ -9,6 +9,7 @@ use std::fmt::{Display, Write as _};
 use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Info as u8);
 
@@ -30,6 +31,28 @@ pub fn info(message: &str, facts: &[(&str, &dyn Display)]) {
 
 pub fn debug(message: &str, facts: &[(&str, &dyn Display)]) {
     line(Level::Debug, message, facts);
+}
+
+/// How often what others bring about again and again is told.
+const SELDOM: Duration = Duration::from_secs(10);
+
+/// Something that may happen thousands of times a second, and is told now and then.
+#[derive(Default)]
+pub struct Seldom {
+    told: Option<Instant>,
+    untold: u64,
+}
+
+impl Seldom {
+    /// How often it was not told since; None: nor is it to be told now.
+    pub fn untold(&mut self) -> Option<u64> {
+        if self.told.is_some_and(|told| told.elapsed() < SELDOM) {
+            self.untold += 1;
+            return None;
+        }
+        self.told = Some(Instant::now());
+        Some(std::mem::take(&mut self.untold))
+    }
 }
 
 fn line(level: Level, message: &str, facts: &[(&str, &dyn Display)]) {

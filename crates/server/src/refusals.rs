@@ -1,18 +1,65 @@
 //! What is said to whom an update, a transfer or an announcement is not done for: codes, and messages that carry no more than these.
 
+use crate::clock::wall_s;
+use crate::log::Seldom;
+use front::Postponed;
+use std::fmt::Display;
+use std::net::IpAddr;
 use transfer::message::Message;
-use transfer::tsig::{self, Refusal};
+use transfer::tsig::{self, Keys, Refusal};
 use transfer::update::Refused;
-use wire::{Ede, Rcode, rtype};
+use wire::{Ede, Name, Rcode, rtype};
 
 /// EDNS option of extended errors (RFC 8914).
 const EDE_OPTION: u16 = 15;
 const UDP_SIZE: u16 = 1232;
+const DNSSEC_OK: u16 = 0x8000;
 
 pub const PROHIBITED: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::PROHIBITED) };
 pub const MALFORMED: Refused = Refused { rcode: Rcode::FORMERR, ede: None };
 pub const ELSEWHERE: Refused = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::NOT_AUTHORITATIVE) };
 pub const FAILED: Refused = Refused { rcode: Rcode::SERVFAIL, ede: None };
+
+/// What the log says of somebody who was refused something: else nobody would find out whose program is set up wrongly, or how.
+pub struct Notice {
+    zone: String,
+    key: String,
+    from: IpAddr,
+    why: String,
+    unsaid: u64,
+}
+
+impl Notice {
+    /// None: another one was told of a short time ago.
+    pub fn of(question: &Postponed, why: impl ToString, seldom: &mut Seldom) -> Option<Notice> {
+        let unsaid = seldom.untold()?;
+        let message = Message::new(&question.message);
+        let zone =
+            message.as_ref().and_then(|m| m.question()).map_or(String::new(), |(asked, _)| asked.name.to_string());
+        let signature = message.and_then(|m| m.records().flatten().find(|rr| rr.rtype == rtype::TSIG));
+        let key = signature.map_or("none".to_string(), |rr| rr.owner.to_string());
+        Some(Notice { zone, key, from: question.peer.ip, why: why.to_string(), unsaid })
+    }
+
+    pub fn facts(&self) -> [(&str, &dyn Display); 5] {
+        let Notice { zone, key, from, why, unsaid } = self;
+        [("zone", zone), ("key", key), ("from", from), ("why", why), ("unsaid", unsaid)]
+    }
+}
+
+/// Why somebody is refused something.
+pub fn why(refused: Refused) -> &'static str {
+    match (refused.ede, refused.rcode) {
+        (Some(Ede::PROHIBITED), _) => "no rule allows it",
+        (Some(Ede::NOT_AUTHORITATIVE), _) => "the zone is not there",
+        (Some(Ede::NOT_READY), _) => "not now",
+        (Some(Ede::NOT_SUPPORTED), _) => "the zone is signed",
+        (_, Rcode::FORMERR) => "FORMERR",
+        (_, Rcode::NOTZONE) => "NOTZONE",
+        (_, Rcode::SERVFAIL) => "SERVFAIL",
+        _ => "REFUSED",
+    }
+}
 
 /// What is said about a wrong signature.
 pub fn unproven(request: &[u8], refusal: &Refusal, now_s: u64) -> Option<Vec<u8>> {
@@ -23,15 +70,95 @@ pub fn unproven(request: &[u8], refusal: &Refusal, now_s: u64) -> Option<Vec<u8>
     Some(reply)
 }
 
+/// The same for a request that nobody looks into: first whether its signature is right, then this (RFC 8945 section 5.2).
+pub fn refused(request: &[u8], keys: &Keys, refused: Refused) -> Option<Vec<u8>> {
+    let now_s = wall_s();
+    let signed = match tsig::check_request(request, keys, now_s) {
+        Ok(signed) => signed,
+        Err(refusal) => return unproven(request, &refusal, now_s),
+    };
+    let mut reply = head(request, refused)?;
+    signed.iter().for_each(|signed| signed.sign(&mut reply, now_s));
+    Some(reply)
+}
+
+/// What is wrong with the OPT of a request whose signature is right (RFC 6891 section 6.1): of one that is signed nobody has looked at it before.
+pub fn check_edns(message: &Message<'_>) -> Result<(), Refused> {
+    let mut all = message.records().flatten().filter(|rr| rr.rtype == rtype::OPT);
+    let Some(opt) = all.next() else { return Ok(()) };
+    if all.next().is_some() || opt.section != 3 || opt.owner != Name::ROOT || !are_options(opt.raw_rdata()) {
+        return Err(MALFORMED);
+    }
+    if opt.ttl >> 16 & 0xFF == 0 { Ok(()) } else { Err(Rcode::BADVERS.into()) }
+}
+
+fn are_options(mut octets: &[u8]) -> bool {
+    while let Some((head, rest)) = octets.split_first_chunk::<4>() {
+        let Some(behind) = rest.get(usize::from(u16::from_be_bytes([head[2], head[3]]))..) else { return false };
+        octets = behind;
+    }
+    octets.is_empty()
+}
+
 /// Header, question or zone section, and an OPT if the request has one.
 pub fn head(request: &[u8], refused: Refused) -> Option<Vec<u8>> {
     let mut reply = tsig::reply_head(request, refused.rcode)?;
-    if Message::new(request)?.records().flatten().any(|rr| rr.rtype == rtype::OPT) {
+    if let Some(opt) = Message::new(request)?.records().flatten().find(|rr| rr.rtype == rtype::OPT) {
         let option = refused.ede.map(|ede| [EDE_OPTION, 2, ede.0].map(u16::to_be_bytes).concat()).unwrap_or_default();
         reply.push(0);
-        reply.extend([rtype::OPT, UDP_SIZE, 0, 0, option.len() as u16].map(u16::to_be_bytes).concat());
+        // The rest of the code, and DO as it was (RFC 3225 section 3).
+        let (code, flags) = (refused.rcode.0 >> 4 << 8, opt.ttl as u16 & DNSSEC_OK);
+        reply.extend([rtype::OPT, UDP_SIZE, code, flags, option.len() as u16].map(u16::to_be_bytes).concat());
         reply.extend(option);
         *reply.get_mut(11)? = 1;
     }
     Some(reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transfer::tsig::{Algorithm, Key};
+
+    /// An update of z. with this OPT behind it, and others behind that.
+    fn request(opts: &[&[u8]]) -> Vec<u8> {
+        let head = b"\0\x01\x28\0\0\x01\0\0\0\0\0";
+        [&head[..], &[opts.len() as u8], b"\x01z\0\0\x06\0\x01", &opts.concat()].concat()
+    }
+
+    #[test]
+    fn an_opt_is_looked_at_whoever_signs() {
+        const PLAIN: &[u8] = b"\0\0\x29\x04\xD0\0\0\x80\0\0\0";
+        for (opts, expect) in [
+            (&[][..], None),
+            (&[PLAIN], None),
+            (&[b"\0\0\x29\x04\xD0\0\0\0\0\0\x06\0\x03\0\x02ab"], None),
+            (&[b"\0\0\x29\x04\xD0\0\x01\0\0\0\0"], Some(Rcode::BADVERS)),
+            (&[PLAIN, PLAIN], Some(Rcode::FORMERR)),
+            (&[b"\x01a\0\0\x29\x04\xD0\0\0\0\0\0\0"], Some(Rcode::FORMERR)),
+            (&[b"\0\0\x29\x04\xD0\0\0\0\0\0\x06\0\x03\0\x03ab"], Some(Rcode::FORMERR)),
+            (&[b"\0\0\x29\x04\xD0\0\0\0\0\0\x01\0"], Some(Rcode::FORMERR)),
+        ] {
+            let request = request(opts);
+            let found = check_edns(&Message::new(&request).unwrap()).map_err(|refused| refused.rcode);
+            assert_eq!(found.err(), expect, "{opts:?}");
+        }
+        let reply = head(&request(&[PLAIN]), Rcode::BADVERS.into()).unwrap();
+        assert_eq!(reply[19..], *b"\0\0\x29\x04\xD0\x01\0\x80\0\0\0", "the rest of the code, and DO");
+    }
+
+    #[test]
+    fn whoever_signs_is_refused_under_his_key() {
+        let known =
+            |secret: &[u8]| Key::new(&Name::from_text(b"k", Some(&Name::ROOT)).unwrap(), Algorithm::Sha256, secret);
+        let keys = Keys::new(vec![known(b"0123456789")]);
+        let asked = |key: &Key| {
+            let mut request = request(&[]);
+            let mut asked = tsig::sign_request(key, &mut request, wall_s());
+            let reply = refused(&request, &keys, PROHIBITED).unwrap();
+            (reply[3] & 15, asked.check(&reply, wall_s()).is_ok())
+        };
+        assert_eq!(asked(&known(b"0123456789")), (5, true));
+        assert_eq!(asked(&known(b"another one")), (9, false));
+    }
 }

@@ -121,14 +121,15 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let registrar = secondaries::begin(config, &zones, clock, ends)
         .map_err(|e| format!("zones that come from others cannot be kept: {e}"))?;
     let mailboxes = Arc::new(mailboxes);
-    let entrance = Arc::new(Entrance::new(intake, Arc::clone(&mailboxes)));
+    let keys = Arc::new(Published::new(config.keys.clone()));
+    let entrance = Arc::new(Entrance::new(intake, Arc::clone(&keys), Arc::clone(&mailboxes)));
     let published = Arc::new(Published::new(zones));
     let press = Arc::new(Press::new(Arc::clone(&published), unwritten));
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
     hurry(config, &press);
     let shared = Shared {
         published: Arc::clone(&published),
-        keys: Arc::new(Published::new(config.keys.clone())),
+        keys,
         grants: Arc::new(Published::new(transfers::granted(&config.roster.written))),
         clock,
         stop: Arc::new(AtomicBool::new(false)),

@@ -21,7 +21,7 @@ use crate::images::name;
 use crate::json::Json;
 use crate::later::{Desk, Mailboxes};
 use crate::laying;
-use crate::log;
+use crate::log::{self, Seldom};
 use crate::queue;
 use crate::random;
 use crate::state::{Event, State};
@@ -241,6 +241,8 @@ pub struct Registrar {
     under_way: usize,
     quota: Quota,
     octets_max: u64,
+    /// NOTIFYs.
+    refused: Seldom,
     /// Runs an errand, on a thread of its own.
     run: fn(&Errand) -> Outcome,
 }
@@ -278,6 +280,7 @@ pub fn begin(
         under_way: 0,
         quota: Quota::default(),
         octets_max: config.limits.transfer_octets,
+        refused: Seldom::default(),
         run: fetching::run,
     };
     registrar.adopt(config, zones, now_ms(clock));

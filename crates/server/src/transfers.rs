@@ -18,9 +18,9 @@ use crate::config::Zone;
 use crate::images;
 use crate::later::{Desk, Mailboxes};
 use crate::laying;
-use crate::log;
+use crate::log::{self, Seldom};
 use crate::queue::{self, Receiver, Sender};
-use crate::refusals::{ELSEWHERE, FAILED, MALFORMED, PROHIBITED, head, unproven};
+use crate::refusals::{self, ELSEWHERE, FAILED, MALFORMED, Notice, PROHIBITED, head, unproven};
 use crate::state::State;
 use crate::valve::Valve;
 use front::{Mark, Postponed, Presence, Published, Transport, Zones};
@@ -97,6 +97,7 @@ pub struct Transfers {
     state: Arc<State>,
     /// Where transfers say that they are over.
     asks: Asks,
+    refused: Seldom,
 }
 
 /// A transfer that is allowed.
@@ -123,11 +124,12 @@ impl Transfers {
             mailboxes: Arc::clone(&shared.mailboxes),
             state: Arc::clone(state),
             asks,
+            refused: Seldom::default(),
         }
     }
 
     /// Works until nobody can ask for anything any more.
-    pub fn run(self, orders: &Orders) {
+    pub fn run(mut self, orders: &Orders) {
         let (mut waiting, places) = (VecDeque::new(), Arc::<Places>::default());
         while let Some(order) = orders.0.recv() {
             if let Order::Asked(question) = order {
@@ -150,13 +152,20 @@ impl Transfers {
         self.state.transfers[AT_ONCE_MAX].count(which);
     }
 
+    fn refuse(&mut self, question: &Postponed, why: impl ToString) {
+        self.count(Counter::TransferRefused);
+        if let Some(told) = Notice::of(question, why, &mut self.refused) {
+            log::info("a transfer is refused", &told.facts());
+        }
+    }
+
     /// Err: this is the answer, if there is any.
-    fn judge(&self, question: Postponed, is_full: bool) -> Result<Wanted, Option<Vec<u8>>> {
+    fn judge(&mut self, question: Postponed, is_full: bool) -> Result<Wanted, Option<Vec<u8>>> {
         let ((keys, _), now_s) = (self.keys.current(), wall_s());
         let signed = match tsig::check_request(&question.message, &keys, now_s) {
             Ok(signed) => signed,
             Err(refusal) => {
-                self.count(Counter::TransferRefused);
+                self.refuse(&question, &refusal);
                 return Err(unproven(&question.message, &refusal, now_s));
             }
         };
@@ -171,7 +180,7 @@ impl Transfers {
             }
             Ok(Right::Soa(reply)) => Some(reply),
             Err(refused) => {
-                self.count(Counter::TransferRefused);
+                self.refuse(&question, refusals::why(refused));
                 head(&question.message, refused)
             }
         };
@@ -183,6 +192,7 @@ impl Transfers {
 
     fn wanted(&self, question: &Postponed, signed: Option<&Signed<'_>>) -> Result<Right, Refused> {
         let message = Message::new(&question.message).ok_or(MALFORMED)?;
+        refusals::check_edns(&message)?;
         let (asked, _) = message.question().ok_or(MALFORMED)?;
         let apex: Box<[u8]> = asked.name.fold().bytes().into();
         let (zones, _) = self.published.current();
@@ -500,6 +510,7 @@ mod tests {
                 mailboxes: Arc::new(mailboxes),
                 state: Arc::clone(&state),
                 asks: asks.clone(),
+                refused: Seldom::default(),
             };
             std::thread::spawn(move || transfers.run(&orders));
             Stage { published, state, asks, mailbox: boxes.remove(0) }

@@ -21,11 +21,11 @@ use crate::json::Json;
 use crate::later::Mailboxes;
 use crate::laying::{self, Standing};
 use crate::ledger::{self, Ledger, Owned};
-use crate::log;
+use crate::log::{self, Seldom};
 use crate::novices::Wanted;
 use crate::press::{Books, Press, Work};
 use crate::publisher::FOLD_AGAIN;
-use crate::refusals::{ELSEWHERE, FAILED, PROHIBITED, head, unproven};
+use crate::refusals::{self, ELSEWHERE, FAILED, Notice, PROHIBITED, head, unproven};
 use crate::state::{Event, State};
 use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
@@ -61,8 +61,7 @@ const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often it is said that updates are refused, while they are.
-const SAID_EVERY: Duration = Duration::from_secs(60);
+
 pub struct Updates {
     pub ledger: Ledger,
     pub keys: Arc<Published<Keys>>,
@@ -73,16 +72,24 @@ pub struct Updates {
 }
 
 impl Later {
-    /// Whoever is refused asks again, thousands of times a second.
     fn refuse(&mut self, why: &io::Error) {
-        match &mut self.unwritten {
-            Some((said, since)) if said.elapsed() < SAID_EVERY => *since += 1,
-            unwritten => {
-                let before = unwritten.map_or(0, |(_, since)| since);
-                let facts: [(&str, &dyn std::fmt::Display); 2] = [("why", why), ("unsaid", &before)];
-                log::error("updates are refused: the journal cannot be written", &facts);
-                *unwritten = Some((Instant::now(), 0));
+        if let Some(unsaid) = self.unwritten.untold() {
+            let facts: [(&str, &dyn std::fmt::Display); 2] = [("why", why), ("unsaid", &unsaid)];
+            log::error("updates are refused: the journal cannot be written", &facts);
+        }
+    }
+
+    /// Tells the operator of an update that is not done, if it is one that never will be.
+    fn tell(&mut self, question: &Postponed, judged: &Judged<'_>) {
+        let told = match judged {
+            Judged::Unproven(refusal) => Notice::of(question, refusal, &mut self.refused),
+            Judged::Settled(_, refused) if !is_of_content(refused.rcode) && *refused != FAILED => {
+                Notice::of(question, refusals::why(*refused), &mut self.refused)
             }
+            _ => None,
+        };
+        if let Some(told) = told {
+            log::info("an update is refused", &told.facts());
         }
     }
 }
@@ -97,8 +104,9 @@ pub struct Later {
     /// Durable, and not served: a new image is wanted for these zones.
     owed: Vec<Wish>,
     changed: Option<Instant>,
-    /// When it was said last that the journal cannot be written, and how many groups were refused since.
-    unwritten: Option<(Instant, u64)>,
+    /// That the journal cannot be written is said now and then.
+    unwritten: Seldom,
+    refused: Seldom,
     /// When a new image could not be made last, and when one for what is owed could not.
     failed: Option<Instant>,
     unpaid: Option<Instant>,
@@ -515,9 +523,10 @@ impl Updates {
             outcome = self.pay(taken);
         }
         for (question, judged) in group.into_iter().zip(judged) {
+            self.later.tell(&question, &judged);
             // An image may have been made meanwhile.
-            let reply = reply(&question.message, judged, outcome, wall_s());
-            self.state.updated.count_together(counted(reply.as_deref()));
+            let (rcode, reply) = reply(&question.message, judged, outcome, wall_s());
+            self.state.updated.count_together(counted(rcode));
             // The answering thread has back what is its own: to free what is of this thread's heap, it might have to wait for its lock.
             let mut message = question.message;
             message.clear();
@@ -568,6 +577,7 @@ impl Updates {
         layers: &mut Layers<'v>,
     ) -> Result<(Box<[u8]>, Diff), Refused> {
         let message = Message::new(&q.message).ok_or(Rcode::FORMERR)?;
+        refusals::check_edns(&message)?;
         let zone = update::zone(&message)?;
         let apex: Box<[u8]> = zone.name.fold().bytes().into();
         if zone.class != CLASS_IN || !self.is_ours(&apex, view) {
@@ -665,28 +675,28 @@ fn is_recent(failed: Option<Instant>) -> bool {
     failed.is_some_and(|at| at.elapsed() < FOLD_AGAIN)
 }
 
-/// The answer. `outcome`: what became of the changes of the group.
-fn reply(request: &[u8], judged: Judged<'_>, outcome: Refused, now_s: u64) -> Option<Vec<u8>> {
+/// The code, and the answer. `outcome`: what became of the changes of the group.
+fn reply(request: &[u8], judged: Judged<'_>, outcome: Refused, now_s: u64) -> (Rcode, Option<Vec<u8>>) {
     let (refused, signed) = match judged {
-        Judged::Unproven(refusal) => return unproven(request, &refusal, now_s),
+        Judged::Unproven(refusal) => return (refusal.rcode(), unproven(request, &refusal, now_s)),
         // What was found in a zone was found with the group's changes in it, which did not come about.
         Judged::Settled(signed, found) if is_of_content(found.rcode) && outcome != DONE => (outcome, signed),
         Judged::Settled(signed, refused) => (refused, signed),
         Judged::Staged(signed) => (outcome, Some(signed)),
     };
-    let mut reply = head(request, refused)?;
-    if let Some(signed) = signed {
-        signed.sign(&mut reply, now_s);
+    let mut reply = head(request, refused);
+    if let Some((signed, reply)) = signed.zip(reply.as_mut()) {
+        signed.sign(reply, now_s);
     }
-    Some(reply)
+    (refused.rcode, reply)
 }
 
 /// What an update counts as that is answered so.
-fn counted(reply: Option<&[u8]>) -> Counter {
-    match reply.and_then(|reply| reply.get(3)).map(|flags| Rcode(u16::from(flags & 15))) {
-        Some(Rcode::NOERROR) => Counter::UpdateDone,
-        Some(Rcode::SERVFAIL) => Counter::UpdateFailed,
-        Some(rcode) if is_of_content(rcode) => Counter::UpdateUnmet,
+fn counted(rcode: Rcode) -> Counter {
+    match rcode {
+        Rcode::NOERROR => Counter::UpdateDone,
+        Rcode::SERVFAIL => Counter::UpdateFailed,
+        rcode if is_of_content(rcode) => Counter::UpdateUnmet,
         _ => Counter::UpdateRefused,
     }
 }
@@ -706,7 +716,7 @@ mod tests {
     fn what_was_found_among_changes_that_did_not_come_about_is_not_told() {
         let request = sim::update::message("z.", "add www 60 A 192.0.2.1");
         let rcode_of = |found: Refused, outcome| {
-            let told = reply(&request, Judged::Settled(None, found), outcome, 0).unwrap();
+            let told = reply(&request, Judged::Settled(None, found), outcome, 0).1.unwrap();
             told[3] & 15
         };
         let in_vain = [DONE, Rcode::YXRRSET.into(), Rcode::NXDOMAIN.into(), PROHIBITED, MALFORMED];

@@ -339,6 +339,15 @@ pub struct Faulty {
     signs: Option<(Key, Vec<u8>)>,
 }
 
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Malformed => f.write_str("FORMERR"),
+            Refusal::Fault(faulty) => faulty.fault.fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -3,7 +3,7 @@
 use super::{Matter, Means, Registrar, served};
 use crate::clock::wall_s;
 use crate::exchanges::Unsent;
-use crate::refusals::{MALFORMED, PROHIBITED, head, unproven};
+use crate::refusals::{self, MALFORMED, Notice, PROHIBITED, head, unproven};
 use crate::{images, log};
 use front::Postponed;
 use stats::Counter;
@@ -57,13 +57,20 @@ impl Registrar {
         }
     }
 
+    fn refuse(&mut self, question: &Postponed, why: impl ToString, means: &Means) {
+        means.state.refreshed.count(Counter::NotifyRefused);
+        if let Some(told) = Notice::of(question, why, &mut self.refused) {
+            log::info("a NOTIFY is refused", &told.facts());
+        }
+    }
+
     /// The reply to a NOTIFY; None: there is none.
     pub(super) fn on_notify(&mut self, now: Ms, question: &Postponed, means: &Means) -> Option<Vec<u8>> {
         let ((keys, _), now_s) = (means.keys.current(), wall_s());
         let signed = match tsig::check_request(&question.message, &keys, now_s) {
             Ok(signed) => signed,
             Err(refusal) => {
-                means.state.refreshed.count(Counter::NotifyRefused);
+                self.refuse(question, &refusal, means);
                 return unproven(&question.message, &refusal, now_s);
             }
         };
@@ -75,7 +82,7 @@ impl Registrar {
                 DONE
             }
             Err(refused) => {
-                means.state.refreshed.count(Counter::NotifyRefused);
+                self.refuse(question, refusals::why(refused), means);
                 refused
             }
         };
@@ -92,6 +99,7 @@ impl Registrar {
     /// Which zone a NOTIFY is about, and which of its primaries sends it.
     fn told_by(&self, question: &Postponed, key: Option<&[u8]>) -> Result<(ZoneId, PrimaryId), Refused> {
         let message = Message::new(&question.message).ok_or(MALFORMED)?;
+        refusals::check_edns(&message)?;
         let (asked, _) = message.question().filter(|(asked, _)| asked.rtype == rtype::SOA).ok_or(MALFORMED)?;
         let apex = asked.name.fold();
         let unknown = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::NOT_AUTHORITATIVE) };

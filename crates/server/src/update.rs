@@ -59,6 +59,8 @@ const REST_FOR_WORK: u32 = 8;
 /// Names that lie over the image at most before that is done though updates go on, and octets of the room behind it.
 const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
+/// How long zones that come back are seen to at a time.
+const OUTRUN_MAX: Duration = Duration::from_millis(20);
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -135,6 +137,11 @@ struct Adoption {
 }
 
 impl Later {
+    /// Zones are to go on from serials that others have had.
+    fn are_behind(&self) -> bool {
+        !self.overtaken.is_empty() && !is_recent(self.behind)
+    }
+
     fn is_nothing(&self) -> bool {
         // What was replaced takes its memory until it is let go of.
         self.changed.is_none()
@@ -173,7 +180,7 @@ impl Updates {
         self.later.overtaken = self.ledger.all_overtaken();
         self.outrun(taken);
         loop {
-            let are_left = !self.press.hold().left.is_empty();
+            let are_left = !self.press.hold().left.is_empty() || self.later.are_behind();
             let first = if are_left {
                 // Between two goes of these others have theirs.
                 orders.try_recv().map_err(|e| match e {
@@ -254,6 +261,13 @@ impl Updates {
         let mut books = self.press.hold();
         left.iter().for_each(|apex| books.unwritten.leave(apex));
         wanted.zones.retain(|apex, _| !books.unwritten.is_unfit(apex));
+        // Whoever has made a zone anew under an old name would have what that was.
+        let are_back = wanted.zones.iter().filter(|(apex, wish)| wish.is_ours && !books.novices.has(apex));
+        let are_back: Vec<_> = are_back.map(|(apex, _)| name(apex)).collect();
+        if let Some(first) = are_back.first() {
+            let facts: [(&str, &dyn std::fmt::Display); 2] = [("zones", &are_back.len()), ("first", first)];
+            log::warn("zones go on as their updates have left them", &facts);
+        }
         books.novices.follow(wanted);
         self.later.has_novices = !books.novices.is_empty();
     }
@@ -315,12 +329,12 @@ impl Updates {
     /// A zone that comes back to updates is served as they left it. Where its file had it served meanwhile, under later serials, a secondary
     /// would take nothing of it, or take it for what it has: so it goes on from there.
     fn outrun(&mut self, taken: &Orders) {
-        if self.later.overtaken.is_empty() || is_recent(self.later.behind) {
-            return;
-        }
-        // Others wait for updates meanwhile.
-        for _ in 0..GROUP_MAX {
-            let Some(apex) = self.later.overtaken.pop() else { return };
+        let begun = Instant::now();
+        // Others wait for updates meanwhile, and each of these is synced by itself.
+        while self.later.are_behind()
+            && begun.elapsed() < OUTRUN_MAX
+            && let Some(apex) = self.later.overtaken.pop()
+        {
             // Should it have gone, it is taken in again when it comes back.
             let last = self.ledger.zone(&apex).and_then(|_| self.ledger.overtaken(&apex));
             let Some(last) = last else { continue };
@@ -333,8 +347,9 @@ impl Updates {
                         [("zone", &zone), ("serial", &last), ("why", &why)];
                     log::error("a zone is behind its file's serial", &facts);
                     if why != history::SIGNED {
+                        // Behind the others, the next time.
+                        self.later.overtaken.insert(0, apex);
                         self.later.behind = Some(Instant::now());
-                        return self.later.overtaken.push(apex);
                     }
                 }
             }

@@ -754,6 +754,41 @@ fn certbot_and_external_dns_get_what_they_ask_for() {
     assert_eq!(text(&output.stdout), "all taken\n", "{}", text(&output.stderr));
 }
 
+/// A zone is taken away for good, and somebody else has its name later.
+#[test]
+fn a_zone_that_is_made_anew_has_nothing_of_the_one_before_once_that_is_removed() {
+    let folder = folder();
+    let server = serve(&folder);
+    let written = read(&folder.0.join("dunlin.toml"));
+    let without = written.replace(&CONFIGURATION[CONFIGURATION.find("[[zone]]").unwrap()..], "");
+    let is_served = || server.short(&folder, &["old.z.example", "A"]) == "192.0.2.9\n";
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd old.z.example 60 A 192.0.2.9"), "");
+    for is_removed in [false, true] {
+        folder.write("dunlin.toml", &without);
+        folder.does(&["reload"]);
+        if is_removed {
+            for entry in std::fs::read_dir(folder.0.join("data/journal")).unwrap().map(Result::unwrap) {
+                if entry.file_name().to_str().unwrap().starts_with("z.example.") {
+                    std::fs::remove_file(entry.path()).unwrap();
+                }
+            }
+        }
+        folder.write("dunlin.toml", &written);
+        folder.does(&["reload"]);
+        eventually("updates", || {
+            update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.7").is_empty()
+        });
+        assert_eq!(is_served(), !is_removed);
+        let log = read(&folder.0.join("log"));
+        assert_eq!(log.matches("warn zones go on as their updates have left them zones=1 first=z.example.").count(), 1);
+    }
+    server.signal("KILL");
+    server.ended();
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["old.z.example", "A"]), "");
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.7\n");
+}
+
 /// A client that has had no answer asks again, and may do so while the server starts.
 #[test]
 fn whoever_is_the_first_to_be_answered_may_have_sent_an_update() {

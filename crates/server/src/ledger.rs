@@ -385,6 +385,14 @@ impl Ledger {
         self.zones.get_mut(apex)
     }
 
+    /// Zones whose updates wait for somebody's word.
+    pub fn frozen(&self) -> Vec<Box<[u8]>> {
+        let mut frozen: Vec<_> =
+            self.zones.iter().filter(|(_, zone)| zone.is_frozen).map(|(apex, _)| apex.clone()).collect();
+        frozen.sort_unstable();
+        frozen
+    }
+
     /// Makes changes durable, all or none. Returns where the journal ends now.
     pub fn keep(&mut self, entries: &[Entry]) -> io::Result<u64> {
         let octets: Vec<Vec<u8>> = entries.iter().map(Entry::encode).collect();

@@ -780,9 +780,14 @@ impl Registrar {
         let served = served(&zones, apex).map(|(timers, _)| timers);
         self.refresher.on_served(now, id, served);
         self.set_mark(id);
+        let is_well = self.refresher.standing(id).is_some_and(|standing| standing.unserved.is_none());
         let Some(entry) = self.entries.entry_mut(id) else { return };
         let serial = served.map(|served| served.serial);
         if std::mem::replace(&mut entry.serial, serial) != serial && serial.is_some() {
+            // What was held may be served now, by somebody's word.
+            if is_well {
+                entry.trouble = None;
+            }
             self.announce(now, id);
         }
     }

@@ -174,6 +174,8 @@ pub struct State {
     unwritten: Mutex<BTreeMap<Box<[u8]>, String>>,
     /// Zones that take updates and have an edit of their files that is held, by apex, and why: at most those that take them.
     held_edits: Mutex<BTreeMap<Box<[u8]>, String>>,
+    /// Zones that take updates and refuse them until somebody says so. Bound: those that take them.
+    frozen: Mutex<Vec<Box<[u8]>>>,
     /// Why no zone takes updates, though some should.
     no_updates: Mutex<Option<String>>,
     /// Zones whose content is another than their serial was first served with. Bound: `UNNUMBERED_MAX`.
@@ -213,6 +215,7 @@ impl State {
             served,
             unwritten: Mutex::default(),
             held_edits: Mutex::default(),
+            frozen: Mutex::default(),
             no_updates: Mutex::default(),
             unnumbered: Mutex::default(),
             inspected,
@@ -251,6 +254,14 @@ impl State {
     /// Who has zones fetched from others, and tells others of ours. None: the server has only just started.
     pub fn secondaries(&self) -> Option<&Secondaries> {
         self.secondaries.get()
+    }
+
+    pub fn set_frozen(&self, apexes: Vec<Box<[u8]>>) {
+        *self.frozen() = apexes;
+    }
+
+    fn frozen(&self) -> MutexGuard<'_, Vec<Box<[u8]>>> {
+        self.frozen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn set_past(&self, past: Past) {
@@ -352,6 +363,7 @@ impl State {
             ("pages", self.inspected().json()),
             ("held", Json::list(&self.held(), Held::json)),
             ("not_written_back", Json::list(self.unwritten().iter().map(|(apex, why)| (&**apex, why)), unwritten)),
+            ("frozen", Json::list(self.frozen().iter(), |apex| Json::text(images::name(apex)))),
             ("same_serial", self.unnumbered()),
             ("no_updates", self.no_updates().map_or(Json::Null, Json::Text)),
             ("problems", Json::list(&*served.problems, problem)),
@@ -384,6 +396,7 @@ impl State {
             ("image_damaged_pages", "Pages of it that differ from their checksums", self.inspected().damaged as u64),
             ("zones_held", "Zones of which a new version is held", self.held().len() as u64),
             ("zones_not_written_back", "Zones whose files are not written back", self.unwritten().len() as u64),
+            ("zones_frozen", "Zones that refuse updates until they are thawed", self.frozen().len() as u64),
             (
                 "no_updates",
                 "1 where the journal cannot be used, so that no zone takes updates",

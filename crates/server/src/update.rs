@@ -258,6 +258,7 @@ impl Updates {
 
     fn adopt(&mut self, mut wanted: Wanted) {
         let left = self.ledger.adopt(&mut wanted);
+        self.state.set_frozen(self.ledger.frozen());
         let mut books = self.press.hold();
         left.iter().for_each(|apex| books.unwritten.leave(apex));
         wanted.zones.retain(|apex, _| !books.unwritten.is_unfit(apex));
@@ -468,6 +469,7 @@ impl Updates {
 
     fn freeze(&mut self, zone: &str, is_frozen: bool) -> Result<(), String> {
         self.owned(zone)?.is_frozen = is_frozen;
+        self.state.set_frozen(self.ledger.frozen());
         Ok(())
     }
 

@@ -430,6 +430,7 @@ fn what_comes_first_is_not_served_with_a_wrong_digest_unless_the_operator_wants_
     secondary.restart();
     assert!(secondary.says("www.open.test", "A").contains("SERVFAIL"));
     assert!(secondary.ctl(&["zone", "publish", "--force", "open.test"]).contains("ok true"));
+    eventually("no trouble", || secondary.ctl(&["--json", "zone", "list", "open.test"]).contains("\"trouble\":null"));
     secondary.comes_to("open.test", 9);
 }
 

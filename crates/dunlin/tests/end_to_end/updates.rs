@@ -208,9 +208,11 @@ fn a_frozen_zone_waits_for_its_thaw() {
     let folder = folder();
     let server = serve(&folder);
     folder.does(&["zone", "freeze", "z.example"]);
+    assert!(folder.does(&["--json", "status"]).contains("\"frozen\":[\"z.example.\"]"));
     let add = "zone z.example\nadd new.z.example 60 A 192.0.2.9";
     assert!(update(&server, &[], DDNS, add).contains("REFUSED"));
     folder.does(&["zone", "thaw", "z.example"]);
+    assert!(folder.does(&["--json", "status"]).contains("\"frozen\":[]"));
     assert_eq!(update(&server, &[], DDNS, add), "");
     let log = folder.does(&["zone", "log", "z.example"]);
     assert!(log.contains("serial 8") && log.contains("key ddns. from 127.0.0.1"), "{log}");

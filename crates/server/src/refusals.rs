@@ -36,8 +36,8 @@ impl Notice {
         let message = Message::new(&question.message);
         let zone =
             message.as_ref().and_then(|m| m.question()).map_or(String::new(), |(asked, _)| asked.name.to_string());
-        let signature = message.and_then(|m| m.records().flatten().find(|rr| rr.rtype == rtype::TSIG));
-        let key = signature.map_or("none".to_string(), |rr| rr.owner.to_string());
+        let signature = message.and_then(|m| m.places().flatten().find(|rr| rr.rtype == rtype::TSIG));
+        let key = signature.and_then(|rr| rr.owner()).map_or("none".to_string(), |owner| owner.to_string());
         Some(Notice { zone, key, from: question.peer.ip, why: why.to_string(), unsaid })
     }
 
@@ -84,9 +84,9 @@ pub fn refused(request: &[u8], keys: &Keys, refused: Refused) -> Option<Vec<u8>>
 
 /// What is wrong with the OPT of a request whose signature is right (RFC 6891 section 6.1): of one that is signed nobody has looked at it before.
 pub fn check_edns(message: &Message<'_>) -> Result<(), Refused> {
-    let mut all = message.records().flatten().filter(|rr| rr.rtype == rtype::OPT);
+    let mut all = message.places().flatten().filter(|rr| rr.rtype == rtype::OPT);
     let Some(opt) = all.next() else { return Ok(()) };
-    if all.next().is_some() || opt.section != 3 || opt.owner != Name::ROOT || !are_options(opt.raw_rdata()) {
+    if all.next().is_some() || opt.section != 3 || opt.owner() != Some(Name::ROOT) || !are_options(opt.raw_rdata()) {
         return Err(MALFORMED);
     }
     if opt.ttl >> 16 & 0xFF == 0 { Ok(()) } else { Err(Rcode::BADVERS.into()) }
@@ -103,7 +103,7 @@ fn are_options(mut octets: &[u8]) -> bool {
 /// Header, question or zone section, and an OPT if the request has one.
 pub fn head(request: &[u8], refused: Refused) -> Option<Vec<u8>> {
     let mut reply = tsig::reply_head(request, refused.rcode)?;
-    if let Some(opt) = Message::new(request)?.records().flatten().find(|rr| rr.rtype == rtype::OPT) {
+    if let Some(opt) = Message::new(request)?.places().flatten().find(|rr| rr.rtype == rtype::OPT) {
         let option = refused.ede.map(|ede| [EDE_OPTION, 2, ede.0].map(u16::to_be_bytes).concat()).unwrap_or_default();
         reply.push(0);
         // The rest of the code, and DO as it was (RFC 3225 section 3).

@@ -1,10 +1,11 @@
 //! Messages record by record, for what is rare enough to be read whole: updates, transfers, their signatures.
 //!
 //! Takes any octets. Names may be compressed where receivers must expect it (RFC 3597 section 4); pointers lead back
-//! only, so that reading a name ends.
+//! only, and few of them, so that reading a name ends soon.
 
 use crate::Record;
-use wire::name::{LABEL_MAX, NAME_MAX, wire_len};
+use std::ops::Deref;
+use wire::name::wire_len;
 use wire::query::HEADER;
 use wire::rtype::*;
 use wire::{Name, Rtype};
@@ -26,20 +27,35 @@ pub struct Question {
     pub class: u16,
 }
 
-/// A record as it stands in a message.
+/// Where a record stands in a message. Its owner is not read yet: that may cost a hundred times as much as to step over it, and of a long message
+/// nobody knows yet whose it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Rr<'a> {
+pub struct Place<'a> {
     message: &'a [u8],
     /// 1 to 3: answer, authority, additional.
     pub section: usize,
     /// Where the record begins.
     pub at: usize,
-    pub owner: Name,
     pub rtype: Rtype,
     pub class: u16,
     pub ttl: u32,
     rdata_at: usize,
     end: usize,
+}
+
+/// A record as it stands in a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Rr<'a> {
+    pub owner: Name,
+    place: Place<'a>,
+}
+
+impl<'a> Deref for Rr<'a> {
+    type Target = Place<'a>;
+
+    fn deref(&self) -> &Place<'a> {
+        &self.place
+    }
 }
 
 impl<'a> Message<'a> {
@@ -86,13 +102,18 @@ impl<'a> Message<'a> {
 
     /// All records behind the question, in order; an Err is the last.
     pub fn records(&self) -> Records<'a> {
+        Records { places: Some(self.places()) }
+    }
+
+    /// The same without their owners.
+    pub fn places(&self) -> Places<'a> {
         let counts = [1, 2, 3].map(|section| self.count(section));
         let at = match self.count(0) {
             0 => HEADER,
             // Behind a question that cannot be read nothing can.
             _ => self.question().map_or(usize::MAX, |(_, end)| end),
         };
-        Records { message: self.octets, at: Some(at), counts, section: 1 }
+        Places { message: self.octets, at: Some(at), counts, section: 1 }
     }
 }
 
@@ -100,7 +121,7 @@ impl<'a> Message<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed;
 
-pub struct Records<'a> {
+pub struct Places<'a> {
     message: &'a [u8],
     /// None: the end was reached, or an error.
     at: Option<usize>,
@@ -108,8 +129,8 @@ pub struct Records<'a> {
     section: usize,
 }
 
-impl<'a> Iterator for Records<'a> {
-    type Item = Result<Rr<'a>, Malformed>;
+impl<'a> Iterator for Places<'a> {
+    type Item = Result<Place<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let at = self.at.take()?;
@@ -120,14 +141,34 @@ impl<'a> Iterator for Records<'a> {
             return (at != self.message.len()).then_some(Err(Malformed));
         };
         *left -= 1;
-        let Some(rr) = record_at(self.message, at, self.section) else { return Some(Err(Malformed)) };
-        self.at = Some(rr.end);
-        Some(Ok(rr))
+        let Some(place) = place_at(self.message, at, self.section) else { return Some(Err(Malformed)) };
+        self.at = Some(place.end);
+        Some(Ok(place))
     }
 }
 
-fn record_at(message: &[u8], at: usize, section: usize) -> Option<Rr<'_>> {
-    let (owner, fixed) = name_at(message, at)?;
+pub struct Records<'a> {
+    /// None: an owner was malformed.
+    places: Option<Places<'a>>,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Rr<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let read = self.places.as_mut()?.next()?.and_then(|place| {
+            let owner = place.owner().ok_or(Malformed)?;
+            Ok(Rr { owner, place })
+        });
+        if read.is_err() {
+            self.places = None;
+        }
+        Some(read)
+    }
+}
+
+fn place_at(message: &[u8], at: usize, section: usize) -> Option<Place<'_>> {
+    let fixed = wire::message::name_end(message, at)?;
     let ttl = u32::from(u16_at(message, fixed + 4)?) << 16 | u32::from(u16_at(message, fixed + 6)?);
     let rdata_at = fixed + 10;
     let end = rdata_at + usize::from(u16_at(message, fixed + 8)?);
@@ -135,15 +176,22 @@ fn record_at(message: &[u8], at: usize, section: usize) -> Option<Rr<'_>> {
         return None;
     }
     let (rtype, class) = (u16_at(message, fixed)?, u16_at(message, fixed + 2)?);
-    Some(Rr { message, section, at, owner, rtype, class, ttl, rdata_at, end })
+    Some(Place { message, section, at, rtype, class, ttl, rdata_at, end })
 }
 
-impl<'a> Rr<'a> {
+impl<'a> Place<'a> {
+    /// None: it is malformed.
+    pub fn owner(&self) -> Option<Name> {
+        wire::message::name_at(self.message, self.at)
+    }
+
     /// The rdata as it stands in the message, perhaps with pointers.
     pub fn raw_rdata(&self) -> &'a [u8] {
         self.message.get(self.rdata_at..self.end).unwrap_or(&[])
     }
+}
 
+impl Rr<'_> {
     /// The rdata without pointers. None: it does not fit its type.
     pub fn rdata(&self) -> Option<Vec<u8>> {
         let (fixed, names) = compressed_names(self.rtype, self.raw_rdata());
@@ -184,30 +232,7 @@ fn compressed_names(rtype: Rtype, rdata: &[u8]) -> (usize, usize) {
 
 /// The name at `at`, written out, and where what follows it begins.
 pub fn name_at(message: &[u8], at: usize) -> Option<(Name, usize)> {
-    let mut octets = [0; NAME_MAX];
-    let (mut here, mut len, mut end) = (at, 0, None);
-    loop {
-        let n = usize::from(*message.get(here)?);
-        if n >= 0xC0 {
-            let to = (n & 0x3F) << 8 | usize::from(*message.get(here + 1)?);
-            end = end.or(Some(here + 2));
-            // Back only: each pointer leads before the place of the last one.
-            if to >= here {
-                return None;
-            }
-            here = to;
-            continue;
-        }
-        if n > LABEL_MAX {
-            return None;
-        }
-        octets.get_mut(len..len + n + 1)?.copy_from_slice(message.get(here..here + n + 1)?);
-        len += n + 1;
-        here += n + 1;
-        if n == 0 {
-            return Some((Name::from_wire(octets.get(..len)?)?, end.unwrap_or(here)));
-        }
-    }
+    Some((wire::message::name_at(message, at)?, wire::message::name_end(message, at)?))
 }
 
 pub(crate) fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
@@ -266,6 +291,26 @@ mod tests {
         let mut octets = HEAD.to_vec();
         octets.extend(b"\x01z\0\0\x06\0\x01\xC0\x0C\0\x23\0\x01\0\0\0\x3C\0\x05\0\x01\0\x02\xFF");
         assert_eq!(Message::new(&octets).unwrap().records().next().unwrap().unwrap().rdata(), None);
+    }
+
+    /// As cheap to send as it is dear to read: thousands of owners could lead through thousands of pointers each.
+    #[test]
+    fn a_ladder_of_pointers_is_stepped_over_and_not_climbed() {
+        let mut octets = HEAD.to_vec();
+        octets[9] = 2;
+        octets.extend(b"\x01z\0\0\x06\0\x01\0\0\xFF\0\x01\0\0\0\0\x01\0");
+        let ladder = octets.len() as u16;
+        // The lowest leads to the root, which is the owner of the record before.
+        let rungs = (0..128).map(|i| if i == 0 { 19 } else { ladder + 2 * (i - 1) });
+        octets.extend(rungs.flat_map(|to: u16| (0xC000 | to).to_be_bytes()));
+        for (rung, is_read) in [(0, true), (125, true), (126, false), (127, false)] {
+            let owner = (0xC000 | (ladder + 2 * rung)).to_be_bytes();
+            let octets = [&octets[..], &owner, b"\0\xFF\0\x01\0\0\0\0\0\0"].concat();
+            let message = Message::new(&octets).unwrap();
+            assert_eq!(message.places().filter(Result::is_ok).count(), 2);
+            let owners: Vec<_> = message.records().map(|rr| rr.map(|rr| rr.owner)).collect();
+            assert_eq!(owners, [Ok(Name::ROOT), if is_read { Ok(Name::ROOT) } else { Err(Malformed) }], "{rung}");
+        }
     }
 
     #[test]

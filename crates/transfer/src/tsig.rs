@@ -203,8 +203,8 @@ struct Found<'a> {
 /// Ok(None): not signed. Err: it is not the last record, there are several, or it is malformed (RFC 8945 section 5.1).
 fn find<'a>(message: &Message<'a>) -> Result<Option<Found<'a>>, Refusal> {
     let mut last = None;
-    for record in message.records() {
-        let rr = record.map_err(|_| Refusal::Malformed)?;
+    for place in message.places() {
+        let rr = place.map_err(|_| Refusal::Malformed)?;
         if last.is_some() || rr.rtype == TSIG && rr.section != 3 {
             return Err(Refusal::Malformed);
         }
@@ -216,7 +216,7 @@ fn find<'a>(message: &Message<'a>) -> Result<Option<Found<'a>>, Refusal> {
     if rr.class != CLASS_ANY || rr.ttl != 0 {
         return Err(Refusal::Malformed);
     }
-    read(rr.raw_rdata(), rr.at, &rr.owner).map(Some).ok_or(Refusal::Malformed)
+    rr.owner().and_then(|owner| read(rr.raw_rdata(), rr.at, &owner)).map(Some).ok_or(Refusal::Malformed)
 }
 
 fn read<'a>(rdata: &'a [u8], at: usize, owner: &Name) -> Option<Found<'a>> {

@@ -208,7 +208,7 @@ fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
 }
 
 /// The end of the name at a place: behind its root label or its pointer.
-fn name_end(octets: &[u8], mut at: usize) -> Option<usize> {
+pub fn name_end(octets: &[u8], mut at: usize) -> Option<usize> {
     let start = at;
     loop {
         let n = usize::from(*octets.get(at)?);

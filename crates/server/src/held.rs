@@ -76,7 +76,8 @@ impl Gate {
     fn was_served(&self, served: &ImageZone<'_>, version: &Sorted<'_>) -> bool {
         let read = || last_serials(&self.data_dir, |apex| self.guards(apex));
         let ends = self.ends.as_ref().and_then(|ends| ends.get_or_init(read).get(version.apex()));
-        ends == Some(&audit::serial(version)) && leads_to(&self.data_dir, served, version)
+        let serial = audit::serial(version);
+        ends == Some(&serial) && leads_to(&self.data_dir, served, version, serial)
     }
 
     /// Whether a version of this zone may be held.

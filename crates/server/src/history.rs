@@ -328,17 +328,55 @@ fn is_signed(zone: &Zone<'_>, apex: &[u8]) -> Result<bool, String> {
     Ok(records_of(&node, apex).map_err(damaged)?.iter().any(|r| r.rtype == DNSKEY))
 }
 
-/// Whether this version of a zone of a file, with the serial that its history ends with, is what that leads to from what was served.
-pub fn leads_to(data_dir: &Path, served: &Zone<'_>, version: &Sorted<'_>) -> bool {
-    let (Ok(from), to) = (served.serial(), audit::serial(version)) else { return false };
+/// Whether this version of a zone of a file is what its history ends with, under this serial, and leads to from what was served. Of versions with
+/// one serial it may be any that was.
+pub fn leads_to(data_dir: &Path, served: &Zone<'_>, version: &Sorted<'_>, serial: u32) -> bool {
+    let Ok(from) = served.serial() else { return false };
     let Ok(changes) = changes_in(data_dir, &[FOLDER], version.apex()) else { return false };
-    let there = compare(served, version, CHANGE_OCTETS_MAX);
-    let (Ok(back), Ok(Some(there))) = (way(&changes, to, from), there) else { return false };
-    let folded = |side: &[Record]| -> BTreeSet<Record> {
-        side.iter().filter_map(|r| canonical(r.owner(), r.rtype, r.ttl, r.rdata())).collect()
+    let Ok(Some(there)) = compare(served, version, CHANGE_OCTETS_MAX) else { return false };
+    let there = but_for_serials([there.removed(), there.added()].map(folded));
+    let (mut at, mut net) = (serial, Net::default());
+    for step in changes.iter().rev().skip_while(|step| step.diff.to != serial) {
+        if step.diff.to != at {
+            return false;
+        }
+        net.back(&step.diff);
+        at = step.diff.from;
+        if at == from && but_for_serials([1, -1].map(|sign| net.side(sign))) == there {
+            return true;
+        }
+    }
+    false
+}
+
+/// What goes and what comes: an SOA of which only the serial changes is not among it.
+fn but_for_serials(sides: [BTreeSet<Record>; 2]) -> [BTreeSet<Record>; 2] {
+    let bare = |r: Record| {
+        if r.rtype == SOA { Record::new(r.owner(), SOA, r.ttl, &with_serial(r.rdata(), 0)) } else { Some(r) }
     };
-    let is_it = folded(back.added()) == folded(there.removed()) && folded(back.removed()) == folded(there.added());
-    from != to && is_it
+    let [removed, added] = sides.map(|side| side.into_iter().filter_map(bare).collect::<BTreeSet<_>>());
+    [&removed - &added, &added - &removed]
+}
+
+/// What changes, one after the other, come to. A record that went and came again counts nothing.
+#[derive(Default)]
+struct Net(HashMap<Record, i32>);
+
+impl Net {
+    /// Takes a change back.
+    fn back(&mut self, diff: &Diff) {
+        for (records, n) in [(diff.added(), -1), (diff.removed(), 1)] {
+            folded(records).into_iter().for_each(|r| *self.0.entry(r).or_default() += n);
+        }
+    }
+
+    fn side(&self, sign: i32) -> BTreeSet<Record> {
+        self.0.iter().filter(|(_, n)| n.signum() == sign).map(|(r, _)| r.clone()).collect()
+    }
+}
+
+fn folded(records: &[Record]) -> BTreeSet<Record> {
+    records.iter().filter_map(|r| canonical(r.owner(), r.rtype, r.ttl, r.rdata())).collect()
 }
 
 pub const SIGNED: &str = "it is signed, and its signatures would not fit the new serial";
@@ -563,9 +601,7 @@ pub fn with_zone<T>(
 /// What leads from the version that is served to an old one, its records in canonical form. `changes`: read after it was
 /// known what is served.
 fn way(changes: &VecDeque<Entry>, served: u32, serial: u32) -> Result<Diff, String> {
-    let mut at = served;
-    // A record that went and came again counts nothing.
-    let mut net: HashMap<Record, i32> = HashMap::new();
+    let (mut at, mut net) = (served, Net::default());
     // What an update changes is in the journal before it is served, and may have come since.
     let mut steps = changes.iter().rev().skip_while(|step| step.diff.to != served);
     while at != serial {
@@ -573,13 +609,10 @@ fn way(changes: &VecDeque<Entry>, served: u32, serial: u32) -> Result<Diff, Stri
         let Some(Entry { diff, .. }) = step else {
             return Err(format!("no version {serial} is kept; `dunlin ctl zone log` lists those that are"));
         };
-        for (records, n) in [(diff.added(), -1), (diff.removed(), 1)] {
-            let folded = records.iter().filter_map(|r| canonical(r.owner(), r.rtype, r.ttl, r.rdata()));
-            folded.for_each(|r| *net.entry(r).or_default() += n);
-        }
+        net.back(diff);
         at = diff.from;
     }
-    let side = |sign: i32| net.iter().filter(|(_, n)| n.signum() == sign).map(|(r, _)| r.clone()).collect();
+    let side = |sign| net.side(sign).into_iter().collect();
     Ok(Diff::new(served, serial, side(-1), side(1)))
 }
 

@@ -105,3 +105,56 @@ fn serials_are_seconds_or_stay_where_they_are_signed() {
     assert_eq!(stage.serial(), u64::from(serial));
     eventually("the list", || stage.ctl(&["status"]).contains("\"same_serial\":[\"z.example.\"]"));
 }
+
+fn hosts(n: u32) -> String {
+    (0..n).map(|i| format!("h{i} A 192.0.2.{i}\n")).collect()
+}
+
+/// What was served stays so over a start that finds an older image, though a guard would have something to say of all of it together.
+#[test]
+fn what_was_served_step_by_step_is_served_by_a_start_whatever_the_serials() {
+    for (numbering, serials, served) in [
+        ("", [7, 7, 7], 7),
+        ("", [7, 7, 8], 8),
+        ("serial = \"increment\"\n", [7, 7, 7], 9),
+        ("serial = \"increment\"\n", [7, 8, 8], 9),
+    ] {
+        let mut stage = Stage::new(numbering);
+        stage.write(serials[0], &hosts(20));
+        stage.folder.does(&["zone", "publish", "--force", "z.example"]);
+        let first = stage.serial();
+        for (serial, n) in [(serials[1], 12), (serials[2], 7)] {
+            stage.edit(serial, &hosts(n));
+            assert_eq!(stage.short(&[&format!("h{n}.z.example")]), "");
+        }
+        let last = stage.serial();
+        assert!(last >= first && last >= served, "{last}");
+        for how in ["KILL", "TERM"] {
+            let server = stage.server.take().unwrap();
+            server.signal(how);
+            server.ended();
+            stage.start();
+            assert_eq!(stage.serial(), last, "{numbering}{serials:?} {how}");
+            assert_eq!(stage.short(&["h6.z.example"]), "192.0.2.6\n");
+            assert_eq!(stage.short(&["h7.z.example"]), "");
+            assert!(stage.ctl(&["status"]).contains("\"held\":[]"), "{}", stage.ctl(&["status"]));
+        }
+    }
+}
+
+#[test]
+fn a_rollback_of_a_zone_whose_serials_are_given_outlives_a_start() {
+    let mut stage = Stage::new("serial = \"increment\"\n");
+    stage.edit(7, &hosts(33));
+    assert_eq!(stage.serial(), 8);
+    stage.folder.does(&["zone", "rollback", "z.example", "7"]);
+    assert_eq!((stage.serial(), stage.short(&["h1.z.example"])), (9, String::new()));
+    let server = stage.server.take().unwrap();
+    server.signal("TERM");
+    server.ended();
+    stage.start();
+    assert_eq!((stage.serial(), stage.short(&["h1.z.example"])), (9, String::new()));
+    assert!(stage.ctl(&["status"]).contains("\"held\":[]"), "{}", stage.ctl(&["status"]));
+    stage.folder.does(&["zone", "rollback", "z.example", "8"]);
+    assert_eq!((stage.serial(), stage.short(&["h1.z.example"])), (10, "192.0.2.1\n".to_string()));
+}

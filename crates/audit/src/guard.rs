@@ -3,7 +3,7 @@
 //! Every way in which a zone changes as a whole asks this one function. Never asked where there is nothing to lose: at a
 //! zone's first version. One walk over both versions, and an audit of the old one only where the new one has errors.
 
-use crate::digest::serial_of;
+use crate::digest::{serial_of, zonemd};
 use crate::fault::{Fault, Rating};
 use crate::name::Sets;
 use crate::report::{Finding, Report, text};
@@ -100,8 +100,8 @@ fn insecure(served: &Zone<'_>, zone: &Sorted<'_>, most: u64) -> Result<Option<St
     Ok(first.filter(|_| lost > most).map(|name| format!("the delegation {name} would lose its DS{others}")))
 }
 
-/// An error of a kind that what is served does not have, by the same clock. A digest is of one version: that another's was wrong,
-/// too, is no excuse.
+/// An error of a kind that what is served does not have, by the same clock. A digest is of one content: that another's was wrong,
+/// too, is no excuse, whatever the serials.
 fn worse(
     served: &Zone<'_>,
     version: &Version<'_, '_>,
@@ -118,8 +118,12 @@ fn worse(
         // Every record of an image has been taken by a builder before.
         let _ = builder.record(owner, rtype, ttl, rdata);
     })?;
-    builder.show(&mut |before| known.extend(audit(before, version.rules).findings.iter().map(|f| f.fault)));
-    let is_other = served.serial()? != serial(version.zone);
+    let is_wrong = version.report.findings.iter().any(|f| f.fault == Fault::Zonemd);
+    let mut is_other = false;
+    builder.show(&mut |before| {
+        known.extend(audit(before, version.rules).findings.iter().map(|f| f.fault));
+        is_other = is_wrong && zonemd(before) != zonemd(version.zone);
+    });
     let is_new = |fault: Fault| !known.contains(&fault) || fault == Fault::Zonemd && is_other;
     let new = version.report.findings.iter().find(|f| is_error(f.fault) && is_new(f.fault));
     let said = |f: &Finding| match known.contains(&f.fault) {

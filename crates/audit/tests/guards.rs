@@ -39,6 +39,8 @@ fn each_version_needs_a_digest_of_its_own() {
     };
     let (wrong, guards) = ("00".repeat(48), Guards::default());
     assert_eq!(held(&with(8, &wrong), &with(8, &wrong), &guards), "", "it is served");
+    let edited = with(8, &wrong).replace("192.0.2.2", "192.0.2.9");
+    assert!(held(&with(8, &wrong), &edited, &guards).starts_with("example. ZONEMD"), "under one serial, too");
     assert!(held(&with(8, &wrong), &with(9, &wrong), &guards).starts_with("example. ZONEMD"));
     assert_eq!(held(&with(8, &wrong), &ZONE.replace("host 7 ", "host 9 "), &guards), "", "none is right");
 }

@@ -13,6 +13,7 @@ use server::findings::{self, Findings};
 use server::held::Gate;
 use server::images::{self, Library, Shelved};
 use server::json::Json;
+use server::ledger;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 pub fn check(args: &Check) -> Exit {
-    let (config, zones) = match configuration::of_or_here(&args.source).and_then(with_zones) {
+    let (config, mut zones) = match configuration::of_or_here(&args.source).and_then(with_zones) {
         Ok(found) => found,
         Err(complaints) if args.json => {
             let list = Json::list(&complaints, Json::text);
@@ -32,7 +33,8 @@ pub fn check(args: &Check) -> Exit {
             return Exit::CouldNot;
         }
     };
-    let warnings = warnings(&config, &zones);
+    let mut warnings = warnings(&config, &zones);
+    warnings.extend(zones.iter_mut().filter_map(|zone| go_on(zone, &config)));
     let rules = Rules::at(wall_s());
     let mut progress = Progress::of(zones.len() as u64).unless(args.json);
     let all: Vec<Findings> = zones
@@ -78,6 +80,14 @@ fn warnings(config: &Config, zones: &[Zone]) -> Vec<String> {
         Ok(None) => vec![format!("the user {name} does not exist; create it, or write user = \"\"")],
         Err(e) => vec![format!("the user {name} cannot be looked up: {e}")],
     }
+}
+
+/// A zone that updates own needs its file no more: what they have made of it is looked at.
+fn go_on(zone: &mut Zone, config: &Config) -> Option<String> {
+    let own = ledger::own_file(zone, &config.server.data_dir).filter(|_| !zone.file.exists())?;
+    let (file, name) = (zone.file.display().to_string(), images::name(&zone.apex).to_string());
+    zone.read_from(own);
+    Some(format!("{file} is not there; zone {name} is as its updates have left it"))
 }
 
 fn hidden_from(user: &User, file: &Path) -> Option<String> {

@@ -107,7 +107,7 @@ pub fn owns_more<'z>(mut zones: impl Iterator<Item = &'z Zone>, data_dir: &Path)
 }
 
 /// The file of ours that a zone is read from, if it takes updates and that is there.
-fn own_file(zone: &Zone, data_dir: &Path) -> Option<PathBuf> {
+pub fn own_file(zone: &Zone, data_dir: &Path) -> Option<PathBuf> {
     if !zone.is_owned() {
         return None;
     }

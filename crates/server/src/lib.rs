@@ -36,7 +36,7 @@ pub mod kept;
 pub mod later;
 mod laying;
 
-mod ledger;
+pub mod ledger;
 #[cfg(test)]
 mod lives;
 pub mod log;

@@ -756,6 +756,32 @@ fn certbot_and_external_dns_get_what_they_ask_for() {
     assert_eq!(text(&output.stdout), "all taken\n", "{}", text(&output.stderr));
 }
 
+#[test]
+fn a_check_of_a_zone_whose_file_is_gone_says_what_the_server_does() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    std::fs::rename(folder.0.join("z.zone"), folder.0.join("other.zone")).unwrap();
+    let written = read(&folder.0.join("dunlin.toml"));
+    folder.write(
+        "dunlin.toml",
+        &written
+            .replace("name = \"fixed.example\"\nfile = \"z.zone\"", "name = \"fixed.example\"\nfile = \"other.zone\""),
+    );
+    let check = folder.dunlin(&["check", "-c", "dunlin.toml"]);
+    let said = text(&check.stdout);
+    assert!(check.status.success(), "{said}{}", text(&check.stderr));
+    assert!(
+        said.starts_with("warning: z.zone is not there; zone z.example. is as its updates have left it\n"),
+        "{said}"
+    );
+    folder.does(&["reload"]);
+    server.signal("KILL");
+    server.ended();
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+}
+
 /// A zone is taken away for good, and somebody else has its name later.
 #[test]
 fn a_zone_that_is_made_anew_has_nothing_of_the_one_before_once_that_is_removed() {

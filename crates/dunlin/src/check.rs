@@ -84,7 +84,9 @@ fn warnings(config: &Config, zones: &[Zone]) -> Vec<String> {
 
 /// A zone that updates own needs its file no more: what they have made of it is looked at.
 fn go_on(zone: &mut Zone, config: &Config) -> Option<String> {
-    let own = ledger::own_file(zone, &config.server.data_dir).filter(|_| !zone.file.exists())?;
+    // Only what is certain: of a folder that may not be read nobody knows.
+    let is = |file: &Path, there| file.try_exists().is_ok_and(|is| is == there);
+    let own = ledger::own_file(zone, &config.server.data_dir).filter(|own| is(own, true) && is(&zone.file, false))?;
     let (file, name) = (zone.file.display().to_string(), images::name(&zone.apex).to_string());
     zone.read_from(own);
     Some(format!("{file} is not there; zone {name} is as its updates have left it"))

@@ -285,8 +285,11 @@ fn force(state: &State, zone: &str) -> Json {
         Err(why) => return bad(vec![why]),
     };
     let (asked, taken) = mpsc::channel();
-    if let Some((press, apex)) = state.press.as_ref().zip(crate::config::apex(zone).ok()) {
-        press.slate.force(&apex, Instant::now(), Some(asked));
+    // Where no zone takes updates nobody looks.
+    let press = state.press.as_ref().filter(|_| state.intake().is_some());
+    match press.zip(crate::config::apex(zone).ok()) {
+        Some((press, apex)) => press.slate.force(&apex, Instant::now(), Some(asked)),
+        None => drop(asked),
     }
     let facts = match outcome(state, |done| Event::Force { zones: vec![zone.to_string()], done }) {
         Ok(facts) => facts,

@@ -55,6 +55,7 @@ pub fn why(refused: Refused) -> &'static str {
         (Some(Ede::NOT_READY), _) => "not now",
         (Some(Ede::NOT_SUPPORTED), _) => "the zone is signed",
         (_, Rcode::FORMERR) => "FORMERR",
+        (_, Rcode::BADVERS) => "BADVERS",
         (_, Rcode::NOTZONE) => "NOTZONE",
         (_, Rcode::SERVFAIL) => "SERVFAIL",
         _ => "REFUSED",

@@ -124,7 +124,13 @@ impl Scribe {
                 continue;
             }
             self.watch_includes(&task);
-            let outcome = self.attend(&task).map_err(|undone| match undone {
+            let outcome = self.attend(&task);
+            match &outcome {
+                Ok(Done::Waits) => {}
+                Ok(_) => self.press.slate.answer(&task.apex, &Ok(())),
+                Err(Undone::Held(why) | Undone::Failed(why)) => self.press.slate.answer(&task.apex, &Err(why.clone())),
+            }
+            let outcome = outcome.map_err(|undone| match undone {
                 // Of a zone that is written back it is told as what hinders that.
                 Undone::Failed(why) if !task.is_kept_in_step => {
                     self.again(&task, RETRY);
@@ -141,11 +147,6 @@ impl Scribe {
             }
             if let Err(Undone::Failed(_)) = outcome {
                 self.again(&task, RETRY);
-            }
-            match &outcome {
-                Ok(Done::Waits) => {}
-                Ok(_) => self.press.slate.answer(&task.apex, &Ok(())),
-                Err(Undone::Held(why) | Undone::Failed(why)) => self.press.slate.answer(&task.apex, &Err(why.clone())),
             }
             self.tell(&task, outcome);
         }

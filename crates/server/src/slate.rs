@@ -31,7 +31,7 @@ struct Entries {
     digests: Agenda,
     /// Those whose files are looked at and whose edits are taken in whatever the guards object to.
     forced: HashSet<Box<[u8]>>,
-    /// Who waits to be told what became of that. Bound: as many as wait for the server to do something.
+    /// Who waits to be told what became of that. Bound: as many as ask until the file has been looked at.
     asked: HashMap<Box<[u8]>, Vec<Sender<Taken>>>,
     /// Zones that were followed, and are not any more. Bound: nobody waits long to take them.
     left: Vec<Box<[u8]>>,

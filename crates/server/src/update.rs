@@ -126,8 +126,10 @@ pub struct Later {
     rests: Option<Instant>,
     /// Zones that have come back to updates, and were served under later serials meanwhile.
     overtaken: Vec<Box<[u8]>>,
-    /// When one of them could not go on from there.
+    /// Those of them that could not go on from there, and since when.
+    stuck: Vec<Box<[u8]>>,
     behind: Option<Instant>,
+    behind_said: Seldom,
 }
 
 struct Adoption {
@@ -139,7 +141,7 @@ struct Adoption {
 impl Later {
     /// Zones are to go on from serials that others have had.
     fn are_behind(&self) -> bool {
-        !self.overtaken.is_empty() && !is_recent(self.behind)
+        !self.overtaken.is_empty() || !self.stuck.is_empty() && !is_recent(self.behind)
     }
 
     fn is_nothing(&self) -> bool {
@@ -151,6 +153,7 @@ impl Later {
             && self.retired.is_empty()
             && self.lagging.is_none()
             && self.overtaken.is_empty()
+            && self.stuck.is_empty()
     }
 }
 
@@ -331,9 +334,11 @@ impl Updates {
     /// would take nothing of it, or take it for what it has: so it goes on from there.
     fn outrun(&mut self, taken: &Orders) {
         let begun = Instant::now();
+        if self.later.overtaken.is_empty() && self.later.are_behind() {
+            self.later.overtaken.append(&mut self.later.stuck);
+        }
         // Others wait for updates meanwhile, and each of these is synced by itself.
-        while self.later.are_behind()
-            && begun.elapsed() < OUTRUN_MAX
+        while begun.elapsed() < OUTRUN_MAX
             && let Some(apex) = self.later.overtaken.pop()
         {
             // Should it have gone, it is taken in again when it comes back.
@@ -344,12 +349,13 @@ impl Updates {
             match done.and_then(|()| self.ledger.catch_up(&apex, last).map_err(|e| e.to_string())) {
                 Ok(()) => log::info("a zone goes on from its file's serial", &[("zone", &zone), ("serial", &last)]),
                 Err(why) => {
-                    let facts: [(&str, &dyn std::fmt::Display); 3] =
-                        [("zone", &zone), ("serial", &last), ("why", &why)];
-                    log::error("a zone is behind its file's serial", &facts);
+                    if let Some(unsaid) = self.later.behind_said.untold() {
+                        let facts: [(&str, &dyn std::fmt::Display); 4] =
+                            [("zone", &zone), ("serial", &last), ("why", &why), ("unsaid", &unsaid)];
+                        log::error("a zone is behind its file's serial", &facts);
+                    }
                     if why != history::SIGNED {
-                        // Behind the others, the next time.
-                        self.later.overtaken.insert(0, apex);
+                        self.later.stuck.push(apex);
                         self.later.behind = Some(Instant::now());
                     }
                 }

@@ -1,4 +1,4 @@
-//! The end of a thread's heap, and of its stack. In a process of its own: threads inherit the heaps of those that have ended, as these left them.
+//! The end of a thread's heap. In a process of its own: threads inherit the heaps of those that have ended, as these left them.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 use std::hint::black_box;
@@ -20,24 +20,4 @@ fn the_end_of_a_heap_is_given_back_once_its_thread_lets_go() {
     };
     let [before, after] = thread::spawn(work).join().unwrap();
     assert!(before > 60 && after < 50, "{before} and then {after} KiB stay");
-}
-
-#[test]
-fn what_a_call_went_down_to_on_the_stack_is_given_back_and_what_is_in_use_stays() {
-    #[inline(never)]
-    fn touch() {
-        black_box([1u8; 300 * KIB]);
-    }
-    let work = || {
-        let kept = black_box([7u8; 20 * KIB]);
-        touch();
-        let address = kept.as_ptr().addr();
-        let before = resident_kib(address);
-        store::heap::let_go();
-        let after = resident_kib(address);
-        assert_eq!(black_box(kept), [7; 20 * KIB]);
-        [before, after]
-    };
-    let [before, after] = thread::spawn(work).join().unwrap();
-    assert!(before > 300 && after < 100, "{before} and then {after} KiB stay");
 }

@@ -245,7 +245,8 @@ fn a_server_is_found_by_a_configuration_in_which_something_else_is_wrong() {
     let _server = updates::serve(&folder);
     let asked = || folder.dunlin(&["ctl", "-c", "dunlin.toml", "status"]);
     let written = read(&folder.0.join("dunlin.toml"));
-    for wrong in [written.replace("allow-update", "alow-update"), written.replace("ddns.key", "none.key")] {
+    for (what, instead) in [("allow-update", "alow-update"), ("ddns.key", "none.key"), ("http = \"\"", "htp = 5")] {
+        let wrong = written.replace(what, instead);
         folder.write("dunlin.toml", &wrong);
         assert!(text(&asked().stdout).starts_with("ok true"), "{}", text(&asked().stderr));
     }

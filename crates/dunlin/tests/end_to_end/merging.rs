@@ -157,6 +157,15 @@ fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
 }
 
 #[test]
+fn what_hinders_an_edit_that_is_forced_is_said_at_once() {
+    let stage = Stage::new("", 2);
+    let _server = stage.serve();
+    std::fs::remove_file(&stage.file).unwrap();
+    std::os::unix::fs::symlink("nowhere", &stage.file).unwrap();
+    stage.folder.refuses(&["zone", "publish", "--force", "z.example"], "leads nowhere");
+}
+
+#[test]
 fn what_is_forced_is_the_edit_that_was_there_then_and_no_later_one() {
     let stage = Stage::new("", 20);
     let server = stage.serve();

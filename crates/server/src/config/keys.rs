@@ -104,13 +104,13 @@ fn read_secret(r: &mut Reader<'_>, file: &Word) -> Option<Read> {
 
 /// What stands behind the word `algorithm`, up to the semicolon.
 fn said_algorithm(text: &str) -> Option<String> {
-    let (_, rest) = text.split_once("algorithm")?;
+    let (_, rest) = text.split_once('{').and_then(|(_, statements)| statements.split_once("algorithm"))?;
     rest.split_once(';').map(|(said, _)| said.trim().trim_matches('"').to_string())
 }
 
 /// What stands in quotes behind the word `secret`.
 fn quoted_secret(text: &str) -> Option<&str> {
-    let (_, rest) = text.split_once("secret")?;
+    let (_, rest) = text.split_once('{').map_or(text, |(_, statements)| statements).split_once("secret")?;
     let (_, rest) = rest.split_once('"')?;
     rest.split_once('"').map(|(secret, _)| secret)
 }

@@ -288,16 +288,14 @@ pub fn read(file: &Path) -> Result<Config, Vec<Complaint>> {
 pub fn socket(file: &Path) -> Result<PathBuf, Vec<Complaint>> {
     let text = text_of(file)?;
     let (document, errors) = DeTable::parse_recoverable(&text);
-    let (mut r, mut found) = (Reader::new(Text::new(file, &text)), Config::default().control);
+    let mut r = Reader::new(Text::new(file, &text));
     let table = r.table(document.get_ref(), "control");
-    if let Some(t) = table {
-        control(&mut r, t, &mut found);
-    }
+    let found = table.and_then(|t| socket_of(&mut r, t)).unwrap_or_else(|| Config::default().control.socket);
     if table.is_none_or(|t| !t.contains_key("socket")) {
         // Maybe it stands where it cannot be found.
         r.complaints.extend(errors.iter().map(|e| syntax(&r.text, e)).collect::<Vec<_>>());
     }
-    if r.complaints.is_empty() { Ok(found.socket) } else { Err(r.complaints) }
+    if r.complaints.is_empty() { Ok(found) } else { Err(r.complaints) }
 }
 
 fn text_of(file: &Path) -> Result<String, Vec<Complaint>> {
@@ -438,13 +436,17 @@ fn address(r: &mut Reader<'_>, word: &Word) -> Option<SocketAddr> {
 
 fn control(r: &mut Reader<'_>, t: &Table<'_>, control: &mut Control) {
     r.keys("[control]", t, &["socket", "http"], &[]);
-    if let Some(w) = r.string(t, "socket", "/run/dunlin/control.sock") {
-        control.socket = r.path(&w);
+    if let Some(socket) = socket_of(r, t) {
+        control.socket = socket;
     }
     if let Some(w) = r.string(t, "http", "127.0.0.1:5380") {
         control.http_written = true;
         control.http = if w.text.is_empty() { None } else { address(r, &w) };
     }
+}
+
+fn socket_of(r: &mut Reader<'_>, t: &Table<'_>) -> Option<PathBuf> {
+    r.string(t, "socket", "/run/dunlin/control.sock").map(|w| r.path(&w))
 }
 
 fn limits(r: &mut Reader<'_>, t: &Table<'_>, limits: &mut Limits) {

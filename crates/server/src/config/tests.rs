@@ -359,7 +359,10 @@ fn lists_and_folders_of_zones() {
 fn keys_and_who_may_update() {
     let folder = Scratch::new("keys");
     folder.write("plain.key", "MDEyMzQ1Njc4OWFiY2RlZg==\n");
-    folder.write("bind.key", "key \"a\" {\n algorithm hmac-sha384;\n secret \"MDEyMzQ1Njc4OWFiY2RlZg==\";\n};\n");
+    folder.write(
+        "bind.key",
+        "key \"secret-algorithm\" {\n algorithm hmac-sha384;\n secret \"MDEyMzQ1Njc4OWFiY2RlZg==\";\n};\n",
+    );
     folder.write("old.key", "key \"a\" {\n algorithm hmac-md5;\n secret \"MDEyMzQ1Njc4OWFiY2RlZg==\";\n};\n");
     folder.write("short.key", "MDEy\n");
     let file = folder.0.join("dunlin.toml");

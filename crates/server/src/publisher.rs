@@ -252,8 +252,9 @@ impl Publisher {
         self.library.gate = Arc::new(if is_start { gate.at_start() } else { gate });
         self.judges_anew = false;
         let laid = match why {
-            // Forced, no file says it: only an image holds it over a crash.
+            // Forced, no file says it: only an image holds it over a crash, or the history of what was served.
             Why::Damaged | Why::Forced => None,
+            Why::Keep { is_forced: true } if config.history.octets == 0 => None,
             Why::Fold => {
                 self.write_files(config, |_| true)?;
                 None

@@ -139,6 +139,22 @@ fn what_cannot_be_done_leaves_all_as_it_was() {
 }
 
 #[test]
+fn what_is_forced_outlives_a_start_where_no_history_is_kept() {
+    let mut stage = Stage::new("[history]\nsize = \"0\"\n");
+    let many: String = (0..20).map(|i| format!("h{i} A 192.0.2.1\n")).collect();
+    stage.folder.write("texts/many", &format!("{ZONE}{many}"));
+    stage.does(&["add", "z", "texts/many"]);
+    let deletes: Vec<String> = (0..18).map(|i| format!("delete h{i}")).collect();
+    let words: Vec<&str> = ["modify", "--force", "z"].into_iter().chain(deletes.iter().map(String::as_str)).collect();
+    stage.does(&words);
+    assert_eq!((stage.rcode("h1.z"), stage.rcode("h19.z")), ("NXDOMAIN".to_string(), "NOERROR".to_string()));
+    stage.server.signal("KILL");
+    stage.server.wait();
+    stage.server = Server::start(&stage.folder, &["-c", "dunlin.toml"]);
+    assert_eq!((stage.rcode("h1.z"), stage.rcode("h19.z")), ("NXDOMAIN".to_string(), "NOERROR".to_string()));
+}
+
+#[test]
 fn what_somebody_has_edited_is_not_written_over() {
     let stage = Stage::new("");
     stage.does(&["add", "z", "texts/a zone"]);

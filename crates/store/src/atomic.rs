@@ -6,6 +6,7 @@
 //! Where somebody else writes under the name too, both files exchange names: what was there is not gone.
 #![allow(unsafe_code)]
 
+use crate::map::leave_cache;
 use std::ffi::CString;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -112,12 +113,15 @@ impl Output {
         self.file.set_permissions(other.permissions())
     }
 
-    /// Appends a part of another file, without a way through our memory where the kernel has one.
+    /// Appends a part of another file, without a way through our memory where the kernel has one. That file is read from its beginning to its end, and
+    /// replaced then: what was read leaves the cache at once, as the same comes to it here. Else there would be both in it, until all of the one
+    /// goes; and a guest would tell its host of that memory, and have to ask for it again, file after file.
     pub fn copy(&mut self, from: &mut File, at: u64, octets: u64) -> io::Result<()> {
         self.flush()?;
         from.seek(SeekFrom::Start(at))?;
-        let copied = io::copy(&mut Read::take(from, octets), &mut self.file)?;
+        let copied = io::copy(&mut Read::take(&mut *from, octets), &mut self.file)?;
         self.offset = (self.offset + (copied % self.piece as u64) as usize) % self.piece;
+        leave_cache(from, at + copied);
         if copied == octets { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 

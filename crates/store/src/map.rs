@@ -59,6 +59,12 @@ struct Room {
     written: AtomicUsize,
 }
 
+/// Lets so much of a file's head go from the page cache; 0: all of it. Only pages that are on disk, and that nobody maps.
+pub(crate) fn leave_cache(file: &File, octets: u64) {
+    // SAFETY: takes no pointers; `file` is open.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, octets as libc::off_t, libc::POSIX_FADV_DONTNEED) };
+}
+
 impl Map {
     /// Maps a file; fails for an empty one.
     pub fn open(path: &Path) -> io::Result<Map> {
@@ -76,8 +82,7 @@ impl Map {
         // Only pages that are on disk and that nobody maps can leave the cache.
         drop(map);
         file.sync_data().map_err(|e| named(path, &e))?;
-        // SAFETY: takes no pointers; `file` is open.
-        unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+        leave_cache(&file, 0);
         Map::of_file(&file, len, room).map_err(|e| named(path, &e))
     }
 

@@ -293,20 +293,33 @@ fn delete(record: &Record, is_apex: bool, records: &mut Vec<Record>) {
     }
 }
 
-/// RFC 2136 section 3.4.2.2. What cannot stand beside what is there is left out without a word.
+/// RFC 2136 section 3.4.2.2. What cannot stand beside what is there is left out without a word. A name may have thousands of records, and a message
+/// add as many: they are gone through once, and again only for what is to be done.
 fn add(record: &Record, records: &mut Vec<Record>) {
     let (rtype, ttl) = (record.rtype, counted(record.ttl));
-    let is_in_the_way = |r: &Record| (r.rtype == CNAME) != (rtype == CNAME);
-    if records.iter().any(is_in_the_way) {
+    let (mut is_known, mut is_later, mut replaces_any, mut has_other_ttl) = (false, rtype != SOA, false, false);
+    for r in records.iter() {
+        if (r.rtype == CNAME) != (rtype == CNAME) {
+            return;
+        }
+        if r.rtype == rtype {
+            is_known |= !is_known && record.is_like(r);
+            is_later |= !is_later && is_later_soa(record, r);
+            replaces_any |= replaces(record, r);
+            has_other_ttl |= r.ttl != ttl;
+        }
+    }
+    if !is_later {
         return;
     }
-    if rtype == SOA && !records.iter().any(|r| r.rtype == SOA && is_later_soa(record, r)) {
-        return;
+    if replaces_any {
+        records.retain(|r| r.rtype != rtype || !replaces(record, r));
     }
-    records.retain(|r| r.rtype != rtype || !replaces(record, r));
     // The records of an RRset have one TTL (RFC 2181 section 5.2): the last one given.
-    records.iter_mut().filter(|r| r.rtype == rtype).for_each(|r| r.ttl = ttl);
-    if !records.iter().any(|r| record.is_like(r)) {
+    if has_other_ttl {
+        records.iter_mut().filter(|r| r.rtype == rtype).for_each(|r| r.ttl = ttl);
+    }
+    if !is_known {
         let mut record = record.clone();
         record.ttl = ttl;
         records.push(record);

@@ -1,4 +1,4 @@
-"""early.py PORT SECRET - sends an update to a server that is about to start, a thousand times a second until somebody answers. Prints
+"""early.py ADDRESS PORT SECRET - sends an update to a server that is about to start, a thousand times a second until somebody answers. Prints
 a line when it begins, and then the code of the first answer. The key is named ddns.
 """
 
@@ -12,7 +12,7 @@ import dns.rcode
 import dns.tsigkeyring
 import dns.update
 
-keyring = dns.tsigkeyring.from_text({"ddns": sys.argv[2]})
+keyring = dns.tsigkeyring.from_text({"ddns": sys.argv[3]})
 update = dns.update.Update("z.example", keyring=keyring)
 update.add("early", 60, "A", "192.0.2.9")
 query = update.to_wire()
@@ -22,6 +22,6 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
     until = time.monotonic() + 100
     while not select.select([s], [], [], 0.001)[0]:
         assert time.monotonic() < until, "nobody answers"
-        s.sendto(query, ("127.0.0.1", int(sys.argv[1])))
+        s.sendto(query, (sys.argv[1], int(sys.argv[2])))
     answer = dns.message.from_wire(s.recv(65535), keyring=keyring, request_mac=update.mac)
 print(dns.rcode.to_text(answer.rcode()))

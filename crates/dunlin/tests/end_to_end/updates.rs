@@ -3,7 +3,6 @@
 use crate::running::{Folder, Server, eventually, read, text};
 use difference::peers;
 use std::io::{BufRead, BufReader, Write};
-use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 
 pub const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
@@ -821,13 +820,15 @@ fn a_zone_that_is_made_anew_has_nothing_of_the_one_before_once_that_is_removed()
 #[test]
 fn whoever_is_the_first_to_be_answered_may_have_sent_an_update() {
     let folder = folder();
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // One that nobody else is given: an address of this process, and a port below those that are given out.
+    let [.., a, b] = std::process::id().to_be_bytes();
+    let (address, port) = (format!("127.77.{a}.{b}"), 20_053);
     let written = read(&folder.0.join("dunlin.toml"));
-    folder.write("dunlin.toml", &written.replace("127.0.0.1:0", &format!("127.0.0.1:{port}")));
+    folder.write("dunlin.toml", &written.replace("127.0.0.1:0", &format!("{address}:{port}")));
     for _ in 0..3 {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/end_to_end/early.py");
         let mut early = peers::command("python3");
-        let mut early = early.args([script, &port.to_string(), KEY]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut early = early.args([script, &address, &port.to_string(), KEY]).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(early.stdout.take().unwrap()).lines().map(Result::unwrap);
         assert_eq!(said.next().unwrap(), "begins");
         let server = serve(&folder);

@@ -1,7 +1,7 @@
 //! Disks and folders of which something is missing, damaged, or somebody else's.
 
 use crate::running::{Folder, Server, command, eventually, read, text};
-use crate::updates::{self, DDNS, update};
+use crate::updates::{CONFIGURATION, DDNS, ZONE, folder, serve, update};
 use std::fs;
 use std::process::Command;
 
@@ -17,8 +17,8 @@ fn has(folder: &Folder, server: &Server, i: u32) -> bool {
 #[test]
 fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_nothing_once_it_is_mended() {
     for what in ["an octet", "the head"] {
-        let folder = updates::folder();
-        let server = updates::serve(&folder);
+        let folder = folder();
+        let server = serve(&folder);
         (1..=4).for_each(|i| assert_eq!(add(&server, i), ""));
         server.signal("KILL");
         server.ended();
@@ -28,7 +28,7 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
         let mut damaged = whole.clone();
         damaged[if what == "the head" { 0 } else { third }] ^= 1;
         fs::write(&segment, &damaged).unwrap();
-        let server = updates::serve(&folder);
+        let server = serve(&folder);
         for _ in 0..2 {
             for zone in ["fixed", "z"] {
                 assert_eq!(server.short(&folder, &[&format!("www.{zone}.example"), "A"]), "192.0.2.1\n", "{what}");
@@ -51,7 +51,7 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
         assert!(folder.does(&["status", "--json"]).contains("\"no_updates\":null"));
         server.signal("KILL");
         server.ended();
-        let server = updates::serve(&folder);
+        let server = serve(&folder);
         assert!((1..=5).all(|i| has(&folder, &server, i)), "{what}");
     }
 }
@@ -59,16 +59,16 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
 /// What nobody writes to is never opened.
 #[test]
 fn a_pipe_in_the_place_of_a_zones_file_is_waited_for_by_nobody() {
-    let folder = updates::folder();
+    let folder = folder();
     let pipe = |name: &str| {
         assert!(Command::new("mkfifo").arg(folder.0.join("pipe")).status().unwrap().success());
         fs::rename(folder.0.join("pipe"), folder.0.join(name)).unwrap();
     };
     let zone = |name: &str| format!("[[zone]]\nname = \"{name}\"\nfile = \"{name}\"\n");
-    folder.configure(&format!("{}{}{}", updates::CONFIGURATION, zone("live.example"), zone("down.example")));
-    folder.write("live.example", updates::ZONE);
+    folder.configure(&format!("{}{}{}", CONFIGURATION, zone("live.example"), zone("down.example")));
+    folder.write("live.example", ZONE);
     pipe("down.example");
-    let server = updates::serve(&folder);
+    let server = serve(&folder);
     assert_eq!(server.short(&folder, &["www.live.example", "A"]), "192.0.2.1\n");
     for name in ["z.zone", "live.example"] {
         pipe(name);
@@ -86,15 +86,15 @@ fn a_pipe_in_the_place_of_a_zones_file_is_waited_for_by_nobody() {
     assert_eq!(server.short(&folder, &["www.live.example", "A"]), "192.0.2.1\n");
     assert_eq!(add(&server, 1), "");
     fs::remove_file(folder.0.join("down.example")).unwrap();
-    folder.write("down.example", updates::ZONE);
+    folder.write("down.example", ZONE);
     folder.does(&["reload", "down.example"]);
     assert_eq!(server.short(&folder, &["www.down.example", "A"]), "192.0.2.1\n");
 }
 
 #[test]
 fn a_data_folder_has_one_server_at_a_time() {
-    let folder = updates::folder();
-    let server = updates::serve(&folder);
+    let folder = folder();
+    let server = serve(&folder);
     let mut other = command(&folder.0);
     other.args(["serve", "-c", "other.toml"]);
     let path = folder.0.join("other.toml");
@@ -106,15 +106,15 @@ fn a_data_folder_has_one_server_at_a_time() {
     assert_eq!(add(&server, 1), "");
     server.signal("KILL");
     server.ended();
-    let server = updates::serve(&folder);
+    let server = serve(&folder);
     assert!(has(&folder, &server, 1));
 }
 
 /// What is written to a folder that somebody has removed would be gone with the server.
 #[test]
 fn a_journal_that_is_removed_under_the_server_acknowledges_nothing_until_it_can_be_written_again() {
-    let folder = updates::folder();
-    let server = updates::serve(&folder);
+    let folder = folder();
+    let server = serve(&folder);
     assert_eq!(add(&server, 1), "");
     let journal = folder.0.join("data/journal");
     fs::remove_dir_all(&journal).unwrap();
@@ -125,7 +125,7 @@ fn a_journal_that_is_removed_under_the_server_acknowledges_nothing_until_it_can_
     eventually("the zone is written down again", || journal.join("released").exists());
     server.signal("KILL");
     server.ended();
-    let server = updates::serve(&folder);
+    let server = serve(&folder);
     assert!([1, 3].iter().all(|i| has(&folder, &server, *i)) && !has(&folder, &server, 2));
     assert_eq!(add(&server, 4), "");
 }
@@ -133,13 +133,13 @@ fn a_journal_that_is_removed_under_the_server_acknowledges_nothing_until_it_can_
 /// As archives are unpacked in which all files have one time.
 #[test]
 fn another_file_of_the_same_size_and_time_is_an_edit() {
-    let folder = updates::folder();
+    let folder = folder();
     folder.configure(
-        &updates::CONFIGURATION
+        &CONFIGURATION
             .replacen("file = \"z.zone\"\n", "file = \"z.zone\"\nwrite-back = \"1s\"\n", 1)
             .replace("name = \"fixed.example\"\nfile = \"z.zone\"", "name = \"fixed.example\"\nfile = \"fixed.zone\""),
     );
-    folder.write("fixed.zone", updates::ZONE);
+    folder.write("fixed.zone", ZONE);
     let (file, new) = (folder.0.join("z.zone"), folder.0.join("new"));
     let replace = |from: &str, to: &str| {
         fs::write(&new, read(&file).replace(from, to)).unwrap();
@@ -147,7 +147,7 @@ fn another_file_of_the_same_size_and_time_is_an_edit() {
         fs::File::open(&new).unwrap().set_modified(time).unwrap();
         fs::rename(&new, &file).unwrap();
     };
-    let server = updates::serve(&folder);
+    let server = serve(&folder);
     // It lies in no folder that is watched.
     let comes = |what: &str, address: &str| {
         eventually(what, || {
@@ -162,4 +162,130 @@ fn another_file_of_the_same_size_and_time_is_an_edit() {
     replace("192.0.2.8\n", "192.0.2.9\n");
     comes("the edit of what was written", "192.0.2.9");
     assert!(has(&folder, &server, 1));
+}
+
+/// Its journal waits for it, and nobody waits for its file to be mended.
+#[test]
+fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
+    let folder = folder();
+    let other = "[[zone]]\nname = \"other.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n";
+    folder.configure(&format!("{CONFIGURATION}{other}"));
+    let server = serve(&folder);
+    let change = |server: &Server, zone: &str, line: &str| update(server, &[], DDNS, &format!("zone {zone}\n{line}"));
+    for zone in ["z.example", "other.example"] {
+        assert_eq!(change(&server, zone, &format!("del www.{zone} A")), "");
+    }
+    server.signal("KILL");
+    drop(server);
+    let file = "data/journal/z.example.zone";
+    let good = read(&folder.0.join(file));
+    let spoilt = [good.replace("www.z.example. 300 IN A 192.0.2.1\n", ""), good.replace("; dunlin, position 0\n", "")];
+    for text in spoilt {
+        assert_ne!(text, good);
+        folder.write(file, &text);
+        let server = serve(&folder);
+        assert!(read(&folder.0.join("log")).contains("a zone lacks its last updates"));
+        assert_eq!(server.short(&folder, &["www.other.example", "A"]), "");
+        assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 7 1 2 3 4"), "as its file has it");
+        assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("REFUSED"));
+        assert_eq!(change(&server, "other.example", "add new.other.example 60 A 192.0.2.9"), "");
+        // The rules of the zone are there again, and nobody takes it on.
+        folder.does(&["reload"]);
+        assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("REFUSED"));
+        server.signal("KILL");
+        assert_eq!(read(&folder.0.join(file)), text, "what somebody may want to mend");
+    }
+    folder.write(file, &good);
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "", "the update of the beginning");
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
+    assert_eq!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9"), "");
+}
+
+/// Its file may hold more than the image that is served: what follows is no change of what is there.
+#[test]
+fn a_zone_whose_own_file_cannot_be_read_is_served_as_it_was_and_takes_no_updates_until_it_can() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\ndel www.z.example A"), "");
+    server.signal("KILL");
+    drop(server);
+    let file = "data/journal/z.example.zone";
+    // As a fold has left it that wrote the file, and came to no image.
+    let mended = read(&folder.0.join(file))
+        .replace("; dunlin, position 0\n", "; dunlin, position 1\n")
+        .replace("www.z.example. 300 IN A 192.0.2.1\n", "")
+        .replace(" 7 1 2 3 4", " 8 1 2 3 4");
+    let spoilt = format!("{mended}what?\n");
+    folder.write(file, &spoilt);
+    let server = serve(&folder);
+    assert!(read(&folder.0.join("log")).contains("a zone lacks its last updates"));
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 7 1 2 3 4"));
+    let refused = update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9");
+    assert!(refused.contains("REFUSED"), "{refused}");
+    server.signal("KILL");
+    drop(server);
+    assert_eq!(read(&folder.0.join(file)), spoilt);
+    folder.write(file, &mended);
+    let server = serve(&folder);
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
+    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "");
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+}
+
+/// What comes into a journal that somebody has emptied stands behind all that the zone's file holds.
+#[test]
+fn an_update_after_the_journal_was_lost_outlives_a_kill() {
+    let folder = folder();
+    drop(serve(&folder));
+    let file = "data/journal/z.example.zone";
+    folder.write(file, &read(&folder.0.join(file)).replace("; dunlin, position 0\n", "; dunlin, position 999\n"));
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    server.signal("KILL");
+    drop(server);
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
+    drop(server);
+    // The rules come with a reload.
+    let kept = read(&folder.0.join(file));
+    let number = kept.lines().next().unwrap().to_string();
+    folder.write(file, &kept.replace(&number, "; dunlin, position 999"));
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    folder.configure(&CONFIGURATION.replace(rules, ""));
+    let server = serve(&folder);
+    folder.configure(CONFIGURATION);
+    folder.does(&["reload"]);
+    let more = || update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8");
+    eventually("updates", || more().is_empty());
+    server.signal("KILL");
+    drop(server);
+    assert_eq!(serve(&folder).short(&folder, &["more.z.example", "A"]), "192.0.2.8\n");
+}
+
+#[test]
+fn a_check_of_a_zone_whose_file_is_gone_says_what_the_server_does() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    fs::rename(folder.0.join("z.zone"), folder.0.join("other.zone")).unwrap();
+    let written = read(&folder.0.join("dunlin.toml"));
+    folder.write(
+        "dunlin.toml",
+        &written
+            .replace("name = \"fixed.example\"\nfile = \"z.zone\"", "name = \"fixed.example\"\nfile = \"other.zone\""),
+    );
+    let check = folder.dunlin(&["check", "-c", "dunlin.toml"]);
+    let said = text(&check.stdout);
+    assert!(check.status.success(), "{said}{}", text(&check.stderr));
+    assert!(
+        said.starts_with("warning: z.zone is not there; zone z.example. is as its updates have left it\n"),
+        "{said}"
+    );
+    folder.does(&["reload"]);
+    server.signal("KILL");
+    server.ended();
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
 }

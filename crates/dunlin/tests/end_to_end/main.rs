@@ -12,6 +12,7 @@ mod kept;
 mod many;
 mod merging;
 mod numbering;
+mod owners;
 mod resolving;
 mod running;
 mod second_reader;

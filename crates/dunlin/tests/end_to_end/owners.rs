@@ -1,0 +1,278 @@
+//! Whose a zone is: its file's, its updates', or the file's once more. Zones come to their updates, leave them, and come back.
+
+use crate::running::{Server, eventually, read, text};
+use crate::updates::{CONFIGURATION, DDNS, ZONE, folder, serve, update};
+
+/// The zone leaves the configuration before its changes are in any file.
+#[test]
+fn a_zone_that_goes_just_after_an_update_comes_back_with_it() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    let z = CONFIGURATION.find("[[zone]]").unwrap()..CONFIGURATION.rfind("[[zone]]").unwrap();
+    folder.configure(&CONFIGURATION.replace(&CONFIGURATION[z], ""));
+    folder.does(&["reload"]);
+    let kept = read(&folder.0.join("data/journal/z.example.zone"));
+    assert!(kept.contains("new.z.example. 60 IN A 192.0.2.9"), "{kept}");
+    folder.configure(CONFIGURATION);
+    folder.does(&["reload"]);
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+    let more = || update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8");
+    eventually("updates", || more().is_empty());
+    // Its configured file is no edit: one that comes afterwards is all that changes.
+    folder.write("z.zone", &ZONE.replace("192.0.2.1\n", "192.0.2.3\n"));
+    folder.does(&["reload"]);
+    eventually("the edit", || server.short(&folder, &["www.z.example", "A"]) == "192.0.2.3\n");
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+    assert_eq!(server.short(&folder, &["more.z.example", "A"]), "192.0.2.8\n");
+}
+
+/// Its file counts again, and nothing of what updates have made of it that no file held yet.
+#[test]
+fn a_zone_that_takes_no_updates_any_more_is_what_its_file_says() {
+    let folder = folder();
+    let server = serve(&folder);
+    let change = "zone z.example\nadd new.z.example 60 A 192.0.2.9\ndel www.z.example A";
+    assert_eq!(update(&server, &[], DDNS, change), "");
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    folder.configure(&CONFIGURATION.replace(rules, ""));
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 20 ").replace("192.0.2.1\n", "192.0.2.2\n"));
+    folder.does(&["reload"]);
+    let is_of_file = || {
+        assert_eq!(server.short(&folder, &["new.z.example", "A"]), "");
+        assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.2\n");
+        assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 20 1 2 3 4"));
+    };
+    is_of_file();
+    // A new image, over which is laid what no file holds.
+    folder.does(&["zone", "publish", "--force", "z.example"]);
+    is_of_file();
+    // It goes back as its file, and freezes for nobody.
+    folder.refuses(&["zone", "freeze", "z.example"], "takes no updates");
+    folder.refuses(&["zone", "rollback", "z.example", "8"], "z.zone is the file of fixed.example., too");
+    folder.write("fixed.zone", &ZONE.replace(" 7 ", " 21 "));
+    folder.configure(
+        &CONFIGURATION
+            .replace(rules, "")
+            .replace("\"fixed.example\"\nfile = \"z.zone\"", "\"fixed.example\"\nfile = \"fixed.zone\""),
+    );
+    folder.does(&["reload"]);
+    folder.does(&["zone", "rollback", "z.example", "8"]);
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+    assert!(read(&folder.0.join("z.zone")).contains("new.z.example."));
+    // What was acknowledged is where it would be looked for.
+    let kept = read(&folder.0.join("data/journal/z.example.zone"));
+    assert!(kept.contains("new.z.example. 60 IN A 192.0.2.9"), "{kept}");
+}
+
+/// As if it came from nowhere: its block goes, and a list has it from its file; the block comes back.
+#[test]
+fn a_zone_that_comes_back_to_its_updates_is_theirs_once_it_is_served_as_they_left_it() {
+    let folder = folder();
+    let list = "[zones]\nlist = \"list\"\n";
+    folder.write("list", "z.example z.zone\n");
+    folder.configure(&format!("{list}{CONFIGURATION}"));
+    let server = serve(&folder);
+    let add = |server: &Server, i: u8| {
+        update(server, &[], DDNS, &format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}"))
+    };
+    assert_eq!(add(&server, 1), "");
+    let z = CONFIGURATION.find("[[zone]]").unwrap()..CONFIGURATION.rfind("[[zone]]").unwrap();
+    folder.configure(&format!("{list}{}", CONFIGURATION.replace(&CONFIGURATION[z], "")));
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 20 ").replace("192.0.2.1\n", "192.0.2.3\n"));
+    folder.does(&["reload"]);
+    assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "", "as its file says");
+    assert!(add(&server, 2).contains("REFUSED"));
+    let kept = read(&folder.0.join("data/journal/z.example.zone"));
+    assert!(kept.contains("n1.z.example. 60 IN A 192.0.2.1"), "{kept}");
+    folder.refuses(&["zone", "freeze", "z.example"], "takes no updates");
+    folder.configure(&format!("{list}{CONFIGURATION}"));
+    folder.does(&["reload"]);
+    assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "192.0.2.1\n");
+    eventually("updates", || add(&server, 2).is_empty());
+    // Its file was edited meanwhile: that comes to what updates have made of it.
+    let are_there = |server: &Server| {
+        for (name, address) in [("n1", "192.0.2.1\n"), ("n2", "192.0.2.2\n"), ("www", "192.0.2.3\n")] {
+            assert_eq!(server.short(&folder, &[&format!("{name}.z.example"), "A"]), address);
+        }
+    };
+    eventually("the edit", || server.short(&folder, &["www.z.example", "A"]) == "192.0.2.3\n");
+    are_there(&server);
+    server.signal("KILL");
+    drop(server);
+    are_there(&serve(&folder));
+}
+
+/// Secondaries have what its file had served meanwhile.
+#[test]
+fn a_zone_that_comes_back_to_its_updates_goes_on_from_its_files_serial() {
+    let folder = folder();
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    let without = CONFIGURATION.replace(rules, "");
+    let add = |server: &Server, i: u32| {
+        update(server, &[], DDNS, &format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}"))
+    };
+    let serial = |server: &Server| -> u32 {
+        let soa = server.short(&folder, &["z.example", "SOA"]);
+        soa.split(' ').nth(2).and_then(|serial| serial.parse().ok()).unwrap_or_else(|| panic!("{soa}"))
+    };
+    let mut server = serve(&folder);
+    assert_eq!(add(&server, 1), "");
+    // First under the serial to which the update has led.
+    for (edited, is_down) in [(8, false), (20, false), (40, true), (60, false)] {
+        if edited == 60 {
+            // As if it had never been there.
+            let z = CONFIGURATION.find("[[zone]]").unwrap()..CONFIGURATION.rfind("[[zone]]").unwrap();
+            folder.configure(&CONFIGURATION.replace(&CONFIGURATION[z], ""));
+            folder.does(&["reload"]);
+        }
+        folder.configure(&without);
+        let zone = ZONE.replace(" 7 ", &format!(" {edited} "));
+        folder.write("z.zone", &zone.replace("192.0.2.1\n", &format!("192.0.2.{edited}\n")));
+        folder.does(&["reload"]);
+        assert_eq!(serial(&server), edited);
+        folder.configure(CONFIGURATION);
+        server = if is_down {
+            server.signal("KILL");
+            drop(server);
+            serve(&folder)
+        } else {
+            folder.does(&["reload"]);
+            server
+        };
+        eventually("updates", || add(&server, 100 + edited).is_empty());
+        eventually("the edit", || server.short(&folder, &["www.z.example", "A"]) == format!("192.0.2.{edited}\n"));
+        assert_eq!(serial(&server), edited + 3, "for the return, the update and the edit");
+        assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "192.0.2.1\n");
+        assert!(!folder.0.join("data/journal/z.example.overtaken").exists());
+    }
+    // What updates had made before can be looked at, too.
+    for words in [&["zone", "show", "z.example", "--serial", "8"][..], &["zone", "diff", "z.example", "7", "8"]] {
+        let said = text(&folder.ctl(words).stdout);
+        assert!(said.contains("n1.z.example."), "{said}");
+    }
+}
+
+/// Rules go and come, and the file is edited, faster than what is served can follow: a large zone beside it is read anew each time.
+#[test]
+fn whoever_a_zone_belongs_to_what_was_acknowledged_is_there_when_it_is_its_updates() {
+    let folder = folder();
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    let other = "[[zone]]\nname = \"large.example\"\nfile = \"large.zone\"\n";
+    let (with, without) = (format!("{CONFIGURATION}{other}"), format!("{CONFIGURATION}{other}").replace(rules, ""));
+    let many: String = (0..30_000).map(|i| format!("n{i} A 192.0.2.2\n")).collect();
+    let write = |round: u32| {
+        folder.write("large.zone", &format!("{}{many}", ZONE.replace(" 7 ", &format!(" {} ", 7 + round))));
+        let edited = ZONE.replace(" 7 ", &format!(" {} ", 7 + 100 * round));
+        folder.write("z.zone", &edited.replace("192.0.2.1\n", &format!("192.0.2.{}\n", 100 + round)));
+    };
+    write(0);
+    folder.configure(&without);
+    let server = serve(&folder);
+    let add = |i: u32| update(&server, &[], DDNS, &format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}"));
+    let mut acknowledged = Vec::new();
+    for round in 1..=12 {
+        write(round / 3);
+        folder.configure(if round % 3 == 0 { &without } else { &with });
+        server.signal("HUP");
+        acknowledged.extend((0..8).map(|i| 10 * round + i).filter(|i| add(*i).is_empty()));
+    }
+    folder.configure(&with);
+    folder.does(&["reload"]);
+    eventually("updates", || add(200).is_empty());
+    acknowledged.push(200);
+    let are_there = |server: &Server| {
+        for i in &acknowledged {
+            let said = server.short(&folder, &[&format!("n{i}.z.example"), "A"]);
+            assert_eq!(said, format!("192.0.2.{i}\n"), "{i} of {acknowledged:?}");
+        }
+    };
+    are_there(&server);
+    // What was edited last, too.
+    eventually("the edit", || server.short(&folder, &["www.z.example", "A"]) == "192.0.2.104\n");
+    server.signal("KILL");
+    drop(server);
+    assert!(!read(&folder.0.join("log")).contains("lacks its last updates"));
+    let server = serve(&folder);
+    assert!(!read(&folder.0.join("log")).contains("lacks its last updates"));
+    are_there(&server);
+    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.104\n");
+}
+
+#[test]
+fn the_first_zone_that_takes_updates_may_come_with_a_reload() {
+    let folder = folder();
+    let none = |line: &&str| !line.starts_with("allow-update");
+    folder.configure(&CONFIGURATION.lines().filter(none).collect::<Vec<_>>().join("\n"));
+    let server = serve(&folder);
+    let add = |i: u8| format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}");
+    assert!(update(&server, &[], DDNS, &add(1)).contains("REFUSED"));
+    assert!(!folder.0.join("data/journal").exists(), "and nothing is made for nobody");
+    folder.configure(CONFIGURATION);
+    folder.does(&["reload"]);
+    eventually("the zone takes updates", || update(&server, &[], DDNS, &add(2)).is_empty());
+    assert_eq!(server.short(&folder, &["n2.z.example", "A"]), "192.0.2.2\n");
+    server.signal("KILL");
+    drop(server);
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["n2.z.example", "A"]), "192.0.2.2\n");
+    assert_eq!(update(&server, &[], DDNS, &add(3)), "");
+}
+
+/// More than are written down before the first answer is given.
+#[test]
+fn very_many_zones_take_updates_soon_after_their_first_start() {
+    let folder = folder();
+    let zone =
+        |n: u32| format!("[[zone]]\nname = \"z{n}.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n");
+    folder.configure(&(CONFIGURATION.to_string() + &(0..1001).map(zone).collect::<String>()));
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["www.z1000.example", "A"]), "192.0.2.1\n");
+    for n in [0, 1000] {
+        let add = format!("zone z{n}.example\nadd n.z{n}.example 60 A 192.0.2.2");
+        eventually("the zone takes updates", || update(&server, &[], DDNS, &add).is_empty());
+    }
+    server.signal("KILL");
+    drop(server);
+    let server = serve(&folder);
+    for n in [0, 1000] {
+        assert_eq!(server.short(&folder, &[&format!("n.z{n}.example"), "A"]), "192.0.2.2\n");
+        let add = format!("zone z{n}.example\nadd m.z{n}.example 60 A 192.0.2.3");
+        eventually("the zone takes updates", || update(&server, &[], DDNS, &add).is_empty());
+    }
+}
+
+/// A zone is taken away for good, and somebody else has its name later.
+#[test]
+fn a_zone_that_is_made_anew_has_nothing_of_the_one_before_once_that_is_removed() {
+    let folder = folder();
+    let server = serve(&folder);
+    let written = read(&folder.0.join("dunlin.toml"));
+    let without = written.replace(&CONFIGURATION[CONFIGURATION.find("[[zone]]").unwrap()..], "");
+    let is_served = || server.short(&folder, &["old.z.example", "A"]) == "192.0.2.9\n";
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd old.z.example 60 A 192.0.2.9"), "");
+    for is_removed in [false, true] {
+        folder.write("dunlin.toml", &without);
+        folder.does(&["reload"]);
+        if is_removed {
+            for entry in std::fs::read_dir(folder.0.join("data/journal")).unwrap().map(Result::unwrap) {
+                if entry.file_name().to_str().unwrap().starts_with("z.example.") {
+                    std::fs::remove_file(entry.path()).unwrap();
+                }
+            }
+        }
+        folder.write("dunlin.toml", &written);
+        folder.does(&["reload"]);
+        eventually("updates", || {
+            update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.7").is_empty()
+        });
+        assert_eq!(is_served(), !is_removed);
+        let log = read(&folder.0.join("log"));
+        assert_eq!(log.matches("warn zones go on as their updates have left them zones=1 first=z.example.").count(), 1);
+    }
+    server.signal("KILL");
+    server.ended();
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["old.z.example", "A"]), "");
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.7\n");
+}

@@ -1,7 +1,7 @@
 //! Disks and folders of which something is missing, damaged, or somebody else's.
 
 use crate::running::{Folder, Server, command, eventually, read, text};
-use crate::updates::{CONFIGURATION, DDNS, ZONE, folder, serve, update};
+use crate::updates::{CONFIGURATION, DDNS, ZONE, after_a_kill, folder, serve, update};
 use std::fs;
 use std::process::Command;
 
@@ -49,9 +49,7 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
         eventually("what was acknowledged", || (1..=4).all(|i| has(&folder, &server, i)));
         eventually("updates", || add(&server, 5).is_empty());
         assert!(folder.does(&["status", "--json"]).contains("\"no_updates\":null"));
-        server.signal("KILL");
-        server.ended();
-        let server = serve(&folder);
+        let server = after_a_kill(server, &folder);
         assert!((1..=5).all(|i| has(&folder, &server, i)), "{what}");
     }
 }
@@ -104,9 +102,7 @@ fn a_data_folder_has_one_server_at_a_time() {
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains("the data folder data is that of a server which runs"), "{said}");
     assert_eq!(add(&server, 1), "");
-    server.signal("KILL");
-    server.ended();
-    let server = serve(&folder);
+    let server = after_a_kill(server, &folder);
     assert!(has(&folder, &server, 1));
 }
 
@@ -123,9 +119,7 @@ fn a_journal_that_is_removed_under_the_server_acknowledges_nothing_until_it_can_
     fs::create_dir(&journal).unwrap();
     assert_eq!(add(&server, 3), "");
     eventually("the zone is written down again", || journal.join("released").exists());
-    server.signal("KILL");
-    server.ended();
-    let server = serve(&folder);
+    let server = after_a_kill(server, &folder);
     assert!([1, 3].iter().all(|i| has(&folder, &server, *i)) && !has(&folder, &server, 2));
     assert_eq!(add(&server, 4), "");
 }
@@ -242,9 +236,7 @@ fn an_update_after_the_journal_was_lost_outlives_a_kill() {
     folder.write(file, &read(&folder.0.join(file)).replace("; dunlin, position 0\n", "; dunlin, position 999\n"));
     let server = serve(&folder);
     assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
-    server.signal("KILL");
-    drop(server);
-    let server = serve(&folder);
+    let server = after_a_kill(server, &folder);
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
     assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
     drop(server);
@@ -284,8 +276,6 @@ fn a_check_of_a_zone_whose_file_is_gone_says_what_the_server_does() {
         "{said}"
     );
     folder.does(&["reload"]);
-    server.signal("KILL");
-    server.ended();
-    let server = serve(&folder);
+    let server = after_a_kill(server, &folder);
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
 }

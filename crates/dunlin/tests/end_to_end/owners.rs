@@ -1,7 +1,7 @@
 //! Whose a zone is: its file's, its updates', or the file's once more. Zones come to their updates, leave them, and come back.
 
 use crate::running::{Server, eventually, read, text};
-use crate::updates::{CONFIGURATION, DDNS, ZONE, folder, serve, update};
+use crate::updates::{CONFIGURATION, DDNS, ZONE, after_a_kill, folder, serve, update};
 
 /// The zone leaves the configuration before its changes are in any file.
 #[test]
@@ -212,9 +212,7 @@ fn the_first_zone_that_takes_updates_may_come_with_a_reload() {
     folder.does(&["reload"]);
     eventually("the zone takes updates", || update(&server, &[], DDNS, &add(2)).is_empty());
     assert_eq!(server.short(&folder, &["n2.z.example", "A"]), "192.0.2.2\n");
-    server.signal("KILL");
-    drop(server);
-    let server = serve(&folder);
+    let server = after_a_kill(server, &folder);
     assert_eq!(server.short(&folder, &["n2.z.example", "A"]), "192.0.2.2\n");
     assert_eq!(update(&server, &[], DDNS, &add(3)), "");
 }
@@ -232,9 +230,7 @@ fn very_many_zones_take_updates_soon_after_their_first_start() {
         let add = format!("zone z{n}.example\nadd n.z{n}.example 60 A 192.0.2.2");
         eventually("the zone takes updates", || update(&server, &[], DDNS, &add).is_empty());
     }
-    server.signal("KILL");
-    drop(server);
-    let server = serve(&folder);
+    let server = after_a_kill(server, &folder);
     for n in [0, 1000] {
         assert_eq!(server.short(&folder, &[&format!("n.z{n}.example"), "A"]), "192.0.2.2\n");
         let add = format!("zone z{n}.example\nadd m.z{n}.example 60 A 192.0.2.3");
@@ -270,9 +266,7 @@ fn a_zone_that_is_made_anew_has_nothing_of_the_one_before_once_that_is_removed()
         let log = read(&folder.0.join("log"));
         assert_eq!(log.matches("warn zones go on as their updates have left them zones=1 first=z.example.").count(), 1);
     }
-    server.signal("KILL");
-    server.ended();
-    let server = serve(&folder);
+    let server = after_a_kill(server, &folder);
     assert_eq!(server.short(&folder, &["old.z.example", "A"]), "");
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.7\n");
 }

@@ -35,6 +35,13 @@ pub fn serve(folder: &Folder) -> Server {
     Server::start(folder, &["-c", "dunlin.toml"])
 }
 
+/// The same server after a kill -9, as it is when it says that it is ready.
+pub fn after_a_kill(server: Server, folder: &Folder) -> Server {
+    server.signal("KILL");
+    server.ended();
+    serve(folder)
+}
+
 /// What nsupdate says; nothing if all is well. `key`: "ALGORITHM:NAME", or none.
 pub fn update(server: &Server, arguments: &[&str], key: &str, lines: &str) -> String {
     let mut command = peers::command("nsupdate");
@@ -73,9 +80,7 @@ fn an_update_is_served_at_once_and_after_a_kill() {
     for count in ["\"updates\":2,", "\"updates_unmet\":1,", "\"updates_refused\":2,", "\"updates_failed\":0,"] {
         assert!(counted.contains(count), "{count} {counted}");
     }
-    server.signal("KILL");
-    drop(server);
-    let server = serve(&folder);
+    let server = after_a_kill(server, &folder);
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
     assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 9 1 2 3 4"));
 }
@@ -88,9 +93,7 @@ fn what_no_zone_can_hold_is_refused_and_no_start_finds_it() {
     assert!(update(&server, &[], DDNS, &ds).contains("REFUSED"));
     assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
     folder.does(&["reload"]);
-    server.signal("KILL");
-    drop(server);
-    let server = serve(&folder);
+    let server = after_a_kill(server, &folder);
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
 }
 
@@ -245,9 +248,7 @@ fn an_update_outlives_other_changes_of_what_is_served() {
     assert_eq!(server.short(&folder, &["www.more.example", "A"]), "192.0.2.1\n");
     assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "192.0.2.1\n");
     assert_eq!(update(&server, &[], DDNS, "zone z.example\ndel n1.z.example\nadd n2.z.example 60 A 192.0.2.2"), "");
-    server.signal("KILL");
-    drop(server);
-    let server = serve(&folder);
+    let server = after_a_kill(server, &folder);
     for (name, expect) in [("n0", "192.0.2.0\n"), ("n1", ""), ("n2", "192.0.2.2\n"), ("www", "192.0.2.31\n")] {
         assert_eq!(server.short(&folder, &[&format!("{name}.z.example"), "A"]), expect, "{name}");
     }
@@ -289,9 +290,7 @@ fn zones_within_one_another_are_updated_too() {
         assert_eq!(server.short(&folder, &["www.deep.er.z.example", "A"]), "192.0.2.1\n", "{step}");
     }
     assert!(!read(&folder.0.join("log")).contains("takes a new image"));
-    server.signal("KILL");
-    drop(server);
-    let server = serve(&folder);
+    let server = after_a_kill(server, &folder);
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.7\n");
     assert_eq!(server.short(&folder, &["new.sub.z.example", "A"]), "192.0.2.8\n");
 }
@@ -340,9 +339,7 @@ fn a_zone_of_updates_is_compared_shown_and_goes_back() {
     assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 10 1 2 3 4"));
     assert!(said(&["zone", "log", "z.example"]).contains("rollback to 8"));
     assert_eq!(ctl(&["zone", "rollback", "z.example", "3"]).status.code(), Some(1));
-    server.signal("KILL");
-    drop(server);
-    let server = serve(&folder);
+    let server = after_a_kill(server, &folder);
     assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 10 1 2 3 4"));
     assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd last.z.example 60 A 192.0.2.9"), "");
     assert!(said(&["zone", "rollback", "z.example", "7"]).contains("\"serial\":12"));
@@ -399,9 +396,7 @@ fn keys_and_rules_change_with_a_reload() {
     let old = "zone z.example\nadd new.z.example 60 A 192.0.2.9";
     assert!(update(&server, &[], DDNS, old).contains("REFUSED"), "a right that was taken away");
     assert_eq!(update(&server, &[], later, old), "");
-    server.signal("KILL");
-    drop(server);
-    let server = serve(&folder);
+    let server = after_a_kill(server, &folder);
     assert_eq!(server.short(&folder, &["n2.fixed.example", "A"]), "192.0.2.2\n");
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
 }

@@ -46,7 +46,7 @@ fn one(r: &mut Reader<'_>, t: &Table<'_>, span: Range<usize>) -> Option<(Key, Ra
         let said = read.algorithm.map(|text| Word { text, span: file.span });
         (secret, word) = (read.octets, word.or(said.filter(|_| !t.contains_key("algorithm"))));
     }
-    let algorithm = word.map_or(Some(Algorithm::Sha256), |word| algorithm(r, word)).unwrap_or(Algorithm::Sha256);
+    let algorithm = word.and_then(|word| algorithm(r, word)).unwrap_or(Algorithm::Sha256);
     let written = name?;
     let Ok(name) = Name::from_text(written.text.as_bytes(), Some(&Name::ROOT)) else {
         r.complain(written.span, format!("`{}` is no name of a key", written.text), "write name = \"xfr-key\"");
@@ -67,13 +67,14 @@ fn algorithm(r: &mut Reader<'_>, word: Word) -> Option<Algorithm> {
     found
 }
 
-struct Read {
+/// What a file of a secret says.
+struct Secret {
     octets: Vec<u8>,
     algorithm: Option<String>,
 }
 
 /// The secret of a file: base64 alone, or what `tsig-keygen` writes, which also says the algorithm.
-fn read_secret(r: &mut Reader<'_>, file: &Word) -> Option<Read> {
+fn read_secret(r: &mut Reader<'_>, file: &Word) -> Option<Secret> {
     let path = r.path(file);
     r.sources.push((path.clone(), Stamp::of(&path)));
     let size = std::fs::metadata(&path).map_or(0, |m| m.len());
@@ -99,7 +100,7 @@ fn read_secret(r: &mut Reader<'_>, file: &Word) -> Option<Read> {
         let what = format!("{} holds no secret of at least {SECRET_MIN} octets in base64", path.display());
         r.complain(file.span.clone(), what, "make one: head -c 32 /dev/urandom | base64 > FILE");
     }
-    found.map(|octets| Read { octets, algorithm: said_algorithm(&text) })
+    found.map(|octets| Secret { octets, algorithm: said_algorithm(&text) })
 }
 
 /// What stands behind the word `algorithm`, up to the semicolon.

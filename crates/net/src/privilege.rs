@@ -1,4 +1,4 @@
-//! Giving up root, for good, once the sockets are bound.
+//! Giving up root, for good, once the sockets are bound; and keeping what is written from other users.
 #![allow(unsafe_code)]
 
 use crate::sys::check;
@@ -66,6 +66,16 @@ fn user(record: &libc::passwd) -> User {
 pub fn is_root() -> bool {
     // SAFETY: takes no pointers and cannot fail.
     unsafe { libc::geteuid() == 0 }
+}
+
+/// What this process makes from now on is nobody's but its user's, and its group's to read, unless it is given another mode. What the process was
+/// started with may only be stricter.
+pub fn keep_from_others() {
+    // SAFETY: takes no pointers and cannot fail.
+    unsafe {
+        let before = libc::umask(0o027);
+        libc::umask(before | 0o027);
+    }
 }
 
 #[cfg(test)]

@@ -91,6 +91,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     store::heap::keep_little();
     log::set_level(config.level);
     panics::log_them();
+    // Data-dir has what zone files hold, whoever may read those; and the control socket is there before it has its mode.
+    net::privilege::keep_from_others();
     let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
     let crew = Crew::of(config);
     raise_open_files(config, &crew);

@@ -1,8 +1,9 @@
 //! Disks and folders of which something is missing, damaged, or somebody else's.
 
-use crate::running::{Folder, Server, command, eventually, read, text};
+use crate::running::{Folder, Server, at_home, command, eventually, read, text};
 use crate::updates::{CONFIGURATION, DDNS, ZONE, after_a_kill, folder, serve, update};
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::process::Command;
 
 /// What one zone that takes updates has had added, and another zone that has nothing to do with it.
@@ -278,4 +279,30 @@ fn a_check_of_a_zone_whose_file_is_gone_says_what_the_server_does() {
     folder.does(&["reload"]);
     let server = after_a_kill(server, &folder);
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+}
+
+/// Zone files may be for few eyes.
+#[test]
+fn what_is_written_is_not_for_others_to_read_whatever_the_umask() {
+    let folder = folder();
+    folder.configure(&format!("[zones]\nlist = \"list\"\n{CONFIGURATION}"));
+    folder.write("list", "listed.example z.zone\n");
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 0; exec \"$0\" serve -c dunlin.toml", env!("CARGO_BIN_EXE_dunlin")]);
+    let server = Server::start_as(&folder, at_home(&folder.0, command));
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 9 "));
+    folder.does(&["reload", "listed.example"]);
+    folder.does(&["zone", "add", "more.example", "z.zone"]);
+    eventually("an update", || add(&server, 9).is_empty());
+    let (mut paths, mut seen) = (vec![folder.0.join("data"), folder.0.join("control.sock")], 0);
+    while let Some(path) = paths.pop() {
+        let is = fs::symlink_metadata(&path).unwrap();
+        let (mode, socket) = (is.permissions().mode() & 0o777, is.file_type().is_socket());
+        assert_eq!(mode & if socket { 0o007 } else { 0o027 }, 0, "{mode:o} {}", path.display());
+        if is.is_dir() {
+            paths.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        seen += 1;
+    }
+    assert!(seen > 10, "{seen}");
 }

@@ -117,6 +117,8 @@ impl Gate {
             let why = guards.filter(|_| is_foreign).and_then(|_| unbelieved(version));
             if why.is_none() {
                 self.overtake(apex, audit::serial(version.zone));
+                // Without an image nobody knows which zones have just come.
+                served.into_iter().for_each(|_| self.begin(version.zone));
             }
             return why;
         };
@@ -134,6 +136,16 @@ impl Gate {
         let Some(guards) = self.guards_of(&edition.entry.apex) else { return true };
         let serials = edition.serials().unwrap_or_default();
         !edition.is_less_secure && weigh_numbers(serials, edition.records, guards).is_none()
+    }
+
+    /// Remembers that a zone has come: a change without a difference.
+    fn begin(&self, zone: &Sorted<'_>) {
+        let mut changes = self.changes();
+        let octets = changes.octets + zone.apex().len() + size_of::<Diff>();
+        if octets <= CHANGE_OCTETS_MAX && !self.is_journaled(zone.apex()) {
+            changes.octets = octets;
+            changes.diffs.insert(zone.apex().into(), Diff::default().at(audit::serial(zone)));
+        }
     }
 
     fn remember(&self, served: &ImageZone<'_>, zone: &Sorted<'_>) {

@@ -100,14 +100,18 @@ impl Recorder {
         let (mut changes, mut entries) = (Vec::from_iter(changes), Vec::new());
         while !changes.is_empty() {
             let some: Vec<_> = changes.drain(..changes.len().min(AT_ONCE)).collect();
-            let apart = some.iter().filter(|(zone, diff)| open.end(zone).is_some_and(|(end, _)| end != diff.from));
+            let is_apart = |diff: &Diff, end: u32| !diff.is_empty() && end != diff.from;
+            let apart = some.iter().filter(|(zone, diff)| open.end(zone).is_some_and(|(end, _)| is_apart(diff, end)));
             let apart: HashSet<&[u8]> = apart.map(|(zone, _)| &**zone).collect();
             let past = if apart.is_empty() { Ok(Pasts::new()) } else { changes_of(&self.data_dir, FOLDER, &apart) };
             let past = past.unwrap_or_default();
             for (zone, diff) in some {
                 let Some(diff) = joined(diff, open.end(&zone), past.get(&zone)) else { continue };
                 open.ends.insert(fingerprint_of(&zone), end_of(&diff));
-                let author = author(&zone);
+                let mut author = author(&zone);
+                if diff.is_empty() {
+                    author.who = "made anew".to_string();
+                }
                 entries.push(Entry { zone, author, wall_s: wall_s(), diff }.encode());
             }
         }
@@ -161,7 +165,13 @@ impl Open {
 
 /// The change from where the history ends. A start compares with the image on the disk, which may be older: what was
 /// laid over it is in the history and not in the image. None: the history ends there already.
+///
+/// Of a zone that has come, and was not served before, there is no difference, but a serial: where the history ends with another one, what it
+/// says is of another zone of this name, and there is no way back to that.
 fn joined(diff: Diff, end: Option<(u32, u64)>, past: Option<&VecDeque<Entry>>) -> Option<Diff> {
+    if diff.is_empty() {
+        return end.filter(|(end, _)| *end != diff.to).map(|_| diff);
+    }
     let Some((end, last)) = end else { return Some(diff) };
     if end == diff.from {
         // The same once more, of a file that was edited without a new serial.
@@ -335,13 +345,18 @@ pub fn leads_to(data_dir: &Path, served: &Zone<'_>, version: &Sorted<'_>, serial
     let Ok(changes) = changes_in(data_dir, &[FOLDER], version.apex()) else { return false };
     let Ok(Some(there)) = compare(served, version, CHANGE_OCTETS_MAX) else { return false };
     let there = but_for_serials([there.removed(), there.added()].map(folded));
-    let (mut at, mut net) = (serial, Net::default());
+    let (mut at, mut net, mut is_of_this) = (serial, Net::default(), serial == from);
     for step in changes.iter().rev().skip_while(|step| step.diff.to != serial) {
         if step.diff.to != at {
             return false;
         }
+        if step.diff.is_empty() {
+            // What was served may have been another zone of this name, and then leads nowhere.
+            return !is_of_this;
+        }
         net.back(&step.diff);
         at = step.diff.from;
+        is_of_this |= at == from;
         if at == from && but_for_serials([1, -1].map(|sign| net.side(sign))) == there {
             return true;
         }
@@ -603,7 +618,8 @@ pub fn with_zone<T>(
 fn way(changes: &VecDeque<Entry>, served: u32, serial: u32) -> Result<Diff, String> {
     let (mut at, mut net) = (served, Net::default());
     // What an update changes is in the journal before it is served, and may have come since.
-    let mut steps = changes.iter().rev().skip_while(|step| step.diff.to != served);
+    let is_of_this = |step: &&Entry| !step.diff.is_empty();
+    let mut steps = changes.iter().rev().take_while(is_of_this).skip_while(|step| step.diff.to != served);
     while at != serial {
         let step = steps.next().filter(|step| step.diff.to == at);
         let Some(Entry { diff, .. }) = step else {

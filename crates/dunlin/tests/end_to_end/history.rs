@@ -217,6 +217,62 @@ fn what_is_held_can_be_looked_at_and_stands_in_the_way_of_going_back() {
     assert!(stage.server.short(&stage.folder, &["example", "SOA"]).contains(" 4 1 2 3 4"));
 }
 
+impl Stage {
+    /// The zone is none of ours any more, and then is again, with this in its file.
+    fn remake(&self, file: &str) {
+        self.folder.write("list", "other z\n");
+        self.folder.does(&["reload"]);
+        self.folder.write("z", file);
+        self.folder.write("list", "example z\n");
+        self.folder.does(&["reload"]);
+    }
+}
+
+/// What was removed between two versions of the old one is in neither of the new one.
+#[test]
+fn a_zone_that_is_made_anew_has_no_past() {
+    let stage = staged();
+    stage.remake(&zone(8, "a A 192.0.2.2\nb A 192.0.2.2\nc A 192.0.2.9\n"));
+    assert_eq!(stage.folder.does(&["zone", "log", "example"]).matches("who file made anew").count(), 1);
+    stage.folder.refuses(&["zone", "show", "example", "--serial", "7"], "no version 7 is kept");
+    stage.folder.refuses(&["zone", "rollback", "example", "7"], "no version 7 is kept");
+    stage.publish(9, "c A 192.0.2.9\n");
+    stage.folder.refuses(&["zone", "diff", "example", "7", "9"], "no version 7 is kept");
+    stage.folder.does(&["zone", "rollback", "example", "8"]);
+    assert_eq!((stage.short("a.example"), stage.short("c.example")), ("192.0.2.2\n".into(), "192.0.2.9\n".into()));
+}
+
+#[test]
+fn a_zone_that_comes_back_as_it_went_goes_on_with_its_past() {
+    let stage = staged();
+    stage.remake(&zone(12, "b A 192.0.2.3\n"));
+    assert!(!stage.folder.does(&["zone", "log", "example"]).contains("made anew"));
+    stage.folder.does(&["zone", "rollback", "example", "7"]);
+    assert_eq!(stage.short("a.example"), "192.0.2.1\n");
+}
+
+/// The image on the disk still has the one before, beside which nothing is said of this one.
+#[test]
+fn a_zone_that_is_made_anew_is_served_after_a_kill() {
+    for edits in 0..2 {
+        let stage = staged();
+        stage.remake(&zone(3, "c A 192.0.2.9\n"));
+        (0..edits).for_each(|_| stage.publish(4, "c A 192.0.2.10\n"));
+        let (served, log) = (stage.short("c.example"), read(&stage.folder.0.join("log")));
+        assert!(served.starts_with("192.0.2.") && !log.contains("is held"), "{log}");
+        let Stage { folder, server } = stage;
+        server.signal("KILL");
+        drop(server);
+        let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+        assert_eq!(server.short(&folder, &["c.example"]), served, "{}", read(&folder.0.join("log")));
+        // What is edited while nobody looks is weighed like any other edit.
+        drop(server);
+        folder.write("z", &zone(2, "c A 192.0.2.11\n"));
+        let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+        assert_eq!(server.short(&folder, &["c.example"]), served);
+    }
+}
+
 #[test]
 fn history_is_switched_off_by_its_size() {
     let stage = Stage::new("[history]\nsize = \"0\"\n");

@@ -4,6 +4,7 @@ use crate::config::{History, Zone};
 use crate::history::{self, Past};
 use crate::json::Json;
 use crate::later::{Desk, Mailboxes};
+use crate::lines::OCTETS_MAX;
 use crate::novices::{Wanted, Wish as Wanting};
 use crate::press::Work;
 use crate::queue;
@@ -23,8 +24,6 @@ use transfer::{Author, Diff};
 
 /// Updates that wait; more are dropped and counted, and their clients ask again.
 const WAITING_MAX: usize = 4096;
-/// Octets of them: nobody has looked yet whether they are signed.
-const OCTETS_MAX: usize = 16 << 20;
 /// Tries to make a change of what others change meanwhile.
 const TRIES: usize = 5;
 /// Why such a change is not made.
@@ -51,7 +50,7 @@ pub enum Order {
 #[derive(Clone)]
 pub struct Intake {
     orders: queue::Sender<Order>,
-    /// Of updates that wait.
+    /// Of updates that wait, here and in `lines`.
     octets: Arc<AtomicUsize>,
     /// Bound: who hands over something waits until it is done.
     works: Sender<Work>,

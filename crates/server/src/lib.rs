@@ -37,6 +37,7 @@ pub mod later;
 mod laying;
 
 pub mod ledger;
+mod lines;
 #[cfg(test)]
 mod lives;
 pub mod log;

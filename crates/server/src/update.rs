@@ -1,10 +1,10 @@
 //! Dynamic updates: the thread that carries them out. Answering threads leave them in the `intake`.
 //!
 //! ```text
-//! answering thread -> intake (bounded) -> TSIG -> transfer::update -> journal, one sync a group
+//! answering thread -> intake (bounded) -> TSIG -> a line for each key -> transfer::update -> journal, one sync a group
 //!                  -> laid over the image, one pointer store a group -> answers
 //! ```
-//! What waits when the disk is free again is one group; between two groups is done what others want done with the press held.
+//! A group is what waits when the disk is free again, as much of it as is judged in `AT_ONCE`; between two groups is done what others want done with the press held.
 //! An answer of success leaves only after its change is durable and served. A change that cannot be made durable is forgotten, and its sender is told SERVFAIL. What cannot be laid over the
 //! image (the rule is in `laying`) is written into the files of its zones, and served from a new image; until that is, no
 //! further update is taken.
@@ -21,6 +21,7 @@ use crate::json::Json;
 use crate::later::Mailboxes;
 use crate::laying::{self, Standing};
 use crate::ledger::{self, Ledger, Owned};
+use crate::lines::Lines;
 use crate::log::{self, Seldom};
 use crate::novices::Wanted;
 use crate::press::{Books, Press, Work};
@@ -59,8 +60,8 @@ const REST_FOR_WORK: u32 = 8;
 /// Names that lie over the image at most before that is done though updates go on, and octets of the room behind it.
 const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
-/// How long zones that come back are seen to at a time.
-const OUTRUN_MAX: Duration = Duration::from_millis(20);
+/// How long updates are taken in, or judged, or zones that come back are seen to at a time: all others wait meanwhile.
+const AT_ONCE: Duration = Duration::from_millis(20);
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -82,7 +83,7 @@ impl Later {
     }
 
     /// Tells the operator of an update that is not done, if it is one that never will be.
-    fn tell(&mut self, question: &Postponed, judged: &Judged<'_>) {
+    fn tell(&mut self, question: &Postponed, judged: &Judged) {
         let told = match judged {
             Judged::Unproven(refusal) => Notice::of(question, refusal, &mut self.refused),
             Judged::Settled(_, refused) if !is_of_content(refused.rcode) && *refused != FAILED => {
@@ -160,14 +161,20 @@ impl Later {
 /// Versions in the making of the zones that a group changes.
 type Layers<'v> = HashMap<Box<[u8]>, Layer<Standing<'v>>>;
 
+/// An update that is signed rightly.
+struct Waiting {
+    question: Postponed,
+    signed: Signed<'static>,
+}
+
 /// What is to be said to the sender of an update.
-enum Judged<'k> {
+enum Judged {
     /// About its signature.
     Unproven(Refusal),
     /// Nothing changes.
-    Settled(Option<Signed<'k>>, Refused),
+    Settled(Option<Signed<'static>>, Refused),
     /// As it was wished, once that is durable.
-    Staged(Signed<'k>),
+    Staged(Signed<'static>),
 }
 
 const DONE: Refused = Refused { rcode: Rcode::NOERROR, ede: None };
@@ -179,11 +186,11 @@ impl Updates {
         let orders = &taken.orders;
         // What a crash left in the journal is not to be read by each start.
         self.later.changed = (self.press.hold().unwritten.names() > 0).then(Instant::now);
-        let mut has_worked = true;
+        let (mut lines, mut has_worked) = (Lines::default(), true);
         self.later.overtaken = self.ledger.all_overtaken();
         self.outrun(taken);
         loop {
-            let are_left = !self.press.hold().left.is_empty() || self.later.are_behind();
+            let are_left = !lines.is_empty() || !self.press.hold().left.is_empty() || self.later.are_behind();
             let first = if are_left {
                 // Between two goes of these others have theirs.
                 orders.try_recv().map_err(|e| match e {
@@ -196,14 +203,18 @@ impl Updates {
                 orders.recv_timeout(LOOK_EVERY)
             };
             match first {
-                Ok(first) => (has_worked, _) = (true, self.on_orders(first, taken)),
+                Ok(first) => self.on_orders(first, taken, &mut lines),
                 Err(RecvTimeoutError::Timeout) if !are_left && self.later.is_nothing() => {
                     has_worked = false;
                     self.state.rest();
                     continue;
                 }
-                Err(RecvTimeoutError::Timeout) => has_worked = true,
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) if lines.is_empty() => return,
+                Err(_) => {}
+            }
+            has_worked = true;
+            if !lines.is_empty() {
+                self.on_lines(taken, &mut lines);
             }
             while let Ok(work) = taken.works.try_recv() {
                 self.oblige(work, taken);
@@ -224,15 +235,12 @@ impl Updates {
         work(&self.press, &mut self.press.hold());
     }
 
-    fn on_orders(&mut self, first: Order, taken: &Orders) {
+    fn on_orders(&mut self, first: Order, taken: &Orders, lines: &mut Lines<Waiting>) {
         self.look_at(&taken.wanted);
-        let (mut group, mut next) = (Vec::new(), Some(first));
+        let ((keys, _), begun, mut next) = (self.keys.current(), Instant::now(), Some(first));
         while let Some(order) = next {
             match order {
-                Order::Update(question) => {
-                    taken.took(&question);
-                    group.push(question);
-                }
+                Order::Update(question) => self.admit(question, &keys, taken, lines),
                 Order::Freeze { zone, is_frozen, done } => {
                     // Whoever asked may have gone.
                     let _ = done.send(self.freeze(&zone, is_frozen));
@@ -242,16 +250,36 @@ impl Updates {
                 }
                 Order::Work => {}
             }
-            next = if group.len() < GROUP_MAX { taken.orders.try_recv().ok() } else { None };
+            next = if begun.elapsed() < AT_ONCE { taken.orders.try_recv().ok() } else { None };
         }
-        if !group.is_empty() && !self.later.owed.is_empty() {
+    }
+
+    /// Has an update wait for its key's turn, if it is signed rightly.
+    fn admit(&mut self, question: Postponed, keys: &Keys, taken: &Orders, lines: &mut Lines<Waiting>) {
+        let signed = match tsig::check_request(&question.message, keys, wall_s()) {
+            Ok(Some(signed)) => signed.into_owned(),
+            Ok(None) => {
+                let refused = self.addressed(&question, self.press.current().image.view()).err();
+                let judged = Judged::Settled(None, refused.unwrap_or(PROHIBITED));
+                return self.answer(question, judged, DONE, taken);
+            }
+            Err(refusal) => return self.answer(question, Judged::Unproven(refusal), DONE, taken),
+        };
+        let (key, octets) = (Box::<[u8]>::from(signed.key().name()), question.message.len());
+        if let Err(Waiting { question, .. }) = lines.join(&key, octets, Waiting { question, signed }) {
+            taken.took(&question);
+            self.state.updated.count_together(Counter::DropBusy);
+            self.mailboxes.post(question.ticket, Vec::new());
+        }
+    }
+
+    fn on_lines(&mut self, taken: &Orders, lines: &mut Lines<Waiting>) {
+        if !self.later.owed.is_empty() {
             self.pay(taken);
         }
         // Whoever sent an update after a reload finds its rules.
         self.look_at(&taken.wanted);
-        if !group.is_empty() {
-            self.carry_out(group, taken);
-        }
+        self.carry_out(taken, lines);
     }
 
     fn look_at(&mut self, wanted: &Mutex<Option<Wanted>>) {
@@ -338,7 +366,7 @@ impl Updates {
             self.later.overtaken.append(&mut self.later.stuck);
         }
         // Others wait for updates meanwhile, and each of these is synced by itself.
-        while begun.elapsed() < OUTRUN_MAX
+        while begun.elapsed() < AT_ONCE
             && let Some(apex) = self.later.overtaken.pop()
         {
             // Should it have gone, it is taken in again when it comes back.
@@ -516,27 +544,23 @@ impl Updates {
         }
     }
 
-    fn carry_out(&mut self, mut group: Vec<Postponed>, taken: &Orders) {
-        while !group.is_empty() {
-            group = self.carry_out_some(group, taken);
-        }
-    }
-
-    /// Carries out the first of these, mostly all; returns the others.
-    fn carry_out_some(&mut self, mut group: Vec<Postponed>, taken: &Orders) -> Vec<Postponed> {
-        let ((keys, _), now_s, press) = (self.keys.current(), wall_s(), Arc::clone(&self.press));
+    /// Carries out as many as are judged in some time, which go into the journal together.
+    fn carry_out(&mut self, taken: &Orders, lines: &mut Lines<Waiting>) {
+        let press = Arc::clone(&self.press);
         let mut books = press.hold();
         let now = press.current();
-        let (mut entries, mut layers, mut judged, mut octets) = (Vec::new(), Layers::new(), Vec::new(), 0);
-        for question in &group {
+        let (mut entries, mut layers, mut group, mut octets) = (Vec::new(), Layers::new(), Vec::new(), 0);
+        let (begun, mut took) = (Instant::now(), Duration::ZERO);
+        while group.len() < GROUP_MAX && octets <= GROUP_OCTETS_MAX && took < AT_ONCE {
+            let Some(Waiting { question, signed }) = lines.next() else { break };
             let before = entries.len();
-            judged.push(self.judge(question, &keys, now_s, now.image.view(), &mut layers, &mut entries));
+            let judged = self.judge(&question, signed, now.image.view(), &mut layers, &mut entries);
             octets += entries[before..].iter().map(|entry: &Entry| entry.diff.octets()).sum::<usize>();
-            if octets > GROUP_OCTETS_MAX {
-                break;
-            }
+            group.push((question, judged));
+            let since = begun.elapsed();
+            lines.took(since - took);
+            took = since;
         }
-        let rest = group.split_off(judged.len());
         let wishes = layers.into_iter().map(|(apex, layer)| Wish { apex, names: ledger::names(layer) });
         let wishes: Vec<Wish> = wishes.filter(|wish| !wish.names.is_empty()).collect();
         drop(now);
@@ -545,43 +569,42 @@ impl Updates {
         if !entries.is_empty() && !self.later.owed.is_empty() {
             outcome = self.pay(taken);
         }
-        for (question, judged) in group.into_iter().zip(judged) {
-            self.later.tell(&question, &judged);
-            // An image may have been made meanwhile.
-            let (rcode, reply) = reply(&question.message, judged, outcome, wall_s());
-            self.state.updated.count_together(counted(rcode));
-            // The answering thread has back what is its own: to free what is of this thread's heap, it might have to wait for its lock.
-            let mut message = question.message;
-            message.clear();
-            message.extend(reply.iter().flatten());
-            self.mailboxes.post(question.ticket, message);
+        for (question, judged) in group {
+            self.answer(question, judged, outcome, taken);
         }
-        rest
+    }
+
+    /// `outcome`: what became of the changes of its group.
+    fn answer(&mut self, question: Postponed, judged: Judged, outcome: Refused, taken: &Orders) {
+        taken.took(&question);
+        self.later.tell(&question, &judged);
+        // An image may have been made meanwhile.
+        let (rcode, reply) = reply(&question.message, judged, outcome, wall_s());
+        self.state.updated.count_together(counted(rcode));
+        // The answering thread has back what is its own: to free what is of this thread's heap, it might have to wait for its lock.
+        let mut message = question.message;
+        message.clear();
+        message.extend(reply.iter().flatten());
+        self.mailboxes.post(question.ticket, message);
     }
 
     /// Finds out what an update changes, and goes on to that version.
-    fn judge<'k, 'v>(
+    fn judge<'v>(
         &self,
-        q: &Postponed,
-        keys: &'k Keys,
-        now_s: u64,
+        question: &Postponed,
+        signed: Signed<'static>,
         view: View<'v>,
         layers: &mut Layers<'v>,
         entries: &mut Vec<Entry>,
-    ) -> Judged<'k> {
-        let signed = match tsig::check_request(&q.message, keys, now_s) {
-            Ok(signed) => signed,
-            Err(refusal) => return Judged::Unproven(refusal),
-        };
-        match self.difference(q, signed.as_ref(), view, layers) {
-            Err(refused) => Judged::Settled(signed, refused),
-            Ok((_, diff)) if diff.is_empty() => Judged::Settled(signed, DONE),
+    ) -> Judged {
+        match self.difference(question, &signed, view, layers) {
+            Err(refused) => Judged::Settled(Some(signed), refused),
+            Ok((_, diff)) if diff.is_empty() => Judged::Settled(Some(signed), DONE),
             Ok((apex, diff)) => {
-                let Some(signed) = signed else { return Judged::Settled(None, PROHIBITED) };
                 if layers.get_mut(&apex).is_none_or(|layer| layer.apply(&diff).is_err()) {
                     return Judged::Settled(Some(signed), FAILED);
                 }
-                let who = format!("key {} from {}", signed.key().text(), q.peer.ip);
+                let who = format!("key {} from {}", signed.key().text(), question.peer.ip);
                 entries.push(ledger::entry(&apex, who, diff));
                 Judged::Staged(signed)
             }
@@ -592,21 +615,24 @@ impl Updates {
         self.ledger.zone(apex).is_some() || laying::zone(view, apex).is_some()
     }
 
-    fn difference<'v>(
-        &self,
-        q: &Postponed,
-        signed: Option<&Signed<'_>>,
-        view: View<'v>,
-        layers: &mut Layers<'v>,
-    ) -> Result<(Box<[u8]>, Diff), Refused> {
-        let message = Message::new(&q.message).ok_or(Rcode::FORMERR)?;
+    /// The zone that an update is for.
+    fn addressed(&self, question: &Postponed, view: View<'_>) -> Result<Box<[u8]>, Refused> {
+        let message = Message::new(&question.message).ok_or(Rcode::FORMERR)?;
         refusals::check_edns(&message)?;
         let zone = update::zone(&message)?;
         let apex: Box<[u8]> = zone.name.fold().bytes().into();
-        if zone.class != CLASS_IN || !self.is_ours(&apex, view) {
-            return Err(ELSEWHERE);
-        }
-        let (owned, signed) = self.ledger.zone(&apex).zip(signed).ok_or(PROHIBITED)?;
+        if zone.class == CLASS_IN && self.is_ours(&apex, view) { Ok(apex) } else { Err(ELSEWHERE) }
+    }
+
+    fn difference<'v>(
+        &self,
+        question: &Postponed,
+        signed: &Signed<'_>,
+        view: View<'v>,
+        layers: &mut Layers<'v>,
+    ) -> Result<(Box<[u8]>, Diff), Refused> {
+        let apex = self.addressed(question, view)?;
+        let owned = self.ledger.zone(&apex).ok_or(PROHIBITED)?;
         let key = signed.key().name();
         if !owned.rules.knows(key) {
             return Err(PROHIBITED);
@@ -623,6 +649,7 @@ impl Updates {
             layers.insert(apex.clone(), Layer::over(standing));
         }
         let layer = layers.get(&apex).ok_or(FAILED)?;
+        let message = Message::new(&question.message).ok_or(Rcode::FORMERR)?;
         let diff = update::judge(&message, &apex, layer, &may)?;
         Ok((apex, diff))
     }
@@ -699,7 +726,7 @@ fn is_recent(failed: Option<Instant>) -> bool {
 }
 
 /// The code, and the answer. `outcome`: what became of the changes of the group.
-fn reply(request: &[u8], judged: Judged<'_>, outcome: Refused, now_s: u64) -> (Rcode, Option<Vec<u8>>) {
+fn reply(request: &[u8], judged: Judged, outcome: Refused, now_s: u64) -> (Rcode, Option<Vec<u8>>) {
     let (refused, signed) = match judged {
         Judged::Unproven(refusal) => return (refusal.rcode(), unproven(request, &refusal, now_s)),
         // What was found in a zone was found with the group's changes in it, which did not come about.

@@ -10,6 +10,7 @@ use crate::message::{Message, split_name, u16_at};
 use hmac::{Hmac, Mac};
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
+use std::borrow::Cow;
 use std::fmt;
 use wire::name::fold;
 use wire::query::HEADER;
@@ -312,7 +313,7 @@ fn prefixed(mac: &[u8]) -> Vec<u8> {
 /// The proof that a request was signed by the owner of a key, and what its reply's signature needs.
 #[derive(Debug)]
 pub struct Signed<'k> {
-    key: &'k Key,
+    key: Cow<'k, Key>,
     mac: Vec<u8>,
     /// The request without its signature ends here.
     end: usize,
@@ -370,7 +371,7 @@ pub fn check_request<'k>(octets: &[u8], keys: &'k Keys, now_s: u64) -> Result<Op
         Wrong::Fault(fault @ (Fault::BadTime | Fault::BadTrunc)) => found.refused(fault, Some(key)),
         Wrong::Fault(fault) => found.refused(fault, None),
     })?;
-    Ok(Some(Signed { key, mac: found.mac.to_vec(), end: found.at }))
+    Ok(Some(Signed { key: Cow::Borrowed(key), mac: found.mac.to_vec(), end: found.at }))
 }
 
 enum Wrong {
@@ -423,7 +424,12 @@ impl<'a> Found<'a> {
 
 impl Signed<'_> {
     pub fn key(&self) -> &Key {
-        self.key
+        &self.key
+    }
+
+    /// The same, whatever keys there are from now on.
+    pub fn into_owned(self) -> Signed<'static> {
+        Signed { key: Cow::Owned(self.key.into_owned()), ..self }
     }
 
     /// Where the request ends, its signature left out.
@@ -433,17 +439,17 @@ impl Signed<'_> {
 
     /// Signs a reply. Its id is that of the request.
     pub fn sign(&self, reply: &mut Vec<u8>, now_s: u64) {
-        sign(self.key, &prefixed(&self.mac), reply, now_s);
+        sign(&self.key, &prefixed(&self.mac), reply, now_s);
     }
 
     /// Signs the messages of a reply that has many.
     pub fn stream(&self) -> Stream {
-        Stream { key: self.key.clone(), before: prefixed(&self.mac), is_first: true }
+        Stream { key: Key::clone(&self.key), before: prefixed(&self.mac), is_first: true }
     }
 
     /// Octets that a signature adds to a message.
     pub fn room(&self) -> usize {
-        room(self.key)
+        room(&self.key)
     }
 }
 

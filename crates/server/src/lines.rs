@@ -1,0 +1,163 @@
+//! Updates that wait, in a line for each key: whoever may change one name, and does so without a pause, has others wait for his turn, and no
+//! longer.
+//!
+//! Turns go round, and all are of the same time, whatever an update costs: who has taken more than his is passed over until the others have
+//! had as much.
+//!
+//! Bound: a line has as much room as all of them have left. So one alone may take half of `WAITING_MAX` and `OCTETS_MAX`, two a third each,
+//! and there is always some for who comes next.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+const WAITING_MAX: usize = 4096;
+pub const OCTETS_MAX: usize = 16 << 20;
+/// Most updates take some microseconds.
+const TURN_NS: i64 = 1_000_000;
+/// However long one has taken, no key is passed over for longer.
+const OWED_MAX_NS: i64 = 100 * TURN_NS;
+
+pub struct Lines<T> {
+    /// By key; who has nothing waiting has none.
+    lines: HashMap<Box<[u8]>, Line<T>>,
+    /// Whose turn it is, and who follows.
+    turns: VecDeque<Box<[u8]>>,
+    waiting: usize,
+    octets: usize,
+    /// The last that was taken is of the line whose turn it is.
+    is_running: bool,
+}
+
+struct Line<T> {
+    waiting: VecDeque<(usize, T)>,
+    octets: usize,
+    /// Of its turn. Less than nothing is owed of those to come.
+    left_ns: i64,
+}
+
+impl<T> Default for Lines<T> {
+    fn default() -> Lines<T> {
+        Lines { lines: HashMap::new(), turns: VecDeque::new(), waiting: 0, octets: 0, is_running: false }
+    }
+}
+
+impl<T> Lines<T> {
+    pub fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// Err: there is no room for it.
+    pub fn join(&mut self, key: &[u8], octets: usize, item: T) -> Result<(), T> {
+        let (before, beside) = self.lines.get(key).map_or((0, 0), |line| (line.waiting.len(), line.octets));
+        if before + self.waiting >= WAITING_MAX || beside + self.octets + octets > OCTETS_MAX {
+            return Err(item);
+        }
+        let line = self.lines.entry(key.into()).or_insert_with(|| {
+            self.turns.push_back(key.into());
+            Line { waiting: VecDeque::new(), octets: 0, left_ns: TURN_NS }
+        });
+        line.waiting.push_back((octets, item));
+        line.octets += octets;
+        (self.waiting, self.octets) = (self.waiting + 1, self.octets + octets);
+        Ok(())
+    }
+
+    /// The one whose turn it is.
+    pub fn next(&mut self) -> Option<T> {
+        loop {
+            let line = self.lines.get_mut(self.turns.front()?)?;
+            if line.left_ns > 0 {
+                let (octets, item) = line.waiting.pop_front()?;
+                line.octets -= octets;
+                (self.waiting, self.octets) = (self.waiting - 1, self.octets - octets);
+                self.is_running = !line.waiting.is_empty();
+                if !self.is_running {
+                    self.turns.pop_front().map(|key| self.lines.remove(&key));
+                }
+                return Some(item);
+            }
+            line.left_ns += TURN_NS;
+            self.turns.rotate_left(1);
+        }
+    }
+
+    /// So long the last one took.
+    pub fn took(&mut self, time: Duration) {
+        let line = self.turns.front().filter(|_| self.is_running).and_then(|key| self.lines.get_mut(key));
+        if let Some(line) = line {
+            let took_ns = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+            line.left_ns = line.left_ns.saturating_sub(took_ns).max(-OWED_MAX_NS);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEYS: [&[u8]; 3] = [b"\x01a\0", b"\x01b\0", b"\x01c\0"];
+
+    /// Who is served in so long, by key, where an update of each takes that many microseconds.
+    fn served(lines: &mut Lines<usize>, costs: &[u64], until: Duration) -> Vec<usize> {
+        let (mut counts, mut now) = (vec![0; costs.len()], Duration::ZERO);
+        while now < until {
+            // Each has always one more.
+            (0..costs.len()).for_each(|key| while lines.join(KEYS[key], 100, key).is_ok() {});
+            let key = lines.next().unwrap();
+            let took = Duration::from_micros(costs[key]);
+            lines.took(took);
+            now += took;
+            counts[key] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn all_keys_have_the_same_time_whatever_their_updates_cost() {
+        for costs in [&[10, 10][..], &[10, 3_000], &[50_000, 20, 500], &[700, 1_300, 1_000]] {
+            let counts = served(&mut Lines::default(), costs, Duration::from_secs(30));
+            let times: Vec<u64> = counts.iter().zip(costs).map(|(n, cost)| *n as u64 * cost / 1000).collect();
+            let fair = 30_000 / costs.len() as u64;
+            assert!(times.iter().all(|ms| ms.abs_diff(fair) <= fair / 50), "{costs:?}: {times:?} ms");
+        }
+    }
+
+    #[test]
+    fn who_comes_next_waits_for_a_turn_of_each_and_what_one_has_taken_is_forgotten_some_day() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.next(), None);
+        for _ in 0..2 {
+            lines.join(KEYS[0], 1, 0).unwrap();
+        }
+        lines.next().unwrap();
+        lines.took(Duration::from_secs(3600));
+        lines.join(KEYS[1], 1, 1).unwrap();
+        assert_eq!([lines.next(), lines.next(), lines.next()], [Some(1), Some(0), None]);
+        assert!(lines.is_empty() && lines.lines.is_empty());
+    }
+
+    #[test]
+    fn a_line_takes_half_of_what_there_is_and_leaves_room_for_the_others() {
+        for (octets, room) in [(0, WAITING_MAX), (65_000, OCTETS_MAX / 65_000)] {
+            let mut lines = Lines::default();
+            let mut fill = |key: &[u8]| (0..WAITING_MAX).take_while(|_| lines.join(key, octets, ()).is_ok()).count();
+            let counts = [fill(KEYS[0]), fill(KEYS[1]), fill(KEYS[2]), fill(KEYS[0])];
+            assert!(counts[0].abs_diff(room / 2) <= 1 && counts[1].abs_diff(room / 4) <= 1, "{counts:?} of {room}");
+            assert!(counts[2].abs_diff(room / 8) <= 1 && counts[3] == 0, "{counts:?} of {room}");
+            (0..counts.iter().sum()).for_each(|_| lines.next().unwrap());
+            assert_eq!((lines.next(), lines.waiting, lines.octets), (None, 0, 0));
+        }
+    }
+
+    #[test]
+    fn what_one_key_sends_stays_in_its_order() {
+        let mut lines = Lines::default();
+        (0..600).for_each(|i| lines.join(KEYS[i % 3], 1, i).unwrap());
+        let mut last = [None; 3];
+        while let Some(i) = lines.next() {
+            assert!(last[i % 3].replace(i) < Some(i));
+            lines.took(Duration::from_micros(400));
+        }
+        assert_eq!(last, [Some(597), Some(598), Some(599)]);
+    }
+}

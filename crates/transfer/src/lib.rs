@@ -13,6 +13,7 @@ pub mod diff;
 pub mod entry;
 pub mod merge;
 pub mod message;
+mod names;
 pub mod receive;
 pub mod record;
 pub mod refresh;

@@ -34,6 +34,10 @@ impl Record {
         &self.rdata
     }
 
+    pub(crate) fn at_ttl(&self, ttl: u32) -> Record {
+        Record { ttl, ..self.clone() }
+    }
+
     /// About what it takes in memory.
     pub(crate) fn octets(&self) -> usize {
         self.owner.len() + self.rdata.len() + size_of::<Record>()

@@ -5,7 +5,8 @@
 
 use crate::contents::Unreadable;
 use crate::message::{Message, Question, Rr};
-use crate::record::{counted, is_newer, is_same_rdata, next_serial, serial_of, with_serial};
+use crate::names::{Names, Node};
+use crate::record::{counted, is_newer, next_serial, serial_of, with_serial};
 use crate::{Content, Diff, Layer, Record};
 use std::collections::BTreeSet;
 use wire::name::is_at_or_below;
@@ -15,7 +16,6 @@ use wire::{Ede, Rcode, Rtype};
 
 pub const OPCODE: u8 = 5;
 const CLASS_NONE: u16 = 254;
-const WKS: Rtype = 11;
 
 /// Why nothing is changed: the answer's rcode, and more of it where that says too little.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,29 +150,28 @@ fn decide(
     content: &dyn Content,
     may: &dyn Fn(&[u8], Rtype) -> bool,
 ) -> Result<Diff, Refused> {
-    let at_apex = content.at(apex)?;
+    let mut names = Names::of(content, apex);
     // Whoever signed this zone signed its old content.
-    if at_apex.iter().any(|r| is_of_dnssec(r.rtype)) {
+    if names.at(apex)?.types().any(is_of_dnssec) {
         return Err(UNSUPPORTED);
     }
-    // However many items have one owner, it is read once.
-    let mut seen = Layer::over(content);
-    require(&request.prerequisites, apex, &mut seen)?;
+    require(&request.prerequisites, apex, &mut names)?;
     for item in &request.changes {
         prescan(item, apex)?;
     }
     for item in &request.changes {
-        permit(item, &mut seen, may)?;
+        permit(item, &mut names, may)?;
     }
-    let seen: &dyn Content = &seen;
-    let mut layer = Layer::over(seen);
+    let before = soa(names.at(apex)?)?;
     for item in &request.changes {
-        change(item, apex, &mut layer)?;
+        change(item, names.at(item.owner())?);
     }
-    if unfit(apex, &layer).is_some() {
+    let is_fit = |node: &Node| unfit_at(node.is_apex(), node.records().map(rr)).is_none();
+    if !names.changed().all(is_fit) {
         return Err(UNSUPPORTED);
     }
-    bump_serial(apex, &at_apex, &layer)
+    let after = soa(names.at(apex)?)?;
+    bump_serial(&before, &after, names.changes())
 }
 
 /// Types that only a signer may place.
@@ -181,7 +180,7 @@ fn is_of_dnssec(rtype: Rtype) -> bool {
 }
 
 /// RFC 2136 section 3.2.
-fn require(prerequisites: &[Item], apex: &[u8], seen: &mut Layer<&dyn Content>) -> Result<(), Refused> {
+fn require(prerequisites: &[Item], apex: &[u8], names: &mut Names<'_>) -> Result<(), Refused> {
     let mut wanted: Vec<&Item> = Vec::new();
     for item in prerequisites {
         if item.record.ttl != 0 {
@@ -194,22 +193,21 @@ fn require(prerequisites: &[Item], apex: &[u8], seen: &mut Layer<&dyn Content>) 
             CLASS_ANY | CLASS_NONE if !item.is_bare() || is_meta(item.rtype()) && item.rtype() != ANY => {
                 return Err(Rcode::FORMERR.into());
             }
-            CLASS_ANY | CLASS_NONE => require_presence(item, seen)?,
+            CLASS_ANY | CLASS_NONE => require_presence(item, names.at(item.owner())?)?,
             CLASS_IN if !is_meta(item.rtype()) => wanted.push(item),
             _ => return Err(Rcode::FORMERR.into()),
         }
     }
     wanted.sort_by(|a, b| a.record.cmp(&b.record));
     for set in wanted.chunk_by(|a, b| a.owner() == b.owner() && a.rtype() == b.rtype()) {
-        require_set(set, seen)?;
+        require_set(set, names)?;
     }
     Ok(())
 }
 
 /// Name or RRset exists, whatever it holds; or does not.
-fn require_presence(item: &Item, seen: &mut Layer<&dyn Content>) -> Result<(), Refused> {
-    let records = seen.at_mut(item.owner())?;
-    let is_there = records.iter().any(|r| item.rtype() == ANY || r.rtype == item.rtype());
+fn require_presence(item: &Item, node: &Node) -> Result<(), Refused> {
+    let is_there = if item.rtype() == ANY { node.types().next().is_some() } else { node.has(item.rtype()) };
     match (item.class, item.rtype(), is_there) {
         (CLASS_ANY, ANY, false) => Err(Rcode::NXDOMAIN.into()),
         (CLASS_ANY, _, false) => Err(Rcode::NXRRSET.into()),
@@ -220,14 +218,14 @@ fn require_presence(item: &Item, seen: &mut Layer<&dyn Content>) -> Result<(), R
 }
 
 /// The RRset exists and holds exactly these.
-fn require_set(set: &[&Item], seen: &mut Layer<&dyn Content>) -> Result<(), Refused> {
+fn require_set(set: &[&Item], names: &mut Names<'_>) -> Result<(), Refused> {
     let Some(first) = set.first() else { return Ok(()) };
     let folded = |r: &Record| {
         let mut rdata = r.rdata().to_vec();
         zonefile::rdata::canonicalise(r.rtype, &mut rdata);
         rdata
     };
-    let there = seen.at_mut(first.owner())?.iter().filter(|r| r.rtype == first.rtype());
+    let there = names.at(first.owner())?.rrset(first.rtype()).map(|(r, _)| r);
     let (there, wanted): (BTreeSet<_>, BTreeSet<_>) =
         (there.map(folded).collect(), set.iter().map(|item| folded(&item.record)).collect());
     if there == wanted { Ok(()) } else { Err(Rcode::NXRRSET.into()) }
@@ -247,137 +245,66 @@ fn prescan(item: &Item, apex: &[u8]) -> Result<(), Refused> {
     if is_in_order { Ok(()) } else { Err(Rcode::FORMERR.into()) }
 }
 
-fn permit(item: &Item, seen: &mut Layer<&dyn Content>, may: &dyn Fn(&[u8], Rtype) -> bool) -> Result<(), Refused> {
+fn permit(item: &Item, names: &mut Names<'_>, may: &dyn Fn(&[u8], Rtype) -> bool) -> Result<(), Refused> {
     if item.class == CLASS_IN && is_of_dnssec(item.rtype()) {
         return Err(UNSUPPORTED);
     }
     // To delete a name is to delete each of its RRsets.
     let is_allowed = match item.rtype() {
-        ANY => seen.at_mut(item.owner())?.iter().all(|r| may(item.owner(), r.rtype)),
+        ANY => names.at(item.owner())?.types().all(|rtype| may(item.owner(), rtype)),
         rtype => may(item.owner(), rtype),
     };
     if is_allowed { Ok(()) } else { Err(PROHIBITED) }
 }
 
 /// What the names that were changed may not hold: what no image can, and what the checks of a zone call fatal. It would be durable,
-/// and never served. Whatever else is fatal no update leads to: see `add` and `delete`.
+/// and never served. Whatever else is fatal no update leads to: see `Node::add` and `Node::delete`.
 pub fn unfit<C: Content>(apex: &[u8], layer: &Layer<C>) -> Option<&'static str> {
-    layer.names().find_map(|(owner, records)| {
-        if owner == apex && records.iter().any(|r| r.rtype == DS) {
-            return Some("a DS at the zone's apex: it belongs into the zone above (RFC 4035 section 2.4)");
-        }
-        image::fault(records.iter().map(|r| image::Rr { rtype: r.rtype, ttl: r.ttl, rdata: r.rdata() }))
-    })
+    layer.names().find_map(|(owner, records)| unfit_at(owner == apex, records.iter().map(|r| rr((r, r.ttl)))))
+}
+
+fn unfit_at<'r>(is_apex: bool, records: impl Iterator<Item = image::Rr<'r>> + Clone) -> Option<&'static str> {
+    if is_apex && records.clone().any(|r| r.rtype == DS) {
+        return Some("a DS at the zone's apex: it belongs into the zone above (RFC 4035 section 2.4)");
+    }
+    image::fault(records)
+}
+
+fn rr((r, ttl): (&Record, u32)) -> image::Rr<'_> {
+    image::Rr { rtype: r.rtype, ttl, rdata: r.rdata() }
 }
 
 /// RFC 2136 section 3.4.2.
-fn change(item: &Item, apex: &[u8], layer: &mut Layer<&dyn Content>) -> Result<(), Refused> {
-    let is_apex = item.owner() == apex;
-    let (rtype, records) = (item.rtype(), layer.at_mut(item.owner())?);
-    let is_kept = |r: &Record| is_apex && matches!(r.rtype, SOA | NS);
+fn change(item: &Item, node: &mut Node) {
     match item.class {
-        CLASS_IN => add(&item.record, records),
-        CLASS_ANY if rtype == ANY => records.retain(is_kept),
-        CLASS_ANY => records.retain(|r| r.rtype != rtype || is_kept(r)),
-        _ => delete(&item.record, is_apex, records),
-    }
-    Ok(())
-}
-
-/// RFC 2136 section 3.4.2.4: the SOA stays, and so does an apex's last NS, in however many spellings.
-fn delete(record: &Record, is_apex: bool, records: &mut Vec<Record>) {
-    let mut name_servers = records.iter().filter(|r| r.rtype == NS);
-    let is_last_ns = is_apex && record.rtype == NS && name_servers.all(|r| record.is_like(r));
-    if record.rtype != SOA && !is_last_ns {
-        records.retain(|r| !record.is_like(r));
+        CLASS_IN => node.add(&item.record, counted(item.record.ttl)),
+        CLASS_ANY if item.rtype() == ANY => node.delete_all(),
+        CLASS_ANY => node.delete_set(item.rtype()),
+        _ => node.delete(&item.record),
     }
 }
 
-/// RFC 2136 section 3.4.2.2. What cannot stand beside what is there is left out without a word. A name may have thousands of records, and a message
-/// add as many: they are gone through once, and again only for what is to be done.
-fn add(record: &Record, records: &mut Vec<Record>) {
-    let (rtype, ttl) = (record.rtype, counted(record.ttl));
-    let (mut is_known, mut is_later, mut replaces_any, mut has_other_ttl) = (false, rtype != SOA, false, false);
-    for r in records.iter() {
-        if (r.rtype == CNAME) != (rtype == CNAME) {
-            return;
-        }
-        if r.rtype == rtype {
-            is_known |= !is_known && record.is_like(r);
-            is_later |= !is_later && is_later_soa(record, r);
-            replaces_any |= replaces(record, r);
-            has_other_ttl |= r.ttl != ttl;
-        }
-    }
-    if !is_later {
-        return;
-    }
-    if replaces_any {
-        records.retain(|r| r.rtype != rtype || !replaces(record, r));
-    }
-    // The records of an RRset have one TTL (RFC 2181 section 5.2): the last one given.
-    if has_other_ttl {
-        records.iter_mut().filter(|r| r.rtype == rtype).for_each(|r| r.ttl = ttl);
-    }
-    if !is_known {
-        let mut record = record.clone();
-        record.ttl = ttl;
-        records.push(record);
-    }
+/// An apex's SOA.
+fn soa(node: &Node) -> Result<Record, Refused> {
+    let (soa, ttl) = node.rrset(SOA).next().ok_or(Unreadable)?;
+    Ok(soa.at_ttl(ttl))
 }
 
-fn is_later_soa(new: &Record, old: &Record) -> bool {
-    let serials = serial_of(new.rdata()).zip(serial_of(old.rdata()));
-    serials.is_some_and(|(new, old)| is_newer(new, old))
-}
-
-/// Whether a record of a type takes the place of another of the same: types of which a name has one, and WKS with the same
-/// address and protocol.
-fn replaces(new: &Record, old: &Record) -> bool {
-    match new.rtype {
-        SOA | CNAME | DNAME => !is_same_rdata(new.rtype, new.rdata(), old.rdata()),
-        WKS => new.rdata().get(..5) == old.rdata().get(..5) && new.rdata() != old.rdata(),
-        _ => false,
-    }
-}
-
-/// RFC 2136 section 3.6: a change that brings no new serial is given one.
-fn bump_serial(apex: &[u8], before: &[Record], layer: &Layer<&dyn Content>) -> Result<Diff, Refused> {
-    let old = before.iter().find(|r| r.rtype == SOA).and_then(|soa| serial_of(soa.rdata()));
-    let old = old.ok_or(Unreadable)?;
-    let (mut removed, mut added) = layer.changes()?;
+/// RFC 2136 section 3.6: a change that brings no new serial is given one. `soa`, `now`: before, and after it.
+fn bump_serial(soa: &Record, now: &Record, changes: (Vec<Record>, Vec<Record>)) -> Result<Diff, Refused> {
+    let [old, wished] = [soa, now].map(|soa| serial_of(soa.rdata()));
+    let (old, wished) = (old.ok_or(Unreadable)?, wished.ok_or(Unreadable)?);
+    let (mut removed, mut added) = changes;
     if removed.is_empty() && added.is_empty() {
         return Ok(Diff::new(old, old, removed, added));
     }
-    let records = layer.at(apex)?;
-    let soa = records.iter().find(|r| r.rtype == SOA).ok_or(Unreadable)?;
-    let wished = serial_of(soa.rdata()).ok_or(Unreadable)?;
     if is_newer(wished, old) {
         return Ok(Diff::new(old, wished, removed, added));
     }
     // Nobody has wished for one. Or several SOAs of one message, each later than the one before, have led around to an earlier one.
     let new = next_serial(old);
     [&mut removed, &mut added].into_iter().for_each(|records| records.retain(|r| r.rtype != SOA));
-    removed.extend(before.iter().filter(|r| r.rtype == SOA).cloned());
-    added.push(Record::new(apex, SOA, soa.ttl, &with_serial(soa.rdata(), new)).ok_or(Unreadable)?);
+    removed.push(soa.clone());
+    added.push(Record::new(soa.owner(), SOA, now.ttl, &with_serial(now.rdata(), new)).ok_or(Unreadable)?);
     Ok(Diff::new(old, new, removed, added))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_apex_keeps_its_only_name_server_however_often_it_is_spelt() {
-        let ns = |target: &[u8]| Record::new(b"\x01z\0", NS, 60, target).unwrap();
-        let (small, large, other) = (ns(b"\x02ns\x01z\0"), ns(b"\x02NS\x01z\0"), ns(b"\x01b\x01z\0"));
-        let left = |records: &[&Record], gone: &Record| {
-            let mut records: Vec<Record> = records.iter().copied().cloned().collect();
-            delete(gone, true, &mut records);
-            records.len()
-        };
-        assert_eq!(left(&[&small, &large], &small), 2);
-        assert_eq!(left(&[&small, &large, &other], &small), 1);
-        assert_eq!(left(&[&small], &other), 1);
-    }
 }

@@ -1,6 +1,8 @@
 //! Every prerequisite and every section case of RFC 2136, in lines that say what is asked and what comes of it.
 
+use proptest::prelude::*;
 use sim::update::message;
+use std::collections::BTreeSet;
 use transfer::message::Message;
 use transfer::update::{Change, amend, judge};
 use transfer::{Contents, Diff, Record};
@@ -314,5 +316,140 @@ fn a_message_cut_off_anywhere_changes_nothing() {
     assert_ne!(outcome(&zone, &octets, &|_, _| true), "FORMERR");
     for len in 17..octets.len() {
         assert_eq!(outcome(&zone, &octets[..len], &|_, _| true), "FORMERR", "{len}");
+    }
+}
+
+/// RFC 2136 section 3.4.2 as it is written: a list of records, gone through for each item.
+mod twin {
+    use transfer::Record;
+    use wire::rtype::*;
+
+    #[derive(Debug)]
+    pub enum Item {
+        Add(Record),
+        Delete(Record),
+        DeleteSet(Record),
+        DeleteName(Record),
+    }
+
+    pub fn carry_out(item: &Item, apex: &[u8], zone: &mut Vec<Record>) {
+        match item {
+            Item::Add(r) => add(r, zone),
+            // The rest of the section: SOA and the apex's last NS stay.
+            Item::Delete(r) if r.rtype == SOA => {}
+            Item::Delete(r) => {
+                let mut name_servers = zone.iter().filter(|old| old.owner() == apex && old.rtype == NS);
+                if r.owner() != apex || r.rtype != NS || !name_servers.all(|old| r.is_like(old)) {
+                    zone.retain(|old| !r.is_like(old));
+                }
+            }
+            Item::DeleteSet(at) | Item::DeleteName(at) => zone.retain(|old| {
+                let is_meant = matches!(item, Item::DeleteName(_)) || old.rtype == at.rtype;
+                old.owner() != at.owner() || !is_meant || at.owner() == apex && matches!(old.rtype, SOA | NS)
+            }),
+        }
+    }
+
+    fn add(new: &Record, zone: &mut Vec<Record>) {
+        let beside = |old: &&Record| old.owner() == new.owner();
+        if zone.iter().filter(beside).any(|old| (old.rtype == CNAME) != (new.rtype == CNAME)) {
+            return;
+        }
+        let serial = |r: &Record| transfer::record::serial_of(r.rdata()).unwrap();
+        let mut soas = zone.iter().filter(beside).filter(|old| old.rtype == SOA);
+        if new.rtype == SOA && !soas.any(|old| transfer::record::is_newer(serial(new), serial(old))) {
+            return;
+        }
+        zone.retain(|old| {
+            let is_of_set = beside(&old) && old.rtype == new.rtype;
+            let goes = matches!(new.rtype, SOA | CNAME | DNAME)
+                || new.rtype == 11 && old.rdata().get(..5) == new.rdata().get(..5);
+            !(is_of_set && goes && !new.is_like(old))
+        });
+        let (mut is_known, mut set) = (false, zone.iter_mut());
+        while let Some(old) = set.find(|old| old.owner() == new.owner() && old.rtype == new.rtype) {
+            old.ttl = new.ttl;
+            is_known |= new.is_like(old);
+        }
+        if !is_known {
+            zone.push(new.clone());
+        }
+    }
+}
+
+/// A line for `message`, and the same item for the twin.
+fn item() -> impl Strategy<Value = (String, twin::Item)> {
+    let owners = prop::sample::select(vec!["@", "www", "alias", "tree", "mx", "new", "full"]);
+    let data = prop::sample::select(vec![
+        ("A", "192.0.2.1", vec![192, 0, 2, 1]),
+        ("A", "192.0.2.2", vec![192, 0, 2, 2]),
+        ("A", "192.0.2.3", vec![192, 0, 2, 3]),
+        ("NS", "ns", b"\x02ns\x01z\0".to_vec()),
+        ("NS", "NS", b"\x02NS\x01z\0".to_vec()),
+        ("NS", "b", b"\x01b\x01z\0".to_vec()),
+        ("MX", "10 Mail", b"\0\x0a\x04Mail\x01z\0".to_vec()),
+        ("MX", "10 mAIL", b"\0\x0a\x04mAIL\x01z\0".to_vec()),
+        ("CNAME", "www", b"\x03www\x01z\0".to_vec()),
+        ("CNAME", "WWW", b"\x03WWW\x01z\0".to_vec()),
+        ("CNAME", "other", b"\x05other\x01z\0".to_vec()),
+        ("DNAME", "wood", b"\x04wood\x01z\0".to_vec()),
+        ("TXT", "one", b"\x03one".to_vec()),
+        ("TXT", "One", b"\x03One".to_vec()),
+        ("TYPE11", "\\# 6 c00002010680", vec![192, 0, 2, 1, 6, 0x80]),
+        ("TYPE11", "\\# 6 c00002010640", vec![192, 0, 2, 1, 6, 0x40]),
+        ("TYPE11", "\\# 6 c00002011140", vec![192, 0, 2, 1, 17, 0x40]),
+        ("SOA", "ns hostmaster 8 1 2 3 4", soa(8)),
+        ("SOA", "ns hostmaster 9 1 2 3 4", soa(9)),
+        ("SOA", "ns hostmaster 6 1 2 3 4", soa(6)),
+    ]);
+    (0..8, owners, data, prop::sample::select(vec![60u32, 5])).prop_map(
+        |(what, owner, (mnemonic, rdata, octets), ttl)| {
+            let name = Name::from_text(owner.as_bytes(), Some(&origin())).unwrap();
+            let rtype = zonefile::rtypes::from_mnemonic(mnemonic.as_bytes()).unwrap();
+            let record = Record::new(name.bytes(), rtype, ttl, &octets).unwrap();
+            match what {
+                0..4 => (format!("add {owner} {ttl} {mnemonic} {rdata}"), twin::Item::Add(record)),
+                4 | 5 => (format!("del {owner} {mnemonic} {rdata}"), twin::Item::Delete(record)),
+                6 => (format!("del {owner} {mnemonic}"), twin::Item::DeleteSet(record)),
+                _ => (format!("del {owner}"), twin::Item::DeleteName(record)),
+            }
+        },
+    )
+}
+
+fn soa(serial: u8) -> Vec<u8> {
+    let numbers = [u32::from(serial), 1, 2, 3, 4].map(u32::to_be_bytes).concat();
+    [&b"\x02ns\x01z\0\x0ahostmaster\x01z\0"[..], &numbers].concat()
+}
+
+/// In whatever capitals, but for those of the apex's SOA's serial that is given where none is wished.
+fn bare(records: impl IntoIterator<Item = Record>) -> BTreeSet<Record> {
+    let folded = |r: Record| transfer::canonical(r.owner(), r.rtype, r.ttl, r.rdata()).unwrap();
+    records.into_iter().filter(|r| r.rtype != rtype::SOA).map(folded).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn a_message_changes_what_the_letter_of_section_3_4_2_changes(items in prop::collection::vec(item(), 1..12)) {
+        let full: String = (0..40).map(|i| format!("full 60 A 192.0.2.{i}\n")).collect();
+        let zone = contents(&format!("{ZONE}{full}@ 300 NS NS\nmx 60 MX 10 mail\nwks 60 TYPE11 \\# 6 c00002010680\n"));
+        let lines: String = items.iter().map(|(line, _)| format!("{line}\n")).collect();
+        let judged = judge(&Message::new(&message("z.", &lines)).unwrap(), origin().bytes(), &zone, &|_, _| true);
+        let mut twin: Vec<Record> = zone.records().cloned().collect();
+        items.iter().for_each(|(_, item)| twin::carry_out(item, origin().bytes(), &mut twin));
+        // What no zone can hold is refused: an alias is never beside other data, so nothing of these is.
+        let diff = judged.unwrap();
+        let mut after = zone.clone();
+        after.apply(&diff).unwrap();
+        prop_assert_eq!(bare(after.records().cloned()), bare(twin.iter().cloned()), "{}", lines);
+        let is_other = bare(zone.records().cloned()) != bare(twin.iter().cloned());
+        let serial_of = |soa: &Record| (soa.rtype == rtype::SOA).then(|| transfer::record::serial_of(soa.rdata()).unwrap());
+        let wished = twin.iter().find_map(serial_of).unwrap();
+        let expect = if wished != 7 { wished } else { 7 + u32::from(is_other) };
+        prop_assert_eq!(after.records().find_map(serial_of), Some(expect), "{}", lines);
+        // A record that only has other capitals is the one that was there.
+        let gone = bare(diff.removed().iter().cloned());
+        prop_assert!(bare(diff.added().iter().cloned()).is_disjoint(&gone), "{}", lines);
     }
 }

@@ -1,0 +1,233 @@
+//! Names of a zone while an update changes them, RRset by RRset, of which only those are looked at record by record that are to change: a name
+//! may hold hundreds of thousands of records, and a message have thousands of items for it. Each costs what it says.
+
+use crate::record::{is_newer, serial_of};
+use crate::{Content, Record, Unreadable};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use wire::Rtype;
+use wire::name::fold;
+use wire::rtype::{CNAME, DNAME, NS, SOA};
+
+const WKS: Rtype = 11;
+
+/// Those that a message has to do with, each read once.
+pub struct Names<'c> {
+    content: &'c dyn Content,
+    apex: &'c [u8],
+    names: BTreeMap<Box<[u8]>, Node>,
+}
+
+/// What a name holds: its RRsets, also those that are gone by now.
+pub struct Node {
+    is_apex: bool,
+    sets: BTreeMap<Rtype, Rrset>,
+}
+
+#[derive(Default)]
+struct Rrset {
+    /// Until something is to change.
+    was: Vec<Record>,
+    changed: Option<Changed>,
+}
+
+#[derive(Default)]
+struct Changed {
+    /// By their rdata in canonical form: with whatever capitals in its names, a record is one.
+    records: BTreeMap<Box<[u8]>, Spelt>,
+    /// Of these, how many are there now.
+    count: usize,
+    /// What all of them have now, if one was given: the last one (RFC 2181 section 5.2).
+    ttl: Option<u32>,
+}
+
+/// A record as it was, mostly in one spelling, and as it is.
+#[derive(Default)]
+struct Spelt {
+    was: Vec<Record>,
+    stays: bool,
+    /// It came, or came again after it was gone.
+    new: Option<Record>,
+}
+
+impl<'c> Names<'c> {
+    pub fn of(content: &'c dyn Content, apex: &'c [u8]) -> Names<'c> {
+        Names { content, apex, names: BTreeMap::new() }
+    }
+
+    pub fn at(&mut self, owner: &[u8]) -> Result<&mut Node, Unreadable> {
+        let mut folded: Box<[u8]> = owner.into();
+        fold(&mut folded);
+        match self.names.entry(folded) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(new) => {
+                let node = Node::of(self.content.at(new.key())?, **new.key() == *self.apex);
+                Ok(new.insert(node))
+            }
+        }
+    }
+
+    /// Those of which something was to change.
+    pub fn changed(&self) -> impl Iterator<Item = &Node> {
+        self.names.values().filter(|node| node.sets.values().any(|set| set.changed.is_some()))
+    }
+
+    /// What has changed: records that went, and records that came. One that only has other capitals in its names is the one that was there.
+    pub fn changes(&self) -> (Vec<Record>, Vec<Record>) {
+        let (mut removed, mut added) = (Vec::new(), Vec::new());
+        for set in self.names.values().flat_map(|node| node.sets.values()).filter_map(|set| set.changed.as_ref()) {
+            for spelt in set.records.values() {
+                let stays = |was: &&Record| spelt.now(set.ttl).any(|(_, ttl)| ttl == was.ttl);
+                removed.extend(spelt.was.iter().filter(|was| !stays(was)).cloned());
+                let is_new = |(_, ttl): &(&Record, u32)| spelt.was.iter().all(|was| was.ttl != *ttl);
+                added.extend(spelt.now(set.ttl).filter(is_new).map(|(r, ttl)| r.at_ttl(ttl)));
+            }
+        }
+        (removed, added)
+    }
+}
+
+impl Node {
+    fn of(records: Vec<Record>, is_apex: bool) -> Node {
+        let mut sets = BTreeMap::<Rtype, Rrset>::new();
+        records.into_iter().for_each(|r| sets.entry(r.rtype).or_default().was.push(r));
+        Node { is_apex, sets }
+    }
+
+    pub fn is_apex(&self) -> bool {
+        self.is_apex
+    }
+
+    /// Those of which there is a record.
+    pub fn types(&self) -> impl Iterator<Item = Rtype> {
+        self.sets.iter().filter(|(_, set)| set.is_there()).map(|(rtype, _)| *rtype)
+    }
+
+    pub fn has(&self, rtype: Rtype) -> bool {
+        self.sets.get(&rtype).is_some_and(Rrset::is_there)
+    }
+
+    /// All that is there, each with the TTL that it has now.
+    pub fn records(&self) -> impl Iterator<Item = (&Record, u32)> + Clone {
+        self.sets.values().flat_map(Rrset::records)
+    }
+
+    pub fn rrset(&self, rtype: Rtype) -> impl Iterator<Item = (&Record, u32)> {
+        self.sets.get(&rtype).into_iter().flat_map(Rrset::records)
+    }
+
+    /// RFC 2136 section 3.4.2.2. What cannot stand beside what is there is left out without a word.
+    pub fn add(&mut self, record: &Record, ttl: u32) {
+        let rtype = record.rtype;
+        let is_odd = self.types().any(|other| (other == CNAME) != (rtype == CNAME));
+        if is_odd || rtype == SOA && !self.rrset(SOA).any(|(old, _)| is_later_soa(record, old)) {
+            return;
+        }
+        let (rdata, set) = (folded(record), self.set(rtype));
+        match rtype {
+            SOA | CNAME | DNAME => set.drop_all(|other| *other != *rdata),
+            // There is one of an address and a protocol.
+            WKS => set.drop_all(|other| other.get(..5) == rdata.get(..5) && *other != *rdata),
+            _ => {}
+        }
+        set.ttl = Some(ttl);
+        let spelt = set.records.entry(rdata).or_default();
+        if !spelt.is_there() {
+            spelt.new = Some(record.clone());
+            set.count += 1;
+        }
+    }
+
+    /// RFC 2136 section 3.4.2.4: the SOA stays, and so does an apex's last NS, in however many spellings.
+    pub fn delete(&mut self, record: &Record) {
+        if record.rtype == SOA || !self.has(record.rtype) {
+            return;
+        }
+        let (is_apex, set) = (self.is_apex, self.set(record.rtype));
+        if !(is_apex && record.rtype == NS && set.count == 1)
+            && let Some(spelt) = set.records.get_mut(&folded(record))
+        {
+            set.count -= usize::from(spelt.drop());
+        }
+    }
+
+    /// RFC 2136 section 3.4.2.3: of an apex SOA and NS stay.
+    pub fn delete_set(&mut self, rtype: Rtype) {
+        if self.has(rtype) && !(self.is_apex && matches!(rtype, SOA | NS)) {
+            self.set(rtype).drop_all(|_| true);
+        }
+    }
+
+    pub fn delete_all(&mut self) {
+        let types: Vec<Rtype> = self.types().collect();
+        types.into_iter().for_each(|rtype| self.delete_set(rtype));
+    }
+
+    /// An RRset of which something is to change.
+    fn set(&mut self, rtype: Rtype) -> &mut Changed {
+        let Rrset { was, changed } = self.sets.entry(rtype).or_default();
+        changed.get_or_insert_with(|| Changed::of(std::mem::take(was)))
+    }
+}
+
+impl Rrset {
+    fn is_there(&self) -> bool {
+        self.changed.as_ref().map_or(!self.was.is_empty(), |set| set.count > 0)
+    }
+
+    fn records(&self) -> impl Iterator<Item = (&Record, u32)> + Clone {
+        let changed = self.changed.iter().flat_map(|set| set.records.values().flat_map(|spelt| spelt.now(set.ttl)));
+        self.was.iter().map(|r| (r, r.ttl)).chain(changed)
+    }
+}
+
+impl Changed {
+    fn of(records: Vec<Record>) -> Changed {
+        let mut all = BTreeMap::<Box<[u8]>, Spelt>::new();
+        for record in records {
+            let spelt = all.entry(folded(&record)).or_default();
+            spelt.stays = true;
+            spelt.was.push(record);
+        }
+        Changed { count: all.len(), records: all, ttl: None }
+    }
+
+    /// Those of this rdata, in canonical form, go.
+    fn drop_all(&mut self, goes: impl Fn(&[u8]) -> bool) {
+        if self.count > 0 {
+            let some = self.records.iter_mut().filter(|(rdata, _)| goes(rdata));
+            self.count -= some.filter_map(|(_, spelt)| spelt.drop().then_some(())).count();
+        }
+    }
+}
+
+impl Spelt {
+    fn is_there(&self) -> bool {
+        self.stays || self.new.is_some()
+    }
+
+    /// True if it was there.
+    fn drop(&mut self) -> bool {
+        let was_there = self.is_there();
+        (self.stays, self.new) = (false, None);
+        was_there
+    }
+
+    /// `ttl`: what all have that are in the RRset.
+    fn now(&self, ttl: Option<u32>) -> impl Iterator<Item = (&Record, u32)> + Clone {
+        let stays = self.was.iter().filter(|_| self.stays);
+        stays.chain(&self.new).map(move |r| (r, ttl.unwrap_or(r.ttl)))
+    }
+}
+
+/// Rdata in canonical form: what is_like compares.
+fn folded(record: &Record) -> Box<[u8]> {
+    let mut rdata: Box<[u8]> = record.rdata().into();
+    zonefile::rdata::canonicalise(record.rtype, &mut rdata);
+    rdata
+}
+
+fn is_later_soa(new: &Record, old: &Record) -> bool {
+    let serials = serial_of(new.rdata()).zip(serial_of(old.rdata()));
+    serials.is_some_and(|(new, old)| is_newer(new, old))
+}

@@ -309,9 +309,9 @@ fn reserve(file: &File, size: Option<u64>) -> io::Result<()> {
     }
 }
 
-/// What has got or lost its name in this folder has for good.
+/// What has got or lost its name in this folder has for good. A file that is named by nothing but its own name has the folder "".
 pub fn sync_folder(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+    File::open(if dir.as_os_str().is_empty() { Path::new(".") } else { dir })?.sync_all()
 }
 
 pub(crate) fn explained(target: &Path, size: Option<u64>, e: &io::Error) -> io::Error {

@@ -137,7 +137,7 @@ fn zones_come_change_by_notify_and_are_there_after_a_restart_without_asking() {
         assert_eq!(secondary.has(&format!("www.{zone}"), "A"), "192.0.2.1\n");
         assert_eq!(secondary.has(&format!("x.wild.{zone}"), "TXT"), "\"star\"\n");
     }
-    assert!(read(&secondary.folder.0.join("kept/open.zone")).contains("www.open.test. 300 IN A 192.0.2.1"));
+    assert!(read(&secondary.folder.0.join("here.zone")).contains("www.open.test. 300 IN A 192.0.2.1"));
     // A change comes by NOTIFY: its refresh time is an hour.
     assert_eq!(update(&primary.server, &[], DDNS, "zone z.test\nadd new.z.test 60 A 192.0.2.9"), "");
     secondary.comes_to("z.test", 8);

@@ -51,8 +51,7 @@ impl Folder {
             _ => {}
         }
         // Also of one that is there: whoever made it may not have come so far.
-        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        sync_folder(parent).map_err(named)?;
+        path.parent().map_or(Ok(()), sync_folder).map_err(named)?;
         Ok(Folder { path: path.to_path_buf() })
     }
 }

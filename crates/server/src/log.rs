@@ -6,7 +6,10 @@
 use crate::clock;
 use crate::config::Level;
 use std::fmt::{Display, Write as _};
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -63,7 +66,7 @@ fn line(level: Level, message: &str, facts: &[(&str, &dyn Display)]) {
     text.push_str(&format_line(level, message, facts));
     text.push('\n');
     // Nobody is left to be told that stderr is gone.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 fn format_line(level: Level, message: &str, facts: &[(&str, &dyn Display)]) -> String {
@@ -76,10 +79,14 @@ fn format_line(level: Level, message: &str, facts: &[(&str, &dyn Display)]) -> S
     text
 }
 
-/// systemd sets the variable when stderr is the journal's.
+/// systemd sets the variable to what is the journal's; stderr may be another file all the same (systemd.exec(5)).
 fn journald() -> bool {
     static JOURNALD: OnceLock<bool> = OnceLock::new();
-    *JOURNALD.get_or_init(|| std::env::var_os("JOURNAL_STREAM").is_some())
+    *JOURNALD.get_or_init(|| {
+        let own = || Some(File::from(io::stderr().as_fd().try_clone_to_owned().ok()?).metadata().ok()?);
+        let journals = std::env::var("JOURNAL_STREAM").ok();
+        journals.zip(own()).is_some_and(|(journals, own)| journals == format!("{}:{}", own.dev(), own.ino()))
+    })
 }
 
 /// The numbers of syslog.

@@ -6,11 +6,13 @@
 
 use crate::log;
 use crate::queue::{self, Receiver, Sender};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const KEPT_MAX: u32 = 16;
+/// Of all runs of one number.
+const FILES_MAX: u32 = 64;
 
 /// Counts up to the bound, and no further.
 struct Few(AtomicU32);
@@ -46,13 +48,24 @@ impl Panics {
 }
 
 fn keep(folder: &Path, packets: &Receiver<Vec<u8>>) {
-    for (n, octets) in std::iter::from_fn(|| packets.recv()).enumerate() {
-        let path = folder.join(format!("panic-{}-{n}.packet", std::process::id()));
-        match std::fs::write(&path, octets) {
-            Ok(()) => log::error("a worker panicked; its packet is saved", &[("file", &path.display())]),
+    for octets in std::iter::from_fn(|| packets.recv()) {
+        match write(folder, &octets) {
+            Ok(path) => log::error("a worker panicked; its packet is saved", &[("file", &path.display())]),
             Err(e) => log::error("a worker panicked; its packet cannot be saved", &[("why", &e)]),
         }
     }
+}
+
+/// Into a file that was not there: in a container each run has the same number, and what the one before has left is somebody's to look at.
+fn write(folder: &Path, octets: &[u8]) -> io::Result<PathBuf> {
+    for n in 0..FILES_MAX {
+        let path = folder.join(format!("panic-{}-{n}.packet", std::process::id()));
+        match std::fs::File::create_new(&path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            file => return file.and_then(|mut file| file.write_all(octets)).map(|()| path),
+        }
+    }
+    Err(io::Error::other(format!("there are {FILES_MAX} of them in {}", folder.display())))
 }
 
 /// Has panics of all threads told in the log, up to the bound.
@@ -76,10 +89,14 @@ mod tests {
     fn packets_are_kept_up_to_a_bound() {
         let folder = std::env::temp_dir().join(format!("dunlin-panics-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let panics = Panics::start(folder.clone()).unwrap();
-        (0..KEPT_MAX + 3).for_each(|_| panics.save(b"packet"));
         let kept = || std::fs::read_dir(&folder).unwrap().flatten().map(|f| std::fs::read(f.path()).unwrap());
-        eventually(|| kept().filter(|octets| octets == b"packet").count() >= KEPT_MAX as usize);
+        let are_kept = |packet: &[u8]| kept().filter(|octets| octets == packet).count() == KEPT_MAX as usize;
+        for packet in [&b"packet"[..], b"another"] {
+            let panics = Panics::start(folder.clone()).unwrap();
+            (0..KEPT_MAX + 3).for_each(|_| panics.save(packet));
+            eventually(|| are_kept(packet));
+        }
+        assert!(are_kept(b"packet"), "the next run leaves them alone");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -5,7 +5,7 @@ use difference::{fleet::free_port, peers};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::Command;
@@ -512,8 +512,12 @@ fn the_service_manager_hears_of_start_reload_and_stop() {
             }
         }
     };
-    let environment = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("JOURNAL_STREAM", "8:1")];
-    let server = Server::start_in(&folder, &["--zones", "zones", "--listen", "127.0.0.1:0"], &environment);
+    // The file that the test has it log to.
+    let log = std::fs::File::create(folder.0.join("log")).unwrap().metadata().unwrap();
+    let journal = format!("{}:{}", log.dev(), log.ino());
+    let environment = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("JOURNAL_STREAM", &journal)];
+    let arguments = ["--zones", "zones", "--listen", "127.0.0.1:0"];
+    let server = Server::start_in(&folder, &arguments, &environment);
     assert_eq!(hear(), "READY=1");
     server.signal("HUP");
     assert!(hear().starts_with("RELOADING=1\nMONOTONIC_USEC="));
@@ -522,6 +526,9 @@ fn the_service_manager_hears_of_start_reload_and_stop() {
     assert_eq!(hear(), "STOPPING=1");
     assert_eq!(server.ended(), Some(0));
     assert!(read(&folder.0.join("log")).contains("<6>info ready workers="), "as the journal wants it");
+    // What a shell has passed on is another one's.
+    let _server = Server::start_in(&folder, &arguments, &[("JOURNAL_STREAM", "8:1")]);
+    assert!(!read(&folder.0.join("log")).contains("<6>"));
 }
 
 #[test]

@@ -13,12 +13,25 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 /// Frames that are kept, innermost first.
 const FRAMES_MAX: usize = 48;
+/// Threads that can be asked at a time.
+const PLACES_MAX: usize = 64;
 
-/// Who is to write; 0: nobody.
-static ASKED: AtomicI32 = AtomicI32::new(0);
-/// Frames written, and one more; 0: not yet.
-static WRITTEN: AtomicUsize = AtomicUsize::new(0);
-static FRAMES: [AtomicUsize; FRAMES_MAX] = [const { AtomicUsize::new(0) }; FRAMES_MAX];
+/// Where one thread writes.
+struct Place {
+    /// Who is to write; 0: nobody.
+    asked: AtomicI32,
+    /// Frames written, and one more; 0: not yet.
+    written: AtomicUsize,
+    frames: [AtomicUsize; FRAMES_MAX],
+}
+
+static PLACES: [Place; PLACES_MAX] = [const {
+    Place {
+        asked: AtomicI32::new(0),
+        written: AtomicUsize::new(0),
+        frames: [const { AtomicUsize::new(0) }; FRAMES_MAX],
+    }
+}; PLACES_MAX];
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" {
@@ -35,7 +48,7 @@ pub fn tid() -> Tid {
     unsafe { libc::gettid() }
 }
 
-/// The one who asks threads for their stacks, one at a time. There is one in a process.
+/// The one who asks threads for their stacks. There is one in a process.
 pub struct Stacks(());
 
 impl Stacks {
@@ -54,27 +67,30 @@ impl Stacks {
         Ok(Stacks(()))
     }
 
-    /// Asks a thread of this process to write down where it is. What an earlier one writes now is ignored.
-    pub fn ask(&mut self, thread: Tid) -> io::Result<()> {
-        ASKED.store(0, Ordering::Release);
-        WRITTEN.store(0, Ordering::Release);
-        ASKED.store(thread, Ordering::Release);
+    /// Asks a thread of this process to write down where it is, in this place. What an earlier one writes there now is ignored. Err: it has
+    /// ended, or there is no such place.
+    pub fn ask(&mut self, place: usize, thread: Tid) -> io::Result<()> {
+        let place = PLACES.get(place).ok_or(io::ErrorKind::QuotaExceeded)?;
+        place.asked.store(0, Ordering::Release);
+        place.written.store(0, Ordering::Release);
+        place.asked.store(thread, Ordering::Release);
         // SAFETY: takes no pointers; a thread that has ended is an error.
         let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal()) };
         check(sent as libc::c_int).map(drop)
     }
 
-    /// What the thread asked last has written, innermost first; None: nothing yet.
-    pub fn written(&mut self) -> Option<Vec<usize>> {
-        let frames = WRITTEN.load(Ordering::Acquire).checked_sub(1)?;
-        Some(FRAMES[..frames].iter().map(|f| f.load(Ordering::Relaxed)).collect())
+    /// What the thread asked there last has written, innermost first; None: nothing yet.
+    pub fn written(&mut self, place: usize) -> Option<Vec<usize>> {
+        let place = PLACES.get(place)?;
+        let frames = place.written.load(Ordering::Acquire).checked_sub(1)?;
+        Some(place.frames[..frames].iter().map(|f| f.load(Ordering::Relaxed)).collect())
     }
 }
 
 impl Drop for Stacks {
     fn drop(&mut self) {
         // The handler stays: a signal that is still on its way must not end the process.
-        ASKED.store(0, Ordering::Release);
+        PLACES.iter().for_each(|place| place.asked.store(0, Ordering::Release));
         TAKEN.store(false, Ordering::Release);
     }
 }
@@ -84,27 +100,32 @@ fn signal() -> libc::c_int {
 }
 
 extern "C" fn write_down(_: libc::c_int) {
-    if ASKED.load(Ordering::Acquire) != tid() {
-        return;
-    }
-    let mut frames = 0usize;
+    let thread = tid();
+    let is_mine = |place: &&Place| place.asked.load(Ordering::Acquire) == thread;
+    let Some(place) = PLACES.iter().find(is_mine) else { return };
+    let mut frames = Frames { place, count: 0 };
     // SAFETY: `frame` is called with each context in turn and with the pointer given, which is live until it returns.
     unsafe { _Unwind_Backtrace(frame, (&raw mut frames).cast()) };
     // Meanwhile another one may have been asked.
-    if ASKED.load(Ordering::Acquire) == tid() {
-        WRITTEN.store(frames + 1, Ordering::Release);
+    if is_mine(&place) {
+        place.written.store(frames.count + 1, Ordering::Release);
     }
+}
+
+struct Frames {
+    place: &'static Place,
+    count: usize,
 }
 
 extern "C" fn frame(context: *mut c_void, frames: *mut c_void) -> libc::c_int {
     /// _URC_NORMAL_STOP
     const STOP: libc::c_int = 4;
-    // SAFETY: it is the counter of `write_down`, on the same stack.
-    let frames = unsafe { &mut *frames.cast::<usize>() };
-    let Some(place) = FRAMES.get(*frames) else { return STOP };
+    // SAFETY: it is that of `write_down`, on the same stack.
+    let frames = unsafe { &mut *frames.cast::<Frames>() };
+    let Some(frame) = frames.place.frames.get(frames.count) else { return STOP };
     // SAFETY: the unwinder has just made this context.
-    place.store(unsafe { _Unwind_GetIP(context) }, Ordering::Relaxed);
-    *frames += 1;
+    frame.store(unsafe { _Unwind_GetIP(context) }, Ordering::Relaxed);
+    frames.count += 1;
     0
 }
 
@@ -156,26 +177,28 @@ mod tests {
             let _ = released.recv();
         });
         let sleeping = told.recv().unwrap();
-        let mut stack_of = |thread| {
+        let mut stacks_of = |threads: [Tid; 2]| {
             let end = Instant::now() + Duration::from_secs(20);
-            stacks.ask(thread).unwrap();
-            loop {
-                if let Some(frames) = stacks.written() {
-                    return frames;
+            (0..2).for_each(|place| stacks.ask(place, threads[place]).unwrap());
+            [0, 1].map(|place| {
+                loop {
+                    if let Some(frames) = stacks.written(place) {
+                        return frames;
+                    }
+                    assert!(Instant::now() < end, "no stack");
+                    std::thread::yield_now();
                 }
-                assert!(Instant::now() < end, "no stack");
-                std::thread::yield_now();
-            }
+            })
         };
         let from = spin_until_told as fn(&mut u64) as usize;
         let near = |stack: &[usize]| stack.iter().any(|f| (from..from + 4096).contains(f));
-        let mut seen = stack_of(spinning);
+        let [mut seen, mut other] = stacks_of([spinning, sleeping]);
         // It may have been asked before it got there.
         while !near(&seen) {
-            seen = stack_of(spinning);
+            [other, seen] = stacks_of([sleeping, spinning]);
         }
-        let other = stack_of(sleeping);
         assert!(other.len() > 3 && !near(&other));
+        assert!(stacks.ask(PLACES_MAX, spinning).is_err());
         assert!(kernel_state(sleeping).starts_with("state "), "{}", kernel_state(sleeping));
         STOP.store(true, SeqCst);
         release.send(()).unwrap();
@@ -183,7 +206,7 @@ mod tests {
         sleeper.join().unwrap();
         // It is joined a moment before the kernel has forgotten it.
         let end = Instant::now() + Duration::from_secs(20);
-        while stacks.ask(spinning).is_ok() {
+        while stacks.ask(0, spinning).is_ok() {
             assert!(Instant::now() < end, "it has ended");
             std::thread::yield_now();
         }

@@ -136,6 +136,12 @@ impl Turns {
         }
         all.push(capture);
     }
+
+    /// Where the thread was, of a turn whose capture is kept.
+    fn keep_stack(&self, of_turn: u64, stack: Vec<usize>) {
+        let mut all = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter_mut().filter(|c| c.turn == of_turn).for_each(|c| c.stack.clone_from(&stack));
+    }
 }
 
 /// The thread's own end.

@@ -3,8 +3,8 @@
 //! A look costs the machine a wake-up, so there are no more of them than are needed to meet every stall while it lasts: the next
 //! one is when the turns that are under way are soon to become stalls. Looking every 5 ms took 4 ms a second on a busy machine.
 //!
-//! One thread is asked at a time. One that cannot write yet, for it sleeps in the kernel, is waited for until its turn is
-//! over; the kernel's word on it is taken when it is asked.
+//! A disk, or a host, that stalls stalls all threads: each is asked as soon as its turn lasts, and writes in a place of its own. One that cannot
+//! write yet, for it sleeps in the kernel, is waited for until its turn is over; the kernel's word on it is there from the first.
 
 use super::{Capture, STALL_NS, Turns};
 use crate::clock::Clock;
@@ -22,19 +22,19 @@ const LATE_NS: u64 = ASKED_NS;
 
 /// Who is asked: the system, or in tests a script.
 trait Witness {
-    /// False: he cannot be asked.
-    fn ask(&mut self, thread: Tid) -> bool;
-    fn written(&mut self) -> Option<Vec<usize>>;
+    /// False: he cannot be asked. `place`: where he writes.
+    fn ask(&mut self, place: usize, thread: Tid) -> bool;
+    fn written(&mut self, place: usize) -> Option<Vec<usize>>;
     fn kernel(&mut self, thread: Tid) -> String;
 }
 
 impl Witness for Stacks {
-    fn ask(&mut self, thread: Tid) -> bool {
-        Stacks::ask(self, thread).is_ok()
+    fn ask(&mut self, place: usize, thread: Tid) -> bool {
+        Stacks::ask(self, place, thread).is_ok()
     }
 
-    fn written(&mut self) -> Option<Vec<usize>> {
-        Stacks::written(self)
+    fn written(&mut self, place: usize) -> Option<Vec<usize>> {
+        Stacks::written(self, place)
     }
 
     fn kernel(&mut self, thread: Tid) -> String {
@@ -46,7 +46,7 @@ impl Witness for Stacks {
 pub fn watch(all: Vec<Arc<Turns>>, clock: Clock, stacks: Stacks) {
     // Where all processors have a thread that answers, one of which does not come to an end, it must get one.
     net::sched::watch_over();
-    let mut watch = Watch { all, witness: stacks, pending: None, seen: Vec::new() };
+    let mut watch = Watch::new(all, stacks);
     loop {
         // Nothing is waited for: a thread that stalls cannot say so itself.
         let pause = watch.pause_ns(clock.mono_ns());
@@ -58,56 +58,53 @@ pub fn watch(all: Vec<Arc<Turns>>, clock: Clock, stacks: Stacks) {
 struct Watch<W> {
     all: Vec<Arc<Turns>>,
     witness: W,
-    /// Asked, and not written yet: which thread, and what is known so far.
-    pending: Option<(usize, Capture)>,
-    /// By thread: the last turn that was asked about.
-    seen: Vec<u64>,
+    /// By thread.
+    seen: Vec<Seen>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// The last turn that was asked about.
+    turn: u64,
+    /// The thread has not written yet.
+    is_pending: bool,
 }
 
 impl<W: Witness> Watch<W> {
+    fn new(all: Vec<Arc<Turns>>, witness: W) -> Watch<W> {
+        Watch { seen: vec![Seen::default(); all.len()], all, witness }
+    }
+
     /// How long nothing can be seen that was not seen by the last look.
     fn pause_ns(&self, now_ns: u64) -> u64 {
-        if self.pending.is_some() {
+        if self.seen.iter().any(|seen| seen.is_pending) {
             return SOON_NS;
         }
-        let is_new = |thread: usize, turn: u64| self.seen.get(thread) != Some(&turn);
-        let turns = self.all.iter().enumerate().filter_map(|(thread, turns)| {
+        let turns = self.all.iter().zip(&self.seen).filter_map(|(turns, seen)| {
             let (turn, after_ns) = under_way(turns, now_ns)?;
-            is_new(thread, turn).then(|| ASKED_NS.saturating_sub(after_ns))
+            (seen.turn != turn).then(|| ASKED_NS.saturating_sub(after_ns))
         });
         turns.min().unwrap_or(LATE_NS).clamp(SOON_NS, LATE_NS)
     }
 
     fn look(&mut self, now_ns: u64) {
-        self.seen.resize(self.all.len(), 0);
-        if let Some((thread, mut capture)) = self.pending.take() {
-            let written = self.witness.written();
-            let is_over = !is_in(&self.all[thread], capture.turn);
-            if written.is_none() && !is_over {
-                self.pending = Some((thread, capture));
-                return;
+        for (place, (turns, seen)) in self.all.iter().zip(&mut self.seen).enumerate() {
+            if std::mem::take(&mut seen.is_pending) {
+                match self.witness.written(place) {
+                    Some(stack) => turns.keep_stack(seen.turn, stack),
+                    None if is_in(turns, seen.turn) => seen.is_pending = true,
+                    // It may be writing just now, and what it writes is not of another turn.
+                    None => continue,
+                }
             }
-            let is_late = written.is_none();
-            capture.stack = written.unwrap_or_default();
-            self.all[thread].keep(capture);
-            if is_late {
-                // It may be writing just now, and what it writes is not another one's.
-                return;
-            }
-        }
-        for thread in 0..self.all.len() {
-            let turns = &self.all[thread];
             let Some((turn, after_ns)) = under_way(turns, now_ns) else { continue };
-            if after_ns < ASKED_NS || self.seen[thread] == turn {
+            if after_ns < ASKED_NS || seen.turn == turn {
                 continue;
             }
-            self.seen[thread] = turn;
             let tid = turns.tid.load(Relaxed);
             let kernel = self.witness.kernel(tid);
-            if self.witness.ask(tid) {
-                self.pending = Some((thread, Capture { turn, after_ns, kernel, stack: Vec::new() }));
-                return;
-            }
+            turns.keep(Capture { turn, after_ns, kernel, stack: Vec::new() });
+            *seen = Seen { turn, is_pending: self.witness.ask(place, tid) };
         }
     }
 }
@@ -139,12 +136,12 @@ mod tests {
     }
 
     impl Witness for Script {
-        fn ask(&mut self, thread: Tid) -> bool {
+        fn ask(&mut self, _: usize, thread: Tid) -> bool {
             self.asked.push(thread);
             true
         }
-        fn written(&mut self) -> Option<Vec<usize>> {
-            self.writes.then(|| vec![self.asked.len()])
+        fn written(&mut self, place: usize) -> Option<Vec<usize>> {
+            self.writes.then(|| vec![place])
         }
         fn kernel(&mut self, thread: Tid) -> String {
             format!("state of {thread}")
@@ -155,7 +152,7 @@ mod tests {
         let all: Vec<Arc<Turns>> = (0..threads).map(|i| Arc::new(Turns::new(format!("udp {i}")))).collect();
         all.iter().zip(1..).for_each(|(t, tid)| t.tid.store(tid, Relaxed));
         let meters = all.iter().map(|t| Meter::new(Arc::clone(t))).collect();
-        (Watch { all, witness: Script::default(), pending: None, seen: Vec::new() }, meters)
+        (Watch::new(all, Script::default()), meters)
     }
 
     #[test]
@@ -182,19 +179,27 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_cannot_write_is_waited_for_until_its_turn_is_over() {
-        let (mut watch, mut meters) = stage(2);
-        meters[0].begin(MS);
-        meters[1].begin(MS);
+    fn threads_that_cannot_write_are_waited_for_until_their_turns_are_over() {
+        let (mut watch, mut meters) = stage(3);
+        meters.iter_mut().for_each(|meter| meter.begin(MS));
         (20..30).for_each(|ms| watch.look(ms * MS));
-        assert_eq!(watch.witness.asked, [1], "one at a time");
+        assert_eq!(watch.witness.asked, [1, 2, 3], "all of them, once");
+        let told = crate::stall::json(&watch.all, 30 * MS).to_string();
+        assert_eq!(told.matches(r#""seen_after_us":19000,"kernel":"state of "#).count(), 3, "while they last: {told}");
         meters[0].end(30 * MS, 0, Usage::default);
+        meters[0].begin(30 * MS);
+        watch.witness.writes = true;
         watch.look(31 * MS);
-        assert_eq!(watch.witness.asked, [1], "what it may write just now is not the other's");
-        watch.look(32 * MS);
-        assert_eq!(watch.witness.asked, [1, 2]);
-        let capture = watch.all[0].capture(1).unwrap();
-        assert_eq!((capture.kernel.as_str(), capture.stack.len()), ("state of 1", 0), "the kernel's word stays");
+        let of = |thread: usize, turn| watch.all[thread].capture(turn).map(|c| (c.kernel, c.stack));
+        assert_eq!([of(1, 1), of(2, 1)], [1, 2].map(|i| Some((format!("state of {}", i + 1), vec![i]))));
+        assert_eq!(of(0, 1), Some(("state of 1".into(), vec![0])), "it was written before the turn was over");
+        watch.witness.writes = false;
+        watch.look(40 * MS);
+        meters[0].end(41 * MS, 0, Usage::default);
+        watch.look(42 * MS);
+        watch.witness.writes = true;
+        watch.look(43 * MS);
+        assert_eq!(watch.all[0].capture(2).map(|c| c.stack), Some(vec![]), "what is written later is not of this turn");
     }
 
     #[test]

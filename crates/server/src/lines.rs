@@ -2,7 +2,7 @@
 //! longer.
 //!
 //! Turns go round, and all are of the same time, whatever an update costs: who has taken more than his is passed over until the others have
-//! had as much.
+//! had as much. What is done for a group as a whole, its sync for one, counts for nobody.
 //!
 //! Bound: a line has as much room as all of them have left. So one alone may take half of `WAITING_MAX` and `OCTETS_MAX`, two a third each,
 //! and there is always some for who comes next.
@@ -15,7 +15,7 @@ pub const OCTETS_MAX: usize = 16 << 20;
 /// Most updates take some microseconds.
 const TURN_NS: i64 = 1_000_000;
 /// However long one has taken, no key is passed over for longer.
-const OWED_MAX_NS: i64 = 100 * TURN_NS;
+const OWED_MAX_NS: i64 = 2000 * TURN_NS;
 
 pub struct Lines<T> {
     /// By key; who has nothing waiting has none.

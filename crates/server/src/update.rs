@@ -62,6 +62,8 @@ const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
 /// How long updates are taken in, or judged, or zones that come back are seen to at a time: all others wait meanwhile.
 const AT_ONCE: Duration = Duration::from_millis(20);
+/// So long an update waits for its key's turn: as long as a connection on which nothing happens stays open.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -165,6 +167,7 @@ type Layers<'v> = HashMap<Box<[u8]>, Layer<Standing<'v>>>;
 struct Waiting {
     question: Postponed,
     signed: Signed<'static>,
+    since: Instant,
 }
 
 /// What is to be said to the sender of an update.
@@ -266,11 +269,15 @@ impl Updates {
             Err(refusal) => return self.answer(question, Judged::Unproven(refusal), DONE, taken),
         };
         let (key, octets) = (Box::<[u8]>::from(signed.key().name()), question.message.len());
-        if let Err(Waiting { question, .. }) = lines.join(&key, octets, Waiting { question, signed }) {
-            taken.took(&question);
-            self.state.updated.count_together(Counter::DropBusy);
-            self.mailboxes.post(question.ticket, Vec::new());
-        }
+        let waiting = Waiting { question, signed, since: Instant::now() };
+        lines.join(&key, octets, waiting).unwrap_or_else(|waiting| self.give_up(&waiting.question, taken));
+    }
+
+    /// Nothing of an update is done; its client asks again.
+    fn give_up(&self, question: &Postponed, taken: &Orders) {
+        taken.took(question);
+        self.state.updated.count_together(Counter::DropBusy);
+        self.mailboxes.post(question.ticket, Vec::new());
     }
 
     fn on_lines(&mut self, taken: &Orders, lines: &mut Lines<Waiting>) {
@@ -546,15 +553,22 @@ impl Updates {
 
     /// Carries out as many as are judged in some time, which go into the journal together.
     fn carry_out(&mut self, taken: &Orders, lines: &mut Lines<Waiting>) {
-        let press = Arc::clone(&self.press);
+        let ((keys, _), press) = (self.keys.current(), Arc::clone(&self.press));
         let mut books = press.hold();
         let now = press.current();
         let (mut entries, mut layers, mut group, mut octets) = (Vec::new(), Layers::new(), Vec::new(), 0);
         let (begun, mut took) = (Instant::now(), Duration::ZERO);
         while group.len() < GROUP_MAX && octets <= GROUP_OCTETS_MAX && took < AT_ONCE {
-            let Some(Waiting { question, signed }) = lines.next() else { break };
+            let Some(Waiting { question, signed, since }) = lines.next() else { break };
+            if since.elapsed() > PATIENCE {
+                self.give_up(&question, taken);
+                continue;
+            }
             let before = entries.len();
-            let judged = self.judge(&question, signed, now.image.view(), &mut layers, &mut entries);
+            let judged = match still(signed, &question.message, &keys) {
+                Ok(signed) => self.judge(&question, signed, now.image.view(), &mut layers, &mut entries),
+                Err(refusal) => Judged::Unproven(refusal),
+            };
             octets += entries[before..].iter().map(|entry: &Entry| entry.diff.octets()).sum::<usize>();
             group.push((question, judged));
             let since = begun.elapsed();
@@ -725,6 +739,14 @@ fn is_recent(failed: Option<Instant>) -> bool {
     failed.is_some_and(|at| at.elapsed() < FOLD_AGAIN)
 }
 
+/// A signature, if its key is what it was when that was checked.
+fn still(signed: Signed<'static>, request: &[u8], keys: &Keys) -> Result<Signed<'static>, Refusal> {
+    if keys.named(signed.key().name()) == Some(signed.key()) {
+        return Ok(signed);
+    }
+    tsig::check_request(request, keys, wall_s()).map(|anew| anew.map_or(signed, Signed::into_owned))
+}
+
 /// The code, and the answer. `outcome`: what became of the changes of the group.
 fn reply(request: &[u8], judged: Judged, outcome: Refused, now_s: u64) -> (Rcode, Option<Vec<u8>>) {
     let (refused, signed) = match judged {
@@ -760,6 +782,31 @@ fn is_of_content(rcode: Rcode) -> bool {
 mod tests {
     use super::*;
     use crate::refusals::MALFORMED;
+    use transfer::tsig::{Algorithm, Key};
+    use wire::Name;
+
+    /// Whoever has waited for his turn is no better off than who comes then.
+    #[test]
+    fn a_signature_counts_for_as_long_as_its_key_is_what_it_was() {
+        let keys = |secrets: &[(&str, &[u8])]| {
+            let key = |(name, secret): &(&str, &[u8])| {
+                Key::new(&Name::from_text(name.as_bytes(), None).unwrap(), Algorithm::Sha256, secret)
+            };
+            Keys::new(secrets.iter().map(key).collect())
+        };
+        let first = keys(&[("a.", b"one"), ("b.", b"other")]);
+        let mut request = sim::update::message("z.", "add www 60 A 192.0.2.1");
+        tsig::sign_request(first.named(b"\x01a\0").unwrap(), &mut request, wall_s());
+        for (now, is_right) in [
+            (&first, true),
+            (&keys(&[("a.", b"one")]), true),
+            (&keys(&[("a.", b"two"), ("b.", b"one")]), false),
+            (&keys(&[("b.", b"one")]), false),
+        ] {
+            let signed = tsig::check_request(&request, &first, wall_s()).unwrap().unwrap().into_owned();
+            assert_eq!(still(signed, &request, now).is_ok(), is_right);
+        }
+    }
 
     /// The second of two who add the same finds it there, and the first one's change was not made durable.
     #[test]

@@ -81,7 +81,8 @@ impl Algorithm {
     }
 }
 
-#[derive(Clone)]
+/// Compared with keys of this server only: that takes as long as their secrets are alike.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Key {
     name: Box<[u8]>,
     algorithm: Algorithm,

@@ -117,8 +117,8 @@ impl Gate {
             let why = guards.filter(|_| is_foreign).and_then(|_| unbelieved(version));
             if why.is_none() {
                 self.overtake(apex, audit::serial(version.zone));
-                // Without an image nobody knows which zones have just come.
-                served.into_iter().for_each(|_| self.begin(version.zone));
+                // Without an image, or by one from before the start, nobody knows which zones have just come.
+                served.filter(|_| self.ends.is_none()).into_iter().for_each(|_| self.begin(version.zone));
             }
             return why;
         };

@@ -106,11 +106,15 @@ impl Recorder {
             let past = if apart.is_empty() { Ok(Pasts::new()) } else { changes_of(&self.data_dir, FOLDER, &apart) };
             let past = past.unwrap_or_default();
             for (zone, diff) in some {
-                let Some(diff) = joined(diff, open.end(&zone), past.get(&zone)) else { continue };
+                let end = open.end(&zone);
+                let Some(diff) = joined(diff, end, past.get(&zone)) else { continue };
                 open.ends.insert(fingerprint_of(&zone), end_of(&diff));
                 let mut author = author(&zone);
-                if diff.is_empty() {
+                if let Some((end, _)) = end.filter(|_| diff.is_empty()) {
                     author.who = "made anew".to_string();
+                    let facts: [(&str, &dyn std::fmt::Display); 3] =
+                        [("zone", &name(&zone)), ("serial", &diff.to), ("before", &end)];
+                    log::info("a zone has come under the name of one that is gone: its history begins anew", &facts);
                 }
                 entries.push(Entry { zone, author, wall_s: wall_s(), diff }.encode());
             }
@@ -345,18 +349,13 @@ pub fn leads_to(data_dir: &Path, served: &Zone<'_>, version: &Sorted<'_>, serial
     let Ok(changes) = changes_in(data_dir, &[FOLDER], version.apex()) else { return false };
     let Ok(Some(there)) = compare(served, version, CHANGE_OCTETS_MAX) else { return false };
     let there = but_for_serials([there.removed(), there.added()].map(folded));
-    let (mut at, mut net, mut is_of_this) = (serial, Net::default(), serial == from);
-    for step in changes.iter().rev().skip_while(|step| step.diff.to != serial) {
+    let (mut at, mut net) = (serial, Net::default());
+    for step in of_this(&changes).skip_while(|step| step.diff.to != serial) {
         if step.diff.to != at {
             return false;
         }
-        if step.diff.is_empty() {
-            // What was served may have been another zone of this name, and then leads nowhere.
-            return !is_of_this;
-        }
         net.back(&step.diff);
         at = step.diff.from;
-        is_of_this |= at == from;
         if at == from && but_for_serials([1, -1].map(|sign| net.side(sign))) == there {
             return true;
         }
@@ -618,8 +617,7 @@ pub fn with_zone<T>(
 fn way(changes: &VecDeque<Entry>, served: u32, serial: u32) -> Result<Diff, String> {
     let (mut at, mut net) = (served, Net::default());
     // What an update changes is in the journal before it is served, and may have come since.
-    let is_of_this = |step: &&Entry| !step.diff.is_empty();
-    let mut steps = changes.iter().rev().take_while(is_of_this).skip_while(|step| step.diff.to != served);
+    let mut steps = of_this(changes).skip_while(|step| step.diff.to != served);
     while at != serial {
         let step = steps.next().filter(|step| step.diff.to == at);
         let Some(Entry { diff, .. }) = step else {
@@ -630,6 +628,11 @@ fn way(changes: &VecDeque<Entry>, served: u32, serial: u32) -> Result<Diff, Stri
     }
     let side = |sign| net.side(sign).into_iter().collect();
     Ok(Diff::new(served, serial, side(-1), side(1)))
+}
+
+/// The changes of a zone, newest first, and none of another one of its name.
+fn of_this(changes: &VecDeque<Entry>) -> impl Iterator<Item = &Entry> {
+    changes.iter().rev().take_while(|step| !step.diff.is_empty())
 }
 
 const MISFIT: &str = "the history does not fit what is served: a change is not in it";

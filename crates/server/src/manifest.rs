@@ -152,6 +152,11 @@ impl Manifest {
         }
     }
 
+    /// True of a zone that the image has, and that has gone since.
+    pub fn has_gone(&self, apex: &[u8]) -> bool {
+        matches!(self.over.get(apex), Some(None)) && self.base.number(apex).is_some()
+    }
+
     /// One of so many parts of all zones: of those that are as in the image; the first part has the others, too. Err: the
     /// file is damaged.
     pub fn part(&self, part: usize, parts: usize) -> impl Iterator<Item = Result<Known<'_>, Damaged>> {

@@ -390,7 +390,9 @@ impl Publisher {
         // What updates have changed is not in these files.
         let is_updated =
             || difference.apexes().any(|apex| config.roster.written.find(apex).is_some_and(Zone::is_owned));
-        if !has_room || is_updated() {
+        // A start would compare it with the one that the image on the disk has under its name.
+        let is_remade = || difference.anew.iter().any(|zone| self.served.manifest.has_gone(&zone.apex));
+        if !has_room || is_updated() || is_remade() {
             return None;
         }
         Plan::of(&now.image, difference, &self.library, &self.served.pieces, &mut self.recorder)

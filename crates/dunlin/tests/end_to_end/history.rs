@@ -251,18 +251,20 @@ fn a_zone_that_comes_back_as_it_went_goes_on_with_its_past() {
     assert_eq!(stage.short("a.example"), "192.0.2.1\n");
 }
 
-/// The image on the disk still has the one before, beside which nothing is said of this one.
+/// What the image on the disk has of the one before says nothing against it, whatever their serials and whatever is known of their past.
 #[test]
 fn a_zone_that_is_made_anew_is_served_after_a_kill() {
-    for edits in 0..2 {
-        let stage = staged();
-        stage.remake(&zone(3, "c A 192.0.2.9\n"));
-        (0..edits).for_each(|_| stage.publish(4, "c A 192.0.2.10\n"));
+    for (has_past, serials) in
+        [(true, &[3][..]), (true, &[3, 12, 13]), (false, &[3]), (false, &[7]), (false, &[6, 7, 8])]
+    {
+        let stage = if has_past { staged() } else { Stage::new("") };
+        stage.remake(&zone(serials[0], "c A 192.0.2.9\n"));
+        serials[1..].iter().for_each(|&serial| stage.publish(serial, &format!("c A 192.0.2.{serial}\n")));
         let (served, log) = (stage.short("c.example"), read(&stage.folder.0.join("log")));
         assert!(served.starts_with("192.0.2.") && !log.contains("is held"), "{log}");
         let Stage { folder, server } = stage;
         server.signal("KILL");
-        drop(server);
+        server.ended();
         let server = Server::start(&folder, &["-c", "dunlin.toml"]);
         assert_eq!(server.short(&folder, &["c.example"]), served, "{}", read(&folder.0.join("log")));
         // What is edited while nobody looks is weighed like any other edit.
@@ -271,6 +273,26 @@ fn a_zone_that_is_made_anew_is_served_after_a_kill() {
         let server = Server::start(&folder, &["-c", "dunlin.toml"]);
         assert_eq!(server.short(&folder, &["c.example"]), served);
     }
+}
+
+/// Its past is in no image when it stops.
+#[test]
+fn a_zone_that_came_shortly_before_a_stop_keeps_its_past() {
+    let stage = Stage::new("");
+    stage.folder.write("new", &zone(1, "a A 192.0.2.1\n"));
+    stage.folder.write("list", "example z\nlate new\n");
+    stage.folder.does(&["reload"]);
+    for serial in [2, 3] {
+        stage.folder.write("new", &zone(serial, &format!("a A 192.0.2.{serial}\n")));
+        stage.folder.does(&["reload", "late"]);
+    }
+    let Stage { folder, server } = stage;
+    server.signal("KILL");
+    server.ended();
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    assert!(!folder.does(&["zone", "log", "late"]).contains("made anew"));
+    folder.does(&["zone", "rollback", "late", "1"]);
+    assert_eq!(server.short(&folder, &["a.late"]), "192.0.2.1\n");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn format_line(level: Level, message: &str, facts: &[(&str, &dyn Display)]) -> S
 fn journald() -> bool {
     static JOURNALD: OnceLock<bool> = OnceLock::new();
     *JOURNALD.get_or_init(|| {
-        let own = || Some(File::from(io::stderr().as_fd().try_clone_to_owned().ok()?).metadata().ok()?);
+        let own = || File::from(io::stderr().as_fd().try_clone_to_owned().ok()?).metadata().ok();
         let journals = std::env::var("JOURNAL_STREAM").ok();
         journals.zip(own()).is_some_and(|(journals, own)| journals == format!("{}:{}", own.dev(), own.ino()))
     })

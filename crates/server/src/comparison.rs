@@ -11,6 +11,7 @@ use crate::stamp::Looks;
 use crate::vigil::Vigil;
 use net::sched::Places;
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// So many zones are looked at one after another by a processor: one that is busy otherwise must not keep the others waiting.
@@ -87,12 +88,16 @@ pub fn beforehand(manifest: &mut Manifest) {
 
 /// The zones are the same as before; their files may have changed, and `[[zone]]` may name others.
 fn of_known(roster: &Roster, manifest: &Manifest, vigil: Option<&Vigil>) -> Result<Difference, Hindrance> {
-    let is_moved =
-        |zone: &&Zone| manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file) && !zone.is_awaited();
-    let mut anew: Vec<Zone> = roster.written.iter().filter(is_moved).cloned().collect();
-    let moved: HashSet<Box<[u8]>> = anew.iter().map(|zone| zone.apex.clone()).collect();
-    anew.extend(changed(manifest, vigil)?.into_iter().filter(|zone| !moved.contains(&zone.apex)));
-    Ok(Difference { anew, ..Difference::default() })
+    let is_moved = |zone: &&Zone| manifest.find(&zone.apex).is_none_or(|known| known.file != zone.file);
+    let moved: Vec<&Zone> = roster.written.iter().filter(is_moved).collect();
+    let (awaited, here): (Vec<&Zone>, Vec<&Zone>) = moved.iter().partition(|zone| zone.is_awaited());
+    let moved: HashSet<&[u8]> = moved.iter().map(|zone| &*zone.apex).collect();
+    let mut anew: Vec<Zone> = here.into_iter().cloned().collect();
+    anew.extend(changed(manifest, vigil)?.into_iter().filter(|zone| !moved.contains(&*zone.apex)));
+    // What is to come from others is not what another file had.
+    let was_there = |zone: &&Zone| manifest.find(&zone.apex).is_some();
+    let gone = awaited.into_iter().filter(was_there).map(|zone| zone.apex.clone()).collect();
+    Ok(Difference { anew, gone, seen: None })
 }
 
 /// Zones whose files are others than the manifest says.
@@ -139,32 +144,48 @@ pub fn of_these(zones: &[Zone], manifest: &Manifest, vigil: Option<&Vigil>) -> R
     Ok(Difference { anew, gone, seen: None })
 }
 
-/// Looks at zones by their names. Those that nobody names are not in the difference.
-pub fn of_named(roster: &Roster, manifest: &Manifest, names: &[String]) -> Result<Difference, Hindrance> {
-    // A zone may be named by its file and by what that includes, and each name it differently.
-    let apexes: HashMap<Box<[u8]>, &str> =
-        names.iter().filter_map(|name| Some((config::apex(name).ok()?, name.as_str()))).collect();
+/// Looks at zones by their names. Those that nobody names are not in the difference. `is_asked`: an operator does; else it is known how the
+/// names of files are written, and not for each that goes all of its folder is to be looked through.
+pub fn of_named(
+    roster: &Roster,
+    manifest: &Manifest,
+    names: &[String],
+    is_asked: bool,
+) -> Result<Difference, Hindrance> {
+    // A zone may be named by its file, by another one that was its, and by what they include, and each name it differently.
+    let mut apexes = HashMap::<Box<[u8]>, Vec<&str>>::new();
+    for name in names {
+        config::apex(name).into_iter().for_each(|apex| apexes.entry(apex).or_default().push(name));
+    }
     if !roster.seen().lists_the_same(&manifest.seen) {
         return of_listed(&roster.gather()?, manifest, apexes.into_keys().collect());
     }
     let mut listed = None;
     let mut difference = Difference::default();
-    for (apex, name) in &apexes {
+    for (apex, names) in &apexes {
         let known = || manifest.find(apex).map(|known| Zone::new(apex.clone(), known.file.into()));
         // A file may be named as the zone's name is written anywhere.
-        let file = || roster.in_directories(name).or_else(|| roster.in_directories(&images::name(apex).to_string()));
-        let found = || file().map(|file| Zone::new(apex.clone(), file));
+        let named = || names.iter().find_map(|name| roster.in_directories(name));
+        let file = || named().or_else(|| roster.in_directories(&images::name(apex).to_string()));
+        let anywhere = || if is_asked { roster.anywhere_in_directories(apex) } else { None };
+        let found = || file().or_else(anywhere).map(|file| Zone::new(apex.clone(), file));
         let written = roster.written.find(apex);
         let mut zone = written.cloned().or_else(known).or_else(found);
-        let is_missing = |zone: &Zone| written.is_none() && manifest.seen.holds(&zone.file) && !zone.file.exists();
+        let is_gone = |file: &Path| file.symlink_metadata().is_err();
+        let is_missing = |zone: &Zone| written.is_none() && manifest.seen.holds(&zone.file) && is_gone(&zone.file);
         if zone.as_ref().is_some_and(is_missing) {
             // The list may name it all the same, or another file of a folder is its.
             let listed = listed.get_or_insert_with(|| roster.listed());
             zone = listed.get(apex).cloned().or_else(found);
             difference.gone.extend(zone.is_none().then(|| apex.clone()));
         }
-        let is_anew = |zone: &Zone| !zone.is_awaited() && is_other(zone, manifest, &mut Looks::default());
-        difference.anew.extend(zone.filter(is_anew));
+        match zone.filter(|zone| is_other(zone, manifest, &mut Looks::default())) {
+            Some(zone) if !zone.is_awaited() => difference.anew.push(zone),
+            Some(zone) if manifest.find(apex).is_some_and(|known| known.file != zone.file) => {
+                difference.gone.push(zone.apex);
+            }
+            _ => {}
+        }
     }
     Ok(difference)
 }
@@ -189,7 +210,7 @@ mod tests {
     use super::*;
     use crate::images::Library;
     use std::fs;
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
     use std::time::{Duration, SystemTime};
 
     /// A configuration with zones of all kinds: w is written, l and m are listed, d lies in a folder.
@@ -284,7 +305,7 @@ mod tests {
         manifest.vigil = vigil;
         let mut each = vec![];
         for name in ["w", "L.", "m", "d", "e", "n", "../l", ""] {
-            each.extend(told(of_named(&desk.roster(), manifest, &[name.to_string()])));
+            each.extend(told(of_named(&desk.roster(), manifest, &[name.to_string()], false)));
         }
         each.sort();
         assert_eq!(each, expect, "by their names");
@@ -309,6 +330,27 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_a_folder_is_found_however_its_name_is_written_and_wherever_it_leads() {
+        let desk = Desk::new("spelt");
+        let manifest = desk.manifest();
+        let by = |names: &[&str], is_asked| {
+            let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+            told(of_named(&desk.roster(), &manifest, &names, is_asked))
+        };
+        fs::rename(desk.0.join("zones/d.zone"), desk.0.join("zones/D.zone")).unwrap();
+        for names in [&["d", "D"][..], &["D", "d"], &["D", "d."]] {
+            assert_eq!(by(names, false), ["+d. D.zone"]);
+        }
+        desk.file("zones/E.zone", ZONE);
+        assert_eq!(by(&["e"], true), ["+e. E.zone"]);
+        assert_eq!([by(&["d"], true), by(&["d"], false)], [["+d. D.zone"], ["-d."]]);
+        // Where a link leads nowhere the zone goes on, as of any file that cannot be read.
+        fs::remove_file(desk.0.join("zones/D.zone")).unwrap();
+        std::os::unix::fs::symlink("nowhere", desk.0.join("zones/d.zone")).unwrap();
+        assert_eq!(by(&["d"], false), ["+d. d.zone"]);
+    }
+
+    #[test]
     fn a_zone_that_the_list_names_is_not_gone_with_its_file() {
         let desk = Desk::new("missing");
         desk.file("zones/x.zone", ZONE);
@@ -316,7 +358,7 @@ mod tests {
         desk.settle("zones");
         let manifest = desk.manifest();
         fs::remove_file(desk.0.join("zones/x.zone")).unwrap();
-        assert_eq!(told(of_named(&desk.roster(), &manifest, &["x".to_string()])), ["+x. x.zone"]);
+        assert_eq!(told(of_named(&desk.roster(), &manifest, &["x".to_string()], false)), ["+x. x.zone"]);
     }
 
     #[test]
@@ -338,7 +380,7 @@ mod tests {
         desk.file("l", "other");
         fs::remove_file(desk.0.join("zones/d.zone")).unwrap();
         let names = ["l", "L.", "d.", "d"].map(str::to_string);
-        assert_eq!(told(of_named(&desk.roster(), &manifest, &names)), ["+l. l", "-d."]);
+        assert_eq!(told(of_named(&desk.roster(), &manifest, &names, false)), ["+l. l", "-d."]);
     }
 
     #[test]
@@ -384,6 +426,6 @@ mod tests {
             found => panic!("{found:?}"),
         };
         assert_eq!(said(of_all(&desk.roster(), &mut manifest)), "the zone `l` has no file");
-        assert_eq!(said(of_named(&desk.roster(), &manifest, &["m".to_string()])), "the zone `l` has no file");
+        assert_eq!(said(of_named(&desk.roster(), &manifest, &["m".to_string()], false)), "the zone `l` has no file");
     }
 }

@@ -302,7 +302,7 @@ impl Publisher {
     fn lay(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<Option<bool>, Vec<String>> {
         let compared = match wanted {
             [] => comparison::of_all(&config.roster, &mut self.served.manifest),
-            names => comparison::of_named(&config.roster, &self.served.manifest, names),
+            names => comparison::of_named(&config.roster, &self.served.manifest, names, self.by.is_asked),
         };
         let mut difference = match compared {
             Ok(difference) => difference,

@@ -179,7 +179,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let transfers = Transfers::new(shared, state, asks);
     spawn("transfers", &state.events, move || transfers.run(&asked))?;
     let jobs = start_publisher(publisher, compared, config, &events)?;
-    look_after(config, shared, state, &folders)?;
+    look_after(shared, state, &folders)?;
     let means = Means::of(shared, state);
     spawn("secondaries", &state.events, move || registrar.run(&means))?;
     spawn("signals", &state.events, move || forward(&signals, &events))?;
@@ -395,11 +395,11 @@ fn hurry(config: &Config, press: &Press) {
 }
 
 /// Starts who compares the image with its checksums, and who notices changed files.
-fn look_after(config: &Config, shared: &Shared, state: &Arc<State>, folders: &Arc<Folders>) -> Result<(), String> {
+fn look_after(shared: &Shared, state: &Arc<State>, folders: &Arc<Folders>) -> Result<(), String> {
     let (looks, asked) = channel();
     let inspector = Inspector::new(Arc::clone(&shared.published), Arc::clone(state), asked);
     spawn("inspector", &state.events, move || inspector.run())?;
-    let watcher = Watcher::new(Arc::clone(folders), &config.server.data_dir, Arc::clone(state), looks);
+    let watcher = Watcher::new(Arc::clone(folders), Arc::clone(state), looks);
     spawn("watcher", &state.events, move || watcher.run())
 }
 

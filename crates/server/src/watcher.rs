@@ -28,6 +28,8 @@ const FOLDERS_MAX: usize = 1_000;
 /// The watched folders: the main thread changes them with the configuration.
 pub struct Folders {
     watch: Watch,
+    /// Where images lie.
+    images: PathBuf,
     known: Mutex<Known>,
 }
 
@@ -35,7 +37,10 @@ pub struct Folders {
 struct Known {
     /// Folders of zones.
     zones: Vec<PathBuf>,
-    /// Files that are included by those of zones that updates own.
+    /// The image whose manifest says this, and the files that are included by those of its zones.
+    image: Option<Identity>,
+    imaged: Includes,
+    /// By those of zones that updates own.
     owned: Includes,
     /// By those of zones that were laid over the image since that is there: what its manifest does not say.
     laid: Includes,
@@ -57,7 +62,7 @@ impl Folders {
     /// Those of zones, as far as they are there: that of zones that commands keep is made when it is needed.
     pub fn of(config: &Config) -> Result<Arc<Folders>, String> {
         let watch = Watch::new().map_err(|e| format!("folders cannot be watched: {e}"))?;
-        let folders = Folders { watch, known: Mutex::default() };
+        let folders = Folders { watch, images: config.server.data_dir.join(images::FOLDER), known: Mutex::default() };
         let there: Vec<PathBuf> = config.roster.directories().into_iter().filter(|folder| folder.exists()).collect();
         folders.follow(&there);
         Ok(Arc::new(folders))
@@ -108,12 +113,37 @@ impl Folders {
         forget(&mut self.known().owned, zone, &[]);
     }
 
-    /// Another image is there, of which the manifest says what is included, in these folders. What was laid over the one before may
-    /// have come while it was made; other folders are not watched any more. True: there are new ones.
-    fn learn(&self, mut wanted: BTreeSet<PathBuf>) -> bool {
-        let known = &mut *self.known();
-        known.laid_before = std::mem::take(&mut known.laid);
-        let files = known.owned.keys().chain(known.laid_before.keys());
+    /// What the zones of watched folders include, as the manifest of the image says. True: in other folders than before, too.
+    fn learn(&self) -> bool {
+        self.learn_again(&mut self.known(), false)
+    }
+
+    /// `is_asked`: though the image is the same.
+    fn learn_again(&self, known: &mut Known, is_asked: bool) -> bool {
+        let Some(manifest) = Manifest::open(&self.images.join(images::MANIFEST)) else { return false };
+        let is_other = known.image.replace(manifest.image()) != Some(manifest.image());
+        if is_other {
+            known.begin_anew();
+        } else if !is_asked {
+            return false;
+        }
+        let (mut includes, mut folders) = (Includes::new(), BTreeSet::new());
+        manifest.for_each_include(|zone, file, included| {
+            if !known.is_of_zones(file) {
+                return;
+            }
+            includes.entry(included.to_path_buf()).or_default().insert(images::name(zone).to_string());
+            if let Some(folder) = included.parent().filter(|_| folders.len() < FOLDERS_MAX) {
+                folders.insert(folder.to_path_buf());
+            }
+        });
+        known.imaged = includes;
+        self.follow_included(known, folders)
+    }
+
+    /// What the image includes lies in these folders; those in which nothing is included are not watched any more. True: there are new ones.
+    fn follow_included(&self, known: &mut Known, mut wanted: BTreeSet<PathBuf>) -> bool {
+        let files = [&known.owned, &known.laid, &known.laid_before].into_iter().flat_map(|includes| includes.keys());
         wanted.extend(files.filter_map(|file| Some(file.parent()?.to_path_buf())));
         wanted.iter().for_each(|folder| self.add(folder, What::Files));
         let left = known.including.difference(&wanted).filter(|folder| !known.zones.contains(folder));
@@ -125,7 +155,7 @@ impl Folders {
 
     fn including(&self, file: &Path) -> Vec<String> {
         let known = self.known();
-        let all = [&known.owned, &known.laid, &known.laid_before];
+        let all = [&known.imaged, &known.owned, &known.laid, &known.laid_before];
         all.into_iter().filter_map(|includes| includes.get(file)).flatten().cloned().collect()
     }
 
@@ -137,7 +167,11 @@ impl Folders {
         for folder in wanted {
             self.add(folder, What::Files);
         }
-        known.zones = wanted.to_vec();
+        // Of a zone whose file lies there, and was not one of these, it was not asked what it includes.
+        if known.zones != wanted {
+            known.zones = wanted.to_vec();
+            self.learn_again(known, true);
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -152,6 +186,11 @@ impl Folders {
 }
 
 impl Known {
+    /// Another image is there. What was laid over the one before may have come while it was made.
+    fn begin_anew(&mut self) {
+        self.laid_before = std::mem::take(&mut self.laid);
+    }
+
     /// True for what lies in a folder of zones, not below.
     fn is_of_zones(&self, file: &Path) -> bool {
         file.parent().is_some_and(|folder| self.zones.iter().any(|zones| zones == folder))
@@ -160,11 +199,6 @@ impl Known {
 
 pub struct Watcher {
     folders: Arc<Folders>,
-    /// Where images lie.
-    images: PathBuf,
-    /// As the manifest of this image says.
-    image: Option<Identity>,
-    includes: Includes,
     state: Arc<State>,
     looks: Sender<()>,
     pending: Pending,
@@ -180,13 +214,10 @@ struct Pending {
 }
 
 impl Watcher {
-    pub fn new(folders: Arc<Folders>, data_dir: &Path, state: Arc<State>, looks: Sender<()>) -> Watcher {
-        let images = data_dir.join(images::FOLDER);
-        folders.add(&images, What::Writes);
-        let pending = Pending::default();
-        let mut watcher = Watcher { folders, images, image: None, includes: HashMap::new(), state, looks, pending };
-        watcher.learn_includes();
-        watcher
+    pub fn new(folders: Arc<Folders>, state: Arc<State>, looks: Sender<()>) -> Watcher {
+        folders.add(&folders.images, What::Writes);
+        folders.learn();
+        Watcher { folders, state, looks, pending: Pending::default() }
     }
 
     /// Works until the queue cannot be read any more: until the process ends.
@@ -206,14 +237,12 @@ impl Watcher {
 
     fn note(&mut self, change: Change) {
         match change {
-            Change::File(file) if file.parent() == Some(&self.images) => self.note_image(&file),
+            Change::File(file) if file.parent() == Some(&self.folders.images) => self.note_image(&file),
             // A link that all files of a folder lead through, as of a volume of Kubernetes: it is what changes, and not they.
             Change::File(file) if file.is_dir() => self.pending.add_all(),
             Change::File(file) => {
                 let zone = zone_of(&file).filter(|_| self.folders.known().is_of_zones(&file));
-                let including = self.includes.get(&file).into_iter().flatten().cloned();
-                let owned = self.folders.including(&file);
-                self.pending.add(zone.into_iter().chain(including).chain(owned));
+                self.pending.add(zone.into_iter().chain(self.folders.including(&file)));
             }
             // Put back in its place it is watched again: the reload that follows sees to that.
             Change::Gone(folder) => {
@@ -231,31 +260,10 @@ impl Watcher {
             // The inspector ends with the process only.
             let _ = self.looks.send(());
         }
-        if is(images::MANIFEST) && self.learn_includes() {
+        if is(images::MANIFEST) && self.folders.learn() {
             // Somebody may have edited one just before.
             self.pending.add_all();
         }
-    }
-
-    /// What the zones of watched folders include, as the manifest of the image says. True: in other folders than before, too.
-    fn learn_includes(&mut self) -> bool {
-        let Some(manifest) = Manifest::open(&self.images.join(images::MANIFEST)) else { return false };
-        if self.image.replace(manifest.image()) == Some(manifest.image()) {
-            return false;
-        }
-        self.includes.clear();
-        let (known, mut watched) = (self.folders.known(), BTreeSet::new());
-        manifest.for_each_include(|zone, file, included| {
-            if !known.is_of_zones(file) {
-                return;
-            }
-            self.includes.entry(included.to_path_buf()).or_default().insert(images::name(zone).to_string());
-            if let Some(folder) = included.parent().filter(|_| watched.len() < FOLDERS_MAX) {
-                watched.insert(folder.to_path_buf());
-            }
-        });
-        drop(known);
-        self.folders.learn(watched)
     }
 }
 
@@ -320,7 +328,11 @@ mod tests {
             }
             told
         };
-        let learn = |folder: &PathBuf| folders.learn(BTreeSet::from([folder.clone()]));
+        let learn = |folder: &PathBuf| {
+            let known = &mut *folders.known();
+            known.begin_anew();
+            folders.follow_included(known, BTreeSet::from([folder.clone()]))
+        };
         assert!(learn(&one));
         assert_eq!(told(), [&one, &zones].map(PathBuf::clone));
         assert!(folders.include("y.", &zones.join("y.zone"), &[two.join("f")]));

@@ -524,6 +524,25 @@ fn what_comes_is_kept_where_the_configuration_says_from_then_on() {
     assert_eq!(secondary.has("www.open.test", "A"), "192.0.2.1\n");
 }
 
+/// What its file had was not its primaries' word.
+#[test]
+fn a_zone_of_a_file_that_is_to_come_from_others_is_not_what_the_file_had() {
+    let (theirs, ours) = (free_port(), free_port());
+    let conf = secondary_of(theirs).replace("kept/open.zone", "later.zone");
+    let zone = conf.find("[[zone]]\nname = \"open.test\"").unwrap()..;
+    let before = conf.replace(&conf[zone], "[[zone]]\nname = \"open.test\"\nfile = \"open.zone\"\n");
+    for words in [&["reload"][..], &["reload", "open.test"]] {
+        let site = Site::start(ours, &before);
+        assert_eq!(site.has("www.open.test", "A"), "192.0.2.1\n");
+        configure(&site.folder, ours, &conf);
+        site.ctl(words);
+        assert!(site.says("www.open.test", "A").contains("status: SERVFAIL"), "{words:?}");
+        configure(&site.folder, ours, &before);
+        assert!(site.ctl(words).contains("ok true"));
+        assert_eq!(site.has("www.open.test", "A"), "192.0.2.1\n");
+    }
+}
+
 #[test]
 fn what_cannot_be_served_for_now_is_served_when_it_can() {
     let (theirs, ours) = (free_port(), free_port());

@@ -79,6 +79,41 @@ fn what_a_zone_includes_is_watched_too() {
     assert_eq!(image(), made, "on a machine that takes ten seconds for this it is not known who has noticed");
 }
 
+/// The zone was there before its folder was one of zones, and nothing of it changes by that.
+#[test]
+fn what_a_zone_includes_is_watched_from_when_its_folder_is() {
+    let folder = Folder::new();
+    folder.write("zones/example.com.zone", &format!("{ZONE}$INCLUDE parts/more\n"));
+    folder.write("zones/parts/more", "more A 192.0.2.7\n");
+    folder.write("list", "example.com zones/example.com.zone\n");
+    folder.configure("[zones]\nlist = \"list\"\n");
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    folder.configure(DIRECTORY);
+    folder.does(&["reload"]);
+    folder.write("zones/parts/more", "more A 192.0.2.8\n");
+    eventually("the included file", || server.short(&folder, &["more.example.com"]) == "192.0.2.8\n");
+}
+
+#[test]
+fn a_file_whose_name_gets_other_capitals_stays_its_zones() {
+    let folder = Folder::new();
+    folder.write("zones/example.com.zone", ZONE);
+    folder.configure(DIRECTORY);
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let rename = |from: &str, to: &str| std::fs::rename(folder.0.join(from), folder.0.join(to)).unwrap();
+    let is_read = |file: &str| {
+        folder.write(file, &ZONE.replace("192.0.2.2", "192.0.2.3"));
+        eventually("its edit", || server.short(&folder, &["www.example.com"]) == "192.0.2.3\n");
+        folder.write(file, ZONE);
+        eventually("and another", || server.short(&folder, &["www.example.com"]) == "192.0.2.2\n");
+    };
+    rename("zones/example.com.zone", "zones/Example.com.zone");
+    is_read("zones/Example.com.zone");
+    rename("zones/Example.com.zone", "zones/example.COM.zone");
+    assert!(folder.does(&["reload", "example.com"]).contains("reload"));
+    is_read("zones/example.COM.zone");
+}
+
 #[test]
 fn a_zone_that_breaks_while_it_is_watched_goes_on_as_it_was() {
     let folder = Folder::new();

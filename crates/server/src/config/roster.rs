@@ -68,13 +68,19 @@ impl Roster {
         }
     }
 
-    /// The file of a folder that is this zone's, if there is one.
+    /// The file of a folder that is this zone's, by the name as it is written here, if there is one. A link that leads nowhere is one.
     pub fn in_directories(&self, zone: &str) -> Option<PathBuf> {
         let file = format!("{}.zone", zone.strip_suffix('.').unwrap_or(zone));
         // A name that leads elsewhere is no name of a zone of that folder.
         let is_plain = !file.contains('/') && !file.starts_with('.');
         let mut files = self.directories.iter().map(|d| d.path.join(&file));
-        files.find(|file| is_plain && file.is_file())
+        files.find(|file| is_plain && file.symlink_metadata().is_ok())
+    }
+
+    /// The same, however the name is written: all folders are looked through.
+    pub fn anywhere_in_directories(&self, apex: &[u8]) -> Option<PathBuf> {
+        let found = zones::gather(vec![], None, &self.directories, &mut vec![]);
+        found.into_iter().find(|zone| *zone.apex == *apex).map(|zone| zone.file)
     }
 
     /// The zones that the list names, as far as it can be read.

@@ -144,8 +144,8 @@ pub fn of_these(zones: &[Zone], manifest: &Manifest, vigil: Option<&Vigil>) -> R
     Ok(Difference { anew, gone, seen: None })
 }
 
-/// Looks at zones by their names. Those that nobody names are not in the difference. `is_asked`: an operator does; else it is known how the
-/// names of files are written, and not for each that goes all of its folder is to be looked through.
+/// Looks at zones by their names. Those that nobody names are not in the difference. `is_asked`: by an operator. Else lists count as he has asked
+/// for them last; and it is known how the names of files are written, and not for each that goes all of its folder is to be looked through.
 pub fn of_named(
     roster: &Roster,
     manifest: &Manifest,
@@ -157,7 +157,7 @@ pub fn of_named(
     for name in names {
         config::apex(name).into_iter().for_each(|apex| apexes.entry(apex).or_default().push(name));
     }
-    if !roster.seen().lists_the_same(&manifest.seen) {
+    if is_asked && !roster.seen().lists_the_same(&manifest.seen) {
         return of_listed(&roster.gather()?, manifest, apexes.into_keys().collect());
     }
     let mut listed = None;
@@ -305,7 +305,7 @@ mod tests {
         manifest.vigil = vigil;
         let mut each = vec![];
         for name in ["w", "L.", "m", "d", "e", "n", "../l", ""] {
-            each.extend(told(of_named(&desk.roster(), manifest, &[name.to_string()], false)));
+            each.extend(told(of_named(&desk.roster(), manifest, &[name.to_string()], true)));
         }
         each.sort();
         assert_eq!(each, expect, "by their names");
@@ -426,6 +426,9 @@ mod tests {
             found => panic!("{found:?}"),
         };
         assert_eq!(said(of_all(&desk.roster(), &mut manifest)), "the zone `l` has no file");
-        assert_eq!(said(of_named(&desk.roster(), &manifest, &["m".to_string()], false)), "the zone `l` has no file");
+        assert_eq!(said(of_named(&desk.roster(), &manifest, &["m".to_string()], true)), "the zone `l` has no file");
+        // Whose file has changed, nobody has asked for the list.
+        desk.file("m", "other");
+        assert_eq!(told(of_named(&desk.roster(), &manifest, &["m".to_string()], false)), ["+m. m"]);
     }
 }

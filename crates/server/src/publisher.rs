@@ -80,6 +80,8 @@ pub struct Publisher {
     guards: Option<Guards>,
     /// Versions that were held are weighed again, though nothing has changed in their files.
     judges_anew: bool,
+    /// Zones that were named, and take a new image.
+    unlaid: (Vec<Zone>, Apexes),
     /// Of the last configuration.
     number: u64,
     /// Of the last one that all zones were compared with.
@@ -126,6 +128,7 @@ impl Publisher {
             written: HashMap::new(),
             failed: None,
             judges_anew: false,
+            unlaid: Default::default(),
             number: 0,
             full: 0,
         };
@@ -250,7 +253,7 @@ impl Publisher {
         let gate = Gate::new(config, forced.collect());
         let is_start = why == Why::Started;
         self.library.gate = Arc::new(if is_start { gate.at_start() } else { gate });
-        self.judges_anew = false;
+        (self.judges_anew, self.unlaid) = Default::default();
         let laid = match why {
             // Forced, no file says it: only an image holds it over a crash, or the history of what was served.
             Why::Damaged | Why::Forced => None,
@@ -321,6 +324,9 @@ impl Publisher {
             }
             self.served.written = config.roster.written.clone();
             return Ok(Some(false));
+        }
+        if !wanted.is_empty() {
+            self.unlaid = (difference.anew.clone(), difference.gone.clone());
         }
         // A zone that is gone and that nobody has named would be served on, to everybody.
         if !wanted.is_empty() && forsakes(&self.served, &self.press.current().image, config) {
@@ -429,33 +435,41 @@ impl Publisher {
         is_over.map_err(|zones| vec![format!("no image keeps up with the updates of {}", names(zones).join(" "))])
     }
 
-    /// The zones that an image is to be made of, and what names them. Where that is wrong those that are served will do for one that
-    /// only holds these as they should be: what somebody has written into a folder is no reason to keep others' updates from it.
+    /// The zones that an image is to be made of, and what names them. A list counts as somebody has asked for it last: he may be writing
+    /// it just now. Where what names zones is wrong those that are served will do for one that only holds these as they should be.
     fn zones(&self, config: &Config, why: Why) -> Result<(Vec<Zone>, Seen), Vec<String>> {
         let seen = config.roster.seen();
+        let is_of_all = self.by.wanted.is_empty() && !matches!(why, Why::Fold | Why::Damaged);
+        // Of one that was for some, and is configured no more, it would be for all.
+        let may_stay = !is_of_all && !forsakes(&self.served, &self.press.current().image, config);
+        if may_stay && !self.by.is_asked && !seen.lists_the_same(&self.served.manifest.seen) {
+            return self.served_zones(config);
+        }
         match config.zones() {
             Ok(zones) => Ok((zones, seen)),
-            // Nor does what was wished of some zones. A zone that was for some, and is configured no more, would be for all.
-            Err(complaints)
-                if self.by.wanted.is_empty() && !matches!(why, Why::Fold | Why::Damaged)
-                    || forsakes(&self.served, &self.press.current().image, config) =>
-            {
-                Err(told(&complaints))
-            }
-            Err(complaints) => {
+            Err(complaints) if may_stay => {
                 complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
-                let written = &config.roster.written;
-                let mut zones = written.to_vec();
-                zones.retain(|zone| !zone.is_awaited());
-                let damaged = |_| vec!["the list of what is served is damaged".to_string()];
-                for known in self.served.manifest.part(0, 1) {
-                    let known = known.map_err(damaged)?;
-                    let is_other = written.find(known.apex).is_none();
-                    zones.extend(is_other.then(|| Zone::new(known.apex.into(), known.file.into())));
-                }
-                Ok((zones, self.served.manifest.seen.clone()))
+                self.served_zones(config)
             }
+            Err(complaints) => Err(told(&complaints)),
         }
+    }
+
+    /// Those of `[[zone]]`, those that were named, and what else is served.
+    fn served_zones(&self, config: &Config) -> Result<(Vec<Zone>, Seen), Vec<String>> {
+        let (written, (anew, gone)) = (&config.roster.written, &self.unlaid);
+        let named: HashSet<&[u8]> =
+            anew.iter().map(|zone| &*zone.apex).chain(gone.iter().map(|apex| &**apex)).collect();
+        let is_written = |apex: &[u8]| written.find(apex).is_some();
+        let mut zones = written.to_vec();
+        zones.extend(anew.iter().filter(|zone| !is_written(&zone.apex)).cloned());
+        zones.retain(|zone| !zone.is_awaited());
+        for known in self.served.manifest.part(0, 1) {
+            let known = known.map_err(|_| vec!["the list of what is served is damaged".to_string()])?;
+            let is_other = !is_written(known.apex) && !named.contains(known.apex);
+            zones.extend(is_other.then(|| Zone::new(known.apex.into(), known.file.into())));
+        }
+        Ok((zones, self.served.manifest.seen.clone()))
     }
 
     /// Err within: the image does not take what updates have changed of these zones; of all if none is named.

@@ -183,6 +183,7 @@ fn a_zone_that_the_list_names_by_now_is_not_said_to_be_as_a_command_made_it() {
     assert_eq!(stage.short(&["www.z"]), "192.0.2.77\n");
     listed("y");
     stage.refuses(&["add", "y", "texts/a zone"], "the zone y. is read from listed");
+    stage.folder.does(&["reload"]);
     assert_eq!((stage.short(&["www.y"]), stage.short(&["www.z"])), ("192.0.2.77\n".into(), "192.0.2.1\n".into()));
 }
 

@@ -156,3 +156,35 @@ fn a_start_and_a_reload_by_name_neither_read_nor_copy_what_is_known_of_all_zones
         assert!(many.own < few.own + more / 2, "{what}: {few:?} {many:?}");
     }
 }
+
+/// Somebody writes it, and has not asked for it yet.
+#[test]
+fn a_list_counts_as_it_was_when_somebody_asked_for_it() {
+    let folder = Folder::new();
+    folder.configure("[zones]\nlist = \"list\"\ndirectory = \"zones\"\n");
+    folder.write("z", ZONE);
+    folder.write("list", "a.example z\n");
+    folder.write("zones/d.example.zone", ZONE);
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let has = |name: &str| !server.short(&folder, &[&format!("www.{name}")]).is_empty();
+    for text in ["", "a.example\n"] {
+        folder.write("list", text);
+        // What lies in folders counts at once; and zones one below another take a new image of all.
+        let [above, below] = ["d", "n"].map(|first| format!("{}.{first}.example", text.len()));
+        folder.write(&format!("zones/{above}.zone"), ZONE);
+        eventually("one", || has(&above));
+        let written = folder.0.join("zones-new");
+        fs::create_dir_all(&written).unwrap();
+        for zone in [format!("x.{below}"), below.clone()] {
+            fs::write(written.join(&zone), ZONE).unwrap();
+            fs::rename(written.join(&zone), folder.0.join(format!("zones/{zone}.zone"))).unwrap();
+        }
+        eventually("two", || has(&below) && has(&format!("x.{below}")));
+        assert!(has("a.example"), "{text}");
+    }
+    folder.refuses(&["reload"], "the zone `a.example` has no file");
+    assert!(has("a.example"));
+    folder.write("list", "");
+    folder.does(&["reload"]);
+    assert!(!has("a.example") && has("d.example"));
+}

@@ -546,18 +546,20 @@ fn a_zone_of_a_file_that_is_to_come_from_others_is_not_what_the_file_had() {
 #[test]
 fn what_cannot_be_served_for_now_is_served_when_it_can() {
     let (theirs, ours) = (free_port(), free_port());
-    let primary = Site::start(theirs, &primary_telling(ours));
-    let folder = folder(ours, &format!("[zones]\nlist = \"list\"\n{}", secondary_of(theirs)));
-    folder.write("list", "");
-    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
-    let secondary = Site { folder, server };
-    secondary.comes_to("z.test", 7);
-    secondary.folder.write("list", "wrong");
-    assert_eq!(update(&primary.server, &[], DDNS, "zone z.test\nadd new.z.test 60 A 192.0.2.9"), "");
-    eventually("it is told", || secondary.log().contains("the zone `wrong` has no file"));
-    assert_eq!(secondary.serial("z.test"), Some(7));
-    secondary.folder.write("list", "");
-    secondary.comes_to("z.test", 8);
+    let secondary = Site::start(ours, &secondary_of(theirs));
+    // So much takes a new image, and there is no folder for one.
+    let [images, away] = ["data/images", "data/away"].map(|name| secondary.folder.0.join(name));
+    std::fs::rename(&images, &away).unwrap();
+    std::fs::write(&images, "").unwrap();
+    let many: String = (0..22_000).map(|i| format!("n{i} TXT {}\n", "x".repeat(200))).collect();
+    let folder = folder(theirs, &primary_telling(ours));
+    folder.write("open.zone", &format!("{ZONE}{many}"));
+    let _primary = Server::start(&folder, &["-c", "dunlin.toml"]);
+    eventually("it is told", || secondary.log().contains("no new image, the old one stays"));
+    assert_eq!(secondary.serial("open.test"), None);
+    std::fs::remove_file(&images).unwrap();
+    std::fs::rename(&away, &images).unwrap();
+    secondary.comes_to("open.test", 7);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What an operator wishes of one zone: to see what its file would change, to have an old version back, and to add, change or remove
 //! one that commands keep. What a command writes into a file stays only if it is served.
 
-use super::Publisher;
+use super::{By, Publisher};
 use crate::config::{Config, Zone};
 use crate::edited::{self, Hindrance};
 use crate::history::{self, Past};
@@ -163,7 +163,7 @@ impl Publisher {
 
     /// Before the file of a zone is written anew: somebody may have edited it since it was looked at. That is a version, too.
     fn catch_up(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<(), Vec<String>> {
-        let by = std::mem::take(&mut self.by);
+        let by = std::mem::replace(&mut self.by, By { is_asked: true, ..By::default() });
         let outcome = self.refresh(config, Why::Asked, wanted);
         self.record();
         self.by = by;

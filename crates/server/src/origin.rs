@@ -4,7 +4,7 @@
 //! data-dir/journal/NAME.origin    a line for each version of the file that we know of, newest last:
 //!     read SERIAL STAMP           the zone was imported from it
 //!     written SERIAL STAMP        it was written back
-//!     edited SERIAL STAMP         an edit of that version, which the zone has taken in
+//!     edited SERIAL STAMP         an edit of that version, which the zone has taken in; "past": and which was written back since
 //!     include FILE                those that were read or edited include it
 //!     base N                      what they held stands in NAME.N.base
 //! data-dir/journal/NAME.N.base    the records of the file when it was read, or its edit taken in, last
@@ -90,6 +90,8 @@ const TO: &str = "to ";
 pub const NONE: &str = "none";
 /// That of a version of which only the content is known.
 pub const UNSEEN: &str = "unseen";
+/// That of one that has been written over.
+const PAST: &str = "past";
 /// Of one of which it cannot be told whether it is there: no version is known to be so.
 const UNTOLD: &str = "untold";
 /// Between the stamps of a file and of what it includes.
@@ -222,29 +224,34 @@ impl Origin {
     pub fn edited(&self, file: &Path) -> Option<Base> {
         let said = version(file);
         let last = self.known.last();
-        // Who edits again what he has edited before says the version that this was of. What was written since may not have come to its
-        // name; where it has for certain, nothing else is known.
-        let is_copied = |known: &&Known| match said {
-            _ if known.means == Means::Written => false,
-            Some(said) => said == known.serial,
-            None => known.means == Means::Read || Some(*known) == last,
+        // Who edits again what he has edited before says the version that this was of, though it may have been written back since. What a file
+        // says that was read may be anything: it is the one that was read as long as we have not written another.
+        let is_copied = |known: &&Known| match (said, known.means) {
+            (_, Means::Written) => false,
+            (Some(said), _) if said == known.serial => true,
+            (Some(_), means) => means == Means::Read && Some(*known) == last,
+            (None, means) => means == Means::Read && known.stamp != PAST || Some(*known) == last,
         };
         let copied = self.known.iter().rev().find(is_copied);
         let copy = self.base.map(|n| self.folder.join(self.base_file(n))).filter(|copy| copy.exists());
         match (copied.zip(copy), said, last) {
-            (Some((last, copy)), _, _) => Some(Base::Copy(copy, last.serial)),
+            (Some((last, copy)), _, _) => Some(Base::Copy(copy, said.unwrap_or(last.serial))),
             (None, Some(said), _) => Some(Base::Version(said)),
             (None, None, None) => Some(Base::Itself),
             (None, None, Some(last)) => (last.means != Means::Written).then_some(Base::Version(last.serial)),
         }
     }
 
-    /// These are the versions of the file from now on.
-    pub fn remember(&mut self, known: Vec<Known>) -> io::Result<()> {
+    /// These are the versions of the file from now on. What it was when its edit was taken in last somebody may still have before him: that
+    /// stays, until it is edited again.
+    pub fn remember(&mut self, mut known: Vec<Known>) -> io::Result<()> {
         let mut old = None;
         if known.iter().all(|known| known.means == Means::Written) {
             self.includes.clear();
-            old = self.base.take();
+            match self.known.iter().rev().find(|known| known.means == Means::Edited) {
+                Some(edited) => known.insert(0, Known { stamp: PAST.to_string(), ..edited.clone() }),
+                None => old = self.base.take(),
+            }
         }
         self.known = known;
         self.write()?;

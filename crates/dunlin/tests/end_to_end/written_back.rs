@@ -338,3 +338,60 @@ fn nothing_is_said_of_the_edits_of_a_zone_that_has_no_rules_any_more() {
     eventually("nothing held", || !held());
     assert_eq!(server.short(&stage.folder, &["n1.z.example", "A"]), "192.0.2.1\n", "it goes on as it was");
 }
+
+/// His editor stays open, or he has it in git: his second edit has the first one in it, and the file was written back in between.
+#[test]
+fn who_edits_again_what_he_has_edited_takes_back_nothing_that_was_changed_since() {
+    let stage = Stage::new("1s", 1);
+    let server = stage.serve();
+    add(&server, 1);
+    eventually("it is written back", || stage.holds("n1.z.example.") && stage.holds("; serial 8,"));
+    let mut his = read(&stage.file);
+    for (i, line) in (1..).zip(["x", "y", "w"]) {
+        his += &format!("{line}.z.example. 300 IN A 192.0.2.50\n");
+        stage.edit(&his);
+        eventually("his edit", || server.short(&stage.folder, &[&format!("{line}.z.example")]) == "192.0.2.50\n");
+        eventually("it is written back", || stage.holds("; serial ") && !stage.holds("; serial 8,"));
+        assert_eq!(server.short(&stage.folder, &["x.z.example"]).is_empty(), i > 1, "{line}");
+        let gone = if i == 1 { "del x.z.example A\n" } else { "" };
+        assert_eq!(
+            update(&server, &[], DDNS, &format!("zone z.example\n{gone}add h{i}.z.example 60 A 192.0.2.70")),
+            ""
+        );
+        eventually("and again", || !stage.holds("x.z.example.") && stage.holds(&format!("h{i}.z.example. 60 IN A")));
+    }
+    assert!(!stage.log().contains("is held"), "{}", stage.log());
+}
+
+/// As of a file that comes from another server: the operator has given it another serial since that wrote it.
+#[test]
+fn what_the_first_line_of_a_file_says_that_was_read_may_be_anything() {
+    for is_listed_first in [false, true] {
+        let stage = Stage::new("", 1);
+        let text = |more: &str| {
+            format!(
+                "; serial 5, written by dunlin for updates; keep this line\n$TTL 300\n@ SOA ns h 20 1 2 3 4\n@ NS ns\nns A 192.0.2.53\n{more}"
+            )
+        };
+        stage.edit(&text(""));
+        let configured = read(&stage.folder.0.join("dunlin.toml"));
+        if is_listed_first {
+            let plain = configured.split("[[zone]]").next().unwrap();
+            stage.folder.write("dunlin.toml", plain);
+        }
+        let server = stage.serve();
+        if is_listed_first {
+            stage.folder.write("dunlin.toml", &configured);
+            stage.folder.does(&["reload"]);
+        }
+        let line = "zone z.example\nadd n1.z.example 60 A 192.0.2.1";
+        eventually("an update", || update(&server, &[], DDNS, line).is_empty());
+        for hosts in ["hand A 192.0.2.77\n", "hand A 192.0.2.77\nmore A 192.0.2.78\n"] {
+            stage.edit(&text(hosts));
+            let last = hosts.lines().last().unwrap().split(' ').next().unwrap();
+            eventually(last, || !server.short(&stage.folder, &[&format!("{last}.z.example")]).is_empty());
+        }
+        assert_eq!(server.short(&stage.folder, &["n1.z.example"]), "192.0.2.1\n");
+        assert_eq!(stage.log().matches("an edit is taken in").count(), 2, "{}", stage.log());
+    }
+}

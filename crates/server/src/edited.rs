@@ -15,8 +15,9 @@ use crate::sound::Sound;
 use crate::zonetext::Sources;
 use audit::{Fault, Guards, Report, Rules, Version, audit, weigh};
 use image::{Builder, Sorted, Zone as ImageZone};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use transfer::{Conflict, Diff, Record, compare};
+use transfer::{Conflict, Diff, Record, canonical, compare};
 use wire::Name;
 use wire::rtype::{DNSKEY, ZONEMD};
 use zonefile::Severity;
@@ -104,7 +105,10 @@ impl Weighing<'_> {
         served: &ImageZone<'_>,
         edited: &Sorted<'_>,
     ) -> Result<Option<Diff>, Hindrance> {
-        self.look(&audit(edited, &self.rules))?;
+        let report = audit(edited, &self.rules);
+        if let Some(why) = report.refusal() {
+            return Err(Hindrance::Wrong(why));
+        }
         let there = difference(served, edited)?;
         let back = match base {
             Base::Version(serial) => past.way_back(&zone.apex, served, *serial)?,
@@ -115,6 +119,7 @@ impl Weighing<'_> {
                 return if back.is_ok_and(is_it) { Ok(None) } else { Err(UNKNOWN.into()) };
             }
         };
+        self.look_at_digest(&report, &back, &there, edited.apex())?;
         let merged = history::merged(served, back, &there)?
             .map_err(|conflicts| told(&conflicts.into_iter().collect::<Vec<_>>()))?;
         let Some(diff) = merged else { return Ok(None) };
@@ -133,13 +138,17 @@ impl Weighing<'_> {
         Ok(back?)
     }
 
-    /// The file, whatever becomes of it.
-    fn look(&self, report: &Report) -> Result<(), Hindrance> {
-        if let Some(why) = report.refusal() {
-            return Err(Hindrance::Wrong(why));
-        }
-        let digest = report.findings.iter().find(|f| f.fault == Fault::Zonemd).filter(|_| self.guards.is_some());
-        digest.map_or(Ok(()), |finding| Err(Hindrance::Weighed(finding.text())))
+    /// A digest that the edit brings is to be of what the file holds. One that stood there before is as old as that: a file is written back before
+    /// the zone has its next one, and people do not make one for each edit.
+    fn look_at_digest(&self, report: &Report, back: &Diff, there: &Diff, apex: &[u8]) -> Result<(), Hindrance> {
+        let digests = |all: &[Record]| -> BTreeSet<Record> {
+            let is_digest = |r: &&Record| r.rtype == ZONEMD && r.owner() == apex;
+            all.iter().filter(is_digest).filter_map(|r| canonical(r.owner(), r.rtype, r.ttl, r.rdata())).collect()
+        };
+        let of = |diff: &Diff| [diff.removed(), diff.added()].map(digests);
+        let wrong = report.findings.iter().find(|f| f.fault == Fault::Zonemd);
+        let wrong = wrong.filter(|_| self.guards.is_some() && of(back) != of(there));
+        wrong.map_or(Ok(()), |finding| Err(Hindrance::Weighed(finding.text())))
     }
 
     /// What is to be served, beside what is. The digest of a zone fits again only once the zone is served.

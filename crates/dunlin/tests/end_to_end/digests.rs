@@ -46,3 +46,27 @@ fn a_digest_fits_again_after_updates_edits_and_going_back() {
     eventually("the digest after going back", || digested(&stage, &server) == Some(12));
     checked(&stage, 12);
 }
+
+/// A file that is written back between an update and the next digest has the one before.
+#[test]
+fn a_digest_that_an_edit_leaves_as_it_was_may_be_older_than_it() {
+    let stage = Stage::new("", 1);
+    let digest = |octet: &str| format!("@ 60 ZONEMD 6 1 1 {}\n", octet.repeat(48));
+    let text = read(&stage.file);
+    stage.edit(&(text.clone() + &digest("00")));
+    // From a reload on, not from the start: nobody has read the file then.
+    let configured = read(&stage.folder.0.join("dunlin.toml"));
+    stage.folder.write("dunlin.toml", configured.split("[[zone]]").next().unwrap());
+    let server = stage.serve();
+    stage.folder.write("dunlin.toml", &configured);
+    stage.folder.does(&["reload"]);
+    eventually("an update", || {
+        update(&server, &[], DDNS, "zone z.example\nadd n1.z.example 60 A 192.0.2.1").is_empty()
+    });
+    stage.edit(&(text.clone() + &digest("00") + "hand A 192.0.2.77\n"));
+    eventually("the edit", || server.short(&stage.folder, &["hand.z.example"]) == "192.0.2.77\n");
+    assert!(!stage.log().contains("is held"), "{}", stage.log());
+    stage.edit(&(text + &digest("11") + "other A 192.0.2.78\n"));
+    eventually("it is held", || stage.log().contains("an edit of a zone's file is held"));
+    assert_eq!(server.short(&stage.folder, &["other.z.example"]), "");
+}

@@ -423,6 +423,12 @@ fn keys_and_who_may_update() {
         let said = said(&(a.clone() + &text));
         assert!(said.len() == 1 && said[0].ends_with(expect), "{said:?}");
     }
+    // Whoever has links to one text has it written over for all of them.
+    std::fs::write(folder.0.join("text"), "").unwrap();
+    ["one", "other"].iter().for_each(|name| std::os::unix::fs::symlink("text", folder.0.join(name)).unwrap());
+    let linked = |name: &str, more: &str| zone(name, more).replace("file = \"z\"", &format!("file = \"{name}\""));
+    let said = said(&(a.clone() + &linked("one", &format!("{updated} = \"5m\"")) + &linked("other", "")));
+    assert!(said.len() == 1 && said[0].ends_with("is the file of another zone, and is written back"), "{said:?}");
 }
 
 #[test]

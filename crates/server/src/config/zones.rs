@@ -9,6 +9,7 @@ use policy::Grants;
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use transfer::allow::Rules;
@@ -181,19 +182,21 @@ pub fn once<T>(zones: Vec<T>, apex: impl Fn(&T) -> &[u8], mut complain: impl FnM
     zones.into_iter().zip(first).filter(|(_, first)| *first).map(|(z, _)| z).collect()
 }
 
-/// Zones whose file is also another zone's, and we write it: by their place in the series, and why that is wrong.
+/// Zones whose file is also another zone's, be it by a link, and we write it: by their place in the series, and why that is wrong.
 pub fn shared(written: &[Zone]) -> Vec<(usize, String)> {
     let is_ours = |zone: &&Zone| zone.write_back.is_some() || zone.is_secondary();
-    let ours: HashSet<&Path> = written.iter().filter(is_ours).map(|z| &*z.file).collect();
-    let mut of: HashMap<&Path, &Zone> = HashMap::new();
-    let mut wrong = Vec::new();
-    for (at, zone) in written.iter().enumerate().filter(|(_, z)| ours.contains(&*z.file)) {
-        if let Some(other) = of.insert(&zone.file, zone) {
-            let why = if zone.is_secondary() || other.is_secondary() {
-                "what comes is written to it"
-            } else {
-                "is written back"
-            };
+    if !written.iter().any(|zone| is_ours(&zone)) {
+        return Vec::new();
+    }
+    // What is not there yet has no other name.
+    let file = |zone: &Zone| std::fs::metadata(&zone.file).map_or(Err(zone.file.clone()), |m| Ok((m.dev(), m.ino())));
+    let files: Vec<_> = written.iter().map(file).collect();
+    let ours: HashSet<_> = written.iter().zip(&files).filter(|(zone, _)| is_ours(zone)).map(|(_, file)| file).collect();
+    let (mut of, mut wrong) = (HashMap::new(), Vec::new());
+    for (at, (zone, file)) in written.iter().zip(&files).enumerate().filter(|(_, (_, file))| ours.contains(file)) {
+        if let Some(other) = of.insert(file, zone) {
+            let is_received = zone.is_secondary() || Zone::is_secondary(other);
+            let why = if is_received { "what comes is written to it" } else { "is written back" };
             wrong.push((at, format!("{} is the file of another zone, and {why}", zone.file.display())));
         }
     }

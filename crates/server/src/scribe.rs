@@ -417,7 +417,7 @@ impl Scribe {
             return Ok(Done::Edited);
         }
         // It changes nothing, and is to be read again: it was written too short a time before, or at a time to come.
-        let wait = if was_unseen { RETRY } else { REST };
+        let wait = if was_unseen { RETRY.max(ahead(&zone.file).min(AHEAD_MAX)) } else { REST };
         self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + wait);
         Ok(Done::Edited)
     }
@@ -476,6 +476,12 @@ pub fn is_owed(press: &Press, apex: &[u8], origin: &Origin, file: &Path) -> bool
     !origin.known().is_empty() && serial(press, apex).is_some_and(is_behind)
 }
 
+/// How long it is until the time at which a file was written, as its file system has it: an archive may have been made by a wrong clock.
+fn ahead(file: &Path) -> Duration {
+    let modified = std::fs::metadata(file).and_then(|m| m.modified()).ok();
+    modified.and_then(|at| at.duration_since(SystemTime::now()).ok()).unwrap_or_default()
+}
+
 /// That is served.
 fn serial(press: &Press, apex: &[u8]) -> Option<u32> {
     let now = press.current();
@@ -489,6 +495,8 @@ const TRIES: usize = 5;
 /// So much longer than the CPU was taken to make a digest in vain it is not tried again. Not than it took: at idle priority that may
 /// be minutes of waiting, beside which there was little work.
 const REST_FOR_WORK: u32 = 20;
+/// A file whose time is to come is read again no later than this.
+const AHEAD_MAX: Duration = Duration::from_secs(3600);
 /// Between two looks at a file whose edit could not be taken in for now.
 const RETRY: Duration = Duration::from_secs(60);
 

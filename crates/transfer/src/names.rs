@@ -112,6 +112,12 @@ impl Node {
         self.sets.values().flat_map(Rrset::records)
     }
 
+    /// True if it has more records than that, and more than it had.
+    pub fn outgrows(&self, most: usize) -> bool {
+        let is = self.records().count();
+        is > most && is > self.sets.values().map(Rrset::before).sum()
+    }
+
     pub fn rrset(&self, rtype: Rtype) -> impl Iterator<Item = (&Record, u32)> {
         self.sets.get(&rtype).into_iter().flat_map(Rrset::records)
     }
@@ -171,6 +177,12 @@ impl Node {
 }
 
 impl Rrset {
+    /// How many there were.
+    fn before(&self) -> usize {
+        self.was.len()
+            + self.changed.iter().flat_map(|set| set.records.values()).map(|spelt| spelt.was.len()).sum::<usize>()
+    }
+
     fn is_there(&self) -> bool {
         self.changed.as_ref().map_or(!self.was.is_empty(), |set| set.count > 0)
     }

@@ -17,6 +17,9 @@ use wire::{Ede, Rcode, Rtype};
 pub const OPCODE: u8 = 5;
 const CLASS_NONE: u16 = 254;
 
+/// So many records an update may have at one name: what each further one of it costs is what it holds, and others wait for that.
+const RECORDS_MAX: usize = 10_000;
+
 /// Why nothing is changed: the answer's rcode, and more of it where that says too little.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
@@ -166,7 +169,8 @@ fn decide(
     for item in &request.changes {
         change(item, names.at(item.owner())?);
     }
-    let is_fit = |node: &Node| unfit_at(node.is_apex(), node.records().map(rr)).is_none();
+    let is_fit =
+        |node: &Node| !node.outgrows(RECORDS_MAX) && unfit_at(node.is_apex(), node.records().map(rr)).is_none();
     if !names.changed().all(is_fit) {
         return Err(UNSUPPORTED);
     }
@@ -190,11 +194,8 @@ fn require(prerequisites: &[Item], apex: &[u8], names: &mut Names<'_>) -> Result
             return Err(Rcode::NOTZONE.into());
         }
         match item.class {
-            CLASS_ANY | CLASS_NONE if !item.is_bare() || is_meta(item.rtype()) && item.rtype() != ANY => {
-                return Err(Rcode::FORMERR.into());
-            }
-            CLASS_ANY | CLASS_NONE => require_presence(item, names.at(item.owner())?)?,
-            CLASS_IN if !is_meta(item.rtype()) => wanted.push(item),
+            CLASS_ANY | CLASS_NONE if item.is_bare() => require_presence(item, names.at(item.owner())?)?,
+            CLASS_IN => wanted.push(item),
             _ => return Err(Rcode::FORMERR.into()),
         }
     }

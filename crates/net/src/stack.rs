@@ -9,12 +9,10 @@
 use crate::sys::check;
 use std::ffi::c_void;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
 /// Frames that are kept, innermost first.
 const FRAMES_MAX: usize = 48;
-/// Threads that can be asked at a time.
-const PLACES_MAX: usize = 64;
 
 /// Where one thread writes.
 struct Place {
@@ -25,13 +23,18 @@ struct Place {
     frames: [AtomicUsize; FRAMES_MAX],
 }
 
-static PLACES: [Place; PLACES_MAX] = [const {
-    Place {
-        asked: AtomicI32::new(0),
-        written: AtomicUsize::new(0),
-        frames: [const { AtomicUsize::new(0) }; FRAMES_MAX],
+impl Place {
+    fn new() -> Place {
+        Place {
+            asked: AtomicI32::new(0),
+            written: AtomicUsize::new(0),
+            frames: [const { AtomicUsize::new(0) }; FRAMES_MAX],
+        }
     }
-}; PLACES_MAX];
+}
+
+/// Those of the one who asks now. They stay: a signal may come late.
+static PLACES: AtomicPtr<Vec<Place>> = AtomicPtr::new(std::ptr::null_mut());
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" {
@@ -52,11 +55,12 @@ pub fn tid() -> Tid {
 pub struct Stacks(());
 
 impl Stacks {
-    /// Err: there is one already, or the signal cannot be had.
-    pub fn new() -> io::Result<Stacks> {
+    /// For so many threads. Err: there is one already, or the signal cannot be had.
+    pub fn new(places: usize) -> io::Result<Stacks> {
         if TAKEN.swap(true, Ordering::AcqRel) {
             return Err(io::Error::from(io::ErrorKind::AlreadyExists));
         }
+        PLACES.store(Box::leak(Box::new((0..places).map(|_| Place::new()).collect())), Ordering::Release);
         let handler: extern "C" fn(libc::c_int) = write_down;
         // SAFETY: integers and a function pointer, for which zero is a value.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -70,7 +74,7 @@ impl Stacks {
     /// Asks a thread of this process to write down where it is, in this place. What an earlier one writes there now is ignored. Err: it has
     /// ended, or there is no such place.
     pub fn ask(&mut self, place: usize, thread: Tid) -> io::Result<()> {
-        let place = PLACES.get(place).ok_or(io::ErrorKind::QuotaExceeded)?;
+        let place = places().get(place).ok_or(io::ErrorKind::QuotaExceeded)?;
         place.asked.store(0, Ordering::Release);
         place.written.store(0, Ordering::Release);
         place.asked.store(thread, Ordering::Release);
@@ -81,7 +85,7 @@ impl Stacks {
 
     /// What the thread asked there last has written, innermost first; None: nothing yet.
     pub fn written(&mut self, place: usize) -> Option<Vec<usize>> {
-        let place = PLACES.get(place)?;
+        let place = places().get(place)?;
         let frames = place.written.load(Ordering::Acquire).checked_sub(1)?;
         Some(place.frames[..frames].iter().map(|f| f.load(Ordering::Relaxed)).collect())
     }
@@ -90,9 +94,14 @@ impl Stacks {
 impl Drop for Stacks {
     fn drop(&mut self) {
         // The handler stays: a signal that is still on its way must not end the process.
-        PLACES.iter().for_each(|place| place.asked.store(0, Ordering::Release));
+        places().iter().for_each(|place| place.asked.store(0, Ordering::Release));
         TAKEN.store(false, Ordering::Release);
     }
+}
+
+fn places() -> &'static [Place] {
+    // SAFETY: null, or what was leaked in `Stacks::new`, and is never written but through its atomics.
+    unsafe { PLACES.load(Ordering::Acquire).as_ref() }.map_or(&[], |places| places)
 }
 
 fn signal() -> libc::c_int {
@@ -102,7 +111,7 @@ fn signal() -> libc::c_int {
 extern "C" fn write_down(_: libc::c_int) {
     let thread = tid();
     let is_mine = |place: &&Place| place.asked.load(Ordering::Acquire) == thread;
-    let Some(place) = PLACES.iter().find(is_mine) else { return };
+    let Some(place) = places().iter().find(is_mine) else { return };
     let mut frames = Frames { place, count: 0 };
     // SAFETY: `frame` is called with each context in turn and with the pointer given, which is live until it returns.
     unsafe { _Unwind_Backtrace(frame, (&raw mut frames).cast()) };
@@ -162,8 +171,8 @@ mod tests {
 
     #[test]
     fn a_busy_thread_and_a_sleeping_one_tell_where_they_are() {
-        let mut stacks = Stacks::new().unwrap();
-        assert!(Stacks::new().is_err(), "there is one in a process");
+        let mut stacks = Stacks::new(2).unwrap();
+        assert!(Stacks::new(2).is_err(), "there is one in a process");
         let (tell, told) = channel();
         let busy = tell.clone();
         let spinner = std::thread::spawn(move || {
@@ -198,7 +207,7 @@ mod tests {
             [other, seen] = stacks_of([sleeping, spinning]);
         }
         assert!(other.len() > 3 && !near(&other));
-        assert!(stacks.ask(PLACES_MAX, spinning).is_err());
+        assert!(stacks.ask(2, spinning).is_err());
         assert!(kernel_state(sleeping).starts_with("state "), "{}", kernel_state(sleeping));
         STOP.store(true, SeqCst);
         release.send(()).unwrap();

@@ -377,7 +377,7 @@ fn start_publisher(
     let (jobs, work) = channel();
     spawn("publisher", events, move || publisher.run(&work))?;
     if compared == Compared::Owned {
-        let job = Job::new(Arc::new(config.clone()), Why::Started, Vec::new(), None);
+        let job = Job { is_asked: true, ..Job::new(Arc::new(config.clone()), Why::Started, Vec::new(), None) };
         // Only a publisher that has panicked does not listen, and says so.
         let _ = jobs.send(job);
     }
@@ -683,7 +683,7 @@ const PANICKED: &str = "it panicked";
 
 /// Without it turns are timed all the same, and only the stacks are missing.
 fn watch(state: &Arc<State>) -> Result<(), String> {
-    match net::stack::Stacks::new() {
+    match net::stack::Stacks::new(state.turns.len()) {
         Ok(stacks) => {
             let (all, clock) = (state.turns.clone(), state.clock);
             spawn("stall", &state.events, move || stall::watch(all, clock, stacks))

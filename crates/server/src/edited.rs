@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use transfer::{Conflict, Diff, Record, canonical, compare};
 use wire::Name;
-use wire::rtype::{DNSKEY, ZONEMD};
+use wire::rtype::{DNSKEY, SOA, ZONEMD};
 use zonefile::Severity;
 
 /// Conflicts that are named; of more it is said how many there are.
@@ -113,6 +113,13 @@ impl Weighing<'_> {
         let back = match base {
             Base::Version(serial) => past.way_back(&zone.apex, served, *serial)?,
             Base::Copy(file, _) => self.back(&Zone::new(zone.apex.clone(), file.clone()), served)?,
+            Base::Past(file, serial) => {
+                let copy = self.back(&Zone::new(zone.apex.clone(), file.clone()), served)?;
+                match past.way_back(&zone.apex, served, *serial) {
+                    Ok(version) if !goes_on(&version, &copy, &there) => version,
+                    _ => copy,
+                }
+            }
             Base::Itself => {
                 let back = past.way_back(&zone.apex, served, audit::serial(edited));
                 let is_it = |back: Diff| (back.removed(), back.added()) == (there.removed(), there.added());
@@ -188,6 +195,17 @@ fn difference(served: &ImageZone<'_>, zone: &Sorted<'_>) -> Result<Diff, String>
     let found = compare(served, zone, history::CHANGE_OCTETS_MAX);
     let found = found.map_err(|_| "the image that is served is damaged".to_string())?;
     found.ok_or_else(|| "it changes more than can be merged".to_string())
+}
+
+/// Whether an edit has in it all that another one had changed of a version before. All are what leads from what is served: to that version, to
+/// the other edit of it, to this one.
+fn goes_on(version: &Diff, other: &Diff, this: &Diff) -> bool {
+    let step = |from: &Diff, to: &Diff| from.clone().inverted().then(to.clone()).unwrap_or_default();
+    let (before, since) = (step(version, other), step(other, this));
+    let is_kept = |done: &[Record], undone: &[Record]| {
+        done.iter().filter(|r| r.rtype != SOA).all(|r| undone.binary_search(r).is_err())
+    };
+    is_kept(before.added(), since.removed()) && is_kept(before.removed(), since.added())
 }
 
 fn is_signed(zone: &Sorted<'_>) -> bool {

@@ -66,6 +66,9 @@ pub enum Means {
 pub enum Base {
     /// What this file of ours holds; its serial.
     Copy(PathBuf, u32),
+    /// The same, if what he has done goes on from there. It was an edit of the version of this serial, and that has been written back since: so it may
+    /// be another edit of that version.
+    Past(PathBuf, u32),
     /// What the zone was at this serial.
     Version(u32),
     /// Nothing is known of the file: it must be what the zone was at its serial.
@@ -75,7 +78,7 @@ pub enum Base {
 impl Base {
     pub fn serial(&self) -> Option<u32> {
         match self {
-            Base::Copy(_, serial) | Base::Version(serial) => Some(*serial),
+            Base::Copy(_, serial) | Base::Past(_, serial) | Base::Version(serial) => Some(*serial),
             Base::Itself => None,
         }
     }
@@ -235,7 +238,10 @@ impl Origin {
         let copied = self.known.iter().rev().find(is_copied);
         let copy = self.base.map(|n| self.folder.join(self.base_file(n))).filter(|copy| copy.exists());
         match (copied.zip(copy), said, last) {
-            (Some((last, copy)), _, _) => Some(Base::Copy(copy, said.unwrap_or(last.serial))),
+            (Some((known, copy)), _, _) if known.means == Means::Edited && Some(known) != last => {
+                Some(Base::Past(copy, known.serial))
+            }
+            (Some((known, copy)), _, _) => Some(Base::Copy(copy, said.unwrap_or(known.serial))),
             (None, Some(said), _) => Some(Base::Version(said)),
             (None, None, None) => Some(Base::Itself),
             (None, None, Some(last)) => (last.means != Means::Written).then_some(Base::Version(last.serial)),

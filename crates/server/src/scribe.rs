@@ -399,7 +399,7 @@ impl Scribe {
         let was_unseen = origin.known().last().is_some_and(|known| known.stamp == UNSEEN);
         match (&edit.diff, base) {
             (Some(_), _) => {}
-            (None, Base::Copy(..)) => origin.is_now(edit.stamp.clone(), edit.includes.clone())?,
+            (None, Base::Copy(..) | Base::Past(..)) => origin.is_now(edit.stamp.clone(), edit.includes.clone())?,
             // One that was written back includes no other.
             (None, Base::Version(serial)) if edit.includes.is_empty() && origin::version(&zone.file).is_some() => {
                 let known = Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone() };

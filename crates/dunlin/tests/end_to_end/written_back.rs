@@ -363,6 +363,25 @@ fn who_edits_again_what_he_has_edited_takes_back_nothing_that_was_changed_since(
     assert!(!stage.log().contains("is held"), "{}", stage.log());
 }
 
+/// Both had the same version before them, and the first one's edit was written back before the second one saved.
+#[test]
+fn two_who_edit_the_same_version_lose_nothing_of_each_other() {
+    let stage = Stage::new("1s", 1);
+    let server = stage.serve();
+    add(&server, 1);
+    eventually("it is written back", || stage.holds("n1.z.example.") && stage.holds("; serial 8,"));
+    let both = read(&stage.file);
+    for name in ["one", "other", "third"] {
+        stage.edit(&format!("{both}{name}.z.example. 300 IN A 192.0.2.50\n"));
+        eventually("the edit", || server.short(&stage.folder, &[&format!("{name}.z.example")]) == "192.0.2.50\n");
+        eventually("it is written back", || stage.holds("; serial ") && !stage.holds("; serial 8,"));
+    }
+    for name in ["one", "other"] {
+        let has = server.short(&stage.folder, &[&format!("{name}.z.example")]);
+        assert_eq!(has, "192.0.2.50\n", "{name}: {}", stage.ctl(&["zone", "log", "z.example"]));
+    }
+}
+
 /// As of a file that comes from another server: the operator has given it another serial since that wrote it.
 #[test]
 fn what_the_first_line_of_a_file_says_that_was_read_may_be_anything() {

@@ -115,6 +115,7 @@ pub fn attend(
                 }
                 // One that was gone may be back.
                 folders.follow(&last.roster.directories());
+                let is_wish = is_asked || matches!(why, Why::Look | Why::Back(_) | Why::Keep { .. } | Why::Forced);
                 let reading = match is_asked {
                     _ if is_other => Reading::Anew,
                     true => Reading::Again,
@@ -127,7 +128,13 @@ pub fn attend(
                 }
                 systemd::tell(&systemd::reloading());
                 if jobs
-                    .send(Job { order: wished, number, stays, ..Job::new(Arc::clone(&last), why, zones, done) })
+                    .send(Job {
+                        order: wished,
+                        is_asked: is_wish,
+                        number,
+                        stays,
+                        ..Job::new(Arc::clone(&last), why, zones, done)
+                    })
                     .is_err()
                 {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);

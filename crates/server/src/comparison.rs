@@ -60,16 +60,34 @@ impl Difference {
     }
 }
 
-/// Looks at all zones, but for those of which the kernel says that nobody has touched them.
-pub fn of_all(roster: &Roster, manifest: &mut Manifest) -> Result<Difference, Hindrance> {
-    let mut vigil = manifest.vigil.take().and_then(Vigil::goes_on).or_else(|| Vigil::begin(manifest));
+/// The zones that there are, and what names them. Unless it `is_asked` for, a list counts as it was: somebody may be writing it just now.
+pub fn named(roster: &Roster, manifest: &Manifest, is_asked: bool) -> Result<(Vec<Zone>, Seen), Hindrance> {
     let seen = roster.seen();
+    if is_asked || seen.lists_the_same(&manifest.seen) {
+        return Ok((roster.gather()?, seen));
+    }
+    let mut listed = Vec::new();
+    for known in manifest.part(0, 1) {
+        let known = known?;
+        if !manifest.seen.finds(known.apex, known.file) {
+            listed.push(Zone::new(known.apex.into(), known.file.into()));
+        }
+    }
+    Ok((roster.gather_with(listed)?, seen.with_lists_of(&manifest.seen)))
+}
+
+/// Looks at all zones, but for those of which the kernel says that nobody has touched them.
+pub fn of_all(roster: &Roster, manifest: &mut Manifest, is_asked: bool) -> Result<Difference, Hindrance> {
+    let mut vigil = manifest.vigil.take().and_then(Vigil::goes_on).or_else(|| Vigil::begin(manifest));
+    let mut seen = roster.seen();
     let mut difference = if seen.names_the_same(&manifest.seen) {
         let difference = of_known(roster, manifest, vigil.as_ref())?;
         vigil.iter_mut().for_each(Vigil::all_were_met);
         difference
     } else {
-        of_these(&roster.gather()?, manifest, vigil.as_ref())?
+        let zones;
+        (zones, seen) = named(roster, manifest, is_asked)?;
+        of_these(&zones, manifest, vigil.as_ref())?
     };
     difference.seen = Some(seen);
     // What was seen in a folder that is another one by now says nothing.
@@ -167,7 +185,9 @@ pub fn of_named(
         // A file may be named as the zone's name is written anywhere.
         let named = || names.iter().find_map(|name| roster.in_directories(name));
         let file = || named().or_else(|| roster.in_directories(&images::name(apex).to_string()));
-        let anywhere = || if is_asked { roster.anywhere_in_directories(apex) } else { None };
+        // What commands keep is named as the zone is.
+        let is_kept = || manifest.find(apex).is_some_and(|known| roster.keeps(known.file));
+        let anywhere = || if is_asked && !is_kept() { roster.anywhere_in_directories(apex) } else { None };
         let found = || file().or_else(anywhere).map(|file| Zone::new(apex.clone(), file));
         let written = roster.written.find(apex);
         let mut zone = written.cloned().or_else(known).or_else(found);
@@ -296,12 +316,12 @@ mod tests {
     /// What is found of all zones, and of each when it is asked for.
     #[track_caller]
     fn check(desk: &Desk, manifest: &mut Manifest, expect: &[&str]) {
-        assert_eq!(told(of_all(&desk.roster(), manifest)), expect);
-        assert_eq!(told(of_all(&desk.roster(), manifest)), expect, "nobody has touched anything since");
+        assert_eq!(told(of_all(&desk.roster(), manifest, true)), expect);
+        assert_eq!(told(of_all(&desk.roster(), manifest, true)), expect, "nobody has touched anything since");
         let vigil = manifest.vigil.take();
-        assert_eq!(told(of_all(&desk.roster(), manifest)), expect, "as if nobody had looked before");
+        assert_eq!(told(of_all(&desk.roster(), manifest, true)), expect, "as if nobody had looked before");
         beforehand(manifest);
-        assert_eq!(told(of_all(&desk.roster(), manifest)), expect, "looked at beforehand");
+        assert_eq!(told(of_all(&desk.roster(), manifest, true)), expect, "looked at beforehand");
         manifest.vigil = vigil;
         let mut each = vec![];
         for name in ["w", "L.", "m", "d", "e", "n", "../l", ""] {
@@ -316,7 +336,7 @@ mod tests {
         let desk = Desk::new("found");
         let mut manifest = desk.manifest();
         check(&desk, &mut manifest, &[]);
-        let seen = of_all(&desk.roster(), &mut manifest).unwrap().seen.unwrap();
+        let seen = of_all(&desk.roster(), &mut manifest, true).unwrap().seen.unwrap();
         assert!(seen.names_the_same(&manifest.seen));
         desk.file("l", "other");
         check(&desk, &mut manifest, &["+l. l"]);
@@ -400,7 +420,7 @@ mod tests {
         let mut manifest = desk.manifest();
         desk.file("list", "m m\nn l\n");
         let roster = desk.roster();
-        let difference = of_all(&roster, &mut manifest).unwrap();
+        let difference = of_all(&roster, &mut manifest, true).unwrap();
         let entry = |zone: &Zone| crate::manifest::Entry {
             apex: zone.apex.clone(),
             file: zone.file.clone(),
@@ -425,7 +445,7 @@ mod tests {
             Err(Hindrance::Roster(complaints)) => complaints[0].what.clone(),
             found => panic!("{found:?}"),
         };
-        assert_eq!(said(of_all(&desk.roster(), &mut manifest)), "the zone `l` has no file");
+        assert_eq!(said(of_all(&desk.roster(), &mut manifest, true)), "the zone `l` has no file");
         assert_eq!(said(of_named(&desk.roster(), &manifest, &["m".to_string()], true)), "the zone `l` has no file");
         // Whose file has changed, nobody has asked for the list.
         desk.file("m", "other");

@@ -639,14 +639,17 @@ const MISFIT: &str = "the history does not fit what is served: a change is not i
 
 /// Records in canonical form and order, as a zone has them.
 fn standing(served: &Zone<'_>, canonical_form: &[Record]) -> Result<Vec<Record>, String> {
-    let mut found = Vec::new();
+    let (mut found, mut met) = (Vec::new(), HashSet::new());
     let whole = served.for_each_record(&mut |owner, rtype, ttl, rdata| {
-        if canonical(owner, rtype, ttl, rdata).is_some_and(|r| canonical_form.binary_search(&r).is_ok()) {
+        let place = canonical(owner, rtype, ttl, rdata).and_then(|r| canonical_form.binary_search(&r).ok());
+        if let Some(place) = place {
+            // Some are there in two spellings.
+            met.insert(place);
             found.extend(Record::new(owner, rtype, ttl, rdata));
         }
     });
     whole.map_err(damaged)?;
-    if found.len() == canonical_form.len() { Ok(found) } else { Err(MISFIT.to_string()) }
+    if met.len() == canonical_form.len() { Ok(found) } else { Err(MISFIT.to_string()) }
 }
 
 /// Err: the way does not begin at what is served.
@@ -668,16 +671,16 @@ fn renumbered(r: Record, serial: u32) -> Record {
 
 /// Hands the records of another version to `f`: those that are served still as they are.
 pub fn version(served: &Zone<'_>, way: &Diff, f: &mut dyn FnMut(Record)) -> Result<(), String> {
-    let mut gone = 0;
+    let mut gone = HashSet::new();
     let whole = served.for_each_record(&mut |owner, rtype, ttl, rdata| {
-        let is_gone = canonical(owner, rtype, ttl, rdata).is_some_and(|r| way.removed().binary_search(&r).is_ok());
-        gone += usize::from(is_gone);
-        if let Some(record) = Record::new(owner, rtype, ttl, rdata).filter(|_| !is_gone) {
+        let place = canonical(owner, rtype, ttl, rdata).and_then(|r| way.removed().binary_search(&r).ok());
+        gone.extend(place);
+        if let Some(record) = Record::new(owner, rtype, ttl, rdata).filter(|_| place.is_none()) {
             f(record);
         }
     });
     whole.map_err(damaged)?;
-    if gone != way.removed().len() {
+    if gone.len() != way.removed().len() {
         return Err(MISFIT.to_string());
     }
     way.added().iter().cloned().for_each(f);

@@ -13,6 +13,8 @@ pub struct Job {
     pub config: Arc<Config>,
     pub why: Why,
     pub zones: Vec<String>,
+    /// By an operator, who wants zones as they are named now; else nobody has asked for what a list says.
+    pub is_asked: bool,
     /// With `Why::Keep`.
     pub order: Option<Order>,
     /// From whom zones have come, by apex; empty but for `Why::Received`.
@@ -26,7 +28,8 @@ pub struct Job {
 
 impl Job {
     pub fn new(config: Arc<Config>, why: Why, zones: Vec<String>, done: Option<Done>) -> Job {
-        Job { config, why, zones, order: None, from: HashMap::new(), done, stays: Vec::new(), number: 0 }
+        let (is_asked, order, from, stays) = (false, None, HashMap::new(), Vec::new());
+        Job { config, why, zones, is_asked, order, from, done, stays, number: 0 }
     }
 
     /// Nobody waits for it, and it says only which files to look at.
@@ -44,7 +47,7 @@ pub fn together(mut job: Job, jobs: &Receiver<Job>) -> (Job, Option<Job>) {
         match jobs.try_recv() {
             Ok(next) if next.is_plain() && next.zones.is_empty() == zones.is_empty() => {
                 zones.extend(next.zones);
-                job = Job { zones: Vec::new(), ..next };
+                job = Job { zones: Vec::new(), is_asked: job.is_asked || next.is_asked, ..next };
             }
             next => {
                 ahead = next.ok();

@@ -80,8 +80,6 @@ pub struct Publisher {
     guards: Option<Guards>,
     /// Versions that were held are weighed again, though nothing has changed in their files.
     judges_anew: bool,
-    /// Zones that were named, and take a new image.
-    unlaid: (Vec<Zone>, Apexes),
     /// Of the last configuration.
     number: u64,
     /// Of the last one that all zones were compared with.
@@ -128,7 +126,6 @@ impl Publisher {
             written: HashMap::new(),
             failed: None,
             judges_anew: false,
-            unlaid: Default::default(),
             number: 0,
             full: 0,
         };
@@ -179,7 +176,7 @@ impl Publisher {
 
     fn on_job(&mut self, job: Job) {
         let wanted = job.zones.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
-        self.by = By { why: job.why, is_asked: job.done.is_some(), wanted, from: job.from };
+        self.by = By { why: job.why, is_asked: job.is_asked, wanted, from: job.from };
         self.recorder.keep(job.config.history);
         let outcome = match job.why {
             Why::Look => self.look(&job.config, &job.zones).map_err(|why| vec![why]),
@@ -253,7 +250,7 @@ impl Publisher {
         let gate = Gate::new(config, forced.collect());
         let is_start = why == Why::Started;
         self.library.gate = Arc::new(if is_start { gate.at_start() } else { gate });
-        (self.judges_anew, self.unlaid) = Default::default();
+        self.judges_anew = false;
         let laid = match why {
             // Forced, no file says it: only an image holds it over a crash, or the history of what was served.
             Why::Damaged | Why::Forced => None,
@@ -304,7 +301,7 @@ impl Publisher {
     /// Lays what has changed over the image, if anything has; None: it takes a new one.
     fn lay(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<Option<bool>, Vec<String>> {
         let compared = match wanted {
-            [] => comparison::of_all(&config.roster, &mut self.served.manifest),
+            [] => comparison::of_all(&config.roster, &mut self.served.manifest, self.by.is_asked),
             names => comparison::of_named(&config.roster, &self.served.manifest, names, self.by.is_asked),
         };
         let mut difference = match compared {
@@ -324,9 +321,6 @@ impl Publisher {
             }
             self.served.written = config.roster.written.clone();
             return Ok(Some(false));
-        }
-        if !wanted.is_empty() {
-            self.unlaid = (difference.anew.clone(), difference.gone.clone());
         }
         // A zone that is gone and that nobody has named would be served on, to everybody.
         if !wanted.is_empty() && forsakes(&self.served, &self.press.current().image, config) {
@@ -435,38 +429,26 @@ impl Publisher {
         is_over.map_err(|zones| vec![format!("no image keeps up with the updates of {}", names(zones).join(" "))])
     }
 
-    /// The zones that an image is to be made of, and what names them. A list counts as somebody has asked for it last: he may be writing
-    /// it just now. Where what names zones is wrong those that are served will do for one that only holds these as they should be.
+    /// The zones that an image is to be made of, and what names them. Where that is wrong those that are served will do for one that
+    /// only holds these as they should be: what somebody has written into a folder is no reason to keep others' updates from it.
     fn zones(&self, config: &Config, why: Why) -> Result<(Vec<Zone>, Seen), Vec<String>> {
-        let seen = config.roster.seen();
+        let complaints = match comparison::named(&config.roster, &self.served.manifest, self.by.is_asked) {
+            Ok(named) => return Ok(named),
+            Err(comparison::Hindrance::Manifest) => vec!["the list of what is served is damaged".to_string()],
+            Err(comparison::Hindrance::Roster(complaints)) => told(&complaints),
+        };
+        // Nor does what was wished of some zones. A zone that was for some, and is configured no more, would be for all.
         let is_of_all = self.by.wanted.is_empty() && !matches!(why, Why::Fold | Why::Damaged);
-        // Of one that was for some, and is configured no more, it would be for all.
-        let may_stay = !is_of_all && !forsakes(&self.served, &self.press.current().image, config);
-        if may_stay && !self.by.is_asked && !seen.lists_the_same(&self.served.manifest.seen) {
-            return self.served_zones(config);
+        if is_of_all || forsakes(&self.served, &self.press.current().image, config) {
+            return Err(complaints);
         }
-        match config.zones() {
-            Ok(zones) => Ok((zones, seen)),
-            Err(complaints) if may_stay => {
-                complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
-                self.served_zones(config)
-            }
-            Err(complaints) => Err(told(&complaints)),
-        }
-    }
-
-    /// Those of `[[zone]]`, those that were named, and what else is served.
-    fn served_zones(&self, config: &Config) -> Result<(Vec<Zone>, Seen), Vec<String>> {
-        let (written, (anew, gone)) = (&config.roster.written, &self.unlaid);
-        let named: HashSet<&[u8]> =
-            anew.iter().map(|zone| &*zone.apex).chain(gone.iter().map(|apex| &**apex)).collect();
-        let is_written = |apex: &[u8]| written.find(apex).is_some();
+        complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
+        let written = &config.roster.written;
         let mut zones = written.to_vec();
-        zones.extend(anew.iter().filter(|zone| !is_written(&zone.apex)).cloned());
         zones.retain(|zone| !zone.is_awaited());
         for known in self.served.manifest.part(0, 1) {
             let known = known.map_err(|_| vec!["the list of what is served is damaged".to_string()])?;
-            let is_other = !is_written(known.apex) && !named.contains(known.apex);
+            let is_other = written.find(known.apex).is_none();
             zones.extend(is_other.then(|| Zone::new(known.apex.into(), known.file.into())));
         }
         Ok((zones, self.served.manifest.seen.clone()))

@@ -559,7 +559,7 @@ impl Updates {
         let (mut entries, mut layers, mut group, mut octets) = (Vec::new(), Layers::new(), Vec::new(), 0);
         let (begun, mut took) = (Instant::now(), Duration::ZERO);
         while group.len() < GROUP_MAX && octets <= GROUP_OCTETS_MAX && took < AT_ONCE {
-            let Some(Waiting { question, signed, since }) = lines.next() else { break };
+            let Some(Waiting { question, signed, since }) = lines.next(group.is_empty()) else { break };
             if since.elapsed() > PATIENCE {
                 self.give_up(&question, taken);
                 continue;

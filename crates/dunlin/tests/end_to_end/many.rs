@@ -181,6 +181,12 @@ fn a_list_counts_as_it_was_when_somebody_asked_for_it() {
         }
         eventually("two", || has(&below) && has(&format!("x.{below}")));
         assert!(has("a.example"), "{text}");
+        // A folder in a folder may be one that links lead through: all zones are compared.
+        fs::create_dir_all(folder.0.join(format!("zones/sub{}", text.len()))).unwrap();
+        let last = format!("{}.l.example", text.len());
+        folder.write(&format!("zones/{last}.zone"), ZONE);
+        eventually("and one more", || has(&last));
+        assert!(has("a.example"), "{text}");
     }
     folder.refuses(&["reload"], "the zone `a.example` has no file");
     assert!(has("a.example"));

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use store::folder::zone_of;
 
 /// Below data-dir.
 pub const SECONDARIES: &str = "secondaries";
@@ -40,6 +41,20 @@ impl Roster {
         let mut zones = zones::gather(self.written.to_vec(), self.list.as_ref(), &self.directories, &mut complaints);
         zones.retain(|zone| !zone.is_awaited());
         if complaints.is_empty() { Ok(zones) } else { Err(complaints) }
+    }
+
+    /// The same, where these are those of the list.
+    pub fn gather_with(&self, listed: Vec<Zone>) -> Result<Vec<Zone>, Vec<Complaint>> {
+        let (mut complaints, mut zones) = (Vec::new(), self.written.to_vec());
+        zones.extend(listed.into_iter().filter(|zone| self.written.find(&zone.apex).is_none()));
+        let mut zones = zones::gather(zones, None, &self.directories, &mut complaints);
+        zones.retain(|zone| !zone.is_awaited());
+        if complaints.is_empty() { Ok(zones) } else { Err(complaints) }
+    }
+
+    /// True for what commands keep.
+    pub fn keeps(&self, file: &Path) -> bool {
+        self.directories.iter().any(|d| d.is_ours && file.parent() == Some(&d.path))
     }
 
     /// Lets zones that come from others, and have no file of their own, be kept below this folder.
@@ -98,8 +113,7 @@ impl Roster {
             None => {}
         }
         let file = self.in_directories(&images::name(apex).to_string());
-        let is_kept =
-            file.is_some_and(|file| self.directories.iter().any(|d| d.is_ours && file.parent() == Some(&d.path)));
+        let is_kept = file.is_some_and(|file| self.keeps(&file));
         // What is listed wins over what commands keep.
         if is_kept && !self.listed().contains_key(apex) { "api" } else { "file" }
     }
@@ -128,6 +142,17 @@ impl Seen {
     /// True if a file lies in one of the folders, not below.
     pub fn holds(&self, file: &Path) -> bool {
         self.directories.iter().any(|d| file.parent() == Some(&d.0))
+    }
+
+    /// True if the zone is one of a folder: it goes with its file.
+    pub fn finds(&self, apex: &[u8], file: &Path) -> bool {
+        let name = zone_of(file).filter(|_| self.holds(file));
+        name.and_then(|name| super::apex(&name).ok()).is_some_and(|of| *of == *apex)
+    }
+
+    /// This, but for what another says of lists.
+    pub fn with_lists_of(self, other: &Seen) -> Seen {
+        Seen { directories: self.directories, ..other.clone() }
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {

@@ -302,6 +302,31 @@ mod tests {
         assert_eq!(current(&zones[1..]).len(), zones.len() - 1);
     }
 
+    #[test]
+    fn an_image_has_its_manifest_wherever_a_kill_stopped_who_named_them() {
+        let desk = Desk::new("pair");
+        let library = Library::open(&desk.0).unwrap();
+        let [image, manifest, next] =
+            ["zones.image", "zones.manifest", "zones.manifest.next"].map(|name| desk.0.join("images").join(name));
+        let pair = || [&image, &manifest].map(|file| fs::read(file).unwrap());
+        desk.manifest();
+        let before = pair();
+        desk.file("l", &ZONE.replace("192.0.2.1", "192.0.2.2"));
+        desk.manifest();
+        let after = pair();
+        assert!(before != after && !next.exists());
+        // The steps: the new manifest has its first name, then the image its, then the manifest its.
+        for (is_image, is_manifest) in [(&before[0], &before[1]), (&after[0], &before[1]), (&after[0], &after[1])] {
+            fs::write(&next, &after[1]).unwrap();
+            fs::write(&image, is_image).unwrap();
+            fs::write(&manifest, is_manifest).unwrap();
+            let last = library.last().expect("a pair that fits").manifest.image();
+            let fits = if is_image == &before[0] { &before } else { &after };
+            assert_eq!(last.size as usize, fits[0].len());
+            assert_eq!(&pair(), fits);
+        }
+    }
+
     /// Zones that are anew, with a plus, and those that are gone, with a minus.
     fn told(found: Result<Difference, Hindrance>) -> Vec<String> {
         let found = found.unwrap();

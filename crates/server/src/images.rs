@@ -39,6 +39,8 @@ pub const ROOM: usize = 256 << 20;
 pub const FOLDER: &str = "images";
 pub const IMAGE: &str = "zones.image";
 pub const MANIFEST: &str = "zones.manifest";
+/// Of one whose image may not have its name yet.
+pub const NEXT: &str = "zones.manifest.next";
 
 /// Where images lie: a folder of their own below data-dir.
 pub struct Library {
@@ -157,16 +159,22 @@ impl Library {
 
     /// The image written last, whatever it was made of.
     pub fn last(&self) -> Option<Shelved> {
-        let manifest = Manifest::open(&self.folder.join(MANIFEST))?;
         let file = self.folder.join(IMAGE);
         let image = open(&file).ok()?;
-        let is_of = (manifest.image().size, manifest.image().seed) == identity(&image);
+        let is_of = |manifest: &Manifest| (manifest.image().size, manifest.image().seed) == identity(&image);
+        let named = |name: &str| Manifest::open(&self.folder.join(name)).filter(is_of);
+        let manifest = named(MANIFEST).or_else(|| {
+            let next = named(NEXT)?;
+            // It has its name now, or by the next who looks.
+            let _ = std::fs::rename(self.folder.join(NEXT), self.folder.join(MANIFEST));
+            Some(next)
+        })?;
         let pieces = Shelf::open(&self.folder, manifest.image());
-        is_of.then_some(Shelved { image, manifest, pieces, file, remarks: Vec::new() })
+        Some(Shelved { image, manifest, pieces, file, remarks: Vec::new() })
     }
 
-    /// Writes an image and its manifest, and only then gives them their names: a disk that is full leaves those that are there. A
-    /// crash between the two names leaves a manifest that does not fit, which is none.
+    /// Writes an image and its manifest, and only then gives them their names: a disk that is full leaves those that are there. The
+    /// manifest has another one first: so a crash leaves a manifest that fits the image whichever that is.
     fn shelve(&self, built: Built, seen: &Seen, beforehand: &mut Beforehand<'_>) -> io::Result<Shelved> {
         let Built { octets, entries, pieces, remarks, seed, lost } = built;
         if !lost.is_empty() {
@@ -177,10 +185,13 @@ impl Library {
         let identity = Identity { size: octets.len() as u64, seed, names };
         let image = prepare(&self.folder, IMAGE, &octets)?;
         drop(octets);
-        let manifest = Manifest::prepare(&self.folder, MANIFEST, identity, seen, &entries)?;
+        let manifest = Manifest::prepare(&self.folder, NEXT, identity, seen, &entries)?;
         beforehand(&entries);
-        let file = image.take_name()?;
-        let manifest = Manifest::read_back(&manifest.take_name()?)?;
+        let next = manifest.take_name()?;
+        let (file, manifest) = (image.take_name()?, self.folder.join(MANIFEST));
+        std::fs::rename(next, &manifest)?;
+        atomic::sync_folder(&self.folder)?;
+        let manifest = Manifest::read_back(&manifest)?;
         let image = open(&file)?;
         let of_zone =
             |(apex, of): (Box<[u8]>, Pieces)| Some((apex.clone(), of.now_of(&laying::zone(image.view(), &apex)?)?));

@@ -152,6 +152,11 @@ impl Manifest {
         }
     }
 
+    /// True of a zone that is served as it has become since the image was made.
+    pub fn is_over(&self, apex: &[u8]) -> bool {
+        matches!(self.over.get(apex), Some(Some(_)))
+    }
+
     /// True of a zone that the image has, and that has gone since.
     pub fn has_gone(&self, apex: &[u8]) -> bool {
         matches!(self.over.get(apex), Some(None)) && self.base.number(apex).is_some()

@@ -49,6 +49,8 @@ const RETIRE_EVERY: Duration = Duration::from_millis(50);
 /// long for each MiB of the image, so that building takes a small part of the time however large it is.
 const FOLD_AFTER: Duration = Duration::from_secs(10);
 const FOLD_AFTER_MIB: Duration = Duration::from_secs(1);
+/// So many times as long what is laid over it may become more without a pause.
+const FOLD_ANYWAY: u32 = 10;
 /// After one that failed.
 pub const FOLD_AGAIN: Duration = Duration::from_secs(60);
 /// Images below this are not worth huge pages.
@@ -72,6 +74,10 @@ pub struct Publisher {
     retired: Vec<Retired<Zones<Stretch>>>,
     /// What is laid over the image, to be folded into a new one when nothing has changed for a while.
     unfolded: Option<Arc<Config>>,
+    /// Since when there is any.
+    laid: Option<Instant>,
+    /// A zone is served as no file says it, nor the image: that is to be folded before anything else is done, or a start would not know it.
+    hurries: bool,
     /// Zones of updates whose files have been written for an image, and up to where in the journal they hold it.
     written: HashMap<Box<[u8]>, u64>,
     /// When the last image could not be made; None: it could.
@@ -123,6 +129,8 @@ impl Publisher {
             by: By::default(),
             retired: Vec::new(),
             unfolded: None,
+            laid: None,
+            hurries: false,
             written: HashMap::new(),
             failed: None,
             judges_anew: false,
@@ -146,6 +154,9 @@ impl Publisher {
         let (mut has_worked, mut quiet) = (true, Instant::now());
         let mut ahead = None;
         loop {
+            if std::mem::take(&mut self.hurries) {
+                (has_worked, _, quiet) = (true, self.fold(), Instant::now());
+            }
             if self.retired.is_empty() && self.unfolded.is_none() && std::mem::take(&mut has_worked) {
                 self.state.rest();
             }
@@ -233,7 +244,12 @@ impl Publisher {
     fn fold_in(&self, quiet: Instant) -> Duration {
         let mib = u32::try_from(self.served.manifest.image().size >> 20).unwrap_or(u32::MAX);
         let (least, since) = self.failed.map_or((FOLD_AFTER, quiet), |failed| (FOLD_AGAIN, failed));
-        least.max(FOLD_AFTER_MIB * mib).saturating_sub(since.elapsed())
+        let pause = least.max(FOLD_AFTER_MIB * mib);
+        let anyway = self
+            .laid
+            .filter(|_| self.failed.is_none())
+            .map(|laid| (pause * FOLD_ANYWAY).saturating_sub(laid.elapsed()));
+        pause.saturating_sub(since.elapsed()).min(anyway.unwrap_or(pause))
     }
 
     fn reload(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
@@ -342,6 +358,9 @@ impl Publisher {
                 self.state.raise(Event::Changed { zones });
             }
         }
+        // The version before is in no file any more.
+        let is_alone = |entry: &manifest::Entry| entry.problem.is_some() && self.served.manifest.is_over(&entry.apex);
+        self.hurries |= entries.iter().any(is_alone);
         self.served.take(&before.image, &zones.image, &entries, &difference);
         pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
         drop(before);
@@ -356,6 +375,7 @@ impl Publisher {
         self.state.secondaries().into_iter().for_each(|s| difference.apexes().for_each(|apex| s.has_changed(apex)));
         self.hold(&problems);
         self.unfolded = Some(Arc::clone(config));
+        self.laid.get_or_insert_with(Instant::now);
         Ok(Some(true))
     }
 
@@ -404,6 +424,7 @@ impl Publisher {
         let outcome = self.rebuilt(config, why);
         self.failed = outcome.is_err().then(Instant::now);
         self.unfolded = self.failed.map(|_| Arc::clone(config));
+        self.laid = self.laid.filter(|_| self.failed.is_some());
         if self.failed.is_some() {
             // What is not served is no version.
             self.library.gate.forget();

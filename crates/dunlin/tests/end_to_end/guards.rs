@@ -133,6 +133,37 @@ fn what_was_accepted_step_by_step_is_served_by_a_start_that_finds_it_over_no_ima
     ends_at(&serve(&folder), 9);
 }
 
+/// No file has it any more; nor had the image, which is older.
+#[test]
+fn what_was_served_when_its_file_was_spoilt_is_served_by_the_next_start() {
+    for is_new in [false, true] {
+        for spoilt in
+            [without(&next(|z| z.replace("host 8", "host 9")), &["a ", "b ", "c ", "d ", "ns "]), "@ SOA\n".into()]
+        {
+            let folder = Folder::new();
+            folder.write("zones/other.zone", ZONE);
+            let file = folder.0.join("zones/example.zone");
+            if !is_new {
+                folder.write("zones/example.zone", ZONE);
+            }
+            let server = serve(&folder);
+            for text in [ZONE, &next(|z| z)] {
+                std::fs::write(&file, text).unwrap();
+                folder.does(&["reload", "example"]);
+            }
+            std::fs::write(&file, &spoilt).unwrap();
+            assert_eq!(folder.ctl(&["reload", "example"]).status.code(), Some(1));
+            // What comes after that is done after the image is made.
+            folder.does(&["reload", "other"]);
+            server.signal("KILL");
+            server.ended();
+            let server = serve(&folder);
+            assert_eq!(server.short(&folder, &["mark.example", "TXT"]), "\"new\"\n", "{}", read(&folder.0.join("log")));
+            assert_eq!(server.short(&folder, &["a.example"]), "192.0.2.1\n");
+        }
+    }
+}
+
 #[test]
 fn what_was_taken_back_is_held_by_a_start_all_the_same() {
     let folder = Folder::new();

@@ -8,7 +8,7 @@
 //! ```
 //! A crash at any moment leaves one of these.
 
-use crate::origin::{Means, NONE, Origin};
+use crate::origin::{Means, NONE, Origin, stamp};
 use std::io;
 use std::path::{Path, PathBuf};
 use store::atomic::exchange;
@@ -33,6 +33,10 @@ pub fn give_back(file: &Path, origin: &Origin) -> io::Result<bool> {
     if origin.known().is_empty() {
         return std::fs::rename(&aside, aside.with_extension("unknown")).map(|()| false);
     }
+    // All files have been copied to another place, as they were: neither is an edit.
+    if [&aside, file].into_iter().all(|file| origin.known().iter().any(|known| known.is_copied_as(&stamp(file)))) {
+        return std::fs::remove_file(&aside).map(|()| false);
+    }
     if is_known(file, origin) {
         return exchange(&aside, file).map(|()| true);
     }
@@ -54,7 +58,7 @@ pub fn clear(file: &Path, origin: &mut Origin) -> io::Result<bool> {
 mod tests {
     use super::*;
     use crate::ledger::FOLDER;
-    use crate::origin::{Known, stamp};
+    use crate::origin::Known;
     use std::io::Write;
     use store::atomic::{Prepared, prepare};
 
@@ -172,5 +176,26 @@ mod tests {
             .unwrap();
         assert!(!stage.look().unwrap());
         assert_eq!(stage.holds(), ("old".to_string(), NOTHING));
+    }
+
+    #[test]
+    fn what_was_copied_to_another_place_is_no_edit() {
+        let (mut stage, _prepared) = Stage::new("copied");
+        stage.origin.remember(vec![]).unwrap();
+        let aside = stage.data.join(".z.aside");
+        let known = |means, file: &Path| Known { means, serial: 1, stamp: stamp(file) };
+        std::fs::write(&aside, "old").unwrap();
+        std::fs::write(&stage.file, "the new one").unwrap();
+        stage.origin.remember(vec![known(Means::Edited, &aside), known(Means::Written, &stage.file)]).unwrap();
+        // As cp -a does: their times stay, and their numbers do not.
+        for file in [&aside, &stage.file] {
+            let (text, time) = (std::fs::read(file).unwrap(), std::fs::metadata(file).unwrap().modified().unwrap());
+            let copy = file.with_extension("copy");
+            std::fs::write(&copy, text).unwrap();
+            std::fs::File::open(&copy).unwrap().set_modified(time).unwrap();
+            std::fs::rename(&copy, file).unwrap();
+        }
+        assert!(!give_back(&stage.file, &stage.origin).unwrap() && !aside.exists());
+        assert_eq!(std::fs::read_to_string(&stage.file).unwrap(), "the new one");
     }
 }

@@ -17,6 +17,7 @@
 //! A zone whose file is not the one that its changes were made of is served as that file has it, takes no updates, and keeps its
 //! changes in the journal until somebody mends the file: other zones do not wait for that.
 
+use crate::aside;
 use crate::clock::wall_s;
 use crate::config::{History, Written, Zone};
 use crate::history;
@@ -469,6 +470,10 @@ impl Replayed<'_> {
 /// Reads a zone that is new here from the file that is configured, and writes ours.
 fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
     let mut origin = Origin::of(data_dir(folder), &zone.apex);
+    if origin.known().is_empty() {
+        // Nobody knows what went aside before, once it is known what the file holds now.
+        aside::give_back(&zone.file.canonicalize().unwrap_or(zone.file.clone()), &origin).map_err(|e| e.to_string())?;
+    }
     let mut wrong = None;
     let written = write_file(folder, &zone.apex, position, |out| {
         let kept = origin.keep(zone, None, None, out);

@@ -149,6 +149,12 @@ fn is_that(is: &str, known: &str) -> bool {
 }
 
 impl Known {
+    /// The same but for which file it is, and what it includes.
+    pub fn is_copied_as(&self, stamp: &str) -> bool {
+        let whole = |stamp: &str| stamp.split(AND).next().and_then(|own| Some(own.rsplit_once('-')?.0.to_string()));
+        whole(stamp).is_some_and(|copied| whole(&self.stamp) == Some(copied))
+    }
+
     fn of(line: &str) -> Option<Known> {
         let mut words = line.split(' ');
         let word = words.next()?;
@@ -585,13 +591,25 @@ mod tests {
         // It is not known whether what is written came to its name.
         let after = |before: &Known| [before.clone(), Known { serial: 9, ..written.clone() }];
         check(&after(&read), true, "", Some(Base::Copy(copy.clone(), 7)));
-        check(&after(&edited), true, &first_line(7), Some(Base::Copy(copy.clone(), 7)));
+        check(&after(&edited), true, &first_line(7), Some(Base::Past(copy.clone(), 7)));
         check(&after(&edited), true, &first_line(9), Some(Base::Version(9)));
         check(&after(&edited), true, "", None);
-        check(&[edited], true, &first_line(6), Some(Base::Version(6)));
+        check(&[edited.clone()], true, &first_line(6), Some(Base::Version(6)));
+        // What was read is what is edited, whatever it says of itself, as long as nothing else was written there.
+        check(from_ref(&read), true, &first_line(6), Some(Base::Copy(copy.clone(), 6)));
+        check(&after(&read), true, &first_line(6), Some(Base::Version(6)));
         check(from_ref(&written), false, &first_line(6), Some(Base::Version(6)));
         check(from_ref(&written), false, "", None);
+        // The edit that was taken in last stays known behind what is written, and its stamp is no file's.
         let mut origin = Origin::of(&data, b"\x01z\0");
+        (origin.known, origin.base) = (vec![edited.clone()], Some(3));
+        for serial in [9, 11] {
+            origin.remember(vec![Known { serial, ..written.clone() }]).unwrap();
+            let origin = Origin::of(&data, b"\x01z\0");
+            assert_eq!((origin.known().len(), origin.known()[1].serial), (2, serial));
+            assert!(origin.known()[0].means == Means::Edited && !origin.known()[0].is("2") && copy.exists());
+            assert_eq!(origin.base, Some(3));
+        }
         origin.known = after(&read).to_vec();
         origin.is_now("4".to_string(), vec![]).unwrap();
         assert_eq!(origin.known(), [Known { stamp: "4".to_string(), ..read.clone() }]);

@@ -414,3 +414,19 @@ fn what_the_first_line_of_a_file_says_that_was_read_may_be_anything() {
         assert_eq!(stage.log().matches("an edit is taken in").count(), 2, "{}", stage.log());
     }
 }
+
+/// It was stopped a moment after the file was written, and what is known of the zone is gone.
+#[test]
+fn what_went_aside_takes_the_place_of_no_file_of_which_nothing_is_known() {
+    let stage = Stage::new("1s", 1);
+    let server = stage.serve();
+    add(&server, 1);
+    eventually("it is written back", || stage.holds("n1.z.example."));
+    drop(server);
+    let aside = stage.folder.write("zones/.z.example.zone.aside", &read(&stage.file).replace("n1.", "n0."));
+    std::fs::remove_dir_all(stage.folder.0.join("data/journal")).unwrap();
+    let server = stage.serve();
+    eventually("it is looked at", || !aside.exists());
+    assert_eq!(server.short(&stage.folder, &["n1.z.example"]), "192.0.2.1\n");
+    assert!(stage.holds("n1.z.example.") && stage.folder.0.join("zones/.z.example.zone.unknown").exists());
+}

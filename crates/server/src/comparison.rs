@@ -303,6 +303,18 @@ mod tests {
     }
 
     #[test]
+    fn zones_that_were_made_anew_are_known_of_their_image_alone() {
+        let desk = Desk::new("remade");
+        let (image, library) = (desk.manifest().image(), Library::open(&desk.0).unwrap());
+        let apexes: Vec<Box<[u8]>> = ["l", "a\\.b.c"].iter().map(|name| config::apex(name).unwrap()).collect();
+        assert!(library.remake(image, [].into_iter()).is_ok());
+        apexes.iter().for_each(|apex| library.remake(image, [apex].into_iter()).unwrap());
+        let known = |image: (u64, u64)| images::remade(&desk.0, image);
+        assert_eq!(known((image.size, image.seed)), apexes.iter().cloned().collect());
+        assert!(known((image.size, image.seed ^ 1)).is_empty());
+    }
+
+    #[test]
     fn an_image_has_its_manifest_wherever_a_kill_stopped_who_named_them() {
         let desk = Desk::new("pair");
         let library = Library::open(&desk.0).unwrap();

@@ -7,7 +7,7 @@
 use crate::config::{Config, Numbering, Written, Zone};
 use crate::edition::Edition;
 use crate::history::{CHANGE_OCTETS_MAX, last_serials, leads_to};
-use crate::images::{Problem, name};
+use crate::images::{self, Problem, name};
 use crate::json::Json;
 use crate::laying;
 use crate::ledger;
@@ -40,6 +40,8 @@ pub struct Gate {
     /// At a start. A version to which history leads has been served, and was not yet in the image: the serials with which the history of
     /// zones ends, read once for all, when the first is asked for. Of a zone that ends with another there is nothing to look for.
     ends: Option<OnceLock<HashMap<Box<[u8]>, u32>>>,
+    /// Of these the image has others, at a start.
+    remade: OnceLock<HashSet<Box<[u8]>>>,
     changes: Mutex<Changes>,
 }
 
@@ -80,6 +82,12 @@ impl Gate {
         ends == Some(&serial) && leads_to(&self.data_dir, served, version, serial)
     }
 
+    /// Whether what the image has under its name is another zone.
+    fn is_remade(&self, image: &Image<Stretch>, apex: &[u8]) -> bool {
+        let read = || images::remade(&self.data_dir, images::identity(image));
+        self.ends.is_some() && self.remade.get_or_init(read).contains(apex)
+    }
+
     /// Whether a version of this zone may be held.
     pub fn guards(&self, apex: &[u8]) -> bool {
         self.guards_of(apex).is_some()
@@ -111,6 +119,7 @@ impl Gate {
     ) -> Option<String> {
         let apex = version.zone.apex();
         let guards = self.guards_of(apex);
+        let served = served.filter(|image| !self.is_remade(image, apex));
         // What is damaged cannot be compared, and is no reason to keep anything.
         let Some(zone) = served.map_or(Ok(None), |image| image.view().zone_of(apex)).ok()? else {
             let is_foreign = self.written.find(apex).is_some_and(Zone::is_secondary);

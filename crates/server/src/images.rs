@@ -22,13 +22,13 @@ use crate::zonetext::{Reading, Unread};
 use audit::{Rating, Report, Rules, Version, audit};
 use image::{Builder, Image, View, Zone as ImageZone};
 use std::cell::LazyCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use store::atomic::{self, Prepared};
+use store::atomic::{self, Prepared, write_atomically};
 use store::{Map, Stretch};
 use wire::Name;
 
@@ -39,6 +39,7 @@ pub const ROOM: usize = 256 << 20;
 pub const FOLDER: &str = "images";
 pub const IMAGE: &str = "zones.image";
 pub const MANIFEST: &str = "zones.manifest";
+const REMADE: &str = "zones.remade";
 /// Of one whose image may not have its name yet.
 pub const NEXT: &str = "zones.manifest.next";
 
@@ -135,6 +136,19 @@ impl Library {
             }
             None => self.shelve(built, seen, beforehand),
         }
+    }
+
+    /// These zones are laid over an image that has others under their names.
+    pub fn remake<'z>(&self, image: Identity, zones: impl Iterator<Item = &'z Box<[u8]>>) -> io::Result<()> {
+        let zones: Vec<Name> = zones.map(|apex| name(apex)).collect();
+        if zones.is_empty() {
+            return Ok(());
+        }
+        let known = remade(self.data_dir(), (image.size, image.seed));
+        let all: BTreeSet<String> =
+            known.iter().map(|apex| name(apex)).chain(zones).map(|name| name.to_string()).collect();
+        let text = all.iter().fold(remade_of((image.size, image.seed)), |text, name| text + name + "\n");
+        write_atomically(&self.folder, REMADE, None, |out| out.write_all(text.as_bytes())).map(drop)
     }
 
     /// Where images lie.
@@ -235,6 +249,18 @@ fn prepare(folder: &Path, name: &str, octets: &[u8]) -> io::Result<Prepared> {
             is_whole.then_some(()).ok_or_else(|| io::Error::other("what was written is not what can be read back"))
         },
     )
+}
+
+/// Zones under whose names this image has others, which have gone since.
+pub fn remade(data_dir: &Path, image: (u64, u64)) -> HashSet<Box<[u8]>> {
+    let text = std::fs::read_to_string(data_dir.join(FOLDER).join(REMADE)).unwrap_or_default();
+    let names = text.strip_prefix(&remade_of(image)).unwrap_or_default();
+    names.lines().filter_map(|name| crate::config::apex(name).ok()).collect()
+}
+
+/// What the text begins with: of which image it is.
+fn remade_of((size, seed): (u64, u64)) -> String {
+    format!("{size} {seed}\n")
 }
 
 /// Maps an image file.

@@ -410,11 +410,13 @@ impl Publisher {
         // What updates have changed is not in these files.
         let is_updated =
             || difference.apexes().any(|apex| config.roster.written.find(apex).is_some_and(Zone::is_owned));
-        // A start would compare it with the one that the image on the disk has under its name.
-        let is_remade = || difference.anew.iter().any(|zone| self.served.manifest.has_gone(&zone.apex));
-        if !has_room || is_updated() || is_remade() {
+        if !has_room || is_updated() {
             return None;
         }
+        // A start would compare it with the one that the image has under its name.
+        let remade = difference.anew.iter().map(|zone| &zone.apex).filter(|apex| self.served.manifest.has_gone(apex));
+        let told = self.library.remake(self.served.manifest.image(), remade);
+        told.inspect_err(|e| log::warn("a zone that was made anew takes a new image", &[("why", e)])).ok()?;
         Plan::of(&now.image, difference, &self.library, &self.served.pieces, &mut self.recorder)
     }
 

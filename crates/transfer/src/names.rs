@@ -232,8 +232,8 @@ impl Spelt {
     }
 }
 
-/// Rdata in canonical form: what is_like compares.
-fn folded(record: &Record) -> Box<[u8]> {
+/// Rdata in canonical form: what `Record::is_like` compares.
+pub fn folded(record: &Record) -> Box<[u8]> {
     let mut rdata: Box<[u8]> = record.rdata().into();
     zonefile::rdata::canonicalise(record.rtype, &mut rdata);
     rdata

@@ -5,7 +5,7 @@
 
 use crate::contents::Unreadable;
 use crate::message::{Message, Question, Rr};
-use crate::names::{Names, Node};
+use crate::names::{Names, Node, folded};
 use crate::record::{counted, is_newer, next_serial, serial_of, with_serial};
 use crate::{Content, Diff, Layer, Record};
 use std::collections::BTreeSet;
@@ -221,11 +221,6 @@ fn require_presence(item: &Item, node: &Node) -> Result<(), Refused> {
 /// The RRset exists and holds exactly these.
 fn require_set(set: &[&Item], names: &mut Names<'_>) -> Result<(), Refused> {
     let Some(first) = set.first() else { return Ok(()) };
-    let folded = |r: &Record| {
-        let mut rdata = r.rdata().to_vec();
-        zonefile::rdata::canonicalise(r.rtype, &mut rdata);
-        rdata
-    };
     let there = names.at(first.owner())?.rrset(first.rtype()).map(|(r, _)| r);
     let (there, wanted): (BTreeSet<_>, BTreeSet<_>) =
         (there.map(folded).collect(), set.iter().map(|item| folded(&item.record)).collect());

@@ -594,7 +594,7 @@ mod tests {
         check(&after(&edited), true, &first_line(7), Some(Base::Past(copy.clone(), 7)));
         check(&after(&edited), true, &first_line(9), Some(Base::Version(9)));
         check(&after(&edited), true, "", None);
-        check(&[edited.clone()], true, &first_line(6), Some(Base::Version(6)));
+        check(from_ref(&edited), true, &first_line(6), Some(Base::Version(6)));
         // What was read is what is edited, whatever it says of itself, as long as nothing else was written there.
         check(from_ref(&read), true, &first_line(6), Some(Base::Copy(copy.clone(), 6)));
         check(&after(&read), true, &first_line(6), Some(Base::Version(6)));

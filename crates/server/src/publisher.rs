@@ -316,8 +316,9 @@ impl Publisher {
 
     /// Lays what has changed over the image, if anything has; None: it takes a new one.
     fn lay(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<Option<bool>, Vec<String>> {
+        let is_asked = self.takes_lists(config);
         let compared = match wanted {
-            [] => comparison::of_all(&config.roster, &mut self.served.manifest, self.by.is_asked),
+            [] => comparison::of_all(&config.roster, &mut self.served.manifest, is_asked),
             names => comparison::of_named(&config.roster, &self.served.manifest, names, self.by.is_asked),
         };
         let mut difference = match compared {
@@ -455,7 +456,7 @@ impl Publisher {
     /// The zones that an image is to be made of, and what names them. Where that is wrong those that are served will do for one that
     /// only holds these as they should be: what somebody has written into a folder is no reason to keep others' updates from it.
     fn zones(&self, config: &Config, why: Why) -> Result<(Vec<Zone>, Seen), Vec<String>> {
-        let complaints = match comparison::named(&config.roster, &self.served.manifest, self.by.is_asked) {
+        let complaints = match comparison::named(&config.roster, &self.served.manifest, self.takes_lists(config)) {
             Ok(named) => return Ok(named),
             Err(comparison::Hindrance::Manifest) => vec!["the list of what is served is damaged".to_string()],
             Err(comparison::Hindrance::Roster(complaints)) => told(&complaints),
@@ -475,6 +476,11 @@ impl Publisher {
             zones.extend(is_other.then(|| Zone::new(known.apex.into(), known.file.into())));
         }
         Ok((zones, self.served.manifest.seen.clone()))
+    }
+
+    /// What names zones counts as it is now: somebody wants that, or a zone that was for some, and is configured no more, would be for all.
+    fn takes_lists(&self, config: &Config) -> bool {
+        self.by.is_asked || forsakes(&self.served, &self.press.current().image, config)
     }
 
     /// Err within: the image does not take what updates have changed of these zones; of all if none is named.

@@ -10,6 +10,7 @@ use crate::reading::{processors, side_by_side};
 use crate::stamp::Looks;
 use crate::vigil::Vigil;
 use net::sched::Places;
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -60,17 +61,30 @@ impl Difference {
     }
 }
 
-/// The zones that there are, and what names them. Unless it `is_asked` for, a list counts as it was: somebody may be writing it just now.
-pub fn named(roster: &Roster, manifest: &Manifest, is_asked: bool) -> Result<(Vec<Zone>, Seen), Hindrance> {
+/// The zones that there are, and what names them. Unless `is_of_all`, a list counts as it was but for those that are `wanted`: somebody may be
+/// writing it just now.
+pub fn named(
+    roster: &Roster,
+    manifest: &Manifest,
+    is_of_all: bool,
+    wanted: &[Box<[u8]>],
+) -> Result<(Vec<Zone>, Seen), Hindrance> {
     let seen = roster.seen();
-    if is_asked || seen.lists_the_same(&manifest.seen) {
+    if is_of_all || seen.lists_the_same(&manifest.seen) {
         return Ok((roster.gather()?, seen));
     }
-    let mut listed = Vec::new();
+    let now = LazyCell::new(|| roster.listed());
+    let mut listed: Vec<Zone> = wanted.iter().filter_map(|apex| now.get(apex).cloned()).collect();
     for known in manifest.part(0, 1) {
-        let known = known?;
-        if !manifest.seen.finds(known.apex, known.file) {
-            listed.push(Zone::new(known.apex.into(), known.file.into()));
+        let Known { apex, file, .. } = known?;
+        if wanted.iter().any(|wanted| **wanted == *apex) {
+            continue;
+        }
+        match manifest.seen.finds(apex, file) {
+            // That is found where it lies. If it is gone the list may name it all the same.
+            true if file.symlink_metadata().is_ok() => {}
+            true => listed.extend(now.get(apex).cloned()),
+            false => listed.push(Zone::new(apex.into(), file.into())),
         }
     }
     Ok((roster.gather_with(listed)?, seen.with_lists_of(&manifest.seen)))
@@ -86,7 +100,7 @@ pub fn of_all(roster: &Roster, manifest: &mut Manifest, is_asked: bool) -> Resul
         difference
     } else {
         let zones;
-        (zones, seen) = named(roster, manifest, is_asked)?;
+        (zones, seen) = named(roster, manifest, is_asked, &[])?;
         of_these(&zones, manifest, vigil.as_ref())?
     };
     difference.seen = Some(seen);

@@ -83,7 +83,7 @@ impl Gate {
     }
 
     /// Whether what the image has under its name is another zone.
-    fn is_remade(&self, image: &Image<Stretch>, apex: &[u8]) -> bool {
+    pub fn is_remade(&self, image: &Image<Stretch>, apex: &[u8]) -> bool {
         let read = || images::remade(&self.data_dir, images::identity(image));
         self.ends.is_some() && self.remade.get_or_init(read).contains(apex)
     }

@@ -304,7 +304,8 @@ fn build(zones: &[Zone], library: &Library, before: Option<&Image<Stretch>>) -> 
             image.compare(0, usize::MAX);
             is_known = image.view().zones().all(|zone| zone.and_then(|z| z.apex()?.apex_name()).is_ok());
         }
-        let old = before.map(|image| zones_of(image, &bad)).unwrap_or_default();
+        let mut old = before.map(|image| zones_of(image, &bad)).unwrap_or_default();
+        old.retain(|kept| !before.is_some_and(|image| library.gate.is_remade(image, &kept.entry.apex)));
         // What the served image itself cannot give back is not asked of it twice.
         let more: Vec<_> = old.into_iter().filter(|k| !kept.contains_key(&k.entry.apex)).collect();
         if more.is_empty() {

@@ -152,9 +152,10 @@ impl Manifest {
         }
     }
 
-    /// True of a zone that is served as it has become since the image was made.
+    /// True of a zone that is served as its file is, or was, and not as the image has it.
     pub fn is_over(&self, apex: &[u8]) -> bool {
-        matches!(self.over.get(apex), Some(Some(_)))
+        let known = self.over.get(apex).and_then(|packed| packed.as_ref()?.known());
+        known.is_some_and(|known| known.problem.is_none())
     }
 
     /// True of a zone that the image has, and that has gone since.

@@ -456,11 +456,13 @@ impl Publisher {
     /// The zones that an image is to be made of, and what names them. Where that is wrong those that are served will do for one that
     /// only holds these as they should be: what somebody has written into a folder is no reason to keep others' updates from it.
     fn zones(&self, config: &Config, why: Why) -> Result<(Vec<Zone>, Seen), Vec<String>> {
-        let complaints = match comparison::named(&config.roster, &self.served.manifest, self.takes_lists(config)) {
-            Ok(named) => return Ok(named),
-            Err(comparison::Hindrance::Manifest) => vec!["the list of what is served is damaged".to_string()],
-            Err(comparison::Hindrance::Roster(complaints)) => told(&complaints),
-        };
+        let wanted = if self.by.is_asked { self.by.wanted.clone() } else { Vec::new() };
+        let complaints =
+            match comparison::named(&config.roster, &self.served.manifest, self.takes_lists(config), &wanted) {
+                Ok(named) => return Ok(named),
+                Err(comparison::Hindrance::Manifest) => vec!["the list of what is served is damaged".to_string()],
+                Err(comparison::Hindrance::Roster(complaints)) => told(&complaints),
+            };
         // Nor does what was wished of some zones. A zone that was for some, and is configured no more, would be for all.
         let is_of_all = self.by.wanted.is_empty() && !matches!(why, Why::Fold | Why::Damaged);
         if is_of_all || forsakes(&self.served, &self.press.current().image, config) {
@@ -478,9 +480,9 @@ impl Publisher {
         Ok((zones, self.served.manifest.seen.clone()))
     }
 
-    /// What names zones counts as it is now: somebody wants that, or a zone that was for some, and is configured no more, would be for all.
+    /// What names zones counts as it is now: somebody wants that of all, or a zone that was for some, and is configured no more, would be for all.
     fn takes_lists(&self, config: &Config) -> bool {
-        self.by.is_asked || forsakes(&self.served, &self.press.current().image, config)
+        self.by.is_asked && self.by.wanted.is_empty() || forsakes(&self.served, &self.press.current().image, config)
     }
 
     /// Err within: the image does not take what updates have changed of these zones; of all if none is named.

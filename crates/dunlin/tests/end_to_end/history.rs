@@ -275,6 +275,20 @@ fn a_zone_that_is_made_anew_is_served_after_a_kill() {
     }
 }
 
+/// What the image has under its name is somebody else's.
+#[test]
+fn a_zone_that_is_made_anew_and_spoilt_is_not_the_one_before() {
+    let stage = staged();
+    stage.remake(&zone(3, "c A 192.0.2.9\n"));
+    let Stage { folder, server } = stage;
+    server.signal("KILL");
+    server.ended();
+    folder.write("z", "@ SOA\n");
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    assert_eq!(server.short(&folder, &["b.example"]), "");
+    assert!(read(&folder.0.join("log")).contains("a zone is not served as its file says"));
+}
+
 /// Its past is in no image when it stops.
 #[test]
 fn a_zone_that_came_shortly_before_a_stop_keeps_its_past() {

@@ -188,9 +188,37 @@ fn a_list_counts_as_it_was_when_somebody_asked_for_it() {
         eventually("and one more", || has(&last));
         assert!(has("a.example"), "{text}");
     }
+    // Nor does whoever wants another zone served ask for it, whether it takes a new image or not.
+    folder.write("list", "");
+    folder.write("zones/d.example.zone", &ZONE.replace(" 7 ", " 9 "));
+    folder.does(&["zone", "publish", "--force", "d.example"]);
+    folder.does(&["reload", "d.example"]);
+    assert!(has("a.example") && has("d.example"));
+    folder.write("list", "a.example\n");
     folder.refuses(&["reload"], "the zone `a.example` has no file");
     assert!(has("a.example"));
     folder.write("list", "");
     folder.does(&["reload"]);
     assert!(!has("a.example") && has("d.example"));
+}
+
+/// Its file is away for a moment, and somebody writes the list meanwhile.
+#[test]
+fn a_zone_that_the_list_and_a_folder_name_goes_on_without_its_file() {
+    let folder = Folder::new();
+    folder.configure("[zones]\nlist = \"list\"\ndirectory = \"zones\"\n");
+    let file = folder.write("zones/y.example.zone", ZONE);
+    folder.write("list", "y.example zones/y.example.zone\n");
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    folder.write("list", "y.example zones/y.example.zone\n# and others\n");
+    fs::remove_file(&file).unwrap();
+    // A new image of all: zones one below another take one.
+    fs::create_dir_all(folder.0.join("new")).unwrap();
+    for zone in ["x.n.example", "n.example"] {
+        folder.write(&format!("new/{zone}"), ZONE);
+        fs::rename(folder.0.join("new").join(zone), folder.0.join(format!("zones/{zone}.zone"))).unwrap();
+    }
+    let has = |name: &str| !server.short(&folder, &[&format!("www.{name}")]).is_empty();
+    eventually("the others", || has("n.example") && has("x.n.example"));
+    assert!(has("y.example"));
 }

@@ -342,6 +342,28 @@ fn a_private_zone_that_is_gone_is_not_served_to_all_by_a_reload_of_another() {
     assert!(answer.contains("status: REFUSED"), "{answer}");
 }
 
+/// Nor by what nobody has asked for, once there was no image of the others.
+#[test]
+fn a_private_zone_that_is_gone_is_served_to_nobody_when_a_folder_changes() {
+    let folder = Folder::new();
+    ["private", "zones/other.example.zone"].iter().for_each(|name| drop(folder.write(name, ZONE)));
+    folder.configure(&format!(
+        "{DIRECTORY}[[zone]]\nname = \"private.example\"\nfile = \"private\"\nallow-query = [\"192.0.2.0/24\"]\n"
+    ));
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    folder.configure(DIRECTORY);
+    let [images, away] = ["data/images", "data/away"].map(|name| folder.0.join(name));
+    std::fs::rename(&images, &away).unwrap();
+    std::fs::write(&images, "").unwrap();
+    folder.refuses(&["reload", "other.example"], "no new image");
+    std::fs::remove_file(&images).unwrap();
+    std::fs::rename(&away, &images).unwrap();
+    folder.write("zones/other.example.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
+    eventually("an edit", || server.short(&folder, &["www.other.example"]) == "192.0.2.3\n");
+    let answer = text(&folder.dunlin(&["query", &format!("@{}", server.address), "www.private.example"]).stdout);
+    assert!(answer.contains("status: REFUSED"), "{answer}");
+}
+
 #[test]
 fn a_broken_configuration_on_reload_changes_nothing() {
     let folder = with_zone();

@@ -8,210 +8,37 @@
 //! Nothing depends on it: it is written when a change is served, or an image with it takes its name, and read when somebody asks. A version of the past is what
 //! is served and the way back to it; so it costs what has changed, and the image holds all the rest.
 
-use crate::clock::{rfc3339, wall_s};
+mod entries;
+mod file;
+mod recorder;
+
+use crate::clock::rfc3339;
 use crate::config::{self, apex};
-use crate::images::{fingerprint_of, name};
+use crate::images::name;
 use crate::json::Json;
-use crate::log;
-use crate::origin::stamp;
-use crate::scribe;
 use crate::sound::{self, Sound};
+pub use entries::{caution, last_serials};
+use entries::{changes, changes_in};
+pub use file::{Replaced, write};
 use front::{Published, Zones};
 use image::edit::records_of;
 use image::{Builder, Damaged, Image, Sorted, Zone};
+pub use recorder::{Recorder, kept};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 use store::Stretch;
-use store::atomic::{Output, exchange, prepare};
-use store::journal::{Folder, Journal};
 use transfer::record::{next_serial, with_serial};
 use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, compare, merge};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
 const FOLDER: &str = "history";
 const UPDATES: &str = "journal";
-/// Segments that the size is divided into: so much of it goes at a time.
-const SEGMENTS: u64 = 16;
-const SEGMENT_MIN: u64 = 64 << 10;
 /// Of one change; the history of a zone begins anew behind a larger one.
 pub const CHANGE_OCTETS_MAX: usize = 64 << 20;
-/// Zones whose changes are looked for together: each time all that is kept is read.
-const AT_ONCE: usize = 128;
-/// Versions of a zone by one owner that are looked at, newest first, and octets in memory of the records of all zones that are.
-const VERSIONS_MAX: usize = 10_000;
-const OCTETS_MAX: usize = 256 << 20;
 /// Records that an answer lists.
 const RECORDS_MAX: usize = 100_000;
-
-/// Writes what has changed.
-pub struct Recorder {
-    data_dir: PathBuf,
-    keep: config::History,
-    /// Read when somebody asks first.
-    open: Option<Open>,
-}
-
-struct Open {
-    /// Opened with the first change.
-    journal: Option<Journal<Folder>>,
-    /// The serials to which the last changes led, and fingerprints of these: of the zones that have changed in the time that is kept, by their names'
-    /// fingerprints. (Names would stay as long as the server, each made in the midst of what is not kept; and where two have one
-    /// fingerprint, the history is looked through in vain.)
-    ends: HashMap<u64, (u32, u64)>,
-    /// How many there were when it was read. Zones that come and go under ever new names would make them ever more.
-    zones: usize,
-}
-
-impl Recorder {
-    pub fn new(data_dir: &Path, keep: config::History) -> Recorder {
-        Recorder { data_dir: data_dir.to_path_buf(), keep, open: None }
-    }
-
-    /// How long, and how much, from now on.
-    pub fn keep(&mut self, keep: config::History) {
-        if keep.octets != self.keep.octets {
-            // Its segments are of another size.
-            self.open = None;
-        }
-        self.keep = keep;
-    }
-
-    /// Keeps these changes, which are served already, or will be at once.
-    pub fn note(&mut self, changes: impl IntoIterator<Item = (Box<[u8]>, Diff)>, author: &dyn Fn(&[u8]) -> Author) {
-        let mut changes = changes.into_iter().peekable();
-        if changes.peek().is_none() || self.keep.octets == 0 {
-            return;
-        }
-        if let Err(e) = self.append(changes, author) {
-            log::warn("a change is served and not kept in the history", &[("why", &e)]);
-        }
-    }
-
-    fn append(
-        &mut self,
-        changes: impl Iterator<Item = (Box<[u8]>, Diff)>,
-        author: &dyn Fn(&[u8]) -> Author,
-    ) -> io::Result<()> {
-        let mut open = self.open.take().map_or_else(|| self.read(), Ok)?;
-        let (mut changes, mut entries) = (Vec::from_iter(changes), Vec::new());
-        while !changes.is_empty() {
-            let some: Vec<_> = changes.drain(..changes.len().min(AT_ONCE)).collect();
-            let is_apart = |diff: &Diff, end: u32| !diff.is_empty() && end != diff.from;
-            let apart = some.iter().filter(|(zone, diff)| open.end(zone).is_some_and(|(end, _)| is_apart(diff, end)));
-            let apart: HashSet<&[u8]> = apart.map(|(zone, _)| &**zone).collect();
-            let past = if apart.is_empty() { Ok(Pasts::new()) } else { changes_of(&self.data_dir, FOLDER, &apart) };
-            let past = past.unwrap_or_default();
-            for (zone, diff) in some {
-                let end = open.end(&zone);
-                let Some(diff) = joined(diff, end, past.get(&zone)) else { continue };
-                open.ends.insert(fingerprint_of(&zone), end_of(&diff));
-                let mut author = author(&zone);
-                if let Some((end, _)) = end.filter(|_| diff.is_empty()) {
-                    author.who = "made anew".to_string();
-                    let facts: [(&str, &dyn std::fmt::Display); 3] =
-                        [("zone", &name(&zone)), ("serial", &diff.to), ("before", &end)];
-                    log::info("a zone has come under the name of one that is gone: its history begins anew", &facts);
-                }
-                entries.push(Entry { zone, author, wall_s: wall_s(), diff }.encode());
-            }
-        }
-        if !entries.is_empty() {
-            let mut journal = open.journal.take().map_or_else(|| self.opened(), Ok)?;
-            journal.append(&entries)?;
-            let (end, kept) = (journal.next_position(), kept(&journal, &self.keep));
-            journal.release(end, kept);
-            open.journal = Some(journal);
-        }
-        // From time to time those are to go of which nothing is kept any more.
-        let is_due = open.ends.len() > 2 * open.zones.max(AT_ONCE);
-        self.open = Some(open).filter(|_| !is_due);
-        Ok(())
-    }
-
-    /// The serial that the history of a zone ends with. All of it is read for the first who asks.
-    pub fn last_serial(&mut self, zone: &[u8]) -> Option<u32> {
-        if self.open.is_none() {
-            self.open = self.read().inspect_err(unread).ok();
-        }
-        self.open.as_ref()?.end(zone).map(|(serial, _)| serial)
-    }
-
-    fn segment(&self) -> u64 {
-        (self.keep.octets / SEGMENTS).max(SEGMENT_MIN)
-    }
-
-    /// What can be read of it; what cannot is told of.
-    fn read(&self) -> io::Result<Open> {
-        let mut ends = HashMap::new();
-        each_change(&self.data_dir.join(FOLDER), |entry| {
-            ends.insert(fingerprint_of(&entry.zone), end_of(&entry.diff));
-        })?;
-        Ok(Open { journal: None, zones: ends.len(), ends })
-    }
-
-    fn opened(&self) -> io::Result<Journal<Folder>> {
-        let (journal, remarks) = Journal::open_history(Folder::open(&self.data_dir.join(FOLDER))?, self.segment())?;
-        caution(&remarks);
-        Ok(journal)
-    }
-}
-
-impl Open {
-    /// Where the history of a zone ends.
-    fn end(&self, zone: &[u8]) -> Option<(u32, u64)> {
-        self.ends.get(&fingerprint_of(zone)).copied()
-    }
-}
-
-/// The change from where the history ends. A start compares with the image on the disk, which may be older: what was
-/// laid over it is in the history and not in the image. None: the history ends there already.
-///
-/// Of a zone that has come, and was not served before, there is no difference, but a serial: where the history ends with another one, what it
-/// says is of another zone of this name, and there is no way back to that.
-fn joined(diff: Diff, end: Option<(u32, u64)>, past: Option<&VecDeque<Entry>>) -> Option<Diff> {
-    if diff.is_empty() {
-        return end.filter(|(end, _)| *end != diff.to).map(|_| diff);
-    }
-    let Some((end, last)) = end else { return Some(diff) };
-    if end == diff.from {
-        // The same once more, of a file that was edited without a new serial.
-        return Some(diff).filter(|diff| diff.to != end || end_of(diff).1 != last);
-    }
-    match past.and_then(|changes| way(changes, end, diff.from).ok()) {
-        Some(back) => back.then(diff).filter(|diff| !diff.is_empty()),
-        None => Some(diff),
-    }
-}
-
-/// The serial to which a change leads, and what tells it from others that lead there.
-fn end_of(diff: &Diff) -> (u32, u64) {
-    let mut hash = DefaultHasher::new();
-    let records =
-        [diff.removed(), diff.added()].map(|side| side.iter().map(|r| (r.owner(), r.rtype, r.ttl, r.rdata())));
-    records.into_iter().for_each(|side| side.for_each(|r| Some(r).hash(&mut hash)));
-    diff.removed().len().hash(&mut hash);
-    (diff.to, hash.finish())
-}
-
-/// How many segments of a journal, the newest, are to be kept.
-pub fn kept(journal: &Journal<Folder>, keep: &config::History) -> usize {
-    let mut octets = 0;
-    let mut is_kept = |path: &PathBuf| {
-        let is_within = octets < keep.octets && !is_older(path, keep.age);
-        octets += std::fs::metadata(path).map_or(0, |m| m.len());
-        is_within
-    };
-    journal.places().rev().take_while(|path| is_kept(path)).count()
-}
-
-fn is_older(path: &Path, age: Duration) -> bool {
-    let written = std::fs::metadata(path).and_then(|m| m.modified()).ok();
-    written.and_then(|at| SystemTime::now().duration_since(at).ok()).is_some_and(|since| since > age)
-}
 
 /// Reads what has changed, and what was before.
 #[derive(Clone)]
@@ -418,69 +245,6 @@ pub fn fitting(served: &Zone<'_>, diff: &Diff) -> Result<Diff, String> {
     Ok(Diff::new(diff.from, diff.to, removed, diff.added().to_vec()))
 }
 
-/// Says what is missing or damaged of a journal.
-pub fn caution(remarks: &[String]) {
-    remarks.iter().for_each(|remark| log::warn("journal", &[("what", remark)]));
-}
-
-fn unread(why: &io::Error) {
-    log::warn("serials may go back: the history cannot be read", &[("why", why)]);
-}
-
-/// The changes of a zone, oldest first.
-fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
-    changes_in(data_dir, &[FOLDER, UPDATES], apex)
-}
-
-/// Those that stand in these folders.
-fn changes_in(data_dir: &Path, folders: &[&str], apex: &[u8]) -> Result<VecDeque<Entry>, String> {
-    let mut all = VecDeque::new();
-    for folder in folders {
-        let found = changes_of(data_dir, folder, &HashSet::from([apex]))?.remove(apex);
-        all = in_turn(all, found.unwrap_or_default());
-    }
-    Ok(all)
-}
-
-/// By apex.
-type Pasts = HashMap<Box<[u8]>, VecDeque<Entry>>;
-
-/// Goes through the changes that stand in a folder, as far as they can be read; what cannot is told of.
-fn each_change(folder: &Path, mut see: impl FnMut(Entry)) -> io::Result<()> {
-    if folder.exists() {
-        // What a later version of the program wrote is passed over.
-        let mut see = |octets: &[u8]| Entry::decode(octets).into_iter().for_each(&mut see);
-        caution(&Journal::look_through(Folder::open(folder)?, &mut see)?);
-    }
-    Ok(())
-}
-
-/// The changes of these zones that stand in a folder, which is read as a whole for them.
-fn changes_of(data_dir: &Path, folder: &str, apexes: &HashSet<&[u8]>) -> Result<Pasts, String> {
-    let mut kept = HashMap::<Box<[u8]>, Kept>::new();
-    let see = |entry: Entry| {
-        if apexes.contains(&*entry.zone) {
-            kept.entry(entry.zone.clone()).or_default().push(entry, OCTETS_MAX / apexes.len());
-        }
-    };
-    each_change(&data_dir.join(folder), see).map_err(|e| format!("the history cannot be read: {e}"))?;
-    Ok(kept.into_iter().map(|(apex, kept)| (apex, kept.entries)).collect())
-}
-
-/// A zone has one owner at a time; where it has had two, what goes on from the version before comes next, and the clock tells where that says
-/// nothing. It may have been put back meanwhile: what one owner has done is in the order in which he did it.
-fn in_turn(mut one: VecDeque<Entry>, mut other: VecDeque<Entry>) -> VecDeque<Entry> {
-    let mut all = VecDeque::<Entry>::with_capacity(one.len() + other.len());
-    while let (Some(a), Some(b)) = (one.front(), other.front()) {
-        let [goes_on, other_does] = [a, b].map(|next| all.back().is_some_and(|last| last.diff.to == next.diff.from));
-        let is_first = if goes_on == other_does { a.wall_s <= b.wall_s } else { goes_on };
-        all.extend(if is_first { &mut one } else { &mut other }.pop_front());
-    }
-    all.extend(one);
-    all.extend(other);
-    all
-}
-
 /// Where a version has a digest of itself, puts the one in its place that fits the new serial (RFC 8976).
 pub fn digest_anew(apex: &[u8], soas: &[Record], records: &mut Vec<Record>) -> Result<(), String> {
     let is_digest = |r: &Record| r.rtype == ZONEMD && *r.owner() == *apex;
@@ -497,14 +261,6 @@ pub fn digest_anew(apex: &[u8], soas: &[Record], records: &mut Vec<Record>) -> R
     Ok(())
 }
 
-/// The serials that the changes of these zones of files end with, as far as they are kept.
-pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashMap<Box<[u8]>, u32> {
-    let mut ends = HashMap::new();
-    let see = |entry: Entry| ends.extend(is_wanted(&entry.zone).then_some((entry.zone, entry.diff.to)));
-    let _ = each_change(&data_dir.join(FOLDER), see).inspect_err(unread);
-    ends
-}
-
 /// What gives a zone another serial, and changes nothing else. A signed one has none but who signs it gives it.
 pub fn renumbering(zone: &Zone<'_>, serial: u32) -> Result<Diff, String> {
     let node = zone.apex().map_err(damaged)?;
@@ -516,78 +272,6 @@ pub fn renumbering(zone: &Zone<'_>, serial: u32) -> Result<Diff, String> {
     let removed: Vec<_> = soas.filter_map(|r| Record::new(apex, SOA, r.ttl, &r.rdata)).collect();
     let added = removed.iter().map(|r| renumbered(r.clone(), serial)).collect();
     Ok(Diff::between(removed, added))
-}
-
-/// A file that took another one's place.
-#[derive(Debug)]
-pub struct Replaced {
-    file: PathBuf,
-    /// As it was written.
-    is: String,
-    /// Where the other one stands meanwhile; None: the file system cannot let it stand aside, and it is gone.
-    aside: Option<PathBuf>,
-}
-
-impl Replaced {
-    /// What was there before is not wanted any more.
-    pub fn settle(self) -> io::Result<()> {
-        self.aside.map_or(Ok(()), std::fs::remove_file)
-    }
-
-    /// What was there before is there again.
-    pub fn undo(self) -> io::Result<()> {
-        let aside = self.aside.ok_or_else(|| io::Error::other("what it held before is gone"))?;
-        if stamp(&self.file) != self.is {
-            let why = format!("it was edited meanwhile; what it held before lies in {}", aside.display());
-            return Err(io::Error::other(why));
-        }
-        exchange(&aside, &self.file).and_then(|()| std::fs::remove_file(aside))
-    }
-}
-
-/// Writes a zone file over another one, or over the one that a link leads to, if that is as it `was`.
-pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Record>) -> io::Result<Replaced> {
-    let (file, odd) = (file.canonicalize()?, || io::Error::from(io::ErrorKind::InvalidInput));
-    let (folder, name) = (file.parent().ok_or_else(odd)?, file.file_name().and_then(|n| n.to_str()).ok_or_else(odd)?);
-    let text = |out: &mut Output| {
-        // First of all: nobody reads it who may not read that one.
-        scribe::resemble(out, &std::fs::metadata(&file)?)?;
-        for record in records {
-            out.write_all(line(record).as_bytes())?;
-            out.write_all(b"\n")?;
-        }
-        Ok(())
-    };
-    let edited = || io::Error::other("it was edited just now");
-    let check = |_: &Path| if stamp(&file) == was { Ok(()) } else { Err(edited()) };
-    // Another name than that of what goes aside when updates are written back: nothing is known of these files.
-    let aside = format!(".{name}.back");
-    let is_aside = prepare(folder, name, None, text, check)?.exchange(&aside)?;
-    let aside = folder.join(aside);
-    let replaced = Replaced { is: stamp(&file), aside: is_aside.then_some(aside.clone()), file };
-    // It may have been edited after the last look.
-    if is_aside && stamp(&aside) != was {
-        replaced.undo()?;
-        return Err(edited());
-    }
-    Ok(replaced)
-}
-
-/// Changes of one zone, within bounds: the oldest go first.
-#[derive(Default)]
-struct Kept {
-    entries: VecDeque<Entry>,
-    octets: usize,
-}
-
-impl Kept {
-    fn push(&mut self, entry: Entry, octets_max: usize) {
-        self.octets += entry.diff.octets();
-        self.entries.push_back(entry);
-        while self.entries.len() > VERSIONS_MAX || self.octets > octets_max && self.entries.len() > 1 {
-            self.octets -= self.entries.pop_front().map_or(0, |entry| entry.diff.octets());
-        }
-    }
 }
 
 fn named(zone: &str) -> Result<Box<[u8]>, String> {
@@ -735,78 +419,4 @@ pub fn by_command() -> Author {
 
 pub fn by_going_back(serial: u32) -> Author {
     Author { kind: Kind::Rollback, who: format!("to {serial}") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn an_edit_is_not_written_over() {
-        let folder = std::env::temp_dir().join(format!("dunlin-history-edit-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        let (file, record) = (folder.join("z"), Record::new(b"\x01z\0", 1, 60, &[192, 0, 2, 1]).unwrap());
-        std::fs::write(&file, "an edit").unwrap();
-        let was = stamp(&file);
-        std::fs::write(&file, "another edit").unwrap();
-        assert!(write(&file, &was, [&record].into_iter()).unwrap_err().to_string().contains("edited just now"));
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), "another edit");
-        let (was, mode) = (stamp(&file), std::fs::Permissions::from_mode(0o640));
-        std::fs::set_permissions(&file, mode.clone()).unwrap();
-        for is_wanted in [false, true] {
-            let replaced = write(&file, &was, [&record].into_iter()).unwrap();
-            assert_eq!(std::fs::read_to_string(&file).unwrap(), "z. 60 IN A 192.0.2.1\n");
-            assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, mode.mode());
-            if is_wanted { replaced.settle() } else { replaced.undo() }.unwrap();
-            assert_eq!(stamp(&file) == was, !is_wanted, "what was there before is there again, as it was");
-            assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
-        }
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
-
-    /// A start compares with an image that is older than the history.
-    #[test]
-    fn what_comes_again_stands_there_once() {
-        let data = std::env::temp_dir().join(format!("dunlin-history-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&data);
-        std::fs::create_dir_all(&data).unwrap();
-        let record = |n: u8| Record::new(&[1, n, 1, b'z', 0], 1, 60, &[192, 0, 2, n]).unwrap();
-        let diff = |from, to, n| Diff::new(from, to, vec![], vec![record(n)]);
-        let keep = config::History { age: Duration::from_secs(60), octets: 1 << 20 };
-        let note = |recorder: &mut Recorder, diff| recorder.note([(b"\x01z\0"[..].into(), diff)], &|_| by_file());
-        let mut recorder = Recorder::new(&data, keep);
-        [diff(6, 7, b'a'), diff(7, 7, b'b'), diff(7, 7, b'b')].into_iter().for_each(|diff| note(&mut recorder, diff));
-        note(&mut Recorder::new(&data, keep), diff(7, 7, b'b'));
-        let mut recorder = Recorder::new(&data, keep);
-        note(&mut recorder, diff(7, 7, b'c'));
-        recorder.keep(config::History { octets: 2 << 20, ..keep });
-        note(&mut recorder, diff(7, 7, b'c'));
-        note(&mut recorder, diff(7, 8, b'd'));
-        let added: Vec<_> = changes(&data, b"\x01z\0").unwrap().iter().map(|e| e.diff.added()[0].owner()[1]).collect();
-        assert_eq!(added, *b"abcd");
-        std::fs::remove_dir_all(&data).unwrap();
-    }
-
-    #[test]
-    fn what_an_owner_has_done_stays_in_order_when_the_clock_is_put_back() {
-        let entry = |(to, wall_s): (u32, u64)| {
-            let diff = Diff::new(to - 1, to, Vec::new(), Vec::new());
-            Entry { zone: b"\x01z\0"[..].into(), author: by_file(), wall_s, diff }
-        };
-        let order = |files: &[(u32, u64)], updates: &[(u32, u64)]| -> Vec<u32> {
-            let [files, updates] = [files, updates].map(|all| all.iter().copied().map(entry).collect());
-            in_turn(files, updates).iter().map(|e| e.diff.to).collect()
-        };
-        assert_eq!(order(&[(2, 100), (3, 110)], &[(4, 120), (5, 130)]), [2, 3, 4, 5]);
-        assert_eq!(order(&[(2, 100), (4, 130)], &[(3, 120)]), [2, 3, 4], "it went back and forth");
-        assert_eq!(order(&[], &[(2, 100), (3, 50), (4, 60)]), [2, 3, 4]);
-        assert_eq!(
-            order(&[(2, 100), (5, 50)], &[(3, 110), (4, 120)]),
-            [2, 3, 4, 5],
-            "it was put back between two owners"
-        );
-        assert_eq!(order(&[(2, 100), (4, 130)], &[(3, 130)]), [2, 3, 4], "both in one second");
-    }
 }

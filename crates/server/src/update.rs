@@ -12,9 +12,11 @@
 //! When nothing has changed for a while, or much has, the publisher is asked to write the files and to fold all into a
 //! new image. Updates go on meanwhile.
 
-use crate::adoption::{self, Written};
+mod replies;
+mod zones;
+
+use crate::adoption::Written;
 use crate::clock::wall_s;
-use crate::history;
 use crate::images::{self, name};
 use crate::intake::{MISFIT, Order, Orders};
 use crate::json::Json;
@@ -26,11 +28,12 @@ use crate::log::{self, Seldom};
 use crate::novices::Wanted;
 use crate::press::{Books, Press, Work};
 use crate::publisher::FOLD_AGAIN;
-use crate::refusals::{self, ELSEWHERE, FAILED, Notice, PROHIBITED, head, unproven};
+use crate::refusals::{self, ELSEWHERE, FAILED, Notice, PROHIBITED};
 use crate::state::{Event, State};
 use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
+use replies::{DONE, Judged, counted, is_of_content, reply, still};
 use stats::Counter;
 use std::collections::HashMap;
 use std::io;
@@ -38,10 +41,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use store::Stretch;
-use store::atomic::Prepared;
 use transfer::message::Message;
-use transfer::record::{is_newer, next_serial};
-use transfer::tsig::{self, Keys, Refusal, Signed};
+use transfer::tsig::{self, Keys, Signed};
 use transfer::update::{self, Refused};
 use transfer::{Author, Diff, Entry, Layer};
 use wire::query::CLASS_IN;
@@ -170,17 +171,6 @@ struct Waiting {
     since: Instant,
 }
 
-/// What is to be said to the sender of an update.
-enum Judged {
-    /// About its signature.
-    Unproven(Refusal),
-    /// Nothing changes.
-    Settled(Option<Signed<'static>>, Refused),
-    /// As it was wished, once that is durable.
-    Staged(Signed<'static>),
-}
-
-const DONE: Refused = Refused { rcode: Rcode::NOERROR, ede: None };
 const FROZEN: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::NOT_READY) };
 
 impl Updates {
@@ -292,163 +282,6 @@ impl Updates {
     fn look_at(&mut self, wanted: &Mutex<Option<Wanted>>) {
         let wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner).take();
         wanted.into_iter().for_each(|wanted| self.adopt(wanted));
-    }
-
-    fn adopt(&mut self, mut wanted: Wanted) {
-        let left = self.ledger.adopt(&mut wanted);
-        self.state.set_frozen(self.ledger.frozen());
-        let mut books = self.press.hold();
-        left.iter().for_each(|apex| books.unwritten.leave(apex));
-        wanted.zones.retain(|apex, _| !books.unwritten.is_unfit(apex));
-        // Whoever has made a zone anew under an old name would have what that was.
-        let are_back = wanted.zones.iter().filter(|(apex, wish)| wish.is_ours && !books.novices.has(apex));
-        let are_back: Vec<_> = are_back.map(|(apex, _)| name(apex)).collect();
-        if let Some(first) = are_back.first() {
-            let facts: [(&str, &dyn std::fmt::Display); 2] = [("zones", &are_back.len()), ("first", first)];
-            log::warn("zones go on as their updates have left them", &facts);
-        }
-        books.novices.follow(wanted);
-        self.later.has_novices = !books.novices.is_empty();
-    }
-
-    /// Has zones written down that were never updated before, and makes those that are served from what was written such as take updates.
-    fn take_on(&mut self) {
-        self.end_adoption();
-        if !self.later.has_novices {
-            return;
-        }
-        let press = Arc::clone(&self.press);
-        let mut books = press.hold();
-        if !books.novices.are_due() {
-            return;
-        }
-        let (mut ours, mut others) = (Vec::new(), Vec::new());
-        for (apex, is_ours) in books.novices.served() {
-            let zones = if is_ours { &mut ours } else { &mut others };
-            zones.push(Box::from(apex));
-        }
-        // Others wait for updates meanwhile.
-        ours.iter().take(GROUP_MAX).for_each(|apex| self.take_in(apex, &mut books));
-        books.novices.set_due(ours.len() > GROUP_MAX);
-        self.later.has_novices = !books.novices.is_empty();
-        drop(books);
-        if others.is_empty() || self.later.adoption.is_some() {
-            return;
-        }
-        let (data_dir, position) = (self.ledger.data_dir().to_path_buf(), self.ledger.position());
-        match adoption::begin(press, data_dir, others, position) {
-            Ok(ready) => self.later.adoption = Some(Adoption { ready, has_any: false }),
-            Err(e) => {
-                self.press.hold().novices.set_due(true);
-                log::error("zones take no updates yet", &[("why", &e)]);
-            }
-        }
-    }
-
-    /// A zone that is served from its file of ours takes updates from now on.
-    fn take_in(&mut self, apex: &[u8], books: &mut Books) {
-        let Some(rules) = books.novices.rules(apex) else { return };
-        match self.ledger.take_on(apex, rules.clone()) {
-            Ok(position) => {
-                books.novices.take(apex);
-                books.unwritten.add_zone(apex, position);
-                books.notes.look(apex);
-                if self.ledger.overtaken(apex).is_some() {
-                    self.later.overtaken.push(apex.into());
-                }
-            }
-            Err(e) => {
-                // The next job of the publisher lets it try again.
-                books.novices.hold_back(apex);
-                log::error("a zone takes no updates", &[("zone", &name(apex)), ("why", &e)]);
-            }
-        }
-    }
-
-    /// A zone that comes back to updates is served as they left it. Where its file had it served meanwhile, under later serials, a secondary
-    /// would take nothing of it, or take it for what it has: so it goes on from there.
-    fn outrun(&mut self, taken: &Orders) {
-        let begun = Instant::now();
-        if self.later.overtaken.is_empty() && self.later.are_behind() {
-            self.later.overtaken.append(&mut self.later.stuck);
-        }
-        // Others wait for updates meanwhile, and each of these is synced by itself.
-        while begun.elapsed() < AT_ONCE
-            && let Some(apex) = self.later.overtaken.pop()
-        {
-            // Should it have gone, it is taken in again when it comes back.
-            let last = self.ledger.zone(&apex).and_then(|_| self.ledger.overtaken(&apex));
-            let Some(last) = last else { continue };
-            let done = self.go_on_from(&apex, last, taken);
-            let zone = name(&apex);
-            match done.and_then(|()| self.ledger.catch_up(&apex, last).map_err(|e| e.to_string())) {
-                Ok(()) => log::info("a zone goes on from its file's serial", &[("zone", &zone), ("serial", &last)]),
-                Err(why) => {
-                    if let Some(unsaid) = self.later.behind_said.untold() {
-                        let facts: [(&str, &dyn std::fmt::Display); 4] =
-                            [("zone", &zone), ("serial", &last), ("why", &why), ("unsaid", &unsaid)];
-                        log::error("a zone is behind its file's serial", &facts);
-                    }
-                    if why != history::SIGNED {
-                        self.later.stuck.push(apex);
-                        self.later.behind = Some(Instant::now());
-                    }
-                }
-            }
-        }
-    }
-
-    fn go_on_from(&mut self, apex: &[u8], last: u32, taken: &Orders) -> Result<(), String> {
-        let now = self.press.current();
-        let zone = laying::zone(now.image.view(), apex).ok_or("the zone is not served")?;
-        if zone.serial().is_ok_and(|serial| is_newer(serial, last)) {
-            return Ok(());
-        }
-        let diff = history::renumbering(&zone, next_serial(last))?;
-        self.make(apex.into(), diff, history::by_return(), taken).map(drop)
-    }
-
-    /// Gives the zones that were written meanwhile their files; what has changed since is written again.
-    fn end_adoption(&mut self) {
-        while let Some(adoption) = &mut self.later.adoption {
-            let Written { apex, file } = match adoption.ready.try_recv() {
-                Ok(written) => written,
-                Err(TryRecvError::Empty) => return,
-                Err(TryRecvError::Disconnected) => {
-                    let has_any = adoption.has_any;
-                    self.later.adoption = None;
-                    // Some may have come meanwhile.
-                    self.press.hold().novices.set_due(true);
-                    if has_any {
-                        // They are to be read from there.
-                        self.state.raise(Event::Changed { zones: Vec::new() });
-                    }
-                    return;
-                }
-            };
-            let mut books = self.press.hold();
-            let Some((seen, file)) = file else {
-                books.novices.hold_back(&apex);
-                continue;
-            };
-            let now = self.press.current();
-            let zone = laying::zone(now.image.view(), &apex);
-            let is_as_written = zone.is_some_and(|zone| seen.is_current(&now.image, &zone));
-            // Another configuration may not want it any more.
-            if !books.novices.is_served(&apex) || file.is_ok() && !is_as_written {
-                continue;
-            }
-            match file.and_then(Prepared::take_name) {
-                Ok(_) => {
-                    adoption.has_any = true;
-                    books.novices.move_to(&apex, self.ledger.file_of(&apex));
-                }
-                Err(e) => {
-                    log::error("a zone takes no updates", &[("zone", &name(&apex)), ("why", &e)]);
-                    books.novices.hold_back(&apex);
-                }
-            }
-        }
     }
 
     /// Has zone files written and a new image made, when it is time for that; and lets go of what that has settled.
@@ -737,87 +570,4 @@ impl Updates {
 /// True of a failure so short a time ago that it is not tried again: on a full disk nothing else would be done.
 fn is_recent(failed: Option<Instant>) -> bool {
     failed.is_some_and(|at| at.elapsed() < FOLD_AGAIN)
-}
-
-/// A signature, if its key is what it was when that was checked.
-fn still(signed: Signed<'static>, request: &[u8], keys: &Keys) -> Result<Signed<'static>, Refusal> {
-    if keys.named(signed.key().name()) == Some(signed.key()) {
-        return Ok(signed);
-    }
-    tsig::check_request(request, keys, wall_s()).map(|anew| anew.map_or(signed, Signed::into_owned))
-}
-
-/// The code, and the answer. `outcome`: what became of the changes of the group.
-fn reply(request: &[u8], judged: Judged, outcome: Refused, now_s: u64) -> (Rcode, Option<Vec<u8>>) {
-    let (refused, signed) = match judged {
-        Judged::Unproven(refusal) => return (refusal.rcode(), unproven(request, &refusal, now_s)),
-        // What was found in a zone was found with the group's changes in it, which did not come about.
-        Judged::Settled(signed, found) if is_of_content(found.rcode) && outcome != DONE => (outcome, signed),
-        Judged::Settled(signed, refused) => (refused, signed),
-        Judged::Staged(signed) => (outcome, Some(signed)),
-    };
-    let mut reply = head(request, refused);
-    if let Some((signed, reply)) = signed.zip(reply.as_mut()) {
-        signed.sign(reply, now_s);
-    }
-    (refused.rcode, reply)
-}
-
-/// What an update counts as that is answered so.
-fn counted(rcode: Rcode) -> Counter {
-    match rcode {
-        Rcode::NOERROR => Counter::UpdateDone,
-        Rcode::SERVFAIL => Counter::UpdateFailed,
-        rcode if is_of_content(rcode) => Counter::UpdateUnmet,
-        _ => Counter::UpdateRefused,
-    }
-}
-
-/// True of what depends on what a zone holds (RFC 2136 section 2.2).
-fn is_of_content(rcode: Rcode) -> bool {
-    matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN | Rcode::YXDOMAIN | Rcode::YXRRSET | Rcode::NXRRSET)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::refusals::MALFORMED;
-    use transfer::tsig::{Algorithm, Key};
-    use wire::Name;
-
-    /// Whoever has waited for his turn is no better off than who comes then.
-    #[test]
-    fn a_signature_counts_for_as_long_as_its_key_is_what_it_was() {
-        let keys = |secrets: &[(&str, &[u8])]| {
-            let key = |(name, secret): &(&str, &[u8])| {
-                Key::new(&Name::from_text(name.as_bytes(), None).unwrap(), Algorithm::Sha256, secret)
-            };
-            Keys::new(secrets.iter().map(key).collect())
-        };
-        let first = keys(&[("a.", b"one"), ("b.", b"other")]);
-        let mut request = sim::update::message("z.", "add www 60 A 192.0.2.1");
-        tsig::sign_request(first.named(b"\x01a\0").unwrap(), &mut request, wall_s());
-        for (now, is_right) in [
-            (&first, true),
-            (&keys(&[("a.", b"one")]), true),
-            (&keys(&[("a.", b"two"), ("b.", b"one")]), false),
-            (&keys(&[("b.", b"one")]), false),
-        ] {
-            let signed = tsig::check_request(&request, &first, wall_s()).unwrap().unwrap().into_owned();
-            assert_eq!(still(signed, &request, now).is_ok(), is_right);
-        }
-    }
-
-    /// The second of two who add the same finds it there, and the first one's change was not made durable.
-    #[test]
-    fn what_was_found_among_changes_that_did_not_come_about_is_not_told() {
-        let request = sim::update::message("z.", "add www 60 A 192.0.2.1");
-        let rcode_of = |found: Refused, outcome| {
-            let told = reply(&request, Judged::Settled(None, found), outcome, 0).1.unwrap();
-            told[3] & 15
-        };
-        let in_vain = [DONE, Rcode::YXRRSET.into(), Rcode::NXDOMAIN.into(), PROHIBITED, MALFORMED];
-        assert_eq!(in_vain.map(|found| rcode_of(found, FAILED)), [2, 2, 2, 5, 1]);
-        assert_eq!(in_vain.map(|found| rcode_of(found, DONE)), [0, 7, 3, 5, 1]);
-    }
 }

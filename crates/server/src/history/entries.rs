@@ -1,0 +1,129 @@
+//! The changes of a zone as they stand in the journals of the history, in the order in which they were made.
+
+use super::{FOLDER, UPDATES};
+use crate::log;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
+use std::path::Path;
+use store::journal::{Folder, Journal};
+use transfer::Entry;
+
+/// Versions of a zone by one owner that are looked at, newest first, and octets in memory of the records of all zones that are.
+const VERSIONS_MAX: usize = 10_000;
+const OCTETS_MAX: usize = 256 << 20;
+
+/// Says what is missing or damaged of a journal.
+pub fn caution(remarks: &[String]) {
+    remarks.iter().for_each(|remark| log::warn("journal", &[("what", remark)]));
+}
+
+pub fn unread(why: &io::Error) {
+    log::warn("serials may go back: the history cannot be read", &[("why", why)]);
+}
+
+/// The changes of a zone, oldest first.
+pub fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
+    changes_in(data_dir, &[FOLDER, UPDATES], apex)
+}
+
+/// Those that stand in these folders.
+pub fn changes_in(data_dir: &Path, folders: &[&str], apex: &[u8]) -> Result<VecDeque<Entry>, String> {
+    let mut all = VecDeque::new();
+    for folder in folders {
+        let found = changes_of(data_dir, folder, &HashSet::from([apex]))?.remove(apex);
+        all = in_turn(all, found.unwrap_or_default());
+    }
+    Ok(all)
+}
+
+/// By apex.
+pub type Pasts = HashMap<Box<[u8]>, VecDeque<Entry>>;
+
+/// Goes through the changes that stand in a folder, as far as they can be read; what cannot is told of.
+pub fn each_change(folder: &Path, mut see: impl FnMut(Entry)) -> io::Result<()> {
+    if folder.exists() {
+        // What a later version of the program wrote is passed over.
+        let mut see = |octets: &[u8]| Entry::decode(octets).into_iter().for_each(&mut see);
+        caution(&Journal::look_through(Folder::open(folder)?, &mut see)?);
+    }
+    Ok(())
+}
+
+/// The changes of these zones that stand in a folder, which is read as a whole for them.
+pub fn changes_of(data_dir: &Path, folder: &str, apexes: &HashSet<&[u8]>) -> Result<Pasts, String> {
+    let mut kept = HashMap::<Box<[u8]>, Kept>::new();
+    let see = |entry: Entry| {
+        if apexes.contains(&*entry.zone) {
+            kept.entry(entry.zone.clone()).or_default().push(entry, OCTETS_MAX / apexes.len());
+        }
+    };
+    each_change(&data_dir.join(folder), see).map_err(|e| format!("the history cannot be read: {e}"))?;
+    Ok(kept.into_iter().map(|(apex, kept)| (apex, kept.entries)).collect())
+}
+
+/// A zone has one owner at a time; where it has had two, what goes on from the version before comes next, and the clock tells where that says
+/// nothing. It may have been put back meanwhile: what one owner has done is in the order in which he did it.
+fn in_turn(mut one: VecDeque<Entry>, mut other: VecDeque<Entry>) -> VecDeque<Entry> {
+    let mut all = VecDeque::<Entry>::with_capacity(one.len() + other.len());
+    while let (Some(a), Some(b)) = (one.front(), other.front()) {
+        let [goes_on, other_does] = [a, b].map(|next| all.back().is_some_and(|last| last.diff.to == next.diff.from));
+        let is_first = if goes_on == other_does { a.wall_s <= b.wall_s } else { goes_on };
+        all.extend(if is_first { &mut one } else { &mut other }.pop_front());
+    }
+    all.extend(one);
+    all.extend(other);
+    all
+}
+
+/// The serials that the changes of these zones of files end with, as far as they are kept.
+pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashMap<Box<[u8]>, u32> {
+    let mut ends = HashMap::new();
+    let see = |entry: Entry| ends.extend(is_wanted(&entry.zone).then_some((entry.zone, entry.diff.to)));
+    let _ = each_change(&data_dir.join(FOLDER), see).inspect_err(unread);
+    ends
+}
+
+/// Changes of one zone, within bounds: the oldest go first.
+#[derive(Default)]
+struct Kept {
+    entries: VecDeque<Entry>,
+    octets: usize,
+}
+
+impl Kept {
+    fn push(&mut self, entry: Entry, octets_max: usize) {
+        self.octets += entry.diff.octets();
+        self.entries.push_back(entry);
+        while self.entries.len() > VERSIONS_MAX || self.octets > octets_max && self.entries.len() > 1 {
+            self.octets -= self.entries.pop_front().map_or(0, |entry| entry.diff.octets());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::by_file;
+    use transfer::Diff;
+
+    #[test]
+    fn what_an_owner_has_done_stays_in_order_when_the_clock_is_put_back() {
+        let entry = |(to, wall_s): (u32, u64)| {
+            let diff = Diff::new(to - 1, to, Vec::new(), Vec::new());
+            Entry { zone: b"\x01z\0"[..].into(), author: by_file(), wall_s, diff }
+        };
+        let order = |files: &[(u32, u64)], updates: &[(u32, u64)]| -> Vec<u32> {
+            let [files, updates] = [files, updates].map(|all| all.iter().copied().map(entry).collect());
+            in_turn(files, updates).iter().map(|e| e.diff.to).collect()
+        };
+        assert_eq!(order(&[(2, 100), (3, 110)], &[(4, 120), (5, 130)]), [2, 3, 4, 5]);
+        assert_eq!(order(&[(2, 100), (4, 130)], &[(3, 120)]), [2, 3, 4], "it went back and forth");
+        assert_eq!(order(&[], &[(2, 100), (3, 50), (4, 60)]), [2, 3, 4]);
+        assert_eq!(
+            order(&[(2, 100), (5, 50)], &[(3, 110), (4, 120)]),
+            [2, 3, 4, 5],
+            "it was put back between two owners"
+        );
+        assert_eq!(order(&[(2, 100), (4, 130)], &[(3, 130)]), [2, 3, 4], "both in one second");
+    }
+}

@@ -1,0 +1,94 @@
+//! A zone's file written anew with what the zone was, so that an edit at that moment is not lost.
+
+use super::line;
+use crate::origin::stamp;
+use crate::scribe;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use store::atomic::{Output, exchange, prepare};
+use transfer::Record;
+
+/// A file that took another one's place.
+#[derive(Debug)]
+pub struct Replaced {
+    file: PathBuf,
+    /// As it was written.
+    is: String,
+    /// Where the other one stands meanwhile; None: the file system cannot let it stand aside, and it is gone.
+    aside: Option<PathBuf>,
+}
+
+impl Replaced {
+    /// What was there before is not wanted any more.
+    pub fn settle(self) -> io::Result<()> {
+        self.aside.map_or(Ok(()), std::fs::remove_file)
+    }
+
+    /// What was there before is there again.
+    pub fn undo(self) -> io::Result<()> {
+        let aside = self.aside.ok_or_else(|| io::Error::other("what it held before is gone"))?;
+        if stamp(&self.file) != self.is {
+            let why = format!("it was edited meanwhile; what it held before lies in {}", aside.display());
+            return Err(io::Error::other(why));
+        }
+        exchange(&aside, &self.file).and_then(|()| std::fs::remove_file(aside))
+    }
+}
+
+/// Writes a zone file over another one, or over the one that a link leads to, if that is as it `was`.
+pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Record>) -> io::Result<Replaced> {
+    let (file, odd) = (file.canonicalize()?, || io::Error::from(io::ErrorKind::InvalidInput));
+    let (folder, name) = (file.parent().ok_or_else(odd)?, file.file_name().and_then(|n| n.to_str()).ok_or_else(odd)?);
+    let text = |out: &mut Output| {
+        // First of all: nobody reads it who may not read that one.
+        scribe::resemble(out, &std::fs::metadata(&file)?)?;
+        for record in records {
+            out.write_all(line(record).as_bytes())?;
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    };
+    let edited = || io::Error::other("it was edited just now");
+    let check = |_: &Path| if stamp(&file) == was { Ok(()) } else { Err(edited()) };
+    // Another name than that of what goes aside when updates are written back: nothing is known of these files.
+    let aside = format!(".{name}.back");
+    let is_aside = prepare(folder, name, None, text, check)?.exchange(&aside)?;
+    let aside = folder.join(aside);
+    let replaced = Replaced { is: stamp(&file), aside: is_aside.then_some(aside.clone()), file };
+    // It may have been edited after the last look.
+    if is_aside && stamp(&aside) != was {
+        replaced.undo()?;
+        return Err(edited());
+    }
+    Ok(replaced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn an_edit_is_not_written_over() {
+        let folder = std::env::temp_dir().join(format!("dunlin-history-edit-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let (file, record) = (folder.join("z"), Record::new(b"\x01z\0", 1, 60, &[192, 0, 2, 1]).unwrap());
+        std::fs::write(&file, "an edit").unwrap();
+        let was = stamp(&file);
+        std::fs::write(&file, "another edit").unwrap();
+        assert!(write(&file, &was, [&record].into_iter()).unwrap_err().to_string().contains("edited just now"));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "another edit");
+        let (was, mode) = (stamp(&file), std::fs::Permissions::from_mode(0o640));
+        std::fs::set_permissions(&file, mode.clone()).unwrap();
+        for is_wanted in [false, true] {
+            let replaced = write(&file, &was, [&record].into_iter()).unwrap();
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), "z. 60 IN A 192.0.2.1\n");
+            assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, mode.mode());
+            if is_wanted { replaced.settle() } else { replaced.undo() }.unwrap();
+            assert_eq!(stamp(&file) == was, !is_wanted, "what was there before is there again, as it was");
+            assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

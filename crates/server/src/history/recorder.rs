@@ -1,0 +1,218 @@
+//! What is kept of what zones were: written when a change is served, as long and as much as is wanted.
+
+use super::entries::{Pasts, changes_of, each_change, unread};
+use super::{FOLDER, caution, way};
+use crate::clock::wall_s;
+use crate::config;
+use crate::images::{fingerprint_of, name};
+use crate::log;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use store::journal::{Folder, Journal};
+use transfer::{Author, Diff, Entry};
+
+/// Segments that the size is divided into: so much of it goes at a time.
+const SEGMENTS: u64 = 16;
+const SEGMENT_MIN: u64 = 64 << 10;
+/// Zones whose changes are looked for together: each time all that is kept is read.
+const AT_ONCE: usize = 128;
+
+/// Writes what has changed.
+pub struct Recorder {
+    data_dir: PathBuf,
+    keep: config::History,
+    /// Read when somebody asks first.
+    open: Option<Open>,
+}
+
+struct Open {
+    /// Opened with the first change.
+    journal: Option<Journal<Folder>>,
+    /// The serials to which the last changes led, and fingerprints of these: of the zones that have changed in the time that is kept, by their names'
+    /// fingerprints. (Names would stay as long as the server, each made in the midst of what is not kept; and where two have one
+    /// fingerprint, the history is looked through in vain.)
+    ends: HashMap<u64, (u32, u64)>,
+    /// How many there were when it was read. Zones that come and go under ever new names would make them ever more.
+    zones: usize,
+}
+
+impl Recorder {
+    pub fn new(data_dir: &Path, keep: config::History) -> Recorder {
+        Recorder { data_dir: data_dir.to_path_buf(), keep, open: None }
+    }
+
+    /// How long, and how much, from now on.
+    pub fn keep(&mut self, keep: config::History) {
+        if keep.octets != self.keep.octets {
+            // Its segments are of another size.
+            self.open = None;
+        }
+        self.keep = keep;
+    }
+
+    /// Keeps these changes, which are served already, or will be at once.
+    pub fn note(&mut self, changes: impl IntoIterator<Item = (Box<[u8]>, Diff)>, author: &dyn Fn(&[u8]) -> Author) {
+        let mut changes = changes.into_iter().peekable();
+        if changes.peek().is_none() || self.keep.octets == 0 {
+            return;
+        }
+        if let Err(e) = self.append(changes, author) {
+            log::warn("a change is served and not kept in the history", &[("why", &e)]);
+        }
+    }
+
+    fn append(
+        &mut self,
+        changes: impl Iterator<Item = (Box<[u8]>, Diff)>,
+        author: &dyn Fn(&[u8]) -> Author,
+    ) -> io::Result<()> {
+        let mut open = self.open.take().map_or_else(|| self.read(), Ok)?;
+        let (mut changes, mut entries) = (Vec::from_iter(changes), Vec::new());
+        while !changes.is_empty() {
+            let some: Vec<_> = changes.drain(..changes.len().min(AT_ONCE)).collect();
+            let is_apart = |diff: &Diff, end: u32| !diff.is_empty() && end != diff.from;
+            let apart = some.iter().filter(|(zone, diff)| open.end(zone).is_some_and(|(end, _)| is_apart(diff, end)));
+            let apart: HashSet<&[u8]> = apart.map(|(zone, _)| &**zone).collect();
+            let past = if apart.is_empty() { Ok(Pasts::new()) } else { changes_of(&self.data_dir, FOLDER, &apart) };
+            let past = past.unwrap_or_default();
+            for (zone, diff) in some {
+                let end = open.end(&zone);
+                let Some(diff) = joined(diff, end, past.get(&zone)) else { continue };
+                open.ends.insert(fingerprint_of(&zone), end_of(&diff));
+                let mut author = author(&zone);
+                if let Some((end, _)) = end.filter(|_| diff.is_empty()) {
+                    author.who = "made anew".to_string();
+                    let facts: [(&str, &dyn std::fmt::Display); 3] =
+                        [("zone", &name(&zone)), ("serial", &diff.to), ("before", &end)];
+                    log::info("a zone has come under the name of one that is gone: its history begins anew", &facts);
+                }
+                entries.push(Entry { zone, author, wall_s: wall_s(), diff }.encode());
+            }
+        }
+        if !entries.is_empty() {
+            let mut journal = open.journal.take().map_or_else(|| self.opened(), Ok)?;
+            journal.append(&entries)?;
+            let (end, kept) = (journal.next_position(), kept(&journal, &self.keep));
+            journal.release(end, kept);
+            open.journal = Some(journal);
+        }
+        // From time to time those are to go of which nothing is kept any more.
+        let is_due = open.ends.len() > 2 * open.zones.max(AT_ONCE);
+        self.open = Some(open).filter(|_| !is_due);
+        Ok(())
+    }
+
+    /// The serial that the history of a zone ends with. All of it is read for the first who asks.
+    pub fn last_serial(&mut self, zone: &[u8]) -> Option<u32> {
+        if self.open.is_none() {
+            self.open = self.read().inspect_err(unread).ok();
+        }
+        self.open.as_ref()?.end(zone).map(|(serial, _)| serial)
+    }
+
+    fn segment(&self) -> u64 {
+        (self.keep.octets / SEGMENTS).max(SEGMENT_MIN)
+    }
+
+    /// What can be read of it; what cannot is told of.
+    fn read(&self) -> io::Result<Open> {
+        let mut ends = HashMap::new();
+        each_change(&self.data_dir.join(FOLDER), |entry| {
+            ends.insert(fingerprint_of(&entry.zone), end_of(&entry.diff));
+        })?;
+        Ok(Open { journal: None, zones: ends.len(), ends })
+    }
+
+    fn opened(&self) -> io::Result<Journal<Folder>> {
+        let (journal, remarks) = Journal::open_history(Folder::open(&self.data_dir.join(FOLDER))?, self.segment())?;
+        caution(&remarks);
+        Ok(journal)
+    }
+}
+
+impl Open {
+    /// Where the history of a zone ends.
+    fn end(&self, zone: &[u8]) -> Option<(u32, u64)> {
+        self.ends.get(&fingerprint_of(zone)).copied()
+    }
+}
+
+/// The change from where the history ends. A start compares with the image on the disk, which may be older: what was
+/// laid over it is in the history and not in the image. None: the history ends there already.
+///
+/// Of a zone that has come, and was not served before, there is no difference, but a serial: where the history ends with another one, what it
+/// says is of another zone of this name, and there is no way back to that.
+fn joined(diff: Diff, end: Option<(u32, u64)>, past: Option<&VecDeque<Entry>>) -> Option<Diff> {
+    if diff.is_empty() {
+        return end.filter(|(end, _)| *end != diff.to).map(|_| diff);
+    }
+    let Some((end, last)) = end else { return Some(diff) };
+    if end == diff.from {
+        // The same once more, of a file that was edited without a new serial.
+        return Some(diff).filter(|diff| diff.to != end || end_of(diff).1 != last);
+    }
+    match past.and_then(|changes| way(changes, end, diff.from).ok()) {
+        Some(back) => back.then(diff).filter(|diff| !diff.is_empty()),
+        None => Some(diff),
+    }
+}
+
+/// The serial to which a change leads, and what tells it from others that lead there.
+fn end_of(diff: &Diff) -> (u32, u64) {
+    let mut hash = DefaultHasher::new();
+    let records =
+        [diff.removed(), diff.added()].map(|side| side.iter().map(|r| (r.owner(), r.rtype, r.ttl, r.rdata())));
+    records.into_iter().for_each(|side| side.for_each(|r| Some(r).hash(&mut hash)));
+    diff.removed().len().hash(&mut hash);
+    (diff.to, hash.finish())
+}
+
+/// How many segments of a journal, the newest, are to be kept.
+pub fn kept(journal: &Journal<Folder>, keep: &config::History) -> usize {
+    let mut octets = 0;
+    let mut is_kept = |path: &PathBuf| {
+        let is_within = octets < keep.octets && !is_older(path, keep.age);
+        octets += std::fs::metadata(path).map_or(0, |m| m.len());
+        is_within
+    };
+    journal.places().rev().take_while(|path| is_kept(path)).count()
+}
+
+fn is_older(path: &Path, age: Duration) -> bool {
+    let written = std::fs::metadata(path).and_then(|m| m.modified()).ok();
+    written.and_then(|at| SystemTime::now().duration_since(at).ok()).is_some_and(|since| since > age)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::by_file;
+    use crate::history::entries::changes;
+    use transfer::Record;
+
+    /// A start compares with an image that is older than the history.
+    #[test]
+    fn what_comes_again_stands_there_once() {
+        let data = std::env::temp_dir().join(format!("dunlin-history-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir_all(&data).unwrap();
+        let record = |n: u8| Record::new(&[1, n, 1, b'z', 0], 1, 60, &[192, 0, 2, n]).unwrap();
+        let diff = |from, to, n| Diff::new(from, to, vec![], vec![record(n)]);
+        let keep = config::History { age: Duration::from_secs(60), octets: 1 << 20 };
+        let note = |recorder: &mut Recorder, diff| recorder.note([(b"\x01z\0"[..].into(), diff)], &|_| by_file());
+        let mut recorder = Recorder::new(&data, keep);
+        [diff(6, 7, b'a'), diff(7, 7, b'b'), diff(7, 7, b'b')].into_iter().for_each(|diff| note(&mut recorder, diff));
+        note(&mut Recorder::new(&data, keep), diff(7, 7, b'b'));
+        let mut recorder = Recorder::new(&data, keep);
+        note(&mut recorder, diff(7, 7, b'c'));
+        recorder.keep(config::History { octets: 2 << 20, ..keep });
+        note(&mut recorder, diff(7, 7, b'c'));
+        note(&mut recorder, diff(7, 8, b'd'));
+        let added: Vec<_> = changes(&data, b"\x01z\0").unwrap().iter().map(|e| e.diff.added()[0].owner()[1]).collect();
+        assert_eq!(added, *b"abcd");
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+}

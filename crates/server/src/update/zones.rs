@@ -1,0 +1,176 @@
+//! Zones that come to their updates, and come back to them.
+
+use super::{AT_ONCE, Adoption, GROUP_MAX, Updates};
+use crate::adoption::{self, Written};
+use crate::history;
+use crate::images::name;
+use crate::intake::Orders;
+use crate::laying;
+use crate::log;
+use crate::novices::Wanted;
+use crate::press::Books;
+use crate::state::Event;
+use std::sync::Arc;
+use std::sync::mpsc::TryRecvError;
+use std::time::Instant;
+use store::atomic::Prepared;
+use transfer::record::{is_newer, next_serial};
+
+impl Updates {
+    pub(super) fn adopt(&mut self, mut wanted: Wanted) {
+        let left = self.ledger.adopt(&mut wanted);
+        self.state.set_frozen(self.ledger.frozen());
+        let mut books = self.press.hold();
+        left.iter().for_each(|apex| books.unwritten.leave(apex));
+        wanted.zones.retain(|apex, _| !books.unwritten.is_unfit(apex));
+        // Whoever has made a zone anew under an old name would have what that was.
+        let are_back = wanted.zones.iter().filter(|(apex, wish)| wish.is_ours && !books.novices.has(apex));
+        let are_back: Vec<_> = are_back.map(|(apex, _)| name(apex)).collect();
+        if let Some(first) = are_back.first() {
+            let facts: [(&str, &dyn std::fmt::Display); 2] = [("zones", &are_back.len()), ("first", first)];
+            log::warn("zones go on as their updates have left them", &facts);
+        }
+        books.novices.follow(wanted);
+        self.later.has_novices = !books.novices.is_empty();
+    }
+
+    /// Has zones written down that were never updated before, and makes those that are served from what was written such as take updates.
+    pub(super) fn take_on(&mut self) {
+        self.end_adoption();
+        if !self.later.has_novices {
+            return;
+        }
+        let press = Arc::clone(&self.press);
+        let mut books = press.hold();
+        if !books.novices.are_due() {
+            return;
+        }
+        let (mut ours, mut others) = (Vec::new(), Vec::new());
+        for (apex, is_ours) in books.novices.served() {
+            let zones = if is_ours { &mut ours } else { &mut others };
+            zones.push(Box::from(apex));
+        }
+        // Others wait for updates meanwhile.
+        ours.iter().take(GROUP_MAX).for_each(|apex| self.take_in(apex, &mut books));
+        books.novices.set_due(ours.len() > GROUP_MAX);
+        self.later.has_novices = !books.novices.is_empty();
+        drop(books);
+        if others.is_empty() || self.later.adoption.is_some() {
+            return;
+        }
+        let (data_dir, position) = (self.ledger.data_dir().to_path_buf(), self.ledger.position());
+        match adoption::begin(press, data_dir, others, position) {
+            Ok(ready) => self.later.adoption = Some(Adoption { ready, has_any: false }),
+            Err(e) => {
+                self.press.hold().novices.set_due(true);
+                log::error("zones take no updates yet", &[("why", &e)]);
+            }
+        }
+    }
+
+    /// A zone that is served from its file of ours takes updates from now on.
+    pub(super) fn take_in(&mut self, apex: &[u8], books: &mut Books) {
+        let Some(rules) = books.novices.rules(apex) else { return };
+        match self.ledger.take_on(apex, rules.clone()) {
+            Ok(position) => {
+                books.novices.take(apex);
+                books.unwritten.add_zone(apex, position);
+                books.notes.look(apex);
+                if self.ledger.overtaken(apex).is_some() {
+                    self.later.overtaken.push(apex.into());
+                }
+            }
+            Err(e) => {
+                // The next job of the publisher lets it try again.
+                books.novices.hold_back(apex);
+                log::error("a zone takes no updates", &[("zone", &name(apex)), ("why", &e)]);
+            }
+        }
+    }
+
+    /// A zone that comes back to updates is served as they left it. Where its file had it served meanwhile, under later serials, a secondary
+    /// would take nothing of it, or take it for what it has: so it goes on from there.
+    pub(super) fn outrun(&mut self, taken: &Orders) {
+        let begun = Instant::now();
+        if self.later.overtaken.is_empty() && self.later.are_behind() {
+            self.later.overtaken.append(&mut self.later.stuck);
+        }
+        // Others wait for updates meanwhile, and each of these is synced by itself.
+        while begun.elapsed() < AT_ONCE
+            && let Some(apex) = self.later.overtaken.pop()
+        {
+            // Should it have gone, it is taken in again when it comes back.
+            let last = self.ledger.zone(&apex).and_then(|_| self.ledger.overtaken(&apex));
+            let Some(last) = last else { continue };
+            let done = self.go_on_from(&apex, last, taken);
+            let zone = name(&apex);
+            match done.and_then(|()| self.ledger.catch_up(&apex, last).map_err(|e| e.to_string())) {
+                Ok(()) => log::info("a zone goes on from its file's serial", &[("zone", &zone), ("serial", &last)]),
+                Err(why) => {
+                    if let Some(unsaid) = self.later.behind_said.untold() {
+                        let facts: [(&str, &dyn std::fmt::Display); 4] =
+                            [("zone", &zone), ("serial", &last), ("why", &why), ("unsaid", &unsaid)];
+                        log::error("a zone is behind its file's serial", &facts);
+                    }
+                    if why != history::SIGNED {
+                        self.later.stuck.push(apex);
+                        self.later.behind = Some(Instant::now());
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn go_on_from(&mut self, apex: &[u8], last: u32, taken: &Orders) -> Result<(), String> {
+        let now = self.press.current();
+        let zone = laying::zone(now.image.view(), apex).ok_or("the zone is not served")?;
+        if zone.serial().is_ok_and(|serial| is_newer(serial, last)) {
+            return Ok(());
+        }
+        let diff = history::renumbering(&zone, next_serial(last))?;
+        self.make(apex.into(), diff, history::by_return(), taken).map(drop)
+    }
+
+    /// Gives the zones that were written meanwhile their files; what has changed since is written again.
+    pub(super) fn end_adoption(&mut self) {
+        while let Some(adoption) = &mut self.later.adoption {
+            let Written { apex, file } = match adoption.ready.try_recv() {
+                Ok(written) => written,
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    let has_any = adoption.has_any;
+                    self.later.adoption = None;
+                    // Some may have come meanwhile.
+                    self.press.hold().novices.set_due(true);
+                    if has_any {
+                        // They are to be read from there.
+                        self.state.raise(Event::Changed { zones: Vec::new() });
+                    }
+                    return;
+                }
+            };
+            let mut books = self.press.hold();
+            let Some((seen, file)) = file else {
+                books.novices.hold_back(&apex);
+                continue;
+            };
+            let now = self.press.current();
+            let zone = laying::zone(now.image.view(), &apex);
+            let is_as_written = zone.is_some_and(|zone| seen.is_current(&now.image, &zone));
+            // Another configuration may not want it any more.
+            if !books.novices.is_served(&apex) || file.is_ok() && !is_as_written {
+                continue;
+            }
+            match file.and_then(Prepared::take_name) {
+                Ok(_) => {
+                    adoption.has_any = true;
+                    books.novices.move_to(&apex, self.ledger.file_of(&apex));
+                }
+                Err(e) => {
+                    log::error("a zone takes no updates", &[("zone", &name(&apex)), ("why", &e)]);
+                    books.novices.hold_back(&apex);
+                }
+            }
+        }
+    }
+}

@@ -339,14 +339,20 @@ fn nothing_is_said_of_the_edits_of_a_zone_that_has_no_rules_any_more() {
     assert_eq!(server.short(&stage.folder, &["n1.z.example", "A"]), "192.0.2.1\n", "it goes on as it was");
 }
 
-/// His editor stays open, or he has it in git: his second edit has the first one in it, and the file was written back in between.
-#[test]
-fn who_edits_again_what_he_has_edited_takes_back_nothing_that_was_changed_since() {
+/// A server whose zone has had an update, which is in its file; and what that holds.
+fn written_back() -> (Stage, Server, String) {
     let stage = Stage::new("1s", 1);
     let server = stage.serve();
     add(&server, 1);
     eventually("it is written back", || stage.holds("n1.z.example.") && stage.holds("; serial 8,"));
-    let mut his = read(&stage.file);
+    let text = read(&stage.file);
+    (stage, server, text)
+}
+
+/// His editor stays open, or he has it in git: his second edit has the first one in it, and the file was written back in between.
+#[test]
+fn who_edits_again_what_he_has_edited_takes_back_nothing_that_was_changed_since() {
+    let (stage, server, mut his) = written_back();
     for (i, line) in (1..).zip(["x", "y", "w"]) {
         his += &format!("{line}.z.example. 300 IN A 192.0.2.50\n");
         stage.edit(&his);
@@ -366,11 +372,7 @@ fn who_edits_again_what_he_has_edited_takes_back_nothing_that_was_changed_since(
 /// Both had the same version before them, and the first one's edit was written back before the second one saved.
 #[test]
 fn two_who_edit_the_same_version_lose_nothing_of_each_other() {
-    let stage = Stage::new("1s", 1);
-    let server = stage.serve();
-    add(&server, 1);
-    eventually("it is written back", || stage.holds("n1.z.example.") && stage.holds("; serial 8,"));
-    let both = read(&stage.file);
+    let (stage, server, both) = written_back();
     for name in ["one", "other", "third"] {
         stage.edit(&format!("{both}{name}.z.example. 300 IN A 192.0.2.50\n"));
         eventually("the edit", || server.short(&stage.folder, &[&format!("{name}.z.example")]) == "192.0.2.50\n");

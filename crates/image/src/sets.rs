@@ -1,8 +1,13 @@
 //! The records of one name sorted into RRsets. One value serves for name after name, so that nothing is allocated for each.
 
 use crate::render::Rr;
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 use wire::rtype::{self, Rtype};
+
+/// So many records of a set are compared with each other; of more it is remembered which were met.
+const FEW: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct Sets<'a> {
@@ -70,15 +75,22 @@ impl<'a> Sets<'a> {
         let (mut from, mut kept, mut signed) = (0, 0, 0);
         while let Some(&Rr { rtype, ttl, .. }) = self.records.get(from) {
             let start = kept;
-            while let Some(&rr) = self.records.get(from).filter(|r| r.rtype == rtype) {
+            let end = from + self.records[from..].iter().take_while(|r| r.rtype == rtype).count();
+            let (names_at, mut met) = (names_at(rtype), HashSet::new());
+            for at in from..end {
+                let rr = self.records[at];
                 // The same record twice is one record (RFC 2181 section 5).
-                if !self.records[start..kept].iter().any(|r| r.rdata == rr.rdata) {
+                let is_met = match end - from {
+                    ..=FEW => self.records[start..kept].iter().any(|r| is_same(r.rdata, rr.rdata, names_at)),
+                    _ => !met.insert(folded(rr.rdata, names_at)),
+                };
+                if !is_met {
                     // One TTL for the set, the first one given (RFC 2181 section 5.2).
                     self.records[kept] = Rr { ttl, ..rr };
                     kept += 1;
                 }
-                from += 1;
             }
+            from = end;
             let first = signed;
             signed += self.signatures[first..].iter().take_while(|s| covered(s) == rtype).count();
             self.bounds.push(Bounds { rtype, records: start..kept, signatures: first..signed });
@@ -102,7 +114,66 @@ impl<'a> Sets<'a> {
     }
 }
 
+/// Where the names begin with which rdata of this type ends: in whatever case they are written, they are the same (RFC 4343 section 3,
+/// RFC 4034 section 6.2).
+fn names_at(rtype: Rtype) -> usize {
+    use rtype::*;
+    match rtype {
+        NS | MD | MF | CNAME | MB | MG | MR | PTR | MINFO | RP | DNAME => 0,
+        MX | AFSDB | RT | KX | PX => 2,
+        SRV => 6,
+        _ => usize::MAX,
+    }
+}
+
+fn is_same(a: &[u8], b: &[u8], names_at: usize) -> bool {
+    let (a, b) = (a.split_at(names_at.min(a.len())), b.split_at(names_at.min(b.len())));
+    // The length of a label is no letter.
+    a.0 == b.0 && a.1.eq_ignore_ascii_case(b.1)
+}
+
+fn folded(rdata: &[u8], names_at: usize) -> Cow<'_, [u8]> {
+    let mut folded = Cow::Borrowed(rdata);
+    if names_at < rdata.len() {
+        wire::name::fold(&mut folded.to_mut()[names_at..]);
+    }
+    folded
+}
+
 /// The type that a signature is over.
 fn covered(rr: &Rr<'_>) -> Rtype {
     rr.rdata.first_chunk::<2>().map_or(0, |t| u16::from_be_bytes(*t))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rtype::{A, MX, NS, SRV, SVCB, TXT};
+
+    #[test]
+    fn a_record_is_there_once_in_whatever_case_its_names_are_written() {
+        let table: [(Rtype, &[u8], &[u8], bool); 8] = [
+            (A, b"aaaa", b"aaaa", true),
+            (A, b"aaaa", b"AAAA", false),
+            (NS, b"\x02ns\0", b"\x02NS\0", true),
+            (NS, b"\x02ns\0", b"\x02nt\0", false),
+            (MX, b"\0a\x01m\0", b"\0a\x01M\0", true),
+            (MX, b"\0a\x01m\0", b"\0A\x01m\0", false),
+            (SRV, b"abcdef\x01m\0", b"abcdef\x01M\0", true),
+            (SVCB, b"\0\x01\x01m\0", b"\0\x01\x01M\0", false),
+        ];
+        for (rtype, a, b, is_one) in table {
+            // Many beside them are no others.
+            for more in [0, FEW] {
+                let rr = |rtype, rdata| Rr { rtype, ttl: 1, rdata };
+                let others: Vec<Box<[u8]>> = (0..more).map(|n| vec![0; 300 + n].into()).collect();
+                let all = others.iter().map(|o| rr(rtype, o)).chain([rr(rtype, a), rr(TXT, b"\x01t"), rr(rtype, b)]);
+                let mut sets = Sets::default();
+                sets.fill(all);
+                let set = sets.iter().find(|set| set.rtype == rtype).unwrap();
+                assert_eq!(set.records.len(), more + 2 - usize::from(is_one), "{rtype} {a:?} {b:?}");
+                assert_eq!(set.records[more].rdata, a, "the first is kept");
+            }
+        }
+    }
 }

@@ -93,20 +93,24 @@ fn conversation(stream: Hurried<UnixStream>, state: &State) -> io::Result<()> {
     let mut lines = BufReader::new(stream);
     loop {
         lines.get_mut().renew();
-        let mut line = String::new();
-        if (&mut lines).take(LINE_MAX).read_line(&mut line)? == 0 {
+        let mut octets = Vec::new();
+        if (&mut lines).take(LINE_MAX).read_until(b'\n', &mut octets)? == 0 {
             return Ok(());
         }
         // What is cut off may be another request.
-        let is_whole = line.ends_with('\n');
-        let line = line.trim_end_matches(['\n', '\r']);
-        let answer = if is_whole { answer(line, state) } else { bad(vec![CUT_OFF.to_string()]) };
+        let is_whole = octets.ends_with(b"\n");
+        let line = std::str::from_utf8(&octets).map(|line| line.trim_end_matches(['\n', '\r']));
+        let answer = match line {
+            _ if !is_whole => bad(vec![CUT_OFF.to_string()]),
+            Ok(line) => answer(line, state),
+            Err(e) => bad(vec![format!("a request is UTF-8, and this is not, from octet {} on", e.valid_up_to())]),
+        };
         lines.get_mut().renew();
         let told = lines.get_mut().write_all(format!("{answer}\n").as_bytes());
         if !is_whole {
             return told;
         }
-        if verb(line) == STOP {
+        if line.is_ok_and(|line| verb(line) == STOP) {
             // Once it is told: the process does not wait for this thread.
             state.raise(Event::Stop);
         }

@@ -176,12 +176,13 @@ fn going_back_leads_through_an_edit_without_a_new_serial() {
 fn half_a_request_is_none() {
     let stage = staged();
     let mut stream = UnixStream::connect(stage.folder.0.join("control.sock")).unwrap();
-    stream.write_all(b"zone log example\nzone rollback example 7").unwrap();
+    stream.write_all(b"zone log example\nzone log \xFF\nzone rollback example 7").unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     let mut told = String::new();
     stream.read_to_string(&mut told).unwrap();
     assert!(told.lines().next().is_some_and(|line| line.contains("\"versions\":[{")), "{told}");
-    assert!(told.lines().nth(1).is_some_and(|line| line.contains("which ends with a newline")), "{told}");
+    assert!(told.lines().nth(1).is_some_and(|line| line.contains("is not, from octet 9 on")), "{told}");
+    assert!(told.lines().nth(2).is_some_and(|line| line.contains("which ends with a newline")), "{told}");
     assert!(!stage.folder.does(&["zone", "log", "example"]).contains("rollback"));
 }
 

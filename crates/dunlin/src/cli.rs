@@ -298,10 +298,10 @@ pub enum Request {
     Reload { zones: Vec<String> },
     /// Answer what has arrived and stop
     Stop,
-    /// A zone and what it was: log NAME, diff NAME (what its file would change), diff NAME SERIAL SERIAL, show NAME,
-    /// rollback NAME SERIAL, publish NAME; if it takes updates: freeze NAME, thaw NAME; if it comes from primaries: list [NAME...]
-    /// (how it is), transfer NAME (now, whatever its serial); notify NAME (tells others of it); zones that are kept by commands:
-    /// add NAME FILE, modify NAME 'add www 300 A 192.0.2.1' 'delete old', remove NAME
+    /// Zones, whose they are and how they are: list [NAME...]. A zone and what it was: log NAME, diff NAME (what its file would
+    /// change), diff NAME SERIAL SERIAL, show NAME, rollback NAME SERIAL, publish NAME; if it takes updates: freeze NAME, thaw NAME;
+    /// if it comes from primaries: transfer NAME (now, whatever its serial); notify NAME (tells others of it); zones that are kept by
+    /// commands: add NAME FILE, modify NAME 'add www 300 A 192.0.2.1' 'delete old', remove NAME
     Zone {
         #[arg(required = true, num_args = 1..)]
         words: Vec<String>,

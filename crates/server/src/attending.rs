@@ -4,7 +4,6 @@ use crate::complaint::Complaint;
 use crate::config::{self, Config, Seen};
 use crate::images;
 use crate::jobs::{Job, Why};
-use crate::json::Json;
 use crate::ledger;
 use crate::secondaries::{Note, Secondaries};
 use crate::state::Event;
@@ -74,10 +73,9 @@ pub fn attend(
             Event::Force { zones, done } => (Why::Forced, zones, Some(done)),
             Event::Changed { zones } => (Why::Asked, zones, None),
             Event::Rebuild => (Why::Damaged, Vec::new(), None),
-            Event::Whose { zone, done } => {
-                let owner = config::apex(&zone).map(|apex| Json::text(last.roster.owner(&apex)));
+            Event::Configured { done } => {
                 // He may have gone.
-                let _ = done.send(owner.map_err(|why| vec![why.to_string()]));
+                let _ = done.send(Arc::clone(&last));
                 continue;
             }
             Event::Rest => {

@@ -3,10 +3,12 @@
 //! Decides nothing: it reads what the server knows and passes wishes to the main thread. A line has at most
 //! `LINE_MAX` octets.
 
+use crate::config::apex;
 use crate::door::{self, Hurried};
 use crate::history::Past;
 use crate::json::Json;
 use crate::kept::Order;
+use crate::listing;
 use crate::log;
 use crate::secondaries::{Note, Secondaries};
 use crate::state::{Done, Event, State};
@@ -181,10 +183,7 @@ fn zone(state: &State, words: &[&str]) -> Json {
         zone transfer NAME, zone notify NAME, zone freeze NAME or zone thaw NAME";
     match words {
         ["publish", rest @ ..] => publish(state, rest),
-        ["list", zones @ ..] => {
-            let zones = zones.iter().map(|zone| (*zone).to_string()).collect();
-            told("zones", secondaries(state).and_then(|s| s.ask(|done| Note::List { zones, done })))
-        }
+        ["list", zones @ ..] => listing::list(state, zones).unwrap_or_else(bad),
         ["transfer", zone] => {
             let wish = |done| Note::Transfer { zone: (*zone).to_string(), done };
             told("transfer", secondaries(state).and_then(|s| s.ask(wish)))
@@ -229,13 +228,14 @@ fn log(state: &State, zone: &str) -> Json {
         Ok(versions) => versions,
         Err(why) => return bad(vec![why]),
     };
-    match answered_at_once(state, "owner", |done| Event::Whose { zone: zone.to_string(), done }) {
-        Json::Object(mut facts) => {
-            facts.push(("versions", versions));
-            Json::Object(facts)
-        }
-        other => other,
+    match owner(state, zone) {
+        Ok(owner) => Json::Object(vec![("ok", Json::Bool(true)), ("owner", Json::text(owner)), ("versions", versions)]),
+        Err(why) => bad(vec![why]),
     }
+}
+
+fn owner(state: &State, zone: &str) -> Result<&'static str, String> {
+    Ok(state.configured()?.roster.owner(&apex(zone)?))
 }
 
 /// What is served of a zone, and how it is if it comes from others: then it may be that nothing is served.
@@ -260,8 +260,8 @@ fn rollback(state: &State, zone: &str, serial: u32) -> Json {
         Err(why) => return bad(vec![why]),
     };
     // Whoever owns the zone goes back: its updates, or its file.
-    let whose = answered_at_once(state, "owner", |done| Event::Whose { zone: zone.to_string(), done });
-    match state.intake().filter(|_| whose == good("owner", Json::text("update"))) {
+    let is_of_updates = owner(state, zone) == Ok("update");
+    match state.intake().filter(|_| is_of_updates) {
         Some(intake) => told("reload", past(state).and_then(|past| intake.go_back(past, zone, serial))),
         None => answered_at_once(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done }),
     }
@@ -291,7 +291,7 @@ fn force(state: &State, zone: &str) -> Json {
     let (asked, taken) = mpsc::channel();
     // Where no zone takes updates nobody looks.
     let press = state.press.as_ref().filter(|_| state.intake().is_some());
-    match press.zip(crate::config::apex(zone).ok()) {
+    match press.zip(apex(zone).ok()) {
         Some((press, apex)) => press.slate.force(&apex, Instant::now(), Some(asked)),
         None => drop(asked),
     }

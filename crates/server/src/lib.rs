@@ -38,6 +38,7 @@ mod laying;
 
 pub mod ledger;
 mod lines;
+mod listing;
 #[cfg(test)]
 mod lives;
 pub mod log;

@@ -1,7 +1,7 @@
 //! What the server knows about itself, for operators: read by the control socket and HTTP, never by answering threads.
 
 use crate::clock::{self, Clock};
-use crate::config::Zone;
+use crate::config::{Config, Zone};
 use crate::held::Held;
 use crate::history::Past;
 use crate::images::{self, Problem};
@@ -21,7 +21,7 @@ use std::fmt::Write;
 use std::iter;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -51,10 +51,9 @@ pub enum Event {
         zone: String,
         done: Done,
     },
-    /// Who owns a zone?
-    Whose {
-        zone: String,
-        done: Done,
+    /// What is configured?
+    Configured {
+        done: Sender<Arc<Config>>,
     },
     /// A zone is to be as it was, under a new serial.
     Back {
@@ -84,6 +83,8 @@ pub enum Event {
         done: Option<Done>,
     },
 }
+
+const FROZEN: &str = "it refuses updates until `dunlin ctl zone thaw`";
 
 /// Zones that are named; of more each is told in the log only.
 const UNNUMBERED_MAX: usize = 1000;
@@ -231,6 +232,13 @@ impl State {
         self.raise(Event::Rest);
     }
 
+    /// What is configured now.
+    pub fn configured(&self) -> Result<Arc<Config>, String> {
+        let (done, outcome) = channel();
+        self.raise(Event::Configured { done });
+        outcome.recv().map_err(|_| "the server is stopping".to_string())
+    }
+
     pub fn raise(&self, event: Event) {
         // The main thread has ended: whatever was wished, the server is stopping.
         let _ = self.events.send(event);
@@ -329,6 +337,16 @@ impl State {
         let edits = self.held_edits.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let edits = edits.into_iter().map(|(apex, why)| Held { apex, why });
         Held::of(&self.served().problems).into_iter().chain(edits).collect()
+    }
+
+    /// Zones that are not as they should be, by apex: how they are, in a word, and why.
+    pub fn amiss(&self) -> HashMap<Box<[u8]>, (&'static str, String)> {
+        let frozen = self.frozen().clone().into_iter().map(|apex| (apex, ("frozen", FROZEN.to_string())));
+        let unwritten = self.unwritten().clone().into_iter().map(|(apex, why)| (apex, ("unwritten", why)));
+        let problems = self.served().problems;
+        let wrong = problems.iter().map(|p| (p.apex.clone(), ("wrong", p.what.clone())));
+        let held = self.held().into_iter().map(|held| (held.apex, ("held", held.why)));
+        frozen.chain(unwritten).chain(wrong).chain(held).collect()
     }
 
     fn unwritten(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, String>> {
@@ -458,7 +476,7 @@ mod tests {
         counters[1].add(Counter::QueriesUdp, 3);
         let turns = vec![Arc::new(Turns::new("udp 0".into()))];
         let addresses = vec!["[::1]:53".parse().unwrap()];
-        State::new(addresses, 2, counters.to_vec(), turns, Clock::new(), std::sync::mpsc::channel().0)
+        State::new(addresses, 2, counters.to_vec(), turns, Clock::new(), channel().0)
     }
 
     #[test]

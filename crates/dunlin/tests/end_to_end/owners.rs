@@ -270,3 +270,51 @@ fn a_zone_that_is_made_anew_has_nothing_of_the_one_before_once_that_is_removed()
     assert_eq!(server.short(&folder, &["old.z.example", "A"]), "");
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.7\n");
 }
+
+#[test]
+fn all_zones_are_listed_with_who_owns_them_and_how_they_are() {
+    let folder = folder();
+    let far = "[[zone]]\nname = \"far.example\"\nprimaries = [\"127.0.0.1:1\"]\n";
+    folder.configure(&format!("[zones]\nlist = \"list\"\ndirectory = \"zones\"\n{CONFIGURATION}{far}"));
+    folder.write("list", "listed.example listed\nbad.example bad\n");
+    for (file, text) in [("listed", ZONE), ("bad", "nonsense"), ("zones/lying.example.zone", ZONE)] {
+        folder.write(file, text);
+    }
+    let _server = serve(&folder);
+    folder.does(&["zone", "add", "kept.example", "z.zone"]);
+    let list = |names: &[&str]| {
+        let told = folder.does(&[&["--json", "zone", "list"], names].concat());
+        let (_, zones) = told.split_once("\"zones\":[").unwrap_or_else(|| panic!("{told}"));
+        let zones = zones.split("{\"zone\":").skip(1).map(|zone| {
+            let fact = |key: &str| {
+                let rest = zone.split_once(key).map_or("", |(_, rest)| rest);
+                rest.split([',', '}']).next().unwrap_or_default().trim_matches('"').to_string()
+            };
+            let name = zone.split('"').nth(1).unwrap_or_default();
+            format!("{name} {} {} {}", fact("\"owner\":"), fact("\"state\":"), fact("\"serial\":"))
+        });
+        zones.collect::<Vec<_>>()
+    };
+    let far = "far.example. transfer awaited null";
+    eventually("it was asked for", || list(&["far.example"]) == [far]);
+    let all = [
+        "bad.example. file absent null",
+        far,
+        "fixed.example. file served 7",
+        "kept.example. api served 7",
+        "listed.example. file served 7",
+        "lying.example. file served 7",
+        "z.example. update served 7",
+    ];
+    assert_eq!(list(&[]), all);
+    folder.does(&["zone", "freeze", "z.example"]);
+    folder.write("listed", "nonsense");
+    folder.write("zones/lying.example.zone", &ZONE.replace(" 7 ", " 6 "));
+    folder.refuses(&["reload"], "listed.example");
+    let amiss = [all[0], "listed.example. file wrong 7", "lying.example. file held 7", "z.example. update frozen 7"];
+    assert_eq!(list(&["z.example", "lying.example.", "Listed.example", "bad.example"]), amiss);
+    folder.refuses(&["zone", "list", "none.example", "a..b"], "there is no zone none.example");
+    // Nothing names it any more, and nobody has asked for a reload.
+    folder.write("list", "");
+    assert_eq!(list(&["kept.example", "listed.example"]), [all[3], "listed.example. null wrong 7"]);
+}

@@ -106,16 +106,35 @@ impl Roster {
 
     /// Who changes a zone: transfers, updates, commands (the API), or its file.
     pub fn owner(&self, apex: &[u8]) -> &'static str {
-        match self.written.find(apex) {
-            Some(zone) if zone.is_secondary() => return "transfer",
-            Some(zone) if zone.is_owned() => return "update",
-            Some(_) => return "file",
-            None => {}
+        if let Some(zone) = self.written.find(apex) {
+            return self.owner_of(zone);
         }
         let file = self.in_directories(&images::name(apex).to_string());
         let is_kept = file.is_some_and(|file| self.keeps(&file));
         // What is listed wins over what commands keep.
         if is_kept && !self.listed().contains_key(apex) { "api" } else { "file" }
+    }
+
+    /// The same of a zone that is known.
+    pub fn owner_of(&self, zone: &Zone) -> &'static str {
+        match zone {
+            _ if zone.is_secondary() => "transfer",
+            _ if zone.is_owned() => "update",
+            _ if self.keeps(&zone.file) => "api",
+            _ => "file",
+        }
+    }
+
+    /// All zones of which something can be read, those that are still to come among them.
+    pub fn known(&self) -> Vec<Zone> {
+        zones::gather(self.written.to_vec(), self.list.as_ref(), &self.directories, &mut vec![])
+    }
+
+    /// One of them by its name.
+    pub fn find(&self, apex: &[u8]) -> Option<Zone> {
+        let named = || self.in_directories(&images::name(apex).to_string());
+        let found = || named().or_else(|| self.anywhere_in_directories(apex)).map(|file| Zone::new(apex.into(), file));
+        self.written.find(apex).cloned().or_else(|| self.listed().remove(apex)).or_else(found)
     }
 }
 

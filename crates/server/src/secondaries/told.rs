@@ -4,6 +4,7 @@ use super::Registrar;
 use crate::clock::{rfc3339, wall_s};
 use crate::images::name;
 use crate::json::Json;
+use crate::listing::LISTED_MAX;
 use crate::log;
 use std::fmt::Display;
 use transfer::refresh::{Ms, Phase, Standing, ZoneId};
@@ -11,8 +12,6 @@ use transfer::refresh::{Ms, Phase, Standing, ZoneId};
 /// Lines in so long.
 const LINES_MAX: u32 = 20;
 const IN_MS: Ms = 1_000;
-/// Zones of one list.
-const LISTED_MAX: usize = 100_000;
 
 /// Lines of the log: ten thousand zones that come, expire or are refused at once are not ten thousand lines.
 #[derive(Default)]
@@ -82,6 +81,7 @@ impl Registrar {
         let is_waiting = standing.phase == Phase::Waiting;
         Json::Object(vec![
             ("zone", Json::text(name(&entry.apex))),
+            ("owner", Json::text("transfer")),
             ("state", Json::text(state(&standing))),
             ("serial", standing.timers.map_or(Json::Null, |timers| Json::Number(timers.serial.into()))),
             ("not_served", standing.unserved.map_or(Json::Null, |serial| Json::Number(serial.into()))),

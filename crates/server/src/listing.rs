@@ -1,0 +1,108 @@
+//! Which zones there are, as operators ask for them: whose each is, and how it is.
+//!
+//! Whoever asks reads it himself, from what is served and what is configured: no thread that has something else to do waits for it,
+//! and it waits for no image that is being made.
+
+use crate::config::{self, Config, Zone};
+use crate::images;
+use crate::json::Json;
+use crate::secondaries::Note;
+use crate::state::State;
+use image::View;
+use std::collections::HashMap;
+
+/// Zones of one answer.
+pub const LISTED_MAX: usize = 100_000;
+
+/// By apex; None: it is served, and nothing names it any more.
+type Zones = HashMap<Box<[u8]>, Option<Zone>>;
+
+/// The zones of these names, or all: those that are served and those that are to be.
+pub fn list(state: &State, names: &[&str]) -> Result<Json, Vec<String>> {
+    let config = state.configured().map_err(|why| vec![why])?;
+    // A server that has only just started serves nothing yet.
+    let served = state.past().map(|past| past.published.current().0);
+    let view = served.as_ref().map(|served| served.image.view());
+    let zones = if names.is_empty() { all(&config, view) } else { named(&config, view, names)? };
+    let mut others = of_others(state, &zones, names.is_empty());
+    let amiss = state.amiss();
+    let mut sorted: Vec<(&[u8], &Option<Zone>)> = zones.iter().map(|(apex, zone)| (&**apex, zone)).collect();
+    sorted.sort_by(|a, b| wire::name::canonical_cmp(a.0, b.0));
+    let listed = sorted.iter().take(LISTED_MAX).map(|(apex, zone)| {
+        others.remove(*apex).unwrap_or_else(|| facts(&config, apex, zone.as_ref(), view, amiss.get(*apex)))
+    });
+    let left_out = Json::Number(sorted.len().saturating_sub(LISTED_MAX) as u64);
+    Ok(Json::Object(vec![("ok", Json::Bool(true)), ("zones", Json::List(listed.collect())), ("left_out", left_out)]))
+}
+
+fn all(config: &Config, view: Option<View<'_>>) -> Zones {
+    // Damage is told where it is met.
+    let served =
+        view.into_iter().flat_map(|view| view.zones()).filter_map(|z| z.and_then(|z| z.apex()?.apex_name()).ok());
+    let mut zones: Zones = served.map(|apex| (apex.into(), None)).collect();
+    zones.extend(config.roster.known().into_iter().map(|zone| (zone.apex.clone(), Some(zone))));
+    zones
+}
+
+fn named(config: &Config, view: Option<View<'_>>, names: &[&str]) -> Result<Zones, Vec<String>> {
+    let (mut zones, mut wrong) = (Zones::new(), Vec::new());
+    for name in names {
+        match config::apex(name) {
+            Ok(apex) => match config.roster.find(&apex) {
+                None if serial(view, &apex).is_none() => {
+                    wrong.push(format!("there is no zone {name}: nothing names it, and it is not served"));
+                }
+                zone => drop(zones.insert(apex, zone)),
+            },
+            Err(why) => wrong.push(format!("`{name}` is no name of a zone: {why}")),
+        }
+    }
+    if wrong.is_empty() { Ok(zones) } else { Err(wrong) }
+}
+
+fn serial(view: Option<View<'_>>, apex: &[u8]) -> Option<u32> {
+    view?.zone_of(apex).ok()??.serial().ok()
+}
+
+/// How zones are that come from others, as it is known to those who have them fetched.
+fn of_others(state: &State, zones: &Zones, is_of_all: bool) -> HashMap<Box<[u8]>, Json> {
+    let is_secondary = |zone: &&Zone| zone.is_secondary();
+    let wanted: Vec<&Zone> = zones.values().flatten().filter(is_secondary).collect();
+    let Some(secondaries) = state.secondaries().filter(|_| !wanted.is_empty()) else { return HashMap::new() };
+    let names = wanted.iter().map(|zone| images::name(&zone.apex).to_string());
+    let zones = if is_of_all { vec![] } else { names.collect() };
+    // One that has only just come or gone is told of as others are.
+    let Ok(Json::List(all)) = secondaries.ask(|done| Note::List { zones, done }) else { return HashMap::new() };
+    let apex = |facts: &Json| match facts {
+        Json::Object(facts) => facts.iter().find_map(|(key, value)| match value {
+            Json::Text(name) if *key == "zone" => config::apex(name).ok(),
+            _ => None,
+        }),
+        _ => None,
+    };
+    all.into_iter().filter_map(|facts| Some((apex(&facts)?, facts))).collect()
+}
+
+fn facts(
+    config: &Config,
+    apex: &[u8],
+    zone: Option<&Zone>,
+    view: Option<View<'_>>,
+    amiss: Option<&(&'static str, String)>,
+) -> Json {
+    let serial = serial(view, apex);
+    let state = match amiss {
+        _ if serial.is_none() => "absent",
+        Some((state, _)) => state,
+        None => "served",
+    };
+    let optional = |text: Option<String>| text.map_or(Json::Null, Json::Text);
+    Json::Object(vec![
+        ("zone", Json::text(images::name(apex))),
+        ("owner", optional(zone.map(|zone| config.roster.owner_of(zone).to_string()))),
+        ("state", Json::text(state)),
+        ("serial", serial.map_or(Json::Null, |serial| Json::Number(serial.into()))),
+        ("trouble", optional(amiss.map(|(_, why)| why.clone()))),
+        ("file", optional(zone.map(|zone| zone.origin().display().to_string()))),
+    ])
+}

@@ -1,4 +1,6 @@
-//! Manual pages and shell completions, made from the commands themselves.
+//! Manual pages and shell completions, made from the commands themselves; that of dunlin.toml from the operator's guide.
+
+mod configuration;
 
 use crate::cli::{Cli, Completions, Man};
 use crate::exit::{Exit, could_not};
@@ -12,7 +14,8 @@ pub fn completions(args: &Completions) -> Exit {
 
 pub fn man(args: &Man) -> Exit {
     for (name, page) in pages() {
-        let path = args.folder.join(name);
+        let section = args.folder.join(format!("man{}", name.rsplit('.').next().unwrap_or_default()));
+        let path = if section.is_dir() { section } else { args.folder.clone() }.join(name);
         if let Err(e) = std::fs::write(&path, page) {
             return could_not(format_args!("{} cannot be written: {e}", path.display()));
         }
@@ -26,6 +29,7 @@ pub fn pages() -> Vec<(String, Vec<u8>)> {
     let mut root = Cli::command().disable_help_subcommand(true);
     root.build();
     collect(&root, "dunlin", &mut all);
+    all.push(("dunlin.toml.5".to_string(), configuration::page().into_bytes()));
     all
 }
 

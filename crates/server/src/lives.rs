@@ -388,9 +388,11 @@ fn run(seed: u64, faults: DiskFaults, capacity: usize) -> Tally {
         write_zone(&disk, &mut model.files, apex, 0, contents).unwrap();
     }
     let is_honest = faults.sync_lies == 0;
-    disk.borrow_mut().set_faults(faults);
     for _ in 0..LIVES {
-        let (mut life, held) = match Life::begin(&disk) {
+        disk.borrow_mut().set_faults(DiskFaults { sync_fails: 0, ..faults });
+        let begun = Life::begin(&disk);
+        disk.borrow_mut().set_faults(faults);
+        let (mut life, held) = match begun {
             Ok(begun) => begun,
             // Such a disk is found out, and the operator hears of it.
             Err(_) if !is_honest => {
@@ -417,7 +419,11 @@ fn run(seed: u64, faults: DiskFaults, capacity: usize) -> Tally {
         }
         model.tally.stops += usize::from(disk.borrow().has_stopped());
         drop(life);
-        disk.borrow_mut().restart();
+        // Of a sync that failed the machine that goes on knows nothing any more.
+        match faults.sync_fails == 0 && rng.one_in(2) {
+            true => disk.borrow_mut().outlive(),
+            false => disk.borrow_mut().restart(),
+        }
         tidy(&disk);
     }
     model.tally

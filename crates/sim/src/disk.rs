@@ -114,6 +114,10 @@ impl Disk {
         self.seen_names.get(name).map(|&i| &*self.contents[i].seen).ok_or(DiskError::Missing)
     }
 
+    pub fn open(&self, name: &str) -> Outcome<Handle> {
+        self.seen_names.get(name).map(|&i| Handle(i)).ok_or(DiskError::Missing)
+    }
+
     pub fn create(&mut self, name: &str) -> Outcome<Handle> {
         let stops = self.step()?;
         if self.seen_names.contains_key(name) {
@@ -158,11 +162,14 @@ impl Disk {
         if self.chance(self.faults.sync_lies) {
             return Self::done(stops, ());
         }
-        let fails = self.chance(self.faults.sync_fails);
-        if fails || stops {
+        if stops {
+            // Any part of it will be there, or all if the machine runs on.
+            return Err(DiskError::Stopped);
+        }
+        if self.chance(self.faults.sync_fails) {
             let keep = self.rng.as_mut().map_or(0, |rng| rng.below(3));
             self.settle(file.0, keep);
-            return Err(if stops { DiskError::Stopped } else { DiskError::Failed });
+            return Err(DiskError::Failed);
         }
         self.settle(file.0, 2);
         Ok(())
@@ -210,6 +217,11 @@ impl Disk {
             self.durable_names = self.seen_names.clone();
         }
         Self::done(stops, ())
+    }
+
+    /// A process was killed, and the machine runs on: the next one finds what was written, synced or not.
+    pub fn outlive(&mut self) {
+        self.steps_left = None;
     }
 
     /// What a machine finds when it starts again: what was synced, and of the rest any part.

@@ -80,6 +80,7 @@ impl<D: Disk> Journal<D> {
     ) -> io::Result<(Journal<D>, Vec<String>)> {
         let mut journal = Journal::of(disk, segment_octets)?;
         let empty = journal.find_segments(from)?;
+        journal.settle()?;
         let mut remarks = Vec::new();
         let mut needed = |position, record: &[u8]| {
             if position >= from {
@@ -97,6 +98,14 @@ impl<D: Disk> Journal<D> {
             let _ = journal.disk.remove(&name(number));
         }
         Ok((journal, remarks))
+    }
+
+    /// What a process wrote that was killed before it was synced may be whole here, and gone with the power: nothing is written behind it
+    /// before it is durable.
+    fn settle(&self) -> io::Result<()> {
+        let Some(last) = self.segments.back() else { return Ok(()) };
+        let synced = self.disk.open(&name(last.number)).and_then(|file| self.disk.sync(&file));
+        synced.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", self.place(last.number))))
     }
 
     /// Opens a journal on which nothing depends, to write on behind what is there.

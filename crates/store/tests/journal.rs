@@ -62,7 +62,9 @@ fn run(seed: u64, faults: DiskFaults, capacity: usize) {
     let (mut model, mut made) = (Model::default(), 0);
     for _ in 0..LIVES {
         let mut found = Vec::new();
+        disk.borrow_mut().set_faults(DiskFaults::default());
         let opened = Journal::open(Bad(Rc::clone(&disk)), SEGMENT, model.from, &mut |p, r| found.push((p, r.to_vec())));
+        disk.borrow_mut().set_faults(faults);
         let (mut journal, _) = opened.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         model.check(seed, found);
         disk.borrow_mut().set_capacity(capacity);
@@ -70,7 +72,11 @@ fn run(seed: u64, faults: DiskFaults, capacity: usize) {
         for _ in 0..60 {
             live_a_little(&mut rng, &mut journal, &mut model, &mut made);
         }
-        disk.borrow_mut().restart();
+        // Of a sync that failed the machine that goes on knows nothing any more.
+        match faults.sync_fails == 0 && rng.one_in(2) {
+            true => disk.borrow_mut().outlive(),
+            false => disk.borrow_mut().restart(),
+        }
     }
 }
 

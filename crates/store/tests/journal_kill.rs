@@ -40,6 +40,12 @@ impl Disk for HeldBack {
     fn read(&self, name: &str, at: u64, max: usize) -> io::Result<Vec<u8>> {
         self.folder.read(name, at, max)
     }
+    fn open(&self, name: &str) -> io::Result<usize> {
+        let held = Held { name: name.to_owned(), file: Some(self.folder.open(name)?), ..Held::default() };
+        self.next.set(self.next.get() + 1);
+        self.files.borrow_mut().insert(self.next.get(), held);
+        Ok(self.next.get())
+    }
     fn create(&self, name: &str) -> io::Result<usize> {
         self.next.set(self.next.get() + 1);
         self.files.borrow_mut().insert(self.next.get(), Held { name: name.to_owned(), ..Held::default() });

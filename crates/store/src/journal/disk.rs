@@ -13,6 +13,8 @@ pub trait Disk {
     fn list(&self) -> io::Result<Vec<String>>;
     /// At most `max` octets from `at` on; fewer where the file ends.
     fn read(&self, name: &str, at: u64, max: usize) -> io::Result<Vec<u8>>;
+    /// A file that is there, to be synced.
+    fn open(&self, name: &str) -> io::Result<Self::File>;
     /// A new file; an error if the name is taken.
     fn create(&self, name: &str) -> io::Result<Self::File>;
     fn write(&self, file: &Self::File, at: u64, octets: &[u8]) -> io::Result<()>;
@@ -71,6 +73,12 @@ impl Disk for Folder {
         let mut octets = vec![0; len as usize];
         file.read_exact_at(&mut octets, at)?;
         Ok(octets)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Named> {
+        let path = self.path.join(name);
+        let file = File::open(&path)?;
+        Ok(Named { file, path })
     }
 
     fn create(&self, name: &str) -> io::Result<Named> {

@@ -123,6 +123,9 @@ impl Disk for Counted<'_> {
         self.1.set(self.1.get() + octets.len() as u64);
         Ok(octets)
     }
+    fn open(&self, name: &str) -> io::Result<Named> {
+        self.0.open(name)
+    }
     fn create(&self, name: &str) -> io::Result<Named> {
         self.0.create(name)
     }

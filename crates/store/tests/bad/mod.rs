@@ -31,6 +31,9 @@ impl Disk for Bad {
         let octets = disk.read(name).map_err(explained)?;
         Ok(octets.iter().skip(at as usize).take(max).copied().collect())
     }
+    fn open(&self, name: &str) -> io::Result<Handle> {
+        self.0.borrow().open(name).map_err(explained)
+    }
     fn create(&self, name: &str) -> io::Result<Handle> {
         self.0.borrow_mut().create(name).map_err(explained)
     }

@@ -52,7 +52,7 @@ use crate::sound::Sound;
 use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
 use crate::transfers::{self, Transfers};
-use crate::unwritten::Unwritten;
+use crate::unwritten::{Unwritten, Wish};
 use crate::update::{Later, Updates};
 use crate::watcher::{Folders, Watcher};
 use crate::{control, cookies, http, log, random, systemd};
@@ -235,8 +235,8 @@ impl First {
             let (ledger, unwritten, remarks) = match replayed {
                 Ok(Some(replayed)) => replayed,
                 none => {
-                    let unwritten = Unwritten::default();
-                    return Ok(First { library, zones, serving, compared, ledger: none.map(|_| None), unwritten });
+                    let (ledger, unwritten) = (none.map(|_| None), Unwritten::default());
+                    return Ok(First { library, zones, serving, compared, ledger, unwritten });
                 }
             };
             caution(&remarks);
@@ -249,9 +249,12 @@ impl First {
                 Err(unlaid) => log::info("what has changed takes a new image", &[("why", &unlaid.why)]),
             }
             let (sound, end) = (Sound::compared(&zones.image), unwritten.end());
-            for wish in &wishes {
-                let written = ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end);
-                written.map_err(|e| format!("{}: {e}", library.folder().join(images::IMAGE).display()))?;
+            let mut write =
+                |wish: &Wish| ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end).map(drop);
+            // A disk that is full is no reason to answer nobody: the changes stay in the journal.
+            if let Err(e) = wishes.iter().try_for_each(&mut write) {
+                let (ledger, unwritten) = (Err(unusable(e)), Unwritten::default());
+                return Ok(First { library, zones, serving, compared, ledger, unwritten });
             }
         }
     }

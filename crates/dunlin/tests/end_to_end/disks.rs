@@ -55,6 +55,49 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
     }
 }
 
+/// A change that takes a new image is in the journal, and there is no room for what it is to be written into.
+#[test]
+fn a_start_on_a_full_disk_answers_whatever_the_last_update_was() {
+    let folder = folder();
+    let alone = &CONFIGURATION[..CONFIGURATION.rfind("[[zone]]").unwrap()];
+    folder.configure(&format!("{alone}[[zone]]\nname = \"other.example\"\nfile = \"other.zone\"\n"));
+    folder.write("other.zone", ZONE);
+    let many: String = (0..=100_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
+    folder.write("z.zone", &format!("{ZONE}{many}"));
+    // To who ignores the signal a limit of files is a disk that is full.
+    let start = |octets: &str| {
+        let mut command = Command::new("sh");
+        let serve = format!("trap '' XFSZ; exec prlimit --fsize={octets}:unlimited {}", env!("CARGO_BIN_EXE_dunlin"));
+        command.args(["-c", &format!("{serve} serve -c dunlin.toml")]);
+        Server::start_as(&folder, at_home(&folder.0, command))
+    };
+    let limit = |server: &Server, octets: &str| {
+        let limit = [format!("--pid={}", server.pid()), format!("--fsize={octets}:unlimited")];
+        assert!(Command::new("prlimit").args(limit).status().unwrap().success());
+    };
+    let answers = |server: &Server, name: &str| server.short(&folder, &[name, "A"]);
+    // A start does not believe the time of a file that was written just before its image was made, and makes another.
+    let server = start("unlimited");
+    server.signal("TERM");
+    server.ended();
+    let server = start("unlimited");
+    limit(&server, "20000");
+    assert!(add(&server, 1).is_empty());
+    let change = "zone z.example\nadd many.z.example 60 NS ns.other.example.";
+    assert!(update(&server, &["-v"], DDNS, change).contains("SERVFAIL"));
+    server.signal("TERM");
+    server.ended();
+    let server = start("20000");
+    assert_eq!(answers(&server, "www.other.example"), "192.0.2.1\n");
+    assert_eq!(answers(&server, "n7.many.z.example"), "192.0.2.2\n", "as its file was");
+    assert!(add(&server, 2).contains("REFUSED"));
+    assert!(folder.does(&["status", "--json"]).contains("z.example.zone: File too large"));
+    limit(&server, "unlimited");
+    folder.does(&["reload"]);
+    eventually("what the journal has", || answers(&server, "n7.many.z.example").is_empty() && has(&folder, &server, 1));
+    eventually("updates", || add(&server, 2).is_empty());
+}
+
 /// What nobody writes to is never opened.
 #[test]
 fn a_pipe_in_the_place_of_a_zones_file_is_waited_for_by_nobody() {

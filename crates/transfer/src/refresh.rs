@@ -148,6 +148,8 @@ struct Zone {
     deadline: Option<Ms>,
     /// Where in `primaries` it is, or begins next time; and how many of them have been of no use in this round, the second time counted again.
     at: usize,
+    /// Where the next round begins: with who has told of a change meanwhile, else with the first, for one behind it may lag.
+    begins_at: usize,
     tried: usize,
     failures: u32,
     began: Ms,
@@ -252,6 +254,7 @@ impl Refresher {
             next,
             deadline: None,
             at: 0,
+            begins_at: 0,
             tried: 0,
             failures: 0,
             began: Ms::MIN / 2,
@@ -280,7 +283,7 @@ impl Refresher {
         self.stop_hoping(id);
         let Some(zone) = self.zones.get_mut(&id) else { return };
         let at = zone.primary().and_then(|now| primaries.iter().position(|primary| *primary == now));
-        (zone.primaries, zone.at, zone.tried) = (primaries, at.unwrap_or(0), 0);
+        (zone.primaries, zone.at, zone.begins_at, zone.tried) = (primaries, at.unwrap_or(0), 0, 0);
         // What others still say is nothing to it; who is a primary as before goes on with what is under way.
         if at.is_none() && matches!(zone.phase, Phase::Asking | Phase::Fetching) {
             zone.phase = Phase::Waiting;
@@ -315,10 +318,9 @@ impl Refresher {
         self.asks.hear(from);
         self.fetches.hear(from);
         let Some(zone) = self.zones.get_mut(&id) else { return };
-        if zone.phase == Phase::Waiting
-            && let Some(at) = zone.primaries.iter().position(|primary| *primary == from)
-        {
-            zone.at = at;
+        if let Some(at) = zone.primaries.iter().position(|primary| *primary == from) {
+            let begins = if zone.phase == Phase::Waiting { &mut zone.at } else { &mut zone.begins_at };
+            *begins = at;
         }
         self.hurry(now, id);
     }
@@ -556,6 +558,8 @@ impl Refresher {
     fn give_up(&mut self, now: Ms, random: u32, id: ZoneId) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
         (zone.phase, zone.failures) = (Phase::Waiting, zone.failures.saturating_add(1));
+        // A wish is for one round: what is served is good as long as a primary says so, though it cannot be had once more.
+        zone.is_wanted &= zone.again;
         let doubled = (FIRST_RETRY_MS << (zone.failures - 1).min(20)).min(FIRST_RETRY_MAX_MS);
         let retry = zone.timers.map_or(doubled, |timers| seconds(timers.retry_s));
         zone.next = now + spread(retry, random);
@@ -565,6 +569,7 @@ impl Refresher {
     /// A round is over; what was said meanwhile begins another one.
     fn rest(&mut self, now: Ms, id: ZoneId) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
+        zone.at = std::mem::take(&mut zone.begins_at);
         if std::mem::take(&mut zone.again) {
             self.hurry(now, id);
         }

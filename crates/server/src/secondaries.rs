@@ -62,6 +62,8 @@ const AGAIN_MS: (Ms, Ms) = (5_000, 60_000);
 /// Others are told after a start of so many zones a second that have changed since they were told last, or may have.
 const TOLD_A_SECOND: Ms = 100;
 const LONG_AGO: Ms = Ms::MIN / 2;
+/// A file that is there when its zone is configured is served after so long, or cannot be.
+const SERVED_WITHIN_MS: Ms = 60_000;
 /// Names of zones that have changed and wait to be looked at; of more of them all are looked at.
 const CHANGED_MAX: usize = 1024;
 
@@ -437,6 +439,9 @@ impl Registrar {
                     known.map(|(timers, _)| timers),
                     refreshed,
                 );
+                if entry.file.exists() {
+                    self.refresher.wait_until(id, now + SERVED_WITHIN_MS);
+                }
             }
         }
         for id in change.moved {

@@ -268,6 +268,15 @@ impl Refresher {
         self.set_deadline(id);
     }
 
+    /// There is something of it that is about to be served: what a primary has should be newer than that. If it cannot be served, after all,
+    /// the zone is asked for then.
+    pub fn wait_until(&mut self, id: ZoneId, at: Ms) {
+        if let Some(zone) = self.zones.get_mut(&id).filter(|zone| zone.timers.is_none()) {
+            zone.next = at;
+        }
+        self.set_deadline(id);
+    }
+
     pub fn remove(&mut self, id: ZoneId) {
         self.stop_hoping(id);
         if let Some(at) = self.zones.remove(&id).and_then(|zone| zone.deadline) {
@@ -524,11 +533,12 @@ impl Refresher {
     /// Somebody else has had another version served: an operator, or a zone's file.
     pub fn on_served(&mut self, now: Ms, id: ZoneId, served: Option<Timers>) {
         let Some(zone) = self.zones.get_mut(&id).filter(|zone| zone.phase != Phase::Laying) else { return };
-        let is_lost = zone.timers.is_some() && served.is_none();
+        // What has come to be served without us may be old.
+        let is_lost_or_found = zone.timers.is_some() != served.is_some();
         zone.timers = served;
         zone.refreshed = zone.refreshed.or(served.map(|_| now));
         zone.unserved = zone.unserved.filter(|serial| served.is_some_and(|served| served.serial != *serial));
-        if is_lost {
+        if is_lost_or_found {
             self.hurry(now, id);
         }
         self.expire(now, id);

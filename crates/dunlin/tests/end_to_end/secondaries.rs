@@ -127,6 +127,27 @@ fn primary_telling(secondary: SocketAddr) -> String {
     PRIMARY.replace("{notify}", &format!("\"{secondary}#ddns\""))
 }
 
+/// It is brought from elsewhere together with its file, which is newer than what its primary has.
+#[test]
+fn a_file_that_is_there_counts_when_its_zone_is_configured() {
+    let (theirs, ours) = (free_port(), free_port());
+    let _primary = Site::start(theirs, &primary_telling(ours));
+    let with = secondary_of(theirs);
+    let (without, open) = with.split_at(with.rfind("[[zone]]").unwrap());
+    let secondary = Site::start(ours, without);
+    for serial in [100, 200] {
+        let file = secondary.folder.write("kept/open.zone", &ZONE.replace(" 7 ", &format!(" {serial} ")));
+        configure(&secondary.folder, ours, &format!("{without}{open}"));
+        secondary.folder.does(&["reload"]);
+        assert_eq!(secondary.serial("open.test"), Some(serial));
+        let older = format!("its serial 7 is older than ours, {serial}");
+        eventually(&older, || secondary.log().contains(&older));
+        assert!(read(&file).contains(&format!(" {serial} ")) && secondary.serial("open.test") == Some(serial));
+        configure(&secondary.folder, ours, without);
+        secondary.folder.does(&["reload"]);
+    }
+}
+
 #[test]
 fn zones_come_change_by_notify_and_are_there_after_a_restart_without_asking() {
     let (theirs, ours) = (free_port(), free_port());

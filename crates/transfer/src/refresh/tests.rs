@@ -348,6 +348,20 @@ fn a_zone_goes_to_another_primary_while_one_is_silent() {
 }
 
 #[test]
+fn a_zone_of_which_something_is_there_waits_until_that_is_served_or_cannot_be() {
+    let mut desk = Desk::new();
+    let zones = [desk.add(&[3], None, None), desk.add(&[3], None, None)];
+    zones.iter().for_each(|zone| desk.refresher.wait_until(*zone, 60 * S));
+    assert_eq!(desk.actions(), []);
+    desk.now = 2 * S;
+    zones.iter().zip([Some(SERVED), None]).for_each(|(zone, served)| desk.refresher.on_served(2 * S, *zone, served));
+    assert_eq!(desk.actions(), [ask(zones[0], 3)]);
+    assert_eq!(desk.asked(zones[0], 3, Asked::Serial(4)), []);
+    desk.now = 60 * S;
+    assert!(desk.actions().contains(&fetch(zones[1], 3, None)));
+}
+
+#[test]
 fn a_wish_that_comes_to_nothing_is_no_reason_to_let_the_zone_expire() {
     let mut desk = Desk::new();
     let zone = desk.add(&[3], Some(SERVED), Some(0));

@@ -1,6 +1,6 @@
 //! The threads that answer: each owns a worker and hands it what the sockets bring.
 //!
-//! Never waits for anything but its sockets, takes no lock but the one of a publication, logs nothing while all is well.
+//! Never waits for anything but its sockets, nor for the holder of a lock (`queue`, `front::published`), logs nothing while all is well.
 
 use crate::clock::Clock;
 use crate::later::{Desk, Mailbox, Mailboxes};

@@ -1,98 +1,153 @@
-//! Bounded queues, for answering threads at one end. Whoever has to wait for another thread sleeps meanwhile: in a channel of the standard
-//! library he looks again and again whether that one has finished what it puts in or takes out, and an answering thread, which goes before
-//! others (`net::sched::Precedence`), would keep just this one from the CPU.
+//! Bounded queues, for answering threads at one end. These go before others (`net::sched::Precedence`), so they wait for no other thread, not
+//! even for a lock: its holder may be just the one whom they keep from the CPU.
+//!
+//! There are two lists. The receiver takes what one holds, and then what the other does, and puts that in its order, by numbers; so one of them
+//! can be had at any time. Who sends tries both. That somebody was stopped in the midst of either, the receiver in one and in the other who found
+//! him there, is waited for.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
-/// For so many at most.
+/// How often both lists are tried by who sends: somebody who runs holds one for some dozen instructions.
+const TRIES: usize = 1000;
+/// How often who waits for room looks for it.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// For so many at most, and as many more as there are senders at the same instant.
 pub fn bounded<T>(max: usize) -> (Sender<T>, Receiver<T>) {
-    let inside = Inside { items: VecDeque::new(), senders: 1, has_receiver: true, asleep: 0, crowd: 0 };
     let queue = Arc::new(Queue {
         max,
-        inside: Mutex::new(inside),
+        lists: [const { Mutex::new(Vec::new()) }; 2],
+        next: AtomicUsize::new(0),
         waiting: AtomicUsize::new(0),
-        filled: Condvar::new(),
-        emptied: Condvar::new(),
+        senders: AtomicUsize::new(1),
+        has_receiver: AtomicBool::new(true),
+        receiver: OnceLock::new(),
+        is_asleep: AtomicBool::new(false),
     });
-    (Sender(Arc::clone(&queue)), Receiver(queue))
+    (Sender(Arc::clone(&queue)), Receiver { queue, taken: RefCell::default() })
 }
 
 pub struct Sender<T>(Arc<Queue<T>>);
 
-pub struct Receiver<T>(Arc<Queue<T>>);
+/// For one thread.
+pub struct Receiver<T> {
+    queue: Arc<Queue<T>>,
+    taken: RefCell<Taken<T>>,
+}
+
+type Numbered<T> = Vec<(usize, T)>;
+
+/// How a list is come by.
+type Hold<T> = fn(&Mutex<Numbered<T>>) -> Option<MutexGuard<'_, Numbered<T>>>;
 
 struct Queue<T> {
     max: usize,
-    inside: Mutex<Inside<T>>,
-    /// How many items there are, for who only wants to know whether there are any.
+    lists: [Mutex<Numbered<T>>; 2],
+    /// Of the next item.
+    next: AtomicUsize,
+    /// Items that were put in, and not handed out.
     waiting: AtomicUsize,
-    /// An item has come, or none will any more.
-    filled: Condvar,
-    /// An item was taken, or none will be any more.
-    emptied: Condvar,
+    senders: AtomicUsize,
+    has_receiver: AtomicBool,
+    /// Who is woken, once he has slept.
+    receiver: OnceLock<Thread>,
+    /// Nobody has woken him yet: to wake somebody is a system call.
+    is_asleep: AtomicBool,
 }
 
-struct Inside<T> {
-    items: VecDeque<T>,
-    senders: usize,
-    has_receiver: bool,
-    /// Who sleeps until `filled`, and until `emptied`. To wake nobody is a system call, too.
-    asleep: usize,
-    crowd: usize,
+/// What the receiver has taken out of the lists.
+struct Taken<T> {
+    /// Of the first list, as long as the second could not be had.
+    early: Numbered<T>,
+    /// In their order.
+    ready: VecDeque<T>,
 }
 
-impl<T> Inside<T> {
-    /// There is nothing, and something may come.
-    fn is_awaiting(&mut self) -> bool {
-        self.items.is_empty() && self.senders > 0
+impl<T> Default for Taken<T> {
+    fn default() -> Taken<T> {
+        Taken { early: Vec::new(), ready: VecDeque::new() }
     }
+}
+
+/// None: somebody else has it.
+fn tried<T>(list: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match list.try_lock() {
+        Ok(list) => Some(list),
+        Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+fn locked<T>(list: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    Some(list.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl<T> Queue<T> {
-    fn inside(&self) -> MutexGuard<'_, Inside<T>> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn list(&self) -> MutexGuard<'_, Numbered<T>> {
+        for _ in 0..TRIES {
+            if let Some(list) = self.lists.iter().find_map(tried) {
+                return list;
+            }
+            spin_loop();
+        }
+        self.lists[0].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, inside: &mut Inside<T>) -> Option<T> {
-        let item = inside.items.pop_front()?;
-        self.waiting.store(inside.items.len(), Relaxed);
-        if inside.crowd > 0 {
-            self.emptied.notify_one();
+    fn wake(&self) {
+        if self.is_asleep.load(SeqCst) && self.is_asleep.swap(false, SeqCst) {
+            self.receiver.get().into_iter().for_each(Thread::unpark);
         }
-        Some(item)
+    }
+
+    /// Until there is something, or nothing will come, or that time.
+    fn wait(&self, until: Option<Instant>) {
+        self.receiver.get_or_init(thread::current);
+        self.is_asleep.store(true, SeqCst);
+        if self.waiting.load(SeqCst) == 0 && self.senders.load(SeqCst) > 0 {
+            match until {
+                None => thread::park(),
+                Some(until) => thread::park_timeout(until.saturating_duration_since(Instant::now())),
+            }
+        }
+        self.is_asleep.store(false, SeqCst);
     }
 }
 
 impl<T> Sender<T> {
     /// Err: there is no room for it, or nobody takes anything any more.
     pub fn try_send(&self, item: T) -> Result<(), T> {
-        self.put(item, self.0.inside())
+        let queue = &*self.0;
+        if queue.waiting.load(Relaxed) >= queue.max {
+            return Err(item);
+        }
+        let number = queue.next.fetch_add(1, Relaxed);
+        let mut list = queue.list();
+        // He looks into both lists once more when he has gone.
+        if !queue.has_receiver.load(SeqCst) {
+            return Err(item);
+        }
+        list.push((number, item));
+        queue.waiting.fetch_add(1, SeqCst);
+        drop(list);
+        queue.wake();
+        Ok(())
     }
 
     /// Waits until there is room. Err: nobody takes anything any more.
-    pub fn send(&self, item: T) -> Result<(), T> {
-        let is_full = |inside: &mut Inside<T>| inside.has_receiver && inside.items.len() >= self.0.max;
-        let mut inside = self.0.inside();
-        inside.crowd += 1;
-        let mut inside = self.0.emptied.wait_while(inside, is_full).unwrap_or_else(PoisonError::into_inner);
-        inside.crowd -= 1;
-        self.put(item, inside)
-    }
-
-    fn put(&self, item: T, mut inside: MutexGuard<'_, Inside<T>>) -> Result<(), T> {
-        if !inside.has_receiver || inside.items.len() >= self.0.max {
-            return Err(item);
-        }
-        inside.items.push_back(item);
-        self.0.waiting.store(inside.items.len(), Relaxed);
-        let is_awaited = inside.asleep > 0;
-        drop(inside);
-        if is_awaited {
-            self.0.filled.notify_one();
+    pub fn send(&self, mut item: T) -> Result<(), T> {
+        while let Err(back) = self.try_send(item) {
+            if !self.0.has_receiver.load(SeqCst) {
+                return Err(back);
+            }
+            item = back;
+            thread::sleep(LOOK_EVERY);
         }
         Ok(())
     }
@@ -100,15 +155,15 @@ impl<T> Sender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Sender<T> {
-        self.0.inside().senders += 1;
+        self.0.senders.fetch_add(1, Relaxed);
         Sender(Arc::clone(&self.0))
     }
 }
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        self.0.inside().senders -= 1;
-        self.0.filled.notify_one();
+        self.0.senders.fetch_sub(1, SeqCst);
+        self.0.wake();
     }
 }
 
@@ -116,57 +171,67 @@ impl<T> Receiver<T> {
     /// Waits for nobody, nor for whoever is just putting something in: for who is rung for after that.
     #[inline]
     pub fn poll(&self) -> Option<T> {
-        if self.0.waiting.load(Relaxed) == 0 {
-            return None;
-        }
-        let mut inside = match self.0.inside.try_lock() {
-            Ok(inside) => inside,
-            Err(TryLockError::Poisoned(e)) => e.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        self.0.take(&mut inside)
+        self.take(tried)
     }
 
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        let mut inside = self.0.inside();
-        let none = if inside.senders == 0 { TryRecvError::Disconnected } else { TryRecvError::Empty };
-        self.0.take(&mut inside).ok_or(none)
+        // Before it is looked: what the last one put in is there then.
+        let is_over = self.queue.senders.load(SeqCst) == 0;
+        self.take(locked).ok_or(if is_over { TryRecvError::Disconnected } else { TryRecvError::Empty })
+    }
+
+    fn take(&self, hold: Hold<T>) -> Option<T> {
+        if self.queue.waiting.load(SeqCst) == 0 {
+            return None;
+        }
+        let Taken { early, ready } = &mut *self.taken.borrow_mut();
+        if ready.is_empty() {
+            // In this order: whatever stands in the first list, what its sender has sent before it is in the second by now, or was there before.
+            for list in &self.queue.lists {
+                early.append(&mut *hold(list)?);
+            }
+            early.sort_by_key(|(number, _)| *number);
+            ready.extend(early.drain(..).map(|(_, item)| item));
+        }
+        let item = ready.pop_front()?;
+        self.queue.waiting.fetch_sub(1, SeqCst);
+        Some(item)
     }
 
     /// None: nobody puts anything in any more.
     pub fn recv(&self) -> Option<T> {
-        let mut inside = self.0.inside();
-        inside.asleep += 1;
-        let mut inside = self.0.filled.wait_while(inside, Inside::is_awaiting).unwrap_or_else(PoisonError::into_inner);
-        inside.asleep -= 1;
-        self.0.take(&mut inside)
+        loop {
+            match self.try_recv() {
+                Ok(item) => return Some(item),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => self.queue.wait(None),
+            }
+        }
     }
 
     pub fn recv_timeout(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
-        let mut inside = self.0.inside();
-        inside.asleep += 1;
-        let filled = self.0.filled.wait_timeout_while(inside, patience, Inside::is_awaiting);
-        let (mut inside, _) = filled.unwrap_or_else(PoisonError::into_inner);
-        inside.asleep -= 1;
-        let none = if inside.senders == 0 { RecvTimeoutError::Disconnected } else { RecvTimeoutError::Timeout };
-        self.0.take(&mut inside).ok_or(none)
+        let until = Instant::now() + patience;
+        loop {
+            match self.try_recv() {
+                Ok(item) => return Ok(item),
+                Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+                Err(TryRecvError::Empty) if Instant::now() >= until => return Err(RecvTimeoutError::Timeout),
+                Err(TryRecvError::Empty) => self.queue.wait(Some(until)),
+            }
+        }
     }
 
     /// All that is there.
     pub fn drain(&self) -> Vec<T> {
-        std::iter::from_fn(|| self.try_recv().ok()).take(self.0.max).collect()
+        std::iter::from_fn(|| self.try_recv().ok()).take(self.queue.max).collect()
     }
 }
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        let mut inside = self.0.inside();
-        inside.has_receiver = false;
-        let left = std::mem::take(&mut inside.items);
-        drop(inside);
+        self.queue.has_receiver.store(false, SeqCst);
         // Whoever waits for what comes of an item is told that nothing does.
-        drop(left);
-        self.0.emptied.notify_all();
+        while self.try_recv().is_ok() {}
     }
 }
 
@@ -186,7 +251,7 @@ mod tests {
             while sender.try_send(next).is_ok() {
                 next += 1;
             }
-            assert_eq!(receiver.0.inside().items.len(), 3, "full");
+            assert_eq!(receiver.queue.waiting.load(Relaxed), 3, "full");
             let out: Vec<_> = (0..taken).map(|i| if i % 2 == 0 { receiver.poll() } else { receiver.recv() }).collect();
             assert_eq!(out, (next - 3..).take(taken).map(Some).collect::<Vec<_>>());
         }
@@ -230,12 +295,44 @@ mod tests {
     }
 
     #[test]
-    fn who_polls_does_not_wait_for_who_is_putting_something_in() {
-        let (sender, receiver) = bounded(1);
-        sender.try_send(1).unwrap();
-        let inside = receiver.0.inside();
-        assert_eq!(receiver.poll(), None);
-        drop(inside);
-        assert_eq!(receiver.poll(), Some(1));
+    fn nobody_waits_for_who_is_stopped_while_he_has_a_list() {
+        let (sender, receiver) = bounded(5);
+        let at = |number: usize| &sender.0.lists[number];
+        let stopped = at(0).lock().unwrap();
+        assert_eq!((sender.try_send(1), receiver.poll()), (Ok(()), None));
+        drop(stopped);
+        sender.try_send(2).unwrap();
+        let stopped = at(1).lock().unwrap();
+        assert_eq!((sender.try_send(3), receiver.poll(), sender.try_send(4)), (Ok(()), None, Ok(())));
+        drop(stopped);
+        assert_eq!(receiver.drain(), [1, 2, 3, 4], "each in its order");
+    }
+
+    #[test]
+    fn what_many_put_in_comes_out_once_and_each_ones_in_its_order() {
+        let (sender, receiver) = bounded::<(usize, u32)>(100);
+        let (senders, each) = (4, 50_000);
+        let put = |from: usize, sender: Sender<(usize, u32)>| {
+            for n in 0..each {
+                let mut item = (from, n);
+                while let Err(back) = sender.try_send(item) {
+                    item = back;
+                    thread::yield_now();
+                }
+            }
+        };
+        let mut next = vec![0; senders];
+        thread::scope(|scope| {
+            (0..senders).for_each(|from| {
+                let sender = sender.clone();
+                scope.spawn(move || put(from, sender));
+            });
+            drop(sender);
+            while let Some((from, n)) = receiver.recv() {
+                assert_eq!(next[from], n);
+                next[from] += 1;
+            }
+        });
+        assert_eq!(next, vec![each; senders]);
     }
 }

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const READ_PER_TURN_MAX: usize = 16 << 10;
 /// Connections accepted before those at hand get their turn.
 const ACCEPTS_PER_TURN_MAX: usize = 64;
+/// Whose time is over; after a pause of the machine that may be all of them, and each costs a system call.
+const CLOSES_PER_TURN_MAX: usize = 64;
 /// Answers are gathered up to here before they are written; behind it is room for one of any length.
 const GATHERED_MAX: usize = 64 << 10;
 /// Answers that became ready, sent before the connections get their turn.
@@ -130,16 +132,19 @@ impl<'a, H: Messages> Server<'a, H> {
     }
 
     fn on_deadlines(&mut self) -> io::Result<()> {
+        let mut left = CLOSES_PER_TURN_MAX;
         for (phase, event) in [
             (Phase::Idle, TcpEvent::Idle),
             (Phase::Reading, TcpEvent::Slow),
             (Phase::Waiting, TcpEvent::Unanswered),
             (Phase::Writing, TcpEvent::Slow),
         ] {
-            while let Some((key, since)) = self.table.oldest(phase)
+            while left > 0
+                && let Some((key, since)) = self.table.oldest(phase)
                 && since + self.patience(phase) <= self.now
             {
                 self.close(key, event);
+                left -= 1;
             }
         }
         match self.resting_until {

@@ -450,6 +450,25 @@ fn an_idle_connection_is_closed() {
 }
 
 #[test]
+fn those_whose_time_is_over_together_are_not_closed_in_one_turn() {
+    let server = Server::start(TcpLimits { idle: 4 * SHORT, ..roomy() });
+    let mut busy = server.connect();
+    let idle: Vec<Client> = (0..300).map(|_| server.connect()).collect();
+    until(|| server.count(TcpEvent::Accepted) == 301);
+    // The thread stands still, as on a machine that does, until it is over for all.
+    let (stopped, since) = (server.shared.owed.lock().unwrap(), Instant::now());
+    busy.send(&framed(b"later"));
+    until(|| since.elapsed() > 6 * SHORT);
+    let turns = server.shared.turns.load(SeqCst);
+    let before = server.count(TcpEvent::Idle);
+    drop(stopped);
+    until(|| server.count(TcpEvent::Idle) >= 300);
+    let (turns, closed) = (server.shared.turns.load(SeqCst) - turns, 300 - before);
+    assert!(turns >= closed / 64, "{closed} in {turns} turns");
+    drop(idle);
+}
+
+#[test]
 fn one_peer_has_so_many_connections_and_others_theirs() {
     let server = Server::start(TcpLimits { per_peer_max: 3, ..roomy() });
     let mut kept: Vec<Client> = (0..3).map(|_| server.connect()).collect();

@@ -1,26 +1,52 @@
 //! The one pointer by which what is served changes.
 //!
-//! Readers compare a generation once a batch: a load of a line that nobody writes. Only when it moved do they take the
-//! lock, for as long as it takes to clone an `Arc`. What was replaced is kept by the publisher until no reader holds it,
-//! so that unmapping a large image never falls to an answering thread.
+//! Readers compare a generation once a batch: a load of a line that nobody writes. Only when it moved do they take a lock, for as long as it
+//! takes to clone an `Arc`. There are two, each with the pointer, and who publishes has one at a time: so answering threads, which go before
+//! others, find one that is free, whoever was stopped while he held the other. What was replaced is kept by the publisher until no reader holds
+//! it, so that unmapping a large image never falls to an answering thread.
 
+use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// How often both locks are tried: somebody who runs holds one for some instructions.
+const TRIES: usize = 1000;
 
 pub struct Published<T> {
     generation: AtomicU64,
-    current: Mutex<Arc<T>>,
+    /// The second is for answering threads, if they can have it.
+    current: [Mutex<Arc<T>>; 2],
+    /// One publishes at a time.
+    publishing: Mutex<()>,
+}
+
+fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn try_to_hold<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match lock.try_lock() {
+        Ok(held) => Some(held),
+        Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 impl<T> Published<T> {
     pub fn new(first: T) -> Published<T> {
-        Published { generation: AtomicU64::new(1), current: Mutex::new(Arc::new(first)) }
+        let first = Arc::new(first);
+        let current = [Mutex::new(Arc::clone(&first)), Mutex::new(first)];
+        Published { generation: AtomicU64::new(1), current, publishing: Mutex::new(()) }
     }
 
     /// Replaces what is served. The caller keeps the old one until it is unused.
     pub fn publish(&self, next: T) -> Retired<T> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = std::mem::replace(&mut *current, Arc::new(next));
+        let next = Arc::new(next);
+        let _alone = hold(&self.publishing);
+        let [first, second] = &self.current;
+        let old = std::mem::replace(&mut *hold(first), Arc::clone(&next));
+        // The last but one: the caller has the other.
+        drop(std::mem::replace(&mut *hold(second), next));
         self.generation.fetch_add(1, Ordering::Release);
         Retired(old)
     }
@@ -32,7 +58,19 @@ impl<T> Published<T> {
 
     /// What is served now, and its generation.
     pub fn current(&self) -> (Arc<T>, u64) {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = hold(&self.current[0]);
+        (Arc::clone(&current), self.generation())
+    }
+
+    /// The same for answering threads.
+    pub fn latest(&self) -> (Arc<T>, u64) {
+        let find = |_| {
+            self.current.iter().rev().find_map(try_to_hold).or_else(|| {
+                spin_loop();
+                None
+            })
+        };
+        let current = (0..TRIES).find_map(find).unwrap_or_else(|| hold(&self.current[1]));
         (Arc::clone(&current), self.generation())
     }
 }
@@ -60,5 +98,17 @@ mod tests {
         assert_eq!((*first, *p.current().0), (1, 2));
         drop(first);
         assert!(retired.is_unused());
+    }
+
+    #[test]
+    fn an_answering_thread_waits_for_nobody_who_has_one_of_the_locks() {
+        let p = Published::new(1);
+        for lock in &p.current {
+            let _stopped = lock.lock().unwrap();
+            assert_eq!(*p.latest().0, 1);
+        }
+        let retired = p.publish(2);
+        assert!(retired.is_unused());
+        assert_eq!((*p.latest().0, p.latest().1, *p.current().0), (2, 2, 2));
     }
 }

@@ -54,7 +54,7 @@ impl<M: AsRef<[u8]>> Response<'_, M> {
         let Some(packet) = end(buffer, at).and_then(|end| buffer.get(..end)) else {
             return self.finish(query, buffer, Rcode::FORMERR, Flags::NONE, &opt);
         };
-        let (keys, _) = self.setup.keys.current();
+        let (keys, _) = self.setup.keys.latest();
         let proof = match tsig::check_request(packet, &keys, self.now.wall_s) {
             Ok(Some(proof)) => proof,
             Ok(None) => return self.finish(query, buffer, Rcode::FORMERR, Flags::NONE, &opt),

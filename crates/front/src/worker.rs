@@ -190,10 +190,10 @@ impl<M: AsRef<[u8]>> Worker<M> {
         self.cached = self.setup.resolving.as_ref().map_or(0, |resolving| resolving.cache.generation());
         let mut is_new = self.published.generation() != self.generation;
         if is_new {
-            (self.zones, self.generation) = self.published.current();
+            (self.zones, self.generation) = self.published.latest();
         }
         if self.setup.presence.generation() != self.marked {
-            (self.presence, self.marked) = self.setup.presence.current();
+            (self.presence, self.marked) = self.setup.presence.latest();
             is_new = true;
         }
         is_new

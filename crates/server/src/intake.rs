@@ -127,7 +127,7 @@ impl Desk for Entrance {
         }
         let zone = Message::new(&question.message).map(|message| update::zone(&message));
         let why = zone.and_then(Result::err).map_or(PROHIBITED, Refused::from);
-        let refusal = refused(&question.message, &self.keys.current().0, why).unwrap_or_default();
+        let refusal = refused(&question.message, &self.keys.latest().0, why).unwrap_or_default();
         self.counters.count_together(Counter::UpdateRefused);
         self.mailboxes.post(question.ticket, refusal);
         true

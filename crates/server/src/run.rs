@@ -56,7 +56,7 @@ use crate::unwritten::{Unwritten, Wish};
 use crate::update::{Later, Updates};
 use crate::watcher::{Folders, Watcher};
 use crate::{control, cookies, http, log, random, systemd};
-use front::{Published, Setup, Worker, Zones};
+use front::{Published, Retired, Setup, Worker, Zones};
 use net::Wake;
 use net::privilege::{User, is_root};
 use net::sched::Rank;
@@ -166,8 +166,17 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         Publisher::new(library, Arc::clone(&press), shared.clone(), Arc::clone(&state), wakes, serving, recorder);
     let data_dir = config.server.data_dir.clone();
     let (orders, history) = (Mutex::new(Some(orders)), config.history);
-    let updating =
-        Updating { orders, entrance, press, shared, state, folders: Arc::clone(&folders), data_dir, history };
+    let updating = Updating {
+        orders,
+        entrance,
+        press,
+        shared,
+        state,
+        folders: Arc::clone(&folders),
+        data_dir,
+        history,
+        old_keys: Mutex::default(),
+    };
     // Before anybody is answered, who may send an update next.
     match ledger {
         Ok(Some(ledger)) => updating.start_first(ledger, config)?,
@@ -275,6 +284,8 @@ struct Updating {
     folders: Arc<Folders>,
     data_dir: PathBuf,
     history: History,
+    /// Those that somebody may still be using, and the last.
+    old_keys: Mutex<Vec<Retired<transfer::tsig::Keys>>>,
 }
 
 impl Updating {
@@ -739,7 +750,11 @@ fn adopt(config: &Config, reading: Reading, number: u64, updating: &Updating) {
         Reading::Again if is_late() => {}
         Reading::Again | Reading::AsBefore => return,
     }
-    shared.keys.publish(config.keys.clone());
+    // An answering thread may be using them just now, and has better things to do than to free them.
+    let mut old_keys = updating.old_keys.lock().unwrap_or_else(PoisonError::into_inner);
+    old_keys.retain(|keys| !keys.is_unused());
+    old_keys.push(shared.keys.publish(config.keys.clone()));
+    drop(old_keys);
     shared.grants.publish(transfers::granted(&config.roster.written));
     let late = if is_late() { updating.start_late() } else { Ok(()) };
     match late {

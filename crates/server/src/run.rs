@@ -310,7 +310,8 @@ impl Updating {
     }
 
     /// With the server. Zones that are not written down yet are not forgotten.
-    fn start_first(&self, ledger: Ledger, config: &Config) -> Result<(), String> {
+    fn start_first(&self, mut ledger: Ledger, config: &Config) -> Result<(), String> {
+        self.state.set_lacking(std::mem::take(&mut ledger.lacking));
         self.start(ledger)?;
         let written = &config.roster.written;
         self.state.intake().into_iter().for_each(|intake| intake.adopt(written, config.history, 0));

@@ -123,7 +123,7 @@ fn set(all: &mut BTreeMap<Box<[u8]>, String>, apex: &[u8], why: Option<String>) 
     }
 }
 
-fn unwritten((apex, why): (&[u8], &String)) -> Json {
+fn with_why((apex, why): (&[u8], &String)) -> Json {
     Json::Object(vec![("zone", Json::text(images::name(apex))), ("why", Json::text(why))])
 }
 
@@ -179,6 +179,8 @@ pub struct State {
     frozen: Mutex<Vec<Box<[u8]>>>,
     /// Why no zone takes updates, though some should.
     no_updates: Mutex<Option<String>>,
+    /// Zones that lack their last updates, by apex, and why: at most those that take them.
+    lacking: Mutex<BTreeMap<Box<[u8]>, String>>,
     /// Zones whose content is another than their serial was first served with. Bound: `UNNUMBERED_MAX`.
     unnumbered: Mutex<Names>,
     intake: OnceLock<Intake>,
@@ -218,6 +220,7 @@ impl State {
             held_edits: Mutex::default(),
             frozen: Mutex::default(),
             no_updates: Mutex::default(),
+            lacking: Mutex::default(),
             unnumbered: Mutex::default(),
             inspected,
             intake,
@@ -300,15 +303,26 @@ impl State {
         set(&mut self.held_edits.lock().unwrap_or_else(PoisonError::into_inner), apex, why)
     }
 
-    /// These are configured: of no others an edit is held, or owed to a file.
+    /// Zones that are served without their last updates, and take none until a start that finds them to fit.
+    pub fn set_lacking(&self, zones: Vec<(Box<[u8]>, String)>) {
+        *self.lacking() = zones.into_iter().collect();
+    }
+
+    fn lacking(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, String>> {
+        self.lacking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These are configured: no others lack updates, or have an edit that is held, or owed to a file.
     pub fn follow(&self, zones: &[Zone]) {
+        let mut lacking = self.lacking();
         let mut held = self.held_edits.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.is_empty() && unwritten.is_empty() {
+        if lacking.is_empty() && held.is_empty() && unwritten.is_empty() {
             return;
         }
         let owned: HashMap<&[u8], bool> =
             zones.iter().filter(|zone| zone.is_owned()).map(|zone| (&*zone.apex, zone.write_back.is_some())).collect();
+        lacking.retain(|apex, _| owned.contains_key(&**apex));
         held.retain(|apex, _| owned.contains_key(&**apex));
         unwritten.retain(|apex, _| owned.get(&**apex) == Some(&true));
     }
@@ -346,7 +360,8 @@ impl State {
         let problems = self.served().problems;
         let wrong = problems.iter().map(|p| (p.apex.clone(), ("wrong", p.what.clone())));
         let held = self.held().into_iter().map(|held| (held.apex, ("held", held.why)));
-        frozen.chain(unwritten).chain(wrong).chain(held).collect()
+        let lacking = self.lacking().clone().into_iter().map(|(apex, why)| (apex, ("lacking", why)));
+        frozen.chain(unwritten).chain(wrong).chain(held).chain(lacking).collect()
     }
 
     fn unwritten(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, String>> {
@@ -380,7 +395,8 @@ impl State {
             ("image", served.json()),
             ("pages", self.inspected().json()),
             ("held", Json::list(&self.held(), Held::json)),
-            ("not_written_back", Json::list(self.unwritten().iter().map(|(apex, why)| (&**apex, why)), unwritten)),
+            ("not_written_back", Json::list(self.unwritten().iter().map(|(apex, why)| (&**apex, why)), with_why)),
+            ("lacking_updates", Json::list(self.lacking().iter().map(|(apex, why)| (&**apex, why)), with_why)),
             ("frozen", Json::list(self.frozen().iter(), |apex| Json::text(images::name(apex)))),
             ("same_serial", self.unnumbered()),
             ("no_updates", self.no_updates().map_or(Json::Null, Json::Text)),
@@ -414,6 +430,7 @@ impl State {
             ("image_damaged_pages", "Pages of it that differ from their checksums", self.inspected().damaged as u64),
             ("zones_held", "Zones of which a new version is held", self.held().len() as u64),
             ("zones_not_written_back", "Zones whose files are not written back", self.unwritten().len() as u64),
+            ("zones_lacking_updates", "Zones that lack their last updates and take none", self.lacking().len() as u64),
             ("zones_frozen", "Zones that refuse updates until they are thawed", self.frozen().len() as u64),
             (
                 "no_updates",

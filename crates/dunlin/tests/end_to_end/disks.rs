@@ -227,6 +227,9 @@ fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
         assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 7 1 2 3 4"), "as its file has it");
         assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("REFUSED"));
         assert_eq!(change(&server, "other.example", "add new.other.example 60 A 192.0.2.9"), "");
+        let status = folder.does(&["status", "--json"]);
+        assert!(status.contains("\"lacking_updates\":[{\"zone\":\"z.example.\",\"why\":"), "{status}");
+        assert!(folder.does(&["zone", "list", "z.example"]).contains("state lacking"));
         // The rules of the zone are there again, and nobody takes it on.
         folder.does(&["reload"]);
         assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("REFUSED"));

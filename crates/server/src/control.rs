@@ -6,6 +6,7 @@
 use crate::config::apex;
 use crate::door::{self, Hurried};
 use crate::history::Past;
+use crate::intake::Intake;
 use crate::json::Json;
 use crate::kept::Order;
 use crate::listing;
@@ -318,7 +319,14 @@ fn cache(state: &State, words: &[&str]) -> Json {
 
 /// Waits until the zones are served, or are known not to be.
 fn reload(state: &State, zones: Vec<String>) -> Json {
-    answered(state, "reload", |done| Event::Reload { zones, done: Some(done) })
+    let _place = match Place::take() {
+        Ok(place) => place,
+        Err(why) => return bad(vec![why]),
+    };
+    let outcome = outcome(state, |done| Event::Reload { zones, done: Some(done) });
+    // Whoever has configured a zone to take updates sends one next.
+    state.intake().filter(|_| outcome.is_ok()).into_iter().for_each(Intake::settle);
+    outcome.map_or_else(bad, |facts| good("reload", facts))
 }
 
 fn answered(state: &State, key: &'static str, event: impl FnOnce(Done) -> Event) -> Json {

@@ -15,8 +15,8 @@ use stats::{Counter, Counters};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-#[cfg(test)]
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 use transfer::message::Message;
 use transfer::tsig::Keys;
 use transfer::update::{self, Refused};
@@ -24,6 +24,9 @@ use transfer::{Author, Diff};
 
 /// Updates that wait; more are dropped and counted, and their clients ask again.
 const WAITING_MAX: usize = 4096;
+/// How long whoever asked for a reload waits for zones to take updates, and how often he looks.
+const SETTLED_WITHIN: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Tries to make a change of what others change meanwhile.
 const TRIES: usize = 5;
 /// Why such a change is not made.
@@ -56,6 +59,8 @@ pub struct Intake {
     works: Sender<Work>,
     /// By which rules updates go from now on, where they do not yet.
     wanted: Arc<Mutex<Option<Wanted>>>,
+    /// All zones that are to take updates do.
+    is_settled: Arc<AtomicBool>,
 }
 
 /// The other end of it.
@@ -64,14 +69,16 @@ pub struct Orders {
     octets: Arc<AtomicUsize>,
     pub works: Receiver<Work>,
     pub wanted: Arc<Mutex<Option<Wanted>>>,
+    pub is_settled: Arc<AtomicBool>,
 }
 
 pub fn pair() -> (Intake, Orders) {
     let ((orders, taken), (works, lent)) = (queue::bounded(WAITING_MAX), channel());
     let wanted = Arc::<Mutex<Option<Wanted>>>::default();
-    let octets = Arc::<AtomicUsize>::default();
-    let intake = Intake { orders, octets: Arc::clone(&octets), works, wanted: Arc::clone(&wanted) };
-    (intake, Orders { orders: taken, octets, works: lent, wanted })
+    let (octets, is_settled) = (Arc::<AtomicUsize>::default(), Arc::new(AtomicBool::new(true)));
+    let (others, settled) = (Arc::clone(&octets), Arc::clone(&is_settled));
+    let intake = Intake { orders, octets: others, works, wanted: Arc::clone(&wanted), is_settled: settled };
+    (intake, Orders { orders: taken, octets, works: lent, wanted, is_settled })
 }
 
 impl Orders {
@@ -153,8 +160,17 @@ impl Intake {
         now.history = Some(history);
         *wanted = Some(now);
         drop(wanted);
+        self.is_settled.store(false, Relaxed);
         // Where too much waits, he is awake.
         let _ = self.orders.try_send(Order::Work);
+    }
+
+    /// Waits until zones that are to take updates do, for a moment: many are written down one after another.
+    pub fn settle(&self) {
+        let until = Instant::now() + SETTLED_WITHIN;
+        while !self.is_settled.load(Relaxed) && Instant::now() < until {
+            thread::sleep(LOOK_EVERY);
+        }
     }
 
     /// Has a zone as it was at this serial, under a new one. What has changed since is looked for here, where no update waits for it.

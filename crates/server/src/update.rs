@@ -37,6 +37,7 @@ use replies::{DONE, Judged, counted, is_of_content, reply, still};
 use stats::Counter;
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -216,6 +217,8 @@ impl Updates {
             self.later.retired.extend(followed);
             self.later.retired.retain(|r| !r.is_unused());
             self.take_on();
+            let is_seen = || taken.wanted.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+            taken.is_settled.store(!self.later.has_novices && is_seen(), Relaxed);
             self.outrun(taken);
             self.later.is_noted = self.press.note(&mut self.press.hold());
             self.look_after();

@@ -272,6 +272,21 @@ fn a_zone_that_is_made_anew_has_nothing_of_the_one_before_once_that_is_removed()
 }
 
 #[test]
+fn a_zone_takes_updates_once_the_reload_is_over_that_says_so() {
+    let folder = folder();
+    let server = serve(&folder);
+    let mut configuration = CONFIGURATION.to_string();
+    for i in 0..5 {
+        let zone = format!("n{i}.example");
+        folder.write(&zone, ZONE);
+        configuration += &format!("[[zone]]\nname = \"{zone}\"\nfile = \"{zone}\"\nallow-update = [\"key:ddns\"]\n");
+        folder.configure(&configuration);
+        folder.does(&["reload"]);
+        assert_eq!(update(&server, &[], DDNS, &format!("zone {zone}\nadd new.{zone} 60 A 192.0.2.9")), "", "{zone}");
+    }
+}
+
+#[test]
 fn all_zones_are_listed_with_who_owns_them_and_how_they_are() {
     let folder = folder();
     let far = "[[zone]]\nname = \"far.example\"\nprimaries = [\"127.0.0.1:1\"]\n";

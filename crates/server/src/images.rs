@@ -12,7 +12,7 @@ use crate::history::last_serials;
 use crate::kept;
 use crate::laying;
 use crate::log;
-use crate::manifest::{Entry, Identity, Manifest};
+use crate::manifest::{Entry, Identity, Known, Manifest};
 use crate::numbering::numbered;
 use crate::pieces::Pieces;
 use crate::pieces::file::Shelf;
@@ -101,11 +101,23 @@ struct Built {
     lost: Vec<Problem>,
 }
 
+/// Whether a server has been started on the data folder that this one is in.
+pub fn are_in_sight_of(folder: &Path) -> bool {
+    folder.with_file_name(FOLDER).exists()
+}
+
 impl Library {
     pub fn open(data_dir: &Path) -> io::Result<Library> {
         let folder = data_dir.join(FOLDER);
+        std::fs::create_dir_all(data_dir)?;
+        let kept = data_dir.join(kept::FOLDER);
+        // One that is gone with its zones is missed, and not made anew.
+        let is_of_it = |known: Result<Known<'_>, _>| known.is_ok_and(|known| known.file.parent() == Some(&*kept));
+        let had_any = || Manifest::open(&folder.join(MANIFEST)).is_some_and(|before| before.part(0, 1).any(is_of_it));
+        if kept.exists() || !had_any() {
+            kept::make_folder(data_dir)?;
+        }
         std::fs::create_dir_all(&folder)?;
-        kept::make_folder(data_dir)?;
         atomic::sweep(&folder, "");
         Ok(Library { folder, gate: Arc::default(), memory: scratch::memory(), read: Arc::default() })
     }

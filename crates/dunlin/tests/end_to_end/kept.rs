@@ -217,3 +217,28 @@ fn zones_below_and_above_others_come_and_go() {
         ("NXDOMAIN".into(), "192.0.2.1\n".into())
     );
 }
+
+/// Somebody has moved it away, or a backup was brought back without it.
+#[test]
+fn zones_whose_folder_is_gone_are_served_until_it_is_back() {
+    let mut stage = Stage::new("");
+    let (kept, away) = (stage.folder.0.join("data/kept"), stage.folder.0.join("away"));
+    // Without zones it is missed by nobody.
+    stage.server.signal("TERM");
+    stage.server.wait();
+    std::fs::remove_dir(&kept).unwrap();
+    stage.server = Server::start(&stage.folder, &["-c", "dunlin.toml"]);
+    stage.does(&["add", "example.com", "texts/a zone"]);
+    std::fs::rename(&kept, &away).unwrap();
+    stage.folder.refuses(&["reload"], "put it back, or an empty one");
+    assert_eq!(stage.short(&["www.example.com"]), "192.0.2.1\n");
+    stage.server.signal("TERM");
+    stage.server.wait();
+    let output = stage.folder.dunlin(&["compile", "-c", "dunlin.toml"]);
+    assert!(text(&output.stderr).contains("put it back, or an empty one"), "{}", text(&output.stderr));
+    std::fs::rename(&away, &kept).unwrap();
+    stage.server = Server::start(&stage.folder, &["-c", "dunlin.toml"]);
+    assert_eq!(stage.short(&["www.example.com"]), "192.0.2.1\n");
+    stage.does(&["remove", "example.com"]);
+    assert_eq!(stage.rcode("www.example.com"), "REFUSED");
+}

@@ -5,6 +5,7 @@
 
 use super::Allow;
 use crate::complaint::{Complaint, Text};
+use crate::images;
 use policy::Grants;
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
@@ -123,7 +124,7 @@ impl Zone {
 pub struct Named {
     pub path: PathBuf,
     pub from: Option<Complaint>,
-    /// Of the zones that are kept by commands: there is none before the first start.
+    /// Of the zones that are kept by commands: there is none before the first start, and always after it.
     pub is_ours: bool,
 }
 
@@ -270,9 +271,12 @@ fn found(directory: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
     let path = &directory.path;
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
-        Err(e) if directory.is_ours && e.kind() == ErrorKind::NotFound => return Vec::new(),
+        Err(e) if directory.is_ours && e.kind() == ErrorKind::NotFound && !images::are_in_sight_of(path) => {
+            return Vec::new();
+        }
         Err(e) => {
-            complaints.push(directory.complaint(format!("the folder {} cannot be read: {e}", path.display()), ""));
+            let instead = if directory.is_ours { "put it back, or an empty one if its zones are to go" } else { "" };
+            complaints.push(directory.complaint(format!("the folder {} cannot be read: {e}", path.display()), instead));
             return Vec::new();
         }
     };

@@ -433,7 +433,8 @@ fn entry_of(zone: &Zone, read: Result<Reading, Unread>, builder: &mut Builder) -
 
 fn first_error(report: &zonefile::Report) -> String {
     let first = report.problems.iter().find(|p| p.severity == zonefile::Severity::Error);
-    let said = first.map_or(String::new(), |p| format!("{}: {}", p.place, p.what));
+    let instead = |p: &zonefile::Problem| if p.instead.is_empty() { String::new() } else { format!("; {}", p.instead) };
+    let said = first.map_or(String::new(), |p| format!("{}: {}{}", p.place, p.what, instead(p)));
     if report.errors > 1 { format!("{said} (and {} errors more)", report.errors - 1) } else { said }
 }
 

@@ -53,7 +53,7 @@ pub fn why(refused: Refused) -> &'static str {
         (Some(Ede::PROHIBITED), _) => "no rule allows it",
         (Some(Ede::NOT_AUTHORITATIVE), _) => "the zone is not there",
         (Some(Ede::NOT_READY), _) => "not now",
-        (Some(Ede::NOT_SUPPORTED), _) => "the zone is signed",
+        (Some(Ede::NOT_SUPPORTED), _) => "the zone is signed, or it is what no zone takes by updates",
         (_, Rcode::FORMERR) => "FORMERR",
         (_, Rcode::BADVERS) => "BADVERS",
         (_, Rcode::NOTZONE) => "NOTZONE",

@@ -511,8 +511,8 @@ fn is_being_written(file: &Path) -> bool {
 }
 
 const JUST_STARTED: &str = "the server has only just started";
-const NO_VERSION: &str = "its first line does not say which version was edited, as files do that are written back; put that line there, \
-    or move the file away";
+const NO_VERSION: &str = "its first line does not say which version was edited, as files do that are written back; put that line there \
+    (`; serial N, written by dunlin for updates; keep this line`, N the serial of that version), or move the file away";
 /// What is said of an edit that the guards object to.
 fn weighed(why: &str, apex: &[u8]) -> String {
     let zone = name(apex);
@@ -523,7 +523,7 @@ fn weighed(why: &str, apex: &[u8]) -> String {
 
 /// Gives a file that is to take another one's place owner, group and mode of that.
 pub fn resemble(out: &Output, other: &Metadata) -> io::Result<()> {
-    let why = "its owner and mode cannot be kept; make it the server's user's";
+    let why = "its owner, group and mode cannot be kept; make it the server's user's, and its group one of that user";
     out.resemble(other).map_err(|e| io::Error::new(e.kind(), format!("{why} ({e})")))
 }
 

@@ -103,7 +103,7 @@ fn what_cannot_be_done_leaves_all_as_it_was() {
     stage.refuses(&["add", "configured", "texts/a zone"], "there is a zone configured. already");
     stage.refuses(&["add", "z", "texts/nothing"], "texts/nothing: No such file");
     stage.refuses(&["add", "z", "texts"], "is no file");
-    stage.refuses(&["add", "z", "texts/broken"], "z.zone:5:7: this is no IPv4 address");
+    stage.refuses(&["add", "z", "texts/broken"], "/texts/broken:5:7: this is no IPv4 address; ");
     stage.refuses(&["add", "z", "texts/without"], "SOA");
     stage.refuses(&["add", "z", "texts/including"], "hostname");
     stage.refuses(&["add", "z..", "texts/many"], "is no name of a zone");

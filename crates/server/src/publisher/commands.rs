@@ -128,7 +128,14 @@ impl Publisher {
             Order::Remove if self.served.manifest.find(&apex).is_none() => Ok(facts),
             Order::Remove => self.fulfilled(wanted).map(|()| facts),
             Order::Add(_) | Order::Modify(_) => {
-                self.fulfilled(wanted)?;
+                // Who has had a text copied knows where that is, and not of the copy, which goes.
+                let named = |why: String| match (order, kept.file(&apex)) {
+                    (Order::Add(text), Ok(copy)) => {
+                        why.replace(&copy.display().to_string(), &text.display().to_string())
+                    }
+                    _ => why,
+                };
+                self.fulfilled(wanted).map_err(|why| why.into_iter().map(named).collect::<Vec<_>>())?;
                 let is_from = self.served.manifest.find(&apex).map(|known| known.file);
                 let other = is_from.filter(|file| kept.file(&apex).is_ok_and(|kept| kept != *file));
                 other.map_or(Ok(facts), |file| {

@@ -475,7 +475,10 @@ impl Replayed<'_> {
 /// Reads a zone that is new here from the file that is configured, and writes ours.
 fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
     let mut origin = Origin::of(data_dir(folder), &zone.apex);
-    if origin.known().is_empty() {
+    if !origin.known().is_empty() {
+        let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&zone.apex)), ("file", &zone.file.display())];
+        log::warn("a zone begins anew from its file: what updates had made of it is not there any more", &facts);
+    } else {
         // Nobody knows what went aside before, once it is known what the file holds now.
         aside::give_back(&zone.file.canonicalize().unwrap_or(zone.file.clone()), &origin).map_err(|e| e.to_string())?;
     }

@@ -82,6 +82,12 @@ impl<D: Disk> Journal<D> {
         let empty = journal.find_segments(from)?;
         journal.settle()?;
         let mut remarks = Vec::new();
+        // One stays, whatever was released.
+        if journal.segments.is_empty() && from > 0 {
+            let folder = journal.disk.place("");
+            remarks
+                .push(format!("{}: no segment is there, so what came after change {from} is lost", folder.display()));
+        }
         let mut needed = |position, record: &[u8]| {
             if position >= from {
                 replay(position, record);

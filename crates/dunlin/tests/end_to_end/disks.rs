@@ -303,6 +303,28 @@ fn an_update_after_the_journal_was_lost_outlives_a_kill() {
     assert_eq!(serve(&folder).short(&folder, &["more.z.example", "A"]), "192.0.2.8\n");
 }
 
+/// A backup was brought back in part: what is missing cannot be had, and that is said.
+#[test]
+fn a_journal_that_lacks_its_segments_or_a_zone_says_so() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(add(&server, 1), "");
+    let journal = folder.0.join("data/journal");
+    eventually("it is folded in", || journal.join("released").exists());
+    server.signal("TERM");
+    server.ended();
+    for (name, says) in [
+        ("journal.0000000001", "no segment is there, so what came after change 1 is lost"),
+        ("z.example.zone", "a zone begins anew from its file"),
+    ] {
+        fs::remove_file(journal.join(name)).unwrap();
+        let server = serve(&folder);
+        assert!(read(&folder.0.join("log")).contains(says), "{}", read(&folder.0.join("log")));
+        server.signal("TERM");
+        server.ended();
+    }
+}
+
 #[test]
 fn a_check_of_a_zone_whose_file_is_gone_says_what_the_server_does() {
     let folder = folder();

@@ -164,19 +164,9 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let wakes = wakes(&shared, resolution.as_ref());
     let publisher =
         Publisher::new(library, Arc::clone(&press), shared.clone(), Arc::clone(&state), wakes, serving, recorder);
-    let data_dir = config.server.data_dir.clone();
-    let (orders, history) = (Mutex::new(Some(orders)), config.history);
-    let updating = Updating {
-        orders,
-        entrance,
-        press,
-        shared,
-        state,
-        folders: Arc::clone(&folders),
-        data_dir,
-        history,
-        old_keys: Mutex::default(),
-    };
+    let (data_dir, history) = (config.server.data_dir.clone(), config.history);
+    let (orders, old_keys, watched) = (Mutex::new(Some(orders)), Mutex::default(), Arc::clone(&folders));
+    let updating = Updating { orders, entrance, press, shared, state, folders: watched, data_dir, history, old_keys };
     // Before anybody is answered, who may send an update next.
     match ledger {
         Ok(Some(ledger)) => updating.start_first(ledger, config)?,

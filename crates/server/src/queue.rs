@@ -64,7 +64,7 @@ struct Queue<T> {
 
 /// What the receiver has taken out of the lists.
 struct Taken<T> {
-    /// Of the first list, as long as the second could not be had.
+    /// What has to wait for what may have been sent before it.
     early: Numbered<T>,
     /// In their order.
     ready: VecDeque<T>,
@@ -129,7 +129,7 @@ impl<T> Sender<T> {
         }
         let number = queue.next.fetch_add(1, Relaxed);
         let mut list = queue.list();
-        // He looks into both lists once more when he has gone.
+        // When he has gone he takes this list once more.
         if !queue.has_receiver.load(SeqCst) {
             return Err(item);
         }
@@ -186,12 +186,15 @@ impl<T> Receiver<T> {
         }
         let Taken { early, ready } = &mut *self.taken.borrow_mut();
         if ready.is_empty() {
-            // In this order: whatever stands in the first list, what its sender has sent before it is in the second by now, or was there before.
+            // What has a number by now is in one of the lists once they are looked into, with all that its sender has sent before. Of two that
+            // come later the second may be found, and the first not yet.
+            let end = self.queue.next.load(Relaxed);
             for list in &self.queue.lists {
                 early.append(&mut *hold(list)?);
             }
             early.sort_by_key(|(number, _)| *number);
-            ready.extend(early.drain(..).map(|(_, item)| item));
+            let known = early.partition_point(|(number, _)| *number < end);
+            ready.extend(early.drain(..known).map(|(_, item)| item));
         }
         let item = ready.pop_front()?;
         self.queue.waiting.fetch_sub(1, SeqCst);
@@ -231,7 +234,10 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.queue.has_receiver.store(false, SeqCst);
         // Whoever waits for what comes of an item is told that nothing does.
-        while self.try_recv().is_ok() {}
+        for list in &self.queue.lists {
+            let left = locked(list).map(|mut list| std::mem::take(&mut *list));
+            drop(left);
+        }
     }
 }
 
@@ -306,6 +312,21 @@ mod tests {
         assert_eq!((sender.try_send(3), receiver.poll(), sender.try_send(4)), (Ok(()), None, Ok(())));
         drop(stopped);
         assert_eq!(receiver.drain(), [1, 2, 3, 4], "each in its order");
+    }
+
+    #[test]
+    fn what_is_found_before_what_was_sent_earlier_waits_for_it() {
+        let (sender, receiver) = bounded(5);
+        let at = |number: usize| sender.0.lists[number].lock().unwrap();
+        sender.try_send(0).unwrap();
+        // As if between the looks into the two lists one had been put into the first, and the next into the second.
+        let end = receiver.queue.next.load(SeqCst);
+        at(1).push((end + 1, 2));
+        receiver.queue.waiting.fetch_add(2, SeqCst);
+        assert_eq!((receiver.poll(), receiver.poll()), (Some(0), None));
+        at(0).push((end, 1));
+        receiver.queue.next.fetch_add(2, SeqCst);
+        assert_eq!(receiver.drain(), [1, 2]);
     }
 
     #[test]

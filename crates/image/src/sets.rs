@@ -76,13 +76,13 @@ impl<'a> Sets<'a> {
         while let Some(&Rr { rtype, ttl, .. }) = self.records.get(from) {
             let start = kept;
             let end = from + self.records[from..].iter().take_while(|r| r.rtype == rtype).count();
-            let (names_at, mut met) = (names_at(rtype), HashSet::new());
+            let mut met = HashSet::new();
             for at in from..end {
                 let rr = self.records[at];
                 // The same record twice is one record (RFC 2181 section 5).
                 let is_met = match end - from {
-                    ..=FEW => self.records[start..kept].iter().any(|r| is_same(r.rdata, rr.rdata, names_at)),
-                    _ => !met.insert(folded(rr.rdata, names_at)),
+                    ..=FEW => self.records[start..kept].iter().any(|r| is_same(rtype, r.rdata, rr.rdata)),
+                    _ => !met.insert(folded(rtype, rr.rdata)),
                 };
                 if !is_met {
                     // One TTL for the set, the first one given (RFC 2181 section 5.2).
@@ -115,27 +115,30 @@ impl<'a> Sets<'a> {
 }
 
 /// Where the names begin with which rdata of this type ends: in whatever case they are written, they are the same (RFC 4343 section 3,
-/// RFC 4034 section 6.2).
-fn names_at(rtype: Rtype) -> usize {
+/// RFC 4034 section 6.2). Of types with one record at a name, and with what else follows names, it does not matter.
+fn names_at(rtype: Rtype, rdata: &[u8]) -> usize {
     use rtype::*;
-    match rtype {
+    let at = match rtype {
         NS | MD | MF | CNAME | MB | MG | MR | PTR | MINFO | RP | DNAME => 0,
         MX | AFSDB | RT | KX | PX => 2,
         SRV => 6,
-        _ => usize::MAX,
-    }
+        // Two numbers and three strings.
+        NAPTR => (0..3).fold(4, |at, _| at + 1 + rdata.get(at).map_or(0, |len| usize::from(*len))),
+        _ => rdata.len(),
+    };
+    at.min(rdata.len())
 }
 
-fn is_same(a: &[u8], b: &[u8], names_at: usize) -> bool {
-    let (a, b) = (a.split_at(names_at.min(a.len())), b.split_at(names_at.min(b.len())));
+fn is_same(rtype: Rtype, a: &[u8], b: &[u8]) -> bool {
+    let at = names_at(rtype, a);
     // The length of a label is no letter.
-    a.0 == b.0 && a.1.eq_ignore_ascii_case(b.1)
+    a.len() == b.len() && a[..at] == b[..at] && a[at..].eq_ignore_ascii_case(&b[at..])
 }
 
-fn folded(rdata: &[u8], names_at: usize) -> Cow<'_, [u8]> {
-    let mut folded = Cow::Borrowed(rdata);
-    if names_at < rdata.len() {
-        wire::name::fold(&mut folded.to_mut()[names_at..]);
+fn folded(rtype: Rtype, rdata: &[u8]) -> Cow<'_, [u8]> {
+    let (at, mut folded) = (names_at(rtype, rdata), Cow::Borrowed(rdata));
+    if at < rdata.len() {
+        wire::name::fold(&mut folded.to_mut()[at..]);
     }
     folded
 }
@@ -148,11 +151,11 @@ fn covered(rr: &Rr<'_>) -> Rtype {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rtype::{A, MX, NS, SRV, SVCB, TXT};
+    use rtype::{A, MX, NAPTR, NS, SRV, SVCB, TXT};
 
     #[test]
     fn a_record_is_there_once_in_whatever_case_its_names_are_written() {
-        let table: [(Rtype, &[u8], &[u8], bool); 8] = [
+        let table: [(Rtype, &[u8], &[u8], bool); 10] = [
             (A, b"aaaa", b"aaaa", true),
             (A, b"aaaa", b"AAAA", false),
             (NS, b"\x02ns\0", b"\x02NS\0", true),
@@ -160,6 +163,8 @@ mod tests {
             (MX, b"\0a\x01m\0", b"\0a\x01M\0", true),
             (MX, b"\0a\x01m\0", b"\0A\x01m\0", false),
             (SRV, b"abcdef\x01m\0", b"abcdef\x01M\0", true),
+            (NAPTR, b"\0\x01\0\x01\x01s\x02ab\0\x01m\0", b"\0\x01\0\x01\x01s\x02ab\0\x01M\0", true),
+            (NAPTR, b"\0\x01\0\x01\x01s\x02ab\0\x01m\0", b"\0\x01\0\x01\x01s\x02AB\0\x01m\0", false),
             (SVCB, b"\0\x01\x01m\0", b"\0\x01\x01M\0", false),
         ];
         for (rtype, a, b, is_one) in table {

@@ -157,6 +157,8 @@ struct Zone {
     again: bool,
     /// An operator wants it whatever its serial.
     is_wanted: bool,
+    /// He has said so once more while it was under way.
+    is_wanted_again: bool,
     /// The silent primary that it is told of.
     hopes: Option<PrimaryId>,
     /// While it is asked for or fetched: it does not wait in the line any more.
@@ -260,6 +262,7 @@ impl Refresher {
             began: Ms::MIN / 2,
             again: false,
             is_wanted: false,
+            is_wanted_again: false,
             hopes: None,
             has_place: false,
         };
@@ -293,6 +296,9 @@ impl Refresher {
         let Some(zone) = self.zones.get_mut(&id) else { return };
         let at = zone.primary().and_then(|now| primaries.iter().position(|primary| *primary == now));
         (zone.primaries, zone.at, zone.begins_at, zone.tried) = (primaries, at.unwrap_or(0), 0, 0);
+        if zone.phase == Phase::Waiting {
+            zone.at = 0;
+        }
         // What others still say is nothing to it; who is a primary as before goes on with what is under way.
         if at.is_none() && matches!(zone.phase, Phase::Asking | Phase::Fetching) {
             zone.phase = Phase::Waiting;
@@ -338,6 +344,7 @@ impl Refresher {
     pub fn on_wish(&mut self, now: Ms, id: ZoneId) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
         zone.is_wanted = true;
+        zone.is_wanted_again = zone.phase != Phase::Waiting;
         for primary in zone.primaries.clone() {
             self.asks.hear(primary);
             self.fetches.hear(primary);
@@ -569,7 +576,7 @@ impl Refresher {
         let Some(zone) = self.zones.get_mut(&id) else { return };
         (zone.phase, zone.failures) = (Phase::Waiting, zone.failures.saturating_add(1));
         // A wish is for one round: what is served is good as long as a primary says so, though it cannot be had once more.
-        zone.is_wanted &= zone.again;
+        zone.is_wanted = false;
         let doubled = (FIRST_RETRY_MS << (zone.failures - 1).min(20)).min(FIRST_RETRY_MAX_MS);
         let retry = zone.timers.map_or(doubled, |timers| seconds(timers.retry_s));
         zone.next = now + spread(retry, random);
@@ -580,6 +587,7 @@ impl Refresher {
     fn rest(&mut self, now: Ms, id: ZoneId) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
         zone.at = std::mem::take(&mut zone.begins_at);
+        zone.is_wanted |= std::mem::take(&mut zone.is_wanted_again);
         if std::mem::take(&mut zone.again) {
             self.hurry(now, id);
         }

@@ -371,9 +371,19 @@ fn a_wish_that_comes_to_nothing_is_no_reason_to_let_the_zone_expire() {
     desk.refresher.on_wish(desk.now, zone);
     assert_eq!(desk.fetched(zone, 3, Fetched::Useless(Useless::Answers)), []);
     assert_eq!(desk.next().1, [fetch(zone, 3, None)]);
+    // A NOTIFY is another matter.
+    desk.refresher.on_notify(desk.now, zone, 3);
     assert_eq!(desk.fetched(zone, 3, Fetched::Failed), []);
     assert_eq!(desk.next().1, [ask(zone, 3)]);
     assert_eq!(desk.asked(zone, 3, Asked::Serial(5)), [Action::Refreshed { zone, at: desk.now }]);
+}
+
+#[test]
+fn new_primaries_are_asked_from_the_first() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3], Some(SERVED), Some(0));
+    desk.refresher.set_primaries(desk.now, zone, vec![7, 3]);
+    assert_eq!(desk.next().1, [ask(zone, 7)]);
 }
 
 #[test]

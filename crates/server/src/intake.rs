@@ -159,8 +159,8 @@ impl Intake {
         let mut now = Wanted::new(zones, number, wanted.take());
         now.history = Some(history);
         *wanted = Some(now);
-        drop(wanted);
         self.is_settled.store(false, Relaxed);
+        drop(wanted);
         // Where too much waits, he is awake.
         let _ = self.orders.try_send(Order::Work);
     }

@@ -9,6 +9,7 @@ use crate::json::Json;
 use crate::secondaries::Note;
 use crate::state::State;
 use image::View;
+use std::cell::LazyCell;
 use std::collections::HashMap;
 
 /// Zones of one answer.
@@ -46,9 +47,10 @@ fn all(config: &Config, view: Option<View<'_>>) -> Zones {
 
 fn named(config: &Config, view: Option<View<'_>>, names: &[&str]) -> Result<Zones, Vec<String>> {
     let (mut zones, mut wrong) = (Zones::new(), Vec::new());
+    let listed = LazyCell::new(|| config.roster.listed());
     for name in names {
         match config::apex(name) {
-            Ok(apex) => match config.roster.find(&apex) {
+            Ok(apex) => match config.roster.find(&apex, || listed.get(&apex).cloned()) {
                 None if serial(view, &apex).is_none() => {
                     wrong.push(format!("there is no zone {name}: nothing names it, and it is not served"));
                 }
@@ -66,13 +68,15 @@ fn serial(view: Option<View<'_>>, apex: &[u8]) -> Option<u32> {
 
 /// How zones are that come from others, as it is known to those who have them fetched.
 fn of_others(state: &State, zones: &Zones, is_of_all: bool) -> HashMap<Box<[u8]>, Json> {
-    let is_secondary = |zone: &&Zone| zone.is_secondary();
-    let wanted: Vec<&Zone> = zones.values().flatten().filter(is_secondary).collect();
-    let Some(secondaries) = state.secondaries().filter(|_| !wanted.is_empty()) else { return HashMap::new() };
-    let names = wanted.iter().map(|zone| images::name(&zone.apex).to_string());
-    let zones = if is_of_all { vec![] } else { names.collect() };
-    // One that has only just come or gone is told of as others are.
-    let Ok(Json::List(all)) = secondaries.ask(|done| Note::List { zones, done }) else { return HashMap::new() };
+    let wanted = zones.values().flatten().filter(|zone| zone.is_secondary());
+    let names = wanted.map(|zone| vec![images::name(&zone.apex).to_string()]);
+    let asked = if is_of_all { names.take(1).map(|_| vec![]).collect() } else { names.collect::<Vec<_>>() };
+    let Some(secondaries) = state.secondaries() else { return HashMap::new() };
+    let all = asked.into_iter().flat_map(|zones| match secondaries.ask(|done| Note::List { zones, done }) {
+        Ok(Json::List(all)) => all,
+        // One that has only just come or gone is told of as others are.
+        _ => Vec::new(),
+    });
     let apex = |facts: &Json| match facts {
         Json::Object(facts) => facts.iter().find_map(|(key, value)| match value {
             Json::Text(name) if *key == "zone" => config::apex(name).ok(),
@@ -80,7 +84,7 @@ fn of_others(state: &State, zones: &Zones, is_of_all: bool) -> HashMap<Box<[u8]>
         }),
         _ => None,
     };
-    all.into_iter().filter_map(|facts| Some((apex(&facts)?, facts))).collect()
+    all.filter_map(|facts| Some((apex(&facts)?, facts))).collect()
 }
 
 fn facts(

@@ -55,6 +55,8 @@ struct Waiting {
     /// The first configuration of those without a break that ask for that file.
     since: u64,
     is_served: bool,
+    /// It could not be served, or written down, when that was tried last.
+    is_stuck: bool,
 }
 
 /// A zone that waits, for who knows what is served.
@@ -84,8 +86,9 @@ impl Novices {
         let mut before = std::mem::take(&mut self.zones);
         let waiting = zones.into_iter().map(|(apex, wish)| {
             let known = before.remove(&apex).filter(|known| known.wish.file == wish.file && was_always(&apex));
-            let (since, is_served) = known.map_or((number, false), |known| (known.since, known.is_served));
-            (apex, Waiting { wish, since, is_served })
+            let (since, is_served) = known.as_ref().map_or((number, false), |known| (known.since, known.is_served));
+            let is_stuck = known.is_some_and(|known| known.is_stuck);
+            (apex, Waiting { wish, since, is_served, is_stuck })
         });
         self.zones = waiting.collect();
     }
@@ -105,7 +108,7 @@ impl Novices {
     pub fn let_on(&mut self, served: &[Asked]) {
         for Asked { apex, file, since } in served {
             if let Some(waiting) = self.zones.get_mut(apex).filter(|w| w.wish.file == *file && w.since == *since) {
-                (waiting.is_served, self.are_due) = (true, true);
+                (waiting.is_served, waiting.is_stuck, self.are_due) = (true, false, true);
             }
         }
     }
@@ -132,8 +135,13 @@ impl Novices {
     /// It is not served any more.
     pub fn hold_back(&mut self, apex: &[u8]) {
         if let Some(waiting) = self.zones.get_mut(apex) {
-            waiting.is_served = false;
+            (waiting.is_served, waiting.is_stuck) = (false, true);
         }
+    }
+
+    /// True if some will take updates soon, as far as anybody knows.
+    pub fn are_under_way(&self) -> bool {
+        self.zones.values().any(|waiting| !waiting.is_stuck)
     }
 
     /// It has been written down: that is what it is to be read from.

@@ -217,8 +217,7 @@ impl Updates {
             self.later.retired.extend(followed);
             self.later.retired.retain(|r| !r.is_unused());
             self.take_on();
-            let is_seen = || taken.wanted.lock().unwrap_or_else(PoisonError::into_inner).is_none();
-            taken.is_settled.store(!self.later.has_novices && is_seen(), Relaxed);
+            self.settle_novices(taken);
             self.outrun(taken);
             self.later.is_noted = self.press.note(&mut self.press.hold());
             self.look_after();
@@ -271,6 +270,13 @@ impl Updates {
         taken.took(question);
         self.state.updated.count_together(Counter::DropBusy);
         self.mailboxes.post(question.ticket, Vec::new());
+    }
+
+    /// Lets whoever waits for it know whether all zones take updates that can.
+    fn settle_novices(&self, taken: &Orders) {
+        let is_over = !self.later.has_novices || !self.press.hold().novices.are_under_way();
+        let wanted = taken.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.is_settled.store(is_over && wanted.is_none(), Relaxed);
     }
 
     fn on_lines(&mut self, taken: &Orders, lines: &mut Lines<Waiting>) {

@@ -130,11 +130,11 @@ impl Roster {
         zones::gather(self.written.to_vec(), self.list.as_ref(), &self.directories, &mut vec![])
     }
 
-    /// One of them by its name.
-    pub fn find(&self, apex: &[u8]) -> Option<Zone> {
+    /// One of them by its name. `listed`: that of the list, if it is asked for.
+    pub fn find(&self, apex: &[u8], listed: impl FnOnce() -> Option<Zone>) -> Option<Zone> {
         let named = || self.in_directories(&images::name(apex).to_string());
         let found = || named().or_else(|| self.anywhere_in_directories(apex)).map(|file| Zone::new(apex.into(), file));
-        self.written.find(apex).cloned().or_else(|| self.listed().remove(apex)).or_else(found)
+        self.written.find(apex).cloned().or_else(listed).or_else(found)
     }
 }
 

@@ -15,8 +15,7 @@ use stats::{Counter, Counters};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use transfer::message::Message;
 use transfer::tsig::Keys;
 use transfer::update::{self, Refused};
@@ -24,9 +23,8 @@ use transfer::{Author, Diff};
 
 /// Updates that wait; more are dropped and counted, and their clients ask again.
 const WAITING_MAX: usize = 4096;
-/// How long whoever asked for a reload waits for zones to take updates, and how often he looks.
+/// How long whoever asked for a reload waits for zones to take updates.
 const SETTLED_WITHIN: Duration = Duration::from_secs(2);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Tries to make a change of what others change meanwhile.
 const TRIES: usize = 5;
 /// Why such a change is not made.
@@ -34,6 +32,12 @@ pub const MISFIT: &str = "it does not fit what is served";
 
 pub enum Order {
     Update(Postponed),
+    /// There is something else to be done: rules to be adopted, what others ask for, or want done with the press held.
+    Work,
+}
+
+/// What others than clients ask for.
+pub enum Request {
     Freeze {
         zone: String,
         is_frozen: bool,
@@ -45,8 +49,10 @@ pub enum Order {
         author: Author,
         done: Sender<Result<Json, String>>,
     },
-    /// There is something to be done with the press held, or rules to be adopted.
-    Work,
+    /// To be told when all zones take updates that are to, and can.
+    Settle {
+        done: Sender<()>,
+    },
 }
 
 /// Where updates, and wishes about them, are left.
@@ -57,10 +63,10 @@ pub struct Intake {
     octets: Arc<AtomicUsize>,
     /// Bound: who hands over something waits until it is done.
     works: Sender<Work>,
+    /// Likewise.
+    requests: Sender<Request>,
     /// By which rules updates go from now on, where they do not yet.
     wanted: Arc<Mutex<Option<Wanted>>>,
-    /// All zones that are to take updates do.
-    is_settled: Arc<AtomicBool>,
 }
 
 /// The other end of it.
@@ -68,17 +74,16 @@ pub struct Orders {
     pub orders: queue::Receiver<Order>,
     octets: Arc<AtomicUsize>,
     pub works: Receiver<Work>,
+    pub requests: Receiver<Request>,
     pub wanted: Arc<Mutex<Option<Wanted>>>,
-    pub is_settled: Arc<AtomicBool>,
 }
 
 pub fn pair() -> (Intake, Orders) {
-    let ((orders, taken), (works, lent)) = (queue::bounded(WAITING_MAX), channel());
+    let ((orders, taken), (works, lent), (requests, asked)) = (queue::bounded(WAITING_MAX), channel(), channel());
     let wanted = Arc::<Mutex<Option<Wanted>>>::default();
-    let (octets, is_settled) = (Arc::<AtomicUsize>::default(), Arc::new(AtomicBool::new(true)));
-    let (others, settled) = (Arc::clone(&octets), Arc::clone(&is_settled));
-    let intake = Intake { orders, octets: others, works, wanted: Arc::clone(&wanted), is_settled: settled };
-    (intake, Orders { orders: taken, octets, works: lent, wanted, is_settled })
+    let octets = Arc::<AtomicUsize>::default();
+    let intake = Intake { orders, octets: Arc::clone(&octets), works, requests, wanted: Arc::clone(&wanted) };
+    (intake, Orders { orders: taken, octets, works: lent, requests: asked, wanted })
 }
 
 impl Orders {
@@ -144,7 +149,7 @@ impl Desk for Entrance {
 impl Intake {
     /// From now on updates of a zone are refused, or taken again.
     pub fn freeze(&self, zone: &str, is_frozen: bool) -> Result<(), String> {
-        self.ask(|done| Order::Freeze { zone: zone.to_string(), is_frozen, done })
+        self.ask(|done| Request::Freeze { zone: zone.to_string(), is_frozen, done })
     }
 
     /// Who may update what, and how long what has changed is kept, from now on; this is the configuration of that number.
@@ -159,7 +164,6 @@ impl Intake {
         let mut now = Wanted::new(zones, number, wanted.take());
         now.history = Some(history);
         *wanted = Some(now);
-        self.is_settled.store(false, Relaxed);
         drop(wanted);
         // Where too much waits, he is awake.
         let _ = self.orders.try_send(Order::Work);
@@ -167,10 +171,10 @@ impl Intake {
 
     /// Waits until zones that are to take updates do, for a moment: many are written down one after another.
     pub fn settle(&self) {
-        let until = Instant::now() + SETTLED_WITHIN;
-        while !self.is_settled.load(Relaxed) && Instant::now() < until {
-            thread::sleep(LOOK_EVERY);
-        }
+        let (done, is_settled) = channel();
+        self.request(Request::Settle { done });
+        // Where it takes longer, or nobody is there any more, he has waited.
+        let _ = is_settled.recv_timeout(SETTLED_WITHIN);
     }
 
     /// Has a zone as it was at this serial, under a new one. What has changed since is looked for here, where no update waits for it.
@@ -190,7 +194,7 @@ impl Intake {
 
     /// Changes a zone without an update. Err: it was not durable, or the zone has changed meanwhile.
     pub fn change(&self, apex: &[u8], diff: Diff, author: Author) -> Result<Json, String> {
-        self.ask(|done| Order::Change { zone: apex.into(), diff, author, done })
+        self.ask(|done| Request::Change { zone: apex.into(), diff, author, done })
     }
 
     /// Has something done with the press held.
@@ -200,11 +204,17 @@ impl Intake {
         let _ = self.orders.try_send(Order::Work);
     }
 
-    fn ask<T>(&self, order: impl FnOnce(Sender<Result<T, String>>) -> Order) -> Result<T, String> {
+    /// Who asks sees in the end of `done` that nobody is there any more.
+    fn request(&self, request: Request) {
+        let _ = self.requests.send(request);
+        // Where too much waits, he is awake.
+        let _ = self.orders.try_send(Order::Work);
+    }
+
+    fn ask<T>(&self, request: impl FnOnce(Sender<Result<T, String>>) -> Request) -> Result<T, String> {
         let (done, outcome) = channel();
-        let is_sent = self.orders.send(order(done)).is_ok();
-        let told = if is_sent { outcome.recv().ok() } else { None };
-        told.unwrap_or_else(|| Err("no updates are taken any more: see the log".to_string()))
+        self.request(request(done));
+        outcome.recv().unwrap_or_else(|_| Err("no updates are taken any more: see the log".to_string()))
     }
 }
 

@@ -16,8 +16,6 @@ use std::time::{Duration, Instant};
 
 /// How often both lists are tried by who sends: somebody who runs holds one for some dozen instructions.
 const TRIES: usize = 1000;
-/// How often who waits for room looks for it.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// For so many at most, and as many more as there are senders at the same instant.
 pub fn bounded<T>(max: usize) -> (Sender<T>, Receiver<T>) {
@@ -137,18 +135,6 @@ impl<T> Sender<T> {
         queue.waiting.fetch_add(1, SeqCst);
         drop(list);
         queue.wake();
-        Ok(())
-    }
-
-    /// Waits until there is room. Err: nobody takes anything any more.
-    pub fn send(&self, mut item: T) -> Result<(), T> {
-        while let Err(back) = self.try_send(item) {
-            if !self.0.has_receiver.load(SeqCst) {
-                return Err(back);
-            }
-            item = back;
-            thread::sleep(LOOK_EVERY);
-        }
         Ok(())
     }
 }
@@ -271,10 +257,10 @@ mod tests {
 
     #[test]
     fn who_waits_is_woken() {
-        let (sender, receiver) = bounded(1);
+        let (sender, receiver) = bounded(1000);
         let (done, is_done) = channel();
         thread::spawn(move || {
-            (0..1000).for_each(|i| sender.send(i).unwrap());
+            (0..1000).for_each(|i| sender.try_send(i).unwrap());
             done.send(()).unwrap();
         });
         let all = (0..1000).map(|i| if i % 2 == 0 { receiver.recv() } else { receiver.recv_timeout(PATIENCE).ok() });
@@ -295,9 +281,8 @@ mod tests {
         // An item that nobody will take is gone, and so is what it held.
         let ((sender, receiver), (done, outcome)) = (bounded(1), channel::<()>());
         sender.try_send(Some(done)).unwrap();
-        let waiting = thread::spawn(move || sender.send(None).is_err());
         drop(receiver);
-        assert!(outcome.recv_timeout(PATIENCE).is_err() && waiting.join().unwrap());
+        assert!(outcome.recv_timeout(PATIENCE).is_err() && sender.try_send(None).is_err());
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod zones;
 use crate::adoption::Written;
 use crate::clock::wall_s;
 use crate::images::{self, name};
-use crate::intake::{MISFIT, Order, Orders};
+use crate::intake::{MISFIT, Order, Orders, Request};
 use crate::json::Json;
 use crate::later::Mailboxes;
 use crate::laying::{self, Standing};
@@ -37,8 +37,7 @@ use replies::{DONE, Judged, counted, is_of_content, reply, still};
 use stats::Counter;
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use store::Stretch;
@@ -123,6 +122,8 @@ pub struct Later {
     is_noted: bool,
     /// There are zones that are to take updates, and do not yet.
     has_novices: bool,
+    /// Who waits until all have come to take them. Bound: reloads, while zones are written down.
+    settling: Vec<Sender<()>>,
     /// Those of them that are being written.
     adoption: Option<Adoption>,
     /// The files are being written: since when.
@@ -154,6 +155,7 @@ impl Later {
         self.changed.is_none()
             && self.is_noted
             && !self.has_novices
+            && self.settling.is_empty()
             && self.adoption.is_none()
             && self.retired.is_empty()
             && self.lagging.is_none()
@@ -213,11 +215,14 @@ impl Updates {
             while let Ok(work) = taken.works.try_recv() {
                 self.oblige(work, taken);
             }
+            while let Ok(request) = taken.requests.try_recv() {
+                self.on_request(request, taken);
+            }
             let followed = self.press.follow(&mut self.press.hold());
             self.later.retired.extend(followed);
             self.later.retired.retain(|r| !r.is_unused());
             self.take_on();
-            self.settle_novices(taken);
+            self.settle_novices();
             self.outrun(taken);
             self.later.is_noted = self.press.note(&mut self.press.hold());
             self.look_after();
@@ -236,13 +241,6 @@ impl Updates {
         while let Some(order) = next {
             match order {
                 Order::Update(question) => self.admit(question, &keys, taken, lines),
-                Order::Freeze { zone, is_frozen, done } => {
-                    // Whoever asked may have gone.
-                    let _ = done.send(self.freeze(&zone, is_frozen));
-                }
-                Order::Change { zone, diff, author, done } => {
-                    let _ = done.send(self.make(zone, diff, author, taken));
-                }
                 Order::Work => {}
             }
             next = if begun.elapsed() < AT_ONCE { taken.orders.try_recv().ok() } else { None };
@@ -272,11 +270,25 @@ impl Updates {
         self.mailboxes.post(question.ticket, Vec::new());
     }
 
-    /// Lets whoever waits for it know whether all zones take updates that can.
-    fn settle_novices(&self, taken: &Orders) {
+    fn on_request(&mut self, request: Request, taken: &Orders) {
+        self.look_at(&taken.wanted);
+        match request {
+            Request::Freeze { zone, is_frozen, done } => {
+                // Whoever asked may have gone.
+                let _ = done.send(self.freeze(&zone, is_frozen));
+            }
+            Request::Change { zone, diff, author, done } => {
+                let _ = done.send(self.make(zone, diff, author, taken));
+            }
+            Request::Settle { done } => self.later.settling.push(done),
+        }
+    }
+
+    /// Tells whoever waits for it that all zones take updates that can.
+    fn settle_novices(&mut self) {
         let is_over = !self.later.has_novices || !self.press.hold().novices.are_under_way();
-        let wanted = taken.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.is_settled.store(is_over && wanted.is_none(), Relaxed);
+        let settling = if is_over { std::mem::take(&mut self.later.settling) } else { vec![] };
+        settling.into_iter().for_each(|done| _ = done.send(()));
     }
 
     fn on_lines(&mut self, taken: &Orders, lines: &mut Lines<Waiting>) {

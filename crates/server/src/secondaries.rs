@@ -8,6 +8,7 @@
 //! Decides nothing about times: `transfer::refresh` and `transfer::announce` do. No event costs more than the zones that it is
 //! about. Answering threads leave NOTIFYs in a bounded queue, and look at `front::Presence`.
 
+mod ends;
 mod entries;
 mod notified;
 mod told;
@@ -19,17 +20,17 @@ use crate::exchanges::{Exchanges, Heard, Unsent};
 use crate::fetching::{self, Errand, Outcome, Wanted};
 use crate::images::name;
 use crate::json::Json;
-use crate::later::{Desk, Mailboxes};
+use crate::later::Mailboxes;
 use crate::laying;
 use crate::log::{self, Seldom};
-use crate::queue;
 use crate::random;
 use crate::state::{Event, State};
 use crate::times::{ANNOUNCED, REFRESHED, Times};
 use crate::transfers::Soa;
+use ends::{ASKED_MAX, CHANGED_MAX, DOUBTFUL_MAX};
+pub use ends::{Note, Secondaries, Taken, ends};
 use entries::{Entries, Over};
 use front::{Mark, Postponed, Presence, Published, Purpose, Retired, Zones};
-use net::Wake;
 use resolver::Chance;
 use stats::Counter;
 use std::collections::HashMap;
@@ -37,8 +38,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use store::{Stretch, atomic};
 use told::Quota;
@@ -48,10 +48,6 @@ use transfer::refresh::{Action, Asked, Fetched, Ms, Phase, PrimaryId, Refresher,
 use transfer::tsig::Keys;
 use wire::rtype;
 
-/// NOTIFYs that wait, one of each primary of a zone; more are dropped and counted, and their senders send them again.
-const ASKED_MAX: usize = 1024;
-/// Those that are not signed as they should be: they are told so, and take no place of others.
-const DOUBTFUL_MAX: usize = 64;
 /// While more zones are on their way, the publisher is handed what has come after so long, or after so many times of what it took for
 /// the last: many zones take a new image, and that is made a few times then, not after each of them.
 const TOGETHER_MS: (Ms, Ms) = (100, 5_000);
@@ -64,129 +60,6 @@ const TOLD_A_SECOND: Ms = 100;
 const LONG_AGO: Ms = Ms::MIN / 2;
 /// A file that is there when its zone is configured is served after so long, or cannot be.
 const SERVED_WITHIN_MS: Ms = 60_000;
-/// Names of zones that have changed and wait to be looked at; of more of them all are looked at.
-const CHANGED_MAX: usize = 1024;
-
-/// What the thread is told.
-pub enum Note {
-    Fetched {
-        zone: ZoneId,
-        primary: PrimaryId,
-        outcome: Outcome,
-    },
-    /// The publisher is done with what it was handed, or can have nothing served for now.
-    Laid {
-        is_done: bool,
-    },
-    /// The configuration is another.
-    Adopt(Arc<Config>),
-    /// An operator wants a zone transferred, or others told of it.
-    Transfer {
-        zone: String,
-        done: Sender<Result<Json, String>>,
-    },
-    Announce {
-        zone: String,
-        done: Sender<Result<Json, String>>,
-    },
-    /// Zones of these names, or all that come from others.
-    List {
-        zones: Vec<String>,
-        done: Sender<Result<Json, String>>,
-    },
-}
-
-/// Everybody's end.
-#[derive(Clone)]
-pub struct Secondaries {
-    /// Bound: transfers under way, conversations with operators, one batch, reloads.
-    notes: Sender<Note>,
-    asked: queue::Sender<Postponed>,
-    doubtful: queue::Sender<Postponed>,
-    changed: queue::Sender<Box<[u8]>>,
-    all_changed: Arc<AtomicBool>,
-    wake: Arc<Wake>,
-    /// Somebody has to do with zones of ours; else nobody cares whether they change.
-    has_any: Arc<AtomicBool>,
-    pub presence: Arc<Published<Presence>>,
-}
-
-/// The thread's end.
-pub struct Taken {
-    notes: Receiver<Note>,
-    asked: queue::Receiver<Postponed>,
-    doubtful: queue::Receiver<Postponed>,
-    changed: queue::Receiver<Box<[u8]>>,
-    all_changed: Arc<AtomicBool>,
-    wake: Arc<Wake>,
-}
-
-pub fn ends() -> io::Result<(Secondaries, Taken)> {
-    let (notes, noted) = channel();
-    let ((asked, asks), (changed, changes)) = (queue::bounded(ASKED_MAX), queue::bounded(CHANGED_MAX));
-    let (doubtful, doubts) = queue::bounded(DOUBTFUL_MAX);
-    let (wake, all_changed) = (Arc::new(Wake::new()?), Arc::new(AtomicBool::new(false)));
-    let taken = Taken {
-        notes: noted,
-        asked: asks,
-        doubtful: doubts,
-        changed: changes,
-        all_changed: Arc::clone(&all_changed),
-        wake: Arc::clone(&wake),
-    };
-    let presence = Arc::new(Published::new(Presence::default()));
-    let has_any = Arc::default();
-    Ok((Secondaries { notes, asked, doubtful, changed, all_changed, wake, has_any, presence }, taken))
-}
-
-impl Desk for Secondaries {
-    fn take(&self, question: Postponed) -> bool {
-        let Purpose::Notify(caller) = &question.purpose else { return false };
-        let is_taken = if !caller.is_credible(&question.message, wall_s()) {
-            self.doubtful.try_send(question).is_ok()
-        } else if caller.takes_place() {
-            let caller = Arc::clone(caller);
-            self.asked.try_send(question).inspect_err(|_| caller.leaves_place()).is_ok()
-        } else {
-            // What one says that waits already is what this one says.
-            false
-        };
-        self.wake.ring();
-        is_taken
-    }
-}
-
-impl Secondaries {
-    pub fn tell(&self, note: Note) {
-        // Who listens goes with the process.
-        let _ = self.notes.send(note);
-        self.wake.ring();
-    }
-
-    /// Another version of a zone is served. Never waits.
-    pub fn has_changed(&self, apex: &[u8]) {
-        if !self.has_any.load(Relaxed) {
-            return;
-        }
-        if self.changed.try_send(apex.into()).is_err() {
-            self.all_changed.store(true, Relaxed);
-        }
-        self.wake.ring();
-    }
-
-    /// Nobody knows which have changed.
-    pub fn have_changed(&self) {
-        self.all_changed.store(true, Relaxed);
-        self.wake.ring();
-    }
-
-    /// What an operator wants to be done or told.
-    pub fn ask(&self, note: impl FnOnce(Sender<Result<Json, String>>) -> Note) -> Result<Json, String> {
-        let (done, outcome) = channel();
-        self.tell(note(done));
-        outcome.recv().unwrap_or_else(|_| Err("the server is stopping".to_string()))
-    }
-}
 
 /// What a datagram is about.
 enum Matter {

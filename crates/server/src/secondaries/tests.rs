@@ -1,8 +1,10 @@
 use super::*;
 use crate::config::{Peers, Written, Zone};
+use crate::later::Desk;
 use crate::patience::eventually;
 use front::{Peer, Ticket, Transport, Way};
 use std::collections::HashSet;
+use std::sync::mpsc::channel;
 use transfer::tsig::{Algorithm, Key};
 use wire::Name;
 

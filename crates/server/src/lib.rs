@@ -21,6 +21,7 @@ mod ending;
 mod exchanges;
 mod fetching;
 pub mod findings;
+mod first;
 mod handed;
 mod handover;
 pub mod held;

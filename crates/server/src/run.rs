@@ -26,18 +26,17 @@ use crate::answering::{Answering, Shared};
 use crate::attending::{Reading, Reread, attend};
 use crate::clock::Clock;
 use crate::config::{Config, History, Zone};
+use crate::first::{First, unusable};
 use crate::handed::Handed;
-use crate::held::Gate;
 use crate::history::{Past, Recorder, caution};
-use crate::images::{self, Library};
+use crate::images::{self};
 use crate::inspector::Inspector;
 use crate::intake::{self, Entrance, Orders};
 use crate::jobs::{Job, Why};
 use crate::keeper::Keeper;
 use crate::kept;
 use crate::later::{Desks, Mailbox, Mailboxes};
-use crate::laying;
-use crate::ledger::{self, Files, Ledger};
+use crate::ledger::Ledger;
 use crate::origin::Origin;
 use crate::ownership::Held;
 use crate::panics::{self, Panics};
@@ -46,17 +45,15 @@ use crate::publisher::Publisher;
 use crate::resolving::{self, Resolution};
 use crate::scribe::{self, Scribe};
 use crate::secondaries::{self, Means};
-use crate::serving::{self, Compared, Serving};
+use crate::serving::Compared;
 use crate::sockets::{self, Sockets};
-use crate::sound::Sound;
 use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
 use crate::transfers::{self, Transfers};
-use crate::unwritten::{Unwritten, Wish};
 use crate::update::{Later, Updates};
 use crate::watcher::{Folders, Watcher};
 use crate::{control, cookies, http, log, random, systemd};
-use front::{Published, Retired, Setup, Worker, Zones};
+use front::{Published, Retired, Setup, Worker};
 use net::Wake;
 use net::privilege::{User, is_root};
 use net::sched::Rank;
@@ -64,7 +61,6 @@ use net::signals::{Signal, Signals};
 use net::tcp::TcpLimits;
 use policy::RateSettings;
 use stats::Counters;
-use std::collections::HashSet;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -75,7 +71,6 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use store::Stretch;
 
 /// Descriptors for sockets, and for as many TCP connections as are allowed.
 const SPARE_FILES: u64 = 512;
@@ -206,63 +201,6 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     attended
 }
 
-/// What is served first: the image, and over it what the journal says has changed since.
-struct First {
-    library: Library,
-    zones: Zones<Stretch>,
-    serving: Serving,
-    compared: Compared,
-    /// None: no zone takes updates. Err: some should, and why none does.
-    ledger: Result<Option<Ledger>, String>,
-    unwritten: Unwritten,
-}
-
-impl First {
-    fn of(config: &mut Config, recorder: &mut Recorder) -> Result<First, String> {
-        let configured = config.roster.written.clone();
-        loop {
-            config.roster.written.clone_from(&configured);
-            let opened = ledger::open_files(&config.server.data_dir, &mut config.roster.written);
-            let (files, remarks) = match opened {
-                Ok((files, remarks)) => (Ok(files), remarks),
-                Err(e) => (Err(unusable(e)), Vec::new()),
-            };
-            caution(&remarks);
-            let (library, mut zones, serving, compared) = first_image(config, recorder)?;
-            let replay = |files: Files| files.replay(zones.image.view(), &serving.manifest, config.history);
-            let replayed = files.and_then(|files| files.map(replay).transpose().map_err(unusable));
-            let (ledger, unwritten, remarks) = match replayed {
-                Ok(Some(replayed)) => replayed,
-                none => {
-                    let (ledger, unwritten) = (none.map(|_| None), Unwritten::default());
-                    return Ok(First { library, zones, serving, compared, ledger, unwritten });
-                }
-            };
-            caution(&remarks);
-            let wishes = unwritten.since(0).wishes();
-            match laying::over(&zones.image, &wishes, usize::MAX) {
-                Ok(laid) => {
-                    laid.into_iter().for_each(|laid| zones.image = laid.image);
-                    return Ok(First { library, zones, serving, compared, ledger: Ok(Some(ledger)), unwritten });
-                }
-                Err(unlaid) => log::info("what has changed takes a new image", &[("why", &unlaid.why)]),
-            }
-            let (sound, end) = (Sound::compared(&zones.image), unwritten.end());
-            let mut write =
-                |wish: &Wish| ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end).map(drop);
-            // A disk that is full is no reason to answer nobody: the changes stay in the journal.
-            if let Err(e) = wishes.iter().try_for_each(&mut write) {
-                let (ledger, unwritten) = (Err(unusable(e)), Unwritten::default());
-                return Ok(First { library, zones, serving, compared, ledger, unwritten });
-            }
-        }
-    }
-}
-
-fn unusable(e: io::Error) -> String {
-    format!("the journal of updates cannot be used: {e}")
-}
-
 /// What the threads need that carry out updates, and keep zones and files in step: they start when the first zone takes any.
 struct Updating {
     /// None: they have started.
@@ -358,18 +296,6 @@ impl Crew {
     fn cpu(&self, worker: usize) -> Option<usize> {
         self.cpus.get(worker).copied().filter(|_| self.udp <= self.cpus.len())
     }
-}
-
-type Start = (Library, Zones<Stretch>, Serving, Compared);
-
-fn first_image(config: &Config, recorder: &mut Recorder) -> Result<Start, String> {
-    let data = config.server.data_dir.display();
-    let mut library =
-        Library::open(&config.server.data_dir).map_err(|e| format!("the data folder {data} cannot be used: {e}"))?;
-    library.gate = Arc::new(Gate::new(config, HashSet::new()).at_start());
-    let (zones, serving, compared) =
-        serving::first(&library, config, recorder).map_err(|complaints| complaints.join("\n"))?;
-    Ok((library, zones, serving, compared))
 }
 
 /// Starts who publishes. Returns whom to ask for it.

@@ -4,6 +4,7 @@
 
 mod chain;
 mod later;
+pub mod locks;
 mod presence;
 mod published;
 mod resolving;

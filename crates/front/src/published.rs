@@ -5,12 +5,9 @@
 //! others, find one that is free, whoever was stopped while he held the other. What was replaced is kept by the publisher until no reader holds
 //! it, so that unmapping a large image never falls to an answering thread.
 
-use std::hint::spin_loop;
+use crate::locks::{hold, hold_either};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-
-/// How often both locks are tried: somebody who runs holds one for some instructions.
-const TRIES: usize = 1000;
+use std::sync::{Arc, Mutex};
 
 pub struct Published<T> {
     generation: AtomicU64,
@@ -18,18 +15,6 @@ pub struct Published<T> {
     current: [Mutex<Arc<T>>; 2],
     /// One publishes at a time.
     publishing: Mutex<()>,
-}
-
-fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn try_to_hold<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match lock.try_lock() {
-        Ok(held) => Some(held),
-        Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
 }
 
 impl<T> Published<T> {
@@ -64,13 +49,8 @@ impl<T> Published<T> {
 
     /// The same for answering threads.
     pub fn latest(&self) -> (Arc<T>, u64) {
-        let find = |_| {
-            self.current.iter().rev().find_map(try_to_hold).or_else(|| {
-                spin_loop();
-                None
-            })
-        };
-        let current = (0..TRIES).find_map(find).unwrap_or_else(|| hold(&self.current[1]));
+        let [first, second] = &self.current;
+        let current = hold_either([second, first]);
         (Arc::clone(&current), self.generation())
     }
 }

@@ -5,17 +5,14 @@
 //! can be had at any time. Who sends tries both. That somebody was stopped in the midst of either, the receiver in one and in the other who found
 //! him there, is waited for.
 
+use front::locks::{hold, hold_either, try_to_hold};
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
-
-/// How often both lists are tried by who sends: somebody who runs holds one for some dozen instructions.
-const TRIES: usize = 1000;
 
 /// For so many at most, and as many more as there are senders at the same instant.
 pub fn bounded<T>(max: usize) -> (Sender<T>, Receiver<T>) {
@@ -74,30 +71,7 @@ impl<T> Default for Taken<T> {
     }
 }
 
-/// None: somebody else has it.
-fn tried<T>(list: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match list.try_lock() {
-        Ok(list) => Some(list),
-        Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
-}
-
-fn locked<T>(list: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    Some(list.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
 impl<T> Queue<T> {
-    fn list(&self) -> MutexGuard<'_, Numbered<T>> {
-        for _ in 0..TRIES {
-            if let Some(list) = self.lists.iter().find_map(tried) {
-                return list;
-            }
-            spin_loop();
-        }
-        self.lists[0].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn wake(&self) {
         if self.is_asleep.load(SeqCst) && self.is_asleep.swap(false, SeqCst) {
             self.receiver.get().into_iter().for_each(Thread::unpark);
@@ -126,7 +100,7 @@ impl<T> Sender<T> {
             return Err(item);
         }
         let number = queue.next.fetch_add(1, Relaxed);
-        let mut list = queue.list();
+        let mut list = hold_either(queue.lists.each_ref());
         // When he has gone he takes this list once more.
         if !queue.has_receiver.load(SeqCst) {
             return Err(item);
@@ -157,13 +131,13 @@ impl<T> Receiver<T> {
     /// Waits for nobody, nor for whoever is just putting something in: for who is rung for after that.
     #[inline]
     pub fn poll(&self) -> Option<T> {
-        self.take(tried)
+        self.take(try_to_hold)
     }
 
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         // Before it is looked: what the last one put in is there then.
         let is_over = self.queue.senders.load(SeqCst) == 0;
-        self.take(locked).ok_or(if is_over { TryRecvError::Disconnected } else { TryRecvError::Empty })
+        self.take(|list| Some(hold(list))).ok_or(if is_over { TryRecvError::Disconnected } else { TryRecvError::Empty })
     }
 
     fn take(&self, hold: Hold<T>) -> Option<T> {
@@ -221,7 +195,7 @@ impl<T> Drop for Receiver<T> {
         self.queue.has_receiver.store(false, SeqCst);
         // Whoever waits for what comes of an item is told that nothing does.
         for list in &self.queue.lists {
-            let left = locked(list).map(|mut list| std::mem::take(&mut *list));
+            let left = std::mem::take(&mut *hold(list));
             drop(left);
         }
     }

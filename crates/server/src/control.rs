@@ -130,7 +130,10 @@ fn answer(line: &str, state: &State) -> Json {
         "status" => good("status", state.status()),
         "stats" => good("counters", state.counters()),
         "stall" => good("stall", state.stalls()),
-        "reload" => reload(state, line.split_ascii_whitespace().skip(1).map(str::to_string).collect()),
+        "reload" => {
+            let zones = line.split_ascii_whitespace().skip(1).map(str::to_string).collect();
+            in_place(|| reload(state, zones))
+        }
         "cache" => cache(state, &line.split_ascii_whitespace().skip(1).collect::<Vec<_>>()),
         "zone" => match wish(line) {
             None => zone(state, &line.split_ascii_whitespace().skip(1).collect::<Vec<_>>()),
@@ -202,7 +205,9 @@ fn zone(state: &State, words: &[&str]) -> Json {
         ["show", zone, "--serial", serial] | ["show", "--serial", serial, zone] => {
             told("records", past(state).and_then(|past| past.show(zone, Some(number(serial)?))))
         }
-        ["rollback", zone, serial] => number(serial).map_or_else(|why| bad(vec![why]), |n| rollback(state, zone, n)),
+        ["rollback", zone, serial] => {
+            number(serial).map_or_else(|why| bad(vec![why]), |n| in_place(|| rollback(state, zone, n)))
+        }
         _ => bad(vec![known.to_string()]),
     }
 }
@@ -256,10 +261,6 @@ fn freeze(state: &State, zone: &str, is_frozen: bool) -> Result<Json, String> {
 }
 
 fn rollback(state: &State, zone: &str, serial: u32) -> Json {
-    let _place = match Place::take() {
-        Ok(place) => place,
-        Err(why) => return bad(vec![why]),
-    };
     // Whoever owns the zone goes back: its updates, or its file.
     let is_of_updates = owner(state, zone) == Ok("update");
     match state.intake().filter(|_| is_of_updates) {
@@ -275,8 +276,8 @@ fn diff(state: &State, zone: &str, from: &str, to: &str) -> Result<Json, String>
 /// Has a zone served as its file says; forced, whatever the guards object to.
 fn publish(state: &State, words: &[&str]) -> Json {
     match words {
-        ["--force", zone] | [zone, "--force"] => force(state, zone),
-        [zone] => reload(state, vec![zone.to_string()]),
+        ["--force", zone] | [zone, "--force"] => in_place(|| force(state, zone)),
+        [zone] => in_place(|| reload(state, vec![zone.to_string()])),
         _ => bad(vec!["write zone publish NAME, or zone publish --force NAME".to_string()]),
     }
 }
@@ -285,10 +286,6 @@ fn publish(state: &State, words: &[&str]) -> Json {
 const LOOKED_AT_WITHIN: Duration = Duration::from_secs(60);
 
 fn force(state: &State, zone: &str) -> Json {
-    let _place = match Place::take() {
-        Ok(place) => place,
-        Err(why) => return bad(vec![why]),
-    };
     let (asked, taken) = mpsc::channel();
     // Where no zone takes updates nobody looks.
     let press = state.press.as_ref().filter(|_| state.intake().is_some());
@@ -319,10 +316,6 @@ fn cache(state: &State, words: &[&str]) -> Json {
 
 /// Waits until the zones are served, or are known not to be.
 fn reload(state: &State, zones: Vec<String>) -> Json {
-    let _place = match Place::take() {
-        Ok(place) => place,
-        Err(why) => return bad(vec![why]),
-    };
     let outcome = outcome(state, |done| Event::Reload { zones, done: Some(done) });
     // Whoever has configured a zone to take updates sends one next.
     state.intake().filter(|_| outcome.is_ok()).into_iter().for_each(Intake::settle);
@@ -330,8 +323,13 @@ fn reload(state: &State, zones: Vec<String>) -> Json {
 }
 
 fn answered(state: &State, key: &'static str, event: impl FnOnce(Done) -> Event) -> Json {
+    in_place(|| answered_at_once(state, key, event))
+}
+
+/// For what may take as long as an image: others have something to ask meanwhile.
+fn in_place(work: impl FnOnce() -> Json) -> Json {
     match Place::take() {
-        Ok(_place) => answered_at_once(state, key, event),
+        Ok(_place) => work(),
         Err(why) => bad(vec![why]),
     }
 }

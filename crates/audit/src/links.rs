@@ -4,7 +4,7 @@
 use crate::denial::types;
 use crate::nsec3::{Fields, OPT_OUT, from_base32hex};
 use image::edit::Hidden;
-use image::node::{CUT, HIDDEN};
+use image::node::CUT;
 use image::zone::{NSEC, NSEC3};
 use image::{Damaged, Node, Part, Zone};
 use std::collections::BTreeSet;
@@ -50,7 +50,7 @@ fn at_and_above<'n>(name: &'n [u8], apex: &[u8]) -> impl Iterator<Item = &'n [u8
 }
 
 fn nsec_holds(zone: &Zone<'_>, hidden: &Hidden, name: &[u8]) -> Result<bool, Damaged> {
-    if let Some(node) = zone.node_by(name, hidden)?.filter(|node| !node.is(HIDDEN)) {
+    if let Some(node) = zone.node_by(name, hidden)?.filter(Node::is_name) {
         let holds = match node.rrset(rtype::NSEC)? {
             Some(_) => leads_on(zone, &node)?,
             // Who has nothing but names below has none.
@@ -76,7 +76,7 @@ fn leads_on(zone: &Zone<'_>, node: &Node<'_>) -> Result<bool, Damaged> {
     if *next == apex {
         return Ok(zone.nsec_at_or_before(&behind_all(apex))?.reference() == node.reference());
     }
-    let has_one = match zone.node(next)?.filter(|node| !node.is(HIDDEN)) {
+    let has_one = match zone.node(next)?.filter(Node::is_name) {
         Some(next) => next.rrset(rtype::NSEC)?.is_some(),
         None => false,
     };
@@ -103,7 +103,7 @@ fn nsec3_holds(zone: &Zone<'_>, hidden: &Hidden, name: &[u8]) -> Result<bool, Da
 
 /// True if the name has the NSEC3 that it should have, or none.
 fn is_told(zone: &Zone<'_>, hidden: &Hidden, name: &[u8]) -> Result<bool, Damaged> {
-    let node = zone.node_by(name, hidden)?.filter(|node| !node.is(HIDDEN));
+    let node = zone.node_by(name, hidden)?.filter(Node::is_name);
     let (nsec3, is_it) = zone.nsec3_at_or_before(&zone.nsec3_hash(name)?)?;
     let Some(node) = node else { return Ok(!is_it) };
     let mut fields = None;

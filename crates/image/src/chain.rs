@@ -13,7 +13,7 @@
 
 use crate::edit::Gathered;
 use crate::format::{ALIGN, Damaged, u32_at, u64_at};
-use crate::node::{ABOVE, GONE, HIDDEN, Node};
+use crate::node::{ABOVE, GONE, Node};
 use crate::view::View;
 use crate::zone::{MORE, NSEC, NSEC3, OVER, Zone, order_key};
 use std::cmp::Ordering;
@@ -260,7 +260,7 @@ impl Tables {
             out.extend(old.nsec_place(nsecs, &name)?);
             hashed_out.extend(old.nsec3_place(nsec3s, &name)?);
             let Some(node) = node.filter(|node| !node.is(GONE | ABOVE)) else { continue };
-            if with_nsec && !node.is(HIDDEN) && node.rrset(rtype::NSEC)?.is_some() {
+            if with_nsec && node.is_name() && node.rrset(rtype::NSEC)?.is_some() {
                 nsec.push((order_key(&name, apex), reference));
             }
             if let Some(hash) = base32hex(&name)

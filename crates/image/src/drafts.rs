@@ -19,7 +19,7 @@ use wire::rtype;
 
 pub(crate) const NONE: u32 = u32::MAX;
 /// A node's own flags; the others are for the builder only.
-pub(crate) const OF_NODE: u16 = 0xFF;
+pub(crate) const OF_NODE: u16 = 0xFF | node::NESTED;
 /// The index will lead to the name: it is not hidden, and no other zone of ours has the say there.
 pub(crate) const ASKED: u16 = 1 << 8;
 /// The name owns addresses.
@@ -387,8 +387,10 @@ pub(crate) fn ends(name: &[u8]) -> impl Iterator<Item = &[u8]> {
 struct Ancestor<'a> {
     name: &'a [u8],
     draft: usize,
-    /// What lies below is hidden: by a cut or a DNAME, here or above, or by another zone's apex.
-    blocks: bool,
+    /// What lies below is hidden by a cut or a DNAME, here or above.
+    occludes: bool,
+    /// Octets of the name of another zone's apex, here or above, if there is one; the topmost. It hides what lies below, too.
+    others: Option<usize>,
     /// All names between it and the apex are there. Owners of NSEC3 need none.
     is_led_to: bool,
 }
@@ -411,27 +413,29 @@ impl<'a> Placing<'a> {
         while self.above.last().is_some_and(|a| !is_below(name, a.name)) {
             self.above.pop();
         }
-        let Some(nearest) = self.above.last() else { return self.add(name, draft, false) };
-        let mut missing = ends(name).take_while(|end| end.len() > nearest.name.len());
-        let is_hidden = nearest.blocks || missing.any(|end| self.is_other_apex(end));
-        if is_hidden {
+        let Some(nearest) = self.above.last() else { return self.add(name, draft, None) };
+        let missing = ends(name).take_while(|end| end.len() > nearest.name.len());
+        let others = nearest.others.or_else(|| missing.filter(|end| self.is_other_apex(end)).last().map(<[u8]>::len));
+        if nearest.occludes {
             draft.flags |= node::HIDDEN;
+        } else if draft.flags & node::HIDDEN == 0 {
+            self.lead_to(name, others, draft.run);
+            match others {
+                Some(_) => draft.flags |= node::HIDDEN | node::NESTED,
+                None => self.link_wildcard(name, self.above.len(), self.placed.len()),
+            }
         }
-        if draft.flags & node::HIDDEN == 0 {
-            self.lead_to(name, draft.run);
-            self.link_wildcard(name, self.above.len(), self.placed.len());
-        }
-        self.add(name, draft, is_hidden);
+        self.add(name, draft, others);
     }
 
     /// Adds the names between this one and the nearest above it that is led to.
-    fn lead_to(&mut self, name: &'a [u8], run: u32) {
+    fn lead_to(&mut self, name: &'a [u8], others: Option<usize>, run: u32) {
         let Some(led_to) = self.above.iter().rposition(|a| a.is_led_to) else { return };
         let top = self.above[led_to].name.len();
         let is_there = |end: &[u8]| self.above[led_to..].iter().any(|a| a.name.len() == end.len());
         let missing: Vec<&[u8]> = ends(name).take_while(|end| end.len() > top).filter(|end| !is_there(end)).collect();
         for end in missing.into_iter().rev() {
-            self.add_empty(name, end, run);
+            self.add_empty(name, end, others, run);
         }
         self.above[led_to..].iter_mut().for_each(|a| a.is_led_to = true);
     }
@@ -440,21 +444,27 @@ impl<'a> Placing<'a> {
         self.others.is_some_and(|others| others.contains_key(name))
     }
 
-    fn add(&mut self, name: &'a [u8], mut draft: Draft, is_hidden: bool) {
-        let is_apex = draft.flags & node::APEX != 0;
-        let is_others = !is_apex && self.is_other_apex(name);
+    fn add(&mut self, name: &'a [u8], mut draft: Draft, others: Option<usize>) {
+        let is_others = draft.flags & node::APEX == 0 && self.is_other_apex(name);
         if draft.flags & node::HIDDEN == 0 && !is_others {
             draft.flags |= ASKED;
         }
-        let blocks = is_hidden || is_others || draft.flags & (node::CUT | node::DNAME) != 0;
-        let is_led_to = draft.flags & node::HIDDEN == 0;
-        self.above.push(Ancestor { name, draft: self.placed.len(), blocks, is_led_to });
+        let occludes = draft.flags & (node::CUT | node::DNAME) != 0 || self.above.last().is_some_and(|a| a.occludes);
+        let others = others.or(is_others.then_some(name.len()));
+        let is_led_to = node::is_name(draft.flags);
+        self.above.push(Ancestor { name, draft: self.placed.len(), occludes, others, is_led_to });
         self.placed.push(draft);
     }
 
-    /// Adds an empty non-terminal: a name without records above one with them.
-    fn add_empty(&mut self, name: &[u8], end: &'a [u8], run: u32) {
-        let draft = Draft { run, wildcard: NONE, flags: ASKED, skip: (name.len() - end.len()) as u8 };
+    /// Adds an empty non-terminal: a name without records above one with them. `others`: see `Ancestor`, of the name with records.
+    fn add_empty(&mut self, name: &[u8], end: &'a [u8], others: Option<usize>, run: u32) {
+        let others = others.filter(|&apex| end.len() >= apex);
+        let flags = match others {
+            None => ASKED,
+            Some(apex) if end.len() == apex => 0,
+            Some(_) => node::HIDDEN | node::NESTED,
+        };
+        let draft = Draft { run, wildcard: NONE, flags, skip: (name.len() - end.len()) as u8 };
         let mut at = self.placed.len();
         // Owners of NSEC3 need no names above them; one right below this name may have come before.
         while at > self.from && is_below(self.name(at - 1), end) {
@@ -462,8 +472,10 @@ impl<'a> Placing<'a> {
         }
         let depth = self.above.iter().take_while(|a| a.name.len() < end.len()).count();
         self.above[depth..].iter_mut().for_each(|a| a.draft += 1);
-        self.link_wildcard(end, depth, at);
-        self.above.insert(depth, Ancestor { name: end, draft: at, blocks: false, is_led_to: true });
+        if flags & node::HIDDEN == 0 {
+            self.link_wildcard(end, depth, at);
+        }
+        self.above.insert(depth, Ancestor { name: end, draft: at, occludes: false, others, is_led_to: true });
         self.placed.insert(at, draft);
     }
 

@@ -93,9 +93,6 @@ enum Time {
     After,
 }
 
-/// Says which names count.
-type Judges<'j> = &'j dyn Fn(&[u8]) -> Result<bool, Damaged>;
-
 impl<'a> Surroundings<'a> {
     pub(crate) fn new(zone: Zone<'a>, edit: &'a Edit<'a>) -> Result<Surroundings<'a>, Unable> {
         let apex = zone.apex()?;
@@ -284,7 +281,7 @@ impl<'a> Surroundings<'a> {
             if records.is_empty()
                 && let Some(below) = self.one_below(name, Time::After)?
             {
-                self.show_leading(&below)?;
+                self.show(&below);
             }
         }
         hosts.iter().try_for_each(|host| self.show_host(host))
@@ -306,16 +303,9 @@ impl<'a> Surroundings<'a> {
             if !self.records(end)?.is_empty() {
                 self.show(end);
             } else if let Some(below) = self.one_below(end, Time::After)? {
-                self.show_leading(&below)?;
+                self.show(&below);
             }
         }
-        Ok(())
-    }
-
-    /// Of a name below another zone of ours its delegation: that makes those above it be there.
-    fn show_leading(&mut self, below: &[u8]) -> Result<(), Damaged> {
-        let leading = self.zone.below(below)?.map_or(below, |(apex, _)| apex);
-        self.show(leading);
         Ok(())
     }
 
@@ -343,14 +333,6 @@ impl<'a> Surroundings<'a> {
         Ok(below)
     }
 
-    /// True if a name makes those above it be there, which one below another zone of ours does not: the delegation does, if there is one.
-    fn is_led_to(&self, name: &[u8], time: Time) -> Result<bool, Damaged> {
-        match self.zone.below(name)? {
-            Some((apex, _)) if apex.len() < name.len() => Ok(!self.records_at(apex, time)?.is_empty()),
-            _ => Ok(true),
-        }
-    }
-
     fn before(&self, name: &[u8]) -> Result<Vec<Record>, Damaged> {
         self.node(name)?.map_or(Ok(vec![]), |node| records_of(&node, name))
     }
@@ -374,19 +356,18 @@ impl<'a> Surroundings<'a> {
     fn one_below(&self, name: &[u8], time: Time) -> Result<Option<Box<[u8]>>, Damaged> {
         let mut last = None;
         for below in self.edited_below(name) {
-            if Kind::of(&self.records_at(below, time)?) == Kind::Name && self.is_led_to(below, time)? {
+            if Kind::of(&self.records_at(below, time)?) == Kind::Name {
                 return Ok(Some(below.into()));
             }
             last = Some(below);
         }
-        let counts = |below: &[u8]| self.is_led_to(below, time);
         // Where one after another goes, all before it are gone: to step over them each time would be quadratic.
-        let behind = last.map_or(Ok(None), |last| self.one_behind(name, last, &counts))?;
-        if behind.is_some() { Ok(behind) } else { Ok(self.before_below(name, 1, &counts)?.pop()) }
+        let behind = last.map_or(Ok(None), |last| self.one_behind(name, last))?;
+        if behind.is_some() { Ok(behind) } else { Ok(self.before_below(name, 1)?.pop()) }
     }
 
-    /// One of the first few names behind this one that are below the other and count, as in `before_below`.
-    fn one_behind(&self, above: &[u8], name: &[u8], counts: Judges<'_>) -> Result<Option<Box<[u8]>>, Damaged> {
+    /// One of the first few names behind this one that are below the other, as in `before_below`.
+    fn one_behind(&self, above: &[u8], name: &[u8]) -> Result<Option<Box<[u8]>>, Damaged> {
         let (zone, view, mut room) = (self.zone, self.zone.view(), [0; NAME_MAX]);
         let scope = zone.apex()?.scope()?;
         let seat = zone.seat(name)?.filter(|(_, end)| *end == name);
@@ -406,7 +387,7 @@ impl<'a> Surroundings<'a> {
             }
             let now = |o: &'a Overlay| o.find_own(view, name_hash(view.seed(), below), below, scope);
             let is_old = !view.is_of_overlay(&node) && view.overlay().map(now).transpose()?.flatten().is_some();
-            if !is_old && Kind::of(&records_of(&node, below)?) == Kind::Name && counts(below)? {
+            if !is_old && Kind::of(&records_of(&node, below)?) == Kind::Name {
                 return Ok(Some(below.into()));
             }
         }
@@ -421,19 +402,19 @@ impl<'a> Surroundings<'a> {
 
     /// All names below this one with records before the edit, and all that are edited.
     fn all_below(&self, name: &[u8]) -> Result<Vec<Box<[u8]>>, Unable> {
-        let mut all = self.before_below(name, NAMES_MAX + 1, &|_| Ok(true))?;
+        let mut all = self.before_below(name, NAMES_MAX + 1)?;
         all.extend(self.edited_below(name).map(Into::into));
         if all.len() > NAMES_MAX { Err(Unable::Large) } else { Ok(all) }
     }
 
-    /// Names below this one that have records, not NSEC3 alone, are not edited, and count, at most so many.
-    fn before_below(&self, name: &[u8], max: usize, counts: Judges<'_>) -> Result<Vec<Box<[u8]>>, Damaged> {
+    /// Names below this one that have records, not NSEC3 alone, and are not edited, at most so many.
+    fn before_below(&self, name: &[u8], max: usize) -> Result<Vec<Box<[u8]>>, Damaged> {
         let mut all = Vec::new();
         let mut room = [0; NAME_MAX];
         self.zone.each_below(name, &self.hidden, &mut |node| {
             let below = self.zone.name_of(&node, &mut room)?;
             let is_plain = !self.edit.names.contains_key(below) && Kind::of(&records_of(&node, below)?) == Kind::Name;
-            if is_plain && counts(below)? {
+            if is_plain {
                 all.push(below.into());
             }
             Ok(all.len() < max)

@@ -27,7 +27,7 @@ pub const CUT: u16 = 1;
 pub const APEX: u16 = 2;
 /// Not a name of any zone: it only leads to an apex deeper down.
 pub const ABOVE: u16 = 4;
-/// Below a cut or a DNAME, or the owner of an NSEC3: data, but no name that can be asked for.
+/// Below a cut, a DNAME or the apex of another zone, or the owner of an NSEC3: data, but no name that can be asked for.
 pub const HIDDEN: u16 = 8;
 pub const DNAME: u16 = 16;
 pub const CNAME: u16 = 32;
@@ -43,8 +43,17 @@ pub const EDITED: u16 = 512;
 /// In an overlay only: what a zone has at the apex of another zone of ours below it. That one is asked for the name; this one
 /// answers for DS, and denies.
 pub const OTHERS: u16 = 1024;
+/// Hidden by the apex of another zone of ours alone: to its own zone, which does not delegate there, a name like any other.
+pub const NESTED: u16 = 2048;
 /// What the index does not lead to.
 pub(crate) const UNSEEN: u16 = GONE | HIDDEN | OTHERS;
+
+/// Whether what has these flags is a name of its zone: it counts in NSEC, and makes those above it be there (RFC 4592 section 2.2.2).
+/// What lies below a cut or a DNAME does not, nor does the owner of an NSEC3.
+#[inline(always)]
+pub(crate) fn is_name(flags: u16) -> bool {
+    flags & (HIDDEN | NESTED) != HIDDEN
+}
 
 /// Octets of the fixed part, without the head.
 pub(crate) const FIXED: usize = 4;
@@ -235,6 +244,11 @@ impl<'a> Node<'a> {
     #[inline(always)]
     pub fn flags(&self) -> u16 {
         (self.fixed >> 16) as u16
+    }
+
+    /// False for what lies below a cut or a DNAME, and for owners of NSEC3: data of the zone, but no name of it.
+    pub fn is_name(&self) -> bool {
+        is_name(self.flags())
     }
 
     #[inline(always)]

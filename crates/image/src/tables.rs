@@ -10,13 +10,12 @@ use crate::zone::order_key;
 use wire::rtype;
 
 impl<'a> Layout<'a> {
-    /// The visible owners of NSEC: where the table is, and how many they are.
+    /// The owners of NSEC: where the table is, and how many they are.
     pub(crate) fn nsec_table(&mut self, z: u32) -> (u32, u32) {
         let b = self.b;
-        let visible = |&d: &u32| {
-            b.drafts[d as usize].flags & node::HIDDEN == 0 && b.records_of(d).any(|r| r.rtype == rtype::NSEC)
-        };
-        let owners: Vec<u32> = b.of_zone[z as usize].clone().filter(visible).collect();
+        let is_one =
+            |&d: &u32| node::is_name(b.drafts[d as usize].flags) && b.records_of(d).any(|r| r.rtype == rtype::NSEC);
+        let owners: Vec<u32> = b.of_zone[z as usize].clone().filter(is_one).collect();
         let at = (self.bytes.len() / ALIGN) as u32;
         for &d in &owners {
             self.bytes.extend(order_key(b.name(d), &b.zones[z as usize].apex).to_le_bytes());

@@ -207,6 +207,37 @@ fn ds_at_an_apex_is_the_parents_to_answer() {
 }
 
 #[test]
+fn names_below_a_zone_of_ours_that_is_not_delegated_make_those_above_it_be_there() {
+    let parent = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n* A 192.0.2.2\ny.x.a.b A 192.0.2.3\n";
+    let child = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.4\n";
+    let mut server = Server::new(&[("example.", parent), ("a.b.example.", child)]);
+    let empty = "NOERROR qr aa\nauthority: example. 5 IN SOA";
+    for words in ["b.example. A", "a.b.example. DS"] {
+        assert!(server.ask(words).starts_with(empty), "{words}");
+    }
+    assert!(server.ask("c.b.example. A").starts_with("NXDOMAIN qr aa\nauthority: example. 5 IN SOA"));
+    assert!(server.ask("c.example. A").contains("IN A 192.0.2.2"));
+    for words in ["a.b.example. A", "ns.a.b.example. TXT"] {
+        assert!(server.ask(words).starts_with("NOERROR qr aa\nauthority: a.b.example. 5 IN SOA"), "{words}");
+    }
+    for words in ["x.a.b.example. A", "y.x.a.b.example. A"] {
+        assert!(server.ask(words).starts_with("NXDOMAIN qr aa\nauthority: a.b.example. 5 IN SOA"), "{words}");
+    }
+}
+
+#[test]
+fn a_zone_denies_with_all_its_names_whoever_answers_for_them() {
+    let parent = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ RRSIG SOA 13 1 60 20300101000000 20200101000000 1 example. AAAA\n\
+        @ NS ns\n@ NSEC x.b SOA NSEC\nx.b A 192.0.2.1\nx.b NSEC cut A NSEC\ncut NS ns.b\ncut NSEC ns NS NSEC\n\
+        glue.cut A 192.0.2.2\nglue.cut NSEC ns A NSEC\nns A 192.0.2.3\nns NSEC @ A NSEC\n";
+    let child = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.4\n";
+    let mut server = Server::new(&[("example.", parent), ("b.example.", child)]);
+    // The chain goes through a name that another zone answers for, and not through one below a delegation.
+    assert!(server.ask("c.example. A +do").contains("authority: x.b.example. 60 IN NSEC cut.example."));
+    assert!(server.ask("d.example. A +do").contains("authority: cut.example. 60 IN NSEC ns.example."));
+}
+
+#[test]
 fn what_does_not_fit_is_truncated_to_the_question() {
     let mut zone = String::from(ZONE);
     for i in 0..100 {

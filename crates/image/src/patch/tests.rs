@@ -120,7 +120,8 @@ fn what_a_zone_hides_where_it_delegates_to_nobody_is_found_and_changed() {
     let zones: [(&[u8], Rows<'_>); 2] = [(APEX, &[APEX_ROWS, rows].concat()), (BELOW, &BELOW_ROWS)];
     let mut image = Image::open(file(&zones)).unwrap();
     let has = |image: &Image<Vec<u8>>| {
-        assert!(zone_of(image, BELOW).parent().unwrap().is_none(), "nothing there answers for DS");
+        let (node, _) = zone_of(image, BELOW).parent().unwrap().unwrap();
+        assert!(node.rrsets().next().is_none(), "a name of the zone above that is there for what is below it");
         hidden.map(|owner| zone_of(image, APEX).node(owner).unwrap().is_some())
     };
     assert_eq!(has(&image), [true; 2]);
@@ -129,13 +130,17 @@ fn what_a_zone_hides_where_it_delegates_to_nobody_is_found_and_changed() {
     assert_eq!(zone_of(&image, APEX).records().unwrap(), 3);
     image = over(&image, names(hidden[1], &[(rtype::TXT, b"\x01t")]));
     assert_eq!(has(&image), [false, true]);
-    image = over(&image, names(BELOW, &[(rtype::NS, hidden[1])]));
-    assert!(zone_of(&image, BELOW).parent().unwrap().is_some());
+    for (there, owner, rows) in
+        [(true, BELOW, &[(rtype::NS, hidden[1])][..]), (true, hidden[1], &[]), (false, BELOW, &[])]
+    {
+        image = over(&image, names(owner, rows));
+        assert_eq!(zone_of(&image, BELOW).parent().unwrap().is_some(), there);
+    }
 }
 
-/// A host that a wildcard made is none once a name comes above it, though something hidden was below that already.
+/// A host that a wildcard made is none once a name comes above it.
 #[test]
-fn a_delegation_makes_the_names_above_it_come() {
+fn a_name_below_another_zone_makes_those_above_it_come() {
     let naming: &[u8] = b"\x01m\x01z\0";
     let rows: [(&[u8], u16, &[u8]); 2] =
         [(b"\x01*\x01z\0", rtype::A, &[192, 0, 2, 1]), (naming, rtype::MX, b"\0\x01\x01h\x01b\x01z\0")];
@@ -143,9 +148,9 @@ fn a_delegation_makes_the_names_above_it_come() {
     let mut image = Image::open(file(&zones)).unwrap();
     let is_laid =
         |image: &Image<Vec<u8>>| image.view().is_of_overlay(&zone_of(image, APEX).node(naming).unwrap().unwrap());
-    image = over(&image, names(b"\x01d\x01c\x01b\x01z\0", &[(rtype::A, &[192, 0, 2, 1])]));
+    image = over(&image, names(b"\x01d\x01z\0", &[(rtype::A, &[192, 0, 2, 1])]));
     assert!(!is_laid(&image), "no name has come");
-    image = over(&image, names(BELOW, &[(rtype::NS, b"\x02ns\x05other\0")]));
+    image = over(&image, names(b"\x01d\x01c\x01b\x01z\0", &[(rtype::A, &[192, 0, 2, 1])]));
     assert!(is_laid(&image), "it carries no address any more");
 }
 

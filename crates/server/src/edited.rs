@@ -17,6 +17,7 @@ use audit::{Fault, Guards, Report, Rules, Version, audit, weigh};
 use image::{Builder, Sorted, Zone as ImageZone};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use transfer::record::is_newer;
 use transfer::{Conflict, Diff, Record, canonical, compare};
 use wire::Name;
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
@@ -111,7 +112,8 @@ impl Weighing<'_> {
         }
         let there = difference(served, edited)?;
         let back = match base {
-            Base::Version(serial) => past.way_back(&zone.apex, served, *serial)?,
+            Base::Version(serial, _) if is_newer(*serial, there.from) => return Err(unborn(*serial, there.from).into()),
+            Base::Version(serial, since) => past.way_to(&zone.apex, served, *serial, since.as_deref())?,
             Base::Copy(file, _) => self.back(&Zone::new(zone.apex.clone(), file.clone()), served)?,
             Base::Past(file, serial) => {
                 let copy = self.back(&Zone::new(zone.apex.clone(), file.clone()), served)?;
@@ -214,6 +216,13 @@ fn is_signed(zone: &Sorted<'_>) -> bool {
 
 const UNKNOWN: &str = "it is not known which version of the zone was edited, and it is none that the zone has had; \
     write there what `dunlin ctl zone show` has, and edit that";
+
+fn unborn(serial: u32, served: u32) -> String {
+    format!(
+        "it is of version {serial}, which follows {served}, and that is served: has data-dir/journal come from a backup? {}",
+        history::NOT_THIS
+    )
+}
 
 fn told(conflicts: &[Conflict]) -> String {
     let one = |c: &Conflict| {

@@ -69,7 +69,7 @@ impl Past {
     pub fn diff(&self, zone: &str, from: u32, to: u32) -> Result<Json, String> {
         let apex = named(zone)?;
         with_zone(&self.published, &apex, Sound::as_known, |served| {
-            let [back, there] = self.ways_back(&apex, served, [from, to])?;
+            let [back, there] = self.ways_back(&apex, served, [from, to].map(|serial| (serial, None)))?;
             let diff = back.inverted().then(there).ok_or("the two versions do not meet")?;
             Ok(json(&apex, &diff))
         })
@@ -109,7 +109,18 @@ impl Past {
 
     /// What leads from a zone to what it was at a serial.
     pub fn way_back(&self, apex: &[u8], served: &Zone<'_>, serial: u32) -> Result<Diff, String> {
-        self.ways_back(apex, served, [serial]).map(|[way]| way)
+        self.way_to(apex, served, serial, None)
+    }
+
+    /// The same for what the zone was at a serial from this moment on.
+    pub fn way_to(&self, apex: &[u8], served: &Zone<'_>, serial: u32, since: Option<&str>) -> Result<Diff, String> {
+        self.ways_back(apex, served, [(serial, since)]).map(|[way]| way)
+    }
+
+    /// When the change was made that led to this serial last.
+    pub fn changed_at(&self, apex: &[u8], serial: u32) -> Option<u64> {
+        let changes = changes(&self.data_dir, apex).ok()?;
+        changes.iter().rev().find(|entry| entry.diff.to == serial).map(|entry| entry.wall_s)
     }
 
     /// The same for several serials. While its file owned a zone of updates other versions may have had the same ones: so it is what
@@ -118,12 +129,12 @@ impl Past {
         &self,
         apex: &[u8],
         served: &Zone<'_>,
-        serials: [u32; N],
+        versions: [(u32, Option<&str>); N],
     ) -> Result<[Diff; N], String> {
         let now = served.serial().map_err(damaged)?;
         let fitting = |changes: VecDeque<Entry>| {
-            let back = |serial| way(&changes, now, serial).and_then(|back| fit(served, &back).map(|()| back));
-            let ways = serials.into_iter().map(back).collect::<Result<Vec<_>, _>>()?;
+            let back = |version| way(&changes, now, version).and_then(|back| fit(served, &back).map(|()| back));
+            let ways = versions.into_iter().map(back).collect::<Result<Vec<_>, _>>()?;
             <[Diff; N]>::try_from(ways).map_err(|_| MISFIT.to_string())
         };
         fitting(changes_in(&self.data_dir, &[UPDATES], apex)?).or_else(|_| fitting(changes(&self.data_dir, apex)?))
@@ -144,7 +155,7 @@ impl Past {
             if serial == now {
                 return Err(format!("version {serial} is what is served"));
             }
-            let way = way(&changes, now, serial)?;
+            let way = way(&changes, now, (serial, None))?;
             let next = next_serial(now);
             if is_signed(served, &zone.apex)? {
                 return Err(SIGNED.to_string());
@@ -296,19 +307,30 @@ pub fn with_zone<T>(
     sound.holds().map_err(told).map(|()| found)
 }
 
+/// What to do about a file that was made of what the zone never was.
+pub const NOT_THIS: &str = "Move the file away, or write there what `dunlin ctl zone show` has";
+
 /// What leads from the version that is served to an old one, its records in canonical form. `changes`: read after it was
-/// known what is served.
-fn way(changes: &VecDeque<Entry>, served: u32, serial: u32) -> Result<Diff, String> {
+/// known what is served. `since`: when the change was made that led to that version, where it is known.
+fn way(changes: &VecDeque<Entry>, served: u32, (serial, since): (u32, Option<&str>)) -> Result<Diff, String> {
     let (mut at, mut net) = (served, Net::default());
     // What an update changes is in the journal before it is served, and may have come since.
     let mut steps = of_this(changes).skip_while(|step| step.diff.to != served);
     while at != serial {
         let step = steps.next().filter(|step| step.diff.to == at);
         let Some(Entry { diff, .. }) = step else {
-            return Err(format!("no version {serial} is kept; `dunlin ctl zone log` lists those that are"));
+            return Err(format!(
+                "no way leads back to a version {serial}: `dunlin ctl zone log` lists the changes that are kept"
+            ));
         };
         net.back(diff);
         at = diff.from;
+    }
+    let made = steps.next().filter(|step| step.diff.to == serial).map(|step| rfc3339(step.wall_s));
+    if let Some((since, made)) = since.zip(made).filter(|(since, made)| since != made) {
+        return Err(format!(
+            "it is of version {serial} of {since}, and the zone's is of {made}: has data-dir/journal come from a backup? {NOT_THIS}"
+        ));
     }
     let side = |sign| net.side(sign).into_iter().collect();
     Ok(Diff::new(served, serial, side(-1), side(1)))

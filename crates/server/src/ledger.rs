@@ -247,9 +247,10 @@ impl Files {
             unfit.insert(apex, (position, "what is served was not made of it, as the log says".to_string()));
         }
         let strangers = Strangers::of(folder.clone());
-        let mut replayed = Replayed { view, positions, unfit, layers: HashMap::new(), strangers };
+        let (layers, lasts) = (HashMap::new(), HashMap::new());
+        let mut replayed = Replayed { view, positions, unfit, layers, lasts, strangers };
         let (journal, mut remarks) = open(&folder, released, &mut |position, entry| replayed.take(position, entry))?;
-        let Replayed { positions, layers, mut unfit, strangers, .. } = replayed;
+        let Replayed { positions, layers, lasts, mut unfit, strangers, .. } = replayed;
         let (mut unwritten, end) = (Unwritten::default(), journal.next_position());
         for (apex, position) in positions {
             // Where the journal has lost its end, what comes there now is behind all that the file holds.
@@ -273,6 +274,7 @@ impl Files {
         strangers.into_iter().for_each(|(apex, position)| unwritten.add_unfit(&apex, position));
         let wish = |(apex, layer): (Box<[u8]>, Layer<Standing<'_>>)| Wish { apex, names: names(layer) };
         unwritten.add(layers.into_iter().map(wish).collect(), end);
+        lasts.iter().for_each(|(apex, (serial, wall_s))| unwritten.has_changed(apex, *serial, *wall_s));
         Ok((Ledger { folder, journal, released, history, zones, lacking }, unwritten, remarks))
     }
 }
@@ -435,6 +437,8 @@ struct Replayed<'v> {
     positions: HashMap<Box<[u8]>, u64>,
     unfit: Unfit,
     layers: HashMap<Box<[u8]>, Layer<Standing<'v>>>,
+    /// Of each of these: to which serial the last change led, and when.
+    lasts: HashMap<Box<[u8]>, (u32, u64)>,
     strangers: Strangers,
 }
 
@@ -448,12 +452,16 @@ impl Replayed<'_> {
             self.strangers.note(position, entry);
             return;
         };
-        if position >= from
-            && let Err(why) = self.follow(&entry)
-        {
-            self.layers.remove(&entry.zone);
-            self.positions.remove(&entry.zone);
-            self.unfit.insert(entry.zone, (from, format!("change {position} of the journal: {why}")));
+        if position < from {
+            return;
+        }
+        match self.follow(&entry) {
+            Ok(()) => _ = self.lasts.insert(entry.zone, (entry.diff.to, entry.wall_s)),
+            Err(why) => {
+                self.layers.remove(&entry.zone);
+                self.positions.remove(&entry.zone);
+                self.unfit.insert(entry.zone, (from, format!("change {position} of the journal: {why}")));
+            }
         }
     }
 

@@ -69,8 +69,8 @@ pub enum Base {
     /// The same, if what he has done goes on from there. It was an edit of the version of this serial, and that has been written back since: so it may
     /// be another edit of that version.
     Past(PathBuf, u32),
-    /// What the zone was at this serial.
-    Version(u32),
+    /// What the zone was at this serial, and, where a file says so, from this moment on.
+    Version(u32, Option<String>),
     /// Nothing is known of the file: it must be what the zone was at its serial.
     Itself,
 }
@@ -78,7 +78,7 @@ pub enum Base {
 impl Base {
     pub fn serial(&self) -> Option<u32> {
         match self {
-            Base::Copy(_, serial) | Base::Past(_, serial) | Base::Version(serial) => Some(*serial),
+            Base::Copy(_, serial) | Base::Past(_, serial) | Base::Version(serial, _) => Some(*serial),
             Base::Itself => None,
         }
     }
@@ -125,20 +125,25 @@ pub fn included(sources: Sources) -> Vec<PathBuf> {
     sources.into_iter().skip(1).map(|(file, _)| file).collect()
 }
 
-/// What a file begins with that is written back.
-pub fn first_line(serial: u32) -> String {
-    format!("{BEGIN}{serial}{GO_ON} for updates; keep this line\n")
+/// What a file begins with that is written back. `since`: from when on the zone was that, for where data-dir comes from a backup others
+/// have the same serials later.
+pub fn first_line(serial: u32, since: Option<&str>) -> String {
+    let since = since.map(|since| format!("{SINCE}{since}")).unwrap_or_default();
+    format!("{BEGIN}{serial}{since}{GO_ON} for updates; keep this line\n")
 }
 
 const BEGIN: &str = "; serial ";
+const SINCE: &str = " of ";
 const GO_ON: &str = ", written by dunlin";
 
-/// The version of the zone that a file was made of, as its first line says.
-pub fn version(file: &Path) -> Option<u32> {
+/// The version of the zone that a file was made of, as its first line says: its serial, and since when the zone was that.
+pub fn version(file: &Path) -> Option<(u32, Option<String>)> {
     let mut line = String::new();
     let text = open_file(file).ok()?.take(FIRST_LINE_MAX);
     BufReader::new(text).read_line(&mut line).ok()?;
-    line.strip_prefix(BEGIN)?.split_once(GO_ON)?.0.parse().ok()
+    let version = line.strip_prefix(BEGIN)?.split_once(GO_ON)?.0;
+    let (serial, since) = version.split_once(SINCE).map_or((version, None), |(serial, since)| (serial, Some(since)));
+    Some((serial.parse().ok()?, since.map(str::to_string)))
 }
 
 const FIRST_LINE_MAX: u64 = 200;
@@ -231,7 +236,7 @@ impl Origin {
 
     /// Which version somebody has edited; None: nobody knows, for the file does not say, and we have written it.
     pub fn edited(&self, file: &Path) -> Option<Base> {
-        let said = version(file);
+        let (said, since) = version(file).unzip();
         let last = self.known.last();
         // Who edits again what he has edited before says the version that this was of, though it may have been written back since. What a file
         // says that was read may be anything: it is the one that was read as long as we have not written another.
@@ -248,9 +253,9 @@ impl Origin {
                 Some(Base::Past(copy, known.serial))
             }
             (Some((known, copy)), _, _) => Some(Base::Copy(copy, said.unwrap_or(known.serial))),
-            (None, Some(said), _) => Some(Base::Version(said)),
+            (None, Some(said), _) => Some(Base::Version(said, since.flatten())),
             (None, None, None) => Some(Base::Itself),
-            (None, None, Some(last)) => (last.means != Means::Written).then_some(Base::Version(last.serial)),
+            (None, None, Some(last)) => (last.means != Means::Written).then_some(Base::Version(last.serial, None)),
         }
     }
 
@@ -489,8 +494,9 @@ mod tests {
         origin.remember(versions.to_vec()).unwrap();
         assert_eq!(Origin::of(&data, b"\x07example\0").known(), versions);
         for (text, expect) in [
-            (first_line(7), Some(7)),
-            ("; serial 4294967295, written by dunlin: more\nrest".to_string(), Some(u32::MAX)),
+            (first_line(7, None), Some((7, None))),
+            (first_line(7, Some("then")), Some((7, Some("then".to_string())))),
+            ("; serial 4294967295, written by dunlin: more\nrest".to_string(), Some((u32::MAX, None))),
             ("; serial 7".to_string(), None),
             ("@ SOA".to_string(), None),
             (String::new(), None),
@@ -584,21 +590,21 @@ mod tests {
         std::fs::write(&copy, "").unwrap();
         let (read, edited, written) = (known(Means::Read, "1"), known(Means::Edited, "2"), known(Means::Written, "3"));
         check(&[], false, "", Some(Base::Itself));
-        check(&[], false, &first_line(6), Some(Base::Version(6)));
+        check(&[], false, &first_line(6, None), Some(Base::Version(6, None)));
         check(from_ref(&read), true, "", Some(Base::Copy(copy.clone(), 7)));
-        check(from_ref(&read), false, "", Some(Base::Version(7)));
-        check(from_ref(&edited), true, &first_line(7), Some(Base::Copy(copy.clone(), 7)));
+        check(from_ref(&read), false, "", Some(Base::Version(7, None)));
+        check(from_ref(&edited), true, &first_line(7, None), Some(Base::Copy(copy.clone(), 7)));
         // It is not known whether what is written came to its name.
         let after = |before: &Known| [before.clone(), Known { serial: 9, ..written.clone() }];
         check(&after(&read), true, "", Some(Base::Copy(copy.clone(), 7)));
-        check(&after(&edited), true, &first_line(7), Some(Base::Past(copy.clone(), 7)));
-        check(&after(&edited), true, &first_line(9), Some(Base::Version(9)));
+        check(&after(&edited), true, &first_line(7, None), Some(Base::Past(copy.clone(), 7)));
+        check(&after(&edited), true, &first_line(9, None), Some(Base::Version(9, None)));
         check(&after(&edited), true, "", None);
-        check(from_ref(&edited), true, &first_line(6), Some(Base::Version(6)));
+        check(from_ref(&edited), true, &first_line(6, None), Some(Base::Version(6, None)));
         // What was read is what is edited, whatever it says of itself, as long as nothing else was written there.
-        check(from_ref(&read), true, &first_line(6), Some(Base::Copy(copy.clone(), 6)));
-        check(&after(&read), true, &first_line(6), Some(Base::Version(6)));
-        check(from_ref(&written), false, &first_line(6), Some(Base::Version(6)));
+        check(from_ref(&read), true, &first_line(6, None), Some(Base::Copy(copy.clone(), 6)));
+        check(&after(&read), true, &first_line(6, None), Some(Base::Version(6, None)));
+        check(from_ref(&written), false, &first_line(6, None), Some(Base::Version(6, None)));
         check(from_ref(&written), false, "", None);
         // The edit that was taken in last stays known behind what is written, and its stamp is no file's.
         let mut origin = Origin::of(&data, b"\x01z\0");

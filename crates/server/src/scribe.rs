@@ -14,6 +14,7 @@
 //! the journal, and is owed at the next start too.
 
 use crate::aside;
+use crate::clock::rfc3339;
 use crate::config::Zone;
 use crate::digest;
 use crate::edited::{self, Edit, Hindrance};
@@ -401,7 +402,7 @@ impl Scribe {
             (Some(_), _) => {}
             (None, Base::Copy(..) | Base::Past(..)) => origin.is_now(edit.stamp.clone(), edit.includes.clone())?,
             // One that was written back includes no other.
-            (None, Base::Version(serial)) if edit.includes.is_empty() && origin::version(&zone.file).is_some() => {
+            (None, Base::Version(serial, _)) if edit.includes.is_empty() && origin::version(&zone.file).is_some() => {
                 let known = Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone() };
                 origin.remember(vec![known])?;
             }
@@ -423,7 +424,13 @@ impl Scribe {
     }
 
     fn write_back(&mut self, task: &Task, file: &Path, was: String, mut origin: Origin) -> Result<Done, Undone> {
-        let now = self.press.current();
+        let apex = task.apex.clone();
+        // Together: of what is served.
+        let (now, last) = self.press.have_done(move |press, books| {
+            let now = press.current();
+            let serial = laying::zone(now.image.view(), &apex).and_then(|zone| zone.serial().ok());
+            (now, serial.and_then(|serial| books.unwritten.changed_at(&apex, serial)))
+        });
         // Not compared: of 70 MB two are read, every few seconds.
         let sound = Sound::as_known(&now.image);
         let Some(zone) = sound.zone(&task.apex)? else { return Ok(Done::Current) };
@@ -431,6 +438,9 @@ impl Scribe {
         if origin.is_version(&was, serial) {
             return Ok(Done::Current);
         }
+        // After a start nobody may have changed the zone yet.
+        let past = || self.state.past().and_then(|past| past.changed_at(&task.apex, serial));
+        let first_line = origin::first_line(serial, last.or_else(past).map(rfc3339).as_deref());
         let (folder, target) = parts(file)?;
         if self.swept.insert(fingerprint_of(&task.apex)) {
             atomic::sweep(folder, &format!("{target}."));
@@ -442,8 +452,7 @@ impl Scribe {
             if let Ok(metadata) = std::fs::metadata(file) {
                 resemble(out, &metadata)?;
             }
-            outline =
-                Some(outline::write(outline::PASSAGE, &now.image, &zone, &origin::first_line(serial), before, out)?);
+            outline = Some(outline::write(outline::PASSAGE, &now.image, &zone, &first_line, before, out)?);
             sound.holds()
         };
         let check = |temporary: &Path| {

@@ -35,6 +35,8 @@ pub struct Unwritten {
 struct Book {
     /// Its file holds the changes before this.
     position: u64,
+    /// The serial that the last change led to, and when that was made, in seconds since 1970.
+    last: Option<(u32, u64)>,
     /// No updates come any more.
     is_left: bool,
     names: BTreeMap<Arc<[u8]>, Changed>,
@@ -109,6 +111,19 @@ impl Unwritten {
             }
         }
         self.end = self.end.max(end);
+    }
+
+    /// A change has led the zone to this serial.
+    pub fn has_changed(&mut self, apex: &[u8], serial: u32, wall_s: u64) {
+        if let Some(book) = self.zones.get_mut(apex) {
+            book.last = Some((serial, wall_s));
+        }
+    }
+
+    /// When the change was made that led to this serial; None: it was not the last, or none is known.
+    pub fn changed_at(&self, apex: &[u8], serial: u32) -> Option<u64> {
+        let (to, wall_s) = self.zones.get(apex)?.last?;
+        (to == serial).then_some(wall_s)
     }
 
     /// Zones whose files do not hold all that was changed.

@@ -544,6 +544,7 @@ impl Updates {
             }
         }
         books.unwritten.add(wishes, end);
+        entries.iter().for_each(|entry| books.unwritten.has_changed(&entry.zone, entry.diff.to, entry.wall_s));
         self.later.changed = Some(Instant::now());
         DONE
     }

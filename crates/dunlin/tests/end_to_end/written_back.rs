@@ -260,6 +260,49 @@ fn a_kill_while_it_is_written_leaves_a_whole_file_that_is_known() {
     drop(server);
 }
 
+fn next_second() {
+    let second = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let then = second();
+    eventually("the next second", || second() > then);
+}
+
+/// What the zone has once data-dir has come from a backup has serials that the file has, too.
+#[test]
+fn a_file_that_is_newer_than_a_restored_journal_takes_no_update_back() {
+    let stage = Stage::new("1s", 0);
+    let (data, backup) = (stage.folder.0.join("data"), stage.folder.0.join("backup"));
+    let copy = |from: &PathBuf, to: &PathBuf| {
+        let _ = std::fs::remove_dir_all(to);
+        assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+    };
+    let stop = |server: Server| {
+        server.signal("TERM");
+        server.ended();
+    };
+    let server = stage.serve();
+    add(&server, 1);
+    eventually("the file", || stage.holds("n1.z.example."));
+    stop(server);
+    copy(&data, &backup);
+    let server = stage.serve();
+    (2..=4).for_each(|i| add(&server, i));
+    eventually("the file", || stage.holds("; serial 11 of ") && stage.holds("n4.z.example."));
+    stop(server);
+    copy(&backup, &data);
+    next_second();
+    let server = stage.serve();
+    eventually("what is said", || stage.log().contains("it is of version 11, which follows 8, and that is served"));
+    (5..=9).for_each(|i| add(&server, i));
+    eventually("what is said", || stage.log().contains("it is of version 11 of "));
+    for i in [1, 5, 6, 7, 8, 9] {
+        let address = server.short(&stage.folder, &[&format!("n{i}.z.example"), "A"]);
+        assert_eq!(address, format!("192.0.2.{i}\n"), "n{i}");
+    }
+    assert!(stage.holds("n4.z.example."), "it is nobody's to write over");
+    std::fs::rename(&stage.file, stage.folder.0.join("old")).unwrap();
+    eventually("the file", || stage.file.exists() && stage.holds("n9.z.example.") && !stage.holds("n4.z.example."));
+}
+
 fn without_rules(text: &str) -> String {
     text.lines()
         .filter(|l| !l.starts_with("allow-update") && !l.starts_with("write-back"))
@@ -283,11 +326,9 @@ fn what_was_edited_while_there_were_no_rules_takes_no_update_back() {
     eventually("the file", || stage.holds(" 9 1 2 3 4"));
     configure(&with("1h"));
     (3..=5).for_each(|i| add(&server, i));
-    assert!(stage.holds("; serial 9,"));
+    assert!(stage.holds("; serial 9 of "));
     // The clock of the history tells which change was first.
-    let second = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    let then = second();
-    eventually("the next second", || second() > then);
+    next_second();
     configure(&without_rules(&with("1h")));
     assert_eq!((short("n2"), short("n5")), ("192.0.2.2\n".to_string(), String::new()), "as its file says");
     for serial in 10..=12 {
@@ -298,7 +339,7 @@ fn what_was_edited_while_there_were_no_rules_takes_no_update_back() {
         stage.folder.does(&["reload"]);
         assert_eq!(short(&format!("e{serial}")), format!("192.0.2.{serial}\n"));
     }
-    assert!(stage.holds("; serial 9,"), "who edits it keeps that line");
+    assert!(stage.holds("; serial 9 of "), "who edits it keeps that line");
     configure(&with("1s"));
     eventually("the edits", || short("e12") == "192.0.2.12\n");
     eventually("the file", || stage.holds("n5.z.example.") && stage.holds("e10.z.example."));
@@ -344,7 +385,7 @@ fn written_back() -> (Stage, Server, String) {
     let stage = Stage::new("1s", 1);
     let server = stage.serve();
     add(&server, 1);
-    eventually("it is written back", || stage.holds("n1.z.example.") && stage.holds("; serial 8,"));
+    eventually("it is written back", || stage.holds("n1.z.example.") && stage.holds("; serial 8 of "));
     let text = read(&stage.file);
     (stage, server, text)
 }
@@ -357,7 +398,7 @@ fn who_edits_again_what_he_has_edited_takes_back_nothing_that_was_changed_since(
         his += &format!("{line}.z.example. 300 IN A 192.0.2.50\n");
         stage.edit(&his);
         eventually("his edit", || server.short(&stage.folder, &[&format!("{line}.z.example")]) == "192.0.2.50\n");
-        eventually("it is written back", || stage.holds("; serial ") && !stage.holds("; serial 8,"));
+        eventually("it is written back", || stage.holds("; serial ") && !stage.holds("; serial 8 of "));
         assert_eq!(server.short(&stage.folder, &["x.z.example"]).is_empty(), i > 1, "{line}");
         let gone = if i == 1 { "del x.z.example A\n" } else { "" };
         assert_eq!(
@@ -376,7 +417,7 @@ fn two_who_edit_the_same_version_lose_nothing_of_each_other() {
     for name in ["one", "other", "third"] {
         stage.edit(&format!("{both}{name}.z.example. 300 IN A 192.0.2.50\n"));
         eventually("the edit", || server.short(&stage.folder, &[&format!("{name}.z.example")]) == "192.0.2.50\n");
-        eventually("it is written back", || stage.holds("; serial ") && !stage.holds("; serial 8,"));
+        eventually("it is written back", || stage.holds("; serial ") && !stage.holds("; serial 8 of "));
     }
     for name in ["one", "other"] {
         let has = server.short(&stage.folder, &[&format!("{name}.z.example")]);

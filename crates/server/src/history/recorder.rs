@@ -154,7 +154,7 @@ fn joined(diff: Diff, end: Option<(u32, u64)>, past: Option<&VecDeque<Entry>>) -
         // The same once more, of a file that was edited without a new serial.
         return Some(diff).filter(|diff| diff.to != end || end_of(diff).1 != last);
     }
-    match past.and_then(|changes| way(changes, end, diff.from).ok()) {
+    match past.and_then(|changes| way(changes, end, (diff.from, None)).ok()) {
         Some(back) => back.then(diff).filter(|diff| !diff.is_empty()),
         None => Some(diff),
     }

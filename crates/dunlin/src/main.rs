@@ -22,7 +22,11 @@ use cli::{Cli, Command, Zone};
 use exit::{Exit, not_built};
 
 fn main() -> Exit {
-    match Cli::parse().command {
+    let command = Cli::parse().command;
+    if !matches!(command, Command::Serve(_)) {
+        store::folder::read_what_is_handed();
+    }
+    match command {
         Command::Query(args) => query::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),

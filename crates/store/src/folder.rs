@@ -4,12 +4,13 @@
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const ZONE_ENDING: &str = ".zone";
 
@@ -36,15 +37,36 @@ pub fn zone_of(file: &Path) -> Option<String> {
 }
 
 /// What a shell hands a command to read, be it a pipe.
-const HANDED: [&str; 2] = ["/dev/stdin", "/dev/fd"];
+const HANDED: [&str; 3] = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
+
+/// This process is a command, which reads what it is handed.
+static IS_COMMAND: AtomicBool = AtomicBool::new(false);
+
+/// From now on what a shell hands is read. To a server such a name is one of its own: others' are not meant, and it would wait for a pipe.
+pub fn read_what_is_handed() {
+    IS_COMMAND.store(true, Ordering::Relaxed);
+}
 
 /// Opens a file to read it. A pipe that nobody writes to would never be opened, nor a device end: neither is waited for.
 pub fn open_file(path: &Path) -> io::Result<File> {
     if HANDED.iter().any(|handed| path.starts_with(handed)) {
-        return File::open(path);
+        return match IS_COMMAND.load(Ordering::Relaxed) {
+            true => File::open(path),
+            false => Err(io::Error::other("the server cannot read what is handed to others; name a file")),
+        };
     }
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
+}
+
+/// All of a file, if it has no more octets than these.
+pub fn read_file(path: &Path, octets_max: u64) -> io::Result<Vec<u8>> {
+    let mut octets = Vec::new();
+    open_file(path)?.take(octets_max.saturating_add(1)).read_to_end(&mut octets)?;
+    match octets.len() as u64 <= octets_max {
+        true => Ok(octets),
+        false => Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {octets_max} octets"))),
+    }
 }
 
 /// A folder that reading does not leave, neither by `..` nor by a symbolic link.
@@ -244,7 +266,11 @@ mod tests {
         }
         let handed = File::open(dir.path().join("file")).unwrap();
         let handed = format!("/dev/fd/{}", handed.as_raw_fd());
+        assert!(read(Path::new(&handed)).unwrap_err().contains("name a file"));
+        read_what_is_handed();
         assert_eq!(read(Path::new(&handed)), Ok("text".to_string()));
+        let most = |octets_max| read_file(&dir.path().join("file"), octets_max).map_err(|e| e.to_string());
+        assert_eq!((most(4), most(3)), (Ok(b"text".to_vec()), Err("it has more than 3 octets".to_string())));
     }
 
     #[test]

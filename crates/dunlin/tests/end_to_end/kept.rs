@@ -15,6 +15,7 @@ impl Stage {
         folder.configure(configuration);
         folder.write("texts/a zone", ZONE);
         folder.write("list", "");
+        folder.write("k.key", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n");
         let server = Server::start(&folder, &["-c", "dunlin.toml"]);
         Stage { folder, server }
     }
@@ -53,6 +54,17 @@ impl Stage {
         let (_, rest) = said.split_once("status: ").unwrap_or_else(|| panic!("{said}"));
         rest.split(',').next().unwrap_or_default().to_string()
     }
+}
+
+/// The server reads them, on the thread that stops it, too.
+#[test]
+fn what_is_no_file_is_not_waited_for() {
+    let stage = Stage::new("[zones]\nlist = \"list\"\n[[key]]\nname = \"k\"\nsecret-file = \"k.key\"\n");
+    stage.refuses(&["add", "new.example", "/dev/stdin"], "name a file");
+    let file = stage.folder.0.join("k.key");
+    std::fs::remove_file(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    stage.folder.refuses(&["reload"], "it is no file");
 }
 
 #[test]

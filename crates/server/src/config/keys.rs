@@ -7,6 +7,7 @@ use policy::{Grant, Grants};
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::ops::Range;
+use store::folder::read_file;
 use transfer::allow::{Rule, Rules};
 use transfer::remote::Remote;
 use transfer::tsig::{Algorithm, Key, Keys};
@@ -77,18 +78,15 @@ struct Secret {
 fn read_secret(r: &mut Reader<'_>, file: &Word) -> Option<Secret> {
     let path = r.path(file);
     r.sources.push((path.clone(), Stamp::of(&path)));
-    let size = std::fs::metadata(&path).map_or(0, |m| m.len());
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) if size <= SECRET_FILE_MAX => text,
-        Ok(_) => {
-            r.complain(file.span.clone(), format!("{} is no secret: it has {size} octets", path.display()), "");
-            return None;
-        }
+    let text = match read_file(&path, SECRET_FILE_MAX) {
+        // What is no text is no base64, either.
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
         Err(e) => {
             let what = format!("the secret {} cannot be read: {e}", path.display());
             let instead = match e.kind() {
                 ErrorKind::NotFound => "make one: head -c 32 /dev/urandom | base64 > FILE",
-                _ => "let the server's user read it, and nobody else",
+                ErrorKind::PermissionDenied => "let the server's user read it, and nobody else",
+                _ => "",
             };
             r.complain(file.span.clone(), what, instead);
             return None;

@@ -251,11 +251,17 @@ fn read_list(path: &Path) -> Result<String, String> {
     if size > LARGEST_ZONE_LIST {
         return Err(format!("it has {size} octets, and at most {LARGEST_ZONE_LIST} are read"));
     }
-    std::fs::read_to_string(path).map_err(|e| e.to_string())
+    let octets = std::fs::read(path).map_err(|e| e.to_string())?;
+    String::from_utf8(octets).map_err(|e| {
+        let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+        let line = 1 + good.iter().filter(|&&octet| octet == b'\n').count();
+        format!("in line {line} there is an octet that is no UTF-8; write the file in UTF-8, and odd octets of names as \\DDD")
+    })
 }
 
 fn entry(line: &str, folder: &Path) -> Result<Option<Zone>, String> {
-    let line = line.trim();
+    // Some editors begin a file with a mark of its order of octets.
+    let line = line.trim_start_matches('\u{feff}').trim();
     if line.is_empty() || line.starts_with('#') {
         return Ok(None);
     }
@@ -269,7 +275,8 @@ fn entry(line: &str, folder: &Path) -> Result<Option<Zone>, String> {
 /// Every NAME.zone of a directory, in the order of their names so that two starts do the same.
 fn found(directory: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
     let path = &directory.path;
-    let entries = match std::fs::read_dir(path) {
+    // A zone of which it is not told is one that is gone.
+    let entries = match std::fs::read_dir(path).and_then(Iterator::collect::<std::io::Result<Vec<_>>>) {
         Ok(entries) => entries,
         Err(e) if directory.is_ours && e.kind() == ErrorKind::NotFound && !images::are_in_sight_of(path) => {
             return Vec::new();
@@ -280,7 +287,7 @@ fn found(directory: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
             return Vec::new();
         }
     };
-    let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| is_zone_file(p)).collect();
+    let mut files: Vec<PathBuf> = entries.into_iter().map(|e| e.path()).filter(|p| is_zone_file(p)).collect();
     files.sort();
     let mut zones = Vec::new();
     for file in files {

@@ -20,6 +20,10 @@ use store::watch::{Change, Watch, What};
 
 const QUIET: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(2);
+/// The folder of a name without one.
+const HERE: &str = ".";
+/// How often it is looked whether a folder that is missing is back.
+const MISSED: Duration = Duration::from_secs(5);
 /// More names than these are everything.
 const NAMES_MAX: usize = 10_000;
 /// Folders that are watched because something in them is included. Beyond it is the operator who must ask for a reload.
@@ -48,10 +52,17 @@ struct Known {
     laid_before: Includes,
     /// Folders of files that are included, as far as they are watched.
     including: BTreeSet<PathBuf>,
+    /// Those of all these that are not watched, for they are not there, or cannot be.
+    missing: BTreeSet<PathBuf>,
 }
 
 /// Files that are included, and the zones that do so.
 type Includes = HashMap<PathBuf, BTreeSet<String>>;
+
+/// Whether one more of these folders may be watched.
+fn has_room(folders: &BTreeSet<PathBuf>, folder: &Path) -> bool {
+    folders.len() < FOLDERS_MAX || folders.contains(folder)
+}
 
 /// The zone includes none but these.
 fn forget(includes: &mut Includes, zone: &str, but: &[PathBuf]) {
@@ -98,12 +109,12 @@ impl Folders {
         }
         let mut is_new = false;
         for included in included {
-            let includes = of(known);
-            let Some(folder) = included.parent().filter(|_| includes.len() < FOLDERS_MAX) else { continue };
-            is_new |= includes.entry(included.clone()).or_default().insert(zone.to_string());
-            // Also of one that is known: the folder may be another by now.
-            self.add(folder, What::Files);
+            let is_told = of(known).entry(included.clone()).or_default().insert(zone.to_string());
+            let Some(folder) = included.parent().filter(|folder| has_room(&known.including, folder)) else { continue };
+            is_new |= is_told;
             known.including.insert(folder.to_path_buf());
+            // Also of one that is known: the folder may be another by now.
+            self.add(known, folder);
         }
         is_new
     }
@@ -133,7 +144,7 @@ impl Folders {
                 return;
             }
             includes.entry(included.to_path_buf()).or_default().insert(images::name(zone).to_string());
-            if let Some(folder) = included.parent().filter(|_| folders.len() < FOLDERS_MAX) {
+            if let Some(folder) = included.parent().filter(|folder| has_room(&folders, folder)) {
                 folders.insert(folder.to_path_buf());
             }
         });
@@ -144,12 +155,17 @@ impl Folders {
     /// What the image includes lies in these folders; those in which nothing is included are not watched any more. True: there are new ones.
     fn follow_included(&self, known: &mut Known, mut wanted: BTreeSet<PathBuf>) -> bool {
         let files = [&known.owned, &known.laid, &known.laid_before].into_iter().flat_map(|includes| includes.keys());
-        wanted.extend(files.filter_map(|file| Some(file.parent()?.to_path_buf())));
-        wanted.iter().for_each(|folder| self.add(folder, What::Files));
+        for folder in files.filter_map(|file| file.parent()) {
+            if has_room(&wanted, folder) {
+                wanted.insert(folder.to_path_buf());
+            }
+        }
+        wanted.iter().for_each(|folder| self.add(known, folder));
         let left = known.including.difference(&wanted).filter(|folder| !known.zones.contains(folder));
         left.for_each(|folder| self.watch.remove(folder));
         let is_more = !wanted.is_subset(&known.including);
         known.including = wanted;
+        known.forget_missing();
         is_more
     }
 
@@ -164,23 +180,46 @@ impl Folders {
         let known = &mut *self.known();
         let left = known.zones.iter().filter(|old| !wanted.contains(old) && !known.including.contains(*old));
         left.for_each(|old| self.watch.remove(old));
-        for folder in wanted {
-            self.add(folder, What::Files);
-        }
         // Of a zone whose file lies there, and was not one of these, it was not asked what it includes.
-        if known.zones != wanted {
-            known.zones = wanted.to_vec();
+        let are_others = known.zones != wanted;
+        known.zones = wanted.to_vec();
+        for folder in wanted {
+            self.add(known, folder);
+            // What it leads to may be another folder from now on.
+            if let Some(above) = folder.parent().filter(|_| folder.is_symlink()) {
+                self.add(known, if above.as_os_str().is_empty() { Path::new(HERE) } else { above });
+            }
+        }
+        known.forget_missing();
+        if are_others {
             self.learn_again(known, true);
         }
+        self.find_missing(known);
+    }
+
+    /// Watches those that were missing and are there by now. True: there are some.
+    fn find_missing(&self, known: &mut Known) -> bool {
+        let before = known.missing.len();
+        known.missing.retain(|folder| self.watch.add(folder, What::Files).is_err());
+        known.missing.len() < before
+    }
+
+    /// The same for whoever waits for changes.
+    fn look_for_missing(&self) -> bool {
+        self.find_missing(&mut self.known())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, folder: &Path, what: What) {
-        if let Err(e) = self.watch.add(folder, what) {
-            log::warn("a folder is not watched: reload by hand", &[("folder", &folder.display()), ("why", &e)]);
+    fn add(&self, known: &mut Known, folder: &Path) {
+        match self.watch.add(folder, What::Files) {
+            Ok(()) => _ = known.missing.remove(folder),
+            Err(e) if known.missing.insert(folder.to_path_buf()) => {
+                log::warn("a folder is not watched", &[("folder", &folder.display()), ("why", &e)]);
+            }
+            Err(_) => {}
         }
     }
 }
@@ -189,6 +228,20 @@ impl Known {
     /// Another image is there. What was laid over the one before may have come while it was made.
     fn begin_anew(&mut self) {
         self.laid_before = std::mem::take(&mut self.laid);
+    }
+
+    /// Nobody waits for what is none of these folders any more.
+    fn forget_missing(&mut self) {
+        let Known { zones, including, missing, .. } = self;
+        missing.retain(|folder| zones.contains(folder) || including.contains(folder));
+    }
+
+    /// True for what may lead to files of zones, or to what they include: a folder of zones, or what lies in one that is watched.
+    fn leads(&self, folder: &Path) -> bool {
+        let folder = folder.strip_prefix(HERE).unwrap_or(folder);
+        let above = folder.parent();
+        let is_watched = self.zones.iter().chain(&self.including).any(|watched| Some(&**watched) == above);
+        is_watched || self.zones.iter().any(|zones| zones == folder)
     }
 
     /// True for what lies in a folder of zones, not below.
@@ -215,7 +268,9 @@ struct Pending {
 
 impl Watcher {
     pub fn new(folders: Arc<Folders>, state: Arc<State>, looks: Sender<()>) -> Watcher {
-        folders.add(&folders.images, What::Writes);
+        if let Err(e) = folders.watch.add(&folders.images, What::Writes) {
+            log::warn("a folder is not watched", &[("folder", &folders.images.display()), ("why", &e)]);
+        }
         folders.learn();
         Watcher { folders, state, looks, pending: Pending::default() }
     }
@@ -223,11 +278,15 @@ impl Watcher {
     /// Works until the queue cannot be read any more: until the process ends.
     pub fn run(mut self) {
         loop {
-            let changes = match self.folders.watch.wait(self.pending.patience()) {
+            let missing = (!self.folders.known().missing.is_empty()).then_some(MISSED);
+            let changes = match self.folders.watch.wait(self.pending.patience().or(missing)) {
                 Ok(changes) => changes,
                 Err(e) => return log::error("folders are not watched any more: reload by hand", &[("why", &e)]),
             };
             let is_quiet = changes.is_empty();
+            if is_quiet && self.folders.look_for_missing() {
+                self.pending.add_all();
+            }
             changes.into_iter().for_each(|change| self.note(change));
             if let Some(zones) = self.pending.take(is_quiet) {
                 self.state.raise(Event::Changed { zones });
@@ -238,15 +297,18 @@ impl Watcher {
     fn note(&mut self, change: Change) {
         match change {
             Change::File(file) if file.parent() == Some(&self.folders.images) => self.note_image(&file),
-            // A link that all files of a folder lead through, as of a volume of Kubernetes: it is what changes, and not they.
-            Change::File(file) if file.is_dir() => self.pending.add_all(),
+            // A link that all files of a folder lead through, as of a volume of Kubernetes, or the folder itself is one: it is what changes, and not
+            // they.
+            Change::File(file) if file.is_dir() && self.folders.known().leads(&file) => self.pending.add_all(),
             Change::File(file) => {
                 let zone = zone_of(&file).filter(|_| self.folders.known().is_of_zones(&file));
                 self.pending.add(zone.into_iter().chain(self.folders.including(&file)));
             }
-            // Put back in its place it is watched again: the reload that follows sees to that.
+            // Put back in its place it is watched again, by the reload that follows, or later.
             Change::Gone(folder) => {
-                self.folders.known().including.remove(&folder);
+                let known = &mut *self.folders.known();
+                known.missing.insert(folder);
+                known.forget_missing();
                 self.pending.add_all();
             }
             Change::Lost => self.pending.add_all(),
@@ -349,6 +411,12 @@ mod tests {
         assert_eq!(folders.including(&two.join("f")), ["x."]);
         learn(&zones);
         assert_eq!(folders.including(&two.join("f")), Vec::<String>::new());
+        learn(&one);
+        // However many files of one folder there are.
+        let many: Vec<PathBuf> = (0..2 * FOLDERS_MAX).map(|n| two.join(n.to_string())).collect();
+        assert!(folders.include("y.", &zones.join("y.zone"), &many));
+        assert!(many.iter().all(|file| folders.including(file) == ["y."]));
+        folders.include_none("y.");
         learn(&one);
         folders.follow(&[one.clone(), zones.clone()]);
         folders.follow(std::slice::from_ref(&zones));

@@ -78,15 +78,21 @@ impl Watch {
         let mut folders = self.folders();
         // SAFETY: `path` is a live string, the descriptor is open.
         let number = unsafe { libc::inotify_add_watch(self.queue.as_raw_fd(), path.as_ptr(), files | itself | more) };
-        let paths = folders.entry(checked(number)?).or_default();
-        if !paths.iter().any(|path| path == folder) {
-            paths.push(folder.to_path_buf());
+        let number = checked(number)?;
+        if folders.get(&number).is_none_or(|paths| !paths.iter().any(|path| path == folder)) {
+            // What the path led to before is another folder.
+            self.forget(&mut folders, folder);
+            folders.entry(number).or_default().push(folder.to_path_buf());
         }
         Ok(())
     }
 
     pub fn remove(&self, folder: &Path) {
-        self.folders().retain(|&number, paths| {
+        self.forget(&mut self.folders(), folder);
+    }
+
+    fn forget(&self, folders: &mut Watched, folder: &Path) {
+        folders.retain(|&number, paths| {
             paths.retain(|path| path != folder);
             if paths.is_empty() {
                 // SAFETY: takes no pointers. A number that the kernel has given up already is no error here.

@@ -58,6 +58,49 @@ fn a_link_that_all_files_of_a_folder_lead_through_is_noticed() {
     eventually("the other version", || server.short(&folder, &["www.example.com"]) == "192.0.2.3\n");
 }
 
+/// Whoever releases zones by a link to the folder of a version changes nothing in any folder of zones.
+#[test]
+fn a_link_to_the_folder_of_zones_that_leads_elsewhere_is_noticed() {
+    let folder = Folder::new();
+    for (version, address) in [("1", "192.0.2.2"), ("2", "192.0.2.3")] {
+        folder.write(&format!("{version}/example.com.zone"), &ZONE.replace("192.0.2.2", address));
+    }
+    std::os::unix::fs::symlink("1", folder.0.join("zones")).unwrap();
+    let server = Server::start(&folder, LISTEN);
+    let is = |address: &str| server.short(&folder, &["www.example.com"]) == format!("{address}\n");
+    assert!(is("192.0.2.2"));
+    std::os::unix::fs::symlink("2", folder.0.join("new")).unwrap();
+    std::fs::rename(folder.0.join("new"), folder.0.join("zones")).unwrap();
+    eventually("the other version", || is("192.0.2.3"));
+    folder.write("2/example.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.4"));
+    eventually("what changes there", || is("192.0.2.4"));
+}
+
+#[test]
+fn folders_that_come_back_are_watched_again() {
+    let folder = Folder::new();
+    folder.write("zones/example.com.zone", &format!("{ZONE}$INCLUDE parts/more\n"));
+    folder.write("zones/parts/more", "more A 192.0.2.7\n");
+    folder.configure(DIRECTORY);
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let rename = |from: &str, to: &str| std::fs::rename(folder.0.join(from), folder.0.join(to)).unwrap();
+    let mut address = 7;
+    let mut is_watched = || {
+        address += 1;
+        folder.write("zones/parts/more", &format!("more A 192.0.2.{address}\n"));
+        eventually("its edit", || server.short(&folder, &["more.example.com"]) == format!("192.0.2.{address}\n"));
+    };
+    is_watched();
+    for (of, missed) in [("zones/parts", "more: No such file"), ("zones", "zones cannot be read")] {
+        rename(of, "away");
+        eventually("that it is missed", || read(&folder.0.join("log")).contains(missed));
+        rename("away", of);
+        // The first one may be read with all else when the folder is found.
+        is_watched();
+        is_watched();
+    }
+}
+
 #[test]
 fn what_a_zone_includes_is_watched_too() {
     let folder = Folder::new();

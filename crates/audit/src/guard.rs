@@ -9,7 +9,7 @@ use crate::name::Sets;
 use crate::report::{Finding, Report, text};
 use crate::walk::{Rules, audit};
 use image::node::CUT;
-use image::{Builder, Damaged, Sorted, Zone};
+use image::{Builder, Damaged, Part, Sorted, Zone};
 use std::collections::BTreeSet;
 use wire::name::NAME_MAX;
 use wire::rtype;
@@ -51,6 +51,9 @@ pub fn weigh(
         return Ok(Some(why));
     }
     if let Some(why) = insecure(served, zone, guards.lost_ds_max)? {
+        return Ok(Some(why));
+    }
+    if let Some(why) = unsigned(served, zone)? {
         return Ok(Some(why));
     }
     worse(served, version, builder)
@@ -98,6 +101,20 @@ fn insecure(served: &Zone<'_>, zone: &Sorted<'_>, most: u64) -> Result<Option<St
     }
     let others = if lost > 1 { format!(", and {} others", lost - 1) } else { String::new() };
     Ok(first.filter(|_| lost > most).map(|name| format!("the delegation {name} would lose its DS{others}")))
+}
+
+/// With a DS above it, a zone that comes back as it was before its signer is bogus as a whole, and has no error by itself.
+fn unsigned(served: &Zone<'_>, zone: &Sorted<'_>) -> Result<Option<String>, Damaged> {
+    let mut is_signed = false;
+    for rrset in served.apex()?.rrsets() {
+        let (rtype, unit) = rrset?;
+        is_signed |= rtype == rtype::DNSKEY && unit.has(Part::Signatures);
+    }
+    let mut sets = Sets::default();
+    sets.fill(zone.records_at(zone.apex()).into_iter().flatten());
+    let lost = [(rtype::DNSKEY, "DNSKEY"), (rtype::RRSIG, "RRSIG")].into_iter().find(|(rtype, _)| !sets.has(*rtype));
+    let lost = lost.filter(|_| is_signed);
+    Ok(lost.map(|(_, what)| format!("the zone would not be signed any more: its apex has no {what}")))
 }
 
 /// An error of a kind that what is served does not have, by the same clock. A digest is of one content: that another's was wrong,

@@ -78,6 +78,22 @@ fn what_looks_like_an_accident_is_held_and_nothing_else() {
     }
 }
 
+#[test]
+fn a_zone_that_comes_back_unsigned_is_held() {
+    let serial = |n: u32| ZONE.replace("host 7 ", &format!("host {n} "));
+    let (key, signature) =
+        ("@ DNSKEY 257 3 13 AAAA\n", "@ RRSIG DNSKEY 13 1 60 20300101000000 20200101000000 1 example. AAAA\n");
+    let (signed, guards) = (format!("{ZONE}{key}{signature}"), Guards { lost_percent_max: 100, lost_ds_max: 9 });
+    for (new, expect) in [
+        (format!("{}{key}{signature}", serial(8)), ""),
+        (format!("{}{key}", serial(8)), "the zone would not be signed any more: its apex has no RRSIG"),
+        (serial(8), "the zone would not be signed any more: its apex has no DNSKEY"),
+    ] {
+        assert_eq!(held(&signed, &new, &guards), expect);
+    }
+    assert_eq!(held(&format!("{ZONE}{key}"), &serial(8), &guards), "", "it was not signed yet");
+}
+
 /// More of one kind than are told in words do not hide another.
 #[test]
 fn an_error_of_a_new_kind_is_seen_behind_a_thousand_of_another() {

@@ -277,7 +277,7 @@ fn diff(state: &State, zone: &str, from: &str, to: &str) -> Result<Json, String>
 fn publish(state: &State, words: &[&str]) -> Json {
     match words {
         ["--force", zone] | [zone, "--force"] => in_place(|| force(state, zone)),
-        [zone] => in_place(|| reload(state, vec![zone.to_string()])),
+        [zone] if !zone.starts_with('-') => in_place(|| reload(state, vec![zone.to_string()])),
         _ => bad(vec!["write zone publish NAME, or zone publish --force NAME".to_string()]),
     }
 }

@@ -29,7 +29,7 @@ use std::collections::btree_map::Entry as Known;
 use store::Stretch;
 use transfer::{Diff, canonical};
 use wire::name::NAME_MAX;
-use wire::rtype::{CNAME, DS, NS, RRSIG, SOA};
+use wire::rtype::{CNAME, DNSKEY, DS, NS, RRSIG, SOA};
 
 pub struct Edition {
     pub entry: Entry,
@@ -38,7 +38,7 @@ pub struct Edition {
     pub diff: Diff,
     /// How many records there were, and how many there are to be.
     pub records: (u64, u64),
-    /// A delegation that goes on would lose its DS.
+    /// A delegation that goes on would lose its DS; or the zone a key.
     pub is_less_secure: bool,
     /// Of the new text.
     pub pieces: Option<Pieces>,
@@ -83,12 +83,13 @@ impl Edition {
         let found = settled(ground, collations, gone).ok().filter(|f| !ground.is_much() && !f.is_ambiguous)?;
         let (before, after) = (ground.zone.records().ok()?, found.records);
         let entry = Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: None };
+        let loses_key = found.removed.iter().any(|r| r.rtype == DNSKEY);
         let edition = Edition {
             entry,
             names: found.names,
             diff: Diff::between(found.removed, found.added).at(ground.zone.serial().ok()?),
             records: (before, before.saturating_add_signed(after)),
-            is_less_secure: found.is_less_secure,
+            is_less_secure: found.is_less_secure || loses_key,
             pieces,
         };
         Some(edition).filter(|edition| !edition.has_named_alias(&ground.zone))

@@ -320,7 +320,7 @@ fn way(changes: &VecDeque<Entry>, served: u32, (serial, since): (u32, Option<&st
         let step = steps.next().filter(|step| step.diff.to == at);
         let Some(Entry { diff, .. }) = step else {
             return Err(format!(
-                "no way leads back to a version {serial}: `dunlin ctl zone log` lists the changes that are kept"
+                "no way back to version {serial} is kept; `dunlin ctl zone log` lists the changes that are"
             ));
         };
         net.back(diff);
@@ -421,6 +421,11 @@ pub fn by_file() -> Author {
 /// From whom a zone has come.
 pub fn by_transfer(from: &str) -> Author {
     Author { kind: Kind::Transfer, who: format!("from {from}") }
+}
+
+/// The same, though guards objected.
+pub fn by_force(author: Author) -> Author {
+    Author { who: format!("{}, by force", author.who), ..author }
 }
 
 pub fn by_edit() -> Author {

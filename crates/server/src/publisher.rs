@@ -677,8 +677,13 @@ impl By {
         match self.why {
             Why::Back(serial) if self.wanted.iter().any(|wanted| **wanted == *apex) => history::by_going_back(serial),
             Why::Keep { .. } if self.wanted.iter().any(|wanted| **wanted == *apex) => history::by_command(),
-            _ => self.from.get(apex).map_or_else(history::by_file, |from| history::by_transfer(from)),
+            Why::Forced if self.wanted.iter().any(|wanted| **wanted == *apex) => history::by_force(self.source(apex)),
+            _ => self.source(apex),
         }
+    }
+
+    fn source(&self, apex: &[u8]) -> Author {
+        self.from.get(apex).map_or_else(history::by_file, |from| history::by_transfer(from))
     }
 }
 

@@ -60,6 +60,7 @@ fn each_guard_holds_until_the_operator_forces_it() {
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         assert!(is_new(zone), "{zone}");
         assert!(said(&folder.ctl(&["status", "--json"])).contains("\"held\":[]"));
+        eventually("who it was", || folder.does(&["zone", "log", zone]).contains("changed, by force"));
     }
     assert!(said(&folder.ctl(&["stats"])).contains("versions_held 5"));
 }

@@ -78,8 +78,8 @@ fn versions_are_listed_compared_and_shown() {
         let shown = stage.folder.does(words);
         assert!(expect.iter().all(|e| shown.contains(e)), "{shown}");
     }
-    stage.folder.refuses(&["zone", "show", "example", "--serial", "9"], "no version 9 is kept");
-    stage.folder.refuses(&["zone", "diff", "example", "1", "8"], "no version 1 is kept");
+    stage.folder.refuses(&["zone", "show", "example", "--serial", "9"], "no way back to version 9 is kept");
+    stage.folder.refuses(&["zone", "diff", "example", "1", "8"], "no way back to version 1 is kept");
     stage.folder.refuses(&["zone", "diff", "example", "x", "8"], "`x` is no serial");
     stage.folder.refuses(&["zone", "log", "nobody"], "no zone nobody. is served");
 }
@@ -235,10 +235,10 @@ fn a_zone_that_is_made_anew_has_no_past() {
     let stage = staged();
     stage.remake(&zone(8, "a A 192.0.2.2\nb A 192.0.2.2\nc A 192.0.2.9\n"));
     assert_eq!(stage.folder.does(&["zone", "log", "example"]).matches("who file made anew").count(), 1);
-    stage.folder.refuses(&["zone", "show", "example", "--serial", "7"], "no version 7 is kept");
-    stage.folder.refuses(&["zone", "rollback", "example", "7"], "no version 7 is kept");
+    stage.folder.refuses(&["zone", "show", "example", "--serial", "7"], "no way back to version 7 is kept");
+    stage.folder.refuses(&["zone", "rollback", "example", "7"], "no way back to version 7 is kept");
     stage.publish(9, "c A 192.0.2.9\n");
-    stage.folder.refuses(&["zone", "diff", "example", "7", "9"], "no version 7 is kept");
+    stage.folder.refuses(&["zone", "diff", "example", "7", "9"], "no way back to version 7 is kept");
     stage.folder.does(&["zone", "rollback", "example", "8"]);
     assert_eq!((stage.short("a.example"), stage.short("c.example")), ("192.0.2.2\n".into(), "192.0.2.9\n".into()));
 }
@@ -315,8 +315,19 @@ fn history_is_switched_off_by_its_size() {
     let stage = Stage::new("[history]\nsize = \"0\"\n");
     stage.folder.write("z", &zone(8, "b A 192.0.2.3\n"));
     stage.folder.does(&["reload", "example"]);
-    stage.folder.refuses(&["zone", "rollback", "example", "7"], "no version 7 is kept");
-    assert!(!stage.folder.0.join("data/history").exists());
+    stage.folder.refuses(&["zone", "rollback", "example", "7"], "no way back to version 7 is kept");
+    let history = stage.folder.0.join("data/history");
+    assert!(!history.exists());
+    // What was kept before goes, too.
+    let configure = |size: &str| {
+        stage.folder.configure(&format!("[zones]\nlist = \"list\"\n[history]\nsize = \"{size}\"\n"));
+        stage.folder.does(&["reload"]);
+    };
+    configure("1GiB");
+    stage.publish(9, "b A 192.0.2.4\n");
+    assert_eq!(std::fs::read_dir(&history).unwrap().count(), 1);
+    configure("0");
+    assert_eq!(std::fs::read_dir(&history).unwrap().count(), 0);
 }
 
 #[test]

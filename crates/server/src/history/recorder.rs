@@ -41,7 +41,20 @@ struct Open {
 
 impl Recorder {
     pub fn new(data_dir: &Path, keep: config::History) -> Recorder {
-        Recorder { data_dir: data_dir.to_path_buf(), keep, open: None }
+        let recorder = Recorder { data_dir: data_dir.to_path_buf(), keep, open: None };
+        recorder.forget();
+        recorder
+    }
+
+    /// Of a history that is to keep nothing nothing stays.
+    fn forget(&self) {
+        let files =
+            std::fs::read_dir(self.data_dir.join(FOLDER)).into_iter().flatten().filter(|_| self.keep.octets == 0);
+        for file in files.flatten().map(|file| file.path()) {
+            if let Err(e) = std::fs::remove_file(&file) {
+                log::warn("a history that is to keep nothing stays", &[("file", &file.display()), ("why", &e)]);
+            }
+        }
     }
 
     /// How long, and how much, from now on.
@@ -51,6 +64,7 @@ impl Recorder {
             self.open = None;
         }
         self.keep = keep;
+        self.forget();
     }
 
     /// Keeps these changes, which are served already, or will be at once.

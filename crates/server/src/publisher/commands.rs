@@ -3,7 +3,7 @@
 
 use super::{By, Publisher};
 use crate::config::{Config, Zone};
-use crate::edited::{self, Hindrance};
+use crate::edited::{self, Edit, Hindrance};
 use crate::history::{self, Past};
 use crate::images;
 use crate::jobs::Why;
@@ -13,12 +13,12 @@ use crate::numbering;
 use crate::origin::{self, Origin};
 use crate::reading::{self, Stock};
 use crate::scratch::{self, Scratch};
-use crate::sound::Sound;
+use crate::sound::{self, Sound};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use transfer::compare;
+use transfer::{Diff, compare};
 use wire::Name;
 
 impl Publisher {
@@ -58,7 +58,11 @@ impl Publisher {
         let base = Origin::of(&past.data_dir, &zone.apex).edited(&file.file);
         let base = base.ok_or("it is not known which version of the zone its file was made of")?;
         match edited::edit(&past, &file, &base, None) {
-            Ok(edit) => Ok(history::json(&zone.apex, &edit.diff.unwrap_or_default())),
+            Ok(Edit { diff: Some(diff), .. }) => Ok(history::json(&zone.apex, &diff)),
+            Ok(Edit { diff: None, .. }) => history::with_zone(&past.published, &zone.apex, Sound::as_known, |served| {
+                let serial = served.serial().map_err(|damaged| sound::damaged(damaged).to_string())?;
+                Ok(history::json(&zone.apex, &Diff::new(serial, serial, vec![], vec![])))
+            }),
             Err(Hindrance::Wrong(why) | Hindrance::Included(why) | Hindrance::Weighed(why)) => Err(why),
         }
     }

@@ -7,6 +7,7 @@ mod later;
 mod reader;
 mod resolver;
 mod roster;
+mod shared;
 pub mod units;
 mod written;
 mod zones;
@@ -362,8 +363,8 @@ fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
     let (roster, places) = roster(r, top, &config.keys);
     config.roster = roster;
     config.roster.keep_in(&config.server.data_dir);
-    for (at, what) in zones::shared(&config.roster.written) {
-        r.complain(places[at].clone(), what, "write a file of its own for each");
+    for (at, what) in shared::shared(&config.roster.written) {
+        r.complain(places[at].clone(), what, shared::FILE_OF_ITS_OWN);
     }
     if !r.complaints.is_empty() {
         r.complaints.extend(config.zones().err().unwrap_or_default());

@@ -429,6 +429,25 @@ fn keys_and_who_may_update() {
     let linked = |name: &str, more: &str| zone(name, more).replace("file = \"z\"", &format!("file = \"{name}\""));
     let said = said(&(a.clone() + &linked("one", &format!("{updated} = \"5m\"")) + &linked("other", "")));
     assert!(said.len() == 1 && said[0].ends_with("is the file of another zone, and is written back"), "{said:?}");
+    // So does what a list or a folder names, but for the zone's own name in it.
+    std::fs::create_dir(folder.0.join("links")).unwrap();
+    std::os::unix::fs::symlink("../text", folder.0.join("links/one.zone")).unwrap();
+    let written_back = a.clone() + &linked("one", &format!("{updated} = \"5m\""));
+    let gathered = |more: &str| -> Vec<String> {
+        let config = parse(&file, &format!("{written_back}{more}")).unwrap();
+        config.zones().err().unwrap_or_default().iter().map(ToString::to_string).collect()
+    };
+    let (directory, list) = ("[zones]\ndirectory = \"links\"\n", "[zones]\nlist = \"list\"\n");
+    std::fs::write(folder.0.join("list"), "one one\ntwo two\n").unwrap();
+    assert_eq!([gathered(directory), gathered(list)], [vec![], vec![]] as [Vec<String>; 2]);
+    std::os::unix::fs::symlink("../text", folder.0.join("links/two.zone")).unwrap();
+    std::fs::write(folder.0.join("list"), "one one\ntwo text\n").unwrap();
+    for (more, place) in [(directory, "links/two.zone"), (list, "list:2:1")] {
+        let said = gathered(more);
+        let is_it =
+            |said: &String| said.contains(place) && said.contains("is the file of another zone, and is written back");
+        assert!(said.len() == 1 && is_it(&said[0]), "{said:?}");
+    }
 }
 
 #[test]

@@ -4,13 +4,13 @@
 //! entries of one kind for one name are an error. Linear in the number of zones; a million lines are normal.
 
 use super::Allow;
+use super::shared::{FILE_OF_ITS_OWN, Ours};
 use crate::complaint::{Complaint, Text};
 use crate::images;
 use policy::Grants;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use transfer::allow::Rules;
@@ -157,6 +157,10 @@ pub fn gather(
     directories: &[Named],
     complaints: &mut Vec<Complaint>,
 ) -> Vec<Zone> {
+    // What commands keep they have written themselves.
+    let is_theirs = |directory: &Named| !directory.is_ours;
+    let is_any = list.is_some() || directories.iter().any(is_theirs);
+    let ours = if is_any { Ours::of(&written) } else { Ours::default() };
     let mut zones = written;
     let mut add = |further: Vec<Zone>| {
         if zones.is_empty() {
@@ -169,8 +173,8 @@ pub fn gather(
         drop(known);
         zones.extend(more);
     };
-    list.iter().for_each(|list| add(listed(list, complaints)));
-    directories.iter().for_each(|directory| add(found(directory, complaints)));
+    list.iter().for_each(|list| add(listed(list, &ours, complaints)));
+    directories.iter().for_each(|directory| add(found(directory, &ours, complaints)));
     zones
 }
 
@@ -183,29 +187,8 @@ pub fn once<T>(zones: Vec<T>, apex: impl Fn(&T) -> &[u8], mut complain: impl FnM
     zones.into_iter().zip(first).filter(|(_, first)| *first).map(|(z, _)| z).collect()
 }
 
-/// Zones whose file is also another zone's, be it by a link, and we write it: by their place in the series, and why that is wrong.
-pub fn shared(written: &[Zone]) -> Vec<(usize, String)> {
-    let is_ours = |zone: &&Zone| zone.write_back.is_some() || zone.is_secondary();
-    if !written.iter().any(|zone| is_ours(&zone)) {
-        return Vec::new();
-    }
-    // What is not there yet has no other name.
-    let file = |zone: &Zone| std::fs::metadata(&zone.file).map_or(Err(zone.file.clone()), |m| Ok((m.dev(), m.ino())));
-    let files: Vec<_> = written.iter().map(file).collect();
-    let ours: HashSet<_> = written.iter().zip(&files).filter(|(zone, _)| is_ours(zone)).map(|(_, file)| file).collect();
-    let (mut of, mut wrong) = (HashMap::new(), Vec::new());
-    for (at, (zone, file)) in written.iter().zip(&files).enumerate().filter(|(_, (_, file))| ours.contains(file)) {
-        if let Some(other) = of.insert(file, zone) {
-            let is_received = zone.is_secondary() || Zone::is_secondary(other);
-            let why = if is_received { "what comes is written to it" } else { "is written back" };
-            wrong.push((at, format!("{} is the file of another zone, and {why}", zone.file.display())));
-        }
-    }
-    wrong
-}
-
 /// The zones of a list: "NAME FILE" a line, `#` begins a comment.
-fn listed(list: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
+fn listed(list: &Named, ours: &Ours, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
     let text = match read_list(&list.path) {
         Ok(text) => text,
         Err(why) => {
@@ -222,6 +205,8 @@ fn listed(list: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
         match entry(line, folder) {
             Ok(None) => {}
             Ok(Some(zone)) => {
+                let hinders = ours.hinders(&zone, false);
+                wrong.extend(hinders.map(|why| (span.clone(), why, FILE_OF_ITS_OWN)));
                 zones.push(zone);
                 lines.push(span);
             }
@@ -273,7 +258,7 @@ fn entry(line: &str, folder: &Path) -> Result<Option<Zone>, String> {
 }
 
 /// Every NAME.zone of a directory, in the order of their names so that two starts do the same.
-fn found(directory: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
+fn found(directory: &Named, ours: &Ours, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
     let path = &directory.path;
     // A zone of which it is not told is one that is gone.
     let entries = match std::fs::read_dir(path).and_then(Iterator::collect::<std::io::Result<Vec<_>>>) {
@@ -287,13 +272,20 @@ fn found(directory: &Named, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
             return Vec::new();
         }
     };
-    let mut files: Vec<PathBuf> = entries.into_iter().map(|e| e.path()).filter(|p| is_zone_file(p)).collect();
+    let is_link = |e: &std::fs::DirEntry| e.file_type().is_ok_and(|t| t.is_symlink());
+    let named = entries.into_iter().map(|e| (e.path(), is_link(&e)));
+    let mut files: Vec<(PathBuf, bool)> = named.filter(|(file, _)| is_zone_file(file)).collect();
     files.sort();
     let mut zones = Vec::new();
-    for file in files {
+    for (file, is_link) in files {
         let name = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
         match apex(name) {
-            Ok(apex) => zones.push(Zone::new(apex, file)),
+            Ok(apex) => {
+                let zone = Zone::new(apex, file);
+                let hinders = ours.hinders(&zone, is_link);
+                complaints.extend(hinders.map(|why| Complaint::about(&zone.file, why, FILE_OF_ITS_OWN)));
+                zones.push(zone);
+            }
             Err(why) => {
                 let what = format!("`{name}` is no name of a zone: {why}");
                 complaints.push(Complaint::about(&file, what, "name the file ZONE.zone: example.com.zone"));

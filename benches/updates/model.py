@@ -114,13 +114,13 @@ def fits(route, question, answer, otherwise=REFUSAL):
     if not route:
         return [{}] if answer == otherwise else []
     (zone, lo_u, lo_e), *others = route
-    # Of the DS of a zone that lies in it it does not say anything if it has nothing there, unless it is the only one.
+    # Of the DS of a zone that lies in it it does not say anything if it has nothing there or below, unless it is the only one.
     is_outer, found = others and others[0][0] is zone.below, []
     for e in range(lo_e, zone.e.hi + 1):
         for u in range(lo_u, zone.u.hi + 1):
             content = zone.content(u, e)
             right = content.answer(question) if content else otherwise
-            if content is None or is_outer and question.name not in content.names:
+            if content is None or is_outer and question.name not in content.nodes:
                 found += [{zone: (u, e), **rest} for rest in fits(others, question, answer, right)]
             elif right == answer:
                 found.append({zone: (u, e)})

@@ -199,7 +199,11 @@ fn modified(zone: &ImageZone<'_>, apex: &[u8], changes: &str) -> Result<Vec<Reco
         let Change::Add(r) = change else { continue };
         let is_there = standing.at(r.owner()).is_ok_and(|all| all.iter().any(|other| other.is_like(r)));
         if !is_there && !diff.added().iter().any(|other| other.is_like(r)) {
-            return Err(format!("`{}` cannot stand beside what {} has", history::line(r), name(r.owner())));
+            return Err(match r.rtype {
+                SOA => format!("`{}`: its serial does not follow {}", history::line(r), diff.from),
+                _ if is_taken_back(r, &changes) => format!("`{}` is deleted again by a later change", history::line(r)),
+                _ => format!("`{}` cannot stand beside what {} has", history::line(r), name(r.owner())),
+            });
         }
     }
     for change in &changes {
@@ -217,6 +221,16 @@ fn modified(zone: &ImageZone<'_>, apex: &[u8], changes: &str) -> Result<Vec<Reco
     history::digest_anew(apex, &soas, &mut records)?;
     soas.append(&mut records);
     Ok(soas)
+}
+
+/// One of these changes deletes the record.
+fn is_taken_back(r: &Record, all: &[Change]) -> bool {
+    all.iter().any(|change| match change {
+        Change::Add(_) => false,
+        Change::Delete(gone) => gone.is_like(r),
+        Change::DeleteSet(owner, rtype) => **owner == *r.owner() && *rtype == r.rtype,
+        Change::DeleteName(owner) => **owner == *r.owner(),
+    })
 }
 
 /// What should go by one of these changes, and does not, though none of them brings it again.
@@ -255,6 +269,8 @@ const HOW: &str = "write add NAME [TTL] TYPE DATA, delete NAME, delete NAME TYPE
 fn change(text: &str, apex: &[u8]) -> Result<Change, String> {
     let text = text.trim();
     let (verb, rest) = text.split_once(' ').ok_or_else(|| format!("`{text}` is no change; {HOW}"))?;
+    // A line that begins with a blank is of the owner before it.
+    let rest = rest.trim_start();
     let words: Vec<&str> = rest.split_whitespace().collect();
     match (verb, &words[..]) {
         ("add", _) => record(rest, apex).map(Change::Add),
@@ -328,6 +344,7 @@ mod tests {
         let owner = || Box::from(&b"\x01a\x01z\0"[..]);
         for (text, expect) in [
             ("add a A 192.0.2.1", Change::Add(a(TTL))),
+            ("add  a A 192.0.2.1", Change::Add(a(TTL))),
             ("add A.Z. 5m IN A 192.0.2.1", Change::Add(a(300))),
             (" delete a ", Change::DeleteName(owner())),
             ("delete @", Change::DeleteName(Box::from(&apex[..]))),

@@ -134,6 +134,8 @@ fn what_cannot_be_done_leaves_all_as_it_was() {
     stage.refuses(&["modify", "z", "delete ns"], "has no address");
     stage.refuses(&["modify", "z", "delete nobody"], "changes nothing");
     stage.refuses(&["modify", "z", "add www CNAME ns"], "cannot stand beside");
+    stage.refuses(&["modify", "z", "add x A 192.0.2.7", "delete x"], "is deleted again by a later change");
+    stage.refuses(&["modify", "z", "add @ SOA ns host 5 1 2 3 4"], "its serial does not follow");
     stage.refuses(&["modify", "z", "delete @ NS", "add www A 192.0.2.1"], "NS ns.z.` stays: no zone can be without it");
     stage.refuses(&["modify", "z", "delete @ SOA", "delete h1"], "stays: no zone can be without it");
     stage.refuses(&["modify", "z", "add www.other. A 192.0.2.1"], "outside the zone");

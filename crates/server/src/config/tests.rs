@@ -174,6 +174,18 @@ dunlin.toml:6:9: error: `level` is a text, and this is a number
 }
 
 #[test]
+fn an_address_is_listened_at_once() {
+    bad(
+        "[server]\nlisten = [\"[::1]:53\", \"127.0.0.1:0\", \"127.0.0.1:0\", \"[0::1]:53\"]\n",
+        "
+dunlin.toml:2:53: error: [::1]:53 is written twice
+    listen = [\"[::1]:53\", \"127.0.0.1:0\", \"127.0.0.1:0\", \"[0::1]:53\"]
+                                                        ^^^^^^^^^^^
+    remove one of them",
+    );
+}
+
+#[test]
 fn what_is_not_built_yet_says_so() {
     for (text, what) in [
         ("[resolver]\nenabled = true\n", "resolving without forwarders"),

@@ -208,9 +208,9 @@ pub fn of_named(
         let is_gone = |file: &Path| file.symlink_metadata().is_err();
         let is_missing = |zone: &Zone| written.is_none() && manifest.seen.holds(&zone.file) && is_gone(&zone.file);
         if zone.as_ref().is_some_and(is_missing) {
-            // The list may name it all the same, or another file of a folder is its.
-            let listed = listed.get_or_insert_with(|| roster.listed());
-            zone = listed.get(apex).cloned().or_else(found);
+            // The list may name it all the same, or another file of a folder is its. What the list names is not read from where commands keep it.
+            let mut in_list = || listed.get_or_insert_with(|| roster.listed()).get(apex).cloned();
+            zone = if is_kept() { None } else { in_list() }.or_else(found);
             difference.gone.extend(zone.is_none().then(|| apex.clone()));
         }
         match zone.filter(|zone| is_other(zone, manifest, &mut Looks::default())) {

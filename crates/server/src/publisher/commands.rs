@@ -166,7 +166,8 @@ impl Publisher {
             (Ok(facts), None) => Ok(facts),
             (Err(mut why), left) => {
                 why.extend(left);
-                why.extend(self.refresh(config, Why::Asked, wanted).err().into_iter().flatten());
+                let again = self.refresh(config, Why::Asked, wanted).err().unwrap_or_default();
+                why.extend(again.into_iter().filter(|again| !why.contains(again)).collect::<Vec<_>>());
                 Err(why)
             }
         }

@@ -35,7 +35,6 @@ use crate::watcher::Folders;
 use audit::Guards;
 use stats::Counter;
 use std::collections::{HashMap, HashSet};
-use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::slice;
@@ -449,8 +448,8 @@ impl Scribe {
         let before = before.as_ref().and_then(|outline| Some((outline, outline.open(file)?)));
         let (mut new, mut outline) = (None, None);
         let text = |out: &mut Output| {
-            if let Ok(metadata) = std::fs::metadata(file) {
-                resemble(out, &metadata)?;
+            if file.exists() {
+                resemble(out, file)?;
             }
             outline = Some(outline::write(outline::PASSAGE, &now.image, &zone, &first_line, before, out)?);
             sound.holds()
@@ -530,9 +529,9 @@ fn weighed(why: &str, apex: &[u8]) -> String {
     )
 }
 
-/// Gives a file that is to take another one's place owner, group and mode of that.
-pub fn resemble(out: &Output, other: &Metadata) -> io::Result<()> {
-    let why = "its owner, group and mode cannot be kept; make it the server's user's, and its group one of that user";
+/// Gives a file that is to take another one's place owner, group, mode and access list of that.
+pub fn resemble(out: &Output, other: &Path) -> io::Result<()> {
+    let why = "its owner, group, mode and access list cannot be kept; make it the server's user's, and its group one of that user";
     out.resemble(other).map_err(|e| io::Error::new(e.kind(), format!("{why} ({e})")))
 }
 

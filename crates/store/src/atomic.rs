@@ -7,8 +7,8 @@
 #![allow(unsafe_code)]
 
 use crate::map::leave_cache;
-use std::ffi::CString;
-use std::fs::{self, File, Metadata, TryLockError};
+use std::ffi::{CStr, CString};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -104,13 +104,16 @@ impl Output {
         Output { file, piece, buffer: Vec::with_capacity(piece), offset: 0 }
     }
 
-    /// Gives the new file owner, group and mode of another one; called first, nobody reads it who may not read that one.
-    pub fn resemble(&self, other: &Metadata) -> io::Result<()> {
-        let own = self.file.metadata()?;
-        if (own.uid(), own.gid()) != (other.uid(), other.gid()) {
-            fchown(&self.file, Some(other.uid()), Some(other.gid()))?;
+    /// Gives the new file owner, group, mode and access list of another one; called first, nobody reads it who may not read that one.
+    pub fn resemble(&self, other: &Path) -> io::Result<()> {
+        let (own, found) = (self.file.metadata()?, fs::metadata(other)?);
+        if (own.uid(), own.gid()) != (found.uid(), found.gid()) {
+            fchown(&self.file, Some(found.uid()), Some(found.gid()))?;
         }
-        self.file.set_permissions(other.permissions())
+        // Before the mode: with a list, the group's part of that is a bound of what the list grants, and without one the group's right.
+        let list = access_list(other)?;
+        set_access_list(&self.file, list.as_deref())?;
+        self.file.set_permissions(found.permissions())
     }
 
     /// Appends a part of another file, without a way through our memory where the kernel has one. That file is read from its beginning to its end, and
@@ -286,6 +289,44 @@ fn rename(from: &Path, to: &Path, flags: libc::c_uint) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Where a file's access list stands (acl(5)).
+const ACCESS_LIST: &CStr = c"system.posix_acl_access";
+
+/// None: the file has none, or its file system knows none.
+fn access_list(file: &Path) -> io::Result<Option<Vec<u8>>> {
+    let path = CString::new(file.as_os_str().as_bytes())?;
+    let get = |room: &mut [u8]| {
+        // SAFETY: both are strings that end with a zero; `room` is writable for its length, and with a length of 0 is not written to.
+        let len = unsafe { libc::getxattr(path.as_ptr(), ACCESS_LIST.as_ptr(), room.as_mut_ptr().cast(), room.len()) };
+        usize::try_from(len).map_err(|_| io::Error::last_os_error())
+    };
+    let len = match get(&mut []) {
+        Err(e) if is_without_list(&e) => return Ok(None),
+        other => other?,
+    };
+    let mut list = vec![0; len];
+    let len = get(&mut list)?;
+    list.truncate(len);
+    Ok(Some(list))
+}
+
+/// None: the file has none any more, whatever its folder gives to new files.
+fn set_access_list(file: &File, list: Option<&[u8]>) -> io::Result<()> {
+    // SAFETY: the name is a string that ends with a zero, the list is readable for its length, the file is open.
+    let result = unsafe {
+        match list {
+            Some(list) => libc::fsetxattr(file.as_raw_fd(), ACCESS_LIST.as_ptr(), list.as_ptr().cast(), list.len(), 0),
+            None => libc::fremovexattr(file.as_raw_fd(), ACCESS_LIST.as_ptr()),
+        }
+    };
+    let e = io::Error::last_os_error();
+    if result == 0 || list.is_none() && is_without_list(&e) { Ok(()) } else { Err(e) }
+}
+
+fn is_without_list(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::ENODATA | libc::EOPNOTSUPP))
+}
+
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.kept {
@@ -402,7 +443,7 @@ mod tests {
         for mode in [0o600, 0o640, 0o444] {
             fs::set_permissions(dir.path().join("f"), fs::Permissions::from_mode(mode)).unwrap();
             let path = write_atomically(dir.path(), "f", None, |out| {
-                out.resemble(&fs::metadata(dir.path().join("f"))?)?;
+                out.resemble(&dir.path().join("f"))?;
                 out.write_all(b"new")?;
                 out.settle()?;
                 out.write_all(b" and more")
@@ -411,6 +452,32 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, mode);
             assert_eq!(fs::read(&path).unwrap(), b"new and more");
         }
+    }
+
+    #[test]
+    fn a_file_that_resembles_another_has_its_access_list() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = TestDir::new("access-list");
+        dir.file("f", b"old");
+        // Version 2; entries of tag, rights and whom: the owner, user 65534, the group, the bound, others.
+        let entries = [(1u16, 6u16, u32::MAX), (2, 6, 65534), (4, 4, u32::MAX), (16, 6, u32::MAX), (32, 0, u32::MAX)];
+        let entry = |(tag, rights, who): (u16, u16, u32)| {
+            [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &who.to_le_bytes()].concat()
+        };
+        let list = [vec![2, 0, 0, 0], entries.map(entry).concat()].concat();
+        let file = dir.path().join("f");
+        let set = set_access_list(&File::open(&file).unwrap(), Some(&list));
+        let known = access_list(&file).unwrap();
+        // A file system that knows none has none to be kept.
+        assert_eq!(known, set.ok().map(|()| list));
+        for _ in 0..2 {
+            let write = |out: &mut Output| out.resemble(&file).and_then(|()| out.write_all(b"new"));
+            write_atomically(dir.path(), "f", None, write).unwrap();
+            assert_eq!(access_list(&file).unwrap(), known);
+            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7, known.as_ref().map_or(4, |_| 0));
+        }
+        set_access_list(&File::open(&file).unwrap(), None).unwrap();
+        assert_eq!(access_list(&file).unwrap(), None);
     }
 
     #[test]

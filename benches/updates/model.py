@@ -100,7 +100,7 @@ class Zone:
             return [inner]
         if question.name != inner.name and not question.name.endswith("." + inner.name):
             return [outer]
-        # The parent side has the DS, if there is one (RFC 4035 section 3.1.4.1).
+        # The parent side has the DS, or says that there is none (RFC 4035 section 3.1.4.1).
         return [outer, inner] if question.rtype == DS and question.name == inner.name else [inner, outer]
 
 
@@ -113,14 +113,12 @@ def fits(route, question, answer, otherwise=REFUSAL):
     with the oldest versions that may be served. `otherwise`: what is answered if none of them is."""
     if not route:
         return [{}] if answer == otherwise else []
-    (zone, lo_u, lo_e), *others = route
-    # Of the DS of a zone that lies in it it does not say anything if it has nothing there or below, unless it is the only one.
-    is_outer, found = others and others[0][0] is zone.below, []
+    ((zone, lo_u, lo_e), *others), found = route, []
     for e in range(lo_e, zone.e.hi + 1):
         for u in range(lo_u, zone.u.hi + 1):
             content = zone.content(u, e)
             right = content.answer(question) if content else otherwise
-            if content is None or is_outer and question.name not in content.nodes:
+            if content is None:
                 found += [{zone: (u, e), **rest} for rest in fits(others, question, answer, right)]
             elif right == answer:
                 found.append({zone: (u, e)})

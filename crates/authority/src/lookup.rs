@@ -164,8 +164,14 @@ impl Lookup {
         }
         let is_last = depth == query.labels as usize;
         if flags & APEX != 0 {
-            if is_last && query.qtype == rtype::DS && self.parent_answers(query, node)? {
-                return Ok(Some(Found::Exact));
+            if is_last && query.qtype == rtype::DS {
+                if self.parent_answers(query, node)? {
+                    return Ok(Some(Found::Exact));
+                }
+                // A zone above that delegates neither here nor above has the say all the same: to it there is no such name.
+                if self.apex.reference != 0 && passed.is_none() {
+                    return Ok(None);
+                }
             }
             *passed = None;
             self.apex = node.apex()?;

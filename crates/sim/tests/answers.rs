@@ -238,6 +238,26 @@ fn a_zone_denies_with_all_its_names_whoever_answers_for_them() {
 }
 
 #[test]
+fn ds_at_an_apex_that_is_not_delegated_is_denied_by_the_zone_above() {
+    let child = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.99\n";
+    let apexes = ["new.example.", "x.wild.example.", "deep.sub.example.", "far.test."];
+    let zones = [("example.", ZONE)].into_iter().chain(apexes.map(|apex| (apex, child)));
+    let mut server = Server::new(&zones.collect::<Vec<_>>());
+    for (apex, expect) in apexes.into_iter().zip([
+        "NXDOMAIN qr aa\nauthority: example. 300 IN SOA",
+        // A wildcard stands for it.
+        "NOERROR qr aa\nauthority: example. 300 IN SOA",
+        // The zone above is another server's; there is none.
+        "NOERROR qr aa\nauthority: deep.sub.example. 5 IN SOA",
+        "NOERROR qr aa\nauthority: far.test. 5 IN SOA",
+    ]) {
+        let text = server.ask(&format!("{apex} DS"));
+        assert!(text.starts_with(expect), "{apex}: {text}");
+        assert!(server.ask(&format!("{apex} SOA")).contains(&format!("answer: {apex} 60 IN SOA")));
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_truncated_to_the_question() {
     let mut zone = String::from(ZONE);
     for i in 0..100 {

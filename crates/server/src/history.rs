@@ -117,9 +117,9 @@ impl Past {
         self.ways_back(apex, served, [(serial, since)]).map(|[way]| way)
     }
 
-    /// When the change was made that led to this serial last.
+    /// When updates have made the change that led to this serial last.
     pub fn changed_at(&self, apex: &[u8], serial: u32) -> Option<u64> {
-        let changes = changes(&self.data_dir, apex).ok()?;
+        let changes = changes_in(&self.data_dir, &[UPDATES], apex).ok()?;
         changes.iter().rev().find(|entry| entry.diff.to == serial).map(|entry| entry.wall_s)
     }
 

@@ -87,7 +87,7 @@ pub fn named(
             false => listed.push(Zone::new(apex.into(), file.into())),
         }
     }
-    Ok((roster.gather_with(listed)?, seen.with_lists_of(&manifest.seen)))
+    Ok((roster.gather_with(listed)?, seen.with_list_of(&manifest.seen)))
 }
 
 /// Looks at all zones, but for those of which the kernel says that nobody has touched them.

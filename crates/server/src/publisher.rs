@@ -362,7 +362,14 @@ impl Publisher {
         // The version before is in no file any more.
         let is_alone = |entry: &manifest::Entry| entry.problem.is_some() && self.served.manifest.is_over(&entry.apex);
         self.hurries |= entries.iter().any(is_alone);
+        let written = &config.roster.written;
+        let has_come =
+            |zone: &Zone| written.find(&zone.apex).is_some() && self.served.manifest.find(&zone.apex).is_none();
+        let are_some = seen.is_none() && difference.anew.iter().any(has_come);
         self.served.take(&before.image, &zones.image, &entries, &difference);
+        if are_some {
+            self.served.manifest.seen.is_none_of(written);
+        }
         pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
         drop(before);
         difference.gone.iter().for_each(|apex| self.state.set_unnumbered(apex, false));

@@ -209,6 +209,35 @@ fn sigterm_and_ctl_stop_end_the_server_cleanly() {
 }
 
 #[test]
+fn a_zone_that_came_by_its_name_goes_with_its_table() {
+    for (rules, how) in
+        [("", &["reload", "x.test"][..]), ("", &["reload"]), ("allow-update = [\"key:k\"]\n", &["reload", "x.test"])]
+    {
+        let folder = Folder::new();
+        folder.write("k.key", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n");
+        for name in ["z", "x"] {
+            let file = folder.write(name, ZONE);
+            let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+            std::fs::File::open(file).unwrap().set_modified(old).unwrap();
+        }
+        let key = "[[key]]\nname = \"k\"\nsecret-file = \"k.key\"\n";
+        let alone = format!("{key}[[zone]]\nname = \"z.test\"\nfile = \"z\"\n");
+        folder.configure(&alone);
+        let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+        folder.configure(&format!("{alone}[[zone]]\nname = \"x.test\"\nfile = \"x\"\n{rules}"));
+        folder.does(&["reload", "x.test"]);
+        assert_eq!(server.short(&folder, &["www.x.test"]), "192.0.2.2\n");
+        folder.configure(&alone);
+        match how {
+            ["reload"] => _ = folder.does(how),
+            _ => folder.refuses(how, "no zone x.test is configured"),
+        }
+        let asked = folder.dunlin(&["query", &format!("@{}", server.address), "www.x.test"]);
+        assert!(text(&asked.stdout).contains("REFUSED"), "{how:?} {rules}");
+    }
+}
+
+#[test]
 fn a_start_with_unchanged_sources_maps_the_image_that_is_there() {
     let folder = with_zone();
     // What a list names is not watched: nobody but `reload` looks at it.

@@ -169,9 +169,14 @@ impl Seen {
         name.and_then(|name| super::apex(&name).ok()).is_some_and(|of| *of == *apex)
     }
 
-    /// This, but for what another says of lists.
-    pub fn with_lists_of(self, other: &Seen) -> Seen {
-        Seen { directories: self.directories, ..other.clone() }
+    /// This, but for what another says of the list.
+    pub fn with_list_of(self, other: &Seen) -> Seen {
+        Seen { list: other.list.clone(), ..self }
+    }
+
+    /// Some zones of `[[zone]]` have come, and others that have changed may not have: no configuration names just these.
+    pub fn is_none_of(&mut self, written: &Written) {
+        self.written = !written.names();
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {

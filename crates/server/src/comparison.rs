@@ -5,6 +5,7 @@
 use crate::complaint::Complaint;
 use crate::config::{self, Roster, Seen, Zone};
 use crate::images;
+use crate::log;
 use crate::manifest::{Damaged, Known, Manifest};
 use crate::reading::{processors, side_by_side};
 use crate::stamp::Looks;
@@ -208,10 +209,20 @@ pub fn of_named(
         let is_gone = |file: &Path| file.symlink_metadata().is_err();
         let is_missing = |zone: &Zone| written.is_none() && manifest.seen.holds(&zone.file) && is_gone(&zone.file);
         if zone.as_ref().is_some_and(is_missing) {
-            // The list may name it all the same, or another file of a folder is its. What the list names is not read from where commands keep it.
+            // The list may name it all the same, or another file of a folder is its. What the list named is not read from where commands keep it.
             let mut in_list = || listed.get_or_insert_with(|| roster.listed()).get(apex).cloned();
-            zone = if is_kept() { None } else { in_list() }.or_else(found);
+            let is_nowhere = is_kept() && roster.seen().lists_the_same(&manifest.seen);
+            zone = if is_nowhere { None } else { in_list() }.or_else(found);
             difference.gone.extend(zone.is_none().then(|| apex.clone()));
+        }
+        let is_new = written.is_none() && manifest.find(apex).is_none();
+        if let Some(complaint) = zone.as_ref().filter(|_| is_new).and_then(|zone| roster.hinders(zone)) {
+            if is_asked {
+                return Err(Hindrance::Roster(vec![complaint]));
+            }
+            // Others that have changed at the same time have nothing to do with it.
+            log::error("reload", &[("why", &complaint)]);
+            continue;
         }
         match zone.filter(|zone| is_other(zone, manifest, &mut Looks::default())) {
             Some(zone) if !zone.is_awaited() => difference.anew.push(zone),

@@ -112,8 +112,10 @@ impl Weighing<'_> {
         }
         let there = difference(served, edited)?;
         let back = match base {
-            Base::Version(serial, _) if is_newer(*serial, there.from) => return Err(unborn(*serial, there.from).into()),
-            Base::Version(serial, since) => past.way_to(&zone.apex, served, *serial, since.as_deref())?,
+            Base::Version(serial, since) => {
+                let back = past.way_to(&zone.apex, served, *serial, since.as_deref());
+                back.map_err(|why| if is_newer(*serial, there.from) { unborn(*serial, there.from) } else { why })?
+            }
             Base::Copy(file, _) => self.back(&Zone::new(zone.apex.clone(), file.clone()), served)?,
             Base::Past(file, serial) => {
                 let copy = self.back(&Zone::new(zone.apex.clone(), file.clone()), served)?;

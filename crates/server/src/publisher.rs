@@ -435,9 +435,10 @@ impl Publisher {
         self.failed = outcome.is_err().then(Instant::now);
         self.unfolded = self.failed.map(|_| Arc::clone(config));
         self.laid = self.laid.filter(|_| self.failed.is_some());
-        if self.failed.is_some() {
+        match self.failed {
             // What is not served is no version.
-            self.library.gate.forget();
+            Some(_) => self.library.gate.forget(),
+            None => self.recorder.forget(),
         }
         outcome
     }

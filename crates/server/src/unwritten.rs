@@ -73,7 +73,7 @@ impl Unwritten {
     /// A zone whose file holds all that the journal says of it before this position.
     pub fn add_zone(&mut self, apex: &[u8], position: u64) {
         let book = self.zones.entry(apex.into()).or_default();
-        (book.position, book.is_left) = (position, false);
+        (book.position, book.is_left, book.last) = (position, false, None);
     }
 
     /// No updates of the zone come any more.

@@ -52,12 +52,23 @@ struct Known {
     laid_before: Includes,
     /// Folders of files that are included, as far as they are watched.
     including: BTreeSet<PathBuf>,
+    /// Folders in which links on the way to those of zones stand.
+    links: BTreeSet<PathBuf>,
     /// Those of all these that are not watched, for they are not there, or cannot be.
     missing: BTreeSet<PathBuf>,
 }
 
 /// Files that are included, and the zones that do so.
 type Includes = HashMap<PathBuf, BTreeSet<String>>;
+
+/// The folders in which links stand that lead to this one.
+fn links_to(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    // Without a slash at its end, which would be what the link leads to.
+    let way: PathBuf = folder.components().collect();
+    let links = way.ancestors().filter(|on_the_way| on_the_way.is_symlink()).filter_map(Path::parent);
+    let here = |above: &Path| if above.as_os_str().is_empty() { PathBuf::from(HERE) } else { above.to_path_buf() };
+    links.map(here).collect::<Vec<_>>().into_iter()
+}
 
 /// Whether one more of these folders may be watched.
 fn has_room(folders: &BTreeSet<PathBuf>, folder: &Path) -> bool {
@@ -161,7 +172,8 @@ impl Folders {
             }
         }
         wanted.iter().for_each(|folder| self.add(known, folder));
-        let left = known.including.difference(&wanted).filter(|folder| !known.zones.contains(folder));
+        let left = known.including.difference(&wanted);
+        let left = left.filter(|folder| !known.zones.contains(folder) && !known.links.contains(*folder));
         left.for_each(|folder| self.watch.remove(folder));
         let is_more = !wanted.is_subset(&known.including);
         known.including = wanted;
@@ -178,18 +190,16 @@ impl Folders {
     /// Watches these folders of zones, and no others.
     pub fn follow(&self, wanted: &[PathBuf]) {
         let known = &mut *self.known();
-        let left = known.zones.iter().filter(|old| !wanted.contains(old) && !known.including.contains(*old));
-        left.for_each(|old| self.watch.remove(old));
+        // What they lead to may be other folders from now on.
+        let links: BTreeSet<PathBuf> = wanted.iter().flat_map(|folder| links_to(folder)).collect();
+        let is_left =
+            |old: &&PathBuf| !wanted.contains(old) && !links.contains(*old) && !known.including.contains(*old);
+        known.zones.iter().chain(&known.links).filter(is_left).for_each(|old| self.watch.remove(old));
         // Of a zone whose file lies there, and was not one of these, it was not asked what it includes.
         let are_others = known.zones != wanted;
         known.zones = wanted.to_vec();
-        for folder in wanted {
-            self.add(known, folder);
-            // What it leads to may be another folder from now on.
-            if let Some(above) = folder.parent().filter(|_| folder.is_symlink()) {
-                self.add(known, if above.as_os_str().is_empty() { Path::new(HERE) } else { above });
-            }
-        }
+        wanted.iter().chain(&links).for_each(|folder| self.add(known, folder));
+        known.links = links;
         known.forget_missing();
         if are_others {
             self.learn_again(known, true);
@@ -232,8 +242,8 @@ impl Known {
 
     /// Nobody waits for what is none of these folders any more.
     fn forget_missing(&mut self) {
-        let Known { zones, including, missing, .. } = self;
-        missing.retain(|folder| zones.contains(folder) || including.contains(folder));
+        let Known { zones, including, links, missing, .. } = self;
+        missing.retain(|folder| zones.contains(folder) || including.contains(folder) || links.contains(folder));
     }
 
     /// True for what may lead to files of zones, or to what they include: a folder of zones, or what lies in one that is watched.
@@ -241,7 +251,7 @@ impl Known {
         let folder = folder.strip_prefix(HERE).unwrap_or(folder);
         let above = folder.parent();
         let is_watched = self.zones.iter().chain(&self.including).any(|watched| Some(&**watched) == above);
-        is_watched || self.zones.iter().any(|zones| zones == folder)
+        is_watched || self.zones.iter().any(|zones| zones.starts_with(folder))
     }
 
     /// True for what lies in a folder of zones, not below.
@@ -255,6 +265,8 @@ pub struct Watcher {
     state: Arc<State>,
     looks: Sender<()>,
     pending: Pending,
+    /// When it was looked for missing folders last.
+    looked: Instant,
 }
 
 /// Zones to be read again.
@@ -272,7 +284,7 @@ impl Watcher {
             log::warn("a folder is not watched", &[("folder", &folders.images.display()), ("why", &e)]);
         }
         folders.learn();
-        Watcher { folders, state, looks, pending: Pending::default() }
+        Watcher { folders, state, looks, pending: Pending::default(), looked: Instant::now() }
     }
 
     /// Works until the queue cannot be read any more: until the process ends.
@@ -284,8 +296,12 @@ impl Watcher {
                 Err(e) => return log::error("folders are not watched any more: reload by hand", &[("why", &e)]),
             };
             let is_quiet = changes.is_empty();
-            if is_quiet && self.folders.look_for_missing() {
-                self.pending.add_all();
+            // However much else happens.
+            if missing.is_some() && self.looked.elapsed() >= MISSED {
+                self.looked = Instant::now();
+                if self.folders.look_for_missing() {
+                    self.pending.add_all();
+                }
             }
             changes.into_iter().for_each(|change| self.note(change));
             if let Some(zones) = self.pending.take(is_quiet) {

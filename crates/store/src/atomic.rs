@@ -12,7 +12,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, fchown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -110,10 +110,14 @@ impl Output {
         if (own.uid(), own.gid()) != (found.uid(), found.gid()) {
             fchown(&self.file, Some(found.uid()), Some(found.gid()))?;
         }
+        let mut mode = found.permissions();
         // Before the mode: with a list, the group's part of that is a bound of what the list grants, and without one the group's right.
         let list = access_list(other)?;
-        set_access_list(&self.file, list.as_deref())?;
-        self.file.set_permissions(found.permissions())
+        if set_access_list(&self.file, list.as_deref()).is_err() {
+            // As where it grants rights to users that this namespace does not know. What the group may do by the list is not known here.
+            mode.set_mode(mode.mode() & !0o070);
+        }
+        self.file.set_permissions(mode)
     }
 
     /// Appends a part of another file, without a way through our memory where the kernel has one. That file is read from its beginning to its end, and
@@ -289,6 +293,8 @@ fn rename(from: &Path, to: &Path, flags: libc::c_uint) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Octets of an attribute at most (xattr(7)).
+const LIST_MAX: usize = 64 << 10;
 /// Where a file's access list stands (acl(5)).
 const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 
@@ -300,14 +306,14 @@ fn access_list(file: &Path) -> io::Result<Option<Vec<u8>>> {
         let len = unsafe { libc::getxattr(path.as_ptr(), ACCESS_LIST.as_ptr(), room.as_mut_ptr().cast(), room.len()) };
         usize::try_from(len).map_err(|_| io::Error::last_os_error())
     };
-    let len = match get(&mut []) {
-        Err(e) if is_without_list(&e) => return Ok(None),
-        other => other?,
-    };
-    let mut list = vec![0; len];
-    let len = get(&mut list)?;
-    list.truncate(len);
-    Ok(Some(list))
+    let mut list = vec![0; LIST_MAX];
+    match get(&mut list) {
+        Err(e) if is_without_list(&e) => Ok(None),
+        len => {
+            list.truncate(len?);
+            Ok(Some(list))
+        }
+    }
 }
 
 /// None: the file has none any more, whatever its folder gives to new files.
@@ -324,7 +330,7 @@ fn set_access_list(file: &File, list: Option<&[u8]>) -> io::Result<()> {
 }
 
 fn is_without_list(e: &io::Error) -> bool {
-    matches!(e.raw_os_error(), Some(libc::ENODATA | libc::EOPNOTSUPP))
+    matches!(e.raw_os_error(), Some(libc::ENODATA | libc::EOPNOTSUPP | libc::ENOSYS))
 }
 
 impl Drop for Temporary {

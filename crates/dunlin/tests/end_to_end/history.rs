@@ -327,7 +327,7 @@ fn history_is_switched_off_by_its_size() {
     stage.publish(9, "b A 192.0.2.4\n");
     assert_eq!(std::fs::read_dir(&history).unwrap().count(), 1);
     configure("0");
-    assert_eq!(std::fs::read_dir(&history).unwrap().count(), 0);
+    eventually("the next image", || std::fs::read_dir(&history).unwrap().count() == 0);
 }
 
 #[test]

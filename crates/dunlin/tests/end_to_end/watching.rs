@@ -66,7 +66,7 @@ fn a_link_to_the_folder_of_zones_that_leads_elsewhere_is_noticed() {
         folder.write(&format!("{version}/example.com.zone"), &ZONE.replace("192.0.2.2", address));
     }
     std::os::unix::fs::symlink("1", folder.0.join("zones")).unwrap();
-    let server = Server::start(&folder, LISTEN);
+    let server = Server::start(&folder, &[&["--zones", "zones/"], &LISTEN[2..]].concat());
     let is = |address: &str| server.short(&folder, &["www.example.com"]) == format!("{address}\n");
     assert!(is("192.0.2.2"));
     std::os::unix::fs::symlink("2", folder.0.join("new")).unwrap();

@@ -260,6 +260,20 @@ fn a_kill_while_it_is_written_leaves_a_whole_file_that_is_known() {
     drop(server);
 }
 
+#[test]
+fn a_link_to_a_file_that_is_written_back_is_no_other_zone() {
+    let stage = Stage::new("1s", 0);
+    let server = stage.serve();
+    std::os::unix::fs::symlink("z.example.zone", stage.folder.0.join("zones/other.example.zone")).unwrap();
+    let why = "is the file of another zone, and is written back";
+    eventually("what is said", || stage.log().contains(why));
+    stage.folder.refuses(&["reload", "other.example"], why);
+    let asked = stage.folder.dunlin(&["query", &format!("@{}", server.address), "ns.other.example"]);
+    assert!(text(&asked.stdout).contains("REFUSED"));
+    add(&server, 1);
+    eventually("the file", || stage.holds("n1.z.example."));
+}
+
 fn next_second() {
     let second = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let then = second();

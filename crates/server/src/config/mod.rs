@@ -377,7 +377,7 @@ fn server(r: &mut Reader<'_>, t: &Table<'_>, server: &mut Server) {
     r.keys("[server]", t, &keys, &[]);
     server.rotate = r.boolean(t, "rotate-rrsets").unwrap_or(false);
     if let Some(words) = r.strings(t, "listen", "127.0.0.1:53") {
-        server.listen = addresses(r, &words);
+        server.listen = words.iter().filter_map(|w| address(r, w)).collect();
         if words.is_empty() {
             let span = t["listen"].span();
             r.complain(
@@ -420,20 +420,6 @@ fn workers(r: &mut Reader<'_>, t: &Table<'_>) -> Option<usize> {
         }
         Some((None, _)) => r.number(t, "workers", 1..=1024).map(|n| n as usize),
     }
-}
-
-fn addresses(r: &mut Reader<'_>, words: &[Word]) -> Vec<SocketAddr> {
-    let mut all = Vec::new();
-    for word in words {
-        match address(r, word) {
-            // Of those without a port each is to get one of its own.
-            Some(found) if found.port() != 0 && all.contains(&found) => {
-                r.complain(word.span.clone(), format!("{found} is written twice"), "remove one of them");
-            }
-            found => all.extend(found),
-        }
-    }
-    all
 }
 
 fn address(r: &mut Reader<'_>, word: &Word) -> Option<SocketAddr> {

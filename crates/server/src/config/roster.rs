@@ -1,6 +1,7 @@
 //! Where zones are named: in `[[zone]]`, in the list, in folders. What names a million zones is looked at, and read only
 //! when it is no longer as it was.
 
+use super::shared::{FILE_OF_ITS_OWN, Ours};
 use super::written::Written;
 use super::zones::{self, Named, Zone};
 use crate::complaint::Complaint;
@@ -81,6 +82,12 @@ impl Roster {
             list: self.list.as_ref().map(place),
             directories: self.directories.iter().map(place).collect(),
         }
+    }
+
+    /// Why a zone that is none of `[[zone]]` cannot have its file.
+    pub fn hinders(&self, zone: &Zone) -> Option<Complaint> {
+        let why = Ours::beside(&self.written, zone).hinders(zone, zone.file.is_symlink())?;
+        Some(Complaint::about(&zone.file, why, FILE_OF_ITS_OWN))
     }
 
     /// The file of a folder that is this zone's, by the name as it is written here, if there is one. A link that leads nowhere is one.

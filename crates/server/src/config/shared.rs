@@ -25,25 +25,40 @@ pub const FILE_OF_ITS_OWN: &str = "write a file of its own for each";
 /// Files of zones of `[[zone]]` that we write. What lists and folders name is not to be one of them.
 #[derive(Default)]
 pub struct Ours {
-    /// Of which zone each is, and whether others send it.
-    files: HashMap<Inode, (Box<[u8]>, bool)>,
+    /// Whether others send it.
+    files: HashMap<Inode, bool>,
     /// What lists name by these, or by links. A million names are not looked at each by itself.
     names: HashSet<OsString>,
+    /// Those of `[[zone]]`: what else is named like one of them is passed over.
+    written: HashSet<Box<[u8]>>,
 }
 
 impl Ours {
     pub fn of(written: &[Zone]) -> Ours {
+        let mut ours = Ours::among(written.iter().filter(|zone| is_ours(zone)));
+        if !ours.files.is_empty() {
+            ours.written = written.iter().map(|zone| zone.apex.clone()).collect();
+        }
+        ours
+    }
+
+    /// As far as they may have the file of this zone, which is none of theirs.
+    pub fn beside(written: &[Zone], zone: &Zone) -> Ours {
+        let (is_link, name) = (zone.file.is_symlink(), zone.file.file_name());
+        let may_be = |other: &&Zone| is_ours(other) && (is_link || other.origin().file_name() == name);
+        Ours::among(written.iter().filter(may_be))
+    }
+
+    fn among<'z>(zones: impl Iterator<Item = &'z Zone>) -> Ours {
         let mut ours = Ours::default();
-        // What is kept for others lies in data-dir.
-        let is_received = |zone: &Zone| zone.is_secondary() && zone.peers.as_ref().is_some_and(|peers| !peers.is_kept);
-        for zone in written.iter().filter(|zone| zone.write_back.is_some() || is_received(zone)) {
+        for zone in zones {
             let file = zone.origin();
             // What is not there yet has no other name.
             let Some(inode) = inode(file) else { continue };
             let linked = std::fs::read_link(file).ok();
             let names = [Some(file), linked.as_deref()].into_iter().flatten().filter_map(Path::file_name);
             ours.names.extend(names.map(OsStr::to_os_string));
-            ours.files.insert(inode, (zone.apex.clone(), zone.is_secondary()));
+            ours.files.insert(inode, zone.is_secondary());
         }
         ours
     }
@@ -51,18 +66,22 @@ impl Ours {
     /// Why a zone that is named elsewhere cannot have its file.
     pub fn hinders(&self, zone: &Zone, is_link: bool) -> Option<String> {
         let may_be = is_link || zone.file.file_name().is_some_and(|name| self.names.contains(name));
-        if self.files.is_empty() || !may_be {
+        if self.files.is_empty() || !may_be || self.written.contains(&zone.apex) {
             return None;
         }
-        let (other, is_received) = self.files.get(&inode(&zone.file)?)?;
-        (*other != zone.apex).then(|| is_of_another(&zone.file, *is_received))
+        self.files.get(&inode(&zone.file)?).map(|is_received| is_of_another(&zone.file, *is_received))
     }
+}
+
+/// Whether we write the zone's file. What is kept for others lies in data-dir.
+fn is_ours(zone: &Zone) -> bool {
+    let is_received = zone.is_secondary() && zone.peers.as_ref().is_some_and(|peers| !peers.is_kept);
+    zone.write_back.is_some() || is_received
 }
 
 /// Zones whose file is also another zone's, be it by a link, and we write it: by their place in the series, and why that is wrong.
 pub fn shared(written: &[Zone]) -> Vec<(usize, String)> {
-    let is_ours = |zone: &&Zone| zone.write_back.is_some() || zone.is_secondary();
-    if !written.iter().any(|zone| is_ours(&zone)) {
+    if !written.iter().any(is_ours) {
         return Vec::new();
     }
     // What is not there yet has no other name.

@@ -174,18 +174,6 @@ dunlin.toml:6:9: error: `level` is a text, and this is a number
 }
 
 #[test]
-fn an_address_is_listened_at_once() {
-    bad(
-        "[server]\nlisten = [\"[::1]:53\", \"127.0.0.1:0\", \"127.0.0.1:0\", \"[0::1]:53\"]\n",
-        "
-dunlin.toml:2:53: error: [::1]:53 is written twice
-    listen = [\"[::1]:53\", \"127.0.0.1:0\", \"127.0.0.1:0\", \"[0::1]:53\"]
-                                                        ^^^^^^^^^^^
-    remove one of them",
-    );
-}
-
-#[test]
 fn what_is_not_built_yet_says_so() {
     for (text, what) in [
         ("[resolver]\nenabled = true\n", "resolving without forwarders"),
@@ -452,6 +440,9 @@ fn keys_and_who_may_update() {
     let (directory, list) = ("[zones]\ndirectory = \"links\"\n", "[zones]\nlist = \"list\"\n");
     std::fs::write(folder.0.join("list"), "one one\ntwo two\n").unwrap();
     assert_eq!([gathered(directory), gathered(list)], [vec![], vec![]] as [Vec<String>; 2]);
+    // Nor is what `[[zone]]` says otherwise.
+    std::fs::write(folder.0.join("list"), "one one\ntwo text\n").unwrap();
+    assert_eq!(gathered(&format!("{list}[[zone]]\nname = \"two\"\nfile = \"other two\"\n")), [] as [String; 0]);
     std::os::unix::fs::symlink("../text", folder.0.join("links/two.zone")).unwrap();
     std::fs::write(folder.0.join("list"), "one one\ntwo text\n").unwrap();
     for (more, place) in [(directory, "links/two.zone"), (list, "list:2:1")] {

@@ -41,13 +41,12 @@ struct Open {
 
 impl Recorder {
     pub fn new(data_dir: &Path, keep: config::History) -> Recorder {
-        let recorder = Recorder { data_dir: data_dir.to_path_buf(), keep, open: None };
-        recorder.forget();
-        recorder
+        Recorder { data_dir: data_dir.to_path_buf(), keep, open: None }
     }
 
-    /// Of a history that is to keep nothing nothing stays.
-    fn forget(&self) {
+    /// Of a history that is to keep nothing nothing stays, once there is an image of all that is served: until then a start finds here what may be
+    /// served without being judged.
+    pub fn forget(&self) {
         let files =
             std::fs::read_dir(self.data_dir.join(FOLDER)).into_iter().flatten().filter(|_| self.keep.octets == 0);
         for file in files.flatten().map(|file| file.path()) {
@@ -64,7 +63,6 @@ impl Recorder {
             self.open = None;
         }
         self.keep = keep;
-        self.forget();
     }
 
     /// Keeps these changes, which are served already, or will be at once.

@@ -28,6 +28,7 @@ pub mod held;
 mod history;
 mod http;
 pub mod images;
+mod includes;
 pub mod inspector;
 mod intake;
 mod jobs;

@@ -7,10 +7,11 @@
 
 use crate::config::Config;
 use crate::images;
+use crate::includes::Includes;
 use crate::log;
 use crate::manifest::{Entry, Identity, Manifest};
 use crate::state::{Event, State};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,9 +59,6 @@ struct Known {
     missing: BTreeSet<PathBuf>,
 }
 
-/// Files that are included, and the zones that do so.
-type Includes = HashMap<PathBuf, BTreeSet<String>>;
-
 /// The folders in which links stand that lead to this one.
 fn links_to(folder: &Path) -> impl Iterator<Item = PathBuf> {
     // Without a slash at its end, which would be what the link leads to.
@@ -73,11 +71,6 @@ fn links_to(folder: &Path) -> impl Iterator<Item = PathBuf> {
 /// Whether one more of these folders may be watched.
 fn has_room(folders: &BTreeSet<PathBuf>, folder: &Path) -> bool {
     folders.len() < FOLDERS_MAX || folders.contains(folder)
-}
-
-/// The zone includes none but these.
-fn forget(includes: &mut Includes, zone: &str, but: &[PathBuf]) {
-    includes.retain(|file, zones| but.contains(file) || !zones.remove(zone) || !zones.is_empty());
 }
 
 impl Folders {
@@ -100,7 +93,7 @@ impl Folders {
     pub fn lay(&self, entry: &Entry) -> bool {
         let included: Vec<PathBuf> = entry.sources.iter().skip(1).map(|(file, _)| file.clone()).collect();
         let zone = images::name(&entry.apex).to_string();
-        forget(&mut self.known().laid_before, &zone, &included);
+        self.known().laid_before.forget(&zone, &included);
         self.note(|known| &mut known.laid, &zone, &entry.file, &included)
     }
 
@@ -108,19 +101,19 @@ impl Folders {
     pub fn lay_none(&self, apex: &[u8]) {
         let zone = images::name(apex).to_string();
         let known = &mut *self.known();
-        [&mut known.laid, &mut known.laid_before].into_iter().for_each(|laid| forget(laid, &zone, &[]));
+        [&mut known.laid, &mut known.laid_before].into_iter().for_each(|laid| laid.forget(&zone, &[]));
     }
 
     /// Of a file that is not watched what it includes is not, either.
     fn note(&self, of: fn(&mut Known) -> &mut Includes, zone: &str, file: &Path, included: &[PathBuf]) -> bool {
         let known = &mut *self.known();
-        forget(of(known), zone, included);
+        of(known).forget(zone, included);
         if !known.is_of_zones(file) {
             return false;
         }
         let mut is_new = false;
         for included in included {
-            let is_told = of(known).entry(included.clone()).or_default().insert(zone.to_string());
+            let is_told = of(known).insert(zone, included);
             let Some(folder) = included.parent().filter(|folder| has_room(&known.including, folder)) else { continue };
             is_new |= is_told;
             known.including.insert(folder.to_path_buf());
@@ -132,7 +125,7 @@ impl Folders {
 
     /// The zone is none of those any more whose included files are watched.
     pub fn include_none(&self, zone: &str) {
-        forget(&mut self.known().owned, zone, &[]);
+        self.known().owned.forget(zone, &[]);
     }
 
     /// What the zones of watched folders include, as the manifest of the image says. True: in other folders than before, too.
@@ -149,12 +142,12 @@ impl Folders {
         } else if !is_asked {
             return false;
         }
-        let (mut includes, mut folders) = (Includes::new(), BTreeSet::new());
+        let (mut includes, mut folders) = (Includes::default(), BTreeSet::new());
         manifest.for_each_include(|zone, file, included| {
             if !known.is_of_zones(file) {
                 return;
             }
-            includes.entry(included.to_path_buf()).or_default().insert(images::name(zone).to_string());
+            includes.insert(&images::name(zone).to_string(), included);
             if let Some(folder) = included.parent().filter(|folder| has_room(&folders, folder)) {
                 folders.insert(folder.to_path_buf());
             }
@@ -165,7 +158,7 @@ impl Folders {
 
     /// What the image includes lies in these folders; those in which nothing is included are not watched any more. True: there are new ones.
     fn follow_included(&self, known: &mut Known, mut wanted: BTreeSet<PathBuf>) -> bool {
-        let files = [&known.owned, &known.laid, &known.laid_before].into_iter().flat_map(|includes| includes.keys());
+        let files = [&known.owned, &known.laid, &known.laid_before].into_iter().flat_map(|includes| includes.files());
         for folder in files.filter_map(|file| file.parent()) {
             if has_room(&wanted, folder) {
                 wanted.insert(folder.to_path_buf());
@@ -184,7 +177,7 @@ impl Folders {
     fn including(&self, file: &Path) -> Vec<String> {
         let known = self.known();
         let all = [&known.imaged, &known.owned, &known.laid, &known.laid_before];
-        all.into_iter().filter_map(|includes| includes.get(file)).flatten().cloned().collect()
+        all.into_iter().flat_map(|includes| includes.of(file)).cloned().collect()
     }
 
     /// Watches these folders of zones, and no others.

@@ -16,7 +16,7 @@ use std::thread::{self, Thread};
 use std::{
     hint::black_box,
     mem, ptr,
-    sync::{Mutex, OnceLock},
+    sync::{Condvar, Mutex, OnceLock, PoisonError},
     thread::JoinHandle,
 };
 
@@ -253,23 +253,26 @@ const LEFT_AT_ONCE: usize = 6;
 const LOOK_STACK: usize = 64 << 10;
 
 /// A thread that ends leaves its heap as it is, and what it made may be freed there by others long after: some 60 KiB at the end of
-/// each. The next thread may have that heap, and only a thread can look at its heap's end: so as many are started at once.
+/// each. The next thread may have that heap, and only a thread can look at its heap's end: so as many are started at once, and none ends
+/// before each has a heap.
 #[cfg(target_env = "gnu")]
 fn look_at_ends_left() {
-    let all_are_there = Mutex::new(());
+    // How many have one, and whether they may end.
+    let (state, change) = (Mutex::new((0, false)), Condvar::new());
+    let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
     thread::scope(|scope| {
-        let wait = all_are_there.lock();
-        for _ in 0..LEFT_AT_ONCE {
-            let look = || {
-                let piece = untouched();
-                drop(all_are_there.lock());
-                drop(piece);
-            };
-            let thread = thread::Builder::new().name("look".to_string()).stack_size(LOOK_STACK);
-            if thread.spawn_scoped(scope, look).is_err() {
-                break;
-            }
-        }
-        drop(wait);
+        let look = || {
+            let piece = untouched();
+            let mut now = lock();
+            now.0 += 1;
+            change.notify_all();
+            drop(change.wait_while(now, |now| !now.1));
+            drop(piece);
+        };
+        let thread = || thread::Builder::new().name("look".to_string()).stack_size(LOOK_STACK);
+        let started = (0..LEFT_AT_ONCE).take_while(|_| thread().spawn_scoped(scope, look).is_ok()).count();
+        let now = change.wait_while(lock(), |now| now.0 < started);
+        now.unwrap_or_else(PoisonError::into_inner).1 = true;
+        change.notify_all();
     });
 }

@@ -683,9 +683,10 @@ impl By {
     fn author(&self, apex: &[u8]) -> Author {
         // Beside the zone that it is about others may have been edited.
         match self.why {
-            Why::Back(serial) if self.wanted.iter().any(|wanted| **wanted == *apex) => history::by_going_back(serial),
-            Why::Keep { .. } if self.wanted.iter().any(|wanted| **wanted == *apex) => history::by_command(),
-            Why::Forced if self.wanted.iter().any(|wanted| **wanted == *apex) => history::by_force(self.source(apex)),
+            _ if !self.wanted.iter().any(|wanted| **wanted == *apex) => self.source(apex),
+            Why::Back(serial) => history::by_going_back(serial),
+            Why::Keep { .. } => history::by_command(),
+            Why::Forced => history::by_force(self.source(apex)),
             _ => self.source(apex),
         }
     }

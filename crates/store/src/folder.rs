@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
@@ -51,12 +51,38 @@ pub fn read_what_is_handed() {
 pub fn open_file(path: &Path) -> io::Result<File> {
     if HANDED.iter().any(|handed| path.starts_with(handed)) {
         return match IS_COMMAND.load(Ordering::Relaxed) {
-            true => File::open(path),
+            true => open_handed(path),
             false => Err(io::Error::other("the server cannot read what is handed to others; name a file")),
         };
     }
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
+}
+
+/// What a pipe brings can be read once, and commands read some files twice: it is kept in memory, in the place of the pipe.
+fn open_handed(path: &Path) -> io::Result<File> {
+    let mut handed = File::open(path)?;
+    let number = if path == Path::new(HANDED[0]) { Some(libc::STDIN_FILENO) } else { number_of(path) };
+    let Some(number) = number.filter(|_| handed.metadata().is_ok_and(|found| !found.is_file())) else {
+        return Ok(handed);
+    };
+    // SAFETY: the name ends with a zero.
+    let kept = unsafe { libc::memfd_create(c"handed".as_ptr(), libc::MFD_CLOEXEC) };
+    if kept < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was opened just now, and nobody else has it.
+    let mut kept = unsafe { File::from_raw_fd(kept) };
+    io::copy(&mut handed, &mut kept)?;
+    // SAFETY: both are descriptors, and whoever reads from this one wants what it was handed.
+    if unsafe { libc::dup2(kept.as_raw_fd(), number) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    File::open(path)
+}
+
+fn number_of(path: &Path) -> Option<libc::c_int> {
+    path.file_name()?.to_str()?.parse().ok()
 }
 
 /// All of a file, if it has no more octets than these.
@@ -197,6 +223,7 @@ impl Opened {
 mod tests {
     use super::*;
     use crate::testdir::TestDir;
+    use std::io::Write;
     use std::os::unix::fs::symlink;
 
     #[test]
@@ -269,6 +296,13 @@ mod tests {
         assert!(read(Path::new(&handed)).unwrap_err().contains("name a file"));
         read_what_is_handed();
         assert_eq!(read(Path::new(&handed)), Ok("text".to_string()));
+        let (pipe, mut writer) = io::pipe().unwrap();
+        let piped = format!("/dev/fd/{}", pipe.as_raw_fd());
+        writer.write_all(b"brought").unwrap();
+        drop(writer);
+        for _ in 0..2 {
+            assert_eq!(read(Path::new(&piped)), Ok("brought".to_string()));
+        }
         let most = |octets_max| read_file(&dir.path().join("file"), octets_max).map_err(|e| e.to_string());
         assert_eq!((most(4), most(3)), (Ok(b"text".to_vec()), Err("it has more than 3 octets".to_string())));
     }

@@ -2,7 +2,7 @@
 
 use crate::cli::{Check, Compile};
 use crate::configuration;
-use crate::exit::{Exit, could_not};
+use crate::exit::{Exit, could_not, say};
 use crate::progress::Progress;
 use audit::Rules;
 use net::privilege::{User, is_root};
@@ -25,8 +25,8 @@ pub fn check(args: &Check) -> Exit {
         Ok(found) => found,
         Err(complaints) if args.json => {
             let list = Json::list(&complaints, Json::text);
-            println!("{}", Json::Object(vec![("ok", Json::Bool(false)), ("configuration", list)]));
-            return Exit::CouldNot;
+            let facts = Json::Object(vec![("ok", Json::Bool(false)), ("configuration", list)]);
+            return say(format_args!("{facts}\n"), Exit::CouldNot);
         }
         Err(complaints) => {
             configuration::show(&complaints, args.source.config.as_deref());
@@ -48,19 +48,19 @@ pub fn check(args: &Check) -> Exit {
     drop(progress);
     let bad = all.iter().filter(|f| f.is_bad()).count();
     let refused = all.iter().filter(|f| f.is_refused).count();
+    let exit = if bad > 0 { Exit::No } else { Exit::Done };
     if args.json {
         let facts = vec![
             ("ok", Json::Bool(bad == 0)),
             ("warnings", Json::list(&warnings, Json::text)),
             ("zones", Json::list(&all, Findings::json)),
         ];
-        println!("{}", Json::Object(facts));
-    } else {
-        warnings.iter().for_each(|w| println!("warning: {w}"));
-        all.iter().for_each(|f| print!("{f}"));
-        println!("{} zones, {bad} of them with errors, {refused} cannot be served", all.len());
+        return say(format_args!("{}\n", Json::Object(facts)), exit);
     }
-    if bad > 0 { Exit::No } else { Exit::Done }
+    let mut text: String = warnings.iter().map(|w| format!("warning: {w}\n")).collect();
+    text.extend(all.iter().map(Findings::to_string));
+    text += &format!("{} zones, {bad} of them with errors, {refused} cannot be served\n", all.len());
+    say(text, exit)
 }
 
 fn with_zones(config: Config) -> Result<(Config, Vec<Zone>), Vec<Complaint>> {
@@ -148,6 +148,7 @@ fn tell(args: &Compile, shelved: &Shelved) -> Exit {
         eprintln!("warning: zone {zone}: {errors} errors, {warnings} warnings, the first: {}", r.what);
     }
     let (header, file) = (shelved.image.header(), shelved.file.display());
+    let exit = if problems.is_empty() { Exit::Done } else { Exit::No };
     if args.json {
         let facts = vec![
             ("image", Json::text(&file)),
@@ -155,9 +156,8 @@ fn tell(args: &Compile, shelved: &Shelved) -> Exit {
             ("records", Json::Number(header.records)),
             ("bytes", Json::Number(header.length)),
         ];
-        println!("{}", Json::Object(facts));
-    } else {
-        println!("{file}: {} zones, {} records, {} octets", header.zones, header.records, header.length);
+        return say(format_args!("{}\n", Json::Object(facts)), exit);
     }
-    if problems.is_empty() { Exit::Done } else { Exit::No }
+    let (zones, records, octets) = (header.zones, header.records, header.length);
+    say(format_args!("{file}: {zones} zones, {records} records, {octets} octets\n"), exit)
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::{Ctl, Request};
 use crate::configuration;
-use crate::exit::{Exit, could_not, not_built};
+use crate::exit::{Exit, could_not, not_built, say};
 use server::config;
 use server::kept::BETWEEN;
 use std::io::{BufRead, BufReader, Write};
@@ -49,8 +49,11 @@ pub fn run(args: &Ctl) -> Exit {
     };
     let mut line = String::new();
     let asked = stream.write_all(format!("{}\n", request.trim_end()).as_bytes());
-    match asked.and_then(|()| BufReader::new(stream).read_line(&mut line)) {
-        Ok(n) if n > 0 => show(args, line.trim_end()),
+    let answered = BufReader::new(stream).read_line(&mut line);
+    // A server with too many connections says so before it is asked, and hangs up.
+    match asked.and(answered) {
+        _ if line.ends_with('\n') => show(args, &line),
+        Ok(n) if n > 0 => could_not(format_args!("{}: the server hung up in the middle of its answer", path.display())),
         Ok(_) => could_not(format_args!("{}: the server hung up", path.display())),
         Err(e) => could_not(format_args!("{}: {e}", path.display())),
     }
@@ -94,15 +97,17 @@ fn sockets(args: &Ctl) -> Result<Vec<PathBuf>, Exit> {
     })
 }
 
-fn show(args: &Ctl, answer: &str) -> Exit {
-    let good = answer.starts_with("{\"ok\":true");
+fn show(args: &Ctl, line: &str) -> Exit {
+    let exit = if line.starts_with("{\"ok\":true") { Exit::Done } else { Exit::No };
     if args.json {
-        println!("{answer}");
-    } else {
-        let text = plain(answer);
-        if good { print!("{text}") } else { eprint!("{text}") }
+        return say(line, exit);
     }
-    if good { Exit::Done } else { Exit::No }
+    let text = plain(line.trim_end());
+    if exit == Exit::Done {
+        return say(text, exit);
+    }
+    eprint!("{text}");
+    exit
 }
 
 /// JSON as lines of "key value", the inner ones indented, without its quotes and brackets.

@@ -4,7 +4,7 @@
 
 use crate::canonical::{Line, Names, walk};
 use crate::cli::ZoneDiff;
-use crate::exit::{Exit, could_not};
+use crate::exit::{Exit, could_not, told};
 use crate::progress::Progress;
 use image::Damaged;
 use server::images;
@@ -31,9 +31,7 @@ pub fn diff(args: &ZoneDiff) -> Exit {
     match done {
         Ok(Ok(Ok(true))) => Exit::No,
         Ok(Ok(Ok(false))) => Exit::Done,
-        // Whoever reads us has seen enough.
-        Ok(Ok(Err(Stop::Output(e)))) if e.kind() == io::ErrorKind::BrokenPipe => Exit::No,
-        Ok(Ok(Err(Stop::Output(e)))) => could_not(e),
+        Ok(Ok(Err(Stop::Output(e)))) => told(Err(e), Exit::No),
         Ok(Ok(Err(Stop::Damaged))) => could_not("an image is damaged; compile it again"),
         Ok(Err(why)) => could_not(format_args!("{}: {why}", args.b.display())),
         Err(why) => could_not(format_args!("{}: {why}", args.a.display())),

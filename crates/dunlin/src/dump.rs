@@ -2,7 +2,7 @@
 
 use crate::canonical::{Names, Unwalked, damaged, is_image, named, stem, walk};
 use crate::cli::ZoneDump;
-use crate::exit::{Exit, could_not};
+use crate::exit::{Exit, could_not, told};
 use crate::progress::Progress;
 use image::Damaged;
 use server::config::apex;
@@ -20,9 +20,7 @@ pub fn dump(args: &ZoneDump) -> Exit {
     };
     match done.and_then(|exit| out.flush().map(|()| exit)) {
         Ok(exit) => exit,
-        // Whoever reads us has seen enough.
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-        Err(e) => could_not(e),
+        Err(e) => told(Err(e), Exit::Done),
     }
 }
 

@@ -1,5 +1,7 @@
 //! How a command ends.
 
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::process::{ExitCode, Termination};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +23,23 @@ impl Termination for Exit {
     }
 }
 
+/// Writes the answer, all of it, and ends so. Not `print!`, which panics where nothing can be written.
+pub fn say(text: impl Display, exit: Exit) -> Exit {
+    let mut out = io::stdout().lock();
+    told(write!(out, "{text}").and_then(|()| out.flush()), exit)
+}
+
+/// How a command ends whose answer was written so.
+pub fn told(written: io::Result<()>, exit: Exit) -> Exit {
+    match written {
+        // Whoever reads us has seen enough.
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => could_not(e),
+        _ => exit,
+    }
+}
+
 /// Says on stderr why it could not run.
-pub fn could_not(why: impl std::fmt::Display) -> Exit {
+pub fn could_not(why: impl Display) -> Exit {
     eprintln!("dunlin: {why}");
     Exit::CouldNot
 }

@@ -1,4 +1,5 @@
 //! The command line: reads what the user typed and hands it to the part that does it.
+#![deny(clippy::print_stdout)]
 
 mod canonical;
 mod check;

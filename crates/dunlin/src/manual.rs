@@ -3,13 +3,13 @@
 mod configuration;
 
 use crate::cli::{Cli, Completions, Man};
-use crate::exit::{Exit, could_not};
+use crate::exit::{Exit, could_not, say};
 use clap::{Command, CommandFactory};
-use std::io;
 
 pub fn completions(args: &Completions) -> Exit {
-    clap_complete::generate(args.shell, &mut Cli::command(), "dunlin", &mut io::stdout());
-    Exit::Done
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "dunlin", &mut script);
+    say(String::from_utf8_lossy(&script), Exit::Done)
 }
 
 pub fn man(args: &Man) -> Exit {

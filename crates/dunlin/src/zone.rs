@@ -2,7 +2,7 @@
 
 use crate::canonical::{named, read_with_progress};
 use crate::cli::{ZoneCheck, ZoneCompile};
-use crate::exit::{Exit, could_not};
+use crate::exit::{Exit, could_not, say};
 use audit::{Rules, audit};
 use image::Builder;
 use server::clock::wall_s;
@@ -30,14 +30,13 @@ pub fn check(args: &ZoneCheck) -> Exit {
         ..limits
     };
     let findings = findings::of(&zone, &rules);
+    let exit = if findings.is_bad() { Exit::No } else { Exit::Done };
     if args.json {
-        println!("{}", findings.json());
-    } else {
-        print!("{findings}");
-        let (records, errors, warnings) = (findings.records, findings.errors, findings.warnings);
-        println!("{}: {records} records, {errors} errors, {warnings} warnings", args.file.display());
+        return say(format_args!("{}\n", findings.json()), exit);
     }
-    if findings.is_bad() { Exit::No } else { Exit::Done }
+    let (file, records) = (args.file.display(), findings.records);
+    let (errors, warnings) = (findings.errors, findings.warnings);
+    say(format_args!("{findings}{file}: {records} records, {errors} errors, {warnings} warnings\n"), exit)
 }
 
 pub fn compile(args: &ZoneCompile) -> Exit {
@@ -81,11 +80,10 @@ pub fn compile(args: &ZoneCompile) -> Exit {
             ("errors", Json::Number(findings.errors)),
             ("warnings", Json::Number(findings.warnings)),
         ];
-        println!("{}", Json::Object(facts));
-    } else {
-        println!("{}: {} records, {} octets", args.output.display(), summary.records, octets.len());
+        return say(format_args!("{}\n", Json::Object(facts)), Exit::Done);
     }
-    Exit::Done
+    let (image, records) = (args.output.display(), summary.records);
+    say(format_args!("{image}: {records} records, {} octets\n", octets.len()), Exit::Done)
 }
 
 fn refuse(args: &ZoneCompile, findings: &Findings) -> Exit {

@@ -89,7 +89,8 @@ fn make_way(path: &Path) -> io::Result<()> {
 pub fn serve(socket: &Socket, state: Arc<State>) -> io::Result<()> {
     let listener = socket.listener.try_clone()?;
     let accept = move || listener.accept().map(|(stream, _)| stream);
-    door::open("control", accept, move |stream| conversation(stream, &state))
+    const FULL: &str = "{\"ok\":false,\"errors\":[\"all connections for commands are taken: try again\"]}\n";
+    door::open("control", FULL, accept, move |stream| conversation(stream, &state))
 }
 
 fn conversation(stream: Hurried<UnixStream>, state: &State) -> io::Result<()> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Connections at a time; more are closed at once.
+/// Connections at a time; more are told so, and closed.
 pub const CONNECTIONS_MAX: usize = 16;
 /// How long a request may take to arrive, and an answer to be read.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -83,21 +83,24 @@ impl Drop for Inside {
     }
 }
 
-/// Starts a thread called `name` that hands each connection to `serve`.
+/// Starts a thread called `name` that hands each connection to `serve`; `full` is for those that are too many.
 pub fn open<S: Timed + Send + 'static>(
     name: &'static str,
+    full: &'static str,
     mut accept: impl FnMut() -> io::Result<S> + Send + 'static,
     serve: impl Fn(Hurried<S>) -> io::Result<()> + Clone + Send + 'static,
 ) -> io::Result<()> {
     let inside = Arc::new(AtomicUsize::new(0));
     let door = move || {
         loop {
-            let Ok(stream) = accept() else {
+            let Ok(mut stream) = accept() else {
                 // Out of descriptors or memory: the connection waits in the backlog, and asking at once would spin.
                 std::thread::sleep(Duration::from_millis(100));
                 continue;
             };
             if inside.load(Relaxed) >= CONNECTIONS_MAX {
+                // Nothing has been written yet, so there is room for it; who does not read it is closed anyway.
+                let _ = stream.write_all(full.as_bytes());
                 continue;
             }
             inside.fetch_add(1, Relaxed);

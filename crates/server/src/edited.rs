@@ -21,7 +21,6 @@ use transfer::record::is_newer;
 use transfer::{Conflict, Diff, Record, canonical, compare};
 use wire::Name;
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
-use zonefile::Severity;
 
 /// Conflicts that are named; of more it is said how many there are.
 const NAMED_MAX: usize = 5;
@@ -82,11 +81,9 @@ fn read(zone: &Zone, stock: &Stock) -> Result<(Builder, Sources), Hindrance> {
     builder.begin_zone(&zone.apex);
     // Its rights are no part of what tells an edit: it is tried again.
     let read = reading::one(zone, stock, &mut builder).map_err(|unread| Hindrance::Included(unread.why.to_string()))?;
-    match read.report.problems.iter().find(|p| p.severity == Severity::Error) {
-        Some(first) => {
-            let why = format!("{}: {}", first.place, first.what);
-            Err(if read.sources.len() > 1 { Hindrance::Included(why) } else { Hindrance::Wrong(why) })
-        }
+    match read.report.first_error() {
+        Some(why) if read.sources.len() > 1 => Err(Hindrance::Included(why)),
+        Some(why) => Err(Hindrance::Wrong(why)),
         None => Ok((builder, read.sources)),
     }
 }

@@ -12,7 +12,8 @@ const HEAD_MAX: usize = 8192;
 
 pub fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<()> {
     let accept = move || listener.accept().map(|(stream, _)| stream);
-    door::open("http", accept, move |stream| exchange(stream, &state))
+    const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    door::open("http", FULL, accept, move |stream| exchange(stream, &state))
 }
 
 fn exchange(mut stream: Hurried<TcpStream>, state: &State) -> io::Result<()> {

@@ -419,8 +419,8 @@ fn entry_of(zone: &Zone, read: Result<Reading, Unread>, builder: &mut Builder) -
     let entry = |sources| Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: None };
     match read {
         Ok(reading) => {
-            if reading.report.errors > 0 {
-                builder.complain(first_error(&reading.report));
+            if let Some(first) = reading.report.first_error() {
+                builder.complain(first);
             }
             entry(reading.sources)
         }
@@ -429,13 +429,6 @@ fn entry_of(zone: &Zone, read: Result<Reading, Unread>, builder: &mut Builder) -
             entry(sources)
         }
     }
-}
-
-fn first_error(report: &zonefile::Report) -> String {
-    let first = report.problems.iter().find(|p| p.severity == zonefile::Severity::Error);
-    let instead = |p: &zonefile::Problem| if p.instead.is_empty() { String::new() } else { format!("; {}", p.instead) };
-    let said = first.map_or(String::new(), |p| format!("{}: {}{}", p.place, p.what, instead(p)));
-    if report.errors > 1 { format!("{said} (and {} errors more)", report.errors - 1) } else { said }
 }
 
 /// Hands the records that a zone was served with to the builder.

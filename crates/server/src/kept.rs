@@ -194,12 +194,16 @@ impl Kept {
 fn modified(zone: &ImageZone<'_>, apex: &[u8], changes: &str) -> Result<Vec<Record>, String> {
     let changes: Vec<Change> = changes.split(BETWEEN).map(|text| change(text, apex)).collect::<Result<_, _>>()?;
     let standing = Standing::of(*zone);
+    if let Some(outside) = changes.iter().map(Change::owner).find(|owner| !wire::name::is_at_or_below(owner, apex)) {
+        return Err(format!("{} lies outside the zone", name(outside)));
+    }
     let diff = update::amend(&changes, apex, &standing).map_err(|refused| refusal(refused.rcode))?;
     for change in &changes {
         let Change::Add(r) = change else { continue };
         let is_there = standing.at(r.owner()).is_ok_and(|all| all.iter().any(|other| other.is_like(r)));
         if !is_there && !diff.added().iter().any(|other| other.is_like(r)) {
             return Err(match r.rtype {
+                SOA if r.owner() != apex => format!("`{}`: an SOA stands at the zone's apex", history::line(r)),
                 SOA => format!("`{}`: its serial does not follow {}", history::line(r), diff.from),
                 _ if is_taken_back(r, &changes) => format!("`{}` is deleted again by a later change", history::line(r)),
                 _ => format!("`{}` cannot stand beside what {} has", history::line(r), name(r.owner())),
@@ -241,19 +245,14 @@ fn left(change: &Change, all: &[Change], standing: &Standing<'_>, diff: &Diff) -
         Change::DeleteSet(_, rtype) => r.rtype == *rtype,
         Change::DeleteName(_) => true,
     };
-    let owner = match change {
-        Change::Add(r) | Change::Delete(r) => r.owner(),
-        Change::DeleteSet(owner, _) | Change::DeleteName(owner) => owner,
-    };
     // The SOA goes for one with the next serial.
     let goes = |r: &Record| r.rtype != SOA && diff.removed().iter().any(|gone| gone.is_like(r));
     let comes = |r: &Record| all.iter().any(|change| matches!(change, Change::Add(new) if new.is_like(r)));
-    standing.at(owner).ok()?.into_iter().find(|r| is_meant(r) && !goes(r) && !comes(r))
+    standing.at(change.owner()).ok()?.into_iter().find(|r| is_meant(r) && !goes(r) && !comes(r))
 }
 
 fn refusal(rcode: Rcode) -> String {
     let why = match rcode {
-        Rcode::NOTZONE => "a name lies outside the zone",
         Rcode::FORMERR => "there is a type that no zone holds",
         Rcode::REFUSED => {
             "the zone is signed, or would be, and what signs it can change it; or it would be what no zone can be"
@@ -269,6 +268,10 @@ const HOW: &str = "write add NAME [TTL] TYPE DATA, delete NAME, delete NAME TYPE
 fn change(text: &str, apex: &[u8]) -> Result<Change, String> {
     let text = text.trim();
     let (verb, rest) = text.split_once(' ').ok_or_else(|| format!("`{text}` is no change; {HOW}"))?;
+    // A shell takes the quotes from what it hands on.
+    if has_comment(rest) {
+        return Err(format!("`{text}`: from `;` on this would be a comment; write it as \\; or in double quotes"));
+    }
     // A line that begins with a blank is of the owner before it.
     let rest = rest.trim_start();
     let words: Vec<&str> = rest.split_whitespace().collect();
@@ -283,6 +286,25 @@ fn change(text: &str, apex: &[u8]) -> Result<Change, String> {
         ("delete", [_, _, _, ..]) => record(rest, apex).map(Change::Delete),
         _ => Err(format!("`{text}` is no change; {HOW}")),
     }
+}
+
+fn has_comment(line: &str) -> bool {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    line.chars().any(|c| match c {
+        _ if is_escaped => {
+            is_escaped = false;
+            false
+        }
+        '\\' => {
+            is_escaped = true;
+            false
+        }
+        '"' => {
+            is_quoted = !is_quoted;
+            false
+        }
+        c => c == ';' && !is_quoted,
+    })
 }
 
 fn owner_of(text: &str, apex: &[u8]) -> Result<Box<[u8]>, String> {
@@ -341,6 +363,7 @@ mod tests {
     fn changes_are_read() {
         let apex = b"\x01z\0";
         let a = |ttl| Record::new(b"\x01a\x01z\0", 1, ttl, &[192, 0, 2, 1]).unwrap();
+        let txt = |octets: &[u8]| Record::new(b"\x01a\x01z\0", 16, TTL, octets).unwrap();
         let owner = || Box::from(&b"\x01a\x01z\0"[..]);
         for (text, expect) in [
             ("add a A 192.0.2.1", Change::Add(a(TTL))),
@@ -351,6 +374,9 @@ mod tests {
             ("delete a aaaa", Change::DeleteSet(owner(), 28)),
             ("delete a TYPE28", Change::DeleteSet(owner(), 28)),
             ("delete a A 192.0.2.1", Change::Delete(a(TTL))),
+            ("add a TXT \"v; p\"", Change::Add(txt(b"\x04v; p"))),
+            ("add a TXT v\\;\\ p", Change::Add(txt(b"\x04v; p"))),
+            ("add a TXT \"\\\";\"", Change::Add(txt(b"\x02\";"))),
             ("delete a 60 IN A 192.0.2.1", Change::Delete(a(60))),
         ] {
             assert_eq!(change(text, apex).unwrap(), expect, "{text}");
@@ -364,6 +390,9 @@ mod tests {
             ("add a A 192.0.2", "192.0.2"),
             ("add $INCLUDE other", "no file may be included"),
             ("add $TTL 5", "not one record"),
+            ("add a TXT v=DKIM1; p=abc", "comment"),
+            ("add a TXT \"v\" ; p", "comment"),
+            ("delete a ; all of it", "comment"),
             ("add $GENERATE 1-2 a$ A 192.0.2.$", "not one record"),
         ] {
             let why = change(text, apex).unwrap_err();

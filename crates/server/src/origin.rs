@@ -34,7 +34,7 @@ use store::atomic::{Output, write_atomically};
 use store::folder::open_file;
 use transfer::record::serial_of;
 use wire::rtype::SOA;
-use zonefile::{Objection, Severity};
+use zonefile::Objection;
 
 pub struct Origin {
     folder: PathBuf,
@@ -433,8 +433,8 @@ fn copy(zone: &Zone, write: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(
         Ok::<(), Vec<Objection>>(())
     };
     let reading = zonetext::read(zone, &mut sink).map_err(|unread| unread.why.to_string())?;
-    if let Some(first) = reading.report.problems.iter().find(|p| p.severity == Severity::Error) {
-        return Err(format!("{}: {}", first.place, first.what));
+    if let Some(wrong) = reading.report.first_error() {
+        return Err(wrong);
     }
     match (failed, serial) {
         (Some(e), _) => Err(e.to_string()),

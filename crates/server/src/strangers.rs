@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use transfer::{Entry, Record};
-use zonefile::{Objection, Severity};
+use zonefile::Objection;
 
 /// By apex. Bound: what the journal holds behind its last fold.
 pub struct Strangers {
@@ -96,8 +96,8 @@ impl Behind {
         };
         let odd = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
         let reading = zonetext::read(zone, &mut keep).map_err(|unread| odd(unread.why.to_string()))?;
-        if let Some(first) = reading.report.problems.iter().find(|p| p.severity == Severity::Error) {
-            return Err(odd(format!("{}: {}", first.place, first.what)));
+        if let Some(wrong) = reading.report.first_error() {
+            return Err(odd(wrong));
         }
         if gone != self.net.values().filter(|n| **n < 0).count() {
             return Err(odd(format!("{}: it is not the zone that was updated", zone.file.display())));

@@ -113,6 +113,13 @@ pub enum Change {
 }
 
 impl Change {
+    pub fn owner(&self) -> &[u8] {
+        match self {
+            Change::Add(r) | Change::Delete(r) => r.owner(),
+            Change::DeleteSet(owner, _) | Change::DeleteName(owner) => owner,
+        }
+    }
+
     fn item(&self) -> Option<Item> {
         let (class, record) = match self {
             Change::Add(r) => (CLASS_IN, r.clone()),

@@ -114,6 +114,14 @@ pub struct Report {
 }
 
 impl Report {
+    /// The first error, what to write instead, and how many there are besides.
+    pub fn first_error(&self) -> Option<String> {
+        let first = self.problems.iter().find(|p| p.severity == Severity::Error)?;
+        let between = if first.instead.is_empty() { "" } else { "; " };
+        let said = format!("{}: {}{between}{}", first.place, first.what, first.instead);
+        Some(if self.errors > 1 { format!("{said} (and {} errors more)", self.errors - 1) } else { said })
+    }
+
     /// Counts a problem; true if it is to be kept.
     pub(crate) fn count(&mut self, severity: Severity, kept_max: usize) -> bool {
         let count = match severity {

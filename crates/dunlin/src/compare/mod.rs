@@ -3,7 +3,7 @@
 mod difference;
 pub mod options;
 
-use crate::exit::{Exit, could_not};
+use crate::exit::{Exit, could_not, say};
 use crate::load::{plan, target};
 use crate::message::{Message, TC};
 use difference::{Kind, Reply, differences};
@@ -235,15 +235,12 @@ fn cut(text: String) -> String {
 }
 
 fn tell(args: &Compare, findings: &Findings) -> Exit {
-    if args.json {
-        println!("{}", json(findings));
-    } else {
-        print!("{}", text(args, findings));
-    }
+    let exit = if findings.agree() { Exit::Done } else { Exit::No };
+    let exit = say(if args.json { format!("{}\n", json(findings)) } else { text(args, findings) }, exit);
     if findings.asked == findings.neither {
         return could_not("neither server answered anything");
     }
-    if findings.agree() { Exit::Done } else { Exit::No }
+    exit
 }
 
 fn text(args: &Compare, f: &Findings) -> String {

@@ -1,7 +1,7 @@
 //! `dunlin load diff`: two reports and what chance does not explain.
 
 use super::options::LoadDiff;
-use crate::exit::{Exit, could_not};
+use crate::exit::{Exit, could_not, say};
 use load::diff::{Line, PART, diff};
 use load::json::Json;
 use std::path::Path;
@@ -12,13 +12,12 @@ pub fn run(args: &LoadDiff) -> Exit {
         (a, b) => return could_not([a.err(), b.err()].into_iter().flatten().collect::<Vec<_>>().join("\n")),
     };
     let lines = diff(&a, &b);
+    let exit = if lines.iter().any(Line::differs) { Exit::No } else { Exit::Done };
     if args.json {
-        println!("{}", Json::object([("differences", Json::list(&lines, json))]));
-    } else {
-        println!("{:<10} {:>14} {:>14}  change, 95 % interval", "", "A", "B");
-        lines.iter().for_each(|line| println!("{}", text(line)));
+        return say(format_args!("{}\n", Json::object([("differences", Json::list(&lines, json))])), exit);
     }
-    if lines.iter().any(Line::differs) { Exit::No } else { Exit::Done }
+    let lines: String = lines.iter().map(|line| text(line) + "\n").collect();
+    say(format_args!("{:<10} {:>14} {:>14}  change, 95 % interval\n{lines}", "", "A", "B"), exit)
 }
 
 fn read(path: &Path) -> Result<Json, String> {

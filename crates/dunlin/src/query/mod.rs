@@ -5,7 +5,7 @@ mod options;
 mod show;
 
 use crate::cli::Query;
-use crate::exit::{Exit, could_not, not_built};
+use crate::exit::{Exit, could_not, not_built, say};
 use crate::message::Message;
 use options::{Form, Wrong};
 
@@ -22,21 +22,19 @@ pub fn run(args: &Query) -> Exit {
     let answer = match ask::exchange(&ask, &ask::query(&ask), &servers) {
         Ok(answer) => answer,
         Err(why) => {
-            println!(";; {}", why.replace('\n', "\n;; "));
-            return Exit::No;
+            return say(format_args!(";; {}\n", why.replace('\n', "\n;; ")), Exit::No);
         }
     };
     let message = match Message::parse(&answer.octets) {
         Ok(message) => message,
         Err(malformed) => {
-            println!(";; the answer of {} is malformed: {malformed}", answer.server);
-            return Exit::No;
+            return say(format_args!(";; the answer of {} is malformed: {malformed}\n", answer.server), Exit::No);
         }
     };
-    match ask.show.form {
-        Form::Short => print!("{}", show::short(&message)),
-        Form::Json => print!("{}", show::json(&answer, &message)),
-        Form::Full => print!("{}", show::full(&ask, &args.words, &answer, &message)),
-    }
-    Exit::Done
+    let text = match ask.show.form {
+        Form::Short => show::short(&message),
+        Form::Json => show::json(&answer, &message),
+        Form::Full => show::full(&ask, &args.words, &answer, &message),
+    };
+    say(text, Exit::Done)
 }

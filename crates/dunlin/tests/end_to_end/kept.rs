@@ -138,7 +138,9 @@ fn what_cannot_be_done_leaves_all_as_it_was() {
     stage.refuses(&["modify", "z", "add @ SOA ns host 5 1 2 3 4"], "its serial does not follow");
     stage.refuses(&["modify", "z", "delete @ NS", "add www A 192.0.2.1"], "NS ns.z.` stays: no zone can be without it");
     stage.refuses(&["modify", "z", "delete @ SOA", "delete h1"], "stays: no zone can be without it");
-    stage.refuses(&["modify", "z", "add www.other. A 192.0.2.1"], "outside the zone");
+    stage.refuses(&["modify", "z", "add www.other. A 192.0.2.1"], "www.other. lies outside the zone");
+    stage.refuses(&["modify", "z", "add a SOA ns host 99 1 2 3 4"], "an SOA stands at the zone's apex");
+    stage.refuses(&["modify", "z", "add", "t", "TXT", "v=DKIM1; p=abc"], "would be a comment");
     stage.refuses(&["modify", "z", "add z RRSIG A 8 1 300 20260101000000 20260101000000 1 z AAAA"], "signed");
     stage.refuses(&["modify", "z", "add h1 A 192.0.2.9", "add h2 A 192"], "this is no IPv4 address");
     assert_eq!(stage.short(&["h1.z"]), "192.0.2.1\n", "one of two that were wished together");

@@ -1,14 +1,15 @@
 //! The server as its operator and its clients see it: real sockets, real clients.
 
-use crate::running::{DIRECTORY, Folder, PATIENCE, Server, ZONE, eventually, read, text};
+use crate::running::{DIRECTORY, Folder, PATIENCE, Server, ZONE, command, eventually, read, text};
 use difference::{fleet::free_port, peers};
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const LISTEN: &[&str] = &["--listen", "127.0.0.1:0"];
 
@@ -193,6 +194,55 @@ fn turns_of_answering_threads_are_timed_and_told() {
 }
 
 #[test]
+fn more_connections_for_commands_than_there_are_places_are_told_so() {
+    let folder = with_zone();
+    let _server = start(&folder);
+    let socket = folder.0.join(".local/share/dunlin/control.sock");
+    let taken: Vec<_> = (0..16).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    // Each has its thread by then: the next one is accepted after them.
+    let output = folder.dunlin(&["ctl", "status"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("all connections for commands are taken"), "{}", text(&output.stderr));
+    drop(taken);
+    eventually("a place", || folder.dunlin(&["ctl", "status"]).status.code() == Some(0));
+}
+
+#[test]
+fn an_answer_that_is_cut_off_or_cannot_be_written_is_told() {
+    let folder = with_zone();
+    let fake = UnixListener::bind(folder.0.join("fake.sock")).unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut peer, _) = fake.accept().unwrap();
+        let mut line = String::new();
+        BufReader::new(&peer).read_line(&mut line).unwrap();
+        peer.write_all(b"{\"ok\":true,\"reload\":{\"chan").unwrap();
+    });
+    let output = folder.dunlin(&["ctl", "--socket", "fake.sock", "reload"]);
+    server.join().unwrap();
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
+    assert!(text(&output.stderr).contains("in the middle of its answer"), "{}", text(&output.stderr));
+
+    let check = ["zone", "check", "zones/example.com.zone", "--origin", "example.com"];
+    let into = |out: Stdio| {
+        let mut command = command(&folder.0);
+        let output =
+            command.args(check).stdout(out).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    assert_eq!(into(full.into()), (Some(2), "dunlin: No space left on device (os error 28)\n".to_string()));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(into(writer.into()), (Some(0), String::new()), "who reads has seen enough");
+    let mut piped = command(&folder.0);
+    piped.args(["zone", "check", "/dev/stdin", "--origin", "example.com"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut piped = piped.spawn().unwrap();
+    piped.stdin.take().unwrap().write_all(ZONE.as_bytes()).unwrap();
+    let output = piped.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+}
+
+#[test]
 fn sigterm_and_ctl_stop_end_the_server_cleanly() {
     let folder = with_zone();
     let server = start(&folder);
@@ -218,7 +268,7 @@ fn a_zone_that_came_by_its_name_goes_with_its_table() {
         for name in ["z", "x"] {
             let file = folder.write(name, ZONE);
             let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
-            std::fs::File::open(file).unwrap().set_modified(old).unwrap();
+            File::open(file).unwrap().set_modified(old).unwrap();
         }
         let key = "[[key]]\nname = \"k\"\nsecret-file = \"k.key\"\n";
         let alone = format!("{key}[[zone]]\nname = \"z.test\"\nfile = \"z\"\n");
@@ -252,7 +302,7 @@ fn a_start_with_unchanged_sources_maps_the_image_that_is_there() {
     // A file written a moment ago is not believed to be settled.
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
     for name in ["zones/example.com.zone", "zones.list"] {
-        std::fs::File::open(folder.0.join(name)).unwrap().set_modified(old).unwrap();
+        File::open(folder.0.join(name)).unwrap().set_modified(old).unwrap();
     }
     let compiled = folder.dunlin(&["compile", "-c", file]);
     assert_eq!(compiled.status.code(), Some(0), "{}", text(&compiled.stderr));
@@ -302,7 +352,7 @@ fn many_zones_are_answered_from_the_image_and_compared_after() {
     folder.write("zones.list", &format!("{many}own.example own\nold.example own\n"));
     let settle = |name: &str| {
         let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
-        std::fs::File::open(folder.0.join(name)).unwrap().set_modified(old).unwrap();
+        File::open(folder.0.join(name)).unwrap().set_modified(old).unwrap();
     };
     ["shared", "own", "zones.list"].into_iter().for_each(settle);
     assert_eq!(folder.dunlin(&["compile", "-c", file]).status.code(), Some(0));
@@ -564,7 +614,7 @@ fn the_service_manager_hears_of_start_reload_and_stop() {
         }
     };
     // The file that the test has it log to.
-    let log = std::fs::File::create(folder.0.join("log")).unwrap().metadata().unwrap();
+    let log = File::create(folder.0.join("log")).unwrap().metadata().unwrap();
     let journal = format!("{}:{}", log.dev(), log.ino());
     let environment = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("JOURNAL_STREAM", &journal)];
     let arguments = ["--zones", "zones", "--listen", "127.0.0.1:0"];

@@ -36,9 +36,10 @@ impl Publisher {
         let stock = Stock::new(images::seed(), scratch::memory(), spill);
         let mut builder = stock.builder();
         builder.begin_zone(&zone.apex);
-        let read = reading::one(zone, &stock, &mut builder).map_err(|unread| unread.why.to_string())?;
-        if let Some(first) = read.report.problems.iter().find(|p| p.severity == zonefile::Severity::Error) {
-            return Err(format!("{}: {}", first.place, first.what));
+        let read = reading::one(zone, &stock, &mut builder);
+        let read = read.map_err(|unread| format!("{}: {}", zone.file.display(), unread.why))?;
+        if let Some(wrong) = read.report.first_error() {
+            return Err(wrong);
         }
         history::with_zone(&self.shared.published, &zone.apex, Sound::as_known, |served| {
             let mut found = Ok(None);

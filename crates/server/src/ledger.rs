@@ -408,6 +408,11 @@ impl Ledger {
         Ok(self.journal.next_position())
     }
 
+    /// How much a start would read behind a position, or behind what is released: in segments.
+    pub fn segments_behind(&self, position: u64) -> usize {
+        self.journal.segments_behind(position.max(self.released))
+    }
+
     /// No zone's file needs the changes before this position any more: a start does not read them. Lets go of those that
     /// are too old for history.
     pub fn release(&mut self, needed: u64) -> io::Result<()> {

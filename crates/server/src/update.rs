@@ -61,6 +61,8 @@ const REST_FOR_WORK: u32 = 8;
 /// Names that lie over the image at most before that is done though updates go on, and octets of the room behind it.
 const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
+/// Segments of the journal, of 4 MiB, since the last time: a start reads a hundred MiB a second of them.
+const SEGMENTS_MAX: usize = 16;
 /// How long updates are taken in, or judged, or zones that come back are seen to at a time: all others wait meanwhile.
 const AT_ONCE: Duration = Duration::from_millis(20);
 /// So long an update waits for its key's turn: as long as a connection on which nothing happens stays open.
@@ -128,6 +130,8 @@ pub struct Later {
     adoption: Option<Adoption>,
     /// The files are being written: since when.
     folding: Option<(Outcome, Instant)>,
+    /// Where the journal ended then.
+    folded: u64,
     /// None is to be written before.
     rests: Option<Instant>,
     /// Zones that have come back to updates, and were served under later serials meanwhile.
@@ -345,9 +349,12 @@ impl Updates {
         let is_much = || octets > OCTETS_MAX || self.press.hold().unwritten.names() > NAMES_MAX;
         let is_long_ago = |then: Option<Instant>| then.is_some_and(|then| then.elapsed() >= QUIET);
         let rests = self.later.rests.is_some_and(|until| Instant::now() < until);
-        let is_due = !rests && is_long_ago(self.later.changed) || is_long_ago(self.later.lagging);
+        // Where there is never a pause, too, a start is to read so much and no more.
+        let is_long = || self.ledger.segments_behind(self.later.folded) > SEGMENTS_MAX;
+        let is_due = !rests && (is_long_ago(self.later.changed) || is_long()) || is_long_ago(self.later.lagging);
         if is_due || !self.later.owed.is_empty() || is_much() {
             self.later.folding = Some((self.fold(), Instant::now()));
+            self.later.folded = self.ledger.position();
         }
     }
 

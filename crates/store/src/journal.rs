@@ -159,6 +159,11 @@ impl<D: Disk> Journal<D> {
         self.next_position
     }
 
+    /// How many segments have been begun behind a position.
+    pub fn segments_behind(&self, position: u64) -> usize {
+        self.segments.iter().rev().take_while(|s| s.first > position).count()
+    }
+
     fn place(&self, number: u64) -> String {
         self.disk.place(&name(number)).display().to_string()
     }

@@ -256,6 +256,28 @@ fn an_update_outlives_other_changes_of_what_is_served() {
 
 /// One zone of ours below another: laid over the image, the delegation between them too, and names on the way.
 #[test]
+fn a_start_reads_little_of_the_journal_though_updates_never_pause() {
+    let folder = folder();
+    let server = serve(&folder);
+    let released = folder.0.join("data/journal/released");
+    // Each is 60 KB in the journal, and 30 KB behind the image: it is long before there is no room.
+    let change = |i: u32| {
+        let text = format!(" \"{i:0>250}\"").repeat(120);
+        format!("del big.z.example TXT\nadd big.z.example 60 TXT{text}\nsend\n")
+    };
+    let mut sent = 0;
+    while sent < 2_400 && !released.exists() {
+        let changes: String = (sent..sent + 40).map(change).collect();
+        assert_eq!(update(&server, &["-v"], DDNS, &format!("zone z.example\n{changes}")), "");
+        sent += 40;
+    }
+    assert!(released.exists(), "{sent} updates without a pause, and all of them are read by the next start");
+    let server = after_a_kill(server, &folder);
+    let last = format!("{:0>250}", sent - 1);
+    assert!(server.short(&folder, &["big.z.example", "TXT"]).contains(&last));
+}
+
+#[test]
 fn zones_within_one_another_are_updated_too() {
     let folder = folder();
     let below = |name: &str| {

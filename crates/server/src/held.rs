@@ -6,9 +6,10 @@
 
 use crate::config::{Config, Numbering, Written, Zone};
 use crate::edition::Edition;
-use crate::history::{CHANGE_OCTETS_MAX, last_serials, leads_to};
+use crate::history::{CHANGE_OCTETS_MAX, leads_to};
 use crate::images::{self, Problem, name};
 use crate::json::Json;
+use crate::lately::Lately;
 use crate::laying;
 use crate::ledger;
 use crate::log;
@@ -37,9 +38,8 @@ pub struct Gate {
     /// What is configured of zones.
     written: Written,
     data_dir: PathBuf,
-    /// At a start. A version to which history leads has been served, and was not yet in the image: the serials with which the history of
-    /// zones ends, read once for all, when the first is asked for. Of a zone that ends with another there is nothing to look for.
-    ends: Option<OnceLock<HashMap<Box<[u8]>, u32>>>,
+    /// At a start.
+    lately: Option<Lately>,
     /// Of these the image has others, at a start.
     remade: OnceLock<HashSet<Box<[u8]>>>,
     changes: Mutex<Changes>,
@@ -72,20 +72,34 @@ impl Gate {
 
     /// That of a start: it lets pass what was served before, whatever can be said against it beside the image.
     pub fn at_start(self) -> Gate {
-        Gate { ends: Some(OnceLock::new()), ..self }
+        Gate { lately: Some(Lately::of(&self.data_dir)), ..self }
     }
 
+    /// A version to which history leads has been served.
     fn was_served(&self, served: &ImageZone<'_>, version: &Sorted<'_>) -> bool {
-        let read = || last_serials(&self.data_dir, |apex| self.guards(apex));
-        let ends = self.ends.as_ref().and_then(|ends| ends.get_or_init(read).get(version.apex()));
         let serial = audit::serial(version);
-        ends == Some(&serial) && leads_to(&self.data_dir, served, version, serial)
+        self.ends_with(version.apex(), serial) && leads_to(&self.data_dir, served, version, serial)
+    }
+
+    fn ends_with(&self, apex: &[u8], serial: u32) -> bool {
+        self.lately.as_ref().is_some_and(|lately| lately.serial(apex) == Some(serial))
+    }
+
+    /// At a start, whether this zone may have been served otherwise than the image has it.
+    pub fn was_other(&self, image: &Image<Stretch>, apex: &[u8]) -> bool {
+        !self.is_journaled(apex) && self.lately.as_ref().is_some_and(|lately| lately.is_other(image, apex))
+    }
+
+    /// At a start, the zone as it was served last, where the image does not have that.
+    pub fn last_served(&self, image: &Image<Stretch>, zone: &ImageZone<'_>) -> Option<Image<Vec<u8>>> {
+        let apex = zone.apex().ok()?.apex_name().ok()?;
+        self.lately.as_ref().filter(|_| !self.is_journaled(apex))?.version(image, zone)
     }
 
     /// Whether what the image has under its name is another zone.
     pub fn is_remade(&self, image: &Image<Stretch>, apex: &[u8]) -> bool {
         let read = || images::remade(&self.data_dir, images::identity(image));
-        self.ends.is_some() && self.remade.get_or_init(read).contains(apex)
+        self.lately.is_some() && self.remade.get_or_init(read).contains(apex)
     }
 
     /// Whether a version of this zone may be held.
@@ -127,10 +141,12 @@ impl Gate {
             if why.is_none() {
                 self.overtake(apex, audit::serial(version.zone));
                 // Without an image, or by one from before the start, nobody knows which zones have just come.
-                served.filter(|_| self.ends.is_none()).into_iter().for_each(|_| self.begin(version.zone));
+                served.filter(|_| self.lately.is_none()).into_iter().for_each(|_| self.begin(version.zone));
             }
             return why;
         };
+        let last = served.and_then(|image| self.last_served(image, &zone));
+        let zone = last.as_ref().and_then(|last| last.view().zone_of(apex).ok()?).unwrap_or(zone);
         let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
         let why = why.filter(|_| !self.was_served(&zone, version.zone));
         if why.is_none() && !self.is_journaled(apex) && (among == Among::Changed || is_other(&zone, version.zone)) {
@@ -141,9 +157,13 @@ impl Gate {
 
     /// True if nothing can be said against these names of a zone; else all of its new version is to be judged. Words that
     /// hold a version are never for what goes through here.
-    pub fn lets_pass(&self, edition: &Edition) -> bool {
+    pub fn lets_pass(&self, now: &Image<Stretch>, edition: &Edition) -> bool {
         let Some(guards) = self.guards_of(&edition.entry.apex) else { return true };
         let serials = edition.serials().unwrap_or_default();
+        // What was served last is weighed against in full, unless this is it.
+        if self.was_other(now, &edition.entry.apex) && !self.ends_with(&edition.entry.apex, serials.1) {
+            return false;
+        }
         !edition.is_less_secure && weigh_numbers(serials, edition.records, guards).is_none()
     }
 

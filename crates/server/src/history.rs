@@ -17,7 +17,7 @@ use crate::config::{self, apex};
 use crate::images::name;
 use crate::json::Json;
 use crate::sound::{self, Sound};
-pub use entries::{caution, last_serials};
+pub use entries::{caution, changes_since, last_serials};
 use entries::{changes, changes_in};
 pub use file::{Replaced, write};
 use front::{Published, Zones};
@@ -199,6 +199,17 @@ pub fn leads_to(data_dir: &Path, served: &Zone<'_>, version: &Sorted<'_>, serial
         }
     }
     false
+}
+
+/// The version of a zone with which its history ends, in an image of its own. None: there is no way to it from this one.
+pub fn later(zone: &Zone<'_>, changes: &VecDeque<Entry>, end: u32) -> Option<Image<Vec<u8>>> {
+    let there = way(changes, end, (zone.serial().ok()?, None)).ok()?.inverted();
+    fit(zone, &there).ok()?;
+    let mut builder = Builder::new(0);
+    builder.begin_zone(zone.apex().ok()?.apex_name().ok()?);
+    // What was served was taken by a builder before.
+    version(zone, &there, &mut |r| _ = builder.record(r.owner(), r.rtype, r.ttl, r.rdata())).ok()?;
+    Image::open(builder.finish().0).ok()
 }
 
 /// What goes and what comes: an SOA of which only the serial changes is not among it.

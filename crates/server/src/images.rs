@@ -318,6 +318,9 @@ fn build(zones: &[Zone], library: &Library, before: Option<&Image<Stretch>>) -> 
         }
         let mut old = before.map(|image| zones_of(image, &bad)).unwrap_or_default();
         old.retain(|kept| !before.is_some_and(|image| library.gate.is_remade(image, &kept.entry.apex)));
+        for kept in &mut old {
+            kept.last = before.and_then(|image| library.gate.last_served(image, &kept.zone));
+        }
         // What the served image itself cannot give back is not asked of it twice.
         let more: Vec<_> = old.into_iter().filter(|k| !kept.contains_key(&k.entry.apex)).collect();
         if more.is_empty() {
@@ -334,6 +337,8 @@ fn build(zones: &[Zone], library: &Library, before: Option<&Image<Stretch>>) -> 
 /// A zone that goes on with the records it was served with.
 struct Kept<'a> {
     zone: ImageZone<'a>,
+    /// As it was served last, at a start.
+    last: Option<Image<Vec<u8>>>,
     /// Its file as it was when it turned out to be wrong, and why it is.
     entry: Entry,
 }
@@ -343,7 +348,7 @@ fn zones_of<'a>(image: &'a Image<Stretch>, wanted: &HashMap<&[u8], &Entry>) -> V
     let keep = |zone: ImageZone<'a>| {
         let entry = (*wanted.get(zone.apex().ok()?.apex_name().ok()?)?).clone();
         let problem = Some(held::goes_on(&entry.problem.unwrap_or_default()));
-        Some(Kept { zone, entry: Entry { problem, ..entry } })
+        Some(Kept { zone, last: None, entry: Entry { problem, ..entry } })
     };
     image.view().zones().flatten().filter_map(keep).collect()
 }
@@ -434,7 +439,8 @@ fn entry_of(zone: &Zone, read: Result<Reading, Unread>, builder: &mut Builder) -
 /// Hands the records that a zone was served with to the builder.
 fn keep(kept: &Kept<'_>, builder: &mut Builder) -> Entry {
     let mut refused = None;
-    let whole = kept.zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
+    let last = kept.last.as_ref().and_then(|last| last.view().zone_of(&kept.entry.apex).ok()?);
+    let whole = last.unwrap_or(kept.zone).for_each_record(&mut |owner, rtype, ttl, rdata| {
         if let Err(why) = builder.record(owner, rtype, ttl, rdata) {
             refused = Some(why);
         }

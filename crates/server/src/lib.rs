@@ -35,7 +35,8 @@ mod jobs;
 pub mod json;
 mod keeper;
 pub mod kept;
-pub mod later;
+pub mod lately;
+mod later;
 mod laying;
 
 pub mod ledger;

@@ -179,8 +179,52 @@ fn what_was_taken_back_is_held_by_a_start_all_the_same() {
     folder.refuses(&["reload", "example"], "does not follow 10");
     server.signal("KILL");
     drop(server);
-    let soa = serve(&folder).short(&folder, &["example", "SOA"]);
-    assert!(!soa.contains(" 9 1 2 3 4"), "{soa}");
+    let server = serve(&folder);
+    let soa = server.short(&folder, &["example", "SOA"]);
+    assert!(soa.contains(" 10 1 2 3 4"), "{soa}");
+    assert_eq!(server.short(&folder, &["h99.example"]), "192.0.2.1\n", "what was served last, and no image had");
+}
+
+/// What was served last is over no image yet, and the files change while nobody looks. `FEW` and more are compared after the first answer.
+#[test]
+fn what_changes_while_the_server_is_down_is_weighed_against_what_was_served_last() {
+    const FEW: usize = 1_000;
+    for others in [0, FEW] {
+        let folder = Folder::new();
+        (0..others).for_each(|i| _ = folder.write(&format!("zones/other-{i}.zone"), ZONE));
+        let zone = |name: &str, serial: u32, text: &str| {
+            folder.write(&format!("zones/{name}.zone"), &(ZONE.replace("host 7 ", &format!("host {serial} ")) + text));
+        };
+        let hosts: String = (0..50).map(|i| format!("h{i} A 192.0.2.1\n")).collect();
+        for name in ["back", "fewer", "wrong", "good"] {
+            zone(name, 7, "");
+        }
+        let server = serve(&folder);
+        for name in ["back", "fewer", "wrong", "good"] {
+            zone(name, 10, &hosts);
+        }
+        folder.does(&["reload"]);
+        server.signal("KILL");
+        server.ended();
+        zone("back", 8, &hosts);
+        zone("fewer", 11, "");
+        zone("wrong", 11, "@ SOA\n");
+        zone("good", 11, &hosts.replace("192.0.2.1", "192.0.2.2"));
+        let server = serve(&folder);
+        let is = |name: &str, serial: u32, address: &str| {
+            let soa = server.short(&folder, &[name, "SOA"]);
+            let host = server.short(&folder, &[&format!("h49.{name}")]);
+            soa.contains(&format!(" {serial} 1 2 3 4")) && host == format!("{address}\n")
+        };
+        eventually("what is good", || is("good", 11, "192.0.2.2"));
+        for name in ["back", "fewer", "wrong"] {
+            assert!(is(name, 10, "192.0.2.1"), "{name}: {}", read(&folder.0.join("log")));
+        }
+        let status = said(&folder.ctl(&["status", "--json"]));
+        for why in ["the serial 8 does not follow 10", "records, where 5", "wrong.: it goes on as it was"] {
+            assert!(status.contains(why), "{why}: {status}");
+        }
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::log;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
+use std::time::SystemTime;
 use store::journal::{Folder, Journal};
 use transfer::Entry;
 
@@ -40,13 +41,14 @@ pub fn changes_in(data_dir: &Path, folders: &[&str], apex: &[u8]) -> Result<VecD
 pub type Pasts = HashMap<Box<[u8]>, VecDeque<Entry>>;
 
 /// Goes through the changes that stand in a folder, as far as they can be read; what cannot is told of.
-pub fn each_change(folder: &Path, mut see: impl FnMut(Entry)) -> io::Result<()> {
-    if folder.exists() {
-        // What a later version of the program wrote is passed over.
-        let mut see = |octets: &[u8]| Entry::decode(octets).into_iter().for_each(&mut see);
-        caution(&Journal::look_through(Folder::open(folder)?, &mut see)?);
-    }
-    Ok(())
+pub fn each_change(folder: &Path, see: impl FnMut(Entry)) -> io::Result<()> {
+    if folder.exists() { each_change_in(Folder::open(folder)?, see) } else { Ok(()) }
+}
+
+fn each_change_in(folder: Folder, mut see: impl FnMut(Entry)) -> io::Result<()> {
+    // What a later version of the program wrote is passed over.
+    let mut see = |octets: &[u8]| Entry::decode(octets).into_iter().for_each(&mut see);
+    Journal::look_through(folder, &mut see).map(|remarks| caution(&remarks))
 }
 
 /// The changes of these zones that stand in a folder, which is read as a whole for them.
@@ -73,6 +75,13 @@ fn in_turn(mut one: VecDeque<Entry>, mut other: VecDeque<Entry>) -> VecDeque<Ent
     all.extend(one);
     all.extend(other);
     all
+}
+
+/// Those of zones of files that were made since some time, and others just before them, as far as they can be read.
+pub fn changes_since(data_dir: &Path, time: SystemTime, see: impl FnMut(Entry)) {
+    let folder = data_dir.join(FOLDER);
+    let look = || each_change_in(Folder::open(&folder)?.since(time), see);
+    let _ = if folder.exists() { look().inspect_err(unread) } else { Ok(()) };
 }
 
 /// The serials that the changes of these zones of files end with, as far as they are kept.

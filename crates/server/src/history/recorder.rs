@@ -168,7 +168,8 @@ fn joined(diff: Diff, end: Option<(u32, u64)>, past: Option<&VecDeque<Entry>>) -
     }
     match past.and_then(|changes| way(changes, end, (diff.from, None)).ok()) {
         Some(back) => back.then(diff).filter(|diff| !diff.is_empty()),
-        None => Some(diff),
+        // Where there is no way any more from what the image has, what ends there already need not begin anew.
+        None => Some(diff).filter(|diff| diff.to != end),
     }
 }
 

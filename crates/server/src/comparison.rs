@@ -72,7 +72,7 @@ pub fn named(
 ) -> Result<(Vec<Zone>, Seen), Hindrance> {
     let seen = roster.seen();
     if is_of_all || seen.lists_the_same(&manifest.seen) {
-        return Ok((roster.gather()?, seen));
+        return Ok((roster.gather(|zone| manifest.has(zone))?, seen));
     }
     let now = LazyCell::new(|| roster.listed());
     let mut listed: Vec<Zone> = wanted.iter().filter_map(|apex| now.get(apex).cloned()).collect();
@@ -88,7 +88,7 @@ pub fn named(
             false => listed.push(Zone::new(apex.into(), file.into())),
         }
     }
-    Ok((roster.gather_with(listed)?, seen.with_list_of(&manifest.seen)))
+    Ok((roster.gather_with(listed, |zone| manifest.has(zone))?, seen.with_list_of(&manifest.seen)))
 }
 
 /// Looks at all zones, but for those of which the kernel says that nobody has touched them.
@@ -191,7 +191,7 @@ pub fn of_named(
         config::apex(name).into_iter().for_each(|apex| apexes.entry(apex).or_default().push(name));
     }
     if is_asked && !roster.seen().lists_the_same(&manifest.seen) {
-        return of_listed(&roster.gather()?, manifest, apexes.into_keys().collect());
+        return of_listed(&roster.gather(|zone| manifest.has(zone))?, manifest, apexes.into_keys().collect());
     }
     let mut listed = None;
     let mut difference = Difference::default();
@@ -205,7 +205,9 @@ pub fn of_named(
         let anywhere = || if is_asked && !is_kept() { roster.anywhere_in_directories(apex) } else { None };
         let found = || file().or_else(anywhere).map(|file| Zone::new(apex.clone(), file));
         let written = roster.written.find(apex);
-        let mut zone = written.cloned().or_else(known).or_else(found);
+        // It has been given a file of a folder since, which wins.
+        let moved = || file().filter(|file| is_kept() && !roster.keeps(file)).map(|file| Zone::new(apex.clone(), file));
+        let mut zone = written.cloned().or_else(moved).or_else(known).or_else(found);
         let is_gone = |file: &Path| file.symlink_metadata().is_err();
         let is_missing = |zone: &Zone| written.is_none() && manifest.seen.holds(&zone.file) && is_gone(&zone.file);
         if zone.as_ref().is_some_and(is_missing) {
@@ -225,10 +227,9 @@ pub fn of_named(
             continue;
         }
         match zone.filter(|zone| is_other(zone, manifest, &mut Looks::default())) {
-            Some(zone) if !zone.is_awaited() => difference.anew.push(zone),
-            Some(zone) if manifest.find(apex).is_some_and(|known| known.file != zone.file) => {
-                difference.gone.push(zone.apex);
-            }
+            Some(zone) if !zone.is_awaited() || manifest.has(&zone) => difference.anew.push(zone),
+            // What is to come from others is not what another file had.
+            Some(zone) if manifest.find(apex).is_some() => difference.gone.push(zone.apex),
             _ => {}
         }
     }
@@ -296,7 +297,7 @@ mod tests {
 
         fn manifest(&self) -> Manifest {
             let (roster, library) = (self.roster(), Library::open(&self.0).unwrap());
-            library.current(&roster.gather().unwrap(), &roster.seen(), None, &mut |_| ()).unwrap().manifest
+            library.current(&roster.gather(|_| false).unwrap(), &roster.seen(), None, &mut |_| ()).unwrap().manifest
         }
     }
 
@@ -321,7 +322,7 @@ mod tests {
             assert!(told.is_empty() || fs::read(&manifest).ok() != seen);
             told
         };
-        let zones = roster.gather().unwrap();
+        let zones = roster.gather(|_| false).unwrap();
         assert_eq!(current(&zones).len(), zones.len());
         assert!(current(&zones).is_empty(), "no other image");
         assert_eq!(current(&zones[1..]).len(), zones.len() - 1);

@@ -13,7 +13,7 @@
 //! What has changed since the image was written stands over it in memory: at most `OVER_MAX` zones. Anything odd in the
 //! file means "make the image again", never an error: it is a cache.
 
-use crate::config::Seen;
+use crate::config::{Seen, Zone};
 use crate::images::Problem;
 use crate::stamp::{Looks, Stamp};
 use crate::vigil::Vigil;
@@ -150,6 +150,11 @@ impl Manifest {
             Some(packed) => packed.as_ref()?.known(),
             None => self.base.known(self.base.number(apex)?),
         }
+    }
+
+    /// Whether a zone was read from this file, be it gone by now.
+    pub fn has(&self, zone: &Zone) -> bool {
+        self.find(&zone.apex).is_some_and(|known| known.file == zone.file)
     }
 
     /// True of a zone that is served as its file is, or was, and not as the image has it.

@@ -479,7 +479,7 @@ impl Publisher {
         complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         let written = &config.roster.written;
         let mut zones = written.to_vec();
-        zones.retain(|zone| !zone.is_awaited());
+        zones.retain(|zone| !zone.is_awaited() || self.served.manifest.has(zone));
         for known in self.served.manifest.part(0, 1) {
             let known = known.map_err(|_| vec!["the list of what is served is damaged".to_string()])?;
             let is_other = written.find(known.apex).is_none();

@@ -89,7 +89,9 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
     {
         return Ok(first);
     }
-    let zones = config.zones().map_err(|complaints| told(&complaints))?;
+    let last = library.last().map(|last| last.manifest);
+    let is_served = |zone: &Zone| last.as_ref().is_some_and(|last| last.has(zone));
+    let zones = config.roster.gather(is_served).map_err(|complaints| told(&complaints))?;
     let mut keep = |entries: &[manifest::Entry]| {
         let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
         recorder.note(library.gate.take(&unfit), &|_| history::by_file());

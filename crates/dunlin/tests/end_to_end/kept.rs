@@ -68,6 +68,19 @@ fn what_is_no_file_is_not_waited_for() {
 }
 
 #[test]
+fn a_file_that_appears_in_a_folder_wins() {
+    let stage = Stage::new("[zones]\ndirectory = \"texts\"\n");
+    stage.does(&["add", "z", "texts/a zone"]);
+    stage.folder.write("texts/z.zone", &ZONE.replace("192.0.2.1", "192.0.2.7").replace("host 7", "host 8"));
+    eventually("it is served", || stage.short(&["www.z"]) == "192.0.2.7\n");
+    stage.refuses(&["modify", "z", "add a A 192.0.2.2"], "was not added by a command");
+    std::fs::remove_file(stage.folder.0.join("texts/z.zone")).unwrap();
+    eventually("what commands keep is looked at", || {
+        stage.does(&["list", "z"]).contains("the serial 7 does not follow 8")
+    });
+}
+
+#[test]
 fn a_zone_comes_changes_and_goes_by_commands() {
     let mut stage = Stage::new("");
     assert_eq!(stage.rcode("www.example.com"), "REFUSED");

@@ -251,6 +251,32 @@ fn a_zone_that_has_not_come_is_servfail_until_it_has() {
     drop(primary);
 }
 
+/// As many an operator has it fetched anew.
+#[test]
+fn a_zone_whose_file_was_removed_is_served_on_and_fetched() {
+    let (theirs, ours) = (free_port(), free_port());
+    let primary = Site::start(theirs, &primary_telling(ours));
+    let mut secondary = Site::start(ours, &secondary_of(theirs));
+    let file = secondary.folder.0.join("kept/open.zone");
+    secondary.comes_to("open.test", 7);
+    secondary.restart();
+    std::fs::remove_file(&file).unwrap();
+    // It may be there again before the reload looks at it.
+    secondary.ctl(&["reload"]);
+    eventually("its file", || file.exists());
+    assert_eq!(secondary.serial("open.test"), Some(7));
+    eventually("nothing wrong", || secondary.folder.ctl(&["reload"]).status.code() == Some(0));
+    drop(primary);
+    secondary.kill();
+    std::fs::remove_file(&file).unwrap();
+    secondary.start_again();
+    assert_eq!(secondary.serial("open.test"), Some(7), "the image has it");
+    assert!(secondary.ctl(&["status", "--json"]).contains("open.test.: it goes on as it was"));
+    let _primary = Site::start(theirs, &primary_telling(ours));
+    eventually("its file", || file.exists());
+    eventually("nothing wrong", || secondary.folder.ctl(&["reload"]).status.code() == Some(0));
+}
+
 #[test]
 fn an_operator_has_a_zone_transferred_and_others_told() {
     let (theirs, ours) = (free_port(), free_port());

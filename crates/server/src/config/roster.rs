@@ -36,20 +36,25 @@ pub struct Seen {
 }
 
 impl Roster {
-    /// All zones that there are; no two have the same apex. One that is still to come from others is none yet.
-    pub fn gather(&self) -> Result<Vec<Zone>, Vec<Complaint>> {
+    /// All zones that there are; no two have the same apex. One that is still to come from others is none yet, unless it `is_served` though its
+    /// file is gone.
+    pub fn gather(&self, is_served: impl Fn(&Zone) -> bool) -> Result<Vec<Zone>, Vec<Complaint>> {
         let mut complaints = Vec::new();
         let mut zones = zones::gather(self.written.to_vec(), self.list.as_ref(), &self.directories, &mut complaints);
-        zones.retain(|zone| !zone.is_awaited());
+        zones.retain(|zone| !zone.is_awaited() || is_served(zone));
         if complaints.is_empty() { Ok(zones) } else { Err(complaints) }
     }
 
     /// The same, where these are those of the list.
-    pub fn gather_with(&self, listed: Vec<Zone>) -> Result<Vec<Zone>, Vec<Complaint>> {
+    pub fn gather_with(
+        &self,
+        listed: Vec<Zone>,
+        is_served: impl Fn(&Zone) -> bool,
+    ) -> Result<Vec<Zone>, Vec<Complaint>> {
         let (mut complaints, mut zones) = (Vec::new(), self.written.to_vec());
         zones.extend(listed.into_iter().filter(|zone| self.written.find(&zone.apex).is_none()));
         let mut zones = zones::gather(zones, None, &self.directories, &mut complaints);
-        zones.retain(|zone| !zone.is_awaited());
+        zones.retain(|zone| !zone.is_awaited() || is_served(zone));
         if complaints.is_empty() { Ok(zones) } else { Err(complaints) }
     }
 

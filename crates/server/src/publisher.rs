@@ -36,7 +36,7 @@ use stats::Counter;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use store::{Backing, Map, Stretch};
 use transfer::Author;
@@ -571,11 +571,20 @@ impl Publisher {
         Ok(())
     }
 
-    /// Counts and tells versions that are held, but for those that were before.
+    /// Counts and tells versions that are held, but for those that were before; and has zones fetched whose files are gone.
     fn hold(&self, before: &[images::Problem]) {
-        for p in news(&self.served.problems, before).filter(|p| held::is_held(&p.what)) {
-            self.state.published.count(Counter::VersionHeld);
-            held::tell(&p.apex, &p.what);
+        for p in news(&self.served.problems, before) {
+            if held::is_held(&p.what) {
+                self.state.published.count(Counter::VersionHeld);
+                held::tell(&p.apex, &p.what);
+            }
+            if let Some(secondaries) = self.state.secondaries()
+                && self.served.written.find(&p.apex).is_some_and(Zone::is_awaited)
+            {
+                // Nobody waits for that.
+                let (done, _) = channel();
+                secondaries.tell(Note::Transfer { zone: images::name(&p.apex).to_string(), done });
+            }
         }
     }
 

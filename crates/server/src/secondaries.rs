@@ -314,8 +314,6 @@ impl Registrar {
                 );
                 if entry.file.exists() {
                     self.refresher.wait_until(id, now + SERVED_WITHIN_MS);
-                } else if entry.serial.is_some() {
-                    self.refresher.on_wish(now, id);
                 }
             }
         }

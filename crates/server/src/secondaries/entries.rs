@@ -89,7 +89,7 @@ pub struct Change {
     pub anew: Vec<ZoneId>,
     /// Their primaries may be others.
     pub moved: Vec<ZoneId>,
-    /// What comes is kept in another file, and that is not there, or was on its way into the one before; or the file is gone.
+    /// What comes is kept in another file, and that is not there, or was on its way into the one before.
     pub rehoused: Vec<ZoneId>,
     /// Servers that were not told of these zones before.
     pub new_targets: Vec<(ZoneId, u32)>,
@@ -106,12 +106,11 @@ impl Entries {
             match known.and_then(|id| Some((id, self.zones.get_mut(&id)?))) {
                 Some((id, old)) if old.primaries.is_empty() == entry.primaries.is_empty() => {
                     let is_rehoused = !entry.primaries.is_empty() && old.file != entry.file;
-                    let is_gone = !entry.primaries.is_empty() && old.serial.is_some() && zone.is_awaited();
                     let is_awaited = zone.is_awaited() || old.errand.is_some();
                     if is_rehoused || old.errand.as_ref().is_some_and(|(from, _)| !entry.primaries.contains(from)) {
                         old.call_off();
                     }
-                    change.rehoused.extend((is_rehoused && is_awaited || is_gone).then_some(id));
+                    change.rehoused.extend((is_rehoused && is_awaited).then_some(id));
                     let new = entry.targets.iter().filter(|target| !old.targets.contains(target));
                     change.new_targets.extend(new.map(|target| (id, *target)).filter(|_| old.serial.is_some()));
                     let (serial, from) = (old.serial, std::mem::take(&mut old.from));

@@ -8,7 +8,7 @@ use crate::lines::OCTETS_MAX;
 use crate::novices::{Wanted, Wish as Wanting};
 use crate::press::Work;
 use crate::queue;
-use crate::refusals::{PROHIBITED, refused};
+use crate::refusals::{NOT_YET, PROHIBITED, refused};
 use crate::sound::Sound;
 use front::{Postponed, Published};
 use stats::{Counter, Counters};
@@ -115,6 +115,8 @@ impl Desk for Intake {
 pub struct Entrance {
     intake: Intake,
     is_open: AtomicBool,
+    /// Zones would take them, if the journal could be used.
+    is_broken: AtomicBool,
     keys: Arc<Published<Keys>>,
     mailboxes: Arc<Mailboxes>,
     pub counters: Arc<Counters>,
@@ -122,13 +124,19 @@ pub struct Entrance {
 
 impl Entrance {
     pub fn new(intake: Intake, keys: Arc<Published<Keys>>, mailboxes: Arc<Mailboxes>) -> Entrance {
-        Entrance { intake, is_open: AtomicBool::new(false), keys, mailboxes, counters: Arc::default() }
+        let [is_open, is_broken] = [false; 2].map(AtomicBool::new);
+        Entrance { intake, is_open, is_broken, keys, mailboxes, counters: Arc::default() }
     }
 
     /// Somebody carries them out from now on.
     pub fn open(&self) -> &Intake {
         self.is_open.store(true, Relaxed);
         &self.intake
+    }
+
+    /// Nobody can for now.
+    pub fn bar(&self) {
+        self.is_broken.store(true, Relaxed);
     }
 }
 
@@ -138,9 +146,13 @@ impl Desk for Entrance {
             return self.intake.take(question);
         }
         let zone = Message::new(&question.message).map(|message| update::zone(&message));
-        let why = zone.and_then(Result::err).map_or(PROHIBITED, Refused::from);
+        let (closed, counter) = match self.is_broken.load(Relaxed) {
+            true => (NOT_YET, Counter::UpdateFailed),
+            false => (PROHIBITED, Counter::UpdateRefused),
+        };
+        let why = zone.and_then(Result::err).map_or(closed, Refused::from);
         let refusal = refused(&question.message, &self.keys.latest().0, why).unwrap_or_default();
-        self.counters.count_together(Counter::UpdateRefused);
+        self.counters.count_together(counter);
         self.mailboxes.post(question.ticket, refusal);
         true
     }

@@ -18,6 +18,8 @@ const DNSSEC_OK: u16 = 0x8000;
 pub const PROHIBITED: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::PROHIBITED) };
 pub const MALFORMED: Refused = Refused { rcode: Rcode::FORMERR, ede: None };
 pub const ELSEWHERE: Refused = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::NOT_AUTHORITATIVE) };
+/// It would be done, and cannot be yet: whoever asks comes again.
+pub const NOT_YET: Refused = Refused { rcode: Rcode::SERVFAIL, ede: Some(Ede::NOT_READY) };
 pub const FAILED: Refused = Refused { rcode: Rcode::SERVFAIL, ede: None };
 
 /// What the log says of somebody who was refused something: else nobody would find out whose program is set up wrongly, or how.
@@ -52,6 +54,7 @@ pub fn why(refused: Refused) -> &'static str {
     match (refused.ede, refused.rcode) {
         (Some(Ede::PROHIBITED), _) => "no rule allows it",
         (Some(Ede::NOT_AUTHORITATIVE), _) => "the zone is not there",
+        (Some(Ede::NOT_READY), Rcode::SERVFAIL) => "the zone takes no updates yet, or lacks its last ones",
         (Some(Ede::NOT_READY), _) => "not now",
         (Some(Ede::NOT_SUPPORTED), _) => "the zone is signed, or it is what no zone takes by updates",
         (_, Rcode::FORMERR) => "FORMERR",

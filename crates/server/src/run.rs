@@ -254,6 +254,7 @@ impl Updating {
     /// when it was last folded in: others have nothing to do with it.
     fn wait(&self, why: String) {
         log::error("no zone takes updates", &[("why", &why)]);
+        self.entrance.bar();
         self.state.set_no_updates(Some(why));
     }
 

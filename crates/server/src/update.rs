@@ -28,7 +28,7 @@ use crate::log::{self, Seldom};
 use crate::novices::Wanted;
 use crate::press::{Books, Press, Work};
 use crate::publisher::FOLD_AGAIN;
-use crate::refusals::{self, ELSEWHERE, FAILED, Notice, PROHIBITED};
+use crate::refusals::{self, ELSEWHERE, FAILED, NOT_YET, Notice, PROHIBITED};
 use crate::state::{Event, State};
 use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
@@ -427,7 +427,7 @@ impl Updates {
             }
             let before = entries.len();
             let judged = match still(signed, &question.message, &keys) {
-                Ok(signed) => self.judge(&question, signed, now.image.view(), &mut layers, &mut entries),
+                Ok(signed) => self.judge(&question, signed, &books, now.image.view(), &mut layers, &mut entries),
                 Err(refusal) => Judged::Unproven(refusal),
             };
             octets += entries[before..].iter().map(|entry: &Entry| entry.diff.octets()).sum::<usize>();
@@ -468,11 +468,12 @@ impl Updates {
         &self,
         question: &Postponed,
         signed: Signed<'static>,
+        books: &Books,
         view: View<'v>,
         layers: &mut Layers<'v>,
         entries: &mut Vec<Entry>,
     ) -> Judged {
-        match self.difference(question, &signed, view, layers) {
+        match self.difference(question, &signed, books, view, layers) {
             Err(refused) => Judged::Settled(Some(signed), refused),
             Ok((_, diff)) if diff.is_empty() => Judged::Settled(Some(signed), DONE),
             Ok((apex, diff)) => {
@@ -503,12 +504,13 @@ impl Updates {
         &self,
         question: &Postponed,
         signed: &Signed<'_>,
+        books: &Books,
         view: View<'v>,
         layers: &mut Layers<'v>,
     ) -> Result<(Box<[u8]>, Diff), Refused> {
-        let apex = self.addressed(question, view)?;
-        let owned = self.ledger.zone(&apex).ok_or(PROHIBITED)?;
-        let key = signed.key().name();
+        let (apex, key) = (self.addressed(question, view)?, signed.key().name());
+        let will_take = || books.unwritten.is_unfit(&apex) || books.novices.rules(&apex).is_some_and(|r| r.knows(key));
+        let owned = self.ledger.zone(&apex).ok_or_else(|| if will_take() { NOT_YET } else { PROHIBITED })?;
         if !owned.rules.knows(key) {
             return Err(PROHIBITED);
         }

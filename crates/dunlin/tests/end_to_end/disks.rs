@@ -34,7 +34,7 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
             for zone in ["fixed", "z"] {
                 assert_eq!(server.short(&folder, &[&format!("www.{zone}.example"), "A"]), "192.0.2.1\n", "{what}");
             }
-            assert!(!has(&folder, &server, 1) && add(&server, 5).contains("REFUSED"), "{what}");
+            assert!(!has(&folder, &server, 1) && add(&server, 5).contains("SERVFAIL"), "{what}");
             assert_eq!(fs::read(&segment).unwrap(), damaged, "{what}: left for somebody to look at");
             let status = folder.does(&["status", "--json"]);
             assert!(status.contains("\"no_updates\":\"the journal of updates cannot be used: "), "{status}");
@@ -44,7 +44,7 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
         fs::remove_file(&segment).unwrap();
         folder.does(&["zone", "show", "z.example"]);
         folder.does(&["zone", "publish", "--force", "fixed.example"]);
-        assert!(add(&server, 5).contains("REFUSED"), "{what}");
+        assert!(add(&server, 5).contains("SERVFAIL"), "{what}");
         fs::write(&segment, &whole).unwrap();
         folder.does(&["reload"]);
         eventually("what was acknowledged", || (1..=4).all(|i| has(&folder, &server, i)));
@@ -90,7 +90,7 @@ fn a_start_on_a_full_disk_answers_whatever_the_last_update_was() {
     let server = start("20000");
     assert_eq!(answers(&server, "www.other.example"), "192.0.2.1\n");
     assert_eq!(answers(&server, "n7.many.z.example"), "192.0.2.2\n", "as its file was");
-    assert!(add(&server, 2).contains("REFUSED"));
+    assert!(add(&server, 2).contains("SERVFAIL"));
     assert!(folder.does(&["status", "--json"]).contains("z.example.zone: File too large"));
     limit(&server, "unlimited");
     folder.does(&["reload"]);
@@ -225,14 +225,14 @@ fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
         assert!(read(&folder.0.join("log")).contains("a zone lacks its last updates"));
         assert_eq!(server.short(&folder, &["www.other.example", "A"]), "");
         assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 7 1 2 3 4"), "as its file has it");
-        assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("REFUSED"));
+        assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("SERVFAIL"));
         assert_eq!(change(&server, "other.example", "add new.other.example 60 A 192.0.2.9"), "");
         let status = folder.does(&["status", "--json"]);
         assert!(status.contains("\"lacking_updates\":[{\"zone\":\"z.example.\",\"why\":"), "{status}");
         assert!(folder.does(&["zone", "list", "z.example"]).contains("state lacking"));
         // The rules of the zone are there again, and nobody takes it on.
         folder.does(&["reload"]);
-        assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("REFUSED"));
+        assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("SERVFAIL"));
         server.signal("KILL");
         assert_eq!(read(&folder.0.join(file)), text, "what somebody may want to mend");
     }
@@ -263,7 +263,7 @@ fn a_zone_whose_own_file_cannot_be_read_is_served_as_it_was_and_takes_no_updates
     assert!(read(&folder.0.join("log")).contains("a zone lacks its last updates"));
     assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 7 1 2 3 4"));
     let refused = update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9");
-    assert!(refused.contains("REFUSED"), "{refused}");
+    assert!(refused.contains("SERVFAIL"), "{refused}");
     server.signal("KILL");
     drop(server);
     assert_eq!(read(&folder.0.join(file)), spoilt);

@@ -1,5 +1,5 @@
 //! Signals as values: SIGHUP, SIGTERM and SIGINT are held back from all threads and read from a descriptor, so that no
-//! code runs inside a handler.
+//! code runs inside a handler. And none where an error says the same: a file that would be longer than a limit allows.
 #![allow(unsafe_code)]
 
 use crate::sys::{self, check};
@@ -20,6 +20,10 @@ pub struct Signals(OwnedFd);
 
 impl Signals {
     pub fn new() -> io::Result<Signals> {
+        // SAFETY: nothing is done by a handler.
+        if unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
         let set = held_back();
         // SAFETY: `set` is a live signal set; the old mask is not asked for.
         let result = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };

@@ -278,7 +278,11 @@ fn remade_of((size, seed): (u64, u64)) -> String {
 /// Maps an image file.
 pub fn open(file: &Path) -> io::Result<Image<Stretch>> {
     let odd = |e| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", file.display()));
-    Image::open_to_serve(Stretch::of(Map::open_with_room(file, ROOM)?), faults).map_err(odd)
+    let map = Map::open_with_room(file, ROOM)?;
+    if map.room().is_empty() {
+        log::warn("no room for changes behind an image: each takes a new one", &[("octets", &ROOM)]);
+    }
+    Image::open_to_serve(Stretch::of(map), faults).map_err(odd)
 }
 
 /// How many reads of an image have failed.

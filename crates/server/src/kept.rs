@@ -25,7 +25,7 @@ use std::time::SystemTime;
 use store::Stretch;
 use store::atomic::{self, sync_folder, write_atomically};
 use store::folder::open_file;
-use transfer::update::{self, Change};
+use transfer::update::{self, Change, Refused};
 use transfer::{Content, Diff, Record, canonical};
 use wire::rtype::SOA;
 use wire::{Name, Rcode};
@@ -197,7 +197,7 @@ fn modified(zone: &ImageZone<'_>, apex: &[u8], changes: &str) -> Result<Vec<Reco
     if let Some(outside) = changes.iter().map(Change::owner).find(|owner| !wire::name::is_at_or_below(owner, apex)) {
         return Err(format!("{} lies outside the zone", name(outside)));
     }
-    let diff = update::amend(&changes, apex, &standing).map_err(|refused| refusal(refused.rcode))?;
+    let diff = update::amend(&changes, apex, &standing).map_err(refusal)?;
     for change in &changes {
         let Change::Add(r) = change else { continue };
         let is_there = standing.at(r.owner()).is_ok_and(|all| all.iter().any(|other| other.is_like(r)));
@@ -251,12 +251,10 @@ fn left(change: &Change, all: &[Change], standing: &Standing<'_>, diff: &Diff) -
     standing.at(change.owner()).ok()?.into_iter().find(|r| is_meant(r) && !goes(r) && !comes(r))
 }
 
-fn refusal(rcode: Rcode) -> String {
-    let why = match rcode {
+fn refusal(refused: Refused) -> String {
+    let why = match refused.rcode {
+        Rcode::REFUSED => refused.why.unwrap_or("no zone can be so"),
         Rcode::FORMERR => "there is a type that no zone holds",
-        Rcode::REFUSED => {
-            "the zone is signed, or would be, and what signs it can change it; or it would be what no zone can be"
-        }
         _ => "the image that is served is damaged",
     };
     why.to_string()

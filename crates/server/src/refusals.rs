@@ -15,12 +15,12 @@ const EDE_OPTION: u16 = 15;
 const UDP_SIZE: u16 = 1232;
 const DNSSEC_OK: u16 = 0x8000;
 
-pub const PROHIBITED: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::PROHIBITED) };
-pub const MALFORMED: Refused = Refused { rcode: Rcode::FORMERR, ede: None };
-pub const ELSEWHERE: Refused = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::NOT_AUTHORITATIVE) };
+pub const PROHIBITED: Refused = Refused::new(Rcode::REFUSED, Some(Ede::PROHIBITED));
+pub const MALFORMED: Refused = Refused::new(Rcode::FORMERR, None);
+pub const ELSEWHERE: Refused = Refused::new(Rcode::NOTAUTH, Some(Ede::NOT_AUTHORITATIVE));
 /// It would be done, and cannot be yet: whoever asks comes again.
-pub const NOT_YET: Refused = Refused { rcode: Rcode::SERVFAIL, ede: Some(Ede::NOT_READY) };
-pub const FAILED: Refused = Refused { rcode: Rcode::SERVFAIL, ede: None };
+pub const NOT_YET: Refused = Refused::new(Rcode::SERVFAIL, Some(Ede::NOT_READY));
+pub const FAILED: Refused = Refused::new(Rcode::SERVFAIL, None);
 
 /// What the log says of somebody who was refused something: else nobody would find out whose program is set up wrongly, or how.
 pub struct Notice {
@@ -51,12 +51,14 @@ impl Notice {
 
 /// Why somebody is refused something.
 pub fn why(refused: Refused) -> &'static str {
+    if let Some(why) = refused.why {
+        return why;
+    }
     match (refused.ede, refused.rcode) {
         (Some(Ede::PROHIBITED), _) => "no rule allows it",
         (Some(Ede::NOT_AUTHORITATIVE), _) => "the zone is not there",
         (Some(Ede::NOT_READY), Rcode::SERVFAIL) => "the zone takes no updates yet, or lacks its last ones",
         (Some(Ede::NOT_READY), _) => "not now",
-        (Some(Ede::NOT_SUPPORTED), _) => "the zone is signed, or it is what no zone takes by updates",
         (_, Rcode::FORMERR) => "FORMERR",
         (_, Rcode::BADVERS) => "BADVERS",
         (_, Rcode::NOTZONE) => "NOTZONE",

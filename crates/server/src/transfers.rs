@@ -53,7 +53,7 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(60);
 /// A transfer that lasts longer keeps an image from going for too long.
 pub const LASTS_MAX: Duration = Duration::from_secs(2 * 3600);
 
-const BUSY: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::NOT_READY) };
+const BUSY: Refused = Refused::new(Rcode::REFUSED, Some(Ede::NOT_READY));
 
 enum Order {
     Asked(Postponed),

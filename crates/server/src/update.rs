@@ -178,7 +178,7 @@ struct Waiting {
     since: Instant,
 }
 
-const FROZEN: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::NOT_READY) };
+const FROZEN: Refused = Refused::new(Rcode::REFUSED, Some(Ede::NOT_READY));
 
 impl Updates {
     /// Works until nobody can ask for anything any more.

@@ -25,22 +25,34 @@ const RECORDS_MAX: usize = 10_000;
 pub struct Refused {
     pub rcode: Rcode,
     pub ede: Option<Ede>,
+    /// In words, where these leave it open.
+    pub why: Option<&'static str>,
+}
+
+impl Refused {
+    pub const fn new(rcode: Rcode, ede: Option<Ede>) -> Refused {
+        Refused { rcode, ede, why: None }
+    }
+
+    /// What this zone does not take by updates.
+    const fn unsupported(why: &'static str) -> Refused {
+        Refused { rcode: Rcode::REFUSED, ede: Some(Ede::NOT_SUPPORTED), why: Some(why) }
+    }
 }
 
 impl From<Rcode> for Refused {
     fn from(rcode: Rcode) -> Refused {
-        Refused { rcode, ede: None }
+        Refused::new(rcode, None)
     }
 }
 
 impl From<Unreadable> for Refused {
     fn from(_: Unreadable) -> Refused {
-        Refused { rcode: Rcode::SERVFAIL, ede: Some(Ede::INVALID_DATA) }
+        Refused::new(Rcode::SERVFAIL, Some(Ede::INVALID_DATA))
     }
 }
 
-const UNSUPPORTED: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::NOT_SUPPORTED) };
-const PROHIBITED: Refused = Refused { rcode: Rcode::REFUSED, ede: Some(Ede::PROHIBITED) };
+const PROHIBITED: Refused = Refused::new(Rcode::REFUSED, Some(Ede::PROHIBITED));
 
 /// Which zone is to change (RFC 2136 section 3.1.1).
 pub fn zone(message: &Message<'_>) -> Result<Question, Rcode> {
@@ -149,7 +161,7 @@ pub fn judge(
     // A digest is of what an update leads to: it is made here, and known to nobody before.
     let is_digest = |item: &Item| item.class == CLASS_IN && item.rtype() == ZONEMD && item.owner() == apex;
     if request.changes.iter().any(is_digest) {
-        return Err(UNSUPPORTED);
+        return Err(Refused::unsupported("it is a digest of the zone, which is made here"));
     }
     decide(&request, apex, content, may)
 }
@@ -163,7 +175,7 @@ fn decide(
     let mut names = Names::of(content, apex);
     // Whoever signed this zone signed its old content.
     if names.at(apex)?.types().any(is_of_dnssec) {
-        return Err(UNSUPPORTED);
+        return Err(Refused::unsupported("the zone is signed: what signs it can change it"));
     }
     require(&request.prerequisites, apex, &mut names)?;
     for item in &request.changes {
@@ -176,10 +188,12 @@ fn decide(
     for item in &request.changes {
         change(item, names.at(item.owner())?);
     }
-    let is_fit =
-        |node: &Node| !node.outgrows(RECORDS_MAX) && unfit_at(node.is_apex(), node.records().map(rr)).is_none();
-    if !names.changed().all(is_fit) {
-        return Err(UNSUPPORTED);
+    let unfit = |node: &Node| match node.outgrows(RECORDS_MAX) {
+        true => Some("a name would have more records than updates may give it"),
+        false => unfit_at(node.is_apex(), node.records().map(rr)),
+    };
+    if let Some(why) = names.changed().find_map(unfit) {
+        return Err(Refused::unsupported(why));
     }
     let after = soa(names.at(apex)?)?;
     bump_serial(&before, &after, names.changes())
@@ -250,7 +264,7 @@ fn prescan(item: &Item, apex: &[u8]) -> Result<(), Refused> {
 
 fn permit(item: &Item, names: &mut Names<'_>, may: &dyn Fn(&[u8], Rtype) -> bool) -> Result<(), Refused> {
     if item.class == CLASS_IN && is_of_dnssec(item.rtype()) {
-        return Err(UNSUPPORTED);
+        return Err(Refused::unsupported("it is what only a signer places, and the zone is not signed"));
     }
     // To delete a name is to delete each of its RRsets.
     let is_allowed = match item.rtype() {

@@ -222,7 +222,7 @@ fn a_file_that_is_moved_away_is_written_anew() {
 fn a_full_disk_leaves_the_file_as_it_is_and_is_tried_again() {
     let stage = Stage::new("1s", 2_000);
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("trap '' XFSZ; exec {} serve -c dunlin.toml", env!("CARGO_BIN_EXE_dunlin"))]);
+    command.args(["-c", &format!("exec {} serve -c dunlin.toml", env!("CARGO_BIN_EXE_dunlin"))]);
     let server = Server::start_as(&stage.folder, crate::running::at_home(&stage.folder.0, command));
     let limit = |octets: &str| {
         let limit = [format!("--pid={}", server.pid()), format!("--fsize={octets}:unlimited")];

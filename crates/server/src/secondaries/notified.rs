@@ -16,7 +16,7 @@ use transfer::tsig;
 use transfer::update::Refused;
 use wire::{Ede, Rcode, rtype};
 
-const DONE: Refused = Refused { rcode: Rcode::NOERROR, ede: None };
+const DONE: Refused = Refused::new(Rcode::NOERROR, None);
 
 impl Registrar {
     /// Tells one server of one zone.
@@ -102,7 +102,7 @@ impl Registrar {
         refusals::check_edns(&message)?;
         let (asked, _) = message.question().filter(|(asked, _)| asked.rtype == rtype::SOA).ok_or(MALFORMED)?;
         let apex = asked.name.fold();
-        let unknown = Refused { rcode: Rcode::NOTAUTH, ede: Some(Ede::NOT_AUTHORITATIVE) };
+        let unknown = Refused::new(Rcode::NOTAUTH, Some(Ede::NOT_AUTHORITATIVE));
         let id = self.entries.of(apex.bytes()).filter(|_| asked.class == wire::query::CLASS_IN).ok_or(unknown)?;
         let primaries = self.entries.entry(id).map(|entry| &entry.primaries).ok_or(unknown)?;
         let is_from = |primary: &&PrimaryId| {

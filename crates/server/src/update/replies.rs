@@ -17,7 +17,7 @@ pub enum Judged {
     Staged(Signed<'static>),
 }
 
-pub const DONE: Refused = Refused { rcode: Rcode::NOERROR, ede: None };
+pub const DONE: Refused = Refused::new(Rcode::NOERROR, None);
 /// A signature, if its key is what it was when that was checked.
 pub fn still(signed: Signed<'static>, request: &[u8], keys: &Keys) -> Result<Signed<'static>, Refusal> {
     if keys.named(signed.key().name()) == Some(signed.key()) {

@@ -32,7 +32,12 @@ pub struct Edit {
     /// Of the file, and all that it includes, as it was read.
     pub stamp: String,
     pub includes: Vec<PathBuf>,
+    /// What others have edited since the version that it is of, in words: it has not that, and that stays.
+    pub stays: Option<String>,
 }
+
+/// What leads to a zone with an edit in it, and what of others' edits is not in that.
+type Merged = (Option<Diff>, Option<String>);
 
 /// Why an edit is not to be taken in.
 pub enum Hindrance {
@@ -60,7 +65,7 @@ impl From<&str> for Hindrance {
 pub fn edit(past: &Past, zone: &Zone, base: &Base, guards: Option<&Guards>) -> Result<Edit, Hindrance> {
     let stock = Stock::below(&past.data_dir);
     let (builder, sources) = read(zone, &stock)?;
-    let mut found = Ok(None);
+    let mut found = Ok((None, None));
     builder.show(&mut |edited| {
         let weighing = Weighing { stock: &stock, guards, rules: Rules::at(wall_s()) };
         let change = |served: &ImageZone<'_>| Ok(weighing.change(past, zone, base, served, edited));
@@ -72,7 +77,8 @@ pub fn edit(past: &Past, zone: &Zone, base: &Base, guards: Option<&Guards>) -> R
         Hindrance::Wrong(why) if !is_alone => Hindrance::Included(why),
         other => other,
     });
-    Ok(Edit { diff: found?, stamp, includes: origin::included(sources) })
+    let (diff, stays) = found?;
+    Ok(Edit { diff, stamp, includes: origin::included(sources), stays })
 }
 
 /// The records of a file, and what was read.
@@ -102,14 +108,16 @@ impl Weighing<'_> {
         base: &Base,
         served: &ImageZone<'_>,
         edited: &Sorted<'_>,
-    ) -> Result<Option<Diff>, Hindrance> {
+    ) -> Result<Merged, Hindrance> {
         let report = audit(edited, &self.rules);
         if let Some(why) = report.refusal() {
             return Err(Hindrance::Wrong(why));
         }
         let there = difference(served, edited)?;
+        let mut of = None;
         let back = match base {
             Base::Version(serial, since) => {
+                of = Some(*serial);
                 let back = past.way_to(&zone.apex, served, *serial, since.as_deref());
                 back.map_err(|why| if is_newer(*serial, there.from) { unborn(*serial, there.from) } else { why })?
             }
@@ -117,25 +125,28 @@ impl Weighing<'_> {
             Base::Past(file, serial) => {
                 let copy = self.back(&Zone::new(zone.apex.clone(), file.clone()), served)?;
                 match past.way_back(&zone.apex, served, *serial) {
-                    Ok(version) if !goes_on(&version, &copy, &there) => version,
+                    Ok(version) if !goes_on(&version, &copy, &there) => {
+                        of = Some(*serial);
+                        version
+                    }
                     _ => copy,
                 }
             }
             Base::Itself => {
                 let back = past.way_back(&zone.apex, served, audit::serial(edited));
                 let is_it = |back: Diff| (back.removed(), back.added()) == (there.removed(), there.added());
-                return if back.is_ok_and(is_it) { Ok(None) } else { Err(UNKNOWN.into()) };
+                return if back.is_ok_and(is_it) { Ok((None, None)) } else { Err(UNKNOWN.into()) };
             }
         };
         self.look_at_digest(&report, &back, &there, edited.apex())?;
-        let merged = history::merged(served, back, &there)?
-            .map_err(|conflicts| told(&conflicts.into_iter().collect::<Vec<_>>()))?;
-        let Some(diff) = merged else { return Ok(None) };
+        let merged = history::merged(served, back, &there)?.map_err(|conflicts| told(&conflicts))?;
+        let stays = of.map_or(Ok(None), |serial| stays(past, &zone.apex, serial, &there))?;
+        let Some(diff) = merged else { return Ok((None, stays)) };
         if is_signed(edited) && there.to != diff.to {
             return Err(format!("the zone is signed, and its serial must follow {}", diff.from).into());
         }
         self.weigh(served, &diff, edited.apex())?;
-        Ok(Some(history::fitting(served, &diff)?))
+        Ok((Some(history::fitting(served, &diff)?), stays))
     }
 
     /// What leads from what is served to what a file of ours holds.
@@ -198,6 +209,17 @@ fn difference(served: &ImageZone<'_>, zone: &Sorted<'_>) -> Result<Diff, String>
     found.ok_or_else(|| "it changes more than can be merged".to_string())
 }
 
+/// What others have edited since a version, and an edit of that does not have. `there`: from what is served to that.
+fn stays(past: &Past, apex: &[u8], serial: u32, there: &Diff) -> Result<Option<String>, String> {
+    let sides = past.edited_since(apex, serial)?;
+    let is_undone = |r: &&Record, by: &[Record]| r.rtype != SOA && by.binary_search(r).is_ok();
+    let [gone, here] = sides.each_ref();
+    let left = gone.iter().filter(|r| is_undone(r, there.added()));
+    let left = left.chain(here.iter().filter(|r| is_undone(r, there.removed())));
+    let sets: BTreeSet<Conflict> = left.map(|r| Conflict { owner: r.owner().into(), rtype: r.rtype }).collect();
+    Ok(Some(named(&sets)).filter(|_| !sets.is_empty()))
+}
+
 /// Whether an edit has in it all that another one had changed of a version before. All are what leads from what is served: to that version, to
 /// the other edit of it, to this one.
 fn goes_on(version: &Diff, other: &Diff, this: &Diff) -> bool {
@@ -223,18 +245,20 @@ fn unborn(serial: u32, served: u32) -> String {
     )
 }
 
-fn told(conflicts: &[Conflict]) -> String {
+fn told(conflicts: &BTreeSet<Conflict>) -> String {
+    format!("the same has changed since: {}; write there what `dunlin ctl zone show` has", named(conflicts))
+}
+
+/// As many as people read.
+fn named(sets: &BTreeSet<Conflict>) -> String {
     let one = |c: &Conflict| {
         let name = Name::from_wire(&c.owner).unwrap_or(Name::ROOT);
         format!("{name} {}", zonefile::rtypes::mnemonic(c.rtype))
     };
-    let named: Vec<String> = conflicts.iter().take(NAMED_MAX).map(one).collect();
-    let more = match conflicts.len().saturating_sub(NAMED_MAX) {
+    let named: Vec<String> = sets.iter().take(NAMED_MAX).map(one).collect();
+    let more = match sets.len().saturating_sub(NAMED_MAX) {
         0 => String::new(),
         n => format!(" and {n} more"),
     };
-    format!(
-        "updates have changed the same since: {}{more}; write there what `dunlin ctl zone show` has",
-        named.join(", ")
-    )
+    named.join(", ") + &more
 }

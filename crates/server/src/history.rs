@@ -140,6 +140,17 @@ impl Past {
         fitting(changes_in(&self.data_dir, &[UPDATES], apex)?).or_else(|_| fitting(changes(&self.data_dir, apex)?))
     }
 
+    /// What edits of its file have changed of a zone since a version: records that went, and that came.
+    pub fn edited_since(&self, apex: &[u8], serial: u32) -> Result<[BTreeSet<Record>; 2], String> {
+        let (changes, by_edit) = (changes(&self.data_dir, apex)?, by_edit());
+        let since = of_this(&changes).take_while(|step| step.diff.to != serial);
+        let mut sides = <[BTreeSet<Record>; 2]>::default();
+        for diff in since.filter(|step| step.author == by_edit).map(|step| &step.diff) {
+            [diff.removed(), diff.added()].into_iter().zip(&mut sides).for_each(|(of, all)| all.extend(folded(of)));
+        }
+        Ok(sides)
+    }
+
     /// Whether the edit of a file has led to this version.
     pub fn was_edited(&self, apex: &[u8], to: u32) -> Result<bool, String> {
         let (changes, by_edit) = (changes(&self.data_dir, apex)?, by_edit());

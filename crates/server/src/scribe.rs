@@ -408,6 +408,11 @@ impl Scribe {
             _ if origin.keep(zone, base.serial(), Some(&edit.stamp), &mut io::sink())? => {}
             _ => return Ok(self.look_again(task)),
         }
+        if let Some(names) = &edit.stays {
+            let facts: [(&str, &dyn std::fmt::Display); 3] =
+                [("zone", &name(&task.apex)), ("file", &zone.file.display()), ("names", names)];
+            log::warn("an edit is of a version before another edit, and has not what that changed: it stays", &facts);
+        }
         if edit.diff.is_some() {
             log::info("an edit is taken in", &[("zone", &name(&task.apex)), ("file", &zone.file.display())]);
         }

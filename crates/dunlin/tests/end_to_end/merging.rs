@@ -74,7 +74,7 @@ fn what_both_have_changed_is_held_until_one_of_them_gives_way() {
     stage.edit(
         &read(&stage.file).replace("h0 A 192.0.2.1", "h0 A 192.0.2.8").replace("h1 A 192.0.2.1", "h1 A 192.0.2.9"),
     );
-    let why = "updates have changed the same since: h0.z.example. A";
+    let why = "the same has changed since: h0.z.example. A";
     eventually("the complaint", || stage.ctl(&["status"]).contains(why));
     eventually("a line of the log", || stage.log().contains("an edit of a zone's file is held"));
     let refused = stage.folder.ctl(&["zone", "diff", "z.example"]);

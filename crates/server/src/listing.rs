@@ -30,7 +30,11 @@ pub fn list(state: &State, names: &[&str]) -> Result<Json, Vec<String>> {
     let mut sorted: Vec<(&[u8], &Option<Zone>)> = zones.iter().map(|(apex, zone)| (&**apex, zone)).collect();
     sorted.sort_by(|a, b| wire::name::canonical_cmp(a.0, b.0));
     let listed = sorted.iter().take(LISTED_MAX).map(|(apex, zone)| {
-        others.remove(*apex).unwrap_or_else(|| facts(&config, apex, zone.as_ref(), view, amiss.get(*apex)))
+        let amiss = amiss.get(*apex);
+        match others.remove(*apex) {
+            Some(facts) => with_trouble(facts, amiss),
+            None => facts(&config, apex, zone.as_ref(), view, amiss),
+        }
     });
     let left_out = Json::Number(sorted.len().saturating_sub(LISTED_MAX) as u64);
     Ok(Json::Object(vec![("ok", Json::Bool(true)), ("zones", Json::List(listed.collect())), ("left_out", left_out)]))
@@ -85,6 +89,19 @@ fn of_others(state: &State, zones: &Zones, is_of_all: bool) -> HashMap<Box<[u8]>
         _ => None,
     };
     all.filter_map(|facts| Some((apex(&facts)?, facts))).collect()
+}
+
+/// Of what comes from others it is known elsewhere what is held or wrong.
+fn with_trouble(mut facts: Json, amiss: Option<&(&'static str, String)>) -> Json {
+    if let (Json::Object(facts), Some((_, why))) = (&mut facts, amiss) {
+        for (_, value) in facts.iter_mut().filter(|(key, _)| *key == "trouble") {
+            *value = match value {
+                Json::Text(first) => Json::Text(format!("{first}; {why}")),
+                _ => Json::text(why),
+            };
+        }
+    }
+    facts
 }
 
 fn facts(

@@ -186,8 +186,14 @@ impl Publisher {
     }
 
     fn on_job(&mut self, job: Job) {
-        let wanted = job.zones.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
-        self.by = By { why: job.why, is_asked: job.is_asked, wanted, from: job.from };
+        let wanted: Apexes = job.zones.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
+        let mut from = job.from;
+        if job.why == Why::Forced {
+            // What was held of these had been received.
+            let is_secondary = |apex: &&Box<[u8]>| job.config.roster.written.find(apex).is_some_and(Zone::is_secondary);
+            from.extend(wanted.iter().filter(is_secondary).map(|apex| (apex.clone(), "its primaries".to_string())));
+        }
+        self.by = By { why: job.why, is_asked: job.is_asked, wanted, from };
         self.recorder.keep(job.config.history);
         let outcome = match job.why {
             Why::Look => self.look(&job.config, &job.zones).map_err(|why| vec![why]),

@@ -272,6 +272,7 @@ fn a_zone_whose_file_was_removed_is_served_on_and_fetched() {
     secondary.start_again();
     assert_eq!(secondary.serial("open.test"), Some(7), "the image has it");
     assert!(secondary.ctl(&["status", "--json"]).contains("open.test.: it goes on as it was"));
+    assert!(secondary.ctl(&["zone", "list", "open.test"]).contains("it goes on as it was"));
     eventually("its primary is asked", || {
         secondary.log().contains("a primary is of no use for a zone zone=open.test.")
     });
@@ -313,6 +314,8 @@ fn a_version_that_loses_too_much_is_held_until_the_operator_forces_it() {
     secondary.comes_to("open.test", 8);
     assert_eq!(secondary.has("www.open.test", "A"), "", "{forced}");
     eventually("all is well", || list().contains("serial 8") && !list().contains("not_served 8"));
+    let log = || secondary.ctl(&["zone", "log", "open.test"]);
+    eventually("the history", || log().contains("who transfer from its primaries, by force"));
 }
 
 #[test]

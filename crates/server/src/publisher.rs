@@ -190,8 +190,9 @@ impl Publisher {
         let mut from = job.from;
         if job.why == Why::Forced {
             // What was held of these had been received.
-            let is_secondary = |apex: &&Box<[u8]>| job.config.roster.written.find(apex).is_some_and(Zone::is_secondary);
-            from.extend(wanted.iter().filter(is_secondary).map(|apex| (apex.clone(), "its primaries".to_string())));
+            let secondaries = wanted.iter().filter_map(|apex| job.config.roster.written.find(apex));
+            let secondaries = secondaries.filter(|zone| zone.is_secondary());
+            from.extend(secondaries.map(|zone| (zone.apex.clone(), "its primaries".to_string())));
         }
         self.by = By { why: job.why, is_asked: job.is_asked, wanted, from };
         self.recorder.keep(job.config.history);

@@ -68,6 +68,9 @@ impl Stacks {
         action.sa_flags = libc::SA_RESTART;
         // SAFETY: `action` is live, and its handler does only what a handler may.
         check(unsafe { libc::sigaction(signal(), &raw const action, std::ptr::null_mut()) })?;
+        // The first walk of a process makes itself ready once, for which a handler might wait that meets it in a thread that panics.
+        // SAFETY: `stop` does nothing with what it is given.
+        unsafe { _Unwind_Backtrace(stop, std::ptr::null_mut()) };
         Ok(Stacks(()))
     }
 
@@ -112,7 +115,7 @@ extern "C" fn write_down(_: libc::c_int) {
     let thread = tid();
     let is_mine = |place: &&Place| place.asked.load(Ordering::Acquire) == thread;
     let Some(place) = places().iter().find(is_mine) else { return };
-    let mut frames = Frames { place, count: 0 };
+    let mut frames = Frames { place, own: FRAMES_OWN, count: 0 };
     // SAFETY: `frame` is called with each context in turn and with the pointer given, which is live until it returns.
     unsafe { _Unwind_Backtrace(frame, (&raw mut frames).cast()) };
     // Meanwhile another one may have been asked.
@@ -123,17 +126,32 @@ extern "C" fn write_down(_: libc::c_int) {
 
 struct Frames {
     place: &'static Place,
+    /// Of the handler, still to come.
+    own: usize,
     count: usize,
 }
 
+/// That of `write_down`, and the one that the kernel has it return to.
+const FRAMES_OWN: usize = 2;
+/// _URC_NORMAL_STOP
+const STOP: libc::c_int = 4;
+
+extern "C" fn stop(_: *mut c_void, _: *mut c_void) -> libc::c_int {
+    STOP
+}
+
 extern "C" fn frame(context: *mut c_void, frames: *mut c_void) -> libc::c_int {
-    /// _URC_NORMAL_STOP
-    const STOP: libc::c_int = 4;
     // SAFETY: it is that of `write_down`, on the same stack.
     let frames = unsafe { &mut *frames.cast::<Frames>() };
-    let Some(frame) = frames.place.frames.get(frames.count) else { return STOP };
+    if frames.own > 0 {
+        frames.own -= 1;
+        return 0;
+    }
     // SAFETY: the unwinder has just made this context.
-    frame.store(unsafe { _Unwind_GetIP(context) }, Ordering::Relaxed);
+    let at = unsafe { _Unwind_GetIP(context) };
+    // Behind the first function of a thread there is none.
+    let Some(frame) = frames.place.frames.get(frames.count).filter(|_| at != 0) else { return STOP };
+    frame.store(at, Ordering::Relaxed);
     frames.count += 1;
     0
 }
@@ -207,6 +225,8 @@ mod tests {
             [other, seen] = stacks_of([sleeping, spinning]);
         }
         assert!(other.len() > 3 && !near(&other));
+        // It calls what it waits for where nothing is inlined.
+        assert!(seen.iter().take(3).any(|f| (from..from + 4096).contains(f)) && !seen.contains(&0), "{seen:x?}");
         assert!(stacks.ask(2, spinning).is_err());
         assert!(kernel_state(sleeping).starts_with("state "), "{}", kernel_state(sleeping));
         STOP.store(true, SeqCst);

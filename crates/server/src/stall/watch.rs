@@ -101,10 +101,10 @@ impl<W: Witness> Watch<W> {
             if after_ns < ASKED_NS || seen.turn == turn {
                 continue;
             }
+            // Before the kernel is asked, which takes time: the turn may end.
             let tid = turns.tid.load(Relaxed);
-            let kernel = self.witness.kernel(tid);
-            turns.keep(Capture { turn, after_ns, kernel, stack: Vec::new() });
             *seen = Seen { turn, is_pending: self.witness.ask(place, tid) };
+            turns.keep(Capture { turn, after_ns, kernel: self.witness.kernel(tid), stack: Vec::new() });
         }
     }
 }

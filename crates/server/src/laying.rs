@@ -22,7 +22,7 @@ use transfer::{Content, Record, Unreadable};
 
 /// Names that are laid together.
 const STEP: usize = 4096;
-/// Names that are laid over an image at once at all: with more of them a new image is not dearer.
+/// Names that are laid over an image at once at all, and that lie over it when files change once more: with more of them a new image is not dearer.
 pub const NAMES_MAX: usize = 400_000;
 
 /// What cannot be laid.

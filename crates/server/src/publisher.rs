@@ -15,6 +15,7 @@ use crate::history::{self, Recorder};
 use crate::images::{self, Library, Remark};
 use crate::jobs::{Job, Why, together};
 use crate::json::Json;
+use crate::laying;
 use crate::ledger;
 use crate::manifest;
 use crate::novices::Asked;
@@ -30,6 +31,7 @@ use crate::{log, systemd};
 use audit::Guards;
 use front::{Retired, Zones};
 use image::Image;
+use image::overlay::Overlay;
 use net::Wake;
 use policy::Lists;
 use stats::Counter;
@@ -421,7 +423,10 @@ impl Publisher {
         // A zone that comes and goes has another number each time.
         let numbers = (now.image.header().zones as usize).saturating_sub(self.served.manifest.zones());
         let changes = difference.anew.len() + difference.gone.len();
-        let has_room = self.served.manifest.has_room(changes) && numbers <= manifest::OVER_MAX;
+        let names = now.image.view().overlay().map_or(0, Overlay::names);
+        let has_room = self.served.manifest.has_room(changes)
+            && numbers <= manifest::OVER_MAX
+            && names <= laying::NAMES_MAX;
         // What updates have changed is not in these files.
         let is_updated =
             || difference.apexes().any(|apex| config.roster.written.find(apex).is_some_and(Zone::is_owned));

@@ -82,7 +82,7 @@ impl Recorder {
         author: &dyn Fn(&[u8]) -> Author,
     ) -> io::Result<()> {
         let mut open = self.open.take().map_or_else(|| self.read(), Ok)?;
-        let (mut changes, mut entries) = (Vec::from_iter(changes), Vec::new());
+        let (mut changes, mut entries, mut ends) = (Vec::from_iter(changes), Vec::new(), Vec::new());
         while !changes.is_empty() {
             let some: Vec<_> = changes.drain(..changes.len().min(AT_ONCE)).collect();
             let is_apart = |diff: &Diff, end: u32| !diff.is_empty() && end != diff.from;
@@ -93,7 +93,7 @@ impl Recorder {
             for (zone, diff) in some {
                 let end = open.end(&zone);
                 let Some(diff) = joined(diff, end, past.get(&zone)) else { continue };
-                open.ends.insert(fingerprint_of(&zone), end_of(&diff));
+                ends.push((fingerprint_of(&zone), end_of(&diff)));
                 let mut author = author(&zone);
                 if let Some((end, _)) = end.filter(|_| diff.is_empty()) {
                     author.who = "made anew".to_string();
@@ -105,12 +105,21 @@ impl Recorder {
             }
         }
         if !entries.is_empty() {
-            let mut journal = open.journal.take().map_or_else(|| self.opened(), Ok)?;
-            journal.append(&entries)?;
+            let journal = open.journal.take().map_or_else(|| self.opened(), Ok);
+            let written = journal.and_then(|mut journal| journal.append(&entries).map(|_| journal));
+            let mut journal = match written {
+                Ok(journal) => journal,
+                Err(e) => {
+                    // To read it all again for each change would keep whoever waits for that.
+                    self.open = Some(open);
+                    return Err(e);
+                }
+            };
             let (end, kept) = (journal.next_position(), kept(&journal, &self.keep));
             journal.release(end, kept);
             open.journal = Some(journal);
         }
+        open.ends.extend(ends);
         // From time to time those are to go of which nothing is kept any more.
         let is_due = open.ends.len() > 2 * open.zones.max(AT_ONCE);
         self.open = Some(open).filter(|_| !is_due);

@@ -9,7 +9,7 @@ from server import PATIENCE_S, Wrong
 FILES = ("folder", "list", "shared", "written", "signed", "nested")
 MAY_GO = ("folder", "list", "signed", "nested")
 PAGE = 4096
-CONFLICT = "updates have changed the same since"
+CONFLICT = "the same has changed since"
 
 
 class Operator(threading.Thread):

@@ -285,6 +285,16 @@ pub fn refused(served: Option<&Image<Stretch>>, apex: &[u8], why: String) -> Str
     if is_there { format!("{HELD}{UNFIT}{why}") } else { why }
 }
 
+/// What can be done about what is said of a zone.
+pub fn advice(zone: &str, what: &str) -> String {
+    match may_pass(what) {
+        true => format!(
+            "; see `dunlin ctl zone diff {zone}`, and have it served by `dunlin ctl zone publish --force {zone}`"
+        ),
+        false => String::new(),
+    }
+}
+
 /// Tells the operator of a version that is held.
 pub fn tell(apex: &[u8], what: &str) {
     let zone = name(apex);

@@ -460,6 +460,11 @@ pub fn seed() -> u64 {
     RandomState::new().hash_one(0u8)
 }
 
+/// Where a file lies, for whoever looks for it from elsewhere.
+pub fn place(file: &Path) -> String {
+    std::path::absolute(file).map_or_else(|_| file.display().to_string(), |place| place.display().to_string())
+}
+
 /// A zone's name, for people.
 pub fn name(apex: &[u8]) -> Name {
     Name::from_wire(apex).unwrap_or(Name::ROOT)

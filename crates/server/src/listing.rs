@@ -124,6 +124,6 @@ fn facts(
         ("state", Json::text(state)),
         ("serial", serial.map_or(Json::Null, |serial| Json::Number(serial.into()))),
         ("trouble", optional(amiss.map(|(_, why)| why.clone()))),
-        ("file", optional(zone.map(|zone| zone.origin().display().to_string()))),
+        ("file", optional(zone.map(|zone| images::place(zone.origin())))),
     ])
 }

@@ -424,9 +424,8 @@ impl Publisher {
         let numbers = (now.image.header().zones as usize).saturating_sub(self.served.manifest.zones());
         let changes = difference.anew.len() + difference.gone.len();
         let names = now.image.view().overlay().map_or(0, Overlay::names);
-        let has_room = self.served.manifest.has_room(changes)
-            && numbers <= manifest::OVER_MAX
-            && names <= laying::NAMES_MAX;
+        let has_room =
+            self.served.manifest.has_room(changes) && numbers <= manifest::OVER_MAX && names <= laying::NAMES_MAX;
         // What updates have changed is not in these files.
         let is_updated =
             || difference.apexes().any(|apex| config.roster.written.find(apex).is_some_and(Zone::is_owned));
@@ -610,7 +609,7 @@ impl Publisher {
         let problems = &self.served.problems;
         let by_apex: HashMap<&[u8], &images::Problem> = problems.iter().map(|p| (&*p.apex, p)).collect();
         if wanted.is_empty() {
-            return problems.iter().map(|p| format!("zone {}: {}", images::name(&p.apex), p.what)).collect();
+            return problems.iter().map(|p| said(&images::name(&p.apex).to_string(), &p.what)).collect();
         }
         let complaint = |name: &String| {
             let Ok(apex) = crate::config::apex(name) else { return Some(format!("`{name}` is no name of a zone")) };
@@ -618,7 +617,7 @@ impl Publisher {
                 // A file that has gone, whose zone went with it, is as it should be.
                 return self.by.is_asked.then(|| format!("no zone {name} is configured"));
             }
-            by_apex.get(&*apex).map(|p| format!("zone {name}: {}", p.what))
+            by_apex.get(&*apex).map(|p| said(name, &p.what))
         };
         wanted.iter().filter_map(complaint).collect()
     }
@@ -681,6 +680,11 @@ impl Publisher {
             Err(e) => log::info("the image stays on small pages", &[("why", &e)]),
         }
     }
+}
+
+/// What whoever asked for a zone is told of it.
+fn said(zone: &str, what: &str) -> String {
+    format!("zone {zone}: {what}{}", held::advice(zone, what))
 }
 
 /// Who has changed zones.

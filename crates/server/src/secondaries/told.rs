@@ -2,7 +2,7 @@
 
 use super::Registrar;
 use crate::clock::{rfc3339, wall_s};
-use crate::images::name;
+use crate::images::{self, name};
 use crate::json::Json;
 use crate::listing::LISTED_MAX;
 use crate::log;
@@ -96,7 +96,7 @@ impl Registrar {
             ("expires", optional(standing.expires)),
             ("failures", Json::Number(standing.failures.into())),
             ("trouble", entry.trouble.as_ref().map_or(Json::Null, Json::text)),
-            ("file", Json::text(entry.file.display())),
+            ("file", Json::text(images::place(&entry.file))),
         ])
     }
 }

@@ -140,7 +140,7 @@ impl Weighing<'_> {
         };
         self.look_at_digest(&report, &back, &there, edited.apex())?;
         let merged = history::merged(served, back, &there)?.map_err(|conflicts| told(&conflicts))?;
-        let stays = of.map_or(Ok(None), |serial| stays(past, &zone.apex, serial, &there))?;
+        let stays = of.map_or(Ok(None), |serial| left_by_others(past, &zone.apex, serial, &there))?;
         let Some(diff) = merged else { return Ok((None, stays)) };
         if is_signed(edited) && there.to != diff.to {
             return Err(format!("the zone is signed, and its serial must follow {}", diff.from).into());
@@ -210,7 +210,7 @@ fn difference(served: &ImageZone<'_>, zone: &Sorted<'_>) -> Result<Diff, String>
 }
 
 /// What others have edited since a version, and an edit of that does not have. `there`: from what is served to that.
-fn stays(past: &Past, apex: &[u8], serial: u32, there: &Diff) -> Result<Option<String>, String> {
+fn left_by_others(past: &Past, apex: &[u8], serial: u32, there: &Diff) -> Result<Option<String>, String> {
     let sides = past.edited_since(apex, serial)?;
     let is_undone = |r: &&Record, by: &[Record]| r.rtype != SOA && by.binary_search(r).is_ok();
     let [gone, here] = sides.each_ref();

@@ -380,11 +380,22 @@ impl Doors {
     }
 }
 
+/// Makes a folder that is there after a power cut, too: what is acknowledged lies in it.
+fn make(data: &Path) -> io::Result<()> {
+    if data.is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(data)?;
+    // Which of them were there is not known any more. One that may not be opened is not ours.
+    data.ancestors().skip(1).for_each(|folder| _ = store::atomic::sync_folder(folder));
+    Ok(())
+}
+
 /// Makes the data folder, hands it and the socket to the user we shall be, and becomes that user.
 /// Returns the data folder, which is ours as long as that is held.
 fn settle(config: &Config, doors: &Doors) -> Result<File, String> {
     let data = &config.server.data_dir;
-    std::fs::create_dir_all(data).map_err(|e| {
+    make(data).map_err(|e| {
         format!("the data folder {} cannot be made: {e}; write another data-dir in [server]", data.display())
     })?;
     let claimed = claim(data)?;

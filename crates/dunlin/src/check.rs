@@ -2,7 +2,7 @@
 
 use crate::cli::{Check, Compile};
 use crate::configuration;
-use crate::exit::{Exit, could_not, say};
+use crate::exit::{Exit, could_not, remark, say};
 use crate::progress::Progress;
 use audit::Rules;
 use net::privilege::{User, is_root};
@@ -141,11 +141,11 @@ fn current(library: &Library, zones: &[Zone], seen: &Seen, is_json: bool) -> io:
 fn tell(args: &Compile, shelved: &Shelved) -> Exit {
     let problems = shelved.manifest.problems();
     for problem in &problems {
-        eprintln!("error: zone {}: {}", images::name(&problem.apex), problem.what);
+        remark(format_args!("error: zone {}: {}\n", images::name(&problem.apex), problem.what));
     }
     for r in &shelved.remarks {
         let (zone, errors, warnings) = (images::name(&r.apex), r.errors, r.warnings);
-        eprintln!("warning: zone {zone}: {errors} errors, {warnings} warnings, the first: {}", r.what);
+        remark(format_args!("warning: zone {zone}: {errors} errors, {warnings} warnings, the first: {}\n", r.what));
     }
     let (header, file) = (shelved.image.header(), shelved.file.display());
     let exit = if problems.is_empty() { Exit::Done } else { Exit::No };

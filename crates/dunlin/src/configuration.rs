@@ -1,6 +1,7 @@
 //! The configuration that a command line names: a file, or none, with what the line itself says on top.
 
 use crate::cli::Source;
+use crate::exit::remark;
 use server::complaint::Complaint;
 use server::config::{self, Config, Folders};
 use std::path::{Path, PathBuf};
@@ -31,9 +32,9 @@ pub fn of_or_here(source: &Source) -> Result<Config, Vec<Complaint>> {
 /// Prints complaints on stderr, and how many there are.
 pub fn show(complaints: &[Complaint], file: Option<&Path>) {
     for complaint in complaints {
-        eprintln!("{complaint}");
+        remark(format_args!("{complaint}\n"));
     }
     let file = file.map_or(String::new(), |f| format!(" in {}", f.display()));
     let n = complaints.len();
-    eprintln!("dunlin: {n} error{}{file}", if n == 1 { "" } else { "s" });
+    remark(format_args!("dunlin: {n} error{}{file}\n", if n == 1 { "" } else { "s" }));
 }

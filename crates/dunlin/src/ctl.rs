@@ -2,7 +2,7 @@
 
 use crate::cli::{Ctl, Request};
 use crate::configuration;
-use crate::exit::{Exit, could_not, not_built, say};
+use crate::exit::{Exit, could_not, not_built, remark, say};
 use server::config;
 use server::kept::BETWEEN;
 use std::io::{BufRead, BufReader, Write};
@@ -106,7 +106,7 @@ fn show(args: &Ctl, line: &str) -> Exit {
     if exit == Exit::Done {
         return say(text, exit);
     }
-    eprint!("{text}");
+    remark(&text);
     exit
 }
 

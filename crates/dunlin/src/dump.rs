@@ -2,7 +2,7 @@
 
 use crate::canonical::{Names, Unwalked, damaged, is_image, named, stem, walk};
 use crate::cli::ZoneDump;
-use crate::exit::{Exit, could_not, told};
+use crate::exit::{Exit, could_not, remark, told};
 use crate::progress::Progress;
 use image::Damaged;
 use server::config::apex;
@@ -85,7 +85,11 @@ fn dump_sorted(args: &ZoneDump, out: &mut impl Write) -> io::Result<Exit> {
         Ok(Err(e)) => Err(e),
         Err(Unwalked::Unreadable(e)) => Err(e),
         Err(Unwalked::Errors(report)) => {
-            report.problems.iter().filter(|p| p.severity == Severity::Error).for_each(|p| eprintln!("{p}"));
+            report
+                .problems
+                .iter()
+                .filter(|p| p.severity == Severity::Error)
+                .for_each(|p| remark(format_args!("{p}\n")));
             Ok(Exit::No)
         }
         Err(why) => Ok(could_not(why)),
@@ -107,7 +111,7 @@ fn dump_text(args: &ZoneDump, out: &mut impl Write) -> io::Result<Exit> {
     let reading = zonetext::read(&zone, &mut sink).map_err(|unread| unread.why)?;
     printed?;
     for problem in reading.report.problems.iter().filter(|p| p.severity == Severity::Error) {
-        eprintln!("{problem}");
+        remark(format_args!("{problem}\n"));
     }
     Ok(if reading.report.errors > 0 { Exit::No } else { Exit::Done })
 }

@@ -38,9 +38,15 @@ pub fn told(written: io::Result<()>, exit: Exit) -> Exit {
     }
 }
 
+/// Says something beside the answer. Not `eprint!`, which panics where nothing can be written.
+pub fn remark(text: impl Display) {
+    // Nobody can be told that nobody can be told.
+    let _ = write!(io::stderr().lock(), "{text}");
+}
+
 /// Says on stderr why it could not run.
 pub fn could_not(why: impl Display) -> Exit {
-    eprintln!("dunlin: {why}");
+    remark(format_args!("dunlin: {why}\n"));
     Exit::CouldNot
 }
 

@@ -1,5 +1,5 @@
 //! The command line: reads what the user typed and hands it to the part that does it.
-#![deny(clippy::print_stdout)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod canonical;
 mod check;

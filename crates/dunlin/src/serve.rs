@@ -2,7 +2,7 @@
 
 use crate::cli::Serve;
 use crate::configuration;
-use crate::exit::{Exit, could_not, not_built};
+use crate::exit::{Exit, could_not, not_built, remark};
 use server::complaint::Complaint;
 use server::config::Config;
 use server::{log, run};
@@ -56,8 +56,7 @@ fn hint(config: &Config, addresses: &[SocketAddr]) {
     let (Some(zone), Some(address)) = (zones.first(), addresses.first()) else { return };
     let Some(apex) = wire::Name::from_wire(&zone.apex) else { return };
     let program = std::env::args().next().unwrap_or_else(|| "dunlin".into());
-    eprintln!("In another terminal:");
-    eprintln!("  {program} query {apex} SOA @{address}");
-    eprintln!("  {program} ctl status");
-    eprintln!("Ctrl-C stops the server.");
+    remark(format_args!(
+        "In another terminal:\n  {program} query {apex} SOA @{address}\n  {program} ctl status\nCtrl-C stops the server.\n"
+    ));
 }

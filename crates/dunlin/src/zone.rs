@@ -2,7 +2,7 @@
 
 use crate::canonical::{named, read_with_progress};
 use crate::cli::{ZoneCheck, ZoneCompile};
-use crate::exit::{Exit, could_not, say};
+use crate::exit::{Exit, could_not, remark, say};
 use audit::{Rules, audit};
 use image::Builder;
 use server::clock::wall_s;
@@ -66,7 +66,7 @@ pub fn compile(args: &ZoneCompile) -> Exit {
     if findings.is_refused {
         return refuse(args, &findings);
     }
-    eprint!("{findings}");
+    remark(&findings);
     if let Err(e) = write(&args.output, &octets) {
         return could_not(format_args!("{} cannot be written: {e}", args.output.display()));
     }
@@ -87,7 +87,7 @@ pub fn compile(args: &ZoneCompile) -> Exit {
 }
 
 fn refuse(args: &ZoneCompile, findings: &Findings) -> Exit {
-    eprintln!("{findings}{}: no image is written", args.file.display());
+    remark(format_args!("{findings}{}: no image is written\n", args.file.display()));
     Exit::No
 }
 

@@ -119,7 +119,7 @@ pub fn lay(now: &Image<Stretch>, plan: Plan) -> Option<Laid> {
     let change = Change { whole, gone, edits };
     let Over { image, remarks, complaints, doubts } = over(now, change, &editions, &stock, &gate)?;
     // At a start: what goes on is what was served last, which a new image has.
-    if complaints.keys().any(|apex| gate.was_other(now, apex)) {
+    if complaints.keys().any(|apex| gate.way_to_last(now, apex).is_some()) {
         return None;
     }
     // A new image is built with the whole zone in view, and says what is wrong with it.

@@ -217,8 +217,8 @@ pub fn of_named(
             zone = if is_nowhere { None } else { in_list() }.or_else(found);
             difference.gone.extend(zone.is_none().then(|| apex.clone()));
         }
-        let is_new = written.is_none() && manifest.find(apex).is_none();
-        if let Some(complaint) = zone.as_ref().filter(|_| is_new).and_then(|zone| roster.hinders(zone)) {
+        let is_new = |zone: &&Zone| written.is_none() && !manifest.has(zone);
+        if let Some(complaint) = zone.as_ref().filter(is_new).and_then(|zone| roster.hinders(zone)) {
             if is_asked {
                 return Err(Hindrance::Roster(vec![complaint]));
             }

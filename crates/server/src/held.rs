@@ -21,7 +21,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use store::Stretch;
-use transfer::{Diff, compare};
+use transfer::{Diff, Record, compare};
+use wire::rtype;
 
 /// Begins what is said of a zone whose new version is held.
 const HELD: &str = "held: ";
@@ -78,22 +79,23 @@ impl Gate {
     /// A version to which history leads has been served.
     fn was_served(&self, served: &ImageZone<'_>, version: &Sorted<'_>) -> bool {
         let serial = audit::serial(version);
-        self.ends_with(version.apex(), serial) && leads_to(&self.data_dir, served, version, serial)
+        let is_last = self.lately.as_ref().is_some_and(|lately| lately.serial(version.apex()) == Some(serial));
+        is_last && leads_to(&self.data_dir, served, version, serial)
     }
 
-    fn ends_with(&self, apex: &[u8], serial: u32) -> bool {
-        self.lately.as_ref().is_some_and(|lately| lately.serial(apex) == Some(serial))
+    /// At a start, of a zone whose changes are in the history.
+    fn lately(&self, apex: &[u8]) -> Option<&Lately> {
+        self.lately.as_ref().filter(|_| !self.is_journaled(apex))
     }
 
-    /// At a start, whether this zone may have been served otherwise than the image has it.
-    pub fn was_other(&self, image: &Image<Stretch>, apex: &[u8]) -> bool {
-        !self.is_journaled(apex) && self.lately.as_ref().is_some_and(|lately| lately.is_other(image, apex))
+    /// At a start, what leads from a zone of the image to what it was when it was served last. None: it is that.
+    pub fn way_to_last(&self, image: &Image<Stretch>, apex: &[u8]) -> Option<Diff> {
+        self.lately(apex)?.way(&laying::zone(image.view(), apex)?)
     }
 
     /// At a start, the zone as it was served last, where the image does not have that.
-    pub fn last_served(&self, image: &Image<Stretch>, zone: &ImageZone<'_>) -> Option<Image<Vec<u8>>> {
-        let apex = zone.apex().ok()?.apex_name().ok()?;
-        self.lately.as_ref().filter(|_| !self.is_journaled(apex))?.version(image, zone)
+    pub fn last_served(&self, zone: &ImageZone<'_>) -> Option<Image<Vec<u8>>> {
+        self.lately(zone.apex().ok()?.apex_name().ok()?)?.version(zone)
     }
 
     /// Whether what the image has under its name is another zone.
@@ -145,7 +147,7 @@ impl Gate {
             }
             return why;
         };
-        let last = served.and_then(|image| self.last_served(image, &zone));
+        let last = self.last_served(&zone);
         let zone = last.as_ref().and_then(|last| last.view().zone_of(apex).ok()?).unwrap_or(zone);
         let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
         let why = why.filter(|_| !self.was_served(&zone, version.zone));
@@ -159,12 +161,16 @@ impl Gate {
     /// hold a version are never for what goes through here.
     pub fn lets_pass(&self, now: &Image<Stretch>, edition: &Edition) -> bool {
         let Some(guards) = self.guards_of(&edition.entry.apex) else { return true };
-        let serials = edition.serials().unwrap_or_default();
-        // What was served last is weighed against in full, unless this is it.
-        if self.was_other(now, &edition.entry.apex) && !self.ends_with(&edition.entry.apex, serials.1) {
-            return false;
+        let (mut serials, mut records) = (edition.serials().unwrap_or_default(), edition.records);
+        if let Some(way) = self.way_to_last(now, &edition.entry.apex) {
+            let is_of_signers = |r: &Record| matches!(r.rtype, rtype::DS | rtype::DNSKEY);
+            if edition.serials().is_none() || way.removed().iter().chain(way.added()).any(is_of_signers) {
+                return false;
+            }
+            serials.0 = way.to;
+            records.0 = (records.0 + way.added().len() as u64).saturating_sub(way.removed().len() as u64);
         }
-        !edition.is_less_secure && weigh_numbers(serials, edition.records, guards).is_none()
+        !edition.is_less_secure && weigh_numbers(serials, records, guards).is_none()
     }
 
     /// Remembers that a zone has come: a change without a difference.
@@ -287,18 +293,19 @@ pub fn refused(served: Option<&Image<Stretch>>, apex: &[u8], why: String) -> Str
 
 /// What can be done about what is said of a zone.
 pub fn advice(zone: &str, what: &str) -> String {
-    match may_pass(what) {
-        true => format!(
-            "; see `dunlin ctl zone diff {zone}`, and have it served by `dunlin ctl zone publish --force {zone}`"
-        ),
-        false => String::new(),
-    }
+    let [look, publish] = commands(zone);
+    if may_pass(what) { format!("; see `{look}`, and have it served by `{publish}`") } else { String::new() }
+}
+
+/// That show what a version would change, and have it served.
+fn commands(zone: &str) -> [String; 2] {
+    [format!("dunlin ctl zone diff {zone}"), format!("dunlin ctl zone publish --force {zone}")]
 }
 
 /// Tells the operator of a version that is held.
 pub fn tell(apex: &[u8], what: &str) {
-    let zone = name(apex);
-    let (look, publish) = (format!("dunlin ctl zone diff {zone}"), format!("dunlin ctl zone publish --force {zone}"));
+    let zone = name(apex).to_string();
+    let [look, publish] = commands(&zone);
     let facts: [(&str, &dyn std::fmt::Display); 4] =
         [("zone", &zone), ("why", &what), ("look", &look), ("publish", &publish)];
     let told = if what.contains(UNFIT) { &facts[..3] } else { &facts };

@@ -140,15 +140,13 @@ impl Past {
         fitting(changes_in(&self.data_dir, &[UPDATES], apex)?).or_else(|_| fitting(changes(&self.data_dir, apex)?))
     }
 
-    /// What edits of its file have changed of a zone since a version: records that went, and that came.
+    /// What edits of its file have changed of a zone since a version, and not taken back: records that went, and that came.
     pub fn edited_since(&self, apex: &[u8], serial: u32) -> Result<[BTreeSet<Record>; 2], String> {
         let (changes, by_edit) = (changes(&self.data_dir, apex)?, by_edit());
         let since = of_this(&changes).take_while(|step| step.diff.to != serial);
-        let mut sides = <[BTreeSet<Record>; 2]>::default();
-        for diff in since.filter(|step| step.author == by_edit).map(|step| &step.diff) {
-            [diff.removed(), diff.added()].into_iter().zip(&mut sides).for_each(|(of, all)| all.extend(folded(of)));
-        }
-        Ok(sides)
+        let mut net = Net::default();
+        since.filter(|step| step.author == by_edit).for_each(|step| net.back(&step.diff));
+        Ok([1, -1].map(|sign| net.side(sign)))
     }
 
     /// Whether the edit of a file has led to this version.
@@ -212,14 +210,41 @@ pub fn leads_to(data_dir: &Path, served: &Zone<'_>, version: &Sorted<'_>, serial
     false
 }
 
-/// The version of a zone with which its history ends, in an image of its own. None: there is no way to it from this one.
-pub fn later(zone: &Zone<'_>, changes: &VecDeque<Entry>, end: u32) -> Option<Image<Vec<u8>>> {
-    let there = way(changes, end, (zone.serial().ok()?, None)).ok()?.inverted();
-    fit(zone, &there).ok()?;
+/// What leads from a zone of an image to what these changes have made of it, of which the first may be in it already; records in canonical
+/// form. None: all are, or they do not fit. Several may have led to one serial, so it is the records that tell: as many of the last ones count as
+/// can be made one after the other.
+pub fn ahead(zone: &Zone<'_>, changes: &[Entry]) -> Option<Diff> {
+    let serial = zone.serial().ok()?;
+    let steps: Vec<_> = changes.iter().map(|e| (e, [e.diff.removed(), e.diff.added()].map(folded))).collect();
+    // One that came under the name of another zone leads nowhere from that.
+    let first = changes.iter().rposition(|entry| entry.diff.is_empty()).map_or(0, |at| at + 1);
+    let touched: HashSet<&Record> = steps.iter().flat_map(|(_, sides)| sides.iter().flatten()).collect();
+    let mut here = HashSet::new();
+    let whole = zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
+        here.extend(canonical(owner, rtype, ttl, rdata).and_then(|r| touched.get(&r).copied()));
+    });
+    whole.ok()?;
+    (first..steps.len()).filter(|&at| steps[at].0.diff.from == serial).find_map(|at| {
+        let mut now = here.clone();
+        for (_, [gone, come]) in &steps[at..] {
+            if !gone.iter().all(|r| now.remove(r)) || !come.iter().all(|r| now.insert(r)) {
+                return None;
+            }
+        }
+        let sorted = |all: &BTreeSet<&Record>| all.iter().map(|&r| r.clone()).collect::<Vec<_>>();
+        let [before, after] = [&here, &now].map(|all| all.iter().copied().collect::<BTreeSet<_>>());
+        let to = steps.last()?.0.diff.to;
+        Some(Diff::new(serial, to, sorted(&(&before - &after)), sorted(&(&after - &before))))
+            .filter(|way| !way.is_empty())
+    })
+}
+
+/// What a zone of an image becomes by that, in an image of its own.
+pub fn later(zone: &Zone<'_>, way: &Diff) -> Option<Image<Vec<u8>>> {
     let mut builder = Builder::new(0);
     builder.begin_zone(zone.apex().ok()?.apex_name().ok()?);
     // What was served was taken by a builder before.
-    version(zone, &there, &mut |r| _ = builder.record(r.owner(), r.rtype, r.ttl, r.rdata())).ok()?;
+    version(zone, way, &mut |r| _ = builder.record(r.owner(), r.rtype, r.ttl, r.rdata())).ok()?;
     Image::open(builder.finish().0).ok()
 }
 

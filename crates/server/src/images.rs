@@ -290,8 +290,9 @@ pub fn faults(octets: &Stretch) -> u32 {
     octets.map().faults()
 }
 
+/// Octets and seed of the file of an image, whatever lies over it: no two have both alike.
 pub fn identity(image: &Image<Stretch>) -> (u64, u64) {
-    (image.bytes().len() as u64, image.header().seed)
+    (image.bytes().map().len() as u64, image.header().seed)
 }
 
 /// What to do about zones that would be lost.
@@ -323,7 +324,7 @@ fn build(zones: &[Zone], library: &Library, before: Option<&Image<Stretch>>) -> 
         let mut old = before.map(|image| zones_of(image, &bad)).unwrap_or_default();
         old.retain(|kept| !before.is_some_and(|image| library.gate.is_remade(image, &kept.entry.apex)));
         for kept in &mut old {
-            kept.last = before.and_then(|image| library.gate.last_served(image, &kept.zone));
+            kept.last = library.gate.last_served(&kept.zone);
         }
         // What the served image itself cannot give back is not asked of it twice.
         let more: Vec<_> = old.into_iter().filter(|k| !kept.contains_key(&k.entry.apex)).collect();

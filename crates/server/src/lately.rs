@@ -1,14 +1,14 @@
 //! What was served last, and is not in the image: laid over it before the server ended, and not folded in. The history knows the way
 //! there, so a start weighs new versions against that, and serves it where a file cannot be served.
 
-use crate::history::{CHANGE_OCTETS_MAX, changes_since, later};
+use crate::history::{self, CHANGE_OCTETS_MAX, changes_since};
 use crate::images;
 use image::{Image, Zone};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::SystemTime;
-use transfer::Entry;
+use transfer::{Diff, Entry};
 
 /// Read once, for the first who asks.
 #[derive(Debug)]
@@ -19,11 +19,12 @@ pub struct Lately {
     changes: OnceLock<Changes>,
 }
 
-/// What has changed since, by zone, oldest first. Bound: `CHANGE_OCTETS_MAX` in all; of what is more only the serials are known.
+/// What has changed since, and some of what came before it, by zone, oldest first. Bound: `CHANGE_OCTETS_MAX` in all; of zones of which more is
+/// there only the serials are known.
 #[derive(Debug, Default)]
 struct Changes {
     ends: HashMap<Box<[u8]>, u32>,
-    ways: HashMap<Box<[u8]>, VecDeque<Entry>>,
+    steps: HashMap<Box<[u8]>, Option<Vec<Entry>>>,
     octets: usize,
 }
 
@@ -31,9 +32,13 @@ impl Changes {
     fn push(&mut self, entry: Entry) {
         self.ends.insert(entry.zone.clone(), entry.diff.to);
         self.octets += entry.diff.octets();
-        if self.octets <= CHANGE_OCTETS_MAX {
-            self.ways.entry(entry.zone.clone()).or_default().push_back(entry);
-        }
+        let has_room = self.octets <= CHANGE_OCTETS_MAX;
+        let steps = self.steps.entry(entry.zone.clone()).or_insert_with(|| Some(Vec::new()));
+        // A way with a gap leads elsewhere.
+        *steps = steps.take().filter(|_| has_room).map(|mut steps| {
+            steps.push(entry);
+            steps
+        });
     }
 }
 
@@ -53,21 +58,19 @@ impl Lately {
         })
     }
 
-    /// The serial that a zone was served with last, if that changed since.
+    /// The serial that a zone was served with last, if that may have changed since.
     pub fn serial(&self, apex: &[u8]) -> Option<u32> {
         self.changes().ends.get(apex).copied()
     }
 
-    /// Whether it was another version than the image has.
-    pub fn is_other<M: AsRef<[u8]>>(&self, image: &Image<M>, apex: &[u8]) -> bool {
-        let has = || image.view().zone_of(apex).ok()??.serial().ok();
-        self.serial(apex).is_some_and(|last| has().is_some_and(|serial| serial != last))
+    /// What leads from a zone of the image to what it was when it was served last. None: it is that, or nobody knows.
+    pub fn way(&self, zone: &Zone<'_>) -> Option<Diff> {
+        let apex = zone.apex().ok()?.apex_name().ok()?;
+        history::ahead(zone, self.changes().steps.get(apex)?.as_deref()?)
     }
 
-    /// The zone as it was served last, in an image of its own. None: as this image has it, or nobody knows.
-    pub fn version<M: AsRef<[u8]>>(&self, image: &Image<M>, zone: &Zone<'_>) -> Option<Image<Vec<u8>>> {
-        let apex = zone.apex().ok()?.apex_name().ok()?;
-        let changes = self.changes().ways.get(apex).filter(|_| self.is_other(image, apex))?;
-        later(zone, changes, self.serial(apex)?)
+    /// The zone as it was served last, in an image of its own.
+    pub fn version(&self, zone: &Zone<'_>) -> Option<Image<Vec<u8>>> {
+        history::later(zone, &self.way(zone)?)
     }
 }

@@ -12,6 +12,7 @@
 //! Zones whose files have changed are laid by `changes`, as a whole or by the names that differ; it says there what is too
 //! much.
 
+use crate::images::identity;
 use crate::unwritten::Wish;
 use image::edit::{Edit, Hidden};
 use image::followers::{Followers, Turn};
@@ -91,11 +92,6 @@ impl Seen {
             |walk: Walk<'_>| self.is_of(image, &walk) && walk.has_changed(self.first, None, self.end) == Ok(false);
         Walk::of(*zone).is_ok_and(is_same)
     }
-}
-
-/// Octets and seed of the file of an image: no two have both alike.
-fn identity(image: &Image<Stretch>) -> (u64, u64) {
-    (image.bytes().map().len() as u64, image.header().seed)
 }
 
 /// An image with names laid over it.

@@ -41,6 +41,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use store::Stretch;
+use transfer::allow::Rules;
 use transfer::message::Message;
 use transfer::tsig::{self, Keys, Signed};
 use transfer::update::{self, Refused};
@@ -124,13 +125,15 @@ pub struct Later {
     is_noted: bool,
     /// There are zones that are to take updates, and do not yet.
     has_novices: bool,
+    /// Those that lack their last ones, and take none. Bound: as many as are configured.
+    lacking: HashMap<Box<[u8]>, Rules>,
     /// Who waits until all have come to take them. Bound: reloads, while zones are written down.
     settling: Vec<Sender<()>>,
     /// Those of them that are being written.
     adoption: Option<Adoption>,
-    /// The files are being written: since when.
-    folding: Option<(Outcome, Instant)>,
-    /// Where the journal ended then.
+    /// The files are being written: since when, and where the journal ended then.
+    folding: Option<(Outcome, Instant, u64)>,
+    /// The same of the last time that they were.
     folded: u64,
     /// None is to be written before.
     rests: Option<Instant>,
@@ -316,7 +319,7 @@ impl Updates {
         if self.later.changed.or(self.later.lagging).is_none() {
             return;
         }
-        if let Some((folding, since)) = &self.later.folding {
+        if let Some((folding, since, end)) = &self.later.folding {
             self.later.rests = Some(Instant::now() + since.elapsed() * REST_FOR_WORK);
             match folding.try_recv() {
                 Err(TryRecvError::Empty) => return,
@@ -324,7 +327,7 @@ impl Updates {
                     log::error("changes stay in the journal", &[("why", &complaints.join("; "))]);
                     self.later.failed = Some(Instant::now());
                 }
-                Ok(Ok(_)) | Err(TryRecvError::Disconnected) => self.later.failed = None,
+                Ok(Ok(_)) | Err(TryRecvError::Disconnected) => (self.later.failed, self.later.folded) = (None, *end),
             }
             (self.later.folding, self.later.lagging) = (None, None);
             let books = self.press.hold();
@@ -353,8 +356,7 @@ impl Updates {
         let is_long = || self.ledger.segments_behind(self.later.folded) > SEGMENTS_MAX;
         let is_due = !rests && (is_long_ago(self.later.changed) || is_long()) || is_long_ago(self.later.lagging);
         if is_due || !self.later.owed.is_empty() || is_much() {
-            self.later.folding = Some((self.fold(), Instant::now()));
-            self.later.folded = self.ledger.position();
+            self.later.folding = Some((self.fold(), Instant::now(), self.ledger.position()));
         }
     }
 
@@ -509,7 +511,8 @@ impl Updates {
         layers: &mut Layers<'v>,
     ) -> Result<(Box<[u8]>, Diff), Refused> {
         let (apex, key) = (self.addressed(question, view)?, signed.key().name());
-        let will_take = || books.unwritten.is_unfit(&apex) || books.novices.rules(&apex).is_some_and(|r| r.knows(key));
+        let rules = || self.later.lacking.get(&apex).or_else(|| books.novices.rules(&apex));
+        let will_take = || rules().is_some_and(|rules| rules.knows(key));
         let owned = self.ledger.zone(&apex).ok_or_else(|| if will_take() { NOT_YET } else { PROHIBITED })?;
         if !owned.rules.knows(key) {
             return Err(PROHIBITED);

@@ -3,6 +3,7 @@
 use super::Attendant;
 use super::options::Load;
 use super::plan;
+use crate::exit::remark;
 use load::json::Json;
 use load::report;
 use load::run::{self, Pacing};
@@ -32,7 +33,7 @@ pub fn find(args: &Load, attendant: &mut Attendant) -> Result<(Json, Instant), S
         let (report, began) = trial(args, attendant, rate, seconds)?;
         let verdict = judge(&report, &bounds);
         if !args.told.quiet {
-            eprintln!("{rate:>12.0}/s  {}", describe(verdict, &report));
+            remark(format_args!("{rate:>12.0}/s  {}\n", describe(verdict, &report)));
         }
         trials.push(Json::object([("rate", Json::from(rate)), ("result", Json::from(name(verdict)))]));
         search.on_trial(verdict);

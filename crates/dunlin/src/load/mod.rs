@@ -8,7 +8,7 @@ pub mod plan;
 pub mod target;
 mod watch;
 
-use crate::exit::{Exit, could_not};
+use crate::exit::{Exit, could_not, remark};
 use live::Live;
 use load::json::Json;
 use load::report::{self, Heading};
@@ -97,7 +97,7 @@ fn tell(args: &Load, report: &Json) -> Result<(), String> {
     let text = summary::text(report);
     let text = text + &max_rate(report).unwrap_or_default();
     if files.iter().any(|(path, _)| path.as_deref() == Some("-")) {
-        eprint!("{text}");
+        remark(&text);
         Ok(())
     } else {
         write("-", &text)
@@ -120,7 +120,7 @@ fn judged(conditions: Option<&Conditions>, report: &Json) -> Exit {
     let verdicts = conditions.map(|c| c.judge(report)).unwrap_or_default();
     for verdict in &verdicts {
         let word = if verdict.holds { "holds" } else { "FAILS" };
-        eprintln!("{word}: {} (found {})", verdict.text, verdict.found);
+        remark(format_args!("{word}: {} (found {})\n", verdict.text, verdict.found));
     }
     if verdicts.iter().all(|v| v.holds) { Exit::Done } else { Exit::No }
 }

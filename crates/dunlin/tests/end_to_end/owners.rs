@@ -1,7 +1,8 @@
 //! Whose a zone is: its file's, its updates', or the file's once more. Zones come to their updates, leave them, and come back.
 
-use crate::running::{Server, eventually, read, text};
+use crate::running::{DIRECTORY, Server, eventually, read, text};
 use crate::updates::{CONFIGURATION, DDNS, ZONE, after_a_kill, folder, serve, update};
+use std::fs;
 
 /// The zone leaves the configuration before its changes are in any file.
 #[test]
@@ -197,6 +198,25 @@ fn whoever_a_zone_belongs_to_what_was_acknowledged_is_there_when_it_is_its_updat
     assert!(!read(&folder.0.join("log")).contains("lacks its last updates"));
     are_there(&server);
     assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.104\n");
+}
+
+/// A server of so many zones answers from its image first, and an update lies over that by then.
+#[test]
+fn a_zone_that_was_made_anew_is_not_what_the_image_has_under_its_name() {
+    let folder = folder();
+    folder.configure(&format!("{DIRECTORY}{CONFIGURATION}"));
+    (0..1_000).for_each(|i| _ = folder.write(&format!("zones/other-{i}.zone"), ZONE));
+    let file = folder.write("zones/anew.zone", &ZONE.replace(" 7 ", " 12 "));
+    let server = serve(&folder);
+    fs::remove_file(&file).unwrap();
+    folder.does(&["reload"]);
+    folder.write("zones/anew.zone", &ZONE.replace(" 7 ", " 5 ").replace("192.0.2.1\n", "192.0.2.5\n"));
+    folder.does(&["reload"]);
+    assert_eq!(server.short(&folder, &["www.anew", "A"]), "192.0.2.5\n");
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd n.z.example 60 A 192.0.2.9"), "");
+    let server = after_a_kill(server, &folder);
+    eventually("the zone that was made anew", || server.short(&folder, &["www.anew", "A"]) == "192.0.2.5\n");
+    assert!(folder.does(&["status", "--json"]).contains("\"held\":[]"));
 }
 
 #[test]

@@ -231,6 +231,9 @@ fn an_answer_that_is_cut_off_or_cannot_be_written_is_told() {
     };
     let full = File::options().write(true).open("/dev/full").unwrap();
     assert_eq!(into(full.into()), (Some(2), "dunlin: No space left on device (os error 28)\n".to_string()));
+    let nowhere = File::options().write(true).open("/dev/full").unwrap();
+    let unsaid = command(&folder.0).args(["zone", "check", "no file", "--origin", "z"]).stderr(nowhere).status();
+    assert_eq!(unsaid.unwrap().code(), Some(2), "nobody can be told, and it does not panic");
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     assert_eq!(into(writer.into()), (Some(0), String::new()), "who reads has seen enough");

@@ -254,7 +254,6 @@ fn an_update_outlives_other_changes_of_what_is_served() {
     }
 }
 
-/// One zone of ours below another: laid over the image, the delegation between them too, and names on the way.
 #[test]
 fn a_start_reads_little_of_the_journal_though_updates_never_pause() {
     let folder = folder();
@@ -277,6 +276,7 @@ fn a_start_reads_little_of_the_journal_though_updates_never_pause() {
     assert!(server.short(&folder, &["big.z.example", "TXT"]).contains(&last));
 }
 
+/// One zone of ours below another: laid over the image, the delegation between them too, and names on the way.
 #[test]
 fn zones_within_one_another_are_updated_too() {
     let folder = folder();

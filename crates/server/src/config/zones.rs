@@ -97,7 +97,7 @@ impl Zone {
         !self.primaries().is_empty()
     }
 
-    /// It is to come from others, and never has.
+    /// It is to come from others, and no file has it: it never has come, or that is gone.
     pub fn is_awaited(&self) -> bool {
         self.is_secondary() && !self.file.exists()
     }

@@ -22,7 +22,8 @@ impl Updates {
         self.state.set_frozen(self.ledger.frozen());
         let mut books = self.press.hold();
         left.iter().for_each(|apex| books.unwritten.leave(apex));
-        wanted.zones.retain(|apex, _| !books.unwritten.is_unfit(apex));
+        let lacking = wanted.zones.extract_if(|apex, _| books.unwritten.is_unfit(apex));
+        self.later.lacking = lacking.map(|(apex, wish)| (apex, wish.rules)).collect();
         // Whoever has made a zone anew under an old name would have what that was.
         let are_back = wanted.zones.iter().filter(|(apex, wish)| wish.is_ours && !books.novices.has(apex));
         let are_back: Vec<_> = are_back.map(|(apex, _)| name(apex)).collect();

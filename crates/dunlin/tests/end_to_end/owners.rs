@@ -271,9 +271,9 @@ fn a_zone_that_is_made_anew_has_nothing_of_the_one_before_once_that_is_removed()
         folder.write("dunlin.toml", &without);
         folder.does(&["reload"]);
         if is_removed {
-            for entry in std::fs::read_dir(folder.0.join("data/journal")).unwrap().map(Result::unwrap) {
+            for entry in fs::read_dir(folder.0.join("data/journal")).unwrap().map(Result::unwrap) {
                 if entry.file_name().to_str().unwrap().starts_with("z.example.") {
-                    std::fs::remove_file(entry.path()).unwrap();
+                    fs::remove_file(entry.path()).unwrap();
                 }
             }
         }

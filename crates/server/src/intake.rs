@@ -1,6 +1,5 @@
 //! Where updates, and wishes about the zones that take them, are left for the thread that carries them out.
 
-use crate::clock::wall_s;
 use crate::config::{History, Zone};
 use crate::history::{self, Past};
 use crate::json::Json;
@@ -18,7 +17,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use transfer::message::Message;
-use transfer::tsig::{self, Keys};
+use transfer::tsig::Keys;
 use transfer::update::{self, Refused};
 use transfer::{Author, Diff};
 
@@ -147,15 +146,17 @@ impl Desk for Entrance {
             return self.intake.take(question);
         }
         let zone = Message::new(&question.message).map(|message| update::zone(&message));
-        let keys = self.keys.latest().0;
-        // Whoever has a key may have a right, and comes again.
-        let has_key = || matches!(tsig::check_request(&question.message, &keys, wall_s()), Ok(Some(_)));
-        let (closed, counter) = match self.is_broken.load(Relaxed) && has_key() {
-            true => (NOT_YET, Counter::UpdateFailed),
-            false => (PROHIBITED, Counter::UpdateRefused),
+        let mut counter = Counter::UpdateRefused;
+        let why = |has_key| match zone.and_then(Result::err) {
+            Some(rcode) => Refused::from(rcode),
+            // He may have a right, and comes again.
+            None if has_key && self.is_broken.load(Relaxed) => {
+                counter = Counter::UpdateFailed;
+                NOT_YET
+            }
+            None => PROHIBITED,
         };
-        let why = zone.and_then(Result::err).map_or(closed, Refused::from);
-        let refusal = refused(&question.message, &keys, why).unwrap_or_default();
+        let refusal = refused(&question.message, &self.keys.latest().0, why).unwrap_or_default();
         self.counters.count_together(counter);
         self.mailboxes.post(question.ticket, refusal);
         true

@@ -18,6 +18,9 @@ const DNSSEC_OK: u16 = 0x8000;
 pub const PROHIBITED: Refused = Refused::new(Rcode::REFUSED, Some(Ede::PROHIBITED));
 pub const MALFORMED: Refused = Refused::new(Rcode::FORMERR, None);
 pub const ELSEWHERE: Refused = Refused::new(Rcode::NOTAUTH, Some(Ede::NOT_AUTHORITATIVE));
+pub const DONE: Refused = Refused::new(Rcode::NOERROR, None);
+/// It would be done, and is not for as long as something else lasts.
+pub const NOT_NOW: Refused = Refused::new(Rcode::REFUSED, Some(Ede::NOT_READY));
 /// It would be done, and cannot be yet: whoever asks comes again.
 pub const NOT_YET: Refused = Refused::new(Rcode::SERVFAIL, Some(Ede::NOT_READY));
 pub const FAILED: Refused = Refused::new(Rcode::SERVFAIL, None);
@@ -76,14 +79,15 @@ pub fn unproven(request: &[u8], refusal: &Refusal, now_s: u64) -> Option<Vec<u8>
     Some(reply)
 }
 
-/// The same for a request that nobody looks into: first whether its signature is right, then this (RFC 8945 section 5.2).
-pub fn refused(request: &[u8], keys: &Keys, refused: Refused) -> Option<Vec<u8>> {
+/// The same for a request that nobody looks into: first whether its signature is right, then this (RFC 8945 section 5.2), which may depend on
+/// whether it has one.
+pub fn refused(request: &[u8], keys: &Keys, refused: impl FnOnce(bool) -> Refused) -> Option<Vec<u8>> {
     let now_s = wall_s();
     let signed = match tsig::check_request(request, keys, now_s) {
         Ok(signed) => signed,
         Err(refusal) => return unproven(request, &refusal, now_s),
     };
-    let mut reply = head(request, refused)?;
+    let mut reply = head(request, refused(signed.is_some()))?;
     signed.iter().for_each(|signed| signed.sign(&mut reply, now_s));
     Some(reply)
 }
@@ -161,7 +165,7 @@ mod tests {
         let asked = |key: &Key| {
             let mut request = request(&[]);
             let mut asked = tsig::sign_request(key, &mut request, wall_s());
-            let reply = refused(&request, &keys, PROHIBITED).unwrap();
+            let reply = refused(&request, &keys, |_| PROHIBITED).unwrap();
             (reply[3] & 15, asked.check(&reply, wall_s()).is_ok())
         };
         assert_eq!(asked(&known(b"0123456789")), (5, true));

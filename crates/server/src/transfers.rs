@@ -20,7 +20,7 @@ use crate::later::{Desk, Mailboxes};
 use crate::laying;
 use crate::log::{self, Seldom};
 use crate::queue::{self, Receiver, Sender};
-use crate::refusals::{self, ELSEWHERE, FAILED, MALFORMED, Notice, PROHIBITED, head, unproven};
+use crate::refusals::{self, ELSEWHERE, FAILED, MALFORMED, NOT_NOW, Notice, PROHIBITED, head, unproven};
 use crate::state::State;
 use crate::valve::Valve;
 use front::{Mark, Postponed, Presence, Published, Transport, Zones};
@@ -40,7 +40,7 @@ use transfer::record::{is_newer, serial_of};
 use transfer::tsig::{self, Keys, Signed, Stream};
 use transfer::update::Refused;
 use wire::query::CLASS_IN;
-use wire::{Ede, Rcode, Rtype, rtype};
+use wire::{Rcode, Rtype, rtype};
 
 /// Transfers under way.
 pub const AT_ONCE_MAX: usize = 10;
@@ -52,8 +52,6 @@ const ASKED_MAX: usize = 256;
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
 /// A transfer that lasts longer keeps an image from going for too long.
 pub const LASTS_MAX: Duration = Duration::from_secs(2 * 3600);
-
-const BUSY: Refused = Refused::new(Rcode::REFUSED, Some(Ede::NOT_READY));
 
 enum Order {
     Asked(Postponed),
@@ -172,7 +170,7 @@ impl Transfers {
         let reply = match self.wanted(&question, signed.as_ref()) {
             Ok(Right::Whole(_)) if is_full => {
                 self.count(Counter::TransferBusy);
-                head(&question.message, BUSY)
+                head(&question.message, NOT_NOW)
             }
             Ok(Right::Whole(apex)) => {
                 let stream = signed.map(|signed| signed.stream());

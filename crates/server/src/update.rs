@@ -28,12 +28,12 @@ use crate::log::{self, Seldom};
 use crate::novices::Wanted;
 use crate::press::{Books, Press, Work};
 use crate::publisher::FOLD_AGAIN;
-use crate::refusals::{self, ELSEWHERE, FAILED, NOT_YET, Notice, PROHIBITED};
+use crate::refusals::{self, DONE, ELSEWHERE, FAILED, NOT_NOW, NOT_YET, Notice, PROHIBITED};
 use crate::state::{Event, State};
 use crate::unwritten::Wish;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
-use replies::{DONE, Judged, counted, is_of_content, reply, still};
+use replies::{Judged, counted, is_of_content, reply, still};
 use stats::Counter;
 use std::collections::HashMap;
 use std::io;
@@ -46,8 +46,8 @@ use transfer::message::Message;
 use transfer::tsig::{self, Keys, Signed};
 use transfer::update::{self, Refused};
 use transfer::{Author, Diff, Entry, Layer};
+use wire::Rcode;
 use wire::query::CLASS_IN;
-use wire::{Ede, Rcode};
 
 /// Updates of one group.
 const GROUP_MAX: usize = 1024;
@@ -180,8 +180,6 @@ struct Waiting {
     signed: Signed<'static>,
     since: Instant,
 }
-
-const FROZEN: Refused = Refused::new(Rcode::REFUSED, Some(Ede::NOT_READY));
 
 impl Updates {
     /// Works until nobody can ask for anything any more.
@@ -518,7 +516,7 @@ impl Updates {
             return Err(PROHIBITED);
         }
         if owned.is_frozen {
-            return Err(FROZEN);
+            return Err(NOT_NOW);
         }
         if !self.later.owed.is_empty() {
             return Err(FAILED);

@@ -3,7 +3,7 @@
 use super::{Matter, Means, Registrar, served};
 use crate::clock::wall_s;
 use crate::exchanges::Unsent;
-use crate::refusals::{self, MALFORMED, Notice, PROHIBITED, head, unproven};
+use crate::refusals::{self, DONE, ELSEWHERE, MALFORMED, Notice, PROHIBITED, head, unproven};
 use crate::{images, log};
 use front::Postponed;
 use stats::Counter;
@@ -14,9 +14,7 @@ use transfer::refresh::{Ms, PrimaryId, ZoneId};
 use transfer::remote::Remote;
 use transfer::tsig;
 use transfer::update::Refused;
-use wire::{Ede, Rcode, rtype};
-
-const DONE: Refused = Refused::new(Rcode::NOERROR, None);
+use wire::{Rcode, rtype};
 
 impl Registrar {
     /// Tells one server of one zone.
@@ -102,9 +100,8 @@ impl Registrar {
         refusals::check_edns(&message)?;
         let (asked, _) = message.question().filter(|(asked, _)| asked.rtype == rtype::SOA).ok_or(MALFORMED)?;
         let apex = asked.name.fold();
-        let unknown = Refused::new(Rcode::NOTAUTH, Some(Ede::NOT_AUTHORITATIVE));
-        let id = self.entries.of(apex.bytes()).filter(|_| asked.class == wire::query::CLASS_IN).ok_or(unknown)?;
-        let primaries = self.entries.entry(id).map(|entry| &entry.primaries).ok_or(unknown)?;
+        let id = self.entries.of(apex.bytes()).filter(|_| asked.class == wire::query::CLASS_IN).ok_or(ELSEWHERE)?;
+        let primaries = self.entries.entry(id).map(|entry| &entry.primaries).ok_or(ELSEWHERE)?;
         let is_from = |primary: &&PrimaryId| {
             let remote = self.entries.remote(**primary);
             let is_signed = |r: &Remote| r.key.as_ref().is_none_or(|wanted| key == Some(wanted.bytes()));

@@ -1,7 +1,7 @@
 //! What is said to who has sent an update, and what it counts as.
 
 use crate::clock::wall_s;
-use crate::refusals::{head, unproven};
+use crate::refusals::{DONE, head, unproven};
 use stats::Counter;
 use transfer::tsig::{self, Keys, Refusal, Signed};
 use transfer::update::Refused;
@@ -17,7 +17,6 @@ pub enum Judged {
     Staged(Signed<'static>),
 }
 
-pub const DONE: Refused = Refused::new(Rcode::NOERROR, None);
 /// A signature, if its key is what it was when that was checked.
 pub fn still(signed: Signed<'static>, request: &[u8], keys: &Keys) -> Result<Signed<'static>, Refusal> {
     if keys.named(signed.key().name()) == Some(signed.key()) {

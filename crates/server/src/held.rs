@@ -6,7 +6,7 @@
 
 use crate::config::{Config, Numbering, Written, Zone};
 use crate::edition::Edition;
-use crate::history::{CHANGE_OCTETS_MAX, leads_to};
+use crate::history::CHANGE_OCTETS_MAX;
 use crate::images::{self, Problem, name};
 use crate::json::Json;
 use crate::lately::Lately;
@@ -71,16 +71,9 @@ impl Gate {
         Gate { guards: config.guards, forced, written, data_dir, ..Gate::default() }
     }
 
-    /// That of a start: it lets pass what was served before, whatever can be said against it beside the image.
+    /// That of a start: what was served last may be ahead of the image, and is what counts.
     pub fn at_start(self) -> Gate {
         Gate { lately: Some(Lately::of(&self.data_dir)), ..self }
-    }
-
-    /// A version to which history leads has been served.
-    fn was_served(&self, served: &ImageZone<'_>, version: &Sorted<'_>) -> bool {
-        let serial = audit::serial(version);
-        let is_last = self.lately.as_ref().is_some_and(|lately| lately.serial(version.apex()) == Some(serial));
-        is_last && leads_to(&self.data_dir, served, version, serial)
     }
 
     /// At a start, of a zone whose changes are in the history.
@@ -150,7 +143,6 @@ impl Gate {
         let last = self.last_served(&zone);
         let zone = last.as_ref().and_then(|last| last.view().zone_of(apex).ok()?).unwrap_or(zone);
         let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
-        let why = why.filter(|_| !self.was_served(&zone, version.zone));
         if why.is_none() && !self.is_journaled(apex) && (among == Among::Changed || is_other(&zone, version.zone)) {
             self.remember(&zone, version.zone);
         }

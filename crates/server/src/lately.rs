@@ -20,17 +20,15 @@ pub struct Lately {
 }
 
 /// What has changed since, and some of what came before it, by zone, oldest first. Bound: `CHANGE_OCTETS_MAX` in all; of zones of which more is
-/// there only the serials are known.
+/// there nothing is known.
 #[derive(Debug, Default)]
 struct Changes {
-    ends: HashMap<Box<[u8]>, u32>,
     steps: HashMap<Box<[u8]>, Option<Vec<Entry>>>,
     octets: usize,
 }
 
 impl Changes {
     fn push(&mut self, entry: Entry) {
-        self.ends.insert(entry.zone.clone(), entry.diff.to);
         self.octets += entry.diff.octets();
         let has_room = self.octets <= CHANGE_OCTETS_MAX;
         let steps = self.steps.entry(entry.zone.clone()).or_insert_with(|| Some(Vec::new()));
@@ -56,11 +54,6 @@ impl Lately {
             changes_since(&self.data_dir, self.since, |entry| changes.push(entry));
             changes
         })
-    }
-
-    /// The serial that a zone was served with last, if that may have changed since.
-    pub fn serial(&self, apex: &[u8]) -> Option<u32> {
-        self.changes().ends.get(apex).copied()
     }
 
     /// What leads from a zone of the image to what it was when it was served last. None: it is that, or nobody knows.

@@ -140,7 +140,8 @@ impl Weighing<'_> {
         };
         self.look_at_digest(&report, &back, &there, edited.apex())?;
         let merged = history::merged(served, back, &there)?.map_err(|conflicts| told(&conflicts))?;
-        let stays = of.map_or(Ok(None), |serial| left_by_others(past, &zone.apex, serial, &there))?;
+        let left = |serial| left_by_others(past, &zone.apex, serial, &there, merged.as_ref());
+        let stays = of.map_or(Ok(None), left)?;
         let Some(diff) = merged else { return Ok((None, stays)) };
         if is_signed(edited) && there.to != diff.to {
             return Err(format!("the zone is signed, and its serial must follow {}", diff.from).into());
@@ -209,13 +210,26 @@ fn difference(served: &ImageZone<'_>, zone: &Sorted<'_>) -> Result<Diff, String>
     found.ok_or_else(|| "it changes more than can be merged".to_string())
 }
 
-/// What others have edited since a version, and an edit of that does not have. `there`: from what is served to that.
-fn left_by_others(past: &Past, apex: &[u8], serial: u32, there: &Diff) -> Result<Option<String>, String> {
-    let sides = past.edited_since(apex, serial)?;
-    let is_undone = |r: &&Record, by: &[Record]| r.rtype != SOA && by.binary_search(r).is_ok();
-    let [gone, here] = sides.each_ref();
-    let left = gone.iter().filter(|r| is_undone(r, there.added()));
-    let left = left.chain(here.iter().filter(|r| is_undone(r, there.removed())));
+/// What others have edited since a version, and an edit of that does not have. `there`: from what is served to that; `merged`: what is made of it.
+fn left_by_others(
+    past: &Past,
+    apex: &[u8],
+    serial: u32,
+    there: &Diff,
+    merged: Option<&Diff>,
+) -> Result<Option<String>, String> {
+    let sides = |diff: &Diff| [diff.removed(), diff.added()].map(|side| side.iter().cloned().collect::<BTreeSet<_>>());
+    let ([gone, here], made) = (sides(there), merged.map(sides).unwrap_or_default());
+    let stays = |all: BTreeSet<Record>, made: &BTreeSet<Record>| {
+        all.into_iter().filter(|r| r.rtype != SOA && !made.contains(r)).collect::<BTreeSet<_>>()
+    };
+    let [gone, here] = [stays(gone, &made[0]), stays(here, &made[1])];
+    // Mostly nothing, and no history is read.
+    if gone.is_empty() && here.is_empty() {
+        return Ok(None);
+    }
+    let [went, came] = past.edited_since(apex, serial)?;
+    let left = gone.intersection(&came).chain(here.intersection(&went));
     let sets: BTreeSet<Conflict> = left.map(|r| Conflict { owner: r.owner().into(), rtype: r.rtype }).collect();
     Ok(Some(named(&sets)).filter(|_| !sets.is_empty()))
 }

@@ -114,11 +114,15 @@ pub struct Report {
 }
 
 impl Report {
-    /// The first error, what to write instead, and how many there are besides.
+    /// The first error, what to write instead, and how many there are besides. None: there is none; a text of which none was kept has one all
+    /// the same.
     pub fn first_error(&self) -> Option<String> {
-        let first = self.problems.iter().find(|p| p.severity == Severity::Error)?;
-        let between = if first.instead.is_empty() { "" } else { "; " };
-        let said = format!("{}: {}{between}{}", first.place, first.what, first.instead);
+        if self.errors == 0 {
+            return None;
+        }
+        let first = self.problems.iter().find(|p| p.severity == Severity::Error);
+        let between = |p: &Problem| if p.instead.is_empty() { "" } else { "; " };
+        let said = first.map_or(String::new(), |p| format!("{}: {}{}{}", p.place, p.what, between(p), p.instead));
         Some(if self.errors > 1 { format!("{said} (and {} errors more)", self.errors - 1) } else { said })
     }
 

@@ -21,9 +21,7 @@ pub fn run(args: &Query) -> Exit {
     };
     let answer = match ask::exchange(&ask, &ask::query(&ask), &servers) {
         Ok(answer) => answer,
-        Err(why) => {
-            return say(format_args!(";; {}\n", why.replace('\n', "\n;; ")), Exit::No);
-        }
+        Err(why) => return say(format_args!(";; {}\n", why.replace('\n', "\n;; ")), Exit::No),
     };
     let message = match Message::parse(&answer.octets) {
         Ok(message) => message,

@@ -39,10 +39,7 @@ impl Roster {
     /// All zones that there are; no two have the same apex. One that is still to come from others is none yet, unless it `is_served` though its
     /// file is gone.
     pub fn gather(&self, is_served: impl Fn(&Zone) -> bool) -> Result<Vec<Zone>, Vec<Complaint>> {
-        let mut complaints = Vec::new();
-        let mut zones = zones::gather(self.written.to_vec(), self.list.as_ref(), &self.directories, &mut complaints);
-        zones.retain(|zone| !zone.is_awaited() || is_served(zone));
-        if complaints.is_empty() { Ok(zones) } else { Err(complaints) }
+        self.gather_of(self.written.to_vec(), self.list.as_ref(), is_served)
     }
 
     /// The same, where these are those of the list.
@@ -51,9 +48,19 @@ impl Roster {
         listed: Vec<Zone>,
         is_served: impl Fn(&Zone) -> bool,
     ) -> Result<Vec<Zone>, Vec<Complaint>> {
-        let (mut complaints, mut zones) = (Vec::new(), self.written.to_vec());
+        let mut zones = self.written.to_vec();
         zones.extend(listed.into_iter().filter(|zone| self.written.find(&zone.apex).is_none()));
-        let mut zones = zones::gather(zones, None, &self.directories, &mut complaints);
+        self.gather_of(zones, None, is_served)
+    }
+
+    fn gather_of(
+        &self,
+        zones: Vec<Zone>,
+        list: Option<&Named>,
+        is_served: impl Fn(&Zone) -> bool,
+    ) -> Result<Vec<Zone>, Vec<Complaint>> {
+        let mut complaints = Vec::new();
+        let mut zones = zones::gather(zones, list, &self.directories, &mut complaints);
         zones.retain(|zone| !zone.is_awaited() || is_served(zone));
         if complaints.is_empty() { Ok(zones) } else { Err(complaints) }
     }

@@ -2,11 +2,12 @@
 //! files of one.
 #![allow(unsafe_code)]
 
+use crate::map::nameless;
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
@@ -66,13 +67,7 @@ fn open_handed(path: &Path) -> io::Result<File> {
     let Some(number) = number.filter(|_| handed.metadata().is_ok_and(|found| !found.is_file())) else {
         return Ok(handed);
     };
-    // SAFETY: the name ends with a zero.
-    let kept = unsafe { libc::memfd_create(c"handed".as_ptr(), libc::MFD_CLOEXEC) };
-    if kept < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it was opened just now, and nobody else has it.
-    let mut kept = unsafe { File::from_raw_fd(kept) };
+    let mut kept = nameless(c"dunlin handed")?;
     io::copy(&mut handed, &mut kept)?;
     // SAFETY: both are descriptors, and whoever reads from this one wants what it was handed.
     if unsafe { libc::dup2(kept.as_raw_fd(), number) } < 0 {

@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 use crate::sigbus::{self, Guard};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -243,7 +244,8 @@ impl Room {
     fn behind(region: &Region) -> Option<Room> {
         let from = region.len.next_multiple_of(PAGE);
         let len = region.owned - from;
-        let file = if len == 0 { None } else { nameless(len).ok() }?;
+        let file = if len == 0 { None } else { nameless(c"dunlin changes").ok() }?;
+        file.set_len(len as u64).ok()?;
         region.back_room(file.as_raw_fd()).ok()?;
         Some(Room { file, from, len, written: AtomicUsize::new(from) })
     }
@@ -258,16 +260,14 @@ fn touch(octets: &[u8]) {
 }
 
 /// A file in memory that no folder knows.
-fn nameless(len: usize) -> io::Result<File> {
+pub(crate) fn nameless(shown: &CStr) -> io::Result<File> {
     // SAFETY: the name is a C string; the result is checked.
-    let fd = unsafe { libc::memfd_create(c"dunlin changes".as_ptr(), libc::MFD_CLOEXEC) };
+    let fd = unsafe { libc::memfd_create(shown.as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: a descriptor just made, and nobody else's.
-    let file = unsafe { File::from_raw_fd(fd) };
-    file.set_len(len as u64)?;
-    Ok(file)
+    Ok(unsafe { File::from_raw_fd(fd) })
 }
 
 impl std::ops::Deref for Map {

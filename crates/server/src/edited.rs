@@ -18,7 +18,7 @@ use image::{Builder, Sorted, Zone as ImageZone};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use transfer::record::is_newer;
-use transfer::{Conflict, Diff, Record, canonical, compare};
+use transfer::{Conflict, Diff, Record, compare};
 use wire::Name;
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
@@ -163,7 +163,7 @@ impl Weighing<'_> {
     fn look_at_digest(&self, report: &Report, back: &Diff, there: &Diff, apex: &[u8]) -> Result<(), Hindrance> {
         let digests = |all: &[Record]| -> BTreeSet<Record> {
             let is_digest = |r: &&Record| r.rtype == ZONEMD && r.owner() == apex;
-            all.iter().filter(is_digest).filter_map(|r| canonical(r.owner(), r.rtype, r.ttl, r.rdata())).collect()
+            all.iter().filter(is_digest).map(Record::folded).collect()
         };
         let of = |diff: &Diff| [diff.removed(), diff.added()].map(digests);
         let wrong = report.findings.iter().find(|f| f.fault == Fault::Zonemd);

@@ -26,7 +26,7 @@ use store::Stretch;
 use store::atomic::{self, sync_folder, write_atomically};
 use store::folder::open_file;
 use transfer::update::{self, Change, Refused};
-use transfer::{Content, Diff, Record, canonical};
+use transfer::{Content, Diff, Record};
 use wire::rtype::SOA;
 use wire::{Name, Rcode};
 use zonefile::{NoFiles, Options, rtypes};
@@ -218,7 +218,7 @@ fn modified(zone: &ImageZone<'_>, apex: &[u8], changes: &str) -> Result<Vec<Reco
     if diff.is_empty() {
         return Err("that changes nothing".to_string());
     }
-    let as_kept = |all: &[Record]| all.iter().filter_map(|r| canonical(r.owner(), r.rtype, r.ttl, r.rdata())).collect();
+    let as_kept = |all: &[Record]| all.iter().map(Record::folded).collect();
     let way = Diff::new(diff.from, diff.to, as_kept(diff.removed()), diff.added().to_vec());
     let (mut soas, mut records) = (Vec::new(), Vec::new());
     history::version(zone, &way, &mut |r| if r.rtype == SOA { soas.push(r) } else { records.push(r) })?;

@@ -1,7 +1,7 @@
 //! A version of a zone as a change needs to see it, and two that are one: all records in memory, and a few changed names
 //! over another version.
 
-use crate::{Diff, Record, canonical};
+use crate::{Diff, Record};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Rtype;
@@ -182,10 +182,9 @@ const FEW: usize = 16;
 
 /// Tells whether a record is one of these, with whatever capitals in its names. A name may have ten thousands, all of which change.
 fn among(all: &[Record]) -> impl Fn(&Record) -> bool {
-    let folded = |r: &Record| canonical(r.owner(), r.rtype, r.ttl, r.rdata());
-    let many: Option<BTreeSet<Record>> = (all.len() > FEW).then(|| all.iter().filter_map(folded).collect());
+    let many: Option<BTreeSet<Record>> = (all.len() > FEW).then(|| all.iter().map(Record::folded).collect());
     move |r| match &many {
-        Some(many) => folded(r).is_some_and(|r| many.contains(&r)),
+        Some(many) => many.contains(&r.folded()),
         None => all.iter().any(|other| other.ttl == r.ttl && other.is_like(r)),
     }
 }

@@ -38,6 +38,13 @@ impl Record {
         Record { ttl, ..self.clone() }
     }
 
+    /// The record in canonical form.
+    pub fn folded(&self) -> Record {
+        let mut rdata = self.rdata.clone();
+        zonefile::rdata::canonicalise(self.rtype, &mut rdata);
+        Record { rdata, ..self.clone() }
+    }
+
     /// About what it takes in memory.
     pub(crate) fn octets(&self) -> usize {
         self.owner.len() + self.rdata.len() + size_of::<Record>()

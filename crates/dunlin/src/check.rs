@@ -13,6 +13,7 @@ use server::findings::{self, Findings};
 use server::held::Gate;
 use server::images::{self, Library, Shelved};
 use server::json::Json;
+use server::lately::Last;
 use server::ledger;
 use std::io;
 use std::path::Path;
@@ -116,15 +117,16 @@ pub fn compile(args: &Compile) -> Exit {
     };
     library.gate = Arc::new(Gate::new(&config, std::collections::HashSet::new()));
     library.memory = args.memory.unwrap_or(library.memory);
-    match current(&library, &zones, &seen, args.json) {
+    let last = Last::open(&library, &config.roster.written);
+    match current(&library, &zones, &seen, last, args.json) {
         Ok(shelved) => tell(args, &shelved),
         Err(e) => could_not(e),
     }
 }
 
 /// The image of these zones; on a terminal a bar shows meanwhile how much of their files has been read.
-fn current(library: &Library, zones: &[Zone], seen: &Seen, is_json: bool) -> io::Result<Shelved> {
-    let build = || library.current(zones, seen, None, &mut |_| ());
+fn current(library: &Library, zones: &[Zone], seen: &Seen, last: Option<Last>, is_json: bool) -> io::Result<Shelved> {
+    let build = || library.first(zones, seen, last, &mut |_| ());
     if !Progress::of(0).unless(is_json).is_watched() {
         return build();
     }

@@ -255,6 +255,8 @@ pub fn is_other(zone: &Zone, manifest: &Manifest, looks: &mut Looks<'_>) -> bool
 mod tests {
     use super::*;
     use crate::images::Library;
+    use crate::lately::Last;
+    use crate::manifest::Identity;
     use std::fs;
     use std::path::PathBuf;
     use std::time::{Duration, SystemTime};
@@ -297,7 +299,8 @@ mod tests {
 
         fn manifest(&self) -> Manifest {
             let (roster, library) = (self.roster(), Library::open(&self.0).unwrap());
-            library.current(&roster.gather(|_| false).unwrap(), &roster.seen(), None, &mut |_| ()).unwrap().manifest
+            let last = Last::open(&library, &roster.written);
+            library.first(&roster.gather(|_| false).unwrap(), &roster.seen(), last, &mut |_| ()).unwrap().manifest
         }
     }
 
@@ -318,7 +321,7 @@ mod tests {
                 assert_eq!(fs::read(&manifest).ok(), seen, "what a start would find");
                 told.extend(entries.iter().map(|entry| entry.apex.clone()));
             };
-            library.current(zones, &roster.seen(), None, &mut beforehand).unwrap();
+            library.first(zones, &roster.seen(), Last::open(&library, &roster.written), &mut beforehand).unwrap();
             assert!(told.is_empty() || fs::read(&manifest).ok() != seen);
             told
         };
@@ -329,15 +332,14 @@ mod tests {
     }
 
     #[test]
-    fn zones_that_were_made_anew_are_known_of_their_image_alone() {
-        let desk = Desk::new("remade");
+    fn zones_that_come_and_go_are_known_of_their_image_alone() {
+        let desk = Desk::new("others");
         let (image, library) = (desk.manifest().image(), Library::open(&desk.0).unwrap());
         let apexes: Vec<Box<[u8]>> = ["l", "a\\.b.c"].iter().map(|name| config::apex(name).unwrap()).collect();
-        assert!(library.remake(image, [].into_iter()).is_ok());
-        apexes.iter().for_each(|apex| library.remake(image, [apex].into_iter()).unwrap());
-        let known = |image: (u64, u64)| images::remade(&desk.0, image);
-        assert_eq!(known((image.size, image.seed)), apexes.iter().cloned().collect());
-        assert!(known((image.size, image.seed ^ 1)).is_empty());
+        assert!(library.note_others(image, [].into_iter()).is_ok());
+        apexes.iter().for_each(|apex| library.note_others(image, [apex].into_iter()).unwrap());
+        assert_eq!(library.others(image), apexes.iter().cloned().collect());
+        assert!(library.others(Identity { seed: image.seed ^ 1, ..image }).is_empty());
     }
 
     #[test]

@@ -7,9 +7,8 @@
 use crate::config::{Config, Numbering, Written, Zone};
 use crate::edition::Edition;
 use crate::history::CHANGE_OCTETS_MAX;
-use crate::images::{self, Problem, name};
+use crate::images::{Problem, name};
 use crate::json::Json;
-use crate::lately::Lately;
 use crate::laying;
 use crate::ledger;
 use crate::log;
@@ -19,10 +18,9 @@ use audit::{Fault, Guards, Version, weigh, weigh_numbers};
 use image::{Image, Sorted, Zone as ImageZone};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use store::Stretch;
-use transfer::{Diff, Record, compare};
-use wire::rtype;
+use transfer::{Diff, compare};
 
 /// Begins what is said of a zone whose new version is held.
 const HELD: &str = "held: ";
@@ -39,10 +37,8 @@ pub struct Gate {
     /// What is configured of zones.
     written: Written,
     data_dir: PathBuf,
-    /// At a start.
-    lately: Option<Lately>,
-    /// Of these the image has others, at a start.
-    remade: OnceLock<HashSet<Box<[u8]>>>,
+    /// Which zones have just come is not known.
+    is_start: bool,
     changes: Mutex<Changes>,
 }
 
@@ -71,30 +67,9 @@ impl Gate {
         Gate { guards: config.guards, forced, written, data_dir, ..Gate::default() }
     }
 
-    /// That of a start: what was served last may be ahead of the image, and is what counts.
+    /// That of a start.
     pub fn at_start(self) -> Gate {
-        Gate { lately: Some(Lately::of(&self.data_dir)), ..self }
-    }
-
-    /// At a start, of a zone whose changes are in the history.
-    fn lately(&self, apex: &[u8]) -> Option<&Lately> {
-        self.lately.as_ref().filter(|_| !self.is_journaled(apex))
-    }
-
-    /// At a start, what leads from a zone of the image to what it was when it was served last. None: it is that.
-    pub fn way_to_last(&self, image: &Image<Stretch>, apex: &[u8]) -> Option<Diff> {
-        self.lately(apex)?.way(&laying::zone(image.view(), apex)?)
-    }
-
-    /// At a start, the zone as it was served last, where the image does not have that.
-    pub fn last_served(&self, zone: &ImageZone<'_>) -> Option<Image<Vec<u8>>> {
-        self.lately(zone.apex().ok()?.apex_name().ok()?)?.version(zone)
-    }
-
-    /// Whether what the image has under its name is another zone.
-    pub fn is_remade(&self, image: &Image<Stretch>, apex: &[u8]) -> bool {
-        let read = || images::remade(&self.data_dir, images::identity(image));
-        self.lately.is_some() && self.remade.get_or_init(read).contains(apex)
+        Gate { is_start: true, ..self }
     }
 
     /// Whether a version of this zone may be held.
@@ -128,20 +103,18 @@ impl Gate {
     ) -> Option<String> {
         let apex = version.zone.apex();
         let guards = self.guards_of(apex);
-        let served = served.filter(|image| !self.is_remade(image, apex));
         // What is damaged cannot be compared, and is no reason to keep anything.
         let Some(zone) = served.map_or(Ok(None), |image| image.view().zone_of(apex)).ok()? else {
             let is_foreign = self.written.find(apex).is_some_and(Zone::is_secondary);
             let why = guards.filter(|_| is_foreign).and_then(|_| unbelieved(version));
             if why.is_none() {
                 self.overtake(apex, audit::serial(version.zone));
-                // Without an image, or by one from before the start, nobody knows which zones have just come.
-                served.filter(|_| self.lately.is_none()).into_iter().for_each(|_| self.begin(version.zone));
+                if served.is_some() && !self.is_start {
+                    self.begin(version.zone);
+                }
             }
             return why;
         };
-        let last = self.last_served(&zone);
-        let zone = last.as_ref().and_then(|last| last.view().zone_of(apex).ok()?).unwrap_or(zone);
         let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
         if why.is_none() && !self.is_journaled(apex) && (among == Among::Changed || is_other(&zone, version.zone)) {
             self.remember(&zone, version.zone);
@@ -151,18 +124,10 @@ impl Gate {
 
     /// True if nothing can be said against these names of a zone; else all of its new version is to be judged. Words that
     /// hold a version are never for what goes through here.
-    pub fn lets_pass(&self, now: &Image<Stretch>, edition: &Edition) -> bool {
+    pub fn lets_pass(&self, edition: &Edition) -> bool {
         let Some(guards) = self.guards_of(&edition.entry.apex) else { return true };
-        let (mut serials, mut records) = (edition.serials().unwrap_or_default(), edition.records);
-        if let Some(way) = self.way_to_last(now, &edition.entry.apex) {
-            let is_of_signers = |r: &Record| matches!(r.rtype, rtype::DS | rtype::DNSKEY);
-            if edition.serials().is_none() || way.removed().iter().chain(way.added()).any(is_of_signers) {
-                return false;
-            }
-            serials.0 = way.to;
-            records.0 = (records.0 + way.added().len() as u64).saturating_sub(way.removed().len() as u64);
-        }
-        !edition.is_less_secure && weigh_numbers(serials, records, guards).is_none()
+        let serials = edition.serials().unwrap_or_default();
+        !edition.is_less_secure && weigh_numbers(serials, edition.records, guards).is_none()
     }
 
     /// Remembers that a zone has come: a change without a difference.

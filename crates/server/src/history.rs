@@ -22,15 +22,15 @@ use entries::{changes, changes_in};
 pub use file::{Replaced, write};
 use front::{Published, Zones};
 use image::edit::records_of;
-use image::{Builder, Damaged, Image, Sorted, Zone};
+use image::{Builder, Damaged, Image, Zone};
 pub use recorder::{Recorder, kept};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use store::Stretch;
 use transfer::record::{next_serial, with_serial};
-use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, compare, merge};
+use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, merge};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
 const FOLDER: &str = "history";
@@ -189,74 +189,6 @@ fn is_signed(zone: &Zone<'_>, apex: &[u8]) -> Result<bool, String> {
     Ok(records_of(&node, apex).map_err(damaged)?.iter().any(|r| r.rtype == DNSKEY))
 }
 
-/// Whether this version of a zone of a file is what its history ends with, under this serial, and leads to from what was served. Of versions with
-/// one serial it may be any that was.
-pub fn leads_to(data_dir: &Path, served: &Zone<'_>, version: &Sorted<'_>, serial: u32) -> bool {
-    let Ok(from) = served.serial() else { return false };
-    let Ok(changes) = changes_in(data_dir, &[FOLDER], version.apex()) else { return false };
-    let Ok(Some(there)) = compare(served, version, CHANGE_OCTETS_MAX) else { return false };
-    let there = but_for_serials([there.removed(), there.added()].map(folded));
-    let (mut at, mut net) = (serial, Net::default());
-    for step in of_this(&changes).skip_while(|step| step.diff.to != serial) {
-        if step.diff.to != at {
-            return false;
-        }
-        net.back(&step.diff);
-        at = step.diff.from;
-        if at == from && but_for_serials([1, -1].map(|sign| net.side(sign))) == there {
-            return true;
-        }
-    }
-    false
-}
-
-/// What leads from a zone of an image to what these changes have made of it, of which the first may be in it already; records in canonical
-/// form. None: all are, or they do not fit. Several may have led to one serial, so it is the records that tell: as many of the last ones count as
-/// can be made one after the other.
-pub fn ahead(zone: &Zone<'_>, changes: &[Entry]) -> Option<Diff> {
-    let serial = zone.serial().ok()?;
-    let steps: Vec<_> = changes.iter().map(|e| (e, [e.diff.removed(), e.diff.added()].map(folded))).collect();
-    // One that came under the name of another zone leads nowhere from that.
-    let first = changes.iter().rposition(|entry| entry.diff.is_empty()).map_or(0, |at| at + 1);
-    let touched: HashSet<&Record> = steps.iter().flat_map(|(_, sides)| sides.iter().flatten()).collect();
-    let mut here = HashSet::new();
-    let whole = zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
-        here.extend(canonical(owner, rtype, ttl, rdata).and_then(|r| touched.get(&r).copied()));
-    });
-    whole.ok()?;
-    (first..steps.len()).filter(|&at| steps[at].0.diff.from == serial).find_map(|at| {
-        let mut now = here.clone();
-        for (_, [gone, come]) in &steps[at..] {
-            if !gone.iter().all(|r| now.remove(r)) || !come.iter().all(|r| now.insert(r)) {
-                return None;
-            }
-        }
-        let sorted = |all: &BTreeSet<&Record>| all.iter().map(|&r| r.clone()).collect::<Vec<_>>();
-        let [before, after] = [&here, &now].map(|all| all.iter().copied().collect::<BTreeSet<_>>());
-        let to = steps.last()?.0.diff.to;
-        Some(Diff::new(serial, to, sorted(&(&before - &after)), sorted(&(&after - &before))))
-            .filter(|way| !way.is_empty())
-    })
-}
-
-/// What a zone of an image becomes by that, in an image of its own.
-pub fn later(zone: &Zone<'_>, way: &Diff) -> Option<Image<Vec<u8>>> {
-    let mut builder = Builder::new(0);
-    builder.begin_zone(zone.apex().ok()?.apex_name().ok()?);
-    // What was served was taken by a builder before.
-    version(zone, way, &mut |r| _ = builder.record(r.owner(), r.rtype, r.ttl, r.rdata())).ok()?;
-    Image::open(builder.finish().0).ok()
-}
-
-/// What goes and what comes: an SOA of which only the serial changes is not among it.
-fn but_for_serials(sides: [BTreeSet<Record>; 2]) -> [BTreeSet<Record>; 2] {
-    let bare = |r: Record| {
-        if r.rtype == SOA { Record::new(r.owner(), SOA, r.ttl, &with_serial(r.rdata(), 0)) } else { Some(r) }
-    };
-    let [removed, added] = sides.map(|side| side.into_iter().filter_map(bare).collect::<BTreeSet<_>>());
-    [&removed - &added, &added - &removed]
-}
-
 /// What changes, one after the other, come to. A record that went and came again counts nothing.
 #[derive(Default)]
 struct Net(HashMap<Record, i32>);
@@ -275,7 +207,7 @@ impl Net {
 }
 
 fn folded(records: &[Record]) -> BTreeSet<Record> {
-    records.iter().filter_map(|r| canonical(r.owner(), r.rtype, r.ttl, r.rdata())).collect()
+    records.iter().map(Record::folded).collect()
 }
 
 pub const SIGNED: &str = "it is signed, and its signatures would not fit the new serial";

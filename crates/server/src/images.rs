@@ -10,6 +10,7 @@ use crate::config::{Numbering, Seen, Zone};
 use crate::held::{self, Among, Gate};
 use crate::history::last_serials;
 use crate::kept;
+use crate::lately::Last;
 use crate::laying;
 use crate::log;
 use crate::manifest::{Entry, Identity, Known, Manifest};
@@ -22,7 +23,7 @@ use crate::zonetext::{Reading, Unread};
 use audit::{Rating, Report, Rules, Version, audit};
 use image::{Builder, Image, View, Zone as ImageZone};
 use std::cell::LazyCell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ pub const ROOM: usize = 256 << 20;
 pub const FOLDER: &str = "images";
 pub const IMAGE: &str = "zones.image";
 pub const MANIFEST: &str = "zones.manifest";
-const REMADE: &str = "zones.remade";
+const OTHERS: &str = "zones.others";
 /// Of one whose image may not have its name yet.
 pub const NEXT: &str = "zones.manifest.next";
 
@@ -123,44 +124,63 @@ impl Library {
     }
 
     /// The image of these zones as their files are now: the one on the shelf if no source has changed, else a new one.
-    /// `seen`: what named them. `served`: where the records of zones come from whose files are wrong; the shelf's image if it
-    /// is None. `beforehand`: called before a new one takes its name.
+    /// `seen`: what named them. `served`: where the records of zones come from whose files are wrong. `beforehand`: called before a new
+    /// one takes its name.
     pub fn current(
         &self,
         zones: &[Zone],
         seen: &Seen,
-        served: Option<&Image<Stretch>>,
+        served: &Image<Stretch>,
         beforehand: &mut Beforehand<'_>,
     ) -> io::Result<Shelved> {
-        let last = match self.last() {
-            Some(mut last) if is_current(&last.manifest, zones) => {
-                last.manifest.seen = seen.clone();
-                return Ok(last);
+        match self.last() {
+            Some(last) if is_current(&last.manifest, zones) => Ok(last.named_by(seen)),
+            _ => self.again(zones, seen, served, beforehand),
+        }
+    }
+
+    /// The same at a start. `last`: what was served last.
+    pub fn first(
+        &self,
+        zones: &[Zone],
+        seen: &Seen,
+        last: Option<Last>,
+        beforehand: &mut Beforehand<'_>,
+    ) -> io::Result<Shelved> {
+        let last = match last {
+            Some(last) if last.is_bare() && is_current(&last.shelved.manifest, zones) => {
+                return Ok(last.shelved.named_by(seen));
             }
             other => other,
         };
-        let built = build(zones, self, served.or(last.as_ref().map(|l| &l.image)));
-        match last.filter(|_| served.is_none() && !built.lost.is_empty()) {
-            // At a start there is nothing else: what is left of it serves.
+        let built = build(zones, self, last.as_ref().map(Last::served));
+        match last.filter(|_| !built.lost.is_empty()) {
+            // There is nothing else: what is left of it serves.
             Some(last) => {
                 log::error("a damaged image is served on", &[("why", &told(&built.lost))]);
-                Ok(last)
+                Ok(last.shelved)
             }
             None => self.shelve(built, seen, beforehand),
         }
     }
 
-    /// These zones are laid over an image that has others under their names.
-    pub fn remake<'z>(&self, image: Identity, zones: impl Iterator<Item = &'z Box<[u8]>>) -> io::Result<()> {
-        let zones: Vec<Name> = zones.map(|apex| name(apex)).collect();
-        if zones.is_empty() {
+    /// These zones come or go over an image that knows nothing of it.
+    pub fn note_others<'z>(&self, image: Identity, zones: impl Iterator<Item = &'z Box<[u8]>>) -> io::Result<()> {
+        let mut others = self.others(image);
+        let known = others.len();
+        others.extend(zones.cloned());
+        if others.len() == known {
             return Ok(());
         }
-        let known = remade(self.data_dir(), (image.size, image.seed));
-        let all: BTreeSet<String> =
-            known.iter().map(|apex| name(apex)).chain(zones).map(|name| name.to_string()).collect();
-        let text = all.iter().fold(remade_of((image.size, image.seed)), |text, name| text + name + "\n");
-        write_atomically(&self.folder, REMADE, None, |out| out.write_all(text.as_bytes())).map(drop)
+        let text = others.iter().fold(others_of(image), |text, apex| text + &name(apex).to_string() + "\n");
+        write_atomically(&self.folder, OTHERS, None, |out| out.write_all(text.as_bytes())).map(drop)
+    }
+
+    /// Zones that have come or gone since this image was made.
+    pub fn others(&self, image: Identity) -> HashSet<Box<[u8]>> {
+        let text = std::fs::read_to_string(self.folder.join(OTHERS)).unwrap_or_default();
+        let names = text.strip_prefix(&others_of(image)).unwrap_or_default();
+        names.lines().filter_map(|name| crate::config::apex(name).ok()).collect()
     }
 
     /// Where images lie.
@@ -263,16 +283,9 @@ fn prepare(folder: &Path, name: &str, octets: &[u8]) -> io::Result<Prepared> {
     )
 }
 
-/// Zones under whose names this image has others, which have gone since.
-pub fn remade(data_dir: &Path, image: (u64, u64)) -> HashSet<Box<[u8]>> {
-    let text = std::fs::read_to_string(data_dir.join(FOLDER).join(REMADE)).unwrap_or_default();
-    let names = text.strip_prefix(&remade_of(image)).unwrap_or_default();
-    names.lines().filter_map(|name| crate::config::apex(name).ok()).collect()
-}
-
-/// What the text begins with: of which image it is.
-fn remade_of((size, seed): (u64, u64)) -> String {
-    format!("{size} {seed}\n")
+/// What the text begins with that names others: of which image it is.
+fn others_of(image: Identity) -> String {
+    format!("{} {}\n", image.size, image.seed)
 }
 
 /// Maps an image file.
@@ -321,11 +334,7 @@ fn build(zones: &[Zone], library: &Library, before: Option<&Image<Stretch>>) -> 
             image.compare(0, usize::MAX);
             is_known = image.view().zones().all(|zone| zone.and_then(|z| z.apex()?.apex_name()).is_ok());
         }
-        let mut old = before.map(|image| zones_of(image, &bad)).unwrap_or_default();
-        old.retain(|kept| !before.is_some_and(|image| library.gate.is_remade(image, &kept.entry.apex)));
-        for kept in &mut old {
-            kept.last = library.gate.last_served(&kept.zone);
-        }
+        let old = before.map(|image| zones_of(image, &bad)).unwrap_or_default();
         // What the served image itself cannot give back is not asked of it twice.
         let more: Vec<_> = old.into_iter().filter(|k| !kept.contains_key(&k.entry.apex)).collect();
         if more.is_empty() {
@@ -342,8 +351,6 @@ fn build(zones: &[Zone], library: &Library, before: Option<&Image<Stretch>>) -> 
 /// A zone that goes on with the records it was served with.
 struct Kept<'a> {
     zone: ImageZone<'a>,
-    /// As it was served last, at a start.
-    last: Option<Image<Vec<u8>>>,
     /// Its file as it was when it turned out to be wrong, and why it is.
     entry: Entry,
 }
@@ -353,7 +360,7 @@ fn zones_of<'a>(image: &'a Image<Stretch>, wanted: &HashMap<&[u8], &Entry>) -> V
     let keep = |zone: ImageZone<'a>| {
         let entry = (*wanted.get(zone.apex().ok()?.apex_name().ok()?)?).clone();
         let problem = Some(held::goes_on(&entry.problem.unwrap_or_default()));
-        Some(Kept { zone, last: None, entry: Entry { problem, ..entry } })
+        Some(Kept { zone, entry: Entry { problem, ..entry } })
     };
     image.view().zones().flatten().filter_map(keep).collect()
 }
@@ -397,6 +404,14 @@ fn attempt(
     let lost = entries.iter().filter(|e| kept.contains_key(&e.apex) && complaints.contains_key(&e.apex));
     let lost = lost.filter_map(|e| Some(Problem { apex: e.apex.clone(), what: e.problem.clone()? })).collect();
     Built { octets, entries, pieces, remarks, seed, lost }
+}
+
+impl Shelved {
+    /// What names zones is like this now.
+    fn named_by(mut self, seen: &Seen) -> Shelved {
+        self.manifest.seen = seen.clone();
+        self
+    }
 }
 
 impl Remark {
@@ -444,8 +459,7 @@ fn entry_of(zone: &Zone, read: Result<Reading, Unread>, builder: &mut Builder) -
 /// Hands the records that a zone was served with to the builder.
 fn keep(kept: &Kept<'_>, builder: &mut Builder) -> Entry {
     let mut refused = None;
-    let last = kept.last.as_ref().and_then(|last| last.view().zone_of(&kept.entry.apex).ok()?);
-    let whole = last.unwrap_or(kept.zone).for_each_record(&mut |owner, rtype, ttl, rdata| {
+    let whole = kept.zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
         if let Err(why) = builder.record(owner, rtype, ttl, rdata) {
             refused = Some(why);
         }

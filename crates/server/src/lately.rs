@@ -1,33 +1,172 @@
-//! What was served last, and is not in the image: laid over it before the server ended, and not folded in. The history knows the way
-//! there, so a start weighs new versions against that, and serves it where a file cannot be served.
+//! What was served last: the image of the last run, and over it what was laid there before the server ended and was not folded in. No file may
+//! say that any more, and a new version is weighed against it.
+//!
+//! ```text
+//! zones of files that changed    the history knows the way there
+//! zones that came and went       named beside the image; they are read before the first answer
+//! zones of updates               the journal (`ledger`)
+//! ```
 
-use crate::history::{self, CHANGE_OCTETS_MAX, changes_since};
-use crate::images;
-use image::{Image, Zone};
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use crate::comparison;
+use crate::config::{Config, Written, Zone};
+use crate::history::{CHANGE_OCTETS_MAX, changes_since};
+use crate::images::{Library, Shelved, name};
+use crate::laying::{self, Put, Standing};
+use crate::log;
+use crate::manifest;
+use crate::unwritten::{Names, Wish};
+use image::patch::Change;
+use image::{Builder, Image, InTurn, Zone as ImageZone};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
+use std::slice;
 use std::time::SystemTime;
-use transfer::{Diff, Entry};
+use store::Stretch;
+use transfer::{Content, Diff, Entry, Layer, Record, Unreadable};
 
-/// Read once, for the first who asks.
-#[derive(Debug)]
-pub struct Lately {
-    data_dir: PathBuf,
-    /// When the image was made.
-    since: SystemTime,
-    changes: OnceLock<Changes>,
+pub struct Last {
+    /// The image as its file is. Its manifest says what has become of zones since.
+    pub shelved: Shelved,
+    /// With what was laid over it.
+    laid: Option<Image<Stretch>>,
+    /// Zones that have come or gone since.
+    others: HashSet<Box<[u8]>>,
 }
 
-/// What has changed since, and some of what came before it, by zone, oldest first. Bound: `CHANGE_OCTETS_MAX` in all; of zones of which more is
-/// there nothing is known.
-#[derive(Debug, Default)]
+impl Last {
+    /// None: there is no image.
+    pub fn open(library: &Library, written: &Written) -> Option<Last> {
+        let shelved = library.last()?;
+        let others = library.others(shelved.manifest.image());
+        let mut last = Last { shelved, laid: None, others };
+        last.lay_none();
+        last.lay_changes(library.data_dir(), written);
+        Some(last)
+    }
+
+    pub fn served(&self) -> &Image<Stretch> {
+        self.laid.as_ref().unwrap_or(&self.shelved.image)
+    }
+
+    pub fn take(self) -> (Shelved, Option<Image<Stretch>>) {
+        (self.shelved, self.laid)
+    }
+
+    /// True if nothing was laid over the image.
+    pub fn is_bare(&self) -> bool {
+        self.laid.is_none()
+    }
+
+    /// Zones that have come or gone since, but for these.
+    pub fn gone_but_for(&self, entries: &[manifest::Entry]) -> Vec<Box<[u8]>> {
+        let there: HashSet<&[u8]> = entries.iter().map(|entry| &*entry.apex).collect();
+        self.others.iter().filter(|apex| !there.contains(&***apex)).cloned().collect()
+    }
+
+    /// Those zones that have come or gone which there are now.
+    pub fn come(&self, config: &Config) -> Vec<Zone> {
+        let names: Vec<String> = self.others.iter().map(|apex| name(apex).to_string()).collect();
+        let (roster, manifest) = (&config.roster, &self.shelved.manifest);
+        // What is wrong there is told of by whoever compares all.
+        let found = comparison::of_named(roster, manifest, &names, false).map(|difference| difference.anew);
+        let mut come = found.unwrap_or_default();
+        let is_listed = self.others.len() > come.len() && !roster.seen().lists_the_same(&manifest.seen);
+        let mut listed = if is_listed { roster.listed() } else { HashMap::new() };
+        listed.retain(|apex, _| self.others.contains(apex) && !come.iter().any(|zone| zone.apex == *apex));
+        come.extend(listed.into_values());
+        // They have their file from the journal.
+        come.retain(|zone| !zone.is_owned());
+        come
+    }
+
+    /// Takes away what the image has under the names of zones that have gone since, be there others by now.
+    fn lay_none(&mut self) {
+        let others = self.others.iter().filter(|apex| laying::zone(self.shelved.image.view(), apex).is_some());
+        let gone: Vec<_> = others.cloned().collect();
+        if !gone.is_empty() {
+            self.laid = self.put(Builder::new(self.shelved.image.header().seed), gone.clone());
+        }
+        if self.laid.is_some() {
+            self.shelved.manifest.change(&[], &gone);
+        }
+    }
+
+    fn put(&self, whole: Builder, gone: Vec<Box<[u8]>>) -> Option<Image<Stretch>> {
+        let change = Change { whole, gone, edits: vec![] };
+        let Put { image, complaints, .. } = laying::put(self.served(), change, &InTurn, &mut |_| None).ok()?;
+        complaints.is_empty().then_some(image)
+    }
+
+    /// Changes that were served are made once more.
+    fn lay_changes(&mut self, data_dir: &Path, written: &Written) {
+        let image = std::fs::metadata(&self.shelved.file).and_then(|found| found.modified());
+        let changes = Changes::since(data_dir, image.unwrap_or_else(|_| SystemTime::now()));
+        let is_meant = |apex: &[u8]| !self.others.contains(apex) && !written.find(apex).is_some_and(Zone::is_owned);
+        let mut wishes = Vec::new();
+        for (apex, steps) in changes.steps.into_iter().filter(|(apex, _)| is_meant(apex)) {
+            let zone = laying::zone(self.served().view(), &apex);
+            let names = zone.zip(steps).and_then(|(zone, steps)| ahead(zone, &steps));
+            wishes.extend(names.map(|names| Wish { apex, names }));
+        }
+        match laying::over(self.served(), &wishes, usize::MAX) {
+            Ok(laid) => self.laid = laid.map(|laid| laid.image).or(self.laid.take()),
+            // One of them cannot be laid by its names.
+            Err(_) => wishes.retain(|wish| self.lay_change(wish)),
+        }
+        // Whatever their files hold now is to be read.
+        let entry = |wish: Wish| {
+            let file = self.shelved.manifest.find(&wish.apex)?.file.to_path_buf();
+            Some(manifest::Entry { apex: wish.apex, file, sources: vec![], problem: None })
+        };
+        let entries: Vec<_> = wishes.into_iter().filter_map(entry).collect();
+        self.shelved.manifest.change(&entries, &[]);
+    }
+
+    /// True if it was laid, by its names or as a whole.
+    fn lay_change(&mut self, wish: &Wish) -> bool {
+        let by_names = laying::over(self.served(), slice::from_ref(wish), usize::MAX);
+        let laid = by_names.ok().flatten().map(|laid| laid.image).or_else(|| self.put(self.whole(wish)?, vec![]));
+        if laid.is_none() {
+            log::info("a zone is served first as it was before its last changes", &[("zone", &name(&wish.apex))]);
+        }
+        let is_laid = laid.is_some();
+        self.laid = laid.or(self.laid.take());
+        is_laid
+    }
+
+    /// A zone with these names. What was served was taken by a builder before.
+    fn whole(&self, wish: &Wish) -> Option<Builder> {
+        let mut whole = Builder::new(self.shelved.image.header().seed);
+        whole.begin_zone(&wish.apex);
+        let zone = laying::zone(self.served().view(), &wish.apex)?;
+        let stays = zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
+            if !wish.names.contains_key(owner) {
+                let _ = whole.record(owner, rtype, ttl, rdata);
+            }
+        });
+        stays.ok()?;
+        for (owner, records) in &wish.names {
+            records.iter().for_each(|r| _ = whole.record(owner, r.rtype, r.ttl, &r.rdata));
+        }
+        Some(whole)
+    }
+}
+
+/// What has changed since some time, and some of what came before it, by zone, oldest first. Bound: `CHANGE_OCTETS_MAX` in all; of zones of
+/// which more is there nothing is known.
+#[derive(Default)]
 struct Changes {
     steps: HashMap<Box<[u8]>, Option<Vec<Entry>>>,
     octets: usize,
 }
 
 impl Changes {
+    fn since(data_dir: &Path, time: SystemTime) -> Changes {
+        let mut changes = Changes::default();
+        changes_since(data_dir, time, |entry| changes.push(entry));
+        changes
+    }
+
     fn push(&mut self, entry: Entry) {
         self.octets += entry.diff.octets();
         let has_room = self.octets <= CHANGE_OCTETS_MAX;
@@ -40,30 +179,120 @@ impl Changes {
     }
 }
 
-impl Lately {
-    pub fn of(data_dir: &Path) -> Lately {
-        let image = std::fs::metadata(data_dir.join(images::FOLDER).join(images::IMAGE));
-        // Without an image nobody asks.
-        let since = image.and_then(|found| found.modified()).unwrap_or_else(|_| SystemTime::now());
-        Lately { data_dir: data_dir.into(), since, changes: OnceLock::new() }
+/// What names of an image's zone are to hold, for it to be what these changes have made of it, of which the first may be in it already. None: all
+/// are, or they do not fit. Several may have led to one serial, so it is the records that tell: as many of the last ones count as can be made
+/// one after the other.
+fn ahead(zone: ImageZone<'_>, changes: &[Entry]) -> Option<Names> {
+    let serial = zone.serial().ok()?;
+    // One that came under the name of another zone leads nowhere from that.
+    let first = changes.iter().rposition(|entry| entry.diff.is_empty()).map_or(0, |at| at + 1);
+    let standing = Standing::of(zone);
+    (first..changes.len()).filter(|&at| changes[at].diff.from == serial).find_map(|at| {
+        let mut layer = Layer::over(Folded(&standing));
+        changes[at..].iter().try_for_each(|step| layer.follow(&folded(&step.diff))).ok()?;
+        let names =
+            layer.names().map(|(owner, now)| spelt(&standing, owner, now).map(|spelt| Some((owner.into(), spelt?))));
+        let names: Names = names.collect::<Result<Vec<_>, _>>().ok()?.into_iter().flatten().collect();
+        Some(names).filter(|names| !names.is_empty())
+    })
+}
+
+/// A version whose records are in canonical form, as the history has them.
+struct Folded<C>(C);
+
+impl<C: Content> Content for Folded<C> {
+    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
+        Ok(self.0.at(owner)?.iter().map(Record::folded).collect())
+    }
+}
+
+fn folded(diff: &Diff) -> Diff {
+    let side = |all: &[Record]| all.iter().map(Record::folded).collect();
+    Diff::new(diff.from, diff.to, side(diff.removed()), side(diff.added()))
+}
+
+/// The records that a name holds from now on; those that it had already as it spelt them. None: it has no others.
+fn spelt(
+    standing: &Standing<'_>,
+    owner: &[u8],
+    now: &[Record],
+) -> Result<Option<Vec<image::edit::Record>>, Unreadable> {
+    let mut left: BTreeSet<&Record> = now.iter().collect();
+    let (mut records, before) = (Vec::new(), standing.at(owner)?);
+    records.extend(before.iter().filter(|r| left.remove(&r.folded())));
+    let is_other = !left.is_empty() || records.len() != before.len();
+    records.extend(left);
+    let laid = |r: &Record| image::edit::Record { rtype: r.rtype, ttl: r.ttl, rdata: r.rdata().into() };
+    Ok(is_other.then(|| records.into_iter().map(laid).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::by_file;
+    use proptest::prelude::*;
+    use transfer::{Contents, compare};
+    use wire::rtype::{A, NS, SOA};
+
+    const APEX: &[u8] = b"\x01z\0";
+
+    fn soa(serial: u32) -> Record {
+        let rdata = [b"\x02Ns\x01z\0\x01h\x01z\0", &serial.to_be_bytes()[..], &[0, 0, 0, 9].repeat(4)].concat();
+        Record::new(APEX, SOA, 60, &rdata).unwrap()
     }
 
-    fn changes(&self) -> &Changes {
-        self.changes.get_or_init(|| {
-            let mut changes = Changes::default();
-            changes_since(&self.data_dir, self.since, |entry| changes.push(entry));
-            changes
-        })
+    /// A zone of this serial, with a host at some of its names, with capitals in what it points to.
+    fn zone(serial: u32, hosts: &[(u8, u8)]) -> Contents {
+        let host =
+            |&(name, address): &(u8, u8)| Record::new(&[1, b'a' + name, 1, b'z', 0], A, 60, &[192, 0, 2, address]);
+        let ns = Record::new(APEX, NS, 60, b"\x02Ns\x01z\0");
+        Contents::of([soa(serial)].into_iter().chain(ns).chain(hosts.iter().filter_map(host)))
     }
 
-    /// What leads from a zone of the image to what it was when it was served last. None: it is that, or nobody knows.
-    pub fn way(&self, zone: &Zone<'_>) -> Option<Diff> {
-        let apex = zone.apex().ok()?.apex_name().ok()?;
-        history::ahead(zone, self.changes().steps.get(apex)?.as_deref()?)
+    fn image(zone: &Contents) -> Image<Vec<u8>> {
+        let mut builder = Builder::new(0);
+        builder.begin_zone(APEX);
+        zone.records().for_each(|r| builder.record(r.owner(), r.rtype, r.ttl, r.rdata()).unwrap());
+        Image::open(builder.finish().0).unwrap()
     }
 
-    /// The zone as it was served last, in an image of its own.
-    pub fn version(&self, zone: &Zone<'_>) -> Option<Image<Vec<u8>>> {
-        history::later(zone, &self.way(zone)?)
+    fn step(before: &Contents, after: &Contents) -> Entry {
+        let mut builder = Builder::new(0);
+        builder.begin_zone(APEX);
+        after.records().for_each(|r| builder.record(r.owner(), r.rtype, r.ttl, r.rdata()).unwrap());
+        let (image, mut diff) = (image(before), None);
+        let old = image.view().zone_of(APEX).unwrap().unwrap();
+        builder.show(&mut |new| diff = compare(&old, new, usize::MAX).unwrap());
+        Entry { zone: APEX.into(), author: by_file(), wall_s: 0, diff: diff.unwrap() }
+    }
+
+    proptest! {
+        /// Of versions of which some have the serial of the one before, the image has any; the changes before it are known, too.
+        #[test]
+        fn what_was_served_last_is_found_from_every_version_before(
+            versions in prop::collection::vec((0..2u32, prop::collection::vec((0..3u8, 0..2u8), 0..4)), 1..6),
+            at in any::<prop::sample::Index>(),
+        ) {
+            let mut serial = 7;
+            let zones: Vec<Contents> = versions.iter().map(|(step, hosts)| {
+                serial += step;
+                zone(serial, hosts)
+            }).collect();
+            let changed: Vec<Entry> = zones.windows(2).map(|pair| step(&pair[0], &pair[1])).filter(|e| !e.diff.is_empty()).collect();
+            let (here, last) = (&zones[at.index(zones.len())], zones.last().unwrap());
+            let image = image(here);
+            let names = ahead(image.view().zone_of(APEX).unwrap().unwrap(), &changed);
+            prop_assert_eq!(names.is_some(), here != last);
+            for (owner, records) in names.into_iter().flatten() {
+                let record = |r: image::edit::Record| Record::new(&owner, r.rtype, r.ttl, &r.rdata).unwrap();
+                let found = Contents::of(records.into_iter().map(record));
+                let expect = Contents::of(last.records_at(&owner).cloned());
+                let folded = |all: &Contents| all.records().map(Record::folded).collect::<Vec<_>>();
+                prop_assert_eq!(folded(&found), folded(&expect));
+                // What stays is spelt as it was.
+                let ns = |all: &Contents| all.rrset(&owner, NS).cloned().collect::<Vec<_>>();
+                prop_assert_eq!(ns(&found), ns(&expect));
+            }
+        }
     }
 }

@@ -59,31 +59,19 @@ fn given(
         return None;
     }
     let mut given = None;
-    let leads =
-        |served: &ImageZone<'_>, sorted: &Sorted<'_>, last| history::leads_to(library.data_dir(), served, sorted, last);
-    builder.show(&mut |sorted| given = serial(served.as_ref(), sorted, how, end, leads));
+    builder.show(&mut |sorted| given = serial(served.as_ref(), sorted, how, end));
     given
 }
 
-/// `end`: the serial that the history ends with. `leads`: whether that is of this zone, from what an image holds on: it may have been served and not
-/// have come into an image yet.
-fn serial(
-    served: Option<&ImageZone<'_>>,
-    zone: &Sorted<'_>,
-    how: Numbering,
-    end: Option<u32>,
-    leads: impl Fn(&ImageZone<'_>, &Sorted<'_>, u32) -> bool,
-) -> Option<u32> {
+/// `end`: the serial that the history ends with.
+fn serial(served: Option<&ImageZone<'_>>, zone: &Sorted<'_>, how: Numbering, end: Option<u32>) -> Option<u32> {
     let (is, wanted) = (served.and_then(|served| served.serial().ok()), audit::serial(zone));
     let last = end.filter(|end| is.is_none_or(|is| is_newer(*end, is))).or(is)?;
     if is_newer(wanted, last) || is_bound(zone) {
         return None;
     }
     // Of what is in no image nobody knows what it held: it is the version that the history ends with if its file says so.
-    let is_last = served.map_or(wanted == last, |served| match is {
-        Some(is) if is == last => is_like(served, zone),
-        _ => leads(served, zone, last),
-    });
+    let is_last = served.map_or(wanted == last, |served| is == Some(last) && is_like(served, zone));
     if is_last {
         return Some(last).filter(|last| *last != wanted);
     }

@@ -295,6 +295,11 @@ impl Publisher {
         if wanted.is_empty() {
             self.guards = config.guards;
         }
+        if is_start && self.served.manifest.changes() > 0 {
+            // What the last run laid over the image.
+            self.unfolded = Some(Arc::clone(config));
+            self.laid.get_or_insert_with(Instant::now);
+        }
         let facts = vec![
             ("changed", Json::Bool(changed)),
             ("rebuilt", Json::Bool(rebuilt && changed)),
@@ -375,7 +380,7 @@ impl Publisher {
         let has_come =
             |zone: &Zone| written.find(&zone.apex).is_some() && self.served.manifest.find(&zone.apex).is_none();
         let are_some = seen.is_none() && difference.anew.iter().any(has_come);
-        self.served.take(&before.image, &zones.image, &entries, &difference);
+        self.served.take(&before.image, &zones.image, &entries, &difference.gone);
         if are_some {
             self.served.manifest.seen.is_none_of(written);
         }
@@ -432,10 +437,17 @@ impl Publisher {
         if !has_room || is_updated() {
             return None;
         }
-        // A start would compare it with the one that the image has under its name.
-        let remade = difference.anew.iter().map(|zone| &zone.apex).filter(|apex| self.served.manifest.has_gone(apex));
-        let told = self.library.remake(self.served.manifest.image(), remade);
-        told.inspect_err(|e| log::warn("a zone that was made anew takes a new image", &[("why", e)])).ok()?;
+        // A start is to know them, and not to compare those that were made anew with what the image has under their names.
+        let manifest = &self.served.manifest;
+        let come = difference.anew.iter().map(|zone| &zone.apex).filter(|apex| manifest.find(apex).is_none());
+        let told = self.library.note_others(manifest.image(), come.chain(&difference.gone));
+        let is_needed = || difference.anew.iter().any(|zone| manifest.has_gone(&zone.apex));
+        if let Err(why) = told.as_ref()
+            && is_needed()
+        {
+            log::warn("a zone that was made anew takes a new image", &[("why", why)]);
+            return None;
+        }
         Plan::of(&now.image, difference, &self.library, &self.served.pieces, &mut self.recorder)
     }
 
@@ -523,7 +535,7 @@ impl Publisher {
             Why::Damaged | Why::Forced => library.again(zones, seen, &now.image, &mut keep),
             // The same file would be mapped once more, and believed.
             _ if !now.image.is_whole() => library.again(zones, seen, &now.image, &mut keep),
-            _ => library.current(zones, seen, Some(&now.image), &mut keep),
+            _ => library.current(zones, seen, &now.image, &mut keep),
         };
         let was_laid_over = now.image.header().overlay.is_some();
         drop(now);

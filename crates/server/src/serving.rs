@@ -6,6 +6,7 @@ use crate::complaint::Complaint;
 use crate::config::{Allow, Config, Seen, Written, Zone};
 use crate::history::{self, Recorder};
 use crate::images::{self, Library, Remark, Shelved};
+use crate::lately::Last;
 use crate::laying;
 use crate::log;
 use crate::manifest::{self, Manifest};
@@ -45,7 +46,7 @@ pub struct Serving {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
     All,
-    /// Zones that updates own; the others are as they were when the image was made.
+    /// Zones that updates own; the others are as they were served last.
     Owned,
 }
 
@@ -73,7 +74,7 @@ pub fn ready(mut shelved: Shelved, config: &Config, generation: u64) -> (Zones<S
 }
 
 /// So many zones, in an image of so many octets, are compared with their files before the first answer is given, and built
-/// anew if they differ: it takes some milliseconds. A larger server answers from its image at once, and compares after.
+/// anew if they differ: it takes some milliseconds. A larger server answers at once as it answered last, and compares after.
 const COMPARED_FIRST: usize = 1000;
 const BUILT_FIRST: u64 = 16 << 20;
 
@@ -82,26 +83,32 @@ type Start = (Zones<Stretch>, Serving, Compared);
 
 pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Result<Start, Vec<String>> {
     let seen = config.roster.seen();
-    if let Some(last) = library.last()
-        && (last.manifest.zones() > COMPARED_FIRST || last.manifest.image().size > BUILT_FIRST)
-        && last.manifest.seen.is_of(&seen)
-        && let Some(first) = owned(last, library, config, recorder)
+    let open = || Last::open(library, &config.roster.written);
+    let is_large = |last: &Manifest| last.zones() > COMPARED_FIRST || last.image().size > BUILT_FIRST;
+    let mut last = open();
+    if let Some(large) =
+        last.take_if(|last| is_large(&last.shelved.manifest) && last.shelved.manifest.seen.is_of(&seen))
     {
-        return Ok(first);
+        match at_once(large, library, config, recorder) {
+            Some(first) => return Ok(first),
+            None => last = open(),
+        }
     }
-    let last = library.last().map(|last| last.manifest);
-    let is_served = |zone: &Zone| last.as_ref().is_some_and(|last| last.has(zone));
+    let is_served = |zone: &Zone| last.as_ref().is_some_and(|last| last.shelved.manifest.has(zone));
     let zones = config.roster.gather(is_served).map_err(|complaints| told(&complaints))?;
     let mut keep = |entries: &[manifest::Entry]| {
         let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
         recorder.note(library.gate.take(&unfit), &|_| history::by_file());
     };
-    match library.current(&zones, &seen, None, &mut keep) {
+    match library.first(&zones, &seen, last, &mut keep) {
         Ok(shelved) => {
             let (zones, serving) = ready(shelved, config, 1);
             Ok((zones, serving, Compared::All))
         }
-        Err(why) => last_good(library, config, &seen, recorder)
+        // The image that is there, for a disk that has no room for another: changes that are small are laid over it afterwards.
+        Err(why) => open()
+            .filter(|last| last.shelved.manifest.seen.is_of(&seen))
+            .and_then(|last| at_once(last, library, config, recorder))
             .ok_or_else(|| vec![format!("no image of the zones: {why}")])
             // What is not served is no version.
             .inspect(|_| library.gate.forget())
@@ -109,31 +116,33 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
     }
 }
 
-/// The image that is there, for a disk that has no room for another: changes that are small are laid over it afterwards.
-fn last_good(library: &Library, config: &Config, seen: &Seen, recorder: &mut Recorder) -> Option<Start> {
-    owned(library.last().filter(|last| last.manifest.seen.is_of(seen))?, library, config, recorder)
-}
-
-/// An image as it is, but with what updates have made of zones: that was acknowledged, and is served from the first answer
-/// on. None: that takes a new image.
-fn owned(last: Shelved, library: &Library, config: &Config, recorder: &mut Recorder) -> Option<Start> {
+/// What was served last. Zones that updates own are as they have made them, and those that came are there again. None: that takes a new image.
+fn at_once(last: Last, library: &Library, config: &Config, recorder: &mut Recorder) -> Option<Start> {
     let owned = config.roster.written.iter().filter(|zone| zone.is_owned());
     let mut looks = Looks::default();
-    let anew = owned.filter(|zone| comparison::is_other(zone, &last.manifest, &mut looks)).cloned().collect();
-    let difference = Difference { anew, ..Difference::default() };
-    let laid = match difference.is_empty() {
-        true => None,
-        false => {
-            let plan = Plan::of(&last.image, &difference, library, &last.pieces, recorder)?;
-            Some(changes::lay(&last.image, plan)?)
-        }
+    let owned = owned.filter(|zone| comparison::is_other(zone, &last.shelved.manifest, &mut looks));
+    let owned: Vec<Zone> = owned.cloned().collect();
+    let come = last.come(config);
+    let mut lay = |anew: Vec<Zone>| {
+        let difference = Difference { anew, ..Difference::default() };
+        let plan = Plan::of(last.served(), &difference, library, &last.shelved.pieces, recorder)?;
+        changes::lay(last.served(), plan)
     };
-    let (mut zones, mut serving) = ready(last, config, 1);
-    if let Some(laid) = laid {
-        serving.take(&zones.image, &laid.image, &laid.entries, &difference);
-        zones = Zones { allow_query: Arc::new(access(&laid.image, config)), image: laid.image };
-        serving.allow_query = Arc::clone(&zones.allow_query);
-    }
+    let all = [&owned[..], &come].concat();
+    let laid = match (all.is_empty(), owned.is_empty()) {
+        (true, _) => None,
+        // Those that came are compared with all others, and laid then.
+        (false, true) => lay(all),
+        (false, false) => Some(lay(all).or_else(|| lay(owned))?),
+    };
+    let (image, entries) = laid.map_or((None, vec![]), |laid| (Some(laid.image), laid.entries));
+    let gone = last.gone_but_for(&entries);
+    let (shelved, was_laid) = last.take();
+    let (bare, mut serving) = ready(shelved, config, 1);
+    let Some(image) = image.or(was_laid) else { return Some((bare, serving, Compared::Owned)) };
+    serving.take(&bare.image, &image, &entries, &gone);
+    serving.allow_query = Arc::new(access(&image, config));
+    let zones = Zones { allow_query: Arc::clone(&serving.allow_query), image };
     Some((zones, serving, Compared::Owned))
 }
 
@@ -144,17 +153,17 @@ impl Serving {
         before: &Image<Stretch>,
         laid: &Image<Stretch>,
         entries: &[manifest::Entry],
-        difference: &Difference,
+        gone: &[Box<[u8]>],
     ) {
         let is_served = |image: &Image<Stretch>, apex: &[u8]| laying::zone(image.view(), apex).is_some();
-        for apex in difference.apexes() {
+        for apex in entries.iter().map(|entry| &entry.apex).chain(gone) {
             let (was, is) = (is_served(before, apex), is_served(laid, apex));
             if was != is {
                 self.names ^= images::fingerprint_of(apex);
                 self.zones = self.zones.wrapping_add_signed(i64::from(is) - i64::from(was));
             }
         }
-        self.manifest.change(entries, &difference.gone);
+        self.manifest.change(entries, gone);
         self.problems = problems(&self.manifest);
     }
 

@@ -222,3 +222,64 @@ fn a_zone_that_the_list_and_a_folder_name_goes_on_without_its_file() {
     eventually("the others", || has("n.example") && has("x.n.example"));
     assert!(has("y.example"));
 }
+
+/// What was laid over the image is in no other yet; and what is compared waits for the list.
+#[test]
+fn a_start_answers_as_was_answered_last() {
+    let desk = Desk::new(FEW);
+    let server = desk.start();
+    let changed = ZONE.replace("192.0.2.2", "192.0.2.3");
+    OWN[..3].iter().for_each(|name| drop(desk.folder.write(&format!("{name}.zone"), &changed)));
+    desk.folder.write("more", "more A 192.0.2.3\n");
+    desk.folder.does(&["reload"]);
+    desk.folder.does(&["zone", "add", "added.example", "longer.zone"]);
+    assert_eq!(desk.served(&server), ["192.0.2.3\n"; 4]);
+    server.signal("KILL");
+    server.ended();
+    // One is edited meanwhile, one is spoilt, and one is away.
+    desk.folder.write("rewritten.zone", &ZONE.replace("192.0.2.2", "192.0.2.4"));
+    desk.folder.write("replaced.zone", "@ SOA\n");
+    fs::remove_file(desk.folder.0.join("longer.zone")).unwrap();
+    desk.pipe();
+    let server = desk.start();
+    let added = || server.short(&desk.folder, &["www.added.example"]);
+    assert_eq!(
+        (desk.served(&server), added()),
+        (["192.0.2.3\n"; 4].map(str::to_string).to_vec(), "192.0.2.3\n".into())
+    );
+    desk.fill_the_pipe();
+    eventually("what was edited", || desk.served(&server)[0] == "192.0.2.4\n");
+    assert_eq!(
+        (&desk.served(&server)[1..], added()),
+        (&["192.0.2.3\n"; 3].map(str::to_string)[..], "192.0.2.3\n".into())
+    );
+}
+
+/// The log says of how many zones the first answers are.
+#[test]
+fn what_came_and_went_is_so_from_the_first_answer_on() {
+    let folder = Folder::new();
+    folder.configure("[zones]\ndirectory = \"zones\"\nlist = \"list\"\n");
+    (0..FEW).for_each(|i| drop(folder.write(&format!("zones/zone-{i}.zone"), ZONE)));
+    ["gone", "remade"].iter().for_each(|name| drop(folder.write(&format!("zones/{name}.zone"), ZONE)));
+    folder.write("listed", ZONE);
+    folder.write("list", "went listed\n");
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    ["gone", "remade"].iter().for_each(|name| fs::remove_file(folder.0.join(format!("zones/{name}.zone"))).unwrap());
+    folder.write("zones/come.zone", ZONE);
+    folder.write("list", "listed listed\n");
+    folder.does(&["reload"]);
+    folder.write("zones/remade.zone", &ZONE.replace(" 7 ", " 5 ").replace("192.0.2.2", "192.0.2.5"));
+    folder.does(&["reload"]);
+    folder.does(&["zone", "add", "added", "listed"]);
+    server.signal("KILL");
+    server.ended();
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let ready = || read(&folder.0.join("log")).lines().find(|line| line.contains(" ready ")).map(str::to_string);
+    eventually("the first answers", || ready().is_some());
+    assert!(ready().unwrap().ends_with(&format!(" zones={}", FEW + 4)), "{:?}", ready());
+    let found = ["gone", "went", "remade", "come", "listed", "added"]
+        .map(|zone| server.short(&folder, &[&format!("www.{zone}")]));
+    assert_eq!(found, ["", "", "192.0.2.5\n", "192.0.2.2\n", "192.0.2.2\n", "192.0.2.2\n"]);
+    assert!(folder.does(&["status", "--json"]).contains("\"held\":[]"));
+}

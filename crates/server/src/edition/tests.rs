@@ -37,7 +37,7 @@ impl Desk {
         fs::write(folder.join("other"), HEAD).unwrap();
         let others = others.iter().map(|apex| Zone::new((*apex).into(), folder.join("other")));
         let zones: Vec<Zone> = std::iter::once(zone.clone()).chain(others).collect();
-        let image = library.current(&zones, &Seen::default(), None, &mut |_| ()).unwrap().image;
+        let image = library.first(&zones, &Seen::default(), None, &mut |_| ()).unwrap().image;
         Desk { folder, zone, library, image }
     }
 

@@ -8,7 +8,7 @@ use crate::clock;
 use crate::comparison::Difference;
 use crate::config::Zone;
 use crate::edition::Edition;
-use crate::held::{self, Among, Gate};
+use crate::held::{self, Gate};
 use crate::history::Recorder;
 use crate::images::{self, Library, Remark};
 use crate::laying::{self, Put};
@@ -181,7 +181,7 @@ fn over(now: &Image<Stretch>, change: Change<'_>, editions: &[Edition], stock: &
         }
         let version = Version { zone, report: &report, rules: &rules };
         let refused = |why| held::refused(Some(now), zone.apex(), why);
-        let refusal = report.refusal().map(refused).or_else(|| gate.judge(Some(now), &version, stock, Among::Changed));
+        let refusal = report.refusal().map(refused).or_else(|| gate.judge(Some(now), &version, stock, false));
         if refusal.is_none() {
             remarks.extend(Remark::of(zone.apex(), &report));
         }

@@ -51,15 +51,6 @@ struct Changes {
     unnumbered: HashMap<Box<[u8]>, bool>,
 }
 
-/// Which zones are being judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Among {
-    /// Those whose files have changed.
-    Changed,
-    /// All: one with the serial and the number of records that are served is taken for unchanged, and not looked through.
-    All,
-}
-
 impl Gate {
     /// `forced`: these pass this time.
     pub fn new(config: &Config, forced: HashSet<Box<[u8]>>) -> Gate {
@@ -93,13 +84,14 @@ impl Gate {
         self.written.find(apex).map(|zone| zone.numbering).unwrap_or_default()
     }
 
-    /// Why this version of a zone is to be held; none: it may be served, and what it changes is remembered.
+    /// Why this version of a zone is to be held; none: it may be served, and what it changes is remembered. `is_read_again`: its files are those of
+    /// what is served; with the same serial and number of records it is not looked through.
     pub fn judge(
         &self,
         served: Option<&Image<Stretch>>,
         version: &Version<'_, '_>,
         stock: &Stock,
-        among: Among,
+        is_read_again: bool,
     ) -> Option<String> {
         let apex = version.zone.apex();
         let guards = self.guards_of(apex);
@@ -116,7 +108,7 @@ impl Gate {
             return why;
         };
         let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
-        if why.is_none() && !self.is_journaled(apex) && (among == Among::Changed || is_other(&zone, version.zone)) {
+        if why.is_none() && !self.is_journaled(apex) && (!is_read_again || is_other(&zone, version.zone)) {
             self.remember(&zone, version.zone);
         }
         why.map(|why| format!("{HELD}{why}"))

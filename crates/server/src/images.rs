@@ -7,7 +7,7 @@ use crate::changes;
 use crate::clock;
 use crate::comparison;
 use crate::config::{Numbering, Seen, Zone};
-use crate::held::{self, Among, Gate};
+use crate::held::{self, Gate};
 use crate::history::last_serials;
 use crate::kept;
 use crate::lately::Last;
@@ -90,6 +90,15 @@ pub struct Remark {
 /// Remarks that are kept of one build. All of a zone's are told by `dunlin check`.
 const REMARKS_MAX: usize = 1000;
 
+/// What a new image takes the place of.
+#[derive(Clone, Copy)]
+pub struct Before<'a> {
+    /// Where the records of zones come from whose files are wrong.
+    pub image: &'a Image<Stretch>,
+    /// Which files that is of.
+    pub manifest: &'a Manifest,
+}
+
 /// What building gave, not yet written anywhere.
 struct Built {
     octets: Vec<u8>,
@@ -124,18 +133,17 @@ impl Library {
     }
 
     /// The image of these zones as their files are now: the one on the shelf if no source has changed, else a new one.
-    /// `seen`: what named them. `served`: where the records of zones come from whose files are wrong. `beforehand`: called before a new
-    /// one takes its name.
+    /// `seen`: what named them. `beforehand`: called before a new one takes its name.
     pub fn current(
         &self,
         zones: &[Zone],
         seen: &Seen,
-        served: &Image<Stretch>,
+        before: Before<'_>,
         beforehand: &mut Beforehand<'_>,
     ) -> io::Result<Shelved> {
         match self.last() {
             Some(last) if is_current(&last.manifest, zones) => Ok(last.named_by(seen)),
-            _ => self.again(zones, seen, served, beforehand),
+            _ => self.again(zones, seen, before, beforehand),
         }
     }
 
@@ -153,7 +161,8 @@ impl Library {
             }
             other => other,
         };
-        let built = build(zones, self, last.as_ref().map(Last::served));
+        let before = |last| Before { image: Last::served(last), manifest: &last.shelved.manifest };
+        let built = build(zones, self, last.as_ref().map(before));
         match last.filter(|_| !built.lost.is_empty()) {
             // There is nothing else: what is left of it serves.
             Some(last) => {
@@ -197,10 +206,10 @@ impl Library {
         &self,
         zones: &[Zone],
         seen: &Seen,
-        served: &Image<Stretch>,
+        before: Before<'_>,
         beforehand: &mut Beforehand<'_>,
     ) -> io::Result<Shelved> {
-        self.shelve(build(zones, self, Some(served)), seen, beforehand)
+        self.shelve(build(zones, self, Some(before)), seen, beforehand)
     }
 
     /// The image written last, whatever it was made of.
@@ -315,11 +324,12 @@ fn told(lost: &[Problem]) -> String {
     format!("the image is damaged, and a zone cannot be read from its file either; restore that: {first}{more}")
 }
 
-/// Reads all zones into one image. `before`: what is served now, for zones whose files are wrong.
-fn build(zones: &[Zone], library: &Library, before: Option<&Image<Stretch>>) -> Built {
+/// Reads all zones into one image.
+fn build(zones: &[Zone], library: &Library, before: Option<Before<'_>>) -> Built {
+    let image = before.map(|before| before.image);
     let ends =
         LazyCell::new(|| last_serials(library.data_dir(), |apex| library.gate.numbering(apex) != Numbering::Keep));
-    let zones = &numbered(zones, before, library, |apex| ends.get(apex).copied());
+    let zones = &numbered(zones, image, library, |apex| ends.get(apex).copied());
     let mut kept = HashMap::new();
     let mut is_known = true;
     loop {
@@ -330,11 +340,11 @@ fn build(zones: &[Zone], library: &Library, before: Option<&Image<Stretch>>) -> 
             return built;
         }
         // What differs from its checksum must not get a new one.
-        if let Some(image) = before.filter(|_| kept.is_empty()) {
+        if let Some(image) = image.filter(|_| kept.is_empty()) {
             image.compare(0, usize::MAX);
             is_known = image.view().zones().all(|zone| zone.and_then(|z| z.apex()?.apex_name()).is_ok());
         }
-        let old = before.map(|image| zones_of(image, &bad)).unwrap_or_default();
+        let old = image.map(|image| zones_of(image, &bad)).unwrap_or_default();
         // What the served image itself cannot give back is not asked of it twice.
         let more: Vec<_> = old.into_iter().filter(|k| !kept.contains_key(&k.entry.apex)).collect();
         if more.is_empty() {
@@ -368,7 +378,7 @@ fn zones_of<'a>(image: &'a Image<Stretch>, wanted: &HashMap<&[u8], &Entry>) -> V
 fn attempt(
     zones: &[Zone],
     library: &Library,
-    before: Option<&Image<Stretch>>,
+    before: Option<Before<'_>>,
     kept: &HashMap<Box<[u8]>, Kept<'_>>,
 ) -> Built {
     let seed = seed();
@@ -379,14 +389,16 @@ fn attempt(
         None => fill_noting(zone, &stock, builder),
     });
     let (mut entries, pieces): (Vec<Entry>, Vec<Option<Pieces>>) = filled.into_iter().unzip();
+    let is_as_before =
+        |e: &&Entry| before.is_some_and(|b| b.manifest.find(&e.apex).is_some_and(|known| known.is_of(e)));
+    let read_again: HashSet<Box<[u8]>> = entries.iter().filter(is_as_before).map(|e| e.apex.clone()).collect();
     let (rules, mut remarks) = (Rules::at(clock::wall_s()), Vec::new());
     let (octets, _, complaints) = builder.finish_judged(&reading::Threads, &mut |zone| {
-        let report = audit(zone, &rules);
-        let before = before.filter(|_| !kept.contains_key(zone.apex()));
+        let (report, apex) = (audit(zone, &rules), zone.apex());
+        let served = before.map(|before| before.image).filter(|_| !kept.contains_key(apex));
         let version = Version { zone, report: &report, rules: &rules };
-        let refused = |why| held::refused(before, zone.apex(), why);
-        let refusal =
-            report.refusal().map(refused).or_else(|| library.gate.judge(before, &version, &stock, Among::All));
+        let judge = || library.gate.judge(served, &version, &stock, read_again.contains(apex));
+        let refusal = report.refusal().map(|why| held::refused(served, apex, why)).or_else(judge);
         if refusal.is_none() && remarks.len() < REMARKS_MAX {
             remarks.extend(Remark::of(zone.apex(), &report));
         }

@@ -320,6 +320,15 @@ impl<'a> Known<'a> {
         })
     }
 
+    /// True if it was served as these files have it.
+    pub fn is_of(&self, entry: &Entry) -> bool {
+        let mut sources = entry.sources.iter();
+        let is_next = |(path, stamp): (&Path, Option<Stamp>)| {
+            stamp.is_some() && sources.next().is_some_and(|source| (&*source.0, source.1) == (path, stamp))
+        };
+        self.problem.is_none() && self.file == entry.file && self.sources().all(is_next) && sources.next().is_none()
+    }
+
     /// Its file and included files, with their stamps.
     pub fn sources(&self) -> impl Iterator<Item = (&'a Path, Option<Stamp>)> + use<'a> {
         [(self.file, self.stamp)].into_iter().chain(self.includes())

@@ -12,7 +12,7 @@ use crate::comparison::{self, Difference};
 use crate::config::{Config, Seen, Written, Zone};
 use crate::held::{self, Gate};
 use crate::history::{self, Recorder};
-use crate::images::{self, Library, Remark};
+use crate::images::{self, Before, Library, Remark};
 use crate::jobs::{Job, Why, together};
 use crate::json::Json;
 use crate::laying;
@@ -525,17 +525,18 @@ impl Publisher {
         why: Why,
     ) -> Result<Result<bool, Apexes>, Vec<String>> {
         let (now, mut written) = (self.press.current(), std::mem::take(&mut self.written));
-        let Publisher { library, recorder, state, by, .. } = &mut *self;
+        let Publisher { library, recorder, state, by, served, .. } = &mut *self;
         // A kill behind that would leave a version that nobody knows the way to.
         let mut keep = |entries: &[manifest::Entry]| {
             let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
             record(recorder, state, &library.gate, &unfit, by);
         };
+        let before = Before { image: &now.image, manifest: &served.manifest };
         let found = match why {
-            Why::Damaged | Why::Forced => library.again(zones, seen, &now.image, &mut keep),
+            Why::Damaged | Why::Forced => library.again(zones, seen, before, &mut keep),
             // The same file would be mapped once more, and believed.
-            _ if !now.image.is_whole() => library.again(zones, seen, &now.image, &mut keep),
-            _ => library.current(zones, seen, &now.image, &mut keep),
+            _ if !now.image.is_whole() => library.again(zones, seen, before, &mut keep),
+            _ => library.current(zones, seen, before, &mut keep),
         };
         let was_laid_over = now.image.header().overlay.is_some();
         drop(now);

@@ -47,7 +47,7 @@ impl Stage {
 
 #[test]
 fn an_edit_without_a_new_serial_is_told_of() {
-    let stage = Stage::new("");
+    let mut stage = Stage::new("");
     stage.edit(7, "a A 192.0.2.2\n");
     assert_eq!((stage.serial(), stage.short(&["a.z.example"])), (7, "192.0.2.2\n".to_string()));
     eventually("the list", || stage.ctl(&["status"]).contains("\"same_serial\":[\"z.example.\"]"));
@@ -55,6 +55,14 @@ fn an_edit_without_a_new_serial_is_told_of() {
     eventually("a line of the log", || log().contains("a zone was edited without a new serial"));
     stage.edit(8, "a A 192.0.2.3\n");
     eventually("an empty list", || stage.ctl(&["status"]).contains("\"same_serial\":[]"));
+    // While nobody looks; and so that all is built anew.
+    let before = stage.server.take().unwrap();
+    before.signal("TERM");
+    before.ended();
+    stage.write(8, "a A 192.0.2.4\n");
+    stage.start();
+    eventually("the list", || stage.ctl(&["status"]).contains("\"same_serial\":[\"z.example.\"]"));
+    assert!(stage.ctl(&["zone", "log", "z.example"]).contains("\"serial\":8,\"before\":8,"));
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn first_image(config: &Config, recorder: &mut Recorder) -> Result<Start, String
     let data = config.server.data_dir.display();
     let mut library =
         Library::open(&config.server.data_dir).map_err(|e| format!("the data folder {data} cannot be used: {e}"))?;
-    library.gate = Arc::new(Gate::new(config, HashSet::new()).at_start());
+    library.gate = Arc::new(Gate::new(config, HashSet::new()));
     let (zones, serving, compared) =
         serving::first(&library, config, recorder).map_err(|complaints| complaints.join("\n"))?;
     Ok((library, zones, serving, compared))

@@ -37,8 +37,6 @@ pub struct Gate {
     /// What is configured of zones.
     written: Written,
     data_dir: PathBuf,
-    /// Which zones have just come is not known.
-    is_start: bool,
     changes: Mutex<Changes>,
 }
 
@@ -56,11 +54,6 @@ impl Gate {
     pub fn new(config: &Config, forced: HashSet<Box<[u8]>>) -> Gate {
         let (written, data_dir) = (config.roster.written.clone(), config.server.data_dir.clone());
         Gate { guards: config.guards, forced, written, data_dir, ..Gate::default() }
-    }
-
-    /// That of a start.
-    pub fn at_start(self) -> Gate {
-        Gate { is_start: true, ..self }
     }
 
     /// Whether a version of this zone may be held.
@@ -101,7 +94,8 @@ impl Gate {
             let why = guards.filter(|_| is_foreign).and_then(|_| unbelieved(version));
             if why.is_none() {
                 self.overtake(apex, audit::serial(version.zone));
-                if served.is_some() && !self.is_start {
+                // Without an image nobody knows which zones have just come.
+                if served.is_some() {
                     self.begin(version.zone);
                 }
             }

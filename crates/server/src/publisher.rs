@@ -272,9 +272,7 @@ impl Publisher {
     fn refresh(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
         let is_forced = matches!(why, Why::Forced | Why::Back(_) | Why::Keep { is_forced: true });
         let forced = wanted.iter().filter(|_| is_forced).filter_map(|name| crate::config::apex(name).ok());
-        let gate = Gate::new(config, forced.collect());
-        let is_start = why == Why::Started;
-        self.library.gate = Arc::new(if is_start { gate.at_start() } else { gate });
+        self.library.gate = Arc::new(Gate::new(config, forced.collect()));
         self.judges_anew = false;
         let laid = match why {
             // Forced, no file says it: only an image holds it over a crash, or the history of what was served.
@@ -295,7 +293,7 @@ impl Publisher {
         if wanted.is_empty() {
             self.guards = config.guards;
         }
-        if is_start && self.served.manifest.changes() > 0 {
+        if why == Why::Started && self.served.manifest.changes() > 0 {
             // What the last run laid over the image.
             self.unfolded = Some(Arc::clone(config));
             self.laid.get_or_insert_with(Instant::now);

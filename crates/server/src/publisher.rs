@@ -437,7 +437,8 @@ impl Publisher {
         }
         // A start is to know them, and not to compare those that were made anew with what the image has under their names.
         let manifest = &self.served.manifest;
-        let come = difference.anew.iter().map(|zone| &zone.apex).filter(|apex| manifest.find(apex).is_none());
+        let come = difference.anew.iter().map(|zone| &zone.apex);
+        let come = come.filter(|apex| laying::zone(now.image.view(), apex).is_none());
         let told = self.library.note_others(manifest.image(), come.chain(&difference.gone));
         let is_needed = || difference.anew.iter().any(|zone| manifest.has_gone(&zone.apex));
         if let Err(why) = told.as_ref()

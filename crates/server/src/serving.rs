@@ -118,24 +118,29 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
 
 /// What was served last. Zones that updates own are as they have made them, and those that came are there again. None: that takes a new image.
 fn at_once(last: Last, library: &Library, config: &Config, recorder: &mut Recorder) -> Option<Start> {
+    let (come, pieces) = (last.come(config), &last.shelved.pieces);
+    let mut lay = |over: &Image<Stretch>, anew: Vec<Zone>| {
+        let difference = Difference { anew, ..Difference::default() };
+        changes::lay(over, Plan::of(over, &difference, library, pieces, recorder)?)
+    };
     let owned = config.roster.written.iter().filter(|zone| zone.is_owned());
     let mut looks = Looks::default();
     let owned = owned.filter(|zone| comparison::is_other(zone, &last.shelved.manifest, &mut looks));
     let owned: Vec<Zone> = owned.cloned().collect();
-    let come = last.come(config);
-    let mut lay = |anew: Vec<Zone>| {
-        let difference = Difference { anew, ..Difference::default() };
-        let plan = Plan::of(last.served(), &difference, library, &last.shelved.pieces, recorder)?;
-        changes::lay(last.served(), plan)
-    };
-    let all = [&owned[..], &come].concat();
-    let laid = match (all.is_empty(), owned.is_empty()) {
-        (true, _) => None,
-        // Those that came are compared with all others, and laid then.
-        (false, true) => lay(all),
-        (false, false) => Some(lay(all).or_else(|| lay(owned))?),
-    };
-    let (image, entries) = laid.map_or((None, vec![]), |laid| (Some(laid.image), laid.entries));
+    let (mut image, mut entries) = (None, vec![]);
+    if !owned.is_empty() {
+        let laid = lay(last.served(), owned)?;
+        (image, entries) = (Some(laid.image), laid.entries);
+    }
+    // Where they are too much together, or one takes a new image, the others need not wait for that.
+    let mut portions = vec![come];
+    while let Some(mut portion) = portions.pop().filter(|portion| !portion.is_empty()) {
+        match lay(image.as_ref().unwrap_or(last.served()), portion.clone()) {
+            Some(laid) => (image, entries) = (Some(laid.image), [entries, laid.entries].concat()),
+            None if portion.len() == 1 => {}
+            None => portions.extend([portion.split_off(portion.len() / 2), portion]),
+        }
+    }
     let gone = last.gone_but_for(&entries);
     let (shelved, was_laid) = last.take();
     let (bare, mut serving) = ready(shelved, config, 1);

@@ -261,25 +261,72 @@ fn what_came_and_went_is_so_from_the_first_answer_on() {
     let folder = Folder::new();
     folder.configure("[zones]\ndirectory = \"zones\"\nlist = \"list\"\n");
     (0..FEW).for_each(|i| drop(folder.write(&format!("zones/zone-{i}.zone"), ZONE)));
-    ["gone", "remade"].iter().for_each(|name| drop(folder.write(&format!("zones/{name}.zone"), ZONE)));
+    let newer = ZONE.replace(" 1 ", " 7 ");
+    ["gone", "remade"].iter().for_each(|name| drop(folder.write(&format!("zones/{name}.zone"), &newer)));
+    folder.write("zones/mended.zone", "@ SOA\n");
     folder.write("listed", ZONE);
     folder.write("list", "went listed\n");
     let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     ["gone", "remade"].iter().for_each(|name| fs::remove_file(folder.0.join(format!("zones/{name}.zone"))).unwrap());
     folder.write("zones/come.zone", ZONE);
     folder.write("list", "listed listed\n");
+    folder.write("zones/mended.zone", ZONE);
     folder.does(&["reload"]);
-    folder.write("zones/remade.zone", &ZONE.replace(" 7 ", " 5 ").replace("192.0.2.2", "192.0.2.5"));
+    folder.write("zones/remade.zone", &ZONE.replace("192.0.2.2", "192.0.2.5"));
     folder.does(&["reload"]);
     folder.does(&["zone", "add", "added", "listed"]);
+    // Together more than is laid at once.
+    for zone in ["long-a", "long-b", "long-c"] {
+        folder.write(&format!("zones/{zone}.zone"), &(ZONE.to_string() + &"; not much\n".repeat(200_000)));
+        folder.does(&["reload", zone]);
+    }
     server.signal("KILL");
     server.ended();
     let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     let ready = || read(&folder.0.join("log")).lines().find(|line| line.contains(" ready ")).map(str::to_string);
     eventually("the first answers", || ready().is_some());
-    assert!(ready().unwrap().ends_with(&format!(" zones={}", FEW + 4)), "{:?}", ready());
-    let found = ["gone", "went", "remade", "come", "listed", "added"]
+    assert!(ready().unwrap().ends_with(&format!(" zones={}", FEW + 8)), "{:?}", ready());
+    let found = ["gone", "went", "remade", "come", "listed", "added", "mended", "long-a", "long-c"]
         .map(|zone| server.short(&folder, &[&format!("www.{zone}")]));
-    assert_eq!(found, ["", "", "192.0.2.5\n", "192.0.2.2\n", "192.0.2.2\n", "192.0.2.2\n"]);
+    let [is, other] = ["192.0.2.2\n", "192.0.2.5\n"];
+    assert_eq!(found, ["", "", other, is, is, is, is, is, is]);
     assert!(folder.does(&["status", "--json"]).contains("\"held\":[]"));
+}
+
+/// What it was before it went is no version of it, nor a way to one.
+#[test]
+fn a_zone_that_comes_back_while_the_server_is_down_begins_anew() {
+    for many in [0, FEW] {
+        let folder = Folder::new();
+        folder.configure("[zones]\ndirectory = \"zones\"\n");
+        (0..many).for_each(|i| drop(folder.write(&format!("zones/zone-{i}.zone"), ZONE)));
+        let zone = |serial: u32, address: &str| {
+            let text = ZONE.replace(" 1 ", &format!(" {serial} ")).replace("192.0.2.2", address);
+            folder.write("zones/back.zone", &text)
+        };
+        let file = zone(12, "192.0.2.12");
+        let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+        zone(13, "192.0.2.13");
+        folder.does(&["reload", "back"]);
+        fs::remove_file(&file).unwrap();
+        folder.does(&["reload"]);
+        server.signal("KILL");
+        server.ended();
+        zone(12, "192.0.2.112");
+        let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+        let short = |server: &Server| server.short(&folder, &["www.back"]);
+        eventually("the zone is back", || short(&server) == "192.0.2.112\n");
+        zone(13, "192.0.2.113");
+        folder.does(&["reload", "back"]);
+        let log = folder.does(&["zone", "log", "back"]);
+        assert!(log.contains("made anew") && !log.contains("before 13"), "{log}");
+        server.signal("KILL");
+        server.ended();
+        if many == 0 {
+            // What the start before has found is in an image.
+            fs::write(&file, "@ SOA\n").unwrap();
+        }
+        let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+        assert_eq!(short(&server), "192.0.2.113\n", "{many}");
+    }
 }

@@ -105,6 +105,12 @@ impl Entry {
         out
     }
 
+    /// When an encoded change was made; the rest is not read.
+    pub fn time_of(octets: &[u8]) -> Option<u64> {
+        let who = usize::from(*octets.get(2)?);
+        octets.get(3 + who..)?.first_chunk().map(|seconds| u64::from_be_bytes(*seconds))
+    }
+
     pub fn decode(octets: &[u8]) -> Result<Entry, Undecodable> {
         match octets.first() {
             Some(&VERSION) => read(&octets[1..]).ok_or(Undecodable::Malformed),

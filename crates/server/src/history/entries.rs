@@ -5,7 +5,7 @@ use crate::log;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 use store::journal::{Folder, Journal};
 use transfer::Entry;
 
@@ -42,13 +42,26 @@ pub type Pasts = HashMap<Box<[u8]>, VecDeque<Entry>>;
 
 /// Goes through the changes that stand in a folder, as far as they can be read; what cannot is told of.
 pub fn each_change(folder: &Path, see: impl FnMut(Entry)) -> io::Result<()> {
-    if folder.exists() { each_change_in(Folder::open(folder)?, see) } else { Ok(()) }
+    each_change_since(folder, None, see)
 }
 
-fn each_change_in(folder: Folder, mut see: impl FnMut(Entry)) -> io::Result<()> {
-    // What a later version of the program wrote is passed over.
-    let mut see = |octets: &[u8]| Entry::decode(octets).into_iter().for_each(&mut see);
-    Journal::look_through(folder, &mut see).map(|remarks| caution(&remarks))
+/// `since`: those only that were made since then.
+fn each_change_since(folder: &Path, since: Option<SystemTime>, mut see: impl FnMut(Entry)) -> io::Result<()> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    let folder = Folder::open(folder)?;
+    let folder = if let Some(since) = since { folder.since(since) } else { folder };
+    let made = since.and_then(|since| since.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    // Another second where the file system has a clock of its own.
+    let from = made.as_secs().saturating_sub(1);
+    let mut look = |octets: &[u8]| {
+        if Entry::time_of(octets).is_some_and(|at| at >= from) {
+            // What a later version of the program wrote is passed over.
+            Entry::decode(octets).into_iter().for_each(&mut see);
+        }
+    };
+    Journal::look_through(folder, &mut look).map(|remarks| caution(&remarks))
 }
 
 /// The changes of these zones that stand in a folder, which is read as a whole for them.
@@ -77,11 +90,9 @@ fn in_turn(mut one: VecDeque<Entry>, mut other: VecDeque<Entry>) -> VecDeque<Ent
     all
 }
 
-/// Those of zones of files that were made since some time, and others just before them, as far as they can be read.
+/// Those of zones of files that were made since some time, as far as they can be read.
 pub fn changes_since(data_dir: &Path, time: SystemTime, see: impl FnMut(Entry)) {
-    let folder = data_dir.join(FOLDER);
-    let look = || each_change_in(Folder::open(&folder)?.since(time), see);
-    let _ = if folder.exists() { look().inspect_err(unread) } else { Ok(()) };
+    let _ = each_change_since(&data_dir.join(FOLDER), Some(time), see).inspect_err(unread);
 }
 
 /// The serials that the changes of these zones of files end with, as far as they are kept.

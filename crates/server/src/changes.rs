@@ -1,8 +1,7 @@
 //! Small changes of zones, laid over the image that is served: the cost is that of the zones that changed, came or went.
 //!
-//! The files are read first, for which nobody has to wait; what was read is laid with the press held (see `press`). Nothing is
-//! written to the disk. A new image of all zones follows in the background, when nothing has changed for a while, and until then
-//! a start would lay them over the old one again.
+//! The files are read first, for which nobody has to wait; what was read is laid with the press held (see `press`). A new image of all
+//! zones follows in the background, when nothing has changed for a while, and until then a start lays them over the old one again (`lately`).
 
 use crate::clock;
 use crate::comparison::Difference;

@@ -254,7 +254,7 @@ pub fn is_other(zone: &Zone, manifest: &Manifest, looks: &mut Looks<'_>) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::images::Library;
+    use crate::images::{Library, Others};
     use crate::lately::Last;
     use crate::manifest::Identity;
     use std::fs;
@@ -336,9 +336,11 @@ mod tests {
         let desk = Desk::new("others");
         let (image, library) = (desk.manifest().image(), Library::open(&desk.0).unwrap());
         let apexes: Vec<Box<[u8]>> = ["l", "a\\.b.c"].iter().map(|name| config::apex(name).unwrap()).collect();
-        assert!(library.note_others(image, [].into_iter()).is_ok());
-        apexes.iter().for_each(|apex| library.note_others(image, [apex].into_iter()).unwrap());
-        assert_eq!(library.others(image), apexes.iter().cloned().collect());
+        let files = [Some(PathBuf::from("a b.zone")), None];
+        let others: Others = apexes.into_iter().zip(files).collect();
+        assert!(library.note_others(image, Others::new()).is_ok());
+        others.clone().into_iter().for_each(|other| library.note_others(image, Others::from([other])).unwrap());
+        assert_eq!(library.others(image), others);
         assert!(library.others(Identity { seed: image.seed ^ 1, ..image }).is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! What a start serves first: the image, and over it what the journal says has changed since.
+//! What a start serves first: what was served last (`lately`), and over it what the journal says has changed since.
 
 use crate::config::Config;
 use crate::held::Gate;
@@ -16,7 +16,7 @@ use std::io;
 use std::sync::Arc;
 use store::Stretch;
 
-/// What is served first: the image, and over it what the journal says has changed since.
+/// What a start serves first.
 pub struct First {
     pub library: Library,
     pub zones: Zones<Stretch>,

@@ -5,7 +5,7 @@
 //! data-dir/journal/journal.0000000001   those that updates made (see `ledger`)
 //! ```
 //!
-//! Nothing depends on it: it is written when a change is served, or an image with it takes its name, and read when somebody asks. A version of the past is what
+//! It is written when a change is served, or an image with it takes its name, and read when somebody asks, and by a start (`lately`). A version of the past is what
 //! is served and the way back to it; so it costs what has changed, and the image holds all the rest.
 
 mod entries;

@@ -24,8 +24,10 @@ use audit::{Rating, Report, Rules, Version, audit};
 use image::{Builder, Image, View, Zone as ImageZone};
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -57,6 +59,9 @@ pub struct Library {
 
 /// What is done with the zones of a new image before a start could find it.
 pub type Beforehand<'a> = dyn FnMut(&[Entry]) + 'a;
+
+/// Zones that have come or gone since an image was made, with the file that was read last; None: it is no more.
+pub type Others = HashMap<Box<[u8]>, Option<PathBuf>>;
 
 /// An image, mapped, and what it was made of.
 pub struct Shelved {
@@ -163,33 +168,47 @@ impl Library {
         };
         let before = |last| Before { image: Last::served(last), manifest: &last.shelved.manifest };
         let built = build(zones, self, last.as_ref().map(before));
-        match last.filter(|_| !built.lost.is_empty()) {
+        match self.last().filter(|_| !built.lost.is_empty()) {
             // There is nothing else: what is left of it serves.
             Some(last) => {
                 log::error("a damaged image is served on", &[("why", &told(&built.lost))]);
-                Ok(last.shelved)
+                Ok(last)
             }
             None => self.shelve(built, seen, beforehand),
         }
     }
 
-    /// These zones come or go over an image that knows nothing of it.
-    pub fn note_others<'z>(&self, image: Identity, zones: impl Iterator<Item = &'z Box<[u8]>>) -> io::Result<()> {
-        let mut others = self.others(image);
-        let known = others.len();
-        others.extend(zones.cloned());
-        if others.len() == known {
+    /// These zones are about to come or go over an image that knows nothing of it.
+    pub fn note_others(&self, image: Identity, zones: Others) -> io::Result<()> {
+        let known = if zones.is_empty() { return Ok(()) } else { self.others(image) };
+        let others: Others = known.clone().into_iter().chain(zones).collect();
+        if others == known {
             return Ok(());
         }
-        let text = others.iter().fold(others_of(image), |text, apex| text + &name(apex).to_string() + "\n");
-        write_atomically(&self.folder, OTHERS, None, |out| out.write_all(text.as_bytes())).map(drop)
+        let mut text = others_of(image).into_bytes();
+        for (apex, file) in others {
+            text.extend_from_slice(name(&apex).to_string().as_bytes());
+            // With a line break in its path it is not read first, and comes with the others.
+            if let Some(file) = file.map(PathBuf::into_os_string).filter(|file| !file.as_bytes().contains(&b'\n')) {
+                text.push(b' ');
+                text.extend_from_slice(file.as_bytes());
+            }
+            text.push(b'\n');
+        }
+        write_atomically(&self.folder, OTHERS, None, |out| out.write_all(&text)).map(drop)
     }
 
-    /// Zones that have come or gone since this image was made.
-    pub fn others(&self, image: Identity) -> HashSet<Box<[u8]>> {
-        let text = std::fs::read_to_string(self.folder.join(OTHERS)).unwrap_or_default();
-        let names = text.strip_prefix(&others_of(image)).unwrap_or_default();
-        names.lines().filter_map(|name| crate::config::apex(name).ok()).collect()
+    /// Zones that have come or gone since this image was made, or were about to.
+    pub fn others(&self, image: Identity) -> Others {
+        let text = std::fs::read(self.folder.join(OTHERS)).unwrap_or_default();
+        let lines = text.strip_prefix(others_of(image).as_bytes()).unwrap_or_default().split(|octet| *octet == b'\n');
+        let other = |line: &[u8]| {
+            let mut words = line.splitn(2, |octet| *octet == b' ');
+            let name = str::from_utf8(words.next()?).ok().filter(|name| !name.is_empty())?;
+            let file = words.next().map(|file| PathBuf::from(OsStr::from_bytes(file)));
+            Some((crate::config::apex(name).ok()?, file))
+        };
+        lines.filter_map(other).collect()
     }
 
     /// Where images lie.

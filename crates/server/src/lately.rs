@@ -7,30 +7,33 @@
 //! zones of updates               the journal (`ledger`)
 //! ```
 
-use crate::comparison;
-use crate::config::{Config, Written, Zone};
+use crate::config::{Written, Zone};
 use crate::history::{CHANGE_OCTETS_MAX, changes_since};
-use crate::images::{Library, Shelved, name};
+use crate::images::{Library, Others, Shelved, name};
 use crate::laying::{self, Put, Standing};
 use crate::log;
 use crate::manifest;
 use crate::unwritten::{Names, Wish};
 use image::patch::Change;
 use image::{Builder, Image, InTurn, Zone as ImageZone};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::slice;
 use std::time::SystemTime;
 use store::Stretch;
 use transfer::{Content, Diff, Entry, Layer, Record, Unreadable};
 
+/// Octets of files of zones that came which are read before the first answer. With more of them an answer would be long in coming.
+const COME_OCTETS: u64 = 16 << 20;
+/// Records of a zone that is laid as a whole.
+const WHOLE_RECORDS: u64 = 100_000;
+
 pub struct Last {
     /// The image as its file is. Its manifest says what has become of zones since.
     pub shelved: Shelved,
     /// With what was laid over it.
     laid: Option<Image<Stretch>>,
-    /// Zones that have come or gone since.
-    others: HashSet<Box<[u8]>>,
+    others: Others,
 }
 
 impl Last {
@@ -57,38 +60,41 @@ impl Last {
         self.laid.is_none()
     }
 
-    /// Zones that have come or gone since, but for these.
-    pub fn gone_but_for(&self, entries: &[manifest::Entry]) -> Vec<Box<[u8]>> {
-        let there: HashSet<&[u8]> = entries.iter().map(|entry| &*entry.apex).collect();
-        self.others.iter().filter(|apex| !there.contains(&***apex)).cloned().collect()
+    /// Zones that came, to be read from their files. Those of updates come from the journal.
+    pub fn come(&self, written: &Written) -> Vec<Zone> {
+        let came = self.others.iter().filter_map(|(apex, file)| {
+            let zone = Zone::new(apex.clone(), file.clone()?);
+            Some(written.find(apex).cloned().unwrap_or(zone))
+        });
+        let mut room = COME_OCTETS;
+        let has_room = |zone: &Zone| {
+            let left = std::fs::metadata(&zone.file).ok().and_then(|file| room.checked_sub(file.len()));
+            room = left.unwrap_or(room);
+            left.is_some()
+        };
+        came.filter(|zone| !zone.is_owned()).filter(has_room).collect()
     }
 
-    /// Those zones that have come or gone which there are now.
-    pub fn come(&self, config: &Config) -> Vec<Zone> {
-        let names: Vec<String> = self.others.iter().map(|apex| name(apex).to_string()).collect();
-        let (roster, manifest) = (&config.roster, &self.shelved.manifest);
-        // What is wrong there is told of by whoever compares all.
-        let found = comparison::of_named(roster, manifest, &names, false).map(|difference| difference.anew);
-        let mut come = found.unwrap_or_default();
-        let is_listed = self.others.len() > come.len() && !roster.seen().lists_the_same(&manifest.seen);
-        let mut listed = if is_listed { roster.listed() } else { HashMap::new() };
-        listed.retain(|apex, _| self.others.contains(apex) && !come.iter().any(|zone| zone.apex == *apex));
-        come.extend(listed.into_values());
-        // They have their file from the journal.
-        come.retain(|zone| !zone.is_owned());
-        come
+    /// Zones that went, and are not in this image.
+    pub fn gone(&self, image: &Image<Stretch>) -> Vec<Box<[u8]>> {
+        let others = self.others.keys().filter(|apex| laying::zone(image.view(), apex).is_none());
+        others.cloned().collect()
     }
 
     /// Takes away what the image has under the names of zones that have gone since, be there others by now.
     fn lay_none(&mut self) {
-        let others = self.others.iter().filter(|apex| laying::zone(self.shelved.image.view(), apex).is_some());
-        let gone: Vec<_> = others.cloned().collect();
-        if !gone.is_empty() {
-            self.laid = self.put(Builder::new(self.shelved.image.header().seed), gone.clone());
+        let there = self.others.keys().filter(|apex| laying::zone(self.shelved.image.view(), apex).is_some());
+        let mut gone: Vec<_> = there.cloned().collect();
+        if !gone.is_empty() && !self.take_away(gone.clone()) {
+            gone.retain(|apex| self.take_away(vec![apex.clone()]));
         }
-        if self.laid.is_some() {
-            self.shelved.manifest.change(&[], &gone);
-        }
+        self.shelved.manifest.change(&[], &gone);
+    }
+
+    /// False: they stay.
+    fn take_away(&mut self, gone: Vec<Box<[u8]>>) -> bool {
+        let laid = self.put(Builder::new(self.shelved.image.header().seed), gone);
+        self.take_over(laid)
     }
 
     fn put(&self, whole: Builder, gone: Vec<Box<[u8]>>) -> Option<Image<Stretch>> {
@@ -97,20 +103,28 @@ impl Last {
         complaints.is_empty().then_some(image)
     }
 
+    fn take_over(&mut self, laid: Option<Image<Stretch>>) -> bool {
+        let is_laid = laid.is_some();
+        self.laid = laid.or(self.laid.take());
+        is_laid
+    }
+
     /// Changes that were served are made once more.
     fn lay_changes(&mut self, data_dir: &Path, written: &Written) {
         let image = std::fs::metadata(&self.shelved.file).and_then(|found| found.modified());
         let changes = Changes::since(data_dir, image.unwrap_or_else(|_| SystemTime::now()));
-        let is_meant = |apex: &[u8]| !self.others.contains(apex) && !written.find(apex).is_some_and(Zone::is_owned);
+        let is_meant = |apex: &[u8]| !self.others.contains_key(apex) && !written.find(apex).is_some_and(Zone::is_owned);
         let mut wishes = Vec::new();
         for (apex, steps) in changes.steps.into_iter().filter(|(apex, _)| is_meant(apex)) {
-            let zone = laying::zone(self.served().view(), &apex);
-            let names = zone.zip(steps).and_then(|(zone, steps)| ahead(zone, &steps));
-            wishes.extend(names.map(|names| Wish { apex, names }));
+            let Some(zone) = laying::zone(self.served().view(), &apex) else { continue };
+            match steps {
+                Some(steps) => wishes.extend(ahead(zone, &steps).map(|names| Wish { apex, names })),
+                None => tell(&apex),
+            }
         }
         match laying::over(self.served(), &wishes, usize::MAX) {
-            Ok(laid) => self.laid = laid.map(|laid| laid.image).or(self.laid.take()),
-            // One of them cannot be laid by its names.
+            Ok(laid) => _ = self.take_over(laid.map(|laid| laid.image)),
+            // One of them cannot be laid by its names, or they are too many.
             Err(_) => wishes.retain(|wish| self.lay_change(wish)),
         }
         // Whatever their files hold now is to be read.
@@ -124,21 +138,24 @@ impl Last {
 
     /// True if it was laid, by its names or as a whole.
     fn lay_change(&mut self, wish: &Wish) -> bool {
-        let by_names = laying::over(self.served(), slice::from_ref(wish), usize::MAX);
-        let laid = by_names.ok().flatten().map(|laid| laid.image).or_else(|| self.put(self.whole(wish)?, vec![]));
+        let laid = match laying::over(self.served(), slice::from_ref(wish), usize::MAX) {
+            Ok(laid) => laid.map(|laid| laid.image),
+            // It is about the image.
+            Err(unlaid) if unlaid.zones.is_empty() => None,
+            Err(_) => self.whole(wish).and_then(|whole| self.put(whole, vec![])),
+        };
         if laid.is_none() {
-            log::info("a zone is served first as it was before its last changes", &[("zone", &name(&wish.apex))]);
+            tell(&wish.apex);
         }
-        let is_laid = laid.is_some();
-        self.laid = laid.or(self.laid.take());
-        is_laid
+        self.take_over(laid)
     }
 
     /// A zone with these names. What was served was taken by a builder before.
     fn whole(&self, wish: &Wish) -> Option<Builder> {
+        let zone = laying::zone(self.served().view(), &wish.apex)?;
+        zone.records().ok().filter(|records| *records <= WHOLE_RECORDS)?;
         let mut whole = Builder::new(self.shelved.image.header().seed);
         whole.begin_zone(&wish.apex);
-        let zone = laying::zone(self.served().view(), &wish.apex)?;
         let stays = zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
             if !wish.names.contains_key(owner) {
                 let _ = whole.record(owner, rtype, ttl, rdata);
@@ -152,7 +169,11 @@ impl Last {
     }
 }
 
-/// What has changed since some time, and some of what came before it, by zone, oldest first. Bound: `CHANGE_OCTETS_MAX` in all; of zones of
+fn tell(apex: &[u8]) {
+    log::info("a zone is served first as it was before its last changes", &[("zone", &name(apex))]);
+}
+
+/// What has changed since some time, by zone, oldest first. Bound: `CHANGE_OCTETS_MAX` in all; of zones of
 /// which more is there nothing is known.
 #[derive(Default)]
 struct Changes {
@@ -187,14 +208,14 @@ fn ahead(zone: ImageZone<'_>, changes: &[Entry]) -> Option<Names> {
     // One that came under the name of another zone leads nowhere from that.
     let first = changes.iter().rposition(|entry| entry.diff.is_empty()).map_or(0, |at| at + 1);
     let standing = Standing::of(zone);
-    (first..changes.len()).filter(|&at| changes[at].diff.from == serial).find_map(|at| {
+    let names = (first..changes.len()).filter(|&at| changes[at].diff.from == serial).find_map(|at| {
         let mut layer = Layer::over(Folded(&standing));
         changes[at..].iter().try_for_each(|step| layer.follow(&folded(&step.diff))).ok()?;
         let names =
             layer.names().map(|(owner, now)| spelt(&standing, owner, now).map(|spelt| Some((owner.into(), spelt?))));
-        let names: Names = names.collect::<Result<Vec<_>, _>>().ok()?.into_iter().flatten().collect();
-        Some(names).filter(|names| !names.is_empty())
-    })
+        Some(names.collect::<Result<Vec<_>, _>>().ok()?.into_iter().flatten().collect())
+    });
+    names.filter(|names: &Names| !names.is_empty())
 }
 
 /// A version whose records are in canonical form, as the history has them.

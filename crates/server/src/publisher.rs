@@ -78,7 +78,8 @@ pub struct Publisher {
     unfolded: Option<Arc<Config>>,
     /// Since when there is any.
     laid: Option<Instant>,
-    /// A zone is served as no file says it, nor the image: that is to be folded before anything else is done, or a start would not know it.
+    /// A zone is served as no file says it, nor the image, nor perhaps the history: that is to be folded before anything else is done, or a start
+    /// would not know it.
     hurries: bool,
     /// Zones of updates whose files have been written for an image, and up to where in the journal they hold it.
     written: HashMap<Box<[u8]>, u64>,
@@ -274,6 +275,11 @@ impl Publisher {
         let forced = wanted.iter().filter(|_| is_forced).filter_map(|name| crate::config::apex(name).ok());
         self.library.gate = Arc::new(Gate::new(config, forced.collect()));
         self.judges_anew = false;
+        if why == Why::Started && self.served.manifest.changes() > 0 {
+            // What the last run laid over the image.
+            self.unfolded = Some(Arc::clone(config));
+            self.laid.get_or_insert_with(Instant::now);
+        }
         let laid = match why {
             // Forced, no file says it: only an image holds it over a crash, or the history of what was served.
             Why::Damaged | Why::Forced => None,
@@ -292,11 +298,6 @@ impl Publisher {
         };
         if wanted.is_empty() {
             self.guards = config.guards;
-        }
-        if why == Why::Started && self.served.manifest.changes() > 0 {
-            // What the last run laid over the image.
-            self.unfolded = Some(Arc::clone(config));
-            self.laid.get_or_insert_with(Instant::now);
         }
         let facts = vec![
             ("changed", Json::Bool(changed)),
@@ -435,19 +436,17 @@ impl Publisher {
         if !has_room || is_updated() {
             return None;
         }
-        // A start is to know them, and not to compare those that were made anew with what the image has under their names.
+        let plan = Plan::of(&now.image, difference, &self.library, &self.served.pieces, &mut self.recorder)?;
         let manifest = &self.served.manifest;
-        let come = difference.anew.iter().map(|zone| &zone.apex);
-        let come = come.filter(|apex| laying::zone(now.image.view(), apex).is_none());
-        let told = self.library.note_others(manifest.image(), come.chain(&difference.gone));
-        let is_needed = || difference.anew.iter().any(|zone| manifest.has_gone(&zone.apex));
-        if let Err(why) = told.as_ref()
-            && is_needed()
-        {
-            log::warn("a zone that was made anew takes a new image", &[("why", why)]);
-            return None;
-        }
-        Plan::of(&now.image, difference, &self.library, &self.served.pieces, &mut self.recorder)
+        let has_come = |zone: &&Zone| laying::zone(now.image.view(), &zone.apex).is_none();
+        let come = difference.anew.iter().filter(has_come).map(|zone| (zone.apex.clone(), Some(zone.file.clone())));
+        let gone = difference.gone.iter().map(|apex| (apex.clone(), None));
+        let Err(why) = self.library.note_others(manifest.image(), come.chain(gone).collect()) else {
+            return Some(plan);
+        };
+        log::warn("a start will not know which zones have come and gone", &[("why", &why)]);
+        // It would compare one that was made anew with what the image has under its name.
+        Some(plan).filter(|_| !difference.anew.iter().any(|zone| manifest.has_gone(&zone.apex)))
     }
 
     /// Finds or builds the image of all zones; true if another one is served now. If it cannot be made that is tried again, like a

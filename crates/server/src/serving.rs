@@ -106,19 +106,23 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
             Ok((zones, serving, Compared::All))
         }
         // The image that is there, for a disk that has no room for another: changes that are small are laid over it afterwards.
-        Err(why) => open()
-            .filter(|last| last.shelved.manifest.seen.is_of(&seen))
-            .and_then(|last| at_once(last, library, config, recorder))
-            .ok_or_else(|| vec![format!("no image of the zones: {why}")])
+        Err(why) => {
             // What is not served is no version.
-            .inspect(|_| library.gate.forget())
-            .inspect(|_| log::error("no new image of the zones can be made: the last one is served", &[("why", &why)])),
+            library.gate.forget();
+            open()
+                .filter(|last| last.shelved.manifest.seen.is_of(&seen))
+                .and_then(|last| at_once(last, library, config, recorder))
+                .ok_or_else(|| vec![format!("no image of the zones: {why}")])
+                .inspect(|_| {
+                    log::error("no new image of the zones can be made: the last one is served", &[("why", &why)])
+                })
+        }
     }
 }
 
 /// What was served last. Zones that updates own are as they have made them, and those that came are there again. None: that takes a new image.
 fn at_once(last: Last, library: &Library, config: &Config, recorder: &mut Recorder) -> Option<Start> {
-    let (come, pieces) = (last.come(config), &last.shelved.pieces);
+    let (come, pieces) = (last.come(&config.roster.written), &last.shelved.pieces);
     let mut lay = |over: &Image<Stretch>, anew: Vec<Zone>| {
         let difference = Difference { anew, ..Difference::default() };
         changes::lay(over, Plan::of(over, &difference, library, pieces, recorder)?)
@@ -141,7 +145,9 @@ fn at_once(last: Last, library: &Library, config: &Config, recorder: &mut Record
             None => portions.extend([portion.split_off(portion.len() / 2), portion]),
         }
     }
-    let gone = last.gone_but_for(&entries);
+    let there: HashSet<&[u8]> = entries.iter().map(|entry| &*entry.apex).collect();
+    let mut gone = last.gone(image.as_ref().unwrap_or(last.served()));
+    gone.retain(|apex| !there.contains(&**apex));
     let (shelved, was_laid) = last.take();
     let (bare, mut serving) = ready(shelved, config, 1);
     let Some(image) = image.or(was_laid) else { return Some((bare, serving, Compared::Owned)) };

@@ -231,6 +231,9 @@ fn a_start_answers_as_was_answered_last() {
     let changed = ZONE.replace("192.0.2.2", "192.0.2.3");
     OWN[..3].iter().for_each(|name| drop(desk.folder.write(&format!("{name}.zone"), &changed)));
     desk.folder.write("more", "more A 192.0.2.3\n");
+    // The first signature of a zone: that is laid as a whole.
+    let signature = "www RRSIG A 13 3 300 20400101000000 20200101000000 1 @ AAAA\n";
+    desk.folder.write("replaced.zone", &(changed + signature));
     desk.folder.does(&["reload"]);
     desk.folder.does(&["zone", "add", "added.example", "longer.zone"]);
     assert_eq!(desk.served(&server), ["192.0.2.3\n"; 4]);
@@ -247,6 +250,7 @@ fn a_start_answers_as_was_answered_last() {
         (desk.served(&server), added()),
         (["192.0.2.3\n"; 4].map(str::to_string).to_vec(), "192.0.2.3\n".into())
     );
+    assert!(server.short(&desk.folder, &["www.replaced.example", "RRSIG"]).starts_with("A 13 3 "));
     desk.fill_the_pipe();
     eventually("what was edited", || desk.served(&server)[0] == "192.0.2.4\n");
     assert_eq!(
@@ -282,14 +286,17 @@ fn what_came_and_went_is_so_from_the_first_answer_on() {
     }
     server.signal("KILL");
     server.ended();
+    // More than is laid by itself: that comes after.
+    folder.write("zones/long-b.zone", &(ZONE.to_string() + &"; not much\n".repeat(400_000)));
     let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     let ready = || read(&folder.0.join("log")).lines().find(|line| line.contains(" ready ")).map(str::to_string);
     eventually("the first answers", || ready().is_some());
-    assert!(ready().unwrap().ends_with(&format!(" zones={}", FEW + 8)), "{:?}", ready());
+    assert!(ready().unwrap().ends_with(&format!(" zones={}", FEW + 7)), "{:?}", ready());
     let found = ["gone", "went", "remade", "come", "listed", "added", "mended", "long-a", "long-c"]
         .map(|zone| server.short(&folder, &[&format!("www.{zone}")]));
     let [is, other] = ["192.0.2.2\n", "192.0.2.5\n"];
     assert_eq!(found, ["", "", other, is, is, is, is, is, is]);
+    eventually("the longest", || server.short(&folder, &["www.long-b"]) == is);
     assert!(folder.does(&["status", "--json"]).contains("\"held\":[]"));
 }
 

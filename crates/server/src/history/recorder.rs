@@ -161,8 +161,8 @@ impl Open {
     }
 }
 
-/// The change from where the history ends. A start compares with the image on the disk, which may be older: what was
-/// laid over it is in the history and not in the image. None: the history ends there already.
+/// The change from where the history ends. What was compared may have been older: a zone of which a start could not lay the last changes, or whose
+/// image came from elsewhere. None: the history ends there already.
 ///
 /// Of a zone that has come, and was not served before, there is no difference, but a serial: where the history ends with another one, what it
 /// says is of another zone of this name, and there is no way back to that.
@@ -215,7 +215,7 @@ mod tests {
     use crate::history::entries::changes;
     use transfer::Record;
 
-    /// A start compares with an image that is older than the history.
+    /// What was compared is older than the history.
     #[test]
     fn what_comes_again_stands_there_once() {
         let data = std::env::temp_dir().join(format!("dunlin-history-{}", std::process::id()));

@@ -80,6 +80,7 @@ impl Inspector {
         loop {
             if self.is_due(asked) {
                 self.round();
+                store::heap::let_go();
             }
             asked = match self.looks.recv_timeout(TICK) {
                 Ok(()) => true,

@@ -331,9 +331,12 @@ impl Watcher {
             // The inspector ends with the process only.
             let _ = self.looks.send(());
         }
-        if is(images::MANIFEST) && self.folders.learn() {
-            // Somebody may have edited one just before.
-            self.pending.add_all();
+        if is(images::MANIFEST) {
+            if self.folders.learn() {
+                // Somebody may have edited one just before.
+                self.pending.add_all();
+            }
+            store::heap::let_go();
         }
     }
 }

@@ -168,14 +168,14 @@ impl Library {
         };
         let before = |last| Before { image: Last::served(last), manifest: &last.shelved.manifest };
         let built = build(zones, self, last.as_ref().map(before));
-        match self.last().filter(|_| !built.lost.is_empty()) {
-            // There is nothing else: what is left of it serves.
-            Some(last) => {
-                log::error("a damaged image is served on", &[("why", &told(&built.lost))]);
-                Ok(last)
-            }
-            None => self.shelve(built, seen, beforehand),
+        if built.lost.is_empty() {
+            return self.shelve(built, seen, beforehand);
         }
+        // There is nothing else: what is left of it serves.
+        let why = told(&built.lost);
+        let last = self.last().ok_or_else(|| io::Error::other(why.clone()))?;
+        log::error("a damaged image is served on", &[("why", &why)]);
+        Ok(last)
     }
 
     /// These zones are about to come or go over an image that knows nothing of it.

@@ -31,11 +31,10 @@ fn root() -> PathBuf {
 #[test]
 fn a_reader_written_from_the_page_reads_the_same_records() {
     let folder = Folder::new();
-    let zones = store::folder::zone_files(&root().join("examples/zones")).unwrap();
+    let files = std::fs::read_dir(root().join("examples/zones")).unwrap().map(|entry| entry.unwrap().path());
+    let zones: Vec<_> = files.filter_map(|file| Some((store::folder::zone_of(&file)?, file))).collect();
     assert!(!zones.is_empty());
-    for (origin, file) in zones {
-        agree(&folder, &file, &origin);
-    }
+    zones.iter().for_each(|(origin, file)| agree(&folder, file, origin));
     agree(&folder, &root().join("benches/data/root-2017082100.signed.zone"), ".");
     // Every kind of node and unit: cuts, aliases, wildcards, names that lie far in, many records.
     let many: String = (0..400).map(|i| format!("many.w A 192.0.{}.{}\n", i / 256, i % 256)).collect();

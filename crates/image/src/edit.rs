@@ -44,14 +44,11 @@ pub struct Edit<'c> {
     pub names: BTreeMap<Box<[u8]>, Vec<Record>>,
     /// Names that are laid anew as they are, with the addresses that the hosts have which they name.
     pub again: BTreeSet<Box<[u8]>>,
-    /// More nodes than this that may name changed hosts are left to be laid afterwards (see `followers`).
-    pub followers_max: usize,
 }
 
 impl<'c> Edit<'c> {
-    /// One that leaves nothing to be laid.
     pub fn new(apex: &'c [u8], names: BTreeMap<Box<[u8]>, Vec<Record>>) -> Edit<'c> {
-        Edit { apex, names, again: BTreeSet::new(), followers_max: usize::MAX }
+        Edit { apex, names, again: BTreeSet::new() }
     }
 
     /// Lays names anew that an edit has left.
@@ -116,8 +113,8 @@ impl<'a> Surroundings<'a> {
         Ok(Surroundings { zone, apex: name, edit, edited, hidden, names, shown })
     }
 
-    /// Finds what is drawn in, and hands its records to the builder as a zone.
-    pub(crate) fn gather(mut self, builder: &mut Builder) -> Result<Gathered, Unable> {
+    /// Finds what is drawn in, and hands its records to the builder as a zone. `followers_max`: as `Change` has it, less what this edit takes.
+    pub(crate) fn gather(mut self, builder: &mut Builder, followers_max: &mut usize) -> Result<Gathered, Unable> {
         let edit = self.edit;
         self.keep(self.apex)?;
         let (mut hosts, mut looked_at) = (Hosts::new(), BTreeSet::new());
@@ -133,7 +130,7 @@ impl<'a> Surroundings<'a> {
             }
         }
         edit.again.iter().try_for_each(|name| self.keep(name))?;
-        let followers = self.keep_those_that_name(hosts)?;
+        let followers = self.keep_those_that_name(hosts, followers_max)?;
         self.help()?;
         let below = self.zones_below()?;
         builder.begin_zone(self.apex);
@@ -259,11 +256,12 @@ impl<'a> Surroundings<'a> {
 
     /// Names whose answers carry addresses of these hosts. Where many do, only those are kept that a host stands at or below: it is glue
     /// without which their referrals may lead nowhere. Returns what is left of the others.
-    fn keep_those_that_name(&mut self, hosts: Hosts) -> Result<Option<Followers>, Unable> {
+    fn keep_those_that_name(&mut self, hosts: Hosts, followers_max: &mut usize) -> Result<Option<Followers>, Unable> {
         let mut names = self.zone.naming_at_or_above(&hosts)?;
         let nodes = self.zone.listed(&hosts)?;
-        let are_left = nodes.len() > self.edit.followers_max;
+        let are_left = nodes.len() > *followers_max;
         if !are_left {
+            *followers_max -= nodes.len();
             self.zone.naming(nodes.iter().copied(), &hosts, u32::MAX, NAMES_MAX + 1, &mut names)?;
         }
         names.iter().filter(|name| !self.edit.names.contains_key(*name)).try_for_each(|name| self.keep(name))?;

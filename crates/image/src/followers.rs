@@ -1,6 +1,6 @@
 //! Names that name hosts whose addresses have changed: what is left of an edit, to be laid after it, some names at a time.
 //!
-//! An edit lays such names itself when they are few. Of a host that thousands name it lays those that the host stands at or below,
+//! A change lays such names itself when they are few, those of all zones together. Of a host that thousands name it lays those that the host stands at or below,
 //! for their referrals may lead nowhere without this glue (RFC 9471 section 3.1); what the others carry of it is additional, and whoever
 //! is led there by an old address, or by none, can ask for the host itself. They keep the addresses that they have until it is their turn.
 //!
@@ -15,7 +15,7 @@ use crate::format::{ALIGN, Damaged};
 use crate::named::Hosts;
 use crate::view::View;
 use crate::zone::Zone;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// 4 octets each, and to lay as many takes two seconds: with more of them a new image is not much dearer.
 const NODES_MAX: usize = 400_000;
@@ -38,6 +38,10 @@ impl Followers {
         let end = header.overlay.as_ref().map_or(header.length, |overlay| overlay.end());
         let since = end.div_ceil(ALIGN as u64) as u32;
         Followers { apex: apex.into(), hosts, nodes, since, has_begun: false }
+    }
+
+    fn size(&self) -> usize {
+        self.nodes.len() + self.hosts.len()
     }
 
     /// Takes in what is left of a later edit of the zone.
@@ -74,6 +78,12 @@ pub struct Turn {
 #[derive(Default)]
 pub struct Queue {
     left: VecDeque<Followers>,
+    /// How many went before the first of these.
+    gone: u64,
+    /// Of each zone the one that waits, by how many came before it.
+    waiting: HashMap<Box<[u8]>, u64>,
+    /// Nodes and hosts of all.
+    size: usize,
     takes_image: bool,
 }
 
@@ -82,11 +92,20 @@ impl Queue {
         if self.takes_image {
             return;
         }
-        match self.left.iter_mut().find(|left| left.apex == later.apex && !left.has_begun) {
-            Some(left) => left.join(later),
-            None => self.left.push_back(later),
+        let waiting = self.waiting.get(&later.apex).map(|came| (came - self.gone) as usize);
+        match waiting.and_then(|at| self.left.get_mut(at)) {
+            Some(left) => {
+                self.size -= left.size();
+                left.join(later);
+                self.size += left.size();
+            }
+            None => {
+                self.size += later.size();
+                self.waiting.insert(later.apex.clone(), self.gone + self.left.len() as u64);
+                self.left.push_back(later);
+            }
         }
-        if self.left.iter().map(|left| left.nodes.len() + left.hosts.len()).sum::<usize>() > NODES_MAX {
+        if self.size > NODES_MAX {
             self.give_up();
         }
     }
@@ -94,9 +113,16 @@ impl Queue {
     /// Names to be laid, from a look at so many nodes. None: there are none, or they wait for a new image.
     pub fn next(&mut self, view: View<'_>, max: usize) -> Option<Turn> {
         let first = self.left.front_mut()?;
+        if !first.has_begun {
+            self.waiting.remove(&first.apex);
+        }
+        self.size -= first.size();
         let (names, apex) = (first.take(view, max), first.apex.clone());
         if first.nodes.is_empty() {
+            self.gone += 1;
             self.left.pop_front();
+        } else {
+            self.size += first.size();
         }
         match names {
             Ok(names) => Some(Turn { apex, names }),
@@ -109,7 +135,7 @@ impl Queue {
 
     /// What is left cannot be laid: it waits for a new image.
     pub fn give_up(&mut self) {
-        *self = Queue { left: VecDeque::new(), takes_image: true };
+        *self = Queue { takes_image: true, ..Queue::default() };
     }
 
     /// Nothing is left that can be laid.
@@ -167,9 +193,9 @@ mod tests {
             Image::overlaid(&self.octets, self.header.clone())
         }
 
-        fn lay(&mut self, edit: Edit<'_>) {
+        fn lay(&mut self, edit: Edit<'_>, followers_max: usize) {
             let place = (self.octets.len() as u64).next_multiple_of(PLACE);
-            let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![edit] };
+            let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![edit], followers_max };
             let laid = patch::lay(self.image().view(), change, place, &InTurn, &mut |_| None).unwrap();
             self.octets.resize(place as usize, 0);
             self.octets.extend_from_slice(&laid.octets);
@@ -179,7 +205,7 @@ mod tests {
 
         fn change(&mut self, name: &[u8], rtype: u16, rdata: &[u8], followers_max: usize) {
             let records = vec![Record { rtype, ttl: 1, rdata: rdata.into() }];
-            self.lay(Edit { followers_max, ..Edit::new(APEX, [(name.into(), records)].into()) });
+            self.lay(Edit::new(APEX, [(name.into(), records)].into()), followers_max);
         }
 
         /// How many names a turn lays; None: nothing is left.
@@ -188,7 +214,7 @@ mod tests {
             let turn = queue.next(self.image().view(), max);
             self.queue = queue;
             let turn = turn?;
-            self.lay(Edit::again(&turn));
+            self.lay(Edit::again(&turn), usize::MAX);
             Some(turn.names.len())
         }
 
@@ -238,6 +264,37 @@ mod tests {
         // All but the first: by what was left of the first change, or by that of the last, none by both.
         assert_eq!(laid, CUTS);
         assert!(stage.queue.is_empty() && !stage.queue.takes_image());
+    }
+
+    #[test]
+    fn what_zones_of_one_change_lay_at_once_is_bounded_together() {
+        let apexes: [&[u8]; 3] = [b"\x01a\0", b"\x01b\0", b"\x01c\0"];
+        let below = |label: &str, apex: &[u8]| [&[label.len() as u8], label.as_bytes(), apex].concat();
+        let mut builder = Builder::new(7);
+        for apex in apexes {
+            builder.begin_zone(apex);
+            builder.record(apex, SOA, 1, &[0; 22]).unwrap();
+            builder.record(apex, NS, 1, &below("ns", apex)).unwrap();
+            builder.record(&below("ns", apex), A, 1, &[192, 0, 2, 0]).unwrap();
+            for cut in ["d", "e"] {
+                builder.record(&below(cut, apex), NS, 1, &below("ns", apex)).unwrap();
+            }
+        }
+        let image = Image::open(builder.finish().0).unwrap();
+        let change = |followers_max| {
+            let host = |apex: &[u8]| vec![Record { rtype: A, ttl: 1, rdata: [192, 0, 2, apex[1]][..].into() }];
+            let edits = apexes.iter().map(|apex| Edit::new(apex, [(below("ns", apex).into(), host(apex))].into()));
+            Change { whole: Builder::new(7), gone: vec![], edits: edits.collect(), followers_max }
+        };
+        let left = |followers_max| {
+            let place = (image.bytes().len() as u64).next_multiple_of(PLACE);
+            let laid = patch::lay(image.view(), change(followers_max), place, &InTurn, &mut |_| None).unwrap();
+            laid.followers.into_iter().map(|left| left.apex.into_vec()).collect::<Vec<_>>()
+        };
+        // Of each two delegations.
+        for (followers_max, expect) in [(6, &apexes[3..]), (5, &apexes[2..]), (3, &apexes[1..]), (1, &apexes[..])] {
+            assert_eq!(left(followers_max), expect, "{followers_max}");
+        }
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub struct Change<'c> {
     pub gone: Vec<Box<[u8]>>,
     /// Names of zones that stay otherwise.
     pub edits: Vec<Edit<'c>>,
+    /// So many nodes that may name changed hosts are laid, of all edits together; those of an edit that has more are left to be laid
+    /// afterwards (see `followers`).
+    pub followers_max: usize,
 }
 
 /// Why a change needs a new image.
@@ -120,7 +123,7 @@ pub fn lay(
     hands: &dyn Hands,
     judge: Judge<'_>,
 ) -> Result<Laid, Unable> {
-    let Change { whole: mut builder, gone, edits } = change;
+    let Change { whole: mut builder, gone, edits, mut followers_max } = change;
     let anew: Vec<Box<[u8]>> = builder.apexes().map(Into::into).collect();
     let whole = anew.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<Vec<_>, Unable>>()?;
     let lost = gone.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<Vec<_>, Unable>>()?;
@@ -130,7 +133,7 @@ pub fn lay(
     let mut gathered = Vec::new();
     for (wanted, edit) in edited.iter().zip(&edits) {
         let old = wanted.old.ok_or(Unable::NoSuchZone)?;
-        gathered.push(Surroundings::new(old, edit)?.gather(&mut builder)?);
+        gathered.push(Surroundings::new(old, edit)?.gather(&mut builder, &mut followers_max)?);
     }
     let beside: BTreeSet<&[u8]> = gathered.iter().flat_map(|edit| &edit.below).map(|apex| &**apex).collect();
     let known: HashSet<Box<[u8]>> = builder.apexes().map(Into::into).collect();

@@ -167,7 +167,8 @@ fn follow(path: &str, host: &str, rounds: usize) {
 /// Lays an edit over an image.
 fn lay(octets: &mut Vec<u8>, header: &mut Header, edit: Edit<'_>) {
     let image = Image::overlaid(&octets[..], header.clone());
-    let change = Change { whole: Builder::new(image.view().seed()), gone: vec![], edits: vec![edit] };
+    let change =
+        Change { whole: Builder::new(image.view().seed()), gone: vec![], edits: vec![edit], followers_max: usize::MAX };
     let place = (octets.len() as u64).next_multiple_of(PLACE);
     let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).unwrap();
     assert!(laid.complaints.is_empty(), "{:?}", laid.complaints);

@@ -115,7 +115,7 @@ pub fn lay(now: &Image<Stretch>, plan: Plan) -> Option<Laid> {
     // A zone whose file could never be used is in no image.
     let gone = gone.into_iter().filter(|apex| laying::zone(now.view(), apex).is_some()).collect();
     let edits = editions.iter().map(|e| Edit::new(&e.entry.apex, e.names.clone())).collect();
-    let change = Change { whole, gone, edits };
+    let change = Change { whole, gone, edits, followers_max: usize::MAX };
     let Over { image, remarks, complaints, doubts } = over(now, change, &editions, &stock, &gate)?;
     // A new image is built with the whole zone in view, and says what is wrong with it.
     let is_doubtful = |doubt: &Doubt| is_laid(now, &image, doubt);

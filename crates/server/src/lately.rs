@@ -98,7 +98,7 @@ impl Last {
     }
 
     fn put(&self, whole: Builder, gone: Vec<Box<[u8]>>) -> Option<Image<Stretch>> {
-        let change = Change { whole, gone, edits: vec![] };
+        let change = Change { whole, gone, edits: vec![], followers_max: usize::MAX };
         let Put { image, complaints, .. } = laying::put(self.served(), change, &InTurn, &mut |_| None).ok()?;
         complaints.is_empty().then_some(image)
     }

@@ -102,7 +102,7 @@ pub struct Laid {
 }
 
 /// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid. `followers_max`: so
-/// many names are laid in each step for the addresses that they carry of hosts that change; if there are more, they are left.
+/// many names are laid in each step for the addresses that they carry of hosts that change; those of a zone that has more are left.
 pub fn over(now: &Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Result<Option<Laid>, Unlaid> {
     let served: Vec<&Wish> = wishes.iter().filter(|w| zone(now.view(), &w.apex).is_some()).collect();
     let is_editable = |w: &&&Wish| zone(now.view(), &w.apex).is_some_and(|z| z.is_editable().unwrap_or(false));
@@ -125,7 +125,7 @@ pub fn over(now: &Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Resu
 
 /// The image with names laid over it that were left.
 pub fn again(now: &Image<Stretch>, turn: &Turn) -> Result<Image<Stretch>, Unlaid> {
-    lay(now, vec![Edit::again(turn)]).map(|laid| laid.image)
+    lay(now, vec![Edit::again(turn)], usize::MAX).map(|laid| laid.image)
 }
 
 /// The names of all zones in portions: those of a zone stay in their order.
@@ -152,12 +152,12 @@ fn steps(wishes: &[&Wish]) -> Vec<Vec<Wish>> {
 fn step_over(now: &Image<Stretch>, step: Vec<Wish>, followers_max: usize) -> Result<Laid, Unlaid> {
     let apexes: Vec<Box<[u8]>> = step.iter().map(|wish| wish.apex.clone()).collect();
     let edits = step.into_iter().zip(&apexes);
-    lay(now, edits.map(|(wish, apex)| Edit { followers_max, ..Edit::new(apex, wish.names) }).collect())
+    lay(now, edits.map(|(wish, apex)| Edit::new(apex, wish.names)).collect(), followers_max)
 }
 
-fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>) -> Result<Laid, Unlaid> {
+fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>, followers_max: usize) -> Result<Laid, Unlaid> {
     let apexes = edits.iter().map(|edit| edit.apex.into()).collect();
-    let change = Change { whole: Builder::new(now.header().seed), gone: vec![], edits };
+    let change = Change { whole: Builder::new(now.header().seed), gone: vec![], edits, followers_max };
     match put(now, change, &InTurn, &mut |_| None) {
         Ok(Put { image, complaints, left }) if complaints.is_empty() => Ok(Laid { image, left }),
         Ok(Put { complaints, .. }) => {

@@ -190,7 +190,12 @@ impl Twins {
         self.left = left;
         let Some(turn) = turn else { return false };
         let (laid, signed, nested) = (self.laid, self.signed, self.nested);
-        let change = Change { whole: Builder::new(SEED), gone: vec![], edits: vec![Edit::again(&turn)] };
+        let change = Change {
+            whole: Builder::new(SEED),
+            gone: vec![],
+            edits: vec![Edit::again(&turn)],
+            followers_max: usize::MAX,
+        };
         let model = self.model.clone();
         assert!(turn.names.is_empty() || self.lay(change, &model), "names as they are make nothing wrong");
         (self.laid, self.signed, self.nested) = (laid, signed, nested);
@@ -233,8 +238,8 @@ impl Twins {
             after = both;
         }
         let followers_max = [0, 1, 4, usize::MAX][rng.below(4)];
-        let edits = edited.iter().map(|(apex, names)| Edit { followers_max, ..Edit::new(apex, names.clone()) });
-        let change = Change { whole, gone, edits: edits.collect() };
+        let edits = edited.iter().map(|(apex, names)| Edit::new(apex, names.clone()));
+        let change = Change { whole, gone, edits: edits.collect(), followers_max };
         let laid = self.laid;
         if self.lay(change, &after) {
             let is_renewed = edited.iter().any(|(apex, _)| soa(&self.model, apex) != soa(&after, apex));

@@ -17,7 +17,7 @@ use crate::pieces::Pieces;
 use crate::pieces::cutting::Cutting;
 use crate::pieces::file::Shelf;
 use crate::reading::{self, Stock};
-use crate::scratch::{self, Scratch};
+use crate::scratch::Scratch;
 use audit::{Fault, Finding, Rules, Version, audit};
 use image::edit::{Edit, Hidden, records_of};
 use image::patch::Change;
@@ -81,8 +81,7 @@ impl Plan {
     }
 
     fn read(whole: &[Zone], gone: &[Box<[u8]>], editions: Vec<Edition>, library: &Library) -> Plan {
-        let spill = Arc::new(Scratch::new(library.folder().into()));
-        let stock = Stock::new(images::seed(), scratch::memory(), spill);
+        let stock = Stock::below(library.data_dir());
         let (whole, entries) = reading::all(whole, &stock, |zone, builder| images::fill(zone, &stock, builder));
         Plan { whole, entries, gone: gone.to_vec(), editions, stock, gate: Arc::clone(&library.gate) }
     }

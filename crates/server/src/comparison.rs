@@ -68,7 +68,7 @@ pub fn named(
     roster: &Roster,
     manifest: &Manifest,
     is_of_all: bool,
-    wanted: &[Box<[u8]>],
+    wanted: &HashSet<Box<[u8]>>,
 ) -> Result<(Vec<Zone>, Seen), Hindrance> {
     let seen = roster.seen();
     if is_of_all || seen.lists_the_same(&manifest.seen) {
@@ -78,7 +78,7 @@ pub fn named(
     let mut listed: Vec<Zone> = wanted.iter().filter_map(|apex| now.get(apex).cloned()).collect();
     for known in manifest.part(0, 1) {
         let Known { apex, file, .. } = known?;
-        if wanted.iter().any(|wanted| **wanted == *apex) {
+        if wanted.contains(apex) {
             continue;
         }
         match manifest.seen.finds(apex, file) {
@@ -101,7 +101,7 @@ pub fn of_all(roster: &Roster, manifest: &mut Manifest, is_asked: bool) -> Resul
         difference
     } else {
         let zones;
-        (zones, seen) = named(roster, manifest, is_asked, &[])?;
+        (zones, seen) = named(roster, manifest, is_asked, &HashSet::new())?;
         of_these(&zones, manifest, vigil.as_ref())?
     };
     difference.seen = Some(seen);
@@ -239,8 +239,9 @@ pub fn of_named(
 /// Of all these zones only those that are asked for.
 fn of_listed(zones: &[Zone], manifest: &Manifest, asked: HashSet<Box<[u8]>>) -> Result<Difference, Hindrance> {
     let here: Vec<&Zone> = zones.iter().filter(|zone| asked.contains(&zone.apex)).collect();
-    let is_here = |apex: &[u8]| here.iter().any(|zone| *zone.apex == *apex);
-    let gone = asked.iter().filter(|apex| manifest.find(apex).is_some() && !is_here(apex)).cloned().collect();
+    let there: HashSet<&[u8]> = here.iter().map(|zone| &*zone.apex).collect();
+    let is_gone = |apex: &[u8]| manifest.find(apex).is_some() && !there.contains(apex);
+    let gone = asked.iter().filter(|apex| is_gone(apex)).cloned().collect();
     let mut looks = Looks::default();
     let anew = here.iter().filter(|zone| is_other(zone, manifest, &mut looks)).map(|&zone| zone.clone()).collect();
     Ok(Difference { anew, gone, seen: None })

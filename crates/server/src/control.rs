@@ -13,6 +13,7 @@ use crate::listing;
 use crate::log;
 use crate::secondaries::{Note, Secondaries};
 use crate::state::{Done, Event, State};
+use front::locks::hold;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -204,7 +205,7 @@ fn zone(state: &State, words: &[&str]) -> Json {
         ["diff", zone, from, to] => told("diff", diff(state, zone, from, to)),
         ["show", zone] => show(state, zone),
         ["show", zone, "--serial", serial] | ["show", "--serial", serial, zone] => {
-            told("records", past(state).and_then(|past| past.show(zone, Some(number(serial)?))))
+            told("records", number(serial).and_then(|n| of_history(state, |past| past.show(zone, Some(n)))))
         }
         ["rollback", zone, serial] => {
             number(serial).map_or_else(|why| bad(vec![why]), |n| in_place(|| rollback(state, zone, n)))
@@ -222,16 +223,21 @@ fn number(serial: &str) -> Result<u32, String> {
 }
 
 fn secondaries(state: &State) -> Result<&Secondaries, String> {
-    state.secondaries().ok_or_else(|| "the server has only just started".to_string())
+    state.secondaries.as_ref().ok_or_else(|| "no zones are fetched here".to_string())
 }
 
-fn past(state: &State) -> Result<&Past, String> {
-    state.past().ok_or_else(|| "the server has only just started".to_string())
+/// One at a time, and not at the cost of those who answer: it may be a gigabyte that is read, and 256 MiB that are kept of it.
+fn of_history<T>(state: &State, ask: impl FnOnce(&Past) -> Result<T, String>) -> Result<T, String> {
+    let past = state.past.as_ref().ok_or("it is not known here what zones were")?;
+    let _turn = hold(&state.reading);
+    // The rest of the connection's commands do so, too.
+    let _ = net::sched::modest();
+    ask(past)
 }
 
 /// Who owns a zone, and what versions it has had.
 fn log(state: &State, zone: &str) -> Json {
-    let versions = match past(state).and_then(|past| past.log(zone)) {
+    let versions = match of_history(state, |past| past.log(zone)) {
         Ok(versions) => versions,
         Err(why) => return bad(vec![why]),
     };
@@ -247,7 +253,7 @@ fn owner(state: &State, zone: &str) -> Result<&'static str, String> {
 
 /// What is served of a zone, and how it is if it comes from others: then it may be that nothing is served.
 fn show(state: &State, zone: &str) -> Json {
-    let records = past(state).and_then(|past| past.show(zone, None));
+    let records = of_history(state, |past| past.show(zone, None));
     let list = |s: &Secondaries| s.ask(|done| Note::List { zones: vec![zone.to_string()], done });
     let Ok(Json::List(how)) = secondaries(state).and_then(list) else { return told("records", records) };
     let records = records.map_or_else(|why| ("no_records", Json::Text(why)), |records| ("records", records));
@@ -265,13 +271,14 @@ fn rollback(state: &State, zone: &str, serial: u32) -> Json {
     // Whoever owns the zone goes back: its updates, or its file.
     let is_of_updates = owner(state, zone) == Ok("update");
     match state.intake().filter(|_| is_of_updates) {
-        Some(intake) => told("reload", past(state).and_then(|past| intake.go_back(past, zone, serial))),
+        Some(intake) => told("reload", of_history(state, |past| intake.go_back(past, zone, serial))),
         None => answered_at_once(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done }),
     }
 }
 
 fn diff(state: &State, zone: &str, from: &str, to: &str) -> Result<Json, String> {
-    past(state)?.diff(zone, number(from)?, number(to)?)
+    let (from, to) = (number(from)?, number(to)?);
+    of_history(state, |past| past.diff(zone, from, to))
 }
 
 /// Has a zone served as its file says; forced, whatever the guards object to.

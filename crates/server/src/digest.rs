@@ -12,7 +12,7 @@ use transfer::{Diff, Record};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
 /// True if the zone has digests, and none of them is of its serial. In a signed zone they are for whoever signs it.
-fn is_stale(zone: &Zone<'_>) -> Result<bool, Damaged> {
+pub fn is_stale(zone: &Zone<'_>) -> Result<bool, Damaged> {
     let apex = zone.apex()?;
     let records = records_of(&apex, apex.apex_name()?)?;
     let serial = zone.serial()?.to_be_bytes();

@@ -5,8 +5,8 @@
 //! Held in memory: one message, and what is on its way to the disk.
 
 use crate::clock::wall_s;
+use crate::ledger::push_record;
 use crate::transfers::LASTS_MAX;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -306,8 +306,7 @@ impl Coming<'_> {
                     return;
                 }
                 line.clear();
-                zonefile::record_to_text(r.owner, r.ttl, 1, r.rtype, r.rdata, &mut line);
-                let _ = line.write_char('\n');
+                push_record(r.owner, r.rtype, r.ttl, r.rdata, &mut line);
                 written += line.len() as u64;
                 text += line.len() as u64;
                 if text > max {

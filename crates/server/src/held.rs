@@ -7,18 +7,18 @@
 use crate::config::{Config, Numbering, Written, Zone};
 use crate::edition::Edition;
 use crate::history::CHANGE_OCTETS_MAX;
-use crate::images::{Problem, name};
-use crate::json::Json;
+use crate::images::name;
 use crate::laying;
 use crate::ledger;
 use crate::log;
 use crate::numbering;
 use crate::reading::Stock;
 use audit::{Fault, Guards, Version, weigh, weigh_numbers};
+use front::locks::hold;
 use image::{Image, Sorted, Zone as ImageZone};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use store::Stretch;
 use transfer::{Diff, compare};
 
@@ -158,7 +158,7 @@ impl Gate {
     }
 
     fn changes(&self) -> MutexGuard<'_, Changes> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.changes)
     }
 
     /// What the versions that passed change, but for `unfit`; asked when they are served, or will be at once.
@@ -193,24 +193,6 @@ fn is_other(served: &ImageZone<'_>, zone: &Sorted<'_>) -> bool {
     !(served.records() == Ok(records) && served.serial() == Ok(audit::serial(zone)))
 }
 
-/// A zone of which a new version is held.
-#[derive(Clone, Debug)]
-pub struct Held {
-    pub apex: Box<[u8]>,
-    pub why: String,
-}
-
-impl Held {
-    pub fn of(problems: &[Problem]) -> Vec<Held> {
-        let held = |p: &Problem| Some(Held { apex: p.apex.clone(), why: p.what.strip_prefix(HELD)?.to_string() });
-        problems.iter().filter_map(held).collect()
-    }
-
-    pub fn json(&self) -> Json {
-        Json::Object(vec![("zone", Json::text(name(&self.apex))), ("why", Json::text(&self.why))])
-    }
-}
-
 /// What is said of a zone that goes on as it was.
 pub fn goes_on(why: &str) -> String {
     match why.strip_prefix(HELD) {
@@ -219,8 +201,13 @@ pub fn goes_on(why: &str) -> String {
     }
 }
 
+/// Why a new version is held, of what is wrong with a zone.
+pub fn why(what: &str) -> Option<&str> {
+    what.strip_prefix(HELD)
+}
+
 pub fn is_held(what: &str) -> bool {
-    what.starts_with(HELD)
+    why(what).is_some()
 }
 
 /// True if only guards stand in the way.

@@ -16,8 +16,9 @@ use crate::clock::rfc3339;
 use crate::config::{self, apex};
 use crate::images::name;
 use crate::json::Json;
+use crate::ledger;
 use crate::sound::{self, Sound};
-pub use entries::{caution, changes_since, last_serials};
+pub use entries::{caution, changes_since, last_serials, last_updates};
 use entries::{changes, changes_in};
 pub use file::{Replaced, write};
 use front::{Published, Zones};
@@ -34,7 +35,6 @@ use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, merge};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
 const FOLDER: &str = "history";
-const UPDATES: &str = "journal";
 /// Of one change; the history of a zone begins anew behind a larger one.
 pub const CHANGE_OCTETS_MAX: usize = 64 << 20;
 /// Records that an answer lists.
@@ -117,12 +117,6 @@ impl Past {
         self.ways_back(apex, served, [(serial, since)]).map(|[way]| way)
     }
 
-    /// When updates have made the change that led to this serial last.
-    pub fn changed_at(&self, apex: &[u8], serial: u32) -> Option<u64> {
-        let changes = changes_in(&self.data_dir, &[UPDATES], apex).ok()?;
-        changes.iter().rev().find(|entry| entry.diff.to == serial).map(|entry| entry.wall_s)
-    }
-
     /// The same for several serials. While its file owned a zone of updates other versions may have had the same ones: so it is what
     /// updates have changed, if that says it, and must fit in any case.
     fn ways_back<const N: usize>(
@@ -132,12 +126,17 @@ impl Past {
         versions: [(u32, Option<&str>); N],
     ) -> Result<[Diff; N], String> {
         let now = served.serial().map_err(damaged)?;
+        if versions.iter().all(|version| *version == (now, None)) {
+            // Which is asked most, and nothing of the history.
+            return Ok(versions.map(|_| Diff::new(now, now, vec![], vec![])));
+        }
         let fitting = |changes: VecDeque<Entry>| {
             let back = |version| way(&changes, now, version).and_then(|back| fit(served, &back).map(|()| back));
             let ways = versions.into_iter().map(back).collect::<Result<Vec<_>, _>>()?;
             <[Diff; N]>::try_from(ways).map_err(|_| MISFIT.to_string())
         };
-        fitting(changes_in(&self.data_dir, &[UPDATES], apex)?).or_else(|_| fitting(changes(&self.data_dir, apex)?))
+        fitting(changes_in(&self.data_dir, &[ledger::FOLDER], apex)?)
+            .or_else(|_| fitting(changes(&self.data_dir, apex)?))
     }
 
     /// What edits of its file have changed of a zone since a version, and not taken back: records that went, and that came.

@@ -10,11 +10,12 @@ use crate::press::Work;
 use crate::queue;
 use crate::refusals::{NOT_YET, PROHIBITED, refused};
 use crate::sound::Sound;
+use front::locks::hold;
 use front::{Postponed, Published};
 use stats::{Counter, Counters};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use transfer::message::Message;
 use transfer::tsig::Keys;
@@ -177,7 +178,7 @@ impl Intake {
             is_ours: zone.origin.is_some(),
         };
         let zones = zones.iter().filter(|zone| zone.is_owned()).map(|zone| (zone.apex.clone(), wish(zone))).collect();
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = hold(&self.wanted);
         let mut now = Wanted::new(zones, number, wanted.take());
         now.history = Some(history);
         *wanted = Some(now);

@@ -32,8 +32,8 @@ use crate::stamp::Stamp;
 use crate::strangers::{Lacking, Strangers};
 use crate::unwritten::{Names, Unwritten, Wish};
 use image::{View, Zone as ImageZone};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
@@ -394,11 +394,8 @@ impl Ledger {
     }
 
     /// Zones whose updates wait for somebody's word.
-    pub fn frozen(&self) -> Vec<Box<[u8]>> {
-        let mut frozen: Vec<_> =
-            self.zones.iter().filter(|(_, zone)| zone.is_frozen).map(|(apex, _)| apex.clone()).collect();
-        frozen.sort_unstable();
-        frozen
+    pub fn frozen(&self) -> BTreeSet<Box<[u8]>> {
+        self.zones.iter().filter(|(_, zone)| zone.is_frozen).map(|(apex, _)| apex.clone()).collect()
     }
 
     /// Makes changes durable, all or none. Returns where the journal ends now.
@@ -519,17 +516,13 @@ pub fn prepare_zone(
     apex: &[u8],
     position: u64,
 ) -> io::Result<Prepared> {
-    let text = |out: &mut Output| {
-        writeln!(out, "{HEAD} {position}")?;
-        write_text(zone, &Names::new(), out).and_then(|()| sound.holds())
-    };
+    let text = |out: &mut Output| write_text(zone, &Names::new(), out).and_then(|()| sound.holds());
     let folder = data_dir.join(FOLDER);
-    let file = file_of(&folder, apex);
-    if !file.try_exists()? {
+    if !file_of(&folder, apex).try_exists()? {
         // Of one that comes back to its updates it is known what its configured file was.
         Origin::of(data_dir, apex).keep_served(sound, zone, zone.serial().map_err(damaged)?)?;
     }
-    prepare(&folder, file.file_name().and_then(|n| n.to_str()).unwrap_or_default(), None, text, |_| Ok(()))
+    prepare_file(&folder, apex, position, text)
 }
 
 /// A record as a line of a zone file.
@@ -570,13 +563,18 @@ pub fn write_file(
     position: u64,
     records: impl FnOnce(&mut Output) -> io::Result<()>,
 ) -> io::Result<()> {
+    prepare_file(folder, apex, position, records)?.take_name().map(drop)
+}
+
+fn prepare_file(
+    folder: &Path,
+    apex: &[u8],
+    position: u64,
+    records: impl FnOnce(&mut Output) -> io::Result<()>,
+) -> io::Result<Prepared> {
     let file = file_of(folder, apex);
-    let file = file.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-    write_atomically(folder, file, None, |out| {
-        writeln!(out, "{HEAD} {position}")?;
-        records(out)
-    })
-    .map(drop)
+    let text = |out: &mut Output| writeln!(out, "{HEAD} {position}").and_then(|()| records(out));
+    prepare(folder, file.file_name().and_then(|n| n.to_str()).unwrap_or_default(), None, text, |_| Ok(()))
 }
 
 /// The file of a zone holds what stands before this position, whatever it has said.
@@ -587,18 +585,13 @@ fn renumber(folder: &Path, apex: &[u8], position: u64) -> io::Result<()> {
 }
 
 pub fn position_of(file: &Path) -> io::Result<u64> {
-    let position = head(file)?.and_then(|words| words.first()?.parse().ok());
+    let mut line = String::new();
+    BufReader::new(File::open(file)?).read_line(&mut line)?;
+    let position = line.strip_prefix(HEAD).and_then(|words| words.split_whitespace().next()?.parse().ok());
     position.ok_or_else(|| {
         let why = format!("{}: its first line names no position of the journal", file.display());
         io::Error::new(io::ErrorKind::InvalidData, why)
     })
-}
-
-/// The words behind the beginning of a file's first line.
-fn head(file: &Path) -> io::Result<Option<Vec<String>>> {
-    let mut line = String::new();
-    BufReader::new(File::open(file)?).read_line(&mut line)?;
-    Ok(line.strip_prefix(HEAD).map(|words| words.split_whitespace().map(str::to_owned).collect()))
 }
 
 /// A change by an update.

@@ -21,8 +21,7 @@ type Zones = HashMap<Box<[u8]>, Option<Zone>>;
 /// The zones of these names, or all: those that are served and those that are to be.
 pub fn list(state: &State, names: &[&str]) -> Result<Json, Vec<String>> {
     let config = state.configured().map_err(|why| vec![why])?;
-    // A server that has only just started serves nothing yet.
-    let served = state.past().map(|past| past.published.current().0);
+    let served = state.past.as_ref().map(|past| past.published.current().0);
     let view = served.as_ref().map(|served| served.image.view());
     let zones = if names.is_empty() { all(&config, view) } else { named(&config, view, names)? };
     let mut others = of_others(state, &zones, names.is_empty());
@@ -75,7 +74,7 @@ fn of_others(state: &State, zones: &Zones, is_of_all: bool) -> HashMap<Box<[u8]>
     let wanted = zones.values().flatten().filter(|zone| zone.is_secondary());
     let names = wanted.map(|zone| vec![images::name(&zone.apex).to_string()]);
     let asked = if is_of_all { names.take(1).map(|_| vec![]).collect() } else { names.collect::<Vec<_>>() };
-    let Some(secondaries) = state.secondaries() else { return HashMap::new() };
+    let Some(secondaries) = &state.secondaries else { return HashMap::new() };
     let all = asked.into_iter().flat_map(|zones| match secondaries.ask(|done| Note::List { zones, done }) {
         Ok(Json::List(all)) => all,
         // One that has only just come or gone is told of as others are.

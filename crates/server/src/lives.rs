@@ -12,7 +12,7 @@ mod bad;
 use crate::laying::{self, Standing};
 use crate::ledger;
 use crate::press::Press;
-use crate::unwritten::{Unwritten, Wish};
+use crate::unwritten::{Files, Unwritten, Wish};
 use bad::{Bad, explained};
 use front::{Published, Setup, Verdict, Worker, Zones};
 use image::{Builder, Image};
@@ -280,7 +280,10 @@ impl Life {
         for (apex, contents) in model.content.clone() {
             let end = self.press.hold().unwritten.end();
             write_zone(&self.disk, &mut model.files, &apex, end, &contents)?;
-            self.press.hold().unwritten.settle(&apex, end);
+            let mut written = Files::new([(apex, end)].into_iter());
+            while !written.is_empty() {
+                self.press.hold().unwritten.settle(&mut written);
+            }
             if !self.is_owing && rng.one_in(3) {
                 break;
             }

@@ -15,11 +15,12 @@ use crate::log;
 use crate::novices::Novices;
 use crate::slate::{Notes, Slate};
 use crate::unwritten::{Unwritten, Wish};
+use front::locks::hold;
 use front::{Published, Retired, Zones};
 use image::Image;
 use image::followers::{Followers, Queue};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use store::Stretch;
 use wire::rtype::ZONEMD;
@@ -94,7 +95,7 @@ impl Press {
     }
 
     pub fn hold(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.books)
     }
 
     pub fn current(&self) -> Arc<Zones<Stretch>> {

@@ -26,7 +26,7 @@ use crate::serving::{Serving, access, access_after, facts, forsakes, ready, rema
 use crate::sound::Sound;
 use crate::stamp;
 use crate::state::{Event, State};
-use crate::unwritten::Wish;
+use crate::unwritten::{Files, Wish};
 use crate::{log, systemd};
 use audit::Guards;
 use front::{Retired, Zones};
@@ -189,7 +189,7 @@ impl Publisher {
     }
 
     fn on_job(&mut self, job: Job) {
-        let wanted: Apexes = job.zones.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
+        let wanted: HashSet<Box<[u8]>> = job.zones.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
         let mut from = job.from;
         if job.why == Why::Forced {
             // What was held of these had been received.
@@ -225,7 +225,7 @@ impl Publisher {
             self.press.wake();
         }
         if job.why == Why::Received
-            && let Some(secondaries) = self.state.secondaries()
+            && let Some(secondaries) = &self.state.secondaries
         {
             secondaries.tell(Note::Laid { is_done });
         }
@@ -345,15 +345,15 @@ impl Publisher {
         let seen = difference.seen.take();
         if difference.is_empty() {
             seen.into_iter().for_each(|seen| self.served.see(&seen));
-            let has_their_lists = self.served.written.is(&config.roster.written);
-            if !has_their_lists && access(&self.press.current().image, config) != *self.served.allow_query {
+            let (has_their_lists, now) = (self.served.written.is(&config.roster.written), self.press.current());
+            if !has_their_lists && access(&now.image, config) != *now.allow_query {
                 return Ok(None);
             }
             self.served.written = config.roster.written.clone();
             return Ok(Some(false));
         }
         // A zone that is gone and that nobody has named would be served on, to everybody.
-        if !wanted.is_empty() && forsakes(&self.served, &self.press.current().image, config) {
+        if !wanted.is_empty() && forsakes(&self.served.written, &self.press.current(), config) {
             return Ok(None);
         }
         let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
@@ -388,12 +388,11 @@ impl Publisher {
         difference.gone.iter().for_each(|apex| self.state.set_unnumbered(apex, false));
         seen.into_iter().for_each(|seen| self.served.see(&seen));
         complain(&self.served.problems, &problems);
-        self.served.allow_query = Arc::clone(&zones.allow_query);
         self.served.written = config.roster.written.clone();
         self.served.generation += 1;
         drop(zones);
         self.is_published(retired);
-        self.state.secondaries().into_iter().for_each(|s| difference.apexes().for_each(|apex| s.has_changed(apex)));
+        self.state.secondaries.iter().for_each(|s| difference.apexes().for_each(|apex| s.has_changed(apex)));
         self.hold(&problems);
         self.unfolded = Some(Arc::clone(config));
         self.laid.get_or_insert_with(Instant::now);
@@ -485,16 +484,17 @@ impl Publisher {
     /// The zones that an image is to be made of, and what names them. Where that is wrong those that are served will do for one that
     /// only holds these as they should be: what somebody has written into a folder is no reason to keep others' updates from it.
     fn zones(&self, config: &Config, why: Why) -> Result<(Vec<Zone>, Seen), Vec<String>> {
-        let wanted = if self.by.is_asked { self.by.wanted.clone() } else { Vec::new() };
+        let (wanted, none) = (&self.by.wanted, HashSet::new());
+        let wanted = if self.by.is_asked { wanted } else { &none };
         let complaints =
-            match comparison::named(&config.roster, &self.served.manifest, self.takes_lists(config), &wanted) {
+            match comparison::named(&config.roster, &self.served.manifest, self.takes_lists(config), wanted) {
                 Ok(named) => return Ok(named),
                 Err(comparison::Hindrance::Manifest) => vec!["the list of what is served is damaged".to_string()],
                 Err(comparison::Hindrance::Roster(complaints)) => told(&complaints),
             };
         // Nor does what was wished of some zones. A zone that was for some, and is configured no more, would be for all.
         let is_of_all = self.by.wanted.is_empty() && !matches!(why, Why::Fold | Why::Damaged);
-        if is_of_all || forsakes(&self.served, &self.press.current().image, config) {
+        if is_of_all || forsakes(&self.served.written, &self.press.current(), config) {
             return Err(complaints);
         }
         complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
@@ -511,7 +511,7 @@ impl Publisher {
 
     /// What names zones counts as it is now: somebody wants that of all, or a zone that was for some, and is configured no more, would be for all.
     fn takes_lists(&self, config: &Config) -> bool {
-        self.by.is_asked && self.by.wanted.is_empty() || forsakes(&self.served, &self.press.current().image, config)
+        self.by.is_asked && self.by.wanted.is_empty() || forsakes(&self.served.written, &self.press.current(), config)
     }
 
     /// Err within: the image does not take what updates have changed of these zones; of all if none is named.
@@ -536,17 +536,17 @@ impl Publisher {
             _ if !now.image.is_whole() => library.again(zones, seen, before, &mut keep),
             _ => library.current(zones, seen, before, &mut keep),
         };
-        let was_laid_over = now.image.header().overlay.is_some();
+        let (was_laid_over, lists) = (now.image.header().overlay.is_some(), Arc::clone(&now.allow_query));
         drop(now);
         let shelved = found.map_err(|e| vec![format!("no new image, the old one stays: {e}")])?;
         let (zones, mut serving) = ready(shelved, config, self.served.generation + 1);
         // What is laid over an image is not in the image.
         let is_other = serving.manifest.image() != self.served.manifest.image() || was_laid_over;
-        let changed = is_other || serving.allow_query != self.served.allow_query;
+        let changed = is_other || zones.allow_query != lists;
         let before = Arc::clone(&self.served.problems);
         // What could not be read from its file is laid over the image.
-        written.retain(|apex, _| !serving.problems.iter().any(|p| p.apex == *apex));
-        self.press.have_done(move |_, books| written.iter().for_each(|(apex, end)| books.unwritten.settle(apex, *end)));
+        serving.problems.iter().for_each(|p| _ = written.remove(&p.apex));
+        self.settle(Files::new(written.into_iter()));
         if changed {
             prefault(zones.image.bytes().map());
             complain(&serving.problems, &before);
@@ -554,7 +554,7 @@ impl Publisher {
                 Ok(retired) => {
                     self.served = serving;
                     self.is_published(retired);
-                    self.state.secondaries().into_iter().for_each(Secondaries::have_changed);
+                    self.state.secondaries.iter().for_each(Secondaries::have_changed);
                 }
                 Err(unlaid) => {
                     log::info("the new image does not take what has changed meanwhile", &[("why", &unlaid.why)]);
@@ -568,6 +568,16 @@ impl Publisher {
         }
         self.hold(&before);
         Ok(Ok(changed))
+    }
+
+    /// Updates wait for some of it only.
+    fn settle(&self, mut written: Files) {
+        while !written.is_empty() {
+            written = self.press.have_done(move |_, books| {
+                books.unwritten.settle(&mut written);
+                written
+            });
+        }
     }
 
     /// Writes the files of those zones that updates have changed, for the next image to be made of them.
@@ -600,7 +610,7 @@ impl Publisher {
                 self.state.published.count(Counter::VersionHeld);
                 held::tell(&p.apex, &p.what);
             }
-            if let Some(secondaries) = self.state.secondaries()
+            if let Some(secondaries) = &self.state.secondaries
                 && self.served.written.find(&p.apex).is_some_and(Zone::is_awaited)
             {
                 // Nobody waits for that.
@@ -704,14 +714,14 @@ struct By {
     /// He waits for what comes of it.
     is_asked: bool,
     /// Whom they named who asked.
-    wanted: Apexes,
+    wanted: HashSet<Box<[u8]>>,
     /// From whom they have come, by apex.
     from: HashMap<Box<[u8]>, String>,
 }
 
 impl Default for By {
     fn default() -> By {
-        By { why: Why::Asked, is_asked: false, wanted: Vec::new(), from: HashMap::new() }
+        By { why: Why::Asked, is_asked: false, wanted: HashSet::new(), from: HashMap::new() }
     }
 }
 
@@ -719,7 +729,7 @@ impl By {
     fn author(&self, apex: &[u8]) -> Author {
         // Beside the zone that it is about others may have been edited.
         match self.why {
-            _ if !self.wanted.iter().any(|wanted| **wanted == *apex) => self.source(apex),
+            _ if !self.wanted.contains(apex) => self.source(apex),
             Why::Back(serial) => history::by_going_back(serial),
             Why::Keep { .. } => history::by_command(),
             Why::Forced => history::by_force(self.source(apex)),

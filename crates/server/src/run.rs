@@ -25,7 +25,7 @@
 use crate::answering::{Answering, Shared};
 use crate::attending::{Reading, Reread, attend};
 use crate::clock::Clock;
-use crate::config::{Config, History, Zone};
+use crate::config::{Config, Zone};
 use crate::first::{First, unusable};
 use crate::handed::Handed;
 use crate::history::{Past, Recorder, caution};
@@ -53,6 +53,7 @@ use crate::transfers::{self, Transfers};
 use crate::update::{Later, Updates};
 use crate::watcher::{Folders, Watcher};
 use crate::{control, cookies, http, log, random, systemd};
+use front::locks::hold;
 use front::{Published, Retired, Setup, Worker};
 use net::Wake;
 use net::privilege::{User, is_root};
@@ -65,10 +66,10 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -151,17 +152,17 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     state.updated = Arc::clone(&entrance.counters);
     state.folders = Some(Arc::clone(&folders));
     state.press = Some(Arc::clone(&press));
-    state.set_secondaries(others);
-    state.set_past(Past { published: Arc::clone(&shared.published), data_dir: config.server.data_dir.clone() });
+    state.secondaries = Some(others);
+    let past = Past { published: Arc::clone(&shared.published), data_dir: config.server.data_dir.clone() };
+    state.past = Some(past.clone());
     let state = Arc::new(state);
     // Before others do, of a lower priority: who is first has the sweeper started.
     store::heap::let_go();
     let wakes = wakes(&shared, resolution.as_ref());
     let publisher =
         Publisher::new(library, Arc::clone(&press), shared.clone(), Arc::clone(&state), wakes, serving, recorder);
-    let (data_dir, history) = (config.server.data_dir.clone(), config.history);
     let (orders, old_keys, watched) = (Mutex::new(Some(orders)), Mutex::default(), Arc::clone(&folders));
-    let updating = Updating { orders, entrance, press, shared, state, folders: watched, data_dir, history, old_keys };
+    let updating = Updating { orders, entrance, press, shared, state, folders: watched, past, old_keys };
     // Before anybody is answered, who may send an update next.
     match ledger {
         Ok(Some(ledger)) => updating.start_first(ledger, config)?,
@@ -192,7 +193,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         adopt(config, reading, number, &updating);
         wish(zones, why, &updating);
     };
-    let attended = attend(config, reread, &inbox, &jobs, &folders, state.secondaries(), &adopt);
+    let attended = attend(config, reread, &inbox, &jobs, &folders, state.secondaries.as_ref(), &adopt);
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
     state.keeper.get().into_iter().for_each(Keeper::finish);
@@ -210,15 +211,14 @@ struct Updating {
     shared: Shared,
     state: Arc<State>,
     folders: Arc<Folders>,
-    data_dir: PathBuf,
-    history: History,
+    past: Past,
     /// Those that somebody may still be using, and the last.
     old_keys: Mutex<Vec<Retired<transfer::tsig::Keys>>>,
 }
 
 impl Updating {
     fn start(&self, ledger: Ledger) -> Result<(), String> {
-        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let orders = hold(&self.orders).take();
         let Some(orders) = orders else { return Err("their thread could not be started before".to_string()) };
         let updates = Updates {
             ledger,
@@ -231,9 +231,10 @@ impl Updating {
         spawn("updates", &self.state.events, move || updates.run(&orders))?;
         // Only now: somebody is there.
         self.press.employ(self.entrance.open().clone());
-        self.state.set_intake(self.entrance.open().clone());
-        let (press, data_dir, state) = (Arc::clone(&self.press), self.data_dir.clone(), Arc::clone(&self.state));
-        let scribe = Scribe::new(press, data_dir, state, Arc::clone(&self.folders));
+        let intake = self.entrance.open().clone();
+        self.state.set_intake(intake.clone());
+        let (press, state, folders) = (Arc::clone(&self.press), Arc::clone(&self.state), Arc::clone(&self.folders));
+        let scribe = Scribe::new(press, self.past.clone(), intake, state, folders);
         spawn("scribe", &self.state.events, move || scribe.run())
     }
 
@@ -259,8 +260,8 @@ impl Updating {
     }
 
     /// The first zone that takes updates has come with a reload.
-    fn start_late(&self) -> Result<(), String> {
-        let (ledger, unfit, remarks) = Ledger::open(&self.data_dir, self.history).map_err(unusable)?;
+    fn start_late(&self, config: &Config) -> Result<(), String> {
+        let (ledger, unfit, remarks) = Ledger::open(&self.past.data_dir, config.history).map_err(unusable)?;
         caution(&remarks);
         unfit.into_iter().for_each(|(apex, position)| self.press.hold().unwritten.add_unfit(&apex, position));
         self.start(ledger)
@@ -680,12 +681,12 @@ fn adopt(config: &Config, reading: Reading, number: u64, updating: &Updating) {
         Reading::Again | Reading::AsBefore => return,
     }
     // An answering thread may be using them just now, and has better things to do than to free them.
-    let mut old_keys = updating.old_keys.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut old_keys = hold(&updating.old_keys);
     old_keys.retain(|keys| !keys.is_unused());
     old_keys.push(shared.keys.publish(config.keys.clone()));
     drop(old_keys);
     shared.grants.publish(transfers::granted(&config.roster.written));
-    let late = if is_late() { updating.start_late() } else { Ok(()) };
+    let late = if is_late() { updating.start_late(config) } else { Ok(()) };
     match late {
         Err(why) if state.intake().is_none() => updating.wait(why),
         Err(why) => log::error("no zone takes updates", &[("why", &why)]),

@@ -18,9 +18,9 @@ use crate::clock::rfc3339;
 use crate::config::Zone;
 use crate::digest;
 use crate::edited::{self, Edit, Hindrance};
-use crate::history;
+use crate::history::{self, Past};
 use crate::images::{fingerprint_of, name};
-use crate::intake::MISFIT;
+use crate::intake::{Intake, MISFIT};
 use crate::laying;
 use crate::ledger;
 use crate::log;
@@ -36,7 +36,7 @@ use audit::Guards;
 use stats::Counter;
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -44,7 +44,8 @@ use store::atomic::{self, Output, prepare};
 
 pub struct Scribe {
     press: Arc<Press>,
-    data_dir: PathBuf,
+    past: Past,
+    intake: Intake,
     state: Arc<State>,
     folders: Arc<Folders>,
     /// Edits that wait. Bound: as many as zones take updates.
@@ -56,6 +57,9 @@ pub struct Scribe {
     /// Zones beside whose files nothing is left of writers that died, by their names' fingerprints. Bound: as many as are written
     /// back.
     swept: HashSet<u64>,
+    /// Of zones that nobody has updated since the start: see `history::last_updates`. Read when it is asked for, for all at once, and let go of when
+    /// there is nothing to do.
+    last_updates: Option<HashMap<u64, (u32, u64)>>,
 }
 
 /// An edit that was not taken in.
@@ -101,10 +105,10 @@ impl From<io::Error> for Undone {
 }
 
 impl Scribe {
-    pub fn new(press: Arc<Press>, data_dir: PathBuf, state: Arc<State>, folders: Arc<Folders>) -> Scribe {
+    pub fn new(press: Arc<Press>, past: Past, intake: Intake, state: Arc<State>, folders: Arc<Folders>) -> Scribe {
         let (refused, forced) = (HashMap::new(), HashMap::new());
-        let (outlines, swept) = (HashMap::new(), HashSet::new());
-        Scribe { press, data_dir, state, folders, refused, forced, outlines, swept }
+        let (outlines, swept, last_updates) = (HashMap::new(), HashSet::new(), None);
+        Scribe { press, past, intake, state, folders, refused, forced, outlines, swept, last_updates }
     }
 
     /// Works until the process ends: a file that is being written then is not there.
@@ -116,6 +120,7 @@ impl Scribe {
         loop {
             self.forget();
             if self.press.slate.is_clear() {
+                self.last_updates = None;
                 self.state.rest();
             }
             let task = self.press.slate.next();
@@ -168,16 +173,15 @@ impl Scribe {
 
     /// True: one of the files that the zone's includes is watched from now on.
     fn watch_includes(&self, task: &Task) -> bool {
-        let origin = Origin::of(&self.data_dir, &task.apex);
+        let origin = Origin::of(&self.past.data_dir, &task.apex);
         self.folders.include(&name(&task.apex).to_string(), &task.file, origin.includes())
     }
 
     fn renew_digest(&self, apex: &[u8]) {
-        let Some((past, intake)) = self.state.past().zip(self.state.intake()) else { return };
-        let (before, zone, stock) = (net::sched::usage(), name(apex), Stock::below(&self.data_dir));
-        match history::with_zone(&past.published, apex, Sound::as_known, |zone| digest::renewal(zone, &stock)) {
+        let (before, zone, stock) = (net::sched::usage(), name(apex), Stock::below(&self.past.data_dir));
+        match history::with_zone(&self.past.published, apex, Sound::as_known, |zone| digest::renewal(zone, &stock)) {
             Ok(None) => {}
-            Ok(Some(diff)) if intake.change(apex, diff.clone(), history::by_digest()).is_ok() => {
+            Ok(Some(diff)) if self.intake.change(apex, diff.clone(), history::by_digest()).is_ok() => {
                 log::debug("a zone has a new digest", &[("zone", &zone)]);
             }
             // It has changed meanwhile: where that goes on and on, making digests must not be all that is done.
@@ -225,7 +229,7 @@ impl Scribe {
 
     /// Err: why the file, or what is served, stays as it is.
     fn attend(&mut self, task: &Task) -> Result<Done, Undone> {
-        if !ledger::file_of(&self.data_dir.join(ledger::FOLDER), &task.apex).exists() {
+        if !ledger::file_of(&self.past.data_dir.join(ledger::FOLDER), &task.apex).exists() {
             // Updates do not own the zone yet.
             return Ok(Done::Current);
         }
@@ -248,10 +252,10 @@ impl Scribe {
         {
             return Err(e.into());
         }
-        let mut origin = Origin::of(&self.data_dir, &task.apex);
+        let mut origin = Origin::of(&self.past.data_dir, &task.apex);
         self.keep_edit(&task.apex, &file, &origin)?;
         let is_cleared = aside::clear(&file, &mut origin)?;
-        origin.recover(|to| self.state.past().ok_or(JUST_STARTED)?.was_edited(&task.apex, to))?;
+        origin.recover(|to| self.past.was_edited(&task.apex, to))?;
         let is = origin.stamp(&file);
         if is != NONE && !origin.known().iter().any(|known| known.is(&is)) {
             return self.take_in(task, &file, is, origin);
@@ -262,7 +266,10 @@ impl Scribe {
             return self.write_back(task, &file, is, origin);
         }
         // Also at a start that has found something left behind: who was killed may have owed a digest.
-        self.press.slate.renew([&*task.apex].into_iter(), Instant::now() + DIGEST_AFTER);
+        let is_stale = |zone: &image::Zone<'_>| digest::is_stale(zone).map_err(|e| damaged(e).to_string());
+        if history::with_zone(&self.past.published, &task.apex, Sound::as_known, is_stale) == Ok(true) {
+            self.press.slate.renew([&*task.apex].into_iter(), Instant::now() + DIGEST_AFTER);
+        }
         if is_cleared {
             // That is what was looked for.
             return Ok(Done::Looked);
@@ -359,9 +366,8 @@ impl Scribe {
         guards: Option<&Guards>,
         origin: &mut Origin,
     ) -> Result<Result<Option<Edit>, Hindrance>, String> {
-        let (past, intake) = self.state.past().zip(self.state.intake()).ok_or(JUST_STARTED)?;
         for _ in 0..TRIES {
-            let edit = match edited::edit(past, zone, base, guards) {
+            let edit = match edited::edit(&self.past, zone, base, guards) {
                 Ok(edit) => edit,
                 Err(hindrance) => return Ok(Err(hindrance)),
             };
@@ -372,8 +378,8 @@ impl Scribe {
             let Some(next) = origin.ahead(zone, base.serial(), &edit.stamp)? else { continue };
             next.announce(diff.to).map_err(|e| e.to_string())?;
             // The zone may have changed meanwhile. What is durable, and not served yet, will be.
-            let outcome = intake.change(&zone.apex, diff.clone(), history::by_edit());
-            if outcome.is_ok() || past.was_edited(&zone.apex, diff.to)? {
+            let outcome = self.intake.change(&zone.apex, diff.clone(), history::by_edit());
+            if outcome.is_ok() || self.past.was_edited(&zone.apex, diff.to)? {
                 origin.become_next(next).map_err(|e| e.to_string())?;
                 return Ok(Ok(Some(edit)));
             }
@@ -427,6 +433,12 @@ impl Scribe {
         Ok(Done::Edited)
     }
 
+    /// When an update made the change that led to this serial, if it was before the start.
+    fn last_update(&mut self, apex: &[u8], serial: u32) -> Option<u64> {
+        let all = self.last_updates.get_or_insert_with(|| history::last_updates(&self.past.data_dir));
+        all.get(&fingerprint_of(apex)).filter(|(to, _)| *to == serial).map(|(_, wall_s)| *wall_s)
+    }
+
     fn write_back(&mut self, task: &Task, file: &Path, was: String, mut origin: Origin) -> Result<Done, Undone> {
         let apex = task.apex.clone();
         // Together: of what is served.
@@ -442,9 +454,8 @@ impl Scribe {
         if origin.is_version(&was, serial) {
             return Ok(Done::Current);
         }
-        // After a start nobody may have changed the zone yet.
-        let past = || self.state.past().and_then(|past| past.changed_at(&task.apex, serial));
-        let first_line = origin::first_line(serial, last.or_else(past).map(rfc3339).as_deref());
+        let last = last.or_else(|| self.last_update(&task.apex, serial));
+        let first_line = origin::first_line(serial, last.map(rfc3339).as_deref());
         let (folder, target) = parts(file)?;
         if self.swept.insert(fingerprint_of(&task.apex)) {
             atomic::sweep(folder, &format!("{target}."));
@@ -523,7 +534,6 @@ fn is_being_written(file: &Path) -> bool {
     modified.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|since| since < REST))
 }
 
-const JUST_STARTED: &str = "the server has only just started";
 const NO_VERSION: &str = "its first line does not say which version was edited, as files do that are written back; put that line there \
     (`; serial N, written by dunlin for updates; keep this line`, N the serial of that version), or move the file away";
 /// What is said of an edit that the guards object to.

@@ -24,8 +24,7 @@ use store::{Backing, Stretch};
 
 /// What was published last: what tells whether publishing again would change anything.
 pub struct Serving {
-    pub allow_query: Arc<Lists>,
-    /// Those whose lists these are.
+    /// Those whose access lists are published with it.
     pub written: Written,
     pub file: Arc<PathBuf>,
     pub generation: u64,
@@ -59,7 +58,6 @@ pub fn ready(mut shelved: Shelved, config: &Config, generation: u64) -> (Zones<S
     });
     shelved.manifest.seen = seen;
     let serving = Serving {
-        allow_query: Arc::clone(&allow_query),
         written: config.roster.written.clone(),
         file,
         generation,
@@ -152,8 +150,7 @@ fn at_once(last: Last, library: &Library, config: &Config, recorder: &mut Record
     let (bare, mut serving) = ready(shelved, config, 1);
     let Some(image) = image.or(was_laid) else { return Some((bare, serving, Compared::Owned)) };
     serving.take(&bare.image, &image, &entries, &gone);
-    serving.allow_query = Arc::new(access(&image, config));
-    let zones = Zones { allow_query: Arc::clone(&serving.allow_query), image };
+    let zones = Zones { allow_query: Arc::new(access(&image, config)), image };
     Some((zones, serving, Compared::Owned))
 }
 
@@ -228,8 +225,8 @@ fn number(image: &Image<Stretch>, apex: &[u8]) -> Option<u32> {
 }
 
 /// True if a zone that had an access list of its own is none of `[[zone]]` any more. Served on, it would have that of all.
-pub fn forsakes(served: &Serving, image: &Image<Stretch>, config: &Config) -> bool {
-    if served.written.is(&config.roster.written) {
+pub fn forsakes(written: &Written, served: &Zones<Stretch>, config: &Config) -> bool {
+    if written.is(&config.roster.written) {
         return false;
     }
     let mut own: HashSet<u32> = served.allow_query.own().collect();
@@ -239,7 +236,7 @@ pub fn forsakes(served: &Serving, image: &Image<Stretch>, config: &Config) -> bo
             .roster
             .written
             .iter()
-            .filter_map(|zone| number(image, &zone.apex))
+            .filter_map(|zone| number(&served.image, &zone.apex))
             .for_each(|zone| _ = own.remove(&zone));
     }
     !own.is_empty()

@@ -5,11 +5,12 @@
 //! looked at.
 
 use cache::{Cache, Snapshot};
+use front::locks::hold;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use store::atomic::{Output, prepare};
 
 const FOLDER: &str = "cache";
@@ -54,7 +55,7 @@ impl Shelf {
     pub fn write(&self, cache: &Cache, breathe: impl FnMut() -> bool) -> io::Result<u64> {
         let mut octets = 0;
         let prepared = prepare(&self.folder, NAME, None, |file| copy(cache, file, &mut octets, breathe), |_| Ok(()))?;
-        let is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_closed = hold(&self.is_closed);
         if *is_closed {
             return Err(io::ErrorKind::Interrupted.into());
         }
@@ -65,7 +66,7 @@ impl Shelf {
     /// The same in one go (there is nothing to breathe for: the process ends), and for good: none that is being written, or is
     /// begun from now on, takes its place.
     pub fn write_last(&self, cache: &Cache) -> io::Result<u64> {
-        *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *hold(&self.is_closed) = true;
         let mut octets = 0;
         prepare(&self.folder, NAME, None, |file| copy(cache, file, &mut octets, || true), |_| Ok(()))?.take_name()?;
         Ok(octets)

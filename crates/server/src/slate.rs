@@ -7,10 +7,11 @@
 
 use crate::config::Zone;
 use audit::Guards;
+use front::locks::{hold, try_to_hold};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 #[derive(Default)]
@@ -173,13 +174,9 @@ impl Slate {
         if notes.is_empty() {
             return true;
         }
-        let held = match self.entries.try_lock() {
-            Err(TryLockError::WouldBlock) => return false,
-            Err(TryLockError::Poisoned(held)) => held.into_inner(),
-            Ok(held) => held,
-        };
-        let before = held.first();
-        let (mut entries, Notes { changed, digests, looks }) = (held, std::mem::take(notes));
+        let Some(mut entries) = try_to_hold(&self.entries) else { return false };
+        let before = entries.first();
+        let Notes { changed, digests, looks } = std::mem::take(notes);
         entries.note(changed.iter().map(|apex| &**apex), now);
         entries.renew(digests.iter().map(|apex| &**apex), digests_at);
         let Entries { zones, looks: agenda, .. } = &mut *entries;
@@ -275,7 +272,7 @@ impl Slate {
     }
 
     fn hold(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.entries)
     }
 }
 

@@ -11,11 +11,12 @@ mod histogram;
 mod report;
 mod watch;
 
+use front::locks::hold;
 pub use histogram::{Histogram, quantile_ns};
 use net::sched::Usage;
 pub use report::{histogram, json, metrics};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 pub use watch::watch;
 
@@ -118,18 +119,18 @@ impl Turns {
     }
 
     fn worst(&self) -> Vec<Turn> {
-        self.worst.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        hold(&self.worst).clone()
     }
 
     fn capture(&self, of_turn: u64) -> Option<Capture> {
-        let all = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = hold(&self.captures);
         all.iter().find(|c| c.turn == of_turn).cloned()
     }
 
     /// Keeps a capture; the oldest goes whose turn is none of the worst.
     fn keep(&self, capture: Capture) {
         let worst = self.worst();
-        let mut all = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = hold(&self.captures);
         if all.len() >= CAPTURES_MAX {
             let at = all.iter().position(|c| worst.iter().all(|w| w.number != c.turn)).unwrap_or(0);
             all.remove(at);
@@ -139,7 +140,7 @@ impl Turns {
 
     /// Where the thread was, of a turn whose capture is kept.
     fn keep_stack(&self, of_turn: u64, stack: Vec<usize>) {
-        let mut all = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = hold(&self.captures);
         all.iter_mut().filter(|c| c.turn == of_turn).for_each(|c| c.stack.clone_from(&stack));
     }
 }

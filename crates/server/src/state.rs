@@ -2,7 +2,7 @@
 
 use crate::clock::{self, Clock};
 use crate::config::{Config, Zone};
-use crate::held::Held;
+use crate::held;
 use crate::history::Past;
 use crate::images::{self, Problem};
 use crate::inspector::Inspected;
@@ -15,6 +15,7 @@ use crate::secondaries::Secondaries;
 use crate::stall::{self, Turns};
 use crate::transfers::AT_ONCE_MAX;
 use crate::watcher::Folders;
+use front::locks::hold;
 use stats::{Counter, Counters, total};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
@@ -22,7 +23,7 @@ use std::iter;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -170,13 +171,19 @@ pub struct State {
     pub folders: Option<Arc<Folders>>,
     /// On whose slate it stands which files are looked at.
     pub press: Option<Arc<Press>>,
+    /// Who has zones fetched from others, and tells others of ours.
+    pub secondaries: Option<Secondaries>,
+    /// Who knows what zones were.
+    pub past: Option<Past>,
+    /// Whose turn it is to read that for an operator.
+    pub reading: Mutex<()>,
     served: Mutex<Served>,
     /// Zones whose files are not written back, by apex, and why: at most those that are to be.
     unwritten: Mutex<BTreeMap<Box<[u8]>, String>>,
     /// Zones that take updates and have an edit of their files that is held, by apex, and why: at most those that take them.
     held_edits: Mutex<BTreeMap<Box<[u8]>, String>>,
     /// Zones that take updates and refuse them until somebody says so. Bound: those that take them.
-    frozen: Mutex<Vec<Box<[u8]>>>,
+    frozen: Mutex<BTreeSet<Box<[u8]>>>,
     /// Why no zone takes updates, though some should.
     no_updates: Mutex<Option<String>>,
     /// Zones that lack their last updates, by apex, and why: at most those that take them.
@@ -184,8 +191,6 @@ pub struct State {
     /// Zones whose content is another than their serial was first served with. Bound: `UNNUMBERED_MAX`.
     unnumbered: Mutex<Names>,
     intake: OnceLock<Intake>,
-    secondaries: OnceLock<Secondaries>,
-    past: OnceLock<Past>,
     inspected: Mutex<Inspected>,
 }
 
@@ -198,8 +203,6 @@ impl State {
         clock: Clock,
         events: Sender<Event>,
     ) -> State {
-        let (served, inspected, intake, past) = (Mutex::default(), Mutex::default(), OnceLock::new(), OnceLock::new());
-        let (keeper, secondaries) = (OnceLock::new(), OnceLock::new());
         State {
             clock,
             addresses,
@@ -212,20 +215,21 @@ impl State {
             transfers: (0..=AT_ONCE_MAX).map(|_| Counters::default()).collect(),
             turns,
             events,
-            keeper,
+            keeper: OnceLock::new(),
             folders: None,
             press: None,
-            served,
+            secondaries: None,
+            past: None,
+            reading: Mutex::default(),
+            served: Mutex::default(),
             unwritten: Mutex::default(),
             held_edits: Mutex::default(),
             frozen: Mutex::default(),
             no_updates: Mutex::default(),
             lacking: Mutex::default(),
             unnumbered: Mutex::default(),
-            inspected,
-            intake,
-            secondaries,
-            past,
+            inspected: Mutex::default(),
+            intake: OnceLock::new(),
         }
     }
 
@@ -257,66 +261,47 @@ impl State {
         self.intake.get()
     }
 
-    pub fn set_secondaries(&self, secondaries: Secondaries) {
-        // The first one stays; there is no other.
-        let _ = self.secondaries.set(secondaries);
+    pub fn set_frozen(&self, apexes: BTreeSet<Box<[u8]>>) {
+        *hold(&self.frozen) = apexes;
     }
 
-    /// Who has zones fetched from others, and tells others of ours. None: the server has only just started.
-    pub fn secondaries(&self) -> Option<&Secondaries> {
-        self.secondaries.get()
-    }
-
-    pub fn set_frozen(&self, apexes: Vec<Box<[u8]>>) {
-        *self.frozen() = apexes;
-    }
-
-    fn frozen(&self) -> MutexGuard<'_, Vec<Box<[u8]>>> {
-        self.frozen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn set_past(&self, past: Past) {
-        // The first one stays; there is no other.
-        let _ = self.past.set(past);
-    }
-
-    /// Who knows what zones were.
-    pub fn past(&self) -> Option<&Past> {
-        self.past.get()
+    pub fn freeze(&self, apex: &[u8], is_frozen: bool) {
+        let mut frozen = hold(&self.frozen);
+        if is_frozen {
+            frozen.insert(apex.into())
+        } else {
+            frozen.remove(apex)
+        };
     }
 
     pub fn set_served(&self, served: Served) {
-        *self.served.lock().unwrap_or_else(PoisonError::into_inner) = served;
+        *hold(&self.served) = served;
     }
 
     pub fn served(&self) -> Served {
-        self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        hold(&self.served).clone()
     }
 
     /// The file of a zone is not written back, or is again. Returns what was said before.
     pub fn set_unwritten(&self, apex: &[u8], why: Option<String>) -> Option<String> {
-        set(&mut self.unwritten(), apex, why)
+        set(&mut hold(&self.unwritten), apex, why)
     }
 
     /// The edit of a zone's file is held, or is not any more. Returns what was said before.
     pub fn set_held_edit(&self, apex: &[u8], why: Option<String>) -> Option<String> {
-        set(&mut self.held_edits.lock().unwrap_or_else(PoisonError::into_inner), apex, why)
+        set(&mut hold(&self.held_edits), apex, why)
     }
 
     /// Zones that are served without their last updates, and take none until a start that finds them to fit.
     pub fn set_lacking(&self, zones: Vec<(Box<[u8]>, String)>) {
-        *self.lacking() = zones.into_iter().collect();
-    }
-
-    fn lacking(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, String>> {
-        self.lacking.lock().unwrap_or_else(PoisonError::into_inner)
+        *hold(&self.lacking) = zones.into_iter().collect();
     }
 
     /// These are configured: no others lack updates, or have an edit that is held, or owed to a file.
     pub fn follow(&self, zones: &[Zone]) {
-        let mut lacking = self.lacking();
-        let mut held = self.held_edits.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lacking = hold(&self.lacking);
+        let mut held = hold(&self.held_edits);
+        let mut unwritten = hold(&self.unwritten);
         if lacking.is_empty() && held.is_empty() && unwritten.is_empty() {
             return;
         }
@@ -328,52 +313,48 @@ impl State {
     }
 
     pub fn set_no_updates(&self, why: Option<String>) {
-        *self.no_updates.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        *hold(&self.no_updates) = why;
     }
 
     fn no_updates(&self) -> Option<String> {
-        self.no_updates.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        hold(&self.no_updates).clone()
     }
 
     /// A zone's file was edited without a new serial, or has one now.
     pub fn set_unnumbered(&self, apex: &[u8], is_unnumbered: bool) {
-        self.unnumbered.lock().unwrap_or_else(PoisonError::into_inner).set(apex, is_unnumbered);
+        hold(&self.unnumbered).set(apex, is_unnumbered);
     }
 
     fn unnumbered(&self) -> Json {
-        let all = self.unnumbered.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = hold(&self.unnumbered);
         let sorted: BTreeSet<&[u8]> = all.iter().collect();
         Json::list(sorted, |apex| Json::text(images::name(apex)))
     }
 
-    /// New versions of zones that are held: of those that their files own, and of those that updates do.
-    fn held(&self) -> Vec<Held> {
-        let edits = self.held_edits.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let edits = edits.into_iter().map(|(apex, why)| Held { apex, why });
-        Held::of(&self.served().problems).into_iter().chain(edits).collect()
+    /// Zones of which new versions are held, and why: of those that their files own, and of those that updates do.
+    fn held(&self) -> Vec<(Box<[u8]>, String)> {
+        let edits = hold(&self.held_edits).clone();
+        let of_files = |p: &Problem| Some((p.apex.clone(), held::why(&p.what)?.to_string()));
+        self.served().problems.iter().filter_map(of_files).chain(edits).collect()
     }
 
     /// Zones that are not as they should be, by apex: how they are, in a word, and why.
     pub fn amiss(&self) -> HashMap<Box<[u8]>, (&'static str, String)> {
-        let frozen = self.frozen().clone().into_iter().map(|apex| (apex, ("frozen", FROZEN.to_string())));
-        let unwritten = self.unwritten().clone().into_iter().map(|(apex, why)| (apex, ("unwritten", why)));
+        let frozen = hold(&self.frozen).clone().into_iter().map(|apex| (apex, ("frozen", FROZEN.to_string())));
+        let unwritten = hold(&self.unwritten).clone().into_iter().map(|(apex, why)| (apex, ("unwritten", why)));
         let problems = self.served().problems;
         let wrong = problems.iter().map(|p| (p.apex.clone(), ("wrong", p.what.clone())));
-        let held = self.held().into_iter().map(|held| (held.apex, ("held", held.why)));
-        let lacking = self.lacking().clone().into_iter().map(|(apex, why)| (apex, ("lacking", why)));
+        let held = self.held().into_iter().map(|(apex, why)| (apex, ("held", why)));
+        let lacking = hold(&self.lacking).clone().into_iter().map(|(apex, why)| (apex, ("lacking", why)));
         frozen.chain(unwritten).chain(wrong).chain(held).chain(lacking).collect()
     }
 
-    fn unwritten(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, String>> {
-        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn set_inspected(&self, inspected: Inspected) {
-        *self.inspected.lock().unwrap_or_else(PoisonError::into_inner) = inspected;
+        *hold(&self.inspected) = inspected;
     }
 
     pub fn inspected(&self) -> Inspected {
-        *self.inspected.lock().unwrap_or_else(PoisonError::into_inner)
+        *hold(&self.inspected)
     }
 
     pub fn count(&self, which: Counter) -> u64 {
@@ -394,10 +375,10 @@ impl State {
             ("zones", Json::Number(served.zones)),
             ("image", served.json()),
             ("pages", self.inspected().json()),
-            ("held", Json::list(&self.held(), Held::json)),
-            ("not_written_back", Json::list(self.unwritten().iter().map(|(apex, why)| (&**apex, why)), with_why)),
-            ("lacking_updates", Json::list(self.lacking().iter().map(|(apex, why)| (&**apex, why)), with_why)),
-            ("frozen", Json::list(self.frozen().iter(), |apex| Json::text(images::name(apex)))),
+            ("held", Json::list(self.held().iter().map(|(apex, why)| (&**apex, why)), with_why)),
+            ("not_written_back", Json::list(hold(&self.unwritten).iter().map(|(apex, why)| (&**apex, why)), with_why)),
+            ("lacking_updates", Json::list(hold(&self.lacking).iter().map(|(apex, why)| (&**apex, why)), with_why)),
+            ("frozen", Json::list(hold(&self.frozen).iter(), |apex| Json::text(images::name(apex)))),
             ("same_serial", self.unnumbered()),
             ("no_updates", self.no_updates().map_or(Json::Null, Json::Text)),
             ("problems", Json::list(&*served.problems, problem)),
@@ -429,9 +410,13 @@ impl State {
             ("image_generation", "How often an image was published since the start", served.generation),
             ("image_damaged_pages", "Pages of it that differ from their checksums", self.inspected().damaged as u64),
             ("zones_held", "Zones of which a new version is held", self.held().len() as u64),
-            ("zones_not_written_back", "Zones whose files are not written back", self.unwritten().len() as u64),
-            ("zones_lacking_updates", "Zones that lack their last updates and take none", self.lacking().len() as u64),
-            ("zones_frozen", "Zones that refuse updates until they are thawed", self.frozen().len() as u64),
+            ("zones_not_written_back", "Zones whose files are not written back", hold(&self.unwritten).len() as u64),
+            (
+                "zones_lacking_updates",
+                "Zones that lack their last updates and take none",
+                hold(&self.lacking).len() as u64,
+            ),
+            ("zones_frozen", "Zones that refuse updates until they are thawed", hold(&self.frozen).len() as u64),
             (
                 "no_updates",
                 "1 where the journal cannot be used, so that no zone takes updates",

@@ -4,7 +4,7 @@
 
 use crate::config::Zone;
 use crate::images::name;
-use crate::ledger;
+use crate::ledger::{self, push_record};
 use crate::zonetext;
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -79,8 +79,7 @@ impl Behind {
         let (mut gone, mut line, mut failed) = (0, String::new(), None);
         let mut push = |owner: &[u8], rtype, ttl, rdata: &[u8]| {
             line.clear();
-            zonefile::record_to_text(owner, ttl, 1, rtype, rdata, &mut line);
-            line.push('\n');
+            push_record(owner, rtype, ttl, rdata, &mut line);
             failed = failed.take().or_else(|| out.write_all(line.as_bytes()).err());
         };
         let came = self.net.iter().filter(|(_, n)| **n > 0).map(|(r, _)| r);

@@ -8,6 +8,7 @@
 
 use image::edit::Record;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// A zone's names, in lower case, with all their records from now on; none: the name is no more.
@@ -23,6 +24,8 @@ pub struct Wish {
 #[derive(Default)]
 pub struct Unwritten {
     zones: HashMap<Box<[u8]>, Book>,
+    /// Of those whose files do not hold all that was changed: what they do not hold. Whoever asks for that need not go through all zones.
+    behind: HashMap<Box<[u8]>, ChangedNames>,
     /// Zones whose changes do not fit what is there: from where on they are kept.
     unfit: HashMap<Box<[u8]>, u64>,
     names: usize,
@@ -39,8 +42,9 @@ struct Book {
     last: Option<(u32, u64)>,
     /// No updates come any more.
     is_left: bool,
-    names: BTreeMap<Arc<[u8]>, Changed>,
 }
+
+type ChangedNames = BTreeMap<Arc<[u8]>, Changed>;
 
 struct Changed {
     records: Arc<[Record]>,
@@ -69,6 +73,27 @@ impl Shared {
     }
 }
 
+/// Names that are crossed off at once, while updates wait.
+const AT_ONCE: usize = if cfg!(test) { 2 } else { 2048 };
+
+/// Files that were written, each with the position of the journal before which it holds all.
+#[derive(Default)]
+pub struct Files {
+    files: Vec<(Box<[u8]>, u64)>,
+    /// Of the last of them the names behind this one are to be looked at.
+    behind: Option<Arc<[u8]>>,
+}
+
+impl Files {
+    pub fn new(files: impl Iterator<Item = (Box<[u8]>, u64)>) -> Files {
+        Files { files: files.collect(), behind: None }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+}
+
 impl Unwritten {
     /// A zone whose file holds all that the journal says of it before this position.
     pub fn add_zone(&mut self, apex: &[u8], position: u64) {
@@ -86,7 +111,7 @@ impl Unwritten {
 
     /// Forgets a zone of which nothing is to come, and nothing is behind.
     fn close(&mut self, apex: &[u8]) {
-        if self.zones.get(apex).is_some_and(|book| book.is_left && book.names.is_empty()) {
+        if !self.is_behind(apex) && self.zones.get(apex).is_some_and(|book| book.is_left) {
             self.zones.remove(apex);
         }
     }
@@ -103,10 +128,14 @@ impl Unwritten {
     /// The names that changes up to this end of the journal have left like this.
     pub fn add(&mut self, wishes: Vec<Wish>, end: u64) {
         for wish in wishes {
-            let book = self.zones.entry(wish.apex).or_default();
+            if wish.names.is_empty() {
+                continue;
+            }
+            self.zones.entry(wish.apex.clone()).or_default();
+            let names = self.behind.entry(wish.apex).or_default();
             for (name, records) in wish.names {
                 let changed = Changed { records: records.into(), at: end };
-                let is_new = book.names.insert(name.into(), changed).is_none();
+                let is_new = names.insert(name.into(), changed).is_none();
                 self.names += usize::from(is_new);
             }
         }
@@ -128,7 +157,7 @@ impl Unwritten {
 
     /// Zones whose files do not hold all that was changed.
     pub fn behind(&self) -> impl Iterator<Item = &[u8]> {
-        self.zones.iter().filter(|(_, book)| !book.names.is_empty()).map(|(apex, _)| &**apex)
+        self.behind.keys().map(|apex| &**apex)
     }
 
     pub fn names(&self) -> usize {
@@ -141,37 +170,52 @@ impl Unwritten {
 
     /// True if the zone's file does not hold all that was changed.
     pub fn is_behind(&self, apex: &[u8]) -> bool {
-        self.zones.get(apex).is_some_and(|book| !book.names.is_empty())
+        self.behind.contains_key(apex)
     }
 
     /// All that was changed after the journal ended there.
     pub fn since(&self, end: u64) -> Shared {
-        let late = |book: &Book| -> SharedNames {
-            let names = book.names.iter().filter(|(_, changed)| changed.at > end);
-            names.map(|(name, changed)| (Arc::clone(name), Arc::clone(&changed.records))).collect()
+        let late = |names: &ChangedNames| -> SharedNames {
+            let late = names.iter().filter(|(_, changed)| changed.at > end);
+            late.map(|(name, changed)| (Arc::clone(name), Arc::clone(&changed.records))).collect()
         };
-        let zones = self.zones.iter().map(|(apex, book)| (apex.clone(), late(book)));
-        Shared(zones.filter(|(_, names)| !names.is_empty()).collect())
+        let zones = self.behind.iter().map(|(apex, names)| (apex, late(names))).filter(|(_, names)| !names.is_empty());
+        Shared(zones.map(|(apex, names)| (apex.clone(), names)).collect())
     }
 
-    /// The file of the zone holds from now on what stands before this position.
-    pub fn settle(&mut self, apex: &[u8], position: u64) {
-        let Some(book) = self.zones.get_mut(apex) else { return };
-        let before = book.names.len();
-        book.names.retain(|_, changed| changed.at > position);
-        book.position = position;
-        self.names -= before - book.names.len();
-        if book.names.is_empty() {
-            // A map that had something keeps half a KiB.
-            book.names = BTreeMap::new();
-            self.close(apex);
+    /// Crosses off what these files hold, so much of it as may be done at once.
+    pub fn settle(&mut self, written: &mut Files) {
+        let mut left = AT_ONCE;
+        while let Some((apex, position)) = written.files.pop() {
+            if let Some(names) = self.behind.get_mut(&apex) {
+                let from = written.behind.take().map_or(Bound::Unbounded, Bound::Excluded);
+                let some = names.range((from, Bound::Unbounded)).take(left);
+                let some: Vec<_> = some.map(|(name, changed)| (Arc::clone(name), changed.at)).collect();
+                for (name, _) in some.iter().filter(|(_, at)| *at <= position) {
+                    names.remove(name);
+                    self.names -= 1;
+                }
+                if some.len() == left {
+                    written.behind = some.into_iter().next_back().map(|(name, _)| name);
+                    written.files.push((apex, position));
+                    return;
+                }
+                left -= some.len();
+                if names.is_empty() {
+                    self.behind.remove(&apex);
+                }
+            }
+            if let Some(book) = self.zones.get_mut(&apex) {
+                book.position = position;
+            }
+            self.close(&apex);
         }
     }
 
     /// The first position of the journal that some zone's file does not hold.
     pub fn needed(&self) -> u64 {
-        let behind = self.zones.values().filter(|book| !book.names.is_empty());
-        behind.map(|book| book.position).chain(self.unfit.values().copied()).min().unwrap_or(self.end)
+        let behind = self.behind.keys().map(|apex| self.zones.get(apex).map_or(0, |book| book.position));
+        behind.chain(self.unfit.values().copied()).min().unwrap_or(self.end)
     }
 }
 
@@ -183,6 +227,13 @@ mod tests {
         Wish { apex: apex.into(), names: Names::from([(name.into(), vec![])]) }
     }
 
+    fn settle(unwritten: &mut Unwritten, apex: &[u8], position: u64) {
+        let mut written = Files::new([(apex.into(), position)].into_iter());
+        while !written.is_empty() {
+            unwritten.settle(&mut written);
+        }
+    }
+
     #[test]
     fn a_written_file_settles_what_was_changed_before_it() {
         let mut unwritten = Unwritten::default();
@@ -192,13 +243,13 @@ mod tests {
         unwritten.add(vec![wish(b"\x01a\0", b"\x01x\x01a\0"), wish(b"\x01a\0", b"\x01y\x01a\0")], 5);
         unwritten.add(vec![wish(b"\x01a\0", b"\x01x\x01a\0")], 6);
         assert_eq!((unwritten.needed(), unwritten.names(), unwritten.end()), (3, 2, 6));
-        unwritten.settle(b"\x01a\0", 5);
+        settle(&mut unwritten, b"\x01a\0", 5);
         assert_eq!((unwritten.needed(), unwritten.names()), (5, 1));
         let left = unwritten.since(0).wishes();
         assert_eq!((left.len(), unwritten.behind().count()), (1, 1));
         assert!(left[0].names.contains_key(&b"\x01x\x01a\0"[..]) && left[0].names.len() == 1);
         assert_eq!(unwritten.since(6).names(), 0);
-        unwritten.settle(b"\x01a\0", 6);
+        settle(&mut unwritten, b"\x01a\0", 6);
         assert_eq!((unwritten.needed(), unwritten.names()), (6, 0));
     }
 
@@ -210,7 +261,7 @@ mod tests {
         [b"\x01a\0", b"\x01b\0", b"\x01c\0"].iter().for_each(|apex| unwritten.leave(*apex));
         assert_eq!((unwritten.zones.len(), unwritten.needed()), (2, 3));
         unwritten.add_zone(b"\x01c\0", 4);
-        [b"\x01a\0", b"\x01c\0"].iter().for_each(|apex| unwritten.settle(*apex, 5));
+        [b"\x01a\0", b"\x01c\0"].iter().for_each(|apex| settle(&mut unwritten, *apex, 5));
         assert_eq!(unwritten.zones.into_keys().collect::<Vec<_>>(), [b"\x01c\0"[..].into()], "it has come back");
     }
 
@@ -221,7 +272,7 @@ mod tests {
         unwritten.add_unfit(b"\x01b\0", 4);
         unwritten.add(vec![wish(b"\x01a\0", b"\x01x\x01a\0")], 9);
         assert_eq!(unwritten.needed(), 3);
-        unwritten.settle(b"\x01a\0", 9);
+        settle(&mut unwritten, b"\x01a\0", 9);
         assert_eq!(unwritten.needed(), 4);
         assert!(unwritten.is_unfit(b"\x01b\0") && !unwritten.is_unfit(b"\x01a\0"));
     }

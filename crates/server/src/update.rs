@@ -22,7 +22,7 @@ use crate::intake::{MISFIT, Order, Orders, Request};
 use crate::json::Json;
 use crate::later::Mailboxes;
 use crate::laying::{self, Standing};
-use crate::ledger::{self, Ledger, Owned};
+use crate::ledger::{self, Ledger};
 use crate::lines::Lines;
 use crate::log::{self, Seldom};
 use crate::novices::Wanted;
@@ -31,6 +31,7 @@ use crate::publisher::FOLD_AGAIN;
 use crate::refusals::{self, DONE, ELSEWHERE, FAILED, NOT_NOW, NOT_YET, Notice, PROHIBITED};
 use crate::state::{Event, State};
 use crate::unwritten::Wish;
+use front::locks::hold;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
 use replies::{Judged, counted, is_of_content, reply, still};
@@ -38,7 +39,7 @@ use stats::Counter;
 use std::collections::HashMap;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::Stretch;
 use transfer::allow::Rules;
@@ -306,7 +307,7 @@ impl Updates {
     }
 
     fn look_at(&mut self, wanted: &Mutex<Option<Wanted>>) {
-        let wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let wanted = hold(wanted).take();
         wanted.into_iter().for_each(|wanted| self.adopt(wanted));
     }
 
@@ -364,14 +365,11 @@ impl Updates {
         outcome
     }
 
-    fn owned(&mut self, zone: &str) -> Result<&mut Owned, String> {
-        let apex = crate::config::apex(zone).map_err(|why| format!("`{zone}` is no name of a zone: {why}"))?;
-        self.ledger.zone_mut(&apex).ok_or_else(|| format!("the zone {zone} takes no updates"))
-    }
-
     fn freeze(&mut self, zone: &str, is_frozen: bool) -> Result<(), String> {
-        self.owned(zone)?.is_frozen = is_frozen;
-        self.state.set_frozen(self.ledger.frozen());
+        let apex = crate::config::apex(zone).map_err(|why| format!("`{zone}` is no name of a zone: {why}"))?;
+        let owned = self.ledger.zone_mut(&apex).ok_or_else(|| format!("the zone {zone} takes no updates"))?;
+        owned.is_frozen = is_frozen;
+        self.state.freeze(&apex, is_frozen);
         Ok(())
     }
 
@@ -544,8 +542,8 @@ impl Updates {
         match self.press.lay(books, &wishes) {
             Ok(retired) => {
                 self.later.retired.extend(retired);
-                let others = self.state.secondaries();
-                others.into_iter().for_each(|others| wishes.iter().for_each(|wish| others.has_changed(&wish.apex)));
+                let others = &self.state.secondaries;
+                others.iter().for_each(|others| wishes.iter().for_each(|wish| others.has_changed(&wish.apex)));
             }
             Err(unlaid) => {
                 let zones = unlaid.zones.iter().map(|apex| name(apex).to_string()).collect::<Vec<_>>().join(" ");

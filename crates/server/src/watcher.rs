@@ -11,10 +11,11 @@ use crate::includes::Includes;
 use crate::log;
 use crate::manifest::{Entry, Identity, Manifest};
 use crate::state::{Event, State};
+use front::locks::hold;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::folder::zone_of;
 use store::watch::{Change, Watch, What};
@@ -213,7 +214,7 @@ impl Folders {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.known)
     }
 
     fn add(&self, known: &mut Known, folder: &Path) {

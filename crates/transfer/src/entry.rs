@@ -105,18 +105,45 @@ impl Entry {
         out
     }
 
-    /// When an encoded change was made; the rest is not read.
-    pub fn time_of(octets: &[u8]) -> Option<u64> {
-        let who = usize::from(*octets.get(2)?);
-        octets.get(3 + who..)?.first_chunk().map(|seconds| u64::from_be_bytes(*seconds))
-    }
-
     pub fn decode(octets: &[u8]) -> Result<Entry, Undecodable> {
         match octets.first() {
-            Some(&VERSION) => read(&octets[1..]).ok_or(Undecodable::Malformed),
             Some(&other) if other > VERSION => Err(Undecodable::Version(other)),
-            _ => Err(Undecodable::Malformed),
+            _ => Head::of(octets).and_then(Head::whole).ok_or(Undecodable::Malformed),
         }
+    }
+}
+
+/// What an encoded change begins with: whoever looks for some of many need not read their records.
+pub struct Head<'a> {
+    pub zone: &'a [u8],
+    pub wall_s: u64,
+    pub to: u32,
+    from: u32,
+    kind: Kind,
+    who: &'a [u8],
+    rest: Rest<'a>,
+}
+
+impl<'a> Head<'a> {
+    /// None: it is no entry, or one of a later version.
+    pub fn of(octets: &'a [u8]) -> Option<Head<'a>> {
+        let mut rest = Rest(octets);
+        let (version, kind) = (rest.number::<1>()? as u8, rest.number::<1>()? as u8);
+        let (kind, _) = *KINDS.iter().find(|(k, _)| version == VERSION && *k as u8 == kind)?;
+        let (who, wall_s, zone) = (rest.short()?, rest.number::<8>()?, rest.short()?);
+        let (from, to) = (rest.number::<4>()? as u32, rest.number::<4>()? as u32);
+        Some(Head { zone, wall_s, to, from, kind, who, rest })
+    }
+
+    fn whole(self) -> Option<Entry> {
+        let Head { zone, wall_s, to, from, kind, who, mut rest } = self;
+        let who = std::str::from_utf8(who).ok()?.to_owned();
+        let mut zone: Box<[u8]> = Some(zone).filter(|name| wire_len(name) == Some(name.len()))?.into();
+        fold(&mut zone);
+        let (removed, added) = (rest.number::<4>()? as usize, rest.number::<4>()? as usize);
+        let (removed, added) = (rest.records(removed)?, rest.records(added)?);
+        let diff = Diff::checked(from, to, removed, added)?;
+        rest.0.is_empty().then_some(Entry { zone, author: Author { kind, who }, wall_s, diff })
     }
 }
 
@@ -128,21 +155,6 @@ fn shortened(who: &str) -> &str {
 fn push_short(out: &mut Vec<u8>, octets: &[u8]) {
     out.push(octets.len() as u8);
     out.extend(octets);
-}
-
-fn read(octets: &[u8]) -> Option<Entry> {
-    let mut rest = Rest(octets);
-    let kind = rest.number::<1>()? as u8;
-    let (kind, _) = *KINDS.iter().find(|(k, _)| *k as u8 == kind)?;
-    let who = std::str::from_utf8(rest.short()?).ok()?.to_owned();
-    let wall_s = rest.number::<8>()?;
-    let mut zone: Box<[u8]> = rest.short().filter(|name| wire_len(name) == Some(name.len()))?.into();
-    fold(&mut zone);
-    let (from, to) = (rest.number::<4>()? as u32, rest.number::<4>()? as u32);
-    let (removed, added) = (rest.number::<4>()? as usize, rest.number::<4>()? as usize);
-    let (removed, added) = (rest.records(removed)?, rest.records(added)?);
-    let diff = Diff::checked(from, to, removed, added)?;
-    rest.0.is_empty().then_some(Entry { zone, author: Author { kind, who }, wall_s, diff })
 }
 
 /// What has not been read yet.
@@ -198,7 +210,10 @@ mod tests {
     #[test]
     fn an_entry_comes_back_as_it_was() {
         let entry = entry();
-        assert_eq!(Entry::decode(&entry.encode()), Ok(entry));
+        let octets = entry.encode();
+        let head = Head::of(&octets).unwrap();
+        assert_eq!((head.zone, head.wall_s, head.to), (&*entry.zone, entry.wall_s, entry.diff.to));
+        assert_eq!(Entry::decode(&octets), Ok(entry));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! The zones of `[[zone]]`: found by their names, however many there are, and shared by all who have to know them.
 
+use super::shared::is_ours;
 use super::zones::Zone;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, OnceLock};
 use wire::hash::siphash;
 
 /// In the order of the configuration; no two have the same apex. A copy is the same zones, until it is told where one lies.
@@ -15,6 +18,8 @@ struct Zones {
     zones: Vec<Zone>,
     places: HashMap<Box<[u8]>, usize>,
     names: u64,
+    /// Fingerprints of the names of files that we write, made for the first who asks.
+    ours: OnceLock<HashSet<u64>>,
 }
 
 impl Written {
@@ -23,7 +28,7 @@ impl Written {
         let places = zones.iter().enumerate().map(|(at, zone)| (zone.apex.clone(), at)).collect();
         let hash = |zone: &Zone| siphash::<1, 3>(b"zones in dunlin.", &zone.apex);
         let names = zones.iter().map(hash).fold(zones.len() as u64, u64::wrapping_add);
-        Written(Arc::new(Zones { zones, places, names }))
+        Written(Arc::new(Zones { zones, places, names, ours: OnceLock::new() }))
     }
 
     pub fn find(&self, apex: &[u8]) -> Option<&Zone> {
@@ -40,9 +45,18 @@ impl Written {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Whether one of these has a file of this name that we write.
+    pub fn is_named_like_ours(&self, name: &OsStr) -> bool {
+        let print = |name: &OsStr| siphash::<1, 3>(b"files we write  ", name.as_bytes());
+        let ours = || self.iter().filter(|zone| is_ours(zone)).filter_map(|zone| zone.origin().file_name());
+        self.0.ours.get_or_init(|| ours().map(print).collect()).contains(&print(name))
+    }
+
     /// To say where they lie; their names stay.
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Zone> {
-        Arc::make_mut(&mut self.0).zones.iter_mut()
+        let own = Arc::make_mut(&mut self.0);
+        own.ours = OnceLock::new();
+        own.zones.iter_mut()
     }
 }
 

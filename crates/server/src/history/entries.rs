@@ -1,13 +1,15 @@
 //! The changes of a zone as they stand in the journals of the history, in the order in which they were made.
 
-use super::{FOLDER, UPDATES};
+use super::FOLDER;
+use crate::images::fingerprint_of;
+use crate::ledger;
 use crate::log;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::journal::{Folder, Journal};
-use transfer::Entry;
+use transfer::{Entry, Head};
 
 /// Versions of a zone by one owner that are looked at, newest first, and octets in memory of the records of all zones that are.
 const VERSIONS_MAX: usize = 10_000;
@@ -24,7 +26,7 @@ pub fn unread(why: &io::Error) {
 
 /// The changes of a zone, oldest first.
 pub fn changes(data_dir: &Path, apex: &[u8]) -> Result<VecDeque<Entry>, String> {
-    changes_in(data_dir, &[FOLDER, UPDATES], apex)
+    changes_in(data_dir, &[FOLDER, ledger::FOLDER], apex)
 }
 
 /// Those that stand in these folders.
@@ -42,25 +44,31 @@ pub type Pasts = HashMap<Box<[u8]>, VecDeque<Entry>>;
 
 /// Goes through the changes that stand in a folder, as far as they can be read; what cannot is told of.
 pub fn each_change(folder: &Path, see: impl FnMut(Entry)) -> io::Result<()> {
-    each_change_since(folder, None, see)
+    each_of(folder, None, |_| true, see)
 }
 
-/// `since`: those only that were made since then.
-fn each_change_since(folder: &Path, since: Option<SystemTime>, mut see: impl FnMut(Entry)) -> io::Result<()> {
+/// `since`: of those only that stand where something was written since then.
+fn each_of(
+    folder: &Path,
+    since: Option<SystemTime>,
+    is_wanted: impl Fn(&Head<'_>) -> bool,
+    mut see: impl FnMut(Entry),
+) -> io::Result<()> {
+    each_head(folder, since, |head, octets| {
+        if is_wanted(&head) {
+            Entry::decode(octets).into_iter().for_each(&mut see);
+        }
+    })
+}
+
+/// What a later version of the program wrote is passed over.
+fn each_head(folder: &Path, since: Option<SystemTime>, mut see: impl FnMut(Head<'_>, &[u8])) -> io::Result<()> {
     if !folder.exists() {
         return Ok(());
     }
     let folder = Folder::open(folder)?;
     let folder = if let Some(since) = since { folder.since(since) } else { folder };
-    let made = since.and_then(|since| since.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    // Another second where the file system has a clock of its own.
-    let from = made.as_secs().saturating_sub(1);
-    let mut look = |octets: &[u8]| {
-        if Entry::time_of(octets).is_some_and(|at| at >= from) {
-            // What a later version of the program wrote is passed over.
-            Entry::decode(octets).into_iter().for_each(&mut see);
-        }
-    };
+    let mut look = |octets: &[u8]| Head::of(octets).into_iter().for_each(|head| see(head, octets));
     Journal::look_through(folder, &mut look).map(|remarks| caution(&remarks))
 }
 
@@ -68,11 +76,10 @@ fn each_change_since(folder: &Path, since: Option<SystemTime>, mut see: impl FnM
 pub fn changes_of(data_dir: &Path, folder: &str, apexes: &HashSet<&[u8]>) -> Result<Pasts, String> {
     let mut kept = HashMap::<Box<[u8]>, Kept>::new();
     let see = |entry: Entry| {
-        if apexes.contains(&*entry.zone) {
-            kept.entry(entry.zone.clone()).or_default().push(entry, OCTETS_MAX / apexes.len());
-        }
+        kept.entry(entry.zone.clone()).or_default().push(entry, OCTETS_MAX / apexes.len());
     };
-    each_change(&data_dir.join(folder), see).map_err(|e| format!("the history cannot be read: {e}"))?;
+    let is_wanted = |head: &Head<'_>| apexes.contains(head.zone);
+    each_of(&data_dir.join(folder), None, is_wanted, see).map_err(|e| format!("the history cannot be read: {e}"))?;
     Ok(kept.into_iter().map(|(apex, kept)| (apex, kept.entries)).collect())
 }
 
@@ -92,14 +99,25 @@ fn in_turn(mut one: VecDeque<Entry>, mut other: VecDeque<Entry>) -> VecDeque<Ent
 
 /// Those of zones of files that were made since some time, as far as they can be read.
 pub fn changes_since(data_dir: &Path, time: SystemTime, see: impl FnMut(Entry)) {
-    let _ = each_change_since(&data_dir.join(FOLDER), Some(time), see).inspect_err(unread);
+    let made = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Another second where the file system has a clock of its own.
+    let from = made.as_secs().saturating_sub(1);
+    let _ = each_of(&data_dir.join(FOLDER), Some(time), |head| head.wall_s >= from, see).inspect_err(unread);
+}
+
+/// The serials that updates have led zones to last, by the zones' fingerprints, and when.
+pub fn last_updates(data_dir: &Path) -> HashMap<u64, (u32, u64)> {
+    let mut last = HashMap::new();
+    let see = |head: Head<'_>, _: &[u8]| _ = last.insert(fingerprint_of(head.zone), (head.to, head.wall_s));
+    let _ = each_head(&data_dir.join(ledger::FOLDER), None, see).inspect_err(unread);
+    last
 }
 
 /// The serials that the changes of these zones of files end with, as far as they are kept.
 pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashMap<Box<[u8]>, u32> {
     let mut ends = HashMap::new();
-    let see = |entry: Entry| ends.extend(is_wanted(&entry.zone).then_some((entry.zone, entry.diff.to)));
-    let _ = each_change(&data_dir.join(FOLDER), see).inspect_err(unread);
+    let see = |head: Head<'_>, _: &[u8]| ends.extend(is_wanted(head.zone).then(|| (head.zone.into(), head.to)));
+    let _ = each_head(&data_dir.join(FOLDER), None, see).inspect_err(unread);
     ends
 }
 

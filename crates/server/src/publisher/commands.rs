@@ -12,7 +12,6 @@ use crate::kept::{Kept, Order};
 use crate::numbering;
 use crate::origin::{self, Origin};
 use crate::reading::{self, Stock};
-use crate::scratch::{self, Scratch};
 use crate::sound::{self, Sound};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -32,8 +31,7 @@ impl Publisher {
         let end = |apex: &[u8]| recorder.last_serial(apex);
         let zone = &*numbering::numbered(std::slice::from_ref(zone), Some(&now.image), &self.library, end);
         let [zone] = zone else { return Err("no zone is named".to_string()) };
-        let spill = Arc::new(Scratch::new(self.library.folder().into()));
-        let stock = Stock::new(images::seed(), scratch::memory(), spill);
+        let stock = Stock::below(self.library.data_dir());
         let mut builder = stock.builder();
         builder.begin_zone(&zone.apex);
         let read = reading::one(zone, &stock, &mut builder);

@@ -25,7 +25,7 @@
 use crate::answering::{Answering, Shared};
 use crate::attending::{Reading, Reread, attend};
 use crate::clock::Clock;
-use crate::config::{Config, Zone};
+use crate::config::{Config, Written, Zone};
 use crate::first::{First, unusable};
 use crate::handed::Handed;
 use crate::history::{Past, Recorder, caution};
@@ -37,13 +37,12 @@ use crate::keeper::Keeper;
 use crate::kept;
 use crate::later::{Desks, Mailbox, Mailboxes};
 use crate::ledger::Ledger;
-use crate::origin::Origin;
 use crate::ownership::Held;
 use crate::panics::{self, Panics};
 use crate::press::Press;
 use crate::publisher::Publisher;
 use crate::resolving::{self, Resolution};
-use crate::scribe::{self, Scribe};
+use crate::scribe::Scribe;
 use crate::secondaries::{self, Means};
 use crate::serving::Compared;
 use crate::sockets::{self, Sockets};
@@ -124,7 +123,6 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let published = Arc::new(Published::new(zones));
     let press = Arc::new(Press::new(Arc::clone(&published), unwritten));
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
-    hurry(config, &press);
     let shared = Shared {
         published: Arc::clone(&published),
         keys,
@@ -217,7 +215,7 @@ struct Updating {
 }
 
 impl Updating {
-    fn start(&self, ledger: Ledger) -> Result<(), String> {
+    fn start(&self, ledger: Ledger, zones: &Written) -> Result<(), String> {
         let orders = hold(&self.orders).take();
         let Some(orders) = orders else { return Err("their thread could not be started before".to_string()) };
         let updates = Updates {
@@ -235,14 +233,15 @@ impl Updating {
         self.state.set_intake(intake.clone());
         let (press, state, folders) = (Arc::clone(&self.press), Arc::clone(&self.state), Arc::clone(&self.folders));
         let scribe = Scribe::new(press, self.past.clone(), intake, state, folders);
-        spawn("scribe", &self.state.events, move || scribe.run())
+        let zones = zones.clone();
+        spawn("scribe", &self.state.events, move || scribe.run(&zones))
     }
 
     /// With the server. Zones that are not written down yet are not forgotten.
     fn start_first(&self, mut ledger: Ledger, config: &Config) -> Result<(), String> {
         self.state.set_lacking(std::mem::take(&mut ledger.lacking));
-        self.start(ledger)?;
         let written = &config.roster.written;
+        self.start(ledger, written)?;
         self.state.intake().into_iter().for_each(|intake| intake.adopt(written, config.history, 0));
         if written.iter().any(|zone| zone.is_owned() && zone.origin.is_none()) {
             // Whoever has looked at all zones lets them be written down.
@@ -264,7 +263,7 @@ impl Updating {
         let (ledger, unfit, remarks) = Ledger::open(&self.past.data_dir, config.history).map_err(unusable)?;
         caution(&remarks);
         unfit.into_iter().for_each(|(apex, position)| self.press.hold().unwritten.add_unfit(&apex, position));
-        self.start(ledger)
+        self.start(ledger, &config.roster.written)
     }
 }
 
@@ -315,16 +314,6 @@ fn start_publisher(
         let _ = jobs.send(job);
     }
     Ok(jobs)
-}
-
-/// What the last run owed files does not wait again.
-fn hurry(config: &Config, press: &Press) {
-    for zone in config.roster.written.iter().filter(|zone| zone.write_back.is_some()) {
-        let origin = Origin::of(&config.server.data_dir, &zone.apex);
-        if scribe::is_owed(press, &zone.apex, &origin, zone.origin()) {
-            press.slate.hurry(&zone.apex, Instant::now());
-        }
-    }
 }
 
 /// Starts who compares the image with its checksums, and who notices changed files.

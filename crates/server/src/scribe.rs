@@ -15,7 +15,7 @@
 
 use crate::aside;
 use crate::clock::rfc3339;
-use crate::config::Zone;
+use crate::config::{Written, Zone};
 use crate::digest;
 use crate::edited::{self, Edit, Hindrance};
 use crate::history::{self, Past};
@@ -111,12 +111,13 @@ impl Scribe {
         Scribe { press, past, intake, state, folders, refused, forced, outlines, swept, last_updates }
     }
 
-    /// Works until the process ends: a file that is being written then is not there.
-    pub fn run(mut self) {
+    /// Works until the process ends: a file that is being written then is not there. `zones`: those of the configuration.
+    pub fn run(mut self, zones: &Written) {
         let background = net::sched::background().and_then(|()| net::sched::pace());
         if let Err(e) = &background {
             log::warn("files that are written back compete with answering threads", &[("why", e)]);
         }
+        self.hurry(zones);
         loop {
             self.forget();
             if self.press.slate.is_clear() {
@@ -154,6 +155,16 @@ impl Scribe {
                 self.again(&task, RETRY);
             }
             self.tell(&task, outcome);
+        }
+    }
+
+    /// What the last run owed files does not wait again.
+    fn hurry(&self, zones: &Written) {
+        for zone in zones.iter().filter(|zone| zone.write_back.is_some()) {
+            let origin = Origin::of(&self.past.data_dir, &zone.apex);
+            if is_owed(&self.press, &zone.apex, &origin, zone.origin()) {
+                self.press.slate.hurry(&zone.apex, Instant::now());
+            }
         }
     }
 
@@ -495,7 +506,7 @@ impl Scribe {
 }
 
 /// Whether another version is served than the file of a zone holds.
-pub fn is_owed(press: &Press, apex: &[u8], origin: &Origin, file: &Path) -> bool {
+fn is_owed(press: &Press, apex: &[u8], origin: &Origin, file: &Path) -> bool {
     let is_behind = |serial| !origin.is_version(&origin.stamp(file), serial);
     !origin.known().is_empty() && serial(press, apex).is_some_and(is_behind)
 }

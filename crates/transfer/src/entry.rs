@@ -90,18 +90,7 @@ impl Entry {
         push_short(&mut out, shortened(&self.author.who).as_bytes());
         out.extend(self.wall_s.to_be_bytes());
         push_short(&mut out, &self.zone);
-        let diff = &self.diff;
-        let counts = [diff.removed().len() as u32, diff.added().len() as u32];
-        for number in [diff.from, diff.to, counts[0], counts[1]] {
-            out.extend(number.to_be_bytes());
-        }
-        for r in diff.removed().iter().chain(diff.added()) {
-            push_short(&mut out, r.owner());
-            out.extend(r.rtype.to_be_bytes());
-            out.extend(r.ttl.to_be_bytes());
-            out.extend((r.rdata().len() as u16).to_be_bytes());
-            out.extend(r.rdata());
-        }
+        encode(&self.diff, &mut out);
         out
     }
 
@@ -118,10 +107,10 @@ pub struct Head<'a> {
     pub zone: &'a [u8],
     pub wall_s: u64,
     pub to: u32,
-    from: u32,
+    /// The difference, encoded: all that is behind.
+    pub diff: &'a [u8],
     kind: Kind,
     who: &'a [u8],
-    rest: Rest<'a>,
 }
 
 impl<'a> Head<'a> {
@@ -131,19 +120,37 @@ impl<'a> Head<'a> {
         let (version, kind) = (rest.number::<1>()? as u8, rest.number::<1>()? as u8);
         let (kind, _) = *KINDS.iter().find(|(k, _)| version == VERSION && *k as u8 == kind)?;
         let (who, wall_s, zone) = (rest.short()?, rest.number::<8>()?, rest.short()?);
-        let (from, to) = (rest.number::<4>()? as u32, rest.number::<4>()? as u32);
-        Some(Head { zone, wall_s, to, from, kind, who, rest })
+        let diff = rest.0;
+        let (_, to) = (rest.number::<4>()?, rest.number::<4>()? as u32);
+        Some(Head { zone, wall_s, to, diff, kind, who })
     }
 
     fn whole(self) -> Option<Entry> {
-        let Head { zone, wall_s, to, from, kind, who, mut rest } = self;
+        let Head { zone, wall_s, diff, kind, who, .. } = self;
         let who = std::str::from_utf8(who).ok()?.to_owned();
         let mut zone: Box<[u8]> = Some(zone).filter(|name| wire_len(name) == Some(name.len()))?.into();
         fold(&mut zone);
+        let mut rest = Rest(diff);
+        let (from, to) = (rest.number::<4>()? as u32, rest.number::<4>()? as u32);
         let (removed, added) = (rest.number::<4>()? as usize, rest.number::<4>()? as usize);
         let (removed, added) = (rest.records(removed)?, rest.records(added)?);
         let diff = Diff::checked(from, to, removed, added)?;
         rest.0.is_empty().then_some(Entry { zone, author: Author { kind, who }, wall_s, diff })
+    }
+}
+
+/// As a difference stands in an entry.
+pub fn encode(diff: &Diff, out: &mut Vec<u8>) {
+    let counts = [diff.removed().len() as u32, diff.added().len() as u32];
+    for number in [diff.from, diff.to, counts[0], counts[1]] {
+        out.extend(number.to_be_bytes());
+    }
+    for r in diff.removed().iter().chain(diff.added()) {
+        push_short(out, r.owner());
+        out.extend(r.rtype.to_be_bytes());
+        out.extend(r.ttl.to_be_bytes());
+        out.extend((r.rdata().len() as u16).to_be_bytes());
+        out.extend(r.rdata());
     }
 }
 

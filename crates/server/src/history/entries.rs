@@ -42,12 +42,7 @@ pub fn changes_in(data_dir: &Path, folders: &[&str], apex: &[u8]) -> Result<VecD
 /// By apex.
 pub type Pasts = HashMap<Box<[u8]>, VecDeque<Entry>>;
 
-/// Goes through the changes that stand in a folder, as far as they can be read; what cannot is told of.
-pub fn each_change(folder: &Path, see: impl FnMut(Entry)) -> io::Result<()> {
-    each_of(folder, None, |_| true, see)
-}
-
-/// `since`: of those only that stand where something was written since then.
+/// Those of the changes in a folder that are wanted.
 fn each_of(
     folder: &Path,
     since: Option<SystemTime>,
@@ -61,8 +56,9 @@ fn each_of(
     })
 }
 
-/// What a later version of the program wrote is passed over.
-fn each_head(folder: &Path, since: Option<SystemTime>, mut see: impl FnMut(Head<'_>, &[u8])) -> io::Result<()> {
+/// Goes through the changes that stand in a folder, as far as they can be read; what cannot is told of. `since`: only where something was written
+/// since then. What a later version of the program wrote is passed over.
+pub fn each_head(folder: &Path, since: Option<SystemTime>, mut see: impl FnMut(Head<'_>, &[u8])) -> io::Result<()> {
     if !folder.exists() {
         return Ok(());
     }

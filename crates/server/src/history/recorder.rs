@@ -1,18 +1,18 @@
 //! What is kept of what zones were: written when a change is served, as long and as much as is wanted.
 
-use super::entries::{Pasts, changes_of, each_change, unread};
+use super::entries::{Pasts, changes_of, each_head, unread};
 use super::{FOLDER, caution, way};
 use crate::clock::wall_s;
 use crate::config;
 use crate::images::{fingerprint_of, name};
 use crate::log;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use store::journal::{Folder, Journal};
 use transfer::{Author, Diff, Entry};
+use wire::hash::siphash;
 
 /// Segments that the size is divided into: so much of it goes at a time.
 const SEGMENTS: u64 = 16;
@@ -141,8 +141,8 @@ impl Recorder {
     /// What can be read of it; what cannot is told of.
     fn read(&self) -> io::Result<Open> {
         let mut ends = HashMap::new();
-        each_change(&self.data_dir.join(FOLDER), |entry| {
-            ends.insert(fingerprint_of(&entry.zone), end_of(&entry.diff));
+        each_head(&self.data_dir.join(FOLDER), None, |head, _| {
+            ends.insert(fingerprint_of(head.zone), (head.to, hash(head.diff)));
         })?;
         Ok(Open { journal: None, zones: ends.len(), ends })
     }
@@ -184,12 +184,14 @@ fn joined(diff: Diff, end: Option<(u32, u64)>, past: Option<&VecDeque<Entry>>) -
 
 /// The serial to which a change leads, and what tells it from others that lead there.
 fn end_of(diff: &Diff) -> (u32, u64) {
-    let mut hash = DefaultHasher::new();
-    let records =
-        [diff.removed(), diff.added()].map(|side| side.iter().map(|r| (r.owner(), r.rtype, r.ttl, r.rdata())));
-    records.into_iter().for_each(|side| side.for_each(|r| Some(r).hash(&mut hash)));
-    diff.removed().len().hash(&mut hash);
-    (diff.to, hash.finish())
+    let mut octets = Vec::new();
+    transfer::encode(diff, &mut octets);
+    (diff.to, hash(&octets))
+}
+
+/// Of an encoded difference, wherever it leads from.
+fn hash(diff: &[u8]) -> u64 {
+    siphash::<1, 3>(b"ends of history ", diff.get(size_of::<u32>()..).unwrap_or_default())
 }
 
 /// How many segments of a journal, the newest, are to be kept.

@@ -11,14 +11,17 @@ CONFIGURED = ("written", *UPDATED)
 # A nested zone hides one of these of the zone that it lies in.
 HIDDEN = ("w.e", "n0.e", "cut1.e", "c1.e", "no.e")
 COMMON = "files/common.inc"
+# Zones beside these, of the list, that nobody changes: so many files lie in a folder.
+PER_FOLDER = 1000
 
 
 class Zones:
     """All zones: the model, and the files that the server reads."""
 
-    def __init__(self, rng, folder, secret):
+    def __init__(self, rng, folder, secret, beside=0):
         # Held by whoever begins an update, or ends them.
         self.folder, self.all, self.lock = folder, {}, threading.Lock()
+        self.beside = beside
         for kind, count in KINDS.items():
             for i in range(count):
                 self.add(rng, kind, i)
@@ -28,6 +31,8 @@ class Zones:
         self.write_common()
         for zone in self.all.values():
             self.write(zone)
+        for i in range(beside):
+            self.write_beside(i)
         for zone in self.of("toggled"):
             zone.e.begin(None)
             zone.e.settle(zone.e.hi)
@@ -44,6 +49,19 @@ class Zones:
         if kind == "shared":
             names |= {f"h0.common.{name}": {message.A: frozenset(["192.0.2.100"])}}
         self.all[name] = model.Zone(name, kind, i, names, updated, rng.randrange(1, 1000), above)
+
+    def one_beside(self, i):
+        """Not kept: it is always the same."""
+        name = f"beside{i}.test"
+        hosts = {f"{host}.{name}": {message.A: frozenset([f"192.0.2.{i % 256}"])} for host in ("ns", "s1")}
+        return model.Zone(name, "beside", i, hosts, {}, 1)
+
+    def write_beside(self, i):
+        zone = self.one_beside(i)
+        if i % PER_FOLDER == 0:
+            os.makedirs(os.path.join(self.folder, "files", str(i // PER_FOLDER)))
+        with open(os.path.join(self.folder, "files", beside_file(i)), "w") as f:
+            f.write(zone.newest().text())
 
     def of(self, *kinds):
         return [zone for zone in self.all.values() if zone.kind in kinds]
@@ -90,7 +108,8 @@ class Zones:
 
     def write_list(self):
         listed = [zone for zone in self.of("list", "shared") if zone.is_there()]
-        self.replace("files/list", "".join(f"{zone.name} {zone.name}\n" for zone in listed))
+        beside = (f"beside{i}.test {beside_file(i)}\n" for i in range(self.beside))
+        self.replace("files/list", "".join([*(f"{zone.name} {zone.name}\n" for zone in listed), *beside]))
 
     def write_configuration(self, error=""):
         lines = ['[server]\nlisten = ["127.0.0.1:0"]\ndata-dir = "data"\nuser = ""\n[control]\nsocket = "control"\nhttp = ""',
@@ -103,6 +122,11 @@ class Zones:
                 lines += ['allow-update = ["key:ddns"]'] * (zone.kind in UPDATED)
                 lines += ['write-back = "2s"'] * (zone.kind == "back")
         self.replace("./dunlin.toml", "\n".join([*lines, error]) + "\n")
+
+
+def beside_file(i):
+    """Within `files`."""
+    return f"{i // PER_FOLDER}/{i}"
 
 
 def is_common(owner, zone):

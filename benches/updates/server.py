@@ -46,9 +46,9 @@ class Server:
             return f.read()
 
     def memory(self):
-        """KiB of the process's own, and of files that it has mapped."""
+        """KiB that it has, as ps shows them (RSS), and how many of them are its own; the others are of files that it has mapped."""
         kib = dict(re.findall(r"^(\w+): +(\d+) kB$", self.proc("smaps_rollup"), re.MULTILINE))
-        return int(kib["Anonymous"]), int(kib["Pss_File"])
+        return int(kib["Rss"]), int(kib["Anonymous"])
 
     def descriptors(self):
         """How many are open."""

@@ -8,7 +8,7 @@
 
 use crate::builder::Builder;
 use crate::drafts::ends;
-use crate::followers::{Followers, Turn};
+use crate::followers::Followers;
 use crate::format::Damaged;
 use crate::named::Hosts;
 use crate::node::{ABOVE, CUT, DNAME, EDITED, GONE, Node};
@@ -52,8 +52,8 @@ impl<'c> Edit<'c> {
     }
 
     /// Lays names anew that an edit has left.
-    pub fn again(turn: &'c Turn) -> Edit<'c> {
-        Edit { again: turn.names.clone(), ..Edit::new(&turn.apex, BTreeMap::new()) }
+    pub fn again(apex: &'c [u8], names: BTreeSet<Box<[u8]>>) -> Edit<'c> {
+        Edit { again: names, ..Edit::new(apex, BTreeMap::new()) }
     }
 }
 

@@ -15,10 +15,13 @@ use crate::format::{ALIGN, Damaged};
 use crate::named::Hosts;
 use crate::view::View;
 use crate::zone::Zone;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// 4 octets each, and to lay as many takes two seconds: with more of them a new image is not much dearer.
 const NODES_MAX: usize = 400_000;
+
+/// A zone costs at least as much as so many nodes.
+const PER_ZONE: usize = 8;
 
 /// What is left of one edit.
 pub struct Followers {
@@ -67,12 +70,9 @@ impl Followers {
     }
 }
 
-/// What is laid next.
-pub struct Turn {
-    pub apex: Box<[u8]>,
-    /// May be none: then all that were looked at have been laid already.
-    pub names: BTreeSet<Box<[u8]>>,
-}
+/// Names to be laid next, by their zones. There may be none: then all that were looked at have been laid already.
+#[derive(Default)]
+pub struct Turn(pub BTreeMap<Box<[u8]>, BTreeSet<Box<[u8]>>>);
 
 /// What is left of all edits since the image was published.
 #[derive(Default)]
@@ -112,25 +112,31 @@ impl Queue {
 
     /// Names to be laid, from a look at so many nodes. None: there are none, or they wait for a new image.
     pub fn next(&mut self, view: View<'_>, max: usize) -> Option<Turn> {
-        let first = self.left.front_mut()?;
-        if !first.has_begun {
-            self.waiting.remove(&first.apex);
-        }
-        self.size -= first.size();
-        let (names, apex) = (first.take(view, max), first.apex.clone());
-        if first.nodes.is_empty() {
-            self.gone += 1;
-            self.left.pop_front();
-        } else {
-            self.size += first.size();
-        }
-        match names {
-            Ok(names) => Some(Turn { apex, names }),
-            Err(Damaged) => {
-                self.give_up();
-                None
+        let (mut turn, mut room) = (Turn::default(), max);
+        self.left.front()?;
+        while let Some(first) = self.left.front_mut().filter(|_| room > 0) {
+            if !first.has_begun {
+                self.waiting.remove(&first.apex);
             }
+            self.size -= first.size();
+            let looked_at = first.nodes.len().min(room);
+            let Ok(names) = first.take(view, room) else {
+                self.give_up();
+                return None;
+            };
+            if !names.is_empty() {
+                // One that has begun, and the one that waited for it, are of the same zone.
+                turn.0.entry(first.apex.clone()).or_default().extend(names);
+            }
+            if first.nodes.is_empty() {
+                self.gone += 1;
+                self.left.pop_front();
+            } else {
+                self.size += first.size();
+            }
+            room = room.saturating_sub(looked_at + PER_ZONE);
         }
+        Some(turn)
     }
 
     /// What is left cannot be laid: it waits for a new image.
@@ -214,8 +220,9 @@ mod tests {
             let turn = queue.next(self.image().view(), max);
             self.queue = queue;
             let turn = turn?;
-            self.lay(Edit::again(&turn), usize::MAX);
-            Some(turn.names.len())
+            let names: usize = turn.0.values().map(BTreeSet::len).sum();
+            turn.0.into_iter().for_each(|(apex, names)| self.lay(Edit::again(&apex, names), usize::MAX));
+            Some(names)
         }
 
         /// Which delegations are laid as they were before there were so many octets.
@@ -295,6 +302,32 @@ mod tests {
         for (followers_max, expect) in [(6, &apexes[3..]), (5, &apexes[2..]), (3, &apexes[1..]), (1, &apexes[..])] {
             assert_eq!(left(followers_max), expect, "{followers_max}");
         }
+    }
+
+    #[test]
+    fn what_waits_is_joined_wherever_it_stands() {
+        let stage = Stage::new();
+        let image = stage.image();
+        let zone = image.view().zone(0).unwrap();
+        let left = |apex: &[u8], host: &[u8], nodes: u32| {
+            Followers::new(&zone, apex, Hosts::from([host.into()]), (0..nodes).collect())
+        };
+        let mut queue = Queue::default();
+        for (apex, nodes) in [(&b"\x01a\0"[..], 3), (b"\x01b\0", 2), (b"\x01c\0", 4)] {
+            queue.push(left(apex, HOST, nodes));
+        }
+        // Those zones are no more, so nothing is laid; the first is done with, and the second has begun.
+        let turn = queue.next(image.view(), 3 + PER_ZONE + 1);
+        assert!(turn.is_some_and(|turn| turn.0.is_empty()));
+        assert_eq!((queue.left.len(), queue.size), (2, 1 + 1 + 4 + 1));
+        for apex in [b"\x01b\0", b"\x01c\0", b"\x01b\0", b"\x01a\0"] {
+            queue.push(left(apex, &HOST[3..], 5));
+        }
+        let sizes: Vec<_> = queue.left.iter().map(|left| (left.apex[1], left.nodes.len(), left.hosts.len())).collect();
+        assert_eq!(sizes, [(b'b', 1, 1), (b'c', 5, 2), (b'b', 5, 1), (b'a', 5, 1)]);
+        assert_eq!(queue.size, sizes.iter().map(|(_, nodes, hosts)| nodes + hosts).sum::<usize>());
+        assert!(queue.next(image.view(), usize::MAX).is_some() && queue.is_empty() && queue.waiting.is_empty());
+        assert_eq!(queue.size, 0);
     }
 
     #[test]

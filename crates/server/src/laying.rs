@@ -102,7 +102,7 @@ pub struct Laid {
 }
 
 /// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid. `followers_max`: so
-/// many names are laid in each step for the addresses that they carry of hosts that change; those of a zone that has more are left.
+/// many names are laid in all for the addresses that they carry of hosts that change; those of a zone that has more are left.
 pub fn over(now: &Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Result<Option<Laid>, Unlaid> {
     let served: Vec<&Wish> = wishes.iter().filter(|w| zone(now.view(), &w.apex).is_some()).collect();
     let is_editable = |w: &&&Wish| zone(now.view(), &w.apex).is_some_and(|z| z.is_editable().unwrap_or(false));
@@ -113,8 +113,9 @@ pub fn over(now: &Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Resu
     if served.iter().map(|w| w.names.len()).sum::<usize>() > NAMES_MAX {
         return Err(Unlaid::image("more names have changed than are laid over an image"));
     }
-    let mut laid: Option<Laid> = None;
-    for step in steps(&served) {
+    let (mut laid, steps): (Option<Laid>, _) = (None, steps(&served));
+    let followers_max = followers_max / steps.len().max(1);
+    for step in steps {
         let before = laid.take();
         let next = step_over(before.as_ref().map_or(now, |laid| &laid.image), step, followers_max)?;
         let left = before.map_or(vec![], |laid| laid.left).into_iter().chain(next.left).collect();
@@ -125,7 +126,8 @@ pub fn over(now: &Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Resu
 
 /// The image with names laid over it that were left.
 pub fn again(now: &Image<Stretch>, turn: &Turn) -> Result<Image<Stretch>, Unlaid> {
-    lay(now, vec![Edit::again(turn)], usize::MAX).map(|laid| laid.image)
+    let edits = turn.0.iter().map(|(apex, names)| Edit::again(apex, names.clone()));
+    lay(now, edits.collect(), usize::MAX).map(|laid| laid.image)
 }
 
 /// The names of all zones in portions: those of a zone stay in their order.

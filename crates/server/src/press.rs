@@ -128,14 +128,14 @@ impl Press {
     pub fn follow(&self, books: &mut Books) -> Option<Retired<Zones<Stretch>>> {
         let now = self.current();
         let turn = books.left.next(now.image.view(), self.followers_max)?;
-        if turn.names.is_empty() {
+        if turn.0.is_empty() {
             return None;
         }
         match laying::again(&now.image, &turn) {
             Ok(image) => Some(self.publish(Zones { image, allow_query: Arc::clone(&now.allow_query) })),
             Err(unlaid) => {
-                let zone = name(&turn.apex);
-                let facts: [(&str, &dyn std::fmt::Display); 2] = [("why", &unlaid.why), ("zone", &zone)];
+                let zones = turn.0.keys().map(|apex| name(apex).to_string()).collect::<Vec<_>>().join(" ");
+                let facts: [(&str, &dyn std::fmt::Display); 2] = [("why", &unlaid.why), ("zones", &zones)];
                 log::info("names that an address leaves to be laid wait for a new image", &facts);
                 books.left.give_up();
                 None

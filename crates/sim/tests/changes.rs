@@ -193,13 +193,13 @@ impl Twins {
         let change = Change {
             whole: Builder::new(SEED),
             gone: vec![],
-            edits: vec![Edit::again(&turn)],
+            edits: turn.0.iter().map(|(apex, names)| Edit::again(apex, names.clone())).collect(),
             followers_max: usize::MAX,
         };
         let model = self.model.clone();
-        assert!(turn.names.is_empty() || self.lay(change, &model), "names as they are make nothing wrong");
+        assert!(turn.0.is_empty() || self.lay(change, &model), "names as they are make nothing wrong");
         (self.laid, self.signed, self.nested) = (laid, signed, nested);
-        self.followed += turn.names.len();
+        self.followed += turn.0.values().map(BTreeSet::len).sum::<usize>();
         true
     }
 

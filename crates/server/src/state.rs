@@ -366,6 +366,12 @@ impl State {
     pub fn status(&self) -> Json {
         let served = self.served();
         let problem = |p: &Problem| Json::Text(format!("{}: {}", images::name(&p.apex), p.what));
+        // One after the other: whoever held several would wait for somebody who takes them in another order, and he for him.
+        let frozen = Json::list(hold(&self.frozen).iter(), |apex| Json::text(images::name(apex)));
+        let listed = |all: &Mutex<BTreeMap<Box<[u8]>, String>>| {
+            Json::list(hold(all).iter().map(|(apex, why)| (&**apex, why)), with_why)
+        };
+        let (unwritten, lacking) = (listed(&self.unwritten), listed(&self.lacking));
         Json::Object(vec![
             ("version", Json::text(VERSION)),
             ("pid", Json::Number(u64::from(std::process::id()))),
@@ -376,9 +382,9 @@ impl State {
             ("image", served.json()),
             ("pages", self.inspected().json()),
             ("held", Json::list(self.held().iter().map(|(apex, why)| (&**apex, why)), with_why)),
-            ("not_written_back", Json::list(hold(&self.unwritten).iter().map(|(apex, why)| (&**apex, why)), with_why)),
-            ("lacking_updates", Json::list(hold(&self.lacking).iter().map(|(apex, why)| (&**apex, why)), with_why)),
-            ("frozen", Json::list(hold(&self.frozen).iter(), |apex| Json::text(images::name(apex)))),
+            ("not_written_back", unwritten),
+            ("lacking_updates", lacking),
+            ("frozen", frozen),
             ("same_serial", self.unnumbered()),
             ("no_updates", self.no_updates().map_or(Json::Null, Json::Text)),
             ("problems", Json::list(&*served.problems, problem)),
@@ -401,6 +407,9 @@ impl State {
         }
         stall::metrics(&mut out, &self.turns);
         let served = self.served();
+        let count = |all: &Mutex<BTreeMap<Box<[u8]>, String>>| hold(all).len() as u64;
+        let (unwritten, lacking) = (count(&self.unwritten), count(&self.lacking));
+        let frozen = hold(&self.frozen).len() as u64;
         for (name, help, value) in [
             ("uptime_seconds", "Seconds since the server was started", self.clock.uptime_s()),
             ("zones", "Zones served", served.zones),
@@ -410,13 +419,9 @@ impl State {
             ("image_generation", "How often an image was published since the start", served.generation),
             ("image_damaged_pages", "Pages of it that differ from their checksums", self.inspected().damaged as u64),
             ("zones_held", "Zones of which a new version is held", self.held().len() as u64),
-            ("zones_not_written_back", "Zones whose files are not written back", hold(&self.unwritten).len() as u64),
-            (
-                "zones_lacking_updates",
-                "Zones that lack their last updates and take none",
-                hold(&self.lacking).len() as u64,
-            ),
-            ("zones_frozen", "Zones that refuse updates until they are thawed", hold(&self.frozen).len() as u64),
+            ("zones_not_written_back", "Zones whose files are not written back", unwritten),
+            ("zones_lacking_updates", "Zones that lack their last updates and take none", lacking),
+            ("zones_frozen", "Zones that refuse updates until they are thawed", frozen),
             (
                 "no_updates",
                 "1 where the journal cannot be used, so that no zone takes updates",

@@ -254,6 +254,31 @@ mod tests {
     }
 
     #[test]
+    fn what_changes_while_files_are_crossed_off_stays() {
+        let name = |label: &[u8], apex: &[u8]| [label, apex].concat();
+        let three = |apex: &[u8]| [b"\x01b", b"\x01d", b"\x01f"].map(|label| wish(apex, &name(label, apex)));
+        let (a, b) = (&b"\x01a\0"[..], &b"\x01b\0"[..]);
+        for rounds in 0..5 {
+            let mut unwritten = Unwritten::default();
+            [a, b].into_iter().for_each(|apex| unwritten.add_zone(apex, 1));
+            unwritten.add([a, b].into_iter().flat_map(three).collect(), 5);
+            let mut written = Files::new([(a.into(), 5), (b.into(), 5)].into_iter());
+            (0..rounds).for_each(|_| unwritten.settle(&mut written));
+            // Of each zone a name that was there and one that was not, before and behind where somebody is.
+            for apex in [a, b] {
+                unwritten.add([&b"\x01a"[..], b"\x01d"].map(|label| wish(apex, &name(label, apex))).into(), 6);
+            }
+            unwritten.leave(b);
+            while !written.is_empty() {
+                unwritten.settle(&mut written);
+            }
+            assert_eq!((unwritten.names(), unwritten.since(0).names(), unwritten.needed()), (4, 4, 5), "{rounds}");
+            [a, b].into_iter().for_each(|apex| settle(&mut unwritten, apex, 6));
+            assert_eq!((unwritten.names(), unwritten.behind.len(), unwritten.zones.len()), (0, 0, 1), "{rounds}");
+        }
+    }
+
+    #[test]
     fn a_zone_that_is_left_is_forgotten_when_nothing_of_it_is_behind() {
         let mut unwritten = Unwritten::default();
         [b"\x01a\0", b"\x01b\0", b"\x01c\0"].iter().for_each(|apex| unwritten.add_zone(*apex, 3));

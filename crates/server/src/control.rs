@@ -17,10 +17,12 @@ use front::locks::hold;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 const LINE_MAX: u64 = 1 << 20;
@@ -226,13 +228,21 @@ fn secondaries(state: &State) -> Result<&Secondaries, String> {
     state.secondaries.as_ref().ok_or_else(|| "no zones are fetched here".to_string())
 }
 
-/// One at a time, and not at the cost of those who answer: it may be a gigabyte that is read, and 256 MiB that are kept of it.
-fn of_history<T>(state: &State, ask: impl FnOnce(&Past) -> Result<T, String>) -> Result<T, String> {
-    let past = state.past.as_ref().ok_or("it is not known here what zones were")?;
+fn past(state: &State) -> Result<&Past, String> {
+    state.past.as_ref().ok_or_else(|| "it is not known here what zones were".to_string())
+}
+
+/// What is read of the history, one at a time, and not at the cost of those who answer: it may be a gigabyte that is read, and 256 MiB that are kept
+/// of it.
+fn of_history(state: &State, ask: impl FnOnce(&Past) -> Result<Json, String> + Send) -> Result<Json, String> {
+    let past = past(state)?;
     let _turn = hold(&state.reading);
-    // The rest of the connection's commands do so, too.
-    let _ = net::sched::modest();
-    ask(past)
+    let modestly = || {
+        let _ = net::sched::modest();
+        ask(past)
+    };
+    // A thread of its own: the connection's next command is not to be modest.
+    thread::scope(|s| s.spawn(modestly).join()).unwrap_or_else(|panic| panic::resume_unwind(panic))
 }
 
 /// Who owns a zone, and what versions it has had.
@@ -253,7 +263,7 @@ fn owner(state: &State, zone: &str) -> Result<&'static str, String> {
 
 /// What is served of a zone, and how it is if it comes from others: then it may be that nothing is served.
 fn show(state: &State, zone: &str) -> Json {
-    let records = of_history(state, |past| past.show(zone, None));
+    let records = past(state).and_then(|past| past.show(zone, None));
     let list = |s: &Secondaries| s.ask(|done| Note::List { zones: vec![zone.to_string()], done });
     let Ok(Json::List(how)) = secondaries(state).and_then(list) else { return told("records", records) };
     let records = records.map_or_else(|why| ("no_records", Json::Text(why)), |records| ("records", records));
@@ -271,7 +281,7 @@ fn rollback(state: &State, zone: &str, serial: u32) -> Json {
     // Whoever owns the zone goes back: its updates, or its file.
     let is_of_updates = owner(state, zone) == Ok("update");
     match state.intake().filter(|_| is_of_updates) {
-        Some(intake) => told("reload", of_history(state, |past| intake.go_back(past, zone, serial))),
+        Some(intake) => told("reload", past(state).and_then(|past| intake.go_back(past, zone, serial))),
         None => answered_at_once(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done }),
     }
 }

@@ -215,7 +215,7 @@ struct Updating {
 }
 
 impl Updating {
-    fn start(&self, ledger: Ledger, zones: &Written) -> Result<(), String> {
+    fn start(&self, ledger: Ledger, zones: Written) -> Result<(), String> {
         let orders = hold(&self.orders).take();
         let Some(orders) = orders else { return Err("their thread could not be started before".to_string()) };
         let updates = Updates {
@@ -233,15 +233,14 @@ impl Updating {
         self.state.set_intake(intake.clone());
         let (press, state, folders) = (Arc::clone(&self.press), Arc::clone(&self.state), Arc::clone(&self.folders));
         let scribe = Scribe::new(press, self.past.clone(), intake, state, folders);
-        let zones = zones.clone();
-        spawn("scribe", &self.state.events, move || scribe.run(&zones))
+        spawn("scribe", &self.state.events, move || scribe.run(zones))
     }
 
     /// With the server. Zones that are not written down yet are not forgotten.
     fn start_first(&self, mut ledger: Ledger, config: &Config) -> Result<(), String> {
         self.state.set_lacking(std::mem::take(&mut ledger.lacking));
         let written = &config.roster.written;
-        self.start(ledger, written)?;
+        self.start(ledger, written.clone())?;
         self.state.intake().into_iter().for_each(|intake| intake.adopt(written, config.history, 0));
         if written.iter().any(|zone| zone.is_owned() && zone.origin.is_none()) {
             // Whoever has looked at all zones lets them be written down.
@@ -263,7 +262,7 @@ impl Updating {
         let (ledger, unfit, remarks) = Ledger::open(&self.past.data_dir, config.history).map_err(unusable)?;
         caution(&remarks);
         unfit.into_iter().for_each(|(apex, position)| self.press.hold().unwritten.add_unfit(&apex, position));
-        self.start(ledger, &config.roster.written)
+        self.start(ledger, Written::default())
     }
 }
 

@@ -57,8 +57,8 @@ pub struct Scribe {
     /// Zones beside whose files nothing is left of writers that died, by their names' fingerprints. Bound: as many as are written
     /// back.
     swept: HashSet<u64>,
-    /// Of zones that nobody has updated since the start: see `history::last_updates`. Read when it is asked for, for all at once, and let go of when
-    /// there is nothing to do.
+    /// Of zones that nobody has updated since the start: see `history::last_updates`. Read when it is asked for, for all at once, and kept while there
+    /// is something to do. Bound: as many as the journal has zones.
     last_updates: Option<HashMap<u64, (u32, u64)>>,
 }
 
@@ -111,8 +111,8 @@ impl Scribe {
         Scribe { press, past, intake, state, folders, refused, forced, outlines, swept, last_updates }
     }
 
-    /// Works until the process ends: a file that is being written then is not there. `zones`: those of the configuration.
-    pub fn run(mut self, zones: &Written) {
+    /// Works until the process ends: a file that is being written then is not there. `zones`: those that the last run may owe files.
+    pub fn run(mut self, zones: Written) {
         let background = net::sched::background().and_then(|()| net::sched::pace());
         if let Err(e) = &background {
             log::warn("files that are written back compete with answering threads", &[("why", e)]);
@@ -159,7 +159,7 @@ impl Scribe {
     }
 
     /// What the last run owed files does not wait again.
-    fn hurry(&self, zones: &Written) {
+    fn hurry(&self, zones: Written) {
         for zone in zones.iter().filter(|zone| zone.write_back.is_some()) {
             let origin = Origin::of(&self.past.data_dir, &zone.apex);
             if is_owed(&self.press, &zone.apex, &origin, zone.origin()) {

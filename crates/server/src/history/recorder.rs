@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use store::journal::{Folder, Journal};
-use transfer::{Author, Diff, Entry};
+use transfer::{Author, Diff, Entry, Head};
 use wire::hash::siphash;
 
 /// Segments that the size is divided into: so much of it goes at a time.
@@ -93,7 +93,6 @@ impl Recorder {
             for (zone, diff) in some {
                 let end = open.end(&zone);
                 let Some(diff) = joined(diff, end, past.get(&zone)) else { continue };
-                ends.push((fingerprint_of(&zone), end_of(&diff)));
                 let mut author = author(&zone);
                 if let Some((end, _)) = end.filter(|_| diff.is_empty()) {
                     author.who = "made anew".to_string();
@@ -101,7 +100,9 @@ impl Recorder {
                         [("zone", &name(&zone)), ("serial", &diff.to), ("before", &end)];
                     log::info("a zone has come under the name of one that is gone: its history begins anew", &facts);
                 }
-                entries.push(Entry { zone, author, wall_s: wall_s(), diff }.encode());
+                let octets = Entry { zone, author, wall_s: wall_s(), diff }.encode();
+                ends.extend(Head::of(&octets).map(|head| (fingerprint_of(head.zone), (head.to, hash(head.diff)))));
+                entries.push(octets);
             }
         }
         if !entries.is_empty() {

@@ -98,6 +98,7 @@ soak-updates: peers
 soak-changes:
 	$(CARGO) build --release --locked --bin dunlin
 	benches/updates/soak --minutes $(SOAK_MINUTES)
+	benches/updates/soak --minutes $(SOAK_MINUTES) --beside 65000
 
 soak-external-dns: peers
 	$(CARGO) build --release --locked --bin dunlin

@@ -242,7 +242,11 @@ fn of_history(state: &State, ask: impl FnOnce(&Past) -> Result<Json, String> + S
         ask(past)
     };
     // A thread of its own: the connection's next command is not to be modest.
-    thread::scope(|s| s.spawn(modestly).join()).unwrap_or_else(|panic| panic::resume_unwind(panic))
+    thread::scope(|s| {
+        let reader = thread::Builder::new().name("history".to_string()).spawn_scoped(s, modestly);
+        let reader = reader.map_err(|e| format!("no thread for the history: {e}"))?;
+        reader.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+    })
 }
 
 /// Who owns a zone, and what versions it has had.

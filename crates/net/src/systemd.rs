@@ -18,6 +18,9 @@ const HANDED_FROM: libc::c_int = 3;
 /// More than anybody hands on.
 const HANDED_MAX: usize = 1024;
 
+/// A manager that does not listen is not waited for.
+const AT_ONCE: libc::c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+
 /// Sends `state` to the socket that `$NOTIFY_SOCKET` names: a path, or "@..." for an abstract name.
 pub fn notify(socket: &OsStr, state: &str) -> io::Result<()> {
     let (name, len) = address(socket)?;
@@ -26,7 +29,7 @@ pub fn notify(socket: &OsStr, state: &str) -> io::Result<()> {
     // SAFETY: text and address are live, and as long as said.
     let sent = unsafe {
         let to = (&raw const name).cast();
-        libc::sendto(fd, state.as_ptr().cast(), state.len(), libc::MSG_NOSIGNAL, to, len)
+        libc::sendto(fd, state.as_ptr().cast(), state.len(), AT_ONCE, to, len)
     };
     check(sent as libc::c_int).map(drop)
 }
@@ -54,7 +57,7 @@ pub fn keep(socket: &OsStr, name: &str, kept: BorrowedFd<'_>) -> io::Result<()> 
         (*header).cmsg_type = libc::SCM_RIGHTS;
         (*header).cmsg_len = libc::CMSG_LEN(size_of::<libc::c_int>() as u32) as _;
         libc::CMSG_DATA(header).cast::<libc::c_int>().write_unaligned(kept.as_raw_fd());
-        libc::sendmsg(from.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
+        libc::sendmsg(from.as_raw_fd(), &raw const message, AT_ONCE)
     };
     check(sent as libc::c_int).map(drop)
 }

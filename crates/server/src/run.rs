@@ -100,6 +100,10 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     drop(handed);
     let mut doors = Doors::open(config)?;
     let _held = settle(config, &doors)?;
+    let (events, inbox) = channel();
+    let (is_ready, ends) = (Arc::new(AtomicBool::new(false)), events.clone());
+    let may_wait = Arc::clone(&is_ready);
+    spawn("signals", &events, move || forward(&signals, &ends, &may_wait))?;
 
     let mut config = config.clone();
     let mut recorder = Recorder::new(&config.server.data_dir, config.history);
@@ -143,7 +147,6 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     if let Some(cache) = &shared.cache {
         cache.govern(serving.names);
     }
-    let (events, inbox) = channel();
     let (counters, turns) = (crew.counters(), crew.turns());
     let addresses = sockets.addresses.clone();
     let mut state = State::new(addresses, crew.udp, counters, turns, shared.clock, events.clone());
@@ -175,7 +178,6 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     look_after(shared, state, &folders)?;
     let means = Means::of(shared, state);
     spawn("secondaries", &state.events, move || registrar.run(&means))?;
-    spawn("signals", &state.events, move || forward(&signals, &events))?;
     watch(state)?;
     doors.serve(state)?;
 
@@ -187,6 +189,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
+    is_ready.store(true, Relaxed);
     let adopt = |config: &Config, reading, zones: &[String], why, number| {
         adopt(config, reading, number, &updating);
         wish(zones, why, &updating);
@@ -631,11 +634,22 @@ fn no_thread(name: &str, e: &io::Error) -> String {
     format!("the thread {name} cannot be started: {e}")
 }
 
-fn forward(signals: &Signals, events: &Sender<Event>) {
+/// Passes signals on. Nothing is lost by an end at once, as by any other: where nobody listens yet, who makes an image or waits for a disk, nobody is
+/// waited for; nor where somebody asks twice.
+fn forward(signals: &Signals, events: &Sender<Event>, is_ready: &AtomicBool) {
+    let mut is_asked = false;
     loop {
         let event = match signals.wait(None) {
             Ok(Some(Signal::Reload)) => Event::Reload { zones: Vec::new(), done: None },
-            Ok(Some(Signal::Stop)) => Event::Stop,
+            Ok(Some(Signal::Stop)) if is_asked || !is_ready.load(Relaxed) => {
+                let when = if is_asked { "a second signal came" } else { "it was not ready yet" };
+                log::info("stopped at once", &[("why", &when)]);
+                std::process::exit(0)
+            }
+            Ok(Some(Signal::Stop)) => {
+                is_asked = true;
+                Event::Stop
+            }
             Ok(None) => continue,
             Err(e) => Event::Lost { thread: "signals".to_string(), why: e.to_string() },
         };

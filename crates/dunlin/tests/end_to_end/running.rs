@@ -125,6 +125,14 @@ impl Server {
         Server::start_as(folder, command)
     }
 
+    /// One that is not waited for: it has no address yet.
+    pub fn begin(folder: &Folder, args: &[&str]) -> Server {
+        let log = std::fs::File::create(folder.0.join("log")).unwrap();
+        let mut server = command(&folder.0);
+        let child = server.arg("serve").args(args).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        Server { address: ([127, 0, 0, 1], 0).into(), child }
+    }
+
     /// The same by another command, that becomes the server.
     pub fn start_as(folder: &Folder, mut command: Command) -> Server {
         let log = std::fs::File::create(folder.0.join("log")).unwrap();

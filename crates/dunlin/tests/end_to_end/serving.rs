@@ -716,3 +716,45 @@ fn records_take_turns_where_the_operator_wants_it() {
         eventually(first, || server.short(&folder, &["two.example.com"]).starts_with(first));
     }
 }
+
+/// One of the server's threads is there, by its name.
+fn has_thread(pid: u32, name: &str) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads
+        .map(|thread| thread.path().join("comm"))
+        .any(|comm| std::fs::read_to_string(comm).is_ok_and(|is| is.trim() == name))
+}
+
+/// A signal that was sent waits for the thread that takes signals.
+fn is_pending(pid: u32, signal: u32) -> bool {
+    let status = read(&PathBuf::from(format!("/proc/{pid}/status")));
+    let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:")).unwrap();
+    u64::from_str_radix(pending.trim(), 16).unwrap() >> (signal - 1) & 1 == 1
+}
+
+#[test]
+fn a_signal_ends_a_start_that_waits_and_a_second_one_whatever_waits() {
+    let folder = Folder::new();
+    let list = folder.0.join("list");
+    let pipe = || assert!(Command::new("mkfifo").arg(&list).status().unwrap().success());
+    folder.configure("[zones]\nlist = \"list\"\n");
+    pipe();
+    let server = Server::begin(&folder, &["-c", "dunlin.toml"]);
+    eventually("somebody takes signals", || has_thread(server.pid(), "signals"));
+    server.signal("TERM");
+    assert_eq!(server.ended(), Some(0));
+    assert!(read(&folder.0.join("log")).contains("stopped at once why=\"it was not ready yet\""));
+    std::fs::remove_file(&list).unwrap();
+    folder.write("list", "");
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    std::fs::remove_file(&list).unwrap();
+    pipe();
+    // The reload comes first, and waits for the list.
+    server.signal("HUP");
+    eventually("the reload is taken", || !is_pending(server.pid(), 1));
+    server.signal("TERM");
+    eventually("the stop is taken", || !is_pending(server.pid(), 15));
+    server.signal("TERM");
+    assert_eq!(server.ended(), Some(0));
+    assert!(read(&folder.0.join("log")).contains("stopped at once why=\"a second signal came\""));
+}

@@ -235,7 +235,7 @@ fn past(state: &State) -> Result<&Past, String> {
 /// What is read of the history, one at a time, and not at the cost of those who answer: it may be a gigabyte that is read, and 256 MiB that are kept
 /// of it.
 fn of_history(state: &State, ask: impl FnOnce(&Past) -> Result<Json, String> + Send) -> Result<Json, String> {
-    let past = past(state)?;
+    let (past, _place) = (past(state)?, Place::take()?);
     let _turn = hold(&state.reading);
     let modestly = || {
         let _ = net::sched::modest();
@@ -367,7 +367,7 @@ fn outcome(state: &State, event: impl FnOnce(Done) -> Event) -> Result<Json, Vec
     outcome.recv().unwrap_or_else(lost)
 }
 
-/// Of those who wait for zones to be served, which may take as long as an image: others have something to ask meanwhile.
+/// Of those who wait for zones to be served, which may take as long as an image, or for the history: others have something to ask meanwhile.
 struct Place;
 
 const WAITING_MAX: usize = door::CONNECTIONS_MAX - 4;
@@ -376,7 +376,8 @@ static WAITING: AtomicUsize = AtomicUsize::new(0);
 impl Place {
     fn take() -> Result<Place, String> {
         let taken = WAITING.try_update(Relaxed, Relaxed, |n| (n < WAITING_MAX).then_some(n + 1));
-        let full = |_| format!("{WAITING_MAX} wait already for zones to be served: see whether an image is being made");
+        let full =
+            |_| format!("{WAITING_MAX} wait already, for zones to be served or for the history: ask again later");
         taken.map(|_| Place).map_err(full)
     }
 }

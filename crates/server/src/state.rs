@@ -17,6 +17,7 @@ use crate::transfers::AT_ONCE_MAX;
 use crate::watcher::Folders;
 use front::locks::hold;
 use stats::{Counter, Counters, total};
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 use std::iter;
@@ -299,17 +300,20 @@ impl State {
 
     /// These are configured: no others lack updates, or have an edit that is held, or owed to a file.
     pub fn follow(&self, zones: &[Zone]) {
-        let mut lacking = hold(&self.lacking);
-        let mut held = hold(&self.held_edits);
-        let mut unwritten = hold(&self.unwritten);
-        if lacking.is_empty() && held.is_empty() && unwritten.is_empty() {
-            return;
-        }
-        let owned: HashMap<&[u8], bool> =
-            zones.iter().filter(|zone| zone.is_owned()).map(|zone| (&*zone.apex, zone.write_back.is_some())).collect();
-        lacking.retain(|apex, _| owned.contains_key(&**apex));
-        held.retain(|apex, _| owned.contains_key(&**apex));
-        unwritten.retain(|apex, _| owned.get(&**apex) == Some(&true));
+        let owned = zones.iter().filter(|zone| zone.is_owned());
+        let owned = LazyCell::new(|| {
+            owned.map(|zone| (&*zone.apex, zone.write_back.is_some())).collect::<HashMap<&[u8], bool>>()
+        });
+        let keep = |all: &Mutex<BTreeMap<Box<[u8]>, String>>, is_kept: fn(Option<&bool>) -> bool| {
+            if hold(all).is_empty() {
+                return;
+            }
+            let owned = &*owned;
+            hold(all).retain(|apex, _| is_kept(owned.get(&**apex)));
+        };
+        keep(&self.lacking, |zone| zone.is_some());
+        keep(&self.held_edits, |zone| zone.is_some());
+        keep(&self.unwritten, |zone| zone == Some(&true));
     }
 
     pub fn set_no_updates(&self, why: Option<String>) {

@@ -181,6 +181,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     watch(state)?;
     doors.serve(state)?;
 
+    // Before anybody is told: who is may send one at once.
+    is_ready.store(true, Relaxed);
     on_ready(&state.addresses);
     systemd::tell(systemd::READY);
     if let Some(resolver) = &config.resolver {
@@ -189,7 +191,6 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
-    is_ready.store(true, Relaxed);
     let adopt = |config: &Config, reading, zones: &[String], why, number| {
         adopt(config, reading, number, &updating);
         wish(zones, why, &updating);

@@ -101,9 +101,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let mut doors = Doors::open(config)?;
     let _held = settle(config, &doors)?;
     let (events, inbox) = channel();
-    let (is_ready, ends) = (Arc::new(AtomicBool::new(false)), events.clone());
-    let may_wait = Arc::clone(&is_ready);
-    spawn("signals", &events, move || forward(&signals, &ends, &may_wait))?;
+    let is_ready = take_signals(signals, &events)?;
 
     let mut config = config.clone();
     let mut recorder = Recorder::new(&config.server.data_dir, config.history);
@@ -633,6 +631,14 @@ fn watch(state: &Arc<State>) -> Result<(), String> {
 
 fn no_thread(name: &str, e: &io::Error) -> String {
     format!("the thread {name} cannot be started: {e}")
+}
+
+/// Returns where it is to be said that the server is ready.
+fn take_signals(signals: Signals, events: &Sender<Event>) -> Result<Arc<AtomicBool>, String> {
+    let (is_ready, ends) = (Arc::new(AtomicBool::new(false)), events.clone());
+    let may_wait = Arc::clone(&is_ready);
+    spawn("signals", events, move || forward(&signals, &ends, &may_wait))?;
+    Ok(is_ready)
 }
 
 /// Passes signals on. Nothing is lost by an end at once, as by any other: where nobody listens yet, who makes an image or waits for a disk, nobody is

@@ -1,0 +1,242 @@
+//! A new image of all zones, in the place of the one that is served; and what is done so that nobody waits for a page of it.
+
+use super::by::record;
+use super::{Apexes, Publisher, complain};
+use crate::comparison;
+use crate::config::{Config, Seen, Zone};
+use crate::images::{self, Before};
+use crate::jobs::Why;
+use crate::ledger;
+use crate::log;
+use crate::manifest;
+use crate::press::{Books, Press};
+use crate::secondaries::Secondaries;
+use crate::serving::{forsakes, ready, told};
+use crate::sound::Sound;
+use crate::stamp;
+use crate::unwritten::{Files, Wish};
+use front::Zones;
+use image::Image;
+use policy::Lists;
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+use store::{Backing, Map, Stretch};
+
+/// How much of an image is touched between two looks at whether there is something else to do.
+const SLICE: usize = 16 << 20;
+/// Images below this are not worth huge pages.
+const HUGE_FROM: usize = 8 << 20;
+/// Tries to make an image that fits what updates change while it is made.
+const TRIES: usize = 3;
+
+impl Publisher {
+    /// Finds or builds the image of all zones; true if another one is served now. If it cannot be made that is tried again, like a
+    /// fold: of zones that are served from it only nothing can be laid.
+    pub(super) fn rebuild(&mut self, config: &Arc<Config>, why: Why) -> Result<bool, Vec<String>> {
+        let outcome = self.rebuilt(config, why);
+        self.failed = outcome.is_err().then(Instant::now);
+        self.unfolded = self.failed.map(|_| Arc::clone(config));
+        self.laid = self.laid.filter(|_| self.failed.is_some());
+        match self.failed {
+            // What is not served is no version.
+            Some(_) => self.library.gate.forget(),
+            None => self.recorder.forget(),
+        }
+        outcome
+    }
+
+    fn rebuilt(&mut self, config: &Config, why: Why) -> Result<bool, Vec<String>> {
+        let (zones, seen) = self.zones(config, why)?;
+        // A zone that goes, or belongs to its file again, takes along what updates have changed of it.
+        self.write_files(config, |apex| !config.roster.written.find(apex).is_some_and(Zone::is_owned))?;
+        let mut is_over = Err(vec![]);
+        for _ in 0..TRIES {
+            is_over = self.build(config, &zones, &seen, why)?;
+            match &is_over {
+                Ok(_) => break,
+                Err(zones) => {
+                    self.write_files(config, |apex| zones.is_empty() || zones.iter().any(|z| **z == *apex))?
+                }
+            }
+        }
+        let names = |zones: Apexes| zones.iter().map(|z| images::name(z).to_string()).collect::<Vec<_>>();
+        is_over.map_err(|zones| vec![format!("no image keeps up with the updates of {}", names(zones).join(" "))])
+    }
+
+    /// The zones that an image is to be made of, and what names them. Where that is wrong those that are served will do for one that
+    /// only holds these as they should be: what somebody has written into a folder is no reason to keep others' updates from it.
+    fn zones(&self, config: &Config, why: Why) -> Result<(Vec<Zone>, Seen), Vec<String>> {
+        let (wanted, none) = (&self.by.wanted, HashSet::new());
+        let wanted = if self.by.is_asked { wanted } else { &none };
+        let complaints =
+            match comparison::named(&config.roster, &self.served.manifest, self.takes_lists(config), wanted) {
+                Ok(named) => return Ok(named),
+                Err(comparison::Hindrance::Manifest) => vec!["the list of what is served is damaged".to_string()],
+                Err(comparison::Hindrance::Roster(complaints)) => told(&complaints),
+            };
+        // Nor does what was wished of some zones. A zone that was for some, and is configured no more, would be for all.
+        let is_of_all = self.by.wanted.is_empty() && !matches!(why, Why::Fold | Why::Damaged);
+        if is_of_all || forsakes(&self.served.written, &self.press.current(), config) {
+            return Err(complaints);
+        }
+        complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
+        let written = &config.roster.written;
+        let mut zones = written.to_vec();
+        zones.retain(|zone| !zone.is_awaited() || self.served.manifest.has(zone));
+        for known in self.served.manifest.part(0, 1) {
+            let known = known.map_err(|_| vec!["the list of what is served is damaged".to_string()])?;
+            let is_other = written.find(known.apex).is_none();
+            zones.extend(is_other.then(|| Zone::new(known.apex.into(), known.file.into())));
+        }
+        Ok((zones, self.served.manifest.seen.clone()))
+    }
+
+    /// What names zones counts as it is now: somebody wants that of all, or a zone that was for some, and is configured no more, would be for all.
+    pub(super) fn takes_lists(&self, config: &Config) -> bool {
+        self.by.is_asked && self.by.wanted.is_empty() || forsakes(&self.served.written, &self.press.current(), config)
+    }
+
+    /// Err within: the image does not take what updates have changed of these zones; of all if none is named.
+    fn build(
+        &mut self,
+        config: &Config,
+        zones: &[Zone],
+        seen: &Seen,
+        why: Why,
+    ) -> Result<Result<bool, Apexes>, Vec<String>> {
+        let (now, mut written) = (self.press.current(), std::mem::take(&mut self.written));
+        let Publisher { library, recorder, state, by, served, .. } = &mut *self;
+        // A kill behind that would leave a version that nobody knows the way to.
+        let mut keep = |entries: &[manifest::Entry]| {
+            let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
+            record(recorder, state, &library.gate, &unfit, by);
+        };
+        let before = Before { image: &now.image, manifest: &served.manifest };
+        let found = match why {
+            Why::Damaged | Why::Forced => library.again(zones, seen, before, &mut keep),
+            // The same file would be mapped once more, and believed.
+            _ if !now.image.is_whole() => library.again(zones, seen, before, &mut keep),
+            _ => library.current(zones, seen, before, &mut keep),
+        };
+        let (was_laid_over, lists) = (now.image.header().overlay.is_some(), Arc::clone(&now.allow_query));
+        drop(now);
+        let shelved = found.map_err(|e| vec![format!("no new image, the old one stays: {e}")])?;
+        let (zones, mut serving) = ready(shelved, config, self.served.generation + 1);
+        // What is laid over an image is not in the image.
+        let is_other = serving.manifest.image() != self.served.manifest.image() || was_laid_over;
+        let changed = is_other || zones.allow_query != lists;
+        let before = Arc::clone(&self.served.problems);
+        // What could not be read from its file is laid over the image.
+        serving.problems.iter().for_each(|p| _ = written.remove(&p.apex));
+        self.settle(Files::new(written.into_iter()));
+        if changed {
+            prefault(zones.image.bytes().map());
+            complain(&serving.problems, &before);
+            match self.press.replace(zones) {
+                Ok(retired) => {
+                    self.served = serving;
+                    self.is_published(retired);
+                    self.state.secondaries.iter().for_each(Secondaries::have_changed);
+                }
+                Err(unlaid) => {
+                    log::info("the new image does not take what has changed meanwhile", &[("why", &unlaid.why)]);
+                    return Ok(Err(unlaid.zones));
+                }
+            }
+            self.warm();
+        } else {
+            (serving.generation, serving.huge_bytes) = (self.served.generation, self.served.huge_bytes);
+            self.served = serving;
+        }
+        self.hold(&before);
+        Ok(Ok(changed))
+    }
+
+    /// Updates wait for some of it only.
+    fn settle(&self, mut written: Files) {
+        while !written.is_empty() {
+            written = self.press.have_done(move |_, books| {
+                books.unwritten.settle(&mut written);
+                written
+            });
+        }
+    }
+
+    /// Writes the files of those zones that updates have changed, for the next image to be made of them.
+    pub(super) fn write_files(
+        &mut self,
+        config: &Config,
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<(), Vec<String>> {
+        let shared =
+            |press: &Press, books: &mut Books| (press.current(), books.unwritten.since(0), books.unwritten.end());
+        let (now, behind, end) = self.press.have_done(shared);
+        let wishes: Vec<Wish> = behind.wishes().into_iter().filter(|wish| is_wanted(&wish.apex)).collect();
+        if wishes.is_empty() {
+            return Ok(());
+        }
+        let sound = Sound::compared(&now.image);
+        for wish in wishes {
+            let written = ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end);
+            let failed = |e: io::Error| vec![format!("the zone {} is not written: {e}", images::name(&wish.apex))];
+            if written.map_err(failed)? {
+                self.written.insert(wish.apex, end);
+            }
+        }
+        // A stamp within a tick of now is not believed (`stamp`), and these files would be read by each reload. Nobody is kept waiting but
+        // who wants an image, which takes longer: updates go on.
+        std::thread::sleep(2 * stamp::TICK);
+        Ok(())
+    }
+
+    /// Touches all of the image, so that no answering thread waits for a disk; where the file cannot have huge pages,
+    /// serves a copy in memory that can. Looks at the files that it was made of, so that no reload has to look at all of them.
+    pub(super) fn warm(&mut self) {
+        let (now, _) = self.shared.published.current();
+        let map = now.image.bytes().map();
+        prefault(map);
+        let few = |map: &Map| map.huge_bytes().unwrap_or(0) < map.len() / 2;
+        // The copy would be of the file, with what updates have changed, but without changes of other files.
+        let is_bare = self.served.manifest.changes() == 0;
+        if map.len() >= HUGE_FROM && map.backing() == Backing::File && is_bare && few(map) {
+            self.copy(Arc::clone(&now.allow_query));
+        }
+        drop(now);
+        let (now, _) = self.shared.published.current();
+        self.served.huge_bytes = now.image.bytes().map().huge_bytes().unwrap_or(0) as u64;
+        drop(now);
+        self.tell();
+        comparison::beforehand(&mut self.served.manifest);
+    }
+
+    fn identity(&self) -> (u64, u64) {
+        let image = self.served.manifest.image();
+        (image.size, image.seed)
+    }
+
+    fn copy(&mut self, allow_query: Arc<Lists>) {
+        let image = Map::copy_to_memory(&self.served.file, images::ROOM)
+            .map(|map| Image::open_to_serve(Stretch::of(map), images::faults));
+        match image {
+            Ok(Ok(image)) if images::identity(&image) == self.identity() => {
+                match self.press.replace(Zones { image, allow_query }) {
+                    Ok(retired) => self.retired.push(retired),
+                    Err(unlaid) => log::info("the image stays on small pages", &[("why", &unlaid.why)]),
+                }
+                self.wakes.iter().for_each(|w| w.ring());
+            }
+            Ok(_) => log::warn("the image on disk is not the one that is served", &[]),
+            Err(e) => log::info("the image stays on small pages", &[("why", &e)]),
+        }
+    }
+}
+
+/// Touches every page, slice by slice.
+fn prefault(map: &Map) {
+    let mut at = 0;
+    while at < map.len() {
+        at = map.prefault(at, SLICE);
+    }
+}

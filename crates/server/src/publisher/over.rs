@@ -1,0 +1,175 @@
+//! Zones that have changed, laid over the image that is served.
+
+use super::{Apexes, Publisher, complain};
+use crate::changes::{self, Laid, Plan};
+use crate::comparison::{self, Difference};
+use crate::config::{Config, Written, Zone};
+use crate::held;
+use crate::images::{self, Remark};
+use crate::laying;
+use crate::log;
+use crate::manifest;
+use crate::pieces::Pieces;
+use crate::press::{Books, Press};
+use crate::serving::{access, access_after, forsakes, remark, told};
+use crate::state::Event;
+use front::{Retired, Zones};
+use image::overlay::Overlay;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+use store::Stretch;
+
+impl Publisher {
+    /// Lays what has changed over the image, if anything has; None: it takes a new one.
+    pub(super) fn lay(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<Option<bool>, Vec<String>> {
+        let is_asked = self.takes_lists(config);
+        let compared = match wanted {
+            [] => comparison::of_all(&config.roster, &mut self.served.manifest, is_asked),
+            names => comparison::of_named(&config.roster, &self.served.manifest, names, self.by.is_asked),
+        };
+        let mut difference = match compared {
+            Ok(difference) => difference,
+            Err(comparison::Hindrance::Manifest) => return Ok(None),
+            Err(comparison::Hindrance::Roster(complaints)) => return Err(told(&complaints)),
+        };
+        let judged_anew = self.judged_anew(config, wanted, &difference);
+        self.judges_anew = !judged_anew.is_empty();
+        difference.anew.extend(judged_anew);
+        let seen = difference.seen.take();
+        if difference.is_empty() {
+            seen.into_iter().for_each(|seen| self.served.see(&seen));
+            let (has_their_lists, now) = (self.served.written.is(&config.roster.written), self.press.current());
+            if !has_their_lists && access(&now.image, config) != *now.allow_query {
+                return Ok(None);
+            }
+            self.served.written = config.roster.written.clone();
+            return Ok(Some(false));
+        }
+        // A zone that is gone and that nobody has named would be served on, to everybody.
+        if !wanted.is_empty() && forsakes(&self.served.written, &self.press.current(), config) {
+            return Ok(None);
+        }
+        let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
+        let about: Apexes = difference.apexes().cloned().collect();
+        let (written, by) = (self.served.written.clone(), Arc::clone(config));
+        let pressed = self.press.have_done(move |press, books| pressed(press, books, &about, plan, &written, &by));
+        let Some(Pressed { before, entries, remarks, pieces, zones, retired }) = pressed else { return Ok(None) };
+        let problems = Arc::clone(&self.served.problems);
+        remark(&remarks);
+        if let Some(folders) = &self.state.folders {
+            difference.gone.iter().for_each(|apex| folders.lay_none(apex));
+            let zones: Vec<_> =
+                entries.iter().filter(|entry| folders.lay(entry)).map(|e| images::name(&e.apex).to_string()).collect();
+            // Somebody may have edited what they include just before it was watched.
+            if !zones.is_empty() {
+                self.state.raise(Event::Changed { zones });
+            }
+        }
+        // The version before is in no file any more.
+        let is_alone = |entry: &manifest::Entry| entry.problem.is_some() && self.served.manifest.is_over(&entry.apex);
+        self.hurries |= entries.iter().any(is_alone);
+        let written = &config.roster.written;
+        let has_come =
+            |zone: &Zone| written.find(&zone.apex).is_some() && self.served.manifest.find(&zone.apex).is_none();
+        let are_some = seen.is_none() && difference.anew.iter().any(has_come);
+        self.served.take(&before.image, &zones.image, &entries, &difference.gone);
+        if are_some {
+            self.served.manifest.seen.is_none_of(written);
+        }
+        pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
+        drop(before);
+        difference.gone.iter().for_each(|apex| self.state.set_unnumbered(apex, false));
+        seen.into_iter().for_each(|seen| self.served.see(&seen));
+        complain(&self.served.problems, &problems);
+        self.served.written = config.roster.written.clone();
+        self.served.generation += 1;
+        drop(zones);
+        self.is_published(retired);
+        self.state.secondaries.iter().for_each(|s| difference.apexes().for_each(|apex| s.has_changed(apex)));
+        self.hold(&problems);
+        self.unfolded = Some(Arc::clone(config));
+        self.laid.get_or_insert_with(Instant::now);
+        Ok(Some(true))
+    }
+
+    /// Zones of which a version is held that guards hold no more, or by other numbers.
+    fn judged_anew(&self, config: &Config, wanted: &[String], difference: &Difference) -> Vec<Zone> {
+        let are_other = config.guards != self.guards;
+        let is_other =
+            |p: &&images::Problem| held::may_pass(&p.what) && (are_other || !self.library.gate.guards(&p.apex));
+        let held: Vec<&images::Problem> = self.served.problems.iter().filter(is_other).collect();
+        if held.is_empty() {
+            return Vec::new();
+        }
+        let asked: HashSet<Box<[u8]>> = wanted.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
+        let known: HashSet<&[u8]> = difference.apexes().map(|apex| &**apex).collect();
+        let is_wanted =
+            |p: &&images::Problem| (wanted.is_empty() || asked.contains(&p.apex)) && !known.contains(&*p.apex);
+        let zone = |p: &images::Problem| {
+            let served =
+                || self.served.manifest.find(&p.apex).map(|known| Zone::new(p.apex.clone(), known.file.into()));
+            config.roster.written.find(&p.apex).cloned().or_else(served)
+        };
+        held.into_iter().filter(is_wanted).filter_map(zone).filter(|zone| !zone.is_owned()).collect()
+    }
+
+    /// How what is different is laid. Files are read for it, while updates go on: they change other zones.
+    fn plan(&mut self, config: &Config, difference: &Difference) -> Option<Plan> {
+        let now = self.press.current();
+        // A zone that comes and goes has another number each time.
+        let numbers = (now.image.header().zones as usize).saturating_sub(self.served.manifest.zones());
+        let changes = difference.anew.len() + difference.gone.len();
+        let names = now.image.view().overlay().map_or(0, Overlay::names);
+        let has_room =
+            self.served.manifest.has_room(changes) && numbers <= manifest::OVER_MAX && names <= laying::NAMES_MAX;
+        // What updates have changed is not in these files.
+        let is_updated =
+            || difference.apexes().any(|apex| config.roster.written.find(apex).is_some_and(Zone::is_owned));
+        if !has_room || is_updated() {
+            return None;
+        }
+        let plan = Plan::of(&now.image, difference, &self.library, &self.served.pieces, &mut self.recorder)?;
+        let manifest = &self.served.manifest;
+        let has_come = |zone: &&Zone| laying::zone(now.image.view(), &zone.apex).is_none();
+        let come = difference.anew.iter().filter(has_come).map(|zone| (zone.apex.clone(), Some(zone.file.clone())));
+        let gone = difference.gone.iter().map(|apex| (apex.clone(), None));
+        let Err(why) = self.library.note_others(manifest.image(), come.chain(gone).collect()) else {
+            return Some(plan);
+        };
+        log::warn("a start will not know which zones have come and gone", &[("why", &why)]);
+        // It would compare one that was made anew with what the image has under its name.
+        Some(plan).filter(|_| !difference.anew.iter().any(|zone| manifest.has_gone(&zone.apex)))
+    }
+}
+
+/// What came of laying zones over the image.
+struct Pressed {
+    before: Arc<Zones<Stretch>>,
+    entries: Vec<manifest::Entry>,
+    remarks: Vec<Remark>,
+    pieces: Vec<(Box<[u8]>, Pieces)>,
+    zones: Arc<Zones<Stretch>>,
+    retired: Retired<Zones<Stretch>>,
+}
+
+/// Lays what was read over what is served now, and has that served. None: it takes a new image. `written`: those whose access lists
+/// it has now.
+fn pressed(
+    press: &Press,
+    books: &Books,
+    about: &[Box<[u8]>],
+    plan: Plan,
+    written: &Written,
+    config: &Config,
+) -> Option<Pressed> {
+    // A zone that goes, or belongs to its file again, takes along what updates have changed of it, which theirs gets before.
+    if about.iter().any(|apex| books.unwritten.is_behind(apex)) {
+        return None;
+    }
+    let before = press.current();
+    let Laid { image, entries, remarks, pieces } = changes::lay(&before.image, plan)?;
+    let allow_query = access_after(&before, written, &image, about, config);
+    let retired = press.publish(Zones { image, allow_query });
+    Some(Pressed { before, entries, remarks, pieces, zones: press.current(), retired })
+}

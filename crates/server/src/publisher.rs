@@ -1,5 +1,11 @@
 //! Brings zones to be served: finds or builds their image, publishes it, and lets go of the one before.
 //!
+//! ```text
+//! job -> commands   what an operator wishes of one zone
+//!     -> over       zones that have changed: read, and laid over the image that is served
+//!     -> anew       what cannot be laid, and from time to time all that was: a new image, and a look that nobody waits for a page of it
+//! then the history (`by`: who has changed what), whoever asked, secondaries, operators
+//! ```
 //! Runs on a thread of its own that gets the CPU when nobody else wants it. Whatever fails here leaves what is served as
 //! it is, and says so.
 

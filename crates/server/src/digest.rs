@@ -5,6 +5,7 @@
 //! changed for a moment, in the background, and comes with a serial of its own. Reads; changes nothing.
 
 use crate::reading::Stock;
+use crate::sound::DAMAGED;
 use image::edit::records_of;
 use image::{Damaged, Zone};
 use transfer::record::{next_serial, serial_of, with_serial};
@@ -24,7 +25,7 @@ pub fn is_stale(zone: &Zone<'_>) -> Result<bool, Damaged> {
 
 /// What puts a digest that fits in the place of the old ones, under the next serial; None: they fit, or there are none.
 pub fn renewal(zone: &Zone<'_>, stock: &Stock) -> Result<Option<Diff>, String> {
-    let damaged = |_| "the image that is served is damaged".to_string();
+    let damaged = |_| DAMAGED.to_string();
     if !is_stale(zone).map_err(damaged)? {
         return Ok(None);
     }

@@ -11,7 +11,7 @@ use crate::config::Zone;
 use crate::history::{self, Past};
 use crate::origin::{self, Base};
 use crate::reading::{self, Stock};
-use crate::sound::Sound;
+use crate::sound::{DAMAGED, Sound};
 use crate::zonetext::Sources;
 use audit::{Fault, Guards, Report, Rules, Version, audit, weigh};
 use image::{Builder, Sorted, Zone as ImageZone};
@@ -206,7 +206,7 @@ impl Weighing<'_> {
 
 fn difference(served: &ImageZone<'_>, zone: &Sorted<'_>) -> Result<Diff, String> {
     let found = compare(served, zone, history::CHANGE_OCTETS_MAX);
-    let found = found.map_err(|_| "the image that is served is damaged".to_string())?;
+    let found = found.map_err(|_| DAMAGED.to_string())?;
     found.ok_or_else(|| "it changes more than can be merged".to_string())
 }
 

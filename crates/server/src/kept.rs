@@ -14,7 +14,7 @@ use crate::history::{self, Replaced};
 use crate::images::name;
 use crate::laying::Standing;
 use crate::origin::stamp;
-use crate::sound::Sound;
+use crate::sound::{DAMAGED, Sound};
 use crate::stamp::TICK;
 use front::{Published, Zones};
 use image::Zone as ImageZone;
@@ -255,7 +255,7 @@ fn refusal(refused: Refused) -> String {
     let why = match refused.rcode {
         Rcode::REFUSED => refused.why.unwrap_or("no zone can be so"),
         Rcode::FORMERR => "there is a type that no zone holds",
-        _ => "the image that is served is damaged",
+        _ => DAMAGED,
     };
     why.to_string()
 }

@@ -19,6 +19,7 @@ use crate::stamp::{Looks, Stamp};
 use crate::vigil::Vigil;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
+use std::fmt;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -237,6 +238,12 @@ impl Manifest {
 /// The manifest is not what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged;
+
+impl fmt::Display for Damaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the list of what is served is damaged")
+    }
+}
 
 impl Base {
     fn open(map: Map) -> Option<Base> {

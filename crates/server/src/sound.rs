@@ -45,6 +45,9 @@ impl<'i> Sound<'i> {
     }
 }
 
+/// What is said then.
+pub const DAMAGED: &str = "the image that is served is damaged";
+
 pub fn damaged(_: Damaged) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the image that is served is damaged")
+    io::Error::new(io::ErrorKind::InvalidData, DAMAGED)
 }

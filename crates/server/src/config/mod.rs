@@ -22,6 +22,7 @@ use policy::{Prefix, Step};
 use reader::{Reader, Repeats, Table, Value, Word, later};
 pub use resolver::{Cache, Resolver};
 pub use roster::{Roster, SECONDARIES, Seen};
+pub use shared::inode;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};

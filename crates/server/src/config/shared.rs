@@ -11,7 +11,7 @@ use std::path::Path;
 type Inode = (u64, u64);
 
 /// None: it is not there.
-fn inode(file: &Path) -> Option<Inode> {
+pub fn inode(file: &Path) -> Option<Inode> {
     std::fs::metadata(file).map(|m| (m.dev(), m.ino())).ok()
 }
 

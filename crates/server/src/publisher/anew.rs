@@ -73,7 +73,7 @@ impl Publisher {
         let complaints =
             match comparison::named(&config.roster, &self.served.manifest, self.takes_lists(config), wanted) {
                 Ok(named) => return Ok(named),
-                Err(comparison::Hindrance::Manifest) => vec!["the list of what is served is damaged".to_string()],
+                Err(comparison::Hindrance::Manifest) => vec![manifest::Damaged.to_string()],
                 Err(comparison::Hindrance::Roster(complaints)) => told(&complaints),
             };
         // Nor does what was wished of some zones. A zone that was for some, and is configured no more, would be for all.
@@ -86,7 +86,7 @@ impl Publisher {
         let mut zones = written.to_vec();
         zones.retain(|zone| !zone.is_awaited() || self.served.manifest.has(zone));
         for known in self.served.manifest.part(0, 1) {
-            let known = known.map_err(|_| vec!["the list of what is served is damaged".to_string()])?;
+            let known = known.map_err(|damaged| vec![damaged.to_string()])?;
             let is_other = written.find(known.apex).is_none();
             zones.extend(is_other.then(|| Zone::new(known.apex.into(), known.file.into())));
         }

@@ -2,7 +2,7 @@
 //! one that commands keep. What a command writes into a file stays only if it is served.
 
 use super::{By, Publisher};
-use crate::config::{Config, Zone};
+use crate::config::{Config, Zone, inode};
 use crate::edited::{self, Edit, Hindrance};
 use crate::history::{self, Past};
 use crate::images;
@@ -14,8 +14,6 @@ use crate::origin::{self, Origin};
 use crate::reading::{self, Stock};
 use crate::sound::{self, Sound};
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::Arc;
 use transfer::{Diff, compare};
 use wire::Name;
@@ -45,7 +43,7 @@ impl Publisher {
             match found {
                 Ok(Some(diff)) => Ok(history::json(&zone.apex, &diff)),
                 Ok(None) => Err("the difference is too large to be shown".to_string()),
-                Err(_) => Err("the image that is served is damaged".to_string()),
+                Err(_) => Err(sound::DAMAGED.to_string()),
             }
         })
     }
@@ -184,10 +182,9 @@ impl Publisher {
     /// Another zone that is read from this one's file: what is written there would be no zone of its. Looks at the files of all, as they are
     /// now: somebody may have put another in the place of the one that was read.
     fn shares(&self, config: &Config, zone: &Zone) -> Result<Option<Name>, String> {
-        let inode = |file: &Path| std::fs::metadata(file).map(|found| (found.dev(), found.ino())).ok();
         let Some(ours) = inode(&zone.file) else { return Ok(None) };
         for known in self.served.manifest.part(0, 1) {
-            let known = known.map_err(|_| "the image that is served is damaged".to_string())?;
+            let known = known.map_err(|damaged| damaged.to_string())?;
             if known.apex != &*zone.apex && known.sources().any(|(file, _)| inode(file) == Some(ours)) {
                 return Ok(Some(images::name(known.apex)));
             }

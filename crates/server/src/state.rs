@@ -118,7 +118,10 @@ impl Names {
     }
 }
 
-fn set(all: &mut BTreeMap<Box<[u8]>, String>, apex: &[u8], why: Option<String>) -> Option<String> {
+/// Of zones, by apex.
+type Reasons = BTreeMap<Box<[u8]>, String>;
+
+fn set(all: &mut Reasons, apex: &[u8], why: Option<String>) -> Option<String> {
     match why {
         Some(why) => all.insert(apex.into(), why),
         None => all.remove(apex),
@@ -180,15 +183,15 @@ pub struct State {
     pub reading: Mutex<()>,
     served: Mutex<Served>,
     /// Zones whose files are not written back, by apex, and why: at most those that are to be.
-    unwritten: Mutex<BTreeMap<Box<[u8]>, String>>,
+    unwritten: Mutex<Reasons>,
     /// Zones that take updates and have an edit of their files that is held, by apex, and why: at most those that take them.
-    held_edits: Mutex<BTreeMap<Box<[u8]>, String>>,
+    held_edits: Mutex<Reasons>,
     /// Zones that take updates and refuse them until somebody says so. Bound: those that take them.
     frozen: Mutex<BTreeSet<Box<[u8]>>>,
     /// Why no zone takes updates, though some should.
     no_updates: Mutex<Option<String>>,
     /// Zones that lack their last updates, by apex, and why: at most those that take them.
-    lacking: Mutex<BTreeMap<Box<[u8]>, String>>,
+    lacking: Mutex<Reasons>,
     /// Zones whose content is another than their serial was first served with. Bound: `UNNUMBERED_MAX`.
     unnumbered: Mutex<Names>,
     intake: OnceLock<Intake>,
@@ -304,7 +307,7 @@ impl State {
         let owned = LazyCell::new(|| {
             owned.map(|zone| (&*zone.apex, zone.write_back.is_some())).collect::<HashMap<&[u8], bool>>()
         });
-        let keep = |all: &Mutex<BTreeMap<Box<[u8]>, String>>, is_kept: fn(Option<&bool>) -> bool| {
+        let keep = |all: &Mutex<Reasons>, is_kept: fn(Option<&bool>) -> bool| {
             if hold(all).is_empty() {
                 return;
             }
@@ -372,9 +375,7 @@ impl State {
         let problem = |p: &Problem| Json::Text(format!("{}: {}", images::name(&p.apex), p.what));
         // One after the other: whoever held several would wait for somebody who takes them in another order, and he for him.
         let frozen = Json::list(hold(&self.frozen).iter(), |apex| Json::text(images::name(apex)));
-        let listed = |all: &Mutex<BTreeMap<Box<[u8]>, String>>| {
-            Json::list(hold(all).iter().map(|(apex, why)| (&**apex, why)), with_why)
-        };
+        let listed = |all: &Mutex<Reasons>| Json::list(hold(all).iter().map(|(apex, why)| (&**apex, why)), with_why);
         let (unwritten, lacking) = (listed(&self.unwritten), listed(&self.lacking));
         Json::Object(vec![
             ("version", Json::text(VERSION)),
@@ -411,7 +412,7 @@ impl State {
         }
         stall::metrics(&mut out, &self.turns);
         let served = self.served();
-        let count = |all: &Mutex<BTreeMap<Box<[u8]>, String>>| hold(all).len() as u64;
+        let count = |all: &Mutex<Reasons>| hold(all).len() as u64;
         let (unwritten, lacking) = (count(&self.unwritten), count(&self.lacking));
         let frozen = hold(&self.frozen).len() as u64;
         for (name, help, value) in [

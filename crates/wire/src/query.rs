@@ -259,12 +259,9 @@ impl Query {
                         verdict = Parsed::BadVersion;
                     }
                 }
-                rtype::TSIG if i >= before => {
-                    if !last {
-                        return Parsed::BadBody;
-                    }
-                    verdict = Parsed::Signed(at as u16);
-                }
+                // Nowhere but at the end of the additional section (RFC 8945 section 5.2).
+                rtype::TSIG if i < before || !last => return Parsed::BadBody,
+                rtype::TSIG => verdict = Parsed::Signed(at as u16),
                 _ => {}
             }
             at = record.data_at + record.data_len;

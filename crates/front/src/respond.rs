@@ -243,9 +243,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
                 }
             }
             // What is wrong with one that is signed is said under its key (RFC 8945 section 5.3).
-            Parsed::Opcode(UPDATE) if query.name_len > 0 && self.setup.takes_updates => {
-                return self.postpone(query, buffer);
-            }
+            Parsed::Opcode(UPDATE) if self.setup.takes_updates => return self.postpone(query, buffer),
             // RFC 2136 section 3.1.1: the zone section holds one SOA.
             Parsed::Opcode(UPDATE) if query.name_len > 0 && query.qtype == rtype::SOA => Rcode::REFUSED,
             Parsed::Opcode(NOTIFY | UPDATE) => Rcode::FORMERR,

@@ -219,9 +219,13 @@ fn an_update_is_handed_on_as_it_came_or_refused() {
     assert_eq!(s.datagram(&wrong), None);
     assert_eq!(s.worker.next_postponed().unwrap().message, wrong);
     assert_eq!(server(Setup::default()).datagram(&wrong).unwrap()[3] & 15, 1);
-    // Without a name there is none to be handed on.
+    // Nor do none, or what is no question.
     wrong[5] = 0;
-    assert_eq!(s.datagram(&wrong).unwrap()[3] & 15, 1);
+    for wrong in [&wrong[..], &wrong[..12]] {
+        assert_eq!(s.datagram(wrong), None);
+        assert_eq!(s.worker.next_postponed().unwrap().message, wrong);
+        assert_eq!(server(Setup::default()).datagram(wrong).unwrap()[3] & 15, 1);
+    }
 }
 
 #[test]

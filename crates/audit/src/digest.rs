@@ -26,8 +26,10 @@ impl Digest {
     pub(crate) fn wanted(sets: &Sets<'_>) -> Option<Digest> {
         let all = sets.of(rtype::ZONEMD);
         let serial = serial(sets);
-        let is_alone =
-            |rr: &Rr<'_>| all.iter().filter(|other| other.rdata.get(4..6) == rr.rdata.get(4..6)).count() == 1;
+        // A line that stands there twice is one record (RFC 2181 section 5).
+        let is_alone = |rr: &Rr<'_>| {
+            all.iter().all(|other| other.rdata == rr.rdata || other.rdata.get(4..6) != rr.rdata.get(4..6))
+        };
         let is_known = |rr: &&Rr<'_>| matches!(rr.rdata, [_, _, _, _, SIMPLE, SHA384 | SHA512, ..]) && is_alone(rr);
         let known: Vec<&Rr<'_>> = all.iter().filter(is_known).collect();
         let fits = |rr: &&&Rr<'_>| rr.rdata.first_chunk::<4>() == serial;
@@ -100,11 +102,12 @@ impl Sum {
         };
         for set in sets.iter() {
             self.canonical.clear();
+            let ttl_of_all = sets.ttl(set[0].rtype);
             for rr in set.iter().filter(|rr| !is_left_out(rr)) {
                 let mut rdata = rr.rdata.to_vec();
                 zonefile::rdata::canonicalise(rr.rtype, &mut rdata);
                 // Signatures of one name are over RRsets of several types, and each has the TTL of what it is over.
-                let ttl = if rr.rtype == rtype::RRSIG { rr.ttl } else { set[0].ttl };
+                let ttl = if rr.rtype == rtype::RRSIG { rr.ttl } else { ttl_of_all };
                 self.canonical.push((rdata, ttl));
             }
             self.canonical.sort_unstable();

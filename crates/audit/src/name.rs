@@ -7,6 +7,8 @@ use wire::rtype::{self, Rtype};
 pub(crate) struct Sets<'a> {
     /// By type, then by rdata.
     records: Vec<Rr<'a>>,
+    /// Of each type the TTL of the record that was given first: it is the RRset's where it is served.
+    ttls: Vec<(Rtype, u32)>,
     /// A bit for each type below 64 that is there.
     low: u64,
 }
@@ -15,14 +17,23 @@ impl<'a> Sets<'a> {
     /// Takes the records of a name in place of those of the last one.
     pub(crate) fn fill(&mut self, records: impl Iterator<Item = Rr<'a>>) {
         self.records.clear();
+        self.ttls.clear();
         self.low = 0;
         for rr in records {
+            if self.ttls.iter().all(|(rtype, _)| *rtype != rr.rtype) {
+                self.ttls.push((rr.rtype, rr.ttl));
+            }
             if rr.rtype < 64 {
                 self.low |= 1 << rr.rtype;
             }
             self.records.push(rr);
         }
         self.records.sort_unstable_by_key(|r| (r.rtype, r.rdata));
+    }
+
+    /// What all of an RRset are served with (RFC 2181 section 5.2).
+    pub(crate) fn ttl(&self, rtype: Rtype) -> u32 {
+        self.ttls.iter().find(|(of, _)| *of == rtype).map_or(0, |(_, ttl)| *ttl)
     }
 
     pub(crate) fn has(&self, rtype: Rtype) -> bool {

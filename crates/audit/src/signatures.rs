@@ -51,7 +51,7 @@ impl<'a> Signatures<'a> {
                 Place::Below => rtype == rtype::NSEC3,
             };
             if is_ours {
-                self.judge(name, set, signatures, report);
+                self.judge(name, set, sets.ttl(rtype), signatures, report);
             } else if !signatures.is_empty() {
                 report.add(Fault::RrsigOverGlue, name, Some(rtype), String::new);
             }
@@ -59,11 +59,11 @@ impl<'a> Signatures<'a> {
     }
 
     /// One good signature is enough.
-    fn judge(&self, name: &[u8], set: &[Rr<'_>], signatures: &[Rr<'_>], report: &mut Report) {
+    fn judge(&self, name: &[u8], set: &[Rr<'_>], ttl: u32, signatures: &[Rr<'_>], report: &mut Report) {
         let rtype = set[0].rtype;
         let (mut lasts, mut first) = (None, None);
         for signature in signatures {
-            match self.fault(name, set[0].ttl, signature) {
+            match self.fault(name, ttl, signature) {
                 Ok(left_s) => lasts = lasts.max(Some(left_s)),
                 Err(fault) => _ = first.get_or_insert((fault, signature)),
             }

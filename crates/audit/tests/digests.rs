@@ -160,6 +160,9 @@ fn of_several_one_that_fits_is_enough_and_two_of_a_kind_are_none() {
     for (more, expect) in [
         (good.clone(), None),
         (format!("@ ZONEMD 7 1 1 {OTHER}"), Some("the digest is another")),
+        // A line that stands there twice is one record.
+        (format!("{good}\n{good}"), None),
+        (format!("@ ZONEMD 7 1 1 {OTHER}\n@ ZONEMD 7 1 1 {OTHER}"), Some("the digest is another")),
         (good.replace(" 7 1 1 ", " 6 1 1 "), Some("its serial is not the SOA's")),
         // Unknown scheme, unknown algorithm: no verdict.
         (format!("@ ZONEMD 7 2 1 {OTHER}"), None),
@@ -175,6 +178,17 @@ fn of_several_one_that_fits_is_enough_and_two_of_a_kind_are_none() {
     ] {
         assert_eq!(fault("example.", &format!("{ZONE}{more}\n")).as_deref(), expect, "{more}");
     }
+}
+
+/// One TTL is served of an RRset, that of the record that was given first: whoever gets the zone digests that.
+#[test]
+fn a_digest_is_of_the_ttls_that_are_served() {
+    let zone = |ttls: [u32; 2]| format!("{ZONE}w {} TXT b\nw {} TXT a\n", ttls[0], ttls[1]);
+    let good = zonemd("example.", &zone([60, 60]));
+    assert_eq!(zonemd("example.", &zone([60, 30])), good);
+    assert_eq!(fault("example.", &format!("{}{good}\n", zone([60, 30]))), None);
+    let other = zonemd("example.", &zone([30, 30]));
+    assert_eq!(fault("example.", &format!("{}{other}\n", zone([60, 30]))).as_deref(), Some("the digest is another"));
 }
 
 struct Folder(PathBuf);

@@ -7,11 +7,12 @@ use crate::pieces::Pieces;
 use crate::pieces::cutting::Cutting;
 use crate::scratch::{self, Scratch};
 use crate::zonetext::{self, Opened, Reading, Unread};
+use front::locks::hold;
 use image::{Builder, Hands, InTurn, Spill};
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use zonefile::{Objection, Record};
 
@@ -178,26 +179,37 @@ pub fn take(builder: &mut Builder, r: Record<'_>) -> Result<(), Vec<Objection>> 
     builder.record(r.owner, r.rtype, r.ttl, r.rdata).map_err(Objection::refusal)
 }
 
-/// Runs all at once; what they return, in their order.
-pub fn side_by_side<T: Send>(work: impl Iterator<Item = impl FnOnce() -> T + Send>) -> Vec<T> {
+/// Runs all at once; what they return, in their order. What no thread can be had for is done by this one.
+pub fn side_by_side<W: FnOnce() -> T + Send, T: Send>(work: impl Iterator<Item = W>) -> Vec<T> {
+    // In places of its own: a thread that cannot be started does not give back what it was to do.
+    let work: Vec<_> = work.map(|w| Mutex::new(Some(w))).collect();
+    let take = |place: &Mutex<Option<W>>| hold(place).take();
     thread::scope(|scope| {
-        let running: Vec<_> = work.map(|w| scope.spawn(|| in_slices(w))).collect();
-        running.into_iter().map(|r| r.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+        let start = |place| thread::Builder::new().spawn_scoped(scope, move || take(place).map(in_slices));
+        let running: Vec<_> = work.iter().map(|place| (place, start(place))).collect();
+        let done = running.into_iter().filter_map(|(place, thread)| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => take(place).map(|w| w()),
+        });
+        done.collect()
     })
 }
 
-/// Two threads, where two may work.
+/// Two threads, where two may work and a second can be had.
 pub struct Threads;
 
 impl Hands for Threads {
     fn both(&self, one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
-        if hands() > 1 {
-            thread::scope(|scope| {
-                scope.spawn(|| in_slices(one));
-                other();
-            });
-        } else {
-            InTurn.both(one, other);
+        if hands() == 1 {
+            return InTurn.both(one, other);
+        }
+        let is_beside = thread::scope(|scope| {
+            let thread = thread::Builder::new().spawn_scoped(scope, || in_slices(&mut *one));
+            other();
+            thread.is_ok()
+        });
+        if !is_beside {
+            one();
         }
     }
 }

@@ -7,9 +7,9 @@
 //! What both have changed alike is no conflict. An RRset that both have changed, and not alike, is one; so is an alias beside
 //! what the other side has put at its name (RFC 1034 section 3.6.2). The SOA's serial is the next one, or the file's if that
 //! is newer; of its other fields one side may change. A digest of the zone (RFC 8976) fits none of the two any more: what is
-//! served stays, unless the edit takes it away, or is the only one to have changed it.
+//! served stays, unless the edit takes it away, or is the only one to have changed it; and the version has no serial that one of them states.
 
-use crate::record::{is_newer, next_serial, serial_of, with_serial};
+use crate::record::{apart_from, is_newer, next_serial, serial_of, with_serial};
 use crate::{Diff, Record};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::rtype::{CNAME, Rtype, SOA, ZONEMD};
@@ -95,6 +95,15 @@ impl<'d> Side<'d> {
         self.sets.is_empty() && self.digests.iter().all(Vec::is_empty)
     }
 
+    fn all_digests(&self) -> impl Iterator<Item = &'d Record> + Clone {
+        self.digests.iter().flatten().copied()
+    }
+
+    /// Whether the other side has changed all of this alike, but for the SOA.
+    fn is_within(&self, theirs: &Side<'_>) -> bool {
+        self.keys().all(|key| theirs.sets.get(key) == self.sets.get(key))
+    }
+
     /// All but the SOA.
     fn keys(&self) -> impl Iterator<Item = &Conflict> {
         self.sets.keys().filter(|key| key.rtype != SOA)
@@ -134,6 +143,9 @@ fn next_soa(ours: &Side<'_>, theirs: &Side<'_>, served: &Record) -> Option<Recor
     };
     let (now, wanted) = (serial_of(served.rdata())?, serial_of(edited.rdata())?);
     let serial = if is_newer(wanted, now) { wanted } else { next_serial(now) };
+    // The file's own digest fits if what is to be served is the file.
+    let is_file = is_newer(wanted, now) && bare(from) == bare(edited) && ours.is_within(theirs);
+    let serial = if is_file { serial } else { apart_from(serial, ours.all_digests().chain(theirs.all_digests())) };
     Record::new(served.owner(), SOA, from.ttl, &with_serial(from.rdata(), serial))
 }
 
@@ -216,6 +228,27 @@ mod tests {
         check(&base, &with(9, Some(2), &[&a]), &with(7, None, &[&a]), Ok(&with(10, None, &[&a])));
         check(&base, &with(9, Some(1), &[&b]), &with(8, Some(3), &[&a]), Ok(&with(10, Some(3), &[&b])));
         check(&with(7, None, &[&a]), &with(9, None, &[&b]), &with(8, Some(3), &[&a]), Ok(&with(10, Some(3), &[&b])));
+    }
+
+    /// It would be believed to be of that version, by us too, who make none anew then.
+    #[test]
+    fn no_version_but_the_file_itself_has_the_serial_of_the_files_digest() {
+        let digest = |serial: u32| {
+            let rdata = [&serial.to_be_bytes()[..], &[1, 1], &[7; 48]].concat();
+            Record::new(APEX, ZONEMD, 60, &rdata).unwrap()
+        };
+        let (a, b, c) = (record(0, A, 1), record(1, A, 1), record(2, A, 1));
+        let with = |serial, more: &[&Record]| version(serial, &more.iter().copied().cloned().collect::<Vec<_>>());
+        let (base, of_20, of_21) = (with(7, &[&a]), digest(20), digest(21));
+        check(&base, &with(8, &[&a, &b]), &with(20, &[&a, &of_20]), Ok(&with(21, &[&a, &b, &of_20])));
+        check(&base, &with(8, &[&a, &b]), &with(20, &[&a, &of_20, &of_21]), Ok(&with(22, &[&a, &b, &of_20, &of_21])));
+        // Updates have changed nothing, or only what the file has, too.
+        check(&base, &base, &with(20, &[&a, &c, &of_20]), Ok(&with(20, &[&a, &c, &of_20])));
+        check(&base, &with(8, &[&a, &b]), &with(20, &[&a, &b, &of_20]), Ok(&with(20, &[&a, &b, &of_20])));
+        check(&base, &with(20, &[&a, &b]), &with(20, &[&a, &of_21]), Ok(&with(22, &[&a, &b, &of_21])));
+        // Another SOA than the file's.
+        let served = [soa(8, 61), a.clone()];
+        check(&base, &served, &with(20, &[&a, &of_20]), Ok(&[soa(21, 61), a.clone(), of_20.clone()]));
     }
 
     fn some() -> impl Strategy<Value = Vec<Record>> {

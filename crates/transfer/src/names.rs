@@ -125,7 +125,10 @@ impl Node {
     /// RFC 2136 section 3.4.2.2. What cannot stand beside what is there is left out without a word.
     pub fn add(&mut self, record: &Record, ttl: u32) {
         let rtype = record.rtype;
-        let is_odd = self.types().any(|other| (other == CNAME) != (rtype == CNAME));
+        // One of two that RFC 6672 section 2.3 keeps apart: what is below would be another zone's, and all be led elsewhere.
+        let is_cut = |one, other| !self.is_apex && one == NS && other == DNAME;
+        let is_apart = |other| (other == CNAME) != (rtype == CNAME) || is_cut(other, rtype) || is_cut(rtype, other);
+        let is_odd = self.types().any(is_apart);
         if is_odd || rtype == SOA && !self.rrset(SOA).any(|(old, _)| is_later_soa(record, old)) {
             return;
         }
@@ -158,14 +161,18 @@ impl Node {
     }
 
     /// RFC 2136 section 3.4.2.3: of an apex SOA and NS stay.
+    pub fn deletable(&self) -> impl Iterator<Item = Rtype> {
+        self.types().filter(|rtype| !self.is_apex || !matches!(*rtype, SOA | NS))
+    }
+
     pub fn delete_set(&mut self, rtype: Rtype) {
-        if self.has(rtype) && !(self.is_apex && matches!(rtype, SOA | NS)) {
+        if self.deletable().any(|there| there == rtype) {
             self.set(rtype).drop_all(|_| true);
         }
     }
 
     pub fn delete_all(&mut self) {
-        let types: Vec<Rtype> = self.types().collect();
+        let types: Vec<Rtype> = self.deletable().collect();
         types.into_iter().for_each(|rtype| self.delete_set(rtype));
     }
 

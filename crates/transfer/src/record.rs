@@ -115,6 +115,17 @@ pub fn next_serial(serial: u32) -> u32 {
     serial.wrapping_add(1).max(1)
 }
 
+/// This serial or, where one of these digests states it, the next that none does: a version must not have the serial of a digest of another
+/// one, for that is believed to be its own (RFC 8976 section 4).
+pub fn apart_from<'r>(serial: u32, digests: impl Iterator<Item = &'r Record> + Clone) -> u32 {
+    let is_stated = |serial: u32| digests.clone().any(|r| r.rdata().get(..4) == Some(&serial.to_be_bytes()));
+    let mut apart = serial;
+    while is_stated(apart) {
+        apart = next_serial(apart);
+    }
+    apart
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

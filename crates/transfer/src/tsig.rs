@@ -354,7 +354,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Fault::BadSig => "BADSIG",
-            Fault::BadKey => "BADKEY",
+            Fault::BadKey => "BADKEY: no key has this name and algorithm",
             Fault::BadTime => "BADTIME",
             Fault::BadTrunc => "BADTRUNC",
         })

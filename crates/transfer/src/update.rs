@@ -6,7 +6,7 @@
 use crate::contents::Unreadable;
 use crate::message::{Message, Question, Rr};
 use crate::names::{Names, Node, folded};
-use crate::record::{counted, is_newer, next_serial, serial_of, with_serial};
+use crate::record::{apart_from, counted, is_newer, next_serial, serial_of, with_serial};
 use crate::{Content, Diff, Layer, Record};
 use std::collections::BTreeSet;
 use wire::name::is_at_or_below;
@@ -66,6 +66,8 @@ pub fn zone(message: &Message<'_>) -> Result<Question, Rcode> {
 struct Request {
     prerequisites: Vec<Item>,
     changes: Vec<Item>,
+    /// Not an operator's.
+    is_message: bool,
 }
 
 /// A record of the message: an order rather than data where its class is not the zone's.
@@ -91,7 +93,7 @@ impl Item {
 
 impl Request {
     fn read(message: &Message<'_>) -> Result<Request, Rcode> {
-        let mut request = Request { prerequisites: Vec::new(), changes: Vec::new() };
+        let mut request = Request { prerequisites: Vec::new(), changes: Vec::new(), is_message: true };
         for rr in message.records() {
             let rr = rr.map_err(|_| Rcode::FORMERR)?;
             match rr.section {
@@ -146,7 +148,7 @@ impl Change {
 /// What these changes are to the zone with this apex, all or none, as if an update had brought them.
 pub fn amend(changes: &[Change], apex: &[u8], content: &dyn Content) -> Result<Diff, Refused> {
     let changes = changes.iter().map(Change::item).collect::<Option<_>>().ok_or(Rcode::FORMERR)?;
-    decide(&Request { prerequisites: Vec::new(), changes }, apex, content, &|_, _| true)
+    decide(&Request { prerequisites: Vec::new(), changes, is_message: false }, apex, content, &|_, _| true)
 }
 
 /// What the message changes in the zone with this apex; an empty difference: nothing, which is a success too.
@@ -157,13 +159,7 @@ pub fn judge(
     content: &dyn Content,
     may: &dyn Fn(&[u8], Rtype) -> bool,
 ) -> Result<Diff, Refused> {
-    let request = Request::read(message)?;
-    // A digest is of what an update leads to: it is made here, and known to nobody before.
-    let is_digest = |item: &Item| item.class == CLASS_IN && item.rtype() == ZONEMD && item.owner() == apex;
-    if request.changes.iter().any(is_digest) {
-        return Err(Refused::unsupported("it is a digest of the zone, which is made here"));
-    }
-    decide(&request, apex, content, may)
+    decide(&Request::read(message)?, apex, content, may)
 }
 
 fn decide(
@@ -173,18 +169,23 @@ fn decide(
     may: &dyn Fn(&[u8], Rtype) -> bool,
 ) -> Result<Diff, Refused> {
     let mut names = Names::of(content, apex);
-    // Whoever signed this zone signed its old content.
-    if names.at(apex)?.types().any(is_of_dnssec) {
-        return Err(Refused::unsupported("the zone is signed: what signs it can change it"));
-    }
     require(&request.prerequisites, apex, &mut names)?;
     for item in &request.changes {
         prescan(item, apex)?;
     }
+    // Whoever signed this zone signed its old content.
+    if names.at(apex)?.types().any(is_of_dnssec) {
+        return Err(Refused::unsupported("the zone is signed: what signs it can change it"));
+    }
     for item in &request.changes {
+        // A digest is of what an update leads to: it is made here, and known to nobody before.
+        if request.is_message && item.class == CLASS_IN && item.rtype() == ZONEMD && item.owner() == apex {
+            return Err(Refused::unsupported("it is a digest of the zone, which is made here"));
+        }
         permit(item, &mut names, may)?;
     }
     let before = soa(names.at(apex)?)?;
+    let digests: Vec<Record> = names.at(apex)?.rrset(ZONEMD).map(|(r, _)| r.clone()).collect();
     for item in &request.changes {
         change(item, names.at(item.owner())?);
     }
@@ -196,7 +197,7 @@ fn decide(
         return Err(Refused::unsupported(why));
     }
     let after = soa(names.at(apex)?)?;
-    bump_serial(&before, &after, names.changes())
+    bump_serial(&before, &after, names.changes(), &digests)
 }
 
 /// Types that only a signer may place.
@@ -266,9 +267,9 @@ fn permit(item: &Item, names: &mut Names<'_>, may: &dyn Fn(&[u8], Rtype) -> bool
     if item.class == CLASS_IN && is_of_dnssec(item.rtype()) {
         return Err(Refused::unsupported("it is what only a signer places, and the zone is not signed"));
     }
-    // To delete a name is to delete each of its RRsets.
+    // To delete a name is to delete each of its RRsets, but for those that stay at an apex (RFC 2136 section 3.4.2.3).
     let is_allowed = match item.rtype() {
-        ANY => names.at(item.owner())?.types().all(|rtype| may(item.owner(), rtype)),
+        ANY => names.at(item.owner())?.deletable().all(|rtype| may(item.owner(), rtype)),
         rtype => may(item.owner(), rtype),
     };
     if is_allowed { Ok(()) } else { Err(PROHIBITED) }
@@ -307,21 +308,26 @@ fn soa(node: &Node) -> Result<Record, Refused> {
     Ok(soa.at_ttl(ttl))
 }
 
-/// RFC 2136 section 3.6: a change that brings no new serial is given one. `soa`, `now`: before, and after it.
-fn bump_serial(soa: &Record, now: &Record, changes: (Vec<Record>, Vec<Record>)) -> Result<Diff, Refused> {
+/// RFC 2136 section 3.6: a change that brings no new serial is given one. `soa`, `now`: before, and after it. `digests`: of other versions.
+fn bump_serial(
+    soa: &Record,
+    now: &Record,
+    changes: (Vec<Record>, Vec<Record>),
+    digests: &[Record],
+) -> Result<Diff, Refused> {
     let [old, wished] = [soa, now].map(|soa| serial_of(soa.rdata()));
     let (old, wished) = (old.ok_or(Unreadable)?, wished.ok_or(Unreadable)?);
     let (mut removed, mut added) = changes;
     if removed.is_empty() && added.is_empty() {
         return Ok(Diff::new(old, old, removed, added));
     }
-    if is_newer(wished, old) {
-        return Ok(Diff::new(old, wished, removed, added));
+    // Where nobody has wished for one. Or several SOAs of one message, each later than the one before, have led around to an earlier one.
+    let new = if is_newer(wished, old) { wished } else { next_serial(old) };
+    let new = apart_from(new, digests.iter());
+    if new != wished {
+        [&mut removed, &mut added].into_iter().for_each(|records| records.retain(|r| r.rtype != SOA));
+        removed.push(soa.clone());
+        added.push(Record::new(soa.owner(), SOA, now.ttl, &with_serial(now.rdata(), new)).ok_or(Unreadable)?);
     }
-    // Nobody has wished for one. Or several SOAs of one message, each later than the one before, have led around to an earlier one.
-    let new = next_serial(old);
-    [&mut removed, &mut added].into_iter().for_each(|records| records.retain(|r| r.rtype != SOA));
-    removed.push(soa.clone());
-    added.push(Record::new(soa.owner(), SOA, now.ttl, &with_serial(now.rdata(), new)).ok_or(Unreadable)?);
     Ok(Diff::new(old, new, removed, added))
 }

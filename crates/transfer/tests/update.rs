@@ -309,6 +309,53 @@ fn what_the_sender_may_not_change_is_refused_whole() {
     ] {
         assert_eq!(outcome(&zone, &message("z.", lines), &may), expect, "{lines}");
     }
+    // Of an apex SOA and NS stay (section 3.4.2.3), and need no rule.
+    let with_text = contents(&format!("{ZONE}@ 60 TXT x\n"));
+    let text_only = |_: &[u8], rtype: Rtype| rtype == rtype::TXT;
+    assert_eq!(outcome(&with_text, &message("z.", "del @"), &text_only), "-z. 60 TXT \"x\"");
+    assert_eq!(outcome(&with_text, &message("z.", "del @ NS"), &text_only), "REFUSED");
+}
+
+/// RFC 2136 sections 3.2 to 3.4: prerequisites, then the form of all changes, then whether we do it.
+#[test]
+fn what_we_do_not_do_is_said_after_what_is_wrong() {
+    let digest = format!("add @ 60 ZONEMD 8 1 1 {}", "00".repeat(48));
+    let signed = contents(&format!("{ZONE}@ 300 DNSKEY 257 3 13 AAAA\n"));
+    for (zone, lines, expect) in [
+        (&contents(ZONE), format!("yes gone\n{digest}"), "NXDOMAIN"),
+        (&contents(ZONE), format!("{digest}\nadd other. 60 A 192.0.2.1"), "NOTZONE"),
+        (&contents(ZONE), digest, "REFUSED"),
+        (&signed, "yes gone\nadd new 60 A 192.0.2.1".to_string(), "NXDOMAIN"),
+        (&signed, "add other. 60 A 192.0.2.1".to_string(), "NOTZONE"),
+        (&signed, "raw 1 www 255 1 A".to_string(), "FORMERR"),
+        (&signed, "del www A".to_string(), "REFUSED"),
+    ] {
+        assert_eq!(outcome(zone, &message("z.", &lines), &|_, _| true), expect, "{lines}");
+    }
+}
+
+/// It would be taken for that of the version, and none be made anew.
+#[test]
+fn no_version_has_the_serial_of_a_digest_that_is_there() {
+    let text = |serials: &[u32]| -> String {
+        serials.iter().map(|n| format!("@ 60 ZONEMD {n} 1 1 {}\n", "00".repeat(48))).collect()
+    };
+    for (digests, lines, to) in [
+        (&[7][..], "add new 60 A 192.0.2.1", 8),
+        (&[8], "add new 60 A 192.0.2.1", 9),
+        (&[9, 8], "add new 60 A 192.0.2.1", 10),
+        (&[9], "add @ 300 SOA ns hostmaster 9 1 2 3 4", 10),
+        (&[8], "add @ 300 SOA ns hostmaster 9 1 2 3 4", 9),
+    ] {
+        let zone = contents(&format!("{ZONE}{}", text(digests)));
+        let octets = message("z.", lines);
+        let diff = judge(&Message::new(&octets).unwrap(), origin().bytes(), &zone, &|_, _| true).unwrap();
+        let mut after = zone.clone();
+        after.apply(&diff).unwrap();
+        let soa = after.rrset(origin().bytes(), rtype::SOA).next().unwrap().clone();
+        assert_eq!((diff.from, diff.to), (7, to), "{lines}");
+        assert_eq!(transfer::record::serial_of(soa.rdata()), Some(to));
+    }
 }
 
 #[test]
@@ -352,7 +399,7 @@ mod twin {
 
     pub fn carry_out(item: &Item, apex: &[u8], zone: &mut Vec<Record>) {
         match item {
-            Item::Add(r) => add(r, zone),
+            Item::Add(r) => add(r, apex, zone),
             // The rest of the section: SOA and the apex's last NS stay.
             Item::Delete(r) if r.rtype == SOA => {}
             Item::Delete(r) => {
@@ -368,9 +415,14 @@ mod twin {
         }
     }
 
-    fn add(new: &Record, zone: &mut Vec<Record>) {
+    fn add(new: &Record, apex: &[u8], zone: &mut Vec<Record>) {
         let beside = |old: &&Record| old.owner() == new.owner();
         if zone.iter().filter(beside).any(|old| (old.rtype == CNAME) != (new.rtype == CNAME)) {
+            return;
+        }
+        // RFC 6672 section 2.3.
+        let is_cut = |one: &Record, other: &Record| (one.rtype, other.rtype) == (NS, DNAME) && one.owner() != apex;
+        if zone.iter().filter(beside).any(|old| is_cut(old, new) || is_cut(new, old)) {
             return;
         }
         let serial = |r: &Record| transfer::record::serial_of(r.rdata()).unwrap();

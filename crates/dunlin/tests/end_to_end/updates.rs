@@ -98,12 +98,14 @@ fn what_no_zone_can_hold_is_refused_and_no_start_finds_it() {
 }
 
 #[test]
-fn a_signed_zone_of_updates_does_not_go_back() {
+fn a_signed_zone_takes_no_updates_and_does_not_go_back() {
     let folder = folder();
     let key =
         "@ DNSKEY 257 3 13 wMRjELoSFVEi9l4Q6bUseAiNPfzrZnyKFeVkDx+E31gXetoW099xT6B4OcicxdabF3d/Y+Ap7DaQgVzq3sEeog==\n";
     folder.write("z.zone", &format!("{ZONE}{key}"));
     let server = serve(&folder);
+    assert!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9").contains("REFUSED"));
+    assert!(read(&folder.0.join("log")).contains("why=\"the zone is signed: what signs it can change it\""));
     folder.write("z.zone", &format!("{}{key}", ZONE.replace(" 7 ", " 20 ").replace("192.0.2.1\n", "192.0.2.2\n")));
     folder.does(&["reload"]);
     eventually("the edit", || server.short(&folder, &["www.z.example", "A"]) == "192.0.2.2\n");
@@ -190,6 +192,8 @@ fn who_may_not_is_told_so_and_changes_nothing() {
     for (key, lines, expect) in [
         ("", add, "update failed: REFUSED"),
         ("hmac-sha256:unknown", add, "update failed: NOTAUTH(BADKEY)"),
+        // What certbot takes unless it is told otherwise.
+        ("hmac-md5:ddns", add, "update failed: NOTAUTH(BADKEY)"),
         ("hmac-sha512:acme", add, "update failed: REFUSED"),
         (DDNS, "zone fixed.example\nadd new.fixed.example 60 A 192.0.2.9", "update failed: REFUSED"),
         (DDNS, "zone elsewhere.example\nadd new.elsewhere.example 60 A 192.0.2.9", "update failed: NOTAUTH"),

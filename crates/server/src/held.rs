@@ -45,7 +45,7 @@ pub struct Gate {
 struct Changes {
     diffs: HashMap<Box<[u8]>, Diff>,
     octets: usize,
-    /// Which of them have no new serial.
+    /// Whether these, and those that are beyond that, have no new serial.
     unnumbered: HashMap<Box<[u8]>, bool>,
 }
 
@@ -131,7 +131,12 @@ impl Gate {
         // A change without a difference that fits is a gap in the history, and is found to be one there.
         match compare(served, zone, room) {
             Ok(Some(diff)) => self.note(zone.apex(), diff),
-            Ok(None) | Err(_) => self.overtake(zone.apex(), audit::serial(zone)),
+            Ok(None) => {
+                let serial = audit::serial(zone);
+                self.overtake(zone.apex(), serial);
+                self.changes().unnumbered.insert(zone.apex().into(), served.serial() == Ok(serial));
+            }
+            Err(_) => self.overtake(zone.apex(), audit::serial(zone)),
         }
     }
 
@@ -150,9 +155,9 @@ impl Gate {
         self.overtake(apex, diff.to);
         let mut changes = self.changes();
         let octets = changes.octets + diff.octets();
+        changes.unnumbered.insert(apex.into(), numbering::is_unnumbered(&diff));
         if octets <= CHANGE_OCTETS_MAX {
             changes.octets = octets;
-            changes.unnumbered.insert(apex.into(), numbering::is_unnumbered(&diff));
             changes.diffs.insert(apex.into(), diff);
         }
     }

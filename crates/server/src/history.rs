@@ -23,7 +23,7 @@ use entries::{changes, changes_in};
 pub use file::{Replaced, write};
 use front::{Published, Zones};
 use image::edit::records_of;
-use image::{Builder, Damaged, Image, Zone};
+use image::{Builder, Damaged, Image, Sorted, Zone};
 pub use recorder::{Recorder, kept};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use store::Stretch;
 use transfer::record::{next_serial, with_serial};
-use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, merge};
+use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, each_difference, merge};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
 const FOLDER: &str = "history";
@@ -379,8 +379,29 @@ pub fn line(r: &Record) -> String {
 
 /// A difference for people and programs; of each side as much as an answer takes, and how much more there is.
 pub fn json(apex: &[u8], diff: &Diff) -> Json {
+    let (removed, added) = (diff.removed(), diff.added());
+    let left = removed.len().saturating_sub(RECORDS_MAX) + added.len().saturating_sub(RECORDS_MAX);
+    excerpt(apex, diff, left)
+}
+
+/// The same of a difference that may be as large as the zone: no more of it is held than an answer takes.
+pub fn json_between(apex: &[u8], served: &Zone<'_>, new: &Sorted<'_>) -> Result<Json, Damaged> {
+    let (mut removed, mut added, mut left) = (Vec::new(), Vec::new(), 0);
+    let mut keep = |kept: &mut Vec<Record>, some: Vec<Record>| {
+        let room = RECORDS_MAX - kept.len();
+        left += some.len().saturating_sub(room);
+        kept.extend(some.into_iter().take(room));
+    };
+    each_difference(served, new, &mut |gone, come| {
+        keep(&mut removed, gone);
+        keep(&mut added, come);
+        true
+    })?;
+    Ok(excerpt(apex, &Diff::between(removed, added).at(served.serial()?), left))
+}
+
+fn excerpt(apex: &[u8], diff: &Diff, left: usize) -> Json {
     let lines = |records: &[Record]| Json::list(records.iter().take(RECORDS_MAX), |r| Json::Text(line(r)));
-    let left = diff.removed().len().saturating_sub(RECORDS_MAX) + diff.added().len().saturating_sub(RECORDS_MAX);
     Json::Object(vec![
         ("zone", Json::text(name(apex))),
         ("from", Json::Number(diff.from.into())),
@@ -424,4 +445,42 @@ pub fn by_command() -> Author {
 
 pub fn by_going_back(serial: u32) -> Author {
     Author { kind: Kind::Rollback, who: format!("to {serial}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::rtype::{A, NS, TXT};
+
+    const APEX: &[u8] = b"\x01z\0";
+
+    fn built(serial: u8, names: usize, text: u8) -> Builder {
+        let mut builder = Builder::new(7);
+        builder.begin_zone(APEX);
+        let soa = [&b"\0\0"[..], &[0, 0, 0, serial], &[0; 16]].concat();
+        let mut add = |owner: &[u8], rtype, rdata: &[u8]| builder.record(owner, rtype, 60, rdata).unwrap();
+        add(APEX, SOA, &soa);
+        add(APEX, NS, b"\x01x\0");
+        add(b"\x01x\x01z\0", TXT, &[1, text]);
+        for i in 0..names {
+            add(format!("\x06{i:06}\x01z\0").as_bytes(), A, &[192, 0, 2, 1]);
+        }
+        builder
+    }
+
+    /// What is to be looked at most is what loses most.
+    #[test]
+    fn of_a_difference_however_large_the_beginning_is_shown_and_the_rest_counted() {
+        let image = Image::open(built(7, RECORDS_MAX + 5, b'a').finish().0).unwrap();
+        let zone = image.view().zones().next().unwrap().unwrap();
+        let mut shown = String::new();
+        built(3, 0, b'b').show(&mut |sorted| shown = json_between(APEX, &zone, sorted).unwrap().to_string());
+        assert!(
+            shown.starts_with("{\"zone\":\"z.\",\"from\":7,\"to\":3,\"removed\":[\"z. 60 IN SOA "),
+            "{}",
+            &shown[..200]
+        );
+        assert_eq!((shown.matches(" IN A ").count(), shown.matches(" IN TXT ").count()), (RECORDS_MAX - 1, 1));
+        assert!(shown.ends_with(",\"left_out\":7}"), "{}", &shown[shown.len() - 100..]);
+    }
 }

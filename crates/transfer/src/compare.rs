@@ -12,51 +12,45 @@ use wire::rtype::{RRSIG, Rtype};
 
 /// What leads from `old` to `new`. None: it takes more than so many octets.
 pub fn compare(old: &Zone<'_>, new: &Sorted<'_>, octets_max: usize) -> Result<Option<Diff>, Damaged> {
-    let mut sides = Sides::default();
+    let (mut removed, mut added, mut octets) = (Vec::new(), Vec::new(), 0);
+    let is_all = each_difference(old, new, &mut |gone, come| {
+        octets += gone.iter().chain(&come).map(Record::octets).sum::<usize>();
+        removed.extend(gone);
+        added.extend(come);
+        octets <= octets_max
+    })?;
+    Ok(is_all.then(|| Diff::between(removed, added).at(old.serial().unwrap_or_default())))
+}
+
+/// Hands over, name by name from the apex on, the records that are in `old` only, and those that are in `new` only. False: `take` wants no more.
+pub fn each_difference(
+    old: &Zone<'_>,
+    new: &Sorted<'_>,
+    take: &mut dyn FnMut(Vec<Record>, Vec<Record>) -> bool,
+) -> Result<bool, Damaged> {
     let mut names = new.names().peekable();
     let mut owner = [0; NAME_MAX];
     for node in old.nodes() {
         let node = node?;
         let name = old.name_of(&node, &mut owner)?;
         while let Some((name, records)) = names.next_if(|(n, _)| canonical_cmp(n, name) == Ordering::Less) {
-            sides.take(Vec::new(), coming(name, records));
+            if !take(Vec::new(), coming(name, records)) {
+                return Ok(false);
+            }
         }
+        let before = standing(&node, name)?;
         let after = names.next_if(|(n, _)| *n == name).map(|(name, records)| coming(name, records));
-        sides.take(standing(&node, name)?, after.unwrap_or_default());
-        if sides.octets > octets_max {
-            return Ok(None);
+        let after = after.unwrap_or_default();
+        if before != after && !take(without(&before, &after), without(&after, &before)) {
+            return Ok(false);
         }
     }
-    for (name, records) in names {
-        sides.take(Vec::new(), coming(name, records));
-        if sides.octets > octets_max {
-            return Ok(None);
-        }
-    }
-    Ok(Some(Diff::between(sides.removed, sides.added).at(old.serial().unwrap_or_default())))
+    Ok(names.all(|(name, records)| take(Vec::new(), coming(name, records))))
 }
 
-#[derive(Default)]
-struct Sides {
-    removed: Vec<Record>,
-    added: Vec<Record>,
-    octets: usize,
-}
-
-impl Sides {
-    /// Of the records of one name, in order, those that are on one side only.
-    fn take(&mut self, before: Vec<Record>, after: Vec<Record>) {
-        if before == after {
-            return;
-        }
-        let only = |these: &[Record], those: &[Record]| -> Vec<Record> {
-            these.iter().filter(|r| those.binary_search(r).is_err()).cloned().collect()
-        };
-        let (removed, added) = (only(&before, &after), only(&after, &before));
-        self.octets += removed.iter().chain(&added).map(Record::octets).sum::<usize>();
-        self.removed.extend(removed);
-        self.added.extend(added);
-    }
+/// Of the records of one name, in order, those that are not among others of it.
+fn without(these: &[Record], those: &[Record]) -> Vec<Record> {
+    these.iter().filter(|r| those.binary_search(r).is_err()).cloned().collect()
 }
 
 /// A record in canonical form.
@@ -161,5 +155,24 @@ mod tests {
         let (old, new) = (records(1, &[]), records(2, &[(0, 0, 0), (1, 0, 0), (2, 0, 0)]));
         assert!(difference(&old, &new, 100).is_none());
         assert_eq!(difference(&old, &old, 0).map(|d| d.is_empty()), Some(true));
+    }
+
+    /// Whoever wants the beginning only has the apex, and with it the serials.
+    #[test]
+    fn a_difference_comes_name_by_name_until_no_more_is_wanted() {
+        let (old, new) = (records(1, &[(1, 1, 0)]), records(2, &[(0, 0, 0), (1, 1, 1), (2, 0, 0)]));
+        let image = Image::open(built(&old).finish().0).unwrap();
+        let zone = image.view().zones().next().unwrap().unwrap();
+        for (wanted, is_all, come) in [(1, false, 1), (2, false, 2), (5, true, 4)] {
+            let mut seen = Vec::new();
+            built(&new).show(&mut |sorted| {
+                let mut take = |gone: Vec<Record>, come: Vec<Record>| {
+                    seen.push((gone.len(), come.len()));
+                    seen.len() < wanted
+                };
+                assert_eq!(each_difference(&zone, sorted, &mut take).unwrap(), is_all);
+            });
+            assert_eq!(seen, [(1, 1), (0, 1), (1, 1), (0, 1)][..come]);
+        }
     }
 }

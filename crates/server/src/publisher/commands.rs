@@ -15,7 +15,7 @@ use crate::reading::{self, Stock};
 use crate::sound::{self, Sound};
 use std::io;
 use std::sync::Arc;
-use transfer::{Diff, compare};
+use transfer::Diff;
 use wire::Name;
 
 impl Publisher {
@@ -38,13 +38,9 @@ impl Publisher {
             return Err(wrong);
         }
         history::with_zone(&self.shared.published, &zone.apex, Sound::as_known, |served| {
-            let mut found = Ok(None);
-            builder.show(&mut |sorted| found = compare(served, sorted, history::CHANGE_OCTETS_MAX));
-            match found {
-                Ok(Some(diff)) => Ok(history::json(&zone.apex, &diff)),
-                Ok(None) => Err("the difference is too large to be shown".to_string()),
-                Err(_) => Err(sound::DAMAGED.to_string()),
-            }
+            let mut found = Ok(Json::Null);
+            builder.show(&mut |sorted| found = history::json_between(&zone.apex, served, sorted));
+            found.map_err(|_| sound::DAMAGED.to_string())
         })
     }
 

@@ -22,7 +22,7 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use store::Stretch;
 use store::atomic::Output;
-use store::folder::open_file;
+use store::leave_cache;
 use wire::rtype::SOA;
 
 /// Octets of text that a passage has at least, but for the last.
@@ -57,30 +57,32 @@ impl Outline {
         self.stamp.is_some().then_some(self)
     }
 
-    /// The file, if it is still as it was written.
-    pub fn open(&self, file: &Path) -> Option<File> {
-        let file = open_file(file).ok()?;
-        let is = Stamp::seen(&file.metadata().ok()?);
-        (Some(is) == self.stamp).then_some(file)
+    /// Whether the file is still as it was written.
+    pub fn is_of(&self, file: &File) -> bool {
+        let is = file.metadata().ok().map(|found| Stamp::seen(&found));
+        is.is_some() && is == self.stamp
     }
 }
 
-/// Writes a zone that `image` holds: `head`, the SOA, and all else. `passage`: octets of one. `before`: what was written last, and the file.
+/// Writes a zone that `image` holds: `head`, the SOA, and all else. `passage`: octets of one. `old`: the file that this is to replace, if it is
+/// there; `before`: what was written into it, if that is known.
 pub fn write(
     passage: u64,
     image: &Image<Stretch>,
     zone: &Zone<'_>,
     head: &str,
-    before: Option<(&Outline, File)>,
+    before: Option<&Outline>,
+    mut old: Option<File>,
     out: &mut Output,
 ) -> io::Result<Outline> {
     let walk = Walk::of(*zone).map_err(damaged)?;
-    let before = before.filter(|(outline, _)| outline.seen.is_of(image, &walk));
+    let again =
+        before.filter(|outline| outline.seen.is_of(image, &walk)).and_then(|outline| Some((outline, old.take()?)));
     let seen = Seen::of(image, zone).ok_or(Damaged).map_err(damaged)?;
-    let mut text = Text { zone, walk, passage, out, at: 0, synced: 0, lines: String::new(), passages: vec![] };
+    let mut text = Text { zone, walk, passage, out, at: 0, synced: 0, old, lines: String::new(), passages: vec![] };
     text.put(head.as_bytes())?;
     text.put_apex()?;
-    match before {
+    match again {
         None => text.anew(text.walk.first(), None)?,
         Some((outline, mut file)) => text.again(outline, &mut file)?,
     }
@@ -98,6 +100,8 @@ struct Text<'t, 'z> {
     at: u64,
     /// What went to the disk.
     synced: u64,
+    /// The file that this is to replace, unless parts of it are copied: as what comes here comes to the cache, as much of that leaves it.
+    old: Option<File>,
     /// Of the name at hand.
     lines: String,
     passages: Vec<Passage>,
@@ -114,6 +118,7 @@ impl Text<'_, '_> {
         if self.at - self.synced >= SLICE {
             self.synced = self.at;
             self.out.settle()?;
+            self.old.iter().for_each(|old| leave_cache(old, self.at));
         }
         Ok(())
     }
@@ -245,11 +250,11 @@ mod tests {
             laid.into_iter().for_each(|laid| self.image = laid.image);
         }
 
-        fn write(&self, name: &str, passage: u64, before: Option<(&Outline, File)>) -> (Outline, Vec<u8>) {
+        fn write(&self, name: &str, passage: u64, before: Option<&Outline>, old: Option<File>) -> (Outline, Vec<u8>) {
             let (mut outline, zone) = (None, laying::zone(self.image.view(), APEX).unwrap());
             let head = format!("; {}\n", self.state);
             let text = |out: &mut Output| {
-                outline = Some(write(passage, &self.image, &zone, &head, before, out)?);
+                outline = Some(write(passage, &self.image, &zone, &head, before, old, out)?);
                 Ok(())
             };
             let file = write_atomically(&self.folder, name, None, text).unwrap();
@@ -271,10 +276,11 @@ mod tests {
             let mut before: Option<Outline> = None;
             for round in 0..25 {
                 (0..stage.draw(3)).for_each(|_| stage.change());
-                let known = before.as_ref().and_then(|outline| Some((outline, outline.open(&file)?)));
+                let old = File::open(&file).ok();
+                let known = before.as_ref().filter(|outline| old.as_ref().is_some_and(|old| outline.is_of(old)));
                 assert_eq!(known.is_some(), round % 10 > 0, "seed {seed} round {round}");
-                let (outline, again) = stage.write("z", 1 + seed * 20, known);
-                let (_, anew) = stage.write("anew", 64, None);
+                let (outline, again) = stage.write("z", 1 + seed * 20, known, old);
+                let (_, anew) = stage.write("anew", 64, None, None);
                 assert_eq!(again, anew, "seed {seed} round {round}");
                 before = outline.named(&file);
                 if round % 10 == 9 {
@@ -288,11 +294,11 @@ mod tests {
     #[test]
     fn what_has_not_changed_is_copied() {
         let mut stage = Stage::new("copied", 7, HOSTS);
-        let (outline, text) = stage.write("z", 64, None);
+        let (outline, text) = stage.write("z", 64, None, None);
         let other = stage.folder.join("other");
         std::fs::write(&other, vec![b'#'; text.len()]).unwrap();
         let copied = |stage: &Stage, outline: &Outline| {
-            let (_, text) = stage.write("z", 64, Some((outline, File::open(&other).unwrap())));
+            let (_, text) = stage.write("z", 64, Some(outline), File::open(&other).ok());
             text.iter().filter(|&&c| c == b'#').count()
         };
         let is_current =

@@ -41,6 +41,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::atomic::{self, Output, prepare};
+use store::folder::open_file;
 
 pub struct Scribe {
     press: Arc<Press>,
@@ -322,7 +323,7 @@ impl Scribe {
             scribe.refused.insert(task.apex.clone(), Refused { stamp: is.clone(), serial, why: why.clone() });
             Err(Undone::Held(why))
         };
-        if let Err(e) = store::folder::open_file(file) {
+        if let Err(e) = open_file(file) {
             return Err(self.wait(task, file, &e.to_string()));
         }
         let Some(base) = origin.edited(file) else { return refuse(self, NO_VERSION) };
@@ -471,14 +472,16 @@ impl Scribe {
         if self.swept.insert(fingerprint_of(&task.apex)) {
             atomic::sweep(folder, &format!("{target}."));
         }
+        let old = open_file(file).ok();
         let before = self.outlines.remove(&task.apex);
-        let before = before.as_ref().and_then(|outline| Some((outline, outline.open(file)?)));
+        let before = before.filter(|outline| old.as_ref().is_some_and(|old| outline.is_of(old)));
         let (mut new, mut outline) = (None, None);
         let text = |out: &mut Output| {
             if file.exists() {
                 resemble(out, file)?;
             }
-            outline = Some(outline::write(outline::PASSAGE, &now.image, &zone, &first_line, before, out)?);
+            outline =
+                Some(outline::write(outline::PASSAGE, &now.image, &zone, &first_line, before.as_ref(), old, out)?);
             sound.holds()
         };
         let check = |temporary: &Path| {

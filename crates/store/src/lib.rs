@@ -12,5 +12,5 @@ pub mod sigbus;
 mod testdir;
 pub mod watch;
 
-pub use map::{Backing, Map, Stretch};
+pub use map::{Backing, Map, Stretch, leave_cache};
 pub use memory::Memory;

@@ -61,7 +61,7 @@ struct Room {
 }
 
 /// Lets so much of a file's head go from the page cache; 0: all of it. Only pages that are on disk, and that nobody maps.
-pub(crate) fn leave_cache(file: &File, octets: u64) {
+pub fn leave_cache(file: &File, octets: u64) {
     // SAFETY: takes no pointers; `file` is open.
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, octets as libc::off_t, libc::POSIX_FADV_DONTNEED) };
 }

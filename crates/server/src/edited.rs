@@ -4,7 +4,8 @@
 //! base --updates--> what is served
 //!   \---his edit--> the file          both together, weighed like any new version: the change
 //! ```
-//! Reads; changes nothing.
+//! Reads; changes nothing. What was read is there once: whoever keeps it, as the version that the next edit is of, is given that, and not what the
+//! file may hold by then.
 
 use crate::clock::wall_s;
 use crate::config::Zone;
@@ -61,24 +62,34 @@ impl From<&str> for Hindrance {
     }
 }
 
-/// What the file of a zone changes. `guards`: what it may lose; None: anything.
-pub fn edit(past: &Past, zone: &Zone, base: &Base, guards: Option<&Guards>) -> Result<Edit, Hindrance> {
+/// What the file of a zone changes. `guards`: what it may lose; None: anything. `keep` is given what was read, if that can be taken in.
+pub fn edit(
+    past: &Past,
+    zone: &Zone,
+    base: &Base,
+    guards: Option<&Guards>,
+    keep: &mut dyn FnMut(&Sorted<'_>, &Edit),
+) -> Result<Edit, Hindrance> {
     let stock = Stock::below(&past.data_dir);
     let (builder, sources) = read(zone, &stock)?;
-    let mut found = Ok((None, None));
+    let (is_alone, stamp) = (sources.len() == 1, origin::stamp_of(&sources));
+    let mut edit = Edit { diff: None, stamp, includes: origin::included(sources), stays: None };
+    let mut found = Ok(());
     builder.show(&mut |edited| {
         let weighing = Weighing { stock: &stock, guards, rules: Rules::at(wall_s()) };
         let change = |served: &ImageZone<'_>| Ok(weighing.change(past, zone, base, served, edited));
-        found = history::with_zone(&past.published, &zone.apex, Sound::as_known, change)
+        let merged = history::with_zone(&past.published, &zone.apex, Sound::as_known, change)
             .unwrap_or_else(|why| Err(why.into()));
+        found = merged.map(|(diff, stays)| {
+            (edit.diff, edit.stays) = (diff, stays);
+            keep(edited, &edit);
+        });
     });
-    let (is_alone, stamp) = (sources.len() == 1, origin::stamp_of(&sources));
-    let found = found.map_err(|hindrance| match hindrance {
+    found.map_err(|hindrance| match hindrance {
         Hindrance::Wrong(why) if !is_alone => Hindrance::Included(why),
         other => other,
-    });
-    let (diff, stays) = found?;
-    Ok(Edit { diff, stamp, includes: origin::included(sources), stays })
+    })?;
+    Ok(edit)
 }
 
 /// The records of a file, and what was read.

@@ -494,8 +494,8 @@ fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
     }
     let mut wrong = None;
     let written = write_file(folder, &zone.apex, position, |out| {
-        let kept = origin.keep(zone, None, None, out);
-        kept.map(drop).map_err(|why| io::Error::other(wrong.insert(why).clone()))
+        let kept = origin.keep(zone, out);
+        kept.map_err(|why| io::Error::other(wrong.insert(why).clone()))
     });
     written.map_err(|e| wrong.unwrap_or_else(|| e.to_string()))
 }

@@ -22,12 +22,13 @@
 //! that have changed the same after it.
 
 use crate::config::Zone;
+use crate::edited::Edit;
 use crate::ledger::{self, FOLDER};
 use crate::sound::Sound;
 use crate::stamp::Stamp;
 use crate::unwritten::Names;
 use crate::zonetext::{self, Sources};
-use image::Zone as ImageZone;
+use image::{Sorted, Zone as ImageZone};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write};
 use std::path::{Path, PathBuf};
 use store::atomic::{Output, write_atomically};
@@ -281,25 +282,34 @@ impl Origin {
         self.write()
     }
 
-    /// Keeps what a zone's file holds; each line of it goes to `also`, too. `serial`: of the version that was edited; None: it
-    /// is read for the first time. `stamp`: the file must be as this says; false: it is not. Err: what hinders it. Nothing is
-    /// kept then.
-    pub fn keep(
-        &mut self,
-        zone: &Zone,
-        serial: Option<u32>,
-        stamp: Option<&str>,
-        also: &mut dyn Write,
-    ) -> Result<bool, String> {
-        let Some(next) = self.next(zone, serial, stamp, also)? else { return Ok(false) };
-        self.become_next(next).map_err(|e| e.to_string())?;
-        Ok(true)
+    /// Keeps what a zone's file holds that is read for the first time; each line of it goes to `also`, too. Err: what hinders it. Nothing
+    /// is kept then.
+    pub fn keep(&mut self, zone: &Zone, also: &mut dyn Write) -> Result<(), String> {
+        let mut wrong = None;
+        let kept = self.copied(|out| {
+            let copied = copy(zone, &mut |line| out.write_all(line).and_then(|()| also.write_all(line)));
+            let (serial, sources) = copied.map_err(|why| io::Error::other(wrong.insert(why).clone()))?;
+            Ok((Known { means: Means::Read, serial, stamp: stamp_of(&sources) }, included(sources)))
+        });
+        let next = kept.map_err(|e| wrong.unwrap_or_else(|| e.to_string()))?;
+        self.become_next(next).map_err(|e| e.to_string())
     }
 
-    /// What is to be known once an edit has been taken in, from the change to version `to` on. Keeps what the file holds. None: the file
-    /// is not as `stamp` says.
-    pub fn ahead(&self, zone: &Zone, serial: Option<u32>, stamp: &str) -> Result<Option<Origin>, String> {
-        self.next(zone, serial, Some(stamp), &mut io::sink())
+    /// What is to be known once an edit has been taken in, which was read so: of the version with this serial; None: of none that is known.
+    pub fn ahead(&self, edited: &Sorted<'_>, serial: Option<u32>, edit: &Edit) -> io::Result<Origin> {
+        let means = if serial.is_some() { Means::Edited } else { Means::Read };
+        let known = Known { means, serial: serial.unwrap_or_else(|| audit::serial(edited)), stamp: edit.stamp.clone() };
+        self.copied(|out| {
+            let mut line = String::new();
+            for (name, records) in edited.names() {
+                for rr in records {
+                    line.clear();
+                    ledger::push_record(name, rr.rtype, rr.ttl, rr.rdata, &mut line);
+                    out.write_all(line.as_bytes())?;
+                }
+            }
+            Ok((known, edit.includes.clone()))
+        })
     }
 
     /// That is how it is from when the journal has the change to this version on.
@@ -341,32 +351,6 @@ impl Origin {
                 self.give_up(&next);
                 Ok(())
             }
-        }
-    }
-
-    fn next(
-        &self,
-        zone: &Zone,
-        serial: Option<u32>,
-        stamp: Option<&str>,
-        also: &mut dyn Write,
-    ) -> Result<Option<Origin>, String> {
-        let (mut wrong, mut is_other) = (None, false);
-        let kept = self.copied(|out| {
-            let copied = copy(zone, &mut |line| out.write_all(line).and_then(|()| also.write_all(line)));
-            let (own, sources) = copied.map_err(|why| io::Error::other(wrong.insert(why).clone()))?;
-            let is = stamp_of(&sources);
-            is_other = stamp.is_some_and(|stamp| stamp != is);
-            if is_other {
-                return Err(io::Error::other("it was edited just now"));
-            }
-            let means = if serial.is_some() { Means::Edited } else { Means::Read };
-            Ok((Known { means, serial: serial.unwrap_or(own), stamp: is }, included(sources)))
-        });
-        match kept {
-            Ok(next) => Ok(Some(next)),
-            Err(_) if is_other => Ok(None),
-            Err(e) => Err(wrong.unwrap_or_else(|| e.to_string())),
         }
     }
 
@@ -507,7 +491,7 @@ mod tests {
         let zone = Zone::new(b"\x07example\0"[..].into(), file.clone());
         let mut copied = Vec::new();
         let mut origin = Origin::of(&data, &zone.apex);
-        origin.keep(&zone, None, None, &mut copied).unwrap();
+        origin.keep(&zone, &mut copied).unwrap();
         let origin = Origin::of(&data, &zone.apex);
         let is = origin.stamp(&file);
         assert!(origin.known()[0].is(&is) && origin.known()[0].means == Means::Read, "{is}");
@@ -518,10 +502,18 @@ mod tests {
         std::fs::write(&more, "www A 192.0.2.2\n").unwrap();
         let edited = origin.stamp(&file);
         assert!(!origin.known()[0].is(&edited));
-        let mut origin = Origin::of(&data, &zone.apex);
-        assert_eq!(origin.keep(&zone, Some(5), Some(&is), &mut io::sink()), Ok(false));
-        assert!(Origin::of(&data, &zone.apex).known()[0].is(&is));
         std::fs::remove_dir_all(&data).unwrap();
+    }
+
+    /// As an edit is read.
+    fn ahead(origin: &Origin, zone: &Zone) -> Origin {
+        let mut builder = image::Builder::new(7);
+        builder.begin_zone(&zone.apex);
+        let add = &mut |r: zonefile::Record<'_>, _: &zonefile::Place| crate::reading::take(&mut builder, r);
+        let stamp = stamp_of(&zonetext::read(zone, add).unwrap().sources);
+        let (edit, mut next) = (Edit { diff: None, stamp, includes: vec![], stays: None }, None);
+        builder.show(&mut |edited| next = Some(origin.ahead(edited, Some(5), &edit).unwrap()));
+        next.unwrap()
     }
 
     #[test]
@@ -535,12 +527,13 @@ mod tests {
         };
         let (zone, mut origin) = (Zone::new(b"\x01z\0"[..].into(), file.clone()), Origin::of(&data, b"\x01z\0"));
         write("a A 192.0.2.1\n");
-        origin.keep(&zone, None, None, &mut io::sink()).unwrap();
-        write("a A 192.0.2.22\n");
-        let edit = stamp(&file);
+        origin.keep(&zone, &mut io::sink()).unwrap();
         let files = || std::fs::read_dir(data.join(FOLDER)).unwrap().count();
         for (has, serial) in [(false, None), (true, Some(5))] {
-            let next = origin.ahead(&zone, Some(5), &edit).unwrap().unwrap();
+            write("a A 192.0.2.22\n");
+            let (edit, next) = (stamp(&file), ahead(&origin, &zone));
+            // What is read later is another edit.
+            write("b A 192.0.2.3\n");
             next.announce(9).unwrap();
             assert!(!Origin::of(&data, &zone.apex).known()[0].is(&edit), "not yet");
             // The crash.

@@ -33,6 +33,7 @@ use crate::sound::{Sound, damaged};
 use crate::state::State;
 use crate::watcher::Folders;
 use audit::Guards;
+use image::Sorted;
 use stats::Counter;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -92,6 +93,9 @@ enum Undone {
     /// It could not be done now.
     Failed(String),
 }
+
+/// An edit, and what is to be known of its file if it changes nothing.
+type Read = (Edit, Option<Origin>);
 
 impl From<String> for Undone {
     fn from(why: String) -> Undone {
@@ -334,17 +338,16 @@ impl Scribe {
         // By the name that is configured: what it includes lies beside that.
         let zone = Zone::new(task.apex.clone(), task.file.clone());
         let guards = task.guards.as_ref().filter(|_| !is_forced);
-        match self.change(&zone, &base, guards, &mut origin)? {
+        match self.change(&zone, &base, guards, &mut origin, (file, &is))? {
             Err(Hindrance::Wrong(why)) => refuse(self, &why),
             // That may be mended, and the file stays as it is.
             Err(Hindrance::Included(why)) => Err(self.wait(task, file, &why)),
             Err(Hindrance::Weighed(why)) => refuse(self, &weighed(&why, &task.apex)),
             Ok(None) => Ok(self.look_again(task)),
-            Ok(Some(edit)) if edit.diff.is_none() && origin.stamp(file) != is => Ok(self.look_again(task)),
-            Ok(Some(edit)) => {
+            Ok(Some((edit, kept))) => {
                 self.refused.remove(&task.apex);
                 self.forced.remove(&task.apex);
-                self.remember(task, &zone, &edit, &base, &mut origin)
+                self.remember(task, &zone, &edit, &base, &mut origin, kept)
             }
         }
     }
@@ -369,43 +372,53 @@ impl Scribe {
         self.press.slate.look(slice::from_ref(&task.apex), at);
     }
 
-    /// Finds out what an edit changes, and has that served; the file as it was read is one that we know from then on. None:
-    /// what it includes is being written. Err within: it is not to be.
+    /// Finds out what an edit changes, and has that served; the file as it was read is one that we know from then on. `was`: the file, and what
+    /// told it when it was looked at. None: it, or what it includes, is being written. Err within: it is not to be.
     fn change(
         &self,
         zone: &Zone,
         base: &Base,
         guards: Option<&Guards>,
         origin: &mut Origin,
-    ) -> Result<Result<Option<Edit>, Hindrance>, String> {
+        was: (&Path, &str),
+    ) -> Result<Result<Option<Read>, Hindrance>, String> {
         for _ in 0..TRIES {
-            let edit = match edited::edit(&self.past, zone, base, guards) {
+            let mut kept = None;
+            let mut keep = |edited: &Sorted<'_>, edit: &Edit| {
+                // Of what only has another stamp the base is there.
+                let is_known = edit.diff.is_none() && matches!(base, Base::Copy(..));
+                kept = (!is_known).then(|| origin.ahead(edited, base.serial(), edit));
+            };
+            let edit = match edited::edit(&self.past, zone, base, guards, &mut keep) {
                 Ok(edit) => edit,
                 Err(hindrance) => return Ok(Err(hindrance)),
             };
-            if edit.includes.iter().any(|file| is_being_written(file)) {
+            let kept = kept.transpose().map_err(|e| e.to_string())?;
+            let give_up = |kept: Option<Origin>| kept.iter().for_each(|next| origin.give_up(next));
+            // Half of it may have been read, and who forces an edit has not seen another.
+            if origin.stamp(was.0) != was.1 || edit.includes.iter().any(|file| is_being_written(file)) {
+                give_up(kept);
                 return Ok(Ok(None));
             }
-            let Some(diff) = &edit.diff else { return Ok(Ok(Some(edit))) };
-            let Some(next) = origin.ahead(zone, base.serial(), &edit.stamp)? else { continue };
+            let (Some(diff), Some(next)) = (&edit.diff, &kept) else { return Ok(Ok(Some((edit, kept)))) };
             next.announce(diff.to).map_err(|e| e.to_string())?;
             // The zone may have changed meanwhile. What is durable, and not served yet, will be.
-            let outcome = self.intake.change(&zone.apex, diff.clone(), history::by_edit());
-            if outcome.is_ok() || self.past.was_edited(&zone.apex, diff.to)? {
-                origin.become_next(next).map_err(|e| e.to_string())?;
-                return Ok(Ok(Some(edit)));
-            }
-            origin.give_up(&next);
-            if let Err(why) = outcome
-                && why != MISFIT
-            {
-                return Err(why);
+            match self.intake.change(&zone.apex, diff.clone(), history::by_edit()) {
+                Err(why) if why == MISFIT => give_up(kept),
+                Err(why) if !self.past.was_edited(&zone.apex, diff.to)? => {
+                    give_up(kept);
+                    return Err(why);
+                }
+                _ => {
+                    kept.map_or(Ok(()), |next| origin.become_next(next)).map_err(|e| e.to_string())?;
+                    return Ok(Ok(Some((edit, None))));
+                }
             }
         }
         Err("the zone changes too often: freeze it until its edit is taken in".to_string())
     }
 
-    /// The file is one that we know from now on.
+    /// The file is one that we know from now on. `kept`: so, if the edit changes nothing.
     fn remember(
         &self,
         task: &Task,
@@ -413,18 +426,21 @@ impl Scribe {
         edit: &Edit,
         base: &Base,
         origin: &mut Origin,
+        kept: Option<Origin>,
     ) -> Result<Done, Undone> {
         let was_unseen = origin.known().last().is_some_and(|known| known.stamp == UNSEEN);
-        match (&edit.diff, base) {
-            (Some(_), _) => {}
-            (None, Base::Copy(..) | Base::Past(..)) => origin.is_now(edit.stamp.clone(), edit.includes.clone())?,
+        match (&edit.diff, kept, base) {
+            (Some(_), ..) => {}
             // One that was written back includes no other.
-            (None, Base::Version(serial, _)) if edit.includes.is_empty() && origin::version(&zone.file).is_some() => {
+            (None, Some(next), Base::Version(serial, _))
+                if edit.includes.is_empty() && origin::version(&zone.file).is_some() =>
+            {
                 let known = Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone() };
+                origin.give_up(&next);
                 origin.remember(vec![known])?;
             }
-            _ if origin.keep(zone, base.serial(), Some(&edit.stamp), &mut io::sink())? => {}
-            _ => return Ok(self.look_again(task)),
+            (None, Some(next), _) => origin.become_next(next)?,
+            (None, None, _) => origin.is_now(edit.stamp.clone(), edit.includes.clone())?,
         }
         if let Some(names) = &edit.stays {
             let facts: [(&str, &dyn std::fmt::Display); 3] =
@@ -442,6 +458,14 @@ impl Scribe {
         // It changes nothing, and is to be read again: it was written too short a time before, or at a time to come.
         let wait = if was_unseen { RETRY.max(ahead(&zone.file).min(AHEAD_MAX)) } else { REST };
         self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + wait);
+        let ahead = ahead(&zone.file).as_secs();
+        if ahead > RETRY.as_secs() {
+            // Of such a one it cannot be known whether it is edited again.
+            return Err(Undone::Failed(format!(
+                "{} was written in {ahead} s: which clock is wrong?",
+                zone.file.display()
+            )));
+        }
         Ok(Done::Edited)
     }
 
@@ -454,11 +478,17 @@ impl Scribe {
     fn write_back(&mut self, task: &Task, file: &Path, was: String, mut origin: Origin) -> Result<Done, Undone> {
         let apex = task.apex.clone();
         // Together: of what is served.
-        let (now, last) = self.press.have_done(move |press, books| {
+        let (now, last, is_last) = self.press.have_done(move |press, books| {
             let now = press.current();
             let serial = laying::zone(now.image.view(), &apex).and_then(|zone| zone.serial().ok());
-            (now, serial.and_then(|serial| books.unwritten.changed_at(&apex, serial)))
+            let is_last = serial.is_none_or(|serial| books.unwritten.is_at(&apex, serial));
+            (now, serial.and_then(|serial| books.unwritten.changed_at(&apex, serial)), is_last)
         });
+        if !is_last {
+            // What takes a new image is not served yet: it may be an edit, and the file the only place where that can be seen.
+            self.again(task, RETRY);
+            return Ok(Done::Waits);
+        }
         // Not compared: of 70 MB two are read, every few seconds.
         let sound = Sound::as_known(&now.image);
         let Some(zone) = sound.zone(&task.apex)? else { return Ok(Done::Current) };

@@ -149,6 +149,11 @@ impl Unwritten {
         }
     }
 
+    /// Whether no change has led the zone to another serial since.
+    pub fn is_at(&self, apex: &[u8], serial: u32) -> bool {
+        self.zones.get(apex).and_then(|book| book.last).is_none_or(|(to, _)| to == serial)
+    }
+
     /// When the change was made that led to this serial; None: it was not the last, or none is known.
     pub fn changed_at(&self, apex: &[u8], serial: u32) -> Option<u64> {
         let (to, wall_s) = self.zones.get(apex)?.last?;

@@ -52,6 +52,12 @@ pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Recor
     let check = |_: &Path| if stamp(&file) == was { Ok(()) } else { Err(edited()) };
     // Another name than that of what goes aside when updates are written back: nothing is known of these files.
     let aside = format!(".{name}.back");
+    if folder.join(&aside).exists() {
+        let why = format!(
+            "{aside}, beside it, is what it held before a rollback that did not end: move that away, or remove it"
+        );
+        return Err(io::Error::other(why));
+    }
     let is_aside = prepare(folder, name, None, text, check)?.exchange(&aside)?;
     let aside = folder.join(aside);
     let replaced = Replaced { is: stamp(&file), aside: is_aside.then_some(aside.clone()), file };

@@ -50,7 +50,7 @@ impl Publisher {
         let file = Zone::new(zone.apex.clone(), zone.origin().into());
         let base = Origin::of(&past.data_dir, &zone.apex).edited(&file.file);
         let base = base.ok_or("it is not known which version of the zone its file was made of")?;
-        match edited::edit(&past, &file, &base, None) {
+        match edited::edit(&past, &file, &base, None, &mut |_, _| {}) {
             Ok(Edit { diff: Some(diff), .. }) => Ok(history::json(&zone.apex, &diff)),
             Ok(Edit { diff: None, .. }) => history::with_zone(&past.published, &zone.apex, Sound::as_known, |served| {
                 let serial = served.serial().map_err(|damaged| sound::damaged(damaged).to_string())?;

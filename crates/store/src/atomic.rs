@@ -177,10 +177,9 @@ pub fn sweep(folder: &Path, of: &str) {
     let begin = format!(".{of}");
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let writer = name.strip_suffix(".new").and_then(|n| n.rsplit('.').next()).and_then(|n| n.split('-').next());
-        let Some(pid) = writer.and_then(|pid| pid.parse::<u32>().ok()).filter(|_| name.starts_with(&begin)) else {
-            continue;
-        };
+        let writer = name.strip_suffix(".new").and_then(|n| n.rsplit('.').next()).and_then(|n| n.split_once('-'));
+        let writer = writer.and_then(|(pid, n)| Some((pid.parse::<u32>().ok()?, n.parse::<u64>().ok()?)));
+        let Some((pid, _)) = writer.filter(|_| name.starts_with(&begin)) else { continue };
         let Ok(file) = File::open(entry.path()) else { continue };
         let is_left = match file.try_lock() {
             Ok(()) => true,

@@ -110,7 +110,7 @@ impl<D: Disk> Journal<D> {
     /// before it is durable.
     fn settle(&self) -> io::Result<()> {
         let Some(last) = self.segments.back() else { return Ok(()) };
-        let synced = self.disk.open(&name(last.number)).and_then(|file| self.disk.sync(&file));
+        let synced = self.disk.open(&name(last.number)).and_then(|file| self.disk.settle(&file));
         synced.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", self.place(last.number))))
     }
 
@@ -271,9 +271,12 @@ impl<D: Disk> Journal<D> {
             let named = self.disk.has_its_name(&active.file);
             named.map_err(|e| explained(&self.disk.place(&active.name), Some(octets.len() as u64), &e))
         };
-        if let Err(e) = self.extend(&mut active, &octets).and_then(|()| is_named(&active)) {
+        let before = active.len;
+        // What nobody is told of does not come to light with the next start.
+        let is_there = |active: &Active<D::File>| is_named(active).inspect_err(|_| self.take_back(active, before));
+        if let Err(e) = self.extend(&mut active, &octets).and_then(|()| is_there(&active)) {
             // On a disk that takes heads and no frames there would be ever more of those.
-            if active.len == segment::HEAD as u64 && self.disk.remove(&active.name).is_ok() {
+            if before == segment::HEAD as u64 && self.disk.remove(&active.name).is_ok() {
                 self.segments.pop_back();
             }
             return Err(e);
@@ -315,10 +318,14 @@ impl<D: Disk> Journal<D> {
                 Ok(())
             }
             Err(e) => {
-                let _ = self.disk.cut(&active.file, active.len).and_then(|()| self.disk.sync(&active.file));
+                self.take_back(active, active.len);
                 Err(explained(&self.disk.place(&active.name), Some(octets.len() as u64), &e))
             }
         }
+    }
+
+    fn take_back(&self, active: &Active<D::File>, len: u64) {
+        let _ = self.disk.cut(&active.file, len).and_then(|()| self.disk.sync(&active.file));
     }
 
     /// Deletes segments all of whose records stand before `position`, but for the last `kept`. One that cannot be deleted

@@ -2,6 +2,7 @@
 //! writes, forgets what was not synced, and is full.
 
 use crate::atomic::sync_folder;
+use crate::map::leave_cache;
 use std::fs::{self, DirEntry, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -22,6 +23,11 @@ pub trait Disk {
     fn cut(&self, file: &Self::File, len: u64) -> io::Result<()>;
     /// Returns once content and length are on the disk.
     fn sync(&self, file: &Self::File) -> io::Result<()>;
+    /// The same; what is read then comes from the disk. Of a sync that failed for a process that has ended the kernel remembers nothing, and
+    /// keeps what it could not write as if it were there.
+    fn settle(&self, file: &Self::File) -> io::Result<()> {
+        self.sync(file)
+    }
     /// Err: somebody has removed the file, or given its name to another. What is written to it then is gone with the process, however it is
     /// synced.
     fn has_its_name(&self, _file: &Self::File) -> io::Result<()> {
@@ -111,6 +117,10 @@ impl Disk for Folder {
 
     fn sync(&self, named: &Named) -> io::Result<()> {
         named.file.sync_data()
+    }
+
+    fn settle(&self, named: &Named) -> io::Result<()> {
+        self.sync(named).inspect(|()| leave_cache(&named.file, 0))
     }
 
     fn has_its_name(&self, named: &Named) -> io::Result<()> {

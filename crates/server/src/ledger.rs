@@ -22,7 +22,7 @@ use crate::clock::wall_s;
 use crate::config::{History, Written, Zone};
 use crate::history;
 use crate::images::name;
-use crate::laying::Standing;
+use crate::laying::{self, Standing};
 use crate::log;
 use crate::manifest::{Known, Manifest};
 use crate::novices::Wanted;
@@ -243,7 +243,9 @@ impl Files {
     ) -> io::Result<(Ledger, Unwritten, Vec<String>)> {
         let released = released(&self.folder)?;
         let Files { folder, mut zones, mut positions, mut unfit } = self;
-        for (apex, position) in positions.extract_if(|apex, _| !is_made_of(manifest, apex, &file_of(&folder, apex))) {
+        for (apex, position) in
+            positions.extract_if(|apex, _| !is_made_of(manifest, view, apex, &file_of(&folder, apex)))
+        {
             unfit.insert(apex, (position, "what is served was not made of it, as the log says".to_string()));
         }
         let strangers = Strangers::of(folder.clone());
@@ -296,15 +298,30 @@ pub fn names(layer: Layer<Standing<'_>>) -> Names {
     layer.into_names().into_iter().map(|(name, records)| (name, records.into_iter().map(laid).collect())).collect()
 }
 
-/// Whether a zone of the image was made of this file as it is now: then what the file holds is what is served.
-fn is_made_of(manifest: &Manifest, apex: &[u8], file: &Path) -> bool {
+/// Whether a zone of the image was made of this file of ours as it is now: then what the file holds is what is served.
+pub fn is_made_of(manifest: &Manifest, view: View<'_>, apex: &[u8], file: &Path) -> bool {
+    // One that had been written just before it was read has no stamp to be believed. But each change of the zone has a serial of its own.
+    let is_served = || {
+        let served = laying::zone(view, apex).and_then(|zone| zone.serial().ok());
+        served.is_some() && served == serial_in(file)
+    };
     let is = |known: Known<'_>| {
-        // One that was written just before has no stamp to be believed.
         let mut sources = known.sources();
-        let is_as_read = sources.all(|(file, stamp)| stamp.is_none_or(|stamp| Stamp::of(file) == Some(stamp)));
+        let is_as_read =
+            sources.all(|(file, stamp)| stamp.map_or_else(is_served, |stamp| Stamp::of(file) == Some(stamp)));
         known.problem.is_none() && known.file == file && is_as_read
     };
     manifest.find(apex).is_some_and(is)
+}
+
+/// The serial of a zone as its file of ours has it (see `push_record`).
+fn serial_in(file: &Path) -> Option<u32> {
+    let soa = |line: String| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let is_soa = words.get(3) == Some(&"SOA");
+        words.iter().rev().nth(4).filter(|_| is_soa)?.parse().ok()
+    };
+    BufReader::new(File::open(file).ok()?).lines().map_while(Result::ok).find_map(soa)
 }
 
 impl Ledger {
@@ -603,6 +620,23 @@ pub fn entry(zone: &[u8], who: String, diff: Diff) -> Entry {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn the_serial_of_a_file_of_ours_is_that_of_its_soa() {
+        let file = std::env::temp_dir().join(format!("dunlin-ledger-{}-serial", std::process::id()));
+        let soa = "z. 300 IN SOA ns.z. h\\032h.z. 8 1 2 3 4\n";
+        for (text, expect) in [
+            (format!("; dunlin, position 3\n{soa}z. 300 IN NS ns.z.\n"), Some(8)),
+            // As a file was that was imported.
+            (format!("; dunlin, position 0\nz. 300 IN NS ns.z.\nz. 300 IN TXT \"a SOA 9 1 2 3 4\"\n{soa}"), Some(8)),
+            ("; dunlin, position 3\nz. 300 IN NS ns.z.\n".to_string(), None),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(serial_in(&file), expect);
+        }
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(serial_in(&file), None);
+    }
 
     /// Changes that are a segment long, each.
     fn fill(ledger: &mut Ledger, serials: std::ops::RangeInclusive<u32>) {

@@ -63,6 +63,8 @@ struct Waiting {
 pub struct Asked {
     pub apex: Apex,
     pub file: PathBuf,
+    /// It is one of ours, which updates have written.
+    pub is_ours: bool,
     pub since: u64,
 }
 
@@ -99,6 +101,7 @@ impl Novices {
         let ask = |(apex, Waiting { wish, since, .. }): (&Apex, &Waiting)| Asked {
             apex: apex.clone(),
             file: wish.file.clone(),
+            is_ours: wish.is_ours,
             since: *since,
         };
         asked.map(ask).collect()
@@ -106,7 +109,7 @@ impl Novices {
 
     /// These of those who were asked for are served from their files now.
     pub fn let_on(&mut self, served: &[Asked]) {
-        for Asked { apex, file, since } in served {
+        for Asked { apex, file, since, .. } in served {
             if let Some(waiting) = self.zones.get_mut(apex).filter(|w| w.wish.file == *file && w.since == *since) {
                 (waiting.is_served, waiting.is_stuck, self.are_due) = (true, false, true);
             }

@@ -22,6 +22,7 @@ use crate::history::Recorder;
 use crate::images::{self, Library};
 use crate::jobs::{Job, Why, together};
 use crate::json::Json;
+use crate::ledger;
 use crate::novices::Asked;
 use crate::press::Press;
 use crate::secondaries::Note;
@@ -305,8 +306,12 @@ impl Publisher {
         }
         let problems: HashSet<&[u8]> = self.served.problems.iter().map(|p| &*p.apex).collect();
         waiting.retain(|asked| !problems.contains(&*asked.apex));
-        let is_served =
-            |asked: &Asked| self.served.manifest.find(&asked.apex).is_some_and(|known| known.file == asked.file);
+        let (manifest, now) = (&self.served.manifest, self.press.current());
+        let is_served = |Asked { apex, file, is_ours, .. }: &Asked| match is_ours {
+            // As it is now: it may hold more since the journal can be read again.
+            true => ledger::is_made_of(manifest, now.image.view(), apex, file),
+            false => manifest.find(apex).is_some_and(|known| known.file == file),
+        };
         let (served, others): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_served);
         // A reload of zones by name has wanted them, and left them as they were.
         if others.iter().any(|asked| asked.since > self.full) {

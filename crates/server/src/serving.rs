@@ -87,7 +87,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
     if let Some(large) =
         last.take_if(|last| is_large(&last.shelved.manifest) && last.shelved.manifest.seen.is_of(&seen))
     {
-        match at_once(large, library, config, recorder) {
+        match at_once(large, library, config, recorder, true) {
             Some(first) => return Ok(first),
             None => last = open(),
         }
@@ -109,7 +109,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
             library.gate.forget();
             open()
                 .filter(|last| last.shelved.manifest.seen.is_of(&seen))
-                .and_then(|last| at_once(last, library, config, recorder))
+                .and_then(|last| at_once(last, library, config, recorder, false))
                 .ok_or_else(|| vec![format!("no image of the zones: {why}")])
                 .inspect(|_| {
                     log::error("no new image of the zones can be made: the last one is served", &[("why", &why)])
@@ -119,7 +119,8 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
 }
 
 /// What was served last. Zones that updates own are as they have made them, and those that came are there again. None: that takes a new image.
-fn at_once(last: Last, library: &Library, config: &Config, recorder: &mut Recorder) -> Option<Start> {
+/// Unless `is_whole`, no other is to be had: what cannot be laid is as it was in this one, and takes no updates (`ledger`).
+fn at_once(last: Last, library: &Library, config: &Config, recorder: &mut Recorder, is_whole: bool) -> Option<Start> {
     let (come, pieces) = (last.come(&config.roster.written), &last.shelved.pieces);
     let mut lay = |over: &Image<Stretch>, anew: Vec<Zone>| {
         let difference = Difference { anew, ..Difference::default() };
@@ -129,13 +130,14 @@ fn at_once(last: Last, library: &Library, config: &Config, recorder: &mut Record
     let mut looks = Looks::default();
     let owned = owned.filter(|zone| comparison::is_other(zone, &last.shelved.manifest, &mut looks));
     let owned: Vec<Zone> = owned.cloned().collect();
-    let (mut image, mut entries) = (None, vec![]);
-    if !owned.is_empty() {
+    let (mut image, mut entries, mut portions) = (None, vec![], vec![come]);
+    if is_whole && !owned.is_empty() {
         let laid = lay(last.served(), owned)?;
         (image, entries) = (Some(laid.image), laid.entries);
+    } else if !owned.is_empty() {
+        portions.push(owned);
     }
     // Where they are too much together, or one takes a new image, the others need not wait for that.
-    let mut portions = vec![come];
     while let Some(mut portion) = portions.pop().filter(|portion| !portion.is_empty()) {
         match lay(image.as_ref().unwrap_or(last.served()), portion.clone()) {
             Some(laid) => (image, entries) = (Some(laid.image), [entries, laid.entries].concat()),

@@ -17,7 +17,9 @@ fn has(folder: &Folder, server: &Server, i: u32) -> bool {
 
 #[test]
 fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_nothing_once_it_is_mended() {
-    for what in ["an octet", "the head"] {
+    for (what, again) in
+        [("an octet", &["reload"][..]), ("the head", &["reload"]), ("an octet", &["reload", "fixed.example"])]
+    {
         let folder = folder();
         let server = serve(&folder);
         (1..=4).for_each(|i| assert_eq!(add(&server, i), ""));
@@ -46,12 +48,71 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
         folder.does(&["zone", "publish", "--force", "fixed.example"]);
         assert!(add(&server, 5).contains("SERVFAIL"), "{what}");
         fs::write(&segment, &whole).unwrap();
-        folder.does(&["reload"]);
-        eventually("what was acknowledged", || (1..=4).all(|i| has(&folder, &server, i)));
+        folder.does(again);
         eventually("updates", || add(&server, 5).is_empty());
+        eventually("what was acknowledged", || (1..=4).all(|i| has(&folder, &server, i)));
         assert!(folder.does(&["status", "--json"]).contains("\"no_updates\":null"));
         let server = after_a_kill(server, &folder);
         assert!((1..=5).all(|i| has(&folder, &server, i)), "{what}");
+    }
+}
+
+/// To who ignores the signal a limit of files is a disk that is full.
+fn start_with_room(folder: &Folder, octets: &str) -> Server {
+    let mut command = Command::new("sh");
+    let serve = format!("exec prlimit --fsize={octets}:unlimited {}", env!("CARGO_BIN_EXE_dunlin"));
+    command.args(["-c", &format!("{serve} serve -c dunlin.toml")]);
+    Server::start_as(folder, at_home(&folder.0, command))
+}
+
+/// As a fold leaves them that has room for the files of zones and none for the image; one zone lies below the other, so they are not laid together.
+#[test]
+fn a_start_on_a_full_disk_answers_though_what_has_changed_takes_a_new_image() {
+    let folder = folder();
+    let zones: String = [("sub.z.example", true), ("other.example", false)]
+        .map(|(name, is_updated)| {
+            let rules = if is_updated { "allow-update = [\"key:ddns\"]\n" } else { "" };
+            format!("[[zone]]\nname = \"{name}\"\nfile = \"{name}.zone\"\n{rules}")
+        })
+        .concat();
+    folder.configure(&format!("{CONFIGURATION}{zones}"));
+    folder.write("sub.z.example.zone", ZONE);
+    let many: String = (0..5000).map(|i| format!("n{i} A 192.0.2.2\n")).collect();
+    folder.write("other.example.zone", &format!("{ZONE}{many}"));
+    let server = serve(&folder);
+    server.signal("TERM");
+    server.ended();
+    let server = serve(&folder);
+    let add = |server: &Server, zone: &str, i: u32| {
+        update(server, &[], DDNS, &format!("zone {zone}\nadd n{i}.{zone} 60 A 192.0.2.{i}"))
+    };
+    let updated = ["z.example", "sub.z.example"];
+    updated.iter().for_each(|zone| assert_eq!(add(&server, zone, 1), ""));
+    server.signal("KILL");
+    server.ended();
+    for zone in updated {
+        let file = format!("data/journal/{zone}.zone");
+        let text = read(&folder.0.join(&file));
+        let written =
+            text.replace("; dunlin, position 0\n", "; dunlin, position 2\n").replace(" 7 1 2 3 4", " 8 1 2 3 4");
+        assert_ne!(text, written);
+        folder.write(&file, &format!("{written}n1.{zone}. 60 IN A 192.0.2.1\n"));
+    }
+    let server = start_with_room(&folder, "50000");
+    assert!(read(&folder.0.join("log")).contains("no new image of the zones can be made: the last one is served"));
+    assert_eq!(server.short(&folder, &["n7.other.example", "A"]), "192.0.2.2\n");
+    let has = |server: &Server, zone: &str, i: u32| {
+        server.short(&folder, &[&format!("n{i}.{zone}"), "A"]) == format!("192.0.2.{i}\n")
+    };
+    // The limit leaves no room for changes behind an image either: so none is laid.
+    for zone in updated {
+        assert_eq!(server.short(&folder, &[&format!("www.{zone}"), "A"]), "192.0.2.1\n");
+        assert!(!has(&server, zone, 1) && add(&server, zone, 2).contains("SERVFAIL"), "{zone}");
+    }
+    let server = after_a_kill(server, &folder);
+    for zone in updated {
+        assert!(has(&server, zone, 1), "{zone}");
+        assert_eq!(add(&server, zone, 2), "");
     }
 }
 
@@ -64,13 +125,7 @@ fn a_start_on_a_full_disk_answers_whatever_the_last_update_was() {
     folder.write("other.zone", ZONE);
     let many: String = (0..=100_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
     folder.write("z.zone", &format!("{ZONE}{many}"));
-    // To who ignores the signal a limit of files is a disk that is full.
-    let start = |octets: &str| {
-        let mut command = Command::new("sh");
-        let serve = format!("exec prlimit --fsize={octets}:unlimited {}", env!("CARGO_BIN_EXE_dunlin"));
-        command.args(["-c", &format!("{serve} serve -c dunlin.toml")]);
-        Server::start_as(&folder, at_home(&folder.0, command))
-    };
+    let start = |octets: &str| start_with_room(&folder, octets);
     let limit = |server: &Server, octets: &str| {
         let limit = [format!("--pid={}", server.pid()), format!("--fsize={octets}:unlimited")];
         assert!(Command::new("prlimit").args(limit).status().unwrap().success());

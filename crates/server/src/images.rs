@@ -180,7 +180,11 @@ impl Library {
 
     /// These zones are about to come or go over an image that knows nothing of it.
     pub fn note_others(&self, image: Identity, zones: Others) -> io::Result<()> {
-        let known = if zones.is_empty() { return Ok(()) } else { self.others(image) };
+        if zones.is_empty() {
+            return Ok(());
+        }
+        // Of those that cannot be read it is not known which there are: they are not written over.
+        let known = others_in(&self.read_others()?, image);
         let others: Others = known.clone().into_iter().chain(zones).collect();
         if others == known {
             return Ok(());
@@ -200,15 +204,14 @@ impl Library {
 
     /// Zones that have come or gone since this image was made, or were about to.
     pub fn others(&self, image: Identity) -> Others {
-        let text = std::fs::read(self.folder.join(OTHERS)).unwrap_or_default();
-        let lines = text.strip_prefix(others_of(image).as_bytes()).unwrap_or_default().split(|octet| *octet == b'\n');
-        let other = |line: &[u8]| {
-            let mut words = line.splitn(2, |octet| *octet == b' ');
-            let name = str::from_utf8(words.next()?).ok().filter(|name| !name.is_empty())?;
-            let file = words.next().map(|file| PathBuf::from(OsStr::from_bytes(file)));
-            Some((crate::config::apex(name).ok()?, file))
-        };
-        lines.filter_map(other).collect()
+        others_in(&self.read_others().unwrap_or_default(), image)
+    }
+
+    fn read_others(&self) -> io::Result<Vec<u8>> {
+        match std::fs::read(self.folder.join(OTHERS)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            found => found,
+        }
     }
 
     /// Where images lie.
@@ -314,6 +317,17 @@ fn prepare(folder: &Path, name: &str, octets: &[u8]) -> io::Result<Prepared> {
 /// What the text begins with that names others: of which image it is.
 fn others_of(image: Identity) -> String {
     format!("{} {}\n", image.size, image.seed)
+}
+
+fn others_in(text: &[u8], image: Identity) -> Others {
+    let lines = text.strip_prefix(others_of(image).as_bytes()).unwrap_or_default().split(|octet| *octet == b'\n');
+    let other = |line: &[u8]| {
+        let mut words = line.splitn(2, |octet| *octet == b' ');
+        let name = str::from_utf8(words.next()?).ok().filter(|name| !name.is_empty())?;
+        let file = words.next().map(|file| PathBuf::from(OsStr::from_bytes(file)));
+        Some((crate::config::apex(name).ok()?, file))
+    };
+    lines.filter_map(other).collect()
 }
 
 /// Maps an image file.

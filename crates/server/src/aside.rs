@@ -74,7 +74,7 @@ mod tests {
             let data = std::env::temp_dir().join(format!("dunlin-aside-{}-{name}", std::process::id()));
             let _ = std::fs::remove_dir_all(&data);
             std::fs::create_dir_all(data.join(FOLDER)).unwrap();
-            let (file, mut origin) = (data.join("z"), Origin::of(&data, b"\x01z\0"));
+            let (file, mut origin) = (data.join("z"), Origin::of(&data, b"\x01z\0").unwrap());
             std::fs::write(&file, "old").unwrap();
             let mut new = String::new();
             let check = |path: &Path| {
@@ -89,7 +89,7 @@ mod tests {
 
         /// What a look finds out, perhaps after a crash.
         fn look(&mut self) -> io::Result<bool> {
-            self.origin = Origin::of(&self.data, b"\x01z\0");
+            self.origin = Origin::of(&self.data, b"\x01z\0").unwrap();
             let is_back = give_back(&self.file, &self.origin)?;
             clear(&self.file, &mut self.origin).map(|_| is_back)
         }

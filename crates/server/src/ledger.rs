@@ -501,7 +501,7 @@ impl Replayed<'_> {
 
 /// Reads a zone that is new here from the file that is configured, and writes ours.
 fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
-    let mut origin = Origin::of(data_dir(folder), &zone.apex);
+    let mut origin = Origin::of(data_dir(folder), &zone.apex).map_err(|e| e.to_string())?;
     if !origin.known().is_empty() {
         let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&zone.apex)), ("file", &zone.file.display())];
         log::warn("a zone begins anew from its file: what updates had made of it is not there any more", &facts);
@@ -537,7 +537,7 @@ pub fn prepare_zone(
     let folder = data_dir.join(FOLDER);
     if !file_of(&folder, apex).try_exists()? {
         // Of one that comes back to its updates it is known what its configured file was.
-        Origin::of(data_dir, apex).keep_served(sound, zone, zone.serial().map_err(damaged)?)?;
+        Origin::of(data_dir, apex)?.keep_served(sound, zone, zone.serial().map_err(damaged)?)?;
     }
     prepare_file(&folder, apex, position, text)
 }

@@ -171,12 +171,15 @@ impl Known {
 }
 
 impl Origin {
-    pub fn of(data_dir: &Path, apex: &[u8]) -> Origin {
+    /// Err: it is not known what is known, which is another thing than nothing.
+    pub fn of(data_dir: &Path, apex: &[u8]) -> io::Result<Origin> {
         let folder = data_dir.join(FOLDER);
         let name = ledger::file_of(&folder, apex).file_stem().map(|n| n.to_string_lossy().into_owned());
         let origin = Origin { folder, name: name.unwrap_or_default(), known: vec![], includes: vec![], base: None };
-        let text = std::fs::read_to_string(origin.folder.join(origin.file())).unwrap_or_default();
-        origin.like(&text)
+        match std::fs::read_to_string(origin.folder.join(origin.file())) {
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => Ok(origin),
+            text => text.map(|text| origin.like(&text)),
+        }
     }
 
     /// That of the same zone, as a text says.
@@ -458,14 +461,14 @@ mod tests {
     #[test]
     fn what_is_remembered_is_known() {
         let data = data("known");
-        let mut origin = Origin::of(&data, b"\x07example\0");
+        let mut origin = Origin::of(&data, b"\x07example\0").unwrap();
         assert_eq!(origin.known(), []);
         let file = data.join("z");
         assert_eq!(origin.stamp(&file), NONE);
         std::fs::write(&file, "one").unwrap();
         let versions = [known(Means::Read, &stamp(&file)), known(Means::Written, "4-1"), known(Means::Edited, "4-2")];
         origin.remember(versions.to_vec()).unwrap();
-        assert_eq!(Origin::of(&data, b"\x07example\0").known(), versions);
+        assert_eq!(Origin::of(&data, b"\x07example\0").unwrap().known(), versions);
         for (text, expect) in [
             (first_line(7, None), Some((7, None))),
             (first_line(7, Some("then")), Some((7, Some("then".to_string())))),
@@ -490,9 +493,9 @@ mod tests {
         [&file, &more].iter().for_each(|f| File::open(f).unwrap().set_modified(old).unwrap());
         let zone = Zone::new(b"\x07example\0"[..].into(), file.clone());
         let mut copied = Vec::new();
-        let mut origin = Origin::of(&data, &zone.apex);
+        let mut origin = Origin::of(&data, &zone.apex).unwrap();
         origin.keep(&zone, &mut copied).unwrap();
-        let origin = Origin::of(&data, &zone.apex);
+        let origin = Origin::of(&data, &zone.apex).unwrap();
         let is = origin.stamp(&file);
         assert!(origin.known()[0].is(&is) && origin.known()[0].means == Means::Read, "{is}");
         let Some(Base::Copy(copy, 5)) = origin.edited(&file) else { panic!("{:?}", origin.edited(&file)) };
@@ -525,7 +528,8 @@ mod tests {
             let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
             File::open(&file).unwrap().set_modified(old).unwrap();
         };
-        let (zone, mut origin) = (Zone::new(b"\x01z\0"[..].into(), file.clone()), Origin::of(&data, b"\x01z\0"));
+        let (zone, mut origin) =
+            (Zone::new(b"\x01z\0"[..].into(), file.clone()), Origin::of(&data, b"\x01z\0").unwrap());
         write("a A 192.0.2.1\n");
         origin.keep(&zone, &mut io::sink()).unwrap();
         let files = || std::fs::read_dir(data.join(FOLDER)).unwrap().count();
@@ -535,9 +539,9 @@ mod tests {
             // What is read later is another edit.
             write("b A 192.0.2.3\n");
             next.announce(9).unwrap();
-            assert!(!Origin::of(&data, &zone.apex).known()[0].is(&edit), "not yet");
+            assert!(!Origin::of(&data, &zone.apex).unwrap().known()[0].is(&edit), "not yet");
             // The crash.
-            origin = Origin::of(&data, &zone.apex);
+            origin = Origin::of(&data, &zone.apex).unwrap();
             let mut asked = None;
             let found = |to| {
                 asked = Some(to);
@@ -545,7 +549,7 @@ mod tests {
             };
             origin.recover(found).unwrap();
             assert_eq!((asked, files()), (Some(9), 2), "a base and what is known");
-            let found = Origin::of(&data, &zone.apex);
+            let found = Origin::of(&data, &zone.apex).unwrap();
             let known = &found.known()[0];
             assert_eq!((known.is(&edit), known.means == Means::Edited), (has, has));
             if let Some(serial) = serial {
@@ -562,7 +566,7 @@ mod tests {
         let data = data("base");
         let file = data.join("z");
         let check = |known: &[Known], base: bool, text: &str, expect: Option<Base>| {
-            let mut origin = Origin::of(&data, b"\x01z\0");
+            let mut origin = Origin::of(&data, b"\x01z\0").unwrap();
             origin.base = base.then_some(3);
             origin.known = known.to_vec();
             std::fs::write(&file, text).unwrap();
@@ -589,11 +593,11 @@ mod tests {
         check(from_ref(&written), false, &first_line(6, None), Some(Base::Version(6, None)));
         check(from_ref(&written), false, "", None);
         // The edit that was taken in last stays known behind what is written, and its stamp is no file's.
-        let mut origin = Origin::of(&data, b"\x01z\0");
+        let mut origin = Origin::of(&data, b"\x01z\0").unwrap();
         (origin.known, origin.base) = (vec![edited.clone()], Some(3));
         for serial in [9, 11] {
             origin.remember(vec![Known { serial, ..written.clone() }]).unwrap();
-            let origin = Origin::of(&data, b"\x01z\0");
+            let origin = Origin::of(&data, b"\x01z\0").unwrap();
             assert_eq!((origin.known().len(), origin.known()[1].serial), (2, serial));
             assert!(origin.known()[0].means == Means::Edited && !origin.known()[0].is("2") && copy.exists());
             assert_eq!(origin.base, Some(3));

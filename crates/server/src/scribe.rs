@@ -166,8 +166,9 @@ impl Scribe {
     /// What the last run owed files does not wait again.
     fn hurry(&self, zones: Written) {
         for zone in zones.iter().filter(|zone| zone.write_back.is_some()) {
+            // Of one that cannot be read it is found out when it is looked at.
             let origin = Origin::of(&self.past.data_dir, &zone.apex);
-            if is_owed(&self.press, &zone.apex, &origin, zone.origin()) {
+            if origin.is_ok_and(|origin| is_owed(&self.press, &zone.apex, &origin, zone.origin())) {
                 self.press.slate.hurry(&zone.apex, Instant::now());
             }
         }
@@ -189,7 +190,7 @@ impl Scribe {
 
     /// True: one of the files that the zone's includes is watched from now on.
     fn watch_includes(&self, task: &Task) -> bool {
-        let origin = Origin::of(&self.past.data_dir, &task.apex);
+        let Ok(origin) = Origin::of(&self.past.data_dir, &task.apex) else { return false };
         self.folders.include(&name(&task.apex).to_string(), &task.file, origin.includes())
     }
 
@@ -230,10 +231,15 @@ impl Scribe {
             Ok(Done::Written | Done::Current) => None,
             Err(Undone::Held(why) | Undone::Failed(why)) => Some(why),
         };
+        self.tell_unwritten(task, why);
+    }
+
+    /// Why a zone that is to be written back is not; None: it is.
+    fn tell_unwritten(&self, task: &Task, why: Option<String>) {
         if !task.is_kept_in_step {
             return;
         }
-        let before = self.state.set_unwritten(&task.apex, why.clone());
+        let (zone, before) = (name(&task.apex), self.state.set_unwritten(&task.apex, why.clone()));
         match why {
             Some(why) if before.as_ref() != Some(&why) => {
                 log::error("a zone is not written back", &[("zone", &zone), ("why", &why)]);
@@ -268,7 +274,7 @@ impl Scribe {
         {
             return Err(e.into());
         }
-        let mut origin = Origin::of(&self.past.data_dir, &task.apex);
+        let mut origin = Origin::of(&self.past.data_dir, &task.apex)?;
         self.keep_edit(&task.apex, &file, &origin)?;
         let is_cleared = aside::clear(&file, &mut origin)?;
         origin.recover(|to| self.past.was_edited(&task.apex, to))?;
@@ -458,13 +464,11 @@ impl Scribe {
         // It changes nothing, and is to be read again: it was written too short a time before, or at a time to come.
         let wait = if was_unseen { RETRY.max(ahead(&zone.file).min(AHEAD_MAX)) } else { REST };
         self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + wait);
-        let ahead = ahead(&zone.file).as_secs();
-        if ahead > RETRY.as_secs() {
+        let ahead = ahead(&zone.file);
+        if ahead > RETRY {
             // Of such a one it cannot be known whether it is edited again.
-            return Err(Undone::Failed(format!(
-                "{} was written in {ahead} s: which clock is wrong?",
-                zone.file.display()
-            )));
+            let why = format!("{} was written in {} s: which clock is wrong?", zone.file.display(), ahead.as_secs());
+            self.tell_unwritten(task, Some(why));
         }
         Ok(Done::Edited)
     }

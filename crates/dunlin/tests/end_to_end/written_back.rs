@@ -241,6 +241,21 @@ fn a_full_disk_leaves_the_file_as_it_is_and_is_tried_again() {
     eventually("no complaint", || stage.ctl(&["status"]).contains("not_written_back\":[]"));
 }
 
+/// Written while the machine's clock was wrong: nobody could know whether it is edited again.
+#[test]
+fn a_file_whose_time_is_to_come_stays_as_it_is_and_that_is_said() {
+    let stage = Stage::new("1s", 3);
+    let set = |time| std::fs::File::open(&stage.file).unwrap().set_modified(time).unwrap();
+    let server = stage.serve();
+    set(SystemTime::now() + Duration::from_secs(86_400));
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    eventually("the complaint", || stage.ctl(&["status"]).contains("s: which clock is wrong?"));
+    assert!(!stage.holds("new.z.example"));
+    set(SystemTime::now() - Duration::from_secs(60));
+    eventually("what is owed", || stage.holds("new.z.example"));
+    eventually("no complaint", || stage.ctl(&["status"]).contains("not_written_back\":[]"));
+}
+
 #[test]
 fn a_kill_while_it_is_written_leaves_a_whole_file_that_is_known() {
     let stage = Stage::new("1s", 20_000);

@@ -48,8 +48,8 @@ impl Publisher {
     fn look_at_edit(&self, config: &Config, zone: &Zone) -> Result<Json, String> {
         let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
         let file = Zone::new(zone.apex.clone(), zone.origin().into());
-        let base = Origin::of(&past.data_dir, &zone.apex).edited(&file.file);
-        let base = base.ok_or("it is not known which version of the zone its file was made of")?;
+        let origin = Origin::of(&past.data_dir, &zone.apex).map_err(|e| e.to_string())?;
+        let base = origin.edited(&file.file).ok_or("it is not known which version of the zone its file was made of")?;
         match edited::edit(&past, &file, &base, None, &mut |_, _| {}) {
             Ok(Edit { diff: Some(diff), .. }) => Ok(history::json(&zone.apex, &diff)),
             Ok(Edit { diff: None, .. }) => history::with_zone(&past.published, &zone.apex, Sound::as_known, |served| {

@@ -242,20 +242,21 @@ impl Places {
         Places { cpus, taken: Mutex::default() }
     }
 
-    /// Works at a place. The calling thread, which stays there, is to end after it.
+    /// Works at a place.
     pub fn at<T>(&self, place: usize, work: impl FnOnce() -> T) -> T {
         let Some(&cpu) = self.cpus.get(place) else { return work() };
         let me = tid();
         self.taken().push_back(me);
         // Who cannot be moved works where he is.
-        let _ = confine(me, cpu);
+        let _ = confine(me, &[cpu]);
         let done = work();
         let mut taken = self.taken();
         taken.retain(|&thread| thread != me);
         if let Some(other) = taken.pop_front() {
-            let _ = confine(other, cpu);
+            let _ = confine(other, &[cpu]);
             taken.push_back(other);
         }
+        let _ = confine(me, &self.cpus);
         done
     }
 
@@ -267,18 +268,18 @@ impl Places {
 
 /// The calling thread runs on this CPU only.
 pub fn pin(cpu: usize) -> io::Result<()> {
-    confine(0, cpu)
+    confine(0, &[cpu])
 }
 
-/// A thread of ours runs on this CPU only; 0 is the calling one.
-fn confine(thread: Tid, cpu: usize) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE as usize {
+/// A thread of ours runs on these CPUs only; 0 is the calling one.
+fn confine(thread: Tid, cpus: &[usize]) -> io::Result<()> {
+    if let Some(cpu) = cpus.iter().find(|&&cpu| cpu >= libc::CPU_SETSIZE as usize) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU {cpu}")));
     }
     let mut set = no_cpus();
-    // SAFETY: `cpu` is inside the set; the set is live and of the size given.
+    // SAFETY: each CPU is inside the set; the set is live and of the size given.
     unsafe {
-        libc::CPU_SET(cpu, &mut set);
+        cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
         check(libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &raw const set)).map(drop)
     }
 }

@@ -35,6 +35,17 @@ impl Replaced {
     }
 }
 
+/// Another name than that of what goes aside when updates are written back: nothing is known of these files.
+fn aside_of(name: &str) -> String {
+    format!(".{name}.back")
+}
+
+/// What somebody who was killed has left beside a file.
+pub fn left_beside(file: &Path) -> Option<PathBuf> {
+    let file = file.canonicalize().ok()?;
+    Some(file.with_file_name(aside_of(file.file_name()?.to_str()?))).filter(|left| left.exists())
+}
+
 /// Writes a zone file over another one, or over the one that a link leads to, if that is as it `was`.
 pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Record>) -> io::Result<Replaced> {
     let (file, odd) = (file.canonicalize()?, || io::Error::from(io::ErrorKind::InvalidInput));
@@ -50,14 +61,7 @@ pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Recor
     };
     let edited = || io::Error::other("it was edited just now");
     let check = |_: &Path| if stamp(&file) == was { Ok(()) } else { Err(edited()) };
-    // Another name than that of what goes aside when updates are written back: nothing is known of these files.
-    let aside = format!(".{name}.back");
-    if folder.join(&aside).exists() {
-        let why = format!(
-            "{aside}, beside it, is what it held before a rollback that did not end: move that away, or remove it"
-        );
-        return Err(io::Error::other(why));
-    }
+    let aside = aside_of(name);
     let is_aside = prepare(folder, name, None, text, check)?.exchange(&aside)?;
     let aside = folder.join(aside);
     let replaced = Replaced { is: stamp(&file), aside: is_aside.then_some(aside.clone()), file };

@@ -306,10 +306,11 @@ pub fn is_made_of(manifest: &Manifest, view: View<'_>, apex: &[u8], file: &Path)
         served.is_some() && served == serial_in(file)
     };
     let is = |known: Known<'_>| {
-        let mut sources = known.sources();
-        let is_as_read =
-            sources.all(|(file, stamp)| stamp.map_or_else(is_served, |stamp| Stamp::of(file) == Some(stamp)));
-        known.problem.is_none() && known.file == file && is_as_read
+        let is_as_read = |(file, stamp): (&Path, Option<Stamp>)| match stamp {
+            Some(stamp) => Stamp::of(file) == Some(stamp),
+            None => is_served(),
+        };
+        known.problem.is_none() && known.file == file && known.sources().all(is_as_read)
     };
     manifest.find(apex).is_some_and(is)
 }

@@ -176,10 +176,8 @@ impl Origin {
         let folder = data_dir.join(FOLDER);
         let name = ledger::file_of(&folder, apex).file_stem().map(|n| n.to_string_lossy().into_owned());
         let origin = Origin { folder, name: name.unwrap_or_default(), known: vec![], includes: vec![], base: None };
-        match std::fs::read_to_string(origin.folder.join(origin.file())) {
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => Ok(origin),
-            text => text.map(|text| origin.like(&text)),
-        }
+        let text = text_of(&origin.folder.join(origin.file()))?;
+        Ok(origin.like(&text.unwrap_or_default()))
     }
 
     /// That of the same zone, as a text says.
@@ -346,7 +344,9 @@ impl Origin {
 
     /// After a crash: has the journal what was announced?
     pub fn recover(&mut self, has: impl FnOnce(u32) -> Result<bool, String>) -> Result<(), String> {
-        let Ok(text) = std::fs::read_to_string(self.folder.join(self.next_file())) else { return Ok(()) };
+        let Some(text) = text_of(&self.folder.join(self.next_file())).map_err(|e| e.to_string())? else {
+            return Ok(());
+        };
         let (to, next) = (text.lines().find_map(|line| line.strip_prefix(TO)?.parse().ok()), self.like(&text));
         match to {
             Some(to) if has(to)? => self.become_next(next).map_err(|e| e.to_string()),
@@ -397,6 +397,15 @@ impl Origin {
         let names = self.includes.iter().filter_map(|file| file.to_str()).filter(|name| !name.contains('\n'));
         names.into_iter().try_for_each(|name| writeln!(out, "{INCLUDE}{name}"))?;
         self.base.map_or(Ok(()), |n| writeln!(out, "{BASE}{n}"))
+    }
+}
+
+/// None: it is not there.
+fn text_of(file: &Path) -> io::Result<Option<String>> {
+    match std::fs::read_to_string(file) {
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => Ok(None),
+        Err(e) => Err(io::Error::new(e.kind(), format!("{}: {e}", file.display()))),
+        text => text.map(Some),
     }
 }
 

@@ -256,9 +256,21 @@ impl Scribe {
             return Ok(Done::Current);
         }
         let apex = task.apex.clone();
-        if self.press.have_done(move |_, books| books.unwritten.is_unfit(&apex) || books.novices.has(&apex)) {
+        let (is_none, is_last) = self.press.have_done(move |press, books| {
+            let now = press.current();
+            let serial = laying::zone(now.image.view(), &apex).and_then(|zone| zone.serial().ok());
+            let is_last = serial.is_none_or(|serial| books.unwritten.is_at(&apex, serial));
+            (books.unwritten.is_unfit(&apex) || books.novices.has(&apex), is_last)
+        });
+        if is_none {
             // Its file in data-dir is to be mended first, which was said at the start; or updates do not own it yet, and it will be looked at.
             return Ok(Done::Looked);
+        }
+        if !is_last {
+            // What is durable and takes a new image is not served yet. It may be an edit: its file is the only place where that can be seen, and the
+            // next one would be made of what was before it.
+            self.again(task, RETRY);
+            return Ok(Done::Waits);
         }
         // A link stays one, also while it leads nowhere: the file that it leads to may be edited.
         let file = match task.file.canonicalize() {
@@ -391,9 +403,10 @@ impl Scribe {
         for _ in 0..TRIES {
             let mut kept = None;
             let mut keep = |edited: &Sorted<'_>, edit: &Edit| {
-                // Of what only has another stamp the base is there.
-                let is_known = edit.diff.is_none() && matches!(base, Base::Copy(..));
-                kept = (!is_known).then(|| origin.ahead(edited, base.serial(), edit));
+                // Of what only has another stamp the base is there, or needs none.
+                let is_known = matches!(base, Base::Copy(..)) || is_written(zone, base, edit);
+                let is_wanted = edit.diff.is_some() || !is_known;
+                kept = is_wanted.then(|| origin.ahead(edited, base.serial(), edit));
             };
             let edit = match edited::edit(&self.past, zone, base, guards, &mut keep) {
                 Ok(edit) => edit,
@@ -437,15 +450,11 @@ impl Scribe {
         let was_unseen = origin.known().last().is_some_and(|known| known.stamp == UNSEEN);
         match (&edit.diff, kept, base) {
             (Some(_), ..) => {}
-            // One that was written back includes no other.
-            (None, Some(next), Base::Version(serial, _))
-                if edit.includes.is_empty() && origin::version(&zone.file).is_some() =>
-            {
+            (None, Some(next), _) => origin.become_next(next)?,
+            (None, None, Base::Version(serial, _)) => {
                 let known = Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone() };
-                origin.give_up(&next);
                 origin.remember(vec![known])?;
             }
-            (None, Some(next), _) => origin.become_next(next)?,
             (None, None, _) => origin.is_now(edit.stamp.clone(), edit.includes.clone())?,
         }
         if let Some(names) = &edit.stays {
@@ -464,11 +473,10 @@ impl Scribe {
         // It changes nothing, and is to be read again: it was written too short a time before, or at a time to come.
         let wait = if was_unseen { RETRY.max(ahead(&zone.file).min(AHEAD_MAX)) } else { REST };
         self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + wait);
-        let ahead = ahead(&zone.file);
-        if ahead > RETRY {
+        if ahead(&zone.file) > RETRY {
             // Of such a one it cannot be known whether it is edited again.
-            let why = format!("{} was written in {} s: which clock is wrong?", zone.file.display(), ahead.as_secs());
-            self.tell_unwritten(task, Some(why));
+            let file = zone.file.display();
+            self.tell_unwritten(task, Some(format!("the time of {file} is to come: set it, or the clock, right")));
         }
         Ok(Done::Edited)
     }
@@ -482,17 +490,11 @@ impl Scribe {
     fn write_back(&mut self, task: &Task, file: &Path, was: String, mut origin: Origin) -> Result<Done, Undone> {
         let apex = task.apex.clone();
         // Together: of what is served.
-        let (now, last, is_last) = self.press.have_done(move |press, books| {
+        let (now, last) = self.press.have_done(move |press, books| {
             let now = press.current();
             let serial = laying::zone(now.image.view(), &apex).and_then(|zone| zone.serial().ok());
-            let is_last = serial.is_none_or(|serial| books.unwritten.is_at(&apex, serial));
-            (now, serial.and_then(|serial| books.unwritten.changed_at(&apex, serial)), is_last)
+            (now, serial.and_then(|serial| books.unwritten.changed_at(&apex, serial)))
         });
-        if !is_last {
-            // What takes a new image is not served yet: it may be an edit, and the file the only place where that can be seen.
-            self.again(task, RETRY);
-            return Ok(Done::Waits);
-        }
         // Not compared: of 70 MB two are read, every few seconds.
         let sound = Sound::as_known(&now.image);
         let Some(zone) = sound.zone(&task.apex)? else { return Ok(Done::Current) };
@@ -546,6 +548,11 @@ impl Scribe {
 fn is_owed(press: &Press, apex: &[u8], origin: &Origin, file: &Path) -> bool {
     let is_behind = |serial| !origin.is_version(&origin.stamp(file), serial);
     !origin.known().is_empty() && serial(press, apex).is_some_and(is_behind)
+}
+
+/// Whether a file holds what was written back, as its first line says; such a one includes no other.
+fn is_written(zone: &Zone, base: &Base, edit: &Edit) -> bool {
+    matches!(base, Base::Version(..)) && edit.includes.is_empty() && origin::version(&zone.file).is_some()
 }
 
 /// How long it is until the time at which a file was written, as its file system has it: an archive may have been made by a wrong clock.

@@ -119,7 +119,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
 }
 
 /// What was served last. Zones that updates own are as they have made them, and those that came are there again. None: that takes a new image.
-/// Unless `is_whole`, no other is to be had: what cannot be laid is as it was in this one, and takes no updates (`ledger`).
+/// Unless `is_whole`, none can be made: what cannot be laid is as it was in this one, and takes no updates (`ledger`).
 fn at_once(last: Last, library: &Library, config: &Config, recorder: &mut Recorder, is_whole: bool) -> Option<Start> {
     let (come, pieces) = (last.come(&config.roster.written), &last.shelved.pieces);
     let mut lay = |over: &Image<Stretch>, anew: Vec<Zone>| {

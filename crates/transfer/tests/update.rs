@@ -316,7 +316,7 @@ fn what_the_sender_may_not_change_is_refused_whole() {
     assert_eq!(outcome(&with_text, &message("z.", "del @ NS"), &text_only), "REFUSED");
 }
 
-/// RFC 2136 sections 3.2 to 3.4: prerequisites, then the form of all changes, then whether we do it.
+/// RFC 2136 section 3.2 comes first; and of two things that are wrong that which is so whoever asks.
 #[test]
 fn what_we_do_not_do_is_said_after_what_is_wrong() {
     let digest = format!("add @ 60 ZONEMD 8 1 1 {}", "00".repeat(48));

@@ -256,13 +256,13 @@ impl Scribe {
             return Ok(Done::Current);
         }
         let apex = task.apex.clone();
-        let (is_none, is_last) = self.press.have_done(move |press, books| {
+        let (is_to_be_left, is_last) = self.press.have_done(move |press, books| {
             let now = press.current();
             let serial = laying::zone(now.image.view(), &apex).and_then(|zone| zone.serial().ok());
             let is_last = serial.is_none_or(|serial| books.unwritten.is_at(&apex, serial));
             (books.unwritten.is_unfit(&apex) || books.novices.has(&apex), is_last)
         });
-        if is_none {
+        if is_to_be_left {
             // Its file in data-dir is to be mended first, which was said at the start; or updates do not own it yet, and it will be looked at.
             return Ok(Done::Looked);
         }

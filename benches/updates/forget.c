@@ -32,6 +32,12 @@ static struct entry *entries;
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
+// It cannot do what it is for any more.
+static void fail(const char *what, const char *which) {
+    dprintf(2, "forget: %s %s: %s\n", what, which, strerror(errno));
+    abort();
+}
+
 static int is_ours(const char *path) {
     const char *folder = getenv("FORGET");
     return folder && path && strncmp(path, folder, strlen(folder)) == 0;
@@ -68,6 +74,24 @@ static struct entry *enter(const char *real, const char *name) {
     return entries = e;
 }
 
+// What is held back of a file, given to it or let go of.
+static void end_of(int fd, int is_given) {
+    struct stat s;
+    if (fstat(fd, &s)) return;
+    for (struct piece **at = &first; *at;) {
+        struct piece *p = *at;
+        if (p->dev != s.st_dev || p->ino != s.st_ino) {
+            at = &p->next;
+            continue;
+        }
+        if (is_given && REAL(pwrite64)(fd, p->octets, p->len, p->at) != (ssize_t)p->len) fail("cannot write", "what was held back");
+        *at = p->next;
+        free(p->octets);
+        free(p);
+    }
+    for (last = &first; *last;) last = &(*last)->next;
+}
+
 int open64(const char *path, int flags, ...) {
     va_list rest;
     va_start(rest, flags);
@@ -79,13 +103,16 @@ int open64(const char *path, int flags, ...) {
     pthread_mutex_lock(&lock);
     struct entry *e = named(name);
     snprintf(real, sizeof real, "%s", e ? e->real : name);
-    if (!e && flags & O_CREAT && access(name, F_OK)) {
+    int is_new = !e && flags & O_CREAT && access(name, F_OK);
+    if (is_new) {
         snprintf(real, sizeof real, "%s.unnamed", name);
         enter(real, name);
         flags |= O_TRUNC;
         flags &= ~O_EXCL;
     }
     int fd = REAL(open64)(real, flags, mode);
+    // One that was removed before it was synced may have had its number.
+    if (is_new && fd >= 0) end_of(fd, 0);
     pthread_mutex_unlock(&lock);
     return fd;
 }
@@ -146,23 +173,6 @@ ssize_t sendfile64(int to, int from, off64_t *at, size_t len) {
     return -1;
 }
 
-static void give(int fd) {
-    struct stat s;
-    if (fstat(fd, &s)) return;
-    for (struct piece **at = &first; *at;) {
-        struct piece *p = *at;
-        if (p->dev != s.st_dev || p->ino != s.st_ino) {
-            at = &p->next;
-            continue;
-        }
-        if (REAL(pwrite64)(fd, p->octets, p->len, p->at) != (ssize_t)p->len) abort();
-        *at = p->next;
-        free(p->octets);
-        free(p);
-    }
-    for (last = &first; *last;) last = &(*last)->next;
-}
-
 static void name_all(const char *folder) {
     size_t n = strlen(folder);
     for (struct entry **at = &entries; *at;) {
@@ -171,7 +181,7 @@ static void name_all(const char *folder) {
             at = &e->next;
             continue;
         }
-        if (REAL(rename)(e->real, e->name)) abort();
+        if (REAL(rename)(e->real, e->name)) fail("cannot name", e->name);
         *at = e->next;
         free(e);
     }
@@ -184,7 +194,7 @@ static int synced(int fd) {
     if (!path_of(fd, path) || fstat(fd, &s)) return -1;
     pthread_mutex_lock(&lock);
     if (S_ISDIR(s.st_mode)) name_all(path);
-    else give(fd);
+    else end_of(fd, 1);
     pthread_mutex_unlock(&lock);
     return 0;
 }

@@ -471,6 +471,20 @@ mod tests {
         assert_eq!(told(of_named(&desk.roster(), &manifest, &names, false)), ["+l. l", "-d."]);
     }
 
+    /// It counts as listed as long as nobody asks for all zones.
+    #[test]
+    fn a_zone_that_was_taken_out_while_others_were_asked_for_is_gone_when_somebody_asks_for_all() {
+        let desk = Desk::new("left");
+        let mut manifest = desk.manifest();
+        desk.file("dunlin.toml", "[zones]\nlist = \"list\"\ndirectory = \"zones\"\n");
+        let roster = desk.roster();
+        let (zones, seen) = named(&roster, &manifest, false, &HashSet::new()).unwrap();
+        assert!(zones.iter().any(|zone| *zone.apex == *b"\x01w\0"));
+        // An image is made of these.
+        manifest.seen = seen;
+        assert_eq!(told(of_all(&roster, &mut manifest, true)), ["-w."]);
+    }
+
     #[test]
     fn a_written_zone_may_move_to_another_file() {
         let desk = Desk::new("moved");

@@ -188,9 +188,11 @@ impl Seen {
         name.and_then(|name| super::apex(&name).ok()).is_some_and(|of| *of == *apex)
     }
 
-    /// This, but for what another says of the list.
+    /// This, but for what another says of the list. Where `[[zone]]` named others there, those that it does not name any more count as listed, for
+    /// nobody can tell: no configuration names just these.
     pub fn with_list_of(self, other: &Seen) -> Seen {
-        Seen { list: other.list.clone(), ..self }
+        let written = if self.written == other.written { self.written } else { !self.written };
+        Seen { list: other.list.clone(), written, ..self }
     }
 
     /// Some zones of `[[zone]]` have come, and others that have changed may not have: no configuration names just these.

@@ -127,7 +127,8 @@ impl Kept {
         published: &Published<Zones<Stretch>>,
     ) -> Result<Written, String> {
         let file = self.file(apex)?;
-        let whose = known.map(|zone| zone.origin() == file);
+        // One that updates or primaries have taken over, with its file, is theirs.
+        let whose = known.map(|zone| zone.origin() == file && !zone.is_owned() && !zone.is_secondary());
         let failed = |e: io::Error| format!("{}: {e}", file.display());
         match (order, whose) {
             (Order::Add(_), Some(_)) => Err(format!("there is a zone {} already", name(apex))),

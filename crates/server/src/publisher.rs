@@ -352,8 +352,9 @@ impl Publisher {
         let complaint = |name: &String| {
             let Ok(apex) = crate::config::apex(name) else { return Some(format!("`{name}` is no name of a zone")) };
             if self.served.manifest.find(&apex).is_none() {
-                // A file that has gone, whose zone went with it, is as it should be.
-                return self.by.is_asked.then(|| format!("no zone {name} is configured"));
+                // A file that has gone, whose zone went with it, is as it should be; and what comes from others comes when they send it.
+                let is_to_come = self.served.written.find(&apex).is_some_and(Zone::is_secondary);
+                return (self.by.is_asked && !is_to_come).then(|| format!("no zone {name} is configured"));
             }
             by_apex.get(&*apex).map(|p| said(name, &p.what))
         };

@@ -218,6 +218,19 @@ fn a_zone_that_the_list_names_by_now_is_not_said_to_be_as_a_command_made_it() {
 
 /// It would be a command of its own, of which nobody sees what came of it.
 #[test]
+fn what_updates_have_taken_over_is_not_removed_by_a_command() {
+    let stage = Stage::new("");
+    stage.does(&["add", "z.example", "texts/a zone"]);
+    let table = "[[zone]]\nname = \"z.example\"\nfile = \"data/kept/z.example.zone\"\nallow-update = [\"key:k\"]\n";
+    stage.folder.configure(&format!("[[key]]\nname = \"k\"\nsecret-file = \"k.key\"\n{table}"));
+    stage.folder.does(&["reload"]);
+    for words in [&["remove", "z.example"][..], &["modify", "z.example", "delete www"]] {
+        stage.refuses(words, "was not added by a command");
+    }
+    assert_eq!(stage.short(&["www.z.example"]), "192.0.2.1\n");
+}
+
+#[test]
 fn a_line_break_in_a_word_is_not_sent() {
     let stage = Stage::new("");
     stage.does(&["add", "z", "texts/a zone"]);

@@ -168,7 +168,9 @@ impl Publisher {
 
     /// Before the file of a zone is written anew: somebody may have edited it since it was looked at. That is a version, too.
     fn catch_up(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<(), Vec<String>> {
-        let by = std::mem::replace(&mut self.by, By { is_asked: true, ..By::default() });
+        // Of this zone alone: lists count as they were.
+        let now = By { is_asked: true, wanted: self.by.wanted.clone(), ..By::default() };
+        let by = std::mem::replace(&mut self.by, now);
         let outcome = self.refresh(config, Why::Asked, wanted);
         self.record();
         self.by = by;

@@ -208,7 +208,8 @@ pub fn of_named(
         // It has been given a file of a folder since, which wins.
         let moved = || file().filter(|file| is_kept() && !roster.keeps(file)).map(|file| Zone::new(apex.clone(), file));
         let mut zone = written.cloned().or_else(moved).or_else(known).or_else(found);
-        let is_gone = |file: &Path| file.symlink_metadata().is_err();
+        // With its folder it is away, and no word that the zone is to go.
+        let is_gone = |file: &Path| file.symlink_metadata().is_err() && file.parent().is_some_and(Path::is_dir);
         let is_missing = |zone: &Zone| written.is_none() && manifest.seen.holds(&zone.file) && is_gone(&zone.file);
         if zone.as_ref().is_some_and(is_missing) {
             // The list may name it all the same, or another file of a folder is its. What the list named is not read from where commands keep it.

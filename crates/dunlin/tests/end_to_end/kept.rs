@@ -216,7 +216,6 @@ fn a_zone_that_the_list_names_by_now_is_not_said_to_be_as_a_command_made_it() {
     assert_eq!((stage.short(&["www.y"]), stage.short(&["www.z"])), ("192.0.2.77\n".into(), "192.0.2.1\n".into()));
 }
 
-/// It would be a command of its own, of which nobody sees what came of it.
 #[test]
 fn what_updates_have_taken_over_is_not_removed_by_a_command() {
     let stage = Stage::new("");
@@ -230,6 +229,7 @@ fn what_updates_have_taken_over_is_not_removed_by_a_command() {
     assert_eq!(stage.short(&["www.z.example"]), "192.0.2.1\n");
 }
 
+/// It would be a command of its own, of which nobody sees what came of it.
 #[test]
 fn a_line_break_in_a_word_is_not_sent() {
     let stage = Stage::new("");

@@ -276,12 +276,13 @@ mod tests {
             let desk = Desk(folder);
             ["w", "l", "m", "zones/d.zone"].iter().for_each(|name| desk.file(name, ZONE));
             desk.file("list", "l l\nm m\n");
-            desk.file(
-                "dunlin.toml",
-                "[zones]\nlist = \"list\"\ndirectory = \"zones\"\n[[zone]]\nname = \"w\"\nfile = \"w\"\n",
-            );
+            desk.configure("[[zone]]\nname = \"w\"\nfile = \"w\"\n");
             desk.settle("zones");
             desk
+        }
+
+        fn configure(&self, written: &str) {
+            self.file("dunlin.toml", &format!("[zones]\nlist = \"list\"\ndirectory = \"zones\"\n{written}"));
         }
 
         /// Writes a file, and as if it had been some time ago.
@@ -477,7 +478,7 @@ mod tests {
     fn a_zone_that_was_taken_out_while_others_were_asked_for_is_gone_when_somebody_asks_for_all() {
         let desk = Desk::new("left");
         let mut manifest = desk.manifest();
-        desk.file("dunlin.toml", "[zones]\nlist = \"list\"\ndirectory = \"zones\"\n");
+        desk.configure("");
         let roster = desk.roster();
         let (zones, seen) = named(&roster, &manifest, false, &HashSet::new()).unwrap();
         assert!(zones.iter().any(|zone| *zone.apex == *b"\x01w\0"));
@@ -490,10 +491,7 @@ mod tests {
     fn a_written_zone_may_move_to_another_file() {
         let desk = Desk::new("moved");
         let mut manifest = desk.manifest();
-        desk.file(
-            "dunlin.toml",
-            "[zones]\nlist = \"list\"\ndirectory = \"zones\"\n[[zone]]\nname = \"w\"\nfile = \"l\"\n",
-        );
+        desk.configure("[[zone]]\nname = \"w\"\nfile = \"l\"\n");
         check(&desk, &mut manifest, &["+w. l"]);
     }
 

@@ -8,7 +8,7 @@ use audit::Rules;
 use net::privilege::{User, is_root};
 use server::clock::wall_s;
 use server::complaint::Complaint;
-use server::config::{Config, Seen, Zone};
+use server::config::{Config, OUTDATED, Seen, Zone};
 use server::findings::{self, Findings};
 use server::held::Gate;
 use server::images::{self, Library, Shelved};
@@ -71,6 +71,13 @@ fn with_zones(config: Config) -> Result<(Config, Vec<Zone>), Vec<Complaint>> {
 
 /// What will go wrong at the start, though the configuration says what it means.
 fn warnings(config: &Config, zones: &[Zone]) -> Vec<String> {
+    let mut warnings: Vec<String> = config.keys.outdated().map(|key| format!("{OUTDATED}: {}", key.text())).collect();
+    warnings.extend(of_user(config, zones));
+    warnings
+}
+
+/// What the user cannot do that the server will be.
+fn of_user(config: &Config, zones: &[Zone]) -> Vec<String> {
     let Some(name) = config.server.user.as_deref().filter(|_| is_root()) else { return Vec::new() };
     match User::find(name) {
         // Secrets, too: it is root who reads them at the start, and this user at a reload.

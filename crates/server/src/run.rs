@@ -25,7 +25,7 @@
 use crate::answering::{Answering, Shared};
 use crate::attending::{Reading, Reread, attend};
 use crate::clock::Clock;
-use crate::config::{Config, Written, Zone};
+use crate::config::{Config, OUTDATED, Written, Zone};
 use crate::first::{First, unusable};
 use crate::handed::Handed;
 use crate::history::{Past, Recorder, caution};
@@ -188,6 +188,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     } else if config.roster.is_empty() {
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
     }
+    caution_of_keys(config);
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
     let adopt = |config: &Config, reading, zones: &[String], why, number| {
         adopt(config, reading, number, &updating);
@@ -694,6 +695,7 @@ fn adopt(config: &Config, reading: Reading, number: u64, updating: &Updating) {
     old_keys.retain(|keys| !keys.is_unused());
     old_keys.push(shared.keys.publish(config.keys.clone()));
     drop(old_keys);
+    caution_of_keys(config);
     shared.grants.publish(transfers::granted(&config.roster.written));
     let late = if is_late() { updating.start_late(config) } else { Ok(()) };
     match late {
@@ -706,6 +708,10 @@ fn adopt(config: &Config, reading: Reading, number: u64, updating: &Updating) {
     }
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
     state.follow(&config.roster.written);
+}
+
+fn caution_of_keys(config: &Config) {
+    config.keys.outdated().for_each(|key| log::warn(OUTDATED, &[("key", &key.text())]));
 }
 
 #[cfg(test)]

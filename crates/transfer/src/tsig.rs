@@ -3,11 +3,13 @@
 //! Keys and the time are arguments. Nothing says how far a wrong MAC was right: MACs are compared in constant time, and
 //! a value of `Signed` exists only after one was found right.
 //!
-//! HMAC-MD5 is not built: RFC 8945 section 6 says that it must not be used. A MAC shorter than its algorithm says is
-//! refused with BADTRUNC; who wants short ones configures an algorithm whose name says so.
+//! HMAC-MD5 is there for programs that know no other, where a key is written with it: RFC 8945 section 6 says that it may be built
+//! and must not be used, and whoever configures it is warned. A MAC shorter than its algorithm says is refused with BADTRUNC; who
+//! wants short ones configures an algorithm whose name says so.
 
 use crate::message::{Message, split_name, u16_at};
 use hmac::{Hmac, Mac};
+use md5::Md5;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 use std::borrow::Cow;
@@ -25,6 +27,7 @@ const UNSIGNED_MAX: usize = 99;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Algorithm {
+    Md5,
     Sha1,
     Sha224,
     Sha256,
@@ -36,7 +39,8 @@ pub enum Algorithm {
 }
 
 /// Name, octets of the MAC, octets of the hash. RFC 8945 section 6.
-const ALGORITHMS: [(Algorithm, &str, usize, usize); 8] = [
+const ALGORITHMS: [(Algorithm, &str, usize, usize); 9] = [
+    (Algorithm::Md5, "hmac-md5", 16, 16),
     (Algorithm::Sha1, "hmac-sha1", 20, 20),
     (Algorithm::Sha224, "hmac-sha224", 28, 28),
     (Algorithm::Sha256, "hmac-sha256", 32, 32),
@@ -46,6 +50,8 @@ const ALGORITHMS: [(Algorithm, &str, usize, usize); 8] = [
     (Algorithm::Sha512, "hmac-sha512", 64, 64),
     (Algorithm::Sha512_256, "hmac-sha512-256", 32, 64),
 ];
+/// What stands behind the name of the oldest in a message: it was a program's before it was a standard's.
+const OF_MD5: &str = ".sig-alg.reg.int";
 
 impl Algorithm {
     pub fn names() -> impl Iterator<Item = &'static str> {
@@ -53,8 +59,9 @@ impl Algorithm {
     }
 
     pub fn named(text: &str) -> Option<Algorithm> {
-        let text = text.trim_end_matches('.');
-        ALGORITHMS.iter().find(|row| row.1.eq_ignore_ascii_case(text)).map(|row| row.0)
+        let text = text.trim_end_matches('.').to_ascii_lowercase();
+        let text = text.strip_suffix(OF_MD5).filter(|text| *text == Algorithm::Md5.name()).unwrap_or(&text);
+        ALGORITHMS.iter().find(|row| row.1 == text).map(|row| row.0)
     }
 
     fn row(self) -> (&'static str, usize, usize) {
@@ -76,8 +83,12 @@ impl Algorithm {
     }
 
     fn wire_name(self) -> Vec<u8> {
-        let name = self.name();
-        [&[name.len() as u8], name.as_bytes(), &[0]].concat()
+        let rest = if self == Algorithm::Md5 { OF_MD5 } else { "" };
+        let name = [self.name(), rest].concat();
+        let mut wire: Vec<u8> =
+            name.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat()).collect();
+        wire.push(0);
+        wire
     }
 }
 
@@ -124,6 +135,7 @@ impl Key {
 
     fn hash(&self, parts: &[&[u8]]) -> Box<dyn Hash> {
         match self.algorithm {
+            Algorithm::Md5 => hashed::<Hmac<Md5>>(&self.secret, parts),
             Algorithm::Sha1 => hashed::<Hmac<Sha1>>(&self.secret, parts),
             Algorithm::Sha224 => hashed::<Hmac<Sha224>>(&self.secret, parts),
             Algorithm::Sha256 | Algorithm::Sha256_128 => hashed::<Hmac<Sha256>>(&self.secret, parts),
@@ -168,6 +180,11 @@ impl Keys {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Those whose algorithm must not be used any more.
+    pub fn outdated(&self) -> impl Iterator<Item = &Key> {
+        self.0.iter().filter(|key| key.algorithm == Algorithm::Md5)
     }
 
     /// Names compare without regard to case.

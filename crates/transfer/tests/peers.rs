@@ -19,6 +19,7 @@ time.time = lambda: 1800000000
 secret = b"0123456789abcdef0123456789abcdef"
 for line in sys.stdin:
     algorithm, ours = line.split()
+    algorithm = {"hmac-md5": dns.tsig.HMAC_MD5}.get(algorithm, algorithm)
     key = dns.tsig.Key("key.example.", secret, algorithm)
     request = dns.message.from_wire(bytes.fromhex(ours), keyring=key)
     assert request.had_tsig

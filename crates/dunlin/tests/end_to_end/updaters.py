@@ -1,6 +1,6 @@
 """updaters.py PORT SECRET - updates z.example as two programs do that people use: certbot, by its own plug-in dns-rfc2136 with a file of
 credentials, and external-dns's provider rfc2136, whose messages these are. Ends with the first answer that they would not
-take. The key is named ddns; the zone's www has an address.
+take. The key is named ddns, and one of the algorithm that certbot takes by itself, old; the zone's www has an address.
 """
 
 import os
@@ -32,22 +32,22 @@ def records(name, rtype):
     return sorted(rdata.to_text().strip('"') for rrset in answer for rdata in rrset)
 
 
-def plug_in(folder, signs):
+def plug_in(folder, signs, key):
     """certbot's plug-in, set up as by `certbot --dns-rfc2136 --dns-rfc2136-credentials FILE`."""
     credentials = os.path.join(folder, "rfc2136.ini")
+    key = {"server": SERVER, "port": PORT, "secret": sys.argv[2], "sign_query": str(signs).lower(), **key}
     with open(credentials, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        for key, value in (("server", SERVER), ("port", PORT), ("name", "ddns"), ("secret", sys.argv[2]), ("algorithm", "HMAC-SHA256"),
-                           ("sign_query", str(signs).lower())):
-            print(f"dns_rfc2136_{key} = {value}", file=file)
+        for word, value in key.items():
+            print(f"dns_rfc2136_{word} = {value}", file=file)
     authenticator = Authenticator(SimpleNamespace(dns_rfc2136_credentials=credentials), "dns-rfc2136")
     authenticator._setup_credentials()
     return authenticator
 
 
-def certbot(signs):
+def certbot(signs, **key):
     name = "_acme-challenge.www.z.example"
     with tempfile.TemporaryDirectory() as folder:
-        authenticator = plug_in(folder, signs)
+        authenticator = plug_in(folder, signs, key)
         for content in ("one", "two"):
             authenticator._perform("www.z.example", name, content)
         assert records(name, "TXT") == ["one", "two"]
@@ -92,7 +92,10 @@ def external_dns():
     assert records("app.z.example", "A") == [] == records("a-app.z.example", "TXT")
 
 
-certbot(False)
-certbot(True)
+certbot(False, name="ddns", algorithm="HMAC-SHA256")
+certbot(True, name="ddns", algorithm="HMAC-SHA256")
+# Which takes HMAC-MD5.
+certbot(False, name="old")
+certbot(True, name="old")
 external_dns()
 print("all taken")

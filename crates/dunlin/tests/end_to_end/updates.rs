@@ -31,6 +31,17 @@ pub fn folder() -> Folder {
     folder
 }
 
+/// With a key of an algorithm that some programs know no other than.
+fn folder_with_an_old_key() -> Folder {
+    let folder = folder();
+    let key = "[[key]]\nname = \"old\"\nalgorithm = \"hmac-md5\"\nsecret-file = \"ddns.key\"\n";
+    let right = "\"key:old name:_acme-challenge.www.z.example type:TXT\"";
+    folder.configure(
+        &(key.to_string() + &CONFIGURATION.replacen("= [\"key:ddns\"", &format!("= [{right}, \"key:ddns\""), 1)),
+    );
+    folder
+}
+
 pub fn serve(folder: &Folder) -> Server {
     Server::start(folder, &["-c", "dunlin.toml"])
 }
@@ -186,14 +197,14 @@ fn an_address_that_thousands_of_referrals_carry_comes_to_all_of_them() {
 
 #[test]
 fn who_may_not_is_told_so_and_changes_nothing() {
-    let folder = folder();
+    let folder = folder_with_an_old_key();
     let server = serve(&folder);
     let add = "zone z.example\nadd new.z.example 60 A 192.0.2.9";
     for (key, lines, expect) in [
         ("", add, "update failed: REFUSED"),
         ("hmac-sha256:unknown", add, "update failed: NOTAUTH(BADKEY)"),
-        // What certbot takes unless it is told otherwise.
         ("hmac-md5:ddns", add, "update failed: NOTAUTH(BADKEY)"),
+        ("hmac-sha256:old", add, "update failed: NOTAUTH(BADKEY)"),
         ("hmac-sha512:acme", add, "update failed: REFUSED"),
         (DDNS, "zone fixed.example\nadd new.fixed.example 60 A 192.0.2.9", "update failed: REFUSED"),
         (DDNS, "zone elsewhere.example\nadd new.elsewhere.example 60 A 192.0.2.9", "update failed: NOTAUTH"),
@@ -204,7 +215,9 @@ fn who_may_not_is_told_so_and_changes_nothing() {
     }
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "");
     let challenge = "zone z.example\nadd _acme-challenge.www.z.example 60 TXT token";
-    assert_eq!(update(&server, &[], "hmac-sha512:acme", challenge), "");
+    for key in ["hmac-md5:old", "hmac-sha512:acme"] {
+        assert_eq!(update(&server, &[], key, challenge), "");
+    }
     assert_eq!(server.short(&folder, &["_acme-challenge.www.z.example", "TXT"]), "\"token\"\n");
     assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
 }
@@ -429,8 +442,12 @@ fn keys_and_rules_change_with_a_reload() {
 
 #[test]
 fn certbot_and_external_dns_get_what_they_ask_for() {
-    let folder = folder();
+    let folder = folder_with_an_old_key();
     let server = serve(&folder);
+    let outdated = "a key is of HMAC-MD5, which must not be used any more (RFC 8945)";
+    eventually("the key is warned of", || read(&folder.0.join("log")).contains(outdated));
+    let checked = folder.dunlin(&["check", "-c", "dunlin.toml"]);
+    assert!(text(&checked.stdout).starts_with(&format!("warning: {outdated}: old.\n")), "{checked:?}");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/end_to_end/updaters.py");
     let output = peers::command("python3").args([script, &server.address.port().to_string(), KEY]).output();
     let output = output.unwrap();

@@ -17,6 +17,7 @@ use crate::images;
 use crate::kept;
 use crate::stamp::Stamp;
 use audit::Guards;
+pub use keys::OUTDATED;
 use later::TOP;
 use policy::{Prefix, Step};
 use reader::{Reader, Repeats, Table, Value, Word, later};

@@ -363,7 +363,7 @@ fn keys_and_who_may_update() {
         "bind.key",
         "key \"secret-algorithm\" {\n algorithm hmac-sha384;\n secret \"MDEyMzQ1Njc4OWFiY2RlZg==\";\n};\n",
     );
-    folder.write("old.key", "key \"a\" {\n algorithm hmac-md5;\n secret \"MDEyMzQ1Njc4OWFiY2RlZg==\";\n};\n");
+    folder.write("old.key", "key \"a\" {\n algorithm hmac-ripemd160;\n secret \"MDEyMzQ1Njc4OWFiY2RlZg==\";\n};\n");
     folder.write("short.key", "MDEy\n");
     let file = folder.0.join("dunlin.toml");
     let key = |name: &str, more: &str| format!("[[key]]\nname = \"{name}\"\n{more}\n");
@@ -381,15 +381,15 @@ fn keys_and_who_may_update() {
     let none = folder.0.join("none.key");
     assert_eq!(
         said(
-            &(key("a", "algorithm = \"hmac-md5\"\nsecret-file = \"plain.key\"")
+            &(key("a", "algorithm = \"hmac-crc\"\nsecret-file = \"plain.key\"")
                 + &key("b", "secret-file = \"none.key\"")
                 + &key("c", "secret-file = \"old.key\"")
                 + "[[zone]]\nname = \"z\"\nfile = \"z\"\nallow-update = [\"key:a\", \"key:b\"]\n")
         ),
         [
-            "3: there is no algorithm `hmac-md5` here: it must not be used (RFC 8945)".to_string(),
+            "3: there is no algorithm `hmac-crc`".to_string(),
             format!("7: the secret {} cannot be read: No such file or directory (os error 2)", none.display()),
-            "10: there is no algorithm `hmac-md5` here: it must not be used (RFC 8945)".to_string(),
+            "10: there is no algorithm `hmac-ripemd160`".to_string(),
         ]
     );
     assert!(said(&key("a", "secret-file = \"short.key\""))[0].contains("short.key holds no secret of at least 10"));

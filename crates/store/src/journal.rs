@@ -122,17 +122,19 @@ impl<D: Disk> Journal<D> {
         Journal::open(journal.disk, segment_octets, from, &mut |_, _| {})
     }
 
-    /// Hands all records that are there to `see`, in order, and changes nothing: somebody may be appending meanwhile.
+    /// Hands all records that are there to `see`, in order, and changes nothing: somebody may be appending meanwhile, and letting go of the oldest.
     /// Returns what is missing or damaged of them.
     pub fn look_through(disk: D, see: &mut dyn FnMut(&[u8])) -> io::Result<Vec<String>> {
         let (mut journal, mut remarks) = (Journal::of(disk, 0)?, Vec::new());
         for number in std::mem::take(&mut journal.past) {
             match journal.head(number) {
                 Ok(head) => journal.segments.extend(head),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 Err(e) => remarks.push(e.to_string()),
             }
         }
         match journal.replay_all(u64::MAX, &mut |_, record| see(record), &mut remarks) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) if e.kind() == io::ErrorKind::InvalidData => remarks.push(e.to_string()),
             other => _ = other?,
         }
@@ -213,7 +215,11 @@ impl<D: Disk> Journal<D> {
         remarks: &mut Vec<String>,
     ) -> io::Result<(u64, usize)> {
         for (segment, next) in pairs(&self.segments) {
-            let (end, _) = self.replay_one(*segment, next.first, replay)?;
+            let (end, _) = match self.replay_one(*segment, next.first, replay) {
+                // What is history only may be let go of while somebody looks through it.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && next.first <= from => continue,
+                replayed => replayed?,
+            };
             if end < next.first {
                 let what = format!("the changes {end} to {} are missing or damaged", next.first - 1);
                 if next.first > from {

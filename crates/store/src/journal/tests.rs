@@ -194,6 +194,23 @@ fn damage_of_what_is_not_needed_is_told_to_whoever_looks_for_it() {
 }
 
 #[test]
+fn what_is_let_go_of_while_somebody_looks_through_it_is_no_error() {
+    let dir = TestDir::new("released");
+    filled(dir.path(), 40);
+    let segments = fs::read_dir(dir.path()).unwrap().count() as u64;
+    for gone in [2, segments] {
+        let mut seen = 0;
+        let see = &mut |_: &[u8]| {
+            seen += 1;
+            (1..=gone).for_each(|segment| _ = fs::remove_file(dir.path().join(name(segment))));
+        };
+        let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), see).unwrap();
+        assert_eq!(remarks, [] as [String; 0], "{gone}");
+        assert!((1..40).contains(&seen), "{gone}: {seen}");
+    }
+}
+
+#[test]
 fn a_journal_of_history_opens_though_its_beginning_is_gone_or_damaged() {
     let dir = TestDir::new("history");
     let opened = || Journal::open_history(Folder::open(dir.path()).unwrap(), 1000);

@@ -10,7 +10,7 @@ use crate::state::Event;
 use crate::watcher::Folders;
 use crate::{log, systemd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Reads the configuration again; what the command line says is in it.
 pub type Reread<'a> = dyn Fn() -> Result<Config, Vec<Complaint>> + 'a;
@@ -121,15 +121,18 @@ pub fn attend(
                 };
                 store::heap::apart(|| adopt(&last, reading, &zones, why, number));
                 // Only now: who asks a new primary takes the keys that are there.
-                if let Some(secondaries) = secondaries.filter(|_| is_other) {
-                    secondaries.tell(Note::Adopt(Arc::clone(&last)));
-                }
+                let after = secondaries.filter(|_| is_other).map(|secondaries| {
+                    let (done, after) = channel();
+                    secondaries.tell(Note::Adopt { config: Arc::clone(&last), done });
+                    after
+                });
                 systemd::tell(&systemd::reloading());
                 if jobs
                     .send(Job {
                         order: wished,
                         is_asked: is_wish,
                         number,
+                        after: after.into_iter().collect(),
                         stays,
                         ..Job::new(Arc::clone(&last), why, zones, done)
                     })

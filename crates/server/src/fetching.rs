@@ -7,12 +7,12 @@
 use crate::clock::wall_s;
 use crate::ledger::push_record;
 use crate::transfers::LASTS_MAX;
+use front::locks::hold;
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 use store::atomic;
 use transfer::ask;
@@ -50,21 +50,28 @@ pub struct Errand {
 
 /// Whether an errand is still to be run: who has sent for a zone calls it off when another configuration gives it to others.
 #[derive(Clone)]
-pub struct Wanted(Arc<AtomicBool>);
+pub struct Wanted(Arc<Mutex<bool>>);
 
 impl Default for Wanted {
     fn default() -> Wanted {
-        Wanted(Arc::new(AtomicBool::new(true)))
+        Wanted(Arc::new(Mutex::new(true)))
     }
 }
 
 impl Wanted {
+    /// Once this has returned the errand writes over nobody's file.
     pub fn call_off(&self) {
-        self.0.store(false, Relaxed);
+        *hold(&self.0) = false;
+    }
+
+    /// Does what only an errand may that is wanted, and calls it off after that at the earliest.
+    fn do_if<T>(&self, what: impl FnOnce() -> io::Result<T>) -> Result<T, Broken> {
+        let is_wanted = hold(&self.0);
+        if *is_wanted { what().map_err(Broken::Ours) } else { Err(Broken::CalledOff) }
     }
 
     fn check(&self) -> Result<(), Broken> {
-        if self.0.load(Relaxed) { Ok(()) } else { Err(Broken::CalledOff) }
+        self.do_if(|| Ok(()))
     }
 }
 
@@ -199,9 +206,8 @@ fn fetch(errand: &Errand, counted: &mut Counted) -> Result<u32, Broken> {
         (Some(why @ (Broken::Useless(..) | Broken::NotNewer(_) | Broken::CalledOff)), _) => Err(why),
         (_, Err(e)) => Err(Broken::Ours(e)),
         (_, Ok(prepared)) => {
-            // From here on the file may be somebody else's.
-            errand.is_wanted.check()?;
-            prepared.take_name().map_err(Broken::Ours)?;
+            // Of one that is called off the file may be somebody else's.
+            errand.is_wanted.do_if(|| prepared.take_name())?;
             coming.receiver.serial().ok_or(Fault::NoSoa.into())
         }
     }
@@ -448,6 +454,22 @@ mod tests {
             assert_eq!((outcome.fetched, outcome.why.as_deref()), (Fetched::Useless(Useless::Answers), Some(expect)));
             assert_eq!(text, None, "{name}");
         }
+    }
+
+    #[test]
+    fn whoever_calls_an_errand_off_waits_until_the_file_has_its_name() {
+        let (wanted, (said, heard)) = (Wanted::default(), std::sync::mpsc::channel());
+        let other = wanted.clone();
+        let done = wanted.do_if(|| {
+            std::thread::spawn(move || {
+                other.call_off();
+                said.send(()).unwrap();
+            });
+            Ok(heard.recv_timeout(Duration::from_millis(50)).is_err())
+        });
+        assert!(matches!(done, Ok(true)));
+        heard.recv().unwrap();
+        assert!(matches!(wanted.do_if(|| Ok(())), Err(Broken::CalledOff)));
     }
 
     #[test]

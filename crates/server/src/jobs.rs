@@ -20,6 +20,8 @@ pub struct Job {
     /// From whom zones have come, by apex; empty but for `Why::Received`.
     pub from: HashMap<Box<[u8]>, String>,
     pub done: Option<Done>,
+    /// It begins once nobody can send anything here any more: what writes files that are others' now is called off.
+    pub after: Vec<Receiver<()>>,
     /// Sections of which what has changed needs a restart.
     pub stays: Vec<&'static str>,
     /// Of its configuration: later ones have higher numbers.
@@ -28,8 +30,8 @@ pub struct Job {
 
 impl Job {
     pub fn new(config: Arc<Config>, why: Why, zones: Vec<String>, done: Option<Done>) -> Job {
-        let (is_asked, order, from, stays) = (false, None, HashMap::new(), Vec::new());
-        Job { config, why, zones, is_asked, order, from, done, stays, number: 0 }
+        let (is_asked, order, from, after, stays) = (false, None, HashMap::new(), Vec::new(), Vec::new());
+        Job { config, why, zones, is_asked, order, from, done, after, stays, number: 0 }
     }
 
     /// Nobody waits for it, and it says only which files to look at.
@@ -47,7 +49,8 @@ pub fn together(mut job: Job, jobs: &Receiver<Job>) -> (Job, Option<Job>) {
         match jobs.try_recv() {
             Ok(next) if next.is_plain() && next.zones.is_empty() == zones.is_empty() => {
                 zones.extend(next.zones);
-                job = Job { zones: Vec::new(), is_asked: job.is_asked || next.is_asked, ..next };
+                job.after.extend(next.after);
+                job = Job { zones: Vec::new(), is_asked: job.is_asked || next.is_asked, after: job.after, ..next };
             }
             next => {
                 ahead = next.ok();

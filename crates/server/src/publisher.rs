@@ -178,6 +178,7 @@ impl Publisher {
     }
 
     fn on_job(&mut self, job: Job) {
+        job.after.iter().for_each(|after| _ = after.recv());
         let wanted: HashSet<Box<[u8]>> = job.zones.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
         let mut from = job.from;
         if job.why == Why::Forced {

@@ -252,10 +252,11 @@ impl Registrar {
             Note::Fetched { zone, primary, outcome } => self.on_fetched(now, zone, primary, outcome, means),
             Note::Laid { is_done: true } => self.on_laid(now, means),
             Note::Laid { is_done: false } => self.on_not_laid(now),
-            Note::Adopt(config) => {
+            Note::Adopt { config, done } => {
                 let (zones, _) = means.published.current();
                 self.octets_max = config.limits.transfer_octets;
                 self.adopt(&config, &zones, now);
+                drop(done);
             }
             Note::Transfer { zone, done } => {
                 let wished = self.entries.secondary(&zone).map(|id| {

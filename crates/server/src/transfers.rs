@@ -133,15 +133,20 @@ impl Transfers {
             if let Order::Asked(question) = order {
                 let (ticket, is_full) = (question.ticket, waiting.len() >= WAITING_MAX);
                 match self.judge(question, is_full) {
-                    Ok(wanted) => waiting.push_back(wanted),
+                    Ok(wanted) => waiting.push_back(wanted.question),
                     Err(reply) => self.mailboxes.post(ticket, reply.unwrap_or_default()),
                 }
             }
             while !waiting.is_empty()
                 && let Some(place) = Place::take(&places, &self.asks)
-                && let Some(wanted) = waiting.pop_front()
+                && let Some(question) = waiting.pop_front()
             {
-                self.start(wanted, place);
+                let ticket = question.ticket;
+                // Who has waited may have had a right that he has no more.
+                match self.judge(question, false) {
+                    Ok(wanted) => self.start(wanted, place),
+                    Err(reply) => self.mailboxes.post(ticket, reply.unwrap_or_default()),
+                }
             }
         }
     }
@@ -488,6 +493,7 @@ mod tests {
     /// The thread that judges, and the mailbox of a thread that does nothing by itself.
     struct Stage {
         published: Arc<Published<Zones<Stretch>>>,
+        grants: Arc<Published<Granted>>,
         state: Arc<State>,
         asks: Asks,
         mailbox: Mailbox,
@@ -497,13 +503,14 @@ mod tests {
         fn new() -> Stage {
             let published = Arc::new(Published::new(zones(1)));
             let grants = Grants(vec![policy::Grant::from_text("192.0.2.0/24").unwrap()]);
+            let grants = Arc::new(Published::new(Granted::from([(name("z.example.").into(), grants)])));
             let (mailboxes, mut boxes) = Mailboxes::new(1).unwrap();
             let state = Arc::new(State::new(vec![], 1, vec![], vec![], Clock::new(), channel().0));
             let (asks, orders) = asks();
             let transfers = Transfers {
                 published: Arc::clone(&published),
                 keys: Arc::new(Published::new(Keys::default())),
-                grants: Arc::new(Published::new([(name("z.example.").into(), grants)].into())),
+                grants: Arc::clone(&grants),
                 presence: Arc::new(Published::new(Presence::default())),
                 mailboxes: Arc::new(mailboxes),
                 state: Arc::clone(&state),
@@ -511,7 +518,7 @@ mod tests {
                 refused: Seldom::default(),
             };
             std::thread::spawn(move || transfers.run(&orders));
-            Stage { published, state, asks, mailbox: boxes.remove(0) }
+            Stage { published, grants, state, asks, mailbox: boxes.remove(0) }
         }
 
         fn ask(&self, connection: u64, zone: &str) {
@@ -593,5 +600,20 @@ mod tests {
             let next = stage.letter();
             assert!(next.way == Way::Stream(connection) && next.more.is_some());
         }
+    }
+
+    #[test]
+    fn whoever_waits_while_his_right_is_taken_away_gets_nothing() {
+        let stage = Stage::new();
+        let all = AT_ONCE_MAX as u64 + 1;
+        (0..all).for_each(|connection| stage.ask(connection, "z.example."));
+        let mut first: Vec<Letter> = (0..AT_ONCE_MAX).map(|_| stage.letter()).collect();
+        // Only once it is answered all before it wait.
+        stage.ask(99, "elsewhere.example.");
+        stage.letter();
+        drop(stage.grants.publish(Granted::default()));
+        first.pop().unwrap().more.unwrap().end();
+        let next = stage.letter();
+        assert_eq!((next.way, next.message[3] & 15, next.more.is_none()), (Way::Stream(all - 1), 5, true));
     }
 }

@@ -32,8 +32,11 @@ pub enum Note {
     Laid {
         is_done: bool,
     },
-    /// The configuration is another.
-    Adopt(Arc<Config>),
+    /// The configuration is another. `done` is let go of once nothing is fetched into a file any more that it gives to others.
+    Adopt {
+        config: Arc<Config>,
+        done: Sender<()>,
+    },
     /// An operator wants a zone transferred, or others told of it.
     Transfer {
         zone: String,

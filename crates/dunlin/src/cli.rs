@@ -294,7 +294,7 @@ pub enum Request {
     Status,
     /// All counters
     Stats,
-    /// Read the configuration's zones again; with names: succeed only if these are served afterwards
+    /// Read the configuration's zones again; with names: succeed only if these are served afterwards, or are to come from their primaries
     Reload { zones: Vec<String> },
     /// Answer what has arrived and stop
     Stop,

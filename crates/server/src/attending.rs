@@ -3,14 +3,14 @@
 use crate::complaint::Complaint;
 use crate::config::{self, Config, Seen};
 use crate::images;
-use crate::jobs::{Job, Why};
+use crate::jobs::{Job, Jobs, Why};
 use crate::ledger;
 use crate::secondaries::{Note, Secondaries};
 use crate::state::Event;
 use crate::watcher::Folders;
 use crate::{log, systemd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 
 /// Reads the configuration again; what the command line says is in it.
 pub type Reread<'a> = dyn Fn() -> Result<Config, Vec<Complaint>> + 'a;
@@ -35,7 +35,7 @@ pub fn attend(
     config: &Config,
     reread: &Reread<'_>,
     inbox: &Receiver<Event>,
-    jobs: &Sender<Job>,
+    jobs: &Jobs,
     folders: &Folders,
     secondaries: Option<&Secondaries>,
     adopt: &Adopt<'_>,
@@ -50,7 +50,7 @@ pub fn attend(
             Event::Received { from } => {
                 let zones = from.keys().map(|apex| images::name(apex).to_string()).collect();
                 let job = Job { from, number, ..Job::new(Arc::clone(&last), Why::Received, zones, None) };
-                if jobs.send(job).is_err() {
+                if !jobs.send(job) {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);
                 }
                 continue;
@@ -91,6 +91,10 @@ pub fn attend(
             if !stay.is_empty() {
                 config.keep_fixed(&last);
             }
+            if config.roster.written.files_of_ours() != last.roster.written.files_of_ours() {
+                // One of them may be the file of a zone that was there before.
+                config.roster.gather(|_| false)?;
+            }
             look_through(&config, &zones, &mut seen).map(|()| Some(config))
         };
         // To read and adopt it costs what all zones cost that it names: only where it is another.
@@ -127,17 +131,14 @@ pub fn attend(
                     after
                 });
                 systemd::tell(&systemd::reloading());
-                if jobs
-                    .send(Job {
-                        order: wished,
-                        is_asked: is_wish,
-                        number,
-                        after: after.into_iter().collect(),
-                        stays,
-                        ..Job::new(Arc::clone(&last), why, zones, done)
-                    })
-                    .is_err()
-                {
+                if !jobs.send(Job {
+                    order: wished,
+                    is_asked: is_wish,
+                    number,
+                    after: after.into_iter().collect(),
+                    stays,
+                    ..Job::new(Arc::clone(&last), why, zones, done)
+                }) {
                     log::error("zones are not read any more until a restart: their thread has ended", &[]);
                 }
             }
@@ -212,7 +213,7 @@ mod tests {
         let reload =
             |zone: &str| Event::Reload { zones: zone.split_whitespace().map(str::to_string).collect(), done: None };
         let folders = Folders::of(&config).unwrap();
-        let (jobs, work) = channel();
+        let (jobs, work) = crate::jobs::jobs();
         let mut config = config.clone();
         let mut check = |zone: &str, expect: usize| {
             let (events, inbox) = channel();

@@ -285,6 +285,10 @@ fn rollback(state: &State, zone: &str, serial: u32) -> Json {
     // Whoever owns the zone goes back: its updates, or its file.
     let is_of_updates = owner(state, zone) == Ok("update");
     match state.intake().filter(|_| is_of_updates) {
+        // It would be taken in on top of the old version as soon as it fits.
+        Some(_) if let Some(why) = apex(zone).ok().and_then(|apex| state.held_edit(&apex)) => {
+            bad(vec![format!("zone {zone}: {why}; mend it, or publish it, before you go back")])
+        }
         Some(intake) => told("reload", past(state).and_then(|past| intake.go_back(past, zone, serial))),
         None => answered_at_once(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done }),
     }

@@ -142,17 +142,16 @@ impl Past {
 
     /// What edits of its file have changed of a zone since a version, and not taken back: records that went, and that came.
     pub fn edited_since(&self, apex: &[u8], serial: u32) -> Result<[BTreeSet<Record>; 2], String> {
-        let (changes, by_edit) = (changes(&self.data_dir, apex)?, by_edit());
+        let changes = changes(&self.data_dir, apex)?;
         let since = of_this(&changes).take_while(|step| step.diff.to != serial);
         let mut net = Net::default();
-        since.filter(|step| step.author == by_edit).for_each(|step| net.back(&step.diff));
+        since.filter(|step| is_edit(&step.author)).for_each(|step| net.back(&step.diff));
         Ok([1, -1].map(|sign| net.side(sign)))
     }
 
     /// Whether the edit of a file has led to this version.
     pub fn was_edited(&self, apex: &[u8], to: u32) -> Result<bool, String> {
-        let (changes, by_edit) = (changes(&self.data_dir, apex)?, by_edit());
-        Ok(changes.iter().any(|entry| entry.diff.to == to && entry.author == by_edit))
+        Ok(changes(&self.data_dir, apex)?.iter().any(|entry| entry.diff.to == to && is_edit(&entry.author)))
     }
 
     /// Writes the content of an old version, under the serial that follows the one that is served, into the zone's file.
@@ -187,8 +186,14 @@ impl Past {
             digest_anew(&zone.apex, &soas, &mut records)?;
             Ok([soas, records].concat())
         })?;
-        write(&zone.file, was, found.iter()).map_err(|e| format!("the file cannot be written: {e}"))
+        write(&zone.file, was, found.iter()).map_err(|e| format!("the file cannot be written: {}", unwritable(&e)))
     }
+}
+
+/// Why a file cannot be written anew beside itself, and what is to be done.
+pub fn unwritable(e: &io::Error) -> String {
+    let instead = "; its folder is to be one that the server's user may write to";
+    format!("{e}{}", if e.kind() == io::ErrorKind::PermissionDenied { instead } else { "" })
 }
 
 fn is_signed(zone: &Zone<'_>, apex: &[u8]) -> Result<bool, String> {
@@ -437,6 +442,10 @@ pub fn by_force(author: Author) -> Author {
 
 pub fn by_edit() -> Author {
     Author { kind: Kind::File, who: "edited".to_string() }
+}
+
+fn is_edit(author: &Author) -> bool {
+    *author == by_edit() || *author == by_force(by_edit())
 }
 
 pub fn by_digest() -> Author {

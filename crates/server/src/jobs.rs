@@ -6,7 +6,45 @@ use crate::kept::Order;
 use crate::state::Done;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// So many names wait for a publisher who has much to do; beyond them all zones are looked at.
+const NAMES_MAX: usize = 100_000;
+
+/// Where whoever listens is asked.
+#[derive(Clone)]
+pub struct Jobs {
+    sender: Sender<Job>,
+    names: Arc<AtomicUsize>,
+}
+
+pub fn jobs() -> (Jobs, Receiver<Job>) {
+    let (sender, receiver) = channel();
+    (Jobs { sender, names: Arc::default() }, receiver)
+}
+
+impl Jobs {
+    /// False: nobody listens any more.
+    pub fn send(&self, mut job: Job) -> bool {
+        if job.is_plain() && self.names.load(Relaxed) + job.zones.len() > NAMES_MAX {
+            job.zones.clear();
+        }
+        self.names.fetch_add(job.zones.len(), Relaxed);
+        job.names = Names(job.zones.len(), Arc::clone(&self.names));
+        self.sender.send(job).is_ok()
+    }
+}
+
+/// So many names of those that wait.
+#[derive(Default)]
+pub struct Names(usize, Arc<AtomicUsize>);
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        self.1.fetch_sub(self.0, Relaxed);
+    }
+}
 
 /// A wish for the zones to be read again.
 pub struct Job {
@@ -26,12 +64,14 @@ pub struct Job {
     pub stays: Vec<&'static str>,
     /// Of its configuration: later ones have higher numbers.
     pub number: u64,
+    /// As long as it waits.
+    pub names: Names,
 }
 
 impl Job {
     pub fn new(config: Arc<Config>, why: Why, zones: Vec<String>, done: Option<Done>) -> Job {
         let (is_asked, order, from, after, stays) = (false, None, HashMap::new(), Vec::new(), Vec::new());
-        Job { config, why, zones, is_asked, order, from, done, after, stays, number: 0 }
+        Job { config, why, zones, is_asked, order, from, done, after, stays, number: 0, names: Names::default() }
     }
 
     /// Nobody waits for it, and it says only which files to look at.
@@ -87,7 +127,6 @@ pub enum Why {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::channel;
 
     #[test]
     fn wishes_that_nobody_waits_for_are_one() {
@@ -96,7 +135,7 @@ mod tests {
             let zones = zones.iter().map(ToString::to_string).collect();
             Job { number, ..Job::new(Arc::clone(&config), why, zones, None) }
         };
-        let (jobs, work) = channel();
+        let (jobs, work) = jobs();
         let outcomes = [
             job(Why::Asked, &["b", "a"], 1),
             job(Why::Asked, &["b"], 2),
@@ -106,7 +145,7 @@ mod tests {
             job(Why::Asked, &[], 6),
             job(Why::Damaged, &[], 7),
         ];
-        outcomes.into_iter().for_each(|job| jobs.send(job).unwrap());
+        assert!(outcomes.into_iter().all(|job| jobs.send(job)));
         let (mut done, mut ahead) = (Vec::new(), None);
         while let Some(job) = ahead.take().or_else(|| work.try_recv().ok()) {
             let (job, next) = together(job, &work);
@@ -115,5 +154,24 @@ mod tests {
         }
         let done: Vec<_> = done.iter().map(|(zones, number)| (&**zones, *number)).collect();
         assert_eq!(done, [("a b", 2), ("", 3), ("c", 4), ("", 6), ("", 7)]);
+    }
+
+    #[test]
+    fn beyond_so_many_names_all_zones_are_looked_at() {
+        let (jobs, work) = jobs();
+        let job = |names: usize| {
+            let zones = (0..names).map(|i| format!("z{i}")).collect();
+            assert!(jobs.send(Job::new(Arc::default(), Why::Asked, zones, None)));
+        };
+        for _ in 0..3 {
+            job(NAMES_MAX / 2);
+        }
+        job(1);
+        assert_eq!(
+            work.try_iter().map(|job| job.zones.len()).collect::<Vec<_>>(),
+            [NAMES_MAX / 2, NAMES_MAX / 2, 0, 0]
+        );
+        job(NAMES_MAX);
+        assert_eq!(work.recv().unwrap().zones.len(), NAMES_MAX, "none of them waits any more");
     }
 }

@@ -97,6 +97,16 @@ fn complain(problems: &[images::Problem], before: &[images::Problem]) {
     }
 }
 
+/// So many zones that have gone are named; a list that was cut short may be behind it.
+const GONE_NAMED_MAX: usize = 20;
+
+fn tell_gone(gone: &[Box<[u8]>]) {
+    let named: Vec<String> = gone.iter().take(GONE_NAMED_MAX).map(|apex| images::name(apex).to_string()).collect();
+    if !gone.is_empty() {
+        log::info("zones are served no more", &[("zones", &gone.len()), ("among_them", &named.join(" "))]);
+    }
+}
+
 impl Publisher {
     /// `served` is published already; operators are told of it here.
     pub fn new(
@@ -203,7 +213,9 @@ impl Publisher {
         // What is folded later is folded as the last configuration has it: an earlier one may say otherwise whose a zone is.
         self.unfolded = self.unfolded.take().map(|_| Arc::clone(&job.config));
         let is_done = outcome.is_ok();
-        if let Err(complaints) = &outcome {
+        // What was to happen once, because somebody asked for it, is only his to know.
+        let is_his = matches!(job.why, Why::Look | Why::Back(_) | Why::Keep { .. });
+        if let Some(complaints) = outcome.as_ref().err().filter(|_| !is_his) {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
         systemd::tell(systemd::READY);

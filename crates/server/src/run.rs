@@ -32,7 +32,7 @@ use crate::history::{Past, Recorder, caution};
 use crate::images::{self};
 use crate::inspector::Inspector;
 use crate::intake::{self, Entrance, Orders};
-use crate::jobs::{Job, Why};
+use crate::jobs::{self, Job, Jobs, Why};
 use crate::keeper::Keeper;
 use crate::kept;
 use crate::later::{Desks, Mailbox, Mailboxes};
@@ -307,13 +307,13 @@ fn start_publisher(
     compared: Compared,
     config: &Config,
     events: &Sender<Event>,
-) -> Result<Sender<Job>, String> {
-    let (jobs, work) = channel();
+) -> Result<Jobs, String> {
+    let (jobs, work) = jobs::jobs();
     spawn("publisher", events, move || publisher.run(&work))?;
     if compared == Compared::Owned {
         let job = Job { is_asked: true, ..Job::new(Arc::new(config.clone()), Why::Started, Vec::new(), None) };
         // Only a publisher that has panicked does not listen, and says so.
-        let _ = jobs.send(job);
+        jobs.send(job);
     }
     Ok(jobs)
 }
@@ -727,7 +727,7 @@ mod tests {
         // Only after what the thread may have sent.
         events.send(Event::Stop).unwrap();
         let folders = Folders::of(&Config::default()).unwrap();
-        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &channel().0, &folders, None, &|_, _, _, _, _| ())
+        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &jobs::jobs().0, &folders, None, &|_, _, _, _, _| ())
     }
 
     #[test]

@@ -43,6 +43,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::atomic::{self, Output, prepare};
 use store::folder::open_file;
+use transfer::Author;
 
 pub struct Scribe {
     press: Arc<Press>,
@@ -129,7 +130,7 @@ impl Scribe {
                 self.last_updates = None;
                 self.state.rest();
             }
-            let task = self.press.slate.next();
+            let mut task = self.press.slate.next();
             if task.what == What::Digest {
                 self.renew_digest(&task.apex);
                 continue;
@@ -139,7 +140,12 @@ impl Scribe {
             match &outcome {
                 Ok(Done::Waits) => {}
                 Ok(_) => self.press.slate.answer(&task.apex, &Ok(())),
-                Err(Undone::Held(why) | Undone::Failed(why)) => self.press.slate.answer(&task.apex, &Err(why.clone())),
+                Err(Undone::Held(why) | Undone::Failed(why)) => {
+                    self.press.slate.answer(&task.apex, &Err(why.clone()));
+                    // Whoever has forced it has been told that it was for nothing.
+                    self.forced.remove(&task.apex);
+                    task.what = if task.what == What::Force { What::Look } else { task.what };
+                }
             }
             let outcome = outcome.map_err(|undone| match undone {
                 // Of a zone that is written back it is told as what hinders that.
@@ -341,7 +347,6 @@ impl Scribe {
         }
         let refuse = |scribe: &mut Scribe, why: &str| {
             let why = not_taken_in(file, why);
-            scribe.forced.remove(&task.apex);
             scribe.refused.insert(task.apex.clone(), Refused { stamp: is.clone(), serial, why: why.clone() });
             Err(Undone::Held(why))
         };
@@ -356,7 +361,8 @@ impl Scribe {
         // By the name that is configured: what it includes lies beside that.
         let zone = Zone::new(task.apex.clone(), task.file.clone());
         let guards = task.guards.as_ref().filter(|_| !is_forced);
-        match self.change(&zone, &base, guards, &mut origin, (file, &is))? {
+        let author = if is_forced { history::by_force(history::by_edit()) } else { history::by_edit() };
+        match self.change(&zone, &base, guards, &author, &mut origin, (file, &is))? {
             Err(Hindrance::Wrong(why)) => refuse(self, &why),
             // That may be mended, and the file stays as it is.
             Err(Hindrance::Included(why)) => Err(self.wait(task, file, &why)),
@@ -397,6 +403,7 @@ impl Scribe {
         zone: &Zone,
         base: &Base,
         guards: Option<&Guards>,
+        author: &Author,
         origin: &mut Origin,
         was: (&Path, &str),
     ) -> Result<Result<Option<Read>, Hindrance>, String> {
@@ -422,7 +429,7 @@ impl Scribe {
             let (Some(diff), Some(next)) = (&edit.diff, &kept) else { return Ok(Ok(Some((edit, kept)))) };
             next.announce(diff.to).map_err(|e| e.to_string())?;
             // The zone may have changed meanwhile. What is durable, and not served yet, will be.
-            match self.intake.change(&zone.apex, diff.clone(), history::by_edit()) {
+            match self.intake.change(&zone.apex, diff.clone(), author.clone()) {
                 Err(why) if why == MISFIT => give_up(kept),
                 Err(why) if !self.past.was_edited(&zone.apex, diff.to)? => {
                     give_up(kept);
@@ -528,7 +535,8 @@ impl Scribe {
             // As late as can be.
             if origin.stamp(file) == was { Ok(()) } else { Err(io::Error::other("it was edited just now")) }
         };
-        let is_aside = prepare(folder, target, None, text, check)?.exchange(&aside::name(target))?;
+        let prepared = prepare(folder, target, None, text, check).map_err(|e| history::unwritable(&e))?;
+        let is_aside = prepared.exchange(&aside::name(target))?;
         let named = outline.and_then(|outline| outline.named(file));
         let is_ours = new.as_ref().is_some_and(|new| new.is(&origin::stamp(file)));
         named.filter(|_| is_ours).map(|outline| self.outlines.insert(task.apex.clone(), outline));

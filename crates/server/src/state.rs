@@ -296,6 +296,11 @@ impl State {
         set(&mut hold(&self.held_edits), apex, why)
     }
 
+    /// Why the edit of a zone's file is held; None: there is none that is.
+    pub fn held_edit(&self, apex: &[u8]) -> Option<String> {
+        hold(&self.held_edits).get(apex).cloned()
+    }
+
     /// Zones that are served without their last updates, and take none until a start that finds them to fit.
     pub fn set_lacking(&self, zones: Vec<(Box<[u8]>, String)>) {
         *hold(&self.lacking) = zones.into_iter().collect();

@@ -141,6 +141,11 @@ impl Watch {
             let number = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
             let (watch, mask) = (number(0).cast_signed(), number(4));
             let (name, next) = after.split_at_checked(number(12) as usize).unwrap_or((after, &[]));
+            if mask & libc::IN_MOVE_SELF != 0 {
+                // The kernel goes on to watch it where it is now, and by its name nobody finds it there.
+                // SAFETY: takes no pointers. A number that the kernel has given up already is no error here.
+                unsafe { libc::inotify_rm_watch(self.queue.as_raw_fd(), watch) };
+            }
             changes.extend(change(&mut folders, watch, mask, name));
             rest = next;
         }

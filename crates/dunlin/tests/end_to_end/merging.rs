@@ -149,9 +149,13 @@ fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
         diff.contains("h19.z.example. 300 IN A 192.0.2.1") && diff.contains("\"added\":[\"z.example. 300 IN SOA"),
         "{diff}"
     );
+    // Not while the edit waits for the version to fit that somebody goes back to.
+    stage.folder.refuses(&["zone", "rollback", "z.example", "7"], "or publish it, before you go back");
     stage.folder.does(&["zone", "publish", "--force", "z.example"]);
     assert!(asked(&stage, &server, "h1").is_empty());
     assert_eq!(asked(&stage, &server, "n1"), "192.0.2.1\n");
+    let log = stage.ctl(&["zone", "log", "z.example"]);
+    assert!(log.contains("file edited, by force"), "{log}");
     eventually("nothing is held", || stage.ctl(&["status"]).contains("\"held\":[]"));
     assert!(stage.ctl(&["stats"]).contains("\"versions_held\":6"), "{}", stage.ctl(&["stats"]));
 }
@@ -189,6 +193,31 @@ fn what_is_forced_is_the_edit_that_was_there_then_and_no_later_one() {
     stage.folder.does(&["zone", "publish", "--force", "z.example"]);
     assert!(asked(&stage, &server, "h1").is_empty());
     assert_eq!(asked(&stage, &server, "more").lines().count(), 2);
+}
+
+#[test]
+fn whoever_was_told_that_his_edit_cannot_be_forced_has_not_forced_it() {
+    let stage = Stage::new("", 20);
+    stage.folder.write("zones/more", "more A 192.0.2.21\n");
+    stage.edit(&(read(&stage.file) + "$INCLUDE more\n"));
+    let server = stage.serve();
+    let change = |address: &str| {
+        let lines = format!("zone z.example\ndel h1.z.example A\nadd h1.z.example 300 A {address}");
+        assert_eq!(update(&server, &[], DDNS, &lines), "");
+    };
+    let original = read(&stage.file);
+    change("192.0.2.201");
+    let lost = |line: &&str| !line.starts_with('h') || line.starts_with("h1 ");
+    let lost = original.lines().filter(lost).fold(String::new(), |all, line| all + line + "\n");
+    stage.edit(&lost.replace("h1 A 192.0.2.1", "h1 A 192.0.2.202"));
+    stage.folder.refuses(&["zone", "publish", "--force", "z.example"], "the same has changed since: h1.z.example. A");
+    // It fits now, and is looked at once more.
+    change("192.0.2.1");
+    stage.folder.does(&["reload"]);
+    eventually("it is held", || stage.ctl(&["status"]).contains("more than 50 % would be lost"));
+    assert_eq!(asked(&stage, &server, "h2"), "192.0.2.1\n");
+    stage.folder.does(&["zone", "publish", "--force", "z.example"]);
+    assert_eq!((asked(&stage, &server, "h1"), asked(&stage, &server, "h2")), ("192.0.2.202\n".into(), String::new()));
 }
 
 #[test]

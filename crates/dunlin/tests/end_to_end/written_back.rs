@@ -1,7 +1,7 @@
 //! Zones that updates have changed, written back into the files that are configured for them.
 
 use crate::running::{Folder, Server, eventually, read, text};
-use crate::updates::{DDNS, KEY, update};
+use crate::updates::{self, DDNS, KEY, update};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
@@ -289,6 +289,41 @@ fn a_link_to_a_file_that_is_written_back_is_no_other_zone() {
     assert!(text(&asked.stdout).contains("REFUSED"));
     add(&server, 1);
     eventually("the file", || stage.holds("n1.z.example."));
+}
+
+/// Two zones may be read from one file, until we write it for one of them.
+#[test]
+fn a_file_is_not_written_that_a_zone_of_the_list_has_too() {
+    let folder = updates::folder();
+    let list = folder.write("list", "l.example z.zone\n");
+    // Who has just been written to would be looked at again.
+    let before = SystemTime::now() - Duration::from_secs(60);
+    std::fs::File::open(list).unwrap().set_modified(before).unwrap();
+    let configure = |more: &str| {
+        let rule = "allow-update = [\"key:ddns\"]";
+        let zone = format!(
+            "[[zone]]\nname = \"z.example\"\nfile = \"z.zone\"\n{}{more}\n",
+            if more.starts_with("prim") { "" } else { rule }
+        );
+        folder.configure(&format!(
+            "[zones]\nlist = \"list\"\n[[key]]\nname = \"ddns\"\nsecret-file = \"ddns.key\"\n{zone}"
+        ));
+    };
+    configure("");
+    let server = updates::serve(&folder);
+    let text = read(&folder.0.join("z.zone"));
+    for more in ["\nwrite-back = \"1s\"", "primaries = [\"127.0.0.1:1\"]"] {
+        configure(more);
+        for words in [&["reload"][..], &["reload", "z.example"]] {
+            folder.refuses(words, "is the file of another zone");
+        }
+        // Nothing of it counts.
+        add(&server, 1);
+    }
+    configure("");
+    folder.does(&["reload"]);
+    assert_eq!(read(&folder.0.join("z.zone")), text);
+    assert_eq!(server.short(&folder, &["www.l.example"]), "192.0.2.1\n");
 }
 
 fn next_second() {

@@ -40,6 +40,12 @@ impl Written {
         self.0.names
     }
 
+    /// Those that say this write the same files.
+    pub fn files_of_ours(&self) -> u64 {
+        let hash = |zone: &Zone| siphash::<1, 3>(b"whose files we w", zone.origin().as_os_str().as_bytes());
+        self.iter().filter(|zone| is_ours(zone)).map(hash).fold(0, u64::wrapping_add)
+    }
+
     /// True if one is a copy of the other, and nobody has said since where one of its zones lies.
     pub fn is(&self, other: &Written) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

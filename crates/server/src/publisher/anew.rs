@@ -1,7 +1,7 @@
 //! A new image of all zones, in the place of the one that is served; and what is done so that nobody waits for a page of it.
 
 use super::by::record;
-use super::{Apexes, Publisher, complain};
+use super::{Apexes, Publisher, complain, tell_gone};
 use crate::comparison;
 use crate::config::{Config, Seen, Zone};
 use crate::images::{self, Before};
@@ -51,11 +51,15 @@ impl Publisher {
         let (zones, seen) = self.zones(config, why)?;
         // A zone that goes, or belongs to its file again, takes along what updates have changed of it.
         self.write_files(config, |apex| !config.roster.written.find(apex).is_some_and(Zone::is_owned))?;
+        let gone = self.served.manifest.beside(zones.iter().map(|zone| &*zone.apex)).unwrap_or_default();
         let mut is_over = Err(vec![]);
         for _ in 0..TRIES {
             is_over = self.build(config, &zones, &seen, why)?;
             match &is_over {
-                Ok(_) => break,
+                Ok(_) => {
+                    tell_gone(&gone);
+                    break;
+                }
                 Err(zones) => {
                     self.write_files(config, |apex| zones.is_empty() || zones.iter().any(|z| **z == *apex))?
                 }

@@ -13,7 +13,7 @@ use crate::numbering;
 use crate::origin::{self, Origin};
 use crate::reading::{self, Stock};
 use crate::sound::{self, Sound};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use transfer::Diff;
 use wire::Name;
@@ -48,6 +48,9 @@ impl Publisher {
     fn look_at_edit(&self, config: &Config, zone: &Zone) -> Result<Json, String> {
         let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
         let file = Zone::new(zone.apex.clone(), zone.origin().into());
+        if file.file.symlink_metadata().is_err_and(|e| e.kind() == ErrorKind::NotFound) {
+            return Err(format!("{} is not there: nobody has edited it", file.file.display()));
+        }
         let origin = Origin::of(&past.data_dir, &zone.apex).map_err(|e| e.to_string())?;
         let base = origin.edited(&file.file).ok_or("it is not known which version of the zone its file was made of")?;
         match edited::edit(&past, &file, &base, None, &mut |_, _| {}) {

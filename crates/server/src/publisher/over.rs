@@ -1,6 +1,6 @@
 //! Zones that have changed, laid over the image that is served.
 
-use super::{Apexes, Publisher, complain};
+use super::{Apexes, Publisher, complain, tell_gone};
 use crate::changes::{self, Laid, Plan};
 use crate::comparison::{self, Difference};
 use crate::config::{Config, Written, Zone};
@@ -80,6 +80,7 @@ impl Publisher {
         pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
         drop(before);
         difference.gone.iter().for_each(|apex| self.state.set_unnumbered(apex, false));
+        tell_gone(&difference.gone);
         seen.into_iter().for_each(|seen| self.served.see(&seen));
         complain(&self.served.problems, &problems);
         self.served.written = config.roster.written.clone();

@@ -7,7 +7,6 @@ use crate::jobs::{Job, Jobs, Why};
 use crate::ledger;
 use crate::secondaries::{Note, Secondaries};
 use crate::state::Event;
-use crate::watcher::Folders;
 use crate::{log, systemd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -36,7 +35,6 @@ pub fn attend(
     reread: &Reread<'_>,
     inbox: &Receiver<Event>,
     jobs: &Jobs,
-    folders: &Folders,
     secondaries: Option<&Secondaries>,
     adopt: &Adopt<'_>,
 ) -> Result<(), String> {
@@ -115,8 +113,6 @@ pub fn attend(
                     last = store::heap::apart(|| Arc::new(owning(next.as_ref().unwrap_or(&last))));
                     log::set_level(last.level);
                 }
-                // One that was gone may be back.
-                folders.follow(&last.roster.directories());
                 let is_wish = is_asked || matches!(why, Why::Look | Why::Back(_) | Why::Keep { .. } | Why::Forced);
                 let reading = match is_asked {
                     _ if is_other => Reading::Anew,
@@ -212,14 +208,13 @@ mod tests {
         };
         let reload =
             |zone: &str| Event::Reload { zones: zone.split_whitespace().map(str::to_string).collect(), done: None };
-        let folders = Folders::of(&config).unwrap();
         let (jobs, work) = crate::jobs::jobs();
         let mut config = config.clone();
         let mut check = |zone: &str, expect: usize| {
             let (events, inbox) = channel();
             events.send(reload(zone)).unwrap();
             events.send(Event::Stop).unwrap();
-            attend(&config, &reread, &inbox, &jobs, &folders, None, &|_, _, _, _, _| ()).unwrap();
+            attend(&config, &reread, &inbox, &jobs, None, &|_, _, _, _, _| ()).unwrap();
             let job: Job = work.try_recv().unwrap();
             config = Config::clone(&job.config);
             assert_eq!(reads.swap(0, Relaxed), expect, "{zone}");

@@ -189,6 +189,9 @@ impl Publisher {
 
     fn on_job(&mut self, job: Job) {
         job.after.iter().for_each(|after| _ = after.recv());
+        // Before files are read: what is edited from then on is seen. One that was gone may be back.
+        let folders = self.state.folders.iter().filter(|_| job.why != Why::Received);
+        folders.for_each(|folders| folders.follow(&job.config.roster.directories()));
         let wanted: HashSet<Box<[u8]>> = job.zones.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
         let mut from = job.from;
         if job.why == Why::Forced {

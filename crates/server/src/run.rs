@@ -194,7 +194,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         adopt(config, reading, number, &updating);
         wish(zones, why, &updating);
     };
-    let attended = attend(config, reread, &inbox, &jobs, &folders, state.secondaries.as_ref(), &adopt);
+    let attended = attend(config, reread, &inbox, &jobs, state.secondaries.as_ref(), &adopt);
     systemd::tell(systemd::STOPPING);
     threads.stop(&shared.stop);
     state.keeper.get().into_iter().for_each(Keeper::finish);
@@ -726,8 +726,7 @@ mod tests {
         threads.stop(&AtomicBool::new(false));
         // Only after what the thread may have sent.
         events.send(Event::Stop).unwrap();
-        let folders = Folders::of(&Config::default()).unwrap();
-        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &jobs::jobs().0, &folders, None, &|_, _, _, _, _| ())
+        attend(&Config::default(), &|| Err(Vec::new()), &inbox, &jobs::jobs().0, None, &|_, _, _, _, _| ())
     }
 
     #[test]

@@ -47,6 +47,8 @@ struct Changes {
     octets: usize,
     /// Whether these, and those that are beyond that, have no new serial.
     unnumbered: HashMap<Box<[u8]>, bool>,
+    /// Zones that updates have left, and the serial that they have now.
+    overtaken: HashMap<Box<[u8]>, u32>,
 }
 
 impl Gate {
@@ -140,10 +142,10 @@ impl Gate {
         }
     }
 
-    /// A version passes. Should it not be served after all, its serial is left out.
+    /// A version passes. That is written down with what it changes: nobody waits here for a disk.
     fn overtake(&self, apex: &[u8], serial: u32) {
-        if !self.is_journaled(apex) {
-            ledger::overtake(&self.data_dir, apex, serial);
+        if !self.is_journaled(apex) && ledger::has_left(&self.data_dir, apex) {
+            self.changes().overtaken.insert(apex.into(), serial);
         }
     }
 
@@ -166,8 +168,12 @@ impl Gate {
         hold(&self.changes)
     }
 
-    /// What the versions that passed change, but for `unfit`; asked when they are served, or will be at once.
+    /// What the versions that passed change, but for `unfit`; asked when they are served, or will be at once. A start that finds them served by
+    /// no image has them pass again.
     pub fn take(&self, unfit: &HashSet<&[u8]>) -> impl Iterator<Item = (Box<[u8]>, Diff)> {
+        let overtaken = std::mem::take(&mut self.changes().overtaken);
+        let overtaken = overtaken.iter().filter(|(apex, _)| !unfit.contains(&***apex));
+        overtaken.for_each(|(apex, serial)| ledger::overtake(&self.data_dir, apex, *serial));
         let mut changes = self.changes();
         changes.octets = 0;
         changes.unnumbered.retain(|apex, _| !unfit.contains(&**apex));

@@ -1,6 +1,6 @@
 //! Zones that come to their updates, and come back to them.
 
-use super::{AT_ONCE, Adoption, GROUP_MAX, Updates};
+use super::{AT_ONCE, Adoption, Updates};
 use crate::adoption::{self, Written};
 use crate::history;
 use crate::images::name;
@@ -52,8 +52,14 @@ impl Updates {
             zones.push(Box::from(apex));
         }
         // Others wait for updates meanwhile.
-        ours.iter().take(GROUP_MAX).for_each(|apex| self.take_in(apex, &mut books));
-        books.novices.set_due(ours.len() > GROUP_MAX);
+        let begun = Instant::now();
+        let mut rest = ours.into_iter();
+        while begun.elapsed() < AT_ONCE
+            && let Some(apex) = rest.next()
+        {
+            self.take_in(&apex, &mut books);
+        }
+        books.novices.set_due(rest.len() > 0);
         self.later.has_novices = !books.novices.is_empty();
         drop(books);
         if others.is_empty() || self.later.adoption.is_some() {

@@ -65,13 +65,13 @@ impl Wanted {
     }
 
     /// Does what only an errand may that is wanted, and calls it off after that at the earliest.
-    fn do_if<T>(&self, what: impl FnOnce() -> io::Result<T>) -> Result<T, Broken> {
+    fn unless_off<T>(&self, what: impl FnOnce() -> io::Result<T>) -> Result<T, Broken> {
         let is_wanted = hold(&self.0);
         if *is_wanted { what().map_err(Broken::Ours) } else { Err(Broken::CalledOff) }
     }
 
     fn check(&self) -> Result<(), Broken> {
-        self.do_if(|| Ok(()))
+        self.unless_off(|| Ok(()))
     }
 }
 
@@ -207,7 +207,7 @@ fn fetch(errand: &Errand, counted: &mut Counted) -> Result<u32, Broken> {
         (_, Err(e)) => Err(Broken::Ours(e)),
         (_, Ok(prepared)) => {
             // Of one that is called off the file may be somebody else's.
-            errand.is_wanted.do_if(|| prepared.take_name())?;
+            errand.is_wanted.unless_off(|| prepared.take_name())?;
             coming.receiver.serial().ok_or(Fault::NoSoa.into())
         }
     }
@@ -460,7 +460,7 @@ mod tests {
     fn whoever_calls_an_errand_off_waits_until_the_file_has_its_name() {
         let (wanted, (said, heard)) = (Wanted::default(), std::sync::mpsc::channel());
         let other = wanted.clone();
-        let done = wanted.do_if(|| {
+        let done = wanted.unless_off(|| {
             std::thread::spawn(move || {
                 other.call_off();
                 said.send(()).unwrap();
@@ -469,7 +469,7 @@ mod tests {
         });
         assert!(matches!(done, Ok(true)));
         heard.recv().unwrap();
-        assert!(matches!(wanted.do_if(|| Ok(())), Err(Broken::CalledOff)));
+        assert!(matches!(wanted.unless_off(|| Ok(())), Err(Broken::CalledOff)));
     }
 
     #[test]

@@ -165,11 +165,12 @@ impl Lookup {
         let is_last = depth == query.labels as usize;
         if flags & APEX != 0 {
             if is_last && query.qtype == rtype::DS {
-                if self.parent_answers(query, node)? {
+                let is_led_on = passed.is_some_and(|(found, _)| found == Found::Alias);
+                if !is_led_on && self.parent_answers(query, node)? {
                     return Ok(Some(Found::Exact));
                 }
-                // A zone above that delegates neither here nor above has the say all the same: to it there is no such name.
-                if self.apex.reference != 0 && passed.is_none() {
+                // A zone above that delegates neither here nor above has the say all the same: to it there is no such name, or its DNAME leads on.
+                if self.apex.reference != 0 && (is_led_on || passed.is_none()) {
                     return Ok(None);
                 }
             }

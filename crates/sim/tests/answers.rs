@@ -240,13 +240,17 @@ fn a_zone_denies_with_all_its_names_whoever_answers_for_them() {
 #[test]
 fn ds_at_an_apex_that_is_not_delegated_is_denied_by_the_zone_above() {
     let child = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.99\n";
-    let apexes = ["new.example.", "x.wild.example.", "deep.sub.example.", "far.test."];
+    let apexes =
+        ["new.example.", "x.wild.example.", "x.dn.example.", "below.dn.example.", "deep.sub.example.", "far.test."];
     let zones = [("example.", ZONE)].into_iter().chain(apexes.map(|apex| (apex, child)));
     let mut server = Server::new(&zones.collect::<Vec<_>>());
     for (apex, expect) in apexes.into_iter().zip([
         "NXDOMAIN qr aa\nauthority: example. 300 IN SOA",
         // A wildcard stands for it.
         "NOERROR qr aa\nauthority: example. 300 IN SOA",
+        // A DNAME makes no cut: it leads on, whatever lies below it.
+        "NXDOMAIN qr aa\nanswer: dn.example. 3600 IN DNAME target.example.\nanswer: x.dn.example. 3600 IN CNAME x.target.example.",
+        "NXDOMAIN qr aa\nanswer: dn.example. 3600 IN DNAME target.example.\nanswer: below.dn.example. 3600 IN CNAME below.target.example.",
         // The zone above is another server's; there is none.
         "NOERROR qr aa\nauthority: deep.sub.example. 5 IN SOA",
         "NOERROR qr aa\nauthority: far.test. 5 IN SOA",
@@ -255,6 +259,17 @@ fn ds_at_an_apex_that_is_not_delegated_is_denied_by_the_zone_above() {
         assert!(text.starts_with(expect), "{apex}: {text}");
         assert!(server.ask(&format!("{apex} SOA")).contains(&format!("answer: {apex} 60 IN SOA")));
     }
+}
+
+#[test]
+fn ds_of_a_delegation_that_a_dname_hides_is_not_had() {
+    let parent =
+        "$TTL 60\n@ SOA ns.other.test. h 1 2 3 4 5\n@ NS ns.other.test.\n@ DNAME other.test.\na NS ns.other.test.\n";
+    let child = "$TTL 60\n@ SOA ns.other.test. h 1 2 3 4 5\n@ NS ns.other.test.\n";
+    let mut server = Server::new(&[("p.", parent), ("a.p.", child)]);
+    let expect = "NOERROR qr aa\nanswer: p. 60 IN DNAME other.test.\nanswer: a.p. 60 IN CNAME a.other.test.\n";
+    assert_eq!(server.ask("a.p. DS"), expect);
+    assert!(server.ask("a.p. SOA").contains("answer: a.p. 60 IN SOA"));
 }
 
 #[test]

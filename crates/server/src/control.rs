@@ -12,6 +12,7 @@ use crate::kept::Order;
 use crate::listing;
 use crate::log;
 use crate::secondaries::{Note, Secondaries};
+use crate::slate::{Slate, Taken};
 use crate::state::{Done, Event, State};
 use front::locks::hold;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -21,7 +22,7 @@ use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -303,7 +304,7 @@ fn diff(state: &State, zone: &str, from: &str, to: &str) -> Result<Json, String>
 fn publish(state: &State, words: &[&str]) -> Json {
     match words {
         ["--force", zone] | [zone, "--force"] => in_place(|| force(state, zone)),
-        [zone] if !zone.starts_with('-') => in_place(|| reload(state, vec![zone.to_string()])),
+        [zone] if !zone.starts_with('-') => in_place(|| as_its_file_says(state, zone)),
         _ => bad(vec!["write zone publish NAME, or zone publish --force NAME".to_string()]),
     }
 }
@@ -312,17 +313,36 @@ fn publish(state: &State, words: &[&str]) -> Json {
 const LOOKED_AT_WITHIN: Duration = Duration::from_secs(60);
 
 fn force(state: &State, zone: &str) -> Json {
+    let taken = looked_at(state, zone, |slate, apex, asked| slate.force(apex, Instant::now(), Some(asked)));
+    match outcome(state, |done| Event::Force { zones: vec![zone.to_string()], done }) {
+        Ok(facts) => once_taken_in(zone, &taken, facts),
+        Err(complaints) => bad(complaints),
+    }
+}
+
+fn as_its_file_says(state: &State, zone: &str) -> Json {
+    match reloaded(state, vec![zone.to_string()]) {
+        // Only now: it may be one of updates since.
+        Ok(facts) => {
+            let taken = looked_at(state, zone, |slate, apex, asked| slate.ask(apex, Instant::now(), asked));
+            once_taken_in(zone, &taken, facts)
+        }
+        Err(complaints) => bad(complaints),
+    }
+}
+
+/// Has the file of a zone of updates looked at. Returns where it is told what has become of an edit.
+fn looked_at(state: &State, zone: &str, ask: impl FnOnce(&Slate, &[u8], Sender<Taken>)) -> Receiver<Taken> {
     let (asked, taken) = mpsc::channel();
     // Where no zone takes updates nobody looks.
     let press = state.press.as_ref().filter(|_| state.intake().is_some());
-    match press.zip(apex(zone).ok()) {
-        Some((press, apex)) => press.slate.force(&apex, Instant::now(), Some(asked)),
-        None => drop(asked),
+    if let Some((press, apex)) = press.zip(apex(zone).ok()) {
+        ask(&press.slate, &apex, asked);
     }
-    let facts = match outcome(state, |done| Event::Force { zones: vec![zone.to_string()], done }) {
-        Ok(facts) => facts,
-        Err(complaints) => return bad(complaints),
-    };
+    taken
+}
+
+fn once_taken_in(zone: &str, taken: &Receiver<Taken>, facts: Json) -> Json {
     match taken.recv_timeout(LOOKED_AT_WITHIN) {
         Ok(Err(why)) => bad(vec![format!("zone {zone}: {why}")]),
         Err(RecvTimeoutError::Timeout) => bad(vec![format!("zone {zone}: its file has not been looked at yet")]),
@@ -342,10 +362,14 @@ fn cache(state: &State, words: &[&str]) -> Json {
 
 /// Waits until the zones are served, or are known not to be.
 fn reload(state: &State, zones: Vec<String>) -> Json {
+    reloaded(state, zones).map_or_else(bad, |facts| good("reload", facts))
+}
+
+fn reloaded(state: &State, zones: Vec<String>) -> Result<Json, Vec<String>> {
     let outcome = outcome(state, |done| Event::Reload { zones, done: Some(done) });
     // Whoever has configured a zone to take updates sends one next.
     state.intake().filter(|_| outcome.is_ok()).into_iter().for_each(Intake::settle);
-    outcome.map_or_else(bad, |facts| good("reload", facts))
+    outcome
 }
 
 fn answered(state: &State, key: &'static str, event: impl FnOnce(Done) -> Event) -> Json {

@@ -216,6 +216,16 @@ impl Slate {
         }
     }
 
+    /// The file of this zone is to be looked at, and who asks is told what has become of an edit; nobody is where updates do not own the zone.
+    pub fn ask(&self, apex: &[u8], at: Instant, asked: Sender<Taken>) {
+        let mut held = self.hold();
+        if held.zones.contains_key(apex) {
+            held.looks.put(apex, at);
+            held.asked.entry(apex.into()).or_default().push(asked);
+            self.bell.notify_all();
+        }
+    }
+
     /// The file of a zone was looked at. Whoever wants it looked at once more waits on.
     pub fn answer(&self, apex: &[u8], taken: &Taken) {
         let mut held = self.hold();

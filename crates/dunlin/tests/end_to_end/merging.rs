@@ -149,6 +149,7 @@ fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
         diff.contains("h19.z.example. 300 IN A 192.0.2.1") && diff.contains("\"added\":[\"z.example. 300 IN SOA"),
         "{diff}"
     );
+    stage.folder.refuses(&["zone", "publish", "z.example"], "more than 50 % would be lost");
     // Not while the edit waits for the version to fit that somebody goes back to.
     stage.folder.refuses(&["zone", "rollback", "z.example", "7"], "or publish it, before you go back");
     stage.folder.does(&["zone", "publish", "--force", "z.example"]);
@@ -193,6 +194,20 @@ fn what_is_forced_is_the_edit_that_was_there_then_and_no_later_one() {
     stage.folder.does(&["zone", "publish", "--force", "z.example"]);
     assert!(asked(&stage, &server, "h1").is_empty());
     assert_eq!(asked(&stage, &server, "more").lines().count(), 2);
+}
+
+#[test]
+fn whoever_publishes_a_zone_is_answered_when_its_edit_is_served() {
+    let stage = Stage::new("", 3);
+    let server = stage.serve();
+    add(&server, 1);
+    let original = read(&stage.file);
+    for address in ["192.0.2.11", "192.0.2.12"] {
+        std::fs::write(&stage.file, format!("{original}other A {address}\n")).unwrap();
+        stage.folder.does(&["zone", "publish", "z.example"]);
+        assert_eq!(asked(&stage, &server, "other"), format!("{address}\n"));
+    }
+    stage.folder.does(&["zone", "publish", "z.example"]);
 }
 
 #[test]

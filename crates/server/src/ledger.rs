@@ -32,6 +32,7 @@ use crate::stamp::Stamp;
 use crate::strangers::{Lacking, Strangers};
 use crate::unwritten::{Names, Unwritten, Wish};
 use image::{View, Zone as ImageZone};
+use sha2::{Digest, Sha256};
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -120,7 +121,11 @@ pub fn own_file(zone: &Zone, data_dir: &Path) -> Option<PathBuf> {
     may_be.then_some(file)
 }
 
-/// The name of a zone's file: its text, with whatever is no letter, digit, dot, hyphen or underscore as %XX.
+/// So much of the name of a zone is that of its file: a file's name has 255 octets at most, and more stands behind it.
+const NAME_MAX: usize = 220;
+
+/// The name of a zone's file: its text, with whatever is no letter, digit, dot, hyphen or underscore as %XX; of a longer one its beginning, and a
+/// fingerprint that nobody finds another name for.
 pub fn file_of(folder: &Path, apex: &[u8]) -> PathBuf {
     let mut file = String::new();
     for c in name(apex).to_string().trim_end_matches('.').bytes() {
@@ -128,6 +133,12 @@ pub fn file_of(folder: &Path, apex: &[u8]) -> PathBuf {
             b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b'_' => file.push(c as char),
             c => file.push_str(&format!("%{c:02X}")),
         }
+    }
+    if file.len() > NAME_MAX {
+        let digest = Sha256::digest(apex);
+        file.truncate(NAME_MAX - 33);
+        file.push('~');
+        digest[..16].iter().for_each(|octet| file.push_str(&format!("{octet:02x}")));
     }
     folder.join(format!("{file}.zone"))
 }
@@ -675,6 +686,26 @@ mod tests {
             octets[100] ^= 1;
             std::fs::write(&file, octets).unwrap();
         }
+    }
+
+    /// A name of 255 octets may be 1,500 letters of text.
+    #[test]
+    fn each_name_has_a_file_whose_name_is_short_enough() {
+        let labels = |octets: [(usize, u8); 4]| -> Vec<u8> {
+            let label = |(len, octet): (usize, u8)| [vec![len as u8], vec![octet; len]].concat();
+            octets.into_iter().flat_map(label).chain([0]).collect()
+        };
+        let mut files = std::collections::HashSet::new();
+        for last in [b'x', b'y', 0xe4, 0xe5, b'.', b'~'] {
+            for len in [1, 30, 40, 61] {
+                let apex = labels([(63, last), (63, b'a'), (63, b'b'), (len, last)]);
+                let file = file_of(Path::new(""), &apex);
+                let longest = format!("{}.{}.base", file.file_stem().unwrap().to_str().unwrap(), u64::MAX);
+                assert!(longest.len() <= 255, "{longest}");
+                assert!(files.insert(file));
+            }
+        }
+        assert_eq!(file_of(Path::new(""), b"\x02a~\x01z\0"), Path::new("a%7E.z.zone"));
     }
 
     #[test]

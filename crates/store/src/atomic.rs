@@ -174,7 +174,7 @@ impl Write for Output {
 /// little: in a container each run has the same one, and elsewhere a thread of anybody's may have it by now. It is asked for where
 /// files cannot be locked.
 pub fn sweep(folder: &Path, of: &str) {
-    let begin = format!(".{of}");
+    let begin = format!(".{}", cut(of));
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let writer = name.strip_suffix(".new").and_then(|n| n.rsplit('.').next()).and_then(|n| n.split_once('-'));
@@ -192,6 +192,11 @@ pub fn sweep(folder: &Path, of: &str) {
     }
 }
 
+/// What stands of a file's name in that of a temporary one: a name has 255 octets at most.
+fn cut(name: &str) -> &str {
+    &name[..name.floor_char_boundary(220)]
+}
+
 /// A file that goes away on drop, unless it took its name. It is locked as long as it is held, so that `sweep` leaves it.
 struct Temporary {
     file: File,
@@ -203,7 +208,7 @@ impl Temporary {
     fn new(dir: &Path, name: &str) -> io::Result<Temporary> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         loop {
-            let path = dir.join(format!(".{name}.{}-{}.new", std::process::id(), NEXT.fetch_add(1, Relaxed)));
+            let path = dir.join(format!(".{}.{}-{}.new", cut(name), std::process::id(), NEXT.fetch_add(1, Relaxed)));
             match File::options().write(true).create_new(true).open(&path) {
                 Ok(file) => match file.try_lock() {
                     // Somebody sweeps it up already.

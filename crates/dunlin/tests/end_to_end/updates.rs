@@ -195,6 +195,69 @@ fn an_address_that_thousands_of_referrals_carry_comes_to_all_of_them() {
     }
 }
 
+/// A file's name has 255 octets at most, and a zone's name may be as long: that is kept from no zone, and from no other's updates.
+#[test]
+fn a_zone_may_have_a_name_of_any_length() {
+    let folder = folder();
+    let label = |c: &str, len| c.repeat(len);
+    let long = [label("a", 63), label("b", 63), label("c", 63), label("d", 50)].join(".");
+    let odd = format!("{}.example", "\\228".repeat(50));
+    let zone = |name: &str| {
+        let name = name.replace('\\', "\\\\");
+        format!("[[zone]]\nname = \"{name}\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n")
+    };
+    folder.configure(&(CONFIGURATION.to_string() + &zone(&long) + &zone(&odd)));
+    let server = serve(&folder);
+    let owners = [format!("x.{long}"), format!("x.{odd}"), "x.z.example".to_string()];
+    let change = |add: &str| {
+        for owner in &owners {
+            assert_eq!(
+                update(&server, &[], DDNS, &format!("zone {}\nadd {owner} 60 TXT {add}", &owner[2..])),
+                "",
+                "{owner}"
+            );
+        }
+    };
+    change("one");
+    let files = || std::fs::read_dir(folder.0.join("data/journal")).unwrap().map(|entry| entry.unwrap().path());
+    let zones = || files().filter(|file| file.extension().is_some_and(|of| of == "zone"));
+    eventually("all are written down", || zones().filter(|file| read(file).contains("\"one\"")).count() == 3);
+    change("two");
+    let server = after_a_kill(server, &folder);
+    for owner in &owners {
+        assert_eq!(server.short(&folder, &[owner, "TXT"]).lines().count(), 2, "{owner}");
+    }
+    assert!(!read(&folder.0.join("log")).contains("error"), "{}", read(&folder.0.join("log")));
+}
+
+#[test]
+fn a_zone_whose_file_cannot_be_written_keeps_no_other_from_a_new_image() {
+    let folder = folder();
+    let more = "[[zone]]\nname = \"y.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n";
+    folder.configure(&(CONFIGURATION.to_string() + more));
+    let server = serve(&folder);
+    let change = |host: &str| {
+        for zone in ["z.example", "y.example"] {
+            let lines = format!("zone {zone}\nadd {host}.{zone} 60 A 192.0.2.7");
+            assert_eq!(update(&server, &[], DDNS, &lines), "");
+        }
+    };
+    change("one");
+    let journal = folder.0.join("data/journal");
+    let (own, away) = (journal.join("z.example.zone"), journal.join("away"));
+    std::fs::rename(&own, &away).unwrap();
+    std::fs::create_dir(&own).unwrap();
+    eventually("the next image", || read(&journal.join("y.example.zone")).contains("one.y.example."));
+    change("two");
+    assert!(read(&folder.0.join("log")).contains("the zone z.example. is not written"));
+    std::fs::remove_dir(&own).unwrap();
+    std::fs::rename(away, own).unwrap();
+    let server = after_a_kill(server, &folder);
+    for owner in ["one.z.example", "two.z.example", "one.y.example", "two.y.example"] {
+        assert_eq!(server.short(&folder, &[owner]), "192.0.2.7\n", "{owner}");
+    }
+}
+
 #[test]
 fn who_may_not_is_told_so_and_changes_nothing() {
     let folder = folder_with_an_old_key();

@@ -19,7 +19,6 @@ use front::Zones;
 use image::Image;
 use policy::Lists;
 use std::collections::HashSet;
-use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 use store::{Backing, Map, Stretch};
@@ -28,6 +27,8 @@ use store::{Backing, Map, Stretch};
 const SLICE: usize = 16 << 20;
 /// Images below this are not worth huge pages.
 const HUGE_FROM: usize = 8 << 20;
+/// So many zones whose files cannot be written do not keep the others from a new image.
+const UNWRITTEN_MAX: usize = 10;
 /// Tries to make an image that fits what updates change while it is made.
 const TRIES: usize = 3;
 
@@ -181,14 +182,23 @@ impl Publisher {
         if wishes.is_empty() {
             return Ok(());
         }
-        let sound = Sound::compared(&now.image);
-        for wish in wishes {
-            let written = ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end);
-            let failed = |e: io::Error| vec![format!("the zone {} is not written: {e}", images::name(&wish.apex))];
-            if written.map_err(failed)? {
-                self.written.insert(wish.apex, end);
+        let (sound, all) = (Sound::compared(&now.image), wishes.len());
+        let mut unwritten = vec![];
+        for Wish { apex, names } in wishes {
+            match ledger::write(&config.server.data_dir, &sound, &apex, &names, end) {
+                Ok(true) => _ = self.written.insert(apex, end),
+                Ok(false) => {}
+                Err(e) => {
+                    unwritten.push(format!("the zone {} is not written: {e}", images::name(&apex)));
+                    // What updates have changed of it is laid over the image as before, and others have nothing to do with it. One that goes is lost.
+                    let stays = config.roster.written.find(&apex).is_some_and(Zone::is_owned);
+                    if !stays || unwritten.len() == all.min(UNWRITTEN_MAX) {
+                        return Err(unwritten);
+                    }
+                }
             }
         }
+        unwritten.iter().for_each(|why| log::error("reload", &[("why", why)]));
         // A stamp within a tick of now is not believed (`stamp`), and these files would be read by each reload. Nobody is kept waiting but
         // who wants an image, which takes longer: updates go on.
         std::thread::sleep(2 * stamp::TICK);

@@ -41,6 +41,42 @@ fn zone_files_that_change_appear_and_go_are_noticed() {
     assert!(!log.contains("error "), "{log}");
 }
 
+#[test]
+fn a_stray_file_keeps_no_zone_from_a_start() {
+    let folder = Folder::new();
+    folder.write("zones/example.com.zone", ZONE);
+    folder.configure(DIRECTORY);
+    let serve = || Server::start(&folder, &["-c", "dunlin.toml"]);
+    let server = serve();
+    server.signal("TERM");
+    server.ended();
+    // Before the zone's own, as names go.
+    folder.write("zones/EXAMPLE.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
+    folder.write("zones/example..backup.zone", ZONE);
+    folder.write("zones/new.example.zone", ZONE);
+    let server = serve();
+    let told = read(&folder.0.join("log"));
+    for why in
+        ["EXAMPLE.com.zone: error: another file here is of the same zone", "`example..backup` is no name of a zone"]
+    {
+        assert!(
+            told.lines().any(|line| line.contains("a file in a folder of zones is left out") && line.contains(why)),
+            "{told}"
+        );
+        folder.refuses(&["reload"], why.split(": error: ").last().unwrap());
+    }
+    assert_eq!(
+        server.short(&folder, &["www.example.com"]),
+        "192.0.2.2\n",
+        "of two files it is the one that was served"
+    );
+    assert_eq!(server.short(&folder, &["www.new.example"]), "192.0.2.2\n");
+    for stray in ["EXAMPLE.com.zone", "example..backup.zone"] {
+        std::fs::remove_file(folder.0.join("zones").join(stray)).unwrap();
+    }
+    folder.does(&["reload"]);
+}
+
 /// As Kubernetes mounts a ConfigMap: each file is a link through one link, and that changes.
 #[test]
 fn a_link_that_all_files_of_a_folder_lead_through_is_noticed() {

@@ -3,7 +3,7 @@
 
 use super::shared::{FILE_OF_ITS_OWN, Ours};
 use super::written::Written;
-use super::zones::{self, Named, Zone};
+use super::zones::{self, Named, Wrongs, Zone};
 use crate::complaint::Complaint;
 use crate::images;
 use crate::ledger;
@@ -35,10 +35,19 @@ pub struct Seen {
     directories: Vec<(PathBuf, Option<Stamp>)>,
 }
 
+/// Zones, and what lies beside their files and is none's.
+type Gathered = (Vec<Zone>, Vec<Complaint>);
+
 impl Roster {
     /// All zones that there are; no two have the same apex. One that is still to come from others is none yet, unless it `is_served` though its
     /// file is gone.
     pub fn gather(&self, is_served: impl Fn(&Zone) -> bool) -> Result<Vec<Zone>, Vec<Complaint>> {
+        let (zones, strays) = self.gather_but_strays(is_served)?;
+        if strays.is_empty() { Ok(zones) } else { Err(strays) }
+    }
+
+    /// The same, without what lies in a folder and is no zone's file.
+    pub fn gather_but_strays(&self, is_served: impl Fn(&Zone) -> bool) -> Result<Gathered, Vec<Complaint>> {
         self.gather_of(self.written.to_vec(), self.list.as_ref(), is_served)
     }
 
@@ -50,7 +59,8 @@ impl Roster {
     ) -> Result<Vec<Zone>, Vec<Complaint>> {
         let mut zones = self.written.to_vec();
         zones.extend(listed.into_iter().filter(|zone| self.written.find(&zone.apex).is_none()));
-        self.gather_of(zones, None, is_served)
+        let (zones, strays) = self.gather_of(zones, None, is_served)?;
+        if strays.is_empty() { Ok(zones) } else { Err(strays) }
     }
 
     fn gather_of(
@@ -58,11 +68,16 @@ impl Roster {
         zones: Vec<Zone>,
         list: Option<&Named>,
         is_served: impl Fn(&Zone) -> bool,
-    ) -> Result<Vec<Zone>, Vec<Complaint>> {
-        let mut complaints = Vec::new();
-        let mut zones = zones::gather(zones, list, &self.directories, &mut complaints);
+    ) -> Result<Gathered, Vec<Complaint>> {
+        let mut wrongs = Wrongs::default();
+        let mut zones = zones::gather(zones, list, &self.directories, &is_served, &mut wrongs);
         zones.retain(|zone| !zone.is_awaited() || is_served(zone));
-        if complaints.is_empty() { Ok(zones) } else { Err(complaints) }
+        let Wrongs { mut complaints, strays } = wrongs;
+        if complaints.is_empty() {
+            return Ok((zones, strays));
+        }
+        complaints.extend(strays);
+        Err(complaints)
     }
 
     /// True for what commands keep.
@@ -113,13 +128,13 @@ impl Roster {
 
     /// The same, however the name is written: all folders are looked through.
     pub fn anywhere_in_directories(&self, apex: &[u8]) -> Option<PathBuf> {
-        let found = zones::gather(vec![], None, &self.directories, &mut vec![]);
+        let found = zones::gather(vec![], None, &self.directories, &|_| false, &mut Wrongs::default());
         found.into_iter().find(|zone| *zone.apex == *apex).map(|zone| zone.file)
     }
 
     /// The zones that the list names, as far as it can be read.
     pub fn listed(&self) -> HashMap<Box<[u8]>, Zone> {
-        let listed = zones::gather(vec![], self.list.as_ref(), &[], &mut vec![]);
+        let listed = zones::gather(vec![], self.list.as_ref(), &[], &|_| false, &mut Wrongs::default());
         listed.into_iter().map(|zone| (zone.apex.clone(), zone)).collect()
     }
 
@@ -146,7 +161,8 @@ impl Roster {
 
     /// All zones of which something can be read, those that are still to come among them.
     pub fn known(&self) -> Vec<Zone> {
-        zones::gather(self.written.to_vec(), self.list.as_ref(), &self.directories, &mut vec![])
+        let (list, wrongs) = (self.list.as_ref(), &mut Wrongs::default());
+        zones::gather(self.written.to_vec(), list, &self.directories, &|_| false, wrongs)
     }
 
     /// One of them by its name. `listed`: that of the list, if it is asked for.
@@ -175,6 +191,12 @@ impl Seen {
     pub fn names_the_same(&self, other: &Seen) -> bool {
         let is_settled = self.directories.iter().all(|d| d.1.is_some());
         self.lists_the_same(other) && self.directories == other.directories && is_settled
+    }
+
+    /// The same places, of which it is not known what folders hold: they are read again by whoever looks at all zones.
+    pub fn but_folders(mut self) -> Seen {
+        self.directories.iter_mut().for_each(|(_, stamp)| *stamp = None);
+        self
     }
 
     /// True if a file lies in one of the folders, not below.

@@ -151,11 +151,21 @@ pub fn apex(text: &str) -> Result<Box<[u8]>, &'static str> {
     }
 }
 
+/// What is wrong with what names zones.
+#[derive(Default)]
+pub struct Wrongs {
+    pub complaints: Vec<Complaint>,
+    /// Of files in folders that are no zone's: with them left out the others are what they would be without.
+    pub strays: Vec<Complaint>,
+}
+
+/// `is_served`: of two files of a folder that are of one zone it is this.
 pub fn gather(
     written: Vec<Zone>,
     list: Option<&Named>,
     directories: &[Named],
-    complaints: &mut Vec<Complaint>,
+    is_served: &dyn Fn(&Zone) -> bool,
+    wrongs: &mut Wrongs,
 ) -> Vec<Zone> {
     // What commands keep they have written themselves.
     let is_theirs = |directory: &Named| !directory.is_ours;
@@ -173,8 +183,8 @@ pub fn gather(
         drop(known);
         zones.extend(more);
     };
-    list.iter().for_each(|list| add(listed(list, &ours, complaints)));
-    directories.iter().for_each(|directory| add(found(directory, &ours, complaints)));
+    list.iter().for_each(|list| add(listed(list, &ours, &mut wrongs.complaints)));
+    directories.iter().for_each(|directory| add(found(directory, &ours, is_served, wrongs)));
     zones
 }
 
@@ -258,8 +268,8 @@ fn entry(line: &str, folder: &Path) -> Result<Option<Zone>, String> {
 }
 
 /// Every NAME.zone of a directory, in the order of their names so that two starts do the same.
-fn found(directory: &Named, ours: &Ours, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
-    let path = &directory.path;
+fn found(directory: &Named, ours: &Ours, is_served: &dyn Fn(&Zone) -> bool, wrongs: &mut Wrongs) -> Vec<Zone> {
+    let (path, Wrongs { complaints, strays }) = (&directory.path, wrongs);
     // A zone of which it is not told is one that is gone.
     let entries = match std::fs::read_dir(path).and_then(Iterator::collect::<std::io::Result<Vec<_>>>) {
         Ok(entries) => entries,
@@ -288,17 +298,21 @@ fn found(directory: &Named, ours: &Ours, complaints: &mut Vec<Complaint>) -> Vec
             }
             Err(why) => {
                 let what = format!("`{name}` is no name of a zone: {why}");
-                complaints.push(Complaint::about(&file, what, "name the file ZONE.zone: example.com.zone"));
+                strays.push(Complaint::about(&file, what, "name the file ZONE.zone: example.com.zone"));
             }
         }
     }
-    once(
-        zones,
-        |zone| &zone.apex,
-        |_, zone| {
-            complaints.push(Complaint::about(&zone.file, "another file here is of the same zone", "remove one"));
-        },
-    )
+    let mut others = Vec::new();
+    let mut zones = once(zones, |zone| &zone.apex, |_, zone| others.push(zone.clone()));
+    for mut other in others {
+        if is_served(&other)
+            && let Some(first) = zones.iter_mut().find(|first| first.apex == other.apex)
+        {
+            std::mem::swap(first, &mut other);
+        }
+        strays.push(Complaint::about(&other.file, "another file here is of the same zone", "remove one"));
+    }
+    zones
 }
 
 fn is_zone_file(path: &Path) -> bool {

@@ -91,7 +91,7 @@ pub fn attend(
             }
             if config.roster.written.files_of_ours() != last.roster.written.files_of_ours() {
                 // One of them may be the file of a zone that was there before.
-                config.roster.gather(|_| false)?;
+                config.roster.gather_but_strays(|_| false)?;
             }
             look_through(&config, &zones, &mut seen).map(|()| Some(config))
         };

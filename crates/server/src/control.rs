@@ -22,7 +22,7 @@ use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -311,11 +311,15 @@ fn publish(state: &State, words: &[&str]) -> Json {
 
 /// How long to wait until the file of a zone of updates was looked at: others may have to be written first.
 const LOOKED_AT_WITHIN: Duration = Duration::from_secs(60);
+const NOT_LOOKED_AT: &str = "its file has not been looked at yet";
+/// The same once somebody has begun: it may take a new image.
+const TAKEN_IN_WITHIN: Duration = Duration::from_secs(600);
 
 fn force(state: &State, zone: &str) -> Json {
-    let taken = looked_at(state, zone, |slate, apex, asked| slate.force(apex, Instant::now(), Some(asked)));
     match outcome(state, |done| Event::Force { zones: vec![zone.to_string()], done }) {
-        Ok(facts) => once_taken_in(zone, &taken, facts),
+        Ok(facts) => {
+            once_taken_in(state, zone, facts, |slate, apex, asked| slate.force(apex, Instant::now(), Some(asked)))
+        }
         Err(complaints) => bad(complaints),
     }
 }
@@ -323,29 +327,27 @@ fn force(state: &State, zone: &str) -> Json {
 fn as_its_file_says(state: &State, zone: &str) -> Json {
     match reloaded(state, vec![zone.to_string()]) {
         // Only now: it may be one of updates since.
-        Ok(facts) => {
-            let taken = looked_at(state, zone, |slate, apex, asked| slate.ask(apex, Instant::now(), asked));
-            once_taken_in(zone, &taken, facts)
-        }
+        Ok(facts) => once_taken_in(state, zone, facts, |slate, apex, asked| slate.ask(apex, Instant::now(), asked)),
         Err(complaints) => bad(complaints),
     }
 }
 
-/// Has the file of a zone of updates looked at. Returns where it is told what has become of an edit.
-fn looked_at(state: &State, zone: &str, ask: impl FnOnce(&Slate, &[u8], Sender<Taken>)) -> Receiver<Taken> {
-    let (asked, taken) = mpsc::channel();
+/// Has the file of a zone of updates looked at, and says what has become of an edit.
+fn once_taken_in(state: &State, zone: &str, facts: Json, ask: impl FnOnce(&Slate, &[u8], Sender<Taken>)) -> Json {
     // Where no zone takes updates nobody looks.
     let press = state.press.as_ref().filter(|_| state.intake().is_some());
-    if let Some((press, apex)) = press.zip(apex(zone).ok()) {
-        ask(&press.slate, &apex, asked);
+    let Some((press, apex)) = press.zip(apex(zone).ok()) else { return good("reload", facts) };
+    let (asked, taken) = mpsc::channel();
+    ask(&press.slate, &apex, asked);
+    let mut told = taken.recv_timeout(LOOKED_AT_WITHIN);
+    if told == Err(RecvTimeoutError::Timeout) {
+        press.slate.withdraw(&apex, NOT_LOOKED_AT);
+        // At once, unless somebody is at it.
+        told = taken.recv_timeout(TAKEN_IN_WITHIN);
     }
-    taken
-}
-
-fn once_taken_in(zone: &str, taken: &Receiver<Taken>, facts: Json) -> Json {
-    match taken.recv_timeout(LOOKED_AT_WITHIN) {
+    match told {
         Ok(Err(why)) => bad(vec![format!("zone {zone}: {why}")]),
-        Err(RecvTimeoutError::Timeout) => bad(vec![format!("zone {zone}: its file has not been looked at yet")]),
+        Err(RecvTimeoutError::Timeout) => bad(vec![format!("zone {zone}: {NOT_LOOKED_AT}")]),
         // Where updates do not own the zone nobody tells.
         Ok(Ok(())) | Err(RecvTimeoutError::Disconnected) => good("reload", facts),
     }

@@ -28,6 +28,7 @@ use crate::press::Press;
 use crate::secondaries::Note;
 use crate::serving::{Serving, facts};
 use crate::state::{Event, State};
+use crate::watcher::Followed;
 use crate::{log, systemd};
 use audit::Guards;
 use by::{By, record};
@@ -189,9 +190,7 @@ impl Publisher {
 
     fn on_job(&mut self, job: Job) {
         job.after.iter().for_each(|after| _ = after.recv());
-        // Before files are read: what is edited from then on is seen. One that was gone may be back.
-        let folders = self.state.folders.iter().filter(|_| job.why != Why::Received);
-        folders.for_each(|folders| folders.follow(&job.config.roster.directories()));
+        self.follow(&job);
         let wanted: HashSet<Box<[u8]>> = job.zones.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
         let mut from = job.from;
         if job.why == Why::Forced {
@@ -233,6 +232,19 @@ impl Publisher {
             && let Some(secondaries) = &self.state.secondaries
         {
             secondaries.tell(Note::Laid { is_done });
+        }
+    }
+
+    /// Before files are read: what is edited from then on is seen. A folder that was gone may be back.
+    fn follow(&self, job: &Job) {
+        let Some(folders) = self.state.folders.as_ref().filter(|_| job.why != Why::Received) else { return };
+        let Followed { are_others, are_back } = folders.follow(&job.config.roster.directories());
+        if are_others || are_back {
+            // The files of zones of updates may have been looked at already.
+            self.press.slate.look(&[], Instant::now());
+        }
+        if are_back && !job.zones.is_empty() {
+            self.state.raise(Event::Changed { zones: Vec::new() });
         }
     }
 

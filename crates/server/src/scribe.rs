@@ -85,6 +85,8 @@ enum Done {
     Edited,
     /// It may have one, which waits until nobody writes to it.
     Waits,
+    /// Updates do not own the zone, or not yet.
+    Left,
 }
 
 /// Why nothing was done about a file.
@@ -139,6 +141,10 @@ impl Scribe {
             let outcome = self.attend(&task);
             match &outcome {
                 Ok(Done::Waits) => {}
+                Ok(Done::Left) => {
+                    let why = "it takes no updates for now, and its file was not looked at".to_string();
+                    self.press.slate.answer(&task.apex, &Err(why));
+                }
                 Ok(_) => self.press.slate.answer(&task.apex, &Ok(())),
                 Err(Undone::Held(why) | Undone::Failed(why)) => {
                     self.press.slate.answer(&task.apex, &Err(why.clone()));
@@ -225,6 +231,8 @@ impl Scribe {
         }
         let held = match &outcome {
             Err(Undone::Held(why)) => Some(why.clone()),
+            // It is not known yet.
+            Ok(Done::Waits | Done::Left) => return,
             _ => None,
         };
         let before = self.state.set_held_edit(&task.apex, held.clone());
@@ -233,7 +241,7 @@ impl Scribe {
             log::error("an edit of a zone's file is held", &[("zone", &zone), ("why", &why)]);
         }
         let why = match outcome {
-            Ok(Done::Looked | Done::Edited | Done::Waits) => return,
+            Ok(Done::Looked | Done::Edited | Done::Waits | Done::Left) => return,
             Ok(Done::Written | Done::Current) => None,
             Err(Undone::Held(why) | Undone::Failed(why)) => Some(why),
         };
@@ -270,7 +278,7 @@ impl Scribe {
         });
         if is_to_be_left {
             // Its file in data-dir is to be mended first, which was said at the start; or updates do not own it yet, and it will be looked at.
-            return Ok(Done::Looked);
+            return Ok(Done::Left);
         }
         if !is_last {
             // What is durable and takes a new image is not served yet. It may be an edit: its file is the only place where that can be seen, and the

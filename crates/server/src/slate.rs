@@ -32,8 +32,9 @@ struct Entries {
     digests: Agenda,
     /// Those whose files are looked at and whose edits are taken in whatever the guards object to.
     forced: HashSet<Box<[u8]>>,
-    /// Who waits to be told what became of that. Bound: as many as ask until the file has been looked at.
+    /// Who waits to be told what became of that, and those of a zone whose file is being looked at. Bound: as many as ask until it has been.
     asked: HashMap<Box<[u8]>, Vec<Sender<Taken>>>,
+    told: HashMap<Box<[u8]>, Vec<Sender<Taken>>>,
     /// Zones that were followed, and are not any more. Bound: nobody waits long to take them.
     left: Vec<Box<[u8]>>,
 }
@@ -161,11 +162,11 @@ impl Slate {
             entries.zones.insert(zone.apex.clone(), followed);
         }
         entries.left.extend(before.into_keys());
-        let Entries { zones, due, looks, digests, forced, asked, .. } = entries;
+        let Entries { zones, due, looks, digests, forced, asked, told, .. } = entries;
         due.retain(|apex| zones.get(apex).is_some_and(|zone| zone.every.is_some()));
         [looks, digests].into_iter().for_each(|agenda| agenda.retain(|apex| zones.contains_key(apex)));
         forced.retain(|apex| zones.contains_key(apex));
-        asked.retain(|apex, _| zones.contains_key(apex));
+        [asked, told].into_iter().for_each(|all| all.retain(|apex, _| zones.contains_key(apex)));
         self.bell.notify_all();
     }
 
@@ -226,13 +227,19 @@ impl Slate {
         }
     }
 
-    /// The file of a zone was looked at. Whoever wants it looked at once more waits on.
+    /// The file of a zone was looked at. Who has asked since wants it looked at once more.
     pub fn answer(&self, apex: &[u8], taken: &Taken) {
+        // They may have gone.
+        self.hold().told.remove(apex).into_iter().flatten().for_each(|asked| _ = asked.send(taken.clone()));
+    }
+
+    /// Nobody waits for an edit of the file of this zone any more, nor has forced it. False: it is in somebody's hands.
+    pub fn withdraw(&self, apex: &[u8], why: &str) -> bool {
         let mut held = self.hold();
-        if !held.forced.contains(apex) {
-            // They may have gone.
-            held.asked.remove(apex).into_iter().flatten().for_each(|asked| _ = asked.send(taken.clone()));
-        }
+        let Some(asked) = held.asked.remove(apex) else { return false };
+        held.forced.remove(apex);
+        asked.into_iter().for_each(|asked| _ = asked.send(Err(why.to_string())));
+        true
     }
 
     /// The digests of these zones may not fit any more, and are to be seen to at that time, or before.
@@ -313,6 +320,13 @@ impl Entries {
         let apex = agenda.take(now)?;
         if what == What::Look && self.forced.remove(&apex) {
             what = What::Force;
+        }
+        // Who has forced an edit waits for that, whatever else is done with the zone before.
+        if what != What::Digest
+            && !self.forced.contains(&apex)
+            && let Some(asked) = self.asked.remove(&apex)
+        {
+            self.told.entry(apex.clone()).or_default().extend(asked);
         }
         let zone = self.zones.get(&apex)?;
         let (is_kept_in_step, guards) = (zone.every.is_some(), zone.guards);
@@ -399,10 +413,14 @@ mod tests {
         assert_eq!(take(start + MINUTE), None);
         let (asked, taken) = channel();
         slate.force(b"\x01c\0", start, Some(asked.clone()));
-        slate.force(A, start, Some(asked));
+        slate.force(A, start, Some(asked.clone()));
         slate.answer(A, &Ok(()));
         assert!(taken.try_recv().is_err(), "not looked at since");
         assert_eq!([take(start), take(start)], [Some((What::Force, true, false)), None]);
+        assert!(!slate.withdraw(A, "late"));
+        slate.force(A, start, Some(asked));
+        assert!(slate.withdraw(A, "in time") && taken.try_recv() == Ok(Err("in time".to_string())));
+        assert_eq!(take(start), Some((What::Look, true, false)), "nobody has forced it");
         [Err("held".to_string()), Ok(())].iter().for_each(|outcome| slate.answer(A, outcome));
         assert_eq!(taken.iter().collect::<Vec<_>>(), [Err("held".to_string())], "once, and nobody else waits");
         slate.look(&[A.into()], start);

@@ -138,6 +138,8 @@ pub struct Later {
     folded: u64,
     /// None is to be written before.
     rests: Option<Instant>,
+    /// Zones are served that have not been taken in yet.
+    are_due: bool,
     /// Zones that have come back to updates, and were served under later serials meanwhile.
     overtaken: Vec<Box<[u8]>>,
     /// Those of them that could not go on from there, and since when.
@@ -192,7 +194,10 @@ impl Updates {
         self.later.overtaken = self.ledger.all_overtaken();
         self.outrun(taken);
         loop {
-            let are_left = !lines.is_empty() || !self.press.hold().left.is_empty() || self.later.are_behind();
+            let are_left = !lines.is_empty()
+                || !self.press.hold().left.is_empty()
+                || self.later.are_behind()
+                || self.later.are_due;
             let first = if are_left {
                 // Between two goes of these others have theirs.
                 orders.try_recv().map_err(|e| match e {

@@ -31,12 +31,19 @@ const NAMES_MAX: usize = 10_000;
 /// Folders that are watched because something in them is included. Beyond it is the operator who must ask for a reload.
 const FOLDERS_MAX: usize = 1_000;
 
-/// The watched folders: the main thread changes them with the configuration.
+/// The watched folders: the publisher changes them with the configuration.
 pub struct Folders {
     watch: Watch,
     /// Where images lie.
     images: PathBuf,
     known: Mutex<Known>,
+}
+
+pub struct Followed {
+    /// Not the same as before.
+    pub are_others: bool,
+    /// Some that were missing.
+    pub are_back: bool,
 }
 
 #[derive(Default)]
@@ -181,8 +188,8 @@ impl Folders {
         all.into_iter().flat_map(|includes| includes.of(file)).cloned().collect()
     }
 
-    /// Watches these folders of zones, and no others.
-    pub fn follow(&self, wanted: &[PathBuf]) {
+    /// Watches these folders of zones, and no others. Says which are watched that were not: what was edited there before nobody has seen.
+    pub fn follow(&self, wanted: &[PathBuf]) -> Followed {
         let known = &mut *self.known();
         // What they lead to may be other folders from now on.
         let links: BTreeSet<PathBuf> = wanted.iter().flat_map(|folder| links_to(folder)).collect();
@@ -198,7 +205,7 @@ impl Folders {
         if are_others {
             self.learn_again(known, true);
         }
-        self.find_missing(known);
+        Followed { are_others, are_back: self.find_missing(known) }
     }
 
     /// Watches those that were missing and are there by now. True: there are some.

@@ -9,6 +9,7 @@ use crate::images;
 use crate::jobs::Why;
 use crate::json::Json;
 use crate::kept::{Kept, Order};
+use crate::log;
 use crate::numbering;
 use crate::origin::{self, Origin};
 use crate::reading::{self, Stock};
@@ -156,6 +157,8 @@ impl Publisher {
         ended: io::Result<()>,
     ) -> Result<Json, Vec<String>> {
         let left = ended.err().map(|e| format!("the file of the zone {}, after that: {e}", wanted.join(" ")));
+        // Whoever asked may have gone.
+        left.iter().for_each(|why| log::error("reload", &[("why", why)]));
         match (outcome, left) {
             // What is served is not known to be so after a crash, too.
             (Ok(_), Some(left)) => Err(vec![left]),

@@ -38,6 +38,7 @@ impl Updates {
     /// Has zones written down that were never updated before, and makes those that are served from what was written such as take updates.
     pub(super) fn take_on(&mut self) {
         self.end_adoption();
+        self.later.are_due = false;
         if !self.later.has_novices {
             return;
         }
@@ -59,7 +60,8 @@ impl Updates {
         {
             self.take_in(&apex, &mut books);
         }
-        books.novices.set_due(rest.len() > 0);
+        self.later.are_due = rest.len() > 0;
+        books.novices.set_due(self.later.are_due);
         self.later.has_novices = !books.novices.is_empty();
         drop(books);
         if others.is_empty() || self.later.adoption.is_some() {

@@ -58,10 +58,16 @@ impl First {
                 Err(unlaid) => log::info("what has changed takes a new image", &[("why", &unlaid.why)]),
             }
             let (sound, end) = (Sound::compared(&zones.image), unwritten.end());
-            let mut write =
-                |wish: &Wish| ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end).map(drop);
-            // A disk that is full is no reason to answer nobody: the changes stay in the journal.
-            if let Err(e) = wishes.iter().try_for_each(&mut write) {
+            let write = |wish: &Wish| ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end);
+            let (mut are_fewer, mut unwritten) = (false, None);
+            for wish in &wishes {
+                match write(wish) {
+                    Ok(is_written) => are_fewer |= is_written,
+                    Err(e) => unwritten = Some(e),
+                }
+            }
+            // A disk that is full is no reason to answer nobody: the changes stay in the journal. What is left may be laid where others' is written.
+            if let Some(e) = unwritten.filter(|_| !are_fewer) {
                 let (ledger, unwritten) = (Err(unusable(e)), Unwritten::default());
                 return Ok(First { library, zones, serving, compared, ledger, unwritten });
             }

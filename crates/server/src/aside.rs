@@ -82,7 +82,7 @@ mod tests {
                 Ok(())
             };
             let prepared = prepare(&data, "z", None, |out| out.write_all(b"written"), check).unwrap();
-            let known = |means, stamp| Known { means, serial: 7, stamp };
+            let known = |means, stamp| Known { means, serial: 7, stamp, is_plain: false };
             origin.remember(vec![known(Means::Read, stamp(&file)), known(Means::Written, new)]).unwrap();
             (Stage { data, file, origin }, prepared)
         }
@@ -170,8 +170,8 @@ mod tests {
         stage
             .origin
             .remember(vec![
-                Known { means: Means::Written, serial: 7, stamp: stamp(&stage.data.join(".z.aside")) },
-                Known { means: Means::Read, serial: 7, stamp: stamp(&stage.file) },
+                Known { means: Means::Written, serial: 7, stamp: stamp(&stage.data.join(".z.aside")), is_plain: false },
+                Known { means: Means::Read, serial: 7, stamp: stamp(&stage.file), is_plain: false },
             ])
             .unwrap();
         assert!(!stage.look().unwrap());
@@ -183,7 +183,7 @@ mod tests {
         let (mut stage, _prepared) = Stage::new("copied");
         stage.origin.remember(vec![]).unwrap();
         let aside = stage.data.join(".z.aside");
-        let known = |means, file: &Path| Known { means, serial: 1, stamp: stamp(file) };
+        let known = |means, file: &Path| Known { means, serial: 1, stamp: stamp(file), is_plain: false };
         std::fs::write(&aside, "old").unwrap();
         std::fs::write(&stage.file, "the new one").unwrap();
         stage.origin.remember(vec![known(Means::Edited, &aside), known(Means::Written, &stage.file)]).unwrap();

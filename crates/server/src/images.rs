@@ -147,7 +147,10 @@ impl Library {
         beforehand: &mut Beforehand<'_>,
     ) -> io::Result<Shelved> {
         match self.last() {
-            Some(last) if is_current(&last.manifest, zones) => Ok(last.named_by(seen)),
+            // What is served may be laid over it: a version of before is weighed beside that, as any other.
+            Some(last) if before.manifest.changes() == 0 && is_current(&last.manifest, zones) => {
+                Ok(last.named_by(seen))
+            }
             _ => self.again(zones, seen, before, beforehand),
         }
     }

@@ -52,6 +52,8 @@ pub struct Known {
     pub means: Means,
     pub serial: u32,
     pub stamp: String,
+    /// Its first line said of no version that it was made of that: so no file that says it is made of this one.
+    pub is_plain: bool,
 }
 
 /// How we know of a version.
@@ -89,6 +91,7 @@ const WORDS: [(Means, &str); 3] = [(Means::Read, "read"), (Means::Written, "writ
 const INCLUDE: &str = "include ";
 const BASE: &str = "base ";
 const TO: &str = "to ";
+const PLAIN: &str = "plain";
 
 /// The stamp of a file that is not there.
 pub const NONE: &str = "none";
@@ -160,7 +163,8 @@ impl Known {
         let mut words = line.split(' ');
         let word = words.next()?;
         let &(means, _) = WORDS.iter().find(|(_, w)| *w == word)?;
-        Some(Known { means, serial: words.next()?.parse().ok()?, stamp: words.next()?.to_string() })
+        let (serial, stamp) = (words.next()?.parse().ok()?, words.next()?.to_string());
+        Some(Known { means, serial, stamp, is_plain: words.next() == Some(PLAIN) })
     }
 
     /// Whether a file of this stamp is that version. One that was written back includes no other.
@@ -235,9 +239,10 @@ impl Origin {
         let (said, since) = version(file).unzip();
         let last = self.known.last();
         // Who edits again what he has edited before says the version that this was of, though it may have been written back since. What a file
-        // says that was read may be anything: it is the one that was read as long as we have not written another.
+        // says that was read may be anything: it is the one that was read as long as we have not written another. But no line comes by itself.
         let is_copied = |known: &&Known| match (said, known.means) {
             (_, Means::Written) => false,
+            (Some(_), _) if known.is_plain => false,
             (Some(said), _) if said == known.serial => true,
             (Some(_), means) => means == Means::Read && Some(*known) == last,
             (None, means) => means == Means::Read && known.stamp != PAST || Some(*known) == last,
@@ -290,16 +295,19 @@ impl Origin {
         let kept = self.copied(|out| {
             let copied = copy(zone, &mut |line| out.write_all(line).and_then(|()| also.write_all(line)));
             let (serial, sources) = copied.map_err(|why| io::Error::other(wrong.insert(why).clone()))?;
-            Ok((Known { means: Means::Read, serial, stamp: stamp_of(&sources) }, included(sources)))
+            let is_plain = version(&zone.file).is_none();
+            Ok((Known { means: Means::Read, serial, stamp: stamp_of(&sources), is_plain }, included(sources)))
         });
         let next = kept.map_err(|e| wrong.unwrap_or_else(|| e.to_string()))?;
         self.become_next(next).map_err(|e| e.to_string())
     }
 
     /// What is to be known once an edit has been taken in, which was read so: of the version with this serial; None: of none that is known.
-    pub fn ahead(&self, edited: &Sorted<'_>, serial: Option<u32>, edit: &Edit) -> io::Result<Origin> {
+    /// `is_plain`: of `Known`.
+    pub fn ahead(&self, edited: &Sorted<'_>, serial: Option<u32>, edit: &Edit, is_plain: bool) -> io::Result<Origin> {
         let means = if serial.is_some() { Means::Edited } else { Means::Read };
-        let known = Known { means, serial: serial.unwrap_or_else(|| audit::serial(edited)), stamp: edit.stamp.clone() };
+        let (serial, stamp) = (serial.unwrap_or_else(|| audit::serial(edited)), edit.stamp.clone());
+        let known = Known { means, serial, stamp, is_plain };
         self.copied(|out| {
             let mut line = String::new();
             for (name, records) in edited.names() {
@@ -362,7 +370,7 @@ impl Origin {
         let next = self.copied(|out| {
             ledger::write_text(zone, &Names::new(), out)?;
             sound.holds()?;
-            Ok((Known { means: Means::Read, serial, stamp: UNSEEN.to_string() }, vec![]))
+            Ok((Known { means: Means::Read, serial, stamp: UNSEEN.to_string(), is_plain: false }, vec![]))
         })?;
         self.become_next(next)
     }
@@ -391,7 +399,8 @@ impl Origin {
     fn write_to(&self, out: &mut Output) -> io::Result<()> {
         for known in &self.known {
             let word = WORDS.iter().find(|(means, _)| *means == known.means).map_or("", |(_, word)| word);
-            writeln!(out, "{word} {} {}", known.serial, known.stamp)?;
+            let plain = if known.is_plain { format!(" {PLAIN}") } else { String::new() };
+            writeln!(out, "{word} {} {}{plain}", known.serial, known.stamp)?;
         }
         // A name that does not fit a line is not followed.
         let names = self.includes.iter().filter_map(|file| file.to_str()).filter(|name| !name.contains('\n'));
@@ -439,7 +448,7 @@ mod tests {
     use std::slice::from_ref;
 
     fn known(means: Means, stamp: &str) -> Known {
-        Known { means, serial: 7, stamp: stamp.to_string() }
+        Known { means, serial: 7, stamp: stamp.to_string(), is_plain: false }
     }
 
     fn data(name: &str) -> PathBuf {
@@ -524,7 +533,7 @@ mod tests {
         let add = &mut |r: zonefile::Record<'_>, _: &zonefile::Place| crate::reading::take(&mut builder, r);
         let stamp = stamp_of(&zonetext::read(zone, add).unwrap().sources);
         let (edit, mut next) = (Edit { diff: None, stamp, includes: vec![], stays: None }, None);
-        builder.show(&mut |edited| next = Some(origin.ahead(edited, Some(5), &edit).unwrap()));
+        builder.show(&mut |edited| next = Some(origin.ahead(edited, Some(5), &edit, true).unwrap()));
         next.unwrap()
     }
 
@@ -599,6 +608,12 @@ mod tests {
         // What was read is what is edited, whatever it says of itself, as long as nothing else was written there.
         check(from_ref(&read), true, &first_line(6, None), Some(Base::Copy(copy.clone(), 6)));
         check(&after(&read), true, &first_line(6, None), Some(Base::Version(6, None)));
+        // What says of which version it is was not made of what did not.
+        for means in [Means::Read, Means::Edited] {
+            let plain = Known { is_plain: true, ..known(means, "4") };
+            check(from_ref(&plain), true, &first_line(7, None), Some(Base::Version(7, None)));
+            check(from_ref(&plain), true, "", Some(Base::Copy(copy.clone(), 7)));
+        }
         check(from_ref(&written), false, &first_line(6, None), Some(Base::Version(6, None)));
         check(from_ref(&written), false, "", None);
         // The edit that was taken in last stays known behind what is written, and its stamp is no file's.

@@ -421,7 +421,8 @@ impl Scribe {
                 // Of what only has another stamp the base is there, or needs none.
                 let is_known = matches!(base, Base::Copy(..)) || is_written(zone, base, edit);
                 let is_wanted = edit.diff.is_some() || !is_known;
-                kept = is_wanted.then(|| origin.ahead(edited, base.serial(), edit));
+                kept =
+                    is_wanted.then(|| origin.ahead(edited, base.serial(), edit, origin::version(&zone.file).is_none()));
             };
             let edit = match edited::edit(&self.past, zone, base, guards, &mut keep) {
                 Ok(edit) => edit,
@@ -467,7 +468,8 @@ impl Scribe {
             (Some(_), ..) => {}
             (None, Some(next), _) => origin.become_next(next)?,
             (None, None, Base::Version(serial, _)) => {
-                let known = Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone() };
+                let known =
+                    Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone(), is_plain: false };
                 origin.remember(vec![known])?;
             }
             (None, None, _) => origin.is_now(edit.stamp.clone(), edit.includes.clone())?,
@@ -536,7 +538,8 @@ impl Scribe {
             sound.holds()
         };
         let check = |temporary: &Path| {
-            let written = new.insert(Known { means: Means::Written, serial, stamp: origin::stamp(temporary) });
+            let written =
+                new.insert(Known { means: Means::Written, serial, stamp: origin::stamp(temporary), is_plain: false });
             let before = origin.known().iter().filter(|known| known.is(&was)).cloned();
             let known = before.chain([written.clone()]).collect();
             origin.remember(known)?;

@@ -231,6 +231,34 @@ fn what_changes_while_the_server_is_down_is_weighed_against_what_was_served_last
     }
 }
 
+/// A version that is held stays held, also where the image on the disk was made of just that file.
+#[test]
+fn a_file_that_comes_back_is_weighed_beside_what_is_served() {
+    let folder = Folder::new();
+    for (name, text) in [("old", ZONE.to_string()), ("new", next(|z| z)), ("other", ZONE.to_string())] {
+        let file = folder.write(&format!("{name}.zone"), &text);
+        let before = SystemTime::now() - Duration::from_secs(60);
+        std::fs::File::open(file).unwrap().set_modified(before).unwrap();
+    }
+    let read_from = |file: &str| {
+        folder.configure(&format!(
+            "[[zone]]\nname = \"example\"\nfile = \"{file}.zone\"\n[[zone]]\nname = \"other\"\nfile = \"other.zone\"\n"
+        ))
+    };
+    read_from("old");
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    read_from("new");
+    folder.does(&["reload"]);
+    read_from("old");
+    let why = "the serial 7 does not follow 8";
+    let image = || std::fs::metadata(folder.0.join("data/images/zones.image")).unwrap().modified().unwrap();
+    let before = image();
+    folder.refuses(&["reload"], why);
+    eventually("the next image", || image() > before);
+    folder.refuses(&["reload"], why);
+    assert_eq!(server.short(&folder, &["mark.example", "TXT"]), "\"new\"\n");
+}
+
 #[test]
 fn guards_are_switched_off_for_a_zone_or_for_all() {
     for (more, expect) in [

@@ -210,6 +210,34 @@ fn whoever_publishes_a_zone_is_answered_when_its_edit_is_served() {
     stage.folder.does(&["zone", "publish", "z.example"]);
 }
 
+/// A file that says of which version it is was not made of one that says nothing.
+#[test]
+fn an_edit_of_an_old_version_takes_back_nothing_whatever_was_edited_between() {
+    let stage = Stage::new("1s", 1);
+    let server = stage.serve();
+    add(&server, 1);
+    eventually("the file", || stage.holds("n1.z.example."));
+    let line = read(&stage.file).lines().next().unwrap().to_string();
+    let without_write_back = read(&stage.folder.0.join("dunlin.toml")).replace("write-back = \"1s\"", "");
+    stage.folder.write("dunlin.toml", &without_write_back);
+    stage.folder.does(&["reload"]);
+    let zone = |serial: u32, hosts: &str| {
+        format!("$TTL 300\n@ SOA ns hostmaster {serial} 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nn1 60 A 192.0.2.1\n{hosts}")
+    };
+    let publish = |text: String| {
+        stage.edit(&text);
+        stage.folder.does(&["zone", "publish", "z.example"]);
+    };
+    publish(format!("{line}\n{}", zone(20, "h0 A 192.0.2.1\nf A 192.0.2.5\n")));
+    let lines = "zone z.example\ndel h0.z.example A\nadd h0.z.example 300 A 192.0.2.99";
+    assert_eq!(update(&server, &[], DDNS, lines), "");
+    publish(zone(30, "h0 A 192.0.2.99\nf A 192.0.2.5\ng A 192.0.2.6\n"));
+    assert_eq!(asked(&stage, &server, "g"), "192.0.2.6\n");
+    publish(format!("{line}\n{}", zone(40, "h0 A 192.0.2.1\nf A 192.0.2.5\nk A 192.0.2.7\n")));
+    assert_eq!(asked(&stage, &server, "k"), "192.0.2.7\n");
+    assert_eq!(asked(&stage, &server, "h0"), "192.0.2.99\n", "what an update has changed since");
+}
+
 #[test]
 fn whoever_was_told_that_his_edit_cannot_be_forced_has_not_forced_it() {
     let stage = Stage::new("", 20);

@@ -64,14 +64,14 @@ impl Gate {
     }
 
     fn guards_of(&self, apex: &[u8]) -> Option<&Guards> {
-        let is_open = |zone: &Zone| !zone.is_guarded || zone.is_owned();
+        let is_open = |zone: &Zone| !zone.is_guarded || zone.is_journaled();
         let is_open = self.forced.contains(apex) || self.written.find(apex).is_some_and(is_open);
         self.guards.as_ref().filter(|_| !is_open)
     }
 
     /// Whether changes of it are in the journal before they come here.
     fn is_journaled(&self, apex: &[u8]) -> bool {
-        self.written.find(apex).is_some_and(Zone::is_owned)
+        self.written.find(apex).is_some_and(Zone::is_journaled)
     }
 
     /// What serial a zone's file is given that was edited without a new one.

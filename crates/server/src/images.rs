@@ -479,7 +479,7 @@ pub fn fill(zone: &Zone, stock: &Stock, builder: &mut Builder) -> Entry {
 /// The same, with the pieces of a long text whose zone is all that it says.
 fn fill_noting(zone: &Zone, stock: &Stock, builder: &mut Builder) -> (Entry, Option<Pieces>) {
     let is_long = std::fs::metadata(&zone.file).is_ok_and(|file| file.len() > changes::OCTETS_MAX);
-    if !is_long || zone.is_owned() {
+    if !is_long || zone.is_journaled() {
         return (fill(zone, stock, builder), None);
     }
     match reading::one_noting(zone, stock, builder) {

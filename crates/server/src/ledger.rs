@@ -21,14 +21,14 @@ use crate::aside;
 use crate::clock::wall_s;
 use crate::config::{History, Written, Zone};
 use crate::history;
-use crate::images::name;
+use crate::images::{self, name};
 use crate::laying::{self, Standing};
 use crate::log;
 use crate::manifest::{Known, Manifest};
 use crate::novices::Wanted;
 use crate::origin::Origin;
 use crate::sound::{Sound, damaged};
-use crate::stamp::Stamp;
+use crate::stamp::{Looks, Stamp};
 use crate::strangers::{Lacking, Strangers};
 use crate::unwritten::{Names, Unwritten, Wish};
 use image::{View, Zone as ImageZone};
@@ -204,7 +204,13 @@ pub fn open_files(data_dir: &Path, zones: &mut Written) -> io::Result<(Option<Fi
     for zone in zones.iter_mut().filter(|zone| zone.origin.is_some()) {
         files.find(zone)?;
     }
-    let new = |files: &Files, zone: &Zone| zone.is_owned() && !files.has(&zone.apex);
+    // Where another version was served than the file has, it is weighed beside that before anything is made of it.
+    let last = Manifest::open(&data_dir.join(images::FOLDER).join(images::MANIFEST));
+    let is_new_version = |zone: &Zone| {
+        let known = last.as_ref().and_then(|last| last.find(&zone.apex));
+        known.is_some_and(|known| known.file == zone.file && !known.is_current(&mut Looks::default()))
+    };
+    let new = |files: &Files, zone: &Zone| zone.is_owned() && !files.has(&zone.apex) && !is_new_version(zone);
     if (1..=IMPORTED_FIRST).contains(&zones.iter().filter(|zone| new(&files, zone)).count()) {
         let end = files.end()?;
         for zone in zones.iter_mut() {

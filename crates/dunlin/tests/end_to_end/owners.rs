@@ -3,6 +3,7 @@
 use crate::running::{DIRECTORY, Server, eventually, read, text};
 use crate::updates::{CONFIGURATION, DDNS, ZONE, after_a_kill, folder, serve, update};
 use std::fs;
+use std::time::{Duration, SystemTime};
 
 /// The zone leaves the configuration before its changes are in any file.
 #[test]
@@ -152,6 +153,63 @@ fn a_zone_that_comes_back_to_its_updates_goes_on_from_its_files_serial() {
         let said = text(&folder.ctl(words).stdout);
         assert!(said.contains("n1.z.example."), "{said}");
     }
+}
+
+/// One zone's updates are no past of another that comes under its name.
+#[test]
+fn a_zone_that_comes_under_the_name_of_one_of_updates_is_made_anew() {
+    let folder = folder();
+    folder.write("list", "");
+    let list = "[zones]\nlist = \"list\"\n";
+    folder.configure(&format!("{list}{CONFIGURATION}"));
+    let server = serve(&folder);
+    for i in 1..=4 {
+        assert_eq!(update(&server, &[], DDNS, &format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}")), "");
+    }
+    folder.configure(list);
+    folder.does(&["reload"]);
+    let hosts: String = (1..=2).map(|i| format!("n{i} 60 A 192.0.2.{i}\n")).collect();
+    folder.write("new.zone", &format!("{}{hosts}x A 192.0.2.7\n", ZONE.replace(" 7 ", " 9 ")));
+    folder.write("list", "z.example new.zone\n");
+    folder.does(&["reload"]);
+    assert!(folder.does(&["zone", "log", "z.example"]).contains("made anew"));
+    for words in [["zone", "rollback", "z.example", "8"], ["zone", "rollback", "z.example", "10"]] {
+        folder.refuses(&words, "no way back to version");
+    }
+    assert_eq!(server.short(&folder, &["x.z.example"]), "192.0.2.7\n");
+    // They are there when it is theirs again.
+    folder.configure(CONFIGURATION);
+    folder.does(&["reload"]);
+    eventually("its updates", || server.short(&folder, &["n4.z.example"]) == "192.0.2.4\n");
+}
+
+/// What updates are to begin with is a version as any other.
+#[test]
+fn a_version_that_is_held_is_held_from_updates_too() {
+    let folder = folder();
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    folder.configure(&CONFIGURATION.replace(rules, ""));
+    let server = serve(&folder);
+    let edit = |serial: &str| {
+        let file = folder.write("z.zone", &ZONE.replace(" 7 ", serial).replace("192.0.2.1\n", "192.0.2.2\n"));
+        let before = SystemTime::now() - Duration::from_secs(60);
+        std::fs::File::open(file).unwrap().set_modified(before).unwrap();
+    };
+    edit(" 5 ");
+    let why = "the serial 5 does not follow 7";
+    folder.refuses(&["reload"], why);
+    folder.configure(CONFIGURATION);
+    folder.refuses(&["reload"], why);
+    let is_as_before = |server: &Server| server.short(&folder, &["www.z.example"]) == "192.0.2.1\n";
+    assert!(is_as_before(&server));
+    let server = after_a_kill(server, &folder);
+    assert!(is_as_before(&server));
+    assert!(text(&folder.ctl(&["--json", "status"]).stdout).contains(why));
+    edit(" 9 ");
+    folder.does(&["reload"]);
+    eventually("updates", || update(&server, &[], DDNS, "zone z.example\nadd n.z.example 60 A 192.0.2.9").is_empty());
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 10 1 2 3 4"));
+    assert!(text(&folder.ctl(&["zone", "log", "z.example"]).stdout).contains("file changed"));
 }
 
 /// Rules go and come, and the file is edited, faster than what is served can follow: a large zone beside it is read anew each time.

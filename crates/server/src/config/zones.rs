@@ -107,6 +107,11 @@ impl Zone {
         !self.allow_update.0.is_empty()
     }
 
+    /// The same, and it is read from what they have made of it: that is in the journal before it is served.
+    pub fn is_journaled(&self) -> bool {
+        self.is_owned() && self.origin.is_some()
+    }
+
     /// The file that is configured.
     pub fn origin(&self) -> &Path {
         self.origin.as_deref().unwrap_or(&self.file)

@@ -4,6 +4,7 @@ use super::FOLDER;
 use crate::images::fingerprint_of;
 use crate::ledger;
 use crate::log;
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
@@ -85,12 +86,22 @@ fn in_turn(mut one: VecDeque<Entry>, mut other: VecDeque<Entry>) -> VecDeque<Ent
     let mut all = VecDeque::<Entry>::with_capacity(one.len() + other.len());
     while let (Some(a), Some(b)) = (one.front(), other.front()) {
         let [goes_on, other_does] = [a, b].map(|next| all.back().is_some_and(|last| last.diff.to == next.diff.from));
-        let is_first = if goes_on == other_does { a.wall_s <= b.wall_s } else { goes_on };
+        let is_first = match (goes_on == other_does, a.wall_s.cmp(&b.wall_s)) {
+            (false, _) => goes_on,
+            // Within a second comes first what the other goes on from.
+            (true, Ordering::Equal) => !lead_to(&other, a) || lead_to(&one, b),
+            (true, order) => order == Ordering::Less,
+        };
         all.extend(if is_first { &mut one } else { &mut other }.pop_front());
     }
     all.extend(one);
     all.extend(other);
     all
+}
+
+/// Whether one of the first of these, of the same second, leads to where a change goes on from.
+fn lead_to(changes: &VecDeque<Entry>, change: &Entry) -> bool {
+    changes.iter().take_while(|other| other.wall_s == change.wall_s).any(|other| other.diff.to == change.diff.from)
 }
 
 /// Those of zones of files that were made since some time, as far as they can be read.
@@ -159,5 +170,8 @@ mod tests {
             "it was put back between two owners"
         );
         assert_eq!(order(&[(2, 100), (4, 130)], &[(3, 130)]), [2, 3, 4], "both in one second");
+        for (files, updates) in [(&[(4, 130)][..], &[(2, 130), (3, 130)][..]), (&[(2, 130), (3, 130)], &[(4, 130)])] {
+            assert_eq!(order(files, updates), [2, 3, 4], "they are the first that are kept");
+        }
     }
 }

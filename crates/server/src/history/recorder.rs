@@ -5,6 +5,7 @@ use super::{FOLDER, caution, way};
 use crate::clock::wall_s;
 use crate::config;
 use crate::images::{fingerprint_of, name};
+use crate::ledger;
 use crate::log;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -92,9 +93,12 @@ impl Recorder {
             let past = past.unwrap_or_default();
             for (zone, diff) in some {
                 let end = open.end(&zone);
-                let Some(diff) = joined(diff, end, past.get(&zone)) else { continue };
+                let left = end.is_none().then(|| self.left_at(&zone, &diff)).flatten();
+                let joined = if left.is_some() { Some(diff) } else { joined(diff, end, past.get(&zone)) };
+                let Some(diff) = joined else { continue };
                 let mut author = author(&zone);
-                if let Some((end, _)) = end.filter(|_| diff.is_empty()) {
+                let of_file = end.map(|(end, _)| end).filter(|_| diff.is_empty());
+                if let Some(end) = of_file.or(left) {
                     author.who = "made anew".to_string();
                     let facts: [(&str, &dyn std::fmt::Display); 3] =
                         [("zone", &name(&zone)), ("serial", &diff.to), ("before", &end)];
@@ -125,6 +129,15 @@ impl Recorder {
         let is_due = open.ends.len() > 2 * open.zones.max(AT_ONCE);
         self.open = Some(open).filter(|_| !is_due);
         Ok(())
+    }
+
+    /// The serial at which updates have left the zone whose name this one comes under. With the same one it is taken for that.
+    fn left_at(&self, zone: &[u8], came: &Diff) -> Option<u32> {
+        if !came.is_empty() || !ledger::has_left(&self.data_dir, zone) {
+            return None;
+        }
+        let past = changes_of(&self.data_dir, ledger::FOLDER, &HashSet::from([zone])).ok()?;
+        past.get(zone)?.back().map(|last| last.diff.to).filter(|last| *last != came.to)
     }
 
     /// The serial that the history of a zone ends with. All of it is read for the first who asks.

@@ -112,7 +112,7 @@ impl Publisher {
                 || self.served.manifest.find(&p.apex).map(|known| Zone::new(p.apex.clone(), known.file.into()));
             config.roster.written.find(&p.apex).cloned().or_else(served)
         };
-        held.into_iter().filter(is_wanted).filter_map(zone).filter(|zone| !zone.is_owned()).collect()
+        held.into_iter().filter(is_wanted).filter_map(zone).filter(|zone| !zone.is_journaled()).collect()
     }
 
     /// How what is different is laid. Files are read for it, while updates go on: they change other zones.

@@ -193,7 +193,7 @@ fn a_version_that_is_held_is_held_from_updates_too() {
     let edit = |serial: &str| {
         let file = folder.write("z.zone", &ZONE.replace(" 7 ", serial).replace("192.0.2.1\n", "192.0.2.2\n"));
         let before = SystemTime::now() - Duration::from_secs(60);
-        std::fs::File::open(file).unwrap().set_modified(before).unwrap();
+        fs::File::open(file).unwrap().set_modified(before).unwrap();
     };
     edit(" 5 ");
     let why = "the serial 5 does not follow 7";

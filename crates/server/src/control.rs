@@ -12,7 +12,6 @@ use crate::kept::Order;
 use crate::listing;
 use crate::log;
 use crate::secondaries::{Note, Secondaries};
-use crate::slate::{Slate, Taken};
 use crate::state::{Done, Event, State};
 use front::locks::hold;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -22,7 +21,7 @@ use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -317,9 +316,7 @@ const TAKEN_IN_WITHIN: Duration = Duration::from_secs(600);
 
 fn force(state: &State, zone: &str) -> Json {
     match outcome(state, |done| Event::Force { zones: vec![zone.to_string()], done }) {
-        Ok(facts) => {
-            once_taken_in(state, zone, facts, |slate, apex, asked| slate.force(apex, Instant::now(), Some(asked)))
-        }
+        Ok(facts) => once_taken_in(state, zone, facts, true),
         Err(complaints) => bad(complaints),
     }
 }
@@ -327,23 +324,23 @@ fn force(state: &State, zone: &str) -> Json {
 fn as_its_file_says(state: &State, zone: &str) -> Json {
     match reloaded(state, vec![zone.to_string()]) {
         // Only now: it may be one of updates since.
-        Ok(facts) => once_taken_in(state, zone, facts, |slate, apex, asked| slate.ask(apex, Instant::now(), asked)),
+        Ok(facts) => once_taken_in(state, zone, facts, false),
         Err(complaints) => bad(complaints),
     }
 }
 
 /// Has the file of a zone of updates looked at, and says what has become of an edit.
-fn once_taken_in(state: &State, zone: &str, facts: Json, ask: impl FnOnce(&Slate, &[u8], Sender<Taken>)) -> Json {
+fn once_taken_in(state: &State, zone: &str, facts: Json, forces: bool) -> Json {
     // Where no zone takes updates nobody looks.
     let press = state.press.as_ref().filter(|_| state.intake().is_some());
     let Some((press, apex)) = press.zip(apex(zone).ok()) else { return good("reload", facts) };
-    let (asked, taken) = mpsc::channel();
-    ask(&press.slate, &apex, asked);
+    let (sender, taken) = mpsc::channel();
+    let number = press.slate.ask(&apex, Instant::now(), forces, sender);
     let mut told = taken.recv_timeout(LOOKED_AT_WITHIN);
-    if told == Err(RecvTimeoutError::Timeout) {
-        press.slate.withdraw(&apex, NOT_LOOKED_AT);
-        // At once, unless somebody is at it.
+    if told == Err(RecvTimeoutError::Timeout) && !press.slate.withdraw(&apex, number, false) {
+        // Somebody is at it.
         told = taken.recv_timeout(TAKEN_IN_WITHIN);
+        press.slate.withdraw(&apex, number, true);
     }
     match told {
         Ok(Err(why)) => bad(vec![format!("zone {zone}: {why}")]),

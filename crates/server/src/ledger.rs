@@ -206,9 +206,14 @@ pub fn open_files(data_dir: &Path, zones: &mut Written) -> io::Result<(Option<Fi
     }
     // Where another version was served than the file has, it is weighed beside that before anything is made of it.
     let last = Manifest::open(&data_dir.join(images::FOLDER).join(images::MANIFEST));
+    // Where a file of ours was, and is not any more, somebody wants the zone to begin again.
     let is_new_version = |zone: &Zone| {
         let known = last.as_ref().and_then(|last| last.find(&zone.apex));
-        known.is_some_and(|known| known.file == zone.file && !known.is_current(&mut Looks::default()))
+        let known = known.filter(|known| known.file != file_of(&data_dir.join(FOLDER), &zone.apex));
+        let is_as_served = |known: Known<'_>| {
+            known.problem.is_none() && known.file == zone.file && known.is_current(&mut Looks::default())
+        };
+        known.is_some_and(|known| !is_as_served(known))
     };
     let new = |files: &Files, zone: &Zone| zone.is_owned() && !files.has(&zone.apex) && !is_new_version(zone);
     if (1..=IMPORTED_FIRST).contains(&zones.iter().filter(|zone| new(&files, zone)).count()) {

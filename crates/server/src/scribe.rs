@@ -85,7 +85,7 @@ enum Done {
     Edited,
     /// It may have one, which waits until nobody writes to it.
     Waits,
-    /// Updates do not own the zone, or not yet.
+    /// The zone is to be mended first.
     Left,
 }
 
@@ -132,7 +132,7 @@ impl Scribe {
                 self.last_updates = None;
                 self.state.rest();
             }
-            let mut task = self.press.slate.next();
+            let task = self.press.slate.next();
             if task.what == What::Digest {
                 self.renew_digest(&task.apex);
                 continue;
@@ -150,7 +150,6 @@ impl Scribe {
                     self.press.slate.answer(&task.apex, &Err(why.clone()));
                     // Whoever has forced it has been told that it was for nothing.
                     self.forced.remove(&task.apex);
-                    task.what = if task.what == What::Force { What::Look } else { task.what };
                 }
             }
             let outcome = outcome.map_err(|undone| match undone {
@@ -270,15 +269,20 @@ impl Scribe {
             return Ok(Done::Current);
         }
         let apex = task.apex.clone();
-        let (is_to_be_left, is_last) = self.press.have_done(move |press, books| {
+        let (is_unfit, is_novice, is_last) = self.press.have_done(move |press, books| {
             let now = press.current();
             let serial = laying::zone(now.image.view(), &apex).and_then(|zone| zone.serial().ok());
             let is_last = serial.is_none_or(|serial| books.unwritten.is_at(&apex, serial));
-            (books.unwritten.is_unfit(&apex) || books.novices.has(&apex), is_last)
+            (books.unwritten.is_unfit(&apex), books.novices.has(&apex), is_last)
         });
-        if is_to_be_left {
-            // Its file in data-dir is to be mended first, which was said at the start; or updates do not own it yet, and it will be looked at.
+        if is_unfit {
+            // Its file in data-dir is to be mended first, which was said at the start.
             return Ok(Done::Left);
+        }
+        if is_novice {
+            // Updates do not own it yet, and it will be looked at when they do.
+            self.again(task, RETRY);
+            return Ok(Done::Waits);
         }
         if !is_last {
             // What is durable and takes a new image is not served yet. It may be an edit: its file is the only place where that can be seen, and the
@@ -397,10 +401,6 @@ impl Scribe {
 
     fn again(&self, task: &Task, after: Duration) {
         let at = Instant::now() + after;
-        if task.what == What::Force && !self.forced.contains_key(&task.apex) {
-            // The file has not been looked at yet.
-            return self.press.slate.force(&task.apex, at, None);
-        }
         self.press.slate.look(slice::from_ref(&task.apex), at);
     }
 

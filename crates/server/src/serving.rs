@@ -80,7 +80,7 @@ const BUILT_FIRST: u64 = 16 << 20;
 type Start = (Zones<Stretch>, Serving, Compared);
 
 pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Result<Start, Vec<String>> {
-    let mut seen = config.roster.seen();
+    let seen = config.roster.seen();
     let open = || Last::open(library, &config.roster.written);
     let is_large = |last: &Manifest| last.zones() > COMPARED_FIRST || last.image().size > BUILT_FIRST;
     let mut last = open();
@@ -94,11 +94,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
     }
     let is_served = |zone: &Zone| last.as_ref().is_some_and(|last| last.shelved.manifest.has(zone));
     let (zones, strays) = config.roster.gather_but_strays(is_served).map_err(|complaints| told(&complaints))?;
-    if !strays.is_empty() {
-        // That is no reason to serve none. A reload says it again.
-        told(&strays).iter().for_each(|why| log::error("a file in a folder of zones is left out", &[("why", why)]));
-        seen = seen.but_folders();
-    }
+    let seen = seen.beside(&strays);
     let mut keep = |entries: &[manifest::Entry]| {
         let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
         recorder.note(library.gate.take(&unfit), &|_| history::by_file());

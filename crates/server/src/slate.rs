@@ -8,7 +8,7 @@
 use crate::config::Zone;
 use audit::Guards;
 use front::locks::{hold, try_to_hold};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,13 +30,21 @@ struct Entries {
     looks: Agenda,
     /// Those whose digests may not fit any more.
     digests: Agenda,
-    /// Those whose files are looked at and whose edits are taken in whatever the guards object to.
-    forced: HashSet<Box<[u8]>>,
-    /// Who waits to be told what became of that, and those of a zone whose file is being looked at. Bound: as many as ask until it has been.
-    asked: HashMap<Box<[u8]>, Vec<Sender<Taken>>>,
-    told: HashMap<Box<[u8]>, Vec<Sender<Taken>>>,
+    /// Who wants a file looked at, and to be told what became of an edit; and those of a zone whose file is being looked at. Bound: as many as ask
+    /// until it has been.
+    asked: HashMap<Box<[u8]>, Vec<Asker>>,
+    told: HashMap<Box<[u8]>, Vec<Asker>>,
+    /// How many have asked.
+    askers: u64,
     /// Zones that were followed, and are not any more. Bound: nobody waits long to take them.
     left: Vec<Box<[u8]>>,
+}
+
+struct Asker {
+    number: u64,
+    /// The edit is to be taken in whatever the guards object to.
+    forces: bool,
+    sender: Sender<Taken>,
 }
 
 struct Followed {
@@ -162,10 +170,9 @@ impl Slate {
             entries.zones.insert(zone.apex.clone(), followed);
         }
         entries.left.extend(before.into_keys());
-        let Entries { zones, due, looks, digests, forced, asked, told, .. } = entries;
+        let Entries { zones, due, looks, digests, asked, told, .. } = entries;
         due.retain(|apex| zones.get(apex).is_some_and(|zone| zone.every.is_some()));
         [looks, digests].into_iter().for_each(|agenda| agenda.retain(|apex| zones.contains_key(apex)));
-        forced.retain(|apex| zones.contains_key(apex));
         [asked, told].into_iter().for_each(|all| all.retain(|apex, _| zones.contains_key(apex)));
         self.bell.notify_all();
     }
@@ -205,41 +212,38 @@ impl Slate {
         self.bell.notify_all();
     }
 
-    /// An edit of the file of this zone is to be taken in whatever the guards object to. `asked`: who is told what has become of it; nobody is where
-    /// updates do not own the zone.
-    pub fn force(&self, apex: &[u8], at: Instant, asked: Option<Sender<Taken>>) {
+    /// The file of this zone is to be looked at, and whoever asks is told what has become of an edit; nobody is where updates do not own the zone.
+    /// `forces`: it is to be taken in whatever the guards object to. Returns his number.
+    pub fn ask(&self, apex: &[u8], at: Instant, forces: bool, sender: Sender<Taken>) -> u64 {
         let mut held = self.hold();
-        if held.zones.contains_key(apex) {
-            held.forced.insert(apex.into());
-            held.looks.put(apex, at);
-            held.asked.entry(apex.into()).or_default().extend(asked);
-            self.bell.notify_all();
-        }
-    }
-
-    /// The file of this zone is to be looked at, and who asks is told what has become of an edit; nobody is where updates do not own the zone.
-    pub fn ask(&self, apex: &[u8], at: Instant, asked: Sender<Taken>) {
-        let mut held = self.hold();
+        held.askers += 1;
+        let number = held.askers;
         if held.zones.contains_key(apex) {
             held.looks.put(apex, at);
-            held.asked.entry(apex.into()).or_default().push(asked);
+            held.asked.entry(apex.into()).or_default().push(Asker { number, forces, sender });
             self.bell.notify_all();
         }
+        number
     }
 
     /// The file of a zone was looked at. Who has asked since wants it looked at once more.
     pub fn answer(&self, apex: &[u8], taken: &Taken) {
         // They may have gone.
-        self.hold().told.remove(apex).into_iter().flatten().for_each(|asked| _ = asked.send(taken.clone()));
+        let told = self.hold().told.remove(apex);
+        told.into_iter().flatten().for_each(|asker| _ = asker.sender.send(taken.clone()));
     }
 
-    /// Nobody waits for an edit of the file of this zone any more, nor has forced it. False: it is in somebody's hands.
-    pub fn withdraw(&self, apex: &[u8], why: &str) -> bool {
-        let mut held = self.hold();
-        let Some(asked) = held.asked.remove(apex) else { return false };
-        held.forced.remove(apex);
-        asked.into_iter().for_each(|asked| _ = asked.send(Err(why.to_string())));
-        true
+    /// Whoever has this number wants nothing any more. False: somebody is at it, and that was not to be stopped.
+    pub fn withdraw(&self, apex: &[u8], number: u64, also_begun: bool) -> bool {
+        let Entries { asked, told, .. } = &mut *self.hold();
+        let begun = if also_begun { told.get_mut(apex) } else { None };
+        let mut is_gone = false;
+        for askers in asked.get_mut(apex).into_iter().chain(begun) {
+            let before = askers.len();
+            askers.retain(|asker| asker.number != number);
+            is_gone |= askers.len() < before;
+        }
+        is_gone
     }
 
     /// The digests of these zones may not fit any more, and are to be seen to at that time, or before.
@@ -318,15 +322,14 @@ impl Entries {
         let times = agendas.into_iter().filter_map(|(agenda, what)| Some((agenda.first()?, agenda, what)));
         let (_, agenda, mut what) = times.min_by_key(|(at, ..)| *at)?;
         let apex = agenda.take(now)?;
-        if what == What::Look && self.forced.remove(&apex) {
-            what = What::Force;
-        }
-        // Who has forced an edit waits for that, whatever else is done with the zone before.
-        if what != What::Digest
-            && !self.forced.contains(&apex)
-            && let Some(asked) = self.asked.remove(&apex)
-        {
+        let forces = |askers: Option<&Vec<Asker>>| askers.is_some_and(|askers| askers.iter().any(|asker| asker.forces));
+        // Who forces an edit waits for that, whatever else is done with the zone before.
+        let is_theirs = what == What::Look || what == What::Write && !forces(self.asked.get(&apex));
+        if is_theirs && let Some(asked) = self.asked.remove(&apex) {
             self.told.entry(apex.clone()).or_default().extend(asked);
+        }
+        if what == What::Look && forces(self.told.get(&apex)) {
+            what = What::Force;
         }
         let zone = self.zones.get(&apex)?;
         let (is_kept_in_step, guards) = (zone.every.is_some(), zone.guards);
@@ -412,19 +415,28 @@ mod tests {
         slate.hurry(A, start);
         assert_eq!(take(start + MINUTE), None);
         let (asked, taken) = channel();
-        slate.force(b"\x01c\0", start, Some(asked.clone()));
-        slate.force(A, start, Some(asked.clone()));
+        let force = |apex| slate.ask(apex, start, true, asked.clone());
+        force(b"\x01c\0");
+        let first = force(A);
         slate.answer(A, &Ok(()));
         assert!(taken.try_recv().is_err(), "not looked at since");
         assert_eq!([take(start), take(start)], [Some((What::Force, true, false)), None]);
-        assert!(!slate.withdraw(A, "late"));
-        slate.force(A, start, Some(asked));
-        assert!(slate.withdraw(A, "in time") && taken.try_recv() == Ok(Err("in time".to_string())));
-        assert_eq!(take(start), Some((What::Look, true, false)), "nobody has forced it");
-        [Err("held".to_string()), Ok(())].iter().for_each(|outcome| slate.answer(A, outcome));
-        assert_eq!(taken.iter().collect::<Vec<_>>(), [Err("held".to_string())], "once, and nobody else waits");
+        let (second, _) = (force(A), slate.ask(A, start, false, asked.clone()));
+        assert!(slate.withdraw(A, second, false) && !slate.withdraw(A, first, false), "somebody is at it");
+        slate.answer(A, &Err("held".to_string()));
+        assert_eq!(taken.try_recv(), Ok(Err("held".to_string())));
+        assert!(taken.try_recv().is_err(), "who has asked since is told of the next look");
+        assert_eq!(take(start), Some((What::Look, true, false)), "nobody forces it");
+        slate.answer(A, &Ok(()));
+        assert_eq!(taken.try_iter().collect::<Vec<_>>(), [Ok(())]);
+        let third = force(A);
+        assert_eq!(take(start), Some((What::Force, true, false)));
+        // It is looked at once more, for whoever still waits.
         slate.look(&[A.into()], start);
-        assert_eq!(take(start), Some((What::Look, true, false)), "forced once");
+        assert_eq!(take(start), Some((What::Force, true, false)));
+        slate.look(&[A.into()], start);
+        assert!(slate.withdraw(A, third, true));
+        assert_eq!(take(start), Some((What::Look, true, false)), "he has gone");
         slate.renew([A, A, b"\x01c\0"].into_iter(), start + MINUTE);
         assert_eq!([take(start), take(start + MINUTE)], [None, Some((What::Digest, true, false))]);
         assert_eq!(take(start + MINUTE), None);

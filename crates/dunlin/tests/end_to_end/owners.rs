@@ -202,9 +202,13 @@ fn a_version_that_is_held_is_held_from_updates_too() {
     folder.refuses(&["reload"], why);
     let is_as_before = |server: &Server| server.short(&folder, &["www.z.example"]) == "192.0.2.1\n";
     assert!(is_as_before(&server));
-    let server = after_a_kill(server, &folder);
-    assert!(is_as_before(&server));
-    assert!(text(&folder.ctl(&["--json", "status"]).stdout).contains(why));
+    // The image that the first start makes has what is served, and is of what is held.
+    let mut server = server;
+    for _ in 0..2 {
+        server = after_a_kill(server, &folder);
+        assert!(is_as_before(&server));
+        assert!(text(&folder.ctl(&["--json", "status"]).stdout).contains(why));
+    }
     edit(" 9 ");
     folder.does(&["reload"]);
     eventually("updates", || update(&server, &[], DDNS, "zone z.example\nadd n.z.example 60 A 192.0.2.9").is_empty());

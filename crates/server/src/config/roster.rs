@@ -7,6 +7,7 @@ use super::zones::{self, Named, Wrongs, Zone};
 use crate::complaint::Complaint;
 use crate::images;
 use crate::ledger;
+use crate::log;
 use crate::manifest::Texts;
 use crate::stamp::Stamp;
 use std::collections::HashMap;
@@ -46,7 +47,7 @@ impl Roster {
         if strays.is_empty() { Ok(zones) } else { Err(strays) }
     }
 
-    /// The same, without what lies in a folder and is no zone's file.
+    /// The same, without what lies in a folder and is no zone's file: that is no reason to serve none of the others, or as they were.
     pub fn gather_but_strays(&self, is_served: impl Fn(&Zone) -> bool) -> Result<Gathered, Vec<Complaint>> {
         self.gather_of(self.written.to_vec(), self.list.as_ref(), is_served)
     }
@@ -56,11 +57,10 @@ impl Roster {
         &self,
         listed: Vec<Zone>,
         is_served: impl Fn(&Zone) -> bool,
-    ) -> Result<Vec<Zone>, Vec<Complaint>> {
+    ) -> Result<Gathered, Vec<Complaint>> {
         let mut zones = self.written.to_vec();
         zones.extend(listed.into_iter().filter(|zone| self.written.find(&zone.apex).is_none()));
-        let (zones, strays) = self.gather_of(zones, None, is_served)?;
-        if strays.is_empty() { Ok(zones) } else { Err(strays) }
+        self.gather_of(zones, None, is_served)
     }
 
     fn gather_of(
@@ -193,9 +193,13 @@ impl Seen {
         self.lists_the_same(other) && self.directories == other.directories && is_settled
     }
 
-    /// The same places, of which it is not known what folders hold: they are read again by whoever looks at all zones.
-    pub fn but_folders(mut self) -> Seen {
-        self.directories.iter_mut().for_each(|(_, stamp)| *stamp = None);
+    /// The same places. Where there are such as are left out, folders are read again by whoever looks at all zones, so that it is said again.
+    pub fn beside(mut self, strays: &[Complaint]) -> Seen {
+        for stray in strays {
+            log::error("a file in a folder of zones is left out", &[("why", stray)]);
+        }
+        let directories = self.directories.iter_mut().filter(|_| !strays.is_empty());
+        directories.for_each(|(_, stamp)| *stamp = None);
         self
     }
 

@@ -1,6 +1,6 @@
 //! What is kept of what zones were: written when a change is served, as long and as much as is wanted.
 
-use super::entries::{Pasts, changes_of, each_head, unread};
+use super::entries::{Pasts, changes_of, each_head, last_updates, unread};
 use super::{FOLDER, caution, way};
 use crate::clock::wall_s;
 use crate::config;
@@ -91,9 +91,16 @@ impl Recorder {
             let apart: HashSet<&[u8]> = apart.map(|(zone, _)| &**zone).collect();
             let past = if apart.is_empty() { Ok(Pasts::new()) } else { changes_of(&self.data_dir, FOLDER, &apart) };
             let past = past.unwrap_or_default();
+            // Where updates have left a zone of this name: with the serial that they have led it to it is taken for that.
+            let is_come = |zone: &[u8], diff: &Diff, end: Option<(u32, u64)>| {
+                diff.is_empty() && end.is_none() && ledger::has_left(&self.data_dir, zone)
+            };
+            let are_some = some.iter().any(|(zone, diff)| is_come(zone, diff, open.end(zone)));
+            let left = if are_some { last_updates(&self.data_dir) } else { HashMap::new() };
             for (zone, diff) in some {
                 let end = open.end(&zone);
-                let left = end.is_none().then(|| self.left_at(&zone, &diff)).flatten();
+                let left = left.get(&fingerprint_of(&zone)).filter(|_| is_come(&zone, &diff, end));
+                let left = left.map(|(last, _)| *last).filter(|last| *last != diff.to);
                 let joined = if left.is_some() { Some(diff) } else { joined(diff, end, past.get(&zone)) };
                 let Some(diff) = joined else { continue };
                 let mut author = author(&zone);
@@ -129,15 +136,6 @@ impl Recorder {
         let is_due = open.ends.len() > 2 * open.zones.max(AT_ONCE);
         self.open = Some(open).filter(|_| !is_due);
         Ok(())
-    }
-
-    /// The serial at which updates have left the zone whose name this one comes under. With the same one it is taken for that.
-    fn left_at(&self, zone: &[u8], came: &Diff) -> Option<u32> {
-        if !came.is_empty() || !ledger::has_left(&self.data_dir, zone) {
-            return None;
-        }
-        let past = changes_of(&self.data_dir, ledger::FOLDER, &HashSet::from([zone])).ok()?;
-        past.get(zone)?.back().map(|last| last.diff.to).filter(|last| *last != came.to)
     }
 
     /// The serial that the history of a zone ends with. All of it is read for the first who asks.

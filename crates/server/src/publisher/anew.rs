@@ -2,7 +2,7 @@
 
 use super::by::record;
 use super::{Apexes, Publisher, complain, tell_gone};
-use crate::comparison;
+use crate::comparison::{self, Naming};
 use crate::config::{Config, Seen, Zone};
 use crate::images::{self, Before};
 use crate::jobs::Why;
@@ -75,12 +75,11 @@ impl Publisher {
     fn zones(&self, config: &Config, why: Why) -> Result<(Vec<Zone>, Seen), Vec<String>> {
         let (wanted, none) = (&self.by.wanted, HashSet::new());
         let wanted = if self.by.is_asked { wanted } else { &none };
-        let complaints =
-            match comparison::named(&config.roster, &self.served.manifest, self.takes_lists(config), wanted) {
-                Ok(named) => return Ok(named),
-                Err(comparison::Hindrance::Manifest) => vec![manifest::Damaged.to_string()],
-                Err(comparison::Hindrance::Roster(complaints)) => told(&complaints),
-            };
+        let complaints = match comparison::named(&config.roster, &self.served.manifest, self.lists(config), wanted) {
+            Ok(named) => return Ok(named),
+            Err(comparison::Hindrance::Manifest) => vec![manifest::Damaged.to_string()],
+            Err(comparison::Hindrance::Roster(complaints)) => told(&complaints),
+        };
         // Nor does what was wished of some zones. A zone that was for some, and is configured no more, would be for all.
         let is_of_all = self.by.wanted.is_empty() && !matches!(why, Why::Fold | Why::Damaged);
         if is_of_all || forsakes(&self.served.written, &self.press.current(), config) {
@@ -99,8 +98,12 @@ impl Publisher {
     }
 
     /// What names zones counts as it is now: somebody wants that of all, or a zone that was for some, and is configured no more, would be for all.
-    pub(super) fn takes_lists(&self, config: &Config) -> bool {
-        self.by.is_asked && self.by.wanted.is_empty() || forsakes(&self.served.written, &self.press.current(), config)
+    pub(super) fn lists(&self, config: &Config) -> Naming {
+        let is_of_all = self.by.is_asked && self.by.wanted.is_empty();
+        Naming {
+            is_taken: is_of_all || forsakes(&self.served.written, &self.press.current(), config),
+            is_asked_for: is_of_all && self.by.why != Why::Started,
+        }
     }
 
     /// Err within: the image does not take what updates have changed of these zones; of all if none is named.

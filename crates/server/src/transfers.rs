@@ -130,25 +130,33 @@ impl Transfers {
     pub fn run(mut self, orders: &Orders) {
         let (mut waiting, places) = (VecDeque::new(), Arc::<Places>::default());
         while let Some(order) = orders.0.recv() {
-            if let Order::Asked(question) = order {
-                let (ticket, is_full) = (question.ticket, waiting.len() >= WAITING_MAX);
-                match self.judge(question, is_full) {
-                    Ok(wanted) => waiting.push_back(wanted.question),
-                    Err(reply) => self.mailboxes.post(ticket, reply.unwrap_or_default()),
+            if let Order::Asked(question) = order
+                && let Some(wanted) = self.judged(question, waiting.len() >= WAITING_MAX)
+            {
+                // Nobody goes before those who wait.
+                let place = if waiting.is_empty() { Place::take(&places, &self.asks) } else { None };
+                match place {
+                    Some(place) => self.start(wanted, place),
+                    None => waiting.push_back(wanted.question),
                 }
             }
             while !waiting.is_empty()
                 && let Some(place) = Place::take(&places, &self.asks)
                 && let Some(question) = waiting.pop_front()
             {
-                let ticket = question.ticket;
                 // Who has waited may have had a right that he has no more.
-                match self.judge(question, false) {
-                    Ok(wanted) => self.start(wanted, place),
-                    Err(reply) => self.mailboxes.post(ticket, reply.unwrap_or_default()),
+                if let Some(wanted) = self.judged(question, false) {
+                    self.start(wanted, place);
                 }
             }
         }
+    }
+
+    /// None: it has its answer.
+    fn judged(&mut self, question: Postponed, is_full: bool) -> Option<Wanted> {
+        let ticket = question.ticket;
+        let wanted = self.judge(question, is_full);
+        wanted.map_err(|reply| self.mailboxes.post(ticket, reply.unwrap_or_default())).ok()
     }
 
     fn count(&self, which: Counter) {
@@ -540,6 +548,12 @@ mod tests {
             found.unwrap()
         }
 
+        /// So many ask, of whom not all have a place: the first letters of those who do.
+        fn full(&self, all: u64) -> Vec<Letter> {
+            (0..all).for_each(|connection| self.ask(connection, "z.example."));
+            (0..AT_ONCE_MAX).map(|_| self.letter()).collect()
+        }
+
         fn counted(&self, which: Counter) -> u64 {
             self.state.count(which)
         }
@@ -587,10 +601,8 @@ mod tests {
 
     #[test]
     fn so_many_are_under_way_and_the_others_wait_while_refusals_do_not() {
-        let stage = Stage::new();
-        let all = AT_ONCE_MAX as u64 + 2;
-        (0..all).for_each(|connection| stage.ask(connection, "z.example."));
-        let mut first: Vec<Letter> = (0..AT_ONCE_MAX).map(|_| stage.letter()).collect();
+        let (stage, all) = (Stage::new(), AT_ONCE_MAX as u64 + 2);
+        let mut first = stage.full(all);
         stage.ask(99, "elsewhere.example.");
         let refusal = stage.letter();
         assert_eq!((refusal.way, refusal.message[3] & 15, refusal.more.is_none()), (Way::Stream(99), 9, true));
@@ -604,10 +616,8 @@ mod tests {
 
     #[test]
     fn whoever_waits_while_his_right_is_taken_away_gets_nothing() {
-        let stage = Stage::new();
-        let all = AT_ONCE_MAX as u64 + 1;
-        (0..all).for_each(|connection| stage.ask(connection, "z.example."));
-        let mut first: Vec<Letter> = (0..AT_ONCE_MAX).map(|_| stage.letter()).collect();
+        let (stage, all) = (Stage::new(), AT_ONCE_MAX as u64 + 1);
+        let mut first = stage.full(all);
         // Only once it is answered all before it wait.
         stage.ask(99, "elsewhere.example.");
         stage.letter();

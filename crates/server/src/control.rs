@@ -310,7 +310,6 @@ fn publish(state: &State, words: &[&str]) -> Json {
 
 /// How long to wait until the file of a zone of updates was looked at: others may have to be written first.
 const LOOKED_AT_WITHIN: Duration = Duration::from_secs(60);
-const NOT_LOOKED_AT: &str = "its file has not been looked at yet";
 /// The same once somebody has begun: it may take a new image.
 const TAKEN_IN_WITHIN: Duration = Duration::from_secs(600);
 
@@ -344,7 +343,7 @@ fn once_taken_in(state: &State, zone: &str, facts: Json, forces: bool) -> Json {
     }
     match told {
         Ok(Err(why)) => bad(vec![format!("zone {zone}: {why}")]),
-        Err(RecvTimeoutError::Timeout) => bad(vec![format!("zone {zone}: {NOT_LOOKED_AT}")]),
+        Err(RecvTimeoutError::Timeout) => bad(vec![format!("zone {zone}: its file has not been looked at yet")]),
         // Where updates do not own the zone nobody tells.
         Ok(Ok(())) | Err(RecvTimeoutError::Disconnected) => good("reload", facts),
     }

@@ -33,6 +33,7 @@ use crate::strangers::{Lacking, Strangers};
 use crate::unwritten::{Names, Unwritten, Wish};
 use image::{View, Zone as ImageZone};
 use sha2::{Digest, Sha256};
+use std::cell::LazyCell;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -205,7 +206,7 @@ pub fn open_files(data_dir: &Path, zones: &mut Written) -> io::Result<(Option<Fi
         files.find(zone)?;
     }
     // Where another version was served than the file has, it is weighed beside that before anything is made of it.
-    let last = Manifest::open(&data_dir.join(images::FOLDER).join(images::MANIFEST));
+    let last = LazyCell::new(|| Manifest::open(&data_dir.join(images::FOLDER).join(images::MANIFEST)));
     // Where a file of ours was, and is not any more, somebody wants the zone to begin again.
     let is_new_version = |zone: &Zone| {
         let known = last.as_ref().and_then(|last| last.find(&zone.apex));

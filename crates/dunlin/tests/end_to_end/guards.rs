@@ -2,7 +2,6 @@
 
 use crate::running::{DIRECTORY, Folder, Server, eventually, read, text};
 use std::process::Output;
-use std::time::{Duration, SystemTime};
 
 const ZONE: &str = "$TTL 300\n@ SOA ns host 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nd NS ns\n\
     d DS 1 8 2 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n\
@@ -236,9 +235,7 @@ fn what_changes_while_the_server_is_down_is_weighed_against_what_was_served_last
 fn a_file_that_comes_back_is_weighed_beside_what_is_served() {
     let folder = Folder::new();
     for (name, text) in [("old", ZONE.to_string()), ("new", next(|z| z)), ("other", ZONE.to_string())] {
-        let file = folder.write(&format!("{name}.zone"), &text);
-        let before = SystemTime::now() - Duration::from_secs(60);
-        std::fs::File::open(file).unwrap().set_modified(before).unwrap();
+        folder.write_long_ago(&format!("{name}.zone"), &text);
     }
     let read_from = |file: &str| {
         folder.configure(&format!(
@@ -272,10 +269,8 @@ fn guards_are_switched_off_for_a_zone_or_for_all() {
             folder.write("zones/example.zone", ZONE);
             folder.configure(&format!("{DIRECTORY}{guarded}"));
             let server = Server::start(&folder, &["-c", "dunlin.toml"]);
-            let file = folder.write("zones/example.zone", &without(ZONE, &["a ", "b ", "c ", "d "]));
             // Nothing of the file itself is a reason to read it once more.
-            let old = SystemTime::now() - Duration::from_secs(60);
-            std::fs::File::open(file).unwrap().set_modified(old).unwrap();
+            folder.write_long_ago("zones/example.zone", &without(ZONE, &["a ", "b ", "c ", "d "]));
             if guarded != more {
                 assert_eq!(folder.ctl(&["reload"]).status.code(), Some(1));
                 folder.configure(&format!("{DIRECTORY}{more}"));

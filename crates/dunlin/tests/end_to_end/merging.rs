@@ -2,8 +2,7 @@
 
 use crate::running::{eventually, read, text};
 use crate::updates::{DDNS, update};
-use crate::written_back::{Stage, add};
-use std::time::{Duration, SystemTime};
+use crate::written_back::{Stage, add, configuration};
 
 fn asked(stage: &Stage, server: &crate::running::Server, name: &str) -> String {
     server.short(&stage.folder, &[&format!("{name}.z.example")])
@@ -50,9 +49,7 @@ fn what_is_included_is_part_of_the_file() {
     for name in ["more", "sub/more"] {
         let stage = Stage::new("", 1);
         let edited = |address: &str| {
-            let file = stage.folder.write(&format!("zones/{name}"), &format!("more A {address}\n"));
-            let before = SystemTime::now() - Duration::from_secs(60);
-            std::fs::File::open(file).unwrap().set_modified(before).unwrap();
+            stage.folder.write_long_ago(&format!("zones/{name}"), &format!("more A {address}\n"));
         };
         edited("192.0.2.21");
         stage.edit(&(read(&stage.file) + &format!("$INCLUDE {name}\n")));
@@ -218,8 +215,7 @@ fn an_edit_of_an_old_version_takes_back_nothing_whatever_was_edited_between() {
     add(&server, 1);
     eventually("the file", || stage.holds("n1.z.example."));
     let line = read(&stage.file).lines().next().unwrap().to_string();
-    let without_write_back = read(&stage.folder.0.join("dunlin.toml")).replace("write-back = \"1s\"", "");
-    stage.folder.write("dunlin.toml", &without_write_back);
+    stage.folder.configure(&configuration(""));
     stage.folder.does(&["reload"]);
     let zone = |serial: u32, hosts: &str| {
         format!("$TTL 300\n@ SOA ns hostmaster {serial} 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nn1 60 A 192.0.2.1\n{hosts}")

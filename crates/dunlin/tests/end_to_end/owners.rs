@@ -3,7 +3,6 @@
 use crate::running::{DIRECTORY, Server, eventually, read, text};
 use crate::updates::{CONFIGURATION, DDNS, ZONE, after_a_kill, folder, serve, update};
 use std::fs;
-use std::time::{Duration, SystemTime};
 
 /// The zone leaves the configuration before its changes are in any file.
 #[test]
@@ -191,9 +190,7 @@ fn a_version_that_is_held_is_held_from_updates_too() {
     folder.configure(&CONFIGURATION.replace(rules, ""));
     let server = serve(&folder);
     let edit = |serial: &str| {
-        let file = folder.write("z.zone", &ZONE.replace(" 7 ", serial).replace("192.0.2.1\n", "192.0.2.2\n"));
-        let before = SystemTime::now() - Duration::from_secs(60);
-        fs::File::open(file).unwrap().set_modified(before).unwrap();
+        folder.write_long_ago("z.zone", &ZONE.replace(" 7 ", serial).replace("192.0.2.1\n", "192.0.2.2\n"));
     };
     edit(" 5 ");
     let why = "the serial 5 does not follow 7";

@@ -1,11 +1,12 @@
 //! A server of its own for each test: in a folder of its own, on ports that are free, ended with the test.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long anything may take before a test gives up on it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -39,6 +40,14 @@ impl Folder {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
         path
+    }
+
+    /// Writes a file as if it had been some time ago: one that has just been written is looked at again, whatever it is like.
+    pub fn write_long_ago(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.write(name, text);
+        let before = SystemTime::now() - Duration::from_secs(60);
+        File::open(&file).unwrap().set_modified(before).unwrap();
+        file
     }
 
     /// Writes dunlin.toml: `HEAD`, and this.
@@ -127,7 +136,7 @@ impl Server {
 
     /// One that is not waited for: it has no address yet.
     pub fn begin(folder: &Folder, args: &[&str]) -> Server {
-        let log = std::fs::File::create(folder.0.join("log")).unwrap();
+        let log = File::create(folder.0.join("log")).unwrap();
         let mut server = command(&folder.0);
         let child = server.arg("serve").args(args).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         Server { address: ([127, 0, 0, 1], 0).into(), child }
@@ -135,7 +144,7 @@ impl Server {
 
     /// The same by another command, that becomes the server.
     pub fn start_as(folder: &Folder, mut command: Command) -> Server {
-        let log = std::fs::File::create(folder.0.join("log")).unwrap();
+        let log = File::create(folder.0.join("log")).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -193,7 +202,7 @@ pub fn text(octets: &[u8]) -> String {
 
 pub fn read(path: &Path) -> String {
     let mut text = String::new();
-    std::fs::File::open(path).and_then(|mut f| f.read_to_string(&mut text)).unwrap();
+    File::open(path).and_then(|mut f| f.read_to_string(&mut text)).unwrap();
     text
 }
 

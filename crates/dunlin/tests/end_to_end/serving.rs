@@ -269,9 +269,7 @@ fn a_zone_that_came_by_its_name_goes_with_its_table() {
         let folder = Folder::new();
         folder.write("k.key", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n");
         for name in ["z", "x"] {
-            let file = folder.write(name, ZONE);
-            let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
-            File::open(file).unwrap().set_modified(old).unwrap();
+            folder.write_long_ago(name, ZONE);
         }
         let key = "[[key]]\nname = \"k\"\nsecret-file = \"k.key\"\n";
         let alone = format!("{key}[[zone]]\nname = \"z.test\"\nfile = \"z\"\n");

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 /// `every`: empty for a zone that is not written back.
-fn configuration(every: &str) -> String {
+pub fn configuration(every: &str) -> String {
     let write_back = if every.is_empty() { String::new() } else { format!("write-back = \"{every}\"\n") };
     format!(
         "[[key]]\nname = \"ddns\"\nsecret-file = \"ddns.key\"\n\
@@ -48,9 +48,7 @@ impl Stage {
 
     /// Writes the file as careful editors do, and as if it had been some time ago.
     pub fn edit(&self, text: &str) {
-        let new = self.folder.write("zones/.edited", text);
-        let before = SystemTime::now() - Duration::from_secs(60);
-        std::fs::File::open(&new).unwrap().set_modified(before).unwrap();
+        let new = self.folder.write_long_ago("zones/.edited", text);
         std::fs::rename(new, &self.file).unwrap();
     }
 
@@ -295,10 +293,7 @@ fn a_link_to_a_file_that_is_written_back_is_no_other_zone() {
 #[test]
 fn a_file_is_not_written_that_a_zone_of_the_list_has_too() {
     let folder = updates::folder();
-    let list = folder.write("list", "l.example z.zone\n");
-    // Who has just been written to would be looked at again.
-    let before = SystemTime::now() - Duration::from_secs(60);
-    std::fs::File::open(list).unwrap().set_modified(before).unwrap();
+    folder.write_long_ago("list", "l.example z.zone\n");
     let configure = |more: &str| {
         let rule = "allow-update = [\"key:ddns\"]";
         let zone = format!(
@@ -419,9 +414,7 @@ fn a_file_that_includes_another_is_written_back_also_where_its_rules_come_with_a
     let stage = Stage::new("1s", 3);
     let with = configuration("1s");
     stage.folder.configure(&without_rules(&with));
-    let included = stage.folder.write("zones/more", "inc A 192.0.2.77\n");
-    let long_ago = SystemTime::now() - Duration::from_secs(60);
-    std::fs::File::open(included).unwrap().set_modified(long_ago).unwrap();
+    stage.folder.write_long_ago("zones/more", "inc A 192.0.2.77\n");
     stage.edit(&(read(&stage.file) + "$INCLUDE more\n"));
     let server = stage.serve();
     stage.folder.configure(&with);

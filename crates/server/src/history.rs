@@ -18,7 +18,7 @@ use crate::images::name;
 use crate::json::Json;
 use crate::ledger;
 use crate::sound::{self, Sound};
-pub use entries::{caution, changes_since, last_serials, last_updates};
+pub use entries::{caution, changes_since, in_turn, last_serials, last_updates, unread};
 use entries::{changes, changes_in};
 use file::left_beside;
 pub use file::{Replaced, write};

@@ -2,21 +2,22 @@
 //! say that any more, and a new version is weighed against it.
 //!
 //! ```text
-//! zones of files that changed    the history knows the way there
+//! zones that changed             the history knows the way there, and the journal what updates made of those that are theirs no more
 //! zones that came and went       named beside the image; they are read before the first answer
 //! zones of updates               the journal (`ledger`)
 //! ```
 
 use crate::config::{Written, Zone};
-use crate::history::{CHANGE_OCTETS_MAX, changes_since};
+use crate::history::{CHANGE_OCTETS_MAX, changes_since, in_turn};
 use crate::images::{Library, Others, Shelved, name};
 use crate::laying::{self, Put, Standing};
+use crate::ledger;
 use crate::log;
 use crate::manifest;
 use crate::unwritten::{Names, Wish};
 use image::patch::Change;
 use image::{Builder, Image, InTurn, Zone as ImageZone};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::Path;
 use std::slice;
 use std::time::SystemTime;
@@ -112,13 +113,15 @@ impl Last {
     /// Changes that were served are made once more.
     fn lay_changes(&mut self, data_dir: &Path, written: &Written) {
         let image = std::fs::metadata(&self.shelved.file).and_then(|found| found.modified());
-        let changes = Changes::since(data_dir, image.unwrap_or_else(|_| SystemTime::now()));
         let is_meant = |apex: &[u8]| !self.others.contains_key(apex) && !written.find(apex).is_some_and(Zone::is_owned);
+        let steps = steps_since(data_dir, image.unwrap_or_else(|_| SystemTime::now()), is_meant);
         let mut wishes = Vec::new();
-        for (apex, steps) in changes.steps.into_iter().filter(|(apex, _)| is_meant(apex)) {
+        for (apex, steps) in steps {
             let Some(zone) = laying::zone(self.served().view(), &apex) else { continue };
             match steps {
-                Some(steps) => wishes.extend(ahead(zone, &steps).map(|names| Wish { apex, names })),
+                Some(mut steps) => {
+                    wishes.extend(ahead(zone, steps.make_contiguous()).map(|names| Wish { apex, names }))
+                }
                 None => tell(&apex),
             }
         }
@@ -173,28 +176,38 @@ fn tell(apex: &[u8]) {
     log::info("a zone is served first as it was before its last changes", &[("zone", &name(apex))]);
 }
 
-/// What has changed since some time, by zone, oldest first. Bound: `CHANGE_OCTETS_MAX` in all; of zones of
-/// which more is there nothing is known.
+/// The changes of zones, by apex, oldest first. None: they were too many.
+type Steps = HashMap<Box<[u8]>, Option<VecDeque<Entry>>>;
+
+/// What has changed since some time by files, and by updates that no file of ours need have.
+fn steps_since(data_dir: &Path, time: SystemTime, is_meant: impl Fn(&[u8]) -> bool) -> Steps {
+    let [mut files, mut updates] = [Changes::default(), Changes::default()];
+    changes_since(data_dir, time, |entry| files.push(entry));
+    ledger::each_unreleased(data_dir, &is_meant, |entry| updates.push(entry));
+    let mut all = files.steps;
+    all.retain(|apex, _| is_meant(apex));
+    for (apex, updated) in updates.steps {
+        let of_file = all.remove(&apex).unwrap_or_else(|| Some(VecDeque::new()));
+        all.insert(apex, of_file.zip(updated).map(|(of_file, updated)| in_turn(of_file, updated)));
+    }
+    all
+}
+
+/// Those of one owner. Bound: `CHANGE_OCTETS_MAX` in all; of zones of which more is there nothing is known.
 #[derive(Default)]
 struct Changes {
-    steps: HashMap<Box<[u8]>, Option<Vec<Entry>>>,
+    steps: Steps,
     octets: usize,
 }
 
 impl Changes {
-    fn since(data_dir: &Path, time: SystemTime) -> Changes {
-        let mut changes = Changes::default();
-        changes_since(data_dir, time, |entry| changes.push(entry));
-        changes
-    }
-
     fn push(&mut self, entry: Entry) {
         self.octets += entry.diff.octets();
         let has_room = self.octets <= CHANGE_OCTETS_MAX;
-        let steps = self.steps.entry(entry.zone.clone()).or_insert_with(|| Some(Vec::new()));
+        let steps = self.steps.entry(entry.zone.clone()).or_insert_with(|| Some(VecDeque::new()));
         // A way with a gap leads elsewhere.
         *steps = steps.take().filter(|_| has_room).map(|mut steps| {
-            steps.push(entry);
+            steps.push_back(entry);
             steps
         });
     }

@@ -44,7 +44,7 @@ use store::atomic::{self, Output, Prepared, prepare, write_atomically};
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
 use transfer::record::is_newer;
-use transfer::{Author, Diff, Entry, Kind, Layer, Misfit, Record};
+use transfer::{Author, Diff, Entry, Head, Kind, Layer, Misfit, Record};
 use wire::rtype::{Rtype, SOA};
 
 pub const FOLDER: &str = "journal";
@@ -318,6 +318,25 @@ fn open(folder: &Path, from: u64, take: &mut dyn FnMut(u64, Entry)) -> io::Resul
     };
     let opened = Journal::open(Folder::open(folder)?, SEGMENT_OCTETS, from, &mut replay)?;
     if faults.is_empty() { Ok(opened) } else { Err(io::Error::new(io::ErrorKind::InvalidData, faults.join("; "))) }
+}
+
+/// Changes of zones of these names that some file of ours may lack, as far as they can be read: for who looks at what was served, before anything is
+/// made of it.
+pub fn each_unreleased(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool, mut see: impl FnMut(Entry)) {
+    let folder = data_dir.join(FOLDER);
+    if !folder.exists() {
+        return;
+    }
+    let mut take = |_, octets: &[u8]| {
+        if Head::of(octets).is_some_and(|head| is_wanted(head.zone)) {
+            Entry::decode(octets).into_iter().for_each(&mut see);
+        }
+    };
+    let read = released(&folder)
+        .and_then(|from| Journal::open(Folder::open(&folder)?, SEGMENT_OCTETS, from, &mut take).map(drop));
+    if let Err(e) = read {
+        history::unread(&e);
+    }
 }
 
 /// The names of a version in the making, as an image takes them.

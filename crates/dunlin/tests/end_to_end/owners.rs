@@ -66,6 +66,32 @@ fn a_zone_that_takes_no_updates_any_more_is_what_its_file_says() {
     assert!(kept.contains("new.z.example. 60 IN A 192.0.2.9"), "{kept}");
 }
 
+/// What is served is weighed, though the last image has nothing of the last updates.
+#[test]
+fn a_zone_that_is_its_updates_no_more_when_the_server_starts_does_not_go_back_for_its_file() {
+    let folder = folder();
+    let mut server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    server = after_a_kill(server, &folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8"), "");
+    server.signal("KILL");
+    drop(server);
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    folder.configure(&CONFIGURATION.replace(rules, ""));
+    let server = serve(&folder);
+    let is_as_updated = || {
+        assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
+        assert_eq!(server.short(&folder, &["more.z.example", "A"]), "192.0.2.8\n");
+        assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 9 1 2 3 4"));
+    };
+    is_as_updated();
+    folder.refuses(&["reload"], "the serial 7 does not follow 9");
+    is_as_updated();
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 20 "));
+    folder.does(&["reload"]);
+    assert_eq!(server.short(&folder, &["more.z.example", "A"]), "");
+}
+
 /// As if it came from nowhere: its block goes, and a list has it from its file; the block comes back.
 #[test]
 fn a_zone_that_comes_back_to_its_updates_is_theirs_once_it_is_served_as_they_left_it() {

@@ -82,7 +82,7 @@ pub fn changes_of(data_dir: &Path, folder: &str, apexes: &HashSet<&[u8]>) -> Res
 
 /// A zone has one owner at a time; where it has had two, what goes on from the version before comes next, and the clock tells where that says
 /// nothing. It may have been put back meanwhile: what one owner has done is in the order in which he did it.
-fn in_turn(mut one: VecDeque<Entry>, mut other: VecDeque<Entry>) -> VecDeque<Entry> {
+pub fn in_turn(mut one: VecDeque<Entry>, mut other: VecDeque<Entry>) -> VecDeque<Entry> {
     let mut all = VecDeque::<Entry>::with_capacity(one.len() + other.len());
     while let (Some(a), Some(b)) = (one.front(), other.front()) {
         let [goes_on, other_does] = [a, b].map(|next| all.back().is_some_and(|last| last.diff.to == next.diff.from));

@@ -4,7 +4,7 @@
 use crate::progress::Progress;
 use image::{Builder, Damaged, Records, Sorted};
 use server::config::{Zone, apex};
-use server::reading::take;
+use server::zonetext::reading::take;
 use server::{images, zonetext};
 use std::fmt;
 use std::io::{self, Read};

@@ -6,8 +6,8 @@
 //! Prints how long it took and what was stored. The snapshot stands in the configuration's data-dir.
 
 use cache::{Bounds, Cache, Entry, Key, Kind, Scratch, Variant, pack};
-use server::memory;
-use server::shelf::Shelf;
+use server::resolving::memory;
+use server::resolving::shelf::Shelf;
 use std::path::Path;
 use std::time::Instant;
 use store::Memory;

@@ -2,19 +2,23 @@
 //!
 //! Never waits for anything but its sockets, nor for the holder of a lock (`queue`, `front::published`), logs nothing while all is well.
 
+pub(crate) mod later;
+pub(crate) mod panics;
+pub(crate) mod queue;
+
 use crate::clock::Clock;
-use crate::later::{Desk, Mailbox, Mailboxes};
-use crate::panics::Panics;
 use crate::stall::{Cause, Meter};
 use crate::transfers::Granted;
-use crate::valve::Valve;
+use crate::transfers::valve::Valve;
 use cache::Cache;
 use front::{Datagrams, Now, Peer, Postponed, Presence, Published, Ticket, Verdict, Way, Worker, Zones};
+use later::{Desk, Mailbox, Mailboxes};
 use net::Turn;
 use net::sched::{Precedence, Rank};
 use net::tcp::{self, Answer, Messages, Origin, Piece, TcpEvent, TcpLimits};
 use net::udp::{Batch, Return, Sent, UdpPort};
 use net::udp_loop::{self, Batches};
+use panics::Panics;
 use stats::{Counter, Counters};
 use std::io;
 use std::net::TcpListener;
@@ -424,8 +428,8 @@ mod tests {
     use crate::config::{Folders, without_file};
     use crate::history::Recorder;
     use crate::images::Library;
+    use crate::images::serving;
     use crate::patience::{PATIENCE, eventually};
-    use crate::serving;
     use crate::stall::Turns;
     use front::Setup;
     use net::udp::RECV_BUFFER;

@@ -3,16 +3,19 @@
 //! Decides nothing: it reads what the server knows and passes wishes to the main thread. A line has at most
 //! `LINE_MAX` octets.
 
+mod door;
+pub(crate) mod http;
+pub(crate) mod listing;
+
 use crate::config::apex;
-use crate::door::{self, Hurried};
 use crate::history::Past;
-use crate::intake::Intake;
 use crate::json::Json;
 use crate::kept::Order;
-use crate::listing;
 use crate::log;
 use crate::secondaries::{Note, Secondaries};
 use crate::state::{Done, Event, State};
+use crate::update::intake::Intake;
+use door::Hurried;
 use front::locks::hold;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};

@@ -3,25 +3,34 @@
 //! One image holds all zones. A zone whose file is wrong keeps the data it was served with before, if there is any, and
 //! is left out otherwise; the others are built all the same. Never runs on an answering thread.
 
-use crate::changes;
+pub(crate) mod changes;
+pub(crate) mod comparison;
+pub mod held;
+pub(crate) mod inspector;
+pub mod lately;
+pub(crate) mod laying;
+pub(crate) mod manifest;
+pub(crate) mod numbering;
+pub mod scratch;
+pub(crate) mod serving;
+pub(crate) mod sound;
+
 use crate::clock;
-use crate::comparison;
 use crate::config::{Numbering, Seen, Zone};
-use crate::held::{self, Gate};
 use crate::history::last_serials;
 use crate::kept;
-use crate::lately::Last;
-use crate::laying;
 use crate::log;
-use crate::manifest::{Entry, Identity, Known, Manifest};
-use crate::numbering::numbered;
-use crate::pieces::Pieces;
-use crate::pieces::file::Shelf;
-use crate::reading::{self, Stock};
-use crate::scratch::{self, Scratch};
+use crate::zonetext::pieces::Pieces;
+use crate::zonetext::pieces::file::Shelf;
+use crate::zonetext::reading::{self, Stock};
 use crate::zonetext::{Reading, Unread};
 use audit::{Rating, Report, Rules, Version, audit};
+use held::Gate;
 use image::{Builder, Image, View, Zone as ImageZone};
+use lately::Last;
+use manifest::{Entry, Identity, Known, Manifest};
+use numbering::numbered;
+use scratch::Scratch;
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;

@@ -11,10 +11,10 @@
 
 use crate::config::Zone;
 use crate::history::{self, Replaced};
+use crate::images::laying::Standing;
 use crate::images::name;
-use crate::laying::Standing;
-use crate::origin::stamp;
-use crate::sound::{DAMAGED, Sound};
+use crate::images::sound::{DAMAGED, Sound};
+use crate::scribe::origin::stamp;
 use crate::stamp::TICK;
 use front::{Published, Zones};
 use image::Zone as ImageZone;

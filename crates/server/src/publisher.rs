@@ -10,36 +10,43 @@
 //! it is, and says so.
 
 mod anew;
+pub(crate) mod attending;
 mod by;
 mod commands;
+mod includes;
+pub(crate) mod jobs;
 mod over;
+pub(crate) mod press;
+pub(crate) mod vigil;
+pub(crate) mod watcher;
 
 use crate::answering::Shared;
-use crate::attending::NEEDS_RESTART;
 use crate::config::{Config, Zone};
-use crate::held::{self, Gate};
 use crate::history::Recorder;
+use crate::images::held::{self, Gate};
+use crate::images::serving::{Serving, facts};
 use crate::images::{self, Library};
-use crate::jobs::{Job, Why, together};
 use crate::json::Json;
-use crate::ledger;
-use crate::novices::Asked;
-use crate::press::Press;
+use crate::log;
+use crate::run::systemd;
 use crate::secondaries::Note;
-use crate::serving::{Serving, facts};
 use crate::state::{Event, State};
-use crate::watcher::Followed;
-use crate::{log, systemd};
+use crate::update::ledger;
+use crate::update::novices::Asked;
+use attending::NEEDS_RESTART;
 use audit::Guards;
 use by::{By, record};
 use front::{Retired, Zones};
+use jobs::{Job, Why, together};
 use net::Wake;
+use press::Press;
 use stats::Counter;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use store::Stretch;
+use watcher::Followed;
 
 /// How often it is looked whether a retired image is still in use.
 const RETIRE_EVERY: Duration = Duration::from_millis(50);

@@ -1,30 +1,40 @@
 //! Everything that resolving for clients takes, made from the configuration: the cache, the rings, the task threads.
 
+mod chores;
+mod ending;
+mod handover;
+pub(crate) mod keeper;
+pub mod memory;
+pub mod shelf;
+mod tasks;
+mod upstream;
+
 use crate::answering::Shared;
-use crate::chores::Chores;
+use crate::answering::later::Desk;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::ending::Ending;
-use crate::handover::{Handover, Inbox};
-use crate::keeper::Keeper;
-use crate::later::Desk;
-use crate::memory::{self, Beginning, Rest};
-use crate::shelf::Shelf;
+use crate::run::systemd;
 use crate::stall::Histogram;
-use crate::tasks::{Burst, Tasks};
-use crate::upstream::Upstream;
-use crate::{config, log, random, systemd};
+use crate::{config, log, random};
 use cache::Cache;
+use chores::Chores;
+use ending::Ending;
 use front::{Resolving, Setup, Worker};
+use handover::{Handover, Inbox};
+use keeper::Keeper;
+use memory::{Beginning, Rest};
 use net::Wake;
 use policy::Acl;
 use resolver::{Forwards, Resolver, Settings, TtlRange};
+use shelf::Shelf;
 use stats::Counters;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use store::Memory;
+use tasks::{Burst, Tasks};
+use upstream::Upstream;
 
 /// What has expired is kept for a day (RFC 8767 section 5 suggests one to three).
 const STALE_S: u32 = 86_400;

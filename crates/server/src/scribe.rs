@@ -13,27 +13,32 @@
 //! file is wrong, that is said, and the edit waits until the file is edited again, or is gone. What could not be written is in
 //! the journal, and is owed at the next start too.
 
-use crate::aside;
+pub(crate) mod aside;
+pub(crate) mod edited;
+pub(crate) mod origin;
+mod outline;
+pub(crate) mod slate;
+
 use crate::clock::rfc3339;
 use crate::config::{Written, Zone};
-use crate::digest;
-use crate::edited::{self, Edit, Hindrance};
 use crate::history::{self, Past};
+use crate::images::laying;
+use crate::images::sound::{Sound, damaged};
 use crate::images::{fingerprint_of, name};
-use crate::intake::{Intake, MISFIT};
-use crate::laying;
-use crate::ledger;
 use crate::log;
-use crate::origin::{self, Base, Known, Means, NONE, Origin, UNSEEN};
-use crate::outline::{self, Outline};
-use crate::press::{DIGEST_AFTER, Press};
-use crate::reading::Stock;
-use crate::slate::{Task, What};
-use crate::sound::{Sound, damaged};
+use crate::publisher::press::{DIGEST_AFTER, Press};
+use crate::publisher::watcher::Folders;
 use crate::state::State;
-use crate::watcher::Folders;
+use crate::update::digest;
+use crate::update::intake::{Intake, MISFIT};
+use crate::update::ledger;
+use crate::zonetext::reading::Stock;
 use audit::Guards;
+use edited::{Edit, Hindrance};
 use image::Sorted;
+use origin::{Base, Known, Means, NONE, Origin, UNSEEN};
+use outline::Outline;
+use slate::{Task, What};
 use stats::Counter;
 use std::collections::{HashMap, HashSet};
 use std::io;

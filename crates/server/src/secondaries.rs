@@ -10,26 +10,30 @@
 
 mod ends;
 mod entries;
+mod exchanges;
+mod fetching;
 mod notified;
+#[cfg(test)]
+mod tests;
+mod times;
 mod told;
 
 use crate::answering::Shared;
+use crate::answering::later::Mailboxes;
 use crate::clock::{Clock, wall_s};
 use crate::config::{Config, SECONDARIES};
-use crate::exchanges::{Exchanges, Heard, Unsent};
-use crate::fetching::{self, Errand, Outcome, Wanted};
+use crate::images::laying;
 use crate::images::name;
 use crate::json::Json;
-use crate::later::Mailboxes;
-use crate::laying;
 use crate::log::{self, Seldom};
 use crate::random;
 use crate::state::{Event, State};
-use crate::times::{ANNOUNCED, REFRESHED, Times};
 use crate::transfers::Soa;
 use ends::{ASKED_MAX, CHANGED_MAX, DOUBTFUL_MAX};
 pub use ends::{Note, Secondaries, Taken, ends};
 use entries::{Entries, Over};
+use exchanges::{Exchanges, Heard, Unsent};
+use fetching::{Errand, Outcome, Wanted};
 use front::{Mark, Postponed, Presence, Published, Purpose, Retired, Zones};
 use resolver::Chance;
 use stats::Counter;
@@ -41,6 +45,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use store::{Stretch, atomic};
+use times::{ANNOUNCED, REFRESHED, Times};
 use told::Quota;
 use transfer::announce::{Announcer, Told};
 use transfer::ask;
@@ -671,6 +676,3 @@ impl Registrar {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,6 +1,6 @@
 //! What tells a changed file from an unchanged one, without reading it.
 
-use crate::vigil::Vigil;
+use crate::publisher::vigil::Vigil;
 use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::io::ErrorKind;

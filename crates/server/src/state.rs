@@ -2,19 +2,19 @@
 
 use crate::clock::{self, Clock};
 use crate::config::{Config, Zone};
-use crate::held;
 use crate::history::Past;
+use crate::images::held;
+use crate::images::inspector::Inspected;
 use crate::images::{self, Problem};
-use crate::inspector::Inspected;
-use crate::intake::Intake;
 use crate::json::Json;
-use crate::keeper::Keeper;
 use crate::kept::Order;
-use crate::press::Press;
+use crate::publisher::press::Press;
+use crate::publisher::watcher::Folders;
+use crate::resolving::keeper::Keeper;
 use crate::secondaries::Secondaries;
 use crate::stall::{self, Turns};
 use crate::transfers::AT_ONCE_MAX;
-use crate::watcher::Folders;
+use crate::update::intake::Intake;
 use front::locks::hold;
 use stats::{Counter, Counters, total};
 use std::cell::LazyCell;

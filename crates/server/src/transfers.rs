@@ -12,17 +12,18 @@
 //! A question for what has changed (RFC 1995) is answered with the whole zone, as section 4 allows, or with its SOA alone
 //! if nothing has, or over UDP.
 
+pub(crate) mod valve;
+
 use crate::answering::Shared;
+use crate::answering::later::{Desk, Mailboxes};
+use crate::answering::queue::{self, Receiver, Sender};
 use crate::clock::wall_s;
 use crate::config::Zone;
 use crate::images;
-use crate::later::{Desk, Mailboxes};
-use crate::laying;
+use crate::images::laying;
 use crate::log::{self, Seldom};
-use crate::queue::{self, Receiver, Sender};
 use crate::refusals::{self, ELSEWHERE, FAILED, MALFORMED, NOT_NOW, Notice, PROHIBITED, head, unproven};
 use crate::state::State;
-use crate::valve::Valve;
 use front::{Mark, Postponed, Presence, Published, Transport, Zones};
 use image::{Damaged, Image};
 use policy::Grants;
@@ -39,6 +40,7 @@ use transfer::message::Message;
 use transfer::record::{is_newer, serial_of};
 use transfer::tsig::{self, Keys, Signed, Stream};
 use transfer::update::Refused;
+use valve::Valve;
 use wire::query::CLASS_IN;
 use wire::{Rcode, Rtype, rtype};
 
@@ -464,8 +466,8 @@ impl<'a> Giving<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answering::later::{Letter, Mailbox};
     use crate::clock::Clock;
-    use crate::later::{Letter, Mailbox};
     use crate::patience::eventually;
     use front::{Peer, Purpose, Retired, Ticket, Way};
     use image::Builder;

@@ -12,28 +12,37 @@
 //! When nothing has changed for a while, or much has, the publisher is asked to write the files and to fold all into a
 //! new image. Updates go on meanwhile.
 
+mod adoption;
+pub(crate) mod digest;
+pub(crate) mod intake;
+pub mod ledger;
+mod lines;
+#[cfg(test)]
+mod lives;
+pub(crate) mod novices;
 mod replies;
+mod strangers;
+pub(crate) mod unwritten;
 mod zones;
 
-use crate::adoption::Written;
+use crate::answering::later::Mailboxes;
 use crate::clock::wall_s;
+use crate::images::laying::{self, Standing};
 use crate::images::{self, name};
-use crate::intake::{MISFIT, Order, Orders, Request};
 use crate::json::Json;
-use crate::later::Mailboxes;
-use crate::laying::{self, Standing};
-use crate::ledger::{self, Ledger};
-use crate::lines::Lines;
 use crate::log::{self, Seldom};
-use crate::novices::Wanted;
-use crate::press::{Books, Press, Work};
 use crate::publisher::FOLD_AGAIN;
+use crate::publisher::press::{Books, Press, Work};
 use crate::refusals::{self, DONE, ELSEWHERE, FAILED, NOT_NOW, NOT_YET, Notice, PROHIBITED};
 use crate::state::{Event, State};
-use crate::unwritten::Wish;
+use adoption::Written;
 use front::locks::hold;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
+use intake::{MISFIT, Order, Orders, Request};
+use ledger::Ledger;
+use lines::Lines;
+use novices::Wanted;
 use replies::{Judged, counted, is_of_content, reply, still};
 use stats::Counter;
 use std::collections::HashMap;
@@ -47,6 +56,7 @@ use transfer::message::Message;
 use transfer::tsig::{self, Keys, Signed};
 use transfer::update::{self, Refused};
 use transfer::{Author, Diff, Entry, Layer};
+use unwritten::Wish;
 use wire::Rcode;
 use wire::query::CLASS_IN;
 

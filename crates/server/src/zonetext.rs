@@ -3,12 +3,18 @@
 //! What a zone file includes must lie in its own folder or below: whoever writes a zone must not get to read others'
 //! files through the complaints about them.
 
+mod collation;
+pub(crate) mod edition;
+pub mod findings;
+pub(crate) mod pieces;
+pub mod reading;
+
 use crate::config::Zone;
-use crate::pieces::Pieces;
-use crate::pieces::cutting::Cutting;
-use crate::pieces::notes::{Hashing, Notes};
-use crate::reading::side_by_side;
 use crate::stamp::{self, Stamp};
+use pieces::Pieces;
+use pieces::cutting::Cutting;
+use pieces::notes::{Hashing, Notes};
+use reading::side_by_side;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 
 use super::FOLDER;
 use crate::images::fingerprint_of;
-use crate::ledger;
 use crate::log;
+use crate::update::ledger;
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;

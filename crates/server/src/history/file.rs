@@ -1,8 +1,8 @@
 //! A zone's file written anew with what the zone was, so that an edit at that moment is not lost.
 
 use super::line;
-use crate::origin::stamp;
 use crate::scribe;
+use crate::scribe::origin::stamp;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use store::atomic::{Output, exchange, prepare};

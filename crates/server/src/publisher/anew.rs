@@ -2,19 +2,19 @@
 
 use super::by::record;
 use super::{Apexes, Publisher, complain, tell_gone};
-use crate::comparison::{self, Naming};
 use crate::config::{Config, Seen, Zone};
+use crate::images::comparison::{self, Naming};
+use crate::images::manifest;
+use crate::images::serving::{forsakes, ready, told};
+use crate::images::sound::Sound;
 use crate::images::{self, Before};
-use crate::jobs::Why;
-use crate::ledger;
 use crate::log;
-use crate::manifest;
-use crate::press::{Books, Press};
+use crate::publisher::jobs::Why;
+use crate::publisher::press::{Books, Press};
 use crate::secondaries::Secondaries;
-use crate::serving::{forsakes, ready, told};
-use crate::sound::Sound;
 use crate::stamp;
-use crate::unwritten::{Files, Wish};
+use crate::update::ledger;
+use crate::update::unwritten::{Files, Wish};
 use front::Zones;
 use image::Image;
 use policy::Lists;

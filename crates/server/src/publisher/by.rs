@@ -1,10 +1,10 @@
 //! By whom zones are changed, as the history has it.
 
-use crate::held::Gate;
 use crate::history::{self, Recorder};
 use crate::images;
-use crate::jobs::Why;
+use crate::images::held::Gate;
 use crate::log;
+use crate::publisher::jobs::Why;
 use crate::state::State;
 use std::collections::{HashMap, HashSet};
 use transfer::Author;

@@ -3,17 +3,17 @@
 
 use super::{By, Publisher};
 use crate::config::{Config, Zone, inode};
-use crate::edited::{self, Edit, Hindrance};
 use crate::history::{self, Past};
 use crate::images;
-use crate::jobs::Why;
+use crate::images::numbering;
+use crate::images::sound::{self, Sound};
 use crate::json::Json;
 use crate::kept::{Kept, Order};
 use crate::log;
-use crate::numbering;
-use crate::origin::{self, Origin};
-use crate::reading::{self, Stock};
-use crate::sound::{self, Sound};
+use crate::publisher::jobs::Why;
+use crate::scribe::edited::{self, Edit, Hindrance};
+use crate::scribe::origin::{self, Origin};
+use crate::zonetext::reading::{self, Stock};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use transfer::Diff;

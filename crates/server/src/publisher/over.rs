@@ -1,18 +1,18 @@
 //! Zones that have changed, laid over the image that is served.
 
 use super::{Apexes, Publisher, complain, tell_gone};
-use crate::changes::{self, Laid, Plan};
-use crate::comparison::{self, Difference};
 use crate::config::{Config, Written, Zone};
-use crate::held;
+use crate::images::changes::{self, Laid, Plan};
+use crate::images::comparison::{self, Difference};
+use crate::images::held;
+use crate::images::laying;
+use crate::images::manifest;
+use crate::images::serving::{access, access_after, forsakes, remark, told};
 use crate::images::{self, Remark};
-use crate::laying;
 use crate::log;
-use crate::manifest;
-use crate::pieces::Pieces;
-use crate::press::{Books, Press};
-use crate::serving::{access, access_after, forsakes, remark, told};
+use crate::publisher::press::{Books, Press};
 use crate::state::Event;
+use crate::zonetext::pieces::Pieces;
 use front::{Retired, Zones};
 use image::overlay::Overlay;
 use std::collections::HashSet;

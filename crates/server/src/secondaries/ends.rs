@@ -1,11 +1,11 @@
 //! The two ends: where others leave what is to be done about zones that come from others, and what the thread takes of it.
 
+use crate::answering::later::Desk;
+use crate::answering::queue;
 use crate::clock::wall_s;
 use crate::config::Config;
-use crate::fetching::Outcome;
 use crate::json::Json;
-use crate::later::Desk;
-use crate::queue;
+use crate::secondaries::fetching::Outcome;
 use front::{Postponed, Presence, Published, Purpose};
 use net::Wake;
 use std::io;

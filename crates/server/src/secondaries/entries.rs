@@ -1,8 +1,8 @@
 //! Which zones have to do with other servers, and these servers, by numbers.
 
 use crate::config::{Config, Zone, apex};
-use crate::fetching::Wanted;
 use crate::images;
+use crate::secondaries::fetching::Wanted;
 use front::Caller;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;

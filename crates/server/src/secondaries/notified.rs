@@ -2,8 +2,8 @@
 
 use super::{Matter, Means, Registrar, served};
 use crate::clock::wall_s;
-use crate::exchanges::Unsent;
 use crate::refusals::{self, DONE, ELSEWHERE, MALFORMED, Notice, PROHIBITED, head, unproven};
+use crate::secondaries::exchanges::Unsent;
 use crate::{images, log};
 use front::Postponed;
 use stats::Counter;

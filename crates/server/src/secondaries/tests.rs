@@ -1,6 +1,6 @@
 use super::*;
+use crate::answering::later::Desk;
 use crate::config::{Peers, Written, Zone};
-use crate::later::Desk;
 use crate::patience::eventually;
 use front::{Peer, Ticket, Transport, Way};
 use std::collections::HashSet;

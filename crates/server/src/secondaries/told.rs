@@ -2,9 +2,9 @@
 
 use super::Registrar;
 use crate::clock::{rfc3339, wall_s};
+use crate::control::listing::LISTED_MAX;
 use crate::images::{self, name};
 use crate::json::Json;
-use crate::listing::LISTED_MAX;
 use crate::log;
 use std::fmt::Display;
 use transfer::refresh::{Ms, Phase, Standing, ZoneId};

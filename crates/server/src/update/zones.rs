@@ -1,15 +1,15 @@
 //! Zones that come to their updates, and come back to them.
 
 use super::{AT_ONCE, Adoption, Updates};
-use crate::adoption::{self, Written};
 use crate::history;
+use crate::images::laying;
 use crate::images::name;
-use crate::intake::Orders;
-use crate::laying;
 use crate::log;
-use crate::novices::Wanted;
-use crate::press::Books;
+use crate::publisher::press::Books;
 use crate::state::Event;
+use crate::update::adoption::{self, Written};
+use crate::update::intake::Orders;
+use crate::update::novices::Wanted;
 use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 use std::time::Instant;

@@ -1,0 +1,73 @@
+//! A small HTTP/1.1 responder for operators: `/metrics` for Prometheus, `/status`, `/stats` and `/stall` as JSON.
+//!
+//! Reads a head of at most `HEAD_MAX` octets and no body, answers one request a connection, knows GET and HEAD.
+
+use crate::control::door::{self, Hurried};
+use crate::state::State;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+
+const HEAD_MAX: usize = 8192;
+
+pub fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<()> {
+    let accept = move || listener.accept().map(|(stream, _)| stream);
+    const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    door::open("http", FULL, accept, move |stream| exchange(stream, &state))
+}
+
+fn exchange(mut stream: Hurried<TcpStream>, state: &State) -> io::Result<()> {
+    let Some(head) = head(&mut stream)? else { return Ok(()) };
+    stream.renew();
+    stream.write_all(answer(&head, state).as_bytes())
+}
+
+/// What stands before the first empty line; None if that does not come in time or in size.
+fn head(stream: &mut impl Read) -> io::Result<Option<String>> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 1024];
+    while bytes.len() < HEAD_MAX {
+        let n = stream.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(None);
+        }
+        bytes.extend_from_slice(&buffer[..n]);
+        if bytes.windows(4).any(|w| w == b"\r\n\r\n") {
+            return Ok(Some(String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
+    Ok(None)
+}
+
+fn answer(head: &str, state: &State) -> String {
+    let mut words = head.lines().next().unwrap_or("").split(' ');
+    let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let path = target.split('?').next().unwrap_or("");
+    let (code, kind, body) = match (method, path) {
+        ("GET" | "HEAD", "/metrics") => ("200 OK", "text/plain; version=0.0.4", state.metrics()),
+        ("GET" | "HEAD", "/status") => ("200 OK", "application/json", format!("{}\n", state.status())),
+        ("GET" | "HEAD", "/stats") => ("200 OK", "application/json", format!("{}\n", state.counters())),
+        ("GET" | "HEAD", "/stall") => ("200 OK", "application/json", format!("{}\n", state.stalls())),
+        ("GET" | "HEAD", "/") => ("200 OK", "text/plain", "/metrics\n/status\n/stats\n/stall\n".to_string()),
+        ("GET" | "HEAD", _) => ("404 Not Found", "text/plain", "not here; see /\n".to_string()),
+        _ => ("405 Method Not Allowed", "text/plain", "GET and HEAD only\n".to_string()),
+    };
+    let head = format!(
+        "HTTP/1.1 {code}\r\nContent-Type: {kind}; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    if method == "HEAD" { head } else { head + &body }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_ends_at_the_first_empty_line_and_has_a_bound() {
+        let whole = b"GET / HTTP/1.1\r\nHost: x\r\n\r\nrest";
+        assert!(head(&mut &whole[..]).unwrap().is_some());
+        assert!(head(&mut &whole[..10]).unwrap().is_none());
+        assert!(head(&mut &vec![b'a'; 3 * HEAD_MAX][..]).unwrap().is_none());
+    }
+}

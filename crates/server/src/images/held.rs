@@ -1,0 +1,254 @@
+//! Versions of zones that are held: what an operator should look at before it takes the place of what is served.
+//!
+//! Whoever builds or lays out zones asks the gate, with the version that is served and the one that would be. What the
+//! gate objects to goes on as it was, like a zone whose file is wrong; and it stays so until the file changes or the
+//! operator forces it.
+
+use crate::config::{Config, Numbering, Written, Zone};
+use crate::history::CHANGE_OCTETS_MAX;
+use crate::images::laying;
+use crate::images::name;
+use crate::images::numbering;
+use crate::log;
+use crate::update::ledger;
+use crate::zonetext::edition::Edition;
+use crate::zonetext::reading::Stock;
+use audit::{Fault, Guards, Version, weigh, weigh_numbers};
+use front::locks::hold;
+use image::{Image, Sorted, Zone as ImageZone};
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
+use store::Stretch;
+use transfer::{Diff, compare};
+
+/// Begins what is said of a zone whose new version is held.
+const HELD: &str = "held: ";
+/// Of one that is no zone, whoever wants it.
+const UNFIT: &str = "not to be served by force either: ";
+
+/// Who lets new versions pass, and remembers what they change.
+#[derive(Debug, Default)]
+pub struct Gate {
+    /// None: everybody passes.
+    guards: Option<Guards>,
+    /// Zones that pass whatever is said of them: as many as the operator has named.
+    forced: HashSet<Box<[u8]>>,
+    /// What is configured of zones.
+    written: Written,
+    data_dir: PathBuf,
+    changes: Mutex<Changes>,
+}
+
+/// What versions that passed change, by apex: as much as history takes.
+#[derive(Debug, Default)]
+struct Changes {
+    diffs: HashMap<Box<[u8]>, Diff>,
+    octets: usize,
+    /// Whether these, and those that are beyond that, have no new serial.
+    unnumbered: HashMap<Box<[u8]>, bool>,
+    /// Zones that updates have left, and the serial that they have now.
+    overtaken: HashMap<Box<[u8]>, u32>,
+}
+
+impl Gate {
+    /// `forced`: these pass this time.
+    pub fn new(config: &Config, forced: HashSet<Box<[u8]>>) -> Gate {
+        let (written, data_dir) = (config.roster.written.clone(), config.server.data_dir.clone());
+        Gate { guards: config.guards, forced, written, data_dir, ..Gate::default() }
+    }
+
+    /// Whether a version of this zone may be held.
+    pub fn guards(&self, apex: &[u8]) -> bool {
+        self.guards_of(apex).is_some()
+    }
+
+    fn guards_of(&self, apex: &[u8]) -> Option<&Guards> {
+        let is_open = |zone: &Zone| !zone.is_guarded || zone.is_journaled();
+        let is_open = self.forced.contains(apex) || self.written.find(apex).is_some_and(is_open);
+        self.guards.as_ref().filter(|_| !is_open)
+    }
+
+    /// Whether changes of it are in the journal before they come here.
+    fn is_journaled(&self, apex: &[u8]) -> bool {
+        self.written.find(apex).is_some_and(Zone::is_journaled)
+    }
+
+    /// What serial a zone's file is given that was edited without a new one.
+    pub fn numbering(&self, apex: &[u8]) -> Numbering {
+        self.written.find(apex).map(|zone| zone.numbering).unwrap_or_default()
+    }
+
+    /// Why this version of a zone is to be held; none: it may be served, and what it changes is remembered. `is_read_again`: its files are those of
+    /// what is served; with the same serial and number of records it is not looked through.
+    pub fn judge(
+        &self,
+        served: Option<&Image<Stretch>>,
+        version: &Version<'_, '_>,
+        stock: &Stock,
+        is_read_again: bool,
+    ) -> Option<String> {
+        let apex = version.zone.apex();
+        let guards = self.guards_of(apex);
+        // What is damaged cannot be compared, and is no reason to keep anything.
+        let Some(zone) = served.map_or(Ok(None), |image| image.view().zone_of(apex)).ok()? else {
+            let is_foreign = self.written.find(apex).is_some_and(Zone::is_secondary);
+            let why = guards.filter(|_| is_foreign).and_then(|_| unbelieved(version));
+            if why.is_none() {
+                self.overtake(apex, audit::serial(version.zone));
+                // Without an image nobody knows which zones have just come.
+                if served.is_some() {
+                    self.begin(version.zone);
+                }
+            }
+            return why;
+        };
+        let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
+        if why.is_none() && !self.is_journaled(apex) && (!is_read_again || is_other(&zone, version.zone)) {
+            self.remember(&zone, version.zone);
+        }
+        why.map(|why| format!("{HELD}{why}"))
+    }
+
+    /// True if nothing can be said against these names of a zone; else all of its new version is to be judged. Words that
+    /// hold a version are never for what goes through here.
+    pub fn lets_pass(&self, edition: &Edition) -> bool {
+        let Some(guards) = self.guards_of(&edition.entry.apex) else { return true };
+        let serials = edition.serials().unwrap_or_default();
+        !edition.is_less_secure && weigh_numbers(serials, edition.records, guards).is_none()
+    }
+
+    /// Remembers that a zone has come: a change without a difference.
+    fn begin(&self, zone: &Sorted<'_>) {
+        let mut changes = self.changes();
+        let octets = changes.octets + zone.apex().len() + size_of::<Diff>();
+        if octets <= CHANGE_OCTETS_MAX && !self.is_journaled(zone.apex()) {
+            changes.octets = octets;
+            changes.diffs.insert(zone.apex().into(), Diff::default().at(audit::serial(zone)));
+        }
+    }
+
+    fn remember(&self, served: &ImageZone<'_>, zone: &Sorted<'_>) {
+        let room = CHANGE_OCTETS_MAX - self.changes().octets.min(CHANGE_OCTETS_MAX);
+        // A change without a difference that fits is a gap in the history, and is found to be one there.
+        match compare(served, zone, room) {
+            Ok(Some(diff)) => self.note(zone.apex(), diff),
+            Ok(None) => {
+                let serial = audit::serial(zone);
+                self.overtake(zone.apex(), serial);
+                self.changes().unnumbered.insert(zone.apex().into(), served.serial() == Ok(serial));
+            }
+            Err(_) => self.overtake(zone.apex(), audit::serial(zone)),
+        }
+    }
+
+    /// A version passes. That is written down with what it changes: nobody waits here for a disk.
+    fn overtake(&self, apex: &[u8], serial: u32) {
+        if !self.is_journaled(apex) && ledger::has_left(&self.data_dir, apex) {
+            self.changes().overtaken.insert(apex.into(), serial);
+        }
+    }
+
+    /// Remembers what a version changes that passed.
+    pub fn note(&self, apex: &[u8], diff: Diff) {
+        if diff.is_empty() || self.is_journaled(apex) {
+            return;
+        }
+        self.overtake(apex, diff.to);
+        let mut changes = self.changes();
+        let octets = changes.octets + diff.octets();
+        changes.unnumbered.insert(apex.into(), numbering::is_unnumbered(&diff));
+        if octets <= CHANGE_OCTETS_MAX {
+            changes.octets = octets;
+            changes.diffs.insert(apex.into(), diff);
+        }
+    }
+
+    fn changes(&self) -> MutexGuard<'_, Changes> {
+        hold(&self.changes)
+    }
+
+    /// What the versions that passed change, but for `unfit`; asked when they are served, or will be at once. A start that finds them served by
+    /// no image has them pass again.
+    pub fn take(&self, unfit: &HashSet<&[u8]>) -> impl Iterator<Item = (Box<[u8]>, Diff)> {
+        let overtaken = std::mem::take(&mut self.changes().overtaken);
+        let overtaken = overtaken.iter().filter(|(apex, _)| !unfit.contains(&***apex));
+        overtaken.for_each(|(apex, serial)| ledger::overtake(&self.data_dir, apex, *serial));
+        let mut changes = self.changes();
+        changes.octets = 0;
+        changes.unnumbered.retain(|apex, _| !unfit.contains(&**apex));
+        let mut diffs = std::mem::take(&mut changes.diffs);
+        diffs.retain(|apex, _| !unfit.contains(&**apex));
+        diffs.into_iter()
+    }
+
+    /// Forgets what versions change that are not served after all.
+    pub fn forget(&self) {
+        *self.changes() = Changes::default();
+    }
+
+    /// Whether those that were taken have new serials; asked when somebody can be told.
+    pub fn take_unnumbered(&self) -> HashMap<Box<[u8]>, bool> {
+        std::mem::take(&mut self.changes().unnumbered)
+    }
+}
+
+/// What others have sent first, and is not what they have made a digest of (RFC 8976 section 4). A file of the operator's is served.
+fn unbelieved(version: &Version<'_, '_>) -> Option<String> {
+    let wrong = version.report.findings.iter().find(|finding| finding.fault == Fault::Zonemd)?;
+    Some(format!("{HELD}{}", wrong.text()))
+}
+
+fn is_other(served: &ImageZone<'_>, zone: &Sorted<'_>) -> bool {
+    let records = zone.names().map(|(_, records)| records.count() as u64).sum();
+    !(served.records() == Ok(records) && served.serial() == Ok(audit::serial(zone)))
+}
+
+/// What is said of a zone that goes on as it was.
+pub fn goes_on(why: &str) -> String {
+    match why.strip_prefix(HELD) {
+        Some(why) => format!("{HELD}it goes on as it was; the new version: {why}"),
+        None => format!("it goes on as it was: {why}"),
+    }
+}
+
+/// Why a new version is held, of what is wrong with a zone.
+pub fn why(what: &str) -> Option<&str> {
+    what.strip_prefix(HELD)
+}
+
+pub fn is_held(what: &str) -> bool {
+    why(what).is_some()
+}
+
+/// True if only guards stand in the way.
+pub fn may_pass(what: &str) -> bool {
+    is_held(what) && !what.contains(UNFIT)
+}
+
+/// What is said of a version that is not to be served, whatever the guards are: it is held where there is one before it.
+pub fn refused(served: Option<&Image<Stretch>>, apex: &[u8], why: String) -> String {
+    let is_there = served.is_some_and(|image| laying::zone(image.view(), apex).is_some());
+    if is_there { format!("{HELD}{UNFIT}{why}") } else { why }
+}
+
+/// What can be done about what is said of a zone.
+pub fn advice(zone: &str, what: &str) -> String {
+    let [look, publish] = commands(zone);
+    if may_pass(what) { format!("; see `{look}`, and have it served by `{publish}`") } else { String::new() }
+}
+
+/// That show what a version would change, and have it served.
+fn commands(zone: &str) -> [String; 2] {
+    [format!("dunlin ctl zone diff {zone}"), format!("dunlin ctl zone publish --force {zone}")]
+}
+
+/// Tells the operator of a version that is held.
+pub fn tell(apex: &[u8], what: &str) {
+    let zone = name(apex).to_string();
+    let [look, publish] = commands(&zone);
+    let facts: [(&str, &dyn std::fmt::Display); 4] =
+        [("zone", &zone), ("why", &what), ("look", &look), ("publish", &publish)];
+    let told = if what.contains(UNFIT) { &facts[..3] } else { &facts };
+    log::error("a new version of a zone is held", told);
+}

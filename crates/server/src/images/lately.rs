@@ -1,0 +1,332 @@
+//! What was served last: the image of the last run, and over it what was laid there before the server ended and was not folded in. No file may
+//! say that any more, and a new version is weighed against it.
+//!
+//! ```text
+//! zones that changed             the history knows the way there, and the journal what updates made of those that are theirs no more
+//! zones that came and went       named beside the image; they are read before the first answer
+//! zones of updates               the journal (`ledger`)
+//! ```
+
+use crate::config::{Written, Zone};
+use crate::history::{CHANGE_OCTETS_MAX, changes_since, in_turn};
+use crate::images::laying::{self, Put, Standing};
+use crate::images::manifest;
+use crate::images::{Library, Others, Shelved, name};
+use crate::log;
+use crate::update::ledger;
+use crate::update::unwritten::{Names, Wish};
+use image::patch::Change;
+use image::{Builder, Image, InTurn, Zone as ImageZone};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::path::Path;
+use std::slice;
+use std::time::SystemTime;
+use store::Stretch;
+use transfer::{Content, Diff, Entry, Layer, Record, Unreadable};
+
+/// Octets of files of zones that came which are read before the first answer. With more of them an answer would be long in coming.
+const COME_OCTETS: u64 = 16 << 20;
+/// Records of a zone that is laid as a whole.
+const WHOLE_RECORDS: u64 = 100_000;
+
+pub struct Last {
+    /// The image as its file is. Its manifest says what has become of zones since.
+    pub shelved: Shelved,
+    /// With what was laid over it.
+    laid: Option<Image<Stretch>>,
+    others: Others,
+}
+
+impl Last {
+    /// None: there is no image.
+    pub fn open(library: &Library, written: &Written) -> Option<Last> {
+        let shelved = library.last()?;
+        let others = library.others(shelved.manifest.image());
+        let mut last = Last { shelved, laid: None, others };
+        last.lay_none();
+        last.lay_changes(library.data_dir(), written);
+        Some(last)
+    }
+
+    pub fn served(&self) -> &Image<Stretch> {
+        self.laid.as_ref().unwrap_or(&self.shelved.image)
+    }
+
+    pub fn take(self) -> (Shelved, Option<Image<Stretch>>) {
+        (self.shelved, self.laid)
+    }
+
+    /// True if nothing was laid over the image.
+    pub fn is_bare(&self) -> bool {
+        self.laid.is_none()
+    }
+
+    /// Zones that came, to be read from their files. Those of updates come from the journal.
+    pub fn come(&self, written: &Written) -> Vec<Zone> {
+        let came = self.others.iter().filter_map(|(apex, file)| {
+            let zone = Zone::new(apex.clone(), file.clone()?);
+            Some(written.find(apex).cloned().unwrap_or(zone))
+        });
+        let mut room = COME_OCTETS;
+        let has_room = |zone: &Zone| {
+            let left = std::fs::metadata(&zone.file).ok().and_then(|file| room.checked_sub(file.len()));
+            room = left.unwrap_or(room);
+            left.is_some()
+        };
+        came.filter(|zone| !zone.is_owned()).filter(has_room).collect()
+    }
+
+    /// Zones that went, and are not in this image.
+    pub fn gone(&self, image: &Image<Stretch>) -> Vec<Box<[u8]>> {
+        let others = self.others.keys().filter(|apex| laying::zone(image.view(), apex).is_none());
+        others.cloned().collect()
+    }
+
+    /// Takes away what the image has under the names of zones that have gone since, be there others by now.
+    fn lay_none(&mut self) {
+        let there = self.others.keys().filter(|apex| laying::zone(self.shelved.image.view(), apex).is_some());
+        let mut gone: Vec<_> = there.cloned().collect();
+        if !gone.is_empty() && !self.take_away(gone.clone()) {
+            gone.retain(|apex| self.take_away(vec![apex.clone()]));
+        }
+        self.shelved.manifest.change(&[], &gone);
+    }
+
+    /// False: they stay.
+    fn take_away(&mut self, gone: Vec<Box<[u8]>>) -> bool {
+        let laid = self.put(Builder::new(self.shelved.image.header().seed), gone);
+        self.take_over(laid)
+    }
+
+    fn put(&self, whole: Builder, gone: Vec<Box<[u8]>>) -> Option<Image<Stretch>> {
+        let change = Change { whole, gone, edits: vec![], followers_max: usize::MAX };
+        let Put { image, complaints, .. } = laying::put(self.served(), change, &InTurn, &mut |_| None).ok()?;
+        complaints.is_empty().then_some(image)
+    }
+
+    fn take_over(&mut self, laid: Option<Image<Stretch>>) -> bool {
+        let is_laid = laid.is_some();
+        self.laid = laid.or(self.laid.take());
+        is_laid
+    }
+
+    /// Changes that were served are made once more.
+    fn lay_changes(&mut self, data_dir: &Path, written: &Written) {
+        let image = std::fs::metadata(&self.shelved.file).and_then(|found| found.modified());
+        let is_meant = |apex: &[u8]| !self.others.contains_key(apex) && !written.find(apex).is_some_and(Zone::is_owned);
+        let steps = steps_since(data_dir, image.unwrap_or_else(|_| SystemTime::now()), is_meant);
+        let mut wishes = Vec::new();
+        for (apex, steps) in steps {
+            let Some(zone) = laying::zone(self.served().view(), &apex) else { continue };
+            match steps {
+                Some(mut steps) => {
+                    wishes.extend(ahead(zone, steps.make_contiguous()).map(|names| Wish { apex, names }))
+                }
+                None => tell(&apex),
+            }
+        }
+        match laying::over(self.served(), &wishes, usize::MAX) {
+            Ok(laid) => _ = self.take_over(laid.map(|laid| laid.image)),
+            // One of them cannot be laid by its names, or they are too many.
+            Err(_) => wishes.retain(|wish| self.lay_change(wish)),
+        }
+        // Whatever their files hold now is to be read.
+        let entry = |wish: Wish| {
+            let file = self.shelved.manifest.find(&wish.apex)?.file.to_path_buf();
+            Some(manifest::Entry { apex: wish.apex, file, sources: vec![], problem: None })
+        };
+        let entries: Vec<_> = wishes.into_iter().filter_map(entry).collect();
+        self.shelved.manifest.change(&entries, &[]);
+    }
+
+    /// True if it was laid, by its names or as a whole.
+    fn lay_change(&mut self, wish: &Wish) -> bool {
+        let laid = match laying::over(self.served(), slice::from_ref(wish), usize::MAX) {
+            Ok(laid) => laid.map(|laid| laid.image),
+            // It is about the image.
+            Err(unlaid) if unlaid.zones.is_empty() => None,
+            Err(_) => self.whole(wish).and_then(|whole| self.put(whole, vec![])),
+        };
+        if laid.is_none() {
+            tell(&wish.apex);
+        }
+        self.take_over(laid)
+    }
+
+    /// A zone with these names. What was served was taken by a builder before.
+    fn whole(&self, wish: &Wish) -> Option<Builder> {
+        let zone = laying::zone(self.served().view(), &wish.apex)?;
+        zone.records().ok().filter(|records| *records <= WHOLE_RECORDS)?;
+        let mut whole = Builder::new(self.shelved.image.header().seed);
+        whole.begin_zone(&wish.apex);
+        let stays = zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
+            if !wish.names.contains_key(owner) {
+                let _ = whole.record(owner, rtype, ttl, rdata);
+            }
+        });
+        stays.ok()?;
+        for (owner, records) in &wish.names {
+            records.iter().for_each(|r| _ = whole.record(owner, r.rtype, r.ttl, &r.rdata));
+        }
+        Some(whole)
+    }
+}
+
+fn tell(apex: &[u8]) {
+    log::info("a zone is served first as it was before its last changes", &[("zone", &name(apex))]);
+}
+
+/// The changes of zones, by apex, oldest first. None: they were too many.
+type Steps = HashMap<Box<[u8]>, Option<VecDeque<Entry>>>;
+
+/// What has changed since some time by files, and by updates that no file of ours need have.
+fn steps_since(data_dir: &Path, time: SystemTime, is_meant: impl Fn(&[u8]) -> bool) -> Steps {
+    let [mut files, mut updates] = [Changes::default(), Changes::default()];
+    changes_since(data_dir, time, |entry| files.push(entry));
+    ledger::each_unreleased(data_dir, &is_meant, |entry| updates.push(entry));
+    let mut all = files.steps;
+    all.retain(|apex, _| is_meant(apex));
+    for (apex, updated) in updates.steps {
+        let of_file = all.remove(&apex).unwrap_or_else(|| Some(VecDeque::new()));
+        all.insert(apex, of_file.zip(updated).map(|(of_file, updated)| in_turn(of_file, updated)));
+    }
+    all
+}
+
+/// Those of one owner. Bound: `CHANGE_OCTETS_MAX` in all; of zones of which more is there nothing is known.
+#[derive(Default)]
+struct Changes {
+    steps: Steps,
+    octets: usize,
+}
+
+impl Changes {
+    fn push(&mut self, entry: Entry) {
+        self.octets += entry.diff.octets();
+        let has_room = self.octets <= CHANGE_OCTETS_MAX;
+        let steps = self.steps.entry(entry.zone.clone()).or_insert_with(|| Some(VecDeque::new()));
+        // A way with a gap leads elsewhere.
+        *steps = steps.take().filter(|_| has_room).map(|mut steps| {
+            steps.push_back(entry);
+            steps
+        });
+    }
+}
+
+/// What names of an image's zone are to hold, for it to be what these changes have made of it, of which the first may be in it already. None: all
+/// are, or they do not fit. Several may have led to one serial, so it is the records that tell: as many of the last ones count as can be made
+/// one after the other.
+fn ahead(zone: ImageZone<'_>, changes: &[Entry]) -> Option<Names> {
+    let serial = zone.serial().ok()?;
+    // One that came under the name of another zone leads nowhere from that.
+    let first = changes.iter().rposition(|entry| entry.diff.is_empty()).map_or(0, |at| at + 1);
+    let standing = Standing::of(zone);
+    let names = (first..changes.len()).filter(|&at| changes[at].diff.from == serial).find_map(|at| {
+        let mut layer = Layer::over(Folded(&standing));
+        changes[at..].iter().try_for_each(|step| layer.follow(&folded(&step.diff))).ok()?;
+        let names =
+            layer.names().map(|(owner, now)| spelt(&standing, owner, now).map(|spelt| Some((owner.into(), spelt?))));
+        Some(names.collect::<Result<Vec<_>, _>>().ok()?.into_iter().flatten().collect())
+    });
+    names.filter(|names: &Names| !names.is_empty())
+}
+
+/// A version whose records are in canonical form, as the history has them.
+struct Folded<C>(C);
+
+impl<C: Content> Content for Folded<C> {
+    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
+        Ok(self.0.at(owner)?.iter().map(Record::folded).collect())
+    }
+}
+
+fn folded(diff: &Diff) -> Diff {
+    let side = |all: &[Record]| all.iter().map(Record::folded).collect();
+    Diff::new(diff.from, diff.to, side(diff.removed()), side(diff.added()))
+}
+
+/// The records that a name holds from now on; those that it had already as it spelt them. None: it has no others.
+fn spelt(
+    standing: &Standing<'_>,
+    owner: &[u8],
+    now: &[Record],
+) -> Result<Option<Vec<image::edit::Record>>, Unreadable> {
+    let mut left: BTreeSet<&Record> = now.iter().collect();
+    let (mut records, before) = (Vec::new(), standing.at(owner)?);
+    records.extend(before.iter().filter(|r| left.remove(&r.folded())));
+    let is_other = !left.is_empty() || records.len() != before.len();
+    records.extend(left);
+    let laid = |r: &Record| image::edit::Record { rtype: r.rtype, ttl: r.ttl, rdata: r.rdata().into() };
+    Ok(is_other.then(|| records.into_iter().map(laid).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::by_file;
+    use proptest::prelude::*;
+    use transfer::{Contents, compare};
+    use wire::rtype::{A, NS, SOA};
+
+    const APEX: &[u8] = b"\x01z\0";
+
+    fn soa(serial: u32) -> Record {
+        let rdata = [b"\x02Ns\x01z\0\x01h\x01z\0", &serial.to_be_bytes()[..], &[0, 0, 0, 9].repeat(4)].concat();
+        Record::new(APEX, SOA, 60, &rdata).unwrap()
+    }
+
+    /// A zone of this serial, with a host at some of its names, with capitals in what it points to.
+    fn zone(serial: u32, hosts: &[(u8, u8)]) -> Contents {
+        let host =
+            |&(name, address): &(u8, u8)| Record::new(&[1, b'a' + name, 1, b'z', 0], A, 60, &[192, 0, 2, address]);
+        let ns = Record::new(APEX, NS, 60, b"\x02Ns\x01z\0");
+        Contents::of([soa(serial)].into_iter().chain(ns).chain(hosts.iter().filter_map(host)))
+    }
+
+    fn image(zone: &Contents) -> Image<Vec<u8>> {
+        let mut builder = Builder::new(0);
+        builder.begin_zone(APEX);
+        zone.records().for_each(|r| builder.record(r.owner(), r.rtype, r.ttl, r.rdata()).unwrap());
+        Image::open(builder.finish().0).unwrap()
+    }
+
+    fn step(before: &Contents, after: &Contents) -> Entry {
+        let mut builder = Builder::new(0);
+        builder.begin_zone(APEX);
+        after.records().for_each(|r| builder.record(r.owner(), r.rtype, r.ttl, r.rdata()).unwrap());
+        let (image, mut diff) = (image(before), None);
+        let old = image.view().zone_of(APEX).unwrap().unwrap();
+        builder.show(&mut |new| diff = compare(&old, new, usize::MAX).unwrap());
+        Entry { zone: APEX.into(), author: by_file(), wall_s: 0, diff: diff.unwrap() }
+    }
+
+    proptest! {
+        /// Of versions of which some have the serial of the one before, the image has any; the changes before it are known, too.
+        #[test]
+        fn what_was_served_last_is_found_from_every_version_before(
+            versions in prop::collection::vec((0..2u32, prop::collection::vec((0..3u8, 0..2u8), 0..4)), 1..6),
+            at in any::<prop::sample::Index>(),
+        ) {
+            let mut serial = 7;
+            let zones: Vec<Contents> = versions.iter().map(|(step, hosts)| {
+                serial += step;
+                zone(serial, hosts)
+            }).collect();
+            let changed: Vec<Entry> = zones.windows(2).map(|pair| step(&pair[0], &pair[1])).filter(|e| !e.diff.is_empty()).collect();
+            let (here, last) = (&zones[at.index(zones.len())], zones.last().unwrap());
+            let image = image(here);
+            let names = ahead(image.view().zone_of(APEX).unwrap().unwrap(), &changed);
+            prop_assert_eq!(names.is_some(), here != last);
+            for (owner, records) in names.into_iter().flatten() {
+                let record = |r: image::edit::Record| Record::new(&owner, r.rtype, r.ttl, &r.rdata).unwrap();
+                let found = Contents::of(records.into_iter().map(record));
+                let expect = Contents::of(last.records_at(&owner).cloned());
+                let folded = |all: &Contents| all.records().map(Record::folded).collect::<Vec<_>>();
+                prop_assert_eq!(folded(&found), folded(&expect));
+                // What stays is spelt as it was.
+                let ns = |all: &Contents| all.rrset(&owner, NS).cloned().collect::<Vec<_>>();
+                prop_assert_eq!(ns(&found), ns(&expect));
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Lays changed names over the image that is served: the rule of what is laid, and what takes a new image.
+//!
+//! ```text
+//! names of a zone                              laid, `STEP` names at a time
+//! thousands that name a host whose address      laid after it (`image::followers`)
+//! changes
+//! a zone with several chains of NSEC3           a new image
+//! more than `NAMES_MAX` names, or that one      a new image
+//! change draws in more than is worth it
+//! the room behind the image is used up          a new image
+//! ```
+//! Zones whose files have changed are laid by `changes`, as a whole or by the names that differ; it says there what is too
+//! much.
+
+use crate::images::identity;
+use crate::update::unwritten::Wish;
+use image::edit::{Edit, Hidden};
+use image::followers::{Followers, Turn};
+use image::patch::{self, Change, PLACE, Unable};
+use image::{Builder, Complaint, Hands, Image, InTurn, Judge, View, Walk, Zone};
+use store::Stretch;
+use transfer::{Content, Record, Unreadable};
+
+/// Names that are laid together.
+const STEP: usize = 4096;
+/// Names that are laid over an image at once at all, and that lie over it when files change once more: with more of them a new image is not dearer.
+pub const NAMES_MAX: usize = 400_000;
+
+/// What cannot be laid.
+#[derive(Debug)]
+pub struct Unlaid {
+    /// Zones that take a new image; none: it is about the image itself.
+    pub zones: Vec<Box<[u8]>>,
+    pub why: String,
+}
+
+/// A zone as it is served, as a change sees it.
+pub struct Standing<'v>(Zone<'v>, Hidden);
+
+impl<'v> Standing<'v> {
+    /// None: it is not served.
+    pub fn find(view: View<'v>, apex: &[u8]) -> Option<Standing<'v>> {
+        zone(view, apex).map(Standing::of)
+    }
+
+    pub fn of(zone: Zone<'v>) -> Standing<'v> {
+        Standing(zone, Hidden::default())
+    }
+}
+
+impl Content for Standing<'_> {
+    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
+        let Some(node) = self.0.node_by(owner, &self.1).map_err(|_| Unreadable)? else { return Ok(vec![]) };
+        let records = image::edit::records_of(&node, owner).map_err(|_| Unreadable)?;
+        let whole = records.iter().map(|r| Record::new(owner, r.rtype, r.ttl, &r.rdata).ok_or(Unreadable));
+        whole.collect()
+    }
+}
+
+pub fn zone<'v>(view: View<'v>, apex: &[u8]) -> Option<Zone<'v>> {
+    view.zone_of(apex).ok().flatten()
+}
+
+/// A zone as it was served at some time.
+pub struct Seen {
+    /// Of the image that it was laid out in.
+    image: (u64, u64),
+    /// Where it was laid out there.
+    first: u32,
+    /// How far changes behind the image reached.
+    end: u64,
+}
+
+impl Seen {
+    /// None: it is damaged.
+    pub fn of(image: &Image<Stretch>, zone: &Zone<'_>) -> Option<Seen> {
+        Some(Seen { image: identity(image), first: Walk::of(*zone).ok()?.first(), end: image.bytes().end() as u64 })
+    }
+
+    /// True if it stands where it stood; names of it may have changed since `end`.
+    pub fn is_of(&self, image: &Image<Stretch>, walk: &Walk<'_>) -> bool {
+        self.image == identity(image) && self.first == walk.first()
+    }
+
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// True if it is certain that nothing has changed.
+    pub fn is_current(&self, image: &Image<Stretch>, zone: &Zone<'_>) -> bool {
+        let is_same =
+            |walk: Walk<'_>| self.is_of(image, &walk) && walk.has_changed(self.first, None, self.end) == Ok(false);
+        Walk::of(*zone).is_ok_and(is_same)
+    }
+}
+
+/// An image with names laid over it.
+pub struct Laid {
+    pub image: Image<Stretch>,
+    /// Names that are to be laid afterwards.
+    pub left: Vec<Followers>,
+}
+
+/// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid. `followers_max`: so
+/// many names are laid in all for the addresses that they carry of hosts that change; those of a zone that has more are left.
+pub fn over(now: &Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Result<Option<Laid>, Unlaid> {
+    let served: Vec<&Wish> = wishes.iter().filter(|w| zone(now.view(), &w.apex).is_some()).collect();
+    let is_editable = |w: &&&Wish| zone(now.view(), &w.apex).is_some_and(|z| z.is_editable().unwrap_or(false));
+    let rigid: Vec<Box<[u8]>> = served.iter().filter(|w| !is_editable(w)).map(|w| w.apex.clone()).collect();
+    if !rigid.is_empty() {
+        return Err(Unlaid { zones: rigid, why: "its NSEC3 are of several chains".to_string() });
+    }
+    if served.iter().map(|w| w.names.len()).sum::<usize>() > NAMES_MAX {
+        return Err(Unlaid::image("more names have changed than are laid over an image"));
+    }
+    let (mut laid, steps): (Option<Laid>, _) = (None, steps(&served));
+    let followers_max = followers_max / steps.len().max(1);
+    for step in steps {
+        let before = laid.take();
+        let next = step_over(before.as_ref().map_or(now, |laid| &laid.image), step, followers_max)?;
+        let left = before.map_or(vec![], |laid| laid.left).into_iter().chain(next.left).collect();
+        laid = Some(Laid { left, ..next });
+    }
+    Ok(laid)
+}
+
+/// The image with names laid over it that were left.
+pub fn again(now: &Image<Stretch>, turn: &Turn) -> Result<Image<Stretch>, Unlaid> {
+    let edits = turn.0.iter().map(|(apex, names)| Edit::again(apex, names.clone()));
+    lay(now, edits.collect(), usize::MAX).map(|laid| laid.image)
+}
+
+/// The names of all zones in portions: those of a zone stay in their order.
+fn steps(wishes: &[&Wish]) -> Vec<Vec<Wish>> {
+    let (mut steps, mut room) = (vec![vec![]], STEP);
+    for wish in wishes {
+        let mut names = wish.names.clone();
+        while !names.is_empty() {
+            if room == 0 {
+                (room, _) = (STEP, steps.push(vec![]));
+            }
+            let rest = names.keys().nth(room).cloned().map(|from| names.split_off(&from)).unwrap_or_default();
+            room -= names.len();
+            let portion = Wish { apex: wish.apex.clone(), names: std::mem::replace(&mut names, rest) };
+            if let Some(step) = steps.last_mut() {
+                step.push(portion);
+            }
+        }
+    }
+    steps.retain(|step| !step.is_empty());
+    steps
+}
+
+fn step_over(now: &Image<Stretch>, step: Vec<Wish>, followers_max: usize) -> Result<Laid, Unlaid> {
+    let apexes: Vec<Box<[u8]>> = step.iter().map(|wish| wish.apex.clone()).collect();
+    let edits = step.into_iter().zip(&apexes);
+    lay(now, edits.map(|(wish, apex)| Edit::new(apex, wish.names)).collect(), followers_max)
+}
+
+fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>, followers_max: usize) -> Result<Laid, Unlaid> {
+    let apexes = edits.iter().map(|edit| edit.apex.into()).collect();
+    let change = Change { whole: Builder::new(now.header().seed), gone: vec![], edits, followers_max };
+    match put(now, change, &InTurn, &mut |_| None) {
+        Ok(Put { image, complaints, left }) if complaints.is_empty() => Ok(Laid { image, left }),
+        Ok(Put { complaints, .. }) => {
+            let why = complaints.into_iter().map(|c| c.what).next().unwrap_or_default();
+            Err(Unlaid { zones: apexes, why })
+        }
+        Err(Fault::Zones(Unable::Whole)) => Err(Unlaid { zones: apexes, why: WHOLE.to_string() }),
+        Err(Fault::Zones(why)) => Err(Unlaid { zones: apexes, why: format!("{why:?}") }),
+        Err(Fault::Image(why)) => Err(Unlaid::image(&why)),
+    }
+}
+
+const WHOLE: &str = "it is signed in another way, or owners of NSEC3 become names or have names below";
+
+impl Unlaid {
+    fn image(why: &str) -> Unlaid {
+        Unlaid { zones: vec![], why: why.to_string() }
+    }
+}
+
+/// Why a change is not laid.
+pub enum Fault {
+    /// The change asks for more than that.
+    Zones(Unable),
+    /// There is no place for anything behind the image.
+    Image(String),
+}
+
+/// An image with a change behind it.
+pub struct Put {
+    pub image: Image<Stretch>,
+    pub complaints: Vec<Complaint>,
+    /// Names that are to be laid afterwards.
+    pub left: Vec<Followers>,
+}
+
+/// Lays a change out, and puts it behind the image.
+pub fn put(now: &Image<Stretch>, change: Change<'_>, hands: &dyn Hands, judge: Judge<'_>) -> Result<Put, Fault> {
+    let none = |why: &dyn std::fmt::Display| Fault::Image(why.to_string());
+    if !now.is_whole() {
+        return Err(none(&"the image is damaged"));
+    }
+    let place = (now.bytes().free() as u64).next_multiple_of(PLACE);
+    let laid = patch::lay(now.view(), change, place, hands, judge).map_err(Fault::Zones)?;
+    let at = usize::try_from(place).map_err(|e| none(&e))?;
+    let octets = now.bytes().go_on(at, &laid.octets).map_err(|e| none(&e))?;
+    let between = Image::overlaid(octets.clone(), now.header().clone());
+    let header = laid.overlay(between.view()).map_err(|_| none(&"the image is damaged"))?;
+    let image = now.changed(octets, header);
+    Ok(Put { image, complaints: laid.complaints, left: laid.followers })
+}

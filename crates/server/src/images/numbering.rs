@@ -1,0 +1,105 @@
+//! Serials for files that were edited without a new one, where the operator wants that (`serial` in `[[zone]]`).
+//!
+//! Only what is served has the serial; the file stays as it is. So each time it is read it is asked again: the same content
+//! goes on under the serial that is served, another one is given one that follows it, and that which the history ended with,
+//! for what was laid over an image may have been lost in a crash. A serial in the file that is newer still is the zone's.
+//!
+//! A zone that is signed, or has a digest, keeps its own: they would not fit another.
+
+use crate::clock::wall_s;
+use crate::config::{Numbering, Zone};
+use crate::history;
+use crate::images::laying;
+use crate::images::{self, Library};
+use crate::log;
+use crate::zonetext::reading::{self, Stock};
+use image::{Image, Sorted, Zone as ImageZone};
+use std::borrow::Cow;
+use store::Stretch;
+use transfer::compare;
+use transfer::record::{is_newer, next_serial, serial_of, with_serial};
+use wire::rtype::{DNSKEY, SOA, ZONEMD};
+
+/// The zones, with the serials that they are to be served under. `served`: the image that they are beside; without one, the history alone
+/// says which serials they had. `end`: the serial that the history of a zone ends with.
+pub fn numbered<'z>(
+    zones: &'z [Zone],
+    served: Option<&Image<Stretch>>,
+    library: &Library,
+    mut end: impl FnMut(&[u8]) -> Option<u32>,
+) -> Cow<'z, [Zone]> {
+    let is_wanted = |zone: &Zone| library.gate.numbering(&zone.apex) != Numbering::Keep;
+    if !zones.iter().any(is_wanted) {
+        return Cow::Borrowed(zones);
+    }
+    let number = |zone: &Zone| match library.gate.numbering(&zone.apex) {
+        Numbering::Keep => zone.clone(),
+        how => Zone { given: given(zone, served, how, end(&zone.apex), library), ..zone.clone() },
+    };
+    zones.iter().map(number).collect()
+}
+
+/// None: that of the file. A file that is wrong is complained of by whoever reads it next.
+fn given(
+    zone: &Zone,
+    served: Option<&Image<Stretch>>,
+    how: Numbering,
+    end: Option<u32>,
+    library: &Library,
+) -> Option<u32> {
+    let served = served.and_then(|served| laying::zone(served.view(), &zone.apex));
+    if served.is_none() && end.is_none() {
+        return None;
+    }
+    let stock = Stock::below(library.data_dir());
+    let mut builder = stock.builder();
+    builder.begin_zone(&zone.apex);
+    let read = reading::one(zone, &stock, &mut builder).ok()?;
+    if read.report.errors > 0 {
+        return None;
+    }
+    let mut given = None;
+    builder.show(&mut |sorted| given = serial(served.as_ref(), sorted, how, end));
+    given
+}
+
+/// `end`: the serial that the history ends with.
+fn serial(served: Option<&ImageZone<'_>>, zone: &Sorted<'_>, how: Numbering, end: Option<u32>) -> Option<u32> {
+    let (is, wanted) = (served.and_then(|served| served.serial().ok()), audit::serial(zone));
+    let last = end.filter(|end| is.is_none_or(|is| is_newer(*end, is))).or(is)?;
+    if is_newer(wanted, last) || is_bound(zone) {
+        return None;
+    }
+    // Of what is in no image nobody knows what it held: it is the version that the history ends with if its file says so.
+    let is_last = served.map_or(wanted == last, |served| is == Some(last) && is_like(served, zone));
+    if is_last {
+        return Some(last).filter(|last| *last != wanted);
+    }
+    let (next, now) = (next_serial(last), wall_s() as u32);
+    let given = if how == Numbering::Unixtime && is_newer(now, last) { now } else { next };
+    log::info(
+        "a zone was edited without a new serial, and is given one",
+        &[("zone", &images::name(zone.apex())), ("serial", &given)],
+    );
+    Some(given)
+}
+
+/// Its signatures or its digest are of its own serial.
+fn is_bound(zone: &Sorted<'_>) -> bool {
+    zone.records_at(zone.apex()).into_iter().flatten().any(|rr| matches!(rr.rtype, DNSKEY | ZONEMD))
+}
+
+/// The same but for the serial. What cannot be compared is not.
+fn is_like(served: &ImageZone<'_>, zone: &Sorted<'_>) -> bool {
+    let Ok(Some(diff)) = compare(served, zone, history::CHANGE_OCTETS_MAX) else { return false };
+    let bare = |all: &[transfer::Record]| -> Option<Vec<(u32, Vec<u8>)>> {
+        all.iter().map(|r| (r.rtype == SOA).then(|| (r.ttl, with_serial(r.rdata(), 0)))).collect()
+    };
+    bare(diff.removed()).is_some_and(|before| bare(diff.added()) == Some(before))
+}
+
+/// True if a difference goes on under the serial before it.
+pub fn is_unnumbered(diff: &transfer::Diff) -> bool {
+    let serials = |all: &[transfer::Record]| all.iter().find(|r| r.rtype == SOA).and_then(|soa| serial_of(soa.rdata()));
+    serials(diff.removed()) == serials(diff.added())
+}

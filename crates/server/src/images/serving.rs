@@ -1,0 +1,279 @@
+//! What is served: an image, what is laid over it, and what tells whether publishing again would change anything.
+
+use crate::complaint::Complaint;
+use crate::config::{Allow, Config, Seen, Written, Zone};
+use crate::history::{self, Recorder};
+use crate::images::changes::{self, Plan};
+use crate::images::comparison::{self, Difference};
+use crate::images::lately::Last;
+use crate::images::laying;
+use crate::images::manifest::{self, Manifest};
+use crate::images::{self, Library, Remark, Shelved};
+use crate::log;
+use crate::stamp::Looks;
+use crate::state::Served;
+use crate::zonetext::pieces::file::Shelf;
+use front::Zones;
+use image::Image;
+use image::node::APEX;
+use policy::{Acl, Lists};
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use store::{Backing, Stretch};
+
+/// What was published last: what tells whether publishing again would change anything.
+pub struct Serving {
+    /// Those whose access lists are published with it.
+    pub written: Written,
+    pub file: Arc<PathBuf>,
+    pub generation: u64,
+    pub problems: Arc<[images::Problem]>,
+    /// Of the image with what is laid over it.
+    pub manifest: Manifest,
+    /// Of the texts of long zones.
+    pub pieces: Shelf,
+    /// Fingerprint of the names of the zones that are served.
+    pub names: u64,
+    /// How many they are: the image has numbers for those, too, that are no more.
+    pub zones: u64,
+    /// Octets of the image that huge pages back.
+    pub huge_bytes: u64,
+}
+
+/// How much of what is configured is known to be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compared {
+    All,
+    /// Zones that updates own; the others are as they were served last.
+    Owned,
+}
+
+/// An image with the access lists of its zones, ready to be published.
+pub fn ready(mut shelved: Shelved, config: &Config, generation: u64) -> (Zones<Stretch>, Serving) {
+    remark(&shelved.remarks);
+    // They stay until the next image; making this one has taken much else.
+    let (allow_query, file, seen) = store::heap::apart(|| {
+        (Arc::new(access(&shelved.image, config)), Arc::new(shelved.file.clone()), shelved.manifest.seen.clone())
+    });
+    shelved.manifest.seen = seen;
+    let serving = Serving {
+        written: config.roster.written.clone(),
+        file,
+        generation,
+        problems: problems(&shelved.manifest),
+        names: shelved.manifest.image().names,
+        zones: u64::from(shelved.image.header().zones),
+        manifest: shelved.manifest,
+        pieces: shelved.pieces,
+        huge_bytes: 0,
+    };
+    (Zones { image: shelved.image, allow_query }, serving)
+}
+
+/// So many zones, in an image of so many octets, are compared with their files before the first answer is given, and built
+/// anew if they differ: it takes some milliseconds. A larger server answers at once as it answered last, and compares after.
+const COMPARED_FIRST: usize = 1000;
+const BUILT_FIRST: u64 = 16 << 20;
+
+/// What a start serves.
+type Start = (Zones<Stretch>, Serving, Compared);
+
+pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Result<Start, Vec<String>> {
+    let seen = config.roster.seen();
+    let open = || Last::open(library, &config.roster.written);
+    let is_large = |last: &Manifest| last.zones() > COMPARED_FIRST || last.image().size > BUILT_FIRST;
+    let mut last = open();
+    if let Some(large) =
+        last.take_if(|last| is_large(&last.shelved.manifest) && last.shelved.manifest.seen.is_of(&seen))
+    {
+        match at_once(large, library, config, recorder, true) {
+            Some(first) => return Ok(first),
+            None => last = open(),
+        }
+    }
+    let is_served = |zone: &Zone| last.as_ref().is_some_and(|last| last.shelved.manifest.has(zone));
+    let (zones, strays) = config.roster.gather_but_strays(is_served).map_err(|complaints| told(&complaints))?;
+    let seen = seen.beside(&strays);
+    let mut keep = |entries: &[manifest::Entry]| {
+        let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
+        recorder.note(library.gate.take(&unfit), &|_| history::by_file());
+    };
+    match library.first(&zones, &seen, last, &mut keep) {
+        Ok(shelved) => {
+            let (zones, serving) = ready(shelved, config, 1);
+            Ok((zones, serving, Compared::All))
+        }
+        // The image that is there, for a disk that has no room for another: changes that are small are laid over it afterwards.
+        Err(why) => {
+            // What is not served is no version.
+            library.gate.forget();
+            open()
+                .filter(|last| last.shelved.manifest.seen.is_of(&seen))
+                .and_then(|last| at_once(last, library, config, recorder, false))
+                .ok_or_else(|| vec![format!("no image of the zones: {why}")])
+                .inspect(|_| {
+                    log::error("no new image of the zones can be made: the last one is served", &[("why", &why)])
+                })
+        }
+    }
+}
+
+/// What was served last. Zones that updates own are as they have made them, and those that came are there again. None: that takes a new image.
+/// Unless `is_whole`, none can be made: what cannot be laid is as it was in this one, and takes no updates (`ledger`).
+fn at_once(last: Last, library: &Library, config: &Config, recorder: &mut Recorder, is_whole: bool) -> Option<Start> {
+    let (come, pieces) = (last.come(&config.roster.written), &last.shelved.pieces);
+    let mut lay = |over: &Image<Stretch>, anew: Vec<Zone>| {
+        let difference = Difference { anew, ..Difference::default() };
+        changes::lay(over, Plan::of(over, &difference, library, pieces, recorder)?)
+    };
+    let owned = config.roster.written.iter().filter(|zone| zone.is_owned());
+    let mut looks = Looks::default();
+    let owned = owned.filter(|zone| comparison::is_other(zone, &last.shelved.manifest, &mut looks));
+    let owned: Vec<Zone> = owned.cloned().collect();
+    let (mut image, mut entries, mut portions) = (None, vec![], vec![come]);
+    if is_whole && !owned.is_empty() {
+        let laid = lay(last.served(), owned)?;
+        (image, entries) = (Some(laid.image), laid.entries);
+    } else if !owned.is_empty() {
+        portions.push(owned);
+    }
+    // Where they are too much together, or one takes a new image, the others need not wait for that.
+    while let Some(mut portion) = portions.pop().filter(|portion| !portion.is_empty()) {
+        match lay(image.as_ref().unwrap_or(last.served()), portion.clone()) {
+            Some(laid) => (image, entries) = (Some(laid.image), [entries, laid.entries].concat()),
+            None if portion.len() == 1 => {}
+            None => portions.extend([portion.split_off(portion.len() / 2), portion]),
+        }
+    }
+    let there: HashSet<&[u8]> = entries.iter().map(|entry| &*entry.apex).collect();
+    let mut gone = last.gone(image.as_ref().unwrap_or(last.served()));
+    gone.retain(|apex| !there.contains(&**apex));
+    let (shelved, was_laid) = last.take();
+    let (bare, mut serving) = ready(shelved, config, 1);
+    let Some(image) = image.or(was_laid) else { return Some((bare, serving, Compared::Owned)) };
+    serving.take(&bare.image, &image, &entries, &gone);
+    let zones = Zones { allow_query: Arc::new(access(&image, config)), image };
+    Some((zones, serving, Compared::Owned))
+}
+
+impl Serving {
+    /// Is of an image with changes from now on.
+    pub fn take(
+        &mut self,
+        before: &Image<Stretch>,
+        laid: &Image<Stretch>,
+        entries: &[manifest::Entry],
+        gone: &[Box<[u8]>],
+    ) {
+        let is_served = |image: &Image<Stretch>, apex: &[u8]| laying::zone(image.view(), apex).is_some();
+        for apex in entries.iter().map(|entry| &entry.apex).chain(gone) {
+            let (was, is) = (is_served(before, apex), is_served(laid, apex));
+            if was != is {
+                self.names ^= images::fingerprint_of(apex);
+                self.zones = self.zones.wrapping_add_signed(i64::from(is) - i64::from(was));
+            }
+        }
+        self.manifest.change(entries, gone);
+        self.problems = problems(&self.manifest);
+    }
+
+    /// What names zones is like this.
+    pub fn see(&mut self, seen: &Seen) {
+        if self.manifest.seen != *seen {
+            self.manifest.seen = store::heap::apart(|| seen.clone());
+        }
+    }
+}
+
+/// Access lists by the zone numbers of the image.
+pub fn access(image: &Image<Stretch>, config: &Config) -> Lists {
+    let own = config.roster.written.iter().filter_map(|zone| own(image, zone));
+    Lists::new(list(&config.server.allow_query), own.collect())
+}
+
+/// As `access` has them, after an image that had those of `written`, and differs in these zones.
+pub fn access_after(
+    before: &Zones<Stretch>,
+    written: &Written,
+    image: &Image<Stretch>,
+    about: &[Box<[u8]>],
+    config: &Config,
+) -> Arc<Lists> {
+    if !written.is(&config.roster.written) {
+        return Arc::new(access(image, config));
+    }
+    let is_moved = |apex: &&[u8]| number(&before.image, apex) != number(image, apex);
+    let moved: Vec<&[u8]> = about.iter().map(|apex| &**apex).filter(is_moved).collect();
+    let gone = moved.iter().filter_map(|apex| number(&before.image, apex)).collect();
+    let come = moved.iter().filter_map(|apex| own(image, written.find(apex)?)).collect();
+    before.allow_query.with(&gone, come).map_or_else(|| Arc::clone(&before.allow_query), Arc::new)
+}
+
+/// The number and the list of a zone that is served, and has one of its own.
+fn own(image: &Image<Stretch>, zone: &Zone) -> Option<(u32, Option<Acl>)> {
+    let allow = zone.allow_query.as_ref()?;
+    Some((number(image, &zone.apex)?, list(allow)))
+}
+
+fn list(allow: &Allow) -> Option<Acl> {
+    match allow {
+        Allow::Any => None,
+        Allow::Only(prefixes) => Some(Acl::new(prefixes.clone())),
+    }
+}
+
+fn number(image: &Image<Stretch>, apex: &[u8]) -> Option<u32> {
+    image.view().find_whole(apex).ok().flatten().filter(|node| node.is(APEX))?.zone_number().ok()
+}
+
+/// True if a zone that had an access list of its own is none of `[[zone]]` any more. Served on, it would have that of all.
+pub fn forsakes(written: &Written, served: &Zones<Stretch>, config: &Config) -> bool {
+    if written.is(&config.roster.written) {
+        return false;
+    }
+    let mut own: HashSet<u32> = served.allow_query.own().collect();
+    // Mostly none has one.
+    if !own.is_empty() {
+        config
+            .roster
+            .written
+            .iter()
+            .filter_map(|zone| number(&served.image, &zone.apex))
+            .for_each(|zone| _ = own.remove(&zone));
+    }
+    !own.is_empty()
+}
+
+/// Zones that are not served as their files say: kept until the next change.
+fn problems(manifest: &Manifest) -> Arc<[images::Problem]> {
+    store::heap::apart(|| manifest.problems().into())
+}
+
+pub fn told(complaints: &[Complaint]) -> Vec<String> {
+    complaints.iter().map(ToString::to_string).collect()
+}
+
+/// Says which zones are served with something wrong in them.
+pub fn remark(remarks: &[Remark]) {
+    for r in remarks {
+        let facts: [(&str, &dyn std::fmt::Display); 4] =
+            [("zone", &images::name(&r.apex)), ("errors", &r.errors), ("warnings", &r.warnings), ("first", &r.what)];
+        log::warn("a zone is served, and something in it is wrong; dunlin check says all", &facts);
+    }
+}
+
+pub fn facts(image: &Image<Stretch>, serving: &Serving) -> Served {
+    let map = image.bytes().map();
+    Served {
+        generation: serving.generation,
+        zones: serving.zones,
+        records: image.header().records,
+        bytes: map.len() as u64,
+        huge_bytes: serving.huge_bytes,
+        in_memory_copy: map.backing() == Backing::Copy,
+        file: Arc::clone(&serving.file),
+        published_s: crate::clock::wall_s(),
+        problems: Arc::clone(&serving.problems),
+    }
+}

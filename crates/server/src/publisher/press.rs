@@ -1,0 +1,270 @@
+//! The one place where what is served changes: whoever lays something over the image, or puts another in its place, holds
+//! the press while he does so, and nobody else's change gets lost in between.
+//!
+//! Where zones take updates it is held by their thread alone. Who works in the background and needs it hands over what is to be
+//! done, and the updates' thread does it between two groups: for whoever gets the CPU only when nobody else wants it might hold
+//! the press for as long as that, and an update would wait for him (docs/decisions/0008 says what may wait for what).
+//!
+//! What updates have changed is laid over each image that was built from files before it is published: most of it while
+//! updates go on, and with the press held only what has come since.
+
+use crate::images::laying::{self, Laid, Unlaid};
+use crate::images::name;
+use crate::log;
+use crate::scribe::slate::{Notes, Slate};
+use crate::update::intake::Intake;
+use crate::update::novices::Novices;
+use crate::update::unwritten::{Unwritten, Wish};
+use front::locks::hold;
+use front::{Published, Retired, Zones};
+use image::Image;
+use image::followers::{Followers, Queue};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+use store::Stretch;
+use wire::rtype::ZONEMD;
+
+/// Names that are laid while updates wait.
+const LAST_NAMES: usize = 256;
+/// Names that are laid in one go for the addresses of hosts that they name: so long an update waits for those of others.
+const FOLLOWERS_MAX: usize = 2048;
+/// How long after a change the digest of a zone is made anew: before all that has changed is folded into a new image.
+pub const DIGEST_AFTER: Duration = Duration::from_secs(5);
+/// Rounds in which they do not; each is for what came during the one before.
+const ROUNDS_MAX: usize = 16;
+
+pub struct Press {
+    published: Arc<Published<Zones<Stretch>>>,
+    books: Mutex<Books>,
+    /// Of the thread that carries out updates, from when it is there.
+    hands: OnceLock<Intake>,
+    /// Zones that are served otherwise than their files say.
+    pub slate: Slate,
+    pub followers_max: usize,
+}
+
+/// What whoever holds the press may change.
+#[derive(Default)]
+pub struct Books {
+    pub unwritten: Unwritten,
+    /// What is not on the slate yet.
+    pub notes: Notes,
+    /// Names that carry addresses of hosts as they were.
+    pub left: Queue,
+    /// Zones that are to take updates, and do not yet.
+    pub novices: Novices,
+}
+
+/// Something to be done with the press held.
+pub type Work = Box<dyn FnOnce(&Press, &mut Books) + Send>;
+
+impl Press {
+    pub fn new(published: Arc<Published<Zones<Stretch>>>, unwritten: Unwritten) -> Press {
+        let books = Books { unwritten, ..Books::default() };
+        Press {
+            published,
+            books: Mutex::new(books),
+            hands: OnceLock::new(),
+            slate: Slate::default(),
+            followers_max: FOLLOWERS_MAX,
+        }
+    }
+
+    /// From now on somebody carries out updates, who does what others hand over.
+    pub fn employ(&self, intake: Intake) {
+        // Only one does.
+        let _ = self.hands.set(intake);
+    }
+
+    /// Has something done with the press held, and waits until it is.
+    pub fn have_done<T: Send + 'static>(&self, work: impl FnOnce(&Press, &mut Books) -> T + Send + 'static) -> T {
+        let Some(hands) = self.hands.get() else { return work(self, &mut self.hold()) };
+        let (done, outcome) = channel();
+        // Nobody is left to be told if the one who waits is gone.
+        hands.lend(Box::new(move |press, books| _ = done.send(work(press, books))));
+        // If that thread has ended, the server stops.
+        outcome.recv().unwrap_or_else(|_| park())
+    }
+
+    /// Whoever carries out updates has a look whether what he waits for has come.
+    pub fn wake(&self) {
+        if let Some(hands) = self.hands.get() {
+            hands.lend(Box::new(|_, _| {}));
+        }
+    }
+
+    pub fn hold(&self) -> MutexGuard<'_, Books> {
+        hold(&self.books)
+    }
+
+    pub fn current(&self) -> Arc<Zones<Stretch>> {
+        self.published.current().0
+    }
+
+    /// Has something else served.
+    pub fn publish(&self, next: Zones<Stretch>) -> Retired<Zones<Stretch>> {
+        self.published.publish(next)
+    }
+
+    /// Lays names over what is served, and has that served: one pointer store. Of those that carry addresses of hosts which change
+    /// many are left to `follow`.
+    pub fn lay(&self, books: &mut Books, wishes: &[Wish]) -> Result<Option<Retired<Zones<Stretch>>>, Unlaid> {
+        let now = self.current();
+        let laid = laying::over(&now.image, wishes, self.followers_max)?;
+        let retired = laid.map(|Laid { image, left }| {
+            left.into_iter().for_each(|left| books.left.push(left));
+            self.publish(Zones { image, allow_query: Arc::clone(&now.allow_query) })
+        });
+        let has_digest =
+            |wish: &Wish| wish.names.get(&wish.apex).is_some_and(|all| all.iter().any(|r| r.rtype == ZONEMD));
+        wishes.iter().for_each(|wish| books.notes.change(&wish.apex));
+        wishes.iter().filter(|wish| has_digest(wish)).for_each(|wish| books.notes.digest(&wish.apex));
+        self.note(books);
+        Ok(retired)
+    }
+
+    /// Lays some of the names that were left, as their zone is now, and has that served.
+    pub fn follow(&self, books: &mut Books) -> Option<Retired<Zones<Stretch>>> {
+        let now = self.current();
+        let turn = books.left.next(now.image.view(), self.followers_max)?;
+        if turn.0.is_empty() {
+            return None;
+        }
+        match laying::again(&now.image, &turn) {
+            Ok(image) => Some(self.publish(Zones { image, allow_query: Arc::clone(&now.allow_query) })),
+            Err(unlaid) => {
+                let zones = turn.0.keys().map(|apex| name(apex).to_string()).collect::<Vec<_>>().join(" ");
+                let facts: [(&str, &dyn std::fmt::Display); 2] = [("why", &unlaid.why), ("zones", &zones)];
+                log::info("names that an address leaves to be laid wait for a new image", &facts);
+                books.left.give_up();
+                None
+            }
+        }
+    }
+
+    /// Puts on the slate what has changed. False: it is in somebody's hands, for whom nobody waits here.
+    pub fn note(&self, books: &mut Books) -> bool {
+        let now = Instant::now();
+        self.slate.take(&mut books.notes, now, now + DIGEST_AFTER)
+    }
+
+    /// Publishes an image that was built from files, with what updates have changed since these were written.
+    pub fn replace(&self, mut next: Zones<Stretch>) -> Result<Retired<Zones<Stretch>>, Unlaid> {
+        let mut done = 0;
+        for _ in 0..ROUNDS_MAX {
+            let (changed, end) = self.have_done(move |_, books| (books.unwritten.since(done), books.unwritten.end()));
+            if changed.names() <= LAST_NAMES {
+                break;
+            }
+            over(&mut next.image, &changed.wishes(), usize::MAX)?;
+            done = end;
+        }
+        // If it was built in vain it is let go of here, where nobody waits.
+        let _built = next.image.bytes().clone();
+        self.have_done(move |press, books| press.finish(next, done, books))
+    }
+
+    /// Publishes an image that has what was changed until the journal ended there.
+    fn finish(
+        &self,
+        mut next: Zones<Stretch>,
+        done: u64,
+        books: &mut Books,
+    ) -> Result<Retired<Zones<Stretch>>, Unlaid> {
+        let left = over(&mut next.image, &books.unwritten.since(done).wishes(), self.followers_max)?;
+        let retired = self.publish(next);
+        books.left = Queue::default();
+        left.into_iter().for_each(|left| books.left.push(left));
+        // Of what was owed until now nobody has been told yet.
+        books.unwritten.behind().for_each(|apex| books.notes.change(apex));
+        self.note(books);
+        Ok(retired)
+    }
+}
+
+fn over(image: &mut Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Result<Vec<Followers>, Unlaid> {
+    let Some(laid) = laying::over(image, wishes, followers_max)? else { return Ok(vec![]) };
+    *image = laid.image;
+    Ok(laid.left)
+}
+
+fn park() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::update::intake;
+    use image::edit::Record;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use std::time::Duration;
+    use wire::rtype::A;
+
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    const APEX: &[u8] = b"\x01z\0";
+    const OWNER: &[u8] = b"\x01a\x01z\0";
+
+    fn press() -> (Arc<Press>, Zones<Stretch>) {
+        let (octets, _) = sim::image_of(&[("z.", "@ 60 SOA ns h 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.1")]);
+        let path =
+            std::env::temp_dir().join(format!("dunlin-press-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed)));
+        std::fs::write(&path, octets).unwrap();
+        let zones = || Zones {
+            image: Image::open_to_serve(Stretch::of(store::Map::copy_to_memory(&path, 1 << 20).unwrap()), |_| 0)
+                .unwrap(),
+            allow_query: Arc::default(),
+        };
+        let press = Press::new(Arc::new(Published::new(zones())), Unwritten::default());
+        let next = zones();
+        std::fs::remove_file(&path).unwrap();
+        (Arc::new(press), next)
+    }
+
+    fn wishes() -> Vec<Wish> {
+        let names = [(OWNER.into(), vec![Record { rtype: A, ttl: 60, rdata: [192, 0, 2, 7][..].into() }])];
+        vec![Wish { apex: APEX.into(), names: names.into() }]
+    }
+
+    #[test]
+    fn what_was_laid_and_not_served_is_in_nobodys_way() {
+        let (press, _) = press();
+        for _ in 0..2 {
+            let now = press.current();
+            assert!(laying::over(&now.image, &wishes(), usize::MAX).is_ok_and(|laid| laid.is_some()));
+        }
+        assert!(press.lay(&mut press.hold(), &wishes()).is_ok());
+        let now = press.current();
+        assert!(laying::zone(now.image.view(), APEX).unwrap().node(OWNER).unwrap().is_some());
+    }
+
+    #[test]
+    fn whoever_puts_another_image_in_place_keeps_no_update_waiting() {
+        let ((press, next), (intake, orders)) = (press(), intake::pair());
+        press.employ(intake);
+        let (background, (done, outcome)) = (Arc::clone(&press), channel());
+        std::thread::spawn(move || done.send(background.replace(next).is_ok()).unwrap());
+        // He does nothing more now until somebody does it for him, as if he did not get the CPU.
+        let mut work = orders.lent(Duration::from_secs(60));
+        let (wishes, mut books) = (wishes(), press.books.try_lock().expect("nobody holds the press"));
+        assert!(press.lay(&mut books, &wishes).is_ok());
+        books.unwritten.add(wishes, 1);
+        drop(books);
+        let is_replaced = loop {
+            if let Some(work) = work {
+                work(&press, &mut press.hold());
+            }
+            match outcome.try_recv() {
+                Ok(is_replaced) => break is_replaced,
+                Err(_) => work = orders.lent(Duration::from_millis(10)),
+            }
+        };
+        assert!(is_replaced);
+        let now = press.current();
+        let zone = laying::zone(now.image.view(), APEX).unwrap();
+        assert!(zone.node(OWNER).unwrap().is_some(), "what was changed meanwhile is in the new image, too");
+    }
+}

@@ -1,0 +1,92 @@
+//! What a start serves first: what was served last (`lately`), and over it what the journal says has changed since.
+
+use crate::config::Config;
+use crate::history::{Recorder, caution};
+use crate::images::Library;
+use crate::images::held::Gate;
+use crate::images::laying;
+use crate::images::serving::{self, Compared, Serving};
+use crate::images::sound::Sound;
+use crate::log;
+use crate::update::ledger::{self, Files, Ledger};
+use crate::update::unwritten::{Unwritten, Wish};
+use front::Zones;
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+use store::Stretch;
+
+/// What a start serves first.
+pub struct First {
+    pub library: Library,
+    pub zones: Zones<Stretch>,
+    pub serving: Serving,
+    pub compared: Compared,
+    /// None: no zone takes updates. Err: some should, and why none does.
+    pub ledger: Result<Option<Ledger>, String>,
+    pub unwritten: Unwritten,
+}
+
+impl First {
+    pub fn of(config: &mut Config, recorder: &mut Recorder) -> Result<First, String> {
+        let configured = config.roster.written.clone();
+        loop {
+            config.roster.written.clone_from(&configured);
+            let opened = ledger::open_files(&config.server.data_dir, &mut config.roster.written);
+            let (files, remarks) = match opened {
+                Ok((files, remarks)) => (Ok(files), remarks),
+                Err(e) => (Err(unusable(e)), Vec::new()),
+            };
+            caution(&remarks);
+            let (library, mut zones, serving, compared) = first_image(config, recorder)?;
+            let replay = |files: Files| files.replay(zones.image.view(), &serving.manifest, config.history);
+            let replayed = files.and_then(|files| files.map(replay).transpose().map_err(unusable));
+            let (ledger, unwritten, remarks) = match replayed {
+                Ok(Some(replayed)) => replayed,
+                none => {
+                    let (ledger, unwritten) = (none.map(|_| None), Unwritten::default());
+                    return Ok(First { library, zones, serving, compared, ledger, unwritten });
+                }
+            };
+            caution(&remarks);
+            let wishes = unwritten.since(0).wishes();
+            match laying::over(&zones.image, &wishes, usize::MAX) {
+                Ok(laid) => {
+                    laid.into_iter().for_each(|laid| zones.image = laid.image);
+                    return Ok(First { library, zones, serving, compared, ledger: Ok(Some(ledger)), unwritten });
+                }
+                Err(unlaid) => log::info("what has changed takes a new image", &[("why", &unlaid.why)]),
+            }
+            let (sound, end) = (Sound::compared(&zones.image), unwritten.end());
+            let write = |wish: &Wish| ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end);
+            let (mut are_fewer, mut unwritten) = (false, None);
+            for wish in &wishes {
+                match write(wish) {
+                    Ok(is_written) => are_fewer |= is_written,
+                    Err(e) => unwritten = Some(e),
+                }
+            }
+            // A disk that is full is no reason to answer nobody: the changes stay in the journal. What is left may be laid where others' is written.
+            if let Some(e) = unwritten.filter(|_| !are_fewer) {
+                let (ledger, unwritten) = (Err(unusable(e)), Unwritten::default());
+                return Ok(First { library, zones, serving, compared, ledger, unwritten });
+            }
+        }
+    }
+}
+
+pub fn unusable(e: io::Error) -> String {
+    format!("the journal of updates cannot be used: {e}")
+}
+
+type Start = (Library, Zones<Stretch>, Serving, Compared);
+
+fn first_image(config: &Config, recorder: &mut Recorder) -> Result<Start, String> {
+    let data = config.server.data_dir.display();
+    let mut library =
+        Library::open(&config.server.data_dir).map_err(|e| format!("the data folder {data} cannot be used: {e}"))?;
+    library.gate = Arc::new(Gate::new(config, HashSet::new()));
+    let (zones, serving, compared) =
+        serving::first(&library, config, recorder).map_err(|complaints| complaints.join("\n"))?;
+    Ok((library, zones, serving, compared))
+}

@@ -1,0 +1,270 @@
+//! Where updates, and wishes about the zones that take them, are left for the thread that carries them out.
+
+use crate::answering::later::{Desk, Mailboxes};
+use crate::answering::queue;
+use crate::config::{History, Zone};
+use crate::history::{self, Past};
+use crate::images::sound::Sound;
+use crate::json::Json;
+use crate::publisher::press::Work;
+use crate::refusals::{NOT_YET, PROHIBITED, refused};
+use crate::update::lines::OCTETS_MAX;
+use crate::update::novices::{Wanted, Wish as Wanting};
+use front::locks::hold;
+use front::{Postponed, Published};
+use stats::{Counter, Counters};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use transfer::message::Message;
+use transfer::tsig::Keys;
+use transfer::update::{self, Refused};
+use transfer::{Author, Diff};
+
+/// Updates that wait; more are dropped and counted, and their clients ask again.
+const WAITING_MAX: usize = 4096;
+/// How long whoever asked for a reload waits for zones to take updates.
+const SETTLED_WITHIN: Duration = Duration::from_secs(2);
+/// Tries to make a change of what others change meanwhile.
+const TRIES: usize = 5;
+/// Why such a change is not made.
+pub const MISFIT: &str = "it does not fit what is served";
+
+pub enum Order {
+    Update(Postponed),
+    /// There is something else to be done: rules to be adopted, what others ask for, or want done with the press held.
+    Work,
+}
+
+/// What others than clients ask for.
+pub enum Request {
+    Freeze {
+        zone: String,
+        is_frozen: bool,
+        done: Sender<Result<(), String>>,
+    },
+    Change {
+        zone: Box<[u8]>,
+        diff: Diff,
+        author: Author,
+        done: Sender<Result<Json, String>>,
+    },
+    /// To be told when all zones take updates that are to, and can.
+    Settle {
+        done: Sender<()>,
+    },
+}
+
+/// Where updates, and wishes about them, are left.
+#[derive(Clone)]
+pub struct Intake {
+    orders: queue::Sender<Order>,
+    /// Of updates that wait, here and in `lines`.
+    octets: Arc<AtomicUsize>,
+    /// Bound: who hands over something waits until it is done.
+    works: Sender<Work>,
+    /// Likewise.
+    requests: Sender<Request>,
+    /// By which rules updates go from now on, where they do not yet.
+    wanted: Arc<Mutex<Option<Wanted>>>,
+}
+
+/// The other end of it.
+pub struct Orders {
+    pub orders: queue::Receiver<Order>,
+    octets: Arc<AtomicUsize>,
+    pub works: Receiver<Work>,
+    pub requests: Receiver<Request>,
+    pub wanted: Arc<Mutex<Option<Wanted>>>,
+}
+
+pub fn pair() -> (Intake, Orders) {
+    let ((orders, taken), (works, lent), (requests, asked)) = (queue::bounded(WAITING_MAX), channel(), channel());
+    let wanted = Arc::<Mutex<Option<Wanted>>>::default();
+    let octets = Arc::<AtomicUsize>::default();
+    let intake = Intake { orders, octets: Arc::clone(&octets), works, requests, wanted: Arc::clone(&wanted) };
+    (intake, Orders { orders: taken, octets, works: lent, requests: asked, wanted })
+}
+
+impl Orders {
+    /// It does not wait any more.
+    pub fn took(&self, question: &Postponed) {
+        self.octets.fetch_sub(question.message.len(), Relaxed);
+    }
+
+    #[cfg(test)]
+    pub fn lent(&self, patience: Duration) -> Option<Work> {
+        self.works.recv_timeout(patience).ok()
+    }
+}
+
+impl Desk for Intake {
+    fn take(&self, question: Postponed) -> bool {
+        let octets = question.message.len();
+        let has_room = self.octets.fetch_add(octets, Relaxed) + octets <= OCTETS_MAX;
+        let is_taken = has_room && self.orders.try_send(Order::Update(question)).is_ok();
+        if !is_taken {
+            self.octets.fetch_sub(octets, Relaxed);
+        }
+        is_taken
+    }
+}
+
+/// Where answering threads bring updates. As long as no zone takes any it is closed: then they are refused at once, and nobody
+/// has to be there who carries them out.
+pub struct Entrance {
+    intake: Intake,
+    is_open: AtomicBool,
+    /// Zones would take them, if the journal could be used.
+    is_broken: AtomicBool,
+    keys: Arc<Published<Keys>>,
+    mailboxes: Arc<Mailboxes>,
+    pub counters: Arc<Counters>,
+}
+
+impl Entrance {
+    pub fn new(intake: Intake, keys: Arc<Published<Keys>>, mailboxes: Arc<Mailboxes>) -> Entrance {
+        let [is_open, is_broken] = [false; 2].map(AtomicBool::new);
+        Entrance { intake, is_open, is_broken, keys, mailboxes, counters: Arc::default() }
+    }
+
+    /// Somebody carries them out from now on.
+    pub fn open(&self) -> &Intake {
+        self.is_open.store(true, Relaxed);
+        &self.intake
+    }
+
+    /// Nobody can for now.
+    pub fn bar(&self) {
+        self.is_broken.store(true, Relaxed);
+    }
+}
+
+impl Desk for Entrance {
+    fn take(&self, question: Postponed) -> bool {
+        if self.is_open.load(Relaxed) {
+            return self.intake.take(question);
+        }
+        let zone = Message::new(&question.message).map(|message| update::zone(&message));
+        let mut counter = Counter::UpdateRefused;
+        let why = |has_key| match zone.and_then(Result::err) {
+            Some(rcode) => Refused::from(rcode),
+            // He may have a right, and comes again.
+            None if has_key && self.is_broken.load(Relaxed) => {
+                counter = Counter::UpdateFailed;
+                NOT_YET
+            }
+            None => PROHIBITED,
+        };
+        let refusal = refused(&question.message, &self.keys.latest().0, why).unwrap_or_default();
+        self.counters.count_together(counter);
+        self.mailboxes.post(question.ticket, refusal);
+        true
+    }
+}
+
+impl Intake {
+    /// From now on updates of a zone are refused, or taken again.
+    pub fn freeze(&self, zone: &str, is_frozen: bool) -> Result<(), String> {
+        self.ask(|done| Request::Freeze { zone: zone.to_string(), is_frozen, done })
+    }
+
+    /// Who may update what, and how long what has changed is kept, from now on; this is the configuration of that number.
+    pub fn adopt(&self, zones: &[Zone], history: History, number: u64) {
+        let wish = |zone: &Zone| Wanting {
+            rules: zone.allow_update.clone(),
+            file: zone.file.clone(),
+            is_ours: zone.origin.is_some(),
+        };
+        let zones = zones.iter().filter(|zone| zone.is_owned()).map(|zone| (zone.apex.clone(), wish(zone))).collect();
+        let mut wanted = hold(&self.wanted);
+        let mut now = Wanted::new(zones, number, wanted.take());
+        now.history = Some(history);
+        *wanted = Some(now);
+        drop(wanted);
+        // Where too much waits, he is awake.
+        let _ = self.orders.try_send(Order::Work);
+    }
+
+    /// Waits until zones that are to take updates do, for a moment: many are written down one after another.
+    pub fn settle(&self) {
+        let (done, is_settled) = channel();
+        self.request(Request::Settle { done });
+        // Where it takes longer, or nobody is there any more, he has waited.
+        let _ = is_settled.recv_timeout(SETTLED_WITHIN);
+    }
+
+    /// Has a zone as it was at this serial, under a new one. What has changed since is looked for here, where no update waits for it.
+    pub fn go_back(&self, past: &Past, zone: &str, serial: u32) -> Result<Json, String> {
+        let (apex, mut outcome) = (crate::config::apex(zone)?, Err(String::new()));
+        for _ in 0..TRIES {
+            let diff =
+                history::with_zone(&past.published, &apex, Sound::as_known, |served| past.back(&apex, served, serial))?;
+            outcome = self.change(&apex, diff, history::by_going_back(serial));
+            // It may have changed meanwhile.
+            if outcome.as_ref().err().is_none_or(|why| why != MISFIT) {
+                return outcome;
+            }
+        }
+        outcome.map_err(|why| format!("{why}: freeze it until it has gone back"))
+    }
+
+    /// Changes a zone without an update. Err: it was not durable, or the zone has changed meanwhile.
+    pub fn change(&self, apex: &[u8], diff: Diff, author: Author) -> Result<Json, String> {
+        self.ask(|done| Request::Change { zone: apex.into(), diff, author, done })
+    }
+
+    /// Has something done with the press held.
+    pub fn lend(&self, work: Work) {
+        // Where nobody works any more, the server stops. Where too much waits, he is awake.
+        let _ = self.works.send(work);
+        let _ = self.orders.try_send(Order::Work);
+    }
+
+    /// Who asks sees in the end of `done` that nobody is there any more.
+    fn request(&self, request: Request) {
+        let _ = self.requests.send(request);
+        // Where too much waits, he is awake.
+        let _ = self.orders.try_send(Order::Work);
+    }
+
+    fn ask<T>(&self, request: impl FnOnce(Sender<Result<T, String>>) -> Request) -> Result<T, String> {
+        let (done, outcome) = channel();
+        self.request(request(done));
+        outcome.recv().unwrap_or_else(|_| Err("no updates are taken any more: see the log".to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transfer::allow::Rules;
+
+    #[test]
+    fn so_many_octets_of_updates_wait_whatever_their_number() {
+        let (intake, taken) = pair();
+        let ticket = front::Ticket { thread: 0, way: front::Way::Stream(1) };
+        let (peer, purpose) = (front::Peer { ip: [127, 0, 0, 1].into(), port: 53 }, front::Purpose::Update);
+        let update = Postponed { ticket, peer, transport: front::Transport::Tcp, message: vec![0; 65_000], purpose };
+        let fill = || (0..WAITING_MAX).take_while(|_| intake.take(update.clone())).count();
+        let room = OCTETS_MAX / update.message.len();
+        assert_eq!(fill(), room);
+        for _ in 0..2 {
+            let Ok(Order::Update(question)) = taken.orders.try_recv() else { panic!("no update") };
+            taken.took(&question);
+        }
+        assert_eq!(fill(), 2);
+    }
+
+    #[test]
+    fn rules_are_told_however_many_updates_wait() {
+        let (intake, taken) = pair();
+        assert!((0..WAITING_MAX).all(|_| intake.orders.try_send(Order::Work).is_ok()));
+        assert!(intake.orders.try_send(Order::Work).is_err());
+        let mut zone = Zone::new(b"\x01z\0"[..].into(), "z".into());
+        zone.allow_update = Rules(vec![transfer::allow::Rule::from_text("key:ddns").ok().unwrap()]);
+        intake.adopt(&[zone], crate::config::Config::default().history, 1);
+        assert!(taken.wanted.lock().unwrap().as_ref().is_some_and(|wanted| wanted.zones.contains_key(&b"\x01z\0"[..])));
+    }
+}

@@ -1,0 +1,794 @@
+//! Zones that are changed by updates, on the disk: each as a zone file of ours, and the journal of all changes since.
+//!
+//! ```text
+//! data-dir/journal/journal.0000000001   changes of all zones, in the order in which they became durable
+//! data-dir/journal/example.com.zone     the zone as it was at a position of the journal, which its first line names
+//! data-dir/journal/example.com.origin   what its configured file was when we read or wrote it (see `origin`)
+//! data-dir/journal/example.com.overtaken  the newest serial under which something else was served, while it was not its updates'
+//! data-dir/journal/released             no zone needs what stands before this position
+//! ```
+//!
+//! Such a zone was read once from the file that is configured, and belongs to updates from then on. What is served after
+//! a crash is the last zone file and the changes behind its position: what was acknowledged. A start reads the journal
+//! from `released` on: what stands before is history, for however long that is kept, and costs a start nothing. Decides
+//! nothing, and holds no zone's records: they are in the image, and what has changed since its file was written is
+//! `Unwritten`.
+//!
+//! A zone whose file is not the one that its changes were made of is served as that file has it, takes no updates, and keeps its
+//! changes in the journal until somebody mends the file: other zones do not wait for that.
+
+use crate::clock::wall_s;
+use crate::config::{History, Written, Zone};
+use crate::history;
+use crate::images::laying::{self, Standing};
+use crate::images::manifest::{Known, Manifest};
+use crate::images::sound::{Sound, damaged};
+use crate::images::{self, name};
+use crate::log;
+use crate::scribe::aside;
+use crate::scribe::origin::Origin;
+use crate::stamp::{Looks, Stamp};
+use crate::update::novices::Wanted;
+use crate::update::strangers::{Lacking, Strangers};
+use crate::update::unwritten::{Names, Unwritten, Wish};
+use image::{View, Zone as ImageZone};
+use sha2::{Digest, Sha256};
+use std::cell::LazyCell;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use store::atomic::{self, Output, Prepared, prepare, write_atomically};
+use store::journal::{Folder, Journal, SEGMENT_OCTETS};
+use transfer::allow::Rules;
+use transfer::record::is_newer;
+use transfer::{Author, Diff, Entry, Head, Kind, Layer, Misfit, Record};
+use wire::rtype::{Rtype, SOA};
+
+pub const FOLDER: &str = "journal";
+const RELEASED: &str = "released";
+const HEAD: &str = "; dunlin, position";
+pub struct Ledger {
+    folder: PathBuf,
+    journal: Journal<Folder>,
+    /// As the file says.
+    released: u64,
+    /// What is kept though no zone needs it.
+    history: History,
+    /// By apex. Those that are configured.
+    zones: HashMap<Box<[u8]>, Owned>,
+    /// Those that could not be brought to where their updates had left them, and why. Until somebody takes note.
+    pub lacking: Vec<(Box<[u8]>, String)>,
+}
+
+/// The files of zones that updates change, before the journal is read.
+pub struct Files {
+    folder: PathBuf,
+    zones: HashMap<Box<[u8]>, Owned>,
+    /// By apex: what the file holds.
+    positions: HashMap<Box<[u8]>, u64>,
+    /// Zones whose files do not say what they hold.
+    unfit: Unfit,
+}
+
+/// By apex: from where on changes are kept, and why they cannot be brought back.
+type Unfit = HashMap<Box<[u8]>, (u64, String)>;
+
+/// A zone that updates change.
+pub struct Owned {
+    pub rules: Rules,
+    /// Updates of it wait for somebody's word.
+    pub is_frozen: bool,
+}
+
+impl Owned {
+    fn new(rules: Rules) -> Owned {
+        Owned { rules, is_frozen: false }
+    }
+}
+
+fn data_dir(folder: &Path) -> &Path {
+    folder.parent().unwrap_or(Path::new(""))
+}
+
+/// Where the zones that take updates are read from: our own files, once they are there.
+pub fn own(zones: &mut Written, data_dir: &Path) {
+    // They are shared, and copied to say where one lies.
+    if !zones.iter().any(Zone::is_owned) {
+        return;
+    }
+    for zone in zones.iter_mut() {
+        if let Some(file) = own_file(zone, data_dir) {
+            zone.read_from(file);
+        }
+    }
+}
+
+/// Whether one of these zones has a file of ours now, and is to be read from another one.
+pub fn owns_more<'z>(mut zones: impl Iterator<Item = &'z Zone>, data_dir: &Path) -> bool {
+    zones.any(|zone| own_file(zone, data_dir).is_some_and(|file| file != zone.file))
+}
+
+/// The file of ours that a zone is read from, if it takes updates and that is there.
+pub fn own_file(zone: &Zone, data_dir: &Path) -> Option<PathBuf> {
+    if !zone.is_owned() {
+        return None;
+    }
+    let file = file_of(&data_dir.join(FOLDER), &zone.apex);
+    // One of which it cannot be said is not taken for one that is not there: then what is configured would be served instead.
+    let may_be = file.try_exists().unwrap_or_else(|e| e.kind() != io::ErrorKind::InvalidFilename);
+    may_be.then_some(file)
+}
+
+/// So much of the name of a zone is that of its file: a file's name has 255 octets at most, and more stands behind it.
+const NAME_MAX: usize = 240;
+
+/// The name of a zone's file: its text, with whatever is no letter, digit, dot, hyphen or underscore as %XX; of a longer one its beginning, and a
+/// fingerprint that nobody finds another name for.
+pub fn file_of(folder: &Path, apex: &[u8]) -> PathBuf {
+    let mut file = String::new();
+    for c in name(apex).to_string().trim_end_matches('.').bytes() {
+        match c {
+            b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b'_' => file.push(c as char),
+            c => file.push_str(&format!("%{c:02X}")),
+        }
+    }
+    if file.len() > NAME_MAX {
+        let digest = Sha256::digest(apex);
+        file.truncate(NAME_MAX - 33);
+        file.push('~');
+        digest[..16].iter().for_each(|octet| file.push_str(&format!("{octet:02x}")));
+    }
+    folder.join(format!("{file}.zone"))
+}
+
+const MARK: &str = "overtaken";
+
+/// Where it says which serial others have had served, while the zone was not its updates'.
+fn mark_of(folder: &Path, apex: &[u8]) -> PathBuf {
+    file_of(folder, apex).with_extension(MARK)
+}
+
+/// Whether updates have left a file of this zone.
+pub fn has_left(data_dir: &Path, apex: &[u8]) -> bool {
+    file_of(&data_dir.join(FOLDER), apex).exists()
+}
+
+/// A zone is served under this serial, and not as updates have made it. Where these have left a file of it they are to go on from there, should
+/// they come back: secondaries have that version.
+pub fn overtake(data_dir: &Path, apex: &[u8], serial: u32) {
+    let folder = data_dir.join(FOLDER);
+    // Secondaries have the newest, whatever came later by somebody's word.
+    if marked(&folder, apex).is_some_and(|last| is_newer(last, serial)) {
+        return;
+    }
+    if let Err(e) = mark(&folder, &mark_of(&folder, apex), serial) {
+        log::warn("serials may go back: a zone cannot be marked", &[("why", &e)]);
+    }
+}
+
+fn marked(folder: &Path, apex: &[u8]) -> Option<u32> {
+    std::fs::read_to_string(mark_of(folder, apex)).ok()?.trim().parse().ok()
+}
+
+/// Of a fixed length. A zone that has not come back yet has the mark already, and each of its changes costs no sync.
+fn mark(folder: &Path, mark: &Path, serial: u32) -> io::Result<()> {
+    let text = format!("{serial:010}\n");
+    match File::options().write(true).open(mark) {
+        Ok(file) => file.write_all_at(text.as_bytes(), 0),
+        Err(_) => {
+            let name = mark.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            write_atomically(folder, name, None, |out| out.write_all(text.as_bytes())).map(drop)
+        }
+    }
+}
+
+/// So many zones are written down before the first answer is given: each costs a sync. More are served as their files say, and are written down
+/// meanwhile, as after a reload.
+const IMPORTED_FIRST: usize = 1000;
+
+/// Imports the zones that are new here, and lets all that take updates be read from our own files. None: none takes any.
+/// Returns also what an operator should hear.
+pub fn open_files(data_dir: &Path, zones: &mut Written) -> io::Result<(Option<Files>, Vec<String>)> {
+    if !zones.iter().any(Zone::is_owned) {
+        return Ok((None, Vec::new()));
+    }
+    // Whatever fails after this.
+    own(zones, data_dir);
+    let folder = data_dir.join(FOLDER);
+    Folder::open(&folder)?;
+    atomic::sweep(&folder, "");
+    let mut files = Files { folder, zones: HashMap::new(), positions: HashMap::new(), unfit: Unfit::new() };
+    let mut remarks = Vec::new();
+    for zone in zones.iter_mut().filter(|zone| zone.origin.is_some()) {
+        files.find(zone)?;
+    }
+    // Where another version was served than the file has, it is weighed beside that before anything is made of it.
+    let last = LazyCell::new(|| Manifest::open(&data_dir.join(images::FOLDER).join(images::MANIFEST)));
+    // Where a file of ours was, and is not any more, somebody wants the zone to begin again.
+    let is_new_version = |zone: &Zone| {
+        let known = last.as_ref().and_then(|last| last.find(&zone.apex));
+        let known = known.filter(|known| known.file != file_of(&data_dir.join(FOLDER), &zone.apex));
+        let is_as_served = |known: Known<'_>| {
+            known.problem.is_none() && known.file == zone.file && known.is_current(&mut Looks::default())
+        };
+        known.is_some_and(|known| !is_as_served(known))
+    };
+    let new = |files: &Files, zone: &Zone| zone.is_owned() && !files.has(&zone.apex) && !is_new_version(zone);
+    if (1..=IMPORTED_FIRST).contains(&zones.iter().filter(|zone| new(&files, zone)).count()) {
+        let end = files.end()?;
+        for zone in zones.iter_mut() {
+            if !new(&files, zone) {
+                continue;
+            }
+            match import(&files.folder, zone, end) {
+                Ok(()) => files.add(zone, end),
+                Err(why) => remarks.push(format!("the zone {} takes no updates: {why}", name(&zone.apex))),
+            }
+        }
+    }
+    Ok((Some(files), remarks))
+}
+
+impl Files {
+    /// Takes a zone that was imported before.
+    fn find(&mut self, zone: &mut Zone) -> io::Result<()> {
+        match position_of(&zone.file) {
+            Ok(position) => self.add(zone, position),
+            Err(why) => {
+                self.unfit.insert(zone.apex.clone(), (released(&self.folder)?, why.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    fn has(&self, apex: &[u8]) -> bool {
+        self.positions.contains_key(apex) || self.unfit.contains_key(apex)
+    }
+
+    fn add(&mut self, zone: &mut Zone, position: u64) {
+        zone.read_from(file_of(&self.folder, &zone.apex));
+        self.zones.insert(zone.apex.clone(), Owned::new(zone.allow_update.clone()));
+        self.positions.insert(zone.apex.clone(), position);
+    }
+
+    /// Where the journal ends: what is imported now has none of its changes.
+    fn end(&self) -> io::Result<u64> {
+        let released = released(&self.folder)?;
+        let (journal, _) = Journal::open(Folder::open(&self.folder)?, SEGMENT_OCTETS, released, &mut |_, _| {})?;
+        Ok(journal.next_position())
+    }
+
+    /// Reads what the files do not hold. `view`: the image that was made of them, as its manifest says. Returns what is to be laid over
+    /// it.
+    pub fn replay(
+        self,
+        view: View<'_>,
+        manifest: &Manifest,
+        history: History,
+    ) -> io::Result<(Ledger, Unwritten, Vec<String>)> {
+        let released = released(&self.folder)?;
+        let Files { folder, mut zones, mut positions, mut unfit } = self;
+        for (apex, position) in
+            positions.extract_if(|apex, _| !is_made_of(manifest, view, apex, &file_of(&folder, apex)))
+        {
+            unfit.insert(apex, (position, "what is served was not made of it, as the log says".to_string()));
+        }
+        let strangers = Strangers::of(folder.clone());
+        let (layers, lasts) = (HashMap::new(), HashMap::new());
+        let mut replayed = Replayed { view, positions, unfit, layers, lasts, strangers };
+        let (journal, mut remarks) = open(&folder, released, &mut |position, entry| replayed.take(position, entry))?;
+        let Replayed { positions, layers, lasts, mut unfit, strangers, .. } = replayed;
+        let (mut unwritten, end) = (Unwritten::default(), journal.next_position());
+        for (apex, position) in positions {
+            // Where the journal has lost its end, what comes there now is behind all that the file holds.
+            match if position > end { renumber(&folder, &apex, end) } else { Ok(()) } {
+                Ok(()) => unwritten.add_zone(&apex, position.min(end)),
+                Err(why) => _ = unfit.insert(apex, (end, why.to_string())),
+            }
+        }
+        let mut lacking = Vec::new();
+        for (apex, (position, why)) in unfit {
+            let file = file_of(&folder, &apex);
+            let facts: [(&str, &dyn std::fmt::Display); 3] =
+                [("zone", &name(&apex)), ("file", &file.display()), ("why", &why)];
+            log::error("a zone lacks its last updates, and takes none until a start that finds them to fit", &facts);
+            zones.remove(&apex);
+            unwritten.add_unfit(&apex, position);
+            lacking.push((apex, why));
+        }
+        let (told, strangers) = strangers.catch_up(released, end);
+        remarks.extend(told);
+        strangers.into_iter().for_each(|(apex, position)| unwritten.add_unfit(&apex, position));
+        let wish = |(apex, layer): (Box<[u8]>, Layer<Standing<'_>>)| Wish { apex, names: names(layer) };
+        unwritten.add(layers.into_iter().map(wish).collect(), end);
+        lasts.iter().for_each(|(apex, (serial, wall_s))| unwritten.has_changed(apex, *serial, *wall_s));
+        Ok((Ledger { folder, journal, released, history, zones, lacking }, unwritten, remarks))
+    }
+}
+
+/// Opens the journal, and hands its changes from a position on to `take`. Returns also what an operator should hear.
+fn open(folder: &Path, from: u64, take: &mut dyn FnMut(u64, Entry)) -> io::Result<(Journal<Folder>, Vec<String>)> {
+    let mut faults = Vec::new();
+    let mut replay = |position, octets: &[u8]| match Entry::decode(octets) {
+        Ok(entry) => take(position, entry),
+        Err(why) => faults.push(format!("change {position} of the journal: {why}")),
+    };
+    let opened = Journal::open(Folder::open(folder)?, SEGMENT_OCTETS, from, &mut replay)?;
+    if faults.is_empty() { Ok(opened) } else { Err(io::Error::new(io::ErrorKind::InvalidData, faults.join("; "))) }
+}
+
+/// Changes of zones of these names that some file of ours may lack, as far as they can be read: for who looks at what was served, before anything is
+/// made of it.
+pub fn each_unreleased(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool, mut see: impl FnMut(Entry)) {
+    let folder = data_dir.join(FOLDER);
+    if !folder.exists() {
+        return;
+    }
+    let mut take = |_, octets: &[u8]| {
+        if Head::of(octets).is_some_and(|head| is_wanted(head.zone)) {
+            Entry::decode(octets).into_iter().for_each(&mut see);
+        }
+    };
+    let read = released(&folder)
+        .and_then(|from| Journal::open(Folder::open(&folder)?, SEGMENT_OCTETS, from, &mut take).map(drop));
+    if let Err(e) = read {
+        history::unread(&e);
+    }
+}
+
+/// The names of a version in the making, as an image takes them.
+pub fn names(layer: Layer<Standing<'_>>) -> Names {
+    let laid = |r: Record| image::edit::Record { rtype: r.rtype, ttl: r.ttl, rdata: r.rdata().into() };
+    layer.into_names().into_iter().map(|(name, records)| (name, records.into_iter().map(laid).collect())).collect()
+}
+
+/// Whether a zone of the image was made of this file of ours as it is now: then what the file holds is what is served.
+pub fn is_made_of(manifest: &Manifest, view: View<'_>, apex: &[u8], file: &Path) -> bool {
+    // One that had been written just before it was read has no stamp to be believed. But each change of the zone has a serial of its own.
+    let is_served = || {
+        let served = laying::zone(view, apex).and_then(|zone| zone.serial().ok());
+        served.is_some() && served == serial_in(file)
+    };
+    let is = |known: Known<'_>| {
+        let is_as_read = |(file, stamp): (&Path, Option<Stamp>)| match stamp {
+            Some(stamp) => Stamp::of(file) == Some(stamp),
+            None => is_served(),
+        };
+        known.problem.is_none() && known.file == file && known.sources().all(is_as_read)
+    };
+    manifest.find(apex).is_some_and(is)
+}
+
+/// The serial of a zone as its file of ours has it (see `push_record`).
+fn serial_in(file: &Path) -> Option<u32> {
+    let soa = |line: String| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let is_soa = words.get(3) == Some(&"SOA");
+        words.iter().rev().nth(4).filter(|_| is_soa)?.parse().ok()
+    };
+    BufReader::new(File::open(file).ok()?).lines().map_while(Result::ok).find_map(soa)
+}
+
+impl Ledger {
+    /// That of no zone. Returns also which zones cannot be brought to where they were, and what an operator should hear.
+    pub fn open(data_dir: &Path, history: History) -> io::Result<(Ledger, Lacking, Vec<String>)> {
+        let folder = data_dir.join(FOLDER);
+        Folder::open(&folder)?;
+        let released = released(&folder)?;
+        let mut strangers = Strangers::of(folder.clone());
+        let (journal, mut remarks) = open(&folder, released, &mut |position, entry| strangers.note(position, entry))?;
+        let (told, unfit) = strangers.catch_up(released, journal.next_position());
+        remarks.extend(told);
+        let (zones, lacking) = (HashMap::new(), Vec::new());
+        Ok((Ledger { folder, journal, released, history, zones, lacking }, unfit, remarks))
+    }
+
+    /// The newest serial under which others had a zone served, as far as updates have not gone on from there yet.
+    pub fn overtaken(&self, apex: &[u8]) -> Option<u32> {
+        marked(&self.folder, apex)
+    }
+
+    /// They have gone on from this one.
+    pub fn catch_up(&self, apex: &[u8], serial: u32) -> io::Result<()> {
+        // Others may have had it served again meanwhile.
+        if self.overtaken(apex) == Some(serial) { std::fs::remove_file(mark_of(&self.folder, apex)) } else { Ok(()) }
+    }
+
+    /// Which zones that take updates were overtaken. Looks at no zone's mark where there is none.
+    pub fn all_overtaken(&self) -> Vec<Box<[u8]>> {
+        let is_mark = |entry: std::fs::DirEntry| Path::new(&entry.file_name()).extension().is_some_and(|e| e == MARK);
+        let has_any = std::fs::read_dir(&self.folder).is_ok_and(|mut all| all.any(|entry| entry.is_ok_and(is_mark)));
+        let apexes = self.zones.keys().filter(|apex| has_any && self.overtaken(apex).is_some());
+        apexes.cloned().collect()
+    }
+
+    pub fn zone(&self, apex: &[u8]) -> Option<&Owned> {
+        self.zones.get(apex)
+    }
+
+    /// These are the zones that take updates, and their rules. Those that are known here are taken out of them; others are none any more:
+    /// which, is returned.
+    pub fn adopt(&mut self, wanted: &mut Wanted) -> Vec<Box<[u8]>> {
+        self.history = wanted.history.unwrap_or(self.history);
+        let mut left = Vec::new();
+        self.zones.retain(|apex, zone| {
+            let is_as_ever = wanted.was_always(apex) && wanted.zones.get(apex).is_some_and(|wish| wish.is_ours);
+            let wish = if is_as_ever { wanted.zones.remove(apex) } else { None };
+            match wish {
+                Some(wish) => zone.rules = wish.rules,
+                None => {
+                    left.push(apex.clone());
+                    return false;
+                }
+            }
+            true
+        });
+        left
+    }
+
+    /// A zone that is served from its file of ours belongs to updates from now on. Returns which position that file names.
+    pub fn take_on(&mut self, apex: &[u8], rules: Rules) -> io::Result<u64> {
+        let (position, end) = (position_of(&self.file_of(apex))?, self.position());
+        if position > end {
+            // The journal has lost its end: what comes there now is behind all that the file holds.
+            renumber(&self.folder, apex, end)?;
+        }
+        self.zones.insert(apex.into(), Owned::new(rules));
+        Ok(position.min(end))
+    }
+
+    /// What the zone is read from if it is its updates'.
+    pub fn file_of(&self, apex: &[u8]) -> PathBuf {
+        file_of(&self.folder, apex)
+    }
+
+    /// Where the journal ends.
+    pub fn position(&self) -> u64 {
+        self.journal.next_position()
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        data_dir(&self.folder)
+    }
+
+    pub fn zone_mut(&mut self, apex: &[u8]) -> Option<&mut Owned> {
+        self.zones.get_mut(apex)
+    }
+
+    /// Zones whose updates wait for somebody's word.
+    pub fn frozen(&self) -> BTreeSet<Box<[u8]>> {
+        self.zones.iter().filter(|(_, zone)| zone.is_frozen).map(|(apex, _)| apex.clone()).collect()
+    }
+
+    /// Makes changes durable, all or none. Returns where the journal ends now.
+    pub fn keep(&mut self, entries: &[Entry]) -> io::Result<u64> {
+        let octets: Vec<Vec<u8>> = entries.iter().map(Entry::encode).collect();
+        self.journal.append(&octets)?;
+        Ok(self.journal.next_position())
+    }
+
+    /// How much a start would read behind a position, or behind what is released: in segments.
+    pub fn segments_behind(&self, position: u64) -> usize {
+        self.journal.segments_behind(position.max(self.released))
+    }
+
+    /// No zone's file needs the changes before this position any more: a start does not read them. Lets go of those that
+    /// are too old for history.
+    pub fn release(&mut self, needed: u64) -> io::Result<()> {
+        if needed > self.released {
+            write_atomically(&self.folder, RELEASED, None, |out| writeln!(out, "{needed}"))?;
+            self.released = needed;
+        }
+        let kept = history::kept(&self.journal, &self.history);
+        self.journal.release(self.released, kept);
+        Ok(())
+    }
+}
+
+fn released(folder: &Path) -> io::Result<u64> {
+    let file = folder.join(RELEASED);
+    let odd = || io::Error::new(io::ErrorKind::InvalidData, format!("{}: it names no position", file.display()));
+    match std::fs::read_to_string(&file) {
+        Ok(text) => text.trim().parse().map_err(|_| odd()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(e) => Err(e),
+    }
+}
+
+/// What the journal makes of the zones as their files have them.
+struct Replayed<'v> {
+    view: View<'v>,
+    positions: HashMap<Box<[u8]>, u64>,
+    unfit: Unfit,
+    layers: HashMap<Box<[u8]>, Layer<Standing<'v>>>,
+    /// Of each of these: to which serial the last change led, and when.
+    lasts: HashMap<Box<[u8]>, (u32, u64)>,
+    strangers: Strangers,
+}
+
+impl Replayed<'_> {
+    /// Brings a change back.
+    fn take(&mut self, position: u64, entry: Entry) {
+        if self.unfit.contains_key(&entry.zone) {
+            return;
+        }
+        let Some(&from) = self.positions.get(&entry.zone) else {
+            self.strangers.note(position, entry);
+            return;
+        };
+        if position < from {
+            return;
+        }
+        match self.follow(&entry) {
+            Ok(()) => _ = self.lasts.insert(entry.zone, (entry.diff.to, entry.wall_s)),
+            Err(why) => {
+                self.layers.remove(&entry.zone);
+                self.positions.remove(&entry.zone);
+                self.unfit.insert(entry.zone, (from, format!("change {position} of the journal: {why}")));
+            }
+        }
+    }
+
+    /// Err: it is no change of the version that is there.
+    fn follow(&mut self, entry: &Entry) -> Result<(), &'static str> {
+        let layer = match self.layers.entry(entry.zone.clone()) {
+            Occupied(known) => known.into_mut(),
+            Vacant(new) => {
+                new.insert(Layer::over(Standing::find(self.view, &entry.zone).ok_or("the zone is not served")?))
+            }
+        };
+        layer.follow(&entry.diff).map_err(|misfit| match misfit {
+            Misfit::Unreadable => "the image of the zone is damaged",
+            Misfit::Record(_) => "it does not fit the zone",
+        })
+    }
+}
+
+/// Reads a zone that is new here from the file that is configured, and writes ours.
+fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
+    let mut origin = Origin::of(data_dir(folder), &zone.apex).map_err(|e| e.to_string())?;
+    if !origin.known().is_empty() {
+        let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&zone.apex)), ("file", &zone.file.display())];
+        log::warn("a zone begins anew from its file: what updates had made of it is not there any more", &facts);
+    } else {
+        // Nobody knows what went aside before, once it is known what the file holds now.
+        aside::give_back(&zone.file.canonicalize().unwrap_or(zone.file.clone()), &origin).map_err(|e| e.to_string())?;
+    }
+    let mut wrong = None;
+    let written = write_file(folder, &zone.apex, position, |out| {
+        let kept = origin.keep(zone, out);
+        kept.map_err(|why| io::Error::other(wrong.insert(why).clone()))
+    });
+    written.map_err(|e| wrong.unwrap_or_else(|| e.to_string()))
+}
+
+/// Writes the file of a zone as the image has it, but for these names: it then holds all changes before `position`. False: there is
+/// no such zone.
+pub fn write(data_dir: &Path, sound: &Sound<'_>, apex: &[u8], names: &Names, position: u64) -> io::Result<bool> {
+    let Some(zone) = sound.zone(apex)? else { return Ok(false) };
+    let text = |out: &mut Output| write_text(&zone, names, out).and_then(|()| sound.holds());
+    write_file(&data_dir.join(FOLDER), apex, position, text).map(|()| true)
+}
+
+/// Writes down a zone that updates do not own yet, as it is served. It is theirs when the file has its name.
+pub fn prepare_zone(
+    data_dir: &Path,
+    sound: &Sound<'_>,
+    zone: &ImageZone<'_>,
+    apex: &[u8],
+    position: u64,
+) -> io::Result<Prepared> {
+    let text = |out: &mut Output| write_text(zone, &Names::new(), out).and_then(|()| sound.holds());
+    let folder = data_dir.join(FOLDER);
+    if !file_of(&folder, apex).try_exists()? {
+        // Of one that comes back to its updates it is known what its configured file was.
+        Origin::of(data_dir, apex)?.keep_served(sound, zone, zone.serial().map_err(damaged)?)?;
+    }
+    prepare_file(&folder, apex, position, text)
+}
+
+/// A record as a line of a zone file.
+pub fn push_record(owner: &[u8], rtype: Rtype, ttl: u32, rdata: &[u8], out: &mut String) {
+    zonefile::record_to_text(owner, ttl, 1, rtype, rdata, out);
+    out.push('\n');
+}
+
+/// Writes the records of a zone as this image has it, but for these names; the SOA first, as everybody expects.
+pub fn write_text(zone: &ImageZone<'_>, names: &Names, out: &mut dyn Write) -> io::Result<()> {
+    let apex = zone.apex().and_then(|node| node.apex_name()).map_err(damaged)?;
+    let at_apex = match names.get(apex) {
+        Some(records) => records.clone(),
+        None => image::edit::records_of(&zone.apex().map_err(damaged)?, apex).map_err(damaged)?,
+    };
+    let (mut line, mut failed) = (String::new(), None);
+    let mut write = |owner: &[u8], rtype, ttl, rdata: &[u8]| {
+        line.clear();
+        push_record(owner, rtype, ttl, rdata, &mut line);
+        failed = failed.take().or_else(|| out.write_all(line.as_bytes()).err());
+    };
+    at_apex.iter().filter(|r| r.rtype == SOA).for_each(|r| write(apex, r.rtype, r.ttl, &r.rdata));
+    at_apex.iter().filter(|r| r.rtype != SOA).for_each(|r| write(apex, r.rtype, r.ttl, &r.rdata));
+    let others = names.iter().filter(|(name, _)| ***name != *apex);
+    others.for_each(|(name, records)| records.iter().for_each(|r| write(name, r.rtype, r.ttl, &r.rdata)));
+    let whole = zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
+        if owner != apex && !names.contains_key(owner) {
+            write(owner, rtype, ttl, rdata);
+        }
+    });
+    whole.map_err(damaged)?;
+    failed.map_or(Ok(()), Err)
+}
+
+pub fn write_file(
+    folder: &Path,
+    apex: &[u8],
+    position: u64,
+    records: impl FnOnce(&mut Output) -> io::Result<()>,
+) -> io::Result<()> {
+    prepare_file(folder, apex, position, records)?.take_name().map(drop)
+}
+
+fn prepare_file(
+    folder: &Path,
+    apex: &[u8],
+    position: u64,
+    records: impl FnOnce(&mut Output) -> io::Result<()>,
+) -> io::Result<Prepared> {
+    let file = file_of(folder, apex);
+    let text = |out: &mut Output| writeln!(out, "{HEAD} {position}").and_then(|()| records(out));
+    prepare(folder, file.file_name().and_then(|n| n.to_str()).unwrap_or_default(), None, text, |_| Ok(()))
+}
+
+/// The file of a zone holds what stands before this position, whatever it has said.
+fn renumber(folder: &Path, apex: &[u8], position: u64) -> io::Result<()> {
+    let mut text = BufReader::new(File::open(file_of(folder, apex))?);
+    text.read_line(&mut String::new())?;
+    write_file(folder, apex, position, |out| io::copy(&mut text, out).map(drop))
+}
+
+pub fn position_of(file: &Path) -> io::Result<u64> {
+    let mut line = String::new();
+    BufReader::new(File::open(file)?).read_line(&mut line)?;
+    let position = line.strip_prefix(HEAD).and_then(|words| words.split_whitespace().next()?.parse().ok());
+    position.ok_or_else(|| {
+        let why = format!("{}: its first line names no position of the journal", file.display());
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    })
+}
+
+/// A change by an update.
+pub fn entry(zone: &[u8], who: String, diff: Diff) -> Entry {
+    Entry { zone: zone.into(), author: Author { kind: Kind::Update, who }, wall_s: wall_s(), diff }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_serial_of_a_file_of_ours_is_that_of_its_soa() {
+        let file = std::env::temp_dir().join(format!("dunlin-ledger-{}-serial", std::process::id()));
+        let soa = "z. 300 IN SOA ns.z. h\\032h.z. 8 1 2 3 4\n";
+        for (text, expect) in [
+            (format!("; dunlin, position 3\n{soa}z. 300 IN NS ns.z.\n"), Some(8)),
+            // As a file was that was imported.
+            (format!("; dunlin, position 0\nz. 300 IN NS ns.z.\nz. 300 IN TXT \"a SOA 9 1 2 3 4\"\n{soa}"), Some(8)),
+            ("; dunlin, position 3\nz. 300 IN NS ns.z.\n".to_string(), None),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(serial_in(&file), expect);
+        }
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(serial_in(&file), None);
+    }
+
+    /// Changes that are a segment long, each.
+    fn fill(ledger: &mut Ledger, serials: std::ops::RangeInclusive<u32>) {
+        for serial in serials {
+            let record = |n: u8| Record::new(&[1, n, 1, b'z', 0], 16, 60, &vec![7; 65_000]).unwrap();
+            let diff = Diff::new(serial - 1, serial, vec![], (0..66).map(record).collect());
+            ledger.keep(&[entry(b"\x01z\0", String::new(), diff)]).unwrap();
+        }
+    }
+
+    /// Versions that are left of twelve, each a segment long, of which the first `needed` are in the zone's file.
+    fn left(name: &str, age: Duration, octets: u64, needed: u64) -> Vec<u32> {
+        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir_all(&data).unwrap();
+        let (mut ledger, ..) = Ledger::open(&data, History { age, octets }).unwrap();
+        fill(&mut ledger, 1..=12);
+        ledger.release(needed).unwrap();
+        let (mut left, folder) = (Vec::new(), Folder::open(&data.join(FOLDER)).unwrap());
+        Journal::look_through(folder, &mut |octets| left.push(Entry::decode(octets).unwrap().diff.to)).unwrap();
+        std::fs::remove_dir_all(&data).unwrap();
+        left
+    }
+
+    /// Flips an octet of the first frame of these segments.
+    fn spoil(folder: &Path, segments: std::ops::RangeInclusive<u64>) {
+        for n in segments {
+            let file = folder.join(format!("journal.{n:010}"));
+            let mut octets = std::fs::read(&file).unwrap();
+            octets[100] ^= 1;
+            std::fs::write(&file, octets).unwrap();
+        }
+    }
+
+    /// A name of 255 octets may be 1,500 letters of text.
+    #[test]
+    fn each_name_has_a_file_whose_name_is_short_enough() {
+        let labels = |octets: [(usize, u8); 4]| -> Vec<u8> {
+            let label = |(len, octet): (usize, u8)| [vec![len as u8], vec![octet; len]].concat();
+            octets.into_iter().flat_map(label).chain([0]).collect()
+        };
+        let mut files = std::collections::HashSet::new();
+        for last in [b'x', b'y', 0xe4, 0xe5, b'.', b'~'] {
+            for len in [1, 30, 40, 61] {
+                let apex = labels([(63, last), (63, b'a'), (63, b'b'), (len, last)]);
+                let file = file_of(Path::new(""), &apex);
+                let longest = format!("{}.{}.base", file.file_stem().unwrap().to_str().unwrap(), 99_999_999);
+                assert!(longest.len() <= 255, "{longest}");
+                assert!(files.insert(file));
+            }
+        }
+        assert_eq!(file_of(Path::new(""), b"\x02a~\x01z\0"), Path::new("a%7E.z.zone"));
+    }
+
+    #[test]
+    fn a_mark_says_the_newest_serial_that_secondaries_may_have() {
+        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-mark", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir_all(&data).unwrap();
+        let ledger = Ledger::open(&data, History { age: Duration::MAX, octets: u64::MAX }).unwrap().0;
+        let apex = b"\x01z\0";
+        assert!(!has_left(&data, apex));
+        std::fs::write(file_of(&data.join(FOLDER), apex), "").unwrap();
+        for (serial, newest) in [(20, 20), (30, 30), (25, 30), (30, 30), (u32::MAX, 30), (31, 31)] {
+            overtake(&data, apex, serial);
+            assert_eq!(ledger.overtaken(apex), Some(newest), "{serial}");
+        }
+        ledger.catch_up(apex, 31).unwrap();
+        assert_eq!(ledger.overtaken(apex), None);
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+
+    #[test]
+    fn a_start_does_not_read_what_no_zone_needs() {
+        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-unread", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir_all(&data).unwrap();
+        let history = History { age: Duration::from_secs(86_400), octets: 1 << 30 };
+        let mut ledger = Ledger::open(&data, history).unwrap().0;
+        fill(&mut ledger, 1..=6);
+        ledger.release(4).unwrap();
+        drop(ledger);
+        spoil(&data.join(FOLDER), 1..=4);
+        let (mut ledger, _, remarks) = Ledger::open(&data, history).unwrap();
+        assert_eq!(remarks, [] as [String; 0]);
+        fill(&mut ledger, 7..=7);
+        drop(ledger);
+        assert_eq!(Ledger::open(&data, history).unwrap().0.journal.next_position(), 7);
+        let mut left = Vec::new();
+        let folder = Folder::open(&data.join(FOLDER)).unwrap();
+        let told = Journal::look_through(folder, &mut |octets| left.push(Entry::decode(octets).unwrap().diff.to));
+        assert_eq!((left, told.unwrap().len()), (vec![5, 6, 7], 4), "whoever asks for the history hears of it");
+        spoil(&data.join(FOLDER), 5..=5);
+        assert!(Ledger::open(&data, history).is_err(), "what is needed is verified");
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+
+    #[test]
+    fn changes_are_kept_by_age_and_size_and_as_long_as_a_zone_needs_them() {
+        let (long, mib) = (Duration::from_secs(86_400), 1 << 20);
+        assert_eq!(left("all", long, 64 * mib, 12), (1..=12).collect::<Vec<_>>());
+        assert_eq!(left("few", long, 12 * mib, 12), [10, 11, 12]);
+        assert_eq!(left("none", long, 0, 12), [12], "the segment that is written to stays");
+        assert_eq!(left("needed", long, 0, 4), (5..=12).collect::<Vec<_>>());
+        assert_eq!(left("old", Duration::ZERO, 64 * mib, 12), [12]);
+    }
+}

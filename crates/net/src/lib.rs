@@ -20,4 +20,5 @@ pub mod udp_loop;
 pub mod volley;
 pub mod wake;
 
+pub use sys::is_writable_within;
 pub use wake::{Turn, Wake};

@@ -25,6 +25,19 @@ pub(crate) fn write(fd: BorrowedFd<'_>, from: &[u8]) -> io::Result<usize> {
     check_len(unsafe { libc::write(fd.as_raw_fd(), from.as_ptr().cast(), from.len()) })
 }
 
+/// Whether octets may be written here within a time without a wait: into a pipe, `libc::PIPE_BUF` of them.
+pub fn is_writable_within(fd: BorrowedFd<'_>, time: Duration) -> bool {
+    let mut asked = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    let ms = libc::c_int::try_from(time.as_millis()).unwrap_or(libc::c_int::MAX);
+    loop {
+        // SAFETY: the pointer is to one live pollfd.
+        match check(unsafe { libc::poll(&raw mut asked, 1, ms) }) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            ready => return ready.is_ok_and(|n| n > 0),
+        }
+    }
+}
+
 /// A new socket, closed on exec.
 pub(crate) fn socket(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: socket takes no pointers.

@@ -1,7 +1,7 @@
 //! Structured lines on stderr, or for journald: what happens to the server, never what happens to a query.
 //!
 //! `level message key=value`; under journald a priority `<N>` stands before it, elsewhere the time. A line is one write,
-//! so that lines of several threads do not mix.
+//! so that lines of several threads do not mix. Nobody waits for long for whoever reads them.
 
 use crate::clock;
 use crate::config::Level;
@@ -10,11 +10,19 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Info as u8);
+
+/// A pipe that has room takes so many octets at once, or none (pipe(7): PIPE_BUF). A longer line is cut.
+const LINE_OCTETS_MAX: usize = 4096;
+/// Whoever logs waits so long for room, once: then lines are lost, and counted, until there is some.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Lines that were lost and of which nobody has been told.
+static LOST: Mutex<u64> = Mutex::new(0);
 
 pub fn set_level(level: Level) {
     LEVEL.store(level as u8, Relaxed);
@@ -62,11 +70,33 @@ fn line(level: Level, message: &str, facts: &[(&str, &dyn Display)]) {
     if level as u8 > LEVEL.load(Relaxed) {
         return;
     }
-    let mut text = if journald() { format!("<{}>", priority(level)) } else { clock::rfc3339(clock::wall_s()) + " " };
-    text.push_str(&format_line(level, message, facts));
-    text.push('\n');
+    let mut lost = LOST.lock().unwrap_or_else(PoisonError::into_inner);
+    let patience = if *lost == 0 { PATIENCE } else { Duration::ZERO };
+    if !net::is_writable_within(io::stderr().as_fd(), patience) {
+        *lost += 1;
+        return;
+    }
+    let mut text = String::new();
+    if *lost > 0 {
+        push_line(Level::Warn, "lines of the log are lost: nobody read it", &[("lines", &*lost)], &mut text);
+    }
+    push_line(level, message, facts, &mut text);
+    *lost = 0;
     // Nobody is left to be told that stderr is gone.
     let _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn push_line(level: Level, message: &str, facts: &[(&str, &dyn Display)], text: &mut String) {
+    match journald() {
+        true => _ = write!(text, "<{}>", priority(level)),
+        false => _ = write!(text, "{} ", clock::rfc3339(clock::wall_s())),
+    }
+    text.push_str(&format_line(level, message, facts));
+    if text.len() >= LINE_OCTETS_MAX {
+        text.truncate(text.floor_char_boundary(LINE_OCTETS_MAX - "…\n".len()));
+        text.push('…');
+    }
+    text.push('\n');
 }
 
 fn format_line(level: Level, message: &str, facts: &[(&str, &dyn Display)]) -> String {
@@ -108,6 +138,19 @@ mod tests {
     fn a_line_is_one_line_whatever_it_tells() {
         let line = format_line(Level::Warn, "zone kept", &[("zone", &"a."), ("why", &"line 1\nis \"odd\""), ("n", &3)]);
         assert_eq!(line, "warn zone kept zone=a. why=\"line 1\\nis \\\"odd\\\"\" n=3");
+    }
+
+    #[test]
+    fn a_line_is_no_longer_than_what_is_written_at_once() {
+        let mut text = String::new();
+        push_line(Level::Warn, "one", &[], &mut text);
+        push_line(Level::Info, "many", &[("what", &"ö".repeat(LINE_OCTETS_MAX))], &mut text);
+        assert!(
+            (LINE_OCTETS_MAX - 1..=LINE_OCTETS_MAX).contains(&text.len()) && text.ends_with("ö…\n"),
+            "{}",
+            text.len()
+        );
+        assert_eq!(text.lines().count(), 2);
     }
 
     /// The messages of a folder of sources: `LEVEL MESSAGE`.

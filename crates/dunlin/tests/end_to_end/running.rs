@@ -143,8 +143,13 @@ impl Server {
     }
 
     /// The same by another command, that becomes the server.
-    pub fn start_as(folder: &Folder, mut command: Command) -> Server {
+    pub fn start_as(folder: &Folder, command: Command) -> Server {
         let log = File::create(folder.0.join("log")).unwrap();
+        Server::start_telling(folder, command, log)
+    }
+
+    /// The same with a log that is no file.
+    pub fn start_telling(folder: &Folder, mut command: Command, log: impl Into<Stdio>) -> Server {
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -3,10 +3,11 @@
 use crate::running::{DIRECTORY, Folder, PATIENCE, Server, ZONE, command, eventually, read, text};
 use difference::{fleet::free_port, peers};
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -243,6 +244,32 @@ fn an_answer_that_is_cut_off_or_cannot_be_written_is_told() {
     piped.stdin.take().unwrap().write_all(ZONE.as_bytes()).unwrap();
     let output = piped.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+}
+
+/// As of a service whose journal hangs.
+#[test]
+fn nobody_waits_for_who_does_not_read_the_log() {
+    let folder = with_zone();
+    folder.configure(DIRECTORY);
+    let (reader, writer) = std::io::pipe().unwrap();
+    let pipe = format!("/proc/self/fd/{}", writer.as_raw_fd());
+    let mut full = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(pipe).unwrap();
+    while full.write(b"\n").is_ok() {}
+    let mut command = command(&folder.0);
+    command.args(["serve", "-c", "dunlin.toml"]);
+    let server = Server::start_telling(&folder, command, writer);
+    let change = |last: &str| {
+        folder.write("zones/example.com.zone", &ZONE.replace("192.0.2.2", last));
+        folder.does(&["reload"]);
+        assert_eq!(server.short(&folder, &["www.example.com"]), format!("{last}\n"));
+    };
+    change("192.0.2.3");
+    let mut lines = BufReader::new(reader).lines();
+    assert!(lines.by_ref().take(2 * 4096).all(|line| line.unwrap().is_empty()));
+    change("192.0.2.4");
+    let told = lines.find(|line| !line.as_ref().unwrap().is_empty()).unwrap().unwrap();
+    assert!(told.contains("warn lines of the log are lost: nobody read it lines="), "{told}");
+    assert!(lines.next().unwrap().unwrap().contains("zones published"));
 }
 
 #[test]

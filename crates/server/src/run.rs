@@ -248,8 +248,7 @@ impl Updating {
     }
 
     /// With the server. Zones that are not written down yet are not forgotten.
-    fn start_first(&self, mut ledger: Ledger, config: &Config) -> Result<(), String> {
-        self.state.set_lacking(std::mem::take(&mut ledger.lacking));
+    fn start_first(&self, ledger: Ledger, config: &Config) -> Result<(), String> {
         let written = &config.roster.written;
         self.start(ledger, written.clone())?;
         self.state.intake().into_iter().for_each(|intake| intake.adopt(written, config.history, 0));
@@ -272,7 +271,7 @@ impl Updating {
     fn start_late(&self, config: &Config) -> Result<(), String> {
         let (ledger, unfit, remarks) = Ledger::open(&self.past.data_dir, config.history).map_err(unusable)?;
         caution(&remarks);
-        unfit.into_iter().for_each(|(apex, position)| self.press.hold().unwritten.add_unfit(&apex, position));
+        unfit.into_iter().for_each(|(apex, from, why)| self.press.hold().unwritten.add_unfit(&apex, from, why));
         self.start(ledger, Written::default())
     }
 }

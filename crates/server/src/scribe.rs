@@ -278,10 +278,10 @@ impl Scribe {
             let now = press.current();
             let serial = laying::zone(now.image.view(), &apex).and_then(|zone| zone.serial().ok());
             let is_last = serial.is_none_or(|serial| books.unwritten.is_at(&apex, serial));
-            (books.unwritten.is_unfit(&apex), books.novices.has(&apex), is_last)
+            (books.unwritten.unfit(&apex).is_some(), books.novices.has(&apex), is_last)
         });
         if is_unfit {
-            // Its file in data-dir is to be mended first, which was said at the start.
+            // Its file in data-dir is to be mended first, as the log says.
             return Ok(Done::Left);
         }
         if is_novice {

@@ -301,9 +301,9 @@ impl State {
         hold(&self.held_edits).get(apex).cloned()
     }
 
-    /// Zones that are served without their last updates, and take none until a start that finds them to fit.
-    pub fn set_lacking(&self, zones: Vec<(Box<[u8]>, String)>) {
-        *hold(&self.lacking) = zones.into_iter().collect();
+    /// A zone is served without its last updates, and takes none until a start that finds them to fit. False: that was known.
+    pub fn set_lacking(&self, apex: &[u8], why: &str) -> bool {
+        hold(&self.lacking).insert(apex.into(), why.to_string()).is_none()
     }
 
     /// These are configured: no others lack updates, or have an edit that is held, or owed to a file.

@@ -277,7 +277,7 @@ fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
         assert_ne!(text, good);
         folder.write(file, &text);
         let server = serve(&folder);
-        assert!(read(&folder.0.join("log")).contains("a zone lacks its last updates"));
+        eventually("the log", || read(&folder.0.join("log")).contains("a zone lacks its last updates"));
         assert_eq!(server.short(&folder, &["www.other.example", "A"]), "");
         assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 7 1 2 3 4"), "as its file has it");
         assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("SERVFAIL"));
@@ -298,6 +298,34 @@ fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
     assert_eq!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9"), "");
 }
 
+/// The start had not to look at it.
+#[test]
+fn a_zone_that_lacks_its_last_updates_says_so_also_where_it_comes_with_a_reload() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\ndel www.z.example A"), "");
+    server.signal("KILL");
+    drop(server);
+    let file = "data/journal/z.example.zone";
+    let good = read(&folder.0.join(file));
+    folder.write(file, &good.replace("; dunlin, position 0\n", ""));
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    folder.configure(&CONFIGURATION.replace(rules, ""));
+    let server = serve(&folder);
+    folder.configure(CONFIGURATION);
+    folder.does(&["reload"]);
+    eventually("a word of it", || folder.does(&["zone", "list", "z.example"]).contains("state lacking"));
+    assert!(read(&folder.0.join("log")).contains("a zone lacks its last updates"));
+    let refused = update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9");
+    assert!(refused.contains("SERVFAIL"), "{refused}");
+    server.signal("KILL");
+    drop(server);
+    folder.write(file, &good);
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "", "the update");
+    assert!(folder.does(&["zone", "list", "z.example"]).contains("state served"));
+}
+
 /// Its file may hold more than the image that is served: what follows is no change of what is there.
 #[test]
 fn a_zone_whose_own_file_cannot_be_read_is_served_as_it_was_and_takes_no_updates_until_it_can() {
@@ -315,7 +343,7 @@ fn a_zone_whose_own_file_cannot_be_read_is_served_as_it_was_and_takes_no_updates
     let spoilt = format!("{mended}what?\n");
     folder.write(file, &spoilt);
     let server = serve(&folder);
-    assert!(read(&folder.0.join("log")).contains("a zone lacks its last updates"));
+    eventually("the log", || read(&folder.0.join("log")).contains("a zone lacks its last updates"));
     assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 7 1 2 3 4"));
     let refused = update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9");
     assert!(refused.contains("SERVFAIL"), "{refused}");

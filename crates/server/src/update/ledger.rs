@@ -59,8 +59,6 @@ pub struct Ledger {
     history: History,
     /// By apex. Those that are configured.
     zones: HashMap<Box<[u8]>, Owned>,
-    /// Those that could not be brought to where their updates had left them, and why. Until somebody takes note.
-    pub lacking: Vec<(Box<[u8]>, String)>,
 }
 
 /// The files of zones that updates change, before the journal is read.
@@ -289,23 +287,17 @@ impl Files {
                 Err(why) => _ = unfit.insert(apex, (end, why.to_string())),
             }
         }
-        let mut lacking = Vec::new();
         for (apex, (position, why)) in unfit {
-            let file = file_of(&folder, &apex);
-            let facts: [(&str, &dyn std::fmt::Display); 3] =
-                [("zone", &name(&apex)), ("file", &file.display()), ("why", &why)];
-            log::error("a zone lacks its last updates, and takes none until a start that finds them to fit", &facts);
             zones.remove(&apex);
-            unwritten.add_unfit(&apex, position);
-            lacking.push((apex, why));
+            unwritten.add_unfit(&apex, position, why);
         }
         let (told, strangers) = strangers.catch_up(released, end);
         remarks.extend(told);
-        strangers.into_iter().for_each(|(apex, position)| unwritten.add_unfit(&apex, position));
+        strangers.into_iter().for_each(|(apex, position, why)| unwritten.add_unfit(&apex, position, why));
         let wish = |(apex, layer): (Box<[u8]>, Layer<Standing<'_>>)| Wish { apex, names: names(layer) };
         unwritten.add(layers.into_iter().map(wish).collect(), end);
         lasts.iter().for_each(|(apex, (serial, wall_s))| unwritten.has_changed(apex, *serial, *wall_s));
-        Ok((Ledger { folder, journal, released, history, zones, lacking }, unwritten, remarks))
+        Ok((Ledger { folder, journal, released, history, zones }, unwritten, remarks))
     }
 }
 
@@ -382,8 +374,7 @@ impl Ledger {
         let (journal, mut remarks) = open(&folder, released, &mut |position, entry| strangers.note(position, entry))?;
         let (told, unfit) = strangers.catch_up(released, journal.next_position());
         remarks.extend(told);
-        let (zones, lacking) = (HashMap::new(), Vec::new());
-        Ok((Ledger { folder, journal, released, history, zones, lacking }, unfit, remarks))
+        Ok((Ledger { folder, journal, released, history, zones: HashMap::new() }, unfit, remarks))
     }
 
     /// The newest serial under which others had a zone served, as far as updates have not gone on from there yet.

@@ -18,8 +18,8 @@ pub struct Strangers {
     zones: HashMap<Box<[u8]>, Behind>,
 }
 
-/// Zones that lack changes, and from where on the journal has these.
-pub type Lacking = Vec<(Box<[u8]>, u64)>;
+/// Zones that lack changes, from where on the journal has these, and why.
+pub type Lacking = Vec<(Box<[u8]>, u64, String)>;
 
 struct Behind {
     /// The file holds what stands before this position; none: it does not say; beyond all others: there is no file.
@@ -61,11 +61,11 @@ impl Strangers {
                 None => ledger::position_of(&zone.file).map(drop),
             };
             remarks.push(match written {
-                Ok(()) => format!("{}: got the last updates of a zone that is not configured", zone.file.display()),
+                Ok(()) => format!("{}: got the last updates of a zone that takes none", zone.file.display()),
                 Err(e) => {
-                    unfit.push((apex.clone(), behind.position.unwrap_or(released)));
+                    unfit.push((apex.clone(), behind.position.unwrap_or(released), e.to_string()));
                     let zone = name(&apex);
-                    format!("the last updates of {zone}, which is not configured, are kept in the journal only: {e}")
+                    format!("the last updates of {zone}, which takes none, are kept in the journal only: {e}")
                 }
             });
         }
@@ -140,12 +140,14 @@ mod tests {
         let (remarks, unfit) = strangers.catch_up(3, 9);
         assert!(remarks[0].contains("in the journal only") && remarks[0].contains("is not the zone"), "{remarks:?}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
-        assert_eq!(unfit, [(APEX.into(), 8)], "and the journal keeps what it lacks");
+        let [(apex, from, why)] = &unfit[..] else { panic!("{unfit:?}") };
+        assert_eq!((&**apex, *from), (APEX, 8), "and the journal keeps what it lacks");
+        assert!(why.contains("is not the zone that was updated"), "{why}");
         // So does one whose beginning is lost.
         std::fs::write(&file, "z. 60 IN A 192.0.2.4\n").unwrap();
         let mut strangers = Strangers::of(folder.clone());
         strangers.note(8, entry(4, vec![a(4)], vec![a(5)]));
-        assert_eq!(strangers.catch_up(3, 9).1, [(APEX.into(), 3)]);
+        assert_eq!(strangers.catch_up(3, 9).1[0].1, 3);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -26,8 +26,8 @@ pub struct Unwritten {
     zones: HashMap<Box<[u8]>, Book>,
     /// Of those whose files do not hold all that was changed: what they do not hold. Whoever asks for that need not go through all zones.
     behind: HashMap<Box<[u8]>, ChangedNames>,
-    /// Zones whose changes do not fit what is there: from where on they are kept.
-    unfit: HashMap<Box<[u8]>, u64>,
+    /// Zones whose changes do not fit what is there: from where on they are kept, and why.
+    unfit: HashMap<Box<[u8]>, (u64, String)>,
     names: usize,
     /// Of the journal: what stands before it is here, or in the files.
     end: u64,
@@ -116,13 +116,14 @@ impl Unwritten {
         }
     }
 
-    /// A zone that cannot be brought to where it was; the journal keeps what is behind this position.
-    pub fn add_unfit(&mut self, apex: &[u8], position: u64) {
-        self.unfit.insert(apex.into(), position);
+    /// A zone that cannot be brought to where it was, and why; the journal keeps what is behind this position.
+    pub fn add_unfit(&mut self, apex: &[u8], position: u64, why: String) {
+        self.unfit.insert(apex.into(), (position, why));
     }
 
-    pub fn is_unfit(&self, apex: &[u8]) -> bool {
-        self.unfit.contains_key(apex)
+    /// Why a zone lacks its last updates, if it does.
+    pub fn unfit(&self, apex: &[u8]) -> Option<&str> {
+        self.unfit.get(apex).map(|(_, why)| &**why)
     }
 
     /// The names that changes up to this end of the journal have left like this.
@@ -220,7 +221,7 @@ impl Unwritten {
     /// The first position of the journal that some zone's file does not hold.
     pub fn needed(&self) -> u64 {
         let behind = self.behind.keys().map(|apex| self.zones.get(apex).map_or(0, |book| book.position));
-        behind.chain(self.unfit.values().copied()).min().unwrap_or(self.end)
+        behind.chain(self.unfit.values().map(|(position, _)| *position)).min().unwrap_or(self.end)
     }
 }
 
@@ -299,11 +300,11 @@ mod tests {
     fn what_fits_no_file_is_kept_whatever_is_written() {
         let mut unwritten = Unwritten::default();
         unwritten.add_zone(b"\x01a\0", 3);
-        unwritten.add_unfit(b"\x01b\0", 4);
+        unwritten.add_unfit(b"\x01b\0", 4, "spoilt".to_string());
         unwritten.add(vec![wish(b"\x01a\0", b"\x01x\x01a\0")], 9);
         assert_eq!(unwritten.needed(), 3);
         settle(&mut unwritten, b"\x01a\0", 9);
         assert_eq!(unwritten.needed(), 4);
-        assert!(unwritten.is_unfit(b"\x01b\0") && !unwritten.is_unfit(b"\x01a\0"));
+        assert_eq!((unwritten.unfit(b"\x01b\0"), unwritten.unfit(b"\x01a\0")), (Some("spoilt"), None));
     }
 }

@@ -10,6 +10,7 @@ use crate::state::Event;
 use crate::update::adoption::{self, Written};
 use crate::update::intake::Orders;
 use crate::update::novices::Wanted;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
@@ -22,8 +23,21 @@ impl Updates {
         self.state.set_frozen(self.ledger.frozen());
         let mut books = self.press.hold();
         left.iter().for_each(|apex| books.unwritten.leave(apex));
-        let lacking = wanted.zones.extract_if(|apex, _| books.unwritten.is_unfit(apex));
-        self.later.lacking = lacking.map(|(apex, wish)| (apex, wish.rules)).collect();
+        let unwritten = &books.unwritten;
+        let lacking = wanted.zones.extract_if(|apex, _| unwritten.unfit(apex).is_some());
+        let lacking: HashMap<_, _> = lacking.map(|(apex, wish)| (apex, wish.rules)).collect();
+        for (apex, why) in lacking.keys().filter_map(|apex| Some((apex, unwritten.unfit(apex)?))) {
+            if self.state.set_lacking(apex, why) {
+                let file = self.ledger.file_of(apex);
+                let facts: [(&str, &dyn std::fmt::Display); 3] =
+                    [("zone", &name(apex)), ("file", &file.display()), ("why", &why)];
+                log::error(
+                    "a zone lacks its last updates, and takes none until a start that finds them to fit",
+                    &facts,
+                );
+            }
+        }
+        self.later.lacking = lacking;
         // Whoever has made a zone anew under an old name would have what that was.
         let are_back = wanted.zones.iter().filter(|(apex, wish)| wish.is_ours && !books.novices.has(apex));
         let are_back: Vec<_> = are_back.map(|(apex, _)| name(apex)).collect();

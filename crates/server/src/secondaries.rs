@@ -241,9 +241,8 @@ impl Registrar {
             }
         });
         for question in proven.chain(doubtful) {
-            let ticket = question.ticket;
             let reply = self.on_notify(now, &question, means).unwrap_or_default();
-            means.mailboxes.post(ticket, reply);
+            means.mailboxes.answer(question, &reply);
         }
         while let Ok(note) = self.taken.notes.try_recv() {
             self.on_note(now, note, means);

@@ -107,6 +107,9 @@ struct Wanted {
     stream: Option<Stream>,
 }
 
+/// Which zone may be given, and what signs it.
+type Giveable = (Box<[u8]>, Option<Stream>);
+
 /// What a client has a right to.
 enum Right {
     Whole(Box<[u8]>),
@@ -156,9 +159,13 @@ impl Transfers {
 
     /// None: it has its answer.
     fn judged(&mut self, question: Postponed, is_full: bool) -> Option<Wanted> {
-        let ticket = question.ticket;
-        let wanted = self.judge(question, is_full);
-        wanted.map_err(|reply| self.mailboxes.post(ticket, reply.unwrap_or_default())).ok()
+        match self.judge(&question, is_full) {
+            Ok((apex, stream)) => Some(Wanted { question, apex, stream }),
+            Err(reply) => {
+                self.mailboxes.answer(question, &reply.unwrap_or_default());
+                None
+            }
+        }
     }
 
     fn count(&self, which: Counter) {
@@ -173,27 +180,26 @@ impl Transfers {
     }
 
     /// Err: this is the answer, if there is any.
-    fn judge(&mut self, question: Postponed, is_full: bool) -> Result<Wanted, Option<Vec<u8>>> {
+    fn judge(&mut self, question: &Postponed, is_full: bool) -> Result<Giveable, Option<Vec<u8>>> {
         let ((keys, _), now_s) = (self.keys.current(), wall_s());
         let signed = match tsig::check_request(&question.message, &keys, now_s) {
             Ok(signed) => signed,
             Err(refusal) => {
-                self.refuse(&question, &refusal);
+                self.refuse(question, &refusal);
                 return Err(unproven(&question.message, &refusal, now_s));
             }
         };
-        let reply = match self.wanted(&question, signed.as_ref()) {
+        let reply = match self.wanted(question, signed.as_ref()) {
             Ok(Right::Whole(_)) if is_full => {
                 self.count(Counter::TransferBusy);
                 head(&question.message, NOT_NOW)
             }
             Ok(Right::Whole(apex)) => {
-                let stream = signed.map(|signed| signed.stream());
-                return Ok(Wanted { question, apex, stream });
+                return Ok((apex, signed.map(|signed| signed.stream())));
             }
             Ok(Right::Soa(reply)) => Some(reply),
             Err(refused) => {
-                self.refuse(&question, refusals::why(refused));
+                self.refuse(question, refusals::why(refused));
                 head(&question.message, refused)
             }
         };

@@ -281,14 +281,14 @@ impl Updates {
         };
         let (key, octets) = (Box::<[u8]>::from(signed.key().name()), question.message.len());
         let waiting = Waiting { question, signed, since: Instant::now() };
-        lines.join(&key, octets, waiting).unwrap_or_else(|waiting| self.give_up(&waiting.question, taken));
+        lines.join(&key, octets, waiting).unwrap_or_else(|waiting| self.give_up(waiting.question, taken));
     }
 
     /// Nothing of an update is done; its client asks again.
-    fn give_up(&self, question: &Postponed, taken: &Orders) {
-        taken.took(question);
+    fn give_up(&self, question: Postponed, taken: &Orders) {
+        taken.took(&question);
         self.state.updated.count_together(Counter::DropBusy);
-        self.mailboxes.post(question.ticket, Vec::new());
+        self.mailboxes.answer(question, &[]);
     }
 
     fn on_request(&mut self, request: Request, taken: &Orders) {
@@ -435,7 +435,7 @@ impl Updates {
         while group.len() < GROUP_MAX && octets <= GROUP_OCTETS_MAX && took < AT_ONCE {
             let Some(Waiting { question, signed, since }) = lines.next(group.is_empty()) else { break };
             if since.elapsed() > PATIENCE {
-                self.give_up(&question, taken);
+                self.give_up(question, taken);
                 continue;
             }
             let before = entries.len();
@@ -469,11 +469,7 @@ impl Updates {
         // An image may have been made meanwhile.
         let (rcode, reply) = reply(&question.message, judged, outcome, wall_s());
         self.state.updated.count_together(counted(rcode));
-        // The answering thread has back what is its own: to free what is of this thread's heap, it might have to wait for its lock.
-        let mut message = question.message;
-        message.clear();
-        message.extend(reply.iter().flatten());
-        self.mailboxes.post(question.ticket, message);
+        self.mailboxes.answer(question, &reply.unwrap_or_default());
     }
 
     /// Finds out what an update changes, and goes on to that version.

@@ -65,6 +65,13 @@ impl Letter {
     }
 }
 
+/// An answer in the room of its question.
+pub fn in_its_room(mut question: Vec<u8>, answer: &[u8]) -> Vec<u8> {
+    question.clear();
+    question.extend_from_slice(answer);
+    question
+}
+
 /// One thread's end of its mailbox.
 pub struct Mailbox {
     thread: u16,
@@ -94,6 +101,12 @@ impl Mailboxes {
         let pairs: io::Result<Vec<_>> = (0..threads).map(pair).collect();
         let (slots, boxes) = pairs?.into_iter().unzip();
         Ok((Mailboxes(slots), boxes))
+    }
+
+    /// Sends the answer to a question on its way, in the room of that: the answering thread has back what is of its own heap. To free what is
+    /// of another's it might have to wait for that one's lock, whose holder it may be keeping from the CPU.
+    pub fn answer(&self, question: Postponed, answer: &[u8]) {
+        self.post(question.ticket, in_its_room(question.message, answer));
     }
 
     /// Sends an answer on its way. An empty one says that there will be none.

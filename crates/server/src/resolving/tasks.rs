@@ -3,6 +3,7 @@
 //! Does what the resolver says and decides nothing. Never on an answering thread, never in its way: questions come by
 //! rings, answers go back by mailboxes, and what is kept is in the cache for all.
 
+use crate::answering::later::in_its_room;
 use crate::answering::{OWED_FOR, Shared};
 use crate::log;
 use crate::resolving::handover::Inbox;
@@ -287,10 +288,8 @@ impl Tasks {
 
     /// An empty answer says that there will be none.
     fn post(&mut self, waiter: Waiter, answer: &[u8]) {
-        let Waiter { ticket, mut message, .. } = waiter;
-        message.clear();
-        message.extend_from_slice(answer);
-        self.shared.mailboxes.put(ticket, message);
+        let Waiter { ticket, message, .. } = waiter;
+        self.shared.mailboxes.put(ticket, in_its_room(message, answer));
         self.burst.put.push(ticket.thread);
         if self.burst.put.len() == PUT_MAX {
             self.ring();

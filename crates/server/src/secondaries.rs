@@ -253,7 +253,15 @@ impl Registrar {
 
     fn on_note(&mut self, now: Ms, note: Note, means: &Means) {
         match note {
-            Note::Fetched { zone, primary, outcome } => self.on_fetched(now, zone, primary, outcome, means),
+            Note::Fetched { zone, primary, errand, outcome } => {
+                // One that has brought the zone is over once that is served.
+                if !matches!(outcome.fetched, Fetched::Whole(_))
+                    && let Some(entry) = self.entries.entry_mut(zone)
+                {
+                    entry.errand.take_if(|(_, of)| of.is(&errand));
+                }
+                self.on_fetched(now, zone, primary, outcome, means);
+            }
             Note::Laid { is_done: true } => self.on_laid(now, means),
             Note::Laid { is_done: false } => self.on_not_laid(now),
             Note::Adopt { config, done } => {
@@ -515,8 +523,9 @@ impl Registrar {
 
     fn fetch(&mut self, zone: ZoneId, primary: PrimaryId, known: Option<u32>, means: &Means) {
         self.under_way += 1;
-        let errand = self.errand(zone, primary, known, means);
-        let (own, run) = (self.own.clone(), self.run);
+        let is_wanted = Wanted::default();
+        let errand = self.errand(zone, primary, known, is_wanted.clone(), means);
+        let (own, run, wanted) = (self.own.clone(), self.run, is_wanted.clone());
         let work = move || {
             let outcome = match &errand {
                 Some(errand) => {
@@ -528,16 +537,23 @@ impl Registrar {
                 }
                 None => Outcome::nothing("it is not configured any more".to_string()),
             };
-            own.tell(Note::Fetched { zone, primary, outcome });
+            own.tell(Note::Fetched { zone, primary, errand: wanted, outcome });
         };
         if let Err(e) = std::thread::Builder::new().name("fetch".to_string()).spawn(work) {
             let outcome = Outcome::nothing(format!("no thread for a transfer: {e}"));
-            self.own.tell(Note::Fetched { zone, primary, outcome });
+            self.own.tell(Note::Fetched { zone, primary, errand: is_wanted, outcome });
         }
     }
 
-    fn errand(&mut self, zone: ZoneId, primary: PrimaryId, known: Option<u32>, means: &Means) -> Option<Errand> {
-        let (id, is_wanted) = ((self.exchanges.chance().number() >> 16) as u16, Wanted::default());
+    fn errand(
+        &mut self,
+        zone: ZoneId,
+        primary: PrimaryId,
+        known: Option<u32>,
+        is_wanted: Wanted,
+        means: &Means,
+    ) -> Option<Errand> {
+        let id = (self.exchanges.chance().number() >> 16) as u16;
         self.entries.entry_mut(zone)?.errand = Some((primary, is_wanted.clone()));
         let (entry, from) = (self.entries.entry(zone)?, self.entries.remote(primary)?);
         let (keys, _) = means.keys.current();
@@ -642,6 +658,7 @@ impl Registrar {
             let served = served(&zones, &apex).map(|(timers, _)| timers);
             let random = self.exchanges.chance().number();
             if self.refresher.standing(id).is_some_and(|s| s.phase == Phase::Laying) {
+                self.entries.entry_mut(id).into_iter().for_each(|entry| entry.errand = None);
                 self.refresher.on_laid(now, random, id, received, served);
             } else {
                 self.refresher.on_served(now, id, served);

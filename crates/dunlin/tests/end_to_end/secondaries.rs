@@ -5,6 +5,7 @@ use crate::updates::{DDNS, KEY, update};
 use difference::fleet::{free_port, free_sockets};
 use difference::peers;
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -562,7 +563,7 @@ fn a_transfer_that_is_called_off_leaves_the_file_to_whose_it_is() {
 #[test]
 fn what_comes_is_kept_where_the_configuration_says_from_then_on() {
     let (theirs, ours) = (free_port(), free_port());
-    let _primary = Site::start(theirs, &primary_telling(ours));
+    let primary = Site::start(theirs, &primary_telling(ours));
     let secondary = Site::start(ours, &secondary_of(theirs));
     secondary.comes_to("open.test", 7);
     configure(&secondary.folder, ours, &secondary_of(theirs).replace("kept/open.zone", "other/open.zone"));
@@ -572,6 +573,15 @@ fn what_comes_is_kept_where_the_configuration_says_from_then_on() {
         other.exists() && secondary.ctl(&["zone", "list", "open.test"]).contains("state fresh")
     });
     assert_eq!(secondary.has("www.open.test", "A"), "192.0.2.1\n");
+    // What has been moved along is there, and nobody is asked for it.
+    let come = || secondary.log().lines().filter(|line| line.contains("a zone was received zone=open.test")).count();
+    assert_eq!(come(), 2);
+    fs::rename(&other, secondary.folder.0.join("open.moved")).unwrap();
+    configure(&secondary.folder, ours, &secondary_of(theirs).replace("kept/open.zone", "open.moved"));
+    assert!(secondary.ctl(&["reload"]).contains("ok true"));
+    assert!(update(&primary.server, &[], DDNS, "zone z.test\nadd new.z.test 60 A 192.0.2.9").is_empty());
+    secondary.comes_to("z.test", 8);
+    assert_eq!((come(), secondary.has("www.open.test", "A").as_str()), (2, "192.0.2.1\n"));
 }
 
 /// What its file had was not its primaries' word.

@@ -5,7 +5,7 @@ use crate::answering::queue;
 use crate::clock::wall_s;
 use crate::config::Config;
 use crate::json::Json;
-use crate::secondaries::fetching::Outcome;
+use crate::secondaries::fetching::{Outcome, Wanted};
 use front::{Postponed, Presence, Published, Purpose};
 use net::Wake;
 use std::io;
@@ -26,6 +26,7 @@ pub enum Note {
     Fetched {
         zone: ZoneId,
         primary: PrimaryId,
+        errand: Wanted,
         outcome: Outcome,
     },
     /// The publisher is done with what it was handed, or can have nothing served for now.

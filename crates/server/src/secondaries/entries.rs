@@ -28,7 +28,7 @@ pub struct Entry {
     pub from: String,
     /// Why it could not be asked for last; none: it could.
     pub trouble: Option<String>,
-    /// From whom it was sent for last.
+    /// From whom it was sent for; none: what was sent for is served, or did not come.
     pub errand: Option<(u32, Wanted)>,
 }
 

@@ -64,6 +64,10 @@ impl Wanted {
         *hold(&self.0) = false;
     }
 
+    pub fn is(&self, other: &Wanted) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Does what only an errand may that is wanted, and calls it off after that at the earliest.
     fn unless_off<T>(&self, what: impl FnOnce() -> io::Result<T>) -> Result<T, Broken> {
         let is_wanted = hold(&self.0);

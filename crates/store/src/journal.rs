@@ -94,6 +94,10 @@ impl<D: Disk> Journal<D> {
             }
         };
         let (end, octets) = journal.replay_all(from, &mut needed, &mut remarks)?;
+        if let Some(last) = journal.segments.back().filter(|_| end < from) {
+            // What is released was durable before.
+            return Err(journal.damage(last.number, &format!("it ends before change {end}, and {from} is to follow")));
+        }
         journal.next_position = end.max(from);
         if let Some(last) = journal.segments.back().filter(|_| octets > 0) {
             remarks.push(format!("{}: dropped {octets} octets of an unfinished write", journal.place(last.number)));
@@ -106,12 +110,20 @@ impl<D: Disk> Journal<D> {
         Ok((journal, remarks))
     }
 
-    /// What a process wrote that was killed before it was synced may be whole here, and gone with the power: nothing is written behind it
-    /// before it is durable.
+    /// What a process wrote that was killed before it was synced may be whole here, and gone with the power, and so may its name: nothing is written
+    /// behind it, and nothing before it let go of, before it is durable.
     fn settle(&self) -> io::Result<()> {
         let Some(last) = self.segments.back() else { return Ok(()) };
-        let synced = self.disk.open(&name(last.number)).and_then(|file| self.disk.settle(&file));
+        let settle = |file| self.disk.settle(&file).and_then(|()| self.disk.sync_names());
+        let synced = self.disk.open(&name(last.number)).and_then(settle);
         synced.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", self.place(last.number))))
+    }
+
+    /// The first position that is there; 0: nothing is.
+    pub fn oldest(disk: D) -> io::Result<u64> {
+        let journal = Journal::of(disk, 0)?;
+        let head = journal.past.iter().find_map(|number| journal.head(*number).transpose());
+        Ok(head.transpose()?.map_or(0, |head| head.first))
     }
 
     /// Opens a journal on which nothing depends, to write on behind what is there.
@@ -215,7 +227,7 @@ impl<D: Disk> Journal<D> {
         remarks: &mut Vec<String>,
     ) -> io::Result<(u64, usize)> {
         for (segment, next) in pairs(&self.segments) {
-            let (end, _) = match self.replay_one(*segment, next.first, replay) {
+            let (end, _) = match self.replay_one(*segment, next.first, from, replay, remarks) {
                 // What is history only may be let go of while somebody looks through it.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && next.first <= from => continue,
                 replayed => replayed?,
@@ -225,11 +237,11 @@ impl<D: Disk> Journal<D> {
                 if next.first > from {
                     return Err(self.damage(segment.number, &what));
                 }
-                remarks.push(format!("{}: of what is history only, {what}", self.place(segment.number)));
+                remarks.push(self.gap_in_history(*segment, end, next.first));
             }
         }
         let Some(last) = self.segments.back() else { return Ok((from, 0)) };
-        let (end, rest) = self.replay_one(*last, u64::MAX, replay)?;
+        let (end, rest) = self.replay_one(*last, u64::MAX, from, replay, remarks)?;
         match segment::later_frame(&rest, end) {
             None => Ok((end, rest.len())),
             Some(at) => {
@@ -239,18 +251,32 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Replays a segment up to position `limit`. Returns the position behind its last record, and the octets left over.
+    fn gap_in_history(&self, segment: Segment, from: u64, to: u64) -> String {
+        let place = self.place(segment.number);
+        format!("{place}: of what is history only, the changes {from} to {} are missing or damaged", to - 1)
+    }
+
+    /// Replays a segment up to position `limit`; what is damaged before `from` is passed over, with a remark. Returns the position behind its last
+    /// record, and the octets left over.
     fn replay_one(
         &self,
         segment: Segment,
         limit: u64,
+        from: u64,
         replay: &mut dyn FnMut(u64, &[u8]),
+        remarks: &mut Vec<String>,
     ) -> io::Result<(u64, Vec<u8>)> {
         let octets = self.disk.read(&name(segment.number), 0, usize::MAX)?;
         let (mut at, mut position) = (segment::HEAD.min(octets.len()), segment.first);
-        while position < limit
-            && let Some(frame) = segment::frame(&octets[at..]).filter(|f| f.first == position)
-        {
+        while position < limit {
+            let Some(frame) = segment::frame(&octets[at..]).filter(|f| f.first == position) else {
+                let later = segment::later_frame(&octets[at..], position).filter(|_| position < from);
+                let later = later.and_then(|n| Some((at + n, segment::frame(&octets[at + n..])?.first)));
+                let Some((behind, first)) = later.filter(|(_, first)| *first <= from.min(limit)) else { break };
+                remarks.push(self.gap_in_history(segment, position, first));
+                (at, position) = (behind, first);
+                continue;
+            };
             for record in frame.records {
                 if position < limit {
                     replay(position, record);

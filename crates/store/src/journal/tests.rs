@@ -71,9 +71,13 @@ fn what_is_damaged_before_whole_records_is_an_error() {
     let last = dir.path().join("journal.0000000003");
     let whole = fs::read(&last).unwrap();
     fs::write(&last, [&whole[..80], b"x", &whole[81..]].concat()).unwrap();
-    let why = open(dir.path(), 18).err().unwrap().to_string();
-    assert!(why.contains("is damaged"), "before what is needed, in the same segment: {why}");
+    let (journal, seen, remarks) = open(dir.path(), 18).unwrap();
+    assert_eq!((journal.next_position(), seen.len()), (20, 2), "before what is needed, in the same segment");
+    assert!(remarks[0].contains("journal.0000000003: of what is history only, the changes 14 to 14"), "{remarks:?}");
+    assert!(open(dir.path(), 14).err().unwrap().to_string().contains("change 14 is damaged"));
     fs::write(&last, whole).unwrap();
+    let why = open(dir.path(), 21).err().unwrap().to_string();
+    assert!(why.contains("journal.0000000003: it ends before change 20, and 21 is to follow"), "{why}");
     breaks("journal.0000000003", 3, "its head is damaged");
     let second = dir.path().join("journal.0000000002");
     let octets = fs::read(&second).unwrap();
@@ -190,7 +194,7 @@ fn damage_of_what_is_not_needed_is_told_to_whoever_looks_for_it() {
         remarks[0].contains("its head is damaged") && remarks[1].contains("of what is history only"),
         "{remarks:?}"
     );
-    assert_eq!((seen, remarks.len()), (1 + 26 + 1, 2));
+    assert_eq!((seen, remarks.len()), (40 - 7 - 1 + 1, 2));
 }
 
 #[test]
@@ -229,7 +233,7 @@ fn a_journal_of_history_opens_though_its_beginning_is_gone_or_damaged() {
     let see = &mut |record: &[u8]| seen.push(record.to_vec());
     let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), see).unwrap();
     assert!(remarks[0].contains("of what is history only"), "{remarks:?}");
-    assert_eq!((seen.len(), seen.last()), (1 + 16 + 1, Some(&b"more".to_vec())));
+    assert_eq!((seen.len(), seen.last()), (30 - 7 - 1 + 1, Some(&b"more".to_vec())));
 }
 
 #[test]

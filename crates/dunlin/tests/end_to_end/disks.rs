@@ -398,14 +398,47 @@ fn a_journal_that_lacks_its_segments_or_a_zone_says_so() {
     server.ended();
     for (name, says) in [
         ("journal.0000000001", "no segment is there, so what came after change 1 is lost"),
-        ("z.example.zone", "a zone begins anew from its file"),
+        ("z.example.zone", "zones begin anew from their files"),
+        ("", "zones begin anew from their files"),
     ] {
-        fs::remove_file(journal.join(name)).unwrap();
+        let lost = journal.join(name);
+        if name.is_empty() { fs::remove_dir_all(lost) } else { fs::remove_file(lost) }.unwrap();
         let server = serve(&folder);
         assert!(read(&folder.0.join("log")).contains(says), "{}", read(&folder.0.join("log")));
         server.signal("TERM");
         server.ended();
     }
+}
+
+/// What it says is of another moment, or spoilt: what comes after it would not be read, and be lost with the next update.
+#[test]
+fn where_the_journal_is_to_be_read_from_that_is_not_there_is_told_and_mended_by_hand() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(add(&server, 1), "");
+    let released = folder.0.join("data/journal/released");
+    eventually("it is folded in", || released.exists());
+    let server = after_a_kill(server, &folder);
+    assert_eq!(add(&server, 2), "");
+    let mut server = after_a_kill(server, &folder);
+    for (spoilt, says) in
+        [("5\n", "it ends before change 2, and 5 is to follow"), ("1x", "released: it names no position")]
+    {
+        server.signal("KILL");
+        server.wait();
+        fs::write(&released, spoilt).unwrap();
+        server = serve(&folder);
+        assert!(folder.does(&["status"]).contains(says), "{}", folder.does(&["status"]));
+        assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "192.0.2.1\n", "what was folded in");
+        assert!(add(&server, 3).contains("SERVFAIL"));
+        server.signal("KILL");
+        server.wait();
+        fs::remove_file(&released).unwrap();
+        server = serve(&folder);
+        assert_eq!(server.short(&folder, &["n2.z.example", "A"]), "192.0.2.2\n");
+        assert!(!read(&folder.0.join("log")).contains("warn"), "{}", read(&folder.0.join("log")));
+    }
+    assert_eq!(add(&server, 3), "");
 }
 
 #[test]

@@ -206,14 +206,19 @@ pub fn open_files(data_dir: &Path, zones: &mut Written) -> io::Result<(Option<Fi
     // Where another version was served than the file has, it is weighed beside that before anything is made of it.
     let last = LazyCell::new(|| Manifest::open(&data_dir.join(images::FOLDER).join(images::MANIFEST)));
     // Where a file of ours was, and is not any more, somebody wants the zone to begin again.
+    let known = |zone: &Zone| last.as_ref().and_then(|last| last.find(&zone.apex));
+    let was_ours = |known: &Known<'_>, zone: &Zone| known.file == file_of(&data_dir.join(FOLDER), &zone.apex);
     let is_new_version = |zone: &Zone| {
-        let known = last.as_ref().and_then(|last| last.find(&zone.apex));
-        let known = known.filter(|known| known.file != file_of(&data_dir.join(FOLDER), &zone.apex));
+        let known = known(zone).filter(|known| !was_ours(known, zone));
         let is_as_served = |known: Known<'_>| {
             known.problem.is_none() && known.file == zone.file && known.is_current(&mut Looks::default())
         };
         known.is_some_and(|known| !is_as_served(known))
     };
+    let is_left_nothing = |zone: &&Zone| zone.is_owned() && !files.has(&zone.apex);
+    let lost =
+        zones.iter().filter(is_left_nothing).filter(|zone| known(zone).is_some_and(|known| was_ours(&known, zone)));
+    let mut anew: BTreeSet<Box<[u8]>> = lost.map(|zone| zone.apex.clone()).collect();
     let new = |files: &Files, zone: &Zone| zone.is_owned() && !files.has(&zone.apex) && !is_new_version(zone);
     if (1..=IMPORTED_FIRST).contains(&zones.iter().filter(|zone| new(&files, zone)).count()) {
         let end = files.end()?;
@@ -222,10 +227,17 @@ pub fn open_files(data_dir: &Path, zones: &mut Written) -> io::Result<(Option<Fi
                 continue;
             }
             match import(&files.folder, zone, end) {
-                Ok(()) => files.add(zone, end),
+                Ok(had_updates) => {
+                    anew.extend(had_updates.then(|| zone.apex.clone()));
+                    files.add(zone, end);
+                }
                 Err(why) => remarks.push(format!("the zone {} takes no updates: {why}", name(&zone.apex))),
             }
         }
+    }
+    if let Some(first) = anew.first() {
+        let facts: [(&str, &dyn std::fmt::Display); 2] = [("zones", &anew.len()), ("first", &name(first))];
+        log::warn("zones begin anew from their files: what updates had made of them is not there any more", &facts);
     }
     Ok((Some(files), remarks))
 }
@@ -280,6 +292,14 @@ impl Files {
         let (journal, mut remarks) = open(&folder, released, &mut |position, entry| replayed.take(position, entry))?;
         let Replayed { positions, layers, lasts, mut unfit, strangers, .. } = replayed;
         let (mut unwritten, end) = (Unwritten::default(), journal.next_position());
+        let beyond = positions.iter().filter(|(_, position)| **position > end).max_by_key(|(_, position)| **position);
+        if let Some((apex, position)) = beyond {
+            let file = file_of(&folder, apex);
+            remarks.push(format!(
+                "{}: it holds what stands before change {position}, and the journal ends before {end}: changes of other zones may be missing",
+                file.display()
+            ));
+        }
         for (apex, position) in positions {
             // Where the journal has lost its end, what comes there now is behind all that the file holds.
             match if position > end { renumber(&folder, &apex, end) } else { Ok(()) } {
@@ -479,13 +499,17 @@ impl Ledger {
     }
 }
 
+/// Where that is not said, all that is there is needed: nothing goes before it is released.
 fn released(folder: &Path) -> io::Result<u64> {
     let file = folder.join(RELEASED);
-    let odd = || io::Error::new(io::ErrorKind::InvalidData, format!("{}: it names no position", file.display()));
-    match std::fs::read_to_string(&file) {
-        Ok(text) => text.trim().parse().map_err(|_| odd()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(0),
-        Err(e) => Err(e),
+    let odd = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", file.display()));
+    match std::fs::read(&file) {
+        Ok(text) => str::from_utf8(&text)
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .ok_or_else(|| odd("it names no position; without it all of the journal is read")),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Journal::oldest(Folder::open(folder)?),
+        Err(e) => Err(odd(&e.to_string())),
     }
 }
 
@@ -538,13 +562,11 @@ impl Replayed<'_> {
     }
 }
 
-/// Reads a zone that is new here from the file that is configured, and writes ours.
-fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
+/// Reads a zone that is new here from the file that is configured, and writes ours. True: it has had updates, and begins anew.
+fn import(folder: &Path, zone: &Zone, position: u64) -> Result<bool, String> {
     let mut origin = Origin::of(data_dir(folder), &zone.apex).map_err(|e| e.to_string())?;
-    if !origin.known().is_empty() {
-        let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&zone.apex)), ("file", &zone.file.display())];
-        log::warn("a zone begins anew from its file: what updates had made of it is not there any more", &facts);
-    } else {
+    let had_updates = !origin.known().is_empty();
+    if !had_updates {
         // Nobody knows what went aside before, once it is known what the file holds now.
         aside::give_back(&zone.file.canonicalize().unwrap_or(zone.file.clone()), &origin).map_err(|e| e.to_string())?;
     }
@@ -553,7 +575,7 @@ fn import(folder: &Path, zone: &Zone, position: u64) -> Result<(), String> {
         let kept = origin.keep(zone, out);
         kept.map_err(|why| io::Error::other(wrong.insert(why).clone()))
     });
-    written.map_err(|e| wrong.unwrap_or_else(|| e.to_string()))
+    written.map(|()| had_updates).map_err(|e| wrong.unwrap_or_else(|| e.to_string()))
 }
 
 /// Writes the file of a zone as the image has it, but for these names: it then holds all changes before `position`. False: there is

@@ -179,15 +179,7 @@ impl Library {
             other => other,
         };
         let before = |last| Before { image: Last::served(last), manifest: &last.shelved.manifest };
-        let built = build(zones, self, last.as_ref().map(before));
-        if built.lost.is_empty() {
-            return self.shelve(built, seen, beforehand);
-        }
-        // There is nothing else: what is left of it serves.
-        let why = told(&built.lost);
-        let last = self.last().ok_or_else(|| io::Error::other(why.clone()))?;
-        log::error("a damaged image is served on", &[("why", &why)]);
-        Ok(last)
+        self.shelve(build(zones, self, last.as_ref().map(before)), seen, beforehand)
     }
 
     /// These zones are about to come or go over an image that knows nothing of it.
@@ -262,12 +254,21 @@ impl Library {
         Some(Shelved { image, manifest, pieces, file, remarks: Vec::new() })
     }
 
+    /// Why there is no last image, though its file is there.
+    pub fn why_none(&self) -> Option<String> {
+        match open(&self.folder.join(IMAGE)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => Some(e.to_string()),
+            Ok(_) => Some("it has no manifest that is whole".to_string()),
+        }
+    }
+
     /// Writes an image and its manifest, and only then gives them their names: a disk that is full leaves those that are there. The
     /// manifest has another one first: so a crash leaves a manifest that fits the image whichever that is.
     fn shelve(&self, built: Built, seen: &Seen, beforehand: &mut Beforehand<'_>) -> io::Result<Shelved> {
         let Built { octets, entries, pieces, remarks, seed, lost } = built;
         if !lost.is_empty() {
-            return Err(io::Error::other(told(&lost)));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, told(&lost)));
         }
         let built = Image::open(&octets[..]).map_err(|e| io::Error::other(e.to_string()))?;
         let names = fingerprint(built.view());

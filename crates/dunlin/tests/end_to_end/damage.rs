@@ -1,6 +1,7 @@
 //! Images that somebody damages, cuts off, removes or replaces, before a start and under a server that runs.
 
 use crate::running::{DIRECTORY, Folder, Server, ZONE, eventually, read, text};
+use crate::updates::{DDNS, KEY, update};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -229,4 +230,39 @@ fn damage_from_before_the_start_is_found_after_it() {
     let server = start(&folder);
     rebuilt(&folder, 1);
     assert!(answers(&folder, &server).iter().all(|a| !a.starts_with("SERVFAIL")));
+}
+
+/// Of the zone that is held there is nothing but the image, and that is damaged.
+#[test]
+fn a_damaged_image_of_which_a_zone_is_held_keeps_no_other_from_its_updates() {
+    let folder = stage();
+    folder.write("ddns.key", &format!("{KEY}\n"));
+    folder.write("z.zone", ZONE);
+    let updated = "[[key]]\nname = \"ddns\"\nsecret-file = \"ddns.key\"\n\
+        [[zone]]\nname = \"z.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n";
+    let all = read(&folder.0.join("dunlin.toml")) + updated;
+    folder.write("dunlin.toml", &all);
+    let mut server = start(&folder);
+    let add = |server: &Server, n: u8| {
+        let change = format!("zone z.example\nadd n{n}.z.example 60 A 192.0.2.{n}");
+        assert_eq!(update(server, &[], DDNS, &change), "");
+    };
+    add(&server, 1);
+    eventually("it is folded in", || folder.0.join("data/journal/released").exists());
+    add(&server, 2);
+    server.signal("KILL");
+    server.wait();
+    let octets = std::fs::read(image(&folder)).unwrap();
+    let of_texts = octets.windows(200).enumerate().filter(|(_, octets)| octets.iter().all(|octet| *octet == b'x'));
+    let (among_them, _) = of_texts.collect::<Vec<_>>()[NAMES / 2];
+    flip(&folder, among_them as u64);
+    folder.write("example.com.zone", ZONE);
+    // As a fold has left it that came to no image.
+    let own = "data/journal/z.example.zone";
+    folder.write_long_ago(own, &read(&folder.0.join(own)));
+    let server = start(&folder);
+    assert!(read(&folder.0.join("log")).contains("the last one is served why=\"the image is damaged"));
+    for n in [1, 2] {
+        assert_eq!(server.short(&folder, &[&format!("n{n}.z.example"), "A"]), format!("192.0.2.{n}\n"));
+    }
 }

@@ -18,6 +18,7 @@ use image::Image;
 use image::node::APEX;
 use policy::{Acl, Lists};
 use std::collections::HashSet;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store::{Backing, Stretch};
@@ -84,6 +85,12 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
     let open = || Last::open(library, &config.roster.written);
     let is_large = |last: &Manifest| last.zones() > COMPARED_FIRST || last.image().size > BUILT_FIRST;
     let mut last = open();
+    if let Some(why) = last.is_none().then(|| library.why_none()).flatten() {
+        log::warn(
+            "the last image cannot be used: what zone files have is served without being weighed",
+            &[("why", &why)],
+        );
+    }
     if let Some(large) =
         last.take_if(|last| is_large(&last.shelved.manifest) && last.shelved.manifest.seen.is_of(&seen))
     {
@@ -104,12 +111,14 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
             let (zones, serving) = ready(shelved, config, 1);
             Ok((zones, serving, Compared::All))
         }
-        // The image that is there, for a disk that has no room for another: changes that are small are laid over it afterwards.
+        // The image that is there, for a disk that has no room for another: changes that are small are laid over it afterwards. Or it is damaged, and of
+        // some zone there is nothing else.
         Err(why) => {
             // What is not served is no version.
             library.gate.forget();
+            let is_damaged = why.kind() == io::ErrorKind::InvalidData;
             open()
-                .filter(|last| last.shelved.manifest.seen.is_of(&seen))
+                .filter(|last| is_damaged || last.shelved.manifest.seen.is_of(&seen))
                 .and_then(|last| at_once(last, library, config, recorder, false))
                 .ok_or_else(|| vec![format!("no image of the zones: {why}")])
                 .inspect(|_| {

@@ -114,7 +114,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let mut config = config.clone();
     let mut recorder = Recorder::new(&config.server.data_dir, config.history);
     // Before the first file is read: what is edited from then on is seen.
-    let folders = Folders::of(&config)?;
+    let folders = Folders::of(&config);
     let First { library, zones, serving, compared, ledger, unwritten } = First::of(&mut config, &mut recorder)?;
     let config = &config;
     folders.follow(&config.roster.directories());
@@ -125,8 +125,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let clock = Clock::new();
     let ends = secondaries::ends().map_err(|e| no_thread("secondaries", &e))?;
     let others = ends.0.clone();
-    let registrar = secondaries::begin(config, &zones, clock, ends)
-        .map_err(|e| format!("zones that come from others cannot be kept: {e}"))?;
+    let registrar = secondaries::begin(config, &zones, clock, ends).map_err(|e| no_thread("secondaries", &e))?;
     let mailboxes = Arc::new(mailboxes);
     let keys = Arc::new(Published::new(config.keys.clone()));
     let entrance = Arc::new(Entrance::new(intake, Arc::clone(&keys), Arc::clone(&mailboxes)));

@@ -410,6 +410,21 @@ fn a_journal_that_lacks_its_segments_or_a_zone_says_so() {
     }
 }
 
+/// As on a disk that has become read-only: who is told, and when zones were refreshed, are no reason not to answer.
+#[test]
+fn a_start_answers_though_it_can_write_down_nothing_of_other_servers() {
+    let folder = folder();
+    let mut server = serve(&folder);
+    server.signal("KILL");
+    server.wait();
+    let secondaries = folder.0.join("data/secondaries");
+    fs::remove_dir_all(&secondaries).unwrap();
+    fs::write(&secondaries, "").unwrap();
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.1\n");
+    assert!(read(&folder.0.join("log")).contains("it is not written down when a zone was refreshed"));
+}
+
 /// What it says is of another moment, or spoilt: what comes after it would not be read, and be lost with the next update.
 #[test]
 fn where_the_journal_is_to_be_read_from_that_is_not_there_is_told_and_mended_by_hand() {

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use wire::hash::siphash;
 
 /// When zones were as they should be.
@@ -26,7 +26,9 @@ const KEY: &[u8; 16] = b"dunlin last seen";
 
 /// Bound: a slot for each zone that was configured at the same time.
 pub struct Times {
-    file: File,
+    path: PathBuf,
+    /// None: it could not be written, and is written anew by whoever notes something next.
+    file: Option<File>,
     /// By hash of the apex.
     known: HashMap<u64, (Slot, Noted)>,
     /// Slots before `next` that no zone has any more.
@@ -64,20 +66,34 @@ fn hash(apex: &[u8]) -> u64 {
 }
 
 impl Times {
-    /// Zones that are not configured are forgotten. A file that is there and cannot be read holds nothing.
-    pub fn open<'z>(folder: &Path, name: &str, configured: impl Iterator<Item = &'z [u8]>) -> io::Result<Times> {
-        std::fs::create_dir_all(folder)?;
+    /// Zones that are not configured are forgotten. A file that is there and cannot be read holds nothing. Nothing is written yet.
+    pub fn open<'z>(folder: &Path, name: &str, configured: impl Iterator<Item = &'z [u8]>) -> Times {
         let path = folder.join(name);
         let octets = std::fs::read(&path).unwrap_or_default();
         let all: HashMap<u64, Noted> = octets.as_chunks().0.iter().filter_map(decode).collect();
         let kept = configured.map(hash).filter_map(|hash| Some((hash, *all.get(&hash)?)));
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        let mut times = Times { file, known: HashMap::new(), free: Vec::new(), next: 0 };
-        for (hash, noted) in kept {
-            times.put(hash, noted)?;
+        let mut times = Times { path, file: None, known: HashMap::new(), free: Vec::new(), next: 0 };
+        kept.for_each(|(hash, noted)| _ = times.take_slot(hash, noted));
+        times
+    }
+
+    /// Writes down all that is known.
+    pub fn write_all(&mut self) -> io::Result<()> {
+        self.path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        let file = File::options().write(true).create(true).truncate(false).open(&self.path)?;
+        for (hash, (slot, noted)) in &self.known {
+            file.write_all_at(&encode(*hash, *noted), slot * RECORD as u64)?;
         }
-        times.file.set_len(times.next * RECORD as u64)?;
-        Ok(times)
+        file.set_len(self.next * RECORD as u64)?;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    fn write(&mut self, slot: Slot, record: &[u8; RECORD]) -> io::Result<()> {
+        if self.file.is_none() {
+            self.write_all()?;
+        }
+        self.file.as_ref().map_or(Ok(()), |file| file.write_all_at(record, slot * RECORD as u64))
     }
 
     pub fn of(&self, apex: &[u8]) -> Option<Noted> {
@@ -101,23 +117,24 @@ impl Times {
     }
 
     fn drop_of(&mut self, hash: u64) -> io::Result<()> {
-        let Some((slot, _)) = self.known.get(&hash) else { return Ok(()) };
-        self.file.write_all_at(&[0; RECORD], slot * RECORD as u64)?;
-        self.free.push(*slot);
+        let Some((slot, _)) = self.known.get(&hash).copied() else { return Ok(()) };
+        self.write(slot, &[0; RECORD])?;
+        self.free.push(slot);
         self.known.remove(&hash);
         Ok(())
     }
 
     fn put(&mut self, hash: u64, noted: Noted) -> io::Result<()> {
+        let slot = self.take_slot(hash, noted);
+        self.write(slot, &encode(hash, noted))
+    }
+
+    fn take_slot(&mut self, hash: u64, noted: Noted) -> Slot {
         let own = self.known.get(&hash).map(|(slot, _)| *slot);
-        let slot = own.or(self.free.last().copied()).unwrap_or(self.next);
-        self.file.write_all_at(&encode(hash, noted), slot * RECORD as u64)?;
-        if own.is_none() {
-            self.free.pop();
-        }
+        let slot = own.or_else(|| self.free.pop()).unwrap_or(self.next);
         self.known.insert(hash, (slot, noted));
         self.next = self.next.max(slot + 1);
-        Ok(())
+        slot
     }
 }
 
@@ -130,7 +147,11 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("dunlin-times-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         let zones: [&[u8]; 3] = [b"\x01a\0", b"\x01b\0", b"\x01c\0"];
-        let open = |zones: &[&[u8]]| Times::open(&folder, REFRESHED, zones.iter().copied()).unwrap();
+        let open = |zones: &[&[u8]]| {
+            let mut times = Times::open(&folder, REFRESHED, zones.iter().copied());
+            times.write_all().unwrap();
+            times
+        };
         let mut times = open(&zones);
         for (i, zone) in zones.iter().enumerate() {
             assert_eq!(times.of(zone), None);
@@ -154,6 +175,15 @@ mod tests {
         octets[40] ^= 1;
         std::fs::write(folder.join(REFRESHED), &octets[..60]).unwrap();
         assert_eq!(of(&open(&zones)), [None, Some((11, 1)), None]);
+        // Where nothing can be written what is known is known all the same, and written when it can.
+        let (mut times, file) = (Times::open(&folder, REFRESHED, zones.iter().copied()), folder.join(REFRESHED));
+        std::fs::remove_file(&file).unwrap();
+        std::fs::create_dir(&file).unwrap();
+        assert!(times.write_all().is_err() && times.note(zones[0], 10, u32::MAX).is_err());
+        assert_eq!(of(&times), [Some((10, 0)), Some((11, 1)), None]);
+        std::fs::remove_dir(&file).unwrap();
+        times.note(zones[2], 12, u32::MAX - 2).unwrap();
+        assert_eq!(of(&open(&zones)), [Some((10, 0)), Some((11, 1)), Some((12, 2))]);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

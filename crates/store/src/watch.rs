@@ -8,17 +8,19 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Room for some hundreds of events; a name has 255 octets at most.
 const ROOM: usize = 64 << 10;
 /// In so many reads there is more than the queue holds.
 const READS_MAX: usize = 128;
+/// How long is waited at most where there is no queue: somebody may make one meanwhile.
+const NO_QUEUE: Duration = Duration::from_secs(1);
 /// What stands before an event's name.
 const HEAD: usize = size_of::<libc::inotify_event>();
 
@@ -41,11 +43,15 @@ pub enum Change {
     Gone(PathBuf),
     /// More happened than the queue could hold.
     Lost,
+    /// Something was mounted or unmounted: the path of a folder may lead to another one.
+    Mounts,
 }
 
 /// Any thread may add folders while one waits.
+#[derive(Default)]
 pub struct Watch {
-    queue: OwnedFd,
+    /// Made when the first folder is added: there may be none to be had (fs.inotify.max_user_instances), and one later.
+    queue: OnceLock<OwnedFd>,
     folders: Mutex<Watched>,
 }
 
@@ -53,11 +59,19 @@ pub struct Watch {
 type Watched = HashMap<libc::c_int, Vec<PathBuf>>;
 
 impl Watch {
-    pub fn new() -> io::Result<Watch> {
+    fn queue(&self) -> io::Result<RawFd> {
+        if let Some(queue) = self.queue.get() {
+            return Ok(queue.as_raw_fd());
+        }
         // SAFETY: takes no pointers.
-        let fd = checked(unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) })?;
+        let fd = checked(unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) }).map_err(|e| {
+            let is_about_all = e.raw_os_error() == Some(libc::EMFILE);
+            let limits = "is it fs.inotify.max_user_instances, or the limit of open files?";
+            if is_about_all { io::Error::new(e.kind(), format!("{e}: {limits}")) } else { e }
+        })?;
         // SAFETY: the descriptor was just made and nobody else owns it.
-        Ok(Watch { queue: unsafe { OwnedFd::from_raw_fd(fd) }, folders: Mutex::default() })
+        let made = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(self.queue.get_or_init(|| made).as_raw_fd())
     }
 
     fn folders(&self) -> MutexGuard<'_, Watched> {
@@ -65,8 +79,8 @@ impl Watch {
     }
 
     /// Watches a folder; its changes are told with paths that begin as this one does. Once more does no harm; under another path
-    /// they are told with both.
-    pub fn add(&self, folder: &Path, what: What) -> io::Result<()> {
+    /// they are told with both. True: it was not watched under this path.
+    pub fn add(&self, folder: &Path, what: What) -> io::Result<bool> {
         let path = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
         let files = libc::IN_CLOSE_WRITE | libc::IN_MOVED_TO | libc::IN_MOVED_FROM | libc::IN_DELETE | libc::IN_CREATE;
         let itself = libc::IN_DELETE_SELF | libc::IN_MOVE_SELF | libc::IN_ONLYDIR;
@@ -75,16 +89,18 @@ impl Watch {
             What::Writes => libc::IN_MODIFY,
             What::All => libc::IN_MODIFY | libc::IN_ATTRIB,
         };
+        let queue = self.queue()?;
         let mut folders = self.folders();
         // SAFETY: `path` is a live string, the descriptor is open.
-        let number = unsafe { libc::inotify_add_watch(self.queue.as_raw_fd(), path.as_ptr(), files | itself | more) };
+        let number = unsafe { libc::inotify_add_watch(queue, path.as_ptr(), files | itself | more) };
         let number = checked(number)?;
-        if folders.get(&number).is_none_or(|paths| !paths.iter().any(|path| path == folder)) {
+        let is_new = folders.get(&number).is_none_or(|paths| !paths.iter().any(|path| path == folder));
+        if is_new {
             // What the path led to before is another folder.
             self.forget(&mut folders, folder);
             folders.entry(number).or_default().push(folder.to_path_buf());
         }
-        Ok(())
+        Ok(is_new)
     }
 
     pub fn remove(&self, folder: &Path) {
@@ -96,20 +112,30 @@ impl Watch {
             paths.retain(|path| path != folder);
             if paths.is_empty() {
                 // SAFETY: takes no pointers. A number that the kernel has given up already is no error here.
-                unsafe { libc::inotify_rm_watch(self.queue.as_raw_fd(), number) };
+                self.queue.get().into_iter().for_each(|queue| unsafe {
+                    libc::inotify_rm_watch(queue.as_raw_fd(), number);
+                });
             }
             !paths.is_empty()
         });
     }
 
-    /// Waits for changes, at most so long; none: there were none.
-    pub fn wait(&self, most: Option<Duration>) -> io::Result<Vec<Change>> {
+    /// Waits for changes, of mounts too where these are given, at most so long; none: there were none.
+    pub fn wait(&self, most: Option<Duration>, mounts: Option<&Mounts>) -> io::Result<Vec<Change>> {
+        let queue = self.queue.get().map(AsRawFd::as_raw_fd);
+        // A queue that is made meanwhile is not waited for.
+        let most = if queue.is_none() { Some(most.map_or(NO_QUEUE, |most| most.min(NO_QUEUE))) } else { most };
         let timeout = most.map_or(-1, |d| libc::c_int::try_from(d.as_millis()).unwrap_or(libc::c_int::MAX));
-        let mut asked = libc::pollfd { fd: self.queue.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: `asked` is live, and one.
-        match checked(unsafe { libc::poll(&raw mut asked, 1, timeout) }) {
-            Ok(0) => Ok(Vec::new()),
-            Ok(_) => self.read(),
+        // One that is negative is passed over (poll(2)).
+        let of = |fd: Option<RawFd>, events| libc::pollfd { fd: fd.unwrap_or(-1), events, revents: 0 };
+        let mut asked = [of(queue, libc::POLLIN), of(mounts.map(|mounts| mounts.0.as_raw_fd()), libc::POLLPRI)];
+        // SAFETY: `asked` is live, and two.
+        match checked(unsafe { libc::poll(asked.as_mut_ptr(), 2, timeout) }) {
+            Ok(_) => {
+                let mut changes = if asked[0].revents != 0 { self.read()? } else { Vec::new() };
+                changes.extend((asked[1].revents != 0).then_some(Change::Mounts));
+                Ok(changes)
+            }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(Vec::new()),
             Err(e) => Err(e),
         }
@@ -130,9 +156,12 @@ impl Watch {
     }
 
     fn read(&self) -> io::Result<Vec<Change>> {
+        let Some(queue) = self.queue.get().map(AsRawFd::as_raw_fd) else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
         let mut room = vec![0u8; ROOM];
         // SAFETY: pointer and length are those of a live, writable vector.
-        let n = unsafe { libc::read(self.queue.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
+        let n = unsafe { libc::read(queue, room.as_mut_ptr().cast(), room.len()) };
         let Ok(n) = usize::try_from(n) else { return Err(io::Error::last_os_error()) };
         let mut folders = self.folders();
         let mut changes = Vec::new();
@@ -144,7 +173,7 @@ impl Watch {
             if mask & libc::IN_MOVE_SELF != 0 {
                 // The kernel goes on to watch it where it is now, and by its name nobody finds it there.
                 // SAFETY: takes no pointers. A number that the kernel has given up already is no error here.
-                unsafe { libc::inotify_rm_watch(self.queue.as_raw_fd(), watch) };
+                unsafe { libc::inotify_rm_watch(queue, watch) };
             }
             changes.extend(change(&mut folders, watch, mask, name));
             rest = next;
@@ -206,7 +235,7 @@ mod tests {
     fn until(watch: &Watch, last: &Change) -> Vec<Change> {
         let mut all = Vec::new();
         while !all.contains(last) {
-            let more = watch.wait(Some(PATIENCE)).unwrap();
+            let more = watch.wait(Some(PATIENCE), None).unwrap();
             assert!(!more.is_empty(), "{last:?} did not come after {all:?}");
             all.extend(more);
         }
@@ -216,9 +245,9 @@ mod tests {
     #[test]
     fn files_that_are_written_renamed_and_removed_are_told() {
         let dir = TestDir::new("watch");
-        let watch = Watch::new().unwrap();
+        let watch = Watch::default();
         watch.add(dir.path(), What::Files).unwrap();
-        assert_eq!(watch.wait(Some(Duration::ZERO)).unwrap(), []);
+        assert_eq!(watch.wait(Some(Duration::ZERO), None).unwrap(), []);
         let file = |name: &str| Change::File(dir.path().join(name));
         dir.file("a", b"1");
         assert_eq!(until(&watch, &file("a")), [file("a")]);
@@ -228,14 +257,14 @@ mod tests {
         assert_eq!(until(&watch, &file("b")), [file("b")]);
         watch.remove(dir.path());
         dir.file("c", b"1");
-        assert_eq!(watch.wait(Some(Duration::ZERO)).unwrap(), []);
+        assert_eq!(watch.wait(Some(Duration::ZERO), None).unwrap(), []);
     }
 
     /// What happens to folders themselves has no name, and says nothing; more of it than one read takes hides nothing behind it.
     #[test]
     fn what_stands_behind_much_that_says_nothing_is_taken() {
         let dir = TestDir::new("watch-much");
-        let watch = Watch::new().unwrap();
+        let watch = Watch::default();
         let folders = ["a", "b"].map(|name| dir.path().join(name));
         for folder in &folders {
             fs::create_dir(folder).unwrap();
@@ -255,8 +284,8 @@ mod tests {
     fn a_folder_that_is_watched_under_two_paths_is_told_under_both() {
         let dir = TestDir::new("watch-twice");
         let spelled = dir.path().join("..").join(dir.path().file_name().unwrap());
-        let watch = Watch::new().unwrap();
-        [dir.path(), &spelled, dir.path()].iter().for_each(|path| watch.add(path, What::Files).unwrap());
+        let watch = Watch::default();
+        [dir.path(), &spelled, dir.path()].iter().for_each(|path| _ = watch.add(path, What::Files).unwrap());
         let [one, two] = [dir.path(), &spelled].map(|path| Change::File(path.join("a")));
         dir.file("a", b"1");
         assert_eq!(until(&watch, &two), [one, two.clone()]);
@@ -269,7 +298,7 @@ mod tests {
     fn a_write_is_told_before_the_file_is_closed_where_that_is_wanted() {
         let dir = TestDir::new("watch-writes");
         let path = dir.file("f", b"long enough");
-        let watch = Watch::new().unwrap();
+        let watch = Watch::default();
         watch.add(dir.path(), What::Writes).unwrap();
         let open = fs::OpenOptions::new().write(true).open(&path).unwrap();
         open.set_len(3).unwrap();
@@ -281,7 +310,7 @@ mod tests {
         let dir = TestDir::new("watch-gone");
         let folder = dir.path().join("sub");
         fs::create_dir(&folder).unwrap();
-        let watch = Watch::new().unwrap();
+        let watch = Watch::default();
         watch.add(&folder, What::Files).unwrap();
         fs::remove_dir(&folder).unwrap();
         until(&watch, &Change::Gone(folder.clone()));
@@ -292,7 +321,7 @@ mod tests {
     #[test]
     fn more_changes_than_the_queue_holds_are_told_as_lost() {
         let dir = TestDir::new("watch-lost");
-        let watch = Watch::new().unwrap();
+        let watch = Watch::default();
         watch.add(dir.path(), What::Files).unwrap();
         let most: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
         let (a, b) = (dir.file("a", b""), dir.path().join("b"));
@@ -328,5 +357,15 @@ mod tests {
         assert!(mounts.have_changed() && !mounts.have_changed() && !is_plain());
         run("umount", &[&file]);
         assert!(mounts.have_changed() && is_plain());
+        // A folder over a folder: nobody touches the one that is watched.
+        let (watch, [below, above]) = (Watch::default(), ["below", "above"].map(|name| dir.path().join(name)));
+        [&below, &above].into_iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+        assert!(watch.add(&below, What::Files).unwrap() && !watch.add(&below, What::Files).unwrap());
+        run("mount", &["--bind".as_ref(), &above, &below]);
+        assert_eq!(watch.wait(Some(PATIENCE), Some(&mounts)).unwrap(), [Change::Mounts]);
+        assert!(watch.add(&below, What::Files).unwrap());
+        std::fs::write(above.join("f"), "x").unwrap();
+        assert_eq!(watch.wait(Some(PATIENCE), Some(&mounts)).unwrap(), [Change::File(below.join("f"))]);
+        run("umount", &[&below]);
     }
 }

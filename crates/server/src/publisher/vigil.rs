@@ -40,7 +40,7 @@ impl Vigil {
 
     fn of(manifest: &Manifest) -> Option<Vigil> {
         let calm = (0..manifest.zones()).map(|_| AtomicBool::new(false)).collect();
-        let (watch, mounts, folders) = (Watch::new().ok()?, Mounts::new().ok()?, HashMap::new());
+        let (watch, mounts, folders) = (Watch::default(), Mounts::new().ok()?, HashMap::new());
         let mut vigil = Vigil { watch, mounts, folders, calm, touched: HashSet::new() };
         let mut last = None;
         for known in manifest.part(0, 1) {

@@ -18,7 +18,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::folder::zone_of;
-use store::watch::{Change, Watch, What};
+use store::watch::{Change, Mounts, Watch, What};
 
 const QUIET: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(2);
@@ -34,6 +34,8 @@ const FOLDERS_MAX: usize = 1_000;
 /// The watched folders: the publisher changes them with the configuration.
 pub struct Folders {
     watch: Watch,
+    /// None: the kernel does not tell of them here.
+    mounts: Option<Mounts>,
     /// Where images lie.
     images: PathBuf,
     known: Mutex<Known>,
@@ -65,6 +67,8 @@ struct Known {
     links: BTreeSet<PathBuf>,
     /// Those of all these that are not watched, for they are not there, or cannot be.
     missing: BTreeSet<PathBuf>,
+    /// Nor is that of images.
+    lacks_images: bool,
 }
 
 /// The folders in which links stand that lead to this one.
@@ -83,12 +87,13 @@ fn has_room(folders: &BTreeSet<PathBuf>, folder: &Path) -> bool {
 
 impl Folders {
     /// Those of zones, as far as they are there: that of zones that commands keep is made when it is needed.
-    pub fn of(config: &Config) -> Result<Arc<Folders>, String> {
-        let watch = Watch::new().map_err(|e| format!("folders cannot be watched: {e}"))?;
-        let folders = Folders { watch, images: config.server.data_dir.join(images::FOLDER), known: Mutex::default() };
+    pub fn of(config: &Config) -> Arc<Folders> {
+        let (watch, mounts) = (Watch::default(), Mounts::new().ok());
+        let images = config.server.data_dir.join(images::FOLDER);
+        let folders = Folders { watch, mounts, images, known: Mutex::default() };
         let there: Vec<PathBuf> = config.roster.directories().into_iter().filter(|folder| folder.exists()).collect();
         folders.follow(&there);
-        Ok(Arc::new(folders))
+        Arc::new(folders)
     }
 
     /// The file of a zone that updates own includes these files, and no others. True: one of them is watched from now on.
@@ -217,7 +222,40 @@ impl Folders {
 
     /// The same for whoever waits for changes.
     fn look_for_missing(&self) -> bool {
+        self.watch_images();
         self.find_missing(&mut self.known())
+    }
+
+    fn lacks_any(&self) -> bool {
+        let known = self.known();
+        known.lacks_images || !known.missing.is_empty()
+    }
+
+    /// Where somebody may write into images, or exchange them.
+    fn watch_images(&self) {
+        let watched = self.watch.add(&self.images, What::Writes);
+        let is_told = std::mem::replace(&mut self.known().lacks_images, watched.is_err());
+        if let Err(e) = watched
+            && !is_told
+        {
+            log::warn("a folder is not watched", &[("folder", &self.images.display()), ("why", &e)]);
+        }
+    }
+
+    /// Something was mounted or unmounted: watched is what the paths lead to now. True: some lead elsewhere.
+    fn look_at_paths(&self) -> bool {
+        self.watch_images();
+        let known = &mut *self.known();
+        let Known { zones, links, including, missing, .. } = known;
+        let (mut are_others, mut are_there) = (false, Vec::new());
+        for folder in zones.iter().chain(&*links).chain(&*including) {
+            if let Ok(is_other) = self.watch.add(folder, What::Files) {
+                are_others |= is_other;
+                are_there.push(folder);
+            }
+        }
+        are_there.into_iter().for_each(|folder| _ = missing.remove(folder));
+        are_others
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -226,7 +264,7 @@ impl Folders {
 
     fn add(&self, known: &mut Known, folder: &Path) {
         match self.watch.add(folder, What::Files) {
-            Ok(()) => _ = known.missing.remove(folder),
+            Ok(_) => _ = known.missing.remove(folder),
             Err(e) if known.missing.insert(folder.to_path_buf()) => {
                 log::warn("a folder is not watched", &[("folder", &folder.display()), ("why", &e)]);
             }
@@ -281,9 +319,7 @@ struct Pending {
 
 impl Watcher {
     pub fn new(folders: Arc<Folders>, state: Arc<State>, looks: Sender<()>) -> Watcher {
-        if let Err(e) = folders.watch.add(&folders.images, What::Writes) {
-            log::warn("a folder is not watched", &[("folder", &folders.images.display()), ("why", &e)]);
-        }
+        folders.watch_images();
         folders.learn();
         Watcher { folders, state, looks, pending: Pending::default(), looked: Instant::now() }
     }
@@ -291,11 +327,12 @@ impl Watcher {
     /// Works until the queue cannot be read any more: until the process ends.
     pub fn run(mut self) {
         loop {
-            let missing = (!self.folders.known().missing.is_empty()).then_some(MISSED);
-            let changes = match self.folders.watch.wait(self.pending.patience().or(missing)) {
-                Ok(changes) => changes,
-                Err(e) => return log::error("folders are not watched any more: reload by hand", &[("why", &e)]),
-            };
+            let missing = self.folders.lacks_any().then_some(MISSED);
+            let changes =
+                match self.folders.watch.wait(self.pending.patience().or(missing), self.folders.mounts.as_ref()) {
+                    Ok(changes) => changes,
+                    Err(e) => return log::error("folders are not watched any more: reload by hand", &[("why", &e)]),
+                };
             let is_quiet = changes.is_empty();
             // However much else happens.
             if missing.is_some() && self.looked.elapsed() >= MISSED {
@@ -329,6 +366,9 @@ impl Watcher {
                 self.pending.add_all();
             }
             Change::Lost => self.pending.add_all(),
+            // Of others nobody need look at his zones.
+            Change::Mounts if self.folders.look_at_paths() => self.pending.add_all(),
+            Change::Mounts => {}
         }
     }
 
@@ -395,14 +435,14 @@ mod tests {
         let _ = std::fs::remove_dir_all(&folder);
         let [zones, one, two] = ["zones", "one", "two"].map(|name| folder.join(name));
         [&zones, &one, &two].into_iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
-        let folders = Folders::of(&Config::default()).unwrap();
+        let folders = Folders::of(&Config::default());
         folders.follow(std::slice::from_ref(&zones));
         // What is told of a file in each.
         let told = || {
             [&one, &two, &zones].into_iter().for_each(|folder| std::fs::write(folder.join("f"), "").unwrap());
             let mut told: Vec<PathBuf> = Vec::new();
             while !told.contains(&zones) {
-                let changes = folders.watch.wait(None).unwrap().into_iter();
+                let changes = folders.watch.wait(None, None).unwrap().into_iter();
                 told.extend(changes.map(|change| match change {
                     Change::File(file) => file.parent().unwrap().to_path_buf(),
                     change => panic!("{change:?}"),

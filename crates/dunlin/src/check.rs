@@ -107,7 +107,8 @@ fn hidden_from(user: &User, file: &Path) -> Option<String> {
 }
 
 pub fn compile(args: &Compile) -> Exit {
-    let found = configuration::of_or_here(&args.source).and_then(|config| {
+    let found = configuration::of_or_here(&args.source).and_then(|mut config| {
+        ledger::own(&mut config.roster.written, &config.server.data_dir);
         let seen = config.roster.seen();
         with_zones(config).map(|(config, zones)| (config, zones, seen))
     });

@@ -190,6 +190,8 @@ pub struct State {
     frozen: Mutex<BTreeSet<Box<[u8]>>>,
     /// Why no zone takes updates, though some should.
     no_updates: Mutex<Option<String>>,
+    /// Why what has changed is not served, if it takes a new image.
+    no_new_image: Mutex<Option<String>>,
     /// Zones that lack their last updates, by apex, and why: at most those that take them.
     lacking: Mutex<Reasons>,
     /// Zones whose content is another than their serial was first served with. Bound: `UNNUMBERED_MAX`.
@@ -230,6 +232,7 @@ impl State {
             held_edits: Mutex::default(),
             frozen: Mutex::default(),
             no_updates: Mutex::default(),
+            no_new_image: Mutex::default(),
             lacking: Mutex::default(),
             unnumbered: Mutex::default(),
             inspected: Mutex::default(),
@@ -328,6 +331,14 @@ impl State {
         *hold(&self.no_updates) = why;
     }
 
+    pub fn set_no_new_image(&self, why: Option<String>) {
+        *hold(&self.no_new_image) = why;
+    }
+
+    fn no_new_image(&self) -> Option<String> {
+        hold(&self.no_new_image).clone()
+    }
+
     fn no_updates(&self) -> Option<String> {
         hold(&self.no_updates).clone()
     }
@@ -397,6 +408,7 @@ impl State {
             ("frozen", frozen),
             ("same_serial", self.unnumbered()),
             ("no_updates", self.no_updates().map_or(Json::Null, Json::Text)),
+            ("no_new_image", self.no_new_image().map_or(Json::Null, Json::Text)),
             ("problems", Json::list(&*served.problems, problem)),
         ])
     }
@@ -436,6 +448,11 @@ impl State {
                 "no_updates",
                 "1 where the journal cannot be used, so that no zone takes updates",
                 self.no_updates().is_some().into(),
+            ),
+            (
+                "no_new_image",
+                "1 where no new image can be made, so that what has changed is not served",
+                self.no_new_image().is_some().into(),
             ),
             ("zone_problems", "Zones that are not served as their files say", served.problems.len() as u64),
         ] {

@@ -136,6 +136,8 @@ pub struct Later {
     is_noted: bool,
     /// There are zones that are to take updates, and do not yet.
     has_novices: bool,
+    /// The last change could not be written.
+    is_refusing: bool,
     /// Those that lack their last ones, and take none. Bound: as many as are configured.
     lacking: HashMap<Box<[u8]>, Rules>,
     /// Who waits until all have come to take them. Bound: reloads, while zones are written down.
@@ -156,6 +158,7 @@ pub struct Later {
     stuck: Vec<Box<[u8]>>,
     behind: Option<Instant>,
     behind_said: Seldom,
+    unadopted: Seldom,
 }
 
 struct Adoption {
@@ -546,10 +549,15 @@ impl Updates {
         let end = match self.ledger.keep(entries) {
             Ok(end) => end,
             Err(e) => {
+                self.state.set_no_updates(Some(format!("the journal cannot be written: {e}")));
+                self.later.is_refusing = true;
                 self.later.refuse(&e);
                 return FAILED;
             }
         };
+        if std::mem::take(&mut self.later.is_refusing) {
+            self.state.set_no_updates(None);
+        }
         match self.press.lay(books, &wishes) {
             Ok(retired) => {
                 self.later.retired.extend(retired);

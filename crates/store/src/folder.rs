@@ -33,9 +33,14 @@ pub fn read_what_is_handed() {
     IS_COMMAND.store(true, Ordering::Relaxed);
 }
 
+/// Whether a path is what a shell hands a command.
+pub fn is_handed(path: &Path) -> bool {
+    HANDED.iter().any(|handed| path.starts_with(handed))
+}
+
 /// Opens a file to read it. A pipe that nobody writes to would never be opened, nor a device end: neither is waited for.
 pub fn open_file(path: &Path) -> io::Result<File> {
-    if HANDED.iter().any(|handed| path.starts_with(handed)) {
+    if is_handed(path) {
         return match IS_COMMAND.load(Ordering::Relaxed) {
             true => open_handed(path),
             false => Err(io::Error::other("the server cannot read what is handed to others; name a file")),

@@ -174,6 +174,7 @@ fn a_server_whose_disk_is_full_serves_on_and_says_so() {
     assert!(said.contains("no new image, the old one stays: data/images/zones.image: no space: needs 1 MiB"), "{said}");
     assert_eq!(version(&folder, &server), expected(1));
     assert!(read(&folder.0.join("log")).contains("error reload why=\"no new image"));
+    assert!(folder.does(&["status", "--json"]).contains("\"no_new_image\":\"data/images/zones.image: no space"));
 }
 
 /// A script in namespaces of its own, in which `data` is a disk of a MiB of memory. Anybody may make them where the system lets

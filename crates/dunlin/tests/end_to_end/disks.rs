@@ -215,12 +215,27 @@ fn a_journal_that_is_removed_under_the_server_acknowledges_nothing_until_it_can_
     fs::remove_dir_all(&journal).unwrap();
     (0..2).for_each(|_| assert!(add(&server, 2).contains("SERVFAIL")));
     assert!(read(&folder.0.join("log")).contains("the journal cannot be written"));
+    assert!(folder.does(&["status", "--json"]).contains("\"no_updates\":\"the journal cannot be written"));
     fs::create_dir(&journal).unwrap();
     assert_eq!(add(&server, 3), "");
+    assert!(folder.does(&["status", "--json"]).contains("\"no_updates\":null"));
     eventually("the zone is written down again", || journal.join("released").exists());
     let server = after_a_kill(server, &folder);
     assert!([1, 3].iter().all(|i| has(&folder, &server, *i)) && !has(&folder, &server, 2));
     assert_eq!(add(&server, 4), "");
+}
+
+#[test]
+fn a_zone_of_updates_that_is_compiled_is_as_they_have_left_it() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(add(&server, 1), "");
+    eventually("it is folded in", || folder.0.join("data/journal/released").exists());
+    server.signal("TERM");
+    server.ended();
+    let compile = folder.dunlin(&["compile", "-c", "dunlin.toml"]);
+    assert_eq!(compile.status.code(), Some(0), "{}", text(&compile.stdout));
+    assert!(has(&folder, &serve(&folder), 1));
 }
 
 /// As archives are unpacked in which all files have one time.

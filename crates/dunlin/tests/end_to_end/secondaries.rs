@@ -261,7 +261,7 @@ fn a_zone_whose_file_was_removed_is_served_on_and_fetched() {
     let file = secondary.folder.0.join("kept/open.zone");
     secondary.comes_to("open.test", 7);
     secondary.restart();
-    std::fs::remove_file(&file).unwrap();
+    fs::remove_file(&file).unwrap();
     // It may be there again before the reload looks at it.
     secondary.ctl(&["reload"]);
     eventually("its file", || file.exists());
@@ -269,7 +269,7 @@ fn a_zone_whose_file_was_removed_is_served_on_and_fetched() {
     eventually("nothing wrong", || secondary.folder.ctl(&["reload"]).status.code() == Some(0));
     drop(primary);
     secondary.kill();
-    std::fs::remove_file(&file).unwrap();
+    fs::remove_file(&file).unwrap();
     secondary.start_again();
     assert_eq!(secondary.serial("open.test"), Some(7), "the image has it");
     assert!(secondary.ctl(&["status", "--json"]).contains("open.test.: it goes on as it was"));
@@ -465,7 +465,7 @@ fn a_primary_that_lies_leaves_the_last_good_version_serving() {
         eventually(&format!("{why} is found out"), || list().contains(why) && asked.load(Relaxed) > 0);
         let has = (secondary.serial("open.test"), secondary.has("x.wild.open.test", "TXT"));
         assert_eq!(has, (Some(7), "\"star\"\n".into()), "{why}");
-        let names = std::fs::read_dir(secondary.folder.0.join("kept")).unwrap().count();
+        let names = fs::read_dir(secondary.folder.0.join("kept")).unwrap().count();
         assert_eq!(names, 1, "{why}: nothing is left behind");
     }
 }
@@ -510,7 +510,7 @@ fn a_kill_in_the_middle_of_a_transfer_leaves_the_last_good_version() {
     assert!(secondary.ctl(&["reload"]).contains("ok true"));
     assert!(secondary.ctl(&["zone", "transfer", "open.test"]).contains("ok true"));
     let kept = secondary.folder.0.join("kept");
-    let files = || std::fs::read_dir(&kept).unwrap().count();
+    let files = || fs::read_dir(&kept).unwrap().count();
     eventually("it is under way", || files() == 2);
     assert!(secondary.ctl(&["zone", "list", "open.test"]).contains("state transferring"));
     assert_eq!(secondary.serial("open.test"), Some(7));
@@ -549,7 +549,7 @@ fn a_transfer_that_is_called_off_leaves_the_file_to_whose_it_is() {
     assert!(secondary.ctl(&["reload"]).contains("ok true"));
     assert!(secondary.ctl(&["zone", "transfer", "open.test"]).contains("ok true"));
     let kept = secondary.folder.0.join("kept");
-    eventually("it is under way", || std::fs::read_dir(&kept).unwrap().count() == 2);
+    eventually("it is under way", || fs::read_dir(&kept).unwrap().count() == 2);
     // It is ours from now on.
     configure(&secondary.folder, ours, "[[zone]]\nname = \"open.test\"\nfile = \"kept/open.zone\"\n");
     assert!(secondary.ctl(&["reload"]).contains("ok true"));
@@ -609,16 +609,16 @@ fn what_cannot_be_served_for_now_is_served_when_it_can() {
     let secondary = Site::start(ours, &secondary_of(theirs));
     // So much takes a new image, and there is no folder for one.
     let [images, away] = ["data/images", "data/away"].map(|name| secondary.folder.0.join(name));
-    std::fs::rename(&images, &away).unwrap();
-    std::fs::write(&images, "").unwrap();
+    fs::rename(&images, &away).unwrap();
+    fs::write(&images, "").unwrap();
     let many: String = (0..22_000).map(|i| format!("n{i} TXT {}\n", "x".repeat(200))).collect();
     let folder = folder(theirs, &primary_telling(ours));
     folder.write("open.zone", &format!("{ZONE}{many}"));
     let _primary = Server::start(&folder, &["-c", "dunlin.toml"]);
     eventually("it is told", || secondary.log().contains("no new image, the old one stays"));
     assert_eq!(secondary.serial("open.test"), None);
-    std::fs::remove_file(&images).unwrap();
-    std::fs::rename(&away, &images).unwrap();
+    fs::remove_file(&images).unwrap();
+    fs::rename(&away, &images).unwrap();
     secondary.comes_to("open.test", 7);
 }
 
@@ -637,8 +637,8 @@ fn an_older_version_that_is_put_back_is_not_taken_for_what_was_refreshed_lately(
     let list = || secondary.ctl(&["zone", "list", "open.test"]);
     eventually("it is noted", || list().contains("state fresh") && list().contains("serial 8"));
     secondary.kill();
-    std::fs::write(&file, backup).unwrap();
-    std::fs::remove_dir_all(secondary.folder.0.join("data/images")).unwrap();
+    fs::write(&file, backup).unwrap();
+    fs::remove_dir_all(secondary.folder.0.join("data/images")).unwrap();
     secondary.start_again();
     // The refresh time is an hour.
     secondary.comes_to("open.test", 8);

@@ -3,7 +3,7 @@
 use crate::running::{DIRECTORY, Folder, PATIENCE, Server, ZONE, command, eventually, read, text};
 use difference::{fleet::free_port, peers};
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
@@ -334,17 +334,17 @@ fn a_start_with_unchanged_sources_maps_the_image_that_is_there() {
     }
     let compiled = folder.dunlin(&["compile", "-c", file]);
     assert_eq!(compiled.status.code(), Some(0), "{}", text(&compiled.stderr));
-    let made = std::fs::read(&image).unwrap();
+    let made = fs::read(&image).unwrap();
     let server = Server::start(&folder, &["-c", file]);
     assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
-    assert_eq!(std::fs::read(&image).unwrap(), made, "each building has another seed");
+    assert_eq!(fs::read(&image).unwrap(), made, "each building has another seed");
     let reload = folder.dunlin(&["ctl", "-c", file, "reload", "--json"]);
     assert!(text(&reload.stdout).contains("\"changed\":false"), "{}", text(&reload.stdout));
     folder.write("zones/example.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
     let reload = folder.dunlin(&["ctl", "-c", file, "reload", "--json"]);
     assert!(text(&reload.stdout).contains("\"changed\":true,\"rebuilt\":false"), "{}", text(&reload.stdout));
     assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.3\n");
-    assert_eq!(std::fs::read(&image).unwrap(), made, "one changed zone is laid over the image that is there");
+    assert_eq!(fs::read(&image).unwrap(), made, "one changed zone is laid over the image that is there");
     // So is a zone that is new, and one that is no more.
     folder.write("zones/new.example.zone", &ZONE.replace("192.0.2.2", "192.0.2.4"));
     list(&["example.com", "new.example"]);
@@ -361,7 +361,7 @@ fn a_start_with_unchanged_sources_maps_the_image_that_is_there() {
     };
     assert!(refused(&server));
     assert_eq!(server.short(&folder, &["www.new.example"]), "192.0.2.4\n");
-    assert_eq!(std::fs::read(&image).unwrap(), made);
+    assert_eq!(fs::read(&image).unwrap(), made);
     drop(server);
     // Of so few zones a start knows before its first answer what has become of them.
     let server = Server::start(&folder, &["-c", file]);
@@ -385,7 +385,7 @@ fn many_zones_are_answered_from_the_image_and_compared_after() {
     ["shared", "own", "zones.list"].into_iter().for_each(settle);
     assert_eq!(folder.dunlin(&["compile", "-c", file]).status.code(), Some(0));
     let image = folder.0.join("data/images/zones.image");
-    let made = std::fs::read(&image).unwrap();
+    let made = fs::read(&image).unwrap();
     folder.write("own", &ZONE.replace("192.0.2.2", "192.0.2.3"));
     folder.write("zones.list", &format!("own.example own\n{many}new.example own\n"));
     let server = Server::start(&folder, &["-c", file]);
@@ -399,7 +399,7 @@ fn many_zones_are_answered_from_the_image_and_compared_after() {
     assert!(answer.contains("REFUSED"), "{answer}");
     let status = || text(&folder.dunlin(&["ctl", "-c", file, "status", "--json"]).stdout);
     eventually("their number", || status().contains("\"zones\":1202"));
-    assert_eq!(std::fs::read(&image).unwrap(), made, "few zones are laid over the image that is there");
+    assert_eq!(fs::read(&image).unwrap(), made, "few zones are laid over the image that is there");
     // A zone's own reload sees what the list says now.
     folder.write("zones.list", &format!("{many}new.example shared\n"));
     assert_eq!(folder.dunlin(&["ctl", "-c", file, "reload", "new.example"]).status.code(), Some(0));
@@ -460,11 +460,11 @@ fn a_private_zone_that_is_gone_is_served_to_nobody_when_a_folder_changes() {
     let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     folder.configure(DIRECTORY);
     let [images, away] = ["data/images", "data/away"].map(|name| folder.0.join(name));
-    std::fs::rename(&images, &away).unwrap();
-    std::fs::write(&images, "").unwrap();
+    fs::rename(&images, &away).unwrap();
+    fs::write(&images, "").unwrap();
     folder.refuses(&["reload", "other.example"], "no new image");
-    std::fs::remove_file(&images).unwrap();
-    std::fs::rename(&away, &images).unwrap();
+    fs::remove_file(&images).unwrap();
+    fs::rename(&away, &images).unwrap();
     folder.write("zones/other.example.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
     eventually("an edit", || server.short(&folder, &["www.other.example"]) == "192.0.2.3\n");
     let answer = text(&folder.dunlin(&["query", &format!("@{}", server.address), "www.private.example"]).stdout);
@@ -483,6 +483,27 @@ fn a_broken_configuration_on_reload_changes_nothing() {
     assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
 }
 
+/// Nobody writes into the pipe, and the device has no end: neither is waited for.
+#[test]
+fn what_is_no_file_in_the_place_of_a_list_or_the_configuration_changes_nothing() {
+    let folder = with_zone();
+    let list = folder.write("list", "example.com zones/example.com.zone\n");
+    let file = folder.configure("[zones]\nlist = \"list\"\n");
+    let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
+    for path in [list, file] {
+        let away = path.with_extension("away");
+        fs::rename(&path, &away).unwrap();
+        for program in [&["mkfifo"][..], &["ln", "-s", "/dev/zero"]] {
+            assert!(Command::new(program[0]).args(&program[1..]).arg(&path).status().unwrap().success());
+            folder.refuses(&["reload"], "it is no file");
+            fs::remove_file(&path).unwrap();
+        }
+        fs::rename(&away, &path).unwrap();
+        folder.does(&["reload"]);
+    }
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+}
+
 #[test]
 fn metrics_and_status_over_http() {
     let folder = with_zone();
@@ -490,7 +511,7 @@ fn metrics_and_status_over_http() {
     let http = free_port();
     let file = folder.configure(DIRECTORY);
     let config = read(&file).replace("http = \"\"", &format!("http = \"{http}\""));
-    std::fs::write(&file, config).unwrap();
+    fs::write(&file, config).unwrap();
     let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
     server.short(&folder, &["www.example.com"]);
     let fetch = |path: &str| {
@@ -515,7 +536,7 @@ fn root_is_given_up_once_the_sockets_are_bound() {
     let file = folder.configure(DIRECTORY);
     let config =
         read(&file).replace("user = \"\"", "user = \"nobody\"").replace("\"control.sock\"", "\"run/control.sock\"");
-    std::fs::write(&file, config).unwrap();
+    fs::write(&file, config).unwrap();
     let compiled = folder.dunlin(&["compile", "-c", file.to_str().unwrap()]);
     assert_eq!(compiled.status.code(), Some(0), "{}", text(&compiled.stderr));
     let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
@@ -545,10 +566,10 @@ fn root_is_given_up_once_the_sockets_are_bound() {
 
 /// How the kernel schedules the threads of a process, by their names: `RR 1`, `nicer`, or the policy's number.
 fn scheduled(pid: u32) -> HashMap<String, String> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|entry| entry.unwrap().path());
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|entry| entry.unwrap().path());
     // One that ends meanwhile has nothing to tell.
     let told = threads.filter_map(|thread| {
-        let [name, stat] = ["comm", "stat"].map(|file| std::fs::read_to_string(thread.join(file)).ok());
+        let [name, stat] = ["comm", "stat"].map(|file| fs::read_to_string(thread.join(file)).ok());
         let stat = stat?;
         // Fields 19, 40 and 41, of which two stand before the name's closing bracket.
         let after: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
@@ -571,7 +592,7 @@ fn threads_that_answer_go_before_others_where_they_may() {
         let may = !is_nicer && Command::new(means[0]).args(&means[1..]).arg("true").output().unwrap().status.success();
         let folder = with_zone();
         let file = folder.configure(DIRECTORY);
-        std::fs::write(&file, read(&file).replace("user = \"\"", &format!("user = \"{user}\""))).unwrap();
+        fs::write(&file, read(&file).replace("user = \"\"", &format!("user = \"{user}\""))).unwrap();
         let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
         let expected = |name: &str| match name.split(' ').next() {
             Some("tcp") if may => Some("RR 1"),
@@ -616,7 +637,7 @@ fn a_control_socket_takes_the_place_of_a_dead_one_and_of_nothing_else() {
     assert!(text(&output.stderr).contains("what is there is no socket, and is left alone"), "{}", text(&output.stderr));
     assert_eq!(read(&socket), "somebody's only copy");
 
-    std::fs::remove_file(&socket).unwrap();
+    fs::remove_file(&socket).unwrap();
     let server = Server::start(&folder, &["-c", file]);
     server.signal("KILL");
     server.ended();
@@ -675,10 +696,10 @@ fn an_image_that_was_replaced_is_let_go_without_a_query() {
 fn a_file_that_the_user_may_not_read_is_told_by_check_and_by_the_start() {
     let folder = with_zone();
     let zone = folder.0.join("zones/example.com.zone");
-    std::fs::set_permissions(&zone, std::fs::Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(&zone, fs::Permissions::from_mode(0o000)).unwrap();
     let file = folder.configure(DIRECTORY);
     let config = read(&file).replace("user = \"\"", "user = \"nobody\"");
-    std::fs::write(&file, config).unwrap();
+    fs::write(&file, config).unwrap();
     let check = folder.dunlin(&["check", "-c", file.to_str().unwrap()]);
     let said = text(&check.stdout);
     // Root is warned about whom it will become; anybody else cannot read the file even now.
@@ -719,7 +740,7 @@ fn what_the_operator_calls_the_server_is_told() {
     let file = folder.configure(DIRECTORY);
     let named = "nsid = \"ns1.test\"\nversion = \"v\"\nidentity = \"id\"\nworkers = 1\n[control]";
     let config = read(&file).replace("[control]", named);
-    std::fs::write(&file, config).unwrap();
+    fs::write(&file, config).unwrap();
     let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
     assert_eq!(server.short(&folder, &["version.bind", "CH", "TXT"]), "\"v\"\n");
     assert_eq!(server.short(&folder, &["id.server", "CH", "TXT"]), "\"id\"\n");
@@ -735,7 +756,7 @@ fn records_take_turns_where_the_operator_wants_it() {
     folder.write("zones/example.com.zone", &format!("{ZONE}two A 192.0.2.3\ntwo A 192.0.2.4\n"));
     let file = folder.configure(DIRECTORY);
     let config = read(&file).replace("[control]", "rotate-rrsets = true\n[control]");
-    std::fs::write(&file, config).unwrap();
+    fs::write(&file, config).unwrap();
     let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
     for first in ["192.0.2.3\n", "192.0.2.4\n"] {
         eventually(first, || server.short(&folder, &["two.example.com"]).starts_with(first));
@@ -744,10 +765,10 @@ fn records_take_turns_where_the_operator_wants_it() {
 
 /// One of the server's threads is there, by its name.
 fn has_thread(pid: u32, name: &str) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads
         .map(|thread| thread.path().join("comm"))
-        .any(|comm| std::fs::read_to_string(comm).is_ok_and(|is| is.trim() == name))
+        .any(|comm| fs::read_to_string(comm).is_ok_and(|is| is.trim() == name))
 }
 
 /// A signal that was sent waits for the thread that takes signals.
@@ -769,10 +790,10 @@ fn a_signal_ends_a_start_that_waits_and_a_second_one_whatever_waits() {
     server.signal("TERM");
     assert_eq!(server.ended(), Some(0));
     assert!(read(&folder.0.join("log")).contains("stopped at once why=\"it was not ready yet\""));
-    std::fs::remove_file(&list).unwrap();
+    fs::remove_file(&list).unwrap();
     folder.write("list", "");
     let server = Server::start(&folder, &["-c", "dunlin.toml"]);
-    std::fs::remove_file(&list).unwrap();
+    fs::remove_file(&list).unwrap();
     pipe();
     // The reload comes first, and waits for the list.
     server.signal("HUP");

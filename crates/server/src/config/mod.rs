@@ -28,6 +28,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use store::folder::{is_handed, read_file};
 use toml::de::DeTable;
 use transfer::tsig::Keys;
 pub use written::Written;
@@ -301,8 +302,13 @@ pub fn socket(file: &Path) -> Result<PathBuf, Vec<Complaint>> {
     if r.complaints.is_empty() { Ok(found) } else { Err(r.complaints) }
 }
 
+/// Of dunlin.toml. A `[[zone]]` takes some 100 octets, and a million of them is normal.
+const LARGEST_TEXT: u64 = 1 << 30;
+
 fn text_of(file: &Path) -> Result<String, Vec<Complaint>> {
-    let bytes = std::fs::read(file).map_err(|e| {
+    // Read once, at the start, it may be a pipe; else neither that nor a device is waited for.
+    let read = if is_handed(file) { std::fs::read(file) } else { read_file(file, LARGEST_TEXT) };
+    let bytes = read.map_err(|e| {
         vec![Complaint::about(file, format!("the configuration cannot be read: {e}"), "name another with -c FILE")]
     })?;
     String::from_utf8(bytes).map_err(|e| {

@@ -130,6 +130,7 @@ impl Publisher {
         };
         let (was_laid_over, lists) = (now.image.header().overlay.is_some(), Arc::clone(&now.allow_query));
         drop(now);
+        self.state.set_no_new_image(found.as_ref().err().map(ToString::to_string));
         let shelved = found.map_err(|e| vec![format!("no new image, the old one stays: {e}")])?;
         let (zones, mut serving) = ready(shelved, config, self.served.generation + 1);
         // What is laid over an image is not in the image.

@@ -17,6 +17,9 @@ use std::time::Instant;
 use store::atomic::Prepared;
 use transfer::record::{is_newer, next_serial};
 
+/// Zones that are looked at in one go, of those that are to be taken in.
+const TAKEN_IN_MAX: usize = 1024;
+
 impl Updates {
     pub(super) fn adopt(&mut self, mut wanted: Wanted) {
         let left = self.ledger.adopt(&mut wanted);
@@ -61,24 +64,26 @@ impl Updates {
         if !books.novices.are_due() {
             return;
         }
-        let (mut ours, mut others) = (Vec::new(), Vec::new());
-        for (apex, is_ours) in books.novices.served() {
-            let zones = if is_ours { &mut ours } else { &mut others };
-            zones.push(Box::from(apex));
-        }
+        let of = |books: &Books, ours: bool, most: usize| -> Vec<Box<[u8]>> {
+            let served = books.novices.served().filter(|(_, is_ours)| *is_ours == ours);
+            served.take(most).map(|(apex, _)| apex.into()).collect()
+        };
         // Others wait for updates meanwhile.
         let begun = Instant::now();
+        let ours = of(&books, true, TAKEN_IN_MAX);
+        let are_all = ours.len() < TAKEN_IN_MAX;
         let mut rest = ours.into_iter();
         while begun.elapsed() < AT_ONCE
             && let Some(apex) = rest.next()
         {
             self.take_in(&apex, &mut books);
         }
-        self.later.are_due = rest.len() > 0;
+        self.later.are_due = rest.len() > 0 || !are_all;
+        let others = if self.later.adoption.is_none() { of(&books, false, usize::MAX) } else { Vec::new() };
         books.novices.set_due(self.later.are_due);
         self.later.has_novices = !books.novices.is_empty();
         drop(books);
-        if others.is_empty() || self.later.adoption.is_some() {
+        if others.is_empty() {
             return;
         }
         let (data_dir, position) = (self.ledger.data_dir().to_path_buf(), self.ledger.position());
@@ -86,7 +91,9 @@ impl Updates {
             Ok(ready) => self.later.adoption = Some(Adoption { ready, has_any: false }),
             Err(e) => {
                 self.press.hold().novices.set_due(true);
-                log::error("zones take no updates yet", &[("why", &e)]);
+                if let Some(unsaid) = self.later.unadopted.untold() {
+                    log::error("zones take no updates yet", &[("why", &e), ("unsaid", &unsaid)]);
+                }
             }
         }
     }

@@ -533,7 +533,7 @@ impl Scribe {
         let old = open_file(file).ok();
         let before = self.outlines.remove(&task.apex);
         let before = before.filter(|outline| old.as_ref().is_some_and(|old| outline.is_of(old)));
-        let (mut new, mut outline) = (None, None);
+        let (mut new, mut outline, stood) = (None, None, origin.known().to_vec());
         let text = |out: &mut Output| {
             if file.exists() {
                 resemble(out, file)?;
@@ -551,13 +551,24 @@ impl Scribe {
             // As late as can be.
             if origin.stamp(file) == was { Ok(()) } else { Err(io::Error::other("it was edited just now")) }
         };
-        let prepared = prepare(folder, target, None, text, check).map_err(|e| history::unwritable(&e))?;
+        let prepared = prepare(folder, target, None, text, check);
+        // What nobody has seen is no version that somebody may have edited: his is of the one that stood there.
+        let prepared = match prepared {
+            Err(e) if new.is_some() => {
+                origin.remember(stood)?;
+                return Err(history::unwritable(&e).into());
+            }
+            prepared => prepared.map_err(|e| history::unwritable(&e))?,
+        };
         let is_aside = prepared.exchange(&aside::name(target))?;
         let named = outline.and_then(|outline| outline.named(file));
         let is_ours = new.as_ref().is_some_and(|new| new.is(&origin::stamp(file)));
         named.filter(|_| is_ours).map(|outline| self.outlines.insert(task.apex.clone(), outline));
         if is_aside {
             let is_edited = self.keep_edit(&task.apex, file, &origin)?;
+            if is_edited && aside::clear(file, &mut origin)? {
+                origin.remember(stood)?;
+            }
             // What went aside stays a moment: somebody may still be writing to it.
             let done = self.look_again(task);
             return Ok(if is_edited { done } else { Done::Written });

@@ -359,12 +359,12 @@ mod tests {
         assert!(mounts.have_changed() && is_plain());
         // A folder over a folder: nobody touches the one that is watched.
         let (watch, [below, above]) = (Watch::default(), ["below", "above"].map(|name| dir.path().join(name)));
-        [&below, &above].into_iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+        [&below, &above].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
         assert!(watch.add(&below, What::Files).unwrap() && !watch.add(&below, What::Files).unwrap());
         run("mount", &["--bind".as_ref(), &above, &below]);
         assert_eq!(watch.wait(Some(PATIENCE), Some(&mounts)).unwrap(), [Change::Mounts]);
         assert!(watch.add(&below, What::Files).unwrap());
-        std::fs::write(above.join("f"), "x").unwrap();
+        fs::write(above.join("f"), "x").unwrap();
         assert_eq!(watch.wait(Some(PATIENCE), Some(&mounts)).unwrap(), [Change::File(below.join("f"))]);
         run("umount", &[&below]);
     }

@@ -34,7 +34,12 @@ pub enum Command {
     Serve(Serve),
     Compile(Compile),
     Check(Check),
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  dunlin zone check example.com.zone --origin example.com
+  dunlin zone diff old.zone new.zone --origin example.com"
+    )]
     Zone(Zone),
     Query(Query),
     Explain(Explain),
@@ -291,17 +296,35 @@ pub struct Ctl {
 #[derive(Subcommand)]
 pub enum Request {
     /// What runs: version, addresses, zones, image, workers
+    #[command(after_help = "Examples:
+  dunlin ctl status
+  dunlin ctl status --json | jq .status.held")]
     Status,
     /// All counters
+    #[command(after_help = "Examples:
+  dunlin ctl stats --json | jq .counters.queries_udp")]
     Stats,
     /// Read the configuration's zones again; with names: succeed only if these are served afterwards, or are to come from their primaries
+    #[command(after_help = "Examples:
+  dunlin ctl reload
+  dunlin ctl reload example.com example.net")]
     Reload { zones: Vec<String> },
     /// Answer what has arrived and stop
+    #[command(after_help = "Examples:
+  dunlin ctl stop")]
     Stop,
     /// Zones, whose they are and how they are: list [NAME...]. A zone and what it was: log NAME, diff NAME (what its file would
     /// change), diff NAME SERIAL SERIAL, show NAME, rollback NAME SERIAL, publish NAME; if it takes updates: freeze NAME, thaw NAME;
     /// if it comes from primaries: transfer NAME (now, whatever its serial); notify NAME (tells others of it); zones that are kept by
     /// commands: add NAME FILE, modify NAME 'add www 300 A 192.0.2.1' 'delete old', remove NAME
+    #[command(after_help = "Examples:
+  dunlin ctl zone list example.com
+  dunlin ctl zone log example.com
+  dunlin ctl zone diff example.com 2026112601 2026112602
+  dunlin ctl zone show example.com --serial 2026112601
+  dunlin ctl zone rollback example.com 2026112601
+  dunlin ctl zone publish --force example.com
+  dunlin ctl zone modify example.com 'add www 300 A 192.0.2.1' 'delete old'")]
     Zone {
         #[arg(required = true, num_args = 1..)]
         words: Vec<String>,
@@ -313,17 +336,25 @@ pub enum Request {
         serial: Option<u32>,
     },
     /// Look into the cache: stats, lookup NAME, flush NAME, flush-tree NAME, dump [ENTRIES], save
+    #[command(after_help = "Examples:
+  dunlin ctl cache stats
+  dunlin ctl cache flush-tree example.com")]
     Cache {
         /// What to do
         #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
         words: Vec<String>,
     },
     /// Try the policy on a name (not built yet)
+    #[command(after_help = "Examples:
+  dunlin ctl policy test ads.example")]
     Policy {
         #[arg(required = true, num_args = 1.., allow_hyphen_values = true)]
         words: Vec<String>,
     },
     /// Where answering threads stood still: how long their turns took, at what, and the stacks of the longest
+    #[command(after_help = "Examples:
+  dunlin ctl stall
+  dunlin ctl stall --json | jq '.stall.worst[0]'")]
     Stall,
 }
 
@@ -338,7 +369,27 @@ pub struct Completions {
 
 /// Write the manual pages into a folder
 #[derive(Args)]
+#[command(after_help = "Examples:
+  dunlin man ~/.local/share/man")]
 pub struct Man {
     #[arg(value_hint = ValueHint::DirPath)]
     pub folder: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_shows_examples() {
+        fn look(command: &clap::Command, bare: &mut Vec<String>) {
+            let has_any = command.get_after_help().is_some_and(|help| help.to_string().contains("Examples:"));
+            bare.extend((!has_any).then(|| command.get_name().to_string()));
+            command.get_subcommands().for_each(|below| look(below, bare));
+        }
+        let mut bare = Vec::new();
+        look(&Cli::command(), &mut bare);
+        assert_eq!(bare, [""; 0]);
+    }
 }

@@ -6,8 +6,27 @@ use crate::exit::{Exit, could_not, not_built, remark, say};
 use server::config;
 use server::kept::BETWEEN;
 use std::io::{BufRead, BufReader, Write};
+use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+
+/// What the server can do with zones, and how many words say with which.
+const OF_ZONES: [(&str, RangeInclusive<usize>); 14] = [
+    ("add NAME FILE", 2..=2),
+    ("modify NAME CHANGE...", 2..=usize::MAX),
+    ("remove NAME", 1..=1),
+    ("log NAME", 1..=1),
+    ("diff NAME", 1..=1),
+    ("diff NAME SERIAL SERIAL", 3..=3),
+    ("show NAME", 1..=1),
+    ("rollback NAME SERIAL", 2..=2),
+    ("publish NAME", 1..=1),
+    ("list [NAME...]", 0..=usize::MAX),
+    ("transfer NAME", 1..=1),
+    ("notify NAME", 1..=1),
+    ("freeze NAME", 1..=1),
+    ("thaw NAME", 1..=1),
+];
 
 pub fn run(args: &Ctl) -> Exit {
     let request = match &args.request {
@@ -28,6 +47,11 @@ pub fn run(args: &Ctl) -> Exit {
     // A line is a request: what stands behind it would be another one.
     if words(&args.request).iter().any(|word| word.contains(char::is_control)) {
         return could_not("a word of the command holds a line break, a tab or the like; in a text write \\DDD instead");
+    }
+    if let Request::Zone { words, .. } = &args.request
+        && let Some(usage) = misuse(words)
+    {
+        return could_not(format_args!("there is no `zone {}`; write zone {usage}", words.join(" ")));
     }
     let paths = match sockets(args) {
         Ok(paths) => paths,
@@ -57,6 +81,17 @@ pub fn run(args: &Ctl) -> Exit {
         Ok(_) => could_not(format_args!("{}: the server hung up", path.display())),
         Err(e) => could_not(format_args!("{}: {e}", path.display())),
     }
+}
+
+/// What to write instead of these words, if they are no request.
+fn misuse(words: &[String]) -> Option<String> {
+    let verb = |usage: &'static str| usage.split(' ').next();
+    let of_verb = OF_ZONES.iter().filter(|(usage, _)| verb(usage) == words.first().map(String::as_str));
+    let of_verb: Vec<_> = of_verb.collect();
+    let are_meant = of_verb.iter().any(|(_, details)| details.contains(&(words.len() - 1)));
+    let usages = if of_verb.is_empty() { OF_ZONES.iter().collect() } else { of_verb };
+    let usages: Vec<&str> = usages.iter().map(|(usage, _)| *usage).collect();
+    (!are_meant).then(|| usages.join(", "))
 }
 
 fn words(request: &Request) -> &[String] {
@@ -175,6 +210,17 @@ fn string(chars: &mut std::str::Chars<'_>, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_that_are_no_request_about_zones_are_told_what_to_write() {
+        let misuse = |line: &str| misuse(&line.split(' ').map(str::to_string).collect::<Vec<_>>());
+        for line in ["list", "log z", "diff z", "diff z 1 2", "modify z add a 60 A 192.0.2.1", "rollback z 7"] {
+            assert_eq!(misuse(line), None, "{line}");
+        }
+        assert_eq!(misuse("diff z 1").as_deref(), Some("diff NAME, diff NAME SERIAL SERIAL"));
+        assert_eq!(misuse("show").as_deref(), Some("show NAME"));
+        assert!(misuse("frobnicate z").is_some_and(|usage| usage.starts_with("add NAME FILE, modify")));
+    }
 
     #[test]
     fn json_as_lines() {

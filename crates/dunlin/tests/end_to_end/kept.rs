@@ -134,7 +134,9 @@ fn what_cannot_be_done_leaves_all_as_it_was() {
     stage.refuses(&["add", "z..", "texts/many"], "is no name of a zone");
     stage.refuses(&["add", ".", "texts/many"], "write it as [[zone]]");
     stage.refuses(&["add", "a/b", "texts/many"], "write it as [[zone]]");
-    stage.refuses(&["add", "z"], "write zone add NAME FILE");
+    let misused = stage.folder.ctl(&["zone", "add", "z"]);
+    assert_eq!(misused.status.code(), Some(2));
+    assert!(text(&misused.stderr).contains("write zone add NAME FILE"));
     stage.refuses(&["remove", "z"], "no zone z. is configured");
     stage.refuses(&["modify", "z", "delete a"], "no zone z. is configured");
     stage.refuses(&["remove", "configured"], "was not added by a command");

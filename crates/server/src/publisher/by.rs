@@ -32,7 +32,8 @@ impl By {
         match self.why {
             _ if !self.wanted.contains(apex) => self.source(apex),
             Why::Back(serial) => history::by_going_back(serial),
-            Why::Keep { .. } => history::by_command(),
+            Why::Keep { is_forced: true } => history::by_force(history::by_command()),
+            Why::Keep { is_forced: false } => history::by_command(),
             Why::Forced => history::by_force(self.source(apex)),
             _ => self.source(apex),
         }

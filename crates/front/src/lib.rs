@@ -19,6 +19,7 @@ pub use later::{Judged, Miss, Postponed, Purpose, Ticket, Wanted, Way};
 pub use presence::{Caller, Mark, Presence};
 pub use published::{Published, Retired};
 pub use resolving::{Resolving, Told, cache_time};
+pub use respond::counter_of;
 pub use worker::{BATCH_MAX, Setup, Worker, Zones};
 
 /// The time, given by the driver: once a batch.

@@ -408,16 +408,22 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     #[inline(always)]
     pub(crate) fn count(&self, rcode: Rcode) {
         self.counters.count(Counter::Answered);
-        self.counters.count(match rcode {
-            Rcode::NOERROR => Counter::NoError,
-            Rcode::NXDOMAIN => Counter::NxDomain,
-            Rcode::REFUSED => Counter::Refused,
-            Rcode::FORMERR => Counter::FormErr,
-            Rcode::SERVFAIL => Counter::ServFail,
-            Rcode::NOTIMP => Counter::NotImp,
-            Rcode::NOTAUTH => Counter::NotAuth,
-            Rcode::BADVERS => Counter::BadVers,
-            _ => Counter::OtherRcode,
-        });
+        self.counters.count(counter_of(rcode));
+    }
+}
+
+/// What an answer with this code is counted as, beside `Answered`.
+#[inline(always)]
+pub fn counter_of(rcode: Rcode) -> Counter {
+    match rcode {
+        Rcode::NOERROR => Counter::NoError,
+        Rcode::NXDOMAIN => Counter::NxDomain,
+        Rcode::REFUSED => Counter::Refused,
+        Rcode::FORMERR => Counter::FormErr,
+        Rcode::SERVFAIL => Counter::ServFail,
+        Rcode::NOTIMP => Counter::NotImp,
+        Rcode::NOTAUTH => Counter::NotAuth,
+        Rcode::BADVERS => Counter::BadVers,
+        _ => Counter::OtherRcode,
     }
 }

@@ -248,7 +248,7 @@ impl Registrar {
         });
         for question in proven.chain(doubtful) {
             let reply = self.on_notify(now, &question, means).unwrap_or_default();
-            means.mailboxes.answer(question, &reply);
+            means.mailboxes.answer(question, &reply, &means.state.refreshed);
         }
         while let Ok(note) = self.taken.notes.try_recv() {
             self.on_note(now, note, means);

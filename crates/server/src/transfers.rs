@@ -15,7 +15,7 @@
 pub(crate) mod valve;
 
 use crate::answering::Shared;
-use crate::answering::later::{Desk, Mailboxes};
+use crate::answering::later::{self, Desk, Mailboxes};
 use crate::answering::queue::{self, Receiver, Sender};
 use crate::clock::wall_s;
 use crate::config::Zone;
@@ -162,7 +162,7 @@ impl Transfers {
         match self.judge(&question, is_full) {
             Ok((apex, stream)) => Some(Wanted { question, apex, stream }),
             Err(reply) => {
-                self.mailboxes.answer(question, &reply.unwrap_or_default());
+                self.mailboxes.answer(question, &reply.unwrap_or_default(), &self.state.transfers[AT_ONCE_MAX]);
                 None
             }
         }
@@ -425,6 +425,7 @@ impl<'a> Giving<'a> {
         outcome?;
         self.add(&mut pages, &soa.owner, rtype::SOA, soa.ttl, &soa.rdata)?;
         let last = self.signed(pages.finish())?;
+        later::count(&last, self.counters);
         self.mailboxes.post(self.wanted.question.ticket, last);
         zone.serial().map_err(Broken::from)
     }

@@ -291,7 +291,7 @@ impl Updates {
     fn give_up(&self, question: Postponed, taken: &Orders) {
         taken.took(&question);
         self.state.updated.count_together(Counter::DropBusy);
-        self.mailboxes.answer(question, &[]);
+        self.mailboxes.answer(question, &[], &self.state.updated);
     }
 
     fn on_request(&mut self, request: Request, taken: &Orders) {
@@ -472,7 +472,7 @@ impl Updates {
         // An image may have been made meanwhile.
         let (rcode, reply) = reply(&question.message, judged, outcome, wall_s());
         self.state.updated.count_together(counted(rcode));
-        self.mailboxes.answer(question, &reply.unwrap_or_default());
+        self.mailboxes.answer(question, &reply.unwrap_or_default(), &self.state.updated);
     }
 
     /// Finds out what an update changes, and goes on to that version.

@@ -569,3 +569,21 @@ fn zones_that_change_in_every_way_are_never_answered_wrongly() {
     let output = Command::new(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
 }
+
+#[test]
+fn what_is_said_to_updates_is_counted_as_answers_are() {
+    let folder = folder();
+    let server = serve(&folder);
+    let say = |lines: &str| update(&server, &[], DDNS, &format!("zone z.example\n{lines}"));
+    assert_eq!(say("add new.z.example 60 A 192.0.2.9"), "");
+    assert!(say("prereq nxdomain www.z.example\nadd www.z.example 60 A 192.0.2.9").contains("YXDOMAIN"));
+    assert!(update(&server, &[], "", "zone z.example\nadd new.z.example 60 A 192.0.2.9").contains("REFUSED"));
+    let stats = folder.does(&["stats"]);
+    let counted = |name: &str| -> u64 {
+        let line = stats.lines().find_map(|line| line.trim().strip_prefix(&format!("{name} "))).unwrap();
+        line.parse().unwrap()
+    };
+    assert_eq!(counted("answers"), counted("queries_udp") + counted("queries_tcp"));
+    let codes = ["rcode_noerror", "rcode_refused", "rcode_other"].map(counted);
+    assert!(codes.iter().all(|n| *n > 0) && codes.iter().sum::<u64>() == counted("answers"), "{stats}");
+}

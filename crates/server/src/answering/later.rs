@@ -11,9 +11,12 @@ use crate::update::intake::Entrance;
 use front::{Postponed, Purpose, Ticket, Way};
 use net::udp::Return;
 use net::{Wake, tcp};
+use stats::{Counter, Counters};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use transfer::message::Message;
+use wire::{Rcode, rtype};
 
 const MAILBOX_MAX: usize = 4096;
 
@@ -65,6 +68,16 @@ impl Letter {
     }
 }
 
+/// Counts an answer that no worker has written, by whichever thread.
+pub fn count(answer: &[u8], counters: &Counters) {
+    let Some((message, low)) = Message::new(answer).zip(answer.get(3)) else { return };
+    let opt = message.places().flatten().find(|rr| rr.rtype == rtype::OPT);
+    // The rest of the code (RFC 6891 section 6.1.3).
+    let high = opt.map_or(0, |opt| opt.ttl >> 24) as u16;
+    counters.count_together(Counter::Answered);
+    counters.count_together(front::counter_of(Rcode(high << 4 | u16::from(low & 15))));
+}
+
 /// An answer in the room of its question.
 pub fn in_its_room(mut question: Vec<u8>, answer: &[u8]) -> Vec<u8> {
     question.clear();
@@ -104,8 +117,9 @@ impl Mailboxes {
     }
 
     /// Sends the answer to a question on its way, in the room of that: the answering thread has back what is of its own heap. To free what is
-    /// of another's it might have to wait for that one's lock, whose holder it may be keeping from the CPU.
-    pub fn answer(&self, question: Postponed, answer: &[u8]) {
+    /// of another's it might have to wait for that one's lock, whose holder it may be keeping from the CPU. An empty one says that there will be none.
+    pub fn answer(&self, question: Postponed, answer: &[u8], counters: &Counters) {
+        count(answer, counters);
         self.post(question.ticket, in_its_room(question.message, answer));
     }
 

@@ -159,7 +159,7 @@ impl Desk for Entrance {
         };
         let refusal = refused(&question.message, &self.keys.latest().0, why).unwrap_or_default();
         self.counters.count_together(counter);
-        self.mailboxes.post(question.ticket, refusal);
+        self.mailboxes.answer(question, &refusal, &self.counters);
         true
     }
 }

@@ -124,9 +124,19 @@ extern "C" fn write_down(_: libc::c_int) {
     }
 }
 
-struct Frames {
-    place: &'static Place,
-    /// Of the handler, still to come.
+/// Where the calling thread is, innermost first.
+#[inline(never)]
+pub fn here() -> Vec<usize> {
+    let place = Place::new();
+    let mut frames = Frames { place: &place, own: 1, count: 0 };
+    // SAFETY: `frame` is called with each context in turn and with the pointer given, which is live until it returns.
+    unsafe { _Unwind_Backtrace(frame, (&raw mut frames).cast()) };
+    place.frames[..frames.count].iter().map(|f| f.load(Ordering::Relaxed)).collect()
+}
+
+struct Frames<'p> {
+    place: &'p Place,
+    /// Of whoever walks, still to come.
     own: usize,
     count: usize,
 }
@@ -141,8 +151,8 @@ extern "C" fn stop(_: *mut c_void, _: *mut c_void) -> libc::c_int {
 }
 
 extern "C" fn frame(context: *mut c_void, frames: *mut c_void) -> libc::c_int {
-    // SAFETY: it is that of `write_down`, on the same stack.
-    let frames = unsafe { &mut *frames.cast::<Frames>() };
+    // SAFETY: it is that of `write_down`, or of `here`, on the same stack.
+    let frames = unsafe { &mut *frames.cast::<Frames<'_>>() };
     if frames.own > 0 {
         frames.own -= 1;
         return 0;

@@ -130,12 +130,7 @@ impl Turns {
     /// Keeps a capture; the oldest goes whose turn is none of the worst.
     fn keep(&self, capture: Capture) {
         let worst = self.worst();
-        let mut all = hold(&self.captures);
-        if all.len() >= CAPTURES_MAX {
-            let at = all.iter().position(|c| worst.iter().all(|w| w.number != c.turn)).unwrap_or(0);
-            all.remove(at);
-        }
-        all.push(capture);
+        add(&mut hold(&self.captures), capture, &worst);
     }
 
     /// Where the thread was, of a turn whose capture is kept.
@@ -143,6 +138,14 @@ impl Turns {
         let mut all = hold(&self.captures);
         all.iter_mut().filter(|c| c.turn == of_turn).for_each(|c| c.stack.clone_from(&stack));
     }
+}
+
+fn add(all: &mut Vec<Capture>, capture: Capture, worst: &[Turn]) {
+    if all.len() >= CAPTURES_MAX {
+        let at = all.iter().position(|c| worst.iter().all(|w| w.number != c.turn)).unwrap_or(0);
+        all.remove(at);
+    }
+    all.push(capture);
 }
 
 /// The thread's own end.
@@ -211,6 +214,9 @@ impl Meter {
         if took_ns > self.least_ns {
             let number = turns.number.load(Relaxed);
             self.enter(Turn { number, ended_s: wall_s, took_ns, parts: self.parts, used });
+            if took_ns >= STALL_NS {
+                self.note_end(number, took_ns);
+            }
         }
         Some(took_ns)
     }
@@ -225,6 +231,19 @@ impl Meter {
         let is_first = std::mem::replace(&mut self.asked_ns, now_ns) == 0;
         let before = std::mem::replace(&mut self.usage, usage());
         (!is_first).then(|| self.usage.since(&before))
+    }
+
+    /// Of a stall that was over before anybody saw it, as where the whole process stood still, it is known where it ended. Nobody is waited for: the
+    /// watch may be at the captures just now.
+    #[cold]
+    fn note_end(&self, turn: u64, after_ns: u64) {
+        let locked = self.turns.worst.try_lock().ok().zip(self.turns.captures.try_lock().ok());
+        let Some((worst, mut all)) = locked else { return };
+        // One that was seen has been asked, and writes.
+        if all.iter().all(|c| c.turn != turn) {
+            let kernel = "over before it was seen; the stack is that of its end".to_string();
+            add(&mut all, Capture { turn, after_ns, kernel, stack: net::stack::here() }, &worst);
+        }
     }
 
     /// Never waits for a reader: what cannot be entered now waits for the next long turn. Bound: as many as are shown.
@@ -318,6 +337,15 @@ mod tests {
         turn(&mut m, 90_000 * MS, 30 * MS, 0);
         let worst: Vec<u64> = turns.worst().iter().map(|t| t.took_ns / MS).collect();
         assert_eq!((worst.len(), worst[0]), (10, 10), "the first ten that waited");
+    }
+
+    #[test]
+    fn a_stall_that_nobody_saw_is_told_with_where_it_ended() {
+        let mut m = meter();
+        turn(&mut m, MS, 9 * MS, 0);
+        turn(&mut m, 1000 * MS, 50 * MS, 0);
+        let seen = m.turns.capture(2).unwrap();
+        assert!(m.turns.capture(1).is_none() && seen.after_ns == 50 * MS && !seen.stack.is_empty(), "{seen:?}");
     }
 
     #[test]

@@ -227,7 +227,7 @@ impl Library {
         self.folder.parent().unwrap_or(Path::new(""))
     }
 
-    /// A new image of these zones, whether or not a source has changed: the one that is served is damaged.
+    /// A new image of these zones, whether or not a source has changed.
     pub fn again(
         &self,
         zones: &[Zone],

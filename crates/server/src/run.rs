@@ -15,7 +15,7 @@
 //! inspector   compares the image with its checksums
 //! watcher     notices that zone files change
 //! signals     SIGHUP, SIGTERM, SIGINT as events
-//! control, http   operators' questions
+//! control, http   operators' questions; a thread for each connection, and one for what is read of the history
 //! stall       has the stack of an answering thread written down whose turn lasts
 //! apart       one for the main thread and one for the publisher: makes what these keep for long (`store::heap::apart`)
 //! sweeper     frees what other threads let go of (`store::heap::let_go`)
@@ -100,6 +100,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let crew = Crew::of(config);
     raise_open_files(config, &crew);
     net::sched::allow_precedence();
+    // First: an address that another server has may be shared with that, and a start that ends all the same would take a part of its questions along.
+    let _held = claim(&config.server.data_dir)?;
     let mut handed = Handed::of(systemd::handed());
     let sockets = sockets::bind(&config.server.listen, crew.udp, crew.tcp, &mut handed)?;
     sockets.keep();
@@ -107,7 +109,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     // A socket that nobody reads would swallow its share of the questions.
     drop(handed);
     let mut doors = Doors::open(config)?;
-    let _held = settle(config, &doors)?;
+    settle(config, &doors)?;
     let (events, inbox) = channel();
     let is_ready = take_signals(signals, &events)?;
 
@@ -326,10 +328,10 @@ fn start_publisher(
 
 /// Starts who compares the image with its checksums, and who notices changed files.
 fn look_after(shared: &Shared, state: &Arc<State>, folders: &Arc<Folders>) -> Result<(), String> {
-    let (looks, asked) = channel();
-    let inspector = Inspector::new(Arc::clone(&shared.published), Arc::clone(state), asked);
+    let is_written = Arc::new(AtomicBool::new(false));
+    let inspector = Inspector::new(Arc::clone(&shared.published), Arc::clone(state), Arc::clone(&is_written));
     spawn("inspector", &state.events, move || inspector.run())?;
-    let watcher = Watcher::new(Arc::clone(folders), Arc::clone(state), looks);
+    let watcher = Watcher::new(Arc::clone(folders), Arc::clone(state), is_written);
     spawn("watcher", &state.events, move || watcher.run())
 }
 
@@ -389,15 +391,10 @@ fn make(data: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the data folder, hands it and the socket to the user we shall be, and becomes that user.
-/// Returns the data folder, which is ours as long as that is held.
-fn settle(config: &Config, doors: &Doors) -> Result<File, String> {
+/// Hands the data folder and the socket to the user we shall be, and becomes that user.
+fn settle(config: &Config, doors: &Doors) -> Result<(), String> {
     let data = &config.server.data_dir;
-    make(data).map_err(|e| {
-        format!("the data folder {} cannot be made: {e}; write another data-dir in [server]", data.display())
-    })?;
-    let claimed = claim(data)?;
-    let Some(name) = config.server.user.as_deref().filter(|_| is_root()) else { return Ok(claimed) };
+    let Some(name) = config.server.user.as_deref().filter(|_| is_root()) else { return Ok(()) };
     let user = match User::find(name) {
         Ok(Some(user)) => user,
         Ok(None) => return Err(format!("the user {name} does not exist; create it, or write user = \"\" in [server]")),
@@ -412,12 +409,15 @@ fn settle(config: &Config, doors: &Doors) -> Result<File, String> {
         given(path)?;
     }
     give_images(&given(data)?, &user).map_err(|e| format!("the images cannot be given to {name}: {e}"))?;
-    user.become_for_good().map_err(|e| format!("cannot become {name}: {e}"))?;
-    Ok(claimed)
+    user.become_for_good().map_err(|e| format!("cannot become {name}: {e}"))
 }
 
-/// As long as the folder is held open no other server has it: two would write one journal, and each drop what the other has acknowledged.
+/// Makes the data folder. As long as it is held open no other server has it: two would write one journal, and each drop what the other has
+/// acknowledged.
 fn claim(data: &Path) -> Result<File, String> {
+    make(data).map_err(|e| {
+        format!("the data folder {} cannot be made: {e}; write another data-dir in [server]", data.display())
+    })?;
     let folder = File::open(data).map_err(|e| format!("the data folder {} cannot be read: {e}", data.display()))?;
     match folder.try_lock() {
         Err(TryLockError::WouldBlock) => Err(format!(

@@ -113,11 +113,12 @@ pub struct Registrar {
     /// Received and on the disk, for the publisher; and what it has now.
     ready: Batch,
     laying: Batch,
-    /// When the publisher was handed something last, and how many transfers are under way.
+    /// When the publisher was handed something last, and how long it took over that.
     handed: Ms,
     took: Ms,
     /// The publisher has had nothing served: it is left alone until then.
     rests_until: Ms,
+    /// Transfers that have been begun and are not over.
     under_way: usize,
     quota: Quota,
     octets_max: u64,

@@ -142,13 +142,13 @@ pub struct Later {
     lacking: HashMap<Box<[u8]>, Rules>,
     /// Who waits until all have come to take them. Bound: reloads, while zones are written down.
     settling: Vec<Sender<()>>,
-    /// Those of them that are being written.
+    /// Zones that are to take updates and are being written down.
     adoption: Option<Adoption>,
     /// The files are being written: since when, and where the journal ended then.
     folding: Option<(Outcome, Instant, u64)>,
-    /// The same of the last time that they were.
+    /// Where the journal ended when all of them were written last.
     folded: u64,
-    /// None is to be written before.
+    /// No files are to be written before.
     rests: Option<Instant>,
     /// Zones are served that have not been taken in yet.
     are_due: bool,

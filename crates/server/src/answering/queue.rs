@@ -2,8 +2,8 @@
 //! even for a lock: its holder may be just the one whom they keep from the CPU.
 //!
 //! There are two lists. The receiver takes what one holds, and then what the other does, and puts that in its order, by numbers; so one of them
-//! can be had at any time. Who sends tries both. That somebody was stopped in the midst of either, the receiver in one and in the other who found
-//! him there, is waited for.
+//! can be had at any time. Who sends tries both, and waits only where the receiver was stopped with one list in his hands, and another sender with the
+//! other.
 
 use front::locks::{hold, hold_either, try_to_hold};
 use std::cell::RefCell;

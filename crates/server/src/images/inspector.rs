@@ -11,7 +11,7 @@ use front::{Published, Zones};
 use image::Image;
 use stats::Counter;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use store::Stretch;
 
@@ -39,7 +39,7 @@ pub struct Inspector {
     published: Arc<Published<Zones<Stretch>>>,
     state: Arc<State>,
     /// Somebody wrote into an image's file.
-    looks: Receiver<()>,
+    is_written: Arc<AtomicBool>,
     /// What was inspected last.
     generation: u64,
     file: File,
@@ -56,11 +56,11 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    pub fn new(published: Arc<Published<Zones<Stretch>>>, state: Arc<State>, looks: Receiver<()>) -> Inspector {
+    pub fn new(published: Arc<Published<Zones<Stretch>>>, state: Arc<State>, is_written: Arc<AtomicBool>) -> Inspector {
         Inspector {
             published,
             state,
-            looks,
+            is_written,
             generation: 0,
             file: File::default(),
             is_sound: false,
@@ -72,26 +72,20 @@ impl Inspector {
         }
     }
 
-    /// Works until nobody can write into images any more: until the process ends.
+    /// Works until the process ends.
     pub fn run(mut self) {
         // Whoever refuses this has refused it to the publisher, which told.
         let _ = net::sched::background();
-        let mut asked = false;
         loop {
-            if self.is_due(asked) {
+            if self.is_due() {
                 self.round();
                 store::heap::let_go();
             }
-            asked = match self.looks.recv_timeout(TICK) {
-                Ok(()) => true,
-                Err(RecvTimeoutError::Timeout) => false,
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            while self.looks.try_recv().is_ok() {}
+            std::thread::sleep(TICK);
         }
     }
 
-    fn is_due(&mut self, asked: bool) -> bool {
+    fn is_due(&mut self) -> bool {
         let (zones, generation) = self.published.current();
         let met = self.state.count(Counter::ImageDamaged) + self.state.count(Counter::DropDamaged);
         // Where damage is known, lookups will meet it: that is no reason to look again.
@@ -100,7 +94,7 @@ impl Inspector {
         (self.met, self.faults) = (met, zones.image.faults());
         let is_known = self.is_sound && zones.image.is_whole() && File::of(&zones.image) == self.file;
         let is_new = generation != self.generation && !is_known;
-        asked || has_met || has_lost || is_new || self.ended.elapsed() >= AGAIN
+        self.is_written.swap(false, Relaxed) || has_met || has_lost || is_new || self.ended.elapsed() >= AGAIN
     }
 
     fn round(&mut self) {

@@ -31,7 +31,7 @@ const LAST_NAMES: usize = 256;
 const FOLLOWERS_MAX: usize = 2048;
 /// How long after a change the digest of a zone is made anew: before all that has changed is folded into a new image.
 pub const DIGEST_AFTER: Duration = Duration::from_secs(5);
-/// Rounds in which they do not; each is for what came during the one before.
+/// Rounds in which names are laid over an image that is to take another's place, while updates go on; each is for what came during the one before.
 const ROUNDS_MAX: usize = 16;
 
 pub struct Press {

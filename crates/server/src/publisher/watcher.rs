@@ -14,7 +14,7 @@ use crate::state::{Event, State};
 use front::locks::hold;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Sender;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::folder::zone_of;
@@ -302,7 +302,8 @@ impl Known {
 pub struct Watcher {
     folders: Arc<Folders>,
     state: Arc<State>,
-    looks: Sender<()>,
+    /// Somebody wrote into an image.
+    is_written: Arc<AtomicBool>,
     pending: Pending,
     /// When it was looked for missing folders last.
     looked: Instant,
@@ -318,10 +319,10 @@ struct Pending {
 }
 
 impl Watcher {
-    pub fn new(folders: Arc<Folders>, state: Arc<State>, looks: Sender<()>) -> Watcher {
+    pub fn new(folders: Arc<Folders>, state: Arc<State>, is_written: Arc<AtomicBool>) -> Watcher {
         folders.watch_images();
         folders.learn();
-        Watcher { folders, state, looks, pending: Pending::default(), looked: Instant::now() }
+        Watcher { folders, state, is_written, pending: Pending::default(), looked: Instant::now() }
     }
 
     /// Works until the queue cannot be read any more: until the process ends.
@@ -376,8 +377,7 @@ impl Watcher {
     fn note_image(&mut self, file: &Path) {
         let is = |name: &str| file.file_name().is_some_and(|found| found == name);
         if is(images::IMAGE) {
-            // The inspector ends with the process only.
-            let _ = self.looks.send(());
+            self.is_written.store(true, Relaxed);
         }
         if is(images::MANIFEST) {
             if self.folders.learn() {

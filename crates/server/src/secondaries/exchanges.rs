@@ -67,7 +67,7 @@ pub struct Unsent<'a> {
 }
 
 impl<W> Exchanges<W> {
-    /// `wake` ends a wait, too, as `token` WAKE.
+    /// `wake` ends a wait, too.
     pub fn new(wake: &impl AsFd, chance: Chance) -> io::Result<Exchanges<W>> {
         let epoll = Epoll::new()?;
         epoll.add(wake.as_fd(), u64::MAX, Interest::Read)?;

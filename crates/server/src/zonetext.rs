@@ -79,9 +79,19 @@ pub struct Opened<'z> {
     stamp: Option<Stamp>,
 }
 
+/// A text that begins with a line of more than that is none of a zone: a file with a hole of a TiB, say, of which all would be looked through.
+const LINE_MAX: usize = 1 << 20;
+
 pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
     let stamp = Stamp::of(&zone.file);
-    match Text::of(&zone.file) {
+    let text = Text::of(&zone.file).and_then(|text| match text.octets().get(..LINE_MAX) {
+        Some(begin) if !begin.contains(&b'\n') => {
+            let why = format!("no line ends in its first {LINE_MAX} octets: it is no zone file");
+            Err(io::Error::new(io::ErrorKind::InvalidData, why))
+        }
+        _ => Ok(text),
+    });
+    match text {
         // One that has come since is not to be taken for gone.
         Ok(text) => Ok(Opened { zone, text, stamp: stamp.filter(|stamp| *stamp != Stamp::ABSENT) }),
         Err(why) => Err(Unread { why, sources: vec![(zone.file.clone(), stamp)] }),

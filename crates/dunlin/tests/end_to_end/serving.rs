@@ -166,6 +166,17 @@ fn a_zone_that_breaks_goes_on_as_it_was_and_holds_up_no_other() {
     assert!(read(&folder.0.join("log")).contains("error a zone is not served as its file says zone=example.com."));
 }
 
+/// Of which nobody reads all.
+#[test]
+fn a_zone_file_that_is_one_hole_costs_no_other_zone_anything() {
+    let folder = with_zone();
+    File::create(folder.0.join("zones/hole.example.zone")).unwrap().set_len(1 << 38).unwrap();
+    let file = folder.configure(DIRECTORY);
+    let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+    folder.refuses(&["reload"], "no line ends in its first 1048576 octets");
+}
+
 #[test]
 fn a_broken_zone_at_the_start_is_left_out_loudly() {
     let folder = with_zone();

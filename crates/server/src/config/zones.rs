@@ -256,6 +256,9 @@ fn read_list(path: &Path) -> Result<String, String> {
     })
 }
 
+/// Of a line that is wrong so much is shown.
+const LINE_SHOWN: usize = 300;
+
 fn entry(line: &str, folder: &Path) -> Result<Option<Zone>, String> {
     // Some editors begin a file with a mark of its order of octets.
     let line = line.trim_start_matches('\u{feff}').trim();
@@ -263,7 +266,7 @@ fn entry(line: &str, folder: &Path) -> Result<Option<Zone>, String> {
         return Ok(None);
     }
     let Some((name, file)) = line.split_once([' ', '\t']) else {
-        return Err(format!("the zone `{line}` has no file"));
+        return Err(format!("the zone `{}` has no file", line.chars().take(LINE_SHOWN).collect::<String>()));
     };
     let apex = apex(name).map_err(|why| format!("`{name}` is no name of a zone: {why}"))?;
     Ok(Some(Zone::new(apex, folder.join(file.trim_start()))))

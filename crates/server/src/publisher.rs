@@ -98,13 +98,6 @@ fn news<'p>(now: &'p [images::Problem], before: &'p [images::Problem]) -> impl I
     now.iter().filter(move |p| !before.contains(&(&*p.apex, &*p.what)))
 }
 
-/// Says which zones are not served as their files say, but for those of which it was said before.
-fn complain(problems: &[images::Problem], before: &[images::Problem]) {
-    for p in news(problems, before).filter(|p| !held::is_held(&p.what)) {
-        log::error("a zone is not served as its file says", &[("zone", &images::name(&p.apex)), ("why", &p.what)]);
-    }
-}
-
 /// So many zones that have gone are named; a list that was cut short may be behind it.
 const GONE_NAMED_MAX: usize = 20;
 
@@ -147,8 +140,7 @@ impl Publisher {
             number: 0,
             full: 0,
         };
-        complain(&publisher.served.problems, &[]);
-        publisher.hold(&[]);
+        publisher.tell_problems(&[]);
         publisher.tell();
         publisher
     }
@@ -355,12 +347,15 @@ impl Publisher {
         self.press.have_done(move |_, books| books.novices.let_on(&served));
     }
 
-    /// Counts and tells versions that are held, but for those that were before; and has zones fetched whose files are gone.
-    fn hold(&self, before: &[images::Problem]) {
+    /// Tells of zones that are not served as their files say, but for those that were not so before; counts what is held, and has zones fetched whose files are gone.
+    fn tell_problems(&self, before: &[images::Problem]) {
         for p in news(&self.served.problems, before) {
             if held::is_held(&p.what) {
                 self.state.published.count(Counter::VersionHeld);
                 held::tell(&p.apex, &p.what);
+            } else {
+                let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &images::name(&p.apex)), ("why", &p.what)];
+                log::error("a zone is not served as its file says", &facts);
             }
             if let Some(secondaries) = &self.state.secondaries
                 && self.served.written.find(&p.apex).is_some_and(Zone::is_awaited)

@@ -100,7 +100,6 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let crew = Crew::of(config);
     raise_open_files(config, &crew);
     net::sched::allow_precedence();
-    // First: an address that another server has may be shared with that, and a start that ends all the same would take a part of its questions along.
     let _held = claim(&config.server.data_dir)?;
     let mut handed = Handed::of(systemd::handed());
     let sockets = sockets::bind(&config.server.listen, crew.udp, crew.tcp, &mut handed)?;
@@ -413,7 +412,7 @@ fn settle(config: &Config, doors: &Doors) -> Result<(), String> {
 }
 
 /// Makes the data folder. As long as it is held open no other server has it: two would write one journal, and each drop what the other has
-/// acknowledged.
+/// acknowledged. Before an address is listened on: that may be shared with the other, and a start that ends all the same would take questions along.
 fn claim(data: &Path) -> Result<File, String> {
     make(data).map_err(|e| {
         format!("the data folder {} cannot be made: {e}; write another data-dir in [server]", data.display())

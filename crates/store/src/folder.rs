@@ -9,9 +9,10 @@ use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 const ZONE_ENDING: &str = ".zone";
 
@@ -74,9 +75,49 @@ fn number_of(path: &Path) -> Option<libc::c_int> {
 pub fn read_file(path: &Path, octets_max: u64) -> io::Result<Vec<u8>> {
     let mut octets = Vec::new();
     open_file(path)?.take(octets_max.saturating_add(1)).read_to_end(&mut octets)?;
+    within(octets, octets_max)
+}
+
+fn within(octets: Vec<u8>, octets_max: u64) -> io::Result<Vec<u8>> {
     match octets.len() as u64 <= octets_max {
         true => Ok(octets),
         false => Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {octets_max} octets"))),
+    }
+}
+
+/// So long somebody may take to write all that a pipe is to bring.
+const PIPE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The same; it may be a pipe that somebody writes into just now.
+pub fn read_file_or_pipe(path: &Path, octets_max: u64) -> io::Result<Vec<u8>> {
+    let is_pipe = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+    if !is_pipe || is_handed(path) {
+        return read_file(path, octets_max);
+    }
+    let mut octets = Vec::new();
+    read_pipe(path, octets_max.saturating_add(1), &mut octets)?;
+    within(octets, octets_max)
+}
+
+/// Opened so, nobody need have the other end yet; and until somebody has had it, there is nothing to be told of it (poll(2)).
+fn read_pipe(path: &Path, most: u64, octets: &mut Vec<u8>) -> io::Result<()> {
+    let until = Instant::now() + PIPE_PATIENCE;
+    let mut pipe = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?.take(most);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let mut asked = libc::pollfd { fd: pipe.get_ref().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: `asked` is live, and one.
+        let told = unsafe { libc::poll(&raw mut asked, 1, left.as_millis() as libc::c_int) };
+        if told == 0 && left.is_zero() {
+            let why = format!("it is a pipe, and what it is to bring did not come within {PIPE_PATIENCE:?}");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
+        match pipe.read_to_end(octets) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            // Somebody has written, and is done.
+            Ok(_) if told > 0 => return Ok(()),
+            read => _ = read?,
+        }
     }
 }
 
@@ -277,6 +318,11 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(read(Path::new(&piped)), Ok("brought".to_string()));
         }
+        let pipe = dir.path().join("pipe");
+        let brings = pipe.clone();
+        let writer = std::thread::spawn(move || fs::write(brings, "brought").unwrap());
+        assert_eq!(read_file_or_pipe(&pipe, 7).unwrap(), b"brought");
+        writer.join().unwrap();
         let most = |octets_max| read_file(&dir.path().join("file"), octets_max).map_err(|e| e.to_string());
         assert_eq!((most(4), most(3)), (Ok(b"text".to_vec()), Err("it has more than 3 octets".to_string())));
     }

@@ -28,7 +28,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use store::folder::{is_handed, read_file};
+use store::folder::{is_handed, read_file_or_pipe};
 use toml::de::DeTable;
 use transfer::tsig::Keys;
 pub use written::Written;
@@ -306,8 +306,8 @@ pub fn socket(file: &Path) -> Result<PathBuf, Vec<Complaint>> {
 const LARGEST_TEXT: u64 = 1 << 30;
 
 fn text_of(file: &Path) -> Result<String, Vec<Complaint>> {
-    // Read once, at the start, it may be a pipe; else neither that nor a device is waited for.
-    let read = if is_handed(file) { std::fs::read(file) } else { read_file(file, LARGEST_TEXT) };
+    // What a shell hands is there; a pipe of another name is not waited for for ever, nor a device read to its end.
+    let read = if is_handed(file) { std::fs::read(file) } else { read_file_or_pipe(file, LARGEST_TEXT) };
     let bytes = read.map_err(|e| {
         vec![Complaint::about(file, format!("the configuration cannot be read: {e}"), "name another with -c FILE")]
     })?;

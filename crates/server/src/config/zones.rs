@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use store::folder::read_file;
+use store::folder::read_file_or_pipe;
 use transfer::allow::Rules;
 use transfer::remote::Remote;
 use wire::Name;
@@ -248,7 +248,7 @@ fn listed(list: &Named, ours: &Ours, complaints: &mut Vec<Complaint>) -> Vec<Zon
 }
 
 fn read_list(path: &Path) -> Result<String, String> {
-    let octets = read_file(path, LARGEST_ZONE_LIST).map_err(|e| e.to_string())?;
+    let octets = read_file_or_pipe(path, LARGEST_ZONE_LIST).map_err(|e| e.to_string())?;
     String::from_utf8(octets).map_err(|e| {
         let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|&&octet| octet == b'\n').count();

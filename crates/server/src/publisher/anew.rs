@@ -1,7 +1,7 @@
 //! A new image of all zones, in the place of the one that is served; and what is done so that nobody waits for a page of it.
 
 use super::by::record;
-use super::{Apexes, Publisher, complain, tell_gone};
+use super::{Apexes, Publisher, tell_gone};
 use crate::config::{Config, Seen, Zone};
 use crate::images::comparison::{self, Naming};
 use crate::images::manifest;
@@ -142,7 +142,6 @@ impl Publisher {
         self.settle(Files::new(written.into_iter()));
         if changed {
             prefault(zones.image.bytes().map());
-            complain(&serving.problems, &before);
             match self.press.replace(zones) {
                 Ok(retired) => {
                     self.served = serving;
@@ -159,7 +158,7 @@ impl Publisher {
             (serving.generation, serving.huge_bytes) = (self.served.generation, self.served.huge_bytes);
             self.served = serving;
         }
-        self.hold(&before);
+        self.tell_problems(&before);
         Ok(Ok(changed))
     }
 

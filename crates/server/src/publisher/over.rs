@@ -1,6 +1,6 @@
 //! Zones that have changed, laid over the image that is served.
 
-use super::{Apexes, Publisher, complain, tell_gone};
+use super::{Apexes, Publisher, tell_gone};
 use crate::config::{Config, Written, Zone};
 use crate::images::changes::{self, Laid, Plan};
 use crate::images::comparison::{self, Difference};
@@ -82,13 +82,12 @@ impl Publisher {
         difference.gone.iter().for_each(|apex| self.state.set_unnumbered(apex, false));
         tell_gone(&difference.gone);
         seen.into_iter().for_each(|seen| self.served.see(&seen));
-        complain(&self.served.problems, &problems);
         self.served.written = config.roster.written.clone();
         self.served.generation += 1;
         drop(zones);
         self.is_published(retired);
         self.state.secondaries.iter().for_each(|s| difference.apexes().for_each(|apex| s.has_changed(apex)));
-        self.hold(&problems);
+        self.tell_problems(&problems);
         self.unfolded = Some(Arc::clone(config));
         self.laid.get_or_insert_with(Instant::now);
         Ok(Some(true))

@@ -468,6 +468,13 @@ fn where_the_journal_is_to_be_read_from_that_is_not_there_is_told_and_mended_by_
         assert_eq!(server.short(&folder, &["n2.z.example", "A"]), "192.0.2.2\n");
         assert!(!read(&folder.0.join("log")).contains("warn"), "{}", read(&folder.0.join("log")));
     }
+    // Whether what stood before the first segment was folded in nobody knows.
+    server.signal("KILL");
+    server.wait();
+    fs::remove_file(folder.0.join("data/journal/journal.0000000001")).unwrap();
+    let _ = fs::remove_file(&released);
+    server = serve(&folder);
+    assert!(read(&folder.0.join("log")).contains("the journal begins with change 1"));
     assert_eq!(add(&server, 3), "");
 }
 

@@ -321,15 +321,26 @@ impl Files {
     }
 }
 
-/// Opens the journal, and hands its changes from a position on to `take`. Returns also what an operator should hear.
+/// Opens the journal, and hands its changes from where it is released on to `take`. Returns also what an operator should hear.
 fn open(folder: &Path, from: u64, take: &mut dyn FnMut(u64, Entry)) -> io::Result<(Journal<Folder>, Vec<String>)> {
     let mut faults = Vec::new();
     let mut replay = |position, octets: &[u8]| match Entry::decode(octets) {
         Ok(entry) => take(position, entry),
         Err(why) => faults.push(format!("change {position} of the journal: {why}")),
     };
-    let opened = Journal::open(Folder::open(folder)?, SEGMENT_OCTETS, from, &mut replay)?;
-    if faults.is_empty() { Ok(opened) } else { Err(io::Error::new(io::ErrorKind::InvalidData, faults.join("; "))) }
+    let (journal, mut remarks) = Journal::open(Folder::open(folder)?, SEGMENT_OCTETS, from, &mut replay)?;
+    let file = folder.join(RELEASED);
+    if from > 0 && !file.exists() {
+        let file = file.display();
+        remarks.push(format!(
+            "{file}: it is not there, and the journal begins with change {from}: zones may lack what stood before"
+        ));
+    }
+    if faults.is_empty() {
+        Ok((journal, remarks))
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidData, faults.join("; ")))
+    }
 }
 
 /// Changes of zones of these names that some file of ours may lack, as far as they can be read: for who looks at what was served, before anything is

@@ -214,6 +214,10 @@ impl Publisher {
         // What is folded later is folded as the last configuration has it: an earlier one may say otherwise whose a zone is.
         self.unfolded = self.unfolded.take().map(|_| Arc::clone(&job.config));
         let is_done = outcome.is_ok();
+        if is_done && job.zones.is_empty() {
+            // All is as its files say, and nothing waits for an image.
+            self.state.set_no_new_image(None);
+        }
         // What was to happen once, because somebody asked for it, is only his to know.
         let is_his = matches!(job.why, Why::Look | Why::Back(_) | Why::Keep { .. });
         if let Some(complaints) = outcome.as_ref().err().filter(|_| !is_his) {

@@ -7,11 +7,11 @@
 
 use crate::log;
 use crate::state::{Event, State};
+use front::locks::hold;
 use front::{Published, Zones};
 use image::Image;
 use stats::Counter;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use store::Stretch;
 
@@ -35,11 +35,30 @@ pub struct Inspected {
     pub rounds: u64,
 }
 
+/// Somebody wrote into an image's file. Rung again and again it is one ring.
+#[derive(Default)]
+pub struct Bell {
+    has_rung: Mutex<bool>,
+    rings: Condvar,
+}
+
+impl Bell {
+    pub fn ring(&self) {
+        *hold(&self.has_rung) = true;
+        self.rings.notify_one();
+    }
+
+    /// Waits for it, so long at most. True: it has rung.
+    fn wait(&self, most: Duration) -> bool {
+        let waited = self.rings.wait_timeout_while(hold(&self.has_rung), most, |has_rung| !*has_rung);
+        std::mem::take(&mut waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+}
+
 pub struct Inspector {
     published: Arc<Published<Zones<Stretch>>>,
     state: Arc<State>,
-    /// Somebody wrote into an image's file.
-    is_written: Arc<AtomicBool>,
+    bell: Arc<Bell>,
     /// What was inspected last.
     generation: u64,
     file: File,
@@ -56,11 +75,11 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    pub fn new(published: Arc<Published<Zones<Stretch>>>, state: Arc<State>, is_written: Arc<AtomicBool>) -> Inspector {
+    pub fn new(published: Arc<Published<Zones<Stretch>>>, state: Arc<State>, bell: Arc<Bell>) -> Inspector {
         Inspector {
             published,
             state,
-            is_written,
+            bell,
             generation: 0,
             file: File::default(),
             is_sound: false,
@@ -76,16 +95,17 @@ impl Inspector {
     pub fn run(mut self) {
         // Whoever refuses this has refused it to the publisher, which told.
         let _ = net::sched::background();
+        let mut asked = false;
         loop {
-            if self.is_due() {
+            if self.is_due(asked) {
                 self.round();
                 store::heap::let_go();
             }
-            std::thread::sleep(TICK);
+            asked = self.bell.wait(TICK);
         }
     }
 
-    fn is_due(&mut self) -> bool {
+    fn is_due(&mut self, asked: bool) -> bool {
         let (zones, generation) = self.published.current();
         let met = self.state.count(Counter::ImageDamaged) + self.state.count(Counter::DropDamaged);
         // Where damage is known, lookups will meet it: that is no reason to look again.
@@ -94,7 +114,7 @@ impl Inspector {
         (self.met, self.faults) = (met, zones.image.faults());
         let is_known = self.is_sound && zones.image.is_whole() && File::of(&zones.image) == self.file;
         let is_new = generation != self.generation && !is_known;
-        self.is_written.swap(false, Relaxed) || has_met || has_lost || is_new || self.ended.elapsed() >= AGAIN
+        asked || has_met || has_lost || is_new || self.ended.elapsed() >= AGAIN
     }
 
     fn round(&mut self) {

@@ -7,6 +7,7 @@
 
 use crate::config::Config;
 use crate::images;
+use crate::images::inspector::Bell;
 use crate::images::manifest::{Entry, Identity, Manifest};
 use crate::log;
 use crate::publisher::includes::Includes;
@@ -14,7 +15,6 @@ use crate::state::{Event, State};
 use front::locks::hold;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::folder::zone_of;
@@ -302,8 +302,8 @@ impl Known {
 pub struct Watcher {
     folders: Arc<Folders>,
     state: Arc<State>,
-    /// Somebody wrote into an image.
-    is_written: Arc<AtomicBool>,
+    /// Rung when somebody writes into an image.
+    bell: Arc<Bell>,
     pending: Pending,
     /// When it was looked for missing folders last.
     looked: Instant,
@@ -319,10 +319,10 @@ struct Pending {
 }
 
 impl Watcher {
-    pub fn new(folders: Arc<Folders>, state: Arc<State>, is_written: Arc<AtomicBool>) -> Watcher {
+    pub fn new(folders: Arc<Folders>, state: Arc<State>, bell: Arc<Bell>) -> Watcher {
         folders.watch_images();
         folders.learn();
-        Watcher { folders, state, is_written, pending: Pending::default(), looked: Instant::now() }
+        Watcher { folders, state, bell, pending: Pending::default(), looked: Instant::now() }
     }
 
     /// Works until the queue cannot be read any more: until the process ends.
@@ -377,7 +377,7 @@ impl Watcher {
     fn note_image(&mut self, file: &Path) {
         let is = |name: &str| file.file_name().is_some_and(|found| found == name);
         if is(images::IMAGE) {
-            self.is_written.store(true, Relaxed);
+            self.bell.ring();
         }
         if is(images::MANIFEST) {
             if self.folders.learn() {

@@ -17,34 +17,34 @@
 //! A zone whose file is not the one that its changes were made of is served as that file has it, takes no updates, and keeps its
 //! changes in the journal until somebody mends the file: other zones do not wait for that.
 
+mod files;
+
 use crate::clock::wall_s;
 use crate::config::{History, Written, Zone};
 use crate::history;
 use crate::images::laying::{self, Standing};
 use crate::images::manifest::{Known, Manifest};
+use crate::images::name;
 use crate::images::sound::{Sound, damaged};
-use crate::images::{self, name};
 use crate::log;
-use crate::scribe::aside;
 use crate::scribe::origin::Origin;
-use crate::stamp::{Looks, Stamp};
+use crate::stamp::Stamp;
 use crate::update::novices::Wanted;
 use crate::update::strangers::{Lacking, Strangers};
-use crate::update::unwritten::{Names, Unwritten, Wish};
+use crate::update::unwritten::Names;
+pub use files::{Files, open_files};
 use image::{View, Zone as ImageZone};
 use sha2::{Digest, Sha256};
-use std::cell::LazyCell;
-use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use store::atomic::{self, Output, Prepared, prepare, write_atomically};
+use store::atomic::{Output, Prepared, prepare, write_atomically};
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
 use transfer::record::is_newer;
-use transfer::{Author, Diff, Entry, Head, Kind, Layer, Misfit, Record};
+use transfer::{Author, Diff, Entry, Head, Kind, Layer, Record};
 use wire::rtype::{Rtype, SOA};
 
 pub const FOLDER: &str = "journal";
@@ -60,19 +60,6 @@ pub struct Ledger {
     /// By apex. Those that are configured.
     zones: HashMap<Box<[u8]>, Owned>,
 }
-
-/// The files of zones that updates change, before the journal is read.
-pub struct Files {
-    folder: PathBuf,
-    zones: HashMap<Box<[u8]>, Owned>,
-    /// By apex: what the file holds.
-    positions: HashMap<Box<[u8]>, u64>,
-    /// Zones whose files do not say what they hold.
-    unfit: Unfit,
-}
-
-/// By apex: from where on changes are kept, and why they cannot be brought back.
-type Unfit = HashMap<Box<[u8]>, (u64, String)>;
 
 /// A zone that updates change.
 pub struct Owned {
@@ -180,144 +167,6 @@ fn mark(folder: &Path, mark: &Path, serial: u32) -> io::Result<()> {
             let name = mark.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             write_atomically(folder, name, None, |out| out.write_all(text.as_bytes())).map(drop)
         }
-    }
-}
-
-/// So many zones are written down before the first answer is given: each costs a sync. More are served as their files say, and are written down
-/// meanwhile, as after a reload.
-const IMPORTED_FIRST: usize = 1000;
-
-/// Imports the zones that are new here, and lets all that take updates be read from our own files. None: none takes any.
-/// Returns also what an operator should hear.
-pub fn open_files(data_dir: &Path, zones: &mut Written) -> io::Result<(Option<Files>, Vec<String>)> {
-    if !zones.iter().any(Zone::is_owned) {
-        return Ok((None, Vec::new()));
-    }
-    // Whatever fails after this.
-    own(zones, data_dir);
-    let folder = data_dir.join(FOLDER);
-    Folder::open(&folder)?;
-    atomic::sweep(&folder, "");
-    let mut files = Files { folder, zones: HashMap::new(), positions: HashMap::new(), unfit: Unfit::new() };
-    let mut remarks = Vec::new();
-    for zone in zones.iter_mut().filter(|zone| zone.origin.is_some()) {
-        files.find(zone)?;
-    }
-    // Where another version was served than the file has, it is weighed beside that before anything is made of it.
-    let last = LazyCell::new(|| Manifest::open(&data_dir.join(images::FOLDER).join(images::MANIFEST)));
-    // Where a file of ours was, and is not any more, somebody wants the zone to begin again.
-    let known = |zone: &Zone| last.as_ref().and_then(|last| last.find(&zone.apex));
-    let was_ours = |known: &Known<'_>, zone: &Zone| known.file == file_of(&data_dir.join(FOLDER), &zone.apex);
-    let is_new_version = |zone: &Zone| {
-        let known = known(zone).filter(|known| !was_ours(known, zone));
-        let is_as_served = |known: Known<'_>| {
-            known.problem.is_none() && known.file == zone.file && known.is_current(&mut Looks::default())
-        };
-        known.is_some_and(|known| !is_as_served(known))
-    };
-    let is_left_nothing = |zone: &&Zone| zone.is_owned() && !files.has(&zone.apex);
-    let lost =
-        zones.iter().filter(is_left_nothing).filter(|zone| known(zone).is_some_and(|known| was_ours(&known, zone)));
-    let mut anew: BTreeSet<Box<[u8]>> = lost.map(|zone| zone.apex.clone()).collect();
-    let new = |files: &Files, zone: &Zone| zone.is_owned() && !files.has(&zone.apex) && !is_new_version(zone);
-    if (1..=IMPORTED_FIRST).contains(&zones.iter().filter(|zone| new(&files, zone)).count()) {
-        let end = files.end()?;
-        for zone in zones.iter_mut() {
-            if !new(&files, zone) {
-                continue;
-            }
-            match import(&files.folder, zone, end) {
-                Ok(had_updates) => {
-                    anew.extend(had_updates.then(|| zone.apex.clone()));
-                    files.add(zone, end);
-                }
-                Err(why) => remarks.push(format!("the zone {} takes no updates: {why}", name(&zone.apex))),
-            }
-        }
-    }
-    if let Some(first) = anew.first() {
-        let facts: [(&str, &dyn std::fmt::Display); 2] = [("zones", &anew.len()), ("first", &name(first))];
-        log::warn("zones begin anew from their files: what updates had made of them is not there any more", &facts);
-    }
-    Ok((Some(files), remarks))
-}
-
-impl Files {
-    /// Takes a zone that was imported before.
-    fn find(&mut self, zone: &mut Zone) -> io::Result<()> {
-        match position_of(&zone.file) {
-            Ok(position) => self.add(zone, position),
-            Err(why) => {
-                self.unfit.insert(zone.apex.clone(), (released(&self.folder)?, why.to_string()));
-            }
-        }
-        Ok(())
-    }
-
-    fn has(&self, apex: &[u8]) -> bool {
-        self.positions.contains_key(apex) || self.unfit.contains_key(apex)
-    }
-
-    fn add(&mut self, zone: &mut Zone, position: u64) {
-        zone.read_from(file_of(&self.folder, &zone.apex));
-        self.zones.insert(zone.apex.clone(), Owned::new(zone.allow_update.clone()));
-        self.positions.insert(zone.apex.clone(), position);
-    }
-
-    /// Where the journal ends: what is imported now has none of its changes.
-    fn end(&self) -> io::Result<u64> {
-        let released = released(&self.folder)?;
-        let (journal, _) = Journal::open(Folder::open(&self.folder)?, SEGMENT_OCTETS, released, &mut |_, _| {})?;
-        Ok(journal.next_position())
-    }
-
-    /// Reads what the files do not hold. `view`: the image that was made of them, as its manifest says. Returns what is to be laid over
-    /// it.
-    pub fn replay(
-        self,
-        view: View<'_>,
-        manifest: &Manifest,
-        history: History,
-    ) -> io::Result<(Ledger, Unwritten, Vec<String>)> {
-        let released = released(&self.folder)?;
-        let Files { folder, mut zones, mut positions, mut unfit } = self;
-        for (apex, position) in
-            positions.extract_if(|apex, _| !is_made_of(manifest, view, apex, &file_of(&folder, apex)))
-        {
-            unfit.insert(apex, (position, "what is served was not made of it, as the log says".to_string()));
-        }
-        let strangers = Strangers::of(folder.clone());
-        let (layers, lasts) = (HashMap::new(), HashMap::new());
-        let mut replayed = Replayed { view, positions, unfit, layers, lasts, strangers };
-        let (journal, mut remarks) = open(&folder, released, &mut |position, entry| replayed.take(position, entry))?;
-        let Replayed { positions, layers, lasts, mut unfit, strangers, .. } = replayed;
-        let (mut unwritten, end) = (Unwritten::default(), journal.next_position());
-        let beyond = positions.iter().filter(|(_, position)| **position > end).max_by_key(|(_, position)| **position);
-        if let Some((apex, position)) = beyond {
-            let file = file_of(&folder, apex);
-            remarks.push(format!(
-                "{}: it holds what stands before change {position}, and the journal ends before {end}: changes of other zones may be missing",
-                file.display()
-            ));
-        }
-        for (apex, position) in positions {
-            // Where the journal has lost its end, what comes there now is behind all that the file holds.
-            match if position > end { renumber(&folder, &apex, end) } else { Ok(()) } {
-                Ok(()) => unwritten.add_zone(&apex, position.min(end)),
-                Err(why) => _ = unfit.insert(apex, (end, why.to_string())),
-            }
-        }
-        for (apex, (position, why)) in unfit {
-            zones.remove(&apex);
-            unwritten.add_unfit(&apex, position, why);
-        }
-        let (told, strangers) = strangers.catch_up(released, end);
-        remarks.extend(told);
-        strangers.into_iter().for_each(|(apex, position, why)| unwritten.add_unfit(&apex, position, why));
-        let wish = |(apex, layer): (Box<[u8]>, Layer<Standing<'_>>)| Wish { apex, names: names(layer) };
-        unwritten.add(layers.into_iter().map(wish).collect(), end);
-        lasts.iter().for_each(|(apex, (serial, wall_s))| unwritten.has_changed(apex, *serial, *wall_s));
-        Ok((Ledger { folder, journal, released, history, zones }, unwritten, remarks))
     }
 }
 
@@ -522,71 +371,6 @@ fn released(folder: &Path) -> io::Result<u64> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Journal::oldest(Folder::open(folder)?),
         Err(e) => Err(odd(&e.to_string())),
     }
-}
-
-/// What the journal makes of the zones as their files have them.
-struct Replayed<'v> {
-    view: View<'v>,
-    positions: HashMap<Box<[u8]>, u64>,
-    unfit: Unfit,
-    layers: HashMap<Box<[u8]>, Layer<Standing<'v>>>,
-    /// Of each of these: to which serial the last change led, and when.
-    lasts: HashMap<Box<[u8]>, (u32, u64)>,
-    strangers: Strangers,
-}
-
-impl Replayed<'_> {
-    /// Brings a change back.
-    fn take(&mut self, position: u64, entry: Entry) {
-        if self.unfit.contains_key(&entry.zone) {
-            return;
-        }
-        let Some(&from) = self.positions.get(&entry.zone) else {
-            self.strangers.note(position, entry);
-            return;
-        };
-        if position < from {
-            return;
-        }
-        match self.follow(&entry) {
-            Ok(()) => _ = self.lasts.insert(entry.zone, (entry.diff.to, entry.wall_s)),
-            Err(why) => {
-                self.layers.remove(&entry.zone);
-                self.positions.remove(&entry.zone);
-                self.unfit.insert(entry.zone, (from, format!("change {position} of the journal: {why}")));
-            }
-        }
-    }
-
-    /// Err: it is no change of the version that is there.
-    fn follow(&mut self, entry: &Entry) -> Result<(), &'static str> {
-        let layer = match self.layers.entry(entry.zone.clone()) {
-            Occupied(known) => known.into_mut(),
-            Vacant(new) => {
-                new.insert(Layer::over(Standing::find(self.view, &entry.zone).ok_or("the zone is not served")?))
-            }
-        };
-        layer.follow(&entry.diff).map_err(|misfit| match misfit {
-            Misfit::Unreadable => "the image of the zone is damaged",
-            Misfit::Record(_) => "it does not fit the zone",
-        })
-    }
-}
-
-/// Reads a zone that is new here from the file that is configured, and writes ours. True: it has had updates, and begins anew.
-fn import(folder: &Path, zone: &Zone, position: u64) -> Result<bool, String> {
-    let mut origin = Origin::of(data_dir(folder), &zone.apex).map_err(|e| e.to_string())?;
-    let had_updates = !origin.known().is_empty();
-    if !had_updates {
-        // Nobody knows what went aside before, once it is known what the file holds now.
-        aside::give_back(&zone.file.canonicalize().unwrap_or(zone.file.clone()), &origin).map_err(|e| e.to_string())?;
-    }
-    let mut wrong = None;
-    let written = write_file(folder, &zone.apex, position, |out| {
-        let kept = origin.keep(zone, out);
-        kept.map_err(|why| io::Error::other(wrong.insert(why).clone()))
-    });
-    written.map(|()| had_updates).map_err(|e| wrong.unwrap_or_else(|| e.to_string()))
 }
 
 /// Writes the file of a zone as the image has it, but for these names: it then holds all changes before `position`. False: there is

@@ -1,6 +1,6 @@
 //! Disks and folders of which something is missing, damaged, or somebody else's.
 
-use crate::running::{Folder, Server, at_home, command, eventually, read, text};
+use crate::running::{self, DIRECTORY, Folder, Server, at_home, command, eventually, read, text};
 use crate::updates::{CONFIGURATION, DDNS, ZONE, after_a_kill, folder, serve, update};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -523,4 +523,39 @@ fn what_is_written_is_not_for_others_to_read_whatever_the_umask() {
         seen += 1;
     }
     assert!(seen > 10, "{seen}");
+}
+
+/// Nobody writes into the pipe, and the device has no end: neither is waited for for ever.
+#[test]
+fn what_is_no_file_in_the_place_of_a_list_or_the_configuration_changes_nothing() {
+    let folder = Folder::new();
+    folder.write("zones/example.com.zone", running::ZONE);
+    let list = folder.write("list", "example.com zones/example.com.zone\n");
+    let file = folder.configure("[zones]\nlist = \"list\"\n");
+    let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
+    for path in [list, file] {
+        let away = path.with_extension("away");
+        fs::rename(&path, &away).unwrap();
+        let others = [(&["mkfifo"][..], "did not come within 10s"), (&["ln", "-s", "/dev/zero"], "it is no file")];
+        for (program, why) in others {
+            assert!(Command::new(program[0]).args(&program[1..]).arg(&path).status().unwrap().success());
+            folder.refuses(&["reload"], why);
+            fs::remove_file(&path).unwrap();
+        }
+        fs::rename(&away, &path).unwrap();
+        folder.does(&["reload"]);
+    }
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+}
+
+/// Of which nobody reads all.
+#[test]
+fn a_zone_file_that_is_one_hole_costs_no_other_zone_anything() {
+    let folder = Folder::new();
+    folder.write("zones/example.com.zone", running::ZONE);
+    fs::File::create(folder.0.join("zones/hole.example.zone")).unwrap().set_len(1 << 38).unwrap();
+    let file = folder.configure(DIRECTORY);
+    let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
+    folder.refuses(&["reload"], "no line ends in its first 1048576 octets");
 }

@@ -36,7 +36,7 @@ use crate::clock::Clock;
 use crate::config::{Config, OUTDATED, Written, Zone};
 use crate::control::http;
 use crate::history::{Past, Recorder, caution};
-use crate::images::inspector::{Bell, Inspector};
+use crate::images::inspector::{Alarm, Inspector};
 use crate::images::serving::Compared;
 use crate::images::{self};
 use crate::kept;
@@ -327,10 +327,10 @@ fn start_publisher(
 
 /// Starts who compares the image with its checksums, and who notices changed files.
 fn look_after(shared: &Shared, state: &Arc<State>, folders: &Arc<Folders>) -> Result<(), String> {
-    let bell = Arc::new(Bell::default());
-    let inspector = Inspector::new(Arc::clone(&shared.published), Arc::clone(state), Arc::clone(&bell));
+    let alarm = Arc::new(Alarm::default());
+    let inspector = Inspector::new(Arc::clone(&shared.published), Arc::clone(state), Arc::clone(&alarm));
     spawn("inspector", &state.events, move || inspector.run())?;
-    let watcher = Watcher::new(Arc::clone(folders), Arc::clone(state), bell);
+    let watcher = Watcher::new(Arc::clone(folders), Arc::clone(state), alarm);
     spawn("watcher", &state.events, move || watcher.run())
 }
 

@@ -37,12 +37,12 @@ pub struct Inspected {
 
 /// Somebody wrote into an image's file. Rung again and again it is one ring.
 #[derive(Default)]
-pub struct Bell {
+pub struct Alarm {
     has_rung: Mutex<bool>,
     rings: Condvar,
 }
 
-impl Bell {
+impl Alarm {
     pub fn ring(&self) {
         *hold(&self.has_rung) = true;
         self.rings.notify_one();
@@ -58,7 +58,7 @@ impl Bell {
 pub struct Inspector {
     published: Arc<Published<Zones<Stretch>>>,
     state: Arc<State>,
-    bell: Arc<Bell>,
+    alarm: Arc<Alarm>,
     /// What was inspected last.
     generation: u64,
     file: File,
@@ -75,11 +75,11 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    pub fn new(published: Arc<Published<Zones<Stretch>>>, state: Arc<State>, bell: Arc<Bell>) -> Inspector {
+    pub fn new(published: Arc<Published<Zones<Stretch>>>, state: Arc<State>, alarm: Arc<Alarm>) -> Inspector {
         Inspector {
             published,
             state,
-            bell,
+            alarm,
             generation: 0,
             file: File::default(),
             is_sound: false,
@@ -101,7 +101,7 @@ impl Inspector {
                 self.round();
                 store::heap::let_go();
             }
-            asked = self.bell.wait(TICK);
+            asked = self.alarm.wait(TICK);
         }
     }
 

@@ -7,7 +7,7 @@
 
 use crate::config::Config;
 use crate::images;
-use crate::images::inspector::Bell;
+use crate::images::inspector::Alarm;
 use crate::images::manifest::{Entry, Identity, Manifest};
 use crate::log;
 use crate::publisher::includes::Includes;
@@ -303,7 +303,7 @@ pub struct Watcher {
     folders: Arc<Folders>,
     state: Arc<State>,
     /// Rung when somebody writes into an image.
-    bell: Arc<Bell>,
+    alarm: Arc<Alarm>,
     pending: Pending,
     /// When it was looked for missing folders last.
     looked: Instant,
@@ -319,10 +319,10 @@ struct Pending {
 }
 
 impl Watcher {
-    pub fn new(folders: Arc<Folders>, state: Arc<State>, bell: Arc<Bell>) -> Watcher {
+    pub fn new(folders: Arc<Folders>, state: Arc<State>, alarm: Arc<Alarm>) -> Watcher {
         folders.watch_images();
         folders.learn();
-        Watcher { folders, state, bell, pending: Pending::default(), looked: Instant::now() }
+        Watcher { folders, state, alarm, pending: Pending::default(), looked: Instant::now() }
     }
 
     /// Works until the queue cannot be read any more: until the process ends.
@@ -377,7 +377,7 @@ impl Watcher {
     fn note_image(&mut self, file: &Path) {
         let is = |name: &str| file.file_name().is_some_and(|found| found == name);
         if is(images::IMAGE) {
-            self.bell.ring();
+            self.alarm.ring();
         }
         if is(images::MANIFEST) {
             if self.folders.learn() {

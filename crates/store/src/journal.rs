@@ -17,7 +17,6 @@
 //! A start reads what it is asked for: the segments that hold records from a position on, and the heads of these. What
 //! stands before them is history. It is read, and found damaged, when somebody looks through it.
 
-mod crc;
 mod disk;
 mod segment;
 

@@ -2,6 +2,7 @@
 //! sockets and no DNS, and decides nothing.
 
 pub mod atomic;
+pub mod crc;
 pub mod folder;
 pub mod heap;
 pub mod journal;

@@ -8,7 +8,7 @@
 //! ```
 //! Numbers are little endian. Reading takes any octets: what is not whole is not there.
 
-use super::crc::crc32c;
+use crate::crc::crc32c;
 
 pub(crate) const HEAD: usize = 32;
 const FRAME: usize = 32;

@@ -20,15 +20,38 @@ const TABLES: [[u32; 256]; 8] = {
     tables
 };
 
-pub(crate) fn crc32c(octets: &[u8]) -> u32 {
+/// That of all that is handed to it, piece by piece.
+pub struct Crc32c(u32);
+
+impl Default for Crc32c {
+    fn default() -> Crc32c {
+        Crc32c(!0)
+    }
+}
+
+impl Crc32c {
+    pub fn add(&mut self, octets: &[u8]) {
+        self.0 = behind(self.0, octets);
+    }
+
+    pub fn sum(&self) -> u32 {
+        !self.0
+    }
+}
+
+pub fn crc32c(octets: &[u8]) -> u32 {
+    !behind(!0, octets)
+}
+
+fn behind(crc: u32, octets: &[u8]) -> u32 {
     let (eights, rest) = octets.as_chunks::<8>();
     let of_eight = |crc: u32, eight: &[u8; 8]| {
         let mixed = (u64::from_le_bytes(*eight) ^ u64::from(crc)).to_le_bytes();
         let parts = mixed.iter().zip(TABLES.iter().rev()).map(|(&octet, table)| table[octet as usize]);
         parts.fold(0, |crc, part| crc ^ part)
     };
-    let crc = eights.iter().fold(!0, of_eight);
-    !rest.iter().fold(crc, |crc, &octet| TABLES[0][(crc as u8 ^ octet) as usize] ^ crc >> 8)
+    let crc = eights.iter().fold(crc, of_eight);
+    rest.iter().fold(crc, |crc, &octet| TABLES[0][(crc as u8 ^ octet) as usize] ^ crc >> 8)
 }
 
 #[cfg(test)]
@@ -52,6 +75,9 @@ mod tests {
             };
             let some = &octets[from..to];
             assert_eq!(crc32c(some), !some.iter().fold(!0, each), "{from}..{to}");
+            let mut pieces = Crc32c::default();
+            some.chunks(1 + from).for_each(|piece| pieces.add(piece));
+            assert_eq!(pieces.sum(), crc32c(some), "{from}..{to}");
         }
     }
 }

@@ -351,7 +351,7 @@ impl Publisher {
         self.press.have_done(move |_, books| books.novices.let_on(&served));
     }
 
-    /// Tells of zones that are not served as their files say, but for those that were not so before; counts what is held, and has zones fetched whose files are gone.
+    /// Tells of zones that are not served as their files say, but for those that were not so before; counts what is held, and has zones fetched whose files are gone, or spoilt.
     fn tell_problems(&self, before: &[images::Problem]) {
         for p in news(&self.served.problems, before) {
             if held::is_held(&p.what) {
@@ -360,14 +360,19 @@ impl Publisher {
             } else {
                 let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &images::name(&p.apex)), ("why", &p.what)];
                 log::error("a zone is not served as its file says", &facts);
+                self.have_fetched(&p.apex);
             }
-            if let Some(secondaries) = &self.state.secondaries
-                && self.served.written.find(&p.apex).is_some_and(Zone::is_awaited)
-            {
-                // Nobody waits for that.
-                let (done, _) = channel();
-                secondaries.tell(Note::Transfer { zone: images::name(&p.apex).to_string(), done });
-            }
+        }
+    }
+
+    /// What cannot be read of a zone that comes from others these have.
+    fn have_fetched(&self, apex: &[u8]) {
+        if let Some(secondaries) = &self.state.secondaries
+            && self.served.written.find(apex).is_some_and(Zone::is_secondary)
+        {
+            // Nobody waits for that.
+            let (done, _) = channel();
+            secondaries.tell(Note::Transfer { zone: images::name(apex).to_string(), done });
         }
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod edition;
 pub mod findings;
 pub(crate) mod pieces;
 pub mod reading;
+pub(crate) mod sum;
 
 use crate::config::Zone;
 use crate::stamp::{self, Stamp};
@@ -44,6 +45,13 @@ pub struct Reading {
 pub struct Unread {
     pub why: io::Error,
     pub sources: Sources,
+}
+
+impl Unread {
+    /// For people.
+    pub fn text(&self, zone: &Zone) -> String {
+        format!("{}: {}", zone.file.display(), self.why)
+    }
 }
 
 pub enum Text {
@@ -89,7 +97,7 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
             let why = format!("no line ends in its first {LINE_MAX} octets: it is no zone file");
             Err(io::Error::new(io::ErrorKind::InvalidData, why))
         }
-        _ => Ok(text),
+        _ => sum::holds(text.octets()).map(drop).map(|()| text),
     });
     match text {
         // One that has come since is not to be taken for gone.

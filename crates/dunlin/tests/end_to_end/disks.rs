@@ -93,8 +93,7 @@ fn a_start_on_a_full_disk_answers_though_what_has_changed_takes_a_new_image() {
     for zone in updated {
         let file = format!("data/journal/{zone}.zone");
         let text = read(&folder.0.join(&file));
-        let written =
-            text.replace("; dunlin, position 0\n", "; dunlin, position 2\n").replace(" 7 1 2 3 4", " 8 1 2 3 4");
+        let written = at_position(&text, 2).replace(" 7 1 2 3 4", " 8 1 2 3 4");
         assert_ne!(text, written);
         folder.write(&file, &format!("{written}n1.{zone}. 60 IN A 192.0.2.1\n"));
     }
@@ -287,8 +286,14 @@ fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
     drop(server);
     let file = "data/journal/z.example.zone";
     let good = read(&folder.0.join(file));
-    let spoilt = [good.replace("www.z.example. 300 IN A 192.0.2.1\n", ""), good.replace("; dunlin, position 0\n", "")];
-    for text in spoilt {
+    let www = "www.z.example. 300 IN A 192.0.2.1\n";
+    let spoilt = [
+        // A line that a disk has lost.
+        (good.replace(www, ""), "take `(sum at the end)` out of its first line"),
+        (at_position(&good, 0).replace(www, ""), "it does not fit the zone"),
+        (at_position(&good, 0).replace("; dunlin, position 0\n", ""), "names no position"),
+    ];
+    for (text, why) in spoilt {
         assert_ne!(text, good);
         folder.write(file, &text);
         let server = serve(&folder);
@@ -299,9 +304,10 @@ fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
         assert_eq!(change(&server, "other.example", "add new.other.example 60 A 192.0.2.9"), "");
         let status = folder.does(&["status", "--json"]);
         assert!(status.contains("\"lacking_updates\":[{\"zone\":\"z.example.\",\"why\":"), "{status}");
+        assert!(read(&folder.0.join("log")).contains(why), "{why}: {}", read(&folder.0.join("log")));
         assert!(folder.does(&["zone", "list", "z.example"]).contains("state lacking"));
         // The rules of the zone are there again, and nobody takes it on.
-        folder.does(&["reload"]);
+        folder.ctl(&["reload"]);
         assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("SERVFAIL"));
         server.signal("KILL");
         assert_eq!(read(&folder.0.join(file)), text, "what somebody may want to mend");
@@ -311,6 +317,12 @@ fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
     assert_eq!(server.short(&folder, &["www.z.example", "A"]), "", "the update of the beginning");
     assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
     assert_eq!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9"), "");
+}
+
+/// A file of ours as whoever mends it leaves it: it names this position, and speaks of no sum.
+fn at_position(text: &str, position: u32) -> String {
+    let records = text.split_once('\n').map(|(_, records)| records).unwrap();
+    format!("; dunlin, position {position}\n{records}")
 }
 
 /// Of a server that was killed: www of z.example is gone, which stands in the journal alone.
@@ -327,7 +339,7 @@ fn folder_with_an_update() -> Folder {
 fn a_zone_that_lacks_its_last_updates_says_so_also_where_it_comes_with_a_reload() {
     let (folder, file) = (folder_with_an_update(), "data/journal/z.example.zone");
     let good = read(&folder.0.join(file));
-    folder.write(file, &good.replace("; dunlin, position 0\n", ""));
+    folder.write(file, &at_position(&good, 0).replace("; dunlin, position 0\n", ""));
     let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
     folder.configure(&CONFIGURATION.replace(rules, ""));
     let server = serve(&folder);
@@ -349,8 +361,7 @@ fn a_zone_that_lacks_its_last_updates_says_so_also_where_it_comes_with_a_reload(
 fn a_zone_whose_own_file_cannot_be_read_is_served_as_it_was_and_takes_no_updates_until_it_can() {
     let (folder, file) = (folder_with_an_update(), "data/journal/z.example.zone");
     // As a fold has left it that wrote the file, and came to no image.
-    let mended = read(&folder.0.join(file))
-        .replace("; dunlin, position 0\n", "; dunlin, position 1\n")
+    let mended = at_position(&read(&folder.0.join(file)), 1)
         .replace("www.z.example. 300 IN A 192.0.2.1\n", "")
         .replace(" 7 1 2 3 4", " 8 1 2 3 4");
     let spoilt = format!("{mended}what?\n");
@@ -375,7 +386,7 @@ fn an_update_after_the_journal_was_lost_outlives_a_kill() {
     let folder = folder();
     drop(serve(&folder));
     let file = "data/journal/z.example.zone";
-    folder.write(file, &read(&folder.0.join(file)).replace("; dunlin, position 0\n", "; dunlin, position 999\n"));
+    folder.write(file, &at_position(&read(&folder.0.join(file)), 999));
     let server = serve(&folder);
     assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
     let server = after_a_kill(server, &folder);
@@ -383,9 +394,7 @@ fn an_update_after_the_journal_was_lost_outlives_a_kill() {
     assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
     drop(server);
     // The rules come with a reload.
-    let kept = read(&folder.0.join(file));
-    let number = kept.lines().next().unwrap().to_string();
-    folder.write(file, &kept.replace(&number, "; dunlin, position 999"));
+    folder.write(file, &at_position(&read(&folder.0.join(file)), 999));
     let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
     folder.configure(&CONFIGURATION.replace(rules, ""));
     let server = serve(&folder);

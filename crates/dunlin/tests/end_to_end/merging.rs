@@ -116,6 +116,28 @@ fn an_edit_that_is_in_the_journal_and_not_yet_known_is_no_edit_after_a_crash() {
     assert!(!stage.log().contains("is held"), "{}", stage.log());
 }
 
+/// What differs from it is no edit of anybody's.
+#[test]
+fn an_edit_of_what_a_disk_has_lost_a_part_of_is_held() {
+    let stage = Stage::new("", 2);
+    let server = stage.serve();
+    add(&server, 1);
+    let base = stage.folder.0.join("data/journal/z.example.1.base");
+    let (good, before) = (read(&base), read(&stage.file));
+    let lost = good.replace("h1.z.example. 300 IN A 192.0.2.1\n", "");
+    assert_ne!(good, lost);
+    std::fs::write(&base, &lost).unwrap();
+    stage.edit(&before.replace("h0 A 192.0.2.1", "h0 A 192.0.2.8"));
+    eventually("it is held", || {
+        stage.ctl(&["status"]).contains("z.example.1.base: its sum is not that of what it holds")
+    });
+    assert_eq!(asked(&stage, &server, "h0"), "192.0.2.1\n");
+    std::fs::write(&base, &good).unwrap();
+    stage.ctl(&["reload", "z.example"]);
+    eventually("the edit", || asked(&stage, &server, "h0") == "192.0.2.8\n");
+    assert_eq!(asked(&stage, &server, "h1"), "192.0.2.1\n");
+}
+
 #[test]
 fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
     let ds = "sub NS ns\nsub DS 1 8 2 0000000000000000000000000000000000000000000000000000000000000000\n";

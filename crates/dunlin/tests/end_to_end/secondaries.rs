@@ -279,6 +279,34 @@ fn a_zone_whose_file_was_removed_is_served_on_and_fetched() {
     });
 }
 
+/// What a disk has lost of it, or somebody has changed, is not what its primary has sent.
+#[test]
+fn a_file_that_is_not_as_it_was_received_is_not_served_and_the_zone_is_fetched() {
+    let (theirs, ours) = (free_port(), free_port());
+    let primary = Site::start(theirs, &primary_telling(ours));
+    let mut secondary = Site::start(ours, &secondary_of(theirs));
+    let file = secondary.folder.0.join("kept/open.zone");
+    secondary.comes_to("open.test", 7);
+    // Then the image has it.
+    secondary.restart();
+    let good = read(&file);
+    let spoilt = good.replace("192.0.2.1\n", "192.0.2.2\n");
+    assert_ne!(good, spoilt);
+    for is_image_there in [true, false] {
+        secondary.kill();
+        fs::write(&file, &spoilt).unwrap();
+        if !is_image_there {
+            fs::remove_dir_all(secondary.folder.0.join("data/images")).unwrap();
+        }
+        secondary.start_again();
+        assert!(secondary.log().contains("its sum is not that of what it holds"), "{}", secondary.log());
+        let found = secondary.has("www.open.test", "A");
+        assert!(found == "192.0.2.1\n" || !is_image_there && found.is_empty(), "{is_image_there} {found}");
+        eventually("it is fetched", || read(&file) == good && secondary.has("www.open.test", "A") == "192.0.2.1\n");
+    }
+    drop(primary);
+}
+
 #[test]
 fn an_operator_has_a_zone_transferred_and_others_told() {
     let (theirs, ours) = (free_port(), free_port());

@@ -34,7 +34,7 @@ impl Publisher {
         let mut builder = stock.builder();
         builder.begin_zone(&zone.apex);
         let read = reading::one(zone, &stock, &mut builder);
-        let read = read.map_err(|unread| format!("{}: {}", zone.file.display(), unread.why))?;
+        let read = read.map_err(|unread| unread.text(zone))?;
         if let Some(wrong) = read.report.first_error() {
             return Err(wrong);
         }

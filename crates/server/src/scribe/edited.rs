@@ -97,7 +97,7 @@ fn read(zone: &Zone, stock: &Stock) -> Result<(Builder, Sources), Hindrance> {
     let mut builder = stock.builder();
     builder.begin_zone(&zone.apex);
     // Its rights are no part of what tells an edit: it is tried again.
-    let read = reading::one(zone, stock, &mut builder).map_err(|unread| Hindrance::Included(unread.why.to_string()))?;
+    let read = reading::one(zone, stock, &mut builder).map_err(|unread| Hindrance::Included(unread.text(zone)))?;
     match read.report.first_error() {
         Some(why) if read.sources.len() > 1 => Err(Hindrance::Included(why)),
         Some(why) => Err(Hindrance::Wrong(why)),

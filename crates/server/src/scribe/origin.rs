@@ -27,6 +27,7 @@ use crate::scribe::edited::Edit;
 use crate::stamp::Stamp;
 use crate::update::ledger::{self, FOLDER};
 use crate::update::unwritten::Names;
+use crate::zonetext::sum::{self, Summed};
 use crate::zonetext::{self, Sources};
 use image::{Sorted, Zone as ImageZone};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write};
@@ -376,10 +377,12 @@ impl Origin {
     }
 
     /// Writes a base; which version it is is known to whoever has what is returned.
-    fn copied(&self, text: impl FnOnce(&mut Output) -> io::Result<(Known, Vec<PathBuf>)>) -> io::Result<Origin> {
+    fn copied(&self, text: impl FnOnce(&mut Summed<'_>) -> io::Result<(Known, Vec<PathBuf>)>) -> io::Result<Origin> {
         let (new, mut next) = (self.base.map_or(1, |n| n.wrapping_add(1)), self.like(""));
-        let write =
-            |out: &mut Output| text(out).map(|(known, includes)| (next.known, next.includes) = (vec![known], includes));
+        let text = |out: &mut Summed<'_>| {
+            text(out).map(|(known, includes)| (next.known, next.includes) = (vec![known], includes))
+        };
+        let write = |out: &mut Output| sum::write(out, "a base", text);
         write_atomically(&self.folder, &self.base_file(new), None, write)?;
         next.base = Some(new);
         Ok(next)
@@ -430,7 +433,7 @@ fn copy(zone: &Zone, write: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(
         failed = failed.take().or_else(|| write(line.as_bytes()).err());
         Ok::<(), Vec<Objection>>(())
     };
-    let reading = zonetext::read(zone, &mut sink).map_err(|unread| unread.why.to_string())?;
+    let reading = zonetext::read(zone, &mut sink).map_err(|unread| unread.text(zone))?;
     if let Some(wrong) = reading.report.first_error() {
         return Err(wrong);
     }
@@ -517,7 +520,8 @@ mod tests {
         let is = origin.stamp(&file);
         assert!(origin.known()[0].is(&is) && origin.known()[0].means == Means::Read, "{is}");
         let Some(Base::Copy(copy, 5)) = origin.edited(&file) else { panic!("{:?}", origin.edited(&file)) };
-        assert_eq!(std::fs::read(copy).unwrap(), copied);
+        let text = std::fs::read(copy).unwrap();
+        assert_eq!(sum::holds(&text).unwrap()[1..], copied);
         assert!(String::from_utf8(copied).unwrap().contains("www.example. 60 IN A 192.0.2.1"));
         // What is included is part of the file.
         std::fs::write(&more, "www A 192.0.2.2\n").unwrap();

@@ -7,6 +7,7 @@
 use crate::clock::wall_s;
 use crate::transfers::LASTS_MAX;
 use crate::update::ledger::push_record;
+use crate::zonetext::sum::{self, Summed};
 use front::locks::hold;
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
-use store::atomic;
+use store::atomic::{self, Output};
 use transfer::ask;
 use transfer::receive::{Fault, Progress, Received, Receiver};
 use transfer::record::is_newer;
@@ -197,7 +198,7 @@ fn fetch(errand: &Errand, counted: &mut Counted) -> Result<u32, Broken> {
     };
     std::fs::create_dir_all(folder).map_err(Broken::Ours)?;
     let mut broken = None;
-    let write = |out: &mut atomic::Output| {
+    let write = |out: &mut Summed<'_>| {
         coming.write(first, out).map_err(|why| {
             let e =
                 if let Broken::Ours(e) = &why { io::Error::new(e.kind(), e.to_string()) } else { io::Error::other("") };
@@ -205,7 +206,8 @@ fn fetch(errand: &Errand, counted: &mut Counted) -> Result<u32, Broken> {
             e
         })
     };
-    let prepared = atomic::prepare(folder, name, None, write, age);
+    let text = |out: &mut Output| sum::write(out, format_args!("from {}", errand.from), write);
+    let prepared = atomic::prepare(folder, name, None, text, age);
     match (broken, prepared) {
         (Some(why @ (Broken::Useless(..) | Broken::NotNewer(_) | Broken::CalledOff)), _) => Err(why),
         (_, Err(e)) => Err(Broken::Ours(e)),
@@ -305,9 +307,8 @@ impl Coming<'_> {
     }
 
     /// Writes the zone, from its first message to its last.
-    fn write(&mut self, first: Vec<u8>, out: &mut atomic::Output) -> Result<(), Broken> {
+    fn write(&mut self, first: Vec<u8>, out: &mut Summed<'_>) -> Result<(), Broken> {
         let (mut message, mut line, mut settled, mut text) = (first, String::new(), 0, 0);
-        writeln!(out, "; dunlin, from {}", self.errand.from).map_err(Broken::Ours)?;
         loop {
             let (mut failed, mut written, max) = (None, 0, self.errand.octets_max);
             let mut sink = |r: Received<'_>| {
@@ -432,7 +433,8 @@ mod tests {
         let (good, text) = outcome("good", |_, chain, message| chain.sign(message, wall_s()));
         assert_eq!((good.fetched, good.records), (Fetched::Whole(7), 4));
         let text = text.unwrap();
-        assert!(text.ends_with("b.z. 60 IN A 192.0.2.1\nc.z. 60 IN A 192.0.2.2\nd.z. 60 IN A 192.0.2.3\n"), "{text}");
+        let records = "b.z. 60 IN A 192.0.2.1\nc.z. 60 IN A 192.0.2.2\nd.z. 60 IN A 192.0.2.3\n";
+        assert!(text.contains(&format!("{records}; dunlin, sum ")), "{text}");
         let (few, _) = outcome("few", |i, chain, message| {
             if i % 4 == 0 {
                 chain.sign(message, wall_s())

@@ -32,6 +32,8 @@ use crate::stamp::Stamp;
 use crate::update::novices::Wanted;
 use crate::update::strangers::{Lacking, Strangers};
 use crate::update::unwritten::Names;
+use crate::zonetext::Text;
+use crate::zonetext::sum::{self, Summed};
 pub use files::{Files, open_files};
 use image::{View, Zone as ImageZone};
 use sha2::{Digest, Sha256};
@@ -49,7 +51,8 @@ use wire::rtype::{Rtype, SOA};
 
 pub const FOLDER: &str = "journal";
 const RELEASED: &str = "released";
-const HEAD: &str = "; dunlin, position";
+/// What the first line of a zone's file says of it, with the position.
+const POSITION: &str = "position";
 pub struct Ledger {
     folder: PathBuf,
     journal: Journal<Folder>,
@@ -377,7 +380,7 @@ fn released(folder: &Path) -> io::Result<u64> {
 /// no such zone.
 pub fn write(data_dir: &Path, sound: &Sound<'_>, apex: &[u8], names: &Names, position: u64) -> io::Result<bool> {
     let Some(zone) = sound.zone(apex)? else { return Ok(false) };
-    let text = |out: &mut Output| write_text(&zone, names, out).and_then(|()| sound.holds());
+    let text = |out: &mut Summed<'_>| write_text(&zone, names, out).and_then(|()| sound.holds());
     write_file(&data_dir.join(FOLDER), apex, position, text).map(|()| true)
 }
 
@@ -389,7 +392,7 @@ pub fn prepare_zone(
     apex: &[u8],
     position: u64,
 ) -> io::Result<Prepared> {
-    let text = |out: &mut Output| write_text(zone, &Names::new(), out).and_then(|()| sound.holds());
+    let text = |out: &mut Summed<'_>| write_text(zone, &Names::new(), out).and_then(|()| sound.holds());
     let folder = data_dir.join(FOLDER);
     if !file_of(&folder, apex).try_exists()? {
         // Of one that comes back to its updates it is known what its configured file was.
@@ -434,7 +437,7 @@ pub fn write_file(
     folder: &Path,
     apex: &[u8],
     position: u64,
-    records: impl FnOnce(&mut Output) -> io::Result<()>,
+    records: impl FnOnce(&mut Summed<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
     prepare_file(folder, apex, position, records)?.take_name().map(drop)
 }
@@ -443,24 +446,27 @@ fn prepare_file(
     folder: &Path,
     apex: &[u8],
     position: u64,
-    records: impl FnOnce(&mut Output) -> io::Result<()>,
+    records: impl FnOnce(&mut Summed<'_>) -> io::Result<()>,
 ) -> io::Result<Prepared> {
     let file = file_of(folder, apex);
-    let text = |out: &mut Output| writeln!(out, "{HEAD} {position}").and_then(|()| records(out));
+    let text = |out: &mut Output| sum::write(out, format_args!("{POSITION} {position}"), records);
     prepare(folder, file.file_name().and_then(|n| n.to_str()).unwrap_or_default(), None, text, |_| Ok(()))
 }
 
 /// The file of a zone holds what stands before this position, whatever it has said.
 fn renumber(folder: &Path, apex: &[u8], position: u64) -> io::Result<()> {
-    let mut text = BufReader::new(File::open(file_of(folder, apex))?);
-    text.read_line(&mut String::new())?;
-    write_file(folder, apex, position, |out| io::copy(&mut text, out).map(drop))
+    let text = Text::of(&file_of(folder, apex))?;
+    let held = sum::holds(text.octets())?;
+    // Its first line ends there.
+    let records = held.iter().position(|&c| c == b'\n').map_or(&[][..], |end| &held[end + 1..]);
+    write_file(folder, apex, position, |out| out.write_all(records))
 }
 
 pub fn position_of(file: &Path) -> io::Result<u64> {
     let mut line = String::new();
     BufReader::new(File::open(file)?).read_line(&mut line)?;
-    let position = line.strip_prefix(HEAD).and_then(|words| words.split_whitespace().next()?.parse().ok());
+    let said = line.strip_prefix(sum::OURS).and_then(|what| what.strip_prefix(POSITION));
+    let position = said.and_then(|words| words.split_whitespace().next()?.parse().ok());
     position.ok_or_else(|| {
         let why = format!("{}: its first line names no position of the journal", file.display());
         io::Error::new(io::ErrorKind::InvalidData, why)

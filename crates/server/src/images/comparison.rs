@@ -203,9 +203,14 @@ pub fn of_named(
     for name in names {
         config::apex(name).into_iter().for_each(|apex| apexes.entry(apex).or_default().push(name));
     }
-    if is_asked && !roster.seen().lists_the_same(&manifest.seen) {
-        let (zones, _) = roster.gather_but_strays(|zone| manifest.has(zone))?;
-        return of_listed(&zones, manifest, apexes.into_keys().collect());
+    let seen = roster.seen();
+    if is_asked && !seen.lists_the_same(&manifest.seen) {
+        let (zones, strays) = roster.gather_but_strays(|zone| manifest.has(zone))?;
+        let asked = apexes.into_keys().collect();
+        let difference = of_listed(&zones, manifest, &asked);
+        // Or whoever asks for a zone by its name next would have to read the list again, and all later ones.
+        let is_all = strays.is_empty() && are_all_there(&zones, manifest, &asked)?;
+        return Ok(Difference { seen: is_all.then_some(seen), ..difference });
     }
     let mut listed = None;
     let mut difference = Difference::default();
@@ -251,15 +256,22 @@ pub fn of_named(
     Ok(difference)
 }
 
+/// Whether zones have come, gone or been given other files only among those that are asked for.
+fn are_all_there(zones: &[Zone], manifest: &Manifest, asked: &HashSet<Box<[u8]>>) -> Result<bool, Hindrance> {
+    let is_there = |zone: &Zone| asked.contains(&zone.apex) || manifest.has(zone);
+    let gone = || manifest.beside(zones.iter().map(|zone| &*zone.apex)).ok_or(Hindrance::Manifest);
+    Ok(zones.iter().all(is_there) && gone()?.iter().all(|apex| asked.contains(apex)))
+}
+
 /// Of all these zones only those that are asked for.
-fn of_listed(zones: &[Zone], manifest: &Manifest, asked: HashSet<Box<[u8]>>) -> Result<Difference, Hindrance> {
+fn of_listed(zones: &[Zone], manifest: &Manifest, asked: &HashSet<Box<[u8]>>) -> Difference {
     let here: Vec<&Zone> = zones.iter().filter(|zone| asked.contains(&zone.apex)).collect();
     let there: HashSet<&[u8]> = here.iter().map(|zone| &*zone.apex).collect();
     let is_gone = |apex: &[u8]| manifest.find(apex).is_some() && !there.contains(apex);
     let gone = asked.iter().filter(|apex| is_gone(apex)).cloned().collect();
     let mut looks = Looks::default();
     let anew = here.iter().filter(|zone| is_other(zone, manifest, &mut looks)).map(|&zone| zone.clone()).collect();
-    Ok(Difference { anew, gone, seen: None })
+    Difference { anew, gone, seen: None }
 }
 
 /// True if the zone would be another than that of the manifest if it were read now.
@@ -487,6 +499,34 @@ mod tests {
         fs::remove_file(desk.0.join("zones/d.zone")).unwrap();
         let names = ["l", "L.", "d.", "d"].map(str::to_string);
         assert_eq!(told(of_named(&desk.roster(), &manifest, &names, false)), ["+l. l", "-d."]);
+    }
+
+    /// A list of a million zones is read for a zone of it only while it is another than that of what is served.
+    #[test]
+    fn a_list_is_not_read_again_once_all_that_is_another_in_it_was_asked_for() {
+        let desk = Desk::new("again");
+        let manifest = desk.manifest();
+        let by = |manifest: &Manifest, names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+            of_named(&desk.roster(), manifest, &names, true).unwrap()
+        };
+        let is_seen =
+            |difference: Difference| difference.seen.is_some_and(|seen| seen.lists_the_same(&desk.roster().seen()));
+        let text = fs::read_to_string(desk.0.join("list")).unwrap();
+        desk.file("list", &text);
+        assert!(is_seen(by(&manifest, &["l"])), "written anew, and the same");
+        desk.file("list", "l l\nn l\no m\n");
+        for (names, expect) in
+            [(&["l"][..], false), (&["n", "m"], false), (&["n", "o"], false), (&["m", "n", "o"], true)]
+        {
+            assert_eq!(is_seen(by(&manifest, names)), expect, "{names:?}");
+        }
+        desk.file("list", "l m\nm m\n");
+        assert!(!is_seen(by(&manifest, &["m"])), "another file of a zone");
+        assert!(is_seen(by(&manifest, &["l"])));
+        // Which nobody hears of, who asks for all.
+        desk.file("zones/no name.zone", ZONE);
+        assert!(!is_seen(by(&manifest, &["l"])));
     }
 
     /// It counts as listed as long as nobody asks for all zones.

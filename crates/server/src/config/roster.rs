@@ -10,7 +10,7 @@ use crate::images::manifest::Texts;
 use crate::log;
 use crate::stamp::Stamp;
 use crate::update::ledger;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -138,6 +138,11 @@ impl Roster {
         listed.into_iter().map(|zone| (zone.apex.clone(), zone)).collect()
     }
 
+    /// Those of these zones that the list names.
+    pub fn listed_among(&self, wanted: &HashSet<Box<[u8]>>) -> HashMap<Box<[u8]>, Zone> {
+        self.list.as_ref().map(|list| zones::among(list, wanted)).unwrap_or_default()
+    }
+
     /// Who changes a zone: transfers, updates, commands (the API), or its file.
     pub fn owner(&self, apex: &[u8]) -> &'static str {
         if let Some(zone) = self.written.find(apex) {
@@ -146,7 +151,7 @@ impl Roster {
         let file = self.in_directories(&images::name(apex).to_string());
         let is_kept = file.is_some_and(|file| self.keeps(&file));
         // What is listed wins over what commands keep.
-        if is_kept && !self.listed().contains_key(apex) { "api" } else { "file" }
+        if is_kept && self.listed_among(&[apex.into()].into()).is_empty() { "api" } else { "file" }
     }
 
     /// The same of a zone that is known.

@@ -8,7 +8,7 @@ use super::shared::{FILE_OF_ITS_OWN, Ours};
 use crate::complaint::{Complaint, Text};
 use crate::images;
 use policy::Grants;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -256,16 +256,39 @@ fn read_list(path: &Path) -> Result<String, String> {
     })
 }
 
+/// Which of these zones a list names, as far as it can be read: with a million others in it, for who asks for a few.
+pub fn among(list: &Named, wanted: &HashSet<Box<[u8]>>) -> HashMap<Box<[u8]>, Zone> {
+    let (text, folder) = (read_list(&list.path).unwrap_or_default(), list.path.parent().unwrap_or(Path::new("")));
+    let is_wanted = |line: &&str| {
+        let name = said(line).split_once(BETWEEN).map(|(name, _)| name);
+        name.and_then(|name| apex(name).ok()).is_some_and(|apex| wanted.contains(&apex))
+    };
+    let mut found = HashMap::new();
+    for zone in text.lines().filter(is_wanted).filter_map(|line| entry(line, folder).ok()?) {
+        found.entry(zone.apex.clone()).or_insert(zone);
+    }
+    found
+}
+
+/// Between a zone's name and its file.
+const BETWEEN: [char; 2] = [' ', '\t'];
+
 /// Of a line that is wrong so much is shown.
 const LINE_SHOWN: usize = 300;
 
-fn entry(line: &str, folder: &Path) -> Result<Option<Zone>, String> {
+/// What a line says; empty: nothing.
+fn said(line: &str) -> &str {
     // Some editors begin a file with a mark of its order of octets.
     let line = line.trim_start_matches('\u{feff}').trim();
-    if line.is_empty() || line.starts_with('#') {
+    if line.starts_with('#') { "" } else { line }
+}
+
+fn entry(line: &str, folder: &Path) -> Result<Option<Zone>, String> {
+    let line = said(line);
+    if line.is_empty() {
         return Ok(None);
     }
-    let Some((name, file)) = line.split_once([' ', '\t']) else {
+    let Some((name, file)) = line.split_once(BETWEEN) else {
         return Err(format!("the zone `{}` has no file", line.chars().take(LINE_SHOWN).collect::<String>()));
     };
     let apex = apex(name).map_err(|why| format!("`{name}` is no name of a zone: {why}"))?;

@@ -50,9 +50,11 @@ fn all(config: &Config, view: Option<View<'_>>) -> Zones {
 
 fn named(config: &Config, view: Option<View<'_>>, names: &[&str]) -> Result<Zones, Vec<String>> {
     let (mut zones, mut wrong) = (Zones::new(), Vec::new());
-    let listed = LazyCell::new(|| config.roster.listed());
-    for name in names {
-        match config::apex(name) {
+    let apexes: Vec<_> = names.iter().map(|name| (name, config::apex(name))).collect();
+    let wanted = apexes.iter().filter_map(|(_, apex)| apex.clone().ok()).collect();
+    let listed = LazyCell::new(|| config.roster.listed_among(&wanted));
+    for (name, apex) in apexes {
+        match apex {
             Ok(apex) => match config.roster.find(&apex, || listed.get(&apex).cloned()) {
                 None if serial(view, &apex).is_none() => {
                     wrong.push(format!("there is no zone {name}: nothing names it, and it is not served"));

@@ -212,7 +212,7 @@ pub fn of_named(
         let is_all = strays.is_empty() && are_all_there(&zones, manifest, &asked)?;
         return Ok(Difference { seen: is_all.then_some(seen), ..difference });
     }
-    let mut listed = None;
+    let listed = LazyCell::new(|| roster.listed_among(&apexes.keys().cloned().collect()));
     let mut difference = Difference::default();
     for (apex, names) in &apexes {
         let known = || manifest.find(apex).map(|known| Zone::new(apex.clone(), known.file.into()));
@@ -232,7 +232,7 @@ pub fn of_named(
         let is_missing = |zone: &Zone| written.is_none() && manifest.seen.holds(&zone.file) && is_gone(&zone.file);
         if zone.as_ref().is_some_and(is_missing) {
             // The list may name it all the same, or another file of a folder is its. What the list named is not read from where commands keep it.
-            let mut in_list = || listed.get_or_insert_with(|| roster.listed()).get(apex).cloned();
+            let in_list = || listed.get(apex).cloned();
             let is_nowhere = is_kept() && roster.seen().lists_the_same(&manifest.seen);
             zone = if is_nowhere { None } else { in_list() }.or_else(found);
             difference.gone.extend(zone.is_none().then(|| apex.clone()));

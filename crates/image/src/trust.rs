@@ -20,9 +20,18 @@ pub(crate) struct Trust {
     /// A bit a page, 1 if it is intact: an eighth of an octet for 4096. None yet: all are, or under suspicion none is.
     intact: OnceLock<Box<[AtomicU64]>>,
     faults: AtomicU32,
+    /// A page of which nothing is known is compared by whoever reads it.
+    is_lazy: bool,
 }
 
 impl Trust {
+    /// No page is believed before it is read. `faults`: of reads that have failed so far.
+    pub(crate) fn of_none(pages: usize, faults: u32) -> Trust {
+        let trust = Trust { is_lazy: true, faults: faults.into(), is_doubted: true.into(), ..Trust::default() };
+        trust.intact.get_or_init(|| (0..pages.div_ceil(64)).map(|_| AtomicU64::new(0)).collect());
+        trust
+    }
+
     /// True if no page is known to be damaged.
     #[inline(always)]
     pub(crate) fn is_whole(&self) -> bool {
@@ -72,13 +81,23 @@ impl Trust {
         self.is_doubted.store(true, SeqCst);
     }
 
-    pub(crate) fn is_intact(&self, at: usize, len: usize) -> bool {
+    /// `is_as_built`: what comes of comparing a page.
+    pub(crate) fn is_intact(&self, at: usize, len: usize, is_as_built: impl Fn(usize) -> bool) -> bool {
         if self.is_whole() {
             return true;
         }
         let Some(intact) = self.intact.get() else { return false };
-        let is_set = |page: usize| intact.get(page / 64).is_some_and(|bits| bits.load(Relaxed) >> (page % 64) & 1 == 1);
-        (at / PAGE..(at + len).div_ceil(PAGE)).all(is_set)
+        let is_intact = |page: usize| {
+            let Some(bits) = intact.get(page / 64) else { return false };
+            let bit = 1 << (page % 64);
+            let is_known = bits.load(Relaxed) & bit != 0;
+            let is_found = !is_known && self.is_lazy && is_as_built(page);
+            if is_found {
+                bits.fetch_or(bit, SeqCst);
+            }
+            is_known || is_found
+        };
+        (at / PAGE..(at + len).div_ceil(PAGE)).all(is_intact)
     }
 
     /// Pages that are damaged, once all have been compared; then some numbers of no page.

@@ -31,9 +31,11 @@ impl Frame {
     #[cold]
     #[inline(never)]
     fn intact(&self, at: usize, len: usize) -> Option<&[u8]> {
-        let octets = (**self.octets.as_ref()?).as_ref().get(at..)?.get(..len)?;
+        let all = (**self.octets.as_ref()?).as_ref();
+        let octets = all.get(at..)?.get(..len)?;
+        let is_as_built = |page| sums::is_intact(all, &self.header, page);
         // What is laid behind the file is in memory, and has no checksum.
-        (at as u64 >= self.header.length || self.trust.is_intact(at, len)).then_some(octets)
+        (at as u64 >= self.header.length || self.trust.is_intact(at, len, is_as_built)).then_some(octets)
     }
 
     #[cold]
@@ -81,6 +83,17 @@ impl<M: AsRef<[u8]>> Image<M> {
     {
         let octets: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(self.bytes.clone());
         Image { frame: Frame { octets: Some(octets), ..self.frame }, faults, ..self }
+    }
+
+    /// The same octets, of which each page is compared with its checksum when it is read first: for who reads a little of a large image, and
+    /// has to be sure of that.
+    pub fn doubted(&self) -> Image<M>
+    where
+        M: Clone + Send + Sync + 'static,
+    {
+        let doubted = Image::overlaid(self.bytes.clone(), self.frame.header.clone()).to_serve(self.faults);
+        let trust = Arc::new(Trust::of_none(self.pages(), (self.faults)(&self.bytes)));
+        Image { frame: Frame { trust, ..doubted.frame }, ..doubted }
     }
 
     pub fn header(&self) -> &Header {

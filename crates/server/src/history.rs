@@ -52,7 +52,7 @@ impl Past {
     /// The versions that a zone has had, newest last.
     pub fn log(&self, zone: &str) -> Result<Json, String> {
         let apex = named(zone)?;
-        with_zone(&self.published, &apex, Sound::as_known, |_| Ok(()))?;
+        with_zone(&self.published, &apex, |_| Ok(()))?;
         let version = |e: &Entry| {
             Json::Object(vec![
                 ("serial", Json::Number(e.diff.to.into())),
@@ -69,7 +69,7 @@ impl Past {
     /// What leads from one version to another.
     pub fn diff(&self, zone: &str, from: u32, to: u32) -> Result<Json, String> {
         let apex = named(zone)?;
-        with_zone(&self.published, &apex, Sound::as_known, |served| {
+        with_zone(&self.published, &apex, |served| {
             let [back, there] = self.ways_back(&apex, served, [from, to].map(|serial| (serial, None)))?;
             let diff = back.inverted().then(there).ok_or("the two versions do not meet")?;
             Ok(json(&apex, &diff))
@@ -79,7 +79,7 @@ impl Past {
     /// All records of a version; of the one that is served if none is named.
     pub fn show(&self, zone: &str, serial: Option<u32>) -> Result<Json, String> {
         let apex = named(zone)?;
-        with_zone(&self.published, &apex, Sound::as_known, |served| {
+        with_zone(&self.published, &apex, |served| {
             if served.records().map_err(damaged)? > RECORDS_MAX as u64 {
                 return Err(format!(
                     "the zone has more than {RECORDS_MAX} records; see `dunlin zone dump` for all of them"
@@ -165,7 +165,7 @@ impl Past {
             ));
         }
         let changes = changes(&self.data_dir, &zone.apex)?;
-        let found = with_zone(&self.published, &zone.apex, Sound::compared, |served| {
+        let found = with_sound_zone(&self.published, &zone.apex, |served| {
             let now = served.serial().map_err(damaged)?;
             if serial == now {
                 return Err(format!("version {serial} is what is served"));
@@ -284,15 +284,30 @@ fn damaged(damaged: Damaged) -> String {
     sound::damaged(damaged).to_string()
 }
 
-/// Calls `f` with a zone that is served. `sound`: `Sound::as_known`, or `Sound::compared` for what is written into files.
+/// Calls `f` with a zone that is served, as far as its pages are known to be sound.
 pub fn with_zone<T>(
     published: &Published<Zones<Stretch>>,
     apex: &[u8],
-    sound: fn(&Image<Stretch>) -> Sound<'_>,
     f: impl FnOnce(&Zone<'_>) -> Result<T, String>,
 ) -> Result<T, String> {
-    let (now, _) = published.current();
-    let (sound, told) = (sound(&now.image), |e: io::Error| e.to_string());
+    in_image(&published.current().0.image, apex, f)
+}
+
+/// The same for what is written into files: each page that is read of it is compared with its checksum before.
+pub fn with_sound_zone<T>(
+    published: &Published<Zones<Stretch>>,
+    apex: &[u8],
+    f: impl FnOnce(&Zone<'_>) -> Result<T, String>,
+) -> Result<T, String> {
+    in_image(&published.current().0.image.doubted(), apex, f)
+}
+
+fn in_image<T>(
+    image: &Image<Stretch>,
+    apex: &[u8],
+    f: impl FnOnce(&Zone<'_>) -> Result<T, String>,
+) -> Result<T, String> {
+    let (sound, told) = (Sound::as_known(image), |e: io::Error| e.to_string());
     let zone = sound.zone(apex).map_err(told)?.ok_or_else(|| format!("no zone {} is served", name(apex)))?;
     let found = f(&zone)?;
     sound.holds().map_err(told).map(|()| found)

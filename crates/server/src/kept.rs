@@ -13,7 +13,7 @@ use crate::config::Zone;
 use crate::history::{self, Replaced};
 use crate::images::laying::Standing;
 use crate::images::name;
-use crate::images::sound::{DAMAGED, Sound};
+use crate::images::sound::DAMAGED;
 use crate::scribe::origin::stamp;
 use crate::stamp::TICK;
 use front::{Published, Zones};
@@ -148,8 +148,7 @@ impl Kept {
                 if fs::metadata(&file).map_err(failed)?.len() > TEXT_MAX {
                     return Err(format!("{} is longer than {TEXT_MAX} octets: edit it", file.display()));
                 }
-                let records =
-                    history::with_zone(published, apex, Sound::compared, |zone| modified(zone, apex, changes))?;
+                let records = history::with_sound_zone(published, apex, |zone| modified(zone, apex, changes))?;
                 history::write(&file, was, records.iter()).map(Written::Modified).map_err(failed)
             }
             (Order::Remove, Some(true)) => {

@@ -212,7 +212,7 @@ impl Scribe {
 
     fn renew_digest(&self, apex: &[u8]) {
         let (before, zone, stock) = (net::sched::usage(), name(apex), Stock::below(&self.past.data_dir));
-        match history::with_zone(&self.past.published, apex, Sound::as_known, |zone| digest::renewal(zone, &stock)) {
+        match history::with_zone(&self.past.published, apex, |zone| digest::renewal(zone, &stock)) {
             Ok(None) => {}
             Ok(Some(diff)) if self.intake.change(apex, diff.clone(), history::by_digest()).is_ok() => {
                 log::debug("a zone has a new digest", &[("zone", &zone)]);
@@ -324,7 +324,7 @@ impl Scribe {
         }
         // Also at a start that has found something left behind: who was killed may have owed a digest.
         let is_stale = |zone: &image::Zone<'_>| digest::is_stale(zone).map_err(|e| damaged(e).to_string());
-        if history::with_zone(&self.past.published, &task.apex, Sound::as_known, is_stale) == Ok(true) {
+        if history::with_zone(&self.past.published, &task.apex, is_stale) == Ok(true) {
             self.press.slate.renew([&*task.apex].into_iter(), Instant::now() + DIGEST_AFTER);
         }
         if is_cleared {

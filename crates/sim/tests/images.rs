@@ -1,6 +1,6 @@
 //! Images: what goes in comes out, and a damaged one is never served as if it were whole.
 
-use image::Image;
+use image::{Damaged, Image, View};
 use sim::rng::Rng;
 use sim::{Server, image_of, message};
 use wire::Name;
@@ -200,6 +200,17 @@ fn what_stands_on_intact_pages_is_still_answered() {
     assert!(failed > 0 && failed < asked / 5, "{failed} of {asked}");
 }
 
+/// Owner, type, TTL, rdata.
+type Row = (Vec<u8>, u16, u32, Vec<u8>);
+
+/// All of a zone.
+fn records(view: View<'_>, n: u32) -> Result<Vec<Row>, Damaged> {
+    let mut found = vec![];
+    let mut list = |o: &[u8], t: u16, ttl: u32, r: &[u8]| found.push((o.to_vec(), t, ttl, r.to_vec()));
+    view.zone(n)?.for_each_record(&mut list)?;
+    Ok(found)
+}
+
 #[test]
 fn a_zone_is_not_copied_out_of_a_damaged_image_in_part() {
     let (octets, _) = image_of(&ZONES);
@@ -207,14 +218,13 @@ fn a_zone_is_not_copied_out_of_a_damaged_image_in_part() {
         let mut damaged = octets.clone();
         damaged[page * image::PAGE] ^= 1;
         let (image, whole) = (Image::open_to_serve(damaged, |_| 0).unwrap(), Image::open(&octets).unwrap());
+        let doubted: Vec<_> = (0..ZONES.len() as u32).map(|n| records(image.doubted().view(), n)).collect();
+        assert!(image.is_whole(), "nobody has compared what is served");
         image.compare(0, usize::MAX);
-        for (n, zone) in whole.view().zones().enumerate() {
-            let (mut expect, mut found) = (vec![], vec![]);
-            let mut list = |o: &[u8], t: u16, ttl: u32, r: &[u8]| expect.push((o.to_vec(), t, ttl, r.to_vec()));
-            zone.unwrap().for_each_record(&mut list).unwrap();
-            let mut list = |o: &[u8], t: u16, ttl: u32, r: &[u8]| found.push((o.to_vec(), t, ttl, r.to_vec()));
-            let copied = image.view().zone(n as u32).and_then(|zone| zone.for_each_record(&mut list));
-            assert!(copied.is_err() || found == expect, "page {page}");
+        for (n, as_read) in (0..).zip(doubted) {
+            let copied = records(image.view(), n);
+            assert!(copied.is_err() || copied == records(whole.view(), n), "page {page}");
+            assert_eq!(as_read, copied, "page {page}");
         }
     }
 }

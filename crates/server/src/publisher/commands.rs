@@ -6,7 +6,7 @@ use crate::config::{Config, Zone, inode};
 use crate::history::{self, Past};
 use crate::images;
 use crate::images::numbering;
-use crate::images::sound::{self, Sound};
+use crate::images::sound;
 use crate::json::Json;
 use crate::kept::{Kept, Order};
 use crate::log;
@@ -38,7 +38,7 @@ impl Publisher {
         if let Some(wrong) = read.report.first_error() {
             return Err(wrong);
         }
-        history::with_zone(&self.shared.published, &zone.apex, Sound::as_known, |served| {
+        history::with_zone(&self.shared.published, &zone.apex, |served| {
             let mut found = Ok(Json::Null);
             builder.show(&mut |sorted| found = history::json_between(&zone.apex, served, sorted));
             found.map_err(|_| sound::DAMAGED.to_string())
@@ -56,7 +56,7 @@ impl Publisher {
         let base = origin.edited(&file.file).ok_or("it is not known which version of the zone its file was made of")?;
         match edited::edit(&past, &file, &base, None, &mut |_, _| {}) {
             Ok(Edit { diff: Some(diff), .. }) => Ok(history::json(&zone.apex, &diff)),
-            Ok(Edit { diff: None, .. }) => history::with_zone(&past.published, &zone.apex, Sound::as_known, |served| {
+            Ok(Edit { diff: None, .. }) => history::with_zone(&past.published, &zone.apex, |served| {
                 let serial = served.serial().map_err(|damaged| sound::damaged(damaged).to_string())?;
                 Ok(history::json(&zone.apex, &Diff::new(serial, serial, vec![], vec![])))
             }),

@@ -10,7 +10,7 @@
 use crate::clock::wall_s;
 use crate::config::Zone;
 use crate::history::{self, Past};
-use crate::images::sound::{DAMAGED, Sound};
+use crate::images::sound::DAMAGED;
 use crate::scribe::origin::{self, Base};
 use crate::zonetext::Sources;
 use crate::zonetext::reading::{self, Stock};
@@ -78,8 +78,7 @@ pub fn edit(
     builder.show(&mut |edited| {
         let weighing = Weighing { stock: &stock, guards, rules: Rules::at(wall_s()) };
         let change = |served: &ImageZone<'_>| Ok(weighing.change(past, zone, base, served, edited));
-        let merged = history::with_zone(&past.published, &zone.apex, Sound::as_known, change)
-            .unwrap_or_else(|why| Err(why.into()));
+        let merged = history::with_zone(&past.published, &zone.apex, change).unwrap_or_else(|why| Err(why.into()));
         found = merged.map(|(diff, stays)| {
             (edit.diff, edit.stays) = (diff, stays);
             keep(edited, &edit);

@@ -4,7 +4,6 @@ use crate::answering::later::{Desk, Mailboxes};
 use crate::answering::queue;
 use crate::config::{History, Zone};
 use crate::history::{self, Past};
-use crate::images::sound::Sound;
 use crate::json::Json;
 use crate::publisher::press::Work;
 use crate::refusals::{NOT_YET, PROHIBITED, refused};
@@ -199,8 +198,7 @@ impl Intake {
     pub fn go_back(&self, past: &Past, zone: &str, serial: u32) -> Result<Json, String> {
         let (apex, mut outcome) = (crate::config::apex(zone)?, Err(String::new()));
         for _ in 0..TRIES {
-            let diff =
-                history::with_zone(&past.published, &apex, Sound::as_known, |served| past.back(&apex, served, serial))?;
+            let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
             outcome = self.change(&apex, diff, history::by_going_back(serial));
             // It may have changed meanwhile.
             if outcome.as_ref().err().is_none_or(|why| why != MISFIT) {

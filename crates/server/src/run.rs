@@ -97,8 +97,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     // Data-dir has what zone files hold, whoever may read those; and the control socket is there before it has its mode.
     net::privilege::keep_from_others();
     let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
-    let crew = Crew::of(config);
-    raise_open_files(config, &crew);
+    let mut crew = Crew::of(config);
+    crew.raise_open_files();
     net::sched::allow_precedence();
     let _held = claim(&config.server.data_dir)?;
     let mut handed = Handed::of(systemd::handed());
@@ -276,12 +276,14 @@ impl Updating {
     }
 }
 
-/// How many answering threads there are, and where they may run.
+/// How many answering threads there are, where they may run, and what they have.
 struct Crew {
     udp: usize,
     tcp: usize,
     tasks: usize,
     cpus: Vec<usize>,
+    /// Of clients over TCP, in all.
+    connections: usize,
 }
 
 impl Crew {
@@ -289,7 +291,8 @@ impl Crew {
         let cpus = net::sched::cpus();
         let udp = config.server.workers.unwrap_or(cpus.len()).max(1);
         let tasks = config.resolver.as_ref().map_or(0, |_| udp.div_ceil(WORKERS_PER_TASK_THREAD));
-        Crew { udp, tcp: udp.div_ceil(WORKERS_PER_TCP_THREAD), tasks, cpus }
+        let connections = config.limits.tcp_total;
+        Crew { udp, tcp: udp.div_ceil(WORKERS_PER_TCP_THREAD), tasks, cpus, connections }
     }
 
     fn counters(&self) -> Vec<Arc<Counters>> {
@@ -299,6 +302,23 @@ impl Crew {
     fn turns(&self) -> Vec<Arc<Turns>> {
         let udp = (0..self.udp).map(|i| format!("udp {i}"));
         udp.chain((0..self.tcp).map(|i| format!("tcp {i}"))).map(|name| Arc::new(Turns::new(name))).collect()
+    }
+
+    /// Where the limit is low clients have fewer connections.
+    fn raise_open_files(&mut self) {
+        let others = SPARE_FILES + self.tcp as u64 + self.tasks as u64 * FILES_PER_TASK_THREAD;
+        let wanted = self.connections as u64 + others;
+        match net::sched::raise_open_files(wanted) {
+            Ok(granted) if granted < wanted => {
+                self.connections = self.connections.min(connections(granted, others));
+                log::warn(
+                    "fewer open files than could be needed",
+                    &[("granted", &granted), ("wanted", &wanted), ("tcp_connections", &self.connections)],
+                );
+            }
+            Ok(_) => {}
+            Err(e) => log::warn("the limit of open files cannot be raised", &[("why", &e)]),
+        }
     }
 
     /// The CPU of a worker, where each can have one of its own. A single worker that the kernel could place on either of two CPUs was found to
@@ -334,16 +354,10 @@ fn look_after(shared: &Shared, state: &Arc<State>, folders: &Arc<Folders>) -> Re
     spawn("watcher", &state.events, move || watcher.run())
 }
 
-fn raise_open_files(config: &Config, crew: &Crew) {
-    let upstream = crew.tasks as u64 * FILES_PER_TASK_THREAD;
-    let wanted = config.limits.tcp_total as u64 + SPARE_FILES + crew.tcp as u64 + upstream;
-    match net::sched::raise_open_files(wanted) {
-        Ok(granted) if granted < wanted => {
-            log::warn("fewer open files than could be needed", &[("granted", &granted), ("wanted", &wanted)]);
-        }
-        Ok(_) => {}
-        Err(e) => log::warn("the limit of open files cannot be raised", &[("why", &e)]),
-    }
+/// Connections that clients may have of so many open files: what the server opens itself, as zone files and journals, is not theirs to take. A
+/// quarter in any case.
+fn connections(granted: u64, others: u64) -> usize {
+    granted.saturating_sub(others).max(granted / 4) as usize
 }
 
 /// Where operators come in.
@@ -490,7 +504,7 @@ impl Threads {
                 answering.serve_udp(&ports, datagrams)
             })?;
         }
-        let limits = tcp_limits(config, sockets.tcp.len());
+        let limits = tcp_limits(config, crew.connections, sockets.tcp.len());
         for (i, listeners) in sockets.tcp.into_iter().enumerate() {
             let (Some(answering), limits) = (next(), limits.clone()) else { break };
             threads
@@ -595,10 +609,10 @@ fn own_addresses(listen: &[SocketAddr]) -> Vec<(IpAddr, u16)> {
 
 /// The limits of one of so many threads; what clones of them count by address, they count together. Of the connections in all
 /// each thread has its share, for each can make room among its own only.
-fn tcp_limits(config: &Config, threads: usize) -> TcpLimits {
+fn tcp_limits(config: &Config, connections: usize, threads: usize) -> TcpLimits {
     let limits = &config.limits;
     let share = |all: usize| (all / threads).max(1);
-    let total = share(limits.tcp_total);
+    let total = share(connections);
     TcpLimits {
         connections_max: total,
         per_peer_max: if limits.enabled { limits.tcp_per_address } else { usize::MAX },
@@ -744,7 +758,7 @@ mod tests {
     #[test]
     fn each_worker_has_a_cpu_of_its_own_where_there_are_enough() {
         let cpus = |udp| {
-            let crew = Crew { udp, tcp: 1, tasks: 0, cpus: vec![2, 3, 5] };
+            let crew = Crew { udp, tcp: 1, tasks: 0, cpus: vec![2, 3, 5], connections: 0 };
             (0..udp).map(|worker| crew.cpu(worker)).collect::<Vec<_>>()
         };
         assert_eq!(cpus(1), [Some(2)]);
@@ -753,14 +767,21 @@ mod tests {
     }
 
     #[test]
+    fn clients_do_not_take_the_open_files_that_the_server_needs() {
+        for (granted, others, expect) in [(10_600, 600, 10_000), (1024, 514, 510), (600, 514, 150), (256, 17_000, 64)] {
+            assert_eq!(connections(granted, others), expect, "{granted}");
+        }
+    }
+
+    #[test]
     fn threads_share_connections_and_each_knows_the_limit_of_an_address() {
         let mut config = Config::default();
-        (config.limits.tcp_total, config.limits.tcp_per_address) = (1000, 150);
+        config.limits.tcp_per_address = 150;
         for (threads, total, of_peer) in [(1, 1000, 150), (2, 500, 150), (4, 250, 150), (200, 5, 150)] {
-            let limits = tcp_limits(&config, threads);
+            let limits = tcp_limits(&config, 1000, threads);
             assert_eq!((limits.connections_max, limits.per_peer_max), (total, of_peer), "{threads} threads");
         }
         config.limits.enabled = false;
-        assert_eq!(tcp_limits(&config, 2).per_peer_max, usize::MAX, "no limit of an address");
+        assert_eq!(tcp_limits(&config, 1000, 2).per_peer_max, usize::MAX, "no limit of an address");
     }
 }

@@ -1,6 +1,6 @@
 //! The server as its operator and its clients see it: real sockets, real clients.
 
-use crate::running::{DIRECTORY, Folder, PATIENCE, Server, ZONE, command, eventually, read, text};
+use crate::running::{DIRECTORY, Folder, PATIENCE, Server, ZONE, at_home, command, eventually, read, text};
 use difference::{fleet::free_port, peers};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -206,6 +206,27 @@ fn more_connections_for_commands_than_there_are_places_are_told_so() {
     assert!(text(&output.stderr).contains("all connections for commands are taken"), "{}", text(&output.stderr));
     drop(taken);
     eventually("a place", || folder.dunlin(&["ctl", "status"]).status.code() == Some(0));
+}
+
+/// Files of zones, journals and operators have descriptors as long as there are any for clients.
+#[test]
+fn clients_over_tcp_do_not_take_the_last_open_files() {
+    let folder = with_unwatched_zone();
+    folder.write("example.com.zone", ZONE);
+    let file = folder.0.join("dunlin.toml");
+    fs::write(&file, read(&file) + "[limits]\ntcp-per-address = 10000\n").unwrap();
+    let mut command = Command::new("sh");
+    // Root may raise the limit again.
+    let kept = "[ $(id -u) != 0 ] || set -- setpriv --bounding-set=-sys_resource -- \"$@\"";
+    let serve = env!("CARGO_BIN_EXE_dunlin");
+    command.args(["-c", &format!("ulimit -n 200; {kept}; exec \"$@\""), "sh", serve, "serve", "-c", "dunlin.toml"]);
+    let server = Server::start_as(&folder, at_home(&folder.0, command));
+    assert!(read(&folder.0.join("log")).contains("fewer open files than could be needed granted=200"));
+    let clients: Vec<_> = (0..220).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    folder.write("example.com.zone", &ZONE.replace("192.0.2.2", "192.0.2.9"));
+    folder.does(&["reload", "example.com"]);
+    assert_eq!(server.short(&folder, &["+tcp", "www.example.com", "A"]), "192.0.2.9\n");
+    drop(clients);
 }
 
 #[test]

@@ -179,6 +179,11 @@ impl Builder {
         }
     }
 
+    /// Why the zone begun last is taken back, if it is. Begun once more, it is what comes from then on.
+    pub fn complaint(&self) -> Option<&str> {
+        self.zones.last()?.complaint.as_deref()
+    }
+
     /// Puts the zones of another builder behind those of this one.
     pub fn append(&mut self, mut other: Builder) {
         self.spill_if(&mut other);

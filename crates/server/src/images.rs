@@ -120,6 +120,8 @@ struct Built {
     pieces: Vec<(Box<[u8]>, Pieces)>,
     remarks: Vec<Remark>,
     seed: u64,
+    /// Zones that go on with the records they were served with, for their files are wrong.
+    stand: HashSet<Box<[u8]>>,
     /// Zones that were served, in part at least, and are in the new image no more: their files cannot be used, and the
     /// image that was served is damaged.
     lost: Vec<Problem>,
@@ -266,7 +268,7 @@ impl Library {
     /// Writes an image and its manifest, and only then gives them their names: a disk that is full leaves those that are there. The
     /// manifest has another one first: so a crash leaves a manifest that fits the image whichever that is.
     fn shelve(&self, built: Built, seen: &Seen, beforehand: &mut Beforehand<'_>) -> io::Result<Shelved> {
-        let Built { octets, entries, pieces, remarks, seed, lost } = built;
+        let Built { octets, entries, pieces, remarks, seed, lost, .. } = built;
         if !lost.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, told(&lost)));
         }
@@ -380,8 +382,8 @@ fn build(zones: &[Zone], library: &Library, before: Option<Before<'_>>) -> Built
     let mut is_known = true;
     loop {
         let mut built = attempt(zones, library, before, &kept);
-        let bad: HashMap<&[u8], &Entry> =
-            built.entries.iter().filter(|e| e.problem.is_some()).map(|e| (&*e.apex, e)).collect();
+        let is_bad = |e: &&Entry| e.problem.is_some() && !built.stand.contains(&e.apex);
+        let bad: HashMap<&[u8], &Entry> = built.entries.iter().filter(is_bad).map(|e| (&*e.apex, e)).collect();
         if bad.is_empty() {
             return built;
         }
@@ -430,18 +432,25 @@ fn attempt(
     let seed = seed();
     let spill = Arc::new(Scratch::new(library.folder.clone()));
     let stock = Stock { read: Arc::clone(&library.read), ..Stock::new(seed, library.memory, spill) };
+    let last = before.map(|before| before.image.doubted());
     let (builder, filled) = reading::all(zones, &stock, |zone, builder| match kept.get(&zone.apex) {
         Some(kept) => (keep(kept, builder), None),
-        None => fill_noting(zone, &stock, builder),
+        None => {
+            let (entry, pieces) = fill_noting(zone, &stock, builder);
+            (stand(entry, last.as_ref(), builder), pieces)
+        }
     });
     let (mut entries, pieces): (Vec<Entry>, Vec<Option<Pieces>>) = filled.into_iter().unzip();
     let is_as_before =
         |e: &&Entry| before.is_some_and(|b| b.manifest.find(&e.apex).is_some_and(|known| known.is_of(e)));
     let read_again: HashSet<Box<[u8]>> = entries.iter().filter(is_as_before).map(|e| e.apex.clone()).collect();
+    let stand = entries.iter().filter(|e| e.problem.is_some() && !kept.contains_key(&e.apex));
+    let stand: HashSet<Box<[u8]>> = stand.map(|e| e.apex.clone()).collect();
     let (rules, mut remarks) = (Rules::at(clock::wall_s()), Vec::new());
     let (octets, _, complaints) = builder.finish_judged(&reading::Threads, &mut |zone| {
         let (report, apex) = (audit(zone, &rules), zone.apex());
-        let served = before.map(|before| before.image).filter(|_| !kept.contains_key(apex));
+        let is_as_served = kept.contains_key(apex) || stand.contains(apex);
+        let served = before.map(|before| before.image).filter(|_| !is_as_served);
         let version = Version { zone, report: &report, rules: &rules };
         let judge = || library.gate.judge(served, &version, &stock, read_again.contains(apex));
         let refusal = report.refusal().map(|why| held::refused(served, apex, why)).or_else(judge);
@@ -450,8 +459,9 @@ fn attempt(
         }
         refusal
     });
+    // Of a zone that could not go on either what was wrong first: its file.
     let complaints: HashMap<Box<[u8]>, String> =
-        complaints.into_iter().map(|c| (c.zone.fold().bytes().into(), c.what)).collect();
+        complaints.into_iter().rev().map(|c| (c.zone.fold().bytes().into(), c.what)).collect();
     for entry in entries.iter_mut().filter(|e| e.problem.is_none()) {
         entry.problem = complaints.get(&entry.apex).cloned();
     }
@@ -461,7 +471,7 @@ fn attempt(
     let pieces = pieces.collect();
     let lost = entries.iter().filter(|e| kept.contains_key(&e.apex) && complaints.contains_key(&e.apex));
     let lost = lost.filter_map(|e| Some(Problem { apex: e.apex.clone(), what: e.problem.clone()? })).collect();
-    Built { octets, entries, pieces, remarks, seed, lost }
+    Built { octets, entries, pieces, remarks, seed, stand, lost }
 }
 
 impl Shelved {
@@ -512,6 +522,18 @@ fn entry_of(zone: &Zone, read: Result<Reading, Unread>, builder: &mut Builder) -
             entry(sources)
         }
     }
+}
+
+/// What is known of a zone that was read just now. If its file turned out to be wrong, and the zone was served, it goes on with the records it was
+/// served with: others need not be read again for that.
+fn stand(entry: Entry, last: Option<&Image<Stretch>>, builder: &mut Builder) -> Entry {
+    let Some(why) = builder.complaint().map(held::goes_on) else { return entry };
+    let Some(Ok(Some(zone))) = last.map(|last| last.view().zone_of(&entry.apex)) else { return entry };
+    builder.begin_zone(&entry.apex);
+    let kept = Kept { zone, entry: Entry { problem: Some(why), ..entry.clone() } };
+    let stands = keep(&kept, builder);
+    // What is damaged is looked at once more, with all that is.
+    if builder.complaint().is_some() { entry } else { stands }
 }
 
 /// Hands the records that a zone was served with to the builder.

@@ -284,10 +284,11 @@ mod tests {
     use super::*;
     use crate::images::lately::Last;
     use crate::images::manifest::{Entry, Identity};
-    use crate::images::{Library, Others};
+    use crate::images::{Before, Library, Others};
     use std::fs;
     use std::path::PathBuf;
     use std::time::{Duration, SystemTime};
+    use wire::rtype::A;
 
     /// A configuration with zones of all kinds: w is written, l and m are listed, d lies in a folder.
     struct Desk(PathBuf);
@@ -360,6 +361,34 @@ mod tests {
         assert_eq!(current(&zones).len(), zones.len());
         assert!(current(&zones).is_empty(), "no other image");
         assert_eq!(current(&zones[1..]).len(), zones.len() - 1);
+    }
+
+    /// The others need not be read again for it.
+    #[test]
+    fn a_zone_whose_file_is_wrong_goes_on_as_it_was_in_an_image_that_is_made_in_one_go() {
+        let desk = Desk::new("stands");
+        let (roster, library) = (desk.roster(), Library::open(&desk.0).unwrap());
+        let (zones, seen) = (roster.gather(|_| false).unwrap(), roster.seen());
+        let first = library.first(&zones, &seen, None, &mut |_| ()).unwrap();
+        desk.file("l", &ZONE.replace("A 192.0.2.1", "A 192.0.2"));
+        desk.file("m", &ZONE.replace("192.0.2.1", "192.0.2.2"));
+        library.read.store(0, Relaxed);
+        let before = Before { image: &first.image, manifest: &first.manifest };
+        let again = library.again(&zones, &seen, before, &mut |_| ()).unwrap();
+        let octets: u64 = zones.iter().map(|zone| fs::metadata(&zone.file).unwrap().len()).sum();
+        assert!((1..=octets).contains(&library.read.load(Relaxed)), "{octets}");
+        let [problem] = &again.manifest.problems()[..] else { panic!("{:?}", again.manifest.problems()) };
+        assert!(*problem.apex == *b"\x01l\0" && problem.what.starts_with("it goes on as it was: "), "{problem:?}");
+        for (apex, address) in [(b"\x01l\0", 1), (b"\x01m\0", 2)] {
+            let mut found = vec![];
+            let mut list = |_: &[u8], rtype, _, rdata: &[u8]| found.extend((rtype == A).then(|| rdata.to_vec()));
+            let zone = again.image.view().zone_of(apex).unwrap().unwrap();
+            zone.for_each_record(&mut list).unwrap();
+            assert_eq!(found, [[192, 0, 2, address]]);
+        }
+        // One that was never served is in no image.
+        let alone = library.first(&zones, &seen, None, &mut |_| ()).unwrap();
+        assert!(alone.image.view().zone_of(b"\x01l\0").unwrap().is_none());
     }
 
     #[test]

@@ -129,6 +129,7 @@ pub fn head(request: &[u8], refused: Refused) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use transfer::tsig::{Algorithm, Key};
+    use wire::query::HEADER;
 
     /// An update of z. with this OPT behind it, and others behind that.
     fn request(opts: &[&[u8]]) -> Vec<u8> {
@@ -162,13 +163,14 @@ mod tests {
         let known =
             |secret: &[u8]| Key::new(&Name::from_text(b"k", Some(&Name::ROOT)).unwrap(), Algorithm::Sha256, secret);
         let keys = Keys::new(vec![known(b"0123456789")]);
-        let asked = |key: &Key| {
-            let mut request = request(&[]);
+        let asked = |key: &Key, zones: usize| {
+            let mut request = [&request(&[])[..HEADER], &b"\x01z\0\0\x06\0\x01".repeat(zones)].concat();
+            request[5] = zones as u8;
             let mut asked = tsig::sign_request(key, &mut request, wall_s());
             let reply = refused(&request, &keys, |_| PROHIBITED).unwrap();
             (reply[3] & 15, asked.check(&reply, wall_s()).is_ok())
         };
-        assert_eq!(asked(&known(b"0123456789")), (5, true));
-        assert_eq!(asked(&known(b"another one")), (9, false));
+        (0..3).for_each(|zones| assert_eq!(asked(&known(b"0123456789"), zones), (5, true), "{zones}"));
+        assert_eq!(asked(&known(b"another one"), 1), (9, false));
     }
 }

@@ -109,11 +109,17 @@ impl<'a> Message<'a> {
     pub fn places(&self) -> Places<'a> {
         let counts = [1, 2, 3].map(|section| self.count(section));
         let at = match self.count(0) {
-            0 => HEADER,
             // Behind a question that cannot be read nothing can.
-            _ => self.question().map_or(usize::MAX, |(_, end)| end),
+            1 => self.question().map_or(usize::MAX, |(_, end)| end),
+            // There may be a signature, under which it is said that these are too many, or too few.
+            several => self.behind(several).unwrap_or(usize::MAX),
         };
         Places { message: self.octets, at: Some(at), counts, section: 1 }
+    }
+
+    /// Where so many questions end.
+    fn behind(&self, questions: u16) -> Option<usize> {
+        (0..questions).try_fold(HEADER, |at, _| Some(wire::message::name_end(self.octets, at)? + 4))
     }
 }
 
@@ -291,6 +297,25 @@ mod tests {
         let mut octets = HEAD.to_vec();
         octets.extend(b"\x01z\0\0\x06\0\x01\xC0\x0C\0\x23\0\x01\0\0\0\x3C\0\x05\0\x01\0\x02\xFF");
         assert_eq!(Message::new(&octets).unwrap().records().next().unwrap().unwrap().rdata(), None);
+    }
+
+    #[test]
+    fn records_stand_behind_any_number_of_questions() {
+        let one = message();
+        let (question, records) = one[HEADER..].split_at(7);
+        for n in [0, 1, 2, 300] {
+            let mut octets = one[..HEADER].to_vec();
+            octets[4..6].copy_from_slice(&(n as u16).to_be_bytes());
+            octets.extend([question.repeat(n), records.to_vec()].concat());
+            let message = Message::new(&octets).unwrap();
+            assert_eq!(
+                (message.question().is_some(), message.places().filter(Result::is_ok).count()),
+                (n == 1, 1),
+                "{n}"
+            );
+            octets.truncate(HEADER + n * question.len() - usize::from(n > 0));
+            assert!(Message::new(&octets).unwrap().places().all(|place| place.is_err()), "{n}");
+        }
     }
 
     /// As cheap to send as it is dear to read: thousands of owners could lead through thousands of pointers each.

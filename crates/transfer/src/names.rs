@@ -125,8 +125,9 @@ impl Node {
     /// RFC 2136 section 3.4.2.2. What cannot stand beside what is there is left out without a word.
     pub fn add(&mut self, record: &Record, ttl: u32) {
         let rtype = record.rtype;
-        // One of two that RFC 6672 section 2.3 keeps apart: what is below would be another zone's, and all be led elsewhere.
-        let is_cut = |one, other| !self.is_apex && one == NS && other == DNAME;
+        // One of two that RFC 6672 section 2.3 keeps apart: what is below would be another zone's, and all be led elsewhere. Where a file has
+        // both, each goes on.
+        let is_cut = |one, other| !self.is_apex && !self.has(rtype) && one == NS && other == DNAME;
         let is_apart = |other| (other == CNAME) != (rtype == CNAME) || is_cut(other, rtype) || is_cut(rtype, other);
         let is_odd = self.types().any(is_apart);
         if is_odd || rtype == SOA && !self.rrset(SOA).any(|(old, _)| is_later_soa(record, old)) {

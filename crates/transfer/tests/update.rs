@@ -334,6 +334,24 @@ fn what_we_do_not_do_is_said_after_what_is_wrong() {
     }
 }
 
+/// RFC 6672 section 2.3 has them apart, and a file that has both is served.
+#[test]
+fn a_dname_and_a_delegation_at_one_name_are_changed_where_both_are_there_and_else_the_first_stays() {
+    let zone = contents(&format!("{ZONE}both 60 NS ns\nboth 60 DNAME forest\n"));
+    for (lines, expect) in [
+        ("add both 60 DNAME wood", "-both.z. 60 DNAME forest.z., +both.z. 60 DNAME wood.z."),
+        ("add both 61 NS ns", "-both.z. 60 NS ns.z., +both.z. 61 NS ns.z."),
+        ("add both 60 NS nt", "+both.z. 60 NS nt.z."),
+        ("del both NS", "-both.z. 60 NS ns.z."),
+        ("del both DNAME\nadd both 60 DNAME wood", "-both.z. 60 DNAME forest.z."),
+        ("add tree 60 NS ns", "nothing"),
+        ("add www 60 NS ns\nadd www 60 DNAME wood", "+www.z. 60 NS ns.z."),
+        ("add @ 60 DNAME wood", "+z. 60 DNAME wood.z."),
+    ] {
+        assert_eq!(outcome(&zone, &message("z.", lines), &|_, _| true), expect, "{lines}");
+    }
+}
+
 /// It would be taken for that of the version, and none be made anew.
 #[test]
 fn no_version_has_the_serial_of_a_digest_that_is_there() {
@@ -422,7 +440,8 @@ mod twin {
         }
         // RFC 6672 section 2.3.
         let is_cut = |one: &Record, other: &Record| (one.rtype, other.rtype) == (NS, DNAME) && one.owner() != apex;
-        if zone.iter().filter(beside).any(|old| is_cut(old, new) || is_cut(new, old)) {
+        let is_there = zone.iter().filter(beside).any(|old| old.rtype == new.rtype);
+        if !is_there && zone.iter().filter(beside).any(|old| is_cut(old, new) || is_cut(new, old)) {
             return;
         }
         let serial = |r: &Record| transfer::record::serial_of(r.rdata()).unwrap();

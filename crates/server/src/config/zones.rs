@@ -11,6 +11,7 @@ use policy::Grants;
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::folder::read_file_or_pipe;
@@ -313,7 +314,8 @@ fn found(directory: &Named, ours: &Ours, is_served: &dyn Fn(&Zone) -> bool, wron
     let is_link = |e: &std::fs::DirEntry| e.file_type().is_ok_and(|t| t.is_symlink());
     let named = entries.into_iter().map(|e| (e.path(), is_link(&e)));
     let mut files: Vec<(PathBuf, bool)> = named.filter(|(file, _)| is_zone_file(file)).collect();
-    files.sort();
+    // As octets: all lie in one folder, and to compare paths part by part took half of the time.
+    files.sort_unstable_by(|(one, _), (other, _)| one.as_os_str().as_bytes().cmp(other.as_os_str().as_bytes()));
     let mut zones = Vec::new();
     for (file, is_link) in files {
         let name = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default();

@@ -301,9 +301,9 @@ impl Publisher {
             self.laid.get_or_insert_with(Instant::now);
         }
         let laid = match why {
-            // Forced, no file says it: only an image holds it over a crash, or the history of what was served.
-            Why::Damaged | Why::Forced => None,
-            Why::Keep { is_forced: true } if config.history.octets == 0 => None,
+            Why::Damaged => None,
+            // Forced, no file says it: the history of what was served holds it over a crash, or an image.
+            Why::Forced | Why::Keep { is_forced: true } if config.history.octets == 0 => None,
             Why::Fold => {
                 self.write_files(config, |_| true)?;
                 None
@@ -311,6 +311,8 @@ impl Publisher {
             Why::Started if !self.served.manifest.is_sound() => None,
             _ => self.lay(config, wanted)?,
         };
+        // What is too much for the history is in memory only.
+        self.hurries |= why == Why::Forced && laid == Some(true) && !self.library.gate.remembers();
         let (changed, rebuilt) = match laid {
             Some(changed) => (changed, false),
             // Files that are as they were would not be read again.

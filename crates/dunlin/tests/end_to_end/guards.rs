@@ -101,6 +101,27 @@ fn what_is_held_is_held_over_restarts_and_goes_when_the_file_is_mended() {
     eventually("the word of it", || said(&folder.ctl(&["status", "--json"])).contains("\"held\":[]"));
 }
 
+/// No image has it, and no file says that it was forced.
+#[test]
+fn what_is_forced_is_served_by_the_next_start_and_costs_other_zones_nothing() {
+    let folder = Folder::new();
+    ["example", "other"].iter().for_each(|zone| drop(folder.write(&format!("zones/{zone}.zone"), ZONE)));
+    let server = serve(&folder);
+    let image = || std::fs::read(folder.0.join("data/images/zones.image")).unwrap();
+    let before = image();
+    folder.write("zones/example.zone", &next(|z| without(&z, &["d DS"])));
+    folder.refuses(&["reload", "example"], "would lose its DS");
+    folder.does(&["zone", "publish", "--force", "example"]);
+    assert_eq!(server.short(&folder, &["mark.example", "TXT"]), "\"new\"\n");
+    server.signal("KILL");
+    server.ended();
+    assert!(image() == before, "no new image was made");
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["mark.example", "TXT"]), "\"new\"\n");
+    folder.does(&["reload"]);
+    assert!(said(&folder.ctl(&["status", "--json"])).contains("\"held\":[]"));
+}
+
 /// The zone with so many hosts more.
 fn write_hosts(folder: &Folder, serial: u32, n: u32) {
     let hosts: String = (0..n).map(|i| format!("h{i} A 192.0.2.1\n")).collect();

@@ -182,6 +182,12 @@ impl Gate {
         diffs.into_iter()
     }
 
+    /// True if all that passed was little enough to be remembered.
+    pub fn remembers(&self) -> bool {
+        let changes = self.changes();
+        changes.unnumbered.keys().all(|apex| changes.diffs.contains_key(apex))
+    }
+
     /// Forgets what versions change that are not served after all.
     pub fn forget(&self) {
         *self.changes() = Changes::default();

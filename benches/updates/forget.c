@@ -213,7 +213,9 @@ int rename(const char *from, const char *to) {
     if (!is_ours(new)) return REAL(rename)(from, to);
     pthread_mutex_lock(&lock);
     struct entry *there = named(new), *e = named(old);
-    if (there) strcat(there->name, ".replaced");
+    // It has another name already, which is not there yet: whoever finds it under the old one names it once more.
+    for (struct entry *all = entries; all && !e; all = all->next) if (!strcmp(all->real, old)) e = all;
+    if (there && there != e) strcat(there->name, ".replaced");
     if (e) snprintf(e->name, sizeof e->name, "%s", new);
     else enter(old, new);
     pthread_mutex_unlock(&lock);

@@ -69,7 +69,7 @@ pub struct Library {
 /// What is done with the zones of a new image before a start could find it.
 pub type Beforehand<'a> = dyn FnMut(&[Entry]) + 'a;
 
-/// Zones that have come or gone since an image was made, with the file that was read last; None: it is no more.
+/// Zones that have come or gone since an image was made, with the file that was read last; None: it is no more, or is one of `[[zone]]`.
 pub type Others = HashMap<Box<[u8]>, Option<PathBuf>>;
 
 /// An image, mapped, and what it was made of.

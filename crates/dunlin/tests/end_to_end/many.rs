@@ -259,6 +259,37 @@ fn a_start_answers_as_was_answered_last() {
     );
 }
 
+/// Nobody who asks for others waits for it; and one that is gone is not served, to whomever.
+#[test]
+fn a_start_with_a_zone_more_in_the_configuration_answers_at_once_of_that_one_too() {
+    for is_reloaded in [false, true] {
+        let desk = Desk::new(FEW);
+        let server = desk.start();
+        let with = "[[zone]]\nname = \"come.example\"\nfile = \"come.zone\"\nallow-query = [\"127.0.0.1\"]\n";
+        desk.folder.write("come.zone", ZONE);
+        desk.folder.write("dunlin.toml", &format!("{CONFIG}{with}"));
+        if is_reloaded {
+            desk.folder.does(&["reload"]);
+        }
+        server.signal("KILL");
+        server.ended();
+        desk.pipe();
+        let server = desk.start();
+        assert_eq!(server.short(&desk.folder, &["www.come.example"]), "192.0.2.2\n", "{is_reloaded}");
+        assert_eq!(desk.served(&server), ["192.0.2.2\n"; 4]);
+        desk.fill_the_pipe();
+        desk.folder.does(&["reload"]);
+        assert_eq!(server.short(&desk.folder, &["www.come.example"]), "192.0.2.2\n");
+        assert!(desk.folder.does(&["zone", "publish", "--force", "come.example"]).contains("zones 1205"));
+        server.signal("KILL");
+        server.ended();
+        desk.folder.write("dunlin.toml", CONFIG);
+        let server = desk.start();
+        assert_eq!(server.short(&desk.folder, &["www.come.example"]), "", "{is_reloaded}");
+        assert_eq!(desk.served(&server), ["192.0.2.2\n"; 4]);
+    }
+}
+
 /// The log says of how many zones the first answers are.
 #[test]
 fn what_came_and_went_is_so_from_the_first_answer_on() {

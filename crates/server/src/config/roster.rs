@@ -2,7 +2,7 @@
 //! when it is no longer as it was.
 
 use super::shared::{FILE_OF_ITS_OWN, Ours};
-use super::written::Written;
+use super::written::{Written, names_of};
 use super::zones::{self, Named, Wrongs, Zone};
 use crate::complaint::Complaint;
 use crate::images;
@@ -184,6 +184,11 @@ impl Seen {
         let paths = |seen: &Seen| seen.directories.iter().map(|d| d.0.clone()).collect::<Vec<_>>();
         let list = |seen: &Seen| seen.list.as_ref().map(|l| l.0.clone());
         self.written == other.written && list(self) == list(other) && paths(self) == paths(other)
+    }
+
+    /// What it would be without these zones in `[[zone]]`.
+    pub fn without(&self, zones: &[Zone]) -> Seen {
+        Seen { written: self.written.wrapping_sub(names_of(zones)), ..self.clone() }
     }
 
     /// True if they name the same zones, but for what folders hold.

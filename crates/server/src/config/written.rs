@@ -22,12 +22,17 @@ struct Zones {
     ours: OnceLock<HashSet<u64>>,
 }
 
+/// What tells the names of zones: that of all is the sum of those of its parts.
+pub fn names_of(zones: &[Zone]) -> u64 {
+    let hash = |zone: &Zone| siphash::<1, 3>(b"zones in dunlin.", &zone.apex);
+    zones.iter().map(hash).fold(zones.len() as u64, u64::wrapping_add)
+}
+
 impl Written {
     /// Of zones with the same apex the last is found.
     pub fn new(zones: Vec<Zone>) -> Written {
         let places = zones.iter().enumerate().map(|(at, zone)| (zone.apex.clone(), at)).collect();
-        let hash = |zone: &Zone| siphash::<1, 3>(b"zones in dunlin.", &zone.apex);
-        let names = zones.iter().map(hash).fold(zones.len() as u64, u64::wrapping_add);
+        let names = names_of(&zones);
         Written(Arc::new(Zones { zones, places, names, ours: OnceLock::new() }))
     }
 

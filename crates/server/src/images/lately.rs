@@ -7,7 +7,7 @@
 //! zones of updates               the journal (`ledger`)
 //! ```
 
-use crate::config::{Written, Zone};
+use crate::config::{Seen, Written, Zone};
 use crate::history::{CHANGE_OCTETS_MAX, changes_since, in_turn};
 use crate::images::laying::{self, Put, Standing};
 use crate::images::manifest;
@@ -35,6 +35,8 @@ pub struct Last {
     /// With what was laid over it.
     laid: Option<Image<Stretch>>,
     others: Others,
+    /// Zones of `[[zone]]` that nobody served before.
+    more: Vec<Zone>,
 }
 
 impl Last {
@@ -42,10 +44,22 @@ impl Last {
     pub fn open(library: &Library, written: &Written) -> Option<Last> {
         let shelved = library.last()?;
         let others = library.others(shelved.manifest.image());
-        let mut last = Last { shelved, laid: None, others };
+        let mut last = Last { shelved, laid: None, others, more: Vec::new() };
         last.lay_none();
         last.lay_changes(library.data_dir(), written);
         Some(last)
+    }
+
+    /// True if what named the zones of the image is what names them now, but for zones that have come in `[[zone]]` alone: those come to what was served.
+    pub fn is_of(&mut self, seen: &Seen, written: &Written) -> bool {
+        let manifest = &self.shelved.manifest;
+        if manifest.seen.is_of(seen) {
+            return true;
+        }
+        let more: Vec<Zone> = written.iter().filter(|zone| manifest.find(&zone.apex).is_none()).cloned().collect();
+        let is_of = manifest.seen.is_of(&seen.without(&more));
+        self.more = if is_of { more } else { Vec::new() };
+        is_of
     }
 
     pub fn served(&self) -> &Image<Stretch> {
@@ -67,13 +81,15 @@ impl Last {
             let zone = Zone::new(apex.clone(), file.clone()?);
             Some(written.find(apex).cloned().unwrap_or(zone))
         });
+        let is_among_others = |zone: &&Zone| matches!(self.others.get(&zone.apex), Some(Some(_)));
+        let more = self.more.iter().filter(|zone| !is_among_others(zone)).cloned();
         let mut room = COME_OCTETS;
         let has_room = |zone: &Zone| {
             let left = std::fs::metadata(&zone.file).ok().and_then(|file| room.checked_sub(file.len()));
             room = left.unwrap_or(room);
             left.is_some()
         };
-        came.filter(|zone| !zone.is_owned()).filter(has_room).collect()
+        came.chain(more).filter(|zone| !zone.is_owned()).filter(has_room).collect()
     }
 
     /// Zones that went, and are not in this image.

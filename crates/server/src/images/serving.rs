@@ -92,7 +92,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
         );
     }
     if let Some(large) =
-        last.take_if(|last| is_large(&last.shelved.manifest) && last.shelved.manifest.seen.is_of(&seen))
+        last.take_if(|last| is_large(&last.shelved.manifest) && last.is_of(&seen, &config.roster.written))
     {
         match at_once(large, library, config, recorder, true) {
             Some(first) => return Ok(first),

@@ -132,7 +132,9 @@ impl Publisher {
         let plan = Plan::of(&now.image, difference, &self.library, &self.served.pieces, &mut self.recorder)?;
         let manifest = &self.served.manifest;
         let has_come = |zone: &&Zone| laying::zone(now.image.view(), &zone.apex).is_none();
-        let come = difference.anew.iter().filter(has_come).map(|zone| (zone.apex.clone(), Some(zone.file.clone())));
+        // Of one of `[[zone]]` the configuration says where it lies, as long as it is to be served.
+        let file = |zone: &Zone| config.roster.written.find(&zone.apex).is_none().then(|| zone.file.clone());
+        let come = difference.anew.iter().filter(has_come).map(|zone| (zone.apex.clone(), file(zone)));
         let gone = difference.gone.iter().map(|apex| (apex.clone(), None));
         let Err(why) = self.library.note_others(manifest.image(), come.chain(gone).collect()) else {
             return Some(plan);

@@ -188,7 +188,7 @@ fn a_list_counts_as_it_was_when_somebody_asked_for_it() {
         eventually("and one more", || has(&last));
         assert!(has("a.example"), "{text}");
     }
-    // Nor does whoever wants another zone served ask for it, whether it takes a new image or not.
+    // Nor does whoever wants another zone served ask for it, by force or not.
     folder.write("list", "");
     folder.write("zones/d.example.zone", &ZONE.replace(" 7 ", " 9 "));
     folder.does(&["zone", "publish", "--force", "d.example"]);

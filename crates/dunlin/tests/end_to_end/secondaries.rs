@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -252,15 +253,21 @@ fn a_zone_that_has_not_come_is_servfail_until_it_has() {
     drop(primary);
 }
 
-/// As many an operator has it fetched anew.
-#[test]
-fn a_zone_whose_file_was_removed_is_served_on_and_fetched() {
+/// A primary, and a secondary whose image has what open.test is, and this file.
+fn pair() -> (Site, Site, PathBuf) {
     let (theirs, ours) = (free_port(), free_port());
     let primary = Site::start(theirs, &primary_telling(ours));
     let mut secondary = Site::start(ours, &secondary_of(theirs));
     let file = secondary.folder.0.join("kept/open.zone");
     secondary.comes_to("open.test", 7);
     secondary.restart();
+    (primary, secondary, file)
+}
+
+/// As many an operator has it fetched anew.
+#[test]
+fn a_zone_whose_file_was_removed_is_served_on_and_fetched() {
+    let (primary, mut secondary, file) = pair();
     fs::remove_file(&file).unwrap();
     // It may be there again before the reload looks at it.
     secondary.ctl(&["reload"]);
@@ -282,13 +289,7 @@ fn a_zone_whose_file_was_removed_is_served_on_and_fetched() {
 /// What a disk has lost of it, or somebody has changed, is not what its primary has sent.
 #[test]
 fn a_file_that_is_not_as_it_was_received_is_not_served_and_the_zone_is_fetched() {
-    let (theirs, ours) = (free_port(), free_port());
-    let primary = Site::start(theirs, &primary_telling(ours));
-    let mut secondary = Site::start(ours, &secondary_of(theirs));
-    let file = secondary.folder.0.join("kept/open.zone");
-    secondary.comes_to("open.test", 7);
-    // Then the image has it.
-    secondary.restart();
+    let (primary, mut secondary, file) = pair();
     let good = read(&file);
     let spoilt = good.replace("192.0.2.1\n", "192.0.2.2\n");
     assert_ne!(good, spoilt);

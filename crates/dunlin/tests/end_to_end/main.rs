@@ -13,6 +13,7 @@ mod many;
 mod merging;
 mod numbering;
 mod owners;
+mod process;
 mod resolving;
 mod running;
 mod second_reader;

@@ -203,8 +203,8 @@ pub fn of_named(
     for name in names {
         config::apex(name).into_iter().for_each(|apex| apexes.entry(apex).or_default().push(name));
     }
-    let seen = roster.seen();
-    if is_asked && !seen.lists_the_same(&manifest.seen) {
+    let other = is_asked.then(|| roster.seen()).filter(|seen| !seen.lists_the_same(&manifest.seen));
+    if let Some(seen) = other {
         let (zones, strays) = roster.gather_but_strays(|zone| manifest.has(zone))?;
         let asked = apexes.into_keys().collect();
         let difference = of_listed(&zones, manifest, &asked);

@@ -62,12 +62,23 @@ pub struct Scribe {
     forced: HashMap<Box<[u8]>, String>,
     /// How the files are that were written. Bound: as many as zones are written back, each as `outline` says.
     outlines: HashMap<Box<[u8]>, Outline>,
+    /// How zones were whose files, without any that they include, held nothing new, by their names' fingerprints. Bound: as many as take updates.
+    calm: HashMap<u64, Sight>,
     /// Zones beside whose files nothing is left of writers that died, by their names' fingerprints. Bound: as many as are written
     /// back.
     swept: HashSet<u64>,
     /// Of zones that nobody has updated since the start: see `history::last_updates`. Read when it is asked for, for all at once, and kept while there
     /// is something to do. Bound: as many as the journal has zones.
     last_updates: Option<HashMap<u64, (u32, u64)>>,
+}
+
+/// A zone and its file as a look found them: as long as they are so, another look finds the same.
+#[derive(PartialEq, Eq)]
+struct Sight {
+    /// Of the file's stamp.
+    fingerprint: u64,
+    serial: Option<u32>,
+    is_kept_in_step: bool,
 }
 
 /// An edit that was not taken in.
@@ -120,8 +131,8 @@ impl From<io::Error> for Undone {
 impl Scribe {
     pub fn new(press: Arc<Press>, past: Past, intake: Intake, state: Arc<State>, folders: Arc<Folders>) -> Scribe {
         let (refused, forced) = (HashMap::new(), HashMap::new());
-        let (outlines, swept, last_updates) = (HashMap::new(), HashSet::new(), None);
-        Scribe { press, past, intake, state, folders, refused, forced, outlines, swept, last_updates }
+        let (outlines, calm, swept, last_updates) = (HashMap::new(), HashMap::new(), HashSet::new(), None);
+        Scribe { press, past, intake, state, folders, refused, forced, outlines, calm, swept, last_updates }
     }
 
     /// Works until the process ends: a file that is being written then is not there. `zones`: those that the last run may owe files.
@@ -140,6 +151,9 @@ impl Scribe {
             let task = self.press.slate.next();
             if task.what == What::Digest {
                 self.renew_digest(&task.apex);
+                continue;
+            }
+            if self.is_calm(&task) {
                 continue;
             }
             self.watch_includes(&task);
@@ -196,6 +210,7 @@ impl Scribe {
             self.refused.remove(&apex);
             self.forced.remove(&apex);
             self.outlines.remove(&apex);
+            self.calm.remove(&fingerprint_of(&apex));
             self.swept.remove(&fingerprint_of(&apex));
             self.folders.include_none(&name(&apex).to_string());
             // It may have been attended to just now.
@@ -267,8 +282,23 @@ impl Scribe {
         }
     }
 
+    /// True: nobody waits for this look, and it would find what the last one found. A reload of all zones asks for one at each: 50 us, some of them
+    /// on the updates' thread, and 6 where it is so.
+    fn is_calm(&self, task: &Task) -> bool {
+        let found = self.calm.get(&fingerprint_of(&task.apex));
+        task.what == What::Look
+            && !task.is_asked
+            && found.is_some_and(|found| *found == self.sight(task, &origin::stamp(&task.file)))
+    }
+
+    fn sight(&self, task: &Task, stamp: &str) -> Sight {
+        let (fingerprint, serial) = (fingerprint_of(stamp.as_bytes()), serial(&self.press, &task.apex));
+        Sight { fingerprint, serial, is_kept_in_step: task.is_kept_in_step }
+    }
+
     /// Err: why the file, or what is served, stays as it is.
     fn attend(&mut self, task: &Task) -> Result<Done, Undone> {
+        self.calm.remove(&fingerprint_of(&task.apex));
         if !ledger::file_of(&self.past.data_dir.join(ledger::FOLDER), &task.apex).exists() {
             // Updates do not own the zone yet.
             return Ok(Done::Current);
@@ -333,6 +363,9 @@ impl Scribe {
         }
         if task.is_kept_in_step && (is == NONE || is_owed(&self.press, &task.apex, &origin, &file)) {
             self.press.slate.note([&*task.apex].into_iter(), Instant::now());
+        }
+        if is != NONE && origin.includes().is_empty() {
+            self.calm.insert(fingerprint_of(&task.apex), self.sight(task, &is));
         }
         Ok(Done::Looked)
     }

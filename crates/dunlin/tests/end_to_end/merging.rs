@@ -90,6 +90,24 @@ fn what_both_have_changed_is_held_until_one_of_them_gives_way() {
 }
 
 #[test]
+fn an_edit_whose_file_makes_way_for_the_one_before_waits_no_more() {
+    let stage = Stage::new("", 1);
+    // One that was written only just then is read again.
+    stage.edit(&read(&stage.file));
+    let (server, aside) = (stage.serve(), stage.file.with_extension("aside"));
+    add(&server, 1);
+    for _ in 0..2 {
+        std::fs::rename(&stage.file, &aside).unwrap();
+        stage.edit(&(read(&aside) + "www A 192.0.2.\n"));
+        eventually("the complaint", || stage.ctl(&["status"]).contains("192.0.2."));
+        // Size, time and inode are what they were.
+        std::fs::rename(&aside, &stage.file).unwrap();
+        stage.ctl(&["reload"]);
+        eventually("no complaint", || stage.ctl(&["status"]).contains("\"held\":[]"));
+    }
+}
+
+#[test]
 fn an_edit_that_is_in_the_journal_and_not_yet_known_is_no_edit_after_a_crash() {
     let stage = Stage::new("", 2);
     let server = stage.serve();

@@ -138,6 +138,8 @@ pub struct Task {
     pub apex: Box<[u8]>,
     pub file: PathBuf,
     pub what: What,
+    /// Somebody waits for what becomes of an edit.
+    pub is_asked: bool,
     /// It is one of those that are written back.
     pub is_kept_in_step: bool,
     /// What an edit of the file may lose; None: anything.
@@ -332,8 +334,8 @@ impl Entries {
             what = What::Force;
         }
         let zone = self.zones.get(&apex)?;
-        let (is_kept_in_step, guards) = (zone.every.is_some(), zone.guards);
-        Some(Task { file: zone.file.clone(), apex, what, is_kept_in_step, guards })
+        let (is_asked, is_kept_in_step) = (self.told.contains_key(&apex), zone.every.is_some());
+        Some(Task { file: zone.file.clone(), apex, what, is_asked, is_kept_in_step, guards: zone.guards })
     }
 }
 

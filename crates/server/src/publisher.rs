@@ -284,9 +284,10 @@ impl Publisher {
 
     fn reload(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
         let facts = self.refresh(config, why, wanted)?;
-        // What is folded is served, whatever is wrong with other zones' files; and nobody asked for what has come: what is wrong with
-        // it is told already.
-        if matches!(why, Why::Fold | Why::Received) { Ok(facts) } else { self.fulfilled(wanted).map(|()| facts) }
+        // What is folded is served, whatever is wrong with other zones' files; and nobody asked for what has come, or for a start: what is
+        // wrong is told already.
+        let is_asked = !matches!(why, Why::Fold | Why::Received | Why::Started);
+        if is_asked { self.fulfilled(wanted).map(|()| facts) } else { Ok(facts) }
     }
 
     /// Serves zones as their files are, where that can be.

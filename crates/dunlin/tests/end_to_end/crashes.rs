@@ -238,3 +238,23 @@ fn a_start_on_a_full_disk_serves_what_was_there_and_what_can_be_laid_over_it() {
     let log = read(&folder.0.join("log"));
     assert!(log.contains("the last one is served") && log.contains("no space: needs 1 MiB"), "{log}");
 }
+
+/// One that is configured no more would be served to everybody.
+#[test]
+fn a_start_on_a_full_disk_serves_what_was_there_without_a_zone_that_has_gone() {
+    let folder = Folder::new();
+    folder.write("other.zone", ZONE);
+    folder.configure(&format!("{CONFIGURATION}[[zone]]\nname = \"other.example\"\nfile = \"other.zone\"\n"));
+    write_zone(&folder, 1, 200);
+    folder.write("without.toml", &read(&folder.0.join("dunlin.toml")).replace("other.", "another."));
+    folder.write("another.zone", ZONE);
+    let script = FILL.to_string()
+        + "$DUNLIN compile -c dunlin.toml > said
+        fill 4
+        exec $DUNLIN serve -c without.toml";
+    let server = Server::start_as(&folder, on_a_small_disk(&folder, &script));
+    assert_eq!(version(&folder, &server), expected(1));
+    assert_eq!(server.short(&folder, &["www.other.example"]), "");
+    eventually("the zone that has come", || !server.short(&folder, &["www.another.example"]).is_empty());
+    assert!(read(&folder.0.join("log")).contains("the last one is served"));
+}

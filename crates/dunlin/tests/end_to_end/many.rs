@@ -3,6 +3,7 @@
 
 use crate::running::{Folder, Server, ZONE, eventually, read, text};
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -287,6 +288,40 @@ fn a_start_with_a_zone_more_in_the_configuration_answers_at_once_of_that_one_too
         let server = desk.start();
         assert_eq!(server.short(&desk.folder, &["www.come.example"]), "", "{is_reloaded}");
         assert_eq!(desk.served(&server), ["192.0.2.2\n"; 4]);
+    }
+}
+
+/// It is taken away from what was served; and where it is back it comes from its file.
+#[test]
+fn a_start_with_a_zone_less_in_the_configuration_answers_at_once_without_it() {
+    for is_reloaded in [false, true] {
+        let desk = Desk::new(FEW);
+        desk.folder.write("come.zone", ZONE);
+        let with = format!("{CONFIG}[[zone]]\nname = \"come.example\"\nfile = \"come.zone\"\n");
+        desk.folder.write("dunlin.toml", &with);
+        assert_eq!(desk.folder.dunlin(&["compile", "-c", "dunlin.toml"]).status.code(), Some(0));
+        let image = || fs::metadata(desk.folder.0.join("data/images/zones.image")).unwrap().ino();
+        let (made, server) = (image(), desk.start());
+        let asked = |server: &Server| server.short(&desk.folder, &["www.come.example"]);
+        assert_eq!(asked(&server), "192.0.2.2\n");
+        desk.folder.write("dunlin.toml", CONFIG);
+        if is_reloaded {
+            desk.folder.does(&["reload"]);
+        }
+        server.signal("KILL");
+        server.ended();
+        let server = desk.start();
+        assert_eq!((asked(&server), image()), (String::new(), made), "{is_reloaded}");
+        assert_eq!(desk.served(&server), ["192.0.2.2\n"; 4]);
+        desk.folder.write("dunlin.toml", &with);
+        desk.folder.does(&["reload"]);
+        assert_eq!(asked(&server), "192.0.2.2\n");
+        server.signal("KILL");
+        server.ended();
+        desk.pipe();
+        let server = desk.start();
+        assert_eq!((asked(&server), image()), ("192.0.2.2\n".to_string(), made), "{is_reloaded}");
+        desk.fill_the_pipe();
     }
 }
 

@@ -187,8 +187,8 @@ impl Seen {
     }
 
     /// What it would be without these zones in `[[zone]]`.
-    pub fn without(&self, zones: &[Zone]) -> Seen {
-        Seen { written: self.written.wrapping_sub(names_of(zones)), ..self.clone() }
+    pub fn without<'z>(&self, apexes: impl Iterator<Item = &'z Box<[u8]>>) -> Seen {
+        Seen { written: self.written.wrapping_sub(names_of(apexes)), ..self.clone() }
     }
 
     /// True if they name the same zones, but for what folders hold.

@@ -23,16 +23,15 @@ struct Zones {
 }
 
 /// What tells the names of zones: that of all is the sum of those of its parts.
-pub fn names_of(zones: &[Zone]) -> u64 {
-    let hash = |zone: &Zone| siphash::<1, 3>(b"zones in dunlin.", &zone.apex);
-    zones.iter().map(hash).fold(zones.len() as u64, u64::wrapping_add)
+pub fn names_of<'z>(apexes: impl Iterator<Item = &'z Box<[u8]>>) -> u64 {
+    apexes.map(|apex| siphash::<1, 3>(b"zones in dunlin.", apex).wrapping_add(1)).fold(0, u64::wrapping_add)
 }
 
 impl Written {
     /// Of zones with the same apex the last is found.
     pub fn new(zones: Vec<Zone>) -> Written {
         let places = zones.iter().enumerate().map(|(at, zone)| (zone.apex.clone(), at)).collect();
-        let names = names_of(&zones);
+        let names = names_of(zones.iter().map(|zone| &zone.apex));
         Written(Arc::new(Zones { zones, places, names, ours: OnceLock::new() }))
     }
 

@@ -7,7 +7,7 @@
 //! zones of updates               the journal (`ledger`)
 //! ```
 
-use crate::config::{Seen, Written, Zone};
+use crate::config::{Roster, Seen, Written, Zone};
 use crate::history::{CHANGE_OCTETS_MAX, changes_since, in_turn};
 use crate::images::laying::{self, Put, Standing};
 use crate::images::manifest;
@@ -18,7 +18,7 @@ use crate::update::unwritten::{Names, Wish};
 use image::patch::Change;
 use image::{Builder, Image, InTurn, Zone as ImageZone};
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::slice;
 use std::time::SystemTime;
 use store::Stretch;
@@ -35,6 +35,8 @@ pub struct Last {
     /// With what was laid over it.
     laid: Option<Image<Stretch>>,
     others: Others,
+    /// Zones of the image that have gone since, with their files.
+    went: Vec<(Box<[u8]>, PathBuf)>,
     /// Zones of `[[zone]]` that nobody served before.
     more: Vec<Zone>,
 }
@@ -44,22 +46,54 @@ impl Last {
     pub fn open(library: &Library, written: &Written) -> Option<Last> {
         let shelved = library.last()?;
         let others = library.others(shelved.manifest.image());
-        let mut last = Last { shelved, laid: None, others, more: Vec::new() };
+        let mut last = Last { shelved, laid: None, others, went: Vec::new(), more: Vec::new() };
         last.lay_none();
         last.lay_changes(library.data_dir(), written);
         Some(last)
     }
 
-    /// True if what named the zones of the image is what names them now, but for zones that have come in `[[zone]]` alone: those come to what was served.
-    pub fn is_of(&mut self, seen: &Seen, written: &Written) -> bool {
-        let manifest = &self.shelved.manifest;
-        if manifest.seen.is_of(seen) {
+    /// True if what named the zones of the image is what names them now, but for zones that have come to `[[zone]]` or gone from there alone: they come
+    /// to what was served, or are taken away.
+    pub fn is_of(&mut self, seen: &Seen, roster: &Roster) -> bool {
+        let (manifest, is_as_ever) = (&self.shelved.manifest, self.shelved.manifest.seen.is_of(seen));
+        if is_as_ever && self.others.is_empty() {
             return true;
         }
-        let more: Vec<Zone> = written.iter().filter(|zone| manifest.find(&zone.apex).is_none()).cloned().collect();
-        let is_of = manifest.seen.is_of(&seen.without(&more));
+        // One that went may be back.
+        let more = roster.written.iter().filter(|zone| manifest.find(&zone.apex).is_none());
+        let more: Vec<Zone> = more.cloned().collect();
+        let others = seen.without(more.iter().map(|zone| &zone.apex));
+        let is_of =
+            is_as_ever || manifest.seen.is_of(&others) || self.left(&others, roster).is_some_and(|gone| self.go(gone));
         self.more = if is_of { more } else { Vec::new() };
         is_of
+    }
+
+    /// The zones that have gone from `[[zone]]`, if without them it is what `others` says. None: more than that has changed.
+    fn left(&self, others: &Seen, roster: &Roster) -> Option<Vec<Box<[u8]>>> {
+        let seen = &self.shelved.manifest.seen;
+        let is_left = |apex: &[u8], file: &Path| roster.written.find(apex).is_none() && !seen.finds(apex, file);
+        let mut left: Vec<Box<[u8]>> =
+            self.went.iter().filter(|(apex, file)| is_left(apex, file)).map(|(apex, _)| apex.clone()).collect();
+        for known in self.shelved.manifest.part(0, 1) {
+            let known = known.ok()?;
+            left.extend(is_left(known.apex, known.file).then(|| known.apex.into()));
+        }
+        let listed = roster.listed_among(&left.iter().cloned().collect());
+        left.retain(|apex| !listed.contains_key(apex));
+        others.is_of(&seen.without(left.iter())).then_some(left)
+    }
+
+    /// These zones are configured no more. False: one of them cannot be taken away.
+    pub fn go(&mut self, gone: Vec<Box<[u8]>>) -> bool {
+        let there = gone.iter().filter(|apex| laying::zone(self.served().view(), apex).is_some());
+        let there: Vec<Box<[u8]>> = there.cloned().collect();
+        let are_away = there.is_empty() || self.take_away(there);
+        if are_away {
+            self.shelved.manifest.change(&[], &gone);
+            self.others.extend(gone.into_iter().map(|apex| (apex, None)));
+        }
+        are_away
     }
 
     pub fn served(&self) -> &Image<Stretch> {
@@ -105,6 +139,9 @@ impl Last {
         if !gone.is_empty() && !self.take_away(gone.clone()) {
             gone.retain(|apex| self.take_away(vec![apex.clone()]));
         }
+        let manifest = &self.shelved.manifest;
+        let with_file = gone.iter().filter_map(|apex| Some((apex.clone(), manifest.find(apex)?.file.to_path_buf())));
+        self.went = with_file.collect();
         self.shelved.manifest.change(&[], &gone);
     }
 

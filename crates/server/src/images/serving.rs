@@ -18,7 +18,6 @@ use image::Image;
 use image::node::APEX;
 use policy::{Acl, Lists};
 use std::collections::HashSet;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store::{Backing, Stretch};
@@ -91,9 +90,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
             &[("why", &why)],
         );
     }
-    if let Some(large) =
-        last.take_if(|last| is_large(&last.shelved.manifest) && last.is_of(&seen, &config.roster.written))
-    {
+    if let Some(large) = last.take_if(|last| is_large(&last.shelved.manifest) && last.is_of(&seen, &config.roster)) {
         match at_once(large, library, config, recorder, true) {
             Some(first) => return Ok(first),
             None => last = open(),
@@ -116,9 +113,13 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
         Err(why) => {
             // What is not served is no version.
             library.gate.forget();
-            let is_damaged = why.kind() == io::ErrorKind::InvalidData;
+            let is_as_configured = |last: &mut Last| {
+                // A zone that was for some, and is configured no more, would be for all.
+                let gone = last.shelved.manifest.beside(zones.iter().map(|zone| &*zone.apex));
+                gone.is_some_and(|gone| last.go(gone))
+            };
             open()
-                .filter(|last| is_damaged || last.shelved.manifest.seen.is_of(&seen))
+                .take_if(is_as_configured)
                 .and_then(|last| at_once(last, library, config, recorder, false))
                 .ok_or_else(|| vec![format!("no image of the zones: {why}")])
                 .inspect(|_| {

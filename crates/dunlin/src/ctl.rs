@@ -138,11 +138,24 @@ fn show(args: &Ctl, line: &str) -> Exit {
         return say(line, exit);
     }
     let text = plain(line.trim_end());
+    let is_zone = matches!(&args.request, Request::Zone { words, .. } if words[0] == "show");
+    let text = if is_zone && exit == Exit::Done { as_zone_file(&text) } else { text };
     if exit == Exit::Done {
         return say(text, exit);
     }
     remark(&text);
     exit
+}
+
+/// What `zone show` says as the file of a zone: its records, and what else there is as comments before them.
+fn as_zone_file(text: &str) -> String {
+    let (said, records) = text.split_once("\nrecords\n").unwrap_or((text, ""));
+    let said = said.lines().filter(|line| *line != "ok true");
+    let comments = said.map(|line| match line.strip_prefix("first_line ") {
+        Some(first) => format!("{first}\n"),
+        None => format!("; {line}\n"),
+    });
+    comments.chain(records.lines().map(|line| format!("{}\n", line.trim_start()))).collect()
 }
 
 /// JSON as lines of "key value", the inner ones indented, without its quotes and brackets.
@@ -220,6 +233,28 @@ mod tests {
         assert_eq!(misuse("diff z 1").as_deref(), Some("diff NAME, diff NAME SERIAL SERIAL"));
         assert_eq!(misuse("show").as_deref(), Some("show NAME"));
         assert!(misuse("frobnicate z").is_some_and(|usage| usage.starts_with("add NAME FILE, modify")));
+    }
+
+    #[test]
+    fn a_zone_is_shown_as_its_file_might_be() {
+        let records = r#""records":["a. 60 IN TXT \"records\"","b. 60 IN A 192.0.2.1"]}"#;
+        let secondary = r#""secondary":{"zone":"a.","state":"fresh"}"#;
+        let first = r#""first_line":"; serial 7, written by dunlin for updates; keep this line""#;
+        let check = |json: String, expect: &str| assert_eq!(as_zone_file(&plain(&json)), expect);
+        let text = "a. 60 IN TXT \"records\"\nb. 60 IN A 192.0.2.1\n";
+        check(format!("{{\"ok\":true,{records}"), text);
+        check(
+            format!("{{\"ok\":true,{first},{records}"),
+            &format!("; serial 7, written by dunlin for updates; keep this line\n{text}"),
+        );
+        check(
+            format!("{{\"ok\":true,{secondary},{records}"),
+            &format!("; secondary\n;   zone a.\n;   state fresh\n{text}"),
+        );
+        check(
+            format!("{{\"ok\":true,{secondary},\"no_records\":\"none\"}}"),
+            "; secondary\n;   zone a.\n;   state fresh\n; no_records none\n",
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::history::Past;
 use crate::json::Json;
 use crate::kept::Order;
 use crate::log;
+use crate::scribe::origin;
 use crate::secondaries::{Note, Secondaries};
 use crate::state::{Done, Event, State};
 use crate::update::intake::Intake;
@@ -210,7 +211,8 @@ fn zone(state: &State, words: &[&str]) -> Json {
         ["diff", zone, from, to] => told("diff", diff(state, zone, from, to)),
         ["show", zone] => show(state, zone),
         ["show", zone, "--serial", serial] | ["show", "--serial", serial, zone] => {
-            told("records", number(serial).and_then(|n| of_history(state, |past| past.show(zone, Some(n)))))
+            let records = |past: &Past, n| past.show(zone, Some(n)).map(|(_, records)| records);
+            told("records", number(serial).and_then(|n| of_history(state, |past| records(past, n))))
         }
         ["rollback", zone, serial] => {
             number(serial).map_or_else(|why| bad(vec![why]), |n| in_place(|| rollback(state, zone, n)))
@@ -272,10 +274,22 @@ fn owner(state: &State, zone: &str) -> Result<&'static str, String> {
 fn show(state: &State, zone: &str) -> Json {
     let records = past(state).and_then(|past| past.show(zone, None));
     let list = |s: &Secondaries| s.ask(|done| Note::List { zones: vec![zone.to_string()], done });
-    let Ok(Json::List(how)) = secondaries(state).and_then(list) else { return told("records", records) };
-    let records = records.map_or_else(|why| ("no_records", Json::Text(why)), |records| ("records", records));
-    let how = how.into_iter().next().unwrap_or(Json::Null);
-    Json::Object(vec![("ok", Json::Bool(true)), ("secondary", how), records])
+    let how = secondaries(state).and_then(list);
+    let mut facts = vec![("ok", Json::Bool(true))];
+    match (how, records) {
+        (Ok(Json::List(how)), records) => {
+            facts.push(("secondary", how.into_iter().next().unwrap_or(Json::Null)));
+            facts.push(records.map_or_else(|why| ("no_records", Json::Text(why)), |(_, records)| ("records", records)));
+        }
+        (_, Err(why)) => return bad(vec![why]),
+        (_, Ok((serial, records))) => {
+            // Who puts that into the zone's file has edited this version.
+            let is_edited_as = owner(state, zone) == Ok("update");
+            facts.extend(is_edited_as.then(|| ("first_line", Json::text(origin::first_line(serial, None).trim_end()))));
+            facts.push(("records", records));
+        }
+    }
+    Json::Object(facts)
 }
 
 fn freeze(state: &State, zone: &str, is_frozen: bool) -> Result<Json, String> {

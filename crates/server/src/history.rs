@@ -76,8 +76,8 @@ impl Past {
         })
     }
 
-    /// All records of a version; of the one that is served if none is named.
-    pub fn show(&self, zone: &str, serial: Option<u32>) -> Result<Json, String> {
+    /// All records of a version; of the one that is served if none is named. Its serial, too.
+    pub fn show(&self, zone: &str, serial: Option<u32>) -> Result<(u32, Json), String> {
         let apex = named(zone)?;
         with_zone(&self.published, &apex, |served| {
             if served.records().map_err(damaged)? > RECORDS_MAX as u64 {
@@ -89,7 +89,7 @@ impl Past {
             let way = self.way_back(&apex, served, serial)?;
             let mut lines = Vec::new();
             version(served, &way, &mut |r| lines.push(line(&r)))?;
-            Ok(Json::list(lines, Json::Text))
+            Ok((serial, Json::list(lines, Json::Text)))
         })
     }
 

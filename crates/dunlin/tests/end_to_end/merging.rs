@@ -335,6 +335,11 @@ fn a_file_of_which_nothing_is_known_is_known_by_what_the_zone_was() {
         let server = stage.serve();
         eventually("it is held", || stage.ctl(&["status"]).contains("not known which version of the zone was edited"));
         assert!(stage.holds("192.0.2.8") && asked(&stage, &server, "h0") == "192.0.2.1\n");
+        // As the message says.
+        stage.edit(&stage.folder.does(&["zone", "show", "z.example"]));
+        eventually("it is known", || stage.ctl(&["status"]).contains("\"held\":[]"));
+        stage.edit(&stage.folder.does(&["zone", "show", "z.example"]).replace("192.0.2.1\n", "192.0.2.7\n"));
+        eventually("an edit of that", || asked(&stage, &server, "n1") == "192.0.2.7\n");
     }
 }
 

@@ -102,8 +102,18 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
     match text {
         // One that has come since is not to be taken for gone.
         Ok(text) => Ok(Opened { zone, text, stamp: stamp.filter(|stamp| *stamp != Stamp::ABSENT) }),
-        Err(why) => Err(Unread { why, sources: vec![(zone.file.clone(), stamp)] }),
+        Err(why) => {
+            let stamp = stamp.filter(|_| is_of_file(&why));
+            Err(Unread { why, sources: vec![(zone.file.clone(), stamp)] })
+        }
     }
+}
+
+/// Whether what hinders reading lies in the file, and stays until that is another. Else it may be read the next time: too many files were open, or
+/// the disk failed once.
+fn is_of_file(why: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidFilename, NotFound, PermissionDenied};
+    matches!(why.kind(), InvalidData | InvalidFilename | NotFound | PermissionDenied)
 }
 
 /// The same, once nothing can be written any more that looks as if it had been there before.
@@ -373,8 +383,10 @@ impl Files for Includes {
         let stamp = Stamp::of(&wanted);
         let found = Folder::open(base).and_then(|folder| folder.resolve(relative));
         // What leads to it may be mended.
-        self.sources.push((wanted, stamp.filter(|stamp| found.is_ok() != (*stamp == Stamp::ABSENT))));
-        std::fs::read(found.map_err(|e| e.to_string())?).map_err(|e| e.to_string())
+        let stamp = stamp.filter(|stamp| found.is_ok() != (*stamp == Stamp::ABSENT));
+        let read = found.and_then(std::fs::read);
+        self.sources.push((wanted, stamp.filter(|_| read.as_ref().err().is_none_or(is_of_file))));
+        read.map_err(|e| e.to_string())
     }
 }
 
@@ -451,6 +463,28 @@ mod tests {
         let [(file, Some(stamp))] = &reading.sources[..] else { panic!("{:?}", reading.sources) };
         assert_ne!(Some(*stamp), Stamp::of(file), "and whoever looks after it finds that it is another");
         assert_eq!(owners(&zone).0, ["c.a."]);
+    }
+
+    /// A socket cannot be opened, and there is nothing wrong with it.
+    #[test]
+    fn what_hinders_reading_is_remembered_only_if_it_lies_in_the_file() {
+        let long = "x".repeat(LINE_MAX);
+        let scratch = Scratch::new("hindered", &[("long", &long), ("with", "$TTL 1\n$INCLUDE socket\n")]);
+        let socket = std::os::unix::net::UnixListener::bind(scratch.0.join("socket")).unwrap();
+        while Stamp::of(&scratch.0.join("socket")).is_none() {}
+        let stamps = |file: &str| {
+            let sources = match read(&scratch.zone(file), &mut |_, _| Ok(())) {
+                Ok(reading) => reading.sources,
+                Err(unread) => unread.sources,
+            };
+            sources.into_iter().map(|(_, stamp)| stamp).collect::<Vec<_>>()
+        };
+        let settled = |file: &str| Stamp::of(&scratch.0.join(file));
+        assert_eq!(stamps("long"), [settled("long")]);
+        assert_eq!(stamps("none"), [Some(Stamp::ABSENT)]);
+        assert_eq!(stamps("socket"), [None]);
+        assert_eq!(stamps("with"), [settled("with"), None]);
+        drop(socket);
     }
 
     #[test]

@@ -63,7 +63,15 @@ pub struct Prepared {
 impl Prepared {
     pub fn take_name(self) -> io::Result<PathBuf> {
         let Prepared { temporary, folder, target, size } = self;
-        let named = temporary.take_name(&target).and_then(|()| sync_folder(&folder));
+        let (is_new, own) = (fs::symlink_metadata(&target).is_err(), ino(&temporary));
+        let named = temporary.take_name(&target).and_then(|()| {
+            let synced = sync_folder(&folder);
+            // Whoever is told that it failed does not find it there.
+            if synced.is_err() && is_new && fs::symlink_metadata(&target).is_ok_and(|found| found.ino() == own) {
+                let _ = fs::remove_file(&target);
+            }
+            synced
+        });
         named.map_err(|e| explained(&target, size, &e))?;
         Ok(target)
     }
@@ -72,7 +80,7 @@ impl Prepared {
     /// the file system cannot do that, and it is gone.
     pub fn exchange(self, aside: &str) -> io::Result<bool> {
         let Prepared { temporary, folder, target, size } = self;
-        let (aside, own) = (folder.join(aside), temporary.file.metadata().map_or(0, |m| m.ino()));
+        let (aside, own) = (folder.join(aside), ino(&temporary));
         let named = temporary.take_aside(&target, &aside);
         let is_aside = named.and_then(|is_aside| {
             let synced = sync_folder(&folder);
@@ -87,6 +95,11 @@ impl Prepared {
         });
         is_aside.map_err(|e| explained(&target, size, &e))
     }
+}
+
+/// Which file it is; none has the number 0.
+fn ino(temporary: &Temporary) -> u64 {
+    temporary.file.metadata().map_or(0, |found| found.ino())
 }
 
 /// Where the content goes: buffered in pieces.

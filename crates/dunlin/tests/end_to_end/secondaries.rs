@@ -512,6 +512,10 @@ fn what_comes_first_is_not_served_with_a_wrong_digest_unless_the_operator_wants_
     assert!(secondary.ctl(&["zone", "publish", "--force", "open.test"]).contains("ok true"));
     eventually("no trouble", || secondary.ctl(&["--json", "zone", "list", "open.test"]).contains("\"trouble\":null"));
     secondary.comes_to("open.test", 9);
+    // It is in an image before anything else is done.
+    secondary.ctl(&["reload", "open.test"]);
+    secondary.restart();
+    assert_eq!(secondary.serial("open.test"), Some(9));
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub struct Gate {
 #[derive(Debug, Default)]
 struct Changes {
     diffs: HashMap<Box<[u8]>, Diff>,
+    /// Something passed that is in no diff, and that a start would hold.
+    is_more: bool,
     octets: usize,
     /// Whether these, and those that are beyond that, have no new serial.
     unnumbered: HashMap<Box<[u8]>, bool>,
@@ -93,6 +95,8 @@ impl Gate {
         // What is damaged cannot be compared, and is no reason to keep anything.
         let Some(zone) = served.map_or(Ok(None), |image| image.view().zone_of(apex)).ok()? else {
             let is_foreign = self.written.find(apex).is_some_and(Zone::is_secondary);
+            // The history has nothing of a version that was the first.
+            self.changes().is_more |= is_foreign && self.forced.contains(apex);
             let why = guards.filter(|_| is_foreign).and_then(|_| unbelieved(version));
             if why.is_none() {
                 self.overtake(apex, audit::serial(version.zone));
@@ -185,7 +189,7 @@ impl Gate {
     /// True if all that passed was little enough to be remembered.
     pub fn remembers(&self) -> bool {
         let changes = self.changes();
-        changes.unnumbered.keys().all(|apex| changes.diffs.contains_key(apex))
+        !changes.is_more && changes.unnumbered.keys().all(|apex| changes.diffs.contains_key(apex))
     }
 
     /// Forgets what versions change that are not served after all.

@@ -517,8 +517,8 @@ impl Refresher {
                 zone.hope(&mut self.fetches, primary, id);
                 self.fail(now, random, id);
             }
-            // Another primary would not help.
-            Fetched::Failed => self.give_up(now, random, id),
+            // Another primary would not help; and what hinders us may be gone long before they want to be asked again.
+            Fetched::Failed => self.rest_for(now, random, id, true),
         }
         self.set_deadline(id);
     }
@@ -573,13 +573,18 @@ impl Refresher {
 
     /// No primary is left to be asked in this round.
     fn give_up(&mut self, now: Ms, random: u32, id: ZoneId) {
+        self.rest_for(now, random, id, false);
+    }
+
+    /// `is_ours`: it is not the primaries that the zone does not come from.
+    fn rest_for(&mut self, now: Ms, random: u32, id: ZoneId, is_ours: bool) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
         (zone.phase, zone.failures) = (Phase::Waiting, zone.failures.saturating_add(1));
         // A wish is for one round: what is served is good as long as a primary says so, though it cannot be had once more.
         zone.is_wanted = false;
         let doubled = (FIRST_RETRY_MS << (zone.failures - 1).min(20)).min(FIRST_RETRY_MAX_MS);
         let retry = zone.timers.map_or(doubled, |timers| seconds(timers.retry_s));
-        zone.next = now + spread(retry, random);
+        zone.next = now + spread(if is_ours { retry.min(doubled) } else { retry }, random);
         self.rest(now, id);
     }
 

@@ -378,6 +378,20 @@ fn a_wish_that_comes_to_nothing_is_no_reason_to_let_the_zone_expire() {
     assert_eq!(desk.asked(zone, 3, Asked::Serial(5)), [Action::Refreshed { zone, at: desk.now }]);
 }
 
+/// A disk that is full: not the time that primaries want to be left alone.
+#[test]
+fn what_we_could_not_keep_is_fetched_again_soon() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3], Some(SERVED), Some(0));
+    let mut at = desk.next().0;
+    for pause in [2, 4, 8, 10, 10] {
+        assert_eq!(desk.asked(zone, 3, Asked::Serial(6)), [fetch(zone, 3, Some(5))]);
+        assert_eq!(desk.fetched(zone, 3, Fetched::Failed), []);
+        at += pause * S;
+        assert_eq!(desk.next(), (at, vec![ask(zone, 3)]));
+    }
+}
+
 #[test]
 fn new_primaries_are_asked_from_the_first() {
     let mut desk = Desk::new();

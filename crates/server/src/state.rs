@@ -304,9 +304,15 @@ impl State {
         hold(&self.held_edits).get(apex).cloned()
     }
 
-    /// A zone is served without its last updates, and takes none until a start that finds them to fit. False: that was known.
+    /// A zone takes no updates: it is served without its last ones, until a start that finds them to fit; or it could not be written down yet. False:
+    /// that it takes none was known.
     pub fn set_lacking(&self, apex: &[u8], why: &str) -> bool {
         hold(&self.lacking).insert(apex.into(), why.to_string()).is_none()
+    }
+
+    /// A zone takes updates now.
+    pub fn set_taking(&self, apex: &[u8]) {
+        hold(&self.lacking).remove(apex);
     }
 
     /// These are configured: no others lack updates, or have an edit that is held, or owed to a file.

@@ -57,6 +57,34 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
     }
 }
 
+#[test]
+fn a_zone_that_cannot_be_written_down_yet_is_told_of_until_it_is() {
+    let folder = folder();
+    let many: String = (0..1000).map(|i| format!("n{i} A 192.0.2.2\n")).collect();
+    folder.write("new.zone", &format!("{ZONE}{many}"));
+    let fixed = format!("{CONFIGURATION}[[zone]]\nname = \"new.example\"\nfile = \"new.zone\"\n");
+    folder.configure(&fixed);
+    let server = serve(&folder);
+    eventually("the other one is written down", || add(&server, 1).is_empty());
+    folder.configure(&format!("{fixed}allow-update = [\"key:ddns\"]\n"));
+    let limit = |octets: &str| {
+        let mut prlimit = Command::new("prlimit");
+        prlimit.args([format!("--pid={}", server.pid()), format!("--fsize={octets}:")]);
+        assert!(prlimit.status().unwrap().success());
+    };
+    let add_there = || update(&server, &[], DDNS, "zone new.example\nadd n.new.example 60 A 192.0.2.1");
+    limit("20000");
+    // Nor is there room for a new image, if one is wanted.
+    folder.ctl(&["reload"]);
+    let why = "\"lacking_updates\":[{\"zone\":\"new.example.\",\"why\":\"it takes no updates yet: ";
+    eventually("it is told", || folder.does(&["status", "--json"]).contains(why));
+    assert!(add_there().contains("SERVFAIL"));
+    limit("unlimited");
+    folder.does(&["reload"]);
+    eventually("it takes updates", || add_there().is_empty());
+    assert!(folder.does(&["status", "--json"]).contains("\"lacking_updates\":[]"));
+}
+
 /// To who ignores the signal a limit of files is a disk that is full.
 fn start_with_room(folder: &Folder, octets: &str) -> Server {
     let mut command = Command::new("sh");

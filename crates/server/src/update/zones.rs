@@ -11,6 +11,7 @@ use crate::update::adoption::{self, Written};
 use crate::update::intake::Orders;
 use crate::update::novices::Wanted;
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
@@ -106,6 +107,7 @@ impl Updates {
                 books.novices.take(apex);
                 books.unwritten.add_zone(apex, position);
                 books.notes.look(apex);
+                self.state.set_taking(apex);
                 if self.ledger.overtaken(apex).is_some() {
                     self.later.overtaken.push(apex.into());
                 }
@@ -113,9 +115,14 @@ impl Updates {
             Err(e) => {
                 // The next job of the publisher lets it try again.
                 books.novices.hold_back(apex);
-                log::error("a zone takes no updates", &[("zone", &name(apex)), ("why", &e)]);
+                self.tell_untaken(apex, &e);
             }
         }
+    }
+
+    fn tell_untaken(&self, apex: &[u8], why: &io::Error) {
+        self.state.set_lacking(apex, &format!("it takes no updates yet: {why}"));
+        log::error("a zone takes no updates", &[("zone", &name(apex)), ("why", why)]);
     }
 
     /// A zone that comes back to updates is served as they left it. Where its file had it served meanwhile, under later serials, a secondary
@@ -197,7 +204,7 @@ impl Updates {
                     books.novices.move_to(&apex, self.ledger.file_of(&apex));
                 }
                 Err(e) => {
-                    log::error("a zone takes no updates", &[("zone", &name(&apex)), ("why", &e)]);
+                    self.tell_untaken(&apex, &e);
                     books.novices.hold_back(&apex);
                 }
             }

@@ -92,6 +92,32 @@ fn a_zone_that_is_its_updates_no_more_when_the_server_starts_does_not_go_back_fo
     assert_eq!(server.short(&folder, &["more.z.example", "A"]), "");
 }
 
+/// Also where the history of its file ends with that version already.
+#[test]
+fn what_is_served_by_force_in_the_place_of_updates_is_in_the_history() {
+    let folder = folder();
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    let without = CONFIGURATION.replace(rules, "");
+    folder.configure(&without);
+    let server = serve(&folder);
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 8 ").replace("192.0.2.1\n", "192.0.2.2\n"));
+    folder.does(&["reload"]);
+    for (i, served) in [(1, 9), (2, 10)] {
+        folder.configure(CONFIGURATION);
+        folder.does(&["reload"]);
+        let add = format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.9");
+        eventually("updates", || update(&server, &[], DDNS, &add).is_empty());
+        folder.configure(&without);
+        folder.refuses(&["reload"], "does not follow");
+        folder.does(&["zone", "publish", "--force", "z.example"]);
+        assert_eq!(server.short(&folder, &[&format!("n{i}.z.example")]), "");
+        let log = folder.does(&["zone", "log", "z.example"]);
+        assert_eq!(log.matches("by force").count(), i, "{log}");
+        let shown = folder.does(&["zone", "show", "z.example", "--serial", &served.to_string()]);
+        assert!(shown.contains(&format!("n{i}.z.example.")), "{shown}");
+    }
+}
+
 /// As if it came from nowhere: its block goes, and a list has it from its file; the block comes back.
 #[test]
 fn a_zone_that_comes_back_to_its_updates_is_theirs_once_it_is_served_as_they_left_it() {

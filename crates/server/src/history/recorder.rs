@@ -95,13 +95,21 @@ impl Recorder {
             let is_come = |zone: &[u8], diff: &Diff, end: Option<(u32, u64)>| {
                 diff.is_empty() && end.is_none() && ledger::has_left(&self.data_dir, zone)
             };
-            let are_some = some.iter().any(|(zone, diff)| is_come(zone, diff, open.end(zone)));
-            let left = if are_some { last_updates(&self.data_dir) } else { HashMap::new() };
+            // Or where it was theirs until now.
+            let is_theirs = |zone: &[u8]| apart.contains(zone) && ledger::has_left(&self.data_dir, zone);
+            let are_some = some.iter().any(|(zone, diff)| is_come(zone, diff, open.end(zone)) || is_theirs(zone));
+            let lasts = if are_some { last_updates(&self.data_dir) } else { HashMap::new() };
             for (zone, diff) in some {
                 let end = open.end(&zone);
-                let left = left.get(&fingerprint_of(&zone)).filter(|_| is_come(&zone, &diff, end));
-                let left = left.map(|(last, _)| *last).filter(|last| *last != diff.to);
-                let joined = if left.is_some() { Some(diff) } else { joined(diff, end, past.get(&zone)) };
+                let last = lasts.get(&fingerprint_of(&zone)).map(|(last, _)| *last);
+                let left = last.filter(|last| is_come(&zone, &diff, end) && *last != diff.to);
+                let is_apart = end.is_some_and(|(end, _)| is_apart(&diff, end));
+                let joined = match left {
+                    Some(_) => Some(diff),
+                    // The way to where it leads from is in the journal of updates.
+                    None if is_apart && last == Some(diff.from) => Some(diff).filter(|diff| end != Some(end_of(diff))),
+                    None => joined(diff, end, past.get(&zone)),
+                };
                 let Some(diff) = joined else { continue };
                 let mut author = author(&zone);
                 let of_file = end.map(|(end, _)| end).filter(|_| diff.is_empty());

@@ -157,7 +157,11 @@ impl Scribe {
                 continue;
             }
             self.watch_includes(&task);
+            let before = net::sched::usage();
             let outcome = self.attend(&task);
+            // Updates leave a gap sooner than somebody mends a disk.
+            let work = net::sched::usage().since(&before).ran * REST_FOR_WORK;
+            let retry_in = |why: &str| if why == TOO_OFTEN { work.clamp(REST, RETRY) } else { RETRY };
             match &outcome {
                 Ok(Done::Waits) => {}
                 Ok(Done::Left) => {
@@ -174,7 +178,7 @@ impl Scribe {
             let outcome = outcome.map_err(|undone| match undone {
                 // Of a zone that is written back it is told as what hinders that.
                 Undone::Failed(why) if !task.is_kept_in_step => {
-                    self.again(&task, RETRY);
+                    self.again(&task, retry_in(&why));
                     Undone::Held(format!("{}: {why}", task.file.display()))
                 }
                 undone => undone,
@@ -186,8 +190,8 @@ impl Scribe {
             if outcome.is_err() {
                 self.press.slate.note([&*task.apex].into_iter(), Instant::now());
             }
-            if let Err(Undone::Failed(_)) = outcome {
-                self.again(&task, RETRY);
+            if let Err(Undone::Failed(why)) = &outcome {
+                self.again(&task, retry_in(why));
             }
             self.tell(&task, outcome);
         }
@@ -488,7 +492,7 @@ impl Scribe {
                 }
             }
         }
-        Err("the zone changes too often: freeze it until its edit is taken in".to_string())
+        Err(TOO_OFTEN.to_string())
     }
 
     /// The file is one that we know from now on. `kept`: so, if the edit changes nothing.
@@ -639,7 +643,8 @@ fn serial(press: &Press, apex: &[u8]) -> Option<u32> {
 const REST: Duration = Duration::from_secs(1);
 /// Tries to take an edit in while updates go on.
 const TRIES: usize = 5;
-/// So much longer than the CPU was taken to make a digest in vain it is not tried again. Not than it took: at idle priority that may
+const TOO_OFTEN: &str = "the zone changes too often: it is tried again and again; freeze it until its edit is taken in";
+/// So much longer than the CPU was taken to make a digest, or to take in an edit, in vain it is not tried again. Not than it took: at idle priority that may
 /// be minutes of waiting, beside which there was little work.
 const REST_FOR_WORK: u32 = 20;
 /// A file whose time is to come is read again no later than this.

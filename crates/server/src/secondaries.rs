@@ -65,6 +65,8 @@ const TOLD_A_SECOND: Ms = 100;
 const LONG_AGO: Ms = Ms::MIN / 2;
 /// A file that is there when its zone is configured is served after so long, or cannot be.
 const SERVED_WITHIN_MS: Ms = 60_000;
+/// It is known so soon whether it is what is served of a zone that was not fetched before.
+const COMPARED_WITHIN_MS: Ms = 5_000;
 
 /// What a datagram is about.
 enum Matter {
@@ -170,7 +172,7 @@ pub fn begin(
         refused: Seldom::default(),
         run: fetching::run,
     };
-    registrar.adopt(config, zones, now_ms(clock));
+    registrar.adopt(config, zones, now_ms(clock), true);
     Ok(registrar)
 }
 
@@ -274,7 +276,7 @@ impl Registrar {
             Note::Adopt { config, done } => {
                 let (zones, _) = means.published.current();
                 self.octets_max = config.limits.transfer_octets;
-                self.adopt(&config, &zones, now);
+                self.adopt(&config, &zones, now, false);
                 drop(done);
             }
             Note::Transfer { zone, done } => {
@@ -297,8 +299,9 @@ impl Registrar {
         }
     }
 
-    /// Takes over which zones there are. Those that stay keep what is known of them.
-    fn adopt(&mut self, config: &Config, zones: &Zones<Stretch>, now: Ms) {
+    /// Takes over which zones there are. Those that stay keep what is known of them. Of one that comes while the server runs another file may have been
+    /// served until now.
+    fn adopt(&mut self, config: &Config, zones: &Zones<Stretch>, now: Ms, is_start: bool) {
         let change = self.entries.adopt(config);
         self.own.has_any.store(!self.entries.is_empty(), Relaxed);
         for (id, mut entry) in change.gone {
@@ -332,8 +335,12 @@ impl Registrar {
                     known.map(|(timers, _)| timers),
                     refreshed,
                 );
-                if entry.file.exists() {
-                    self.refresher.wait_until(id, now + SERVED_WITHIN_MS);
+                let settled = match entry.serial {
+                    None => Some(SERVED_WITHIN_MS),
+                    Some(_) => Some(COMPARED_WITHIN_MS).filter(|_| !is_start),
+                };
+                if let Some(settled) = settled.filter(|_| entry.file.exists()) {
+                    self.refresher.wait_until(id, now + settled);
                 }
             }
         }

@@ -153,6 +153,8 @@ struct Zone {
     tried: usize,
     failures: u32,
     began: Ms,
+    /// Something else of it is about to be served.
+    waits: bool,
     /// Somebody has said something meanwhile: it is asked for once more.
     again: bool,
     /// An operator wants it whatever its serial.
@@ -260,6 +262,7 @@ impl Refresher {
             tried: 0,
             failures: 0,
             began: Ms::MIN / 2,
+            waits: false,
             again: false,
             is_wanted: false,
             is_wanted_again: false,
@@ -271,11 +274,11 @@ impl Refresher {
         self.set_deadline(id);
     }
 
-    /// There is something of it that is about to be served: what a primary has should be newer than that. If it cannot be served, after all,
-    /// the zone is asked for then.
+    /// There is something of it, or something else, that is about to be served: what a primary has should be newer than that. If it cannot be served,
+    /// after all, the zone is asked for then.
     pub fn wait_until(&mut self, id: ZoneId, at: Ms) {
-        if let Some(zone) = self.zones.get_mut(&id).filter(|zone| zone.timers.is_none()) {
-            zone.next = at;
+        if let Some(zone) = self.zones.get_mut(&id) {
+            (zone.waits, zone.next) = (true, zone.next.max(at));
         }
         self.set_deadline(id);
     }
@@ -541,11 +544,12 @@ impl Refresher {
     pub fn on_served(&mut self, now: Ms, id: ZoneId, served: Option<Timers>) {
         let Some(zone) = self.zones.get_mut(&id).filter(|zone| zone.phase != Phase::Laying) else { return };
         // What has come to be served without us may be old.
-        let is_lost_or_found = zone.timers.is_some() != served.is_some();
+        let has_come = served.is_some() && std::mem::take(&mut zone.waits);
+        let is_another = has_come || zone.timers.is_some() != served.is_some();
         zone.timers = served;
         zone.refreshed = zone.refreshed.or(served.map(|_| now));
         zone.unserved = zone.unserved.filter(|serial| served.is_some_and(|served| served.serial != *serial));
-        if is_lost_or_found {
+        if is_another {
             self.hurry(now, id);
         }
         self.expire(now, id);

@@ -362,6 +362,22 @@ fn a_zone_of_which_something_is_there_waits_until_that_is_served_or_cannot_be() 
 }
 
 #[test]
+fn a_zone_of_which_another_version_is_about_to_be_served_is_asked_for_then() {
+    let mut desk = Desk::new();
+    let zones = [3, 7].map(|primary| desk.add(&[primary], Some(SERVED), None));
+    zones.iter().for_each(|zone| desk.refresher.wait_until(*zone, 5 * S));
+    desk.now = 2 * S;
+    desk.refresher.on_served(2 * S, zones[0], Some(timers(9, 100, 10, 1000)));
+    assert_eq!(desk.actions(), [ask(zones[0], 3)]);
+    // What is older than that is not what it should be.
+    assert_eq!(desk.asked(zones[0], 3, Asked::Serial(6)), []);
+    // Of the other one nothing else has come.
+    desk.now = 5 * S;
+    assert_eq!(desk.actions(), [ask(zones[1], 7)]);
+    assert_eq!(desk.asked(zones[1], 7, Asked::Serial(6)), [fetch(zones[1], 7, Some(5))]);
+}
+
+#[test]
 fn a_wish_that_comes_to_nothing_is_no_reason_to_let_the_zone_expire() {
     let mut desk = Desk::new();
     let zone = desk.add(&[3], Some(SERVED), Some(0));

@@ -273,12 +273,10 @@ fn owner(state: &State, zone: &str) -> Result<&'static str, String> {
 /// What is served of a zone, and how it is if it comes from others: then it may be that nothing is served.
 fn show(state: &State, zone: &str) -> Json {
     let records = past(state).and_then(|past| past.show(zone, None));
-    let list = |s: &Secondaries| s.ask(|done| Note::List { zones: vec![zone.to_string()], done });
-    let how = secondaries(state).and_then(list);
     let mut facts = vec![("ok", Json::Bool(true))];
-    match (how, records) {
-        (Ok(Json::List(how)), records) => {
-            facts.push(("secondary", how.into_iter().next().unwrap_or(Json::Null)));
+    match (listing::of_others_alone(state, zone), records) {
+        (Some(how), records) => {
+            facts.push(("secondary", how));
             facts.push(records.map_or_else(|why| ("no_records", Json::Text(why)), |(_, records)| ("records", records)));
         }
         (_, Err(why)) => return bad(vec![why]),

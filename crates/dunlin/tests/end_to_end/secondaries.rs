@@ -509,6 +509,8 @@ fn what_comes_first_is_not_served_with_a_wrong_digest_unless_the_operator_wants_
     assert!(secondary.ctl(&["status", "--json"]).contains("ZONEMD"));
     secondary.restart();
     assert!(secondary.says("www.open.test", "A").contains("SERVFAIL"));
+    let shown = secondary.ctl(&["zone", "show", "open.test"]);
+    assert!(shown.contains("trouble ") && shown.contains("ZONEMD"), "{shown}");
     assert!(secondary.ctl(&["zone", "publish", "--force", "open.test"]).contains("ok true"));
     eventually("no trouble", || secondary.ctl(&["--json", "zone", "list", "open.test"]).contains("\"trouble\":null"));
     secondary.comes_to("open.test", 9);

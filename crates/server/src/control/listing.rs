@@ -92,6 +92,14 @@ fn of_others(state: &State, zones: &Zones, is_of_all: bool) -> HashMap<Box<[u8]>
     all.filter_map(|facts| Some((apex(&facts)?, facts))).collect()
 }
 
+/// How this zone is, if it comes from others.
+pub fn of_others_alone(state: &State, zone: &str) -> Option<Json> {
+    let list = |done| Note::List { zones: vec![zone.to_string()], done };
+    let Ok(Json::List(how)) = state.secondaries.as_ref()?.ask(list) else { return None };
+    let apex = config::apex(zone).ok()?;
+    how.into_iter().next().map(|facts| with_trouble(facts, state.amiss().get(&apex)))
+}
+
 /// Of what comes from others it is known elsewhere what is held or wrong.
 fn with_trouble(mut facts: Json, amiss: Option<&(&'static str, String)>) -> Json {
     if let (Json::Object(facts), Some((_, why))) = (&mut facts, amiss) {

@@ -309,7 +309,11 @@ fn text_of(file: &Path) -> Result<String, Vec<Complaint>> {
     // What a shell hands is there; a pipe of another name is not waited for for ever, nor a device read to its end.
     let read = if is_handed(file) { std::fs::read(file) } else { read_file_or_pipe(file, LARGEST_TEXT) };
     let bytes = read.map_err(|e| {
-        vec![Complaint::about(file, format!("the configuration cannot be read: {e}"), "name another with -c FILE")]
+        vec![Complaint::about(
+            file,
+            format!("the configuration cannot be read: {e}"),
+            "put it there, or start with another: -c FILE",
+        )]
     })?;
     String::from_utf8(bytes).map_err(|e| {
         let good = String::from_utf8_lossy(&e.as_bytes()[..e.utf8_error().valid_up_to()]).into_owned();

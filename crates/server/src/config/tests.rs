@@ -321,7 +321,8 @@ fn a_list_that_is_missing_is_shown_where_it_is_named() {
         "
 dunlin.toml:2:8: error: the list /nonexistent/zones.list cannot be read: No such file or directory (os error 2)
     list = \"/nonexistent/zones.list\"
-           ^^^^^^^^^^^^^^^^^^^^^^^^^",
+           ^^^^^^^^^^^^^^^^^^^^^^^^^
+    put it back, or an empty one if its zones are to go, as the server may read it",
     );
 }
 

@@ -204,12 +204,16 @@ pub fn once<T>(zones: Vec<T>, apex: impl Fn(&T) -> &[u8], mut complain: impl FnM
     zones.into_iter().zip(first).filter(|(_, first)| *first).map(|(z, _)| z).collect()
 }
 
+/// What is to be done about something that names zones and cannot be read.
+const PUT_BACK: &str = "put it back, or an empty one if its zones are to go, as the server may read it";
+
 /// The zones of a list: "NAME FILE" a line, `#` begins a comment.
 fn listed(list: &Named, ours: &Ours, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
     let text = match read_list(&list.path) {
         Ok(text) => text,
         Err(why) => {
-            complaints.push(list.complaint(format!("the list {} cannot be read: {why}", list.path.display()), ""));
+            let what = format!("the list {} cannot be read: {why}", list.path.display());
+            complaints.push(list.complaint(what, PUT_BACK));
             return Vec::new();
         }
     };
@@ -306,8 +310,8 @@ fn found(directory: &Named, ours: &Ours, is_served: &dyn Fn(&Zone) -> bool, wron
             return Vec::new();
         }
         Err(e) => {
-            let instead = if directory.is_ours { "put it back, or an empty one if its zones are to go" } else { "" };
-            complaints.push(directory.complaint(format!("the folder {} cannot be read: {e}", path.display()), instead));
+            let what = format!("the folder {} cannot be read: {e}", path.display());
+            complaints.push(directory.complaint(what, PUT_BACK));
             return Vec::new();
         }
     };

@@ -25,7 +25,7 @@ use crate::config::{Config, Zone};
 use crate::history::Recorder;
 use crate::images::held::{self, Gate};
 use crate::images::serving::{Serving, facts};
-use crate::images::{self, Library, manifest};
+use crate::images::{self, Library};
 use crate::json::Json;
 use crate::log;
 use crate::run::systemd;
@@ -58,9 +58,6 @@ const FOLD_AFTER_MIB: Duration = Duration::from_secs(1);
 const FOLD_ANYWAY: u32 = 10;
 /// After one that failed.
 pub const FOLD_AGAIN: Duration = Duration::from_secs(60);
-/// When files that could not be read for now are read again, and how many zones at once.
-const READ_AGAIN: Duration = Duration::from_secs(60);
-const READ_AGAIN_MAX: usize = 100;
 type Apexes = Vec<Box<[u8]>>;
 
 pub struct Publisher {
@@ -85,8 +82,6 @@ pub struct Publisher {
     written: HashMap<Box<[u8]>, u64>,
     /// When the last image could not be made; None: it could.
     failed: Option<Instant>,
-    /// Since when there are zones whose files could not be read for now.
-    unread: Option<Instant>,
     /// What the versions of all zones were weighed by last.
     guards: Option<Guards>,
     /// Versions that were held are weighed again, though nothing has changed in their files.
@@ -141,7 +136,6 @@ impl Publisher {
             hurries: false,
             written: HashMap::new(),
             failed: None,
-            unread: None,
             judges_anew: false,
             number: 0,
             full: 0,
@@ -159,7 +153,6 @@ impl Publisher {
         }
         self.record();
         self.warm();
-        self.note_unread();
         let (mut has_worked, mut quiet) = (true, Instant::now());
         let mut ahead = None;
         loop {
@@ -169,16 +162,11 @@ impl Publisher {
             if self.retired.is_empty() && self.unfolded.is_none() && std::mem::take(&mut has_worked) {
                 self.state.rest();
             }
-            let wait = match self.unfolded {
-                _ if !self.retired.is_empty() => Some(RETIRE_EVERY),
-                Some(_) => Some(self.fold_in(quiet)),
-                None => None,
-            };
-            let read_in = self.unread.map(|unread| READ_AGAIN.saturating_sub(unread.elapsed()));
-            let job = match wait.into_iter().chain(read_in).min() {
+            let job = match (self.retired.is_empty(), &self.unfolded) {
                 _ if ahead.is_some() => ahead.take().ok_or(RecvTimeoutError::Timeout),
-                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(wait) => jobs.recv_timeout(wait),
+                (true, None) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                (true, Some(_)) => jobs.recv_timeout(self.fold_in(quiet)),
+                (false, _) => jobs.recv_timeout(RETIRE_EVERY),
             };
             match job {
                 Ok(job) => {
@@ -192,7 +180,6 @@ impl Publisher {
                 Err(RecvTimeoutError::Timeout) if self.unfolded.is_some() && self.fold_in(quiet).is_zero() => {
                     (has_worked, _, quiet) = (true, self.fold(), Instant::now());
                 }
-                Err(RecvTimeoutError::Timeout) if read_in.is_some_and(|wait| wait.is_zero()) => self.read_again(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -224,7 +211,6 @@ impl Publisher {
             self.full = job.number;
         }
         self.let_on();
-        self.note_unread();
         // What is folded later is folded as the last configuration has it: an earlier one may say otherwise whose a zone is.
         self.unfolded = self.unfolded.take().map(|_| Arc::clone(&job.config));
         let is_done = outcome.is_ok();
@@ -249,28 +235,6 @@ impl Publisher {
             && let Some(secondaries) = &self.state.secondaries
         {
             secondaries.tell(Note::Laid { is_done });
-        }
-    }
-
-    /// Zones whose files could not be read, and it is not the files.
-    fn are_unread(&self) -> impl Iterator<Item = &[u8]> {
-        let apexes = self.served.problems.iter().map(|p| &*p.apex);
-        let is_unread = |known: manifest::Known<'_>| known.sources().any(|(_, stamp)| stamp.is_none());
-        apexes.filter(move |apex| self.served.manifest.find(apex).is_some_and(is_unread))
-    }
-
-    fn note_unread(&mut self) {
-        let is_any = self.are_unread().next().is_some();
-        self.unread = is_any.then(|| self.unread.unwrap_or_else(Instant::now));
-    }
-
-    fn read_again(&mut self) {
-        let zones = self.are_unread().take(READ_AGAIN_MAX).map(|apex| images::name(apex).to_string());
-        let zones: Vec<String> = zones.collect();
-        self.unread = None;
-        // None would be all.
-        if !zones.is_empty() {
-            self.state.raise(Event::Changed { zones });
         }
     }
 
@@ -302,7 +266,6 @@ impl Publisher {
             complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
         }
         self.let_on();
-        self.note_unread();
         self.record();
     }
 

@@ -103,17 +103,17 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
         // One that has come since is not to be taken for gone.
         Ok(text) => Ok(Opened { zone, text, stamp: stamp.filter(|stamp| *stamp != Stamp::ABSENT) }),
         Err(why) => {
-            let stamp = stamp.filter(|_| is_of_file(&why));
+            let stamp = stamp.filter(|_| !may_pass(&why));
             Err(Unread { why, sources: vec![(zone.file.clone(), stamp)] })
         }
     }
 }
 
-/// Whether what hinders reading lies in the file, and stays until that is another. Else it may be read the next time: too many files were open, or
-/// the disk failed once.
-fn is_of_file(why: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidData, InvalidFilename, NotFound, PermissionDenied};
-    matches!(why.kind(), InvalidData | InvalidFilename | NotFound | PermissionDenied)
+/// Whether what hinders reading is no property of the file, which may be read the next time: too many files were open, or the disk failed once.
+fn may_pass(why: &io::Error) -> bool {
+    use libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ESTALE, ETIMEDOUT};
+    let passing = [EIO, EMFILE, ENFILE, ENOMEM, EINTR, EAGAIN, ESTALE, ETIMEDOUT];
+    why.raw_os_error().is_some_and(|code| passing.contains(&code))
 }
 
 /// The same, once nothing can be written any more that looks as if it had been there before.
@@ -385,7 +385,7 @@ impl Files for Includes {
         // What leads to it may be mended.
         let stamp = stamp.filter(|stamp| found.is_ok() != (*stamp == Stamp::ABSENT));
         let read = found.and_then(std::fs::read);
-        self.sources.push((wanted, stamp.filter(|_| read.as_ref().err().is_none_or(is_of_file))));
+        self.sources.push((wanted, stamp.filter(|_| !read.as_ref().is_err_and(may_pass))));
         read.map_err(|e| e.to_string())
     }
 }
@@ -465,26 +465,20 @@ mod tests {
         assert_eq!(owners(&zone).0, ["c.a."]);
     }
 
-    /// A socket cannot be opened, and there is nothing wrong with it.
+    /// Where it lies in the file that is remembered, so that no reload reads it in vain.
     #[test]
-    fn what_hinders_reading_is_remembered_only_if_it_lies_in_the_file() {
+    fn what_hinders_reading_is_remembered_unless_it_may_pass() {
+        for code in [libc::EMFILE, libc::EIO, libc::ENOMEM] {
+            assert!(may_pass(&io::Error::from_raw_os_error(code)), "{code}");
+        }
         let long = "x".repeat(LINE_MAX);
-        let scratch = Scratch::new("hindered", &[("long", &long), ("with", "$TTL 1\n$INCLUDE socket\n")]);
-        let socket = std::os::unix::net::UnixListener::bind(scratch.0.join("socket")).unwrap();
-        while Stamp::of(&scratch.0.join("socket")).is_none() {}
-        let stamps = |file: &str| {
-            let sources = match read(&scratch.zone(file), &mut |_, _| Ok(())) {
-                Ok(reading) => reading.sources,
-                Err(unread) => unread.sources,
-            };
-            sources.into_iter().map(|(_, stamp)| stamp).collect::<Vec<_>>()
-        };
+        let scratch = Scratch::new("hindered", &[("long", &*long), ("folder/x", "")]);
         let settled = |file: &str| Stamp::of(&scratch.0.join(file));
-        assert_eq!(stamps("long"), [settled("long")]);
-        assert_eq!(stamps("none"), [Some(Stamp::ABSENT)]);
-        assert_eq!(stamps("socket"), [None]);
-        assert_eq!(stamps("with"), [settled("with"), None]);
-        drop(socket);
+        while ["long", "folder"].iter().any(|file| settled(file).is_none()) {}
+        for (file, stamp) in [("none", Some(Stamp::ABSENT)), ("long", settled("long")), ("folder", settled("folder"))] {
+            let Err(unread) = read(&scratch.zone(file), &mut |_, _| Ok(())) else { panic!("{file}") };
+            assert_eq!(unread.sources, [(scratch.0.join(file), stamp)], "{file}");
+        }
     }
 
     #[test]

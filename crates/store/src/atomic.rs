@@ -63,7 +63,8 @@ pub struct Prepared {
 impl Prepared {
     pub fn take_name(self) -> io::Result<PathBuf> {
         let Prepared { temporary, folder, target, size } = self;
-        let (is_new, own) = (fs::symlink_metadata(&target).is_err(), ino(&temporary));
+        let found = fs::symlink_metadata(&target);
+        let (is_new, own) = (found.is_err_and(|e| e.kind() == io::ErrorKind::NotFound), ino(&temporary));
         let named = temporary.take_name(&target).and_then(|()| {
             let synced = sync_folder(&folder);
             // Whoever is told that it failed does not find it there.

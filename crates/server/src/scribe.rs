@@ -229,7 +229,7 @@ impl Scribe {
         self.folders.include(&name(&task.apex).to_string(), &task.file, origin.includes())
     }
 
-    fn renew_digest(&self, apex: &[u8]) {
+    fn renew_digest(&mut self, apex: &[u8]) {
         let (before, zone, stock) = (net::sched::usage(), name(apex), Stock::below(&self.past.data_dir));
         match history::with_zone(&self.past.published, apex, |zone| digest::renewal(zone, &stock)) {
             Ok(None) => {}
@@ -242,7 +242,11 @@ impl Scribe {
                 let wait = DIGEST_AFTER.max(took * REST_FOR_WORK);
                 self.press.slate.renew([apex].into_iter(), Instant::now() + wait);
             }
-            Err(why) => log::warn("a zone has no new digest", &[("zone", &zone), ("why", &why)]),
+            Err(why) => {
+                log::warn("a zone has no new digest", &[("zone", &zone), ("why", &why)]);
+                // The next look finds it stale.
+                self.calm.remove(&fingerprint_of(apex));
+            }
         }
     }
 
@@ -367,8 +371,7 @@ impl Scribe {
         }
         if task.is_kept_in_step && (is == NONE || is_owed(&self.press, &task.apex, &origin, &file)) {
             self.press.slate.note([&*task.apex].into_iter(), Instant::now());
-        }
-        if is != NONE && origin.includes().is_empty() {
+        } else if is != NONE && origin.includes().is_empty() {
             self.calm.insert(fingerprint_of(&task.apex), self.sight(task, &is));
         }
         Ok(Done::Looked)

@@ -423,6 +423,20 @@ fn a_file_that_includes_another_is_written_back_also_where_its_rules_come_with_a
     eventually("the file", || stage.holds("n1.z.example.") && stage.holds("inc.z.example."));
 }
 
+/// Whether or not somebody has looked at it since it was last written.
+#[test]
+fn a_file_that_is_to_be_written_sooner_is_written_then() {
+    let stage = Stage::new("1d", 1);
+    stage.edit(&read(&stage.file));
+    let server = stage.serve();
+    for every in ["1d", "1d", "1s"] {
+        add(&server, 1);
+        stage.folder.configure(&configuration(every));
+        stage.ctl(&["reload"]);
+    }
+    eventually("it is written", || stage.holds("n1"));
+}
+
 #[test]
 fn nothing_is_said_of_the_edits_of_a_zone_that_has_no_rules_any_more() {
     let stage = Stage::new("1s", 3);

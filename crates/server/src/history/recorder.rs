@@ -104,12 +104,9 @@ impl Recorder {
                 let last = lasts.get(&fingerprint_of(&zone)).map(|(last, _)| *last);
                 let left = last.filter(|last| is_come(&zone, &diff, end) && *last != diff.to);
                 let is_apart = end.is_some_and(|(end, _)| is_apart(&diff, end));
-                let joined = match left {
-                    Some(_) => Some(diff),
-                    // The way to where it leads from is in the journal of updates.
-                    None if is_apart && last == Some(diff.from) => Some(diff).filter(|diff| end != Some(end_of(diff))),
-                    None => joined(diff, end, past.get(&zone)),
-                };
+                // The way to where it leads from is in the journal of updates.
+                let is_theirs = is_apart && last == Some(diff.from);
+                let joined = if left.is_some() { Some(diff) } else { joined(diff, end, past.get(&zone), is_theirs) };
                 let Some(diff) = joined else { continue };
                 let mut author = author(&zone);
                 let of_file = end.map(|(end, _)| end).filter(|_| diff.is_empty());
@@ -185,8 +182,8 @@ impl Open {
 /// image came from elsewhere. None: the history ends there already.
 ///
 /// Of a zone that has come, and was not served before, there is no difference, but a serial: where the history ends with another one, what it
-/// says is of another zone of this name, and there is no way back to that.
-fn joined(diff: Diff, end: Option<(u32, u64)>, past: Option<&VecDeque<Entry>>) -> Option<Diff> {
+/// says is of another zone of this name, and there is no way back to that. `is_theirs`: it leads from what updates have made of the zone.
+fn joined(diff: Diff, end: Option<(u32, u64)>, past: Option<&VecDeque<Entry>>, is_theirs: bool) -> Option<Diff> {
     if diff.is_empty() {
         return end.filter(|(end, _)| *end != diff.to).map(|_| diff);
     }
@@ -198,7 +195,8 @@ fn joined(diff: Diff, end: Option<(u32, u64)>, past: Option<&VecDeque<Entry>>) -
     match past.and_then(|changes| way(changes, end, (diff.from, None)).ok()) {
         Some(back) => back.then(diff).filter(|diff| !diff.is_empty()),
         // Where there is no way any more from what the image has, what ends there already need not begin anew.
-        None => Some(diff).filter(|diff| diff.to != end),
+        None if !is_theirs => Some(diff).filter(|diff| diff.to != end),
+        None => Some(diff).filter(|diff| end_of(diff) != (end, last)),
     }
 }
 

@@ -181,9 +181,14 @@ impl Roster {
 impl Seen {
     /// True if the same places name zones, whatever they name now.
     pub fn is_of(&self, other: &Seen) -> bool {
+        self.written == other.written && self.places_are_those_of(other)
+    }
+
+    /// The same but for `[[zone]]`.
+    pub fn places_are_those_of(&self, other: &Seen) -> bool {
         let paths = |seen: &Seen| seen.directories.iter().map(|d| d.0.clone()).collect::<Vec<_>>();
         let list = |seen: &Seen| seen.list.as_ref().map(|l| l.0.clone());
-        self.written == other.written && list(self) == list(other) && paths(self) == paths(other)
+        list(self) == list(other) && paths(self) == paths(other)
     }
 
     /// What it would be without these zones in `[[zone]]`.

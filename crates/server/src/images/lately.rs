@@ -72,6 +72,9 @@ impl Last {
     /// The zones that have gone from `[[zone]]`, if without them it is what `others` says. None: more than that has changed.
     fn left(&self, others: &Seen, roster: &Roster) -> Option<Vec<Box<[u8]>>> {
         let seen = &self.shelved.manifest.seen;
+        if !seen.places_are_those_of(others) {
+            return None;
+        }
         let is_left = |apex: &[u8], file: &Path| roster.written.find(apex).is_none() && !seen.finds(apex, file);
         let mut left: Vec<Box<[u8]>> =
             self.went.iter().filter(|(apex, file)| is_left(apex, file)).map(|(apex, _)| apex.clone()).collect();
@@ -80,7 +83,10 @@ impl Last {
             left.extend(is_left(known.apex, known.file).then(|| known.apex.into()));
         }
         let listed = roster.listed_among(&left.iter().cloned().collect());
-        left.retain(|apex| !listed.contains_key(apex));
+        // One that has been given another place is configured as ever.
+        let is_elsewhere =
+            |apex: &[u8]| listed.contains_key(apex) || roster.in_directories(&name(apex).to_string()).is_some();
+        left.retain(|apex| !is_elsewhere(apex));
         others.is_of(&seen.without(left.iter())).then_some(left)
     }
 

@@ -114,8 +114,15 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
             // What is not served is no version.
             library.gate.forget();
             let is_as_configured = |last: &mut Last| {
-                // A zone that was for some, and is configured no more, would be for all.
-                let gone = last.shelved.manifest.beside(zones.iter().map(|zone| &*zone.apex));
+                let manifest = &last.shelved.manifest;
+                if manifest.seen.is_of(&seen) {
+                    return true;
+                }
+                // A zone that was for some, and is configured no more, or elsewhere, would be for all.
+                let is_moved = |zone: &&Zone| manifest.find(&zone.apex).is_some_and(|known| known.file != zone.file);
+                let moved = zones.iter().filter(is_moved).map(|zone| zone.apex.clone());
+                let gone = manifest.beside(zones.iter().map(|zone| &*zone.apex));
+                let gone = gone.map(|gone| gone.into_iter().chain(moved).collect());
                 gone.is_some_and(|gone| last.go(gone))
             };
             open()

@@ -231,10 +231,11 @@ impl Publisher {
             let _ = done.send(with_restart(outcome, &job.stays));
             self.press.wake();
         }
-        if job.why == Why::Received
-            && let Some(secondaries) = &self.state.secondaries
-        {
-            secondaries.tell(Note::Laid { is_done });
+        if let Some(secondaries) = &self.state.secondaries {
+            job.after.iter().for_each(|_| secondaries.tell(Note::CarriedOut));
+            if job.why == Why::Received {
+                secondaries.tell(Note::Laid { is_done });
+            }
         }
     }
 

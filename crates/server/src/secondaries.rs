@@ -37,7 +37,7 @@ use fetching::{Errand, Outcome, Wanted};
 use front::{Mark, Postponed, Presence, Published, Purpose, Retired, Zones};
 use resolver::Chance;
 use stats::Counter;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -65,8 +65,6 @@ const TOLD_A_SECOND: Ms = 100;
 const LONG_AGO: Ms = Ms::MIN / 2;
 /// A file that is there when its zone is configured is served after so long, or cannot be.
 const SERVED_WITHIN_MS: Ms = 60_000;
-/// It is known so soon whether it is what is served of a zone that was not fetched before.
-const COMPARED_WITHIN_MS: Ms = 5_000;
 
 /// What a datagram is about.
 enum Matter {
@@ -112,6 +110,8 @@ pub struct Registrar {
     retired: Vec<Retired<Presence>>,
     taken: Taken,
     own: Secondaries,
+    /// Zones that wait until the publisher has carried out a configuration; of each configuration that it has before it.
+    settling: VecDeque<Vec<ZoneId>>,
     /// Received and on the disk, for the publisher; and what it has now.
     ready: Batch,
     laying: Batch,
@@ -128,6 +128,8 @@ pub struct Registrar {
     refused: Seldom,
     /// Runs an errand, on a thread of its own.
     run: fn(&Errand) -> Outcome,
+    /// The first configuration is known.
+    has_begun: bool,
 }
 
 /// The zones before the first is answered for: which are there, and which have expired.
@@ -161,6 +163,7 @@ pub fn begin(
         retired: Vec::new(),
         taken,
         own,
+        settling: VecDeque::new(),
         ready: Vec::new(),
         laying: Vec::new(),
         handed: LONG_AGO,
@@ -171,8 +174,9 @@ pub fn begin(
         octets_max: config.limits.transfer_octets,
         refused: Seldom::default(),
         run: fetching::run,
+        has_begun: false,
     };
-    registrar.adopt(config, zones, now_ms(clock), true);
+    registrar.adopt(config, zones, now_ms(clock));
     Ok(registrar)
 }
 
@@ -276,8 +280,15 @@ impl Registrar {
             Note::Adopt { config, done } => {
                 let (zones, _) = means.published.current();
                 self.octets_max = config.limits.transfer_octets;
-                self.adopt(&config, &zones, now, false);
+                let settling = self.adopt(&config, &zones, now);
+                self.settling.push_back(settling);
                 drop(done);
+            }
+            Note::CarriedOut => {
+                for id in self.settling.pop_front().unwrap_or_default() {
+                    let apex = self.entries.entry(id).map(|entry| entry.apex.clone());
+                    apex.into_iter().for_each(|apex| self.on_changed(now, &apex, means));
+                }
             }
             Note::Transfer { zone, done } => {
                 let wished = self.entries.secondary(&zone).map(|id| {
@@ -299,9 +310,11 @@ impl Registrar {
         }
     }
 
-    /// Takes over which zones there are. Those that stay keep what is known of them. Of one that comes while the server runs another file may have been
-    /// served until now.
-    fn adopt(&mut self, config: &Config, zones: &Zones<Stretch>, now: Ms, is_start: bool) {
+    /// Takes over which zones there are. Those that stay keep what is known of them. Returns which wait for what their files hold: while the server runs
+    /// something else may have been served of them until now.
+    fn adopt(&mut self, config: &Config, zones: &Zones<Stretch>, now: Ms) -> Vec<ZoneId> {
+        let has_begun = std::mem::replace(&mut self.has_begun, true);
+        let mut settling = Vec::new();
         let change = self.entries.adopt(config);
         self.own.has_any.store(!self.entries.is_empty(), Relaxed);
         for (id, mut entry) in change.gone {
@@ -335,12 +348,9 @@ impl Registrar {
                     known.map(|(timers, _)| timers),
                     refreshed,
                 );
-                let settled = match entry.serial {
-                    None => Some(SERVED_WITHIN_MS),
-                    Some(_) => Some(COMPARED_WITHIN_MS).filter(|_| !is_start),
-                };
-                if let Some(settled) = settled.filter(|_| entry.file.exists()) {
-                    self.refresher.wait_until(id, now + settled);
+                if entry.file.exists() && (has_begun || entry.serial.is_none()) {
+                    self.refresher.wait_until(id, now + SERVED_WITHIN_MS);
+                    settling.push(id);
                 }
             }
         }
@@ -365,6 +375,7 @@ impl Registrar {
         });
         let before = self.presence.publish(Presence::new(marks));
         self.retired.push(before);
+        settling
     }
 
     /// What is known of zones and servers that are configured no more is nothing to keep until the server is stopped.

@@ -340,7 +340,10 @@ impl Refresher {
             let begins = if zone.phase == Phase::Waiting { &mut zone.at } else { &mut zone.begins_at };
             *begins = at;
         }
-        self.hurry(now, id);
+        // What it has is compared with what is about to be served.
+        if !(zone.waits && zone.timers.is_some()) {
+            self.hurry(now, id);
+        }
     }
 
     /// An operator wants the zone transferred, whatever its serial.
@@ -425,7 +428,7 @@ impl Refresher {
         zone.deadline = None;
         self.expire(now, id);
         if let Some(zone) = self.zones.get_mut(&id).filter(|zone| zone.phase == Phase::Waiting && zone.next <= now) {
-            (zone.tried, zone.began, zone.again) = (0, now, false);
+            (zone.tried, zone.began, zone.again, zone.waits) = (0, now, false, false);
             self.go_on(now, random, id);
         }
         self.set_deadline(id);

@@ -38,6 +38,8 @@ pub enum Note {
         config: Arc<Config>,
         done: Sender<()>,
     },
+    /// It has been carried out: what it says is served.
+    CarriedOut,
     /// An operator wants a zone transferred, or others told of it.
     Transfer {
         zone: String,

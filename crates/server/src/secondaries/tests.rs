@@ -146,7 +146,7 @@ fn what_is_known_goes_with_the_zones_and_servers() {
         stage.config.roster.written = Written::new(written);
         let (zones, _) = stage.means.published.current();
         let now = round * 100_000;
-        stage.registrar.adopt(&stage.config, &zones, now, true);
+        stage.registrar.adopt(&stage.config, &zones, now);
         let entries = &stage.registrar.entries;
         let ids: Vec<_> = entries.apexes().iter().filter_map(|apex| entries.of(apex)).collect();
         for id in ids {

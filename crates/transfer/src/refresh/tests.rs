@@ -366,6 +366,9 @@ fn a_zone_of_which_another_version_is_about_to_be_served_is_asked_for_then() {
     let mut desk = Desk::new();
     let zones = [3, 7].map(|primary| desk.add(&[primary], Some(SERVED), None));
     zones.iter().for_each(|zone| desk.refresher.wait_until(*zone, 5 * S));
+    desk.now = S;
+    desk.refresher.on_notify(S, zones[0], 3);
+    assert_eq!(desk.actions(), []);
     desk.now = 2 * S;
     desk.refresher.on_served(2 * S, zones[0], Some(timers(9, 100, 10, 1000)));
     assert_eq!(desk.actions(), [ask(zones[0], 3)]);

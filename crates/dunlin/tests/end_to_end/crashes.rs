@@ -239,22 +239,30 @@ fn a_start_on_a_full_disk_serves_what_was_there_and_what_can_be_laid_over_it() {
     assert!(log.contains("the last one is served") && log.contains("no space: needs 1 MiB"), "{log}");
 }
 
-/// One that is configured no more would be served to everybody.
+/// What was for some would be for everybody: of a zone that is configured no more, and of one that is read from elsewhere now.
 #[test]
-fn a_start_on_a_full_disk_serves_what_was_there_without_a_zone_that_has_gone() {
+fn a_start_on_a_full_disk_serves_nothing_of_zones_that_have_gone_or_moved() {
     let folder = Folder::new();
-    folder.write("other.zone", ZONE);
-    folder.configure(&format!("{CONFIGURATION}[[zone]]\nname = \"other.example\"\nfile = \"other.zone\"\n"));
+    let zone = |name: &str| {
+        let rest = "file = \"private.zone\"\nallow-query = [\"192.0.2.0/24\"]\n";
+        format!("[[zone]]\nname = \"{name}.example\"\n{rest}")
+    };
+    folder.write("private.zone", ZONE);
+    let public = ZONE.replace("192.0.2.2", "192.0.2.9");
+    ["moved", "come"].iter().for_each(|name| drop(folder.write(&format!("zones/{name}.example.zone"), &public)));
+    folder.configure(&[CONFIGURATION, &zone("gone"), &zone("moved")].concat());
+    folder.write("private.toml", &read(&folder.0.join("dunlin.toml")));
+    folder.configure(&format!("[zones]\ndirectory = \"zones\"\n{CONFIGURATION}"));
     write_zone(&folder, 1, 200);
-    folder.write("without.toml", &read(&folder.0.join("dunlin.toml")).replace("other.", "another."));
-    folder.write("another.zone", ZONE);
     let script = FILL.to_string()
-        + "$DUNLIN compile -c dunlin.toml > said
-        fill 4
-        exec $DUNLIN serve -c without.toml";
+        + "$DUNLIN compile -c private.toml > said
+        fill 12
+        exec $DUNLIN serve -c dunlin.toml";
     let server = Server::start_as(&folder, on_a_small_disk(&folder, &script));
     assert_eq!(version(&folder, &server), expected(1));
-    assert_eq!(server.short(&folder, &["www.other.example"]), "");
-    eventually("the zone that has come", || !server.short(&folder, &["www.another.example"]).is_empty());
+    let asked = |name: &str| server.short(&folder, &[&format!("www.{name}.example")]);
+    assert_eq!(asked("gone"), "");
+    assert_ne!(asked("moved"), "192.0.2.2\n");
+    eventually("what is public", || ["moved", "come"].iter().all(|name| asked(name) == "192.0.2.9\n"));
     assert!(read(&folder.0.join("log")).contains("the last one is served"));
 }

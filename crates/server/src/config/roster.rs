@@ -191,8 +191,13 @@ impl Seen {
         list(self) == list(other) && paths(self) == paths(other)
     }
 
+    /// True if the list is as it was: no zone that it names was one of `[[zone]]` then.
+    pub fn list_is_that_of(&self, other: &Seen) -> bool {
+        self.list == other.list && self.list.as_ref().is_none_or(|list| list.1.is_some())
+    }
+
     /// What it would be without these zones in `[[zone]]`.
-    pub fn without<'z>(&self, apexes: impl Iterator<Item = &'z Box<[u8]>>) -> Seen {
+    pub fn without<'z>(&self, apexes: impl Iterator<Item = &'z [u8]>) -> Seen {
         Seen { written: self.written.wrapping_sub(names_of(apexes)), ..self.clone() }
     }
 

@@ -23,7 +23,7 @@ struct Zones {
 }
 
 /// What tells the names of zones: that of all is the sum of those of its parts.
-pub fn names_of<'z>(apexes: impl Iterator<Item = &'z Box<[u8]>>) -> u64 {
+pub fn names_of<'z>(apexes: impl Iterator<Item = &'z [u8]>) -> u64 {
     apexes.map(|apex| siphash::<1, 3>(b"zones in dunlin.", apex).wrapping_add(1)).fold(0, u64::wrapping_add)
 }
 
@@ -31,7 +31,7 @@ impl Written {
     /// Of zones with the same apex the last is found.
     pub fn new(zones: Vec<Zone>) -> Written {
         let places = zones.iter().enumerate().map(|(at, zone)| (zone.apex.clone(), at)).collect();
-        let names = names_of(zones.iter().map(|zone| &zone.apex));
+        let names = names_of(zones.iter().map(|zone| &*zone.apex));
         Written(Arc::new(Zones { zones, places, names, ours: OnceLock::new() }))
     }
 

@@ -19,8 +19,8 @@ use image::patch::Change;
 use image::{Builder, Image, InTurn, Zone as ImageZone};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::slice;
 use std::time::SystemTime;
+use std::{iter, slice};
 use store::Stretch;
 use transfer::{Content, Diff, Entry, Layer, Record, Unreadable};
 
@@ -62,7 +62,7 @@ impl Last {
         // One that went may be back.
         let more = roster.written.iter().filter(|zone| manifest.find(&zone.apex).is_none());
         let more: Vec<Zone> = more.cloned().collect();
-        let others = seen.without(more.iter().map(|zone| &zone.apex));
+        let others = seen.without(more.iter().map(|zone| &*zone.apex));
         let is_of =
             is_as_ever || manifest.seen.is_of(&others) || self.left(&others, roster).is_some_and(|gone| self.go(gone));
         self.more = if is_of { more } else { Vec::new() };
@@ -75,19 +75,27 @@ impl Last {
         if !seen.places_are_those_of(others) {
             return None;
         }
-        let is_left = |apex: &[u8], file: &Path| roster.written.find(apex).is_none() && !seen.finds(apex, file);
-        let mut left: Vec<Box<[u8]>> =
-            self.went.iter().filter(|(apex, file)| is_left(apex, file)).map(|(apex, _)| apex.clone()).collect();
-        for known in self.shelved.manifest.part(0, 1) {
-            let known = known.ok()?;
-            left.extend(is_left(known.apex, known.file).then(|| known.apex.into()));
-        }
-        let listed = roster.listed_among(&left.iter().cloned().collect());
-        // One that has been given another place is configured as ever.
-        let is_elsewhere =
-            |apex: &[u8]| listed.contains_key(apex) || roster.in_directories(&name(apex).to_string()).is_some();
-        left.retain(|apex| !is_elsewhere(apex));
-        others.is_of(&seen.without(left.iter())).then_some(left)
+        let all = || {
+            let went = self.went.iter().map(|(apex, file)| (&**apex, &**file));
+            went.chain(self.shelved.manifest.part(0, 1).flatten().map(|known| (known.apex, known.file)))
+        };
+        // One alone is what the sum lacks. As long as the list is as it was it names none of `[[zone]]`.
+        let is_it = |apex: &[u8]| others.is_of(&seen.without(iter::once(apex)));
+        let one = if seen.list_is_that_of(others) { all().find(|(apex, _)| is_it(apex)) } else { None };
+        let mut left: Vec<Box<[u8]>> = match one {
+            Some((apex, _)) => vec![apex.into()],
+            None => {
+                let is_left =
+                    |(apex, file): &(&[u8], &Path)| roster.written.find(apex).is_none() && !seen.finds(apex, file);
+                let mut left: Vec<Box<[u8]>> = all().filter(is_left).map(|(apex, _)| apex.into()).collect();
+                let listed = roster.listed_among(&left.iter().cloned().collect());
+                left.retain(|apex| !listed.contains_key(apex));
+                left
+            }
+        };
+        // One that has come to lie in a folder is configured as ever.
+        left.retain(|apex| roster.in_directories(&name(apex).to_string()).is_none());
+        others.is_of(&seen.without(left.iter().map(|apex| &**apex))).then_some(left)
     }
 
     /// These zones are configured no more. False: one of them cannot be taken away.

@@ -104,9 +104,9 @@ class Operator(threading.Thread):
     def reload_all(self, zone):
         self.ask("reload", zone, [f"zone {z.name}" for z in self.zones.all.values() if z.is_wrong])
 
-    def served(self, zone, number):
-        """Has the new version served, or waits for the server to notice it."""
-        if self.zones.is_watched(zone) and self.rng.random() < 0.4:
+    def served(self, zone, number, is_seen=True):
+        """Has the new version served, or waits for the server to notice it, if that is seen."""
+        if self.zones.is_watched(zone) and self.rng.random() < 0.4 and is_seen:
             self.awaited[zone] = time.monotonic() + PATIENCE_S
             return
         self.reload(zone)
@@ -126,7 +126,8 @@ class Operator(threading.Thread):
         number = zone.e.begin(model.Version(names, before.serial + is_renumbered))
         zone.is_wrong = False
         self.zones.write(zone)
-        self.served(zone, number)
+        # What only names have that are another zone's below it no answer shows but the serial.
+        self.served(zone, number, is_renumbered or zone.below is None)
 
     def mend_files(self):
         for zone in [zone for zone in self.zones.all.values() if zone.is_wrong]:

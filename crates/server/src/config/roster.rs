@@ -201,6 +201,11 @@ impl Seen {
         Seen { written: self.written.wrapping_sub(names_of(apexes)), ..self.clone() }
     }
 
+    /// True if another one's `[[zone]]` has all of these zones but this one.
+    pub fn has_more(&self, apex: &[u8], other: &Seen) -> bool {
+        self.written.wrapping_sub(names_of(std::iter::once(apex))) == other.written
+    }
+
     /// True if they name the same zones, but for what folders hold.
     pub fn lists_the_same(&self, other: &Seen) -> bool {
         let is_settled = self.list.as_ref().is_none_or(|list| list.1.is_some());

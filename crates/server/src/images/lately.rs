@@ -19,8 +19,8 @@ use image::patch::Change;
 use image::{Builder, Image, InTurn, Zone as ImageZone};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::SystemTime;
-use std::{iter, slice};
 use store::Stretch;
 use transfer::{Content, Diff, Entry, Layer, Record, Unreadable};
 
@@ -80,8 +80,8 @@ impl Last {
             went.chain(self.shelved.manifest.part(0, 1).flatten().map(|known| (known.apex, known.file)))
         };
         // One alone is what the sum lacks. As long as the list is as it was it names none of `[[zone]]`.
-        let is_it = |apex: &[u8]| others.is_of(&seen.without(iter::once(apex)));
-        let one = if seen.list_is_that_of(others) { all().find(|(apex, _)| is_it(apex)) } else { None };
+        let is_it = |(apex, _): &(&[u8], &Path)| seen.has_more(apex, others);
+        let one = if seen.list_is_that_of(others) { all().find(is_it) } else { None };
         let mut left: Vec<Box<[u8]>> = match one {
             Some((apex, _)) => vec![apex.into()],
             None => {

@@ -13,7 +13,7 @@ class Wrong(Exception):
     """What the server did that it may not do."""
 
 
-Mapping = collections.namedtuple("Mapping", "start end access inode path kib")
+Mapping = collections.namedtuple("Mapping", "start end access inode path kib of_file")
 
 
 class Server:
@@ -55,12 +55,13 @@ class Server:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def mappings(self):
-        """All that is mapped, each with its KiB of the process's own."""
+        """All that is mapped, each with its KiB of the process's own, and those of a file that are in memory."""
         for head, *rest in blocks(self.proc("smaps")):
             addresses, access, _, _, inode, *path = head.split(None, 5)
             start, end = (int(word, 16) for word in addresses.split("-"))
-            kib = next(int(line.split()[1]) for line in rest if line.startswith("Anonymous:"))
-            yield Mapping(start, end, access, int(inode), "".join(path), kib)
+            sizes = {line.split()[0]: int(line.split()[1]) for line in rest if line.endswith(" kB")}
+            own = sizes["Anonymous:"]
+            yield Mapping(start, end, access, int(inode), "".join(path), own, sizes["Rss:"] - own)
 
     def memory_by_kind(self):
         """KiB of the process's own: of the first heap, of those of threads, of stacks, of the program's data, of anything else."""
@@ -69,6 +70,14 @@ class Server:
             found[kind(mapping, before)] += mapping.kib
             before = mapping
         return {kind: found[kind] for kind in KINDS}
+
+    def memory_by_file(self):
+        """KiB of files that it has mapped and not written to, by the files' names."""
+        found = collections.Counter()
+        for mapping in self.mappings():
+            if mapping.of_file:
+                found[os.path.basename(mapping.path)] += mapping.of_file
+        return found
 
     def images(self):
         """Inodes of the images that are mapped."""

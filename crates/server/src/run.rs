@@ -91,11 +91,7 @@ const WORKERS_PER_TASK_THREAD: usize = 2;
 
 /// Serves until it is told to stop. Err: it could not start or go on, and why.
 pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[SocketAddr])) -> Result<(), String> {
-    store::heap::keep_little();
-    log::set_level(config.level);
-    panics::log_them();
-    // Data-dir has what zone files hold, whoever may read those; and the control socket is there before it has its mode.
-    net::privilege::keep_from_others();
+    prepare(config);
     let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
     let mut crew = Crew::of(config);
     crew.raise_open_files();
@@ -209,6 +205,16 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     drop(doors);
     log::info("stopped", &[]);
     attended
+}
+
+/// What holds for the whole process, before its first thread and file.
+fn prepare(config: &Config) {
+    store::heap::keep_little();
+    store::program::read();
+    log::set_level(config.level);
+    panics::log_them();
+    // Data-dir has what zone files hold, whoever may read those; and the control socket is there before it has its mode.
+    net::privilege::keep_from_others();
 }
 
 /// What the threads need that carry out updates, and keep zones and files in step: they start when the first zone takes any.

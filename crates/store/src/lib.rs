@@ -8,6 +8,7 @@ pub mod heap;
 pub mod journal;
 pub mod map;
 pub mod memory;
+pub mod program;
 pub mod sigbus;
 #[cfg(test)]
 mod testdir;

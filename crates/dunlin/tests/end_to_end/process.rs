@@ -81,6 +81,24 @@ fn root_is_given_up_once_the_sockets_are_bound() {
     );
 }
 
+#[test]
+fn no_answer_waits_for_the_program_to_be_read() {
+    let server = start(&with_zone());
+    let program = fs::read_link(format!("/proc/{}/exe", server.pid())).unwrap();
+    let smaps = read(&PathBuf::from(format!("/proc/{}/smaps", server.pid())));
+    let (mut is_program, mut code) = (false, Vec::new());
+    for line in smaps.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["Size:", kib, "kB"] if is_program => code.push((kib, "")),
+            ["Rss:", kib, "kB"] if is_program => code.last_mut().unwrap().1 = kib,
+            [_, access, _, _, _, path] => is_program = path == program.to_str().unwrap() && !access.contains('w'),
+            _ => {}
+        }
+    }
+    assert!(!code.is_empty() && code.iter().all(|(mapped, present)| mapped == present), "{code:?}");
+}
+
 /// How the kernel schedules the threads of a process, by their names: `RR 1`, `nicer`, or the policy's number.
 fn scheduled(pid: u32) -> HashMap<String, String> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|entry| entry.unwrap().path());

@@ -30,8 +30,10 @@ pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) peer: SocketAddr,
     pub(super) listener: u32,
-    /// Octets received that are not answered yet: half a message, or messages that wait until the peer reads.
+    /// Octets received that are not answered yet: half a message, or messages that wait until the peer reads, or for the next turn.
     pub(super) received: Vec<u8>,
+    /// There are whole messages among them that wait for the next turn. The kernel tells when it is, as of a peer that is to read first.
+    pub(super) has_more: bool,
     /// Answers that the peer did not take yet, from `sent` on.
     pub(super) pending: Vec<u8>,
     pub(super) sent: usize,
@@ -54,6 +56,7 @@ impl Connection {
             peer,
             listener,
             received,
+            has_more: false,
             pending,
             sent: 0,
             owed: 0,
@@ -67,7 +70,7 @@ impl Connection {
     pub(super) fn phase(&self, owed_max: u16) -> Phase {
         let is_held = self.received.is_empty() || self.closing.is_some() || self.owed >= owed_max;
         match () {
-            () if !self.pending.is_empty() => Phase::Writing,
+            () if !self.pending.is_empty() || self.has_more => Phase::Writing,
             () if self.owed > 0 && is_held => Phase::Waiting,
             () if !self.received.is_empty() => Phase::Reading,
             () => Phase::Idle,

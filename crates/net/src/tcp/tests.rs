@@ -20,6 +20,9 @@ struct Echo(Arc<Shared>);
 struct Shared {
     stop: AtomicBool,
     turns: AtomicUsize,
+    /// Messages that were answered in the turn that is, and the most in any.
+    answered: AtomicUsize,
+    most_answered: AtomicUsize,
     events: Mutex<Vec<TcpEvent>>,
     /// Messages that said "later", in the order in which they came.
     owed: Mutex<Vec<Ticket>>,
@@ -33,6 +36,7 @@ struct Shared {
 impl Messages for Echo {
     fn on_message(&mut self, from: &Origin<'_>, buffer: &mut [u8], len: usize) -> Answer {
         assert_eq!((buffer.len(), &buffer[..len]), (MESSAGE_MAX, from.message));
+        self.0.answered.fetch_add(1, SeqCst);
         match &buffer[..len] {
             b"big" => {
                 buffer[..BIG].fill(b'B');
@@ -79,6 +83,7 @@ impl Messages for Echo {
 
     fn on_turn(&mut self) -> Turn {
         self.0.turns.fetch_add(1, SeqCst);
+        self.0.most_answered.fetch_max(self.0.answered.swap(0, SeqCst), SeqCst);
         if self.0.stop.load(SeqCst) { Turn::Stop } else { Turn::Go }
     }
 }
@@ -558,9 +563,26 @@ fn a_peer_that_vanishes_with_answers_unread_is_broken_off() {
 fn answers_that_wait_have_a_bound() {
     let server = Server::start(TcpLimits { pending_write_max: 1000, ..roomy() });
     let mut deaf = server.connect();
-    deaf.send(&framed(b"big").repeat(2000));
+    deaf.send(&framed(b"later").repeat(100));
+    server.owed(100).into_iter().for_each(|ticket| server.ready(ticket, &[b'L'; MESSAGE_MAX]));
     server.reported(TcpEvent::Slow);
     server.connect().is_served();
+}
+
+#[test]
+fn however_much_is_asked_a_turn_answers_so_much() {
+    const EACH: usize = 300;
+    let mut server = Server::start(roomy());
+    let mut clients: Vec<Client> = (0..20).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| client.send(&framed(b"big").repeat(EACH)));
+    for client in &mut clients {
+        (0..EACH).for_each(|_| assert_eq!(client.answer().len(), BIG));
+    }
+    clients.iter_mut().for_each(Client::is_served);
+    server.stop();
+    let most = server.shared.most_answered.load(SeqCst);
+    // The last share is begun before the turn has had its fill, and the last answer before the share has.
+    assert!((1..=6).contains(&most), "{most} answers of {BIG} octets in one turn");
 }
 
 #[test]

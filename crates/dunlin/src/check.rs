@@ -11,7 +11,7 @@ use server::complaint::Complaint;
 use server::config::{Config, OUTDATED, Seen, Zone};
 use server::images::held::Gate;
 use server::images::lately::Last;
-use server::images::{self, Library, Shelved};
+use server::images::{self, Beforehand, Library, Recorder, Shelved};
 use server::json::Json;
 use server::update::ledger;
 use server::zonetext::findings::{self, Findings};
@@ -126,15 +126,25 @@ pub fn compile(args: &Compile) -> Exit {
     library.gate = Arc::new(Gate::new(&config, std::collections::HashSet::new()));
     library.memory = args.memory.unwrap_or(library.memory);
     let last = Last::open(&library, &config.roster.written);
-    match current(&library, &zones, &seen, last, args.json) {
+    // Who serves it keeps its history.
+    let mut recorder = Recorder::new(&config.server.data_dir, config.history);
+    let beforehand = Beforehand { recorder: &mut recorder, note: &mut |_, _| () };
+    match current(&library, &zones, &seen, last, beforehand, args.json) {
         Ok(shelved) => tell(args, &shelved),
         Err(e) => could_not(e),
     }
 }
 
 /// The image of these zones; on a terminal a bar shows meanwhile how much of their files has been read.
-fn current(library: &Library, zones: &[Zone], seen: &Seen, last: Option<Last>, is_json: bool) -> io::Result<Shelved> {
-    let build = || library.first(zones, seen, last, &mut |_| ());
+fn current(
+    library: &Library,
+    zones: &[Zone],
+    seen: &Seen,
+    last: Option<Last>,
+    beforehand: Beforehand<'_>,
+    is_json: bool,
+) -> io::Result<Shelved> {
+    let build = || library.first(zones, seen, last, beforehand);
     if !Progress::of(0).unless(is_json).is_watched() {
         return build();
     }

@@ -18,7 +18,7 @@ use crate::images::name;
 use crate::images::sound::{self, Sound};
 use crate::json::Json;
 use crate::update::ledger;
-pub use entries::{caution, changes_since, in_turn, last_serials, last_updates, unread};
+pub use entries::{caution, changes_from, in_turn, last_serials, last_updates, unread};
 use entries::{changes, changes_in};
 use file::left_beside;
 pub use file::{Replaced, write};

@@ -17,6 +17,7 @@ pub(crate) mod sound;
 
 use crate::clock;
 use crate::config::{Numbering, Seen, Zone};
+pub use crate::history::Recorder;
 use crate::history::last_serials;
 use crate::kept;
 use crate::log;
@@ -66,8 +67,21 @@ pub struct Library {
     pub read: Arc<AtomicU64>,
 }
 
-/// What is done with the zones of a new image before a start could find it.
-pub type Beforehand<'a> = dyn FnMut(&[Entry]) + 'a;
+/// What is done with the zones of a new image before a start could find it, and whose history it is.
+pub struct Beforehand<'a> {
+    pub recorder: &'a mut Recorder,
+    pub note: &'a mut dyn FnMut(&mut Recorder, &[Entry]),
+}
+
+#[cfg(test)]
+impl Beforehand<'static> {
+    /// Nothing is done, and nothing has a history.
+    pub fn none(data_dir: &Path) -> Beforehand<'static> {
+        let keep = crate::config::History { age: std::time::Duration::ZERO, octets: 0 };
+        let (recorder, note) = (Box::new(Recorder::new(data_dir, keep)), Box::new(|_: &mut Recorder, _: &[Entry]| ()));
+        Beforehand { recorder: Box::leak(recorder), note: Box::leak(note) }
+    }
+}
 
 /// Zones that have come or gone since an image was made, with the file that was read last; None: it is no more, or is one of `[[zone]]`.
 pub type Others = HashMap<Box<[u8]>, Option<PathBuf>>;
@@ -149,13 +163,13 @@ impl Library {
     }
 
     /// The image of these zones as their files are now: the one on the shelf if no source has changed, else a new one.
-    /// `seen`: what named them. `beforehand`: called before a new one takes its name.
+    /// `seen`: what named them. `beforehand`: done before a new one takes its name.
     pub fn current(
         &self,
         zones: &[Zone],
         seen: &Seen,
         before: Before<'_>,
-        beforehand: &mut Beforehand<'_>,
+        beforehand: Beforehand<'_>,
     ) -> io::Result<Shelved> {
         match self.last() {
             // What is served may be laid over it: a version of before is weighed beside that, as any other.
@@ -172,7 +186,7 @@ impl Library {
         zones: &[Zone],
         seen: &Seen,
         last: Option<Last>,
-        beforehand: &mut Beforehand<'_>,
+        beforehand: Beforehand<'_>,
     ) -> io::Result<Shelved> {
         let last = match last {
             Some(last) if last.is_bare() && is_current(&last.shelved.manifest, zones) => {
@@ -235,7 +249,7 @@ impl Library {
         zones: &[Zone],
         seen: &Seen,
         before: Before<'_>,
-        beforehand: &mut Beforehand<'_>,
+        beforehand: Beforehand<'_>,
     ) -> io::Result<Shelved> {
         self.shelve(build(zones, self, Some(before)), seen, beforehand)
     }
@@ -267,7 +281,7 @@ impl Library {
 
     /// Writes an image and its manifest, and only then gives them their names: a disk that is full leaves those that are there. The
     /// manifest has another one first: so a crash leaves a manifest that fits the image whichever that is.
-    fn shelve(&self, built: Built, seen: &Seen, beforehand: &mut Beforehand<'_>) -> io::Result<Shelved> {
+    fn shelve(&self, built: Built, seen: &Seen, beforehand: Beforehand<'_>) -> io::Result<Shelved> {
         let Built { octets, entries, pieces, remarks, seed, lost, .. } = built;
         if !lost.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, told(&lost)));
@@ -277,8 +291,10 @@ impl Library {
         let identity = Identity { size: octets.len() as u64, seed, names };
         let image = prepare(&self.folder, IMAGE, &octets)?;
         drop(octets);
-        let manifest = Manifest::prepare(&self.folder, NEXT, identity, seen, &entries)?;
-        beforehand(&entries);
+        let Beforehand { recorder, note } = beforehand;
+        // What comes into the history now is in the image; it may be looked at in vain.
+        let manifest = Manifest::prepare(&self.folder, NEXT, identity, recorder.position(), seen, &entries)?;
+        note(recorder, &entries);
         let next = manifest.take_name()?;
         let (file, manifest) = (image.take_name()?, self.folder.join(MANIFEST));
         std::fs::rename(next, &manifest)?;

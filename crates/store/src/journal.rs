@@ -133,18 +133,36 @@ impl<D: Disk> Journal<D> {
         Journal::open(journal.disk, segment_octets, from, &mut |_, _| {})
     }
 
-    /// Hands all records that are there to `see`, in order, and changes nothing: somebody may be appending meanwhile, and letting go of the oldest.
-    /// Returns what is missing or damaged of them.
-    pub fn look_through(disk: D, see: &mut dyn FnMut(&[u8])) -> io::Result<Vec<String>> {
+    /// The position behind the last record that is there; 0: nothing is.
+    pub fn end(disk: D) -> io::Result<u64> {
+        let mut journal = Journal::of(disk, 0)?;
+        journal.find_segments(u64::MAX)?;
+        if journal.segments.is_empty() {
+            return Ok(0);
+        }
+        journal.replay_all(u64::MAX, &mut |_, _| {}, &mut Vec::new()).map(|(end, _)| end)
+    }
+
+    /// Hands the records that are there from a position on to `see`, in order, and changes nothing: somebody may be appending meanwhile, and letting go
+    /// of the oldest. A position that it never came to is one of another journal: it is looked through as a whole. Returns what is missing or damaged.
+    pub fn look_through(disk: D, from: u64, see: &mut dyn FnMut(&[u8])) -> io::Result<Vec<String>> {
         let (mut journal, mut remarks) = (Journal::of(disk, 0)?, Vec::new());
-        for number in std::mem::take(&mut journal.past) {
+        while journal.segments.front().is_none_or(|first| first.first > from)
+            && let Some(number) = journal.past.pop_back()
+        {
             match journal.head(number) {
-                Ok(head) => journal.segments.extend(head),
+                Ok(head) => head.into_iter().for_each(|head| journal.segments.push_front(head)),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 Err(e) => remarks.push(e.to_string()),
             }
         }
-        match journal.replay_all(u64::MAX, &mut |_, record| see(record), &mut remarks) {
+        let mut seen = |position, record: &[u8]| {
+            if position >= from {
+                see(record);
+            }
+        };
+        match journal.replay_all(u64::MAX, &mut seen, &mut remarks) {
+            Ok((end, _)) if end < from => return Journal::look_through(journal.disk, 0, see),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) if e.kind() == io::ErrorKind::InvalidData => remarks.push(e.to_string()),
             other => _ = other?,

@@ -8,7 +8,6 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 use store::journal::{Folder, Journal};
 use transfer::{Entry, Head};
 
@@ -46,27 +45,25 @@ pub type Pasts = HashMap<Box<[u8]>, VecDeque<Entry>>;
 /// Those of the changes in a folder that are wanted.
 fn each_of(
     folder: &Path,
-    since: Option<SystemTime>,
+    from: u64,
     is_wanted: impl Fn(&Head<'_>) -> bool,
     mut see: impl FnMut(Entry),
 ) -> io::Result<()> {
-    each_head(folder, since, |head, octets| {
+    each_head(folder, from, |head, octets| {
         if is_wanted(&head) {
             Entry::decode(octets).into_iter().for_each(&mut see);
         }
     })
 }
 
-/// Goes through the changes that stand in a folder, as far as they can be read; what cannot is told of. `since`: only where something was written
-/// since then. What a later version of the program wrote is passed over.
-pub fn each_head(folder: &Path, since: Option<SystemTime>, mut see: impl FnMut(Head<'_>, &[u8])) -> io::Result<()> {
+/// Goes through the changes that stand in a folder, as far as they can be read; what cannot is told of. `from`: the first position that is wanted.
+/// What a later version of the program wrote is passed over.
+pub fn each_head(folder: &Path, from: u64, mut see: impl FnMut(Head<'_>, &[u8])) -> io::Result<()> {
     if !folder.exists() {
         return Ok(());
     }
-    let folder = Folder::open(folder)?;
-    let folder = if let Some(since) = since { folder.since(since) } else { folder };
     let mut look = |octets: &[u8]| Head::of(octets).into_iter().for_each(|head| see(head, octets));
-    Journal::look_through(folder, &mut look).map(|remarks| caution(&remarks))
+    Journal::look_through(Folder::open(folder)?, from, &mut look).map(|remarks| caution(&remarks))
 }
 
 /// The changes of these zones that stand in a folder, which is read as a whole for them.
@@ -76,7 +73,7 @@ pub fn changes_of(data_dir: &Path, folder: &str, apexes: &HashSet<&[u8]>) -> Res
         kept.entry(entry.zone.clone()).or_default().push(entry, OCTETS_MAX / apexes.len());
     };
     let is_wanted = |head: &Head<'_>| apexes.contains(head.zone);
-    each_of(&data_dir.join(folder), None, is_wanted, see).map_err(|e| format!("the history cannot be read: {e}"))?;
+    each_of(&data_dir.join(folder), 0, is_wanted, see).map_err(|e| format!("the history cannot be read: {e}"))?;
     Ok(kept.into_iter().map(|(apex, kept)| (apex, kept.entries)).collect())
 }
 
@@ -104,19 +101,16 @@ fn lead_to(changes: &VecDeque<Entry>, change: &Entry) -> bool {
     changes.iter().take_while(|other| other.wall_s == change.wall_s).any(|other| other.diff.to == change.diff.from)
 }
 
-/// Those of zones of files that were made since some time, as far as they can be read.
-pub fn changes_since(data_dir: &Path, time: SystemTime, see: impl FnMut(Entry)) {
-    let made = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    // Another second where the file system has a clock of its own.
-    let from = made.as_secs().saturating_sub(1);
-    let _ = each_of(&data_dir.join(FOLDER), Some(time), |head| head.wall_s >= from, see).inspect_err(unread);
+/// Those of zones of files from a position on, as far as they can be read.
+pub fn changes_from(data_dir: &Path, position: u64, see: impl FnMut(Entry)) {
+    let _ = each_of(&data_dir.join(FOLDER), position, |_| true, see).inspect_err(unread);
 }
 
 /// The serials that updates have led zones to last, by the zones' fingerprints, and when.
 pub fn last_updates(data_dir: &Path) -> HashMap<u64, (u32, u64)> {
     let mut last = HashMap::new();
     let see = |head: Head<'_>, _: &[u8]| _ = last.insert(fingerprint_of(head.zone), (head.to, head.wall_s));
-    let _ = each_head(&data_dir.join(ledger::FOLDER), None, see).inspect_err(unread);
+    let _ = each_head(&data_dir.join(ledger::FOLDER), 0, see).inspect_err(unread);
     last
 }
 
@@ -124,7 +118,7 @@ pub fn last_updates(data_dir: &Path) -> HashMap<u64, (u32, u64)> {
 pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashMap<Box<[u8]>, u32> {
     let mut ends = HashMap::new();
     let see = |head: Head<'_>, _: &[u8]| ends.extend(is_wanted(head.zone).then(|| (head.zone.into(), head.to)));
-    let _ = each_head(&data_dir.join(FOLDER), None, see).inspect_err(unread);
+    let _ = each_head(&data_dir.join(FOLDER), 0, see).inspect_err(unread);
     ends
 }
 

@@ -27,6 +27,8 @@ pub struct Recorder {
     keep: config::History,
     /// Read when somebody asks first.
     open: Option<Open>,
+    /// Where it ended when it was read for that, before anything was written.
+    end: Option<u64>,
 }
 
 struct Open {
@@ -42,7 +44,7 @@ struct Open {
 
 impl Recorder {
     pub fn new(data_dir: &Path, keep: config::History) -> Recorder {
-        Recorder { data_dir: data_dir.to_path_buf(), keep, open: None }
+        Recorder { data_dir: data_dir.to_path_buf(), keep, open: None, end: None }
     }
 
     /// Of a history that is to keep nothing nothing stays, once there is an image of all that is served: until then a start finds here what may be
@@ -143,6 +145,16 @@ impl Recorder {
         Ok(())
     }
 
+    /// Where the next change will stand, or one before it: whoever has made an image of all that stands before needs only what stands from there on.
+    pub fn position(&mut self) -> u64 {
+        if let Some(journal) = self.open.as_ref().and_then(|open| open.journal.as_ref()) {
+            return journal.next_position();
+        }
+        let folder = self.data_dir.join(FOLDER);
+        let read = || if folder.exists() { Journal::end(Folder::open(&folder)?) } else { Ok(0) };
+        *self.end.get_or_insert_with(|| read().inspect_err(unread).unwrap_or(0))
+    }
+
     /// The serial that the history of a zone ends with. All of it is read for the first who asks.
     pub fn last_serial(&mut self, zone: &[u8]) -> Option<u32> {
         if self.open.is_none() {
@@ -158,7 +170,7 @@ impl Recorder {
     /// What can be read of it; what cannot is told of.
     fn read(&self) -> io::Result<Open> {
         let mut ends = HashMap::new();
-        each_head(&self.data_dir.join(FOLDER), None, |head, _| {
+        each_head(&self.data_dir.join(FOLDER), 0, |head, _| {
             ends.insert(fingerprint_of(head.zone), (head.to, hash(head.diff)));
         })?;
         Ok(Open { journal: None, zones: ends.len(), ends })

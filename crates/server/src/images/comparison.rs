@@ -282,9 +282,10 @@ pub fn is_other(zone: &Zone, manifest: &Manifest, looks: &mut Looks<'_>) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::Recorder;
     use crate::images::lately::Last;
     use crate::images::manifest::{Entry, Identity};
-    use crate::images::{Before, Library, Others};
+    use crate::images::{Before, Beforehand, Library, Others};
     use std::fs;
     use std::path::PathBuf;
     use std::time::{Duration, SystemTime};
@@ -332,7 +333,10 @@ mod tests {
         fn manifest(&self) -> Manifest {
             let (roster, library) = (self.roster(), Library::open(&self.0).unwrap());
             let last = Last::open(&library, &roster.written);
-            library.first(&roster.gather(|_| false).unwrap(), &roster.seen(), last, &mut |_| ()).unwrap().manifest
+            library
+                .first(&roster.gather(|_| false).unwrap(), &roster.seen(), last, Beforehand::none(&self.0))
+                .unwrap()
+                .manifest
         }
     }
 
@@ -349,11 +353,12 @@ mod tests {
             (desk.roster(), Library::open(&desk.0).unwrap(), desk.0.join("images/zones.manifest"));
         let current = |zones: &[Zone]| {
             let (seen, mut told) = (fs::read(&manifest).ok(), Vec::new());
-            let mut beforehand = |entries: &[Entry]| {
+            let mut note = |_: &mut Recorder, entries: &[Entry]| {
                 assert_eq!(fs::read(&manifest).ok(), seen, "what a start would find");
                 told.extend(entries.iter().map(|entry| entry.apex.clone()));
             };
-            library.first(zones, &roster.seen(), Last::open(&library, &roster.written), &mut beforehand).unwrap();
+            let beforehand = Beforehand { note: &mut note, ..Beforehand::none(&desk.0) };
+            library.first(zones, &roster.seen(), Last::open(&library, &roster.written), beforehand).unwrap();
             assert!(told.is_empty() || fs::read(&manifest).ok() != seen);
             told
         };
@@ -369,12 +374,12 @@ mod tests {
         let desk = Desk::new("stands");
         let (roster, library) = (desk.roster(), Library::open(&desk.0).unwrap());
         let (zones, seen) = (roster.gather(|_| false).unwrap(), roster.seen());
-        let first = library.first(&zones, &seen, None, &mut |_| ()).unwrap();
+        let first = library.first(&zones, &seen, None, Beforehand::none(&desk.0)).unwrap();
         desk.file("l", &ZONE.replace("A 192.0.2.1", "A 192.0.2"));
         desk.file("m", &ZONE.replace("192.0.2.1", "192.0.2.2"));
         library.read.store(0, Relaxed);
         let before = Before { image: &first.image, manifest: &first.manifest };
-        let again = library.again(&zones, &seen, before, &mut |_| ()).unwrap();
+        let again = library.again(&zones, &seen, before, Beforehand::none(&desk.0)).unwrap();
         let octets: u64 = zones.iter().map(|zone| fs::metadata(&zone.file).unwrap().len()).sum();
         assert!((1..=octets).contains(&library.read.load(Relaxed)), "{octets}");
         let [problem] = &again.manifest.problems()[..] else { panic!("{:?}", again.manifest.problems()) };
@@ -387,7 +392,7 @@ mod tests {
             assert_eq!(found, [[192, 0, 2, address]]);
         }
         // One that was never served is in no image.
-        let alone = library.first(&zones, &seen, None, &mut |_| ()).unwrap();
+        let alone = library.first(&zones, &seen, None, Beforehand::none(&desk.0)).unwrap();
         assert!(alone.image.view().zone_of(b"\x01l\0").unwrap().is_none());
     }
 

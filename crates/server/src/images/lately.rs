@@ -8,7 +8,7 @@
 //! ```
 
 use crate::config::{Roster, Seen, Written, Zone};
-use crate::history::{CHANGE_OCTETS_MAX, changes_since, in_turn};
+use crate::history::{CHANGE_OCTETS_MAX, changes_from, in_turn};
 use crate::images::laying::{self, Put, Standing};
 use crate::images::manifest;
 use crate::images::{Library, Others, Shelved, name};
@@ -20,7 +20,6 @@ use image::{Builder, Image, InTurn, Zone as ImageZone};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::slice;
-use std::time::SystemTime;
 use store::Stretch;
 use transfer::{Content, Diff, Entry, Layer, Record, Unreadable};
 
@@ -179,9 +178,8 @@ impl Last {
 
     /// Changes that were served are made once more.
     fn lay_changes(&mut self, data_dir: &Path, written: &Written) {
-        let image = std::fs::metadata(&self.shelved.file).and_then(|found| found.modified());
         let is_meant = |apex: &[u8]| !self.others.contains_key(apex) && !written.find(apex).is_some_and(Zone::is_owned);
-        let steps = steps_since(data_dir, image.unwrap_or_else(|_| SystemTime::now()), is_meant);
+        let steps = steps_from(data_dir, self.shelved.manifest.history(), is_meant);
         let mut wishes = Vec::new();
         for (apex, steps) in steps {
             let Some(zone) = laying::zone(self.served().view(), &apex) else { continue };
@@ -246,10 +244,10 @@ fn tell(apex: &[u8]) {
 /// The changes of zones, by apex, oldest first. None: they were too many.
 type Steps = HashMap<Box<[u8]>, Option<VecDeque<Entry>>>;
 
-/// What has changed since some time by files, and by updates that no file of ours need have.
-fn steps_since(data_dir: &Path, time: SystemTime, is_meant: impl Fn(&[u8]) -> bool) -> Steps {
+/// What has changed by files, from a position of the history on, and by updates that no file of ours need have.
+fn steps_from(data_dir: &Path, position: u64, is_meant: impl Fn(&[u8]) -> bool) -> Steps {
     let [mut files, mut updates] = [Changes::default(), Changes::default()];
-    changes_since(data_dir, time, |entry| files.push(entry));
+    changes_from(data_dir, position, |entry| files.push(entry));
     ledger::each_unreleased(data_dir, &is_meant, |entry| updates.push(entry));
     let mut all = files.steps;
     all.retain(|apex, _| is_meant(apex));

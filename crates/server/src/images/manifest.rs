@@ -3,7 +3,7 @@
 //! A file beside the image, mapped and never changed, that holds numbers and places only:
 //!
 //! ```text
-//! head      128 octets: version, the image's size and seed, how many there are of the following, two checksums
+//! head      136 octets: version, the image's size and seed, how many there are of the following, what of the history is in it, two checksums
 //! records   48 octets a zone, in the order of the configuration: its file's stamp and the place of its texts
 //! index     u32s: a zone's number and 1 stands at the hash of its name, or at the next place that is free
 //! notable   u32s: numbers of the zones that are not served as their files say, then of those that include other files
@@ -29,12 +29,12 @@ use wire::hash::siphash;
 
 const MAGIC: &[u8; 16] = b"dunlin manifest\n";
 /// The program's version, with that of the format: a manifest of another one is none.
-const VERSION: &str = concat!("3 ", env!("CARGO_PKG_VERSION"));
-const HEAD: usize = 128;
+const VERSION: &str = concat!("4 ", env!("CARGO_PKG_VERSION"));
+const HEAD: usize = 136;
 const RECORD: usize = 48;
 /// Where in the head its checksum stands, and that of all that follows it.
-const HEAD_SUM: usize = 120;
-const BODY_SUM: usize = 112;
+const HEAD_SUM: usize = 128;
+const BODY_SUM: usize = 120;
 const SUM_KEY: &[u8; 16] = b"dunlin manifest.";
 
 /// Marks of a record: the stamp is one; there are included files; there is a complaint.
@@ -80,6 +80,7 @@ pub struct Manifest {
 struct Base {
     map: Map,
     image: Identity,
+    history: u64,
     zones: usize,
     slots: usize,
     notable: usize,
@@ -106,9 +107,17 @@ pub struct Known<'a> {
 }
 
 impl Manifest {
-    /// Writes the manifest of an image, but for its name; `entries` are in the order of the configuration.
-    pub fn prepare(folder: &Path, name: &str, image: Identity, seen: &Seen, entries: &[Entry]) -> io::Result<Prepared> {
-        let octets = encode(image, seen, entries);
+    /// Writes the manifest of an image, but for its name; `entries` are in the order of the configuration. `history`: the image has all that stands
+    /// before this position of it.
+    pub fn prepare(
+        folder: &Path,
+        name: &str,
+        image: Identity,
+        history: u64,
+        seen: &Seen,
+        entries: &[Entry],
+    ) -> io::Result<Prepared> {
+        let octets = encode(image, history, seen, entries);
         atomic::prepare(folder, name, Some(octets.len() as u64), |out| out.write_all(&octets), |_| Ok(()))
     }
 
@@ -126,6 +135,11 @@ impl Manifest {
 
     pub fn image(&self) -> Identity {
         self.base.image
+    }
+
+    /// Where in the history what is not in the image may begin.
+    pub fn history(&self) -> u64 {
+        self.base.history
     }
 
     /// Zones, as many as there were when the image was written.
@@ -258,7 +272,7 @@ impl Base {
         let image = Identity { size: word(56)?, seed: word(64)?, names: word(72)? };
         let (zones, slots, notables) = (word(80)? as usize, word(88)? as usize, word(96)?);
         let (notable, wrong) = (notables as u32 as usize, (notables >> 32) as usize);
-        Some(Base { image, zones, slots, notable, wrong, map })
+        Some(Base { image, history: word(112)?, zones, slots, notable, wrong, map })
     }
 
     fn u64_at(&self, at: usize) -> Option<u64> {
@@ -423,7 +437,7 @@ fn pack(entry: &Entry, texts: &mut Vec<u8>) -> [u8; RECORD] {
     record
 }
 
-fn encode(image: Identity, seen: &Seen, entries: &[Entry]) -> Vec<u8> {
+fn encode(image: Identity, history: u64, seen: &Seen, entries: &[Entry]) -> Vec<u8> {
     let numbers = |is_one: &dyn Fn(&Entry) -> bool| -> Vec<u32> {
         (0..).zip(entries).filter(|(_, e)| is_one(e)).map(|(n, _)| n).collect()
     };
@@ -449,7 +463,7 @@ fn encode(image: Identity, seen: &Seen, entries: &[Entry]) -> Vec<u8> {
     words.zip(index.iter().chain(&notable)).for_each(|(at, word)| at.copy_from_slice(&word.to_le_bytes()));
     octets[..MAGIC.len()].copy_from_slice(MAGIC);
     octets[16..16 + VERSION.len()].copy_from_slice(VERSION.as_bytes());
-    let counts = [entries.len() as u64, slots as u64, wrong << 32 | notable.len() as u64, seen_at];
+    let counts = [entries.len() as u64, slots as u64, wrong << 32 | notable.len() as u64, seen_at, history];
     let words = [&[octets.len() as u64, image.size, image.seed, image.names][..], &counts].concat();
     let words = (48..).step_by(8).zip(words);
     words.for_each(|(at, word)| octets[at..at + 8].copy_from_slice(&word.to_le_bytes()));
@@ -492,7 +506,7 @@ mod tests {
 
         fn manifest(&self, entries: &[Entry]) -> Manifest {
             let image = Identity { size: 7, seed: 8, names: 9 };
-            let prepared = Manifest::prepare(&self.0, "manifest", image, &Seen::default(), entries).unwrap();
+            let prepared = Manifest::prepare(&self.0, "manifest", image, 10, &Seen::default(), entries).unwrap();
             Manifest::read_back(&prepared.take_name().unwrap()).unwrap()
         }
     }

@@ -8,7 +8,7 @@ use crate::images::comparison::{self, Difference};
 use crate::images::lately::Last;
 use crate::images::laying;
 use crate::images::manifest::{self, Manifest};
-use crate::images::{self, Library, Remark, Shelved};
+use crate::images::{self, Beforehand, Library, Remark, Shelved};
 use crate::log;
 use crate::stamp::Looks;
 use crate::state::Served;
@@ -99,11 +99,11 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
     let is_served = |zone: &Zone| last.as_ref().is_some_and(|last| last.shelved.manifest.has(zone));
     let (zones, strays) = config.roster.gather_but_strays(is_served).map_err(|complaints| told(&complaints))?;
     let seen = seen.beside(&strays);
-    let mut keep = |entries: &[manifest::Entry]| {
+    let mut note = |recorder: &mut Recorder, entries: &[manifest::Entry]| {
         let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
         recorder.note(library.gate.take(&unfit), &|_| history::by_file());
     };
-    match library.first(&zones, &seen, last, &mut keep) {
+    match library.first(&zones, &seen, last, Beforehand { recorder, note: &mut note }) {
         Ok(shelved) => {
             let (zones, serving) = ready(shelved, config, 1);
             Ok((zones, serving, Compared::All))

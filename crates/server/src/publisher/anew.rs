@@ -3,11 +3,12 @@
 use super::by::record;
 use super::{Apexes, Publisher, tell_gone};
 use crate::config::{Config, Seen, Zone};
+use crate::history::Recorder;
 use crate::images::comparison::{self, Naming};
 use crate::images::manifest;
 use crate::images::serving::{forsakes, ready, told};
 use crate::images::sound::Sound;
-use crate::images::{self, Before};
+use crate::images::{self, Before, Beforehand};
 use crate::log;
 use crate::publisher::jobs::Why;
 use crate::publisher::press::{Books, Press};
@@ -117,16 +118,17 @@ impl Publisher {
         let (now, mut written) = (self.press.current(), std::mem::take(&mut self.written));
         let Publisher { library, recorder, state, by, served, .. } = &mut *self;
         // A kill behind that would leave a version that nobody knows the way to.
-        let mut keep = |entries: &[manifest::Entry]| {
+        let mut note = |recorder: &mut Recorder, entries: &[manifest::Entry]| {
             let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
             record(recorder, state, &library.gate, &unfit, by);
         };
         let before = Before { image: &now.image, manifest: &served.manifest };
+        let beforehand = Beforehand { recorder, note: &mut note };
         let found = match why {
-            Why::Damaged | Why::Forced => library.again(zones, seen, before, &mut keep),
+            Why::Damaged | Why::Forced => library.again(zones, seen, before, beforehand),
             // The same file would be mapped once more, and believed.
-            _ if !now.image.is_whole() => library.again(zones, seen, before, &mut keep),
-            _ => library.current(zones, seen, before, &mut keep),
+            _ if !now.image.is_whole() => library.again(zones, seen, before, beforehand),
+            _ => library.current(zones, seen, before, beforehand),
         };
         let (was_laid_over, lists) = (now.image.header().overlay.is_some(), Arc::clone(&now.allow_query));
         drop(now);

@@ -159,7 +159,7 @@ mod tests {
             };
             let image = Identity { size: 7, seed: 8, names: 9 };
             let entries: Vec<Entry> = ZONES.iter().map(entry).collect();
-            let prepared = Manifest::prepare(&self.0, "manifest", image, &Seen::default(), &entries).unwrap();
+            let prepared = Manifest::prepare(&self.0, "manifest", image, 0, &Seen::default(), &entries).unwrap();
             Manifest::read_back(&prepared.take_name().unwrap()).unwrap()
         }
     }

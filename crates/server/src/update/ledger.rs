@@ -518,7 +518,7 @@ mod tests {
         fill(&mut ledger, 1..=12);
         ledger.release(needed).unwrap();
         let (mut left, folder) = (Vec::new(), Folder::open(&data.join(FOLDER)).unwrap());
-        Journal::look_through(folder, &mut |octets| left.push(Entry::decode(octets).unwrap().diff.to)).unwrap();
+        Journal::look_through(folder, 0, &mut |octets| left.push(Entry::decode(octets).unwrap().diff.to)).unwrap();
         std::fs::remove_dir_all(&data).unwrap();
         left
     }
@@ -589,7 +589,7 @@ mod tests {
         assert_eq!(Ledger::open(&data, history).unwrap().0.journal.next_position(), 7);
         let mut left = Vec::new();
         let folder = Folder::open(&data.join(FOLDER)).unwrap();
-        let told = Journal::look_through(folder, &mut |octets| left.push(Entry::decode(octets).unwrap().diff.to));
+        let told = Journal::look_through(folder, 0, &mut |octets| left.push(Entry::decode(octets).unwrap().diff.to));
         assert_eq!((left, told.unwrap().len()), (vec![5, 6, 7], 4), "whoever asks for the history hears of it");
         spoil(&data.join(FOLDER), 5..=5);
         assert!(Ledger::open(&data, history).is_err(), "what is needed is verified");

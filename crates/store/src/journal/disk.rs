@@ -3,11 +3,10 @@
 
 use crate::atomic::sync_folder;
 use crate::map::leave_cache;
-use std::fs::{self, DirEntry, File};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 pub trait Disk {
     type File;
@@ -43,8 +42,6 @@ pub trait Disk {
 /// A folder of a file system.
 pub struct Folder {
     path: PathBuf,
-    /// Files that nobody has written to since then are not listed.
-    since: Option<SystemTime>,
 }
 
 /// A file of a folder, and the name it was given.
@@ -63,17 +60,7 @@ impl Folder {
         }
         // Also of one that is there: whoever made it may not have come so far.
         path.parent().map_or(Ok(()), sync_folder).map_err(named)?;
-        Ok(Folder { path: path.to_path_buf(), since: None })
-    }
-
-    /// The same with those files only that were written to since then, to look through.
-    pub fn since(self, time: SystemTime) -> Folder {
-        Folder { since: Some(time), ..self }
-    }
-
-    fn is_meant(&self, entry: &DirEntry) -> bool {
-        let modified = || entry.metadata().and_then(|found| found.modified());
-        self.since.is_none_or(|since| modified().is_ok_and(|at| at >= since))
+        Ok(Folder { path: path.to_path_buf() })
     }
 }
 
@@ -81,10 +68,9 @@ impl Disk for Folder {
     type File = Named;
 
     fn list(&self) -> io::Result<Vec<String>> {
-        let entries = fs::read_dir(&self.path)?.filter(|entry| entry.as_ref().map_or(true, |e| self.is_meant(e)));
         // What is no text is no file of ours.
-        let name = |entry: io::Result<DirEntry>| entry.map(|e| e.file_name().into_string().ok()).transpose();
-        entries.filter_map(name).collect()
+        let name = |entry: io::Result<fs::DirEntry>| entry.map(|e| e.file_name().into_string().ok()).transpose();
+        fs::read_dir(&self.path)?.filter_map(name).collect()
     }
 
     fn read(&self, name: &str, at: u64, max: usize) -> io::Result<Vec<u8>> {

@@ -189,12 +189,33 @@ fn damage_of_what_is_not_needed_is_told_to_whoever_looks_for_it() {
     assert_eq!((seen.len(), remarks), (10, vec![]));
     assert_eq!(journal.append(&["more"]).unwrap(), 40);
     let mut seen = 0;
-    let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), &mut |_| seen += 1).unwrap();
+    let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), 0, &mut |_| seen += 1).unwrap();
     assert!(
         remarks[0].contains("its head is damaged") && remarks[1].contains("of what is history only"),
         "{remarks:?}"
     );
     assert_eq!((seen, remarks.len()), (40 - 7 - 1 + 1, 2));
+}
+
+#[test]
+fn who_looks_through_a_journal_from_a_position_on_reads_what_follows() {
+    let dir = TestDir::new("from");
+    let end = || Journal::end(Folder::open(dir.path()).unwrap()).unwrap();
+    assert_eq!(end(), 0);
+    filled(dir.path(), 40);
+    assert_eq!(end(), 40);
+    for from in 0..=41 {
+        let mut seen = Vec::new();
+        let see = &mut |record: &[u8]| seen.push(record.to_vec());
+        assert_eq!(Journal::look_through(Folder::open(dir.path()).unwrap(), from, see).unwrap(), [] as [String; 0]);
+        // It has never come to 41: that is a position of another one.
+        let expected = if from == 41 { 0..40 } else { from..40 };
+        let expected: Vec<Vec<u8>> = expected.map(|n| format!("record {n:>100}").into_bytes()).collect();
+        assert_eq!(seen, expected, "{from}");
+    }
+    // What stands before is not read.
+    fs::write(dir.path().join(name(1)), "gone").unwrap();
+    assert_eq!(Journal::look_through(Folder::open(dir.path()).unwrap(), 39, &mut |_| ()).unwrap(), [] as [String; 0]);
 }
 
 #[test]
@@ -208,7 +229,7 @@ fn what_is_let_go_of_while_somebody_looks_through_it_is_no_error() {
             seen += 1;
             (1..=gone).for_each(|segment| _ = fs::remove_file(dir.path().join(name(segment))));
         };
-        let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), see).unwrap();
+        let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), 0, see).unwrap();
         assert_eq!(remarks, [] as [String; 0], "{gone}");
         assert!((1..40).contains(&seen), "{gone}: {seen}");
     }
@@ -231,7 +252,7 @@ fn a_journal_of_history_opens_though_its_beginning_is_gone_or_damaged() {
     assert_eq!(journal.append(&["more"]).unwrap(), 30);
     let mut seen = Vec::new();
     let see = &mut |record: &[u8]| seen.push(record.to_vec());
-    let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), see).unwrap();
+    let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), 0, see).unwrap();
     assert!(remarks[0].contains("of what is history only"), "{remarks:?}");
     assert_eq!((seen.len(), seen.last()), (30 - 7 - 1 + 1, Some(&b"more".to_vec())));
 }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::config::Seen;
-use crate::images::Library;
 use crate::images::changes::{self, Plan};
 use crate::images::laying;
+use crate::images::{Beforehand, Library};
 use proptest::prelude::*;
 use std::fs;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ impl Desk {
         fs::write(folder.join("other"), HEAD).unwrap();
         let others = others.iter().map(|apex| Zone::new((*apex).into(), folder.join("other")));
         let zones: Vec<Zone> = std::iter::once(zone.clone()).chain(others).collect();
-        let image = library.first(&zones, &Seen::default(), None, &mut |_| ()).unwrap().image;
+        let image = library.first(&zones, &Seen::default(), None, Beforehand::none(&folder)).unwrap().image;
         Desk { folder, zone, library, image }
     }
 

@@ -645,8 +645,10 @@ const PANICKED: &str = "it panicked";
 fn watch(state: &Arc<State>) -> Result<(), String> {
     match net::stack::Stacks::new(state.turns.len()) {
         Ok(stacks) => {
-            let (all, clock) = (state.turns.clone(), state.clock);
-            spawn("stall", &state.events, move || stall::watch(all, clock, stacks))
+            let (all, watched) = (state.turns.clone(), Arc::clone(state));
+            spawn("stall", &state.events, move || {
+                stall::watch(all, watched.clock, stacks, |now_ns| watched.writing.look(now_ns));
+            })
         }
         Err(e) => {
             log::warn("stalls are told without stacks", &[("why", &e)]);

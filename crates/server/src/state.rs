@@ -15,6 +15,7 @@ use crate::secondaries::Secondaries;
 use crate::stall::{self, Turns};
 use crate::transfers::AT_ONCE_MAX;
 use crate::update::intake::Intake;
+use crate::update::writing::Writing;
 use front::locks::hold;
 use stats::{Counter, Counters, total};
 use std::cell::LazyCell;
@@ -190,6 +191,8 @@ pub struct State {
     frozen: Mutex<BTreeSet<Box<[u8]>>>,
     /// Why no zone takes updates, though some should.
     no_updates: Mutex<Option<String>>,
+    /// What is written for updates.
+    pub writing: Writing,
     /// Why what has changed is not served, if it takes a new image.
     no_new_image: Mutex<Option<String>>,
     /// Zones that lack their last updates, by apex, and why: at most those that take them.
@@ -232,6 +235,7 @@ impl State {
             held_edits: Mutex::default(),
             frozen: Mutex::default(),
             no_updates: Mutex::default(),
+            writing: Writing::new(clock),
             no_new_image: Mutex::default(),
             lacking: Mutex::default(),
             unnumbered: Mutex::default(),
@@ -346,7 +350,7 @@ impl State {
     }
 
     fn no_updates(&self) -> Option<String> {
-        hold(&self.no_updates).clone()
+        self.writing.hangs().or_else(|| hold(&self.no_updates).clone())
     }
 
     /// A zone's file was edited without a new serial, or has one now.

@@ -23,6 +23,7 @@ pub(crate) mod novices;
 mod replies;
 mod strangers;
 pub(crate) mod unwritten;
+pub(crate) mod writing;
 mod zones;
 
 use crate::answering::later::Mailboxes;
@@ -77,7 +78,8 @@ const OCTETS_MAX: usize = images::ROOM / 2;
 const SEGMENTS_MAX: usize = 16;
 /// How long updates are taken in, or judged, or zones that come back are seen to at a time: all others wait meanwhile.
 const AT_ONCE: Duration = Duration::from_millis(20);
-/// So long an update waits for its key's turn: as long as a connection on which nothing happens stays open.
+/// So long an update waits for its turn, from when it came: as long as a connection on which nothing happens stays open. Who has sent something else
+/// since does not find this done after that.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -264,7 +266,7 @@ impl Updates {
         let ((keys, _), begun, mut next) = (self.keys.current(), Instant::now(), Some(first));
         while let Some(order) = next {
             match order {
-                Order::Update(question) => self.admit(question, &keys, taken, lines),
+                Order::Update { question, since } => self.admit(question, since, &keys, taken, lines),
                 Order::Work => {}
             }
             next = if begun.elapsed() < AT_ONCE { taken.orders.try_recv().ok() } else { None };
@@ -272,7 +274,7 @@ impl Updates {
     }
 
     /// Has an update wait for its key's turn, if it is signed rightly.
-    fn admit(&mut self, question: Postponed, keys: &Keys, taken: &Orders, lines: &mut Lines<Waiting>) {
+    fn admit(&mut self, question: Postponed, since: Instant, keys: &Keys, taken: &Orders, lines: &mut Lines<Waiting>) {
         let signed = match tsig::check_request(&question.message, keys, wall_s()) {
             Ok(Some(signed)) => signed.into_owned(),
             Ok(None) => {
@@ -283,7 +285,7 @@ impl Updates {
             Err(refusal) => return self.answer(question, Judged::Unproven(refusal), DONE, taken),
         };
         let (key, octets) = (Box::<[u8]>::from(signed.key().name()), question.message.len());
-        let waiting = Waiting { question, signed, since: Instant::now() };
+        let waiting = Waiting { question, signed, since };
         lines.join(&key, octets, waiting).unwrap_or_else(|waiting| self.give_up(waiting.question, taken));
     }
 
@@ -546,7 +548,10 @@ impl Updates {
 
     /// Makes the changes of a group durable, and serves them; or owes them.
     fn change(&mut self, entries: &[Entry], wishes: Vec<Wish>, books: &mut Books) -> Refused {
-        let end = match self.ledger.keep(entries) {
+        self.state.writing.begins();
+        let kept = self.ledger.keep(entries);
+        self.state.writing.ends();
+        let end = match kept {
             Ok(end) => end,
             Err(e) => {
                 self.state.set_no_updates(Some(format!("the journal cannot be written: {e}")));

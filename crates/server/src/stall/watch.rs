@@ -42,8 +42,8 @@ impl Witness for Stacks {
     }
 }
 
-/// Watches until the process ends.
-pub fn watch(all: Vec<Arc<Turns>>, clock: Clock, stacks: Stacks) {
+/// Watches until the process ends. `look`: what else is to be looked at now and then.
+pub fn watch(all: Vec<Arc<Turns>>, clock: Clock, stacks: Stacks, look: impl Fn(u64)) {
     // Where all processors have a thread that answers, one of which does not come to an end, it must get one.
     net::sched::watch_over();
     let mut watch = Watch::new(all, stacks);
@@ -51,7 +51,9 @@ pub fn watch(all: Vec<Arc<Turns>>, clock: Clock, stacks: Stacks) {
         // Nothing is waited for: a thread that stalls cannot say so itself.
         let pause = watch.pause_ns(clock.mono_ns());
         std::thread::sleep(Duration::from_nanos(pause));
-        watch.look(clock.mono_ns());
+        let now_ns = clock.mono_ns();
+        watch.look(now_ns);
+        look(now_ns);
     }
 }
 

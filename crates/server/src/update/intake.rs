@@ -15,7 +15,7 @@ use stats::{Counter, Counters};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use transfer::message::Message;
 use transfer::tsig::Keys;
 use transfer::update::{self, Refused};
@@ -31,7 +31,8 @@ const TRIES: usize = 5;
 pub const MISFIT: &str = "it does not fit what is served";
 
 pub enum Order {
-    Update(Postponed),
+    /// `since`: when it came.
+    Update { question: Postponed, since: Instant },
     /// There is something else to be done: rules to be adopted, what others ask for, or want done with the press held.
     Work,
 }
@@ -102,7 +103,7 @@ impl Desk for Intake {
     fn take(&self, question: Postponed) -> bool {
         let octets = question.message.len();
         let has_room = self.octets.fetch_add(octets, Relaxed) + octets <= OCTETS_MAX;
-        let is_taken = has_room && self.orders.try_send(Order::Update(question)).is_ok();
+        let is_taken = has_room && self.orders.try_send(Order::Update { question, since: Instant::now() }).is_ok();
         if !is_taken {
             self.octets.fetch_sub(octets, Relaxed);
         }
@@ -249,7 +250,7 @@ mod tests {
         let room = OCTETS_MAX / update.message.len();
         assert_eq!(fill(), room);
         for _ in 0..2 {
-            let Ok(Order::Update(question)) = taken.orders.try_recv() else { panic!("no update") };
+            let Ok(Order::Update { question, .. }) = taken.orders.try_recv() else { panic!("no update") };
             taken.took(&question);
         }
         assert_eq!(fill(), 2);

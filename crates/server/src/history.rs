@@ -118,8 +118,8 @@ impl Past {
         self.ways_back(apex, served, [(serial, since)]).map(|[way]| way)
     }
 
-    /// The same for several serials. While its file owned a zone of updates other versions may have had the same ones: so it is what
-    /// updates have changed, if that says it, and must fit in any case.
+    /// The same for several serials. While its file owned a zone of updates other versions may have had the same ones: so where updates have made what is
+    /// served it is what they have changed, if that says it, and must fit in any case.
     fn ways_back<const N: usize>(
         &self,
         apex: &[u8],
@@ -136,8 +136,16 @@ impl Past {
             let ways = versions.into_iter().map(back).collect::<Result<Vec<_>, _>>()?;
             <[Diff; N]>::try_from(ways).map_err(|_| MISFIT.to_string())
         };
-        fitting(changes_in(&self.data_dir, &[ledger::FOLDER], apex)?)
-            .or_else(|_| fitting(changes(&self.data_dir, apex)?))
+        let [files, updates] = [FOLDER, ledger::FOLDER].map(|folder| changes_in(&self.data_dir, &[folder], apex));
+        let (files, updates) = (files?, updates?);
+        let ends_here = |all: &VecDeque<Entry>| all.back().filter(|last| last.diff.to == now).map(|last| last.wall_s);
+        // Within a second it is who has the zone only after the other.
+        if ends_here(&files).is_none_or(|file| ends_here(&updates).is_some_and(|update| update > file)) {
+            if let Ok(found) = fitting(updates.clone()) {
+                return Ok(found);
+            }
+        }
+        fitting(in_turn(files, updates))
     }
 
     /// What edits of its file have changed of a zone since a version, and not taken back: records that went, and that came.
@@ -469,6 +477,10 @@ pub fn by_digest() -> Author {
 
 pub fn by_return() -> Author {
     Author { kind: Kind::Server, who: "went on from the file's serial".to_string() }
+}
+
+pub fn by_updates_again() -> Author {
+    Author { kind: Kind::Server, who: "went on from what updates had made".to_string() }
 }
 
 pub fn by_command() -> Author {

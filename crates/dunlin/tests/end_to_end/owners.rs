@@ -206,6 +206,46 @@ fn a_zone_that_comes_back_to_its_updates_goes_on_from_its_files_serial() {
     }
 }
 
+/// Under one serial its file has had other records than updates had.
+#[test]
+fn a_zone_that_changed_hands_is_shown_and_goes_back_as_it_was() {
+    let folder = folder();
+    folder.write("fixed.zone", ZONE);
+    let owned =
+        CONFIGURATION.replace("\"fixed.example\"\nfile = \"z.zone\"", "\"fixed.example\"\nfile = \"fixed.zone\"");
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    folder.configure(&owned);
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 9 ").replace("192.0.2.1\n", "192.0.2.2\n"));
+    folder.does(&["reload"]);
+    eventually("the edit", || server.short(&folder, &["www.z.example", "A"]) == "192.0.2.2\n");
+    let has_new =
+        |serial: &str| folder.does(&["zone", "show", "z.example", "--serial", serial]).contains("new.z.example.");
+
+    folder.configure(&owned.replace(rules, ""));
+    folder.does(&["reload"]);
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "", "the file's 9 has it not");
+    assert!(has_new("8") && !has_new("9") && !has_new("7"));
+    let went = folder.does(&["zone", "diff", "z.example", "8", "9"]);
+    assert!(went.contains("new.z.example."), "{went}");
+
+    folder.configure(&owned);
+    folder.does(&["reload"]);
+    let is_back = || server.short(&folder, &["z.example", "SOA"]).contains(" 10 1 2 3 4");
+    eventually("the updates' own", is_back);
+    assert!(has_new("10") && has_new("9") && has_new("8") && !has_new("7"));
+
+    let shown = folder.does(&["zone", "show", "z.example"]);
+    folder.write("z.zone", &shown.replace(" 10 1 2 3 4", " 11 1 2 3 4"));
+    folder.configure(&owned.replace(rules, ""));
+    folder.does(&["reload"]);
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n", "the file's 11");
+    folder.does(&["zone", "rollback", "z.example", "7"]);
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "");
+    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.1\n");
+}
+
 /// One zone's updates are no past of another that comes under its name.
 #[test]
 fn a_zone_that_comes_under_the_name_of_one_of_updates_is_made_anew() {

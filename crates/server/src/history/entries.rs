@@ -1,6 +1,6 @@
 //! The changes of a zone as they stand in the journals of the history, in the order in which they were made.
 
-use super::FOLDER;
+use super::{FOLDER, by_updates_again};
 use crate::images::fingerprint_of;
 use crate::log;
 use crate::update::ledger;
@@ -79,21 +79,43 @@ pub fn changes_of(data_dir: &Path, folder: &str, apexes: &HashSet<&[u8]>) -> Res
 
 /// A zone has one owner at a time; where it has had two, what goes on from the version before comes next, and the clock tells where that says
 /// nothing. It may have been put back meanwhile: what one owner has done is in the order in which he did it.
-pub fn in_turn(mut one: VecDeque<Entry>, mut other: VecDeque<Entry>) -> VecDeque<Entry> {
-    let mut all = VecDeque::<Entry>::with_capacity(one.len() + other.len());
-    while let (Some(a), Some(b)) = (one.front(), other.front()) {
+///
+/// A zone that comes back to its updates goes on from what they had made of it, which no journal says: that is a change, too.
+pub fn in_turn(mut files: VecDeque<Entry>, mut updates: VecDeque<Entry>) -> VecDeque<Entry> {
+    let (mut all, mut last) = (VecDeque::<Entry>::with_capacity(files.len() + updates.len()), None);
+    while let (Some(a), Some(b)) = (files.front(), updates.front()) {
         let [goes_on, other_does] = [a, b].map(|next| all.back().is_some_and(|last| last.diff.to == next.diff.from));
         let is_first = match (goes_on == other_does, a.wall_s.cmp(&b.wall_s)) {
             (false, _) => goes_on,
             // Within a second comes first what the other goes on from.
-            (true, Ordering::Equal) => !lead_to(&other, a) || lead_to(&one, b),
+            (true, Ordering::Equal) => !lead_to(&updates, a) || lead_to(&files, b),
             (true, order) => order == Ordering::Less,
         };
-        all.extend(if is_first { &mut one } else { &mut other }.pop_front());
+        if is_first {
+            all.extend(files.pop_front());
+        } else if let Some(next) = updates.pop_front() {
+            all.extend(last.and_then(|last| return_to(&all, last, &next)));
+            last = Some(all.len());
+            all.push_back(next);
+        }
     }
-    all.extend(one);
-    all.extend(other);
+    if let Some(next) = updates.front() {
+        all.extend(last.and_then(|last| return_to(&all, last, next)));
+    }
+    all.extend(files);
+    all.extend(updates);
     all
+}
+
+/// What has led from what files have made of a zone to what updates had, of which `last` was the last change, and `next` is the next. None: nothing
+/// has, or it is not known what files have done.
+fn return_to(all: &VecDeque<Entry>, last: usize, next: &Entry) -> Option<Entry> {
+    let mut since = all.range(last + 1..).map(|step| Some(&step.diff).filter(|diff| !diff.is_empty()));
+    let first = since.next()??.clone();
+    let all_since = since.try_fold(first, |so_far, step| so_far.then(step?.clone()))?;
+    let goes_on = all[last].diff.to == next.diff.from && all_since.from == next.diff.from;
+    let diff = Some(all_since.inverted()).filter(|diff| goes_on && !diff.is_empty())?;
+    Some(Entry { zone: next.zone.clone(), author: by_updates_again(), wall_s: next.wall_s, diff })
 }
 
 /// Whether one of the first of these, of the same second, leads to where a change goes on from.
@@ -143,7 +165,8 @@ impl Kept {
 mod tests {
     use super::*;
     use crate::history::by_file;
-    use transfer::Diff;
+    use transfer::{Diff, Record};
+    use wire::rtype::A;
 
     #[test]
     fn what_an_owner_has_done_stays_in_order_when_the_clock_is_put_back() {
@@ -167,5 +190,34 @@ mod tests {
         for (files, updates) in [(&[(4, 130)][..], &[(2, 130), (3, 130)][..]), (&[(2, 130), (3, 130)], &[(4, 130)])] {
             assert_eq!(order(files, updates), [2, 3, 4], "they are the first that are kept");
         }
+    }
+
+    #[test]
+    fn a_zone_goes_on_from_what_updates_had_made_whatever_its_file_was_meanwhile() {
+        let record = |n: u8| Record::new(&[1, n, 1, b'z', 0], A, 60, &[192, 0, 2, n]).unwrap();
+        let step = |from, to, removed: &[u8], added: &[u8]| {
+            let [removed, added] = [removed, added].map(|side| side.iter().copied().map(record).collect());
+            let diff = Diff::new(from, to, removed, added);
+            Entry { zone: b"\x01z\0"[..].into(), author: by_file(), wall_s: 0, diff }
+        };
+        let timed = |steps: &[(u64, Entry)]| -> VecDeque<Entry> {
+            steps.iter().map(|(wall_s, step)| Entry { wall_s: *wall_s, ..step.clone() }).collect()
+        };
+        let updates = timed(&[(1, step(1, 2, &[], b"a")), (5, step(2, 4, b"a", b"b"))]);
+        let told = |files: &[(u64, Entry)]| {
+            let all = in_turn(timed(files), updates.clone());
+            all.iter().map(|step| (step.diff.clone(), step.author == by_updates_again())).collect::<Vec<_>>()
+        };
+        let is_bridge = |steps: &[(Diff, bool)]| steps.iter().map(|(_, is)| *is).collect::<Vec<_>>();
+        let files = [(2, step(2, 2, b"a", b"")), (3, step(2, 3, b"", b"c"))];
+        let all = told(&files);
+        assert_eq!(is_bridge(&all), [false, false, false, true, false]);
+        assert_eq!(all[3].0, step(3, 2, b"c", b"a").diff);
+        assert_eq!(is_bridge(&told(&files[1..])), [false, false, true, false], "what is known of it");
+        assert_eq!(is_bridge(&told(&[])), [false, false]);
+        let apart = [(2, step(7, 8, b"", b"c"))];
+        assert_eq!(is_bridge(&told(&apart)), [false; 3], "it is not known how it came to 7");
+        let anew = [(2, step(2, 2, b"", b"")), (3, step(2, 3, b"", b"c"))];
+        assert_eq!(is_bridge(&told(&anew)), [false; 4], "another zone of this name");
     }
 }

@@ -140,12 +140,9 @@ impl Past {
         let (files, updates) = (files?, updates?);
         let ends_here = |all: &VecDeque<Entry>| all.back().filter(|last| last.diff.to == now).map(|last| last.wall_s);
         // Within a second it is who has the zone only after the other.
-        if ends_here(&files).is_none_or(|file| ends_here(&updates).is_some_and(|update| update > file)) {
-            if let Ok(found) = fitting(updates.clone()) {
-                return Ok(found);
-            }
-        }
-        fitting(in_turn(files, updates))
+        let is_theirs = ends_here(&files).is_none_or(|file| ends_here(&updates).is_some_and(|update| update > file));
+        let theirs = is_theirs.then(|| fitting(updates.clone()).ok()).flatten();
+        theirs.map_or_else(|| fitting(in_turn(files, updates)), Ok)
     }
 
     /// What edits of its file have changed of a zone since a version, and not taken back: records that went, and that came.

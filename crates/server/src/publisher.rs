@@ -157,7 +157,8 @@ impl Publisher {
         let mut ahead = None;
         loop {
             if std::mem::take(&mut self.hurries) {
-                (has_worked, _, quiet) = (true, self.fold(), Instant::now());
+                self.fold();
+                (has_worked, quiet) = (true, Instant::now());
             }
             if self.retired.is_empty() && self.unfolded.is_none() && std::mem::take(&mut has_worked) {
                 self.state.rest();
@@ -178,7 +179,8 @@ impl Publisher {
                 }
                 // A transfer may hold what was replaced for long, and that is no reason to wait.
                 Err(RecvTimeoutError::Timeout) if self.unfolded.is_some() && self.fold_in(quiet).is_zero() => {
-                    (has_worked, _, quiet) = (true, self.fold(), Instant::now());
+                    self.fold();
+                    (has_worked, quiet) = (true, Instant::now());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -225,7 +227,7 @@ impl Publisher {
         }
         systemd::tell(systemd::READY);
         // Whoever asked finds it in the history.
-        self.record();
+        let outcome = if self.record() { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
         if let Some(done) = job.done {
             // He may have gone.
             let _ = done.send(with_restart(outcome, &job.stays));
@@ -252,22 +254,32 @@ impl Publisher {
         }
     }
 
-    /// Keeps what is served now, and has been laid over an image, in the history.
-    fn record(&mut self) {
-        let unfit = self.served.problems.iter().map(|p| &*p.apex).collect();
-        record(&mut self.recorder, &self.state, &self.library.gate, &unfit, &self.by);
+    /// What somebody has forced no file says: where the history does not have it an image is to, before he is told that it is done.
+    fn hold_on(&mut self, facts: Json) -> Result<Json, Vec<String>> {
+        let is_forced = matches!(self.by.why, Why::Forced | Why::Back(_) | Why::Keep { is_forced: true });
+        if !is_forced || self.unfolded.is_none() || self.fold() {
+            return Ok(facts);
+        }
+        Err(vec!["it is served, and a crash would take it back: neither the history nor a new image can be written, see the log".to_string()])
     }
 
-    /// Makes a new image of what is laid over the one that is served.
-    fn fold(&mut self) {
-        let Some(config) = self.unfolded.take() else { return };
+    /// Keeps what is served now, and has been laid over an image, in the history. False: that cannot be written.
+    fn record(&mut self) -> bool {
+        let unfit = self.served.problems.iter().map(|p| &*p.apex).collect();
+        record(&mut self.recorder, &self.state, &self.library.gate, &unfit, &self.by)
+    }
+
+    /// Makes a new image of what is laid over the one that is served. False: it could not be made.
+    fn fold(&mut self) -> bool {
+        let Some(config) = self.unfolded.take() else { return true };
         self.by = By::default();
         self.library.gate = Arc::new(Gate::new(&config, HashSet::new()));
-        if let Err(complaints) = self.rebuild(&config, Why::Fold) {
-            complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
-        }
+        let folded = self.rebuild(&config, Why::Fold);
+        let complaints = folded.as_ref().err().into_iter().flatten();
+        complaints.for_each(|c| log::error("reload", &[("why", c)]));
         self.let_on();
         self.record();
+        folded.is_ok()
     }
 
     /// How long to wait before the next fold. `quiet`: since when nothing has changed. One that failed does not wait for that: what goes

@@ -123,6 +123,24 @@ fn what_is_forced_is_served_by_the_next_start_and_costs_other_zones_nothing() {
     assert!(said(&folder.ctl(&["status", "--json"])).contains("\"held\":[]"));
 }
 
+/// Then an image is made of it, before he who forces it is told.
+#[test]
+fn what_is_forced_is_served_by_the_next_start_though_the_history_cannot_be_written() {
+    let folder = Folder::new();
+    folder.write("zones/example.zone", ZONE);
+    let server = serve(&folder);
+    // Nothing has changed yet, so nobody has made the folder.
+    folder.write("data/history", "no folder");
+    folder.write("zones/example.zone", &next(|z| without(&z, &["d DS"])));
+    folder.refuses(&["reload", "example"], "would lose its DS");
+    folder.does(&["zone", "publish", "--force", "example"]);
+    let log = read(&folder.0.join("log"));
+    assert!(log.contains("a change is served and not kept in the history"), "{log}");
+    server.signal("KILL");
+    server.ended();
+    assert_eq!(serve(&folder).short(&folder, &["mark.example", "TXT"]), "\"new\"\n");
+}
+
 /// The zone with so many hosts more.
 fn write_hosts(folder: &Folder, serial: u32, n: u32) {
     let hosts: String = (0..n).map(|i| format!("h{i} A 192.0.2.1\n")).collect();

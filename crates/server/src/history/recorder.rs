@@ -68,15 +68,18 @@ impl Recorder {
         self.keep = keep;
     }
 
-    /// Keeps these changes, which are served already, or will be at once.
-    pub fn note(&mut self, changes: impl IntoIterator<Item = (Box<[u8]>, Diff)>, author: &dyn Fn(&[u8]) -> Author) {
+    /// Keeps these changes, which are served already, or will be at once. False: they could not be written.
+    pub fn note(
+        &mut self,
+        changes: impl IntoIterator<Item = (Box<[u8]>, Diff)>,
+        author: &dyn Fn(&[u8]) -> Author,
+    ) -> bool {
         let mut changes = changes.into_iter().peekable();
         if changes.peek().is_none() || self.keep.octets == 0 {
-            return;
+            return true;
         }
-        if let Err(e) = self.append(changes, author) {
-            log::warn("a change is served and not kept in the history", &[("why", &e)]);
-        }
+        let tell = |e: &io::Error| log::warn("a change is served and not kept in the history", &[("why", e)]);
+        self.append(changes, author).inspect_err(tell).is_ok()
     }
 
     fn append(
@@ -256,7 +259,8 @@ mod tests {
         let record = |n: u8| Record::new(&[1, n, 1, b'z', 0], 1, 60, &[192, 0, 2, n]).unwrap();
         let diff = |from, to, n| Diff::new(from, to, vec![], vec![record(n)]);
         let keep = config::History { age: Duration::from_secs(60), octets: 1 << 20 };
-        let note = |recorder: &mut Recorder, diff| recorder.note([(b"\x01z\0"[..].into(), diff)], &|_| by_file());
+        let note =
+            |recorder: &mut Recorder, diff| assert!(recorder.note([(b"\x01z\0"[..].into(), diff)], &|_| by_file()));
         let mut recorder = Recorder::new(&data, keep);
         [diff(6, 7, b'a'), diff(7, 7, b'b'), diff(7, 7, b'b')].into_iter().for_each(|diff| note(&mut recorder, diff));
         note(&mut Recorder::new(&data, keep), diff(7, 7, b'b'));

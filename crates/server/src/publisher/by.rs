@@ -44,13 +44,14 @@ impl By {
     }
 }
 
-/// Keeps what has passed the gate in the history, but for zones that are not served so.
-pub fn record(recorder: &mut Recorder, state: &State, gate: &Gate, unfit: &HashSet<&[u8]>, by: &By) {
-    recorder.note(gate.take(unfit), &|apex| by.author(apex));
+/// Keeps what has passed the gate in the history, but for zones that are not served so. False: it could not be written.
+pub fn record(recorder: &mut Recorder, state: &State, gate: &Gate, unfit: &HashSet<&[u8]>, by: &By) -> bool {
+    let is_kept = recorder.note(gate.take(unfit), &|apex| by.author(apex));
     for (apex, is_unnumbered) in gate.take_unnumbered() {
         state.set_unnumbered(&apex, is_unnumbered);
         if is_unnumbered {
             log::warn("a zone was edited without a new serial", &[("zone", &images::name(&apex))]);
         }
     }
+    is_kept
 }

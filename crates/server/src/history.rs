@@ -381,7 +381,7 @@ fn fit(served: &Zone<'_>, way: &Diff) -> Result<(), String> {
 }
 
 /// An SOA with another serial; any other record as it is.
-fn renumbered(r: Record, serial: u32) -> Record {
+pub fn renumbered(r: Record, serial: u32) -> Record {
     let soa = || Record::new(r.owner(), SOA, r.ttl, &with_serial(r.rdata(), serial));
     if r.rtype == SOA { soa().unwrap_or(r) } else { r }
 }

@@ -48,7 +48,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::atomic::{self, Output, prepare};
 use store::folder::open_file;
-use transfer::Author;
+use transfer::{Author, Diff};
 
 pub struct Scribe {
     press: Arc<Press>,
@@ -481,21 +481,37 @@ impl Scribe {
                 return Ok(Ok(None));
             }
             let (Some(diff), Some(next)) = (&edit.diff, &kept) else { return Ok(Ok(Some((edit, kept)))) };
-            next.announce(diff.to).map_err(|e| e.to_string())?;
-            // The zone may have changed meanwhile. What is durable, and not served yet, will be.
-            match self.intake.change(&zone.apex, diff.clone(), author.clone()) {
-                Err(why) if why == MISFIT => give_up(kept),
-                Err(why) if !self.past.was_edited(&zone.apex, diff.to)? => {
+            match self.make(&zone.apex, &edit, diff.clone(), next, author) {
+                Ok(false) => give_up(kept),
+                Err(why) => {
                     give_up(kept);
                     return Err(why);
                 }
-                _ => {
+                Ok(true) => {
                     kept.map_or(Ok(()), |next| origin.become_next(next)).map_err(|e| e.to_string())?;
                     return Ok(Ok(Some((edit, None))));
                 }
             }
         }
         Err(TOO_OFTEN.to_string())
+    }
+
+    /// Has the change of an edit served. The zone may have changed meanwhile, and may change again. False: so much that the file is to be read again.
+    fn make(&self, apex: &[u8], edit: &Edit, mut diff: Diff, next: &Origin, author: &Author) -> Result<bool, String> {
+        for _ in 0..AGAIN {
+            next.announce(diff.to).map_err(|e| e.to_string())?;
+            match self.intake.change(apex, diff.clone(), author.clone()) {
+                Err(why) if why == MISFIT => {
+                    let anew = history::with_zone(&self.past.published, apex, |served| Ok(edit.anew(&diff, served)))?;
+                    let Some(anew) = anew else { return Ok(false) };
+                    diff = anew;
+                }
+                // What is durable, and not served yet, will be.
+                Err(why) if !self.past.was_edited(apex, diff.to)? => return Err(why),
+                _ => return Ok(true),
+            }
+        }
+        Ok(false)
     }
 
     /// The file is one that we know from now on. `kept`: so, if the edit changes nothing.
@@ -646,6 +662,9 @@ fn serial(press: &Press, apex: &[u8]) -> Option<u32> {
 const REST: Duration = Duration::from_secs(1);
 /// Tries to take an edit in while updates go on.
 const TRIES: usize = 5;
+/// Tries to bring in a change that fits what others have changed meanwhile: each takes a sync, and of a zone that is updated a thousand times a second
+/// one in ten finds that nobody was sooner.
+const AGAIN: usize = 100;
 const TOO_OFTEN: &str = "the zone changes too often: it is tried again and again; freeze it until its edit is taken in";
 /// So much longer than the CPU was taken to make a digest, or to take in an edit, in vain it is not tried again. Not than it took: at idle priority that may
 /// be minutes of waiting, beside which there was little work.

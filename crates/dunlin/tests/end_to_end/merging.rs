@@ -3,9 +3,32 @@
 use crate::running::{eventually, read, text};
 use crate::updates::{DDNS, update};
 use crate::written_back::{Stage, add, configuration};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 fn asked(stage: &Stage, server: &crate::running::Server, name: &str) -> String {
     server.short(&stage.folder, &[&format!("{name}.z.example")])
+}
+
+/// The next one comes before the file is read.
+#[test]
+fn an_edit_comes_in_between_updates_that_never_pause() {
+    let stage = Stage::new("", 20_000);
+    let server = stage.serve();
+    add(&server, 1);
+    let is_over = AtomicBool::new(false);
+    let more = |n: u32| {
+        let line = format!("zone z.example\nadd n{n}.z.example 60 A 192.0.2.{}", n % 250);
+        assert_eq!(update(&server, &[], DDNS, &line), "");
+    };
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| (2..).take_while(|_| !is_over.load(Relaxed)).for_each(more));
+        stage.edit(&(read(&stage.file) + "www A 192.0.2.80\n"));
+        let is_in = || asked(&stage, &server, "www") == "192.0.2.80\n" || work.is_finished();
+        eventually("the edit", is_in);
+        is_over.store(true, Relaxed);
+    });
+    assert_eq!(asked(&stage, &server, "n1"), "192.0.2.1\n");
+    assert!(!stage.log().contains("changes too often"), "{}", stage.log());
 }
 
 #[test]

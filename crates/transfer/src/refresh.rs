@@ -333,8 +333,8 @@ impl Refresher {
 
     /// A primary says that the zone has changed.
     pub fn on_notify(&mut self, now: Ms, id: ZoneId, from: PrimaryId) {
-        self.asks.hear(from);
-        self.fetches.hear(from);
+        self.asks.try_soon(from);
+        self.fetches.try_soon(from);
         let Some(zone) = self.zones.get_mut(&id) else { return };
         if let Some(at) = zone.primaries.iter().position(|primary| *primary == from) {
             let begins = if zone.phase == Phase::Waiting { &mut zone.at } else { &mut zone.begins_at };
@@ -352,8 +352,8 @@ impl Refresher {
         zone.is_wanted = true;
         zone.is_wanted_again = zone.phase != Phase::Waiting;
         for primary in zone.primaries.clone() {
-            self.asks.hear(primary);
-            self.fetches.hear(primary);
+            self.asks.try_soon(primary);
+            self.fetches.try_soon(primary);
         }
         self.hurry(now, id);
     }
@@ -478,7 +478,11 @@ impl Refresher {
 
     /// A primary has been asked for the SOA.
     pub fn on_asked(&mut self, now: Ms, random: u32, id: ZoneId, primary: PrimaryId, asked: Asked) {
-        let in_vain = self.asks.end(now, primary, Some(asked == Asked::Useless(Useless::Silent)));
+        let was_silent = asked == Asked::Useless(Useless::Silent);
+        if !was_silent && self.asks.is_said_back(primary) {
+            self.fetches.hear(primary);
+        }
+        let in_vain = self.asks.end(now, primary, Some(was_silent));
         self.send_on(now, random, in_vain, primary, Phase::Asking);
         let is_its = |zone: &&mut Zone| zone.phase == Phase::Asking && zone.primary() == Some(primary);
         let Some(zone) = self.zones.get_mut(&id).filter(is_its) else { return };

@@ -18,6 +18,8 @@ struct Line {
     /// How often it was silent in a row, and until when it is left alone.
     silences: u32,
     until: Ms,
+    /// Somebody says that it answers again.
+    is_said_back: bool,
     is_listed: bool,
 }
 
@@ -71,10 +73,22 @@ impl Lines {
         self.lines.retain(|primary, _| is_kept(*primary));
     }
 
+    /// It is said to answer again, which anybody may say: who is next tries, and only when it answers are those next who hope.
+    pub fn try_soon(&mut self, primary: PrimaryId) {
+        if let Some(line) = self.lines.get_mut(&primary).filter(|line| line.silences > 0) {
+            (line.until, line.is_said_back) = (0, true);
+        }
+    }
+
+    /// It has been silent, and was said to answer again.
+    pub fn is_said_back(&self, primary: PrimaryId) -> bool {
+        self.lines.get(&primary).is_some_and(|line| line.is_said_back)
+    }
+
     /// It has said something.
     pub fn hear(&mut self, primary: PrimaryId) {
         let Some(line) = self.lines.get_mut(&primary).filter(|line| line.silences > 0) else { return };
-        line.silences = 0;
+        (line.silences, line.is_said_back) = (0, false);
         line.waiting.extend(std::mem::take(&mut line.hoping));
         self.list(primary);
     }

@@ -445,6 +445,35 @@ fn who_has_hoped_in_vain_hopes_on() {
     assert_eq!((1..=100).filter(|zone| is_fresh(*zone)).count(), 100);
 }
 
+/// Anybody may send one, and say that it comes from there.
+#[test]
+fn a_notify_from_a_silent_primary_has_no_other_zone_asked_for() {
+    let mut desk = Desk::new();
+    for _ in 0..100 {
+        desk.add(&[3], Some(SERVED), Some(0));
+    }
+    let mut under_way = desk.next().1;
+    while let Some(action) = under_way.pop() {
+        under_way.extend(match action {
+            Action::Ask { zone, .. } => desk.asked(zone, 3, SILENT),
+            Action::Fetch { zone, .. } => desk.fetched(zone, 3, Fetched::Useless(Useless::Silent)),
+            _ => vec![],
+        });
+    }
+    // Over UDP, and where nothing comes, over TCP.
+    for _ in 0..20 {
+        desk.now += NOTIFIED_EVERY_MS / 10;
+        desk.refresher.on_notify(desk.now, ZoneId(1), 3);
+        for asked in desk.actions() {
+            assert_eq!(asked, ask(ZoneId(1), 3));
+            for fetched in desk.asked(ZoneId(1), 3, SILENT) {
+                assert_eq!(fetched, fetch(ZoneId(1), 3, Some(5)));
+                assert_eq!(desk.fetched(ZoneId(1), 3, Fetched::Useless(Useless::Silent)), []);
+            }
+        }
+    }
+}
+
 #[test]
 fn who_hopes_and_is_wanted_is_fetched() {
     let mut desk = Desk::new();

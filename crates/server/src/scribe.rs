@@ -42,7 +42,7 @@ use slate::{Task, What};
 use stats::Counter;
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -64,9 +64,8 @@ pub struct Scribe {
     outlines: HashMap<Box<[u8]>, Outline>,
     /// How zones were whose files, without any that they include, held nothing new, by their names' fingerprints. Bound: as many as take updates.
     calm: HashMap<u64, Sight>,
-    /// Zones beside whose files nothing is left of writers that died, by their names' fingerprints. Bound: as many as are written
-    /// back.
-    swept: HashSet<u64>,
+    /// Folders in which nothing is left of writers that died. Bound: as many as zones are written back.
+    swept: HashSet<PathBuf>,
     /// Of zones that nobody has updated since the start: see `history::last_updates`. Read when it is asked for, for all at once, and kept while there
     /// is something to do. Bound: as many as the journal has zones.
     last_updates: Option<HashMap<u64, (u32, u64)>>,
@@ -215,7 +214,7 @@ impl Scribe {
             self.forced.remove(&apex);
             self.outlines.remove(&apex);
             self.calm.remove(&fingerprint_of(&apex));
-            self.swept.remove(&fingerprint_of(&apex));
+            self.swept.clear();
             self.folders.include_none(&name(&apex).to_string());
             // It may have been attended to just now.
             self.state.set_held_edit(&apex, None);
@@ -583,8 +582,9 @@ impl Scribe {
         let last = last.or_else(|| self.last_update(&task.apex, serial));
         let first_line = origin::first_line(serial, last.map(rfc3339).as_deref());
         let (folder, target) = parts(file)?;
-        if self.swept.insert(fingerprint_of(&task.apex)) {
-            atomic::sweep(folder, &format!("{target}."));
+        // Not for each zone: it is listed as a whole.
+        if self.swept.insert(folder.to_path_buf()) {
+            atomic::sweep(folder, "");
         }
         let old = open_file(file).ok();
         let before = self.outlines.remove(&task.apex);

@@ -158,7 +158,7 @@ impl Library {
             kept::make_folder(data_dir)?;
         }
         std::fs::create_dir_all(&folder)?;
-        atomic::sweep(&folder, "");
+        atomic::sweep(&folder);
         Ok(Library { folder, gate: Arc::default(), memory: scratch::memory(), read: Arc::default() })
     }
 

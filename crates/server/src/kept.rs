@@ -46,7 +46,7 @@ pub const BETWEEN: char = '\t';
 pub fn make_folder(data_dir: &Path) -> io::Result<()> {
     let folder = data_dir.join(FOLDER);
     match fs::create_dir(&folder) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => atomic::sweep(&folder, ""),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => atomic::sweep(&folder),
         Err(e) => return Err(e),
         // Without it that reload takes longer, and that is all.
         Ok(()) => _ = File::open(&folder).and_then(|made| made.set_modified(SystemTime::now() - 2 * TICK)),

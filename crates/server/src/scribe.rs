@@ -584,7 +584,7 @@ impl Scribe {
         let (folder, target) = parts(file)?;
         // Not for each zone: it is listed as a whole.
         if self.swept.insert(folder.to_path_buf()) {
-            atomic::sweep(folder, "");
+            atomic::sweep(folder);
         }
         let old = open_file(file).ok();
         let before = self.outlines.remove(&task.apex);

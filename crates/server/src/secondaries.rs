@@ -186,7 +186,7 @@ fn sweep(config: &Config, folder: &Path) {
     let mut folders: Vec<PathBuf> = files.map(Path::to_path_buf).chain([folder.to_path_buf()]).collect();
     folders.sort();
     folders.dedup();
-    folders.iter().for_each(|folder| atomic::sweep(folder, ""));
+    folders.iter().for_each(|folder| atomic::sweep(folder));
 }
 
 fn now_ms(clock: Clock) -> Ms {

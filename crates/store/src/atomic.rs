@@ -182,18 +182,17 @@ impl Write for Output {
     }
 }
 
-/// Removes what writers that died in the middle have left of files whose names begin like this.
+/// Removes what writers that died in the middle have left in a folder.
 ///
 /// Whoever writes holds a lock on the file, which goes with him. His process's number is in the name, `.NAME.PID-N.new`, and says
 /// little: in a container each run has the same one, and elsewhere a thread of anybody's may have it by now. It is asked for where
 /// files cannot be locked.
-pub fn sweep(folder: &Path, of: &str) {
-    let begin = format!(".{}", cut(of));
+pub fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let writer = name.strip_suffix(".new").and_then(|n| n.rsplit('.').next()).and_then(|n| n.split_once('-'));
         let writer = writer.and_then(|(pid, n)| Some((pid.parse::<u32>().ok()?, n.parse::<u64>().ok()?)));
-        let Some((pid, _)) = writer.filter(|_| name.starts_with(&begin)) else { continue };
+        let Some((pid, _)) = writer.filter(|_| name.starts_with('.')) else { continue };
         let Ok(file) = File::open(entry.path()) else { continue };
         let is_left = match file.try_lock() {
             Ok(()) => true,
@@ -561,16 +560,15 @@ mod tests {
         {
             dir.file(&left, b"left");
         }
-        dir.file(&format!(".g.{own}-999999.new"), b"another's");
         dir.file(".f.x-1.new", b"of nobody");
         let prepared = prepare(dir.path(), "f", None, |out| out.write_all(b"new"), |_| Ok(())).unwrap();
         let written = prepared.temporary.path.file_name().unwrap().to_string_lossy().into_owned();
-        sweep(dir.path(), "f.");
-        let mut expect = vec![".f.x-1.new".into(), format!(".g.{own}-999999.new"), written];
+        sweep(dir.path());
+        let mut expect = vec![".f.x-1.new".into(), written];
         expect.sort();
         assert_eq!(dir.names(), expect);
         prepared.take_name().unwrap();
-        sweep(dir.path(), "");
+        sweep(dir.path());
         assert_eq!(dir.names(), [".f.x-1.new", "f"]);
     }
 

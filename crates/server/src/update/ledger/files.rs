@@ -50,7 +50,7 @@ pub fn open_files(data_dir: &Path, zones: &mut Written) -> io::Result<(Option<Fi
     own(zones, data_dir);
     let folder = data_dir.join(FOLDER);
     Folder::open(&folder)?;
-    atomic::sweep(&folder, "");
+    atomic::sweep(&folder);
     let mut files = Files { folder, zones: HashMap::new(), positions: HashMap::new(), unfit: Unfit::new() };
     let mut remarks = Vec::new();
     for zone in zones.iter_mut().filter(|zone| zone.origin.is_some()) {

@@ -4,8 +4,8 @@
 //! A turn goes from waking up to going to sleep. The thread marks what it has just finished, with clock readings that it
 //! mostly needs anyway (two a batch), and adds to histograms that only it writes. A watch looks at all threads every few
 //! milliseconds; one whose turn lasts is asked for its stack, and the kernel for its state. Of a long turn the kernel is asked, too,
-//! how much of it the thread ran: what is left was taken by others, or by the machine below. Bounds: `WORST_MAX` turns and
-//! `CAPTURES_MAX` stacks a thread.
+//! how much of it the thread ran: what is left was taken by others, or by the machine below. Bounds: `WORST_MAX` turns, as
+//! many stalls, and `CAPTURES_MAX` stacks a thread.
 
 mod histogram;
 mod report;
@@ -25,7 +25,8 @@ pub const STALL_NS: u64 = 10_000_000;
 /// What a turn this long has had of the machine is told. The kernel is asked as often at most: it takes a third of a microsecond.
 const USED_FROM_NS: u64 = 1_000_000;
 const WORST_MAX: usize = 10;
-const CAPTURES_MAX: usize = 16;
+/// Those of both lists, and some that are not in them yet.
+const CAPTURES_MAX: usize = 2 * WORST_MAX + 4;
 
 /// What a thread was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,31 @@ struct Capture {
     stack: Vec<usize>,
 }
 
+/// Long turns of a thread.
+#[derive(Clone, Debug, Default)]
+struct Long {
+    /// Since the start, longest first.
+    worst: Vec<Turn>,
+    /// The last stalls, oldest first: what goes on now is seen, however bad it once was.
+    latest: Vec<Turn>,
+}
+
+impl Long {
+    fn has(&self, number: u64) -> bool {
+        self.worst.iter().chain(&self.latest).any(|turn| turn.number == number)
+    }
+
+    fn add(&mut self, turn: Turn) {
+        if turn.took_ns >= STALL_NS {
+            self.latest.push(turn.clone());
+            self.latest.drain(..self.latest.len().saturating_sub(WORST_MAX));
+        }
+        self.worst.push(turn);
+        self.worst.sort_by_key(|t| std::cmp::Reverse(t.took_ns));
+        self.worst.truncate(WORST_MAX);
+    }
+}
+
 /// What one thread tells of its turns. That thread alone writes, but for the captures.
 pub struct Turns {
     name: String,
@@ -92,8 +118,7 @@ pub struct Turns {
     parts: [Histogram; Cause::ALL.len()],
     /// CPU time of turns of `USED_FROM_NS` and more.
     ran: Histogram,
-    /// Longest first.
-    worst: Mutex<Vec<Turn>>,
+    long: Mutex<Long>,
     captures: Mutex<Vec<Capture>>,
 }
 
@@ -108,7 +133,7 @@ impl Turns {
             whole: Histogram::default(),
             parts: Default::default(),
             ran: Histogram::default(),
-            worst: Mutex::default(),
+            long: Mutex::default(),
             captures: Mutex::default(),
         }
     }
@@ -118,8 +143,8 @@ impl Turns {
         self.tid.store(net::stack::tid(), Relaxed);
     }
 
-    fn worst(&self) -> Vec<Turn> {
-        hold(&self.worst).clone()
+    fn long(&self) -> Long {
+        hold(&self.long).clone()
     }
 
     fn capture(&self, of_turn: u64) -> Option<Capture> {
@@ -127,10 +152,10 @@ impl Turns {
         all.iter().find(|c| c.turn == of_turn).cloned()
     }
 
-    /// Keeps a capture; the oldest goes whose turn is none of the worst.
+    /// Keeps a capture; the oldest goes whose turn is not told.
     fn keep(&self, capture: Capture) {
-        let worst = self.worst();
-        add(&mut hold(&self.captures), capture, &worst);
+        let long = self.long();
+        add(&mut hold(&self.captures), capture, &long);
     }
 
     /// Where the thread was, of a turn whose capture is kept.
@@ -140,9 +165,9 @@ impl Turns {
     }
 }
 
-fn add(all: &mut Vec<Capture>, capture: Capture, worst: &[Turn]) {
+fn add(all: &mut Vec<Capture>, capture: Capture, long: &Long) {
     if all.len() >= CAPTURES_MAX {
-        let at = all.iter().position(|c| worst.iter().all(|w| w.number != c.turn)).unwrap_or(0);
+        let at = all.iter().position(|c| !long.has(c.turn)).unwrap_or(0);
         all.remove(at);
     }
     all.push(capture);
@@ -211,7 +236,7 @@ impl Meter {
         if took_ns >= STALL_NS {
             turns.stalls.store(turns.stalls.load(Relaxed) + 1, Relaxed);
         }
-        if took_ns > self.least_ns {
+        if took_ns > self.least_ns || took_ns >= STALL_NS {
             let number = turns.number.load(Relaxed);
             self.enter(Turn { number, ended_s: wall_s, took_ns, parts: self.parts, used });
             if took_ns >= STALL_NS {
@@ -237,12 +262,12 @@ impl Meter {
     /// watch may be at the captures just now.
     #[cold]
     fn note_end(&self, turn: u64, after_ns: u64) {
-        let locked = self.turns.worst.try_lock().ok().zip(self.turns.captures.try_lock().ok());
-        let Some((worst, mut all)) = locked else { return };
+        let locked = self.turns.long.try_lock().ok().zip(self.turns.captures.try_lock().ok());
+        let Some((long, mut all)) = locked else { return };
         // One that was seen has been asked, and writes.
         if all.iter().all(|c| c.turn != turn) {
             let kernel = "over before it was seen; the stack is that of its end".to_string();
-            add(&mut all, Capture { turn, after_ns, kernel, stack: net::stack::here() }, &worst);
+            add(&mut all, Capture { turn, after_ns, kernel, stack: net::stack::here() }, &long);
         }
     }
 
@@ -252,11 +277,9 @@ impl Meter {
         if self.waiting.len() < WORST_MAX {
             self.waiting.push(turn);
         }
-        let Ok(mut worst) = self.turns.worst.try_lock() else { return };
-        worst.append(&mut self.waiting);
-        worst.sort_by_key(|t| std::cmp::Reverse(t.took_ns));
-        worst.truncate(WORST_MAX);
-        self.least_ns = worst.get(WORST_MAX - 1).map_or(0, |t| t.took_ns);
+        let Ok(mut long) = self.turns.long.try_lock() else { return };
+        self.waiting.drain(..).for_each(|turn| long.add(turn));
+        self.least_ns = long.worst.get(WORST_MAX - 1).map_or(0, |t| t.took_ns);
     }
 }
 
@@ -308,7 +331,7 @@ mod tests {
             });
         }
         let us = |turn: &Turn| turn.used.map(|used| (used.ran.as_micros(), used.preempted));
-        let told: Vec<_> = m.turns.worst().iter().map(us).collect();
+        let told: Vec<_> = m.turns.long().worst.iter().map(us).collect();
         assert_eq!(told, [Some((200, 2)), Some((100, 1)), None, None, None], "with those of the millisecond before");
         assert_eq!((m.turns.ran.count(), m.turns.ran.max_ns(), asked), (2, MS / 5, 3));
     }
@@ -319,23 +342,34 @@ mod tests {
         for i in 0..200u64 {
             turn(&mut m, 1 + i * 1000 * MS, i * 37 % 100 * MS, 0);
         }
-        let worst: Vec<u64> = m.turns.worst().iter().map(|t| t.took_ns / MS).collect();
+        let worst: Vec<u64> = m.turns.long().worst.iter().map(|t| t.took_ns / MS).collect();
         assert_eq!(worst, [99, 99, 98, 98, 97, 97, 96, 96, 95, 95]);
-        assert_eq!(m.turns.worst()[0].parts[Cause::Socket as usize], 99 * MS);
+        assert_eq!(m.turns.long().worst[0].parts[Cause::Socket as usize], 99 * MS);
+    }
+
+    #[test]
+    fn the_last_ten_stalls_are_kept_however_bad_those_before_were() {
+        let mut m = meter();
+        for i in 0..200u64 {
+            turn(&mut m, 1 + i * 1000 * MS, if i < 100 { 500 * MS } else { (i % 2) * (i - 90) * MS }, 0);
+        }
+        let latest: Vec<u64> = m.turns.long().latest.iter().map(|t| t.took_ns / MS).collect();
+        assert_eq!(latest, [91, 93, 95, 97, 99, 101, 103, 105, 107, 109]);
+        assert!(m.turns.capture(200).is_some_and(|c| !c.stack.is_empty()), "where the last one was");
     }
 
     #[test]
     fn a_reader_holds_up_no_turn_and_costs_none_of_the_worst() {
         let mut m = meter();
         let turns = Arc::clone(&m.turns);
-        let reading = turns.worst.lock().unwrap();
+        let reading = turns.long.lock().unwrap();
         for i in 1..=20 {
             assert_eq!(turn(&mut m, i * 1000 * MS, i * MS, 0), i * MS);
             assert_eq!(turns.stalls.load(Relaxed), i.saturating_sub(9), "of 10 ms and more");
         }
         drop(reading);
         turn(&mut m, 90_000 * MS, 30 * MS, 0);
-        let worst: Vec<u64> = turns.worst().iter().map(|t| t.took_ns / MS).collect();
+        let worst: Vec<u64> = turns.long().worst.iter().map(|t| t.took_ns / MS).collect();
         assert_eq!((worst.len(), worst[0]), (10, 10), "the first ten that waited");
     }
 

@@ -2,7 +2,7 @@
 
 use super::histogram::{Histogram, quantile_ns};
 use super::watch::under_way;
-use super::{Capture, Cause, STALL_NS, Turn, Turns, WORST_MAX, ns};
+use super::{Capture, Cause, Long, STALL_NS, Turn, Turns, WORST_MAX, ns};
 use crate::clock::rfc3339;
 use crate::json::Json;
 use std::fmt::Write;
@@ -20,9 +20,15 @@ pub fn json(all: &[Arc<Turns>], now_ns: u64) -> Json {
     let mut causes = vec![durations("turn", &whole)];
     causes.extend(Cause::ALL.map(|cause| durations(cause.name(), &part(all, cause))));
     causes.push(durations(RAN, &ran(all)));
-    let mut worst: Vec<(&Turns, Turn)> = all.iter().flat_map(|t| t.worst().into_iter().map(|w| (&**t, w))).collect();
-    worst.sort_by_key(|(_, w)| std::cmp::Reverse(w.took_ns));
-    worst.truncate(WORST_MAX);
+    let of_all = |of_one: &dyn Fn(Long) -> Vec<Turn>, first: &dyn Fn(&Turn) -> u64| {
+        let all = all.iter().flat_map(|t| of_one(t.long()).into_iter().map(|turn| (&**t, turn)));
+        let mut all: Vec<(&Turns, Turn)> = all.collect();
+        all.sort_by_key(|(_, turn)| std::cmp::Reverse(first(turn)));
+        all.truncate(WORST_MAX);
+        all
+    };
+    let worst = of_all(&|long| long.worst, &|turn| turn.took_ns);
+    let latest = of_all(&|long| long.latest.into_iter().rev().collect(), &|turn| turn.ended_s);
     let lasting = all.iter().filter_map(|t| under_way(t, now_ns).map(|(turn, ns)| (&**t, turn, ns)));
     let lasting: Vec<_> = lasting.filter(|(_, _, ns)| *ns >= STALL_NS).collect();
     Json::Object(vec![
@@ -30,6 +36,7 @@ pub fn json(all: &[Arc<Turns>], now_ns: u64) -> Json {
         ("stall_us", Json::Number(STALL_NS / 1000)),
         ("turns", Json::List(causes)),
         ("worst", Json::list(worst, |(turns, worst)| long(turns, &worst, &maps))),
+        ("latest", Json::list(latest, |(turns, latest)| long(turns, &latest, &maps))),
         (
             "under_way",
             Json::list(lasting, |(turns, turn, ns)| {

@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(watch.witness.asked, [2], "once a turn");
         meters[1].mark(Cause::Answer, 40 * MS);
         assert_eq!(meters[1].end(40 * MS, 7, Usage::default), Some(39 * MS));
-        let worst = &watch.all[1].worst()[0];
+        let worst = &watch.all[1].long().worst[0];
         let capture = watch.all[1].capture(worst.number).unwrap();
         let expect = Capture { turn: 1, after_ns: ASKED_NS + MS, kernel: "state of 2".into(), stack: vec![1] };
         assert_eq!((worst.took_ns, capture), (39 * MS, expect));

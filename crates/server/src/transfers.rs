@@ -24,6 +24,7 @@ use crate::images::laying;
 use crate::log::{self, Seldom};
 use crate::refusals::{self, ELSEWHERE, FAILED, MALFORMED, NOT_NOW, Notice, PROHIBITED, head, unproven};
 use crate::state::State;
+use front::locks::hold;
 use front::{Mark, Postponed, Presence, Published, Transport, Zones};
 use image::{Damaged, Image};
 use policy::Grants;
@@ -31,8 +32,8 @@ use stats::{Counter, Counters};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::Stretch;
 use transfer::axfr::{Pages, TooLarge};
@@ -98,6 +99,8 @@ pub struct Transfers {
     /// Where transfers say that they are over.
     asks: Asks,
     refused: Seldom,
+    /// Whoever is given a zone may break that off as often as he likes.
+    broken: Arc<Mutex<Seldom>>,
 }
 
 /// A transfer that is allowed.
@@ -128,6 +131,7 @@ impl Transfers {
             state: Arc::clone(state),
             asks,
             refused: Seldom::default(),
+            broken: Arc::default(),
         }
     }
 
@@ -242,7 +246,7 @@ impl Transfers {
     fn start(&self, wanted: Wanted, place: Place) {
         let (ticket, name) = (wanted.question.ticket, format!("transfer {}", place.number));
         let (state, published) = (Arc::clone(&self.state), Arc::clone(&self.published));
-        let mailboxes = Arc::clone(&self.mailboxes);
+        let (mailboxes, broken) = (Arc::clone(&self.mailboxes), Arc::clone(&self.broken));
         let give = move || {
             if let Err(e) = net::sched::modest() {
                 log::warn("a transfer has the priority of answers", &[("why", &e)]);
@@ -250,7 +254,7 @@ impl Transfers {
             // All of it moves here, and goes last.
             let place = place;
             let (zones, _) = published.current();
-            Giving::new(&wanted, &zones.image, &mailboxes, &state.transfers[place.number]).run();
+            Giving::new(&wanted, &zones.image, &mailboxes, &state.transfers[place.number]).run(&broken);
         };
         if let Err(e) = std::thread::Builder::new().name(name).spawn(give) {
             log::error("no thread for a transfer", &[("why", &e)]);
@@ -378,7 +382,7 @@ impl<'a> Giving<'a> {
         }
     }
 
-    fn run(mut self) {
+    fn run(mut self, broken: &Mutex<Seldom>) {
         let outcome = self.give();
         let (zone, to) = (images::name(&self.wanted.apex), self.wanted.question.peer.ip);
         let key = self.stream.as_ref().map_or("none".to_string(), |stream| stream.key().text());
@@ -400,10 +404,17 @@ impl<'a> Giving<'a> {
             Err(why) => {
                 self.counters.count(Counter::TransferBroken);
                 self.break_off(why);
-                log::warn(
-                    "a zone was not given away",
-                    &[("zone", &zone), ("to", &to), ("key", &key), ("records", &self.records), ("why", &why)],
-                );
+                if let Some(unsaid) = hold(broken).untold() {
+                    let facts: [(&str, &dyn fmt::Display); 6] = [
+                        ("zone", &zone),
+                        ("to", &to),
+                        ("key", &key),
+                        ("records", &self.records),
+                        ("why", &why),
+                        ("unsaid", &unsaid),
+                    ];
+                    log::warn("a zone was not given away", &facts);
+                }
             }
         }
     }
@@ -533,6 +544,7 @@ mod tests {
                 state: Arc::clone(&state),
                 asks: asks.clone(),
                 refused: Seldom::default(),
+                broken: Arc::default(),
             };
             std::thread::spawn(move || transfers.run(&orders));
             Stage { published, grants, state, asks, mailbox: boxes.remove(0) }

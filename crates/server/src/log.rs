@@ -7,7 +7,7 @@ use crate::clock;
 use crate::config::Level;
 use std::fmt::{Display, Write as _};
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -21,8 +21,14 @@ const LINE_OCTETS_MAX: usize = 4096;
 /// Whoever logs waits so long for room, once: then lines are lost, and counted, until there is some.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Lines that were lost and of which nobody has been told.
-static LOST: Mutex<u64> = Mutex::new(0);
+static LOST: Mutex<Lost> = Mutex::new(Lost { lines: 0, is_torn: false });
+
+/// What nobody has been told of.
+struct Lost {
+    lines: u64,
+    /// What was written last is the beginning of a line.
+    is_torn: bool,
+}
 
 pub fn set_level(level: Level) {
     LEVEL.store(level as u8, Relaxed);
@@ -71,19 +77,41 @@ fn line(level: Level, message: &str, facts: &[(&str, &dyn Display)]) {
         return;
     }
     let mut lost = LOST.lock().unwrap_or_else(PoisonError::into_inner);
-    let patience = if *lost == 0 { PATIENCE } else { Duration::ZERO };
-    if !net::is_writable_within(io::stderr().as_fd(), patience) {
-        *lost += 1;
-        return;
+    let patience = if lost.lines == 0 { PATIENCE } else { Duration::ZERO };
+    if net::is_writable_within(io::stderr().as_fd(), patience) {
+        lost.write(level, message, facts, &mut io::stderr());
+    } else {
+        lost.lines += 1;
     }
-    let mut text = String::new();
-    if *lost > 0 {
-        push_line(Level::Warn, "lines of the log are lost: nobody read it", &[("lines", &*lost)], &mut text);
+}
+
+impl Lost {
+    fn write(&mut self, level: Level, message: &str, facts: &[(&str, &dyn Display)], out: &mut impl io::Write) {
+        let mut text = if self.is_torn { "\n".to_string() } else { String::new() };
+        if self.lines > 0 {
+            let lines: [(&str, &dyn Display); 1] = [("lines", &self.lines)];
+            push_line(
+                Level::Warn,
+                "lines of the log are lost: nobody read it, or its disk was full",
+                &lines,
+                &mut text,
+            );
+        }
+        push_line(level, message, facts, &mut text);
+        // A disk that is full takes a part. Who logs has nobody else to tell.
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            match out.write(rest) {
+                Ok(n @ 1..) => rest = &rest[n..],
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                _ => break,
+            }
+        }
+        match rest.len() {
+            0 => *self = Lost { lines: 0, is_torn: false },
+            left => *self = Lost { lines: self.lines + 1, is_torn: self.is_torn || left < text.len() },
+        }
     }
-    push_line(level, message, facts, &mut text);
-    *lost = 0;
-    // Nobody is left to be told that stderr is gone.
-    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 fn push_line(level: Level, message: &str, facts: &[(&str, &dyn Display)], text: &mut String) {
@@ -151,6 +179,39 @@ mod tests {
             text.len()
         );
         assert_eq!(text.lines().count(), 2);
+    }
+
+    /// A disk that has so much room.
+    struct Disk(Vec<u8>, usize);
+
+    impl io::Write for Disk {
+        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+            let n = octets.len().min(self.1 - self.0.len());
+            self.0.extend_from_slice(&octets[..n]);
+            if n > 0 { Ok(n) } else { Err(io::ErrorKind::StorageFull.into()) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_for_which_the_disk_has_no_room_are_counted_and_spoil_no_other() {
+        let (mut lost, mut disk) = (Lost { lines: 0, is_torn: false }, Disk(Vec::new(), 60));
+        for message in ["first", "second", "third"] {
+            lost.write(Level::Info, message, &[], &mut disk);
+        }
+        disk.1 = 1000;
+        lost.write(Level::Info, "fourth", &[], &mut disk);
+        lost.write(Level::Info, "fifth", &[], &mut disk);
+        let text = String::from_utf8(disk.0).unwrap();
+        // Without the time.
+        let lines: Vec<&str> = text.lines().map(|line| line.split_once(' ').unwrap().1).collect();
+        assert_eq!(lines[0], "info first");
+        assert!("info second".starts_with(lines[1]) && lines[1] != "info second", "{text}");
+        let told = "warn lines of the log are lost: nobody read it, or its disk was full lines=2";
+        assert_eq!(lines[2..], [told, "info fourth", "info fifth"]);
     }
 
     /// The messages of a folder of sources: `LEVEL MESSAGE`.

@@ -5,10 +5,11 @@ use crate::configuration;
 use crate::exit::{Exit, could_not, not_built, remark, say};
 use server::config;
 use server::kept::BETWEEN;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What the server can do with zones, and how many words say with which.
 const OF_ZONES: [(&str, RangeInclusive<usize>); 14] = [
@@ -27,6 +28,9 @@ const OF_ZONES: [(&str, RangeInclusive<usize>); 14] = [
     ("freeze NAME", 1..=1),
     ("thaw NAME", 1..=1),
 ];
+
+/// So long the answer to a question may take that a server answers at once.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub fn run(args: &Ctl) -> Exit {
     let request = match &args.request {
@@ -71,6 +75,12 @@ pub fn run(args: &Ctl) -> Exit {
             "no server answers at {tried}; name its socket with --socket, and be its owner or in its group"
         ));
     };
+    // These take no time, and who watches a server that stands still is to hear of it.
+    let is_quick = matches!(args.request, Request::Status | Request::Stats | Request::Stall);
+    let within = is_quick.then_some(PATIENCE);
+    if let Err(e) = stream.set_read_timeout(within).and_then(|()| stream.set_write_timeout(within)) {
+        return could_not(e);
+    }
     let mut line = String::new();
     let asked = stream.write_all(format!("{}\n", request.trim_end()).as_bytes());
     let answered = BufReader::new(stream).read_line(&mut line);
@@ -79,6 +89,11 @@ pub fn run(args: &Ctl) -> Exit {
         _ if line.ends_with('\n') => show(args, &line),
         Ok(n) if n > 0 => could_not(format_args!("{}: the server hung up in the middle of its answer", path.display())),
         Ok(_) => could_not(format_args!("{}: the server hung up", path.display())),
+        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => could_not(format_args!(
+            "{}: the server has not answered for {} s: it stands still, or its machine has too much to do",
+            path.display(),
+            PATIENCE.as_secs()
+        )),
         Err(e) => could_not(format_args!("{}: {e}", path.display())),
     }
 }

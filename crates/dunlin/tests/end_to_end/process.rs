@@ -99,6 +99,19 @@ fn no_answer_waits_for_the_program_to_be_read() {
     assert!(!code.is_empty() && code.iter().all(|(mapped, present)| mapped == present), "{code:?}");
 }
 
+/// Who watches it is to hear of it.
+#[test]
+fn a_server_that_stands_still_is_told_of() {
+    let folder = with_zone();
+    let server = start(&folder);
+    server.signal("STOP");
+    let asked = folder.dunlin(&["ctl", "status"]);
+    server.signal("CONT");
+    assert_eq!(asked.status.code(), Some(2));
+    assert!(text(&asked.stderr).contains("the server has not answered for 10 s"), "{}", text(&asked.stderr));
+    assert_eq!(folder.dunlin(&["ctl", "status"]).status.code(), Some(0));
+}
+
 /// How the kernel schedules the threads of a process, by their names: `RR 1`, `nicer`, or the policy's number.
 fn scheduled(pid: u32) -> HashMap<String, String> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|entry| entry.unwrap().path());

@@ -58,6 +58,8 @@ const FOLD_AFTER_MIB: Duration = Duration::from_secs(1);
 const FOLD_ANYWAY: u32 = 10;
 /// After one that failed.
 pub const FOLD_AGAIN: Duration = Duration::from_secs(60);
+/// So many times as long as the last one took none is begun because a version was spoilt or held.
+const REST_FOR_FOLDS: u32 = 8;
 type Apexes = Vec<Box<[u8]>>;
 
 pub struct Publisher {
@@ -78,6 +80,10 @@ pub struct Publisher {
     /// A zone is served as no file says it, nor the image, nor perhaps the history: that is to be folded before anything else is done, or a start
     /// would not know it.
     hurries: bool,
+    /// Somebody has forced what is too much for the history.
+    is_beyond: bool,
+    /// When the last fold ended, and how long it took.
+    folded: Option<(Instant, Duration)>,
     /// Zones of updates whose files have been written for an image, and up to where in the journal they hold it.
     written: HashMap<Box<[u8]>, u64>,
     /// When the last image could not be made; None: it could.
@@ -134,6 +140,8 @@ impl Publisher {
             unfolded: None,
             laid: None,
             hurries: false,
+            is_beyond: false,
+            folded: None,
             written: HashMap::new(),
             failed: None,
             judges_anew: false,
@@ -156,7 +164,8 @@ impl Publisher {
         let (mut has_worked, mut quiet) = (true, Instant::now());
         let mut ahead = None;
         loop {
-            if std::mem::take(&mut self.hurries) {
+            if self.hurries_in().is_some_and(|pause| pause.is_zero()) {
+                self.hurries = false;
                 self.fold();
                 (has_worked, quiet) = (true, Instant::now());
             }
@@ -166,7 +175,9 @@ impl Publisher {
             let job = match (self.retired.is_empty(), &self.unfolded) {
                 _ if ahead.is_some() => ahead.take().ok_or(RecvTimeoutError::Timeout),
                 (true, None) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                (true, Some(_)) => jobs.recv_timeout(self.fold_in(quiet)),
+                (true, Some(_)) => {
+                    jobs.recv_timeout(self.hurries_in().unwrap_or(Duration::MAX).min(self.fold_in(quiet)))
+                }
                 (false, _) => jobs.recv_timeout(RETIRE_EVERY),
             };
             match job {
@@ -227,7 +238,8 @@ impl Publisher {
         }
         systemd::tell(systemd::READY);
         // Whoever asked finds it in the history.
-        let outcome = if self.record() { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
+        let is_kept = self.record() && !std::mem::take(&mut self.is_beyond);
+        let outcome = if is_kept { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
         if let Some(done) = job.done {
             // He may have gone.
             let _ = done.send(with_restart(outcome, &job.stays));
@@ -274,12 +286,21 @@ impl Publisher {
         let Some(config) = self.unfolded.take() else { return true };
         self.by = By::default();
         self.library.gate = Arc::new(Gate::new(&config, HashSet::new()));
+        let begun = Instant::now();
         let folded = self.rebuild(&config, Why::Fold);
+        self.folded = Some((Instant::now(), begun.elapsed()));
         let complaints = folded.as_ref().err().into_iter().flatten();
         complaints.for_each(|c| log::error("reload", &[("why", c)]));
         self.let_on();
         self.record();
         folded.is_ok()
+    }
+
+    /// How long to wait before a fold that is not to wait; None: there is none. Whoever writes good and bad versions in turns has not one image after
+    /// the other made: meanwhile the history says, where it can, what was served.
+    fn hurries_in(&self) -> Option<Duration> {
+        let rest = self.folded.map(|(ended, took)| (took * REST_FOR_FOLDS).saturating_sub(ended.elapsed()));
+        self.hurries.then(|| rest.unwrap_or_default())
     }
 
     /// How long to wait before the next fold. `quiet`: since when nothing has changed. One that failed does not wait for that: what goes
@@ -326,7 +347,7 @@ impl Publisher {
             _ => self.lay(config, wanted)?,
         };
         // What is too much for the history is in memory only.
-        self.hurries |= why == Why::Forced && laid == Some(true) && !self.library.gate.remembers();
+        self.is_beyond = why == Why::Forced && laid == Some(true) && !self.library.gate.remembers();
         let (changed, rebuilt) = match laid {
             Some(changed) => (changed, false),
             // Files that are as they were would not be read again.

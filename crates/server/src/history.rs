@@ -10,6 +10,7 @@
 
 mod entries;
 mod file;
+mod keeping;
 mod recorder;
 
 use crate::clock::rfc3339;
@@ -25,7 +26,8 @@ pub use file::{Replaced, write};
 use front::{Published, Zones};
 use image::edit::records_of;
 use image::{Builder, Damaged, Image, Sorted, Zone};
-pub use recorder::{Recorder, kept};
+pub use keeping::Keeping;
+pub use recorder::Recorder;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! What is kept of what zones were: written when a change is served, as long and as much as is wanted.
 
 use super::entries::{Pasts, changes_of, each_head, last_updates, unread};
+use super::keeping::Keeping;
 use super::{FOLDER, caution, way};
 use crate::clock::wall_s;
 use crate::config;
@@ -10,7 +11,6 @@ use crate::update::ledger;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 use store::journal::{Folder, Journal};
 use transfer::{Author, Diff, Entry, Head};
 use wire::hash::siphash;
@@ -25,6 +25,7 @@ const AT_ONCE: usize = 128;
 pub struct Recorder {
     data_dir: PathBuf,
     keep: config::History,
+    keeping: Keeping,
     /// Read when somebody asks first.
     open: Option<Open>,
     /// Where it ended when it was read for that, before anything was written.
@@ -44,7 +45,7 @@ struct Open {
 
 impl Recorder {
     pub fn new(data_dir: &Path, keep: config::History) -> Recorder {
-        Recorder { data_dir: data_dir.to_path_buf(), keep, open: None, end: None }
+        Recorder { data_dir: data_dir.to_path_buf(), keep, keeping: Keeping::default(), open: None, end: None }
     }
 
     /// Of a history that is to keep nothing nothing stays, once there is an image of all that is served: until then a start finds here what may be
@@ -137,7 +138,7 @@ impl Recorder {
                     return Err(e);
                 }
             };
-            let (end, kept) = (journal.next_position(), kept(&journal, &self.keep));
+            let (end, kept) = (journal.next_position(), self.keeping.kept(&journal, &self.keep));
             journal.release(end, kept);
             open.journal = Some(journal);
         }
@@ -227,27 +228,12 @@ fn hash(diff: &[u8]) -> u64 {
     siphash::<1, 3>(b"ends of history ", diff.get(size_of::<u32>()..).unwrap_or_default())
 }
 
-/// How many segments of a journal, the newest, are to be kept.
-pub fn kept(journal: &Journal<Folder>, keep: &config::History) -> usize {
-    let mut octets = 0;
-    let mut is_kept = |path: &PathBuf| {
-        let is_within = octets < keep.octets && !is_older(path, keep.age);
-        octets += std::fs::metadata(path).map_or(0, |m| m.len());
-        is_within
-    };
-    journal.places().rev().take_while(|path| is_kept(path)).count()
-}
-
-fn is_older(path: &Path, age: Duration) -> bool {
-    let written = std::fs::metadata(path).and_then(|m| m.modified()).ok();
-    written.and_then(|at| SystemTime::now().duration_since(at).ok()).is_some_and(|since| since > age)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::history::by_file;
     use crate::history::entries::changes;
+    use std::time::Duration;
     use transfer::Record;
 
     /// What was compared is older than the history.

@@ -21,7 +21,7 @@ mod files;
 
 use crate::clock::wall_s;
 use crate::config::{History, Written, Zone};
-use crate::history;
+use crate::history::{self, Keeping};
 use crate::images::laying::{self, Standing};
 use crate::images::manifest::{Known, Manifest};
 use crate::images::name;
@@ -60,6 +60,7 @@ pub struct Ledger {
     released: u64,
     /// What is kept though no zone needs it.
     history: History,
+    keeping: Keeping,
     /// By apex. Those that are configured.
     zones: HashMap<Box<[u8]>, Owned>,
 }
@@ -257,7 +258,11 @@ impl Ledger {
         let (journal, mut remarks) = open(&folder, released, &mut |position, entry| strangers.note(position, entry))?;
         let (told, unfit) = strangers.catch_up(released, journal.next_position());
         remarks.extend(told);
-        Ok((Ledger { folder, journal, released, history, zones: HashMap::new() }, unfit, remarks))
+        Ok((
+            Ledger { folder, journal, released, history, keeping: Keeping::default(), zones: HashMap::new() },
+            unfit,
+            remarks,
+        ))
     }
 
     /// The newest serial under which others had a zone served, as far as updates have not gone on from there yet.
@@ -356,7 +361,7 @@ impl Ledger {
             write_atomically(&self.folder, RELEASED, None, |out| writeln!(out, "{needed}"))?;
             self.released = needed;
         }
-        let kept = history::kept(&self.journal, &self.history);
+        let kept = self.keeping.kept(&self.journal, &self.history);
         self.journal.release(self.released, kept);
         Ok(())
     }

@@ -4,6 +4,7 @@ use super::{
     FOLDER, Ledger, Owned, data_dir, file_of, is_made_of, names, open, own, position_of, released, renumber, write_file,
 };
 use crate::config::{History, Written, Zone};
+use crate::history::Keeping;
 use crate::images::laying::Standing;
 use crate::images::manifest::{Known, Manifest};
 use crate::images::{self, name};
@@ -170,7 +171,7 @@ impl Files {
         let wish = |(apex, layer): (Box<[u8]>, Layer<Standing<'_>>)| Wish { apex, names: names(layer) };
         unwritten.add(layers.into_iter().map(wish).collect(), end);
         lasts.iter().for_each(|(apex, (serial, wall_s))| unwritten.has_changed(apex, *serial, *wall_s));
-        Ok((Ledger { folder, journal, released, history, zones }, unwritten, remarks))
+        Ok((Ledger { folder, journal, released, history, keeping: Keeping::default(), zones }, unwritten, remarks))
     }
 }
 

@@ -68,6 +68,13 @@ impl Epoll {
         Ok(self.len)
     }
 
+    /// Whether the i-th event of the last wait is of a descriptor that has nothing more to give.
+    pub fn is_failure(&self, i: usize) -> bool {
+        // A copy: the structure is packed.
+        let events = self.events[i].events;
+        events & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0
+    }
+
     /// The token of the i-th event of the last wait.
     pub fn token(&self, i: usize) -> u64 {
         self.events[i].u64

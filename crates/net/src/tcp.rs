@@ -5,11 +5,13 @@
 //!     idle      no message begun          leaves by `idle` (sooner as the table fills), or for a new connection
 //!     reading   a message begun           leaves by `message_timeout`, counted from its first octet
 //!     waiting   answers are owed to it    leaves by `answer_timeout`, counted from the last answer
-//!     writing   the peer does not read    leaves by `write_timeout`; nothing more is read from it meanwhile
+//!     writing   the peer does not read,   leaves by `write_timeout`; nothing more is read from it meanwhile
+//!               or has had its share
 //! ```
 //!
-//! The complete messages of one read are answered in one go and their answers leave with one write. The octets of a
-//! message stand in buffers of the thread; a connection owns memory only for half a message or for answers that its
+//! The complete messages of one read are answered in one go and their answers leave with one write, as many of them as a
+//! share of the turn holds: what is left waits, until the kernel says in the next turn that there is room for answers. The octets of a
+//! message stand in buffers of the thread; a connection owns memory only for half a message, for what is left, or for answers that its
 //! peer did not take. Each queue has one time limit, so its head is always the next to go: no event walks over all
 //! connections. An answer that is not ready holds up none behind it (RFC 7766 section 7): the handler says `Later`, keeps the
 //! ticket and hands the answer in when it has it. A long answer comes in pieces, each after the one before was taken, so that

@@ -120,14 +120,14 @@ impl<'a, H: Messages> Server<'a, H> {
         self.handler.on_wake();
         self.output.cost = 0;
         while self.seen < self.events && self.output.cost < ANSWERS_PER_TURN_MAX {
-            let token = self.epoll.token(self.seen);
+            let (token, is_failure) = (self.epoll.token(self.seen), self.epoll.is_failure(self.seen));
             self.seen += 1;
             match token {
                 WAKE => {
                     self.wake.clear();
                 }
                 t if t & LISTENER != 0 => self.on_listener((t & !LISTENER) as usize)?,
-                t => self.on_connection(key(t)),
+                t => self.on_connection(key(t), is_failure),
             }
         }
         self.send_later();
@@ -235,13 +235,14 @@ impl<'a, H: Messages> Server<'a, H> {
 
     // Connections.
 
-    fn on_connection(&mut self, key: Key) {
+    fn on_connection(&mut self, key: Key, is_failure: bool) {
         match self.table.connection(key).map(|c| c.interest) {
             None => {}
             Some(Interest::Write) => self.on_writable(key),
             Some(Interest::Read) => self.on_readable(key),
-            // Errors are told even so.
-            Some(Interest::Nothing) => self.close(key, TcpEvent::Broken),
+            // Errors are told even so. Anything else was told before nothing was wanted any more.
+            Some(Interest::Nothing) if is_failure => self.close(key, TcpEvent::Broken),
+            Some(Interest::Nothing) => {}
         }
     }
 
@@ -375,6 +376,8 @@ impl<'a, H: Messages> Server<'a, H> {
     fn drain(mut self) -> io::Result<()> {
         self.watch_listeners(Interest::Nothing)?;
         self.resting_until = None;
+        // What was told before is told again of who is still watched.
+        self.seen = self.events;
         let end = Instant::now() + self.limits.drain;
         self.table.keys().into_iter().for_each(|key| self.read_rest(key));
         loop {
@@ -390,6 +393,9 @@ impl<'a, H: Messages> Server<'a, H> {
     /// What lies in the socket when serving ends; more than this has come after the end.
     fn read_rest(&mut self, key: Key) {
         for _ in 0..RECEIVED_MAX / READ_PER_TURN_MAX {
+            while self.table.connection(key).is_some_and(|c| c.has_more && c.pending.is_empty()) {
+                self.on_writable(key);
+            }
             if matches!(self.table.phase(key), Some(Phase::Idle | Phase::Reading)) && self.has_input(key) {
                 self.on_readable(key);
             }

@@ -575,8 +575,8 @@ fn however_much_is_asked_a_turn_answers_so_much() {
     let mut server = Server::start(roomy());
     let mut clients: Vec<Client> = (0..20).map(|_| server.connect()).collect();
     clients.iter_mut().for_each(|client| client.send(&framed(b"big").repeat(EACH)));
-    for client in &mut clients {
-        (0..EACH).for_each(|_| assert_eq!(client.answer().len(), BIG));
+    for _ in 0..EACH {
+        clients.iter_mut().for_each(|client| assert_eq!(client.answer().len(), BIG));
     }
     clients.iter_mut().for_each(Client::is_served);
     server.stop();
@@ -613,6 +613,29 @@ fn a_ring_runs_a_turn_and_stopping_closes_what_is_idle() {
     server.stop();
     client.is_closed();
     assert!(TcpStream::connect(server.v4).is_err());
+}
+
+/// More than is read, and answered, of one connection at a time.
+#[test]
+fn stopping_still_answers_all_that_has_arrived_of_many_messages() {
+    const ASKED: usize = 7000;
+    let mut server = Server::start(TcpLimits { drain: PATIENCE, ..roomy() });
+    let (mut late, mut other) = (server.connect(), server.connect());
+    late.is_served();
+    other.is_served();
+    // It stands in the midst of a turn until all has arrived, and stops after that.
+    let shared = Arc::clone(&server.shared);
+    let standing = shared.owed.lock().unwrap();
+    other.send(&framed(b"later"));
+    late.send(&framed(b"short").repeat(ASKED));
+    shared.stop.store(true, SeqCst);
+    drop(standing);
+    let ticket = server.owed(1)[0];
+    server.ready(ticket, b"at last");
+    server.stop();
+    (0..ASKED).for_each(|_| assert_eq!(late.answer(), b"trohs"));
+    late.is_closed();
+    assert_eq!(other.answer(), b"at last");
 }
 
 #[test]

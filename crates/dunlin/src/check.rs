@@ -128,6 +128,7 @@ pub fn compile(args: &Compile) -> Exit {
     let last = Last::open(&library, &config.roster.written);
     // Who serves it keeps its history.
     let mut recorder = Recorder::new(&config.server.data_dir, config.history);
+    last.iter().for_each(|last| recorder.follow(last.shelved.manifest.history()));
     let beforehand = Beforehand { recorder: &mut recorder, note: &mut |_, _| () };
     match current(&library, &zones, &seen, last, beforehand, args.json) {
         Ok(shelved) => tell(args, &shelved),

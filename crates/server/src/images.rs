@@ -195,7 +195,9 @@ impl Library {
             other => other,
         };
         let before = |last| Before { image: Last::served(last), manifest: &last.shelved.manifest };
-        self.shelve(build(zones, self, last.as_ref().map(before)), seen, beforehand)
+        // Before anything is read: somebody else may be serving this folder.
+        let history = beforehand.recorder.position();
+        self.shelve(build(zones, self, last.as_ref().map(before)), history, seen, beforehand)
     }
 
     /// These zones are about to come or go over an image that knows nothing of it.
@@ -251,7 +253,8 @@ impl Library {
         before: Before<'_>,
         beforehand: Beforehand<'_>,
     ) -> io::Result<Shelved> {
-        self.shelve(build(zones, self, Some(before)), seen, beforehand)
+        let history = beforehand.recorder.position();
+        self.shelve(build(zones, self, Some(before)), history, seen, beforehand)
     }
 
     /// The image written last, whatever it was made of.
@@ -281,7 +284,7 @@ impl Library {
 
     /// Writes an image and its manifest, and only then gives them their names: a disk that is full leaves those that are there. The
     /// manifest has another one first: so a crash leaves a manifest that fits the image whichever that is.
-    fn shelve(&self, built: Built, seen: &Seen, beforehand: Beforehand<'_>) -> io::Result<Shelved> {
+    fn shelve(&self, built: Built, history: u64, seen: &Seen, beforehand: Beforehand<'_>) -> io::Result<Shelved> {
         let Built { octets, entries, pieces, remarks, seed, lost, .. } = built;
         if !lost.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, told(&lost)));
@@ -291,10 +294,9 @@ impl Library {
         let identity = Identity { size: octets.len() as u64, seed, names };
         let image = prepare(&self.folder, IMAGE, &octets)?;
         drop(octets);
-        let Beforehand { recorder, note } = beforehand;
-        // What comes into the history now is in the image; it may be looked at in vain.
-        let manifest = Manifest::prepare(&self.folder, NEXT, identity, recorder.position(), seen, &entries)?;
-        note(recorder, &entries);
+        let manifest = Manifest::prepare(&self.folder, NEXT, identity, history, seen, &entries)?;
+        // What comes into the history now is in the image; a start looks at it in vain.
+        (beforehand.note)(beforehand.recorder, &entries);
         let next = manifest.take_name()?;
         let (file, manifest) = (image.take_name()?, self.folder.join(MANIFEST));
         std::fs::rename(next, &manifest)?;

@@ -190,6 +190,13 @@ impl<D: Disk> Journal<D> {
         self.next_position
     }
 
+    /// The next record stands at this position at least: another has been there before it, and is gone.
+    pub fn skip_to(&mut self, position: u64) {
+        if self.next_position < position {
+            (self.next_position, self.active) = (position, None);
+        }
+    }
+
     /// How many segments have been begun behind a position.
     pub fn segments_behind(&self, position: u64) -> usize {
         self.segments.iter().rev().take_while(|s| s.first > position).count()

@@ -141,6 +141,39 @@ fn what_is_forced_is_served_by_the_next_start_though_the_history_cannot_be_writt
     assert_eq!(serve(&folder).short(&folder, &["mark.example", "TXT"]), "\"new\"\n");
 }
 
+/// What comes then stands behind what was there: the image says how much of that it has.
+#[test]
+fn what_is_forced_after_the_history_was_removed_is_served_by_the_next_start() {
+    let folder = Folder::new();
+    folder.write("zones/example.zone", ZONE);
+    let serial = |n: u32| ZONE.replace("host 7 ", &format!("host {n} "));
+    let server = serve(&folder);
+    for n in 8..20 {
+        folder.write("zones/example.zone", &serial(n));
+        folder.does(&["reload"]);
+    }
+    server.signal("TERM");
+    server.ended();
+    folder.write("zones/other.zone", ZONE);
+    // A new image, behind what the history has.
+    let compiled = folder.dunlin(&["compile", "-c", "dunlin.toml"]);
+    assert_eq!(compiled.status.code(), Some(0), "{}", text(&compiled.stderr));
+    std::fs::remove_dir_all(folder.0.join("data/history")).unwrap();
+    let server = serve(&folder);
+    folder.write("zones/example.zone", &without(&serial(20), &["d DS"]));
+    folder.refuses(&["reload"], "would lose its DS");
+    folder.does(&["zone", "publish", "--force", "example"]);
+    // More than there was.
+    for n in 8..40 {
+        folder.write("zones/other.zone", &serial(n));
+        folder.does(&["reload", "other"]);
+    }
+    server.signal("KILL");
+    server.ended();
+    let server = serve(&folder);
+    assert!(server.short(&folder, &["example", "SOA"]).contains(" 20 1 2 3 4"), "{}", read(&folder.0.join("log")));
+}
+
 /// The zone with so many hosts more.
 fn write_hosts(folder: &Folder, serial: u32, n: u32) {
     let hosts: String = (0..n).map(|i| format!("h{i} A 192.0.2.1\n")).collect();

@@ -28,8 +28,10 @@ pub struct Recorder {
     keeping: Keeping,
     /// Read when somebody asks first.
     open: Option<Open>,
-    /// Where it ended when it was read for that, before anything was written.
+    /// Where it ended when it was looked at last; None: nobody has looked.
     end: Option<u64>,
+    /// Images say that so much was there: what comes stands behind that, though somebody has removed what was.
+    least: u64,
 }
 
 struct Open {
@@ -45,7 +47,14 @@ struct Open {
 
 impl Recorder {
     pub fn new(data_dir: &Path, keep: config::History) -> Recorder {
-        Recorder { data_dir: data_dir.to_path_buf(), keep, keeping: Keeping::default(), open: None, end: None }
+        Recorder {
+            data_dir: data_dir.to_path_buf(),
+            keep,
+            keeping: Keeping::default(),
+            open: None,
+            end: None,
+            least: 0,
+        }
     }
 
     /// Of a history that is to keep nothing nothing stays, once there is an image of all that is served: until then a start finds here what may be
@@ -140,6 +149,7 @@ impl Recorder {
             };
             let (end, kept) = (journal.next_position(), self.keeping.kept(&journal, &self.keep));
             journal.release(end, kept);
+            self.end = Some(end);
             open.journal = Some(journal);
         }
         open.ends.extend(ends);
@@ -156,7 +166,14 @@ impl Recorder {
         }
         let folder = self.data_dir.join(FOLDER);
         let read = || if folder.exists() { Journal::end(Folder::open(&folder)?) } else { Ok(0) };
-        *self.end.get_or_insert_with(|| read().inspect_err(unread).unwrap_or(0))
+        let end = *self.end.get_or_insert_with(|| read().inspect_err(unread).unwrap_or(0));
+        self.least = self.least.max(end);
+        self.least
+    }
+
+    /// An image has what stands before this position.
+    pub fn follow(&mut self, position: u64) {
+        self.least = self.least.max(position);
     }
 
     /// The serial that the history of a zone ends with. All of it is read for the first who asks.
@@ -181,8 +198,10 @@ impl Recorder {
     }
 
     fn opened(&self) -> io::Result<Journal<Folder>> {
-        let (journal, remarks) = Journal::open_history(Folder::open(&self.data_dir.join(FOLDER))?, self.segment())?;
+        let folder = Folder::open(&self.data_dir.join(FOLDER))?;
+        let (mut journal, remarks) = Journal::open_history(folder, self.segment())?;
         caution(&remarks);
+        journal.skip_to(self.least.max(self.end.unwrap_or(0)));
         Ok(journal)
     }
 }

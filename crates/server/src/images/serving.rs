@@ -84,6 +84,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
     let open = || Last::open(library, &config.roster.written);
     let is_large = |last: &Manifest| last.zones() > COMPARED_FIRST || last.image().size > BUILT_FIRST;
     let mut last = open();
+    last.iter().for_each(|last| recorder.follow(last.shelved.manifest.history()));
     if let Some(why) = last.is_none().then(|| library.why_none()).flatten() {
         log::warn(
             "the last image cannot be used: what zone files have is served without being weighed",

@@ -218,6 +218,28 @@ fn who_looks_through_a_journal_from_a_position_on_reads_what_follows() {
     assert_eq!(Journal::look_through(Folder::open(dir.path()).unwrap(), 39, &mut |_| ()).unwrap(), [] as [String; 0]);
 }
 
+/// Somebody has removed what was there, and others know positions of it.
+#[test]
+fn a_journal_goes_on_behind_positions_that_were() {
+    let dir = TestDir::new("skips");
+    let opened = || Journal::open_history(Folder::open(dir.path()).unwrap(), 1000).unwrap().0;
+    let mut journal = opened();
+    journal.skip_to(7);
+    assert_eq!((journal.append(&["a"]).unwrap(), journal.next_position()), (7, 8));
+    journal.skip_to(3);
+    assert_eq!(journal.append(&["b"]).unwrap(), 8);
+    journal.skip_to(20);
+    assert_eq!(journal.append(&["c"]).unwrap(), 20);
+    drop(journal);
+    assert_eq!(opened().next_position(), 21);
+    for (from, expected) in [(0, &["a", "b", "c"][..]), (8, &["b", "c"]), (9, &["c"]), (21, &[])] {
+        let mut seen = Vec::new();
+        let see = &mut |record: &[u8]| seen.push(record.to_vec());
+        Journal::look_through(Folder::open(dir.path()).unwrap(), from, see).unwrap();
+        assert_eq!(seen, expected.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>(), "{from}");
+    }
+}
+
 #[test]
 fn what_is_let_go_of_while_somebody_looks_through_it_is_no_error() {
     let dir = TestDir::new("released");

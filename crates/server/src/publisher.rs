@@ -82,6 +82,8 @@ pub struct Publisher {
     hurries: bool,
     /// Somebody has forced what is too much for the history.
     is_beyond: bool,
+    /// The history has what was served last.
+    is_kept: bool,
     /// When the last fold ended, and how long it took.
     folded: Option<(Instant, Duration)>,
     /// Zones of updates whose files have been written for an image, and up to where in the journal they hold it.
@@ -141,6 +143,7 @@ impl Publisher {
             laid: None,
             hurries: false,
             is_beyond: false,
+            is_kept: false,
             folded: None,
             written: HashMap::new(),
             failed: None,
@@ -238,8 +241,9 @@ impl Publisher {
         }
         systemd::tell(systemd::READY);
         // Whoever asked finds it in the history.
-        let is_kept = self.record() && !std::mem::take(&mut self.is_beyond);
-        let outcome = if is_kept { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
+        let is_beyond = std::mem::take(&mut self.is_beyond);
+        self.is_kept = self.record() && !is_beyond && job.config.history.octets > 0;
+        let outcome = if self.is_kept { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
         if let Some(done) = job.done {
             // He may have gone.
             let _ = done.send(with_restart(outcome, &job.stays));
@@ -286,6 +290,7 @@ impl Publisher {
         let Some(config) = self.unfolded.take() else { return true };
         self.by = By::default();
         self.library.gate = Arc::new(Gate::new(&config, HashSet::new()));
+        self.hurries = false;
         let begun = Instant::now();
         let folded = self.rebuild(&config, Why::Fold);
         self.folded = Some((Instant::now(), begun.elapsed()));
@@ -297,9 +302,12 @@ impl Publisher {
     }
 
     /// How long to wait before a fold that is not to wait; None: there is none. Whoever writes good and bad versions in turns has not one image after
-    /// the other made: meanwhile the history says, where it can, what was served.
+    /// the other made, where the history says meanwhile what was served.
     fn hurries_in(&self) -> Option<Duration> {
-        let rest = self.folded.map(|(ended, took)| (took * REST_FOR_FOLDS).saturating_sub(ended.elapsed()));
+        let rest = self
+            .folded
+            .filter(|_| self.is_kept)
+            .map(|(ended, took)| (took * REST_FOR_FOLDS).saturating_sub(ended.elapsed()));
         self.hurries.then(|| rest.unwrap_or_default())
     }
 
@@ -347,7 +355,7 @@ impl Publisher {
             _ => self.lay(config, wanted)?,
         };
         // What is too much for the history is in memory only.
-        self.is_beyond = why == Why::Forced && laid == Some(true) && !self.library.gate.remembers();
+        self.is_beyond = is_forced && laid == Some(true) && !self.library.gate.remembers();
         let (changed, rebuilt) = match laid {
             Some(changed) => (changed, false),
             // Files that are as they were would not be read again.

@@ -352,8 +352,8 @@ impl Refresher {
         zone.is_wanted = true;
         zone.is_wanted_again = zone.phase != Phase::Waiting;
         for primary in zone.primaries.clone() {
-            self.asks.try_soon(primary);
-            self.fetches.try_soon(primary);
+            self.asks.hear(primary);
+            self.fetches.hear(primary);
         }
         self.hurry(now, id);
     }

@@ -103,10 +103,11 @@ impl Lines {
         match was_silent {
             Some(false) => self.hear(primary),
             Some(true) => {
-                // Those that were asked together are silent together: that is one silence.
+                // Those that were asked together are silent together: that is one silence. And it is none that somebody said it was back.
                 if line.silences == 0 || line.until <= now {
+                    let was_due = !std::mem::take(&mut line.is_said_back);
                     line.until = now + (PAUSE_MS << line.silences.min(10)).min(PAUSE_MAX_MS);
-                    line.silences += 1;
+                    line.silences += u32::from(was_due);
                 }
                 in_vain = std::mem::take(&mut line.waiting);
             }

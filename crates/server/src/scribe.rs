@@ -482,10 +482,8 @@ impl Scribe {
             let (Some(diff), Some(next)) = (&edit.diff, &kept) else { return Ok(Ok(Some((edit, kept)))) };
             match self.make(&zone.apex, &edit, diff.clone(), next, author) {
                 Ok(false) => give_up(kept),
-                Err(why) => {
-                    give_up(kept);
-                    return Err(why);
-                }
+                // The journal may have it: a start finds out, or the next try announces another.
+                Err(why) => return Err(why),
                 Ok(true) => {
                     kept.map_or(Ok(()), |next| origin.become_next(next)).map_err(|e| e.to_string())?;
                     return Ok(Ok(Some((edit, None))));

@@ -355,7 +355,10 @@ impl Updates {
             if names == 0 {
                 self.are_paid();
             }
-            if let Err(e) = self.ledger.release(needed) {
+            self.state.writing.begins();
+            let released = self.ledger.release(needed);
+            self.state.writing.ends();
+            if let Err(e) = released {
                 log::warn("the journal grows", &[("why", &e)]);
             }
             // What is left is of updates that came meanwhile, or of zones that are not served now: it waits as long again.

@@ -70,9 +70,9 @@ impl Footing {
         let now = standing.at(apex).ok()?;
         let soa_of = |held: &[Record]| held.iter().find(|r| r.rtype == SOA).cloned();
         let (soa, from) = (soa_of(&now)?, serial_of(soa_of(&now)?.rdata())?);
-        // A digest is of the whole, and so is who has signed it.
+        // A digest is of the whole, and so is who has signed it, or is about to.
         let is_of_all = |r: &Record| matches!(r.rtype, ZONEMD | DNSKEY);
-        if from == diff.from || now.iter().any(is_of_all) {
+        if from == diff.from || now.iter().chain(diff.added()).any(is_of_all) {
             return None;
         }
         let plain = |r: &Record| if r.rtype == SOA { history::renumbered(r.clone(), 0) } else { r.clone() };
@@ -391,5 +391,10 @@ mod tests {
         assert_eq!(over(6, 6, 0, &now[1..]), None, "what goes has gone");
         assert_eq!(over(6, 6, 0, &[&now[..1], &now[2..]].concat()), None, "another record of that name has gone");
         assert_eq!(over(6, 6, 0, &[&now[..], &[host(b'b', 9)]].concat()), None, "the new name has come");
+        let key = Record::new(APEX, DNSKEY, 60, &[1, 0, 3, 13, 0]).unwrap();
+        let signing = Diff::new(5, 6, vec![soa(5, 0)], vec![soa(6, 0), key]);
+        let footing = served(5, 0, &before, |zone| Footing::of(&signing, zone).unwrap());
+        let signed = served(6, 0, &now, |zone| footing.again(&signing, &Standing::of(*zone)));
+        assert_eq!(signed, None, "what is signed is all there may be");
     }
 }

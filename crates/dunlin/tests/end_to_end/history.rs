@@ -160,6 +160,22 @@ fn going_back_serves_the_old_content_under_a_new_serial_and_writes_it_into_the_f
     assert_eq!(read(&file), written);
 }
 
+/// What it leaves is a version that the zone has had; or an edit that was saved just then, which is nowhere else.
+#[test]
+fn a_rollback_that_was_killed_is_in_nobodys_way() {
+    let stage = staged();
+    let file = stage.folder.0.join("z").canonicalize().unwrap();
+    let left = file.with_file_name(format!(".{}.back", file.file_name().unwrap().to_str().unwrap()));
+    let had = read(&file);
+    stage.folder.does(&["zone", "rollback", "example", "7"]);
+    std::fs::write(&left, &had).unwrap();
+    stage.folder.does(&["zone", "rollback", "example", "12"]);
+    assert!(!left.exists());
+    std::fs::write(&left, had + "mine A 192.0.2.66\n").unwrap();
+    stage.folder.refuses(&["zone", "rollback", "example", "7"], "was left by a rollback that did not end");
+    assert!(read(&left).contains("mine"));
+}
+
 #[test]
 fn going_back_leads_through_an_edit_without_a_new_serial() {
     let stage = Stage::new("");

@@ -12,7 +12,7 @@ use crate::kept::{Kept, Order};
 use crate::log;
 use crate::publisher::jobs::Why;
 use crate::scribe::edited::{self, Edit, Hindrance};
-use crate::scribe::origin::{self, Origin};
+use crate::scribe::origin::{self, Base, Origin};
 use crate::zonetext::reading::{self, Stock};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -91,6 +91,7 @@ impl Publisher {
             return Err(vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))]);
         }
         let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
+        settle(&past, zone);
         let replaced = past
             .write_back(zone, serial, &was)
             .map_err(|why| vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))])?;
@@ -204,5 +205,15 @@ impl Publisher {
         let written = config.roster.written.find(&apex).cloned();
         let known = || self.served.manifest.find(&apex).map(|known| Zone::new(apex.clone(), known.file.into()));
         written.or_else(known).ok_or_else(|| format!("no zone {name} is configured"))
+    }
+}
+
+/// Removes what a rollback has left beside a zone's file that was killed, where the zone has been that: then it is in the history. An edit that somebody
+/// had saved just then is not, and stays.
+fn settle(past: &Past, zone: &Zone) {
+    let Some(left) = history::left_beside(&zone.file).map(|file| Zone::new(zone.apex.clone(), file)) else { return };
+    if edited::edit(past, &left, &Base::Itself, None, &mut |_, _| ()).is_ok() {
+        // What stays is told of by whoever wants to write there.
+        let _ = std::fs::remove_file(&left.file);
     }
 }

@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -417,6 +417,35 @@ fn who_is_not_admitted_is_refused_and_a_reload_changes_that() {
     folder.configure(&zone("127.0.0.0/8"));
     server.signal("HUP");
     eventually("admission", || refused(false));
+}
+
+/// Beside many zones it would take seconds.
+#[test]
+fn who_is_admitted_changes_without_a_new_image() {
+    let folder = Folder::new();
+    ["open", "private"].iter().for_each(|name| drop(folder.write(name, ZONE)));
+    let open = "[[zone]]\nname = \"open.example\"\nfile = \"open\"\n";
+    let admit = |whom: &str| {
+        let private = "[[zone]]\nname = \"private.example\"\nfile = \"private\"\nallow-query";
+        folder.configure(&format!("{open}{private} = [\"{whom}\"]\n"))
+    };
+    admit("192.0.2.0/24");
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    folder.write("open", &ZONE.replace("192.0.2.2", "192.0.2.3"));
+    folder.does(&["reload", "open.example"]);
+    let image = || fs::metadata(folder.0.join("data/images/zones.image")).unwrap().ino();
+    let before = image();
+    for (whom, words, expect) in [
+        ("127.0.0.0/8", &["reload"][..], "192.0.2.2\n"),
+        ("192.0.2.0/24", &["reload", "open.example"], ""),
+        ("127.0.0.0/8", &["reload", "private.example"], "192.0.2.2\n"),
+    ] {
+        admit(whom);
+        folder.does(words);
+        assert_eq!(server.short(&folder, &["www.private.example"]), expect, "{whom}");
+        assert_eq!(server.short(&folder, &["www.open.example"]), "192.0.2.3\n", "what was laid over the image");
+    }
+    assert_eq!(image(), before);
 }
 
 #[test]

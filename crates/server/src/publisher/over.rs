@@ -39,12 +39,13 @@ impl Publisher {
         let seen = difference.seen.take();
         if difference.is_empty() {
             seen.into_iter().for_each(|seen| self.served.see(&seen));
-            let (has_their_lists, now) = (self.served.written.is(&config.roster.written), self.press.current());
-            if !has_their_lists && access(&now.image, config) != *now.allow_query {
+            let has_their_lists = self.served.written.is(&config.roster.written);
+            if !has_their_lists && forsakes(&self.served.written, &self.press.current(), config) {
                 return Ok(None);
             }
+            let is_for_others = !has_their_lists && self.admit(config);
             self.served.written = config.roster.written.clone();
-            return Ok(Some(false));
+            return Ok(Some(is_for_others));
         }
         // A zone that is gone and that nobody has named would be served on, to everybody.
         if !wanted.is_empty() && forsakes(&self.served.written, &self.press.current(), config) {
@@ -91,6 +92,25 @@ impl Publisher {
         self.unfolded = Some(Arc::clone(config));
         self.laid.get_or_insert_with(Instant::now);
         Ok(Some(true))
+    }
+
+    /// Serves what is served to whom it is for now. False: it was for the same before.
+    fn admit(&mut self, config: &Config) -> bool {
+        let now = self.press.current();
+        let lists = access(&now.image, config);
+        if lists == *now.allow_query {
+            return false;
+        }
+        drop(now);
+        // Updates may have laid something over it meanwhile; zones come and go on this thread alone.
+        let retired = self.press.have_done(move |press, _| {
+            let now = press.current();
+            let image = now.image.changed(now.image.bytes().clone(), now.image.header().clone());
+            press.publish(Zones { image, allow_query: Arc::new(lists) })
+        });
+        self.served.generation += 1;
+        self.is_published(retired);
+        true
     }
 
     /// Zones of which a version is held that guards hold no more, or by other numbers.

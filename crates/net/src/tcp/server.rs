@@ -396,11 +396,12 @@ impl<'a, H: Messages> Server<'a, H> {
             while self.table.connection(key).is_some_and(|c| c.has_more && c.pending.is_empty()) {
                 self.on_writable(key);
             }
-            if matches!(self.table.phase(key), Some(Phase::Idle | Phase::Reading)) && self.has_input(key) {
+            let may_read = matches!(self.table.phase(key), Some(Phase::Idle | Phase::Reading | Phase::Waiting));
+            if may_read && self.has_input(key) {
                 self.on_readable(key);
             }
         }
-        if self.table.connection(key).is_some_and(|c| c.owed > 0) {
+        if self.table.connection(key).is_some_and(|c| c.owed > 0 && !c.has_more) {
             self.settle(key, false, Fate::Ends(TcpEvent::Closed));
         }
     }

@@ -479,7 +479,7 @@ impl Refresher {
     /// A primary has been asked for the SOA.
     pub fn on_asked(&mut self, now: Ms, random: u32, id: ZoneId, primary: PrimaryId, asked: Asked) {
         let was_silent = asked == Asked::Useless(Useless::Silent);
-        if !was_silent && self.asks.is_said_back(primary) {
+        if !was_silent && (self.asks.is_said_back(primary) || self.fetches.is_said_back(primary)) {
             self.fetches.hear(primary);
         }
         let in_vain = self.asks.end(now, primary, Some(was_silent));

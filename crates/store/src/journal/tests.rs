@@ -235,7 +235,8 @@ fn a_journal_goes_on_behind_positions_that_were() {
     for (from, expected) in [(0, &["a", "b", "c"][..]), (8, &["b", "c"]), (9, &["c"]), (21, &[])] {
         let mut seen = Vec::new();
         let see = &mut |record: &[u8]| seen.push(record.to_vec());
-        Journal::look_through(Folder::open(dir.path()).unwrap(), from, see).unwrap();
+        let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), from, see).unwrap();
+        assert!(remarks.iter().all(|remark| remark.contains("the changes 9 to 19 are missing")), "{remarks:?}");
         assert_eq!(seen, expected.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>(), "{from}");
     }
 }

@@ -168,10 +168,13 @@ fn a_rollback_that_was_killed_is_in_nobodys_way() {
     let left = file.with_file_name(format!(".{}.back", file.file_name().unwrap().to_str().unwrap()));
     let had = read(&file);
     stage.folder.does(&["zone", "rollback", "example", "7"]);
-    std::fs::write(&left, &had).unwrap();
+    stage.folder.write(".z.back", &had);
     stage.folder.does(&["zone", "rollback", "example", "12"]);
     assert!(!left.exists());
-    std::fs::write(&left, had + "mine A 192.0.2.66\n").unwrap();
+    stage.folder.write(".z.back", &had);
+    stage.folder.refuses(&["zone", "rollback", "example", "99"], "was left by a rollback");
+    assert_eq!(read(&left), had, "it may be all that there is of its text");
+    stage.folder.write(".z.back", &(had.clone() + "mine A 192.0.2.66\n"));
     stage.folder.refuses(&["zone", "rollback", "example", "7"], "was left by a rollback that did not end");
     assert!(read(&left).contains("mine"));
 }

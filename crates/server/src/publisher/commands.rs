@@ -14,6 +14,7 @@ use crate::publisher::jobs::Why;
 use crate::scribe::edited::{self, Edit, Hindrance};
 use crate::scribe::origin::{self, Base, Origin};
 use crate::zonetext::reading::{self, Stock};
+use image::Zone as ImageZone;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use transfer::Diff;
@@ -91,7 +92,7 @@ impl Publisher {
             return Err(vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))]);
         }
         let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
-        settle(&past, zone);
+        settle(&past, zone, serial);
         let replaced = past
             .write_back(zone, serial, &was)
             .map_err(|why| vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))])?;
@@ -209,10 +210,14 @@ impl Publisher {
 }
 
 /// Removes what a rollback has left beside a zone's file that was killed, where the zone has been that: then it is in the history. An edit that somebody
-/// had saved just then is not, and stays.
-fn settle(past: &Past, zone: &Zone) {
+/// had saved just then is not, and stays. `serial`: of a version that is wanted, and without which nothing is removed.
+fn settle(past: &Past, zone: &Zone, serial: u32) {
     let Some(left) = history::left_beside(&zone.file).map(|file| Zone::new(zone.apex.clone(), file)) else { return };
-    if edited::edit(past, &left, &Base::Itself, None, &mut |_, _| ()).is_ok() {
+    let way = |served: &ImageZone<'_>| past.way_back(&zone.apex, served, serial).map(drop);
+    let is_there = history::with_zone(&past.published, &zone.apex, way).is_ok();
+    let was = origin::stamp(&left.file);
+    let has_been = edited::edit(past, &left, &Base::Itself, None, &mut |_, _| ()).is_ok();
+    if is_there && has_been && origin::stamp(&left.file) == was {
         // What stays is told of by whoever wants to write there.
         let _ = std::fs::remove_file(&left.file);
     }

@@ -125,9 +125,10 @@ pub fn compile(args: &Compile) -> Exit {
     };
     library.gate = Arc::new(Gate::new(&config, std::collections::HashSet::new()));
     library.memory = args.memory.unwrap_or(library.memory);
-    let last = Last::open(&library, &config.roster.written);
-    // Who serves it keeps its history.
+    // Who serves it keeps its history, and may do so just now.
     let mut recorder = Recorder::new(&config.server.data_dir, config.history);
+    recorder.position();
+    let last = Last::open(&library, &config.roster.written);
     last.iter().for_each(|last| recorder.follow(last.shelved.manifest.history()));
     let beforehand = Beforehand { recorder: &mut recorder, note: &mut |_, _| () };
     match current(&library, &zones, &seen, last, beforehand, args.json) {

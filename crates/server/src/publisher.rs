@@ -80,9 +80,7 @@ pub struct Publisher {
     /// A zone is served as no file says it, nor the image, nor perhaps the history: that is to be folded before anything else is done, or a start
     /// would not know it.
     hurries: bool,
-    /// Somebody has forced what is too much for the history.
-    is_beyond: bool,
-    /// The history has what was served last.
+    /// The history has all that has come to be served since there was an image of all.
     is_kept: bool,
     /// When the last fold ended, and how long it took.
     folded: Option<(Instant, Duration)>,
@@ -142,8 +140,7 @@ impl Publisher {
             unfolded: None,
             laid: None,
             hurries: false,
-            is_beyond: false,
-            is_kept: false,
+            is_kept: true,
             folded: None,
             written: HashMap::new(),
             failed: None,
@@ -241,9 +238,11 @@ impl Publisher {
         }
         systemd::tell(systemd::READY);
         // Whoever asked finds it in the history.
-        let is_beyond = std::mem::take(&mut self.is_beyond);
-        self.is_kept = self.record() && !is_beyond && job.config.history.octets > 0;
-        let outcome = if self.is_kept { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
+        // What is too much for it is in memory only.
+        let remembers = self.library.gate.remembers() && job.config.history.octets > 0;
+        let is_kept = self.record() && remembers;
+        self.is_kept &= is_kept || self.unfolded.is_none();
+        let outcome = if is_kept { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
         if let Some(done) = job.done {
             // He may have gone.
             let _ = done.send(with_restart(outcome, &job.stays));
@@ -354,8 +353,6 @@ impl Publisher {
             Why::Started if !self.served.manifest.is_sound() => None,
             _ => self.lay(config, wanted)?,
         };
-        // What is too much for the history is in memory only.
-        self.is_beyond = is_forced && laid == Some(true) && !self.library.gate.remembers();
         let (changed, rebuilt) = match laid {
             Some(changed) => (changed, false),
             // Files that are as they were would not be read again.

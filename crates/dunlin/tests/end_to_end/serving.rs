@@ -439,13 +439,19 @@ fn who_is_admitted_changes_without_a_new_image() {
         ("127.0.0.0/8", &["reload"][..], "192.0.2.2\n"),
         ("192.0.2.0/24", &["reload", "open.example"], ""),
         ("127.0.0.0/8", &["reload", "private.example"], "192.0.2.2\n"),
+        ("192.0.2.0/24", &["reload", "private.example"], ""),
     ] {
         admit(whom);
         folder.does(words);
         assert_eq!(server.short(&folder, &["www.private.example"]), expect, "{whom}");
         assert_eq!(server.short(&folder, &["www.open.example"]), "192.0.2.3\n", "what was laid over the image");
+        assert_eq!(image(), before, "{whom}");
     }
-    assert_eq!(image(), before);
+    // What was for some stays theirs, though the zone is another, and for all, from now on.
+    folder.write("public", &ZONE.replace("192.0.2.2", "192.0.2.99"));
+    folder.configure(&format!("{open}[[zone]]\nname = \"private.example\"\nfile = \"public\"\n"));
+    folder.does(&["reload", "open.example"]);
+    assert_ne!(server.short(&folder, &["www.private.example"]), "192.0.2.2\n");
 }
 
 #[test]

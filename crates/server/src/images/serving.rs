@@ -245,8 +245,9 @@ fn number(image: &Image<Stretch>, apex: &[u8]) -> Option<u32> {
     image.view().find_whole(apex).ok().flatten().filter(|node| node.is(APEX))?.zone_number().ok()
 }
 
-/// True if a zone that had an access list of its own is none of `[[zone]]` any more. Served on, it would have that of all.
-pub fn forsakes(written: &Written, served: &Zones<Stretch>, config: &Config) -> bool {
+/// True if a zone that had an access list of its own is none of `[[zone]]` any more, or read from another file: served on as it is, it might be for
+/// others than it was made for.
+pub fn forsakes(written: &Written, served: &Zones<Stretch>, manifest: &Manifest, config: &Config) -> bool {
     if written.is(&config.roster.written) {
         return false;
     }
@@ -257,6 +258,7 @@ pub fn forsakes(written: &Written, served: &Zones<Stretch>, config: &Config) -> 
             .roster
             .written
             .iter()
+            .filter(|zone| manifest.find(&zone.apex).is_some_and(|known| known.file == zone.file))
             .filter_map(|zone| number(&served.image, &zone.apex))
             .for_each(|zone| _ = own.remove(&zone));
     }

@@ -46,6 +46,7 @@ impl Publisher {
             Some(_) => self.library.gate.forget(),
             None => self.recorder.forget(),
         }
+        self.is_kept |= self.failed.is_none();
         outcome
     }
 
@@ -83,7 +84,7 @@ impl Publisher {
         };
         // Nor does what was wished of some zones. A zone that was for some, and is configured no more, would be for all.
         let is_of_all = self.by.wanted.is_empty() && !matches!(why, Why::Fold | Why::Damaged);
-        if is_of_all || forsakes(&self.served.written, &self.press.current(), config) {
+        if is_of_all || forsakes(&self.served.written, &self.press.current(), &self.served.manifest, config) {
             return Err(complaints);
         }
         complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
@@ -102,7 +103,7 @@ impl Publisher {
     pub(super) fn lists(&self, config: &Config) -> Naming {
         let is_of_all = self.by.is_asked && self.by.wanted.is_empty();
         Naming {
-            is_taken: is_of_all || forsakes(&self.served.written, &self.press.current(), config),
+            is_taken: is_of_all || forsakes(&self.served.written, &self.press.current(), &self.served.manifest, config),
             is_asked_for: is_of_all && self.by.why != Why::Started,
         }
     }

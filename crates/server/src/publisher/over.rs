@@ -40,7 +40,11 @@ impl Publisher {
         if difference.is_empty() {
             seen.into_iter().for_each(|seen| self.served.see(&seen));
             let has_their_lists = self.served.written.is(&config.roster.written);
-            if !has_their_lists && forsakes(&self.served.written, &self.press.current(), config) {
+            if !has_their_lists && forsakes(&self.served.written, &self.press.current(), &self.served.manifest, config)
+            {
+                return Ok(None);
+            }
+            if !has_their_lists && !self.press.current().image.is_whole() {
                 return Ok(None);
             }
             let is_for_others = !has_their_lists && self.admit(config);
@@ -48,7 +52,7 @@ impl Publisher {
             return Ok(Some(is_for_others));
         }
         // A zone that is gone and that nobody has named would be served on, to everybody.
-        if !wanted.is_empty() && forsakes(&self.served.written, &self.press.current(), config) {
+        if !wanted.is_empty() && forsakes(&self.served.written, &self.press.current(), &self.served.manifest, config) {
             return Ok(None);
         }
         let Some(plan) = self.plan(config, &difference) else { return Ok(None) };

@@ -419,6 +419,17 @@ fn new_primaries_are_asked_from_the_first() {
     assert_eq!(desk.next().1, [ask(zone, 7)]);
 }
 
+/// Primary 3 answers all questions so, and what they lead to, and gives no zone.
+fn answered(desk: &mut Desk, mut under_way: Vec<Action>, answer: Asked) {
+    while let Some(action) = under_way.pop() {
+        under_way.extend(match action {
+            Action::Ask { zone, .. } => desk.asked(zone, 3, answer),
+            Action::Fetch { zone, .. } => desk.fetched(zone, 3, Fetched::Useless(Useless::Silent)),
+            _ => vec![],
+        });
+    }
+}
+
 #[test]
 fn who_has_hoped_in_vain_hopes_on() {
     let mut desk = Desk::new();
@@ -433,13 +444,7 @@ fn who_has_hoped_in_vain_hopes_on() {
             desk.refresher.on_notify(desk.now, ZoneId(1), 3);
             under_way = desk.actions();
         }
-        while let Some(action) = under_way.pop() {
-            under_way.extend(match action {
-                Action::Ask { zone, .. } => desk.asked(zone, 3, answer),
-                Action::Fetch { zone, .. } => desk.fetched(zone, 3, Fetched::Useless(Useless::Silent)),
-                _ => vec![],
-            });
-        }
+        answered(&mut desk, std::mem::take(&mut under_way), answer);
     }
     let is_fresh = |zone: u64| desk.refresher.standing(ZoneId(zone)).unwrap().refreshed == Some(102 * S);
     assert_eq!((1..=100).filter(|zone| is_fresh(*zone)).count(), 100);
@@ -452,14 +457,8 @@ fn a_notify_from_a_silent_primary_has_no_other_zone_asked_for() {
     for _ in 0..100 {
         desk.add(&[3], Some(SERVED), Some(0));
     }
-    let mut under_way = desk.next().1;
-    while let Some(action) = under_way.pop() {
-        under_way.extend(match action {
-            Action::Ask { zone, .. } => desk.asked(zone, 3, SILENT),
-            Action::Fetch { zone, .. } => desk.fetched(zone, 3, Fetched::Useless(Useless::Silent)),
-            _ => vec![],
-        });
-    }
+    let under_way = desk.next().1;
+    answered(&mut desk, under_way, SILENT);
     // Over UDP, and where nothing comes, over TCP.
     for _ in 0..20 {
         desk.now += NOTIFIED_EVERY_MS / 10;

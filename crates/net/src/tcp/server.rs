@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Octets read from one connection before the others get their turn: some 400 queries.
 const READ_PER_TURN_MAX: usize = 16 << 10;
 /// What is answered in a turn, in octets of answers; those that wait longest go on in the next one. One turn is 1 to 2 ms then, whatever is asked: a
-/// datagram of 40 octets may ask for 64 KiB, and without this bound 140 connections kept a thread for half a second.
+/// message of 40 octets may ask for 64 KiB, and without this bound 140 connections kept a thread for half a second.
 const ANSWERS_PER_TURN_MAX: usize = 256 << 10;
 /// The same of one connection before the others get their turn. As many short answers as fit into what is read at once.
 const ANSWERS_PER_SHARE_MAX: usize = 64 << 10;

@@ -40,13 +40,13 @@ impl Publisher {
         if difference.is_empty() {
             seen.into_iter().for_each(|seen| self.served.see(&seen));
             let has_their_lists = self.served.written.is(&config.roster.written);
-            if !has_their_lists && forsakes(&self.served.written, &self.press.current(), &self.served.manifest, config)
-            {
+            let now = self.press.current();
+            let is_not_theirs = || forsakes(&self.served.written, &now, &self.served.manifest, config);
+            // Of one that is damaged not all zones are found.
+            if !has_their_lists && (is_not_theirs() || !now.image.is_whole()) {
                 return Ok(None);
             }
-            if !has_their_lists && !self.press.current().image.is_whole() {
-                return Ok(None);
-            }
+            drop(now);
             let is_for_others = !has_their_lists && self.admit(config);
             self.served.written = config.roster.written.clone();
             return Ok(Some(is_for_others));

@@ -165,8 +165,8 @@ pub struct Later {
 
 struct Adoption {
     ready: Receiver<Written>,
-    /// One of them has its file.
-    has_any: bool,
+    /// Those that have their files: as many as are told to the publisher by name, and one more.
+    named: Vec<String>,
 }
 
 impl Later {

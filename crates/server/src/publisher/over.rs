@@ -138,7 +138,7 @@ impl Publisher {
         held.into_iter().filter(is_wanted).filter_map(zone).filter(|zone| !zone.is_journaled()).collect()
     }
 
-    /// How what is different is laid. Files are read for it, while updates go on: they change other zones.
+    /// How what is different is laid. Files are read for it, while updates go on.
     fn plan(&mut self, config: &Config, difference: &Difference) -> Option<Plan> {
         let now = self.press.current();
         // A zone that comes and goes has another number each time.
@@ -147,10 +147,7 @@ impl Publisher {
         let names = now.image.view().overlay().map_or(0, Overlay::names);
         let has_room =
             self.served.manifest.has_room(changes) && numbers <= manifest::OVER_MAX && names <= laying::NAMES_MAX;
-        // What updates have changed is not in these files.
-        let is_updated =
-            || difference.apexes().any(|apex| config.roster.written.find(apex).is_some_and(Zone::is_owned));
-        if !has_room || is_updated() {
+        if !has_room {
             return None;
         }
         let plan = Plan::of(&now.image, difference, &self.library, &self.served.pieces, &mut self.recorder)?;
@@ -189,7 +186,8 @@ fn pressed(
     written: &Written,
     config: &Config,
 ) -> Option<Pressed> {
-    // A zone that goes, or belongs to its file again, takes along what updates have changed of it, which theirs gets before.
+    // What updates have changed is not in the file that was read, if it is theirs; and if the zone goes, or belongs to its configured file again,
+    // theirs gets that before.
     if about.iter().any(|apex| books.unwritten.is_behind(apex)) {
         return None;
     }

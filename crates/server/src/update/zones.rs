@@ -3,6 +3,7 @@
 use super::{AT_ONCE, Adoption, Updates};
 use crate::history;
 use crate::images::laying;
+use crate::images::manifest::OVER_MAX;
 use crate::images::name;
 use crate::log;
 use crate::publisher::press::Books;
@@ -20,6 +21,8 @@ use transfer::record::{is_newer, next_serial};
 
 /// Zones that are looked at in one go, of those that are to be taken in.
 const TAKEN_IN_MAX: usize = 1024;
+/// Zones that the publisher is told of by name: so many are laid over an image.
+const NAMED_MAX: usize = OVER_MAX;
 
 impl Updates {
     pub(super) fn adopt(&mut self, mut wanted: Wanted) {
@@ -89,7 +92,7 @@ impl Updates {
         }
         let (data_dir, position) = (self.ledger.data_dir().to_path_buf(), self.ledger.position());
         match adoption::begin(press, data_dir, others, position) {
-            Ok(ready) => self.later.adoption = Some(Adoption { ready, has_any: false }),
+            Ok(ready) => self.later.adoption = Some(Adoption { ready, named: Vec::new() }),
             Err(e) => {
                 self.press.hold().novices.set_due(true);
                 if let Some(unsaid) = self.later.unadopted.untold() {
@@ -175,15 +178,18 @@ impl Updates {
                 Ok(written) => written,
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
-                    let has_any = adoption.has_any;
+                    let mut zones = std::mem::take(&mut adoption.named);
                     self.later.adoption = None;
                     // Some may have come meanwhile.
                     self.press.hold().novices.set_due(true);
-                    if has_any {
-                        // They are to be read from there.
-                        self.state.raise(Event::Changed { zones: Vec::new() });
+                    if zones.is_empty() {
+                        return;
                     }
-                    return;
+                    // They are to be read from there; of more than these all are looked at.
+                    if zones.len() > NAMED_MAX {
+                        zones.clear();
+                    }
+                    return self.state.raise(Event::Changed { zones });
                 }
             };
             let mut books = self.press.hold();
@@ -200,7 +206,9 @@ impl Updates {
             }
             match file.and_then(Prepared::take_name) {
                 Ok(_) => {
-                    adoption.has_any = true;
+                    if adoption.named.len() <= NAMED_MAX {
+                        adoption.named.push(name(&apex).to_string());
+                    }
                     books.novices.move_to(&apex, self.ledger.file_of(&apex));
                 }
                 Err(e) => {

@@ -12,11 +12,13 @@ fn a_zone_that_goes_just_after_an_update_comes_back_with_it() {
     assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
     let z = CONFIGURATION.find("[[zone]]").unwrap()..CONFIGURATION.rfind("[[zone]]").unwrap();
     folder.configure(&CONFIGURATION.replace(&CONFIGURATION[z], ""));
-    folder.does(&["reload"]);
+    let said = folder.does(&["reload"]);
+    assert!(said.contains("rebuilt false"), "others have nothing to do with it: {said}");
     let kept = read(&folder.0.join("data/journal/z.example.zone"));
     assert!(kept.contains("new.z.example. 60 IN A 192.0.2.9"), "{kept}");
     folder.configure(CONFIGURATION);
-    folder.does(&["reload"]);
+    let said = folder.does(&["reload"]);
+    assert!(said.contains("rebuilt false"), "{said}");
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");
     let more = || update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8");
     eventually("updates", || more().is_empty());
@@ -90,6 +92,31 @@ fn a_zone_that_is_its_updates_no_more_when_the_server_starts_does_not_go_back_fo
     folder.write("z.zone", &ZONE.replace(" 7 ", " 20 "));
     folder.does(&["reload"]);
     assert_eq!(server.short(&folder, &["more.z.example", "A"]), "");
+}
+
+/// What its updates have made is served on, and is in no file that is the zone's.
+#[test]
+fn a_zone_that_its_updates_leave_while_its_file_is_held_is_as_they_made_it() {
+    let folder = folder();
+    let mut server = serve(&folder);
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    let more = "allow-update = [\"key:ddns\"]";
+    folder.write("more.zone", ZONE);
+    let with = format!("{CONFIGURATION}[[zone]]\nname = \"more.example\"\nfile = \"more.zone\"\n{more}\n");
+    folder.configure(&with);
+    let said = folder.does(&["reload"]);
+    assert!(said.contains("rebuilt false"), "{said}");
+    let add = |zone: &str| format!("zone {zone}\nadd new.{zone} 60 A 192.0.2.9");
+    assert_eq!(update(&server, &[], DDNS, &add("z.example")), "");
+    eventually("updates", || update(&server, &[], DDNS, &add("more.example")).is_empty());
+    folder.configure(&[rules, more].into_iter().fold(with, |with, rules| with.replace(rules, "")));
+    folder.refuses(&["reload"], "does not follow");
+    for _ in 0..2 {
+        for zone in ["z.example", "more.example"] {
+            assert_eq!(server.short(&folder, &[&format!("new.{zone}"), "A"]), "192.0.2.9\n");
+        }
+        server = after_a_kill(server, &folder);
+    }
 }
 
 /// Also where the history of its file ends with that version already.

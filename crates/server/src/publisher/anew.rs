@@ -166,7 +166,7 @@ impl Publisher {
     }
 
     /// Updates wait for some of it only.
-    fn settle(&self, mut written: Files) {
+    pub(super) fn settle(&self, mut written: Files) {
         while !written.is_empty() {
             written = self.press.have_done(move |_, books| {
                 books.unwritten.settle(&mut written);

@@ -12,6 +12,8 @@ use crate::images::{self, Remark};
 use crate::log;
 use crate::publisher::press::{Books, Press};
 use crate::state::Event;
+use crate::update::ledger;
+use crate::update::unwritten::Files;
 use crate::zonetext::pieces::Pieces;
 use front::{Retired, Zones};
 use image::overlay::Overlay;
@@ -57,6 +59,7 @@ impl Publisher {
         }
         let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
         let about: Apexes = difference.apexes().cloned().collect();
+        let left = self.write_those_left(config, &about)?;
         let (written, by) = (self.served.written.clone(), Arc::clone(config));
         let pressed = self.press.have_done(move |press, books| pressed(press, books, &about, plan, &written, &by));
         let Some(Pressed { before, entries, remarks, pieces, zones, retired }) = pressed else { return Ok(None) };
@@ -71,8 +74,9 @@ impl Publisher {
                 self.state.raise(Event::Changed { zones });
             }
         }
-        // The version before is in no file any more.
-        let is_alone = |entry: &manifest::Entry| entry.problem.is_some() && self.served.manifest.is_over(&entry.apex);
+        // The version before is in no file any more, or in one that is not the zone's.
+        let was_laid = |apex: &Box<[u8]>| self.served.manifest.is_over(apex) || left.contains(apex);
+        let is_alone = |entry: &manifest::Entry| entry.problem.is_some() && was_laid(&entry.apex);
         self.hurries |= entries.iter().any(is_alone);
         let written = &config.roster.written;
         let has_come =
@@ -138,6 +142,22 @@ impl Publisher {
         held.into_iter().filter(is_wanted).filter_map(zone).filter(|zone| !zone.is_journaled()).collect()
     }
 
+    /// Zones that belong to their updates no more take along what these have changed of them: of those among these that is written. Which these are.
+    fn write_those_left(&mut self, config: &Config, about: &[Box<[u8]>]) -> Result<HashSet<Box<[u8]>>, Vec<String>> {
+        let (data_dir, manifest) = (&config.server.data_dir, &self.served.manifest);
+        let is_ours =
+            |apex: &[u8]| manifest.find(apex).is_some_and(|known| ledger::is_file_of(data_dir, apex, known.file));
+        let is_left =
+            |apex: &&Box<[u8]>| is_ours(apex) && !config.roster.written.find(apex).is_some_and(Zone::is_owned);
+        let left: HashSet<Box<[u8]>> = about.iter().filter(is_left).cloned().collect();
+        if !left.is_empty() {
+            self.write_files(config, |apex| left.contains(apex))?;
+            let written = left.iter().filter_map(|apex| self.written.remove_entry(apex)).collect::<Vec<_>>();
+            self.settle(Files::new(written.into_iter()));
+        }
+        Ok(left)
+    }
+
     /// How what is different is laid. Files are read for it, while updates go on.
     fn plan(&mut self, config: &Config, difference: &Difference) -> Option<Plan> {
         let now = self.press.current();
@@ -186,8 +206,7 @@ fn pressed(
     written: &Written,
     config: &Config,
 ) -> Option<Pressed> {
-    // What updates have changed is not in the file that was read, if it is theirs; and if the zone goes, or belongs to its configured file again,
-    // theirs gets that before.
+    // What updates have changed is not in the file that was read, if it is theirs; and if the zone is theirs no more, that gets it before.
     if about.iter().any(|apex| books.unwritten.is_behind(apex)) {
         return None;
     }

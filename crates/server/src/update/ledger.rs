@@ -111,6 +111,12 @@ pub fn own_file(zone: &Zone, data_dir: &Path) -> Option<PathBuf> {
     may_be.then_some(file)
 }
 
+/// Whether this is the file of ours of a zone.
+pub fn is_file_of(data_dir: &Path, apex: &[u8], file: &Path) -> bool {
+    let folder = data_dir.join(FOLDER);
+    file.parent() == Some(&*folder) && file == file_of(&folder, apex)
+}
+
 /// So much of the name of a zone is that of its file: a file's name has 255 octets at most, and more stands behind it.
 const NAME_MAX: usize = 240;
 

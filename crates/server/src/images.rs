@@ -21,6 +21,7 @@ pub use crate::history::Recorder;
 use crate::history::last_serials;
 use crate::kept;
 use crate::log;
+use crate::stamp::Looks;
 use crate::zonetext::pieces::Pieces;
 use crate::zonetext::pieces::file::Shelf;
 use crate::zonetext::reading::{self, Stock};
@@ -176,7 +177,11 @@ impl Library {
             Some(last) if before.manifest.changes() == 0 && is_current(&last.manifest, zones) => {
                 Ok(last.named_by(seen))
             }
-            _ => self.again(zones, seen, before, beforehand),
+            _ => {
+                let history = beforehand.recorder.position();
+                let held = held_on(zones, before);
+                self.shelve(build(zones, self, Some(before), held), history, seen, beforehand)
+            }
         }
     }
 
@@ -197,7 +202,7 @@ impl Library {
         let before = |last| Before { image: Last::served(last), manifest: &last.shelved.manifest };
         // Before anything is read: somebody else may be serving this folder.
         let history = beforehand.recorder.position();
-        self.shelve(build(zones, self, last.as_ref().map(before)), history, seen, beforehand)
+        self.shelve(build(zones, self, last.as_ref().map(before), HashMap::new()), history, seen, beforehand)
     }
 
     /// These zones are about to come or go over an image that knows nothing of it.
@@ -245,7 +250,7 @@ impl Library {
         self.folder.parent().unwrap_or(Path::new(""))
     }
 
-    /// A new image of these zones, whether or not a source has changed.
+    /// A new image of these zones, whether or not a source has changed; what was held is weighed again.
     pub fn again(
         &self,
         zones: &[Zone],
@@ -254,7 +259,7 @@ impl Library {
         beforehand: Beforehand<'_>,
     ) -> io::Result<Shelved> {
         let history = beforehand.recorder.position();
-        self.shelve(build(zones, self, Some(before)), history, seen, beforehand)
+        self.shelve(build(zones, self, Some(before), HashMap::new()), history, seen, beforehand)
     }
 
     /// The image written last, whatever it was made of.
@@ -390,13 +395,43 @@ fn told(lost: &[Problem]) -> String {
     format!("the image is damaged, and a zone cannot be read from its file either; restore that: {first}{more}")
 }
 
-/// Reads all zones into one image.
-fn build(zones: &[Zone], library: &Library, before: Option<Before<'_>>) -> Built {
+/// Zones of which a version was held, in files that are as they were then. It would be held again, but only when all zones have been read; and then
+/// they would have to be read once more without it.
+fn held_on<'a>(zones: &[Zone], before: Before<'a>) -> HashMap<Box<[u8]>, Kept<'a>> {
+    let Before { image, manifest } = before;
+    let mut held = manifest.problems();
+    held.retain(|problem| held::is_held(&problem.what));
+    if !held.is_empty() {
+        // What differs from its checksum must not get a new one.
+        image.compare(0, usize::MAX);
+    }
+    if held.is_empty() || !image.is_whole() {
+        return HashMap::new();
+    }
+    let held: HashMap<Box<[u8]>, String> = held.into_iter().map(|problem| (problem.apex, problem.what)).collect();
+    let mut looks = Looks::default();
+    let keep = |zone: &Zone| {
+        let why = held.get(&zone.apex)?;
+        let known =
+            manifest.find(&zone.apex).filter(|known| known.file == zone.file && known.is_current(&mut looks))?;
+        let sources = known.sources().map(|(file, stamp)| (file.to_path_buf(), stamp)).collect();
+        let entry = Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: Some(why.clone()) };
+        Some((zone.apex.clone(), Kept { zone: laying::zone(image.view(), &zone.apex)?, entry }))
+    };
+    zones.iter().filter_map(keep).collect()
+}
+
+/// Reads all zones into one image, but for those that are kept as they are served.
+fn build<'a>(
+    zones: &[Zone],
+    library: &Library,
+    before: Option<Before<'a>>,
+    mut kept: HashMap<Box<[u8]>, Kept<'a>>,
+) -> Built {
     let image = before.map(|before| before.image);
     let ends =
         LazyCell::new(|| last_serials(library.data_dir(), |apex| library.gate.numbering(apex) != Numbering::Keep));
     let zones = &numbered(zones, image, library, |apex| ends.get(apex).copied());
-    let mut kept = HashMap::new();
     let mut is_known = true;
     loop {
         let mut built = attempt(zones, library, before, &kept);

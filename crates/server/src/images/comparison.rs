@@ -283,11 +283,13 @@ pub fn is_other(zone: &Zone, manifest: &Manifest, looks: &mut Looks<'_>) -> bool
 mod tests {
     use super::*;
     use crate::history::Recorder;
+    use crate::images::held::Gate;
     use crate::images::lately::Last;
     use crate::images::manifest::{Entry, Identity};
     use crate::images::{Before, Beforehand, Library, Others};
     use std::fs;
     use std::path::PathBuf;
+    use std::sync::Arc;
     use std::time::{Duration, SystemTime};
     use wire::rtype::A;
 
@@ -394,6 +396,47 @@ mod tests {
         // One that was never served is in no image.
         let alone = library.first(&zones, &seen, None, Beforehand::none(&desk.0)).unwrap();
         assert!(alone.image.view().zone_of(b"\x01l\0").unwrap().is_none());
+    }
+
+    /// Nor for a version that is held, while its file stays as it is.
+    #[test]
+    fn a_version_that_was_held_is_not_read_again_to_be_held() {
+        let desk = Desk::new("held");
+        let (roster, mut library) = (desk.roster(), Library::open(&desk.0).unwrap());
+        let mut config = config::read(&desk.0.join("dunlin.toml")).unwrap();
+        config.guards = Some(audit::Guards::default());
+        library.gate = Arc::new(Gate::new(&config, HashSet::new()));
+        let (zones, seen) = (roster.gather(|_| false).unwrap(), roster.seen());
+        let mut shelved = library.first(&zones, &seen, None, Beforehand::none(&desk.0)).unwrap();
+        let later = |text: &str| text.replace("SOA ns h 1", "SOA ns h 2").replace("192.0.2.1", "192.0.2.2");
+        // An older serial.
+        desk.file("l", &later(ZONE).replace("h 2", "h 0"));
+        let octets = |zones: &[Zone]| zones.iter().map(|z| fs::metadata(&z.file).unwrap().len()).sum::<u64>();
+        let others: Vec<Zone> = zones.iter().filter(|zone| *zone.apex != *b"\x01l\0").cloned().collect();
+        for (edit, most) in [("m", 2 * octets(&zones)), ("w", octets(&others)), ("m", octets(&others))] {
+            let text = fs::read_to_string(desk.0.join(edit)).unwrap();
+            desk.file(edit, &later(&text));
+            library.read.store(0, Relaxed);
+            let before = Before { image: &shelved.image, manifest: &shelved.manifest };
+            shelved = library.current(&zones, &seen, before, Beforehand::none(&desk.0)).unwrap();
+            let read = library.read.load(Relaxed);
+            assert!((1..=most).contains(&read), "{edit}: {read} of {most}");
+            let [problem] = &shelved.manifest.problems()[..] else { panic!("{:?}", shelved.manifest.problems()) };
+            assert!(
+                problem.what.starts_with("held: it goes on as it was; the new version: the serial 0"),
+                "{problem:?}"
+            );
+            let zone = shelved.image.view().zone_of(b"\x01l\0").unwrap().unwrap();
+            assert_eq!(zone.serial(), Ok(1));
+        }
+        // It is as soon as its file is another, or somebody wants all to be weighed again.
+        library.gate = Arc::default();
+        let before = Before { image: &shelved.image, manifest: &shelved.manifest };
+        let again = library.again(&zones, &seen, before, Beforehand::none(&desk.0)).unwrap();
+        assert_eq!(again.manifest.problems(), []);
+        desk.file("l", &later(ZONE));
+        let current = library.current(&zones, &seen, before, Beforehand::none(&desk.0)).unwrap();
+        assert_eq!(current.manifest.problems(), []);
     }
 
     #[test]

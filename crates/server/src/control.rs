@@ -121,7 +121,7 @@ fn conversation(stream: Hurried<UnixStream>, state: &State) -> io::Result<()> {
         if !is_whole {
             return told;
         }
-        if line.is_ok_and(|line| verb(line) == STOP) {
+        if line.is_ok_and(|line| line.trim_ascii() == STOP) {
             // Once it is told: the process does not wait for this thread.
             state.raise(Event::Stop);
         }
@@ -129,12 +129,13 @@ fn conversation(stream: Hurried<UnixStream>, state: &State) -> io::Result<()> {
     }
 }
 
-fn verb(line: &str) -> &str {
-    line.split_ascii_whitespace().next().unwrap_or("")
-}
-
 fn answer(line: &str, state: &State) -> Json {
-    match verb(line) {
+    let mut words = line.split_ascii_whitespace();
+    let (verb, more) = (words.next().unwrap_or(""), words.next());
+    match verb {
+        "status" | "stats" | "stall" | STOP if let Some(more) = more => {
+            bad(vec![format!("`{verb}` is all of a request, and `{more}` stands behind it")])
+        }
         "status" => good("status", state.status()),
         "stats" => good("counters", state.counters()),
         "stall" => good("stall", state.stalls()),

@@ -175,7 +175,7 @@ fn a_broken_zone_at_the_start_is_left_out_loudly() {
     // The start has been through with it then.
     assert_eq!(folder.dunlin(&["ctl", "reload", "example.com"]).status.code(), Some(0));
     let log = read(&folder.0.join("log"));
-    assert!(log.contains("zone=broken.example.") && log.matches("error ").count() == 1, "once: {log}");
+    assert!(log.contains("zone=broken.example.") && log.matches("Z error ").count() == 1, "once: {log}");
     let status = text(&folder.dunlin(&["ctl", "status", "--json"]).stdout);
     assert!(status.contains("\"problems\":[\"broken.example.: "), "{status}");
 }
@@ -515,13 +515,14 @@ fn metrics_and_status_over_http() {
     fs::write(&file, config).unwrap();
     let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
     server.short(&folder, &["www.example.com"]);
-    let fetch = |path: &str| {
+    let ask = |head: &str| {
         let mut stream = TcpStream::connect(http).unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
+    let fetch = |path: &str| ask(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
     let metrics = fetch("/metrics");
     assert!(
         metrics.starts_with("HTTP/1.1 200 OK\r\n") && metrics.contains("\ndunlin_queries_udp_total 1\n"),
@@ -529,6 +530,27 @@ fn metrics_and_status_over_http() {
     );
     assert!(fetch("/status").contains("\"zones\":1"));
     assert!(fetch("/none").starts_with("HTTP/1.1 404 "));
+    let post = ask("POST /metrics HTTP/1.1\r\n\r\n");
+    assert!(post.starts_with("HTTP/1.1 405 ") && post.contains("\r\nAllow: GET, HEAD\r\n"), "{post}");
+    assert!(ask("GET /metrics\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    let long = "a".repeat(8192 - "GET / HTTP/1.1\r\n".len());
+    assert!(ask(&format!("GET / HTTP/1.1\r\n{long}")).starts_with("HTTP/1.1 431 "));
+}
+
+/// A request that says more than can be meant is not carried out.
+#[test]
+fn what_stands_behind_a_request_is_complained_of() {
+    let folder = with_zone();
+    let server = start(&folder);
+    let socket = folder.0.join(".local/share/dunlin/control.sock");
+    let mut lines = BufReader::new(UnixStream::connect(socket).unwrap());
+    for verb in ["status", "stats", "stall", "stop"] {
+        writeln!(lines.get_mut(), "{verb} now").unwrap();
+        let mut answer = String::new();
+        lines.read_line(&mut answer).unwrap();
+        assert!(answer.contains(&format!("`{verb}` is all of a request, and `now` stands behind it")), "{answer}");
+    }
+    assert_eq!(server.short(&folder, &["www.example.com"]), "192.0.2.2\n");
 }
 
 #[test]

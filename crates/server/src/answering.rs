@@ -405,7 +405,7 @@ impl<W: Answers> Messages for Answering<W> {
     fn on_event(&mut self, event: TcpEvent) {
         let which = match event {
             TcpEvent::Accepted => Counter::TcpAccepted,
-            TcpEvent::RefusedTotal | TcpEvent::Exhausted => Counter::TcpRefusedTotal,
+            TcpEvent::RefusedTotal | TcpEvent::Exhausted => Counter::TcpRefusedFull,
             TcpEvent::RefusedPeer => Counter::TcpRefusedPeer,
             TcpEvent::Idle => Counter::TcpIdle,
             TcpEvent::Slow => Counter::TcpSlow,

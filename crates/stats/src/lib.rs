@@ -48,7 +48,7 @@ counters! {
     DropDamaged "dropped_damaged" "Answers withheld because the image vanished while they were written";
     SendFailed "send_failed" "Answers that the kernel refused to send";
     TcpAccepted "tcp_accepted" "TCP connections accepted";
-    TcpRefusedTotal "tcp_refused_total" "TCP connections closed at once: the total limit";
+    TcpRefusedFull "tcp_refused_full" "TCP connections closed at once: the total limit";
     TcpRefusedPeer "tcp_refused_peer" "TCP connections closed at once: the limit of one address";
     TcpIdle "tcp_closed_idle" "TCP connections closed after idling";
     TcpSlow "tcp_closed_slow" "TCP connections closed: the peer did not read, or sent too slowly";

@@ -505,7 +505,7 @@ impl Updates {
     }
 
     fn is_ours(&self, apex: &[u8], view: View<'_>) -> bool {
-        self.ledger.zone(apex).is_some() || laying::zone(view, apex).is_some()
+        self.ledger.zone(apex).is_some() || self.later.lacking.contains_key(apex) || laying::zone(view, apex).is_some()
     }
 
     /// The zone that an update is for.

@@ -400,6 +400,13 @@ fn a_zone_whose_own_file_cannot_be_read_is_served_as_it_was_and_takes_no_updates
     assert!(add(&server, 9).contains("SERVFAIL"));
     server.signal("KILL");
     drop(server);
+    // It is ours also where there is nothing of it to serve, and what is wrong is said.
+    fs::remove_dir_all(folder.0.join("data/images")).unwrap();
+    let server = serve(&folder);
+    eventually("what is wrong", || folder.does(&["zone", "list", "z.example"]).contains("z.example.zone:"));
+    assert!(add(&server, 9).contains("SERVFAIL"));
+    server.signal("KILL");
+    drop(server);
     assert_eq!(read(&folder.0.join(file)), spoilt);
     folder.write(file, &mended);
     let server = serve(&folder);

@@ -138,7 +138,9 @@ impl Files {
         for (apex, position) in
             positions.extract_if(|apex, _| !is_made_of(manifest, view, apex, &file_of(&folder, apex)))
         {
-            unfit.insert(apex, (position, "what is served was not made of it, as the log says".to_string()));
+            let wrong = manifest.find(&apex).and_then(|known| known.problem);
+            let why = wrong.unwrap_or("what is served was not made of it, as the log says").to_string();
+            unfit.insert(apex, (position, why));
         }
         let strangers = Strangers::of(folder.clone());
         let (layers, lasts) = (HashMap::new(), HashMap::new());

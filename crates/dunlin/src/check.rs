@@ -9,6 +9,7 @@ use net::privilege::{User, is_root};
 use server::clock::wall_s;
 use server::complaint::Complaint;
 use server::config::{Config, OUTDATED, Seen, Zone};
+use server::images::admitted::Admitted;
 use server::images::held::Gate;
 use server::images::lately::Last;
 use server::images::{self, Beforehand, Library, Recorder, Shelved};
@@ -132,7 +133,10 @@ pub fn compile(args: &Compile) -> Exit {
     last.iter().for_each(|last| recorder.follow(last.shelved.manifest.history()));
     let beforehand = Beforehand { recorder: &mut recorder, note: &mut |_, _| () };
     match current(&library, &zones, &seen, last, beforehand, args.json) {
-        Ok(shelved) => tell(args, &shelved),
+        Ok(shelved) => match library.note_admitted(shelved.manifest.image(), Admitted::of(&config)) {
+            Ok(()) => tell(args, &shelved),
+            Err(e) => could_not(e),
+        },
         Err(e) => could_not(e),
     }
 }

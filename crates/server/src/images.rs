@@ -3,6 +3,7 @@
 //! One image holds all zones. A zone whose file is wrong keeps the data it was served with before, if there is any, and
 //! is left out otherwise; the others are built all the same. Never runs on an answering thread.
 
+pub mod admitted;
 pub(crate) mod changes;
 pub(crate) mod comparison;
 pub mod held;

@@ -21,10 +21,12 @@ pub(crate) mod vigil;
 pub(crate) mod watcher;
 
 use crate::answering::Shared;
-use crate::config::{Config, Zone};
+use crate::config::{Config, Written, Zone};
 use crate::history::Recorder;
+use crate::images::admitted::Admitted;
 use crate::images::held::{self, Gate};
-use crate::images::serving::{Serving, facts};
+use crate::images::manifest::Identity;
+use crate::images::serving::{Serving, facts, note_admitted};
 use crate::images::{self, Library};
 use crate::json::Json;
 use crate::log;
@@ -86,6 +88,8 @@ pub struct Publisher {
     folded: Option<(Instant, Duration)>,
     /// Zones of updates whose files have been written for an image, and up to where in the journal they hold it.
     written: HashMap<Box<[u8]>, u64>,
+    /// Those whose lists were noted last, of which image (`images::admitted`).
+    noted: Option<(Written, Identity)>,
     /// When the last image could not be made; None: it could.
     failed: Option<Instant>,
     /// What the versions of all zones were weighed by last.
@@ -143,6 +147,7 @@ impl Publisher {
             is_kept: true,
             folded: None,
             written: HashMap::new(),
+            noted: None,
             failed: None,
             judges_anew: false,
             number: 0,
@@ -242,6 +247,7 @@ impl Publisher {
         let remembers = self.library.gate.remembers() && job.config.history.octets > 0;
         let is_kept = self.record() && remembers;
         self.is_kept &= is_kept || self.unfolded.is_none();
+        self.note_admitted(&job.config);
         let outcome = if is_kept { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
         if let Some(done) = job.done {
             // He may have gone.
@@ -297,7 +303,18 @@ impl Publisher {
         complaints.for_each(|c| log::error("reload", &[("why", c)]));
         self.let_on();
         self.record();
+        self.note_admitted(&config);
         folded.is_ok()
+    }
+
+    /// Where an image is all that is served, a start that answers from that is to know whom lists let in meanwhile.
+    fn note_admitted(&mut self, config: &Config) {
+        let now = (&self.served.written, self.served.manifest.image());
+        let is_noted = self.noted.as_ref().is_some_and(|(written, image)| written.is(now.0) && *image == now.1);
+        if self.unfolded.is_none() && !is_noted && now.0.is(&config.roster.written) {
+            note_admitted(&self.library, now.1, Admitted::of(config));
+            self.noted = Some((now.0.clone(), now.1));
+        }
     }
 
     /// How long to wait before a fold that is not to wait; None: there is none. Whoever writes good and bad versions in turns has not one image after

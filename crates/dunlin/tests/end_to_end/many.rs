@@ -291,6 +291,50 @@ fn a_start_with_a_zone_more_in_the_configuration_answers_at_once_of_that_one_too
     }
 }
 
+/// What somebody has taken out of a zone before he let others in is in its file alone.
+#[test]
+fn a_start_shows_nobody_whom_lists_let_in_since_what_was_taken_out_before() {
+    let secret = format!("{ZONE}secret A 192.0.2.9\n");
+    for (key, is_of_server) in [("allow-query", false), ("allow-transfer", false), ("allow-query", true)] {
+        let desk = Desk::new(FEW);
+        let config = |who: &str| match is_of_server {
+            true => CONFIG.replace("workers = 1\n", &format!("workers = 1\n{key} = [\"{who}\"]\n")),
+            false => format!("{CONFIG}[[zone]]\nname = \"own.example\"\nfile = \"own.zone\"\n{key} = [\"{who}\"]\n"),
+        };
+        let file = if is_of_server { "longer.zone" } else { "own.zone" };
+        let name = file.replace(".zone", ".example");
+        desk.settled(file, &secret);
+        desk.folder.write("dunlin.toml", &config("192.0.2.77"));
+        assert_eq!(desk.folder.dunlin(&["compile", "-c", "dunlin.toml"]).status.code(), Some(0));
+        desk.pipe();
+        let server = desk.start();
+        desk.fill_the_pipe();
+        drop(server);
+        desk.settled(file, &ZONE.replace("192.0.2.2", "192.0.2.3"));
+        desk.folder.write("dunlin.toml", &config("127.0.0.1"));
+        let server = if is_of_server {
+            desk.start()
+        } else {
+            desk.pipe();
+            desk.start()
+        };
+        let asked = server.short(&desk.folder, &[&format!("www.{name}")]);
+        let shown = server.short(&desk.folder, &[&format!("secret.{name}")]);
+        assert_eq!((&*asked, &*shown), ("192.0.2.3\n", ""), "{key}");
+        if !is_of_server {
+            desk.fill_the_pipe();
+        }
+        desk.folder.does(&["reload"]);
+        server.signal("TERM");
+        server.ended();
+        // It is known who they are now, once it is in an image.
+        desk.pipe();
+        let server = desk.start();
+        assert_eq!(server.short(&desk.folder, &[&format!("www.{name}")]), "192.0.2.3\n");
+        desk.fill_the_pipe();
+    }
+}
+
 /// It is taken away from what was served; and where it is back it comes from its file.
 #[test]
 fn a_start_with_a_zone_less_in_the_configuration_answers_at_once_without_it() {

@@ -3,11 +3,12 @@
 use crate::complaint::Complaint;
 use crate::config::{Allow, Config, Seen, Written, Zone};
 use crate::history::{self, Recorder};
+use crate::images::admitted::Admitted;
 use crate::images::changes::{self, Plan};
 use crate::images::comparison::{self, Difference};
 use crate::images::lately::Last;
 use crate::images::laying;
-use crate::images::manifest::{self, Manifest};
+use crate::images::manifest::{self, Identity, Manifest};
 use crate::images::{self, Beforehand, Library, Remark, Shelved};
 use crate::log;
 use crate::stamp::Looks;
@@ -91,8 +92,14 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
             &[("why", &why)],
         );
     }
-    if let Some(large) = last.take_if(|last| is_large(&last.shelved.manifest) && last.is_of(&seen, &config.roster)) {
-        match at_once(large, library, config, recorder, true) {
+    let (was, is) =
+        (last.as_ref().and_then(|last| library.admitted(last.shelved.manifest.image())), Admitted::of(config));
+    // Where the server's own list is another, that is about all zones.
+    let is_for_the_same = was.is_some_and(|was| was.by_server == is.by_server);
+    let may_answer =
+        |last: &mut Last| is_for_the_same && is_large(&last.shelved.manifest) && last.is_of(&seen, &config.roster);
+    if let Some(large) = last.take_if(may_answer) {
+        match at_once(large, library, config, recorder, true, was == Some(is)) {
             Some(first) => return Ok(first),
             None => last = open(),
         }
@@ -106,6 +113,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
     };
     match library.first(&zones, &seen, last, Beforehand { recorder, note: &mut note }) {
         Ok(shelved) => {
+            note_admitted(library, shelved.manifest.image(), is);
             let (zones, serving) = ready(shelved, config, 1);
             Ok((zones, serving, Compared::All))
         }
@@ -128,7 +136,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
             };
             open()
                 .take_if(is_as_configured)
-                .and_then(|last| at_once(last, library, config, recorder, false))
+                .and_then(|last| at_once(last, library, config, recorder, false, true))
                 .ok_or_else(|| vec![format!("no image of the zones: {why}")])
                 .inspect(|_| {
                     log::error("no new image of the zones can be made: the last one is served", &[("why", &why)])
@@ -138,23 +146,31 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
 }
 
 /// What was served last. Zones that updates own are as they have made them, and those that came are there again. None: that takes a new image.
-/// Unless `is_whole`, none can be made: what cannot be laid is as it was in this one, and takes no updates (`ledger`).
-fn at_once(last: Last, library: &Library, config: &Config, recorder: &mut Recorder, is_whole: bool) -> Option<Start> {
+/// Unless `is_whole`, none can be made: what cannot be laid is as it was in this one, and takes no updates (`ledger`). Unless zones are
+/// `for_the_same` as they were, those whose files have changed are as these say.
+fn at_once(
+    last: Last,
+    library: &Library,
+    config: &Config,
+    recorder: &mut Recorder,
+    is_whole: bool,
+    for_the_same: bool,
+) -> Option<Start> {
     let (come, pieces) = (last.come(&config.roster.written), &last.shelved.pieces);
     let mut lay = |over: &Image<Stretch>, anew: Vec<Zone>| {
         let difference = Difference { anew, ..Difference::default() };
         changes::lay(over, Plan::of(over, &difference, library, pieces, recorder)?)
     };
-    let owned = config.roster.written.iter().filter(|zone| zone.is_owned());
-    let mut looks = Looks::default();
-    let owned = owned.filter(|zone| comparison::is_other(zone, &last.shelved.manifest, &mut looks));
-    let owned: Vec<Zone> = owned.cloned().collect();
+    let (manifest, mut looks) = (&last.shelved.manifest, Looks::default());
+    let was_there = |zone: &Zone| !for_the_same && !zone.is_awaited() && manifest.find(&zone.apex).is_some();
+    let firsts = config.roster.written.iter().filter(|zone| zone.is_owned() || was_there(zone));
+    let firsts: Vec<Zone> = firsts.filter(|zone| comparison::is_other(zone, manifest, &mut looks)).cloned().collect();
     let (mut image, mut entries, mut portions) = (None, vec![], vec![come]);
-    if is_whole && !owned.is_empty() {
-        let laid = lay(last.served(), owned)?;
+    if is_whole && !firsts.is_empty() {
+        let laid = lay(last.served(), firsts)?;
         (image, entries) = (Some(laid.image), laid.entries);
-    } else if !owned.is_empty() {
-        portions.push(owned);
+    } else if !firsts.is_empty() {
+        portions.push(firsts);
     }
     // Where they are too much together, or one takes a new image, the others need not wait for that.
     while let Some(mut portion) = portions.pop().filter(|portion| !portion.is_empty()) {
@@ -173,6 +189,13 @@ fn at_once(last: Last, library: &Library, config: &Config, recorder: &mut Record
     serving.take(&bare.image, &image, &entries, &gone);
     let zones = Zones { allow_query: Arc::new(access(&image, config)), image };
     Some((zones, serving, Compared::Owned))
+}
+
+/// This image is all that is served from now on, to these.
+pub fn note_admitted(library: &Library, image: Identity, admitted: Admitted) {
+    if let Err(e) = library.note_admitted(image, admitted) {
+        log::warn("the next start looks at all files before its first answer", &[("why", &e)]);
+    }
 }
 
 impl Serving {

@@ -28,6 +28,7 @@ use crate::images::{fingerprint_of, name};
 use crate::log;
 use crate::publisher::press::{DIGEST_AFTER, Press};
 use crate::publisher::watcher::Folders;
+use crate::stamp::may_be;
 use crate::state::State;
 use crate::update::digest;
 use crate::update::intake::{Intake, MISFIT};
@@ -306,7 +307,7 @@ impl Scribe {
     /// Err: why the file, or what is served, stays as it is.
     fn attend(&mut self, task: &Task) -> Result<Done, Undone> {
         self.calm.remove(&fingerprint_of(&task.apex));
-        if !ledger::file_of(&self.past.data_dir.join(ledger::FOLDER), &task.apex).exists() {
+        if !may_be(&ledger::file_of(&self.past.data_dir.join(ledger::FOLDER), &task.apex)) {
             // Updates do not own the zone yet.
             return Ok(Done::Current);
         }
@@ -344,7 +345,7 @@ impl Scribe {
         if let Err(e) = std::fs::metadata(&file)
             && e.kind() != io::ErrorKind::NotFound
         {
-            return Err(e.into());
+            return Err(format!("{}: {e}", file.display()).into());
         }
         let mut origin = Origin::of(&self.past.data_dir, &task.apex)?;
         self.keep_edit(&task.apex, &file, &origin)?;

@@ -17,6 +17,11 @@ pub const TICK: Duration = Duration::from_millis(50);
 /// The same where a file system's clock goes by seconds, or by two: there the times of all files have none of a second's parts.
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
+/// Whether something may be there: what cannot be looked at now is not taken for what is gone.
+pub fn may_be(path: &Path) -> bool {
+    path.try_exists().unwrap_or_else(|e| e.kind() != ErrorKind::InvalidFilename)
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     pub size: u64,

@@ -1,5 +1,6 @@
 //! The program as it is run: its real binary, real sockets, real clients.
 
+mod closed;
 mod commands;
 mod crashes;
 mod damage;

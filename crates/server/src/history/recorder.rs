@@ -6,7 +6,8 @@ use super::{FOLDER, caution, way};
 use crate::clock::wall_s;
 use crate::config;
 use crate::images::{fingerprint_of, name};
-use crate::log;
+use crate::log::{self, Seldom};
+use crate::stamp::may_be;
 use crate::update::ledger;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -32,6 +33,7 @@ pub struct Recorder {
     end: Option<u64>,
     /// Images say that so much was there: what comes stands behind that, though somebody has removed what was.
     least: u64,
+    unkept: Seldom,
 }
 
 struct Open {
@@ -54,6 +56,7 @@ impl Recorder {
             open: None,
             end: None,
             least: 0,
+            unkept: Seldom::default(),
         }
     }
 
@@ -88,8 +91,11 @@ impl Recorder {
         if changes.peek().is_none() || self.keep.octets == 0 {
             return true;
         }
-        let tell = |e: &io::Error| log::warn("a change is served and not kept in the history", &[("why", e)]);
-        self.append(changes, author).inspect_err(tell).is_ok()
+        let Err(e) = self.append(changes, author) else { return true };
+        if let Some(unsaid) = self.unkept.untold() {
+            log::warn("a change is served and not kept in the history", &[("why", &e), ("unsaid", &unsaid)]);
+        }
+        false
     }
 
     fn append(
@@ -165,7 +171,7 @@ impl Recorder {
             return journal.next_position();
         }
         let folder = self.data_dir.join(FOLDER);
-        let read = || if folder.exists() { Journal::end(Folder::open(&folder)?) } else { Ok(0) };
+        let read = || if may_be(&folder) { Journal::end(Folder::open(&folder)?) } else { Ok(0) };
         let end = *self.end.get_or_insert_with(|| read().inspect_err(unread).unwrap_or(0));
         self.least = self.least.max(end);
         self.least

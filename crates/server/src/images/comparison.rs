@@ -13,6 +13,7 @@ use crate::zonetext::reading::{processors, side_by_side};
 use net::sched::Places;
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -227,8 +228,9 @@ pub fn of_named(
         // It has been given a file of a folder since, which wins.
         let moved = || file().filter(|file| is_kept() && !roster.keeps(file)).map(|file| Zone::new(apex.clone(), file));
         let mut zone = written.cloned().or_else(moved).or_else(known).or_else(found);
-        // With its folder it is away, and no word that the zone is to go.
-        let is_gone = |file: &Path| file.symlink_metadata().is_err() && file.parent().is_some_and(Path::is_dir);
+        // With its folder it is away, and no word that the zone is to go; nor is a folder that cannot be entered.
+        let is_none = |file: &Path| file.symlink_metadata().is_err_and(|e| e.kind() == ErrorKind::NotFound);
+        let is_gone = |file: &Path| is_none(file) && file.parent().is_some_and(Path::is_dir);
         let is_missing = |zone: &Zone| written.is_none() && manifest.seen.holds(&zone.file) && is_gone(&zone.file);
         if zone.as_ref().is_some_and(is_missing) {
             // The list may name it all the same, or another file of a folder is its. What the list named is not read from where commands keep it.

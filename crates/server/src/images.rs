@@ -195,7 +195,12 @@ impl Library {
         beforehand: Beforehand<'_>,
     ) -> io::Result<Shelved> {
         let last = match last {
-            Some(last) if last.is_bare() && is_current(&last.shelved.manifest, zones) => {
+            // What was held may be held no more, by what is configured now.
+            Some(last)
+                if last.is_bare()
+                    && is_current(&last.shelved.manifest, zones)
+                    && !last.shelved.manifest.problems().iter().any(|problem| held::is_held(&problem.what)) =>
+            {
                 return Ok(last.shelved.named_by(seen));
             }
             other => other,

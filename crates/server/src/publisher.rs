@@ -92,8 +92,8 @@ pub struct Publisher {
     noted: Option<(Written, Identity)>,
     /// When the last image could not be made; None: it could.
     failed: Option<Instant>,
-    /// What the versions of all zones were weighed by last.
-    guards: Option<Guards>,
+    /// What the versions of all zones were weighed and numbered by last. None: that is not known.
+    weighed: Option<(Option<Guards>, Written)>,
     /// Versions that were held are weighed again, though nothing has changed in their files.
     judges_anew: bool,
     /// Of the last configuration.
@@ -130,8 +130,7 @@ impl Publisher {
         recorder: Recorder,
     ) -> Publisher {
         let publisher = Publisher {
-            // Those of the last run are not known.
-            guards: None,
+            weighed: None,
             library,
             press,
             shared,
@@ -376,7 +375,7 @@ impl Publisher {
             None => (self.rebuild(config, if self.judges_anew { Why::Forced } else { why })?, true),
         };
         if wanted.is_empty() {
-            self.guards = config.guards;
+            self.weighed = Some((config.guards, config.roster.written.clone()));
         }
         let facts = vec![
             ("changed", Json::Bool(changed)),

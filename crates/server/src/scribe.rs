@@ -87,6 +87,8 @@ pub struct Refused {
     stamp: String,
     /// Of what was served then: what cannot be taken into that may be taken into what updates make of it.
     serial: Option<u32>,
+    /// Who objected may not do so any more.
+    guards: Option<Guards>,
     why: String,
 }
 
@@ -263,6 +265,9 @@ impl Scribe {
             _ => None,
         };
         let before = self.state.set_held_edit(&task.apex, held.clone());
+        if let Some(before) = before.as_ref().filter(|_| held.is_none()) {
+            self.state.forget_unwritten(&task.apex, before);
+        }
         if let Some(why) = held.filter(|why| before.as_ref() != Some(why)) {
             self.state.written.count(Counter::VersionHeld);
             log::error("an edit of a zone's file is held", &[("zone", &zone), ("why", &why)]);
@@ -395,7 +400,10 @@ impl Scribe {
         // Of an edit that came after that nobody has said so.
         let is_forced = self.forced.get(&task.apex).is_some_and(|forced| *forced == is);
         let serial = serial(&self.press, &task.apex);
-        let waits = self.refused.get(&task.apex).filter(|refused| refused.stamp == is && refused.serial == serial);
+        let waits = self
+            .refused
+            .get(&task.apex)
+            .filter(|refused| refused.stamp == is && refused.serial == serial && refused.guards == task.guards);
         if let Some(refused) = waits.filter(|_| !is_forced) {
             return Err(Undone::Held(refused.why.clone()));
         }
@@ -404,7 +412,10 @@ impl Scribe {
         }
         let refuse = |scribe: &mut Scribe, why: &str| {
             let why = not_taken_in(file, why);
-            scribe.refused.insert(task.apex.clone(), Refused { stamp: is.clone(), serial, why: why.clone() });
+            scribe.refused.insert(
+                task.apex.clone(),
+                Refused { stamp: is.clone(), serial, guards: task.guards, why: why.clone() },
+            );
             Err(Undone::Held(why))
         };
         if let Err(e) = open_file(file) {

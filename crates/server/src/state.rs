@@ -298,6 +298,14 @@ impl State {
         set(&mut hold(&self.unwritten), apex, why)
     }
 
+    /// This is no reason any more not to write a zone back; it is written when its time has come.
+    pub fn forget_unwritten(&self, apex: &[u8], why: &str) {
+        let mut unwritten = hold(&self.unwritten);
+        if unwritten.get(apex).is_some_and(|now| now == why) {
+            unwritten.remove(apex);
+        }
+    }
+
     /// The edit of a zone's file is held, or is not any more. Returns what was said before.
     pub fn set_held_edit(&self, apex: &[u8], why: Option<String>) -> Option<String> {
         set(&mut hold(&self.held_edits), apex, why)

@@ -354,5 +354,20 @@ fn guards_are_switched_off_for_a_zone_or_for_all() {
             assert_eq!(folder.ctl(&["reload"]).status.code(), expect, "{more}");
             drop(server);
         }
+        // Once the version that is served is in an image, and the file as it was.
+        folder.configure(DIRECTORY);
+        let hosts: String = (0..20).map(|i| format!("h{i} A 192.0.2.1\n")).collect();
+        folder.write_long_ago("zones/example.zone", &(ZONE.to_string() + &hosts));
+        let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+        folder.ctl(&["zone", "publish", "--force", "example"]);
+        folder.write_long_ago("zones/example.zone", &next(|z| z));
+        assert_eq!(folder.ctl(&["reload"]).status.code(), Some(1));
+        drop(server);
+        let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+        assert_eq!(server.short(&folder, &["mark.example", "TXT"]), "");
+        drop(server);
+        folder.configure(&format!("{DIRECTORY}{more}"));
+        let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+        assert_eq!(server.short(&folder, &["mark.example", "TXT"]).is_empty(), more.is_empty(), "{more}");
     }
 }

@@ -225,6 +225,40 @@ fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
 }
 
 #[test]
+fn an_edit_that_guards_hold_is_taken_in_once_they_do_so_no_more() {
+    for (off, is_of_zone) in [("guards = false\n", true), ("[guards]\nlost-records-percent = 95\n", false)] {
+        let stage = Stage::new("", 20);
+        let server = stage.serve();
+        add(&server, 1);
+        let lost: String =
+            read(&stage.file).lines().filter(|l| !l.starts_with('h')).map(|l| format!("{l}\n")).collect();
+        stage.edit(&lost);
+        eventually("it is held", || stage.ctl(&["status"]).contains("more than 50 % would be lost"));
+        let config = configuration("");
+        stage.folder.configure(&if is_of_zone { config + off } else { format!("{off}{config}") });
+        stage.folder.does(&["reload"]);
+        eventually(off, || asked(&stage, &server, "h1").is_empty());
+        assert_eq!(asked(&stage, &server, "n1"), "192.0.2.1\n");
+        eventually("nothing is held", || stage.ctl(&["status"]).contains("\"held\":[]"));
+    }
+}
+
+/// With the file goes what was held of it, and what was said about that.
+#[test]
+fn an_edit_that_was_held_and_is_moved_away_is_in_nobodys_way() {
+    let stage = Stage::new("1h", 20);
+    let server = stage.serve();
+    add(&server, 1);
+    let original = read(&stage.file);
+    stage.edit(&original.replace("@ NS ns\n", ""));
+    eventually("it is held", || stage.ctl(&["zone", "list", "z.example"]).contains("\"state\":\"held\""));
+    std::fs::remove_file(&stage.file).unwrap();
+    stage.ctl(&["reload"]);
+    eventually("the zone", || stage.ctl(&["zone", "list", "z.example"]).contains("\"state\":\"served\""));
+    assert!(stage.ctl(&["status"]).contains("\"not_written_back\":[]"), "{}", stage.ctl(&["status"]));
+}
+
+#[test]
 fn what_hinders_an_edit_that_is_forced_is_said_at_once() {
     let stage = Stage::new("", 2);
     let _server = stage.serve();

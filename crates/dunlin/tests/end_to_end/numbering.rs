@@ -166,3 +166,29 @@ fn a_rollback_of_a_zone_whose_serials_are_given_outlives_a_start() {
     stage.folder.does(&["zone", "rollback", "z.example", "8"]);
     assert_eq!((stage.serial(), stage.short(&["h1.z.example"])), (10, "192.0.2.1\n".to_string()));
 }
+
+/// Which serial a version has decides whether it is held.
+#[test]
+fn a_serial_is_given_or_not_as_a_reload_says() {
+    let mut stage = Stage::new("");
+    let configured = |numbering: &str| format!("[[zone]]\nname = \"z.example\"\nfile = \"z\"\n{numbering}");
+    stage.write(5, "a A 192.0.2.2\n");
+    stage.folder.refuses(&["reload"], "the serial 5 does not follow 7");
+    // It is held by an image, too, not only over one.
+    stage.folder.does(&["zone", "publish", "--force", "z.example"]);
+    stage.write(4, "a A 192.0.2.3\n");
+    stage.folder.refuses(&["reload"], "the serial 4 does not follow 5");
+    stage.folder.configure(&configured("serial = \"increment\"\n"));
+    stage.folder.does(&["reload"]);
+    assert_eq!((stage.serial(), stage.short(&["a.z.example"])), (6, "192.0.2.3\n".to_string()));
+    stage.folder.configure(&configured(""));
+    stage.folder.refuses(&["reload"], "the serial 4 does not follow 6");
+    assert_eq!((stage.serial(), stage.short(&["a.z.example"])), (6, "192.0.2.3\n".to_string()));
+    let before = stage.server.take().unwrap();
+    before.signal("TERM");
+    before.ended();
+    stage.folder.configure(&configured("serial = \"increment\"\n"));
+    stage.start();
+    assert!(stage.ctl(&["status"]).contains("\"held\":[]"), "{}", stage.ctl(&["status"]));
+    assert_eq!(stage.short(&["a.z.example"]), "192.0.2.3\n");
+}

@@ -59,7 +59,7 @@ impl Publisher {
         }
         let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
         let about: Apexes = difference.apexes().cloned().collect();
-        let left = self.write_those_left(config, &about)?;
+        let Ok(left) = self.write_those_left(config, &about) else { return Ok(None) };
         let (written, by) = (self.served.written.clone(), Arc::clone(config));
         let pressed = self.press.have_done(move |press, books| pressed(press, books, &about, plan, &written, &by));
         let Some(Pressed { before, entries, remarks, pieces, zones, retired }) = pressed else { return Ok(None) };
@@ -75,7 +75,7 @@ impl Publisher {
             }
         }
         // The version before is in no file any more, or in one that is not the zone's.
-        let was_laid = |apex: &Box<[u8]>| self.served.manifest.is_over(apex) || left.contains(apex);
+        let was_laid = |apex: &[u8]| self.served.manifest.is_over(apex) || left.contains(apex);
         let is_alone = |entry: &manifest::Entry| entry.problem.is_some() && was_laid(&entry.apex);
         self.hurries |= entries.iter().any(is_alone);
         let written = &config.roster.written;
@@ -121,25 +121,31 @@ impl Publisher {
         true
     }
 
-    /// Zones of which a version is held that guards hold no more, or by other numbers.
+    /// Zones of which a version is held that guards hold no more, or by other numbers, and those that are given their serials in another way.
     fn judged_anew(&self, config: &Config, wanted: &[String], difference: &Difference) -> Vec<Zone> {
-        let are_other = config.guards != self.guards;
-        let is_other =
-            |p: &&images::Problem| held::may_pass(&p.what) && (are_other || !self.library.gate.guards(&p.apex));
-        let held: Vec<&images::Problem> = self.served.problems.iter().filter(is_other).collect();
-        if held.is_empty() {
+        let numbering = |written: &Written, apex: &[u8]| written.find(apex).map(|z| z.numbering).unwrap_or_default();
+        let (weighed, written) = (self.weighed.as_ref(), &config.roster.written);
+        let is_numbered_so = |was: &Written, apex: &[u8]| numbering(was, apex) == numbering(written, apex);
+        let is_weighed_so =
+            |apex: &[u8]| weighed.is_some_and(|(guards, was)| *guards == config.guards && is_numbered_so(was, apex));
+        let may_pass = |p: &&images::Problem| {
+            held::may_pass(&p.what) && (!is_weighed_so(&p.apex) || !self.library.gate.guards(&p.apex))
+        };
+        let held = self.served.problems.iter().filter(may_pass).map(|p| &*p.apex);
+        let was = weighed.map(|(_, was)| was).filter(|was| !was.is(written));
+        let numbered = was.into_iter().flat_map(|was| written.iter().filter(|zone| !is_numbered_so(was, &zone.apex)));
+        let anew: HashSet<&[u8]> = held.chain(numbered.map(|zone| &*zone.apex)).collect();
+        if anew.is_empty() {
             return Vec::new();
         }
         let asked: HashSet<Box<[u8]>> = wanted.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
         let known: HashSet<&[u8]> = difference.apexes().map(|apex| &**apex).collect();
-        let is_wanted =
-            |p: &&images::Problem| (wanted.is_empty() || asked.contains(&p.apex)) && !known.contains(&*p.apex);
-        let zone = |p: &images::Problem| {
-            let served =
-                || self.served.manifest.find(&p.apex).map(|known| Zone::new(p.apex.clone(), known.file.into()));
-            config.roster.written.find(&p.apex).cloned().or_else(served)
+        let is_wanted = |apex: &&[u8]| (wanted.is_empty() || asked.contains(*apex)) && !known.contains(*apex);
+        let zone = |apex: &[u8]| {
+            let served = || self.served.manifest.find(apex).map(|known| Zone::new(apex.into(), known.file.into()));
+            written.find(apex).cloned().or_else(served)
         };
-        held.into_iter().filter(is_wanted).filter_map(zone).filter(|zone| !zone.is_journaled()).collect()
+        anew.into_iter().filter(is_wanted).filter_map(zone).filter(|zone| !zone.is_journaled()).collect()
     }
 
     /// Zones that belong to their updates no more take along what these have changed of them: of those among these that is written. Which these are.
@@ -147,9 +153,9 @@ impl Publisher {
         let (data_dir, manifest) = (&config.server.data_dir, &self.served.manifest);
         let is_ours =
             |apex: &[u8]| manifest.find(apex).is_some_and(|known| ledger::is_file_of(data_dir, apex, known.file));
-        let is_left =
-            |apex: &&Box<[u8]>| is_ours(apex) && !config.roster.written.find(apex).is_some_and(Zone::is_owned);
-        let left: HashSet<Box<[u8]>> = about.iter().filter(is_left).cloned().collect();
+        let is_owned = |apex: &[u8]| config.roster.written.find(apex).is_some_and(Zone::is_owned);
+        let left = about.iter().filter(|apex| is_ours(apex) && !is_owned(apex));
+        let left: HashSet<Box<[u8]>> = left.cloned().collect();
         if !left.is_empty() {
             self.write_files(config, |apex| left.contains(apex))?;
             let written = left.iter().filter_map(|apex| self.written.remove_entry(apex)).collect::<Vec<_>>();

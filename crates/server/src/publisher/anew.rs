@@ -140,8 +140,10 @@ impl Publisher {
         let is_other = serving.manifest.image() != self.served.manifest.image() || was_laid_over;
         let changed = is_other || zones.allow_query != lists;
         let before = Arc::clone(&self.served.problems);
-        // What could not be read from its file is laid over the image.
-        serving.problems.iter().for_each(|p| _ = written.remove(&p.apex));
+        // What updates have changed of a zone whose file below data-dir could not be read is laid over the image. Of one that is theirs no more, and
+        // whose version is held, what is served is in the image.
+        let is_theirs = |apex: &[u8]| config.roster.written.find(apex).is_some_and(Zone::is_owned);
+        serving.problems.iter().filter(|p| is_theirs(&p.apex)).for_each(|p| _ = written.remove(&p.apex));
         self.settle(Files::new(written.into_iter()));
         if changed {
             prefault(zones.image.bytes().map());
@@ -199,6 +201,7 @@ impl Publisher {
                     // What updates have changed of it is laid over the image as before, and others have nothing to do with it. One that goes is lost.
                     let stays = config.roster.written.find(&apex).is_some_and(Zone::is_owned);
                     if !stays || unwritten.len() == all.min(UNWRITTEN_MAX) {
+                        self.state.set_no_new_image(Some(unwritten.join("; ")));
                         return Err(unwritten);
                     }
                 }

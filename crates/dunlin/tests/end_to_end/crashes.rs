@@ -228,12 +228,17 @@ fn a_start_on_a_full_disk_serves_what_was_there_and_what_can_be_laid_over_it() {
     write_zone(&folder, 2, 200);
     std::fs::rename(folder.0.join("example.com.zone"), folder.0.join("second")).unwrap();
     write_zone(&folder, 1, 200);
+    folder.write("come.zone", ZONE);
+    let come = "[[zone]]\nname = \"come.example\"\nfile = \"come.zone\"\n";
+    folder.write("more.toml", &(read(&folder.0.join("dunlin.toml")) + come));
     let script = FILL.to_string()
         + "$DUNLIN compile -c dunlin.toml > said
         mv second example.com.zone
+        mv more.toml dunlin.toml
         fill 4
         exec $DUNLIN serve -c dunlin.toml";
     let server = Server::start_as(&folder, on_a_small_disk(&folder, &script));
+    assert_eq!(server.short(&folder, &["www.come.example"]), "192.0.2.2\n", "one that came, from the first answer on");
     eventually("the new version", || version(&folder, &server) == expected(2));
     let log = read(&folder.0.join("log"));
     assert!(log.contains("the last one is served") && log.contains("no space: needs 1 MiB"), "{log}");

@@ -58,14 +58,22 @@ impl Last {
         if is_as_ever && self.others.is_empty() {
             return true;
         }
-        // One that went may be back.
-        let more = roster.written.iter().filter(|zone| manifest.find(&zone.apex).is_none());
-        let more: Vec<Zone> = more.cloned().collect();
+        let more = self.new_among(&roster.written);
         let others = seen.without(more.iter().map(|zone| &*zone.apex));
         let is_of =
             is_as_ever || manifest.seen.is_of(&others) || self.left(&others, roster).is_some_and(|gone| self.go(gone));
         self.more = if is_of { more } else { Vec::new() };
         is_of
+    }
+
+    /// Those that the image does not know. One that went may be back.
+    fn new_among(&self, written: &Written) -> Vec<Zone> {
+        written.iter().filter(|zone| self.shelved.manifest.find(&zone.apex).is_none()).cloned().collect()
+    }
+
+    /// These are configured, whatever else is.
+    pub fn take_in(&mut self, written: &Written) {
+        self.more = self.new_among(written);
     }
 
     /// The zones that have gone from `[[zone]]`, if without them it is what `others` says. None: more than that has changed.

@@ -123,15 +123,16 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
             // What is not served is no version.
             library.gate.forget();
             let is_as_configured = |last: &mut Last| {
-                let manifest = &last.shelved.manifest;
-                if manifest.seen.is_of(&seen) {
+                if last.is_of(&seen, &config.roster) {
                     return true;
                 }
+                let manifest = &last.shelved.manifest;
                 // A zone that was for some, and is configured no more, or elsewhere, would be for all.
                 let is_moved = |zone: &&Zone| manifest.find(&zone.apex).is_some_and(|known| known.file != zone.file);
                 let moved = zones.iter().filter(is_moved).map(|zone| zone.apex.clone());
                 let gone = manifest.beside(zones.iter().map(|zone| &*zone.apex));
                 let gone = gone.map(|gone| gone.into_iter().chain(moved).collect());
+                last.take_in(&config.roster.written);
                 gone.is_some_and(|gone| last.go(gone))
             };
             open()

@@ -125,8 +125,9 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let registrar = secondaries::begin(config, &zones, clock, ends).map_err(|e| no_thread("secondaries", &e))?;
     let mailboxes = Arc::new(mailboxes);
     let keys = Arc::new(Published::new(config.keys.clone()));
-    let entrance = Arc::new(Entrance::new(intake, Arc::clone(&keys), Arc::clone(&mailboxes)));
     let published = Arc::new(Published::new(zones));
+    let entrance = Entrance::new(intake, Arc::clone(&keys), Arc::clone(&published), Arc::clone(&mailboxes));
+    let entrance = Arc::new(entrance);
     let press = Arc::new(Press::new(Arc::clone(&published), unwritten));
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
     let shared = Shared {

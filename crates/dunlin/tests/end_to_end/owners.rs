@@ -405,10 +405,13 @@ fn the_first_zone_that_takes_updates_may_come_with_a_reload() {
     let server = serve(&folder);
     let add = |i: u8| format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}");
     assert!(update(&server, &[], DDNS, &add(1)).contains("REFUSED"));
+    let elsewhere = || update(&server, &[], DDNS, "zone else.example\nadd n.else.example 60 A 192.0.2.1");
+    assert!(elsewhere().contains("NOTAUTH"), "whoever takes updates");
     assert!(!folder.0.join("data/journal").exists(), "and nothing is made for nobody");
     folder.configure(CONFIGURATION);
     folder.does(&["reload"]);
     eventually("the zone takes updates", || update(&server, &[], DDNS, &add(2)).is_empty());
+    assert!(elsewhere().contains("NOTAUTH"));
     assert_eq!(server.short(&folder, &["n2.z.example", "A"]), "192.0.2.2\n");
     let server = after_a_kill(server, &folder);
     assert_eq!(server.short(&folder, &["n2.z.example", "A"]), "192.0.2.2\n");

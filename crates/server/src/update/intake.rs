@@ -4,22 +4,26 @@ use crate::answering::later::{Desk, Mailboxes};
 use crate::answering::queue;
 use crate::config::{History, Zone};
 use crate::history::{self, Past};
+use crate::images::laying;
 use crate::json::Json;
 use crate::publisher::press::Work;
-use crate::refusals::{NOT_YET, PROHIBITED, refused};
+use crate::refusals::{ELSEWHERE, NOT_YET, PROHIBITED, refused};
 use crate::update::lines::OCTETS_MAX;
 use crate::update::novices::{Wanted, Wish as Wanting};
 use front::locks::hold;
-use front::{Postponed, Published};
+use front::{Postponed, Published, Zones};
 use stats::{Counter, Counters};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use transfer::message::Message;
+use store::Stretch;
+use transfer::message::{Message, Question};
 use transfer::tsig::Keys;
 use transfer::update::{self, Refused};
 use transfer::{Author, Diff};
+use wire::Rcode;
+use wire::query::CLASS_IN;
 
 /// Updates that wait; more are dropped and counted, and their clients ask again.
 const WAITING_MAX: usize = 4096;
@@ -119,14 +123,20 @@ pub struct Entrance {
     /// Zones would take them, if the journal could be used.
     is_broken: AtomicBool,
     keys: Arc<Published<Keys>>,
+    published: Arc<Published<Zones<Stretch>>>,
     mailboxes: Arc<Mailboxes>,
     pub counters: Arc<Counters>,
 }
 
 impl Entrance {
-    pub fn new(intake: Intake, keys: Arc<Published<Keys>>, mailboxes: Arc<Mailboxes>) -> Entrance {
+    pub fn new(
+        intake: Intake,
+        keys: Arc<Published<Keys>>,
+        published: Arc<Published<Zones<Stretch>>>,
+        mailboxes: Arc<Mailboxes>,
+    ) -> Entrance {
         let [is_open, is_broken] = [false; 2].map(AtomicBool::new);
-        Entrance { intake, is_open, is_broken, keys, mailboxes, counters: Arc::default() }
+        Entrance { intake, is_open, is_broken, keys, published, mailboxes, counters: Arc::default() }
     }
 
     /// Somebody carries them out from now on.
@@ -148,14 +158,17 @@ impl Desk for Entrance {
         }
         let zone = Message::new(&question.message).map(|message| update::zone(&message));
         let mut counter = Counter::UpdateRefused;
-        let why = |has_key| match zone.and_then(Result::err) {
-            Some(rcode) => Refused::from(rcode),
+        let now = self.published.latest().0;
+        let is_ours = |zone: &Question| laying::zone(now.image.view(), zone.name.fold().bytes()).is_some();
+        let why = |has_key| match zone.unwrap_or(Err(Rcode::FORMERR)) {
+            Err(rcode) => Refused::from(rcode),
+            Ok(zone) if zone.class == CLASS_IN && !is_ours(&zone) => ELSEWHERE,
             // He may have a right, and comes again.
-            None if has_key && self.is_broken.load(Relaxed) => {
+            Ok(_) if has_key && self.is_broken.load(Relaxed) => {
                 counter = Counter::UpdateFailed;
                 NOT_YET
             }
-            None => PROHIBITED,
+            Ok(_) => PROHIBITED,
         };
         let refusal = refused(&question.message, &self.keys.latest().0, why).unwrap_or_default();
         self.counters.count_together(counter);

@@ -108,11 +108,11 @@ fn news<'p>(now: &'p [images::Problem], before: &'p [images::Problem]) -> impl I
     now.iter().filter(move |p| !before.contains(&(&*p.apex, &*p.what)))
 }
 
-/// So many zones that have gone are named; a list that was cut short may be behind it.
-const GONE_NAMED_MAX: usize = 20;
+/// So many zones that have gone, or are wrong, are named in the log; a list that was cut short may be behind it.
+const NAMED_MAX: usize = 20;
 
 fn tell_gone(gone: &[Box<[u8]>]) {
-    let named: Vec<String> = gone.iter().take(GONE_NAMED_MAX).map(|apex| images::name(apex).to_string()).collect();
+    let named: Vec<String> = gone.iter().take(NAMED_MAX).map(|apex| images::name(apex).to_string()).collect();
     if !gone.is_empty() {
         log::info("zones are served no more", &[("zones", &gone.len()), ("among_them", &named.join(" "))]);
     }
@@ -238,7 +238,10 @@ impl Publisher {
         // What was to happen once, because somebody asked for it, is only his to know.
         let is_his = matches!(job.why, Why::Look | Why::Back(_) | Why::Keep { .. });
         if let Some(complaints) = outcome.as_ref().err().filter(|_| !is_his) {
-            complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
+            complaints.iter().take(NAMED_MAX).for_each(|c| log::error("reload", &[("why", c)]));
+            if let Some(more) = complaints.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+                log::error("reload", &[("why", &format!("and {more} more: see dunlin ctl status"))]);
+            }
         }
         systemd::tell(systemd::READY);
         // Whoever asked finds it in the history.
@@ -341,9 +344,10 @@ impl Publisher {
 
     fn reload(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
         let facts = self.refresh(config, why, wanted)?;
-        // What is folded is served, whatever is wrong with other zones' files; and nobody asked for what has come, or for a start: what is
-        // wrong is told already.
-        let is_asked = !matches!(why, Why::Fold | Why::Received | Why::Started);
+        // What is folded is served, whatever is wrong with other zones' files; and nobody asked for what has come, or for a start, or for all zones
+        // when something has changed anywhere: what is wrong is told already.
+        let is_of_others = wanted.is_empty() && !self.by.is_asked;
+        let is_asked = !is_of_others && !matches!(why, Why::Fold | Why::Received | Why::Started);
         if is_asked { self.fulfilled(wanted).map(|()| facts) } else { Ok(facts) }
     }
 

@@ -181,6 +181,19 @@ fn a_broken_zone_at_the_start_is_left_out_loudly() {
 }
 
 #[test]
+fn of_many_wrong_zones_some_are_named_in_the_log_with_each_reload() {
+    let folder = with_zone();
+    (0..25).for_each(|i| drop(folder.write(&format!("zones/z{i}.zone"), "@ SOA\n")));
+    let _server = start(&folder);
+    let reload = folder.dunlin(&["ctl", "reload"]);
+    assert_eq!(reload.status.code(), Some(1));
+    assert_eq!(text(&reload.stderr).matches("the primary server is missing").count(), 25, "who asks hears of all");
+    let log = read(&folder.0.join("log"));
+    assert_eq!(log.matches("Z error reload why=").count(), 21, "{log}");
+    assert!(log.contains("and 5 more: see dunlin ctl status"), "{log}");
+}
+
+#[test]
 fn turns_of_answering_threads_are_timed_and_told() {
     let folder = with_zone();
     let server = start(&folder);

@@ -133,7 +133,7 @@ pub fn compile(args: &Compile) -> Exit {
     last.iter().for_each(|last| recorder.follow(last.shelved.manifest.history()));
     let beforehand = Beforehand { recorder: &mut recorder, note: &mut |_, _| () };
     match current(&library, &zones, &seen, last, beforehand, args.json) {
-        Ok(shelved) => match library.note_admitted(shelved.manifest.image(), Admitted::of(&config)) {
+        Ok(shelved) => match library.note_admitted(shelved.manifest.image(), &Admitted::of(&config)) {
             Ok(()) => tell(args, &shelved),
             Err(e) => could_not(e),
         },

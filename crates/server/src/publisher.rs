@@ -82,24 +82,32 @@ pub struct Publisher {
     /// A zone is served as no file says it, nor the image, nor perhaps the history: that is to be folded before anything else is done, or a start
     /// would not know it.
     hurries: bool,
+    /// A zone is served as updates had made it that are not its owner any more, and its file is held: whoever asked is told once that is in an image.
+    needs_image: bool,
     /// The history has all that has come to be served since there was an image of all.
     is_kept: bool,
     /// When the last fold ended, and how long it took.
     folded: Option<(Instant, Duration)>,
     /// Zones of updates whose files have been written for an image, and up to where in the journal they hold it.
     written: HashMap<Box<[u8]>, u64>,
-    /// Those whose lists were noted last, of which image (`images::admitted`).
-    noted: Option<(Written, Identity)>,
+    /// By which configuration it was noted whom lists let in now (`images::admitted`); and of which image that they let in nobody else.
+    noted: Option<(Written, Option<Identity>)>,
     /// When the last image could not be made; None: it could.
     failed: Option<Instant>,
     /// What the versions of all zones were weighed and numbered by last. None: that is not known.
-    weighed: Option<(Option<Guards>, Written)>,
+    weighed: Option<Weighed>,
     /// Versions that were held are weighed again, though nothing has changed in their files.
     judges_anew: bool,
     /// Of the last configuration.
     number: u64,
     /// Of the last one that all zones were compared with.
     full: u64,
+}
+
+/// By what versions are held, and get their serials.
+struct Weighed {
+    guards: Option<Guards>,
+    written: Written,
 }
 
 /// Problems that were none before.
@@ -143,6 +151,7 @@ impl Publisher {
             unfolded: None,
             laid: None,
             hurries: false,
+            needs_image: false,
             is_kept: true,
             folded: None,
             written: HashMap::new(),
@@ -207,6 +216,7 @@ impl Publisher {
     fn on_job(&mut self, job: Job) {
         job.after.iter().for_each(|after| _ = after.recv());
         self.follow(&job);
+        self.admit_now(&job.config);
         let wanted: HashSet<Box<[u8]>> = job.zones.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
         let mut from = job.from;
         if job.why == Why::Forced {
@@ -240,7 +250,7 @@ impl Publisher {
         if let Some(complaints) = outcome.as_ref().err().filter(|_| !is_his) {
             complaints.iter().take(NAMED_MAX).for_each(|c| log::error("reload", &[("why", c)]));
             if let Some(more) = complaints.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
-                log::error("reload", &[("why", &format!("and {more} more: see dunlin ctl status"))]);
+                log::error("reload", &[("why", &format!("and {more} more"))]);
             }
         }
         systemd::tell(systemd::READY);
@@ -249,6 +259,9 @@ impl Publisher {
         let remembers = self.library.gate.remembers() && job.config.history.octets > 0;
         let is_kept = self.record() && remembers;
         self.is_kept &= is_kept || self.unfolded.is_none();
+        if std::mem::take(&mut self.needs_image) {
+            self.fold();
+        }
         self.note_admitted(&job.config);
         let outcome = if is_kept { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
         if let Some(done) = job.done {
@@ -309,13 +322,22 @@ impl Publisher {
         folded.is_ok()
     }
 
-    /// Where an image is all that is served, a start that answers from that is to know whom lists let in meanwhile.
+    /// A start that answers from the image, and what was laid over it, is to know whom lists have let in meanwhile.
+    fn admit_now(&mut self, config: &Config) {
+        let written = &config.roster.written;
+        if !self.noted.as_ref().is_some_and(|(noted, _)| noted.is(written)) {
+            self.library.admit(self.served.manifest.image(), &Admitted::of(config));
+            self.noted = Some((written.clone(), None));
+        }
+    }
+
+    /// Where an image is all that is served, it is noted who its lists let in.
     fn note_admitted(&mut self, config: &Config) {
-        let now = (&self.served.written, self.served.manifest.image());
-        let is_noted = self.noted.as_ref().is_some_and(|(written, image)| written.is(now.0) && *image == now.1);
-        if self.unfolded.is_none() && !is_noted && now.0.is(&config.roster.written) {
-            note_admitted(&self.library, now.1, Admitted::of(config));
-            self.noted = Some((now.0.clone(), now.1));
+        let (written, image) = (&self.served.written, self.served.manifest.image());
+        let is_noted = self.noted.as_ref().is_some_and(|(noted, of)| noted.is(written) && *of == Some(image));
+        if self.unfolded.is_none() && !is_noted && written.is(&config.roster.written) {
+            let is_noted = note_admitted(&self.library, image, &Admitted::of(config));
+            self.noted = Some((written.clone(), Some(image).filter(|_| is_noted)));
         }
     }
 
@@ -379,7 +401,7 @@ impl Publisher {
             None => (self.rebuild(config, if self.judges_anew { Why::Forced } else { why })?, true),
         };
         if wanted.is_empty() {
-            self.weighed = Some((config.guards, config.roster.written.clone()));
+            self.weighed = Some(Weighed { guards: config.guards, written: config.roster.written.clone() });
         }
         let facts = vec![
             ("changed", Json::Bool(changed)),
@@ -415,15 +437,23 @@ impl Publisher {
 
     /// Tells of zones that are not served as their files say, but for those that were not so before; counts what is held, and has zones fetched whose files are gone, or spoilt.
     fn tell_problems(&self, before: &[images::Problem]) {
+        let mut told = 0;
         for p in news(&self.served.problems, before) {
-            if held::is_held(&p.what) {
-                self.state.published.count(Counter::VersionHeld);
+            told += 1;
+            let (is_held, is_named) = (held::is_held(&p.what), told <= NAMED_MAX);
+            match is_held {
+                true => self.state.published.count(Counter::VersionHeld),
+                false => self.have_fetched(&p.apex),
+            }
+            if is_held && is_named {
                 held::tell(&p.apex, &p.what);
-            } else {
+            } else if is_named {
                 let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &images::name(&p.apex)), ("why", &p.what)];
                 log::error("a zone is not served as its file says", &facts);
-                self.have_fetched(&p.apex);
             }
+        }
+        if let Some(more) = told.checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+            log::error("more zones are held, or not served as their files say", &[("zones", &more)]);
         }
     }
 

@@ -457,7 +457,7 @@ fn give_images(data: &Held, user: &User) -> io::Result<()> {
     };
     there(data.entry(kept::FOLDER))?.map_or(Ok(()), |held| held.give(user))?;
     let Some(folder) = there(data.entry(images::FOLDER))? else { return Ok(()) };
-    for name in [images::IMAGE, images::MANIFEST, images::NEXT] {
+    for name in [images::IMAGE, images::MANIFEST, images::NEXT, images::admitted::FILE] {
         there(folder.entry(name))?.map_or(Ok(()), |held| held.give(user))?;
     }
     folder.give(user)

@@ -28,7 +28,7 @@ use crate::images::{fingerprint_of, name};
 use crate::log;
 use crate::publisher::press::{DIGEST_AFTER, Press};
 use crate::publisher::watcher::Folders;
-use crate::stamp::may_be;
+use crate::stamp::may_be_there;
 use crate::state::State;
 use crate::update::digest;
 use crate::update::intake::{Intake, MISFIT};
@@ -312,7 +312,7 @@ impl Scribe {
     /// Err: why the file, or what is served, stays as it is.
     fn attend(&mut self, task: &Task) -> Result<Done, Undone> {
         self.calm.remove(&fingerprint_of(&task.apex));
-        if !may_be(&ledger::file_of(&self.past.data_dir.join(ledger::FOLDER), &task.apex)) {
+        if !may_be_there(&ledger::file_of(&self.past.data_dir.join(ledger::FOLDER), &task.apex)) {
             // Updates do not own the zone yet.
             return Ok(Done::Current);
         }

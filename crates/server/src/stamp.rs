@@ -18,7 +18,7 @@ pub const TICK: Duration = Duration::from_millis(50);
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
 /// Whether something may be there: what cannot be looked at now is not taken for what is gone.
-pub fn may_be(path: &Path) -> bool {
+pub fn may_be_there(path: &Path) -> bool {
     path.try_exists().unwrap_or_else(|e| e.kind() != ErrorKind::InvalidFilename)
 }
 

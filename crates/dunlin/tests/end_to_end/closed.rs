@@ -82,3 +82,20 @@ fn a_history_that_cannot_be_reached_is_not_an_empty_one() {
     assert!(folder.does(&["zone", "log", "d.example"]).contains("serial 8"));
     assert_eq!(server.short(&folder, &["www.d.example", "A"]), "192.0.2.1\n");
 }
+
+/// What its updates have made of it is in the journal alone, and stays there.
+#[test]
+fn a_zone_that_its_updates_leave_while_no_image_can_be_made_is_as_they_made_it() {
+    let (folder, server) = staged();
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd n.z.example 60 A 192.0.2.9"), "");
+    fs::set_permissions(folder.0.join("data/images"), Permissions::from_mode(0o555)).unwrap();
+    let config = read(&folder.0.join("dunlin.toml"));
+    folder.write("dunlin.toml", &config.replace("allow-update = [\"key:ddns\"]\nwrite-back = \"1s\"\n", ""));
+    folder.refuses(&["reload"], "does not follow");
+    eventually("a fold that fails", || read(&folder.0.join("log")).contains("no new image"));
+    server.signal("KILL");
+    server.ended();
+    open(&folder, "data/images");
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    assert_eq!(server.short(&folder, &["n.z.example", "A"]), "192.0.2.9\n");
+}

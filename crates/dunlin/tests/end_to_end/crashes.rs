@@ -257,15 +257,23 @@ fn a_start_on_a_full_disk_serves_nothing_of_zones_that_have_gone_or_moved() {
     ["moved", "come"].iter().for_each(|name| drop(folder.write(&format!("zones/{name}.example.zone"), &public)));
     folder.configure(&[CONFIGURATION, &zone("gone"), &zone("moved")].concat());
     folder.write("private.toml", &read(&folder.0.join("dunlin.toml")));
-    folder.configure(&format!("[zones]\ndirectory = \"zones\"\n{CONFIGURATION}"));
+    let opened = "[[zone]]\nname = \"open.example\"\nfile = \"open.zone\"\nallow-query = [\"127.0.0.1\"]\n";
+    folder
+        .write("private.toml", &(read(&folder.0.join("private.toml")) + &opened.replace("127.0.0.1", "192.0.2.0/24")));
+    folder.write("open.zone", ZONE);
+    folder.write("opened.zone", &public);
+    folder.configure(&format!("[zones]\ndirectory = \"zones\"\n{CONFIGURATION}{opened}"));
     write_zone(&folder, 1, 200);
     let script = FILL.to_string()
         + "$DUNLIN compile -c private.toml > said
+        mv opened.zone open.zone
         fill 12
         exec $DUNLIN serve -c dunlin.toml";
     let server = Server::start_as(&folder, on_a_small_disk(&folder, &script));
     assert_eq!(version(&folder, &server), expected(1));
     let asked = |name: &str| server.short(&folder, &[&format!("www.{name}.example")]);
+    // What was taken out of a zone before it was opened is shown to nobody.
+    assert_eq!(asked("open"), "192.0.2.9\n");
     assert_eq!(asked("gone"), "");
     assert_ne!(asked("moved"), "192.0.2.2\n");
     eventually("what is public", || ["moved", "come"].iter().all(|name| asked(name) == "192.0.2.9\n"));

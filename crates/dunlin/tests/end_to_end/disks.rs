@@ -407,6 +407,17 @@ fn a_zone_whose_own_file_cannot_be_read_is_served_as_it_was_and_takes_no_updates
     assert!(add(&server, 9).contains("SERVFAIL"));
     server.signal("KILL");
     drop(server);
+    // And where the journal is damaged, too.
+    let segment = folder.0.join("data/journal/journal.0000000001");
+    let (whole, mut damaged) = (fs::read(&segment).unwrap(), fs::read(&segment).unwrap());
+    damaged[0] ^= 1;
+    fs::write(&segment, &damaged).unwrap();
+    fs::remove_dir_all(folder.0.join("data/images")).unwrap();
+    let server = serve(&folder);
+    assert!(add(&server, 9).contains("SERVFAIL"));
+    server.signal("KILL");
+    drop(server);
+    fs::write(&segment, &whole).unwrap();
     assert_eq!(read(&folder.0.join(file)), spoilt);
     folder.write(file, &mended);
     let server = serve(&folder);

@@ -335,6 +335,31 @@ fn a_start_shows_nobody_whom_lists_let_in_since_what_was_taken_out_before() {
     }
 }
 
+/// The image is of before, and so are the lists; but between others were meant to see it, and that is in the history.
+#[test]
+fn a_start_shows_nobody_what_came_while_lists_did_not_let_him_in() {
+    let desk = Desk::new(FEW);
+    let config = |who: &str| {
+        format!("{CONFIG}[[zone]]\nname = \"own.example\"\nfile = \"own.zone\"\nallow-query = [\"{who}\"]\n")
+    };
+    let next = |serial: u32, text: &str| text.replace("hostmaster 1 ", &format!("hostmaster {serial} "));
+    assert_ne!(next(8, ZONE), ZONE);
+    desk.settled("own.zone", ZONE);
+    desk.folder.write("dunlin.toml", &config("127.0.0.1"));
+    assert_eq!(desk.folder.dunlin(&["compile", "-c", "dunlin.toml"]).status.code(), Some(0));
+    let server = desk.start();
+    desk.folder.write("dunlin.toml", &config("192.0.2.77"));
+    desk.settled("own.zone", &(next(8, ZONE) + "secret A 192.0.2.9\n"));
+    desk.folder.does(&["reload"]);
+    server.signal("KILL");
+    server.ended();
+    desk.settled("own.zone", &next(9, ZONE));
+    desk.folder.write("dunlin.toml", &config("127.0.0.1"));
+    let server = desk.start();
+    assert_eq!(server.short(&desk.folder, &["secret.own.example"]), "");
+    assert_eq!(server.short(&desk.folder, &["www.own.example"]), "192.0.2.2\n");
+}
+
 /// It is taken away from what was served; and where it is back it comes from its file.
 #[test]
 fn a_start_with_a_zone_less_in_the_configuration_answers_at_once_without_it() {

@@ -7,7 +7,7 @@ use super::Allow;
 use super::shared::{FILE_OF_ITS_OWN, Ours};
 use crate::complaint::{Complaint, Text};
 use crate::images;
-use crate::stamp::may_be;
+use crate::stamp::may_be_there;
 use policy::Grants;
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
@@ -102,7 +102,7 @@ impl Zone {
 
     /// It is to come from others, and no file has it: it never has come, or that is gone.
     pub fn is_awaited(&self) -> bool {
-        self.is_secondary() && !may_be(&self.file)
+        self.is_secondary() && !may_be_there(&self.file)
     }
 
     /// Updates own it: the file that is configured is not all that there is of it.

@@ -9,6 +9,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
 const HEAD_MAX: usize = 8192;
+/// Octets that are read behind a head that is too long.
+const DRAINED_MAX: u64 = 1 << 20;
 
 pub fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<()> {
     let accept = move || listener.accept().map(|(stream, _)| stream);
@@ -19,7 +21,16 @@ pub fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<()> {
 fn exchange(mut stream: Hurried<TcpStream>, state: &State) -> io::Result<()> {
     let Some(head) = head(&mut stream)? else { return Ok(()) };
     stream.renew();
-    stream.write_all(answer(&head, state).as_bytes())
+    stream.write_all(answer(&head, state).as_bytes())?;
+    // With something unread the end of the connection would take the answer back.
+    match is_whole(&head) {
+        true => Ok(()),
+        false => io::copy(&mut stream.take(DRAINED_MAX), &mut io::sink()).map(drop),
+    }
+}
+
+fn is_whole(head: &str) -> bool {
+    head.contains("\r\n\r\n")
 }
 
 /// What stands before the first empty line, or as much as is read of it; None if that does not come.
@@ -47,7 +58,7 @@ fn answer(head: &str, state: &State) -> String {
     };
     let path = target.split('?').next().unwrap_or("");
     let (code, kind, body) = match (method, path) {
-        _ if !head.contains("\r\n\r\n") => {
+        _ if !is_whole(head) => {
             let why = format!("a head has {HEAD_MAX} octets at most\n");
             ("431 Request Header Fields Too Large", "text/plain", why)
         }

@@ -3,7 +3,7 @@
 use super::{FOLDER, by_updates_again};
 use crate::images::fingerprint_of;
 use crate::log;
-use crate::stamp::may_be;
+use crate::stamp::may_be_there;
 use crate::update::ledger;
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -60,7 +60,7 @@ fn each_of(
 /// Goes through the changes that stand in a folder, as far as they can be read; what cannot is told of. `from`: the first position that is wanted.
 /// What a later version of the program wrote is passed over.
 pub fn each_head(folder: &Path, from: u64, mut see: impl FnMut(Head<'_>, &[u8])) -> io::Result<()> {
-    if !may_be(folder) {
+    if !may_be_there(folder) {
         return Ok(());
     }
     let mut look = |octets: &[u8]| Head::of(octets).into_iter().for_each(|head| see(head, octets));

@@ -7,7 +7,7 @@ use crate::clock::wall_s;
 use crate::config;
 use crate::images::{fingerprint_of, name};
 use crate::log::{self, Seldom};
-use crate::stamp::may_be;
+use crate::stamp::may_be_there;
 use crate::update::ledger;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -171,7 +171,7 @@ impl Recorder {
             return journal.next_position();
         }
         let folder = self.data_dir.join(FOLDER);
-        let read = || if may_be(&folder) { Journal::end(Folder::open(&folder)?) } else { Ok(0) };
+        let read = || if may_be_there(&folder) { Journal::end(Folder::open(&folder)?) } else { Ok(0) };
         let end = *self.end.get_or_insert_with(|| read().inspect_err(unread).unwrap_or(0));
         self.least = self.least.max(end);
         self.least

@@ -1,58 +1,164 @@
-//! Who may have what of which zone, as long as an image was all that was served. A start with many zones answers at once from that image: whom lists
-//! let in since may not be meant to see what somebody has taken out of a zone before, which only its file says yet.
+//! Whom lists let in as long as what a start would find was served: the image, and what the history says was laid over it. A start with many zones
+//! answers at once from these; who is let in since may not be meant to see what somebody has taken out of a zone before, which only its file says yet.
 
 use crate::config::Config;
 use crate::images::Library;
 use crate::images::manifest::Identity;
+use crate::log;
+use std::collections::HashMap;
 use std::fmt::Display;
-use std::io::{self, Write};
-use store::atomic::write_atomically;
+use std::io::{self, ErrorKind, Write};
+use store::atomic::{sync_folder, write_atomically};
 use wire::hash::siphash;
 
-const FILE: &str = "zones.admitted";
+pub const FILE: &str = "zones.admitted";
+/// In the place of a list: there was one, and then another.
+const SEVERAL: u64 = 0;
 
-/// Tells the lists of one configuration from those of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Fingerprints of the lists of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// The list of the server, which counts for all zones without one of their own.
-    pub by_server: u64,
-    /// Those of zones.
-    pub by_zones: u64,
+    /// That of the server, which counts for all zones without one of their own.
+    server: u64,
+    /// Of zones with lists of their own, by those of their names.
+    zones: HashMap<u64, u64>,
+}
+
+fn fingerprint(what: &dyn Display) -> u64 {
+    siphash::<1, 3>(b"who is admitted.", what.to_string().as_bytes()) | 1
+}
+
+fn named(apex: &[u8]) -> u64 {
+    siphash::<1, 3>(b"whose list it is", apex)
 }
 
 impl Admitted {
     pub fn of(config: &Config) -> Admitted {
-        let hash = |text: &dyn Display| siphash::<1, 3>(b"who is admitted.", text.to_string().as_bytes());
         let zones = config.roster.written.iter();
         let with_own = zones.filter(|zone| zone.allow_query.is_some() || !zone.allow_transfer.0.is_empty());
-        let own = with_own
-            .map(|zone| hash(&format_args!("{:?} {:?} {:?}", zone.apex, zone.allow_query, zone.allow_transfer)));
+        let lists =
+            |zone: &crate::config::Zone| fingerprint(&format_args!("{:?} {:?}", zone.allow_query, zone.allow_transfer));
         Admitted {
-            by_server: hash(&format_args!("{:?}", config.server.allow_query)),
-            by_zones: own.fold(0, u64::wrapping_add),
+            server: fingerprint(&format_args!("{:?}", config.server.allow_query)),
+            zones: with_own.map(|zone| (named(&zone.apex), lists(zone))).collect(),
         }
     }
 
-    fn line(self, image: Identity) -> String {
-        format!("{} {} {} {}\n", image.size, image.seed, self.by_server, self.by_zones)
+    /// Whether the list of the server is the same.
+    pub fn are_by_the_same_server(&self, now: &Admitted) -> bool {
+        self.server == now.server
+    }
+
+    /// Whether the lists of a zone are the same.
+    pub fn are_the_same(&self, now: &Admitted, apex: &[u8]) -> bool {
+        let (apex, of) = (named(apex), |all: &Admitted, apex| all.zones.get(&apex).copied());
+        of(self, apex) == of(now, apex)
+    }
+
+    /// First these were let in, then those.
+    fn and_then(mut self, now: &Admitted) -> Admitted {
+        if self.server != now.server {
+            self.server = SEVERAL;
+        }
+        for (apex, lists) in &now.zones {
+            let before = self.zones.insert(*apex, *lists);
+            if before != Some(*lists) {
+                self.zones.insert(*apex, SEVERAL);
+            }
+        }
+        for (apex, lists) in &mut self.zones {
+            if !now.zones.contains_key(apex) {
+                *lists = SEVERAL;
+            }
+        }
+        self
+    }
+
+    /// A line for the image, and one for each zone.
+    fn text(&self, image: Identity) -> String {
+        let mut zones: Vec<_> = self.zones.iter().collect();
+        zones.sort_unstable();
+        let zones = zones.into_iter().map(|(apex, lists)| format!("{apex} {lists}\n"));
+        format!("{} {} {}\n", image.size, image.seed, self.server) + &zones.collect::<String>()
+    }
+
+    fn parse(text: &str, image: Identity) -> Option<Admitted> {
+        let numbers = |line: &str| line.split(' ').map(|word| word.parse().ok()).collect::<Option<Vec<u64>>>();
+        let mut lines = text.lines().map(numbers);
+        let [size, seed, server] = lines.next()??[..] else { return None };
+        let zone = |numbers: Option<Vec<u64>>| match numbers?[..] {
+            [apex, lists] => Some((apex, lists)),
+            _ => None,
+        };
+        let zones = lines.map(zone).collect::<Option<_>>()?;
+        ((size, seed) == (image.size, image.seed)).then_some(Admitted { server, zones })
     }
 }
 
 impl Library {
-    /// Whom lists let in while this image was all that was served; None: nobody knows.
+    /// None: nobody knows.
     pub fn admitted(&self, image: Identity) -> Option<Admitted> {
-        let text = std::fs::read_to_string(self.folder().join(FILE)).ok()?;
-        let numbers: Vec<u64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        let [_, _, by_server, by_zones] = numbers[..] else { return None };
-        let admitted = Admitted { by_server, by_zones };
-        (text == admitted.line(image)).then_some(admitted)
+        let file = self.folder().join(FILE);
+        match std::fs::read_to_string(&file) {
+            Ok(text) => Admitted::parse(&text, image),
+            Err(e) => {
+                let facts: [(&str, &dyn Display); 2] = [("file", &file.display()), ("why", &e)];
+                if e.kind() != ErrorKind::NotFound {
+                    log::warn("it is not known whom lists let in before", &facts);
+                }
+                None
+            }
+        }
     }
 
-    /// This image is all that is served, with these lists.
-    pub fn note_admitted(&self, image: Identity, admitted: Admitted) -> io::Result<()> {
-        if self.admitted(image) == Some(admitted) {
+    /// What is served, and was before, comes to be for these.
+    pub fn admit(&self, image: Identity, now: &Admitted) {
+        let Some(before) = self.admitted(image).filter(|before| before != now) else { return };
+        let Err(e) = self.note_admitted(image, &before.and_then(now)) else { return };
+        // Then nobody knows.
+        let file = self.folder().join(FILE);
+        let gone = std::fs::remove_file(&file).and_then(|()| sync_folder(self.folder()));
+        let why = gone.err().map_or(String::new(), |gone| format!("{e}; {gone}"));
+        if !why.is_empty() {
+            let facts: [(&str, &dyn Display); 2] = [("file", &file.display()), ("why", &why)];
+            log::warn("the next start may show what it should not to whom lists have let in: a file stays", &facts);
+        }
+    }
+
+    /// This image is all that is served, to these.
+    pub fn note_admitted(&self, image: Identity, now: &Admitted) -> io::Result<()> {
+        if self.admitted(image).is_some_and(|noted| noted == *now) {
             return Ok(());
         }
-        write_atomically(self.folder(), FILE, None, |out| out.write_all(admitted.line(image).as_bytes())).map(drop)
+        write_atomically(self.folder(), FILE, None, |out| out.write_all(now.text(image).as_bytes())).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IMAGE: Identity = Identity { size: 4096, seed: 7, names: 1 };
+
+    fn admitted(server: u64, zones: &[(&[u8], u64)]) -> Admitted {
+        Admitted { server, zones: zones.iter().map(|(apex, lists)| (named(apex), *lists)).collect() }
+    }
+
+    #[test]
+    fn who_was_let_in_is_known_until_it_is_somebody_else() {
+        let (a, b, c, d) = (&b"\x01a\0"[..], &b"\x01b\0"[..], &b"\x01c\0"[..], &b"\x01d\0"[..]);
+        let before = admitted(5, &[(a, 1), (b, 3), (c, 5)]);
+        let now = admitted(5, &[(a, 1), (b, 7), (d, 9)]);
+        assert_eq!(Admitted::parse(&before.text(IMAGE), IMAGE), Some(before.clone()));
+        assert_eq!(Admitted::parse(&before.text(IMAGE), Identity { seed: 8, ..IMAGE }), None);
+        assert_eq!(Admitted::parse(&(before.text(IMAGE) + "1"), IMAGE), None);
+        let both = before.clone().and_then(&now);
+        for (apex, is_same) in [(a, true), (b, false), (c, false), (d, false), (b"\x01e\0", true)] {
+            assert_eq!(both.are_the_same(&now, apex), is_same, "{apex:?}");
+            assert_eq!(both.are_the_same(&before, apex), is_same, "one that was closed, and is open again: {apex:?}");
+        }
+        assert!(both.are_by_the_same_server(&now));
+        assert!(!both.and_then(&admitted(1, &[])).are_by_the_same_server(&before));
+        assert_eq!(now.clone().and_then(&now), now);
     }
 }

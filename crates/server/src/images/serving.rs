@@ -92,14 +92,19 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
             &[("why", &why)],
         );
     }
-    let (was, is) =
-        (last.as_ref().and_then(|last| library.admitted(last.shelved.manifest.image())), Admitted::of(config));
+    let was = last.as_ref().and_then(|last| library.admitted(last.shelved.manifest.image()));
+    let is = Admitted::of(config);
     // Where the server's own list is another, that is about all zones.
-    let is_for_the_same = was.is_some_and(|was| was.by_server == is.by_server);
+    let is_for_the_same = was.as_ref().is_some_and(|was| was.are_by_the_same_server(&is));
+    let is_for_others = |zone: &&Zone| !was.as_ref().is_some_and(|was| was.are_the_same(&is, &zone.apex));
+    let others: Vec<Zone> = config.roster.written.iter().filter(is_for_others).cloned().collect();
+    if let Some(last) = &last {
+        library.admit(last.shelved.manifest.image(), &is);
+    }
     let may_answer =
         |last: &mut Last| is_for_the_same && is_large(&last.shelved.manifest) && last.is_of(&seen, &config.roster);
     if let Some(large) = last.take_if(may_answer) {
-        match at_once(large, library, config, recorder, true, was == Some(is)) {
+        match at_once(large, library, config, recorder, true, &others) {
             Some(first) => return Ok(first),
             None => last = open(),
         }
@@ -113,7 +118,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
     };
     match library.first(&zones, &seen, last, Beforehand { recorder, note: &mut note }) {
         Ok(shelved) => {
-            note_admitted(library, shelved.manifest.image(), is);
+            note_admitted(library, shelved.manifest.image(), &is);
             let (zones, serving) = ready(shelved, config, 1);
             Ok((zones, serving, Compared::All))
         }
@@ -122,6 +127,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
         Err(why) => {
             // What is not served is no version.
             library.gate.forget();
+            let others = if is_for_the_same { &others } else { &zones };
             let is_as_configured = |last: &mut Last| {
                 if last.is_of(&seen, &config.roster) {
                     return true;
@@ -137,7 +143,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
             };
             open()
                 .take_if(is_as_configured)
-                .and_then(|last| at_once(last, library, config, recorder, false, true))
+                .and_then(|last| at_once(last, library, config, recorder, false, others))
                 .ok_or_else(|| vec![format!("no image of the zones: {why}")])
                 .inspect(|_| {
                     log::error("no new image of the zones can be made: the last one is served", &[("why", &why)])
@@ -147,15 +153,15 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
 }
 
 /// What was served last. Zones that updates own are as they have made them, and those that came are there again. None: that takes a new image.
-/// Unless `is_whole`, none can be made: what cannot be laid is as it was in this one, and takes no updates (`ledger`). Unless zones are
-/// `for_the_same` as they were, those whose files have changed are as these say.
+/// Unless `is_whole`, none can be made: what cannot be laid is as it was in this one, and takes no updates (`ledger`). `others`: zones that may be for
+/// others than before, which are as their files say now.
 fn at_once(
     last: Last,
     library: &Library,
     config: &Config,
     recorder: &mut Recorder,
     is_whole: bool,
-    for_the_same: bool,
+    others: &[Zone],
 ) -> Option<Start> {
     let (come, pieces) = (last.come(&config.roster.written), &last.shelved.pieces);
     let mut lay = |over: &Image<Stretch>, anew: Vec<Zone>| {
@@ -163,15 +169,16 @@ fn at_once(
         changes::lay(over, Plan::of(over, &difference, library, pieces, recorder)?)
     };
     let (manifest, mut looks) = (&last.shelved.manifest, Looks::default());
-    let was_there = |zone: &Zone| !for_the_same && !zone.is_awaited() && manifest.find(&zone.apex).is_some();
-    let firsts = config.roster.written.iter().filter(|zone| zone.is_owned() || was_there(zone));
-    let firsts: Vec<Zone> = firsts.filter(|zone| comparison::is_other(zone, manifest, &mut looks)).cloned().collect();
+    let was_there = |zone: &&Zone| !zone.is_owned() && !zone.is_awaited() && manifest.find(&zone.apex).is_some();
+    let owned = config.roster.written.iter().filter(|zone| zone.is_owned());
+    let changed = owned.chain(others.iter().filter(was_there));
+    let changed: Vec<Zone> = changed.filter(|zone| comparison::is_other(zone, manifest, &mut looks)).cloned().collect();
     let (mut image, mut entries, mut portions) = (None, vec![], vec![come]);
-    if is_whole && !firsts.is_empty() {
-        let laid = lay(last.served(), firsts)?;
+    if is_whole && !changed.is_empty() {
+        let laid = lay(last.served(), changed)?;
         (image, entries) = (Some(laid.image), laid.entries);
-    } else if !firsts.is_empty() {
-        portions.push(firsts);
+    } else if !changed.is_empty() {
+        portions.push(changed);
     }
     // Where they are too much together, or one takes a new image, the others need not wait for that.
     while let Some(mut portion) = portions.pop().filter(|portion| !portion.is_empty()) {
@@ -192,11 +199,11 @@ fn at_once(
     Some((zones, serving, Compared::Owned))
 }
 
-/// This image is all that is served from now on, to these.
-pub fn note_admitted(library: &Library, image: Identity, admitted: Admitted) {
-    if let Err(e) = library.note_admitted(image, admitted) {
-        log::warn("the next start looks at all files before its first answer", &[("why", &e)]);
-    }
+/// This image is all that is served from now on, to these. False: that could not be written down.
+pub fn note_admitted(library: &Library, image: Identity, admitted: &Admitted) -> bool {
+    let tell =
+        |e: &std::io::Error| log::warn("the next start looks at all files before its first answer", &[("why", e)]);
+    library.note_admitted(image, admitted).inspect_err(tell).is_ok()
 }
 
 impl Serving {

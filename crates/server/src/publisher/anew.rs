@@ -30,6 +30,8 @@ const SLICE: usize = 16 << 20;
 const HUGE_FROM: usize = 8 << 20;
 /// So many zones whose files cannot be written do not keep the others from a new image.
 const UNWRITTEN_MAX: usize = 10;
+/// So many zones are written page by page.
+const SOME: usize = 16;
 /// Tries to make an image that fits what updates change while it is made.
 const TRIES: usize = 3;
 
@@ -53,7 +55,8 @@ impl Publisher {
     fn rebuilt(&mut self, config: &Config, why: Why) -> Result<bool, Vec<String>> {
         let (zones, seen) = self.zones(config, why)?;
         // A zone that goes, or belongs to its file again, takes along what updates have changed of it.
-        self.write_files(config, |apex| !config.roster.written.find(apex).is_some_and(Zone::is_owned))?;
+        let written = config.roster.written.clone();
+        self.write_files(config, move |apex| !written.find(apex).is_some_and(Zone::is_owned))?;
         let gone = self.served.manifest.beside(zones.iter().map(|zone| &*zone.apex)).unwrap_or_default();
         let mut is_over = Err(vec![]);
         for _ in 0..TRIES {
@@ -64,7 +67,8 @@ impl Publisher {
                     break;
                 }
                 Err(zones) => {
-                    self.write_files(config, |apex| zones.is_empty() || zones.iter().any(|z| **z == *apex))?
+                    let zones = zones.clone();
+                    self.write_files(config, move |apex| zones.is_empty() || zones.iter().any(|z| **z == *apex))?
                 }
             }
         }
@@ -181,16 +185,20 @@ impl Publisher {
     pub(super) fn write_files(
         &mut self,
         config: &Config,
-        is_wanted: impl Fn(&[u8]) -> bool,
+        is_wanted: impl Fn(&[u8]) -> bool + Send + 'static,
     ) -> Result<(), Vec<String>> {
-        let shared =
-            |press: &Press, books: &mut Books| (press.current(), books.unwritten.since(0), books.unwritten.end());
+        let shared = move |press: &Press, books: &mut Books| {
+            (press.current(), books.unwritten.since_of(0, &is_wanted), books.unwritten.end())
+        };
         let (now, behind, end) = self.press.have_done(shared);
-        let wishes: Vec<Wish> = behind.wishes().into_iter().filter(|wish| is_wanted(&wish.apex)).collect();
+        let wishes = behind.wishes();
         if wishes.is_empty() {
             return Ok(());
         }
-        let (sound, all) = (Sound::compared(&now.image), wishes.len());
+        // For some zones not all pages are compared, but those that are read.
+        let doubted = now.image.doubted();
+        let sound = if wishes.len() <= SOME { Sound::as_known(&doubted) } else { Sound::compared(&now.image) };
+        let all = wishes.len();
         let mut unwritten = vec![];
         for Wish { apex, names } in wishes {
             match ledger::write(&config.server.data_dir, &sound, &apex, &names, end) {
@@ -208,9 +216,7 @@ impl Publisher {
             }
         }
         unwritten.iter().for_each(|why| log::error("reload", &[("why", why)]));
-        // A stamp within a tick of now is not believed (`stamp`), and these files would be read by each reload. Nobody is kept waiting but
-        // who wants an image, which takes longer: updates go on.
-        std::thread::sleep(2 * stamp::TICK);
+        rest();
         Ok(())
     }
 
@@ -254,6 +260,11 @@ impl Publisher {
             Err(e) => log::info("the image stays on small pages", &[("why", &e)]),
         }
     }
+}
+
+/// A stamp within a tick of now is not believed (`stamp`), and files that were just written would be read by each reload. Updates go on.
+pub(super) fn rest() {
+    std::thread::sleep(2 * stamp::TICK);
 }
 
 /// Touches every page, slice by slice.

@@ -1,5 +1,6 @@
 //! Zones that have changed, laid over the image that is served.
 
+use super::anew::rest;
 use super::{Apexes, Publisher, tell_gone};
 use crate::config::{Config, Written, Zone};
 use crate::images::changes::{self, Laid, Plan};
@@ -11,13 +12,14 @@ use crate::images::serving::{access, access_after, forsakes, remark, told};
 use crate::images::{self, Remark};
 use crate::log;
 use crate::publisher::press::{Books, Press};
+use crate::stamp::Stamp;
 use crate::state::Event;
 use crate::update::ledger;
 use crate::update::unwritten::Files;
 use crate::zonetext::pieces::Pieces;
 use front::{Retired, Zones};
 use image::overlay::Overlay;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 use store::Stretch;
@@ -57,11 +59,18 @@ impl Publisher {
         if !wanted.is_empty() && forsakes(&self.served.written, &self.press.current(), &self.served.manifest, config) {
             return Ok(None);
         }
-        let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
         let about: Apexes = difference.apexes().cloned().collect();
+        // Before their new files are read: until then somebody may have changed them, under the serial that these are given.
         let Ok(left) = self.write_those_left(config, &about) else { return Ok(None) };
+        // What has just come to its updates would be taken for changed by each reload until then.
+        if difference.anew.iter().any(|zone| zone.is_journaled() && Stamp::of(&zone.file).is_none()) {
+            rest();
+        }
+        let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
         let (written, by) = (self.served.written.clone(), Arc::clone(config));
-        let pressed = self.press.have_done(move |press, books| pressed(press, books, &about, plan, &written, &by));
+        let (about_all, left_all) = (about, left.clone());
+        let pressed =
+            self.press.have_done(move |press, books| pressed(press, books, &about_all, &left_all, plan, &written, &by));
         let Some(Pressed { before, entries, remarks, pieces, zones, retired }) = pressed else { return Ok(None) };
         let problems = Arc::clone(&self.served.problems);
         remark(&remarks);
@@ -74,10 +83,15 @@ impl Publisher {
                 self.state.raise(Event::Changed { zones });
             }
         }
-        // The version before is in no file any more, or in one that is not the zone's.
-        let was_laid = |apex: &[u8]| self.served.manifest.is_over(apex) || left.contains(apex);
-        let is_alone = |entry: &manifest::Entry| entry.problem.is_some() && was_laid(&entry.apex);
+        // The version before is in no file any more.
+        let is_alone = |entry: &manifest::Entry| entry.problem.is_some() && self.served.manifest.is_over(&entry.apex);
         self.hurries |= entries.iter().any(is_alone);
+        // Of those that are served as updates have made them their journal is needed until an image has that.
+        let are_held: HashSet<&[u8]> = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
+        self.needs_image |= left.keys().any(|apex| are_held.contains(&**apex));
+        let over = left.keys().filter(|apex| !are_held.contains(&***apex));
+        let over: Vec<_> = over.filter_map(|apex| self.written.remove_entry(apex)).collect();
+        self.settle(Files::new(over.into_iter()));
         let written = &config.roster.written;
         let has_come =
             |zone: &Zone| written.find(&zone.apex).is_some() && self.served.manifest.find(&zone.apex).is_none();
@@ -123,45 +137,56 @@ impl Publisher {
 
     /// Zones of which a version is held that guards hold no more, or by other numbers, and those that are given their serials in another way.
     fn judged_anew(&self, config: &Config, wanted: &[String], difference: &Difference) -> Vec<Zone> {
-        let numbering = |written: &Written, apex: &[u8]| written.find(apex).map(|z| z.numbering).unwrap_or_default();
-        let (weighed, written) = (self.weighed.as_ref(), &config.roster.written);
+        let written = &config.roster.written;
+        let numbering = |all: &Written, apex: &[u8]| all.find(apex).map(|zone| zone.numbering).unwrap_or_default();
         let is_numbered_so = |was: &Written, apex: &[u8]| numbering(was, apex) == numbering(written, apex);
-        let is_weighed_so =
-            |apex: &[u8]| weighed.is_some_and(|(guards, was)| *guards == config.guards && is_numbered_so(was, apex));
+        let is_weighed_so = |apex: &[u8]| {
+            let weighed = self.weighed.as_ref();
+            weighed.is_some_and(|w| w.guards == config.guards && is_numbered_so(&w.written, apex))
+        };
+        let asked: HashSet<Box<[u8]>> = wanted.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
         let may_pass = |p: &&images::Problem| {
             held::may_pass(&p.what) && (!is_weighed_so(&p.apex) || !self.library.gate.guards(&p.apex))
         };
-        let held = self.served.problems.iter().filter(may_pass).map(|p| &*p.apex);
-        let was = weighed.map(|(_, was)| was).filter(|was| !was.is(written));
-        let numbered = was.into_iter().flat_map(|was| written.iter().filter(|zone| !is_numbered_so(was, &zone.apex)));
-        let anew: HashSet<&[u8]> = held.chain(numbered.map(|zone| &*zone.apex)).collect();
-        if anew.is_empty() {
-            return Vec::new();
+        let mut anew: HashSet<&[u8]> = self.served.problems.iter().filter(may_pass).map(|p| &*p.apex).collect();
+        if !wanted.is_empty() {
+            anew.retain(|apex| asked.contains(*apex));
         }
-        let asked: HashSet<Box<[u8]>> = wanted.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
+        let is_other_now = |apex: &&[u8]| self.weighed.as_ref().is_some_and(|w| !is_numbered_so(&w.written, apex));
+        let has_other_zones = self.weighed.as_ref().is_some_and(|w| !w.written.is(written));
+        match wanted {
+            _ if !has_other_zones => {}
+            [] => anew.extend(written.iter().map(|zone| &*zone.apex).filter(is_other_now)),
+            _ => anew.extend(asked.iter().map(|apex| &**apex).filter(is_other_now)),
+        }
         let known: HashSet<&[u8]> = difference.apexes().map(|apex| &**apex).collect();
-        let is_wanted = |apex: &&[u8]| (wanted.is_empty() || asked.contains(*apex)) && !known.contains(*apex);
         let zone = |apex: &[u8]| {
             let served = || self.served.manifest.find(apex).map(|known| Zone::new(apex.into(), known.file.into()));
             written.find(apex).cloned().or_else(served)
         };
-        anew.into_iter().filter(is_wanted).filter_map(zone).filter(|zone| !zone.is_journaled()).collect()
+        let anew = anew.into_iter().filter(|apex| !known.contains(*apex)).filter_map(zone);
+        anew.filter(|zone| !zone.is_journaled()).collect()
     }
 
-    /// Zones that belong to their updates no more take along what these have changed of them: of those among these that is written. Which these are.
-    fn write_those_left(&mut self, config: &Config, about: &[Box<[u8]>]) -> Result<HashSet<Box<[u8]>>, Vec<String>> {
+    /// Zones that belong to their updates no more take along what these have changed of them: of those among these that is written. Which these are, and
+    /// where the journal ended then.
+    fn write_those_left(
+        &mut self,
+        config: &Config,
+        about: &[Box<[u8]>],
+    ) -> Result<HashMap<Box<[u8]>, u64>, Vec<String>> {
         let (data_dir, manifest) = (&config.server.data_dir, &self.served.manifest);
         let is_ours =
             |apex: &[u8]| manifest.find(apex).is_some_and(|known| ledger::is_file_of(data_dir, apex, known.file));
         let is_owned = |apex: &[u8]| config.roster.written.find(apex).is_some_and(Zone::is_owned);
         let left = about.iter().filter(|apex| is_ours(apex) && !is_owned(apex));
         let left: HashSet<Box<[u8]>> = left.cloned().collect();
-        if !left.is_empty() {
-            self.write_files(config, |apex| left.contains(apex))?;
-            let written = left.iter().filter_map(|apex| self.written.remove_entry(apex)).collect::<Vec<_>>();
-            self.settle(Files::new(written.into_iter()));
+        if left.is_empty() {
+            return Ok(HashMap::new());
         }
-        Ok(left)
+        let wanted = left.clone();
+        self.write_files(config, move |apex| wanted.contains(apex))?;
+        Ok(left.into_iter().map(|apex| (apex.clone(), self.written.get(&apex).copied().unwrap_or(0))).collect())
     }
 
     /// How what is different is laid. Files are read for it, while updates go on.
@@ -208,12 +233,17 @@ fn pressed(
     press: &Press,
     books: &Books,
     about: &[Box<[u8]>],
+    left: &HashMap<Box<[u8]>, u64>,
     plan: Plan,
     written: &Written,
     config: &Config,
 ) -> Option<Pressed> {
-    // What updates have changed is not in the file that was read, if it is theirs; and if the zone is theirs no more, that gets it before.
-    if about.iter().any(|apex| books.unwritten.is_behind(apex)) {
+    // What updates have changed is not in the file that was read, if it is theirs; and if the zone is theirs no more, that has it before.
+    let is_behind = |apex: &[u8]| match left.get(apex) {
+        Some(written) => books.unwritten.has_changed_since(apex, *written),
+        None => books.unwritten.is_behind(apex),
+    };
+    if about.iter().any(|apex| is_behind(apex)) {
         return None;
     }
     let before = press.current();

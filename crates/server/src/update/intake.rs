@@ -162,12 +162,12 @@ impl Desk for Entrance {
         let is_ours = |zone: &Question| laying::zone(now.image.view(), zone.name.fold().bytes()).is_some();
         let why = |has_key| match zone.unwrap_or(Err(Rcode::FORMERR)) {
             Err(rcode) => Refused::from(rcode),
-            Ok(zone) if zone.class == CLASS_IN && !is_ours(&zone) => ELSEWHERE,
             // He may have a right, and comes again.
             Ok(_) if has_key && self.is_broken.load(Relaxed) => {
                 counter = Counter::UpdateFailed;
                 NOT_YET
             }
+            Ok(zone) if zone.class == CLASS_IN && !is_ours(&zone) => ELSEWHERE,
             Ok(_) => PROHIBITED,
         };
         let refusal = refused(&question.message, &self.keys.latest().0, why).unwrap_or_default();

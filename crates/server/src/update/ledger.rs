@@ -28,7 +28,7 @@ use crate::images::name;
 use crate::images::sound::{Sound, damaged};
 use crate::log;
 use crate::scribe::origin::Origin;
-use crate::stamp::{Stamp, may_be};
+use crate::stamp::{Stamp, may_be_there};
 use crate::update::novices::Wanted;
 use crate::update::strangers::{Lacking, Strangers};
 use crate::update::unwritten::Names;
@@ -107,7 +107,7 @@ pub fn own_file(zone: &Zone, data_dir: &Path) -> Option<PathBuf> {
     }
     let file = file_of(&data_dir.join(FOLDER), &zone.apex);
     // Or what is configured would be served instead.
-    may_be(&file).then_some(file)
+    may_be_there(&file).then_some(file)
 }
 
 /// Whether this is the file of ours of a zone.
@@ -147,7 +147,7 @@ fn mark_of(folder: &Path, apex: &[u8]) -> PathBuf {
 
 /// Whether updates have left a file of this zone.
 pub fn has_left(data_dir: &Path, apex: &[u8]) -> bool {
-    may_be(&file_of(&data_dir.join(FOLDER), apex))
+    may_be_there(&file_of(&data_dir.join(FOLDER), apex))
 }
 
 /// A zone is served under this serial, and not as updates have made it. Where these have left a file of it they are to go on from there, should
@@ -205,7 +205,7 @@ fn open(folder: &Path, from: u64, take: &mut dyn FnMut(u64, Entry)) -> io::Resul
 /// made of it.
 pub fn each_unreleased(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool, mut see: impl FnMut(Entry)) {
     let folder = data_dir.join(FOLDER);
-    if !may_be(&folder) {
+    if !may_be_there(&folder) {
         return;
     }
     let mut take = |_, octets: &[u8]| {

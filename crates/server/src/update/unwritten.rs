@@ -179,13 +179,24 @@ impl Unwritten {
         self.behind.contains_key(apex)
     }
 
+    /// True if something of the zone was changed after the journal ended there that its file does not hold.
+    pub fn has_changed_since(&self, apex: &[u8], end: u64) -> bool {
+        self.behind.get(apex).is_some_and(|names| names.values().any(|changed| changed.at > end))
+    }
+
     /// All that was changed after the journal ended there.
     pub fn since(&self, end: u64) -> Shared {
+        self.since_of(end, &|_| true)
+    }
+
+    /// The same, of these zones.
+    pub fn since_of(&self, end: u64, is_wanted: &dyn Fn(&[u8]) -> bool) -> Shared {
         let late = |names: &ChangedNames| -> SharedNames {
             let late = names.iter().filter(|(_, changed)| changed.at > end);
             late.map(|(name, changed)| (Arc::clone(name), Arc::clone(&changed.records))).collect()
         };
-        let zones = self.behind.iter().map(|(apex, names)| (apex, late(names))).filter(|(_, names)| !names.is_empty());
+        let zones = self.behind.iter().filter(|(apex, _)| is_wanted(apex));
+        let zones = zones.map(|(apex, names)| (apex, late(names))).filter(|(_, names)| !names.is_empty());
         Shared(zones.map(|(apex, names)| (apex.clone(), names)).collect())
     }
 

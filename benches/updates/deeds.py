@@ -375,6 +375,15 @@ class Operator(threading.Thread):
             self.ask(f"zone publish --force {zone.name}", zone)
             zone.e.settle(number)
 
+    def served_image(self):
+        """The file of the image that is served: one that was made just now has its name before anybody maps it."""
+        while True:
+            image = open(os.path.join(self.zones.folder, "data/images/zones.image"), "r+b")
+            if os.fstat(image.fileno()).st_ino in self.server.images():
+                return image
+            image.close()
+            time.sleep(0.01)  # publishing takes longer
+
     def spoil(self, zone):
         """Somebody cuts off the image under the server, or writes into it: it is built anew."""
         if self.awaited:
@@ -382,7 +391,7 @@ class Operator(threading.Thread):
         self.mend_files()
         self.wait("all files are served", lambda: all(z.e.is_settled() for z in self.zones.all.values()))
         self.done["images spoilt"] += 1
-        with self.paused(*self.zones.of(*UPDATED)), open(os.path.join(self.zones.folder, "data/images/zones.image"), "r+b") as image:
+        with self.paused(*self.zones.of(*UPDATED)), self.served_image() as image:
             # It is open, so nobody else gets its number.
             about = os.fstat(image.fileno())
             self.mended = float("inf")

@@ -61,9 +61,9 @@ impl<'a> Sets<'a> {
         self.records.chunk_by(|a, b| a.rtype == b.rtype)
     }
 
-    /// How many different records of a type there are.
+    /// How many different records of a type there are: capitals in names make no difference.
     pub(crate) fn distinct(&self, rtype: Rtype) -> usize {
-        self.of(rtype).chunk_by(|a, b| a.rdata == b.rdata).count()
+        self.of(rtype).chunk_by(|a, b| image::is_same(rtype, a.rdata, b.rdata)).count()
     }
 }
 

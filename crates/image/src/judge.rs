@@ -2,6 +2,7 @@
 
 use crate::node;
 use crate::render::Rr;
+use crate::sets::folded;
 use std::collections::{HashMap, HashSet};
 use wire::rtype::{self, Rtype};
 
@@ -103,5 +104,9 @@ pub(crate) fn apex_fault<'a>(records: impl Iterator<Item = Rr<'a>> + Clone) -> O
 }
 
 fn distinct<'a>(records: impl Iterator<Item = Rr<'a>>, rtype: Rtype) -> usize {
-    records.filter(|r| r.rtype == rtype).map(|r| r.rdata).collect::<HashSet<_>>().len()
+    let all: HashSet<&[u8]> = records.filter(|r| r.rtype == rtype).map(|r| r.rdata).collect();
+    match all.len() {
+        few @ ..2 => few,
+        _ => all.into_iter().map(|rdata| folded(rtype, rdata)).collect::<HashSet<_>>().len(),
+    }
 }

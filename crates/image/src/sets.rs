@@ -114,11 +114,13 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// Where the names begin with which rdata of this type ends: in whatever case they are written, they are the same (RFC 4343 section 3,
-/// RFC 4034 section 6.2). Of types with one record at a name, and with what else follows names, it does not matter.
-fn names_at(rtype: Rtype, rdata: &[u8]) -> usize {
+/// Where names stand in rdata of this type: in whatever case they are written, they are the same (RFC 4343 section 3, RFC 4034 section 6.2). With
+/// what follows names in other types it does not matter.
+fn names_in(rtype: Rtype, rdata: &[u8]) -> Range<usize> {
     use rtype::*;
     let at = match rtype {
+        // Behind them are five numbers.
+        SOA => return 0..rdata.len().saturating_sub(20),
         NS | MD | MF | CNAME | MB | MG | MR | PTR | MINFO | RP | DNAME => 0,
         MX | AFSDB | RT | KX | PX => 2,
         SRV => 6,
@@ -126,19 +128,22 @@ fn names_at(rtype: Rtype, rdata: &[u8]) -> usize {
         NAPTR => (0..3).fold(4, |at, _| at + 1 + rdata.get(at).map_or(0, |len| usize::from(*len))),
         _ => rdata.len(),
     };
-    at.min(rdata.len())
+    at.min(rdata.len())..rdata.len()
 }
 
-fn is_same(rtype: Rtype, a: &[u8], b: &[u8]) -> bool {
-    let at = names_at(rtype, a);
+/// True if records of a type with these rdata are one (RFC 2181 section 5).
+pub fn is_same(rtype: Rtype, a: &[u8], b: &[u8]) -> bool {
+    let Range { start, end } = names_in(rtype, a);
     // The length of a label is no letter.
-    a.len() == b.len() && a[..at] == b[..at] && a[at..].eq_ignore_ascii_case(&b[at..])
+    let are_names_same = || a[start..end].eq_ignore_ascii_case(&b[start..end]);
+    a.len() == b.len() && a[..start] == b[..start] && a[end..] == b[end..] && are_names_same()
 }
 
-fn folded(rtype: Rtype, rdata: &[u8]) -> Cow<'_, [u8]> {
-    let (at, mut folded) = (names_at(rtype, rdata), Cow::Borrowed(rdata));
-    if at < rdata.len() {
-        wire::name::fold(&mut folded.to_mut()[at..]);
+/// In lower case, as far as capitals make no difference.
+pub(crate) fn folded(rtype: Rtype, rdata: &[u8]) -> Cow<'_, [u8]> {
+    let (names, mut folded) = (names_in(rtype, rdata), Cow::Borrowed(rdata));
+    if !names.is_empty() {
+        wire::name::fold(&mut folded.to_mut()[names]);
     }
     folded
 }
@@ -151,11 +156,11 @@ fn covered(rr: &Rr<'_>) -> Rtype {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rtype::{A, MX, NAPTR, NS, SRV, SVCB, TXT};
+    use rtype::{A, MX, NAPTR, NS, SOA, SRV, SVCB, TXT};
 
     #[test]
     fn a_record_is_there_once_in_whatever_case_its_names_are_written() {
-        let table: [(Rtype, &[u8], &[u8], bool); 10] = [
+        let table: [(Rtype, &[u8], &[u8], bool); 13] = [
             (A, b"aaaa", b"aaaa", true),
             (A, b"aaaa", b"AAAA", false),
             (NS, b"\x02ns\0", b"\x02NS\0", true),
@@ -166,6 +171,9 @@ mod tests {
             (NAPTR, b"\0\x01\0\x01\x01s\x02ab\0\x01m\0", b"\0\x01\0\x01\x01s\x02ab\0\x01M\0", true),
             (NAPTR, b"\0\x01\0\x01\x01s\x02ab\0\x01m\0", b"\0\x01\0\x01\x01s\x02AB\0\x01m\0", false),
             (SVCB, b"\0\x01\x01m\0", b"\0\x01\x01M\0", false),
+            (SOA, b"\x01n\0\x01h\0aaaabbbbccccddddeeee", b"\x01N\0\x01H\0aaaabbbbccccddddeeee", true),
+            (SOA, b"\x01n\0\x01h\0aaaabbbbccccddddeeee", b"\x01n\0\x01h\0Aaaabbbbccccddddeeee", false),
+            (SOA, b"short", b"Short", false),
         ];
         for (rtype, a, b, is_one) in table {
             // Many beside them are no others.

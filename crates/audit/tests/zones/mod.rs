@@ -36,11 +36,11 @@ const fn nsec(fault: Fault, change: fn(&str) -> Option<String>) -> Case {
 
 pub const CASES: &[Case] = &[
     Case { fault: NoSoa, from: From::Texts("$TTL 60\n@ NS ns\nns A 192.0.2.1\n", HEAD) },
-    tails(ManySoas, "@ SOA ns host 2 2 3 4 5", "@ SOA ns host 1 2 3 4 5"),
+    tails(ManySoas, "@ SOA ns host 2 2 3 4 5", "@ SOA NS Host 1 2 3 4 5"),
     Case { fault: NoNs, from: From::Texts("$TTL 60\n@ SOA ns host 1 2 3 4 5\nns A 192.0.2.1\n", HEAD) },
     tails(CnameBesideData, "a CNAME ns\na TXT x", "a CNAME ns\nb TXT x"),
-    tails(ManyCnames, "a CNAME ns\na CNAME b\nb A 192.0.2.1", "a CNAME ns\nb CNAME ns"),
-    tails(ManyDnames, "a DNAME b\na DNAME c", "a DNAME b\nc DNAME b"),
+    tails(ManyCnames, "a CNAME ns\na CNAME b\nb A 192.0.2.1", "a CNAME ns\nA CNAME NS\nb CNAME ns"),
+    tails(ManyDnames, "a DNAME b\na DNAME c", "a DNAME b\nA DNAME B\nc DNAME b"),
     tails(
         DsAtApex,
         "@ DS 1 8 2 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",

@@ -377,12 +377,15 @@ class Operator(threading.Thread):
 
     def served_image(self):
         """The file of the image that is served: one that was made just now has its name before anybody maps it."""
-        while True:
+        found = []
+        def is_served():
             image = open(os.path.join(self.zones.folder, "data/images/zones.image"), "r+b")
-            if os.fstat(image.fileno()).st_ino in self.server.images():
-                return image
+            found.append(image)
+            return os.fstat(image.fileno()).st_ino in self.server.images()
+        self.wait("the image that has the name is served", is_served)
+        for image in found[:-1]:
             image.close()
-            time.sleep(0.01)  # publishing takes longer
+        return found[-1]
 
     def spoil(self, zone):
         """Somebody cuts off the image under the server, or writes into it: it is built anew."""

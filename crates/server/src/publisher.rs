@@ -82,7 +82,8 @@ pub struct Publisher {
     /// A zone is served as no file says it, nor the image, nor perhaps the history: that is to be folded before anything else is done, or a start
     /// would not know it.
     hurries: bool,
-    /// A zone is served as updates had made it that are not its owner any more, and its file is held: whoever asked is told once that is in an image.
+    /// A zone is served as updates had made it that are not its owner any more, and its file is held: an image is to have that before anything else is
+    /// done.
     needs_image: bool,
     /// The history has all that has come to be served since there was an image of all.
     is_kept: bool,
@@ -259,11 +260,11 @@ impl Publisher {
         let remembers = self.library.gate.remembers() && job.config.history.octets > 0;
         let is_kept = self.record() && remembers;
         self.is_kept &= is_kept || self.unfolded.is_none();
+        let outcome = if is_kept { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
         if std::mem::take(&mut self.needs_image) {
             self.fold();
         }
         self.note_admitted(&job.config);
-        let outcome = if is_kept { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
         if let Some(done) = job.done {
             // He may have gone.
             let _ = done.send(with_restart(outcome, &job.stays));
@@ -326,8 +327,8 @@ impl Publisher {
     fn admit_now(&mut self, config: &Config) {
         let written = &config.roster.written;
         if !self.noted.as_ref().is_some_and(|(noted, _)| noted.is(written)) {
-            self.library.admit(self.served.manifest.image(), &Admitted::of(config));
-            self.noted = Some((written.clone(), None));
+            let is_noted = self.library.admit(self.served.manifest.image(), &Admitted::of(config));
+            self.noted = is_noted.then(|| (written.clone(), None));
         }
     }
 
@@ -336,8 +337,9 @@ impl Publisher {
         let (written, image) = (&self.served.written, self.served.manifest.image());
         let is_noted = self.noted.as_ref().is_some_and(|(noted, of)| noted.is(written) && *of == Some(image));
         if self.unfolded.is_none() && !is_noted && written.is(&config.roster.written) {
-            let is_noted = note_admitted(&self.library, image, &Admitted::of(config));
-            self.noted = Some((written.clone(), Some(image).filter(|_| is_noted)));
+            // Where it cannot be, what is noted says less than could be said.
+            note_admitted(&self.library, image, &Admitted::of(config));
+            self.noted = Some((written.clone(), Some(image)));
         }
     }
 

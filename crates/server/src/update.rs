@@ -340,7 +340,8 @@ impl Updates {
         }
         if let Some((folding, since, end)) = &self.later.folding {
             self.later.rests = Some(Instant::now() + since.elapsed() * REST_FOR_WORK);
-            match folding.try_recv() {
+            let outcome = folding.try_recv();
+            match &outcome {
                 Err(TryRecvError::Empty) => return,
                 Ok(Err(complaints)) => {
                     log::error("changes stay in the journal", &[("why", &complaints.join("; "))]);
@@ -348,6 +349,7 @@ impl Updates {
                 }
                 Ok(Ok(_)) | Err(TryRecvError::Disconnected) => (self.later.failed, self.later.folded) = (None, *end),
             }
+            let has_image = matches!(outcome, Ok(Ok(_)));
             (self.later.folding, self.later.lagging) = (None, None);
             let books = self.press.hold();
             let (needed, names) = (books.unwritten.needed(), books.unwritten.names());
@@ -355,11 +357,14 @@ impl Updates {
             if names == 0 {
                 self.are_paid();
             }
-            self.state.writing.begins();
-            let released = self.ledger.release(needed);
-            self.state.writing.ends();
-            if let Err(e) = released {
-                log::warn("the journal grows", &[("why", &e)]);
+            // Without an image what a start has found of zones that are their updates' no more is in the journal alone.
+            if has_image {
+                self.state.writing.begins();
+                let released = self.ledger.release(needed);
+                self.state.writing.ends();
+                if let Err(e) = released {
+                    log::warn("the journal grows", &[("why", &e)]);
+                }
             }
             // What is left is of updates that came meanwhile, or of zones that are not served now: it waits as long again.
             self.later.changed = (names > 0).then(Instant::now);

@@ -5,7 +5,7 @@
 
 use crate::log;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -54,6 +54,14 @@ impl<S: Timed> Hurried<S> {
             Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
             left => self.stream.set_limit(left),
         }
+    }
+}
+
+impl Hurried<TcpStream> {
+    /// What still comes is not waited for long.
+    pub fn say_no_more(&mut self) -> io::Result<()> {
+        self.until = Instant::now() + PATIENCE / 10;
+        self.stream.shutdown(Shutdown::Write)
     }
 }
 

@@ -23,10 +23,11 @@ fn exchange(mut stream: Hurried<TcpStream>, state: &State) -> io::Result<()> {
     stream.renew();
     stream.write_all(answer(&head, state).as_bytes())?;
     // With something unread the end of the connection would take the answer back.
-    match is_whole(&head) {
-        true => Ok(()),
-        false => io::copy(&mut stream.take(DRAINED_MAX), &mut io::sink()).map(drop),
+    if !is_whole(&head) {
+        stream.say_no_more()?;
+        io::copy(&mut stream.take(DRAINED_MAX), &mut io::sink())?;
     }
+    Ok(())
 }
 
 fn is_whole(head: &str) -> bool {

@@ -98,31 +98,42 @@ impl Admitted {
 impl Library {
     /// None: nobody knows.
     pub fn admitted(&self, image: Identity) -> Option<Admitted> {
-        let file = self.folder().join(FILE);
-        match std::fs::read_to_string(&file) {
-            Ok(text) => Admitted::parse(&text, image),
-            Err(e) => {
-                let facts: [(&str, &dyn Display); 2] = [("file", &file.display()), ("why", &e)];
-                if e.kind() != ErrorKind::NotFound {
-                    log::warn("it is not known whom lists let in before", &facts);
-                }
-                None
-            }
+        let tell = |e: &io::Error| {
+            let (folder, why): (_, &dyn Display) = (self.folder().join(FILE), e);
+            log::warn("it is not known whom lists let in before", &[("file", &folder.display()), ("why", why)]);
+        };
+        self.read_admitted(image).inspect_err(tell).unwrap_or_default()
+    }
+
+    fn read_admitted(&self, image: Identity) -> io::Result<Option<Admitted>> {
+        match std::fs::read_to_string(self.folder().join(FILE)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            text => text.map(|text| Admitted::parse(&text, image)),
         }
     }
 
-    /// What is served, and was before, comes to be for these.
-    pub fn admit(&self, image: Identity, now: &Admitted) {
-        let Some(before) = self.admitted(image).filter(|before| before != now) else { return };
-        let Err(e) = self.note_admitted(image, &before.and_then(now)) else { return };
-        // Then nobody knows.
+    /// What is served, and was before, comes to be for these. False: that cannot be noted.
+    pub fn admit(&self, image: Identity, now: &Admitted) -> bool {
+        let noted = match self.read_admitted(image) {
+            Ok(before) => match before.filter(|before| before != now) {
+                None => return true,
+                Some(before) => self.note_admitted(image, &before.and_then(now)),
+            },
+            Err(e) => Err(e),
+        };
+        let Err(e) = noted else { return true };
+        // Then nobody is to know.
         let file = self.folder().join(FILE);
-        let gone = std::fs::remove_file(&file).and_then(|()| sync_folder(self.folder()));
-        let why = gone.err().map_or(String::new(), |gone| format!("{e}; {gone}"));
-        if !why.is_empty() {
+        let gone = match std::fs::remove_file(&file) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            gone => gone.and_then(|()| sync_folder(self.folder())),
+        };
+        if let Err(gone) = &gone {
+            let why = format!("{e}; {gone}");
             let facts: [(&str, &dyn Display); 2] = [("file", &file.display()), ("why", &why)];
-            log::warn("the next start may show what it should not to whom lists have let in: a file stays", &facts);
+            log::warn("the next start may show what it should not to whom lists have let in", &facts);
         }
+        gone.is_ok()
     }
 
     /// This image is all that is served, to these.

@@ -96,7 +96,8 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
     let is = Admitted::of(config);
     // Where the server's own list is another, that is about all zones.
     let is_for_the_same = was.as_ref().is_some_and(|was| was.are_by_the_same_server(&is));
-    let is_for_others = |zone: &&Zone| !was.as_ref().is_some_and(|was| was.are_the_same(&is, &zone.apex));
+    // Where nobody knows it is about all as well.
+    let is_for_others = |zone: &&Zone| was.as_ref().is_some_and(|was| !was.are_the_same(&is, &zone.apex));
     let others: Vec<Zone> = config.roster.written.iter().filter(is_for_others).cloned().collect();
     if let Some(last) = &last {
         library.admit(last.shelved.manifest.image(), &is);
@@ -199,11 +200,11 @@ fn at_once(
     Some((zones, serving, Compared::Owned))
 }
 
-/// This image is all that is served from now on, to these. False: that could not be written down.
-pub fn note_admitted(library: &Library, image: Identity, admitted: &Admitted) -> bool {
-    let tell =
-        |e: &std::io::Error| log::warn("the next start looks at all files before its first answer", &[("why", e)]);
-    library.note_admitted(image, admitted).inspect_err(tell).is_ok()
+/// This image is all that is served from now on, to these.
+pub fn note_admitted(library: &Library, image: Identity, admitted: &Admitted) {
+    if let Err(e) = library.note_admitted(image, admitted) {
+        log::warn("the next start may look at files that it need not before its first answer", &[("why", &e)]);
+    }
 }
 
 impl Serving {

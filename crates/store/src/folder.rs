@@ -2,7 +2,7 @@
 //! files of one.
 #![allow(unsafe_code)]
 
-use crate::map::nameless;
+use crate::map::{named, nameless};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Read};
@@ -128,7 +128,7 @@ pub struct Folder {
 
 impl Folder {
     pub fn open(dir: &Path) -> io::Result<Folder> {
-        let root = dir.canonicalize().map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", dir.display())))?;
+        let root = dir.canonicalize().map_err(|e| named(dir, &e))?;
         Ok(Folder { root })
     }
 
@@ -139,7 +139,7 @@ impl Folder {
             return Err(self.outside(relative));
         }
         let path = self.root.join(relative);
-        let real = path.canonicalize().map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+        let real = path.canonicalize().map_err(|e| named(&path, &e))?;
         if real.starts_with(&self.root) && real.is_file() { Ok(real) } else { Err(self.outside(relative)) }
     }
 

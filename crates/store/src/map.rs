@@ -297,7 +297,8 @@ fn open(path: &Path) -> io::Result<(File, usize)> {
     }
 }
 
-fn named(path: &Path, e: &io::Error) -> io::Error {
+/// The same error, with the file that it is about.
+pub(crate) fn named(path: &Path, e: &io::Error) -> io::Error {
     io::Error::new(e.kind(), format!("{}: {e}", path.display()))
 }
 

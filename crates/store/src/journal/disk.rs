@@ -2,7 +2,7 @@
 //! writes, forgets what was not synced, and is full.
 
 use crate::atomic::sync_folder;
-use crate::map::leave_cache;
+use crate::map::{leave_cache, named};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -50,14 +50,10 @@ pub struct Named {
     path: PathBuf,
 }
 
-fn named(path: &Path, e: io::Error) -> io::Error {
-    io::Error::new(e.kind(), format!("{}: {e}", path.display()))
-}
-
 impl Folder {
     /// Makes the folder if it is not there; the one it stands in must be.
     pub fn open(path: &Path) -> io::Result<Folder> {
-        let named = |e| named(path, e);
+        let named = |e: io::Error| named(path, &e);
         match fs::create_dir(path) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(named(e)),
             _ => {}
@@ -74,7 +70,7 @@ impl Disk for Folder {
     fn list(&self) -> io::Result<Vec<String>> {
         // What is no text is no file of ours.
         let name = |entry: io::Result<fs::DirEntry>| entry.map(|e| e.file_name().into_string().ok()).transpose();
-        fs::read_dir(&self.path).map_err(|e| named(&self.path, e))?.filter_map(name).collect()
+        fs::read_dir(&self.path).map_err(|e| named(&self.path, &e))?.filter_map(name).collect()
     }
 
     fn read(&self, name: &str, at: u64, max: usize) -> io::Result<Vec<u8>> {

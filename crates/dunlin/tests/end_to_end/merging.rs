@@ -9,6 +9,11 @@ fn asked(stage: &Stage, server: &crate::running::Server, name: &str) -> String {
     server.short(&stage.folder, &[&format!("{name}.z.example")])
 }
 
+/// An edit that guards hold: more than half of the records go.
+fn without_hosts(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with('h')).map(|line| format!("{line}\n")).collect()
+}
+
 /// The next one comes before the file is read.
 #[test]
 fn an_edit_comes_in_between_updates_that_never_pause() {
@@ -192,7 +197,7 @@ fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
     let server = stage.serve();
     let original = read(&stage.file);
     add(&server, 1);
-    let lost = original.lines().filter(|line| !line.starts_with('h')).fold(String::new(), |all, l| all + l + "\n");
+    let lost = without_hosts(&original);
     for (edit, why) in [
         (&*lost, "more than 50 % would be lost"),
         (&*original.replace(ds, "sub NS ns\n"), "the delegation sub.z.example. would lose its DS"),
@@ -230,8 +235,7 @@ fn an_edit_that_guards_hold_is_taken_in_once_they_do_so_no_more() {
         let stage = Stage::new("", 20);
         let server = stage.serve();
         add(&server, 1);
-        let lost: String =
-            read(&stage.file).lines().filter(|l| !l.starts_with('h')).map(|l| format!("{l}\n")).collect();
+        let lost = without_hosts(&read(&stage.file));
         stage.edit(&lost);
         eventually("it is held", || stage.ctl(&["status"]).contains("more than 50 % would be lost"));
         let config = configuration("");
@@ -273,7 +277,7 @@ fn what_is_forced_is_the_edit_that_was_there_then_and_no_later_one() {
     let server = stage.serve();
     let original = read(&stage.file);
     add(&server, 1);
-    let lost = original.lines().filter(|line| !line.starts_with('h')).fold(String::new(), |all, l| all + l + "\n");
+    let lost = without_hosts(&original);
     let is_held = |why: &str| eventually(why, || stage.ctl(&["status"]).contains(why));
     // What it includes is not there: that may be mended, and it is tried again.
     stage.edit(&(lost.clone() + "$INCLUDE more\n"));

@@ -158,8 +158,10 @@ impl Desk for Entrance {
         }
         let zone = Message::new(&question.message).map(|message| update::zone(&message));
         let mut counter = Counter::UpdateRefused;
-        let now = self.published.latest().0;
-        let is_ours = |zone: &Question| laying::zone(now.image.view(), zone.name.fold().bytes()).is_some();
+        let is_ours = |zone: &Question| {
+            let now = self.published.latest().0;
+            laying::zone(now.image.view(), zone.name.fold().bytes()).is_some()
+        };
         let why = |has_key| match zone.unwrap_or(Err(Rcode::FORMERR)) {
             Err(rcode) => Refused::from(rcode),
             // He may have a right, and comes again.

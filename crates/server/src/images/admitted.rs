@@ -1,7 +1,7 @@
 //! Whom lists let in as long as what a start would find was served: the image, and what the history says was laid over it. A start with many zones
 //! answers at once from these; who is let in since may not be meant to see what somebody has taken out of a zone before, which only its file says yet.
 
-use crate::config::Config;
+use crate::config::{Config, Zone};
 use crate::images::Library;
 use crate::images::manifest::Identity;
 use crate::log;
@@ -36,8 +36,7 @@ impl Admitted {
     pub fn of(config: &Config) -> Admitted {
         let zones = config.roster.written.iter();
         let with_own = zones.filter(|zone| zone.allow_query.is_some() || !zone.allow_transfer.0.is_empty());
-        let lists =
-            |zone: &crate::config::Zone| fingerprint(&format_args!("{:?} {:?}", zone.allow_query, zone.allow_transfer));
+        let lists = |zone: &Zone| fingerprint(&format_args!("{:?} {:?}", zone.allow_query, zone.allow_transfer));
         Admitted {
             server: fingerprint(&format_args!("{:?}", config.server.allow_query)),
             zones: with_own.map(|zone| (named(&zone.apex), lists(zone))).collect(),
@@ -56,22 +55,14 @@ impl Admitted {
     }
 
     /// First these were let in, then those.
-    fn and_then(mut self, now: &Admitted) -> Admitted {
-        if self.server != now.server {
-            self.server = SEVERAL;
+    fn and_then(&self, now: &Admitted) -> Admitted {
+        let both = |before, now| if before == now { before } else { SEVERAL };
+        let lists = |all: &Admitted, apex| all.zones.get(apex).copied().unwrap_or(SEVERAL);
+        let apexes = self.zones.keys().chain(now.zones.keys());
+        Admitted {
+            server: both(self.server, now.server),
+            zones: apexes.map(|apex| (*apex, both(lists(self, apex), lists(now, apex)))).collect(),
         }
-        for (apex, lists) in &now.zones {
-            let before = self.zones.insert(*apex, *lists);
-            if before != Some(*lists) {
-                self.zones.insert(*apex, SEVERAL);
-            }
-        }
-        for (apex, lists) in &mut self.zones {
-            if !now.zones.contains_key(apex) {
-                *lists = SEVERAL;
-            }
-        }
-        self
     }
 
     /// A line for the image, and one for each zone.
@@ -99,8 +90,9 @@ impl Library {
     /// None: nobody knows.
     pub fn admitted(&self, image: Identity) -> Option<Admitted> {
         let tell = |e: &io::Error| {
-            let (folder, why): (_, &dyn Display) = (self.folder().join(FILE), e);
-            log::warn("it is not known whom lists let in before", &[("file", &folder.display()), ("why", why)]);
+            let file = self.folder().join(FILE);
+            let facts: [(&str, &dyn Display); 2] = [("file", &file.display()), ("why", e)];
+            log::warn("it is not known whom lists let in before", &facts);
         };
         self.read_admitted(image).inspect_err(tell).unwrap_or_default()
     }
@@ -163,13 +155,13 @@ mod tests {
         assert_eq!(Admitted::parse(&before.text(IMAGE), IMAGE), Some(before.clone()));
         assert_eq!(Admitted::parse(&before.text(IMAGE), Identity { seed: 8, ..IMAGE }), None);
         assert_eq!(Admitted::parse(&(before.text(IMAGE) + "1"), IMAGE), None);
-        let both = before.clone().and_then(&now);
+        let both = before.and_then(&now);
         for (apex, is_same) in [(a, true), (b, false), (c, false), (d, false), (b"\x01e\0", true)] {
             assert_eq!(both.are_the_same(&now, apex), is_same, "{apex:?}");
             assert_eq!(both.are_the_same(&before, apex), is_same, "one that was closed, and is open again: {apex:?}");
         }
         assert!(both.are_by_the_same_server(&now));
         assert!(!both.and_then(&admitted(1, &[])).are_by_the_same_server(&before));
-        assert_eq!(now.clone().and_then(&now), now);
+        assert_eq!(now.and_then(&now), now);
     }
 }

@@ -71,8 +71,8 @@ impl Last {
         written.iter().filter(|zone| self.shelved.manifest.find(&zone.apex).is_none()).cloned().collect()
     }
 
-    /// These are configured, whatever else is.
-    pub fn take_in(&mut self, written: &Written) {
+    /// What is new among these comes, whatever else has changed.
+    pub fn add_new(&mut self, written: &Written) {
         self.more = self.new_among(written);
     }
 

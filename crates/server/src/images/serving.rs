@@ -139,7 +139,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
                 let moved = zones.iter().filter(is_moved).map(|zone| zone.apex.clone());
                 let gone = manifest.beside(zones.iter().map(|zone| &*zone.apex));
                 let gone = gone.map(|gone| gone.into_iter().chain(moved).collect());
-                last.take_in(&config.roster.written);
+                last.add_new(&config.roster.written);
                 gone.is_some_and(|gone| last.go(gone))
             };
             open()

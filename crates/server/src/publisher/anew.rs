@@ -216,7 +216,9 @@ impl Publisher {
             }
         }
         unwritten.iter().for_each(|why| log::error("reload", &[("why", why)]));
-        rest();
+        // A stamp within a tick of now is not believed (`stamp`), and these files would be read by each reload. Nobody is kept waiting but
+        // who wants an image, which takes longer: updates go on.
+        std::thread::sleep(2 * stamp::TICK);
         Ok(())
     }
 
@@ -260,11 +262,6 @@ impl Publisher {
             Err(e) => log::info("the image stays on small pages", &[("why", &e)]),
         }
     }
-}
-
-/// A stamp within a tick of now is not believed (`stamp`), and files that were just written would be read by each reload. Updates go on.
-pub(super) fn rest() {
-    std::thread::sleep(2 * stamp::TICK);
 }
 
 /// Touches every page, slice by slice.

@@ -1,6 +1,5 @@
 //! Zones that have changed, laid over the image that is served.
 
-use super::anew::rest;
 use super::{Apexes, Publisher, tell_gone};
 use crate::config::{Config, Written, Zone};
 use crate::images::changes::{self, Laid, Plan};
@@ -12,7 +11,6 @@ use crate::images::serving::{access, access_after, forsakes, remark, told};
 use crate::images::{self, Remark};
 use crate::log;
 use crate::publisher::press::{Books, Press};
-use crate::stamp::Stamp;
 use crate::state::Event;
 use crate::update::ledger;
 use crate::update::unwritten::Files;
@@ -62,15 +60,10 @@ impl Publisher {
         let about: Apexes = difference.apexes().cloned().collect();
         // Before their new files are read: until then somebody may have changed them, under the serial that these are given.
         let Ok(left) = self.write_those_left(config, &about) else { return Ok(None) };
-        // What has just come to its updates would be taken for changed by each reload until then.
-        if difference.anew.iter().any(|zone| zone.is_journaled() && Stamp::of(&zone.file).is_none()) {
-            rest();
-        }
         let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
-        let (written, by) = (self.served.written.clone(), Arc::clone(config));
-        let (about_all, left_all) = (about, left.clone());
+        let (written, by, kept) = (self.served.written.clone(), Arc::clone(config), left.clone());
         let pressed =
-            self.press.have_done(move |press, books| pressed(press, books, &about_all, &left_all, plan, &written, &by));
+            self.press.have_done(move |press, books| pressed(press, books, &about, &kept, plan, &written, &by));
         let Some(Pressed { before, entries, remarks, pieces, zones, retired }) = pressed else { return Ok(None) };
         let problems = Arc::clone(&self.served.problems);
         remark(&remarks);

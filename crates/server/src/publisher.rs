@@ -13,6 +13,7 @@ mod anew;
 pub(crate) mod attending;
 mod by;
 mod commands;
+pub(crate) mod folding;
 mod includes;
 pub(crate) mod jobs;
 mod over;
@@ -38,6 +39,7 @@ use crate::update::novices::Asked;
 use attending::NEEDS_RESTART;
 use audit::Guards;
 use by::{By, record};
+use folding::Folding;
 use front::{Retired, Zones};
 use jobs::{Job, Why, together};
 use net::Wake;
@@ -52,16 +54,6 @@ use watcher::Followed;
 
 /// How often it is looked whether a retired image is still in use.
 const RETIRE_EVERY: Duration = Duration::from_millis(50);
-/// How long nothing may have changed before what is laid over an image is folded into a new one: at least so long, and so
-/// long for each MiB of the image, so that building takes a small part of the time however large it is.
-const FOLD_AFTER: Duration = Duration::from_secs(10);
-const FOLD_AFTER_MIB: Duration = Duration::from_secs(1);
-/// So many times as long what is laid over it may become more without a pause.
-const FOLD_ANYWAY: u32 = 10;
-/// After one that failed.
-pub const FOLD_AGAIN: Duration = Duration::from_secs(60);
-/// So many times as long as the last one took none is begun because a version was spoilt or held.
-const REST_FOR_FOLDS: u32 = 8;
 type Apexes = Vec<Box<[u8]>>;
 
 pub struct Publisher {
@@ -75,26 +67,11 @@ pub struct Publisher {
     /// Whose wish is being carried out.
     by: By,
     retired: Vec<Retired<Zones<Stretch>>>,
-    /// What is laid over the image, to be folded into a new one when nothing has changed for a while.
-    unfolded: Option<Arc<Config>>,
-    /// Since when there is any.
-    laid: Option<Instant>,
-    /// A zone is served as no file says it, nor the image, nor perhaps the history: that is to be folded before anything else is done, or a start
-    /// would not know it.
-    hurries: bool,
-    /// A zone is served as updates had made it that are not its owner any more, and its file is held: an image is to have that before anything else is
-    /// done.
-    needs_image: bool,
-    /// The history has all that has come to be served since there was an image of all.
-    is_kept: bool,
-    /// When the last fold ended, and how long it took.
-    folded: Option<(Instant, Duration)>,
+    folding: Folding,
     /// Zones of updates whose files have been written for an image, and up to where in the journal they hold it.
     written: HashMap<Box<[u8]>, u64>,
     /// By which configuration it was noted whom lists let in now (`images::admitted`); and of which image that they let in nobody else.
     noted: Option<(Written, Option<Identity>)>,
-    /// When the last image could not be made; None: it could.
-    failed: Option<Instant>,
     /// What the versions of all zones were weighed and numbered by last. None: that is not known.
     weighed: Option<Weighed>,
     /// Versions that were held are weighed again, though nothing has changed in their files.
@@ -149,15 +126,9 @@ impl Publisher {
             recorder,
             by: By::default(),
             retired: Vec::new(),
-            unfolded: None,
-            laid: None,
-            hurries: false,
-            needs_image: false,
-            is_kept: true,
-            folded: None,
+            folding: Folding::new(Instant::now()),
             written: HashMap::new(),
             noted: None,
-            failed: None,
             judges_anew: false,
             number: 0,
             full: 0,
@@ -175,24 +146,21 @@ impl Publisher {
         }
         self.record();
         self.warm();
-        let (mut has_worked, mut quiet) = (true, Instant::now());
+        let mut has_worked = true;
         let mut ahead = None;
         loop {
-            if self.hurries_in().is_some_and(|pause| pause.is_zero()) {
-                self.hurries = false;
+            if self.folding.is_urgent(Instant::now()) {
                 self.fold();
-                (has_worked, quiet) = (true, Instant::now());
+                has_worked = true;
             }
-            if self.retired.is_empty() && self.unfolded.is_none() && std::mem::take(&mut has_worked) {
+            if self.retired.is_empty() && !self.folding.is_due() && std::mem::take(&mut has_worked) {
                 self.state.rest();
             }
-            let job = match (self.retired.is_empty(), &self.unfolded) {
+            let retire = (!self.retired.is_empty()).then_some(RETIRE_EVERY);
+            let job = match [retire, self.pause()].into_iter().flatten().min() {
                 _ if ahead.is_some() => ahead.take().ok_or(RecvTimeoutError::Timeout),
-                (true, None) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                (true, Some(_)) => {
-                    jobs.recv_timeout(self.hurries_in().unwrap_or(Duration::MAX).min(self.fold_in(quiet)))
-                }
-                (false, _) => jobs.recv_timeout(RETIRE_EVERY),
+                Some(pause) => jobs.recv_timeout(pause),
+                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match job {
                 Ok(job) => {
@@ -200,18 +168,25 @@ impl Publisher {
                     ahead = next;
                     let is_look = job.why == Why::Look;
                     (has_worked, _) = (true, self.on_job(job));
-                    quiet = if is_look { quiet } else { Instant::now() };
+                    if !is_look {
+                        self.folding.change(Instant::now());
+                    }
                 }
                 // A transfer may hold what was replaced for long, and that is no reason to wait.
-                Err(RecvTimeoutError::Timeout) if self.unfolded.is_some() && self.fold_in(quiet).is_zero() => {
+                Err(RecvTimeoutError::Timeout) if self.pause().is_some_and(|pause| pause.is_zero()) => {
                     self.fold();
-                    (has_worked, quiet) = (true, Instant::now());
+                    has_worked = true;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.retired.retain(|r| !r.is_unused());
         }
+    }
+
+    /// How long to wait before a fold.
+    fn pause(&self) -> Option<Duration> {
+        self.folding.pause(self.served.manifest.image().size, Instant::now())
     }
 
     fn on_job(&mut self, job: Job) {
@@ -239,8 +214,7 @@ impl Publisher {
             self.full = job.number;
         }
         self.let_on();
-        // What is folded later is folded as the last configuration has it: an earlier one may say otherwise whose a zone is.
-        self.unfolded = self.unfolded.take().map(|_| Arc::clone(&job.config));
+        self.folding.follow(&job.config);
         let is_done = outcome.is_ok();
         if is_done && job.zones.is_empty() {
             // All is as its files say, and nothing waits for an image.
@@ -259,9 +233,9 @@ impl Publisher {
         // What is too much for it is in memory only.
         let remembers = self.library.gate.remembers() && job.config.history.octets > 0;
         let is_kept = self.record() && remembers;
-        self.is_kept &= is_kept || self.unfolded.is_none();
+        self.folding.remember(is_kept);
         let outcome = if is_kept { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
-        if std::mem::take(&mut self.needs_image) {
+        if self.folding.is_needed() {
             self.fold();
         }
         self.note_admitted(&job.config);
@@ -294,7 +268,7 @@ impl Publisher {
     /// What somebody has forced no file says: where the history does not have it an image is to, before he is told that it is done.
     fn hold_on(&mut self, facts: Json) -> Result<Json, Vec<String>> {
         let is_forced = matches!(self.by.why, Why::Forced | Why::Back(_) | Why::Keep { is_forced: true });
-        if !is_forced || self.unfolded.is_none() || self.fold() {
+        if !is_forced || self.fold() {
             return Ok(facts);
         }
         Err(vec!["it is served, and a crash would take it back: neither the history nor a new image can be written, see the log".to_string()])
@@ -308,13 +282,12 @@ impl Publisher {
 
     /// Makes a new image of what is laid over the one that is served. False: it could not be made.
     fn fold(&mut self) -> bool {
-        let Some(config) = self.unfolded.take() else { return true };
+        let Some(config) = self.folding.begin() else { return true };
         self.by = By::default();
         self.library.gate = Arc::new(Gate::new(&config, HashSet::new()));
-        self.hurries = false;
         let begun = Instant::now();
         let folded = self.rebuild(&config, Why::Fold);
-        self.folded = Some((Instant::now(), begun.elapsed()));
+        self.folding.end(begun, Instant::now());
         let complaints = folded.as_ref().err().into_iter().flatten();
         complaints.for_each(|c| log::error("reload", &[("why", c)]));
         self.let_on();
@@ -336,34 +309,11 @@ impl Publisher {
     fn note_admitted(&mut self, config: &Config) {
         let (written, image) = (&self.served.written, self.served.manifest.image());
         let is_noted = self.noted.as_ref().is_some_and(|(noted, of)| noted.is(written) && *of == Some(image));
-        if self.unfolded.is_none() && !is_noted && written.is(&config.roster.written) {
+        if !self.folding.is_due() && !is_noted && written.is(&config.roster.written) {
             // Where it cannot be, what is noted says less than could be said.
             note_admitted(&self.library, image, &Admitted::of(config));
             self.noted = Some((written.clone(), Some(image)));
         }
-    }
-
-    /// How long to wait before a fold that is not to wait; None: there is none. Whoever writes good and bad versions in turns has not one image after
-    /// the other made, where the history says meanwhile what was served.
-    fn hurries_in(&self) -> Option<Duration> {
-        let rest = self
-            .folded
-            .filter(|_| self.is_kept)
-            .map(|(ended, took)| (took * REST_FOR_FOLDS).saturating_sub(ended.elapsed()));
-        self.hurries.then(|| rest.unwrap_or_default())
-    }
-
-    /// How long to wait before the next fold. `quiet`: since when nothing has changed. One that failed does not wait for that: what goes
-    /// on may be of other zones.
-    fn fold_in(&self, quiet: Instant) -> Duration {
-        let mib = u32::try_from(self.served.manifest.image().size >> 20).unwrap_or(u32::MAX);
-        let (least, since) = self.failed.map_or((FOLD_AFTER, quiet), |failed| (FOLD_AGAIN, failed));
-        let pause = least.max(FOLD_AFTER_MIB * mib);
-        let anyway = self
-            .laid
-            .filter(|_| self.failed.is_none())
-            .map(|laid| (pause * FOLD_ANYWAY).saturating_sub(laid.elapsed()));
-        pause.saturating_sub(since.elapsed()).min(anyway.unwrap_or(pause))
     }
 
     fn reload(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
@@ -383,8 +333,7 @@ impl Publisher {
         self.judges_anew = false;
         if why == Why::Started && self.served.manifest.changes() > 0 {
             // What the last run laid over the image.
-            self.unfolded = Some(Arc::clone(config));
-            self.laid.get_or_insert_with(Instant::now);
+            self.folding.lay(config, Instant::now());
         }
         let laid = match why {
             Why::Damaged => None,

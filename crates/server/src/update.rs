@@ -32,7 +32,7 @@ use crate::images::laying::{self, Standing};
 use crate::images::{self, name};
 use crate::json::Json;
 use crate::log::{self, Seldom};
-use crate::publisher::FOLD_AGAIN;
+use crate::publisher::folding;
 use crate::publisher::press::{Books, Press, Work};
 use crate::refusals::{self, DONE, ELSEWHERE, FAILED, NOT_NOW, NOT_YET, Notice, PROHIBITED};
 use crate::state::{Event, State};
@@ -631,5 +631,5 @@ impl Updates {
 
 /// True of a failure so short a time ago that it is not tried again: on a full disk nothing else would be done.
 fn is_recent(failed: Option<Instant>) -> bool {
-    failed.is_some_and(|at| at.elapsed() < FOLD_AGAIN)
+    failed.is_some_and(|at| at.elapsed() < folding::AGAIN)
 }

@@ -36,19 +36,15 @@ const SOME: usize = 16;
 const TRIES: usize = 3;
 
 impl Publisher {
-    /// Finds or builds the image of all zones; true if another one is served now. If it cannot be made that is tried again, like a
-    /// fold: of zones that are served from it only nothing can be laid.
+    /// Finds or builds the image of all zones; true if another one is served now.
     pub(super) fn rebuild(&mut self, config: &Arc<Config>, why: Why) -> Result<bool, Vec<String>> {
         let outcome = self.rebuilt(config, why);
-        self.failed = outcome.is_err().then(Instant::now);
-        self.unfolded = self.failed.map(|_| Arc::clone(config));
-        self.laid = self.laid.filter(|_| self.failed.is_some());
-        match self.failed {
+        self.folding.have_built(config, outcome.is_ok(), Instant::now());
+        match outcome {
+            Ok(_) => self.recorder.forget(),
             // What is not served is no version.
-            Some(_) => self.library.gate.forget(),
-            None => self.recorder.forget(),
+            Err(_) => self.library.gate.forget(),
         }
-        self.is_kept |= self.failed.is_none();
         outcome
     }
 

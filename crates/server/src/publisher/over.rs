@@ -1,5 +1,6 @@
 //! Zones that have changed, laid over the image that is served.
 
+use super::folding::Haste;
 use super::{Apexes, Publisher, tell_gone};
 use crate::config::{Config, Written, Zone};
 use crate::images::changes::{self, Laid, Plan};
@@ -78,10 +79,14 @@ impl Publisher {
         }
         // The version before is in no file any more.
         let is_alone = |entry: &manifest::Entry| entry.problem.is_some() && self.served.manifest.is_over(&entry.apex);
-        self.hurries |= entries.iter().any(is_alone);
+        if entries.iter().any(is_alone) {
+            self.folding.hurry(Haste::Soon);
+        }
         // Of those that are served as updates have made them their journal is needed until an image has that.
         let are_held: HashSet<&[u8]> = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
-        self.needs_image |= left.keys().any(|apex| are_held.contains(&**apex));
+        if left.keys().any(|apex| are_held.contains(&**apex)) {
+            self.folding.hurry(Haste::Now);
+        }
         let over = left.keys().filter(|apex| !are_held.contains(&***apex));
         let over: Vec<_> = over.filter_map(|apex| self.written.remove_entry(apex)).collect();
         self.settle(Files::new(over.into_iter()));
@@ -104,8 +109,7 @@ impl Publisher {
         self.is_published(retired);
         self.state.secondaries.iter().for_each(|s| difference.apexes().for_each(|apex| s.has_changed(apex)));
         self.tell_problems(&problems);
-        self.unfolded = Some(Arc::clone(config));
-        self.laid.get_or_insert_with(Instant::now);
+        self.folding.lay(config, Instant::now());
         Ok(Some(true))
     }
 

@@ -531,7 +531,7 @@ impl Registrar {
         // Of a primary that is silent one line is enough, however many zones it has.
         let is_told = match useless {
             Useless::Silent => self.entries.falls_silent(primary, over),
-            Useless::Answers => {
+            Useless::Answers | Useless::BreaksOff => {
                 self.heard(now, (primary, over));
                 true
             }

@@ -85,6 +85,8 @@ pub enum Useless {
     Silent,
     /// It answers, but not with this zone.
     Answers,
+    /// It has begun to send the zone, and not ended: it may be starting anew.
+    BreaksOff,
 }
 
 /// What came of a question for the SOA.
@@ -161,6 +163,8 @@ struct Zone {
     is_wanted: bool,
     /// He has said so once more while it was under way.
     is_wanted_again: bool,
+    /// In this round a primary has begun to send it.
+    was_begun: bool,
     /// The silent primary that it is told of.
     hopes: Option<PrimaryId>,
     /// While it is asked for or fetched: it does not wait in the line any more.
@@ -266,6 +270,7 @@ impl Refresher {
             again: false,
             is_wanted: false,
             is_wanted_again: false,
+            was_begun: false,
             hopes: None,
             has_place: false,
         };
@@ -428,7 +433,7 @@ impl Refresher {
         zone.deadline = None;
         self.expire(now, id);
         if let Some(zone) = self.zones.get_mut(&id).filter(|zone| zone.phase == Phase::Waiting && zone.next <= now) {
-            (zone.tried, zone.began, zone.again, zone.waits) = (0, now, false, false);
+            (zone.tried, zone.began, zone.again, zone.waits, zone.was_begun) = (0, now, false, false, false);
             self.go_on(now, random, id);
         }
         self.set_deadline(id);
@@ -527,7 +532,11 @@ impl Refresher {
                 zone.hope(&mut self.fetches, primary, id);
                 self.fail(now, random, id);
             }
-            // Another primary would not help; and what hinders us may be gone long before they want to be asked again.
+            Fetched::Useless(Useless::BreaksOff) => {
+                zone.was_begun = true;
+                self.fail(now, random, id);
+            }
+            // Another primary would not help.
             Fetched::Failed => self.rest_for(now, random, id, true),
         }
         self.set_deadline(id);
@@ -584,18 +593,19 @@ impl Refresher {
 
     /// No primary is left to be asked in this round.
     fn give_up(&mut self, now: Ms, random: u32, id: ZoneId) {
-        self.rest_for(now, random, id, false);
+        let is_soon = self.zones.get_mut(&id).is_some_and(|zone| std::mem::take(&mut zone.was_begun));
+        self.rest_for(now, random, id, is_soon);
     }
 
-    /// `is_ours`: it is not the primaries that the zone does not come from.
-    fn rest_for(&mut self, now: Ms, random: u32, id: ZoneId, is_ours: bool) {
+    /// `is_soon`: there is a primary that has the zone, and what hinders may be gone long before the time that its SOA says is over.
+    fn rest_for(&mut self, now: Ms, random: u32, id: ZoneId, is_soon: bool) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
         (zone.phase, zone.failures) = (Phase::Waiting, zone.failures.saturating_add(1));
         // A wish is for one round: what is served is good as long as a primary says so, though it cannot be had once more.
         zone.is_wanted = false;
         let doubled = (FIRST_RETRY_MS << (zone.failures - 1).min(20)).min(FIRST_RETRY_MAX_MS);
         let retry = zone.timers.map_or(doubled, |timers| seconds(timers.retry_s));
-        zone.next = now + spread(if is_ours { retry.min(doubled) } else { retry }, random);
+        zone.next = now + spread(if is_soon { retry.min(doubled) } else { retry }, random);
         self.rest(now, id);
     }
 

@@ -500,6 +500,26 @@ fn a_primary_that_lies_leaves_the_last_good_version_serving() {
 }
 
 #[test]
+fn a_transfer_that_broke_off_is_begun_again_long_before_the_retry_time() {
+    static TRANSFERS: AtomicUsize = AtomicUsize::new(0);
+    let breaks_off_once = Lie(|all| all.truncate(if TRANSFERS.fetch_add(1, Relaxed) == 0 { 3 } else { 5 }), |_| ());
+    let (theirs, ours) = (free_port(), free_port());
+    let good = Site::start(theirs, &PRIMARY.replace("{notify}", ""));
+    let secondary = Site::start(ours, &secondary_of(theirs));
+    secondary.comes_to("open.test", 7);
+    drop(good);
+    let (liar, asked) = liar(breaks_off_once);
+    configure(
+        &secondary.folder,
+        ours,
+        &secondary_of(theirs).replace(&format!("[\"{theirs}\"]"), &format!("[\"{liar}\"]")),
+    );
+    assert!(secondary.ctl(&["reload"]).contains("ok true"));
+    secondary.comes_to("open.test", 9);
+    assert!(asked.load(Relaxed) >= 2, "the first was cut off");
+}
+
+#[test]
 fn what_comes_first_is_not_served_with_a_wrong_digest_unless_the_operator_wants_it() {
     let (liar, asked) = liar(WRONG_DIGEST);
     let mut secondary = Site::start(free_port(), &secondary_of(liar));

@@ -290,7 +290,12 @@ impl Coming<'_> {
             }
             let read = self.stream.set_read_timeout(Some(left)).and_then(|()| io::Read::read(&mut self.stream, room));
             match read {
-                Ok(0) => return Err(answers("it closes the connection in the middle".to_string())),
+                Ok(0) => {
+                    return Err(Broken::Useless(
+                        Useless::BreaksOff,
+                        "it closes the connection in the middle".to_string(),
+                    ));
+                }
                 Ok(n) => room = &mut room[n..],
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
@@ -303,7 +308,7 @@ impl Coming<'_> {
     /// Who has said nothing at all may be there for nobody.
     fn cut_off(&self, why: &str) -> Broken {
         let is_silent = self.counted.octets == 0;
-        Broken::Useless(if is_silent { Useless::Silent } else { Useless::Answers }, why.to_string())
+        Broken::Useless(if is_silent { Useless::Silent } else { Useless::BreaksOff }, why.to_string())
     }
 
     /// Writes the zone, from its first message to its last.

@@ -280,6 +280,28 @@ fn a_zone_that_is_not_there_is_fetched_at_once_and_then_after_times_that_double(
 }
 
 #[test]
+fn a_transfer_that_breaks_off_is_begun_again_soon() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3, 4], Some(Timers { retry_s: 10, ..SERVED }), Some(0));
+    let mut expect = 100 * S;
+    // After 2, 4 and 8 seconds, then as its SOA says.
+    for pause in [2, 4, 8, 10, 10] {
+        assert_eq!(desk.next(), (expect, vec![ask(zone, 3)]));
+        assert_eq!(desk.asked(zone, 3, Asked::Serial(6)), [fetch(zone, 3, Some(5))]);
+        assert_eq!(desk.fetched(zone, 3, Fetched::Useless(Useless::BreaksOff)), [ask(zone, 4)], "others come first");
+        assert_eq!(desk.asked(zone, 4, REFUSED), []);
+        expect += pause * S;
+    }
+    // A round in which none has begun is like any other.
+    assert_eq!(desk.next(), (expect, vec![ask(zone, 3)]));
+    assert_eq!(desk.asked(zone, 3, Asked::Serial(5)).len(), 1);
+    desk.next();
+    desk.asked(zone, 3, REFUSED);
+    desk.asked(zone, 4, REFUSED);
+    assert_eq!(desk.next().0, expect + 110 * S);
+}
+
+#[test]
 fn an_operator_gets_it_whatever_its_serial() {
     let mut desk = Desk::new();
     let zone = desk.add(&[3], Some(SERVED), Some(0));

@@ -63,7 +63,8 @@ impl Announcer {
         let pair = (zone, target);
         let anew = Pending { retries: 0, at: Some(now), is_news: false, rests_until: now };
         let pending = self.pending.entry(pair).or_insert(anew);
-        pending.is_news = true;
+        // Who waits for his turn waits for that of this version: its pauses begin anew.
+        (pending.is_news, pending.retries) = (true, 0);
         if pending.at.is_some() {
             self.schedule(pair, 0, now);
         }
@@ -212,6 +213,26 @@ mod tests {
             assert_eq!(times, [0, 15, 45, 105, 225, 465], "{told:?}");
             assert_eq!((a.next_given_up(), a.next_given_up()), (Some((Z, 7)), None));
         }
+    }
+
+    #[test]
+    fn a_new_version_is_told_of_however_often_the_one_before_was_in_vain() {
+        let (mut a, mut now, x) = (Announcer::default(), 0, (ZoneId(0), 7));
+        a.on_changed(0, x.0, 7);
+        a.on_changed(0, Z, 7);
+        for told in [2, 1, 1, 1, 1] {
+            assert_eq!(actions(&mut a, now).len(), told, "one tries it for all");
+            if told == 2 {
+                a.on_told(now, (Z, 7), Told::Silent);
+            }
+            a.on_told(now, x, Told::Silent);
+            now = a.next_deadline().unwrap();
+        }
+        assert_eq!(actions(&mut a, now), [x], "the last time");
+        a.on_changed(now, Z, 7);
+        a.on_told(now, x, Told::Silent);
+        assert_eq!((a.next_given_up(), a.next_given_up()), (Some(x), None));
+        assert!(a.next_deadline().is_some(), "the other goes on");
     }
 
     #[test]

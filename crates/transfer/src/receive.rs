@@ -235,7 +235,7 @@ mod tests {
 
     type Rr = (Vec<u8>, Rtype, Vec<u8>);
 
-    /// As the text of RFC 5936 says it, with the whole answer at hand.
+    /// As the text of RFC 5936 says it, with the whole answer at hand. None: it is none.
     fn twin(messages: &[Vec<u8>]) -> Option<Vec<Rr>> {
         let mut all = vec![];
         for (i, octets) in messages.iter().enumerate() {
@@ -252,7 +252,7 @@ mod tests {
                 return None;
             }
             for rr in answer {
-                let is_of_zone = rr.owner.fold().bytes().ends_with(APEX) && rr.class == 1;
+                let is_of_zone = is_at_or_below(rr.owner.fold().bytes(), APEX) && rr.class == 1;
                 all.push((rr.owner.fold().bytes().to_vec(), rr.rtype, rr.rdata().filter(|_| is_of_zone)?));
             }
         }
@@ -260,7 +260,8 @@ mod tests {
         let (first, last) = (all.first()?, all.last()?);
         let inner = all.get(1..all.len() - 1)?;
         let is_meta = |r: &Rr| wire::rtype::is_meta(r.1);
-        if !is_soa(first) || first != last || all.iter().any(is_meta) || inner.iter().any(is_soa) {
+        let is_end = is_soa(last) && is_same_rdata(SOA, &first.2, &last.2);
+        if !is_soa(first) || !is_end || all.iter().any(is_meta) || inner.iter().any(is_soa) {
             return None;
         }
         all.pop();
@@ -308,19 +309,18 @@ mod tests {
                 let owner = Name::from_wire(r.owner).unwrap().fold();
                 got.push((owner.bytes().to_vec(), r.rtype, r.rdata.to_vec()));
             };
-            let mut progress = Ok(Progress::More);
-            for message in &messages {
-                progress = receiver.on_message(message, &mut sink);
-                if progress != Ok(Progress::More) {
-                    break;
-                }
+            let (mut progress, mut taken) = (Ok(Progress::More), 0);
+            while taken < messages.len() && progress == Ok(Progress::More) {
+                progress = receiver.on_message(&messages[taken], &mut sink);
+                taken += 1;
             }
-            // Where a change has made an end of what stands in the middle, the rest is not looked at.
-            match twin(&messages) {
-                Some(expect) => prop_assert!(progress == Ok(Progress::Done) && got == expect),
-                None if spoilt.is_empty() => prop_assert!(false, "a good one is refused"),
-                None => prop_assert!(progress != Ok(Progress::Done) || got.len() < records.len()),
+            // Where a change has made an end of what stands in the middle, nobody looks at the rest.
+            let expect = twin(&messages[..taken]);
+            prop_assert_eq!(progress == Ok(Progress::Done), expect.is_some(), "{:?}", progress);
+            if let Some(expect) = expect {
+                prop_assert_eq!(got, expect);
             }
+            prop_assert!(!spoilt.is_empty() || progress == Ok(Progress::Done), "a good one is refused");
         }
     }
 }

@@ -29,7 +29,7 @@ mod zones;
 use crate::answering::later::Mailboxes;
 use crate::clock::wall_s;
 use crate::images::laying::{self, Standing};
-use crate::images::{self, name};
+use crate::images::{self, name, sound};
 use crate::json::Json;
 use crate::log::{self, Seldom};
 use crate::publisher::folding;
@@ -56,7 +56,7 @@ use transfer::allow::Rules;
 use transfer::message::Message;
 use transfer::tsig::{self, Keys, Signed};
 use transfer::update::{self, Refused};
-use transfer::{Author, Diff, Entry, Layer};
+use transfer::{Author, Diff, Entry, Layer, Misfit};
 use unwritten::Wish;
 use wire::Rcode;
 use wire::query::CLASS_IN;
@@ -420,7 +420,10 @@ impl Updates {
         let now = press.current();
         let standing = Standing::find(now.image.view(), &apex).ok_or("the zone is not served")?;
         let mut layer = Layer::over(standing);
-        layer.follow(&diff).map_err(|_| MISFIT)?;
+        layer.follow(&diff).map_err(|misfit| match misfit {
+            Misfit::Unreadable => sound::DAMAGED,
+            Misfit::Record(_) => MISFIT,
+        })?;
         update::unfit(&apex, &layer).map_or(Ok(()), Err)?;
         let wishes = vec![Wish { apex: apex.clone(), names: ledger::names(layer) }];
         drop(now);

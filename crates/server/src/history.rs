@@ -32,7 +32,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store::Stretch;
-use transfer::record::{next_serial, with_serial};
+use transfer::record::{apart_from, next_serial, with_serial};
 use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, each_difference, merge};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
@@ -96,8 +96,7 @@ impl Past {
 
     /// What leads from a zone to an old version of it, under the serial that follows.
     pub fn back(&self, apex: &[u8], served: &Zone<'_>, serial: u32) -> Result<Diff, String> {
-        let now = served.serial().map_err(damaged)?;
-        let (next, way) = (next_serial(now), self.way_back(apex, served, serial)?);
+        let (now, way) = (served.serial().map_err(damaged)?, self.way_back(apex, served, serial)?);
         if way.is_empty() {
             return Err(format!("version {serial} is what is served"));
         }
@@ -105,6 +104,9 @@ impl Past {
             return Err(SIGNED.to_string());
         }
         let removed = standing(served, way.removed())?;
+        let (_, of_apex) = at_apex(served)?;
+        let digests = of_apex.iter().chain(way.added()).filter(|r| r.rtype == ZONEMD);
+        let next = apart_from(next_serial(now), digests);
         let added = way.added().iter().map(|r| renumbered(r.clone(), next)).collect();
         Ok(Diff::new(now, next, removed, added))
     }
@@ -269,17 +271,24 @@ pub fn digest_anew(apex: &[u8], soas: &[Record], records: &mut Vec<Record>) -> R
     Ok(())
 }
 
-/// What gives a zone another serial, and changes nothing else. A signed one has none but who signs it gives it.
-pub fn renumbering(zone: &Zone<'_>, serial: u32) -> Result<Diff, String> {
-    let node = zone.apex().map_err(damaged)?;
-    let apex = node.apex_name().map_err(damaged)?;
-    if is_signed(zone, apex)? {
+/// What gives a zone a serial after another one, and changes nothing else. A signed one has none but who signs it gives it.
+pub fn renumbering(zone: &Zone<'_>, last: u32) -> Result<Diff, String> {
+    let (apex, of_apex) = at_apex(zone)?;
+    if is_signed(zone, &apex)? {
         return Err(SIGNED.to_string());
     }
-    let soas = records_of(&node, apex).map_err(damaged)?.into_iter().filter(|r| r.rtype == SOA);
-    let removed: Vec<_> = soas.filter_map(|r| Record::new(apex, SOA, r.ttl, &r.rdata)).collect();
+    let [digests, soas] = [ZONEMD, SOA].map(|rtype| of_apex.iter().filter(move |r| r.rtype == rtype));
+    let (serial, removed) = (apart_from(next_serial(last), digests), soas.cloned().collect::<Vec<_>>());
     let added = removed.iter().map(|r| renumbered(r.clone(), serial)).collect();
     Ok(Diff::between(removed, added))
+}
+
+/// The name of a zone, and its records there.
+fn at_apex(zone: &Zone<'_>) -> Result<(Box<[u8]>, Vec<Record>), String> {
+    let node = zone.apex().map_err(damaged)?;
+    let apex = node.apex_name().map_err(damaged)?;
+    let records = records_of(&node, apex).map_err(damaged)?.into_iter();
+    Ok((apex.into(), records.filter_map(|r| Record::new(apex, r.rtype, r.ttl, &r.rdata)).collect()))
 }
 
 fn named(zone: &str) -> Result<Box<[u8]>, String> {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 use store::atomic::Prepared;
-use transfer::record::{is_newer, next_serial};
+use transfer::record::is_newer;
 
 /// Zones that are looked at in one go, of those that are to be taken in.
 const TAKEN_IN_MAX: usize = 1024;
@@ -167,7 +167,7 @@ impl Updates {
         if zone.serial().is_ok_and(|serial| is_newer(serial, last)) {
             return Ok(());
         }
-        let diff = history::renumbering(&zone, next_serial(last))?;
+        let diff = history::renumbering(&zone, last)?;
         self.make(apex.into(), diff, history::by_return(), taken).map(drop)
     }
 

@@ -237,7 +237,12 @@ impl Library {
 
     /// Zones that have come or gone since this image was made, or were about to.
     pub fn others(&self, image: Identity) -> Others {
-        others_in(&self.read_others().unwrap_or_default(), image)
+        let tell = |e: &io::Error| {
+            let file = self.folder.join(OTHERS);
+            let facts: [(&str, &dyn std::fmt::Display); 2] = [("file", &file.display()), ("why", e)];
+            log::warn("it is not known which zones have come and gone", &facts);
+        };
+        others_in(&self.read_others().inspect_err(tell).unwrap_or_default(), image)
     }
 
     fn read_others(&self) -> io::Result<Vec<u8>> {

@@ -21,8 +21,11 @@ pub fn caution(remarks: &[String]) {
     remarks.iter().for_each(|remark| log::warn("journal", &[("what", remark)]));
 }
 
-pub fn unread(why: &io::Error) {
-    log::warn("serials may go back: the history cannot be read", &[("why", why)]);
+pub const MAY_GO_BACK: &str = "serials may go back: the history cannot be read";
+
+/// Says what comes of it that the past cannot be read.
+pub fn unread(what: &'static str) -> impl FnOnce(&io::Error) {
+    move |why| log::warn(what, &[("why", why)])
 }
 
 /// The changes of a zone, oldest first.
@@ -124,16 +127,18 @@ fn lead_to(changes: &VecDeque<Entry>, change: &Entry) -> bool {
     changes.iter().take_while(|other| other.wall_s == change.wall_s).any(|other| other.diff.to == change.diff.from)
 }
 
-/// Those of zones of files from a position on, as far as they can be read.
-pub fn changes_from(data_dir: &Path, position: u64, see: impl FnMut(Entry)) {
-    let _ = each_of(&data_dir.join(FOLDER), position, |_| true, see).inspect_err(unread);
+/// Those of these zones of files from a position on, as far as they can be read.
+pub fn changes_from(data_dir: &Path, position: u64, is_wanted: impl Fn(&[u8]) -> bool, see: impl FnMut(Entry)) {
+    let _ = each_of(&data_dir.join(FOLDER), position, |head| is_wanted(head.zone), see)
+        .inspect_err(unread("zones may be served first as they were before: the history cannot be read"));
 }
 
 /// The serials that updates have led zones to last, by the zones' fingerprints, and when.
 pub fn last_updates(data_dir: &Path) -> HashMap<u64, (u32, u64)> {
     let mut last = HashMap::new();
     let see = |head: Head<'_>, _: &[u8]| _ = last.insert(fingerprint_of(head.zone), (head.to, head.wall_s));
-    let _ = each_head(&data_dir.join(ledger::FOLDER), 0, see).inspect_err(unread);
+    let _ = each_head(&data_dir.join(ledger::FOLDER), 0, see)
+        .inspect_err(unread("it is not known when zones were updated last: the journal cannot be read"));
     last
 }
 
@@ -141,7 +146,7 @@ pub fn last_updates(data_dir: &Path) -> HashMap<u64, (u32, u64)> {
 pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashMap<Box<[u8]>, u32> {
     let mut ends = HashMap::new();
     let see = |head: Head<'_>, _: &[u8]| ends.extend(is_wanted(head.zone).then(|| (head.zone.into(), head.to)));
-    let _ = each_head(&data_dir.join(FOLDER), 0, see).inspect_err(unread);
+    let _ = each_head(&data_dir.join(FOLDER), 0, see).inspect_err(unread(MAY_GO_BACK));
     ends
 }
 

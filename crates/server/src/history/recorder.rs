@@ -1,6 +1,6 @@
 //! What is kept of what zones were: written when a change is served, as long and as much as is wanted.
 
-use super::entries::{Pasts, changes_of, each_head, last_updates, unread};
+use super::entries::{MAY_GO_BACK, Pasts, changes_of, each_head, last_updates, unread};
 use super::keeping::Keeping;
 use super::{FOLDER, caution, way};
 use crate::clock::wall_s;
@@ -172,7 +172,7 @@ impl Recorder {
         }
         let folder = self.data_dir.join(FOLDER);
         let read = || if may_be_there(&folder) { Journal::end(Folder::open(&folder)?) } else { Ok(0) };
-        let end = *self.end.get_or_insert_with(|| read().inspect_err(unread).unwrap_or(0));
+        let end = *self.end.get_or_insert_with(|| read().inspect_err(unread(MAY_GO_BACK)).unwrap_or(0));
         self.least = self.least.max(end);
         self.least
     }
@@ -185,7 +185,7 @@ impl Recorder {
     /// The serial that the history of a zone ends with. All of it is read for the first who asks.
     pub fn last_serial(&mut self, zone: &[u8]) -> Option<u32> {
         if self.open.is_none() {
-            self.open = self.read().inspect_err(unread).ok();
+            self.open = self.read().inspect_err(unread(MAY_GO_BACK)).ok();
         }
         self.open.as_ref()?.end(zone).map(|(serial, _)| serial)
     }

@@ -255,10 +255,9 @@ type Steps = HashMap<Box<[u8]>, Option<VecDeque<Entry>>>;
 /// What has changed by files, from a position of the history on, and by updates that no file of ours need have.
 fn steps_from(data_dir: &Path, position: u64, is_meant: impl Fn(&[u8]) -> bool) -> Steps {
     let [mut files, mut updates] = [Changes::default(), Changes::default()];
-    changes_from(data_dir, position, |entry| files.push(entry));
+    changes_from(data_dir, position, &is_meant, |entry| files.push(entry));
     ledger::each_unreleased(data_dir, &is_meant, |entry| updates.push(entry));
     let mut all = files.steps;
-    all.retain(|apex, _| is_meant(apex));
     for (apex, updated) in updates.steps {
         let of_file = all.remove(&apex).unwrap_or_else(|| Some(VecDeque::new()));
         all.insert(apex, of_file.zip(updated).map(|(of_file, updated)| in_turn(of_file, updated)));

@@ -493,6 +493,8 @@ fn attempt(
     before: Option<Before<'_>>,
     kept: &HashMap<Box<[u8]>, Kept<'_>>,
 ) -> Built {
+    // All zones are judged anew: what an attempt before has noted of them came to nothing.
+    library.gate.forget();
     let seed = seed();
     let spill = Arc::new(Scratch::new(library.folder.clone()));
     let stock = Stock { read: Arc::clone(&library.read), ..Stock::new(seed, library.memory, spill) };

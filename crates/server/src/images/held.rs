@@ -53,6 +53,24 @@ struct Changes {
     overtaken: HashMap<Box<[u8]>, u32>,
 }
 
+impl Changes {
+    /// What a version changes, in the place of what was noted of the zone before; unless that is too much.
+    fn keep(&mut self, apex: &[u8], diff: Diff) {
+        let before = self.diffs.remove(apex).map_or(0, |before| octets_of(apex, &before));
+        let octets = self.octets - before + octets_of(apex, &diff);
+        if octets <= CHANGE_OCTETS_MAX {
+            self.octets = octets;
+            self.diffs.insert(apex.into(), diff);
+        } else {
+            self.octets -= before;
+        }
+    }
+}
+
+fn octets_of(apex: &[u8], diff: &Diff) -> usize {
+    apex.len() + size_of::<Diff>() + diff.octets()
+}
+
 impl Gate {
     /// `forced`: these pass this time.
     pub fn new(config: &Config, forced: HashSet<Box<[u8]>>) -> Gate {
@@ -124,11 +142,8 @@ impl Gate {
 
     /// Remembers that a zone has come: a change without a difference.
     fn begin(&self, zone: &Sorted<'_>) {
-        let mut changes = self.changes();
-        let octets = changes.octets + zone.apex().len() + size_of::<Diff>();
-        if octets <= CHANGE_OCTETS_MAX && !self.is_journaled(zone.apex()) {
-            changes.octets = octets;
-            changes.diffs.insert(zone.apex().into(), Diff::default().at(audit::serial(zone)));
+        if !self.is_journaled(zone.apex()) {
+            self.changes().keep(zone.apex(), Diff::default().at(audit::serial(zone)));
         }
     }
 
@@ -160,12 +175,8 @@ impl Gate {
         }
         self.overtake(apex, diff.to);
         let mut changes = self.changes();
-        let octets = changes.octets + diff.octets();
         changes.unnumbered.insert(apex.into(), numbering::is_unnumbered(&diff));
-        if octets <= CHANGE_OCTETS_MAX {
-            changes.octets = octets;
-            changes.diffs.insert(apex.into(), diff);
-        }
+        changes.keep(apex, diff);
     }
 
     fn changes(&self) -> MutexGuard<'_, Changes> {

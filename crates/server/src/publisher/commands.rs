@@ -167,6 +167,8 @@ impl Publisher {
             (Ok(facts), None) => Ok(facts),
             (Err(mut why), left) => {
                 why.extend(left);
+                // What was served for a moment is a version, too.
+                self.record();
                 let again = self.refresh(config, Why::Asked, wanted).err().unwrap_or_default();
                 why.extend(again.into_iter().filter(|again| !why.contains(again)).collect::<Vec<_>>());
                 Err(why)

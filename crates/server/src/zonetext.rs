@@ -381,10 +381,11 @@ impl Files for Includes {
         let base = if self.base.as_os_str().is_empty() { Path::new(".") } else { &self.base };
         // First of all: what it is when it is read later is found to be another then.
         let stamp = Stamp::of(&wanted);
-        let found = Folder::open(base).and_then(|folder| folder.resolve(relative));
+        let found = Folder::open(base).and_then(|folder| folder.open_file(relative));
         // What leads to it may be mended.
         let stamp = stamp.filter(|stamp| found.is_ok() != (*stamp == Stamp::ABSENT));
-        let read = found.and_then(std::fs::read);
+        let mut text = Vec::new();
+        let read = found.and_then(|mut file| file.read_to_end(&mut text)).map(|_| text);
         self.sources.push((wanted, stamp.filter(|_| !read.as_ref().is_err_and(may_pass))));
         read.map_err(|e| e.to_string())
     }

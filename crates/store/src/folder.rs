@@ -132,15 +132,18 @@ impl Folder {
         Ok(Folder { root })
     }
 
-    /// The file that `relative` names, links resolved, if it lies below the folder.
-    pub fn resolve(&self, relative: &Path) -> io::Result<PathBuf> {
+    /// Opens the file that `relative` names, if it lies below the folder, links resolved. Where it lies is asked of what was opened: who may write
+    /// there may put something else in its place at any time.
+    pub fn open_file(&self, relative: &Path) -> io::Result<File> {
         let steps_out = |c: Component<'_>| !matches!(c, Component::Normal(_) | Component::CurDir);
         if relative.components().any(steps_out) {
             return Err(self.outside(relative));
         }
         let path = self.root.join(relative);
-        let real = path.canonicalize().map_err(|e| named(&path, &e))?;
-        if real.starts_with(&self.root) && real.is_file() { Ok(real) } else { Err(self.outside(relative)) }
+        let file =
+            File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path).map_err(|e| named(&path, &e))?;
+        let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        if real.starts_with(&self.root) && file.metadata()?.is_file() { Ok(file) } else { Err(self.outside(relative)) }
     }
 
     fn outside(&self, relative: &Path) -> io::Error {
@@ -340,13 +343,13 @@ mod tests {
         symlink("..", root.join("up")).unwrap();
         let folder = Folder::open(&root).unwrap();
         for good in ["in", "./in", "sub/in", "sub/link-inside"] {
-            assert_eq!(fs::read(folder.resolve(Path::new(good)).unwrap()).unwrap(), b"yes", "{good}");
+            assert_eq!(io::read_to_string(folder.open_file(Path::new(good)).unwrap()).unwrap(), "yes", "{good}");
         }
         let absolute = outer.path().join("secret");
         for bad in ["../secret", "sub/../../secret", "link-out", "up/secret", "sub", "", absolute.to_str().unwrap()] {
-            let text = folder.resolve(Path::new(bad)).unwrap_err().to_string();
+            let text = folder.open_file(Path::new(bad)).unwrap_err().to_string();
             assert!(text.contains("only a file below"), "{bad}: {text}");
         }
-        assert!(folder.resolve(Path::new("none")).unwrap_err().to_string().contains("No such file"));
+        assert!(folder.open_file(Path::new("none")).unwrap_err().to_string().contains("No such file"));
     }
 }

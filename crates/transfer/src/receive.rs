@@ -117,7 +117,7 @@ impl Receiver {
         if self.is_done {
             return Err(Fault::Behind);
         }
-        if class != CLASS_IN || rtype == 0 || wire::rtype::is_meta(rtype) {
+        if class != CLASS_IN || wire::rtype::is_meta(rtype) {
             return Err(Fault::Foreign(rtype));
         }
         let folded = owner.fold();

@@ -272,13 +272,34 @@ struct Variables<'a> {
     other: &'a [u8],
 }
 
+/// What a MAC covers behind the message.
+#[derive(Clone, Copy)]
+enum Behind {
+    /// RFC 8945 section 4.3.3.
+    Variables,
+    /// In a stream, behind its first message (RFC 8945 section 5.3.1).
+    Timers,
+}
+
+impl Behind {
+    fn of(is_first: bool) -> Behind {
+        if is_first { Behind::Variables } else { Behind::Timers }
+    }
+}
+
 impl Variables<'_> {
     fn timers(&self) -> Vec<u8> {
         [&self.time_s.to_be_bytes()[2..], &self.fudge_s.to_be_bytes()].concat()
     }
 
-    /// RFC 8945 section 4.3.3.
-    fn covered(&self) -> Vec<u8> {
+    fn covered(&self, behind: Behind) -> Vec<u8> {
+        match behind {
+            Behind::Variables => self.all(),
+            Behind::Timers => self.timers(),
+        }
+    }
+
+    fn all(&self) -> Vec<u8> {
         let mut out = self.key.to_vec();
         out.extend([0, CLASS_ANY as u8, 0, 0, 0, 0]);
         out.extend(self.algorithm);
@@ -384,7 +405,7 @@ pub fn check_request<'k>(octets: &[u8], keys: &'k Keys, now_s: u64) -> Result<Op
     let Some(found) = find(&message)? else { return Ok(None) };
     let key = keys.named(&found.key).filter(|key| key.algorithm.wire_name() == found.algorithm);
     let Some(key) = key else { return Err(found.refused(Fault::BadKey, None)) };
-    check(key, octets, &found, &[], now_s).map_err(|why| match why {
+    check(key, octets, &found, (&[], Behind::Variables), now_s).map_err(|why| match why {
         Wrong::Malformed => Refusal::Malformed,
         Wrong::Fault(fault @ (Fault::BadTime | Fault::BadTrunc)) => found.refused(fault, Some(key)),
         Wrong::Fault(fault) => found.refused(fault, None),
@@ -398,13 +419,19 @@ enum Wrong {
 }
 
 /// MAC, time, truncation: in this order. `before`: what is covered ahead of the message.
-fn check(key: &Key, octets: &[u8], found: &Found<'_>, before: &[u8], now_s: u64) -> Result<(), Wrong> {
+fn check(
+    key: &Key,
+    octets: &[u8],
+    found: &Found<'_>,
+    (before, behind): (&[u8], Behind),
+    now_s: u64,
+) -> Result<(), Wrong> {
     let allowed = key.algorithm.mac_min()..=key.algorithm.mac_len();
     if !allowed.contains(&found.mac.len()) {
         return Err(Wrong::Malformed);
     }
     let message = unsigned(octets, found.at, found.original_id);
-    if !key.is_mac(&[before, &message, &found.variables().covered()], found.mac) {
+    if !key.is_mac(&[before, &message, &found.variables().covered(behind)], found.mac) {
         return Err(Wrong::Fault(Fault::BadSig));
     }
     if found.time_s.abs_diff(now_s) > u64::from(found.fudge_s) {
@@ -457,7 +484,7 @@ impl Signed<'_> {
 
     /// Signs a reply. Its id is that of the request.
     pub fn sign(&self, reply: &mut Vec<u8>, now_s: u64) {
-        sign(&self.key, &prefixed(&self.mac), reply, now_s);
+        sign(&self.key, (&prefixed(&self.mac), Behind::Variables), reply, now_s);
     }
 
     /// Signs the messages of a reply that has many.
@@ -476,11 +503,11 @@ fn room(key: &Key) -> usize {
 }
 
 /// Returns the MAC.
-fn sign(key: &Key, before: &[u8], message: &mut Vec<u8>, now_s: u64) -> Vec<u8> {
+fn sign(key: &Key, (before, behind): (&[u8], Behind), message: &mut Vec<u8>, now_s: u64) -> Vec<u8> {
     let algorithm = key.algorithm.wire_name();
     let variables =
         Variables { key: &key.name, algorithm: &algorithm, time_s: now_s, fudge_s: FUDGE_S, error: 0, other: &[] };
-    let mac = key.mac(&[before, message, &variables.covered()]);
+    let mac = key.mac(&[before, message, &variables.covered(behind)]);
     let id = u16_at(message, 0).unwrap_or(0);
     variables.push(&mac, id, message);
     mac
@@ -505,7 +532,9 @@ impl Faulty {
             other,
         };
         let mac = match &self.signs {
-            Some((key, request_mac)) => key.mac(&[&prefixed(request_mac), reply, &variables.covered()]),
+            Some((key, request_mac)) => {
+                key.mac(&[&prefixed(request_mac), reply, &variables.covered(Behind::Variables)])
+            }
             None => Vec::new(),
         };
         let id = u16_at(reply, 0).unwrap_or(0);
@@ -532,24 +561,8 @@ impl Stream {
     }
 
     pub fn sign(&mut self, message: &mut Vec<u8>, now_s: u64) {
-        let mac = if std::mem::take(&mut self.is_first) {
-            sign(&self.key, &self.before, message, now_s)
-        } else {
-            let algorithm = self.key.algorithm.wire_name();
-            let variables = Variables {
-                key: &self.key.name,
-                algorithm: &algorithm,
-                time_s: now_s,
-                fudge_s: FUDGE_S,
-                error: 0,
-                other: &[],
-            };
-            let mac = self.key.mac(&[&self.before, message, &variables.timers()]);
-            let id = u16_at(message, 0).unwrap_or(0);
-            variables.push(&mac, id, message);
-            mac
-        };
-        self.before = prefixed(&mac);
+        let behind = Behind::of(std::mem::take(&mut self.is_first));
+        self.before = prefixed(&sign(&self.key, (&self.before, behind), message, now_s));
     }
 }
 
@@ -579,7 +592,7 @@ pub enum Disbelief {
 
 /// Signs a request of ours.
 pub fn sign_request(key: &Key, message: &mut Vec<u8>, now_s: u64) -> Asked {
-    let mac = sign(key, &[], message, now_s);
+    let mac = sign(key, (&[], Behind::Variables), message, now_s);
     Asked { key: key.clone(), before: prefixed(&mac), is_first: true, unsigned: 0 }
 }
 
@@ -611,17 +624,7 @@ impl Asked {
         };
         // BADTIME's reply carries our own time back, however late it is.
         let now_s = if found.error == Fault::BadTime as u16 { found.time_s } else { now_s };
-        if self.is_first {
-            return check(&self.key, octets, found, &self.before, now_s).map_err(told);
-        }
-        let message = unsigned(octets, found.at, found.original_id);
-        if found.mac.len() != self.key.algorithm.mac_len() {
-            return Err(Disbelief::BadTrunc);
-        }
-        if !self.key.is_mac(&[&self.before, &message, &found.variables().timers()], found.mac) {
-            return Err(Disbelief::BadSig);
-        }
-        if found.time_s.abs_diff(now_s) > u64::from(found.fudge_s) { Err(Disbelief::BadTime) } else { Ok(()) }
+        check(&self.key, octets, found, (&self.before, Behind::of(self.is_first)), now_s).map_err(told)
     }
 
     fn on_unsigned(&mut self, octets: &[u8]) -> Result<(), Disbelief> {

@@ -266,8 +266,8 @@ impl Life {
             model.tally.refused += usize::from(!self.disk.borrow().has_stopped());
             return;
         }
-        books.unwritten.add(wishes.clone(), self.journal.next_position());
         self.is_owing = self.press.lay(&mut books, &wishes).is_err();
+        books.unwritten.add(wishes, self.journal.next_position());
         model.past.push(model.content.clone());
         apply(&mut model.content, &entries);
         model.unsure.clear();
@@ -277,13 +277,11 @@ impl Life {
 
     /// As the publisher: files, an image of them, what has come meanwhile over it; then the journal lets go.
     fn fold(&mut self, rng: &mut Rng, model: &mut Model) -> io::Result<()> {
+        let mut written = vec![];
         for (apex, contents) in model.content.clone() {
             let end = self.press.hold().unwritten.end();
             write_zone(&self.disk, &mut model.files, &apex, end, &contents)?;
-            let mut written = Files::new([(apex, end)].into_iter());
-            while !written.is_empty() {
-                self.press.hold().unwritten.settle(&mut written);
-            }
+            written.push((apex, end));
             if !self.is_owing && rng.one_in(3) {
                 break;
             }
@@ -291,6 +289,10 @@ impl Life {
         let files = model.content.keys().map(|apex| Ok((apex.clone(), read_file(&self.disk, apex)?.1)));
         let files = files.collect::<io::Result<Content>>()?;
         let next = Zones { image: image_of(&files), allow_query: Arc::default() };
+        let mut written = Files::new(written.into_iter());
+        while !written.is_empty() {
+            self.press.hold().unwritten.settle(&mut written);
+        }
         while !self.is_owing && rng.one_in(2) {
             self.update(rng, model);
         }

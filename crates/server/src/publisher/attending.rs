@@ -3,11 +3,12 @@
 use crate::complaint::Complaint;
 use crate::config::{self, Config, Seen};
 use crate::images;
+use crate::kept::Order;
 use crate::log;
 use crate::publisher::jobs::{Job, Jobs, Why};
 use crate::run::systemd;
 use crate::secondaries::{Note, Secondaries};
-use crate::state::Event;
+use crate::state::{Done, Event};
 use crate::update::ledger;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -29,52 +30,62 @@ pub enum Reading {
 /// wished of zones.
 pub type Adopt<'a> = dyn Fn(&Config, Reading, &[String], Why, u64) + Sync + 'a;
 
+/// What is wished of zones.
+struct Wish {
+    why: Why,
+    /// All if none is named.
+    zones: Vec<String>,
+    done: Option<Done>,
+    order: Option<Order>,
+    /// The configuration is to be read again. What is written in its file is the operator's until he asks for it.
+    is_reload: bool,
+}
+
+impl Wish {
+    fn of(why: Why, zones: Vec<String>, done: Option<Done>) -> Wish {
+        Wish { why, zones, done, order: None, is_reload: false }
+    }
+
+    /// An operator wants zones as they are named now.
+    fn is_asked(&self) -> bool {
+        self.is_reload || matches!(self.why, Why::Look | Why::Back(_) | Why::Keep { .. } | Why::Forced)
+    }
+}
+
+struct Attendant<'a> {
+    started: &'a Config,
+    last: Arc<Config>,
+    seen: Seen,
+    /// Sections that have changed in its file, and need a restart.
+    stay: Vec<&'static str>,
+    reread: &'a Reread<'a>,
+    jobs: &'a Jobs,
+    secondaries: Option<&'a Secondaries>,
+    adopt: &'a Adopt<'a>,
+}
+
 /// The main thread's life between start and stop. Err: it has to stop, for with a thread less it would serve worse and
 /// nobody would know; whoever started it can start it again.
 pub fn attend(
-    config: &Config,
+    started: &Config,
     reread: &Reread<'_>,
     inbox: &Receiver<Event>,
     jobs: &Jobs,
     secondaries: Option<&Secondaries>,
     adopt: &Adopt<'_>,
 ) -> Result<(), String> {
-    let (started, mut last) = (config, Arc::new(config.clone()));
-    // Sections that have changed in its file, and need a restart.
-    let (mut seen, mut stay) = (config.roster.seen(), Vec::new());
+    let (last, seen, stay) = (Arc::new(started.clone()), started.roster.seen(), Vec::new());
+    let mut attendant = Attendant { started, last, seen, stay, reread, jobs, secondaries, adopt };
     for (number, event) in (1..).zip(inbox) {
-        // What is written in its file is the operator's until he asks for it.
-        let (mut wished, mut is_asked) = (None, false);
-        let (why, zones, done) = match event {
-            Event::Received { from } => {
-                let zones = from.keys().map(|apex| images::name(apex).to_string()).collect();
-                let job = Job { from, number, ..Job::new(Arc::clone(&last), Why::Received, zones, None) };
-                if !jobs.send(job) {
-                    log::error("zones are not read any more until a restart: their thread has ended", &[]);
-                }
-                continue;
-            }
+        let wish = match event {
             Event::Stop => return Ok(()),
             Event::Lost { thread, why } => {
                 log::error("a thread ended, so the server stops", &[("thread", &thread), ("why", &why)]);
                 return Err(format!("the thread {thread} ended: {why}"));
             }
-            Event::Reload { zones, done } => {
-                is_asked = true;
-                (Why::Asked, zones, done)
-            }
-            Event::Look { zone, done } => (Why::Look, vec![zone], Some(done)),
-            Event::Back { zone, serial, done } => (Why::Back(serial), vec![zone], Some(done)),
-            Event::Keep { zone, order, is_forced, done } => {
-                wished = Some(order);
-                (Why::Keep { is_forced }, vec![zone], Some(done))
-            }
-            Event::Force { zones, done } => (Why::Forced, zones, Some(done)),
-            Event::Changed { zones } => (Why::Asked, zones, None),
-            Event::Rebuild => (Why::Damaged, Vec::new(), None),
             Event::Configured { done } => {
                 // He may have gone.
-                let _ = done.send(Arc::clone(&last));
+                let _ = done.send(Arc::clone(&attendant.last));
                 continue;
             }
             Event::Rest => {
@@ -82,72 +93,92 @@ pub fn attend(
                 store::heap::trim();
                 continue;
             }
-            Event::Fold { done } => (Why::Fold, Vec::new(), Some(done)),
-        };
-        let mut read = || {
-            let mut config = reread()?;
-            stay = config.differing(started);
-            if !stay.is_empty() {
-                config.keep_fixed(&last);
+            Event::Received { from } => {
+                let zones = from.keys().map(|apex| images::name(apex).to_string()).collect();
+                let job = Job::new(Arc::clone(&attendant.last), Why::Received, zones, None);
+                attendant.send(Job { from, number, ..job });
+                continue;
             }
-            if config.roster.written.files_of_ours() != last.roster.written.files_of_ours() {
-                // One of them may be the file of a zone that was there before.
-                config.roster.gather_but_strays(|_| false)?;
+            Event::Reload { zones, done } => Wish { is_reload: true, ..Wish::of(Why::Asked, zones, done) },
+            Event::Look { zone, done } => Wish::of(Why::Look, vec![zone], Some(done)),
+            Event::Back { zone, serial, done } => Wish::of(Why::Back(serial), vec![zone], Some(done)),
+            Event::Keep { zone, order, is_forced, done } => {
+                Wish { order: Some(order), ..Wish::of(Why::Keep { is_forced }, vec![zone], Some(done)) }
             }
-            look_through(&config, &zones, &mut seen).map(|()| Some(config))
+            Event::Force { zones, done } => Wish::of(Why::Forced, zones, Some(done)),
+            Event::Changed { zones } => Wish::of(Why::Asked, zones, None),
+            Event::Rebuild => Wish::of(Why::Damaged, Vec::new(), None),
+            Event::Fold { done } => Wish::of(Why::Fold, Vec::new(), Some(done)),
         };
-        // To read and adopt it costs what all zones cost that it names: only where it is another.
-        let next = match is_asked {
-            true if last.is_as_read() => look_through(&last, &zones, &mut seen).map(|()| None),
-            true => read(),
-            false => Ok(None),
-        };
-        match next {
-            Ok(next) => {
-                let stays = if is_asked { stay.clone() } else { vec![] };
-                if !stays.is_empty() {
-                    log::warn(NEEDS_RESTART, &[("sections", &stays.join(" "))]);
-                }
-                let is_other = next.is_some() || why != Why::Fold && owns_more(&last, &zones);
-                if is_other {
-                    // It and what is made of it stay until the next one; reading it has taken much else.
-                    last = store::heap::apart(|| Arc::new(owning(next.as_ref().unwrap_or(&last))));
-                    log::set_level(last.level);
-                }
-                let is_wish = is_asked || matches!(why, Why::Look | Why::Back(_) | Why::Keep { .. } | Why::Forced);
-                let reading = match is_asked {
-                    _ if is_other => Reading::Anew,
-                    true => Reading::Again,
-                    false => Reading::AsBefore,
-                };
-                store::heap::apart(|| adopt(&last, reading, &zones, why, number));
-                // Only now: who asks a new primary takes the keys that are there.
-                let after = secondaries.filter(|_| is_other).map(|secondaries| {
-                    let (done, after) = channel();
-                    secondaries.tell(Note::Adopt { config: Arc::clone(&last), done });
-                    after
-                });
-                systemd::tell(&systemd::reloading());
-                if !jobs.send(Job {
-                    order: wished,
-                    is_asked: is_wish,
-                    number,
-                    after: after.into_iter().collect(),
-                    stays,
-                    ..Job::new(Arc::clone(&last), why, zones, done)
-                }) {
-                    log::error("zones are not read any more until a restart: their thread has ended", &[]);
-                }
-            }
+        match attendant.read(&wish) {
+            Ok(next) => attendant.hand_on(wish, next, number),
             Err(complaints) => {
                 complaints.iter().for_each(|c| log::error("the configuration stays as it was", &[("why", c)]));
-                if let Some(done) = done {
+                if let Some(done) = wish.done {
                     let _ = done.send(Err(complaints.iter().map(ToString::to_string).collect()));
                 }
             }
         }
     }
     Ok(())
+}
+
+impl Attendant<'_> {
+    /// The configuration as it is from now on. None: as before. To read and adopt it costs what all zones cost that it names: only where it is another.
+    fn read(&mut self, wish: &Wish) -> Result<Option<Config>, Vec<Complaint>> {
+        if !wish.is_reload {
+            return Ok(None);
+        }
+        if self.last.is_as_read() {
+            return look_through(&self.last, &wish.zones, &mut self.seen).map(|()| None);
+        }
+        let mut config = (self.reread)()?;
+        self.stay = config.differing(self.started);
+        if !self.stay.is_empty() {
+            config.keep_fixed(&self.last);
+        }
+        if config.roster.written.files_of_ours() != self.last.roster.written.files_of_ours() {
+            // One of them may be the file of a zone that was there before.
+            config.roster.gather_but_strays(|_| false)?;
+        }
+        look_through(&config, &wish.zones, &mut self.seen).map(|()| Some(config))
+    }
+
+    /// Adopts the next configuration, and has the publisher do by it what is wished.
+    fn hand_on(&mut self, wish: Wish, next: Option<Config>, number: u64) {
+        let stays = if wish.is_reload { self.stay.clone() } else { vec![] };
+        if !stays.is_empty() {
+            log::warn(NEEDS_RESTART, &[("sections", &stays.join(" "))]);
+        }
+        let is_other = next.is_some() || wish.why != Why::Fold && owns_more(&self.last, &wish.zones);
+        if is_other {
+            // It and what is made of it stay until the next one; reading it has taken much else.
+            self.last = store::heap::apart(|| Arc::new(owning(next.as_ref().unwrap_or(&self.last))));
+            log::set_level(self.last.level);
+        }
+        let reading = match wish.is_reload {
+            _ if is_other => Reading::Anew,
+            true => Reading::Again,
+            false => Reading::AsBefore,
+        };
+        store::heap::apart(|| (self.adopt)(&self.last, reading, &wish.zones, wish.why, number));
+        // Only now: who asks a new primary takes the keys that are there.
+        let after = self.secondaries.filter(|_| is_other).map(|secondaries| {
+            let (done, after) = channel();
+            secondaries.tell(Note::Adopt { config: Arc::clone(&self.last), done });
+            after
+        });
+        systemd::tell(&systemd::reloading());
+        let (is_asked, after) = (wish.is_asked(), after.into_iter().collect());
+        let job = Job::new(Arc::clone(&self.last), wish.why, wish.zones, wish.done);
+        self.send(Job { order: wish.order, is_asked, number, after, stays, ..job });
+    }
+
+    fn send(&self, job: Job) {
+        if !self.jobs.send(job) {
+            log::error("zones are not read any more until a restart: their thread has ended", &[]);
+        }
+    }
 }
 
 /// A configuration by which zones that take updates are read from our own files, where these are.

@@ -27,7 +27,7 @@ use crate::history::Recorder;
 use crate::images::admitted::Admitted;
 use crate::images::held::{self, Gate};
 use crate::images::manifest::Identity;
-use crate::images::serving::{Serving, facts, note_admitted};
+use crate::images::serving::{Serving, facts, forsakes, note_admitted};
 use crate::images::{self, Library};
 use crate::json::Json;
 use crate::log;
@@ -157,17 +157,19 @@ impl Publisher {
                 self.state.rest();
             }
             let retire = (!self.retired.is_empty()).then_some(RETIRE_EVERY);
-            let job = match [retire, self.pause()].into_iter().flatten().min() {
-                _ if ahead.is_some() => ahead.take().ok_or(RecvTimeoutError::Timeout),
-                Some(pause) => jobs.recv_timeout(pause),
-                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            let pause = [retire, self.pause()].into_iter().flatten().min();
+            let job = match (ahead.take(), pause) {
+                (Some(job), _) => Ok(job),
+                (None, Some(pause)) => jobs.recv_timeout(pause),
+                (None, None) => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match job {
                 Ok(job) => {
                     let (job, next) = together(job, jobs);
                     ahead = next;
                     let is_look = job.why == Why::Look;
-                    (has_worked, _) = (true, self.on_job(job));
+                    self.on_job(job);
+                    has_worked = true;
                     if !is_look {
                         self.folding.change(Instant::now());
                     }
@@ -267,8 +269,7 @@ impl Publisher {
 
     /// What somebody has forced no file says: where the history does not have it an image is to, before he is told that it is done.
     fn hold_on(&mut self, facts: Json) -> Result<Json, Vec<String>> {
-        let is_forced = matches!(self.by.why, Why::Forced | Why::Back(_) | Why::Keep { is_forced: true });
-        if !is_forced || self.fold() {
+        if !self.by.why.is_forced() || self.fold() {
             return Ok(facts);
         }
         Err(vec!["it is served, and a crash would take it back: neither the history nor a new image can be written, see the log".to_string()])
@@ -327,8 +328,7 @@ impl Publisher {
 
     /// Serves zones as their files are, where that can be.
     fn refresh(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
-        let is_forced = matches!(why, Why::Forced | Why::Back(_) | Why::Keep { is_forced: true });
-        let forced = wanted.iter().filter(|_| is_forced).filter_map(|name| crate::config::apex(name).ok());
+        let forced = wanted.iter().filter(|_| why.is_forced()).filter_map(|name| crate::config::apex(name).ok());
         self.library.gate = Arc::new(Gate::new(config, forced.collect()));
         self.judges_anew = false;
         if why == Why::Started && self.served.manifest.changes() > 0 {
@@ -360,6 +360,11 @@ impl Publisher {
             ("image", self.state.served().json()),
         ];
         Ok(Json::Object(facts))
+    }
+
+    /// A zone that was for some, and is configured no more, would be served on to all.
+    fn forsakes(&self, config: &Config) -> bool {
+        forsakes(&self.served.written, &self.press.current(), &self.served.manifest, config)
     }
 
     /// Tells which of the zones that updates are to own are served from the files that they are to be read from: the others may still be

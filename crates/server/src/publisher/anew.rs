@@ -6,7 +6,7 @@ use crate::config::{Config, Seen, Zone};
 use crate::history::Recorder;
 use crate::images::comparison::{self, Naming};
 use crate::images::manifest;
-use crate::images::serving::{forsakes, ready, told};
+use crate::images::serving::{ready, told};
 use crate::images::sound::Sound;
 use crate::images::{self, Before, Beforehand};
 use crate::log;
@@ -82,9 +82,9 @@ impl Publisher {
             Err(comparison::Hindrance::Manifest) => vec![manifest::Damaged.to_string()],
             Err(comparison::Hindrance::Roster(complaints)) => told(&complaints),
         };
-        // Nor does what was wished of some zones. A zone that was for some, and is configured no more, would be for all.
+        // Nor does what was wished of some zones.
         let is_of_all = self.by.wanted.is_empty() && !matches!(why, Why::Fold | Why::Damaged);
-        if is_of_all || forsakes(&self.served.written, &self.press.current(), &self.served.manifest, config) {
+        if is_of_all || self.forsakes(config) {
             return Err(complaints);
         }
         complaints.iter().for_each(|c| log::error("reload", &[("why", c)]));
@@ -99,13 +99,10 @@ impl Publisher {
         Ok((zones, self.served.manifest.seen.clone()))
     }
 
-    /// What names zones counts as it is now: somebody wants that of all, or a zone that was for some, and is configured no more, would be for all.
+    /// What names zones counts as it is now: somebody wants that of all, or a zone would be served to whom it is not for.
     pub(super) fn lists(&self, config: &Config) -> Naming {
         let is_of_all = self.by.is_asked && self.by.wanted.is_empty();
-        Naming {
-            is_taken: is_of_all || forsakes(&self.served.written, &self.press.current(), &self.served.manifest, config),
-            is_asked_for: is_of_all && self.by.why != Why::Started,
-        }
+        Naming { is_taken: is_of_all || self.forsakes(config), is_asked_for: is_of_all && self.by.why != Why::Started }
     }
 
     /// Err within: the image does not take what updates have changed of these zones; of all if none is named.

@@ -124,6 +124,13 @@ pub enum Why {
     Fold,
 }
 
+impl Why {
+    /// Whatever the guards object to.
+    pub fn is_forced(self) -> bool {
+        matches!(self, Why::Forced | Why::Back(_) | Why::Keep { is_forced: true })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

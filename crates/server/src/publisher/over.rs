@@ -2,13 +2,13 @@
 
 use super::folding::Haste;
 use super::{Apexes, Publisher, tell_gone};
-use crate::config::{Config, Written, Zone};
+use crate::config::{Config, Seen, Written, Zone};
 use crate::images::changes::{self, Laid, Plan};
 use crate::images::comparison::{self, Difference};
 use crate::images::held;
 use crate::images::laying;
 use crate::images::manifest;
-use crate::images::serving::{access, access_after, forsakes, remark, told};
+use crate::images::serving::{access, access_after, remark, told};
 use crate::images::{self, Remark};
 use crate::log;
 use crate::publisher::press::{Books, Press};
@@ -42,20 +42,10 @@ impl Publisher {
         let seen = difference.seen.take();
         if difference.is_empty() {
             seen.into_iter().for_each(|seen| self.served.see(&seen));
-            let has_their_lists = self.served.written.is(&config.roster.written);
-            let now = self.press.current();
-            let is_not_theirs = || forsakes(&self.served.written, &now, &self.served.manifest, config);
-            // Of one that is damaged not all zones are found.
-            if !has_their_lists && (is_not_theirs() || !now.image.is_whole()) {
-                return Ok(None);
-            }
-            drop(now);
-            let is_for_others = !has_their_lists && self.admit(config);
-            self.served.written = config.roster.written.clone();
-            return Ok(Some(is_for_others));
+            return Ok(self.serve_to_others(config));
         }
-        // A zone that is gone and that nobody has named would be served on, to everybody.
-        if !wanted.is_empty() && forsakes(&self.served.written, &self.press.current(), &self.served.manifest, config) {
+        // Nobody has named it.
+        if !wanted.is_empty() && self.forsakes(config) {
             return Ok(None);
         }
         let about: Apexes = difference.apexes().cloned().collect();
@@ -65,7 +55,21 @@ impl Publisher {
         let (written, by, kept) = (self.served.written.clone(), Arc::clone(config), left.clone());
         let pressed =
             self.press.have_done(move |press, books| pressed(press, books, &about, &kept, plan, &written, &by));
-        let Some(Pressed { before, entries, remarks, pieces, zones, retired }) = pressed else { return Ok(None) };
+        let Some(pressed) = pressed else { return Ok(None) };
+        self.have_laid(config, &difference, &left, pressed, seen);
+        Ok(Some(true))
+    }
+
+    /// What was laid is served from now on. `left`: as `write_those_left` has it; `seen`: what names zones, where that was looked at.
+    fn have_laid(
+        &mut self,
+        config: &Arc<Config>,
+        difference: &Difference,
+        left: &HashMap<Box<[u8]>, u64>,
+        pressed: Pressed,
+        seen: Option<Seen>,
+    ) {
+        let Pressed { before, entries, remarks, pieces, zones, retired } = pressed;
         let problems = Arc::clone(&self.served.problems);
         remark(&remarks);
         if let Some(folders) = &self.state.folders {
@@ -110,7 +114,18 @@ impl Publisher {
         self.state.secondaries.iter().for_each(|s| difference.apexes().for_each(|apex| s.has_changed(apex)));
         self.tell_problems(&problems);
         self.folding.lay(config, Instant::now());
-        Ok(Some(true))
+    }
+
+    /// Nothing differs but, perhaps, whom zones are for. None: it takes a new image.
+    fn serve_to_others(&mut self, config: &Config) -> Option<bool> {
+        let has_their_lists = self.served.written.is(&config.roster.written);
+        // Of one that is damaged not all zones are found.
+        if !has_their_lists && (self.forsakes(config) || !self.press.current().image.is_whole()) {
+            return None;
+        }
+        let is_for_others = !has_their_lists && self.admit(config);
+        self.served.written = config.roster.written.clone();
+        Some(is_for_others)
     }
 
     /// Serves what is served to whom it is for now. False: it was for the same before.

@@ -291,7 +291,8 @@ fn at_apex(zone: &Zone<'_>) -> Result<(Box<[u8]>, Vec<Record>), String> {
     Ok((apex.into(), records.filter_map(|r| Record::new(apex, r.rtype, r.ttl, &r.rdata)).collect()))
 }
 
-fn named(zone: &str) -> Result<Box<[u8]>, String> {
+/// The apex of a zone that somebody has named.
+pub fn named(zone: &str) -> Result<Box<[u8]>, String> {
     apex(zone).map_err(|why| format!("`{zone}` is no name of a zone: {why}"))
 }
 

@@ -31,7 +31,7 @@ use crate::publisher::watcher::Folders;
 use crate::stamp::may_be_there;
 use crate::state::State;
 use crate::update::digest;
-use crate::update::intake::{Intake, MISFIT};
+use crate::update::intake::{Intake, Unmade};
 use crate::update::ledger;
 use crate::zonetext::reading::Stock;
 use audit::Guards;
@@ -63,7 +63,8 @@ pub struct Scribe {
     forced: HashMap<Box<[u8]>, String>,
     /// How the files are that were written. Bound: as many as zones are written back, each as `outline` says.
     outlines: HashMap<Box<[u8]>, Outline>,
-    /// How zones were whose files, without any that they include, held nothing new, by their names' fingerprints. Bound: as many as take updates.
+    /// How zones were whose files, without any that they include, held nothing new, or that is all that can be said of them, by their names' fingerprints.
+    /// Bound: as many as take updates.
     calm: HashMap<u64, Sight>,
     /// Folders in which nothing is left of writers that died. Bound: as many as zones are written back.
     swept: HashSet<PathBuf>,
@@ -113,10 +114,27 @@ enum Undone {
     Held(String),
     /// It could not be done now.
     Failed(String),
+    /// Updates leave no gap.
+    TooOften,
 }
 
-/// An edit, and what is to be known of its file if it changes nothing.
-type Read = (Edit, Option<Origin>);
+impl Undone {
+    fn why(&self) -> &str {
+        match self {
+            Undone::Held(why) | Undone::Failed(why) => why,
+            Undone::TooOften => TOO_OFTEN,
+        }
+    }
+}
+
+/// What came of reading an edit.
+enum Reading {
+    /// The file, or what it includes, is being written.
+    Unsettled,
+    Hindered(Hindrance),
+    /// It is served now; or changes nothing, and this is to be known of its file.
+    Taken(Box<(Edit, Option<Origin>)>),
+}
 
 impl From<String> for Undone {
     fn from(why: String) -> Undone {
@@ -163,7 +181,10 @@ impl Scribe {
             let outcome = self.attend(&task);
             // Updates leave a gap sooner than somebody mends a disk.
             let work = net::sched::usage().since(&before).ran * REST_FOR_WORK;
-            let retry_in = |why: &str| if why == TOO_OFTEN { work.clamp(REST, RETRY) } else { RETRY };
+            let retry_in = |undone: &Undone| match undone {
+                Undone::TooOften => work.clamp(REST, RETRY),
+                _ => RETRY,
+            };
             match &outcome {
                 Ok(Done::Waits) => {}
                 Ok(Done::Left) => {
@@ -171,19 +192,20 @@ impl Scribe {
                     self.press.slate.answer(&task.apex, &Err(why));
                 }
                 Ok(_) => self.press.slate.answer(&task.apex, &Ok(())),
-                Err(Undone::Held(why) | Undone::Failed(why)) => {
-                    self.press.slate.answer(&task.apex, &Err(why.clone()));
+                Err(undone) => {
+                    self.press.slate.answer(&task.apex, &Err(undone.why().to_string()));
                     // Whoever has forced it has been told that it was for nothing.
                     self.forced.remove(&task.apex);
                 }
             }
             let outcome = outcome.map_err(|undone| match undone {
+                Undone::Held(_) => undone,
                 // Of a zone that is written back it is told as what hinders that.
-                Undone::Failed(why) if !task.is_kept_in_step => {
-                    self.again(&task, retry_in(&why));
-                    Undone::Held(format!("{}: {why}", task.file.display()))
+                _ if task.is_kept_in_step => undone,
+                _ => {
+                    self.again(&task, retry_in(&undone));
+                    Undone::Held(format!("{}: {}", task.file.display(), undone.why()))
                 }
-                undone => undone,
             });
             if self.watch_includes(&task) {
                 // Somebody may have edited one just before.
@@ -192,8 +214,8 @@ impl Scribe {
             if outcome.is_err() {
                 self.press.slate.note([&*task.apex].into_iter(), Instant::now());
             }
-            if let Err(Undone::Failed(why)) = &outcome {
-                self.again(&task, retry_in(why));
+            if let Err(undone @ (Undone::Failed(_) | Undone::TooOften)) = &outcome {
+                self.again(&task, retry_in(undone));
             }
             self.tell(&task, outcome);
         }
@@ -275,7 +297,7 @@ impl Scribe {
         let why = match outcome {
             Ok(Done::Looked | Done::Edited | Done::Waits | Done::Left) => return,
             Ok(Done::Written | Done::Current) => None,
-            Err(Undone::Held(why) | Undone::Failed(why)) => Some(why),
+            Err(undone) => Some(undone.why().to_string()),
         };
         self.tell_unwritten(task, why);
     }
@@ -431,12 +453,13 @@ impl Scribe {
         let guards = task.guards.as_ref().filter(|_| !is_forced);
         let author = if is_forced { history::by_force(history::by_edit()) } else { history::by_edit() };
         match self.change(&zone, &base, guards, &author, &mut origin, (file, &is))? {
-            Err(Hindrance::Wrong(why)) => refuse(self, &why),
+            Reading::Unsettled => Ok(self.look_again(task)),
+            Reading::Hindered(Hindrance::Wrong(why)) => refuse(self, &why),
             // That may be mended, and the file stays as it is.
-            Err(Hindrance::Included(why)) => Err(self.wait(task, file, &why)),
-            Err(Hindrance::Weighed(why)) => refuse(self, &weighed(&why, &task.apex)),
-            Ok(None) => Ok(self.look_again(task)),
-            Ok(Some((edit, kept))) => {
+            Reading::Hindered(Hindrance::Included(why)) => Err(self.wait(task, file, &why)),
+            Reading::Hindered(Hindrance::Weighed(why)) => refuse(self, &weighed(&why, &task.apex)),
+            Reading::Taken(taken) => {
+                let (edit, kept) = *taken;
                 self.refused.remove(&task.apex);
                 self.forced.remove(&task.apex);
                 self.remember(task, &zone, &edit, &base, &mut origin, kept)
@@ -461,7 +484,7 @@ impl Scribe {
     }
 
     /// Finds out what an edit changes, and has that served; the file as it was read is one that we know from then on. `was`: the file, and what
-    /// told it when it was looked at. None: it, or what it includes, is being written. Err within: it is not to be.
+    /// told it when it was looked at.
     fn change(
         &self,
         zone: &Zone,
@@ -470,7 +493,7 @@ impl Scribe {
         author: &Author,
         origin: &mut Origin,
         was: (&Path, &str),
-    ) -> Result<Result<Option<Read>, Hindrance>, String> {
+    ) -> Result<Reading, Undone> {
         for _ in 0..TRIES {
             let mut kept = None;
             let mut keep = |edited: &Sorted<'_>, edit: &Edit| {
@@ -482,27 +505,29 @@ impl Scribe {
             };
             let edit = match edited::edit(&self.past, zone, base, guards, &mut keep) {
                 Ok(edit) => edit,
-                Err(hindrance) => return Ok(Err(hindrance)),
+                Err(hindrance) => return Ok(Reading::Hindered(hindrance)),
             };
-            let kept = kept.transpose().map_err(|e| e.to_string())?;
+            let kept = kept.transpose()?;
             let give_up = |kept: Option<Origin>| kept.iter().for_each(|next| origin.give_up(next));
             // Half of it may have been read, and who forces an edit has not seen another.
             if origin.stamp(was.0) != was.1 || edit.includes.iter().any(|file| is_being_written(file)) {
                 give_up(kept);
-                return Ok(Ok(None));
+                return Ok(Reading::Unsettled);
             }
-            let (Some(diff), Some(next)) = (&edit.diff, &kept) else { return Ok(Ok(Some((edit, kept)))) };
+            let (Some(diff), Some(next)) = (&edit.diff, &kept) else {
+                return Ok(Reading::Taken(Box::new((edit, kept))));
+            };
             match self.make(&zone.apex, &edit, diff.clone(), next, author) {
                 Ok(false) => give_up(kept),
                 // The journal may have it: a start finds out, or the next try announces another.
-                Err(why) => return Err(why),
+                Err(why) => return Err(why.into()),
                 Ok(true) => {
-                    kept.map_or(Ok(()), |next| origin.become_next(next)).map_err(|e| e.to_string())?;
-                    return Ok(Ok(Some((edit, None))));
+                    kept.map_or(Ok(()), |next| origin.become_next(next))?;
+                    return Ok(Reading::Taken(Box::new((edit, None))));
                 }
             }
         }
-        Err(TOO_OFTEN.to_string())
+        Err(Undone::TooOften)
     }
 
     /// Has the change of an edit served. The zone may have changed meanwhile, and may change again. False: so much that the file is to be read again.
@@ -510,13 +535,13 @@ impl Scribe {
         for _ in 0..AGAIN {
             next.announce(diff.to).map_err(|e| e.to_string())?;
             match self.intake.change(apex, diff.clone(), author.clone()) {
-                Err(why) if why == MISFIT => {
+                Err(Unmade::Misfit) => {
                     let anew = history::with_zone(&self.past.published, apex, |served| Ok(edit.anew(&diff, served)))?;
                     let Some(anew) = anew else { return Ok(false) };
                     diff = anew;
                 }
                 // What is durable, and not served yet, will be.
-                Err(why) if !self.past.was_edited(apex, diff.to)? => return Err(why),
+                Err(Unmade::Failed(why)) if !self.past.was_edited(apex, diff.to)? => return Err(why),
                 _ => return Ok(true),
             }
         }
@@ -525,7 +550,7 @@ impl Scribe {
 
     /// The file is one that we know from now on. `kept`: so, if the edit changes nothing.
     fn remember(
-        &self,
+        &mut self,
         task: &Task,
         zone: &Zone,
         edit: &Edit,

@@ -14,6 +14,7 @@
 
 mod adoption;
 pub(crate) mod digest;
+mod folds;
 pub(crate) mod intake;
 pub mod ledger;
 mod lines;
@@ -32,15 +33,15 @@ use crate::images::laying::{self, Standing};
 use crate::images::{self, name, sound};
 use crate::json::Json;
 use crate::log::{self, Seldom};
-use crate::publisher::folding;
 use crate::publisher::press::{Books, Press, Work};
 use crate::refusals::{self, DONE, ELSEWHERE, FAILED, NOT_NOW, NOT_YET, Notice, PROHIBITED};
 use crate::state::{Event, State};
 use adoption::Written;
+use folds::Folds;
 use front::locks::hold;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
-use intake::{MISFIT, Order, Orders, Request};
+use intake::{Order, Orders, Request, Unmade};
 use ledger::Ledger;
 use lines::Lines;
 use novices::Wanted;
@@ -65,17 +66,9 @@ use wire::query::CLASS_IN;
 const GROUP_MAX: usize = 1024;
 /// Octets of changes of one group, and what a message may add to that: they are held in memory, with all records of each name.
 const GROUP_OCTETS_MAX: usize = 64 << 20;
-/// How long nothing may have changed before zone files are written and a new image is made; and how long names may carry
-/// addresses of hosts as they were.
-const QUIET: Duration = Duration::from_secs(10);
-/// So many times as long as the last one took none is begun but for these names, and unless much has changed: where an update comes now
-/// and then, images would be made all the time.
-const REST_FOR_WORK: u32 = 8;
-/// Names that lie over the image at most before that is done though updates go on, and octets of the room behind it.
+/// Names that lie over the image at most before a new one is made though updates go on, and octets of the room behind it.
 const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
-/// Segments of the journal, of 4 MiB, since the last time: a start reads a hundred MiB a second of them.
-const SEGMENTS_MAX: usize = 16;
 /// How long updates are taken in, or judged, or zones that come back are seen to at a time: all others wait meanwhile.
 const AT_ONCE: Duration = Duration::from_millis(20);
 /// So long an update waits for its turn, from when it came: as long as a connection on which nothing happens stays open. Who has sent something else
@@ -125,15 +118,14 @@ pub struct Later {
     retired: Vec<Retired<Zones<Stretch>>>,
     /// Durable, and not served: a new image is wanted for these zones.
     owed: Vec<Wish>,
-    changed: Option<Instant>,
+    folds: Folds,
+    /// Of the one that is under way.
+    folding: Option<Outcome>,
     /// That the journal cannot be written is said now and then.
     unwritten: Seldom,
     refused: Seldom,
-    /// When a new image could not be made last, and when one for what is owed could not.
-    failed: Option<Instant>,
+    /// When a new image for what is owed could not be made last.
     unpaid: Option<Instant>,
-    /// Since when names wait for a new image that carry addresses of hosts as they were.
-    lagging: Option<Instant>,
     /// All that has changed is on the slate.
     is_noted: bool,
     /// There are zones that are to take updates, and do not yet.
@@ -146,12 +138,6 @@ pub struct Later {
     settling: Vec<Sender<()>>,
     /// Zones that are to take updates and are being written down.
     adoption: Option<Adoption>,
-    /// The files are being written: since when, and where the journal ended then.
-    folding: Option<(Outcome, Instant, u64)>,
-    /// Where the journal ended when all of them were written last.
-    folded: u64,
-    /// No files are to be written before.
-    rests: Option<Instant>,
     /// Zones are served that have not been taken in yet.
     are_due: bool,
     /// Zones that have come back to updates, and were served under later serials meanwhile.
@@ -172,18 +158,17 @@ struct Adoption {
 impl Later {
     /// Zones are to go on from serials that others have had.
     fn are_behind(&self) -> bool {
-        !self.overtaken.is_empty() || !self.stuck.is_empty() && !is_recent(self.behind)
+        !self.overtaken.is_empty() || !self.stuck.is_empty() && !has_just_failed(self.behind)
     }
 
     fn is_nothing(&self) -> bool {
         // What was replaced takes its memory until it is let go of.
-        self.changed.is_none()
+        self.folds.is_nothing()
             && self.is_noted
             && !self.has_novices
             && self.settling.is_empty()
             && self.adoption.is_none()
             && self.retired.is_empty()
-            && self.lagging.is_none()
             && self.overtaken.is_empty()
             && self.stuck.is_empty()
     }
@@ -204,7 +189,9 @@ impl Updates {
     pub fn run(mut self, taken: &Orders) {
         let orders = &taken.orders;
         // What a crash left in the journal is not to be read by each start.
-        self.later.changed = (self.press.hold().unwritten.names() > 0).then(Instant::now);
+        if self.press.hold().unwritten.names() > 0 {
+            self.later.folds.change(Instant::now());
+        }
         let (mut lines, mut has_worked) = (Lines::default(), true);
         self.later.overtaken = self.ledger.all_overtaken();
         self.outrun(taken);
@@ -331,60 +318,50 @@ impl Updates {
         wanted.into_iter().for_each(|wanted| self.adopt(wanted));
     }
 
-    /// Has zone files written and a new image made, when it is time for that; and lets go of what that has settled.
+    /// Has zone files written and a new image made, when it is time for that.
     fn look_after(&mut self) {
         let are_lagging = self.press.hold().left.takes_image();
-        self.later.lagging = self.later.lagging.or_else(|| Some(Instant::now())).filter(|_| are_lagging);
-        if self.later.changed.or(self.later.lagging).is_none() {
-            return;
+        self.later.folds.lag(are_lagging, Instant::now());
+        match self.later.folding.as_ref().map(Receiver::try_recv) {
+            None => {}
+            Some(Err(TryRecvError::Empty)) => return,
+            Some(outcome) => return self.have_folded(outcome),
         }
-        if let Some((folding, since, end)) = &self.later.folding {
-            self.later.rests = Some(Instant::now() + since.elapsed() * REST_FOR_WORK);
-            let outcome = folding.try_recv();
-            match &outcome {
-                Err(TryRecvError::Empty) => return,
-                Ok(Err(complaints)) => {
-                    log::error("changes stay in the journal", &[("why", &complaints.join("; "))]);
-                    self.later.failed = Some(Instant::now());
-                }
-                Ok(Ok(_)) | Err(TryRecvError::Disconnected) => (self.later.failed, self.later.folded) = (None, *end),
+        let is_much = || {
+            let now = self.press.current();
+            let octets = now.image.bytes().len().saturating_sub(now.image.bytes().map().len());
+            !self.later.owed.is_empty() || octets > OCTETS_MAX || self.press.hold().unwritten.names() > NAMES_MAX
+        };
+        let segments = |done| self.ledger.segments_behind(done);
+        if self.later.folds.is_due(Instant::now(), is_much, segments) {
+            self.later.folds.begin(Instant::now(), self.ledger.position());
+            self.later.folding = Some(self.fold());
+        }
+    }
+
+    /// Lets go of what a new image has settled.
+    fn have_folded(&mut self, outcome: Result<Result<Json, Vec<String>>, TryRecvError>) {
+        if let Ok(Err(complaints)) = &outcome {
+            log::error("changes stay in the journal", &[("why", &complaints.join("; "))]);
+        }
+        let books = self.press.hold();
+        let (needed, names) = (books.unwritten.needed(), books.unwritten.names());
+        drop(books);
+        if names == 0 {
+            self.are_paid();
+        }
+        // Without an image what a start has found of zones that are their updates' no more is in the journal alone.
+        if matches!(outcome, Ok(Ok(_))) {
+            self.state.writing.begins();
+            let released = self.ledger.release(needed);
+            self.state.writing.ends();
+            if let Err(e) = released {
+                log::warn("the journal grows", &[("why", &e)]);
             }
-            let has_image = matches!(outcome, Ok(Ok(_)));
-            (self.later.folding, self.later.lagging) = (None, None);
-            let books = self.press.hold();
-            let (needed, names) = (books.unwritten.needed(), books.unwritten.names());
-            drop(books);
-            if names == 0 {
-                self.are_paid();
-            }
-            // Without an image what a start has found of zones that are their updates' no more is in the journal alone.
-            if has_image {
-                self.state.writing.begins();
-                let released = self.ledger.release(needed);
-                self.state.writing.ends();
-                if let Err(e) = released {
-                    log::warn("the journal grows", &[("why", &e)]);
-                }
-            }
-            // What is left is of updates that came meanwhile, or of zones that are not served now: it waits as long again.
-            self.later.changed = (names > 0).then(Instant::now);
-            return;
         }
-        if is_recent(self.later.failed) {
-            return;
-        }
-        let now = self.press.current();
-        let octets = now.image.bytes().len().saturating_sub(now.image.bytes().map().len());
-        drop(now);
-        let is_much = || octets > OCTETS_MAX || self.press.hold().unwritten.names() > NAMES_MAX;
-        let is_long_ago = |then: Option<Instant>| then.is_some_and(|then| then.elapsed() >= QUIET);
-        let rests = self.later.rests.is_some_and(|until| Instant::now() < until);
-        // Where there is never a pause, too, a start is to read so much and no more.
-        let is_long = || self.ledger.segments_behind(self.later.folded) > SEGMENTS_MAX;
-        let is_due = !rests && (is_long_ago(self.later.changed) || is_long()) || is_long_ago(self.later.lagging);
-        if is_due || !self.later.owed.is_empty() || is_much() {
-            self.later.folding = Some((self.fold(), Instant::now(), self.ledger.position()));
-        }
+        self.later.folding = None;
+        // What is left is of updates that came meanwhile, or of zones that are not served now.
+        self.later.folds.end(Instant::now(), !matches!(outcome, Ok(Err(_))), names > 0);
     }
 
     fn fold(&self) -> Outcome {
@@ -410,21 +387,21 @@ impl Updates {
     }
 
     /// Makes a change that no message asked for.
-    fn make(&mut self, apex: Box<[u8]>, diff: Diff, author: Author, taken: &Orders) -> Result<Json, String> {
+    fn make(&mut self, apex: Box<[u8]>, diff: Diff, author: Author, taken: &Orders) -> Result<Json, Unmade> {
         self.settle(taken)?;
         if self.ledger.zone(&apex).is_none() {
-            return Err(format!("the zone {} takes no updates", name(&apex)));
+            return Err(format!("the zone {} takes no updates", name(&apex)).into());
         }
         let press = Arc::clone(&self.press);
         let mut books = press.hold();
         let now = press.current();
-        let standing = Standing::find(now.image.view(), &apex).ok_or("the zone is not served")?;
+        let standing = Standing::find(now.image.view(), &apex).ok_or_else(|| "the zone is not served".to_string())?;
         let mut layer = Layer::over(standing);
         layer.follow(&diff).map_err(|misfit| match misfit {
-            Misfit::Unreadable => sound::DAMAGED,
-            Misfit::Record(_) => MISFIT,
+            Misfit::Unreadable => Unmade::Failed(sound::DAMAGED.to_string()),
+            Misfit::Record(_) => Unmade::Misfit,
         })?;
-        update::unfit(&apex, &layer).map_or(Ok(()), Err)?;
+        update::unfit(&apex, &layer).map_or(Ok(()), |why| Err(why.to_string()))?;
         let wishes = vec![Wish { apex: apex.clone(), names: ledger::names(layer) }];
         drop(now);
         let facts = Json::Object(vec![("changed", Json::Bool(true)), ("serial", Json::Number(diff.to.into()))]);
@@ -437,7 +414,7 @@ impl Updates {
         if outcome == DONE {
             Ok(facts)
         } else {
-            Err("it could not be made durable, or not be served: see the log".to_string())
+            Err("it could not be made durable, or not be served: see the log".to_string().into())
         }
     }
 
@@ -588,13 +565,13 @@ impl Updates {
         }
         books.unwritten.add(wishes, end);
         entries.iter().for_each(|entry| books.unwritten.has_changed(&entry.zone, entry.diff.to, entry.wall_s));
-        self.later.changed = Some(Instant::now());
+        self.later.folds.change(Instant::now());
         DONE
     }
 
     /// Has what is owed served from a new image.
     fn pay(&mut self, taken: &Orders) -> Refused {
-        if is_recent(self.later.unpaid) {
+        if has_just_failed(self.later.unpaid) {
             return FAILED;
         }
         let folding = self.fold();
@@ -611,7 +588,8 @@ impl Updates {
                 }
                 Ok(Err(complaints)) => {
                     log::error("changes are in the journal and not served", &[("why", &complaints.join("; "))]);
-                    (self.later.failed, self.later.unpaid) = (Some(Instant::now()), Some(Instant::now()));
+                    self.later.unpaid = Some(Instant::now());
+                    self.later.folds.failed = self.later.unpaid;
                     return FAILED;
                 }
                 // The server is stopping.
@@ -632,7 +610,6 @@ impl Updates {
     }
 }
 
-/// True of a failure so short a time ago that it is not tried again: on a full disk nothing else would be done.
-fn is_recent(failed: Option<Instant>) -> bool {
-    failed.is_some_and(|at| at.elapsed() < folding::AGAIN)
+fn has_just_failed(failed: Option<Instant>) -> bool {
+    failed.is_some_and(|at| folds::is_recent(at, Instant::now()))
 }

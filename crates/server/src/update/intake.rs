@@ -8,7 +8,7 @@ use crate::images::laying;
 use crate::json::Json;
 use crate::publisher::press::Work;
 use crate::refusals::{ELSEWHERE, NOT_YET, PROHIBITED, refused};
-use crate::update::lines::OCTETS_MAX;
+use crate::update::lines::{OCTETS_MAX, WAITING_MAX};
 use crate::update::novices::{Wanted, Wish as Wanting};
 use front::locks::hold;
 use front::{Postponed, Published, Zones};
@@ -25,14 +25,32 @@ use transfer::{Author, Diff};
 use wire::Rcode;
 use wire::query::CLASS_IN;
 
-/// Updates that wait; more are dropped and counted, and their clients ask again.
-const WAITING_MAX: usize = 4096;
 /// How long whoever asked for a reload waits for zones to take updates.
 const SETTLED_WITHIN: Duration = Duration::from_secs(2);
 /// Tries to make a change of what others change meanwhile.
 const TRIES: usize = 5;
+
 /// Why such a change is not made.
-pub const MISFIT: &str = "it does not fit what is served";
+pub enum Unmade {
+    /// The zone has changed meanwhile.
+    Misfit,
+    Failed(String),
+}
+
+impl From<String> for Unmade {
+    fn from(why: String) -> Unmade {
+        Unmade::Failed(why)
+    }
+}
+
+impl Unmade {
+    pub fn text(self) -> String {
+        match self {
+            Unmade::Misfit => "it does not fit what is served".to_string(),
+            Unmade::Failed(why) => why,
+        }
+    }
+}
 
 pub enum Order {
     /// `since`: when it came.
@@ -52,7 +70,7 @@ pub enum Request {
         zone: Box<[u8]>,
         diff: Diff,
         author: Author,
-        done: Sender<Result<Json, String>>,
+        done: Sender<Result<Json, Unmade>>,
     },
     /// To be told when all zones take updates that are to, and can.
     Settle {
@@ -212,20 +230,19 @@ impl Intake {
 
     /// Has a zone as it was at this serial, under a new one. What has changed since is looked for here, where no update waits for it.
     pub fn go_back(&self, past: &Past, zone: &str, serial: u32) -> Result<Json, String> {
-        let (apex, mut outcome) = (crate::config::apex(zone)?, Err(String::new()));
+        let apex = history::named(zone)?;
         for _ in 0..TRIES {
             let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
-            outcome = self.change(&apex, diff, history::by_going_back(serial));
-            // It may have changed meanwhile.
-            if outcome.as_ref().err().is_none_or(|why| why != MISFIT) {
-                return outcome;
+            match self.change(&apex, diff, history::by_going_back(serial)) {
+                Err(Unmade::Misfit) => {}
+                outcome => return outcome.map_err(Unmade::text),
             }
         }
-        outcome.map_err(|why| format!("{why}: freeze it until it has gone back"))
+        Err(format!("{}: freeze it until it has gone back", Unmade::Misfit.text()))
     }
 
     /// Changes a zone without an update. Err: it was not durable, or the zone has changed meanwhile.
-    pub fn change(&self, apex: &[u8], diff: Diff, author: Author) -> Result<Json, String> {
+    pub fn change(&self, apex: &[u8], diff: Diff, author: Author) -> Result<Json, Unmade> {
         self.ask(|done| Request::Change { zone: apex.into(), diff, author, done })
     }
 
@@ -243,10 +260,10 @@ impl Intake {
         let _ = self.orders.try_send(Order::Work);
     }
 
-    fn ask<T>(&self, request: impl FnOnce(Sender<Result<T, String>>) -> Request) -> Result<T, String> {
+    fn ask<T, E: From<String>>(&self, request: impl FnOnce(Sender<Result<T, E>>) -> Request) -> Result<T, E> {
         let (done, outcome) = channel();
         self.request(request(done));
-        outcome.recv().unwrap_or_else(|_| Err("no updates are taken any more: see the log".to_string()))
+        outcome.recv().unwrap_or_else(|_| Err("no updates are taken any more: see the log".to_string().into()))
     }
 }
 

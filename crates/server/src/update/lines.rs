@@ -10,7 +10,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-const WAITING_MAX: usize = 4096;
+/// Updates that wait, in `intake` and again here; of more, clients ask again.
+pub const WAITING_MAX: usize = 4096;
 pub const OCTETS_MAX: usize = 16 << 20;
 /// Most updates take some microseconds.
 const TURN_NS: i64 = 1_000_000;

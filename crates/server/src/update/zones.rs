@@ -9,7 +9,7 @@ use crate::log;
 use crate::publisher::press::Books;
 use crate::state::Event;
 use crate::update::adoption::{self, Written};
-use crate::update::intake::Orders;
+use crate::update::intake::{Orders, Unmade};
 use crate::update::novices::Wanted;
 use std::collections::HashMap;
 use std::io;
@@ -168,7 +168,7 @@ impl Updates {
             return Ok(());
         }
         let diff = history::renumbering(&zone, last)?;
-        self.make(apex.into(), diff, history::by_return(), taken).map(drop)
+        self.make(apex.into(), diff, history::by_return(), taken).map(drop).map_err(Unmade::text)
     }
 
     /// Gives the zones that were written meanwhile their files; what has changed since is written again.

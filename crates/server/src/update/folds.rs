@@ -1,0 +1,153 @@
+//! When files are written of what updates have changed, and a new image is made of these: once nothing has changed for a while; though it has, when a
+//! start would have to read too much of the journal; and never so often that images are all that is made.
+
+use std::time::{Duration, Instant};
+
+/// How long nothing may have changed before; and how long names may carry addresses of hosts as they were.
+const QUIET: Duration = Duration::from_secs(10);
+/// So many times as long as the last one took none is begun but for these names, and unless much has changed: where an update comes now
+/// and then, images would be made all the time.
+const REST: u32 = 8;
+/// Segments of the journal, of 4 MiB, since the last time: a start reads a hundred MiB a second of them.
+const SEGMENTS_MAX: usize = 16;
+
+#[derive(Default)]
+pub struct Folds {
+    /// When something has changed last that no file holds.
+    changed: Option<Instant>,
+    /// Since when names wait for a new image that carry addresses of hosts as they were.
+    lagging: Option<Instant>,
+    /// One is under way: since when, and where the journal ended then.
+    under_way: Option<(Instant, u64)>,
+    /// Where the journal ended when all of it was written into files last.
+    done: u64,
+    /// When the last one ended, and how long it took.
+    last: Option<(Instant, Duration)>,
+    /// When a new image could not be made last; None: it could.
+    pub failed: Option<Instant>,
+}
+
+impl Folds {
+    pub fn change(&mut self, now: Instant) {
+        self.changed = Some(now);
+    }
+
+    /// Whether names wait for a new image.
+    pub fn lag(&mut self, is_lagging: bool, now: Instant) {
+        self.lagging = self.lagging.or(Some(now)).filter(|_| is_lagging);
+    }
+
+    /// There is nothing to be folded.
+    pub fn is_nothing(&self) -> bool {
+        self.changed.is_none() && self.lagging.is_none()
+    }
+
+    /// Whether one is to begin. `is_much`: so much has changed that it has to be; `segments`: how many the journal has behind a position.
+    pub fn is_due(&self, now: Instant, is_much: impl Fn() -> bool, segments: impl Fn(u64) -> usize) -> bool {
+        if self.is_nothing() || self.under_way.is_some() || self.failed.is_some_and(|at| is_recent(at, now)) {
+            return false;
+        }
+        let rests = self.last.is_some_and(|(ended, took)| now - ended < took * REST);
+        let is_long_ago = |then: Option<Instant>| then.is_some_and(|then| now - then >= QUIET);
+        let is_time = || is_long_ago(self.changed) || segments(self.done) > SEGMENTS_MAX;
+        is_long_ago(self.lagging) || !rests && is_time() || is_much()
+    }
+
+    /// `end`: where the journal ends.
+    pub fn begin(&mut self, now: Instant, end: u64) {
+        self.under_way = Some((now, end));
+    }
+
+    /// The one that was under way has ended. `are_left`: updates have changed something meanwhile, which waits as long again.
+    pub fn end(&mut self, now: Instant, is_made: bool, are_left: bool) {
+        if let Some((begun, end)) = self.under_way.take() {
+            self.last = Some((now, now - begun));
+            self.done = if is_made { end } else { self.done };
+        }
+        self.failed = (!is_made).then_some(now);
+        (self.lagging, self.changed) = (None, are_left.then_some(now));
+    }
+}
+
+/// Whether something failed so short a time ago that it is not tried again: on a full disk nothing else would be done.
+pub fn is_recent(failed: Instant, now: Instant) -> bool {
+    now - failed < crate::publisher::folding::AGAIN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asked at this second.
+    struct Desk(Folds, Instant);
+
+    impl Desk {
+        fn new() -> Desk {
+            Desk(Folds::default(), Instant::now())
+        }
+
+        fn at(&self, s: u64) -> Instant {
+            self.1 + Duration::from_secs(s)
+        }
+
+        fn change(&mut self, s: u64) {
+            self.0.change(self.at(s));
+        }
+
+        fn is_due(&self, s: u64) -> bool {
+            self.0.is_due(self.at(s), || false, |_| 0)
+        }
+
+        fn fold(&mut self, s: u64, took_s: u64, is_made: bool, are_left: bool) {
+            self.0.begin(self.at(s), 100 * s);
+            assert!(!self.is_due(s + 100), "one at a time");
+            self.0.end(self.at(s + took_s), is_made, are_left);
+        }
+    }
+
+    #[test]
+    fn it_waits_for_a_pause_and_rests_after_that() {
+        let mut desk = Desk::new();
+        assert!(!desk.is_due(100), "nothing has changed");
+        desk.change(0);
+        desk.change(5);
+        assert!(!desk.is_due(14) && desk.is_due(15));
+        desk.fold(15, 5, true, false);
+        assert!(!desk.is_due(100) && desk.0.is_nothing());
+        desk.change(21);
+        assert!(!desk.is_due(59) && desk.is_due(60), "eight times as long as it took");
+        desk.fold(60, 1, true, true);
+        assert!(!desk.is_due(70) && desk.is_due(71), "what came meanwhile");
+    }
+
+    #[test]
+    fn what_is_much_does_not_wait_for_a_pause() {
+        let mut desk = Desk::new();
+        desk.change(0);
+        desk.fold(10, 100, true, true);
+        let journal = |end: u64| move |from: u64| (end - from) as usize / 100;
+        assert!(desk.0.is_due(desk.at(111), || true, |_| 0), "while it rests, too");
+        let is_long = |s, end| desk.0.is_due(desk.at(s), || false, journal(end));
+        assert!(!is_long(112, 2_700) && !is_long(118, 2_800), "a pause it has, and rests");
+        let mut desk = Desk::new();
+        desk.change(9);
+        desk.fold(10, 0, true, true);
+        desk.change(12);
+        let is_long = |end| desk.0.is_due(desk.at(13), || false, journal(end));
+        assert!(!is_long(2_600) && is_long(2_700), "so many segments since the last one");
+    }
+
+    #[test]
+    fn names_that_lag_wait_so_long_and_what_failed_a_minute() {
+        let mut desk = Desk::new();
+        for s in [3, 9] {
+            desk.0.lag(true, desk.at(s));
+        }
+        assert!(!desk.is_due(12) && desk.is_due(13));
+        desk.fold(13, 100, false, false);
+        desk.0.lag(true, desk.at(114));
+        assert!(!desk.is_due(172) && desk.is_due(173), "they do not rest");
+        desk.0.lag(false, desk.at(173));
+        assert!(!desk.is_due(200));
+    }
+}

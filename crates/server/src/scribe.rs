@@ -80,6 +80,8 @@ struct Sight {
     fingerprint: u64,
     serial: Option<u32>,
     is_kept_in_step: bool,
+    /// Its time is to come.
+    is_ahead: bool,
 }
 
 /// An edit that was not taken in.
@@ -174,6 +176,10 @@ impl Scribe {
                 continue;
             }
             if self.is_calm(&task) {
+                // Its time may be set right without anybody telling of it.
+                if is_ahead(&task.file) {
+                    self.again(&task, LOOK_EVERY);
+                }
                 continue;
             }
             self.watch_includes(&task);
@@ -328,7 +334,7 @@ impl Scribe {
 
     fn sight(&self, task: &Task, stamp: &str) -> Sight {
         let (fingerprint, serial) = (fingerprint_of(stamp.as_bytes()), serial(&self.press, &task.apex));
-        Sight { fingerprint, serial, is_kept_in_step: task.is_kept_in_step }
+        Sight { fingerprint, serial, is_kept_in_step: task.is_kept_in_step, is_ahead: is_ahead(&task.file) }
     }
 
     /// Err: why the file, or what is served, stays as it is.
@@ -583,9 +589,11 @@ impl Scribe {
             return Ok(Done::Edited);
         }
         // It changes nothing, and is to be read again: it was written too short a time before, or at a time to come.
-        let wait = if was_unseen { RETRY.max(ahead(&zone.file).min(AHEAD_MAX)) } else { REST };
-        self.press.slate.look(slice::from_ref(&task.apex), Instant::now() + wait);
-        if ahead(&zone.file) > RETRY {
+        self.again(task, if was_unseen { RETRY } else { REST });
+        if is_ahead(&zone.file) {
+            if origin.includes().is_empty() {
+                self.calm.insert(fingerprint_of(&task.apex), self.sight(task, &is));
+            }
             // Of such a one it cannot be known whether it is edited again.
             let file = zone.file.display();
             self.tell_unwritten(task, Some(format!("the time of {file} is to come: set it, or the clock, right")));
@@ -681,10 +689,10 @@ fn is_written(zone: &Zone, base: &Base, edit: &Edit) -> bool {
     matches!(base, Base::Version(..)) && edit.includes.is_empty() && origin::version(&zone.file).is_some()
 }
 
-/// How long it is until the time at which a file was written, as its file system has it: an archive may have been made by a wrong clock.
-fn ahead(file: &Path) -> Duration {
-    let modified = std::fs::metadata(file).and_then(|m| m.modified()).ok();
-    modified.and_then(|at| at.duration_since(SystemTime::now()).ok()).unwrap_or_default()
+/// Whether the time at which a file was written is to come, as its file system has it: an archive may have been made by a wrong clock.
+fn is_ahead(file: &Path) -> bool {
+    let modified = std::fs::metadata(file).and_then(|m| m.modified());
+    modified.is_ok_and(|at| at.duration_since(SystemTime::now()).is_ok_and(|ahead| ahead > RETRY))
 }
 
 /// That is served.
@@ -704,8 +712,8 @@ const TOO_OFTEN: &str = "the zone changes too often: it is tried again and again
 /// So much longer than the CPU was taken to make a digest, or to take in an edit, in vain it is not tried again. Not than it took: at idle priority that may
 /// be minutes of waiting, beside which there was little work.
 const REST_FOR_WORK: u32 = 20;
-/// A file whose time is to come is read again no later than this.
-const AHEAD_MAX: Duration = Duration::from_secs(3600);
+/// How often it is looked whether the time of a file is still to come.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Between two looks at a file whose edit could not be taken in for now.
 const RETRY: Duration = Duration::from_secs(60);
 

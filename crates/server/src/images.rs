@@ -164,11 +164,12 @@ impl Library {
         Ok(Library { folder, gate: Arc::default(), memory: scratch::memory(), read: Arc::default() })
     }
 
-    /// The image of these zones as their files are now: the one on the shelf if no source has changed, else a new one.
-    /// `seen`: what named them. `beforehand`: done before a new one takes its name.
+    /// The image of these zones: the one on the shelf if no source has changed, else a new one. Of `wanted` and of what is not served it has what their
+    /// files say now, of others what is served. `seen`: what named them. `beforehand`: done before a new one takes its name.
     pub fn current(
         &self,
         zones: &[Zone],
+        wanted: &dyn Fn(&Zone) -> bool,
         seen: &Seen,
         before: Before<'_>,
         beforehand: Beforehand<'_>,
@@ -180,8 +181,8 @@ impl Library {
             }
             _ => {
                 let history = beforehand.recorder.position();
-                let held = held_on(zones, before);
-                self.shelve(build(zones, self, Some(before), held), history, seen, beforehand)
+                let kept = as_served(zones, before, wanted);
+                self.shelve(build(zones, self, Some(before), kept), history, seen, beforehand)
             }
         }
     }
@@ -406,30 +407,36 @@ fn told(lost: &[Problem]) -> String {
     format!("the image is damaged, and a zone cannot be read from its file either; restore that: {first}{more}")
 }
 
-/// Zones of which a version was held, in files that are as they were then. It would be held again, but only when all zones have been read; and then
-/// they would have to be read once more without it.
-fn held_on<'a>(zones: &[Zone], before: Before<'a>) -> HashMap<Box<[u8]>, Kept<'a>> {
-    let Before { image, manifest } = before;
-    let mut held = manifest.problems();
-    held.retain(|problem| held::is_held(&problem.what));
-    if !held.is_empty() {
+/// Zones that go on as they are served. Of those whose files have changed, and are not wanted, nobody has asked what these say now: somebody may be
+/// writing there. And of those of which a version is held, in files that are as they were then, it would be held again, but only when all zones have
+/// been read; and then they would have to be read once more without it.
+fn as_served<'a>(zones: &[Zone], before: Before<'a>, wanted: &dyn Fn(&Zone) -> bool) -> HashMap<Box<[u8]>, Kept<'a>> {
+    let (Before { image, manifest }, mut looks) = (before, Looks::default());
+    let mut as_known = |zone: &Zone| {
+        let known = manifest.find(&zone.apex).filter(|known| known.file == zone.file)?;
+        let goes_on = match known.is_current(&mut looks) {
+            true => known.problem.is_some_and(held::is_held),
+            // What had just been written when it was read may have changed unseen: that is to be found out.
+            false => !wanted(zone) && known.sources().all(|(_, stamp)| stamp.is_some()),
+        };
+        goes_on.then_some(known)
+    };
+    let known: Vec<Known<'_>> = zones.iter().filter_map(&mut as_known).collect();
+    if !known.is_empty() {
         // What differs from its checksum must not get a new one.
         image.compare(0, usize::MAX);
     }
-    if held.is_empty() || !image.is_whole() {
+    if !image.is_whole() {
         return HashMap::new();
     }
-    let held: HashMap<Box<[u8]>, String> = held.into_iter().map(|problem| (problem.apex, problem.what)).collect();
-    let mut looks = Looks::default();
-    let keep = |zone: &Zone| {
-        let why = held.get(&zone.apex)?;
-        let known =
-            manifest.find(&zone.apex).filter(|known| known.file == zone.file && known.is_current(&mut looks))?;
+    let keep = |known: &Known<'_>| {
         let sources = known.sources().map(|(file, stamp)| (file.to_path_buf(), stamp)).collect();
-        let entry = Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: Some(why.clone()) };
-        Some((zone.apex.clone(), Kept { zone: laying::zone(image.view(), &zone.apex)?, entry }))
+        let (apex, file, problem) =
+            (Box::from(known.apex), known.file.to_path_buf(), known.problem.map(str::to_string));
+        let zone = laying::zone(image.view(), known.apex)?;
+        Some((known.apex.into(), Kept { zone, entry: Entry { apex, file, sources, problem } }))
     };
-    zones.iter().filter_map(keep).collect()
+    known.iter().filter_map(keep).collect()
 }
 
 /// Reads all zones into one image, but for those that are kept as they are served.

@@ -203,6 +203,28 @@ fn a_list_counts_as_it_was_when_somebody_asked_for_it() {
     assert!(!has("a.example") && has("d.example"));
 }
 
+/// Somebody is writing it, and nobody has asked for it yet.
+#[test]
+fn a_new_image_has_of_a_file_that_is_edited_what_is_served() {
+    let folder = Folder::new();
+    folder.configure("[zones]\ndirectory = \"zones\"\n[[zone]]\nname = \"w.example\"\nfile = \"w.zone\"\n");
+    folder.write_long_ago("w.zone", ZONE);
+    folder.write("zones/d.example.zone", ZONE);
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let www = |zone: &str| server.short(&folder, &[&format!("www.{zone}")]);
+    folder.write("w.zone", &ZONE.replace("192.0.2.2", "192.0.2.3"));
+    // Zones one below another take an image of all.
+    let zones = ["x.n.example", "n.example"];
+    for zone in zones {
+        folder.write("new", ZONE);
+        fs::rename(folder.0.join("new"), folder.0.join(format!("zones/{zone}.zone"))).unwrap();
+    }
+    eventually("the others", || zones.iter().all(|zone| www(zone) == "192.0.2.2\n"));
+    assert_eq!(www("w.example"), "192.0.2.2\n");
+    folder.does(&["reload"]);
+    assert_eq!(www("w.example"), "192.0.2.3\n");
+}
+
 /// Its file is away for a moment, and somebody writes the list meanwhile.
 #[test]
 fn a_zone_that_the_list_and_a_folder_name_goes_on_without_its_file() {

@@ -420,7 +420,7 @@ mod tests {
             desk.file(edit, &later(&text));
             library.read.store(0, Relaxed);
             let before = Before { image: &shelved.image, manifest: &shelved.manifest };
-            shelved = library.current(&zones, &seen, before, Beforehand::none(&desk.0)).unwrap();
+            shelved = library.current(&zones, &|_| true, &seen, before, Beforehand::none(&desk.0)).unwrap();
             let read = library.read.load(Relaxed);
             assert!((1..=most).contains(&read), "{edit}: {read} of {most}");
             let [problem] = &shelved.manifest.problems()[..] else { panic!("{:?}", shelved.manifest.problems()) };
@@ -437,7 +437,7 @@ mod tests {
         let again = library.again(&zones, &seen, before, Beforehand::none(&desk.0)).unwrap();
         assert_eq!(again.manifest.problems(), []);
         desk.file("l", &later(ZONE));
-        let current = library.current(&zones, &seen, before, Beforehand::none(&desk.0)).unwrap();
+        let current = library.current(&zones, &|_| true, &seen, before, Beforehand::none(&desk.0)).unwrap();
         assert_eq!(current.manifest.problems(), []);
     }
 

@@ -120,13 +120,16 @@ impl Publisher {
             let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
             record(recorder, state, &library.gate, &unfit, by);
         };
+        // Files of ours are as they were written for this image.
+        let is_of_all = by.wanted.is_empty() && why != Why::Fold;
+        let is_wanted = |zone: &Zone| is_of_all || zone.is_journaled() || by.wanted.contains(&zone.apex);
         let before = Before { image: &now.image, manifest: &served.manifest };
         let beforehand = Beforehand { recorder, note: &mut note };
         let found = match why {
             Why::Damaged | Why::Forced => library.again(zones, seen, before, beforehand),
             // The same file would be mapped once more, and believed.
             _ if !now.image.is_whole() => library.again(zones, seen, before, beforehand),
-            _ => library.current(zones, seen, before, beforehand),
+            _ => library.current(zones, &is_wanted, seen, before, beforehand),
         };
         let (was_laid_over, lists) = (now.image.header().overlay.is_some(), Arc::clone(&now.allow_query));
         drop(now);

@@ -1,5 +1,6 @@
 //! Signals as values: SIGHUP, SIGTERM and SIGINT are held back from all threads and read from a descriptor, so that no
-//! code runs inside a handler. And none where an error says the same: a file that would be longer than a limit allows.
+//! code runs inside a handler. And none where an error says the same: a file that would be longer than a limit allows; nor
+//! those that say something to other name servers, and would end this one.
 #![allow(unsafe_code)]
 
 use crate::sys::{self, check};
@@ -20,9 +21,11 @@ pub struct Signals(OwnedFd);
 
 impl Signals {
     pub fn new() -> io::Result<Signals> {
-        // SAFETY: nothing is done by a handler.
-        if unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } == libc::SIG_ERR {
-            return Err(io::Error::last_os_error());
+        for number in [libc::SIGXFSZ, libc::SIGUSR1, libc::SIGUSR2] {
+            // SAFETY: nothing is done by a handler.
+            if unsafe { libc::signal(number, libc::SIG_IGN) } == libc::SIG_ERR {
+                return Err(io::Error::last_os_error());
+            }
         }
         let set = held_back();
         // SAFETY: `set` is a live signal set; the old mask is not asked for.
@@ -105,6 +108,8 @@ mod tests {
         for (number, expect) in
             [(libc::SIGHUP, Signal::Reload), (libc::SIGTERM, Signal::Stop), (libc::SIGINT, Signal::Stop)]
         {
+            // SAFETY: as below; this one is nothing to anybody, and the test goes on.
+            unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGUSR1) };
             // SAFETY: takes no pointers. The signal goes to this thread only, which holds it back.
             unsafe { libc::pthread_kill(libc::pthread_self(), number) };
             assert_eq!(signals.wait(Some(Duration::from_secs(10))).unwrap(), Some(expect));

@@ -45,6 +45,12 @@ impl Rule {
                 Some(("key", name)) if key.is_none() => key = Some(absolute(name)?),
                 Some(("key", _)) => return bad(format!("`{text}` names two keys"), "write a rule for each key"),
                 Some(("name", name)) => scopes.push(Scope::Name(absolute(name)?)),
+                Some(("below", "@")) => {
+                    return bad(
+                        "`@` is the zone in a zone file only".to_string(),
+                        "leave `below:@` out: without it the rule is for all of the zone",
+                    );
+                }
                 Some(("below", name)) => scopes.push(Scope::Below(absolute(name)?)),
                 Some(("type", list)) => types.append(&mut list_of_types(list)?),
                 _ => {
@@ -99,6 +105,11 @@ fn within(name: &Name, apex: &[u8]) -> String {
 }
 
 fn absolute(name: &str) -> Result<Name, BadRule> {
+    if name.contains(',') {
+        let instead =
+            "write a word for each, as in name:a.example.com name:b.example.com; a comma in a name is `\\044`";
+        return bad(format!("`{name}` is one name, with a comma in it"), instead);
+    }
     Name::from_text(name.as_bytes(), Some(&Name::ROOT))
         .or_else(|e| bad(format!("`{name}` is no name: {}", e.why), "write a domain name, such as www.example.com"))
 }
@@ -189,6 +200,8 @@ mod tests {
             ("key:a key:b", "two keys"),
             ("192.0.2.1", "is no word of a rule"),
             ("key:a..b", "is no name"),
+            ("key:a name:a.z,b.z", "is one name, with a comma in it"),
+            ("key:a below:@", "is the zone in a zone file only"),
             ("key:a type:BOGUS", "is no type"),
             ("key:a type:ANY", "is no type"),
         ] {

@@ -5,7 +5,7 @@ use crate::configuration;
 use crate::exit::{Exit, could_not, remark, say};
 use crate::progress::Progress;
 use audit::Rules;
-use net::privilege::{User, is_root};
+use net::privilege::{User, is_root, keep_from_others};
 use server::clock::wall_s;
 use server::complaint::Complaint;
 use server::config::{Config, OUTDATED, Seen, Zone};
@@ -108,6 +108,8 @@ fn hidden_from(user: &User, file: &Path) -> Option<String> {
 }
 
 pub fn compile(args: &Compile) -> Exit {
+    // The folder is the server's, as is what is made there.
+    keep_from_others();
     let found = configuration::of_or_here(&args.source).and_then(|mut config| {
         ledger::own(&mut config.roster.written, &config.server.data_dir);
         let seen = config.roster.seen();

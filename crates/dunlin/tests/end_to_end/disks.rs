@@ -560,9 +560,14 @@ fn what_is_written_is_not_for_others_to_read_whatever_the_umask() {
     let folder = folder();
     folder.configure(&format!("[zones]\nlist = \"list\"\n{CONFIGURATION}"));
     folder.write("list", "listed.example z.zone\n");
-    let mut command = Command::new("sh");
-    command.args(["-c", "umask 0; exec \"$0\" serve -c dunlin.toml", env!("CARGO_BIN_EXE_dunlin")]);
-    let server = Server::start_as(&folder, at_home(&folder.0, command));
+    let with_none = |what: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("umask 0; exec \"$0\" {what} -c dunlin.toml"), env!("CARGO_BIN_EXE_dunlin")]);
+        at_home(&folder.0, command)
+    };
+    // Whichever makes the folder.
+    assert!(with_none("compile").status().unwrap().success());
+    let server = Server::start_as(&folder, with_none("serve"));
     folder.write("z.zone", &ZONE.replace(" 7 ", " 9 "));
     folder.does(&["reload", "listed.example"]);
     folder.does(&["zone", "add", "more.example", "z.zone"]);

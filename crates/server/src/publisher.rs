@@ -97,10 +97,15 @@ fn news<'p>(now: &'p [images::Problem], before: &'p [images::Problem]) -> impl I
 /// So many zones that have gone, or are wrong, are named in the log; a list that was cut short may be behind it.
 const NAMED_MAX: usize = 20;
 
-fn tell_gone(gone: &[Box<[u8]>]) {
+/// Tells of zones that are served no more. Where fewer are left than have gone, a folder may have gone with them.
+fn tell_gone(gone: &[Box<[u8]>], left: u64) {
     let named: Vec<String> = gone.iter().take(NAMED_MAX).map(|apex| images::name(apex).to_string()).collect();
-    if !gone.is_empty() {
-        log::info("zones are served no more", &[("zones", &gone.len()), ("among_them", &named.join(" "))]);
+    let facts: [(&str, &dyn std::fmt::Display); 3] =
+        [("zones", &gone.len()), ("left", &left), ("among_them", &named.join(" "))];
+    if gone.len() as u64 > left {
+        log::warn("most zones are served no more", &facts);
+    } else if !gone.is_empty() {
+        log::info("zones are served no more", &facts);
     }
 }
 
@@ -241,6 +246,11 @@ impl Publisher {
             self.fold();
         }
         self.note_admitted(&job.config);
+        if let (None, true, Ok(Json::Object(facts))) = (&job.done, job.is_asked, &outcome) {
+            // Nobody waits who asked by a signal.
+            let is_other = facts.contains(&("changed", Json::Bool(true)));
+            log::info("reloaded", &[("changed", &is_other)]);
+        }
         if let Some(done) = job.done {
             // He may have gone.
             let _ = done.send(with_restart(outcome, &job.stays));

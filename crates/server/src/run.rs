@@ -192,6 +192,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         resolving::caution(resolver);
     } else if config.roster.is_empty() {
         log::warn("no zone is configured: every query is refused; name a folder of zones with --zones", &[]);
+    } else if state.served().zones == 0 && state.served().problems.is_empty() && config.roster.written.is_empty() {
+        log::warn("no zone is served: neither a folder of zones nor the list has one", &[]);
     }
     caution_of_keys(config);
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);

@@ -59,7 +59,7 @@ impl Publisher {
             is_over = self.build(config, &zones, &seen, why)?;
             match &is_over {
                 Ok(_) => {
-                    tell_gone(&gone);
+                    tell_gone(&gone, self.state.served().zones);
                     break;
                 }
                 Err(zones) => {

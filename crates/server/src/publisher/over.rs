@@ -105,12 +105,12 @@ impl Publisher {
         pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
         drop(before);
         difference.gone.iter().for_each(|apex| self.state.set_unnumbered(apex, false));
-        tell_gone(&difference.gone);
         seen.into_iter().for_each(|seen| self.served.see(&seen));
         self.served.written = config.roster.written.clone();
         self.served.generation += 1;
         drop(zones);
         self.is_published(retired);
+        tell_gone(&difference.gone, self.state.served().zones);
         self.state.secondaries.iter().for_each(|s| difference.apexes().for_each(|apex| s.has_changed(apex)));
         self.tell_problems(&problems);
         self.folding.lay(config, Instant::now());

@@ -38,7 +38,7 @@ pub struct Version<'v, 'a> {
 }
 
 /// Why the version is not to be published unasked, in words; none: it may be. Err: what is served cannot be read.
-/// `builder`: an empty one.
+/// `builder`: an empty one. All is said that tells against it: whoever overrules one objection overrules the others, too.
 pub fn weigh(
     served: &Zone<'_>,
     version: &Version<'_, '_>,
@@ -47,21 +47,19 @@ pub fn weigh(
 ) -> Result<Option<String>, Damaged> {
     let zone = version.zone;
     let records = zone.names().map(|(_, records)| records.count() as u64).sum();
-    if let Some(why) = weigh_numbers((served.serial()?, serial(zone)), (served.records()?, records), guards) {
-        return Ok(Some(why));
-    }
-    if let Some(why) = insecure(served, zone, guards.lost_ds_max)? {
-        return Ok(Some(why));
-    }
-    if let Some(why) = unsigned(served, zone)? {
-        return Ok(Some(why));
-    }
-    worse(served, version, builder)
+    let numbers = weigh_numbers((served.serial()?, serial(zone)), (served.records()?, records), guards);
+    let security = [insecure(served, zone, guards.lost_ds_max)?, unsigned(served, zone)?];
+    Ok(together([numbers].into_iter().chain(security).chain([worse(served, version, builder)?])))
+}
+
+fn together(objections: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    let all: Vec<String> = objections.into_iter().flatten().collect();
+    Some(all.join("; ")).filter(|all| !all.is_empty())
 }
 
 /// What the serials and the numbers of records, before and after, tell against a version.
 pub fn weigh_numbers(serials: (u32, u32), records: (u64, u64), guards: &Guards) -> Option<String> {
-    backwards(serials.0, serials.1).or_else(|| fewer(records.0, records.1, guards.lost_percent_max))
+    together([backwards(serials.0, serials.1), fewer(records.0, records.1, guards.lost_percent_max)])
 }
 
 /// That of the zone's SOA; 0 without one.

@@ -94,6 +94,19 @@ fn a_zone_that_comes_back_unsigned_is_held() {
     assert_eq!(held(&format!("{ZONE}{key}"), &serial(8), &guards), "", "it was not signed yet");
 }
 
+#[test]
+fn all_that_tells_against_a_version_is_said() {
+    let key = "@ DNSKEY 257 3 13 AAAA\n@ RRSIG DNSKEY 13 1 60 20300101000000 20200101000000 1 example. AAAA\n";
+    let new = ZONE.replace("host 7 ", "host 6 ").replace("d DS", "; d DS") + "c NS ns.c\n";
+    let why = held(&format!("{ZONE}{key}"), &new, &Guards { lost_percent_max: 10, lost_ds_max: 0 });
+    for part in
+        ["the serial 6", "more than 10 % would be lost", "would lose its DS", "not be signed any more", "c.example. NS"]
+    {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    assert_eq!(why.matches("; ").count(), 4, "{why}");
+}
+
 /// More of one kind than are told in words do not hide another.
 #[test]
 fn an_error_of_a_new_kind_is_seen_behind_a_thousand_of_another() {

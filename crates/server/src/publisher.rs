@@ -444,7 +444,8 @@ impl Publisher {
         let problems = &self.served.problems;
         let by_apex: HashMap<&[u8], &images::Problem> = problems.iter().map(|p| (&*p.apex, p)).collect();
         if wanted.is_empty() {
-            return problems.iter().map(|p| said(&images::name(&p.apex).to_string(), &p.what)).collect();
+            let of_zones = problems.iter().map(|p| said(&images::name(&p.apex).to_string(), &p.what));
+            return of_zones.chain(self.served.manifest.seen.strays().iter().cloned()).collect();
         }
         let complaint = |name: &String| {
             let Ok(apex) = crate::config::apex(name) else { return Some(format!("`{name}` is no name of a zone")) };

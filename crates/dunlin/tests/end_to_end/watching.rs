@@ -71,6 +71,11 @@ fn a_stray_file_keeps_no_zone_from_a_start() {
         "of two files it is the one that was served"
     );
     assert_eq!(server.short(&folder, &["www.new.example"]), "192.0.2.2\n");
+    // Nor does it keep a reload from all else.
+    folder.write("w.zone", ZONE);
+    folder.configure(&format!("{DIRECTORY}[[zone]]\nname = \"w.example\"\nfile = \"w.zone\"\n"));
+    folder.refuses(&["reload"], "`example..backup` is no name of a zone");
+    assert_eq!(server.short(&folder, &["www.w.example"]), "192.0.2.2\n");
     for stray in ["EXAMPLE.com.zone", "example..backup.zone"] {
         std::fs::remove_file(folder.0.join("zones").join(stray)).unwrap();
     }

@@ -34,6 +34,8 @@ pub struct Seen {
     written: u64,
     list: Option<(PathBuf, Option<Stamp>)>,
     directories: Vec<(PathBuf, Option<Stamp>)>,
+    /// What is said of files in these folders that are left out. Not kept on disk: they are looked at again.
+    strays: Vec<String>,
 }
 
 /// Zones, and what lies beside their files and is none's.
@@ -108,6 +110,7 @@ impl Roster {
             written: self.written.names(),
             list: self.list.as_ref().map(place),
             directories: self.directories.iter().map(place).collect(),
+            strays: vec![],
         }
     }
 
@@ -225,7 +228,12 @@ impl Seen {
         }
         let directories = self.directories.iter_mut().filter(|_| !strays.is_empty());
         directories.for_each(|(_, stamp)| *stamp = None);
+        self.strays = strays.iter().map(ToString::to_string).collect();
         self
+    }
+
+    pub fn strays(&self) -> &[String] {
+        &self.strays
     }
 
     /// True if a file lies in one of the folders, not below.

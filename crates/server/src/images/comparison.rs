@@ -63,28 +63,17 @@ impl Difference {
     }
 }
 
-/// How much of what names zones counts as it is now.
-#[derive(Clone, Copy)]
-pub struct Naming {
-    /// All of it. Else a list counts as it was but for those that are wanted: somebody may be writing it just now.
-    pub is_taken: bool,
-    /// Somebody waits for it, and hears of files in folders that are no zone's. Else they are left out.
-    pub is_asked_for: bool,
-}
-
-/// The zones that there are, and what names them.
+/// The zones that there are, and what names them. `takes_list`: as it is now. Else it counts as it was but for those that are wanted: somebody may be
+/// writing it just now.
 pub fn named(
     roster: &Roster,
     manifest: &Manifest,
-    naming: Naming,
+    takes_list: bool,
     wanted: &HashSet<Box<[u8]>>,
 ) -> Result<(Vec<Zone>, Seen), Hindrance> {
     let seen = roster.seen();
-    if naming.is_taken || seen.lists_the_same(&manifest.seen) {
+    if takes_list || seen.lists_the_same(&manifest.seen) {
         let (zones, strays) = roster.gather_but_strays(|zone| manifest.has(zone))?;
-        if naming.is_asked_for && !strays.is_empty() {
-            return Err(strays.into());
-        }
         return Ok((zones, seen.beside(&strays)));
     }
     let now = LazyCell::new(|| roster.listed());
@@ -106,7 +95,7 @@ pub fn named(
 }
 
 /// Looks at all zones, but for those of which the kernel says that nobody has touched them.
-pub fn of_all(roster: &Roster, manifest: &mut Manifest, naming: Naming) -> Result<Difference, Hindrance> {
+pub fn of_all(roster: &Roster, manifest: &mut Manifest, takes_list: bool) -> Result<Difference, Hindrance> {
     let mut vigil = manifest.vigil.take().and_then(Vigil::goes_on).or_else(|| Vigil::begin(manifest));
     let mut seen = roster.seen();
     let mut difference = if seen.names_the_same(&manifest.seen) {
@@ -115,7 +104,7 @@ pub fn of_all(roster: &Roster, manifest: &mut Manifest, naming: Naming) -> Resul
         difference
     } else {
         let zones;
-        (zones, seen) = named(roster, manifest, naming, &HashSet::new())?;
+        (zones, seen) = named(roster, manifest, takes_list, &HashSet::new())?;
         of_these(&zones, manifest, vigil.as_ref())?
     };
     difference.seen = Some(seen);
@@ -298,8 +287,6 @@ mod tests {
     /// A configuration with zones of all kinds: w is written, l and m are listed, d lies in a folder.
     struct Desk(PathBuf);
 
-    const ALL: Naming = Naming { is_taken: true, is_asked_for: true };
-    const AS_BEFORE: Naming = Naming { is_taken: false, is_asked_for: false };
     const ZONE: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n";
 
     impl Desk {
@@ -493,12 +480,12 @@ mod tests {
     /// What is found of all zones, and of each when it is asked for.
     #[track_caller]
     fn check(desk: &Desk, manifest: &mut Manifest, expect: &[&str]) {
-        assert_eq!(told(of_all(&desk.roster(), manifest, ALL)), expect);
-        assert_eq!(told(of_all(&desk.roster(), manifest, ALL)), expect, "nobody has touched anything since");
+        assert_eq!(told(of_all(&desk.roster(), manifest, true)), expect);
+        assert_eq!(told(of_all(&desk.roster(), manifest, true)), expect, "nobody has touched anything since");
         let vigil = manifest.vigil.take();
-        assert_eq!(told(of_all(&desk.roster(), manifest, ALL)), expect, "as if nobody had looked before");
+        assert_eq!(told(of_all(&desk.roster(), manifest, true)), expect, "as if nobody had looked before");
         beforehand(manifest);
-        assert_eq!(told(of_all(&desk.roster(), manifest, ALL)), expect, "looked at beforehand");
+        assert_eq!(told(of_all(&desk.roster(), manifest, true)), expect, "looked at beforehand");
         manifest.vigil = vigil;
         let mut each = vec![];
         for name in ["w", "L.", "m", "d", "e", "n", "../l", ""] {
@@ -513,7 +500,7 @@ mod tests {
         let desk = Desk::new("found");
         let mut manifest = desk.manifest();
         check(&desk, &mut manifest, &[]);
-        let seen = of_all(&desk.roster(), &mut manifest, ALL).unwrap().seen.unwrap();
+        let seen = of_all(&desk.roster(), &mut manifest, true).unwrap().seen.unwrap();
         assert!(seen.names_the_same(&manifest.seen));
         desk.file("l", "other");
         check(&desk, &mut manifest, &["+l. l"]);
@@ -615,11 +602,11 @@ mod tests {
         let mut manifest = desk.manifest();
         desk.configure("");
         let roster = desk.roster();
-        let (zones, seen) = named(&roster, &manifest, AS_BEFORE, &HashSet::new()).unwrap();
+        let (zones, seen) = named(&roster, &manifest, false, &HashSet::new()).unwrap();
         assert!(zones.iter().any(|zone| *zone.apex == *b"\x01w\0"));
         // An image is made of these.
         manifest.seen = seen;
-        assert_eq!(told(of_all(&roster, &mut manifest, ALL)), ["-w."]);
+        assert_eq!(told(of_all(&roster, &mut manifest, true)), ["-w."]);
     }
 
     #[test]
@@ -636,7 +623,7 @@ mod tests {
         let mut manifest = desk.manifest();
         desk.file("list", "m m\nn l\n");
         let roster = desk.roster();
-        let difference = of_all(&roster, &mut manifest, ALL).unwrap();
+        let difference = of_all(&roster, &mut manifest, true).unwrap();
         let entry = |zone: &Zone| Entry {
             apex: zone.apex.clone(),
             file: zone.file.clone(),
@@ -661,7 +648,7 @@ mod tests {
             Err(Hindrance::Roster(complaints)) => complaints[0].what.clone(),
             found => panic!("{found:?}"),
         };
-        assert_eq!(said(of_all(&desk.roster(), &mut manifest, ALL)), "the zone `l` has no file");
+        assert_eq!(said(of_all(&desk.roster(), &mut manifest, true)), "the zone `l` has no file");
         assert_eq!(said(of_named(&desk.roster(), &manifest, &["m".to_string()], true)), "the zone `l` has no file");
         // Whose file has changed, nobody has asked for the list.
         desk.file("m", "other");

@@ -4,7 +4,7 @@ use super::by::record;
 use super::{Apexes, Publisher, tell_gone};
 use crate::config::{Config, Seen, Zone};
 use crate::history::Recorder;
-use crate::images::comparison::{self, Naming};
+use crate::images::comparison;
 use crate::images::manifest;
 use crate::images::serving::{ready, told};
 use crate::images::sound::Sound;
@@ -77,7 +77,8 @@ impl Publisher {
     fn zones(&self, config: &Config, why: Why) -> Result<(Vec<Zone>, Seen), Vec<String>> {
         let (wanted, none) = (&self.by.wanted, HashSet::new());
         let wanted = if self.by.is_asked { wanted } else { &none };
-        let complaints = match comparison::named(&config.roster, &self.served.manifest, self.lists(config), wanted) {
+        let complaints = match comparison::named(&config.roster, &self.served.manifest, self.takes_list(config), wanted)
+        {
             Ok(named) => return Ok(named),
             Err(comparison::Hindrance::Manifest) => vec![manifest::Damaged.to_string()],
             Err(comparison::Hindrance::Roster(complaints)) => told(&complaints),
@@ -99,10 +100,9 @@ impl Publisher {
         Ok((zones, self.served.manifest.seen.clone()))
     }
 
-    /// What names zones counts as it is now: somebody wants that of all, or a zone would be served to whom it is not for.
-    pub(super) fn lists(&self, config: &Config) -> Naming {
-        let is_of_all = self.by.is_asked && self.by.wanted.is_empty();
-        Naming { is_taken: is_of_all || self.forsakes(config), is_asked_for: is_of_all && self.by.why != Why::Started }
+    /// Whether the list counts as it is now: somebody wants that of all, or a zone would be served to whom it is not for.
+    pub(super) fn takes_list(&self, config: &Config) -> bool {
+        self.by.is_asked && self.by.wanted.is_empty() || self.forsakes(config)
     }
 
     /// Err within: the image does not take what updates have changed of these zones; of all if none is named.

@@ -204,7 +204,7 @@ fn look_through(config: &Config, named: &[String], seen: &mut Seen) -> Result<()
     let now = config.roster.seen();
     let is_known = if named.is_empty() { now.names_the_same(seen) } else { now.lists_the_same(seen) };
     if !is_known {
-        config.roster.gather(|_| false)?;
+        config.roster.gather_but_strays(|_| false)?;
         *seen = now;
     }
     Ok(())

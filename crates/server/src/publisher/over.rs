@@ -26,9 +26,9 @@ use store::Stretch;
 impl Publisher {
     /// Lays what has changed over the image, if anything has; None: it takes a new one.
     pub(super) fn lay(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<Option<bool>, Vec<String>> {
-        let lists = self.lists(config);
+        let takes_list = self.takes_list(config);
         let compared = match wanted {
-            [] => comparison::of_all(&config.roster, &mut self.served.manifest, lists),
+            [] => comparison::of_all(&config.roster, &mut self.served.manifest, takes_list),
             names => comparison::of_named(&config.roster, &self.served.manifest, names, self.by.is_asked),
         };
         let mut difference = match compared {

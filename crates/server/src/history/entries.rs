@@ -81,19 +81,22 @@ pub fn changes_of(data_dir: &Path, folder: &str, apexes: &HashSet<&[u8]>) -> Res
     Ok(kept.into_iter().map(|(apex, kept)| (apex, kept.entries)).collect())
 }
 
-/// A zone has one owner at a time; where it has had two, what goes on from the version before comes next, and the clock tells where that says
-/// nothing. It may have been put back meanwhile: what one owner has done is in the order in which he did it.
+/// A zone has one owner at a time; where it has had two, the clock tells who did what first. Where that was put back, or says nothing, what goes on from
+/// the version before comes next. What one owner has done is in the order in which he did it.
 ///
 /// A zone that comes back to its updates goes on from what they had made of it, which no journal says: that is a change, too.
 pub fn in_turn(mut files: VecDeque<Entry>, mut updates: VecDeque<Entry>) -> VecDeque<Entry> {
     let (mut all, mut last) = (VecDeque::<Entry>::with_capacity(files.len() + updates.len()), None);
     while let (Some(a), Some(b)) = (files.front(), updates.front()) {
         let [goes_on, other_does] = [a, b].map(|next| all.back().is_some_and(|last| last.diff.to == next.diff.from));
+        let was_put_back = all.back().is_some_and(|last| a.wall_s.min(b.wall_s) < last.wall_s);
+        // What files have changed is written down a moment after it is served.
+        let is_close = a.wall_s.abs_diff(b.wall_s) <= 1;
         let is_first = match (goes_on == other_does, a.wall_s.cmp(&b.wall_s)) {
-            (false, _) => goes_on,
+            (false, _) if was_put_back || is_close => goes_on,
             // Within a second comes first what the other goes on from.
             (true, Ordering::Equal) => !lead_to(&updates, a) || lead_to(&files, b),
-            (true, order) => order == Ordering::Less,
+            (_, order) => order == Ordering::Less,
         };
         if is_first {
             all.extend(files.pop_front());
@@ -196,6 +199,25 @@ mod tests {
         for (files, updates) in [(&[(4, 130)][..], &[(2, 130), (3, 130)][..]), (&[(2, 130), (3, 130)], &[(4, 130)])] {
             assert_eq!(order(files, updates), [2, 3, 4], "they are the first that are kept");
         }
+    }
+
+    /// Whoever has it later may come to the serials that the other one has led to.
+    #[test]
+    fn of_two_owners_the_clock_tells_who_was_first_though_serials_fit_otherwise() {
+        let entry = |(from, to, wall_s): (u32, u32, u64)| {
+            let diff =
+                Diff::new(from, to, vec![], vec![Record::new(b"\x01z\0", A, 60, &wall_s.to_be_bytes()).unwrap()]);
+            Entry { zone: b"\x01z\0"[..].into(), author: by_file(), wall_s, diff }
+        };
+        let times = |files: &[(u32, u32, u64)], updates: &[(u32, u32, u64)]| -> Vec<u64> {
+            let [files, updates] = [files, updates].map(|all| all.iter().copied().map(entry).collect());
+            let all = in_turn(files, updates);
+            all.iter().filter(|e| e.author != by_updates_again()).map(|e| e.wall_s).collect()
+        };
+        let (files, updates) = ([(101, 110, 2), (110, 111, 6)], [(100, 101, 1), (110, 111, 3), (111, 112, 4)]);
+        assert_eq!(times(&files, &updates), [1, 2, 3, 4, 6], "it was the file's again, under 110");
+        let (files, updates) = ([(100, 100, 8), (101, 103, 13)], [(100, 101, 5), (101, 104, 16), (104, 105, 17)]);
+        assert_eq!(times(&files, &updates), [5, 8, 13, 16, 17]);
     }
 
     #[test]

@@ -225,6 +225,32 @@ fn a_new_image_has_of_a_file_that_is_edited_what_is_served() {
     assert_eq!(www("w.example"), "192.0.2.3\n");
 }
 
+/// No image has it yet, and its file says something else.
+#[test]
+fn a_zone_that_has_just_come_goes_on_as_it_was_after_a_kill() {
+    let folder = Folder::new();
+    folder.configure("[zones]\nlist = \"list\"\n");
+    folder.write_long_ago("z", ZONE);
+    folder.write("list", "z.example z\n");
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let mut list = "z.example z\n".to_string();
+    // Of the second nobody makes an image soon because of the first.
+    for zone in ["m", "n"] {
+        list += &format!("{zone}.example {zone}\n");
+        folder.write(zone, ZONE);
+        folder.write("list", &list);
+        folder.does(&["reload", &format!("{zone}.example")]);
+        folder.write(zone, &ZONE.replace("192.0.2.2", "192.0.2.3"));
+        folder.does(&["reload", &format!("{zone}.example")]);
+        folder.write(zone, "@ SOA\n");
+        folder.refuses(&["reload", &format!("{zone}.example")], "it goes on as it was");
+    }
+    server.signal("KILL");
+    server.ended();
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    assert_eq!(server.short(&folder, &["www.n.example"]), "192.0.2.3\n");
+}
+
 /// Its file is away for a moment, and somebody writes the list meanwhile.
 #[test]
 fn a_zone_that_the_list_and_a_folder_name_goes_on_without_its_file() {

@@ -21,8 +21,8 @@ pub enum Haste {
     None,
     /// A zone is served as no file says it, nor the image, nor perhaps the history: that is folded before anything else is done.
     Soon,
-    /// A zone is served as updates had made it that are not its owner any more, and its file is held: that is folded before whoever has asked for what
-    /// brought it is told.
+    /// A zone is served as no file says it, and the history cannot say it either: as updates had made it that are not its owner any more, or it has come since
+    /// there was an image. That is folded before whoever has asked for what brought it is told.
     Now,
 }
 

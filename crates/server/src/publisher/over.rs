@@ -81,10 +81,10 @@ impl Publisher {
                 self.state.raise(Event::Changed { zones });
             }
         }
-        // The version before is in no file any more.
-        let is_alone = |entry: &manifest::Entry| entry.problem.is_some() && self.served.manifest.is_over(&entry.apex);
-        if entries.iter().any(is_alone) {
-            self.folding.hurry(Haste::Soon);
+        // The version before is in no file any more; and no history leads to it from an image that has nothing of the zone.
+        let manifest = &self.served.manifest;
+        for alone in entries.iter().filter(|entry| entry.problem.is_some() && manifest.is_over(&entry.apex)) {
+            self.folding.hurry(if manifest.is_in_image(&alone.apex) { Haste::Soon } else { Haste::Now });
         }
         // Of those that are served as updates have made them their journal is needed until an image has that.
         let are_held: HashSet<&[u8]> = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();

@@ -206,15 +206,20 @@ pub fn once<T>(zones: Vec<T>, apex: impl Fn(&T) -> &[u8], mut complain: impl FnM
 }
 
 /// What is to be done about something that names zones and cannot be read.
-const PUT_BACK: &str = "put it back, or an empty one if its zones are to go, as the server may read it";
+fn remedy(why: &std::io::Error) -> &'static str {
+    match why.kind() {
+        ErrorKind::PermissionDenied => "let the server's user read it, and enter all folders above it",
+        _ => "put it back, or an empty one if its zones are to go, as the server may read it",
+    }
+}
 
 /// The zones of a list: "NAME FILE" a line, `#` begins a comment.
 fn listed(list: &Named, ours: &Ours, complaints: &mut Vec<Complaint>) -> Vec<Zone> {
     let text = match read_list(&list.path) {
         Ok(text) => text,
-        Err(why) => {
+        Err((why, remedy)) => {
             let what = format!("the list {} cannot be read: {why}", list.path.display());
-            complaints.push(list.complaint(what, PUT_BACK));
+            complaints.push(list.complaint(what, remedy));
             return Vec::new();
         }
     };
@@ -253,12 +258,14 @@ fn listed(list: &Named, ours: &Ours, complaints: &mut Vec<Complaint>) -> Vec<Zon
     zones
 }
 
-fn read_list(path: &Path) -> Result<String, String> {
-    let octets = read_file_or_pipe(path, LARGEST_ZONE_LIST).map_err(|e| e.to_string())?;
+/// Err: why it cannot be read, and what is to be done about that.
+fn read_list(path: &Path) -> Result<String, (String, &'static str)> {
+    let octets = read_file_or_pipe(path, LARGEST_ZONE_LIST).map_err(|e| (e.to_string(), remedy(&e)))?;
     String::from_utf8(octets).map_err(|e| {
         let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|&&octet| octet == b'\n').count();
-        format!("in line {line} there is an octet that is no UTF-8; write the file in UTF-8, and odd octets of names as \\DDD")
+        let why = format!("in line {line} there is an octet that is no UTF-8");
+        (why, "write the file in UTF-8, and odd octets of names as \\DDD")
     })
 }
 
@@ -312,7 +319,7 @@ fn found(directory: &Named, ours: &Ours, is_served: &dyn Fn(&Zone) -> bool, wron
         }
         Err(e) => {
             let what = format!("the folder {} cannot be read: {e}", path.display());
-            complaints.push(directory.complaint(what, PUT_BACK));
+            complaints.push(directory.complaint(what, remedy(&e)));
             return Vec::new();
         }
     };

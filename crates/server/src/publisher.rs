@@ -242,7 +242,7 @@ impl Publisher {
         let is_kept = self.record() && remembers;
         self.folding.remember(is_kept);
         let outcome = if is_kept { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
-        if self.folding.is_needed() {
+        if self.folding.is_needed(Instant::now()) {
             self.fold();
         }
         self.note_admitted(&job.config);

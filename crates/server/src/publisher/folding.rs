@@ -93,8 +93,9 @@ impl Folding {
         }
     }
 
-    pub fn is_needed(&self) -> bool {
-        self.is_due() && self.haste == Haste::Now
+    /// Whether it comes before whoever has asked is told.
+    pub fn is_needed(&self, now: Instant) -> bool {
+        self.haste == Haste::Now && self.is_urgent(now)
     }
 
     /// Whether it comes before anything else that there is to do.
@@ -121,9 +122,14 @@ impl Folding {
     /// How long to wait before one that is not to wait; None: there is none. Whoever writes good and bad versions in turns has not one image after
     /// the other made, where the history says meanwhile what was served.
     fn rest(&self, now: Instant) -> Option<Duration> {
-        let last = self.last.filter(|_| self.is_remembered && self.haste != Haste::Now);
-        let rest = last.map_or(Duration::ZERO, |(ended, took)| (took * REST).saturating_sub(now - ended));
-        (self.haste != Haste::None).then_some(rest)
+        let times = match self.haste {
+            Haste::None => return None,
+            Haste::Soon if self.is_remembered => REST,
+            Haste::Soon => 0,
+            // For half of the time something else can be done.
+            Haste::Now => 1,
+        };
+        Some(self.last.map_or(Duration::ZERO, |(ended, took)| (took * times).saturating_sub(now - ended)))
     }
 }
 
@@ -193,7 +199,7 @@ mod tests {
         let (mut folding, clock, config) = laid();
         folding.hurry(Haste::Soon);
         folding.hurry(Haste::None);
-        assert!(folding.is_urgent(clock.at(1)) && !folding.is_needed());
+        assert!(folding.is_urgent(clock.at(1)) && !folding.is_needed(clock.at(1)));
         // One that takes two seconds: no other for sixteen, where the history has what is served.
         let fold = |folding: &mut Folding, s: u64| {
             assert!(folding.begin().is_some() && !folding.is_urgent(clock.at(s)));
@@ -211,6 +217,6 @@ mod tests {
         fold(&mut folding, 20);
         assert!(!folding.is_urgent(clock.at(23)), "an image has it");
         folding.hurry(Haste::Now);
-        assert!(folding.is_needed() && folding.is_urgent(clock.at(23)));
+        assert!(!folding.is_needed(clock.at(23)) && folding.is_needed(clock.at(24)), "as long as it took");
     }
 }

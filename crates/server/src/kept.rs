@@ -15,13 +15,12 @@ use crate::images::laying::Standing;
 use crate::images::name;
 use crate::images::sound::DAMAGED;
 use crate::scribe::origin::stamp;
-use crate::stamp::TICK;
+use crate::stamp;
 use front::{Published, Zones};
 use image::Zone as ImageZone;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 use store::Stretch;
 use store::atomic::{self, sync_folder, write_atomically};
 use store::folder::open_file;
@@ -49,7 +48,7 @@ pub fn make_folder(data_dir: &Path) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => atomic::sweep(&folder),
         Err(e) => return Err(e),
         // Without it that reload takes longer, and that is all.
-        Ok(()) => _ = File::open(&folder).and_then(|made| made.set_modified(SystemTime::now() - 2 * TICK)),
+        Ok(()) => _ = stamp::age(&folder),
     }
     // Also of one that is there: whoever made it may not have come so far.
     sync_folder(data_dir)

@@ -30,6 +30,23 @@ fn a_zone_that_goes_just_after_an_update_comes_back_with_it() {
     assert_eq!(server.short(&folder, &["more.z.example", "A"]), "192.0.2.8\n");
 }
 
+/// Nobody writes into its file below data-dir: that need not be old to be known.
+#[test]
+fn a_reload_after_a_zone_has_come_to_its_updates_has_nothing_to_do() {
+    let folder = folder();
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    folder.configure(&CONFIGURATION.replacen(rules, "", 1));
+    folder.write_long_ago("z.zone", ZONE);
+    let server = serve(&folder);
+    folder.does(&["reload"]);
+    folder.configure(CONFIGURATION);
+    folder.does(&["reload"]);
+    let change = || update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9");
+    eventually("updates", || change().is_empty());
+    let said = folder.does(&["reload"]);
+    assert!(said.contains("changed false"), "{said}");
+}
+
 /// Its file counts again, and nothing of what updates have made of it that no file held yet.
 #[test]
 fn a_zone_that_takes_no_updates_any_more_is_what_its_file_says() {

@@ -13,7 +13,6 @@ use crate::log;
 use crate::publisher::jobs::Why;
 use crate::publisher::press::{Books, Press};
 use crate::secondaries::Secondaries;
-use crate::stamp;
 use crate::update::ledger;
 use crate::update::unwritten::{Files, Wish};
 use front::Zones;
@@ -212,9 +211,6 @@ impl Publisher {
             }
         }
         unwritten.iter().for_each(|why| log::error("reload", &[("why", why)]));
-        // A stamp within a tick of now is not believed (`stamp`), and these files would be read by each reload. Nobody is kept waiting but
-        // who wants an image, which takes longer: updates go on.
-        std::thread::sleep(2 * stamp::TICK);
         Ok(())
     }
 

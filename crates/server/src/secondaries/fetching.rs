@@ -5,16 +5,16 @@
 //! Held in memory: one message, and what is on its way to the disk.
 
 use crate::clock::wall_s;
+use crate::stamp;
 use crate::transfers::LASTS_MAX;
 use crate::update::ledger::push_record;
 use crate::zonetext::sum::{self, Summed};
 use front::locks::hold;
-use std::fs::File;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use store::atomic::{self, Output};
 use transfer::ask;
 use transfer::receive::{Fault, Progress, Received, Receiver};
@@ -207,7 +207,7 @@ fn fetch(errand: &Errand, counted: &mut Counted) -> Result<u32, Broken> {
         })
     };
     let text = |out: &mut Output| sum::write(out, format_args!("from {}", errand.from), write);
-    let prepared = atomic::prepare(folder, name, None, text, age);
+    let prepared = atomic::prepare(folder, name, None, text, stamp::age);
     match (broken, prepared) {
         (Some(why @ (Broken::Useless(..) | Broken::NotNewer(_) | Broken::CalledOff)), _) => Err(why),
         (_, Err(e)) => Err(Broken::Ours(e)),
@@ -217,12 +217,6 @@ fn fetch(errand: &Errand, counted: &mut Counted) -> Result<u32, Broken> {
             coming.receiver.serial().ok_or(Fault::NoSoa.into())
         }
     }
-}
-
-/// Nobody writes into this file again, so nobody has to wait until the tick of the file system's clock is over in which it was
-/// written before he believes its stamp.
-fn age(file: &Path) -> io::Result<()> {
-    File::open(file)?.set_modified(SystemTime::now() - Duration::from_secs(1))
 }
 
 fn silence_text(e: &io::Error) -> String {

@@ -28,7 +28,7 @@ use crate::images::name;
 use crate::images::sound::{Sound, damaged};
 use crate::log;
 use crate::scribe::origin::Origin;
-use crate::stamp::{Stamp, may_be_there};
+use crate::stamp::{self, Stamp, may_be_there};
 use crate::update::novices::Wanted;
 use crate::update::strangers::{Lacking, Strangers};
 use crate::update::unwritten::Names;
@@ -459,7 +459,7 @@ fn prepare_file(
 ) -> io::Result<Prepared> {
     let file = file_of(folder, apex);
     let text = |out: &mut Output| sum::write(out, format_args!("{POSITION} {position}"), records);
-    prepare(folder, file.file_name().and_then(|n| n.to_str()).unwrap_or_default(), None, text, |_| Ok(()))
+    prepare(folder, file.file_name().and_then(|n| n.to_str()).unwrap_or_default(), None, text, stamp::age)
 }
 
 /// The file of a zone holds what stands before this position, whatever it has said.

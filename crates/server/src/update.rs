@@ -29,6 +29,7 @@ mod zones;
 
 use crate::answering::later::Mailboxes;
 use crate::clock::wall_s;
+use crate::history;
 use crate::images::laying::{self, Standing};
 use crate::images::{self, name, sound};
 use crate::json::Json;
@@ -37,7 +38,7 @@ use crate::publisher::press::{Books, Press, Work};
 use crate::refusals::{self, DONE, ELSEWHERE, FAILED, NOT_NOW, NOT_YET, Notice, PROHIBITED};
 use crate::state::{Event, State};
 use adoption::Written;
-use folds::Folds;
+use folds::{Folds, is_recent};
 use front::locks::hold;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
@@ -158,7 +159,7 @@ struct Adoption {
 impl Later {
     /// Zones are to go on from serials that others have had.
     fn are_behind(&self) -> bool {
-        !self.overtaken.is_empty() || !self.stuck.is_empty() && !has_just_failed(self.behind)
+        !self.overtaken.is_empty() || !self.stuck.is_empty() && !is_recent(self.behind, Instant::now())
     }
 
     fn is_nothing(&self) -> bool {
@@ -371,7 +372,7 @@ impl Updates {
     }
 
     fn freeze(&mut self, zone: &str, is_frozen: bool) -> Result<(), String> {
-        let apex = crate::config::apex(zone).map_err(|why| format!("`{zone}` is no name of a zone: {why}"))?;
+        let apex = history::named(zone)?;
         let owned = self.ledger.zone_mut(&apex).ok_or_else(|| format!("the zone {zone} takes no updates"))?;
         owned.is_frozen = is_frozen;
         self.state.freeze(&apex, is_frozen);
@@ -571,7 +572,7 @@ impl Updates {
 
     /// Has what is owed served from a new image.
     fn pay(&mut self, taken: &Orders) -> Refused {
-        if has_just_failed(self.later.unpaid) {
+        if is_recent(self.later.unpaid, Instant::now()) {
             return FAILED;
         }
         let folding = self.fold();
@@ -608,8 +609,4 @@ impl Updates {
             books.notes.digest(&wish.apex);
         }
     }
-}
-
-fn has_just_failed(failed: Option<Instant>) -> bool {
-    failed.is_some_and(|at| folds::is_recent(at, Instant::now()))
 }

@@ -1,6 +1,7 @@
 //! When files are written of what updates have changed, and a new image is made of these: once nothing has changed for a while; though it has, when a
 //! start would have to read too much of the journal; and never so often that images are all that is made.
 
+use crate::publisher::folding::AGAIN;
 use std::time::{Duration, Instant};
 
 /// How long nothing may have changed before; and how long names may carry addresses of hosts as they were.
@@ -44,7 +45,7 @@ impl Folds {
 
     /// Whether one is to begin. `is_much`: so much has changed that it has to be; `segments`: how many the journal has behind a position.
     pub fn is_due(&self, now: Instant, is_much: impl Fn() -> bool, segments: impl Fn(u64) -> usize) -> bool {
-        if self.is_nothing() || self.under_way.is_some() || self.failed.is_some_and(|at| is_recent(at, now)) {
+        if self.is_nothing() || self.under_way.is_some() || is_recent(self.failed, now) {
             return false;
         }
         let rests = self.last.is_some_and(|(ended, took)| now - ended < took * REST);
@@ -70,8 +71,8 @@ impl Folds {
 }
 
 /// Whether something failed so short a time ago that it is not tried again: on a full disk nothing else would be done.
-pub fn is_recent(failed: Instant, now: Instant) -> bool {
-    now - failed < crate::publisher::folding::AGAIN
+pub fn is_recent(failed: Option<Instant>, now: Instant) -> bool {
+    failed.is_some_and(|failed| now - failed < AGAIN)
 }
 
 #[cfg(test)]
@@ -126,7 +127,8 @@ mod tests {
         desk.change(0);
         desk.fold(10, 100, true, true);
         let journal = |end: u64| move |from: u64| (end - from) as usize / 100;
-        assert!(desk.0.is_due(desk.at(111), || true, |_| 0), "while it rests, too");
+        let is_due_for = |is_much: bool| desk.0.is_due(desk.at(111), || is_much, |_| 0);
+        assert!(is_due_for(true) && !is_due_for(false), "while it rests, too");
         let is_long = |s, end| desk.0.is_due(desk.at(s), || false, journal(end));
         assert!(!is_long(112, 2_700) && !is_long(118, 2_800), "a pause it has, and rests");
         let mut desk = Desk::new();

@@ -112,8 +112,7 @@ impl Publisher {
         let ([wanted], Some(order)) = (wanted, order) else {
             return Err(vec!["write the name of one zone".to_string()]);
         };
-        let apex =
-            crate::config::apex(wanted).map_err(|why| vec![format!("`{wanted}` is no name of a zone: {why}")])?;
+        let apex = history::named(wanted).map_err(|why| vec![why])?;
         let wanted = &[images::name(&apex).to_string()];
         let mut known = self.configured(config, wanted).ok();
         let was = known.as_ref().map_or(String::new(), |zone| origin::stamp(zone.origin()));
@@ -204,7 +203,7 @@ impl Publisher {
     /// The only zone that is named.
     fn configured(&self, config: &Config, wanted: &[String]) -> Result<Zone, String> {
         let [name] = wanted else { return Err("write the name of one zone".to_string()) };
-        let apex = crate::config::apex(name).map_err(|why| format!("`{name}` is no name of a zone: {why}"))?;
+        let apex = history::named(name)?;
         let written = config.roster.written.find(&apex).cloned();
         let known = || self.served.manifest.find(&apex).map(|known| Zone::new(apex.clone(), known.file.into()));
         written.or_else(known).ok_or_else(|| format!("no zone {name} is configured"))

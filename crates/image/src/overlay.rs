@@ -13,7 +13,7 @@ use crate::format::Damaged;
 use crate::node::{ABOVE, Node, Scope, UNSEEN};
 use crate::row::{Named, Row};
 use crate::shared::Shared;
-use crate::view::View;
+use crate::view::{Candidate, View};
 use wire::hash::quick;
 
 /// Where the record of a zone is that is not as in the file.
@@ -52,6 +52,7 @@ struct Host {
 #[derive(Clone)]
 pub struct Overlay {
     entries: Shared<Entry>,
+    marks: Marks,
     /// How many there are.
     names: usize,
     /// By number.
@@ -68,6 +69,37 @@ fn key(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
+/// Which hashes changed names may have: of all others, which are most, one look into 8 KiB tells that they have not changed, where the table takes three into
+/// more than a core's first cache holds. A name that goes leaves its mark. Beyond some ten thousand names most hashes have one, and the table is looked at.
+#[derive(Clone)]
+struct Marks(Box<[u64; MARKS / 64]>);
+
+const MARKS: usize = 1 << 16;
+
+impl Marks {
+    fn none() -> Marks {
+        Marks(Box::new([0; MARKS / 64]))
+    }
+
+    /// Of bits that do not choose the leaf.
+    #[inline(always)]
+    fn place(hash: u64) -> (usize, u64) {
+        let mark = (hash >> 44) as usize % MARKS;
+        (mark / 64, 1 << (mark % 64))
+    }
+
+    #[inline(always)]
+    fn has(&self, hash: u64) -> bool {
+        let (word, bit) = Marks::place(hash);
+        self.0[word] & bit != 0
+    }
+
+    fn set(&mut self, hash: u64) {
+        let (word, bit) = Marks::place(hash);
+        self.0[word] |= bit;
+    }
+}
+
 /// By which the names are found that are listed under a key. Keys are the same for every image, so anybody can prepare many that would
 /// stand together; with the image's seed nobody can.
 fn place(view: View<'_>, key: u32, zone: u32) -> u32 {
@@ -77,7 +109,14 @@ fn place(view: View<'_>, key: u32, zone: u32) -> u32 {
 impl Overlay {
     /// Over a file of `end` octets.
     pub(crate) fn empty(end: u64) -> Overlay {
-        Overlay { entries: Shared::empty(), names: 0, zones: Shared::empty(), hosts: Shared::empty(), end }
+        Overlay {
+            entries: Shared::empty(),
+            marks: Marks::none(),
+            names: 0,
+            zones: Shared::empty(),
+            hosts: Shared::empty(),
+            end,
+        }
     }
 
     /// Names that are not as in the file.
@@ -140,13 +179,16 @@ impl Overlay {
 
     #[inline(always)]
     fn of_hash(&self, hash: u64) -> impl Iterator<Item = &Entry> {
-        self.entries.leaf(key(hash)).iter().filter(move |e| e.hash == hash)
+        let leaf = if self.marks.has(hash) { self.entries.leaf(key(hash)) } else { &[] };
+        leaf.iter().filter(move |e| e.hash == hash)
     }
 
-    /// False: the name of this hash is as in the file.
+    /// The only changed name of this hash. None: there is none.
     #[inline(always)]
-    pub(crate) fn may_hold(&self, hash: u64) -> bool {
-        self.of_hash(hash).next().is_some()
+    pub(crate) fn candidate(&self, hash: u64) -> Option<Candidate> {
+        let mut all = self.of_hash(hash);
+        let first = all.next()?;
+        Some(if all.next().is_none() { Candidate::changed(first.reference, first.zone) } else { Candidate::LOOK })
     }
 
     /// The nodes of this name, perhaps of several zones.
@@ -292,6 +334,7 @@ impl Overlay {
                 self.touch(old.zone, |zone| zone.names.remove(view, named))?;
             }
         }
+        self.marks.set(hash);
         self.entries.change(key(hash), |leaf| {
             leaf.retain(|e| known.is_none_or(|old| e.reference != old.reference));
             leaf.push(Entry { hash, reference, zone });

@@ -1,7 +1,7 @@
 //! Looking into an image: the index of names, and the walk's primitives.
 
 use crate::format::{ALIGN, Damaged, HEADER, Header, LINE, LINES_MAX, OpenError, WAYS, u32_at};
-use crate::node::{ABOVE, APEX, Node, Scope, UNSEEN};
+use crate::node::{ABOVE, APEX, NO_ZONE, Node, Scope, UNSEEN};
 use crate::overlay::{Overlay, Record};
 use crate::sums;
 use crate::trust::Trust;
@@ -152,14 +152,26 @@ pub struct View<'a> {
     pub(crate) frame: &'a Frame,
 }
 
-/// What the first index line of a name tells.
+/// The node that a name seems to have.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Candidate(u32);
+pub struct Candidate {
+    reference: u32,
+    /// That of a changed name, else `NO_ZONE`.
+    zone: u32,
+}
 
 impl Candidate {
-    pub const NONE: Candidate = Candidate(0);
-    /// Several tags are alike, or the line has spilled: `find` must look.
-    const LOOK: Candidate = Candidate(1);
+    pub const NONE: Candidate = Candidate::of_file(0);
+    /// There are several, or it is not known: `find` must look.
+    pub(crate) const LOOK: Candidate = Candidate::of_file(1);
+
+    const fn of_file(reference: u32) -> Candidate {
+        Candidate { reference, zone: NO_ZONE }
+    }
+
+    pub(crate) const fn changed(reference: u32, zone: u32) -> Candidate {
+        Candidate { reference, zone }
+    }
 }
 
 impl<'a> View<'a> {
@@ -303,13 +315,14 @@ impl<'a> View<'a> {
         self.chunk(at)
     }
 
-    /// The only candidate by tag in the name's first line. Reads no node; prefetches the one it names.
+    /// The only one that has changed under this hash, else the only one by tag in the name's first line. Reads no node; prefetches the one it names.
     #[inline(always)]
     pub fn candidate(&self, hash: u64) -> Result<Candidate, Damaged> {
         if let Some(overlay) = self.overlay()
-            && overlay.may_hold(hash)
+            && let Some(changed) = overlay.candidate(hash)
         {
-            return Ok(Candidate::LOOK);
+            self.prefetch(changed.reference);
+            return Ok(changed);
         }
         let line = self.line(self.line_at(hash))?;
         let tags = matching_tags(line, hash);
@@ -321,7 +334,7 @@ impl<'a> View<'a> {
         }
         let reference = u32_at(line, 24 + 4 * tags.trailing_zeros() as usize)?;
         self.prefetch(reference);
-        Ok(Candidate(reference))
+        Ok(Candidate::of_file(reference))
     }
 
     /// The node of a name, given what `candidate` said of it. `scope`: that of the nearest apex above the name.
@@ -337,8 +350,13 @@ impl<'a> View<'a> {
             return Ok(None);
         }
         if candidate != Candidate::LOOK {
-            let node = Node::at(*self, candidate.0)?;
-            if node.is_named(folded, scope)? {
+            let node = Node::at(*self, candidate.reference)?;
+            let is_it = if candidate.zone == NO_ZONE {
+                node.is_named(folded, scope)?
+            } else {
+                node.flags() & (UNSEEN | ABOVE) == 0 && node.is_named_in(candidate.zone, folded, scope)?
+            };
+            if is_it {
                 return Ok(Some(node));
             }
         }

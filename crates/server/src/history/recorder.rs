@@ -9,7 +9,7 @@ use crate::images::{fingerprint_of, name};
 use crate::log::{self, Seldom};
 use crate::stamp::may_be_there;
 use crate::update::ledger;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use store::journal::{Folder, Journal};
@@ -39,12 +39,20 @@ pub struct Recorder {
 struct Open {
     /// Opened with the first change.
     journal: Option<Journal<Folder>>,
-    /// The serials to which the last changes led, and fingerprints of these: of the zones that have changed in the time that is kept, by their names'
-    /// fingerprints. (Names would stay as long as the server, each made in the midst of what is not kept; and where two have one
-    /// fingerprint, the history is looked through in vain.)
-    ends: HashMap<u64, (u32, u64)>,
+    /// Of the zones that have changed in the time that is kept, by their names' fingerprints. (Names would stay as long as the server, each made in
+    /// the midst of what is not kept; and where two have one fingerprint, the history is looked through in vain.)
+    ends: HashMap<u64, End>,
     /// How many there were when it was read. Zones that come and go under ever new names would make them ever more.
     zones: usize,
+}
+
+/// Where the history of a zone ends: its last change.
+#[derive(Clone, Copy)]
+struct End {
+    serial: u32,
+    /// Fingerprint of what it changed.
+    change: u64,
+    wall_s: u64,
 }
 
 impl Recorder {
@@ -107,61 +115,44 @@ impl Recorder {
         let (mut changes, mut entries, mut ends) = (Vec::from_iter(changes), Vec::new(), Vec::new());
         while !changes.is_empty() {
             let some: Vec<_> = changes.drain(..changes.len().min(AT_ONCE)).collect();
-            let is_apart = |diff: &Diff, end: u32| !diff.is_empty() && end != diff.from;
-            let apart = some.iter().filter(|(zone, diff)| open.end(zone).is_some_and(|(end, _)| is_apart(diff, end)));
-            let apart: HashSet<&[u8]> = apart.map(|(zone, _)| &**zone).collect();
-            let past = if apart.is_empty() { Ok(Pasts::new()) } else { changes_of(&self.data_dir, FOLDER, &apart) };
-            let past = past.unwrap_or_default();
-            // Where updates have left a zone of this name: with the serial that they have led it to it is taken for that.
-            let is_come = |zone: &[u8], diff: &Diff, end: Option<(u32, u64)>| {
-                diff.is_empty() && end.is_none() && ledger::has_left(&self.data_dir, zone)
-            };
-            // Or where it was theirs until now.
-            let is_theirs = |zone: &[u8]| apart.contains(zone) && ledger::has_left(&self.data_dir, zone);
-            let are_some = some.iter().any(|(zone, diff)| is_come(zone, diff, open.end(zone)) || is_theirs(zone));
-            let lasts = if are_some { last_updates(&self.data_dir) } else { HashMap::new() };
+            let known = Known::of(&self.data_dir, &open, &some);
             for (zone, diff) in some {
-                let end = open.end(&zone);
-                let last = lasts.get(&fingerprint_of(&zone)).map(|(last, _)| *last);
-                let left = last.filter(|last| is_come(&zone, &diff, end) && *last != diff.to);
-                let is_apart = end.is_some_and(|(end, _)| is_apart(&diff, end));
-                // The way to where it leads from is in the journal of updates.
-                let is_theirs = is_apart && last == Some(diff.from);
-                let joined = if left.is_some() { Some(diff) } else { joined(diff, end, past.get(&zone), is_theirs) };
-                let Some(diff) = joined else { continue };
+                let Some(Step { diff, another }) = known.step(&zone, diff, open.end(&zone)) else { continue };
                 let mut author = author(&zone);
-                let of_file = end.map(|(end, _)| end).filter(|_| diff.is_empty());
-                if let Some(end) = of_file.or(left) {
+                if let Some(before) = another {
                     author.who = "made anew".to_string();
                     let facts: [(&str, &dyn std::fmt::Display); 3] =
-                        [("zone", &name(&zone)), ("serial", &diff.to), ("before", &end)];
+                        [("zone", &name(&zone)), ("serial", &diff.to), ("before", &before)];
                     log::info("a zone has come under the name of one that is gone: its history begins anew", &facts);
                 }
                 let octets = Entry { zone, author, wall_s: wall_s(), diff }.encode();
-                ends.extend(Head::of(&octets).map(|head| (fingerprint_of(head.zone), (head.to, hash(head.diff)))));
+                ends.extend(Head::of(&octets).map(|head| (fingerprint_of(head.zone), End::of(&head))));
                 entries.push(octets);
             }
         }
-        if !entries.is_empty() {
-            let journal = open.journal.take().map_or_else(|| self.opened(), Ok);
-            let written = journal.and_then(|mut journal| journal.append(&entries).map(|_| journal));
-            let mut journal = match written {
-                Ok(journal) => journal,
-                Err(e) => {
-                    // To read it all again for each change would keep whoever waits for that.
-                    self.open = Some(open);
-                    return Err(e);
-                }
-            };
-            let (end, kept) = (journal.next_position(), self.keeping.kept(&journal, &self.keep));
-            journal.release(end, kept);
-            self.end = Some(end);
-            open.journal = Some(journal);
+        if let Err(e) = self.write(&mut open, &entries) {
+            // To read it all again for each change would keep whoever waits for that.
+            self.open = Some(open);
+            return Err(e);
         }
         open.ends.extend(ends);
         // From time to time those are to go of which nothing is kept any more.
         let is_due = open.ends.len() > 2 * open.zones.max(AT_ONCE);
         self.open = Some(open).filter(|_| !is_due);
+        Ok(())
+    }
+
+    fn write(&mut self, open: &mut Open, entries: &[Vec<u8>]) -> io::Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        // One that could not be written to is opened anew.
+        let mut journal = open.journal.take().map_or_else(|| self.opened(), Ok)?;
+        journal.append(entries)?;
+        let (end, kept) = (journal.next_position(), self.keeping.kept(&journal, &self.keep));
+        journal.release(end, kept);
+        self.end = Some(end);
+        open.journal = Some(journal);
         Ok(())
     }
 
@@ -187,7 +178,7 @@ impl Recorder {
         if self.open.is_none() {
             self.open = self.read().inspect_err(unread(MAY_GO_BACK)).ok();
         }
-        self.open.as_ref()?.end(zone).map(|(serial, _)| serial)
+        self.open.as_ref()?.end(zone).map(|end| end.serial)
     }
 
     fn segment(&self) -> u64 {
@@ -198,7 +189,7 @@ impl Recorder {
     fn read(&self) -> io::Result<Open> {
         let mut ends = HashMap::new();
         each_head(&self.data_dir.join(FOLDER), 0, |head, _| {
-            ends.insert(fingerprint_of(head.zone), (head.to, hash(head.diff)));
+            ends.insert(fingerprint_of(head.zone), End::of(&head));
         })?;
         Ok(Open { journal: None, zones: ends.len(), ends })
     }
@@ -213,39 +204,83 @@ impl Recorder {
 }
 
 impl Open {
-    /// Where the history of a zone ends.
-    fn end(&self, zone: &[u8]) -> Option<(u32, u64)> {
+    fn end(&self, zone: &[u8]) -> Option<End> {
         self.ends.get(&fingerprint_of(zone)).copied()
     }
 }
 
-/// The change from where the history ends. What was compared may have been older: a zone of which a start could not lay the last changes, or whose
-/// image came from elsewhere. None: the history ends there already.
-///
-/// Of a zone that has come, and was not served before, there is no difference, but a serial: where the history ends with another one, what it
-/// says is of another zone of this name, and there is no way back to that. `is_theirs`: it leads from what updates have made of the zone.
-fn joined(diff: Diff, end: Option<(u32, u64)>, past: Option<&VecDeque<Entry>>, is_theirs: bool) -> Option<Diff> {
-    if diff.is_empty() {
-        return end.filter(|(end, _)| *end != diff.to).map(|_| diff);
+impl End {
+    fn of(head: &Head<'_>) -> End {
+        End { serial: head.to, change: hash(head.diff), wall_s: head.wall_s }
     }
-    let Some((end, last)) = end else { return Some(diff) };
-    if end == diff.from {
-        // The same once more, of a file that was edited without a new serial.
-        return Some(diff).filter(|diff| diff.to != end || end_of(diff).1 != last);
-    }
-    match past.and_then(|changes| way(changes, end, (diff.from, None)).ok()) {
-        Some(back) => back.then(diff).filter(|diff| !diff.is_empty()),
-        // Where there is no way any more from what the image has, what ends there already need not begin anew.
-        None if !is_theirs => Some(diff).filter(|diff| diff.to != end),
-        None => Some(diff).filter(|diff| end_of(diff) != (end, last)),
+
+    fn is_of(&self, diff: &Diff) -> bool {
+        let mut octets = Vec::new();
+        transfer::encode(diff, &mut octets);
+        (self.serial, self.change) == (diff.to, hash(&octets))
     }
 }
 
-/// The serial to which a change leads, and what tells it from others that lead there.
-fn end_of(diff: &Diff) -> (u32, u64) {
-    let mut octets = Vec::new();
-    transfer::encode(diff, &mut octets);
-    (diff.to, hash(&octets))
+/// What is known of the past of some zones that change.
+#[derive(Default)]
+struct Known {
+    /// The changes of those that do not go on from where their history ends.
+    pasts: Pasts,
+    /// Of those that come, or do not go on from there, and that updates have left: where these had led them, and when. By their names' fingerprints.
+    updates: HashMap<u64, (u32, u64)>,
+}
+
+/// What comes into the history.
+struct Step {
+    diff: Diff,
+    /// What it says so far is of another zone of this name, which had this serial last: there is no way back to that.
+    another: Option<u32>,
+}
+
+impl Known {
+    fn of(data_dir: &Path, open: &Open, changes: &[(Box<[u8]>, Diff)]) -> Known {
+        let is_apart = |(zone, diff): &&(Box<[u8]>, Diff)| {
+            !diff.is_empty() && open.end(zone).is_some_and(|end| end.serial != diff.from)
+        };
+        let apart: HashSet<&[u8]> = changes.iter().filter(is_apart).map(|(zone, _)| &**zone).collect();
+        let pasts = if apart.is_empty() { Ok(Pasts::new()) } else { changes_of(data_dir, FOLDER, &apart) };
+        let were_theirs = |(zone, diff): &&(Box<[u8]>, Diff)| {
+            (diff.is_empty() || apart.contains(&**zone)) && ledger::has_left(data_dir, zone)
+        };
+        let theirs: HashSet<u64> = changes.iter().filter(were_theirs).map(|(zone, _)| fingerprint_of(zone)).collect();
+        let mut updates = if theirs.is_empty() { HashMap::new() } else { last_updates(data_dir) };
+        updates.retain(|zone, _| theirs.contains(zone));
+        Known { pasts: pasts.unwrap_or_default(), updates }
+    }
+
+    /// The change from where the history ends. What was compared may have been older: a zone of which a start could not lay the last changes, or whose
+    /// image came from elsewhere. None: the history ends there already.
+    ///
+    /// Of a zone that has come, and was not served before, there is no difference, but a serial: with that which one of this name had last, by its file
+    /// or by updates, it is taken for that one.
+    fn step(&self, zone: &[u8], diff: Diff, end: Option<End>) -> Option<Step> {
+        let update = self.updates.get(&fingerprint_of(zone)).copied();
+        if diff.is_empty() {
+            let later = update.filter(|(_, wall_s)| end.is_none_or(|end| *wall_s > end.wall_s));
+            let before = later.map(|(serial, _)| serial).or(end.map(|end| end.serial));
+            return before.filter(|before| *before != diff.to).map(|before| Step { diff, another: Some(before) });
+        }
+        let goes_on = |diff| Step { diff, another: None };
+        let Some(end) = end else { return Some(goes_on(diff)) };
+        if end.serial == diff.from {
+            // The same once more, of a file that was edited without a new serial.
+            return Some(diff).filter(|diff| !end.is_of(diff)).map(goes_on);
+        }
+        let back = self.pasts.get(zone).and_then(|changes| way(changes, end.serial, (diff.from, None)).ok());
+        let diff = match back {
+            Some(back) => back.then(diff).filter(|diff| !diff.is_empty()),
+            // The way to where it leads from is in the journal of updates.
+            None if update.is_some_and(|(serial, _)| serial == diff.from) => Some(diff).filter(|diff| !end.is_of(diff)),
+            // Where there is no way any more from what the image has, what ends there already need not begin anew.
+            None => Some(diff).filter(|diff| diff.to != end.serial),
+        };
+        diff.map(goes_on)
+    }
 }
 
 /// Of an encoded difference, wherever it leads from.
@@ -260,6 +295,30 @@ mod tests {
     use crate::history::entries::changes;
     use std::time::Duration;
     use transfer::Record;
+
+    /// It may have been its file's, its updates', or both in turn.
+    #[test]
+    fn a_zone_that_comes_is_the_last_of_its_name_if_it_has_its_serial() {
+        let z = &b"\x01z\0"[..];
+        let end = |(serial, wall_s)| End { serial, change: 0, wall_s };
+        for (file, update, comes_under, another) in [
+            (None, None, 7, None),
+            (Some((7, 1)), None, 7, None),
+            (Some((6, 1)), None, 7, Some(6)),
+            (None, Some((9, 1)), 7, Some(9)),
+            (None, Some((9, 1)), 9, None),
+            (Some((7, 1)), Some((9, 2)), 7, Some(9)),
+            (Some((7, 1)), Some((9, 2)), 9, None),
+            (Some((7, 2)), Some((9, 1)), 7, None),
+            (Some((7, 2)), Some((9, 1)), 9, Some(7)),
+        ] {
+            let updates = update.map(|update| (fingerprint_of(z), update)).into_iter().collect();
+            let known = Known { updates, ..Known::default() };
+            let step = known.step(z, Diff::new(comes_under, comes_under, vec![], vec![]), file.map(end));
+            let told = (step.as_ref().map(|step| step.diff.to), step.and_then(|step| step.another));
+            assert_eq!(told, (another.map(|_| comes_under), another), "{file:?} {update:?} {comes_under}");
+        }
+    }
 
     /// What was compared is older than the history.
     #[test]

@@ -300,14 +300,14 @@ fn freeze(state: &State, zone: &str, is_frozen: bool) -> Result<Json, String> {
 fn rollback(state: &State, zone: &str, serial: u32) -> Json {
     // Whoever owns the zone goes back: its updates, or its file.
     let is_of_updates = owner(state, zone) == Ok("update");
-    match state.intake().filter(|_| is_of_updates) {
-        // It would be taken in on top of the old version as soon as it fits.
-        Some(_) if let Some(why) = apex(zone).ok().and_then(|apex| state.held_edit(&apex)) => {
-            bad(vec![format!("zone {zone}: {why}; mend it, or publish it, before you go back")])
-        }
-        Some(intake) => told("reload", past(state).and_then(|past| intake.go_back(past, zone, serial))),
-        None => answered_at_once(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done }),
+    let Some(intake) = state.intake().filter(|_| is_of_updates) else {
+        return answered_at_once(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done });
+    };
+    // Else it would be taken in on top of the old version as soon as it fits.
+    if let Err(why) = take_in_edit(state, zone, false) {
+        return bad(vec![format!("zone {zone}: {why}; mend it, or publish it, before you go back")]);
     }
+    told("reload", past(state).and_then(|past| intake.go_back(past, zone, serial)))
 }
 
 fn diff(state: &State, zone: &str, from: &str, to: &str) -> Result<Json, String> {
@@ -344,11 +344,19 @@ fn as_its_file_says(state: &State, zone: &str) -> Json {
     }
 }
 
-/// Has the file of a zone of updates looked at, and says what has become of an edit.
+/// Says what has become of an edit of the file of a zone of updates.
 fn once_taken_in(state: &State, zone: &str, facts: Json, forces: bool) -> Json {
+    match take_in_edit(state, zone, forces) {
+        Ok(()) => good("reload", facts),
+        Err(why) => bad(vec![format!("zone {zone}: {why}")]),
+    }
+}
+
+/// Has the file of a zone of updates looked at, and an edit of it taken in. Err: there is one, and it is not.
+fn take_in_edit(state: &State, zone: &str, forces: bool) -> Result<(), String> {
     // Where no zone takes updates nobody looks.
     let press = state.press.as_ref().filter(|_| state.intake().is_some());
-    let Some((press, apex)) = press.zip(apex(zone).ok()) else { return good("reload", facts) };
+    let Some((press, apex)) = press.zip(apex(zone).ok()) else { return Ok(()) };
     let (sender, taken) = mpsc::channel();
     let number = press.slate.ask(&apex, Instant::now(), forces, sender);
     let mut told = taken.recv_timeout(LOOKED_AT_WITHIN);
@@ -358,10 +366,10 @@ fn once_taken_in(state: &State, zone: &str, facts: Json, forces: bool) -> Json {
         press.slate.withdraw(&apex, number, true);
     }
     match told {
-        Ok(Err(why)) => bad(vec![format!("zone {zone}: {why}")]),
-        Err(RecvTimeoutError::Timeout) => bad(vec![format!("zone {zone}: its file has not been looked at yet")]),
+        Ok(outcome) => outcome,
+        Err(RecvTimeoutError::Timeout) => Err("its file has not been looked at yet".to_string()),
         // Where updates do not own the zone nobody tells.
-        Ok(Ok(())) | Err(RecvTimeoutError::Disconnected) => good("reload", facts),
+        Err(RecvTimeoutError::Disconnected) => Ok(()),
     }
 }
 

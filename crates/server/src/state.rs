@@ -311,11 +311,6 @@ impl State {
         set(&mut hold(&self.held_edits), apex, why)
     }
 
-    /// Why the edit of a zone's file is held; None: there is none that is.
-    pub fn held_edit(&self, apex: &[u8]) -> Option<String> {
-        hold(&self.held_edits).get(apex).cloned()
-    }
-
     /// A zone takes no updates: it is served without its last ones, until a start that finds them to fit; or it could not be written down yet. False:
     /// that it takes none was known.
     pub fn set_lacking(&self, apex: &[u8], why: &str) -> bool {

@@ -229,6 +229,27 @@ fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
     assert!(stage.ctl(&["stats"]).contains("\"versions_held\":6"), "{}", stage.ctl(&["stats"]));
 }
 
+/// Also if nobody has looked at the file yet, as after a start.
+#[test]
+fn before_a_zone_goes_back_the_edit_of_its_file_is_taken_in_or_hinders_that() {
+    let stage = Stage::new("", 20);
+    let server = stage.serve();
+    let original = read(&stage.file);
+    add(&server, 1);
+    stage.edit(&original.replace("h1 A 192.0.2.1", "h1 A 192.0.2.11"));
+    stage.folder.does(&["zone", "rollback", "z.example", "7"]);
+    let log = stage.ctl(&["zone", "log", "z.example"]);
+    let told = ["update ", "file edited", "rollback to 7"].map(|who| log.find(who));
+    assert!(told.is_sorted() && told[0].is_some(), "{log}");
+    assert_eq!(asked(&stage, &server, "h1") + &asked(&stage, &server, "n1"), "192.0.2.1\n");
+    server.signal("KILL");
+    server.ended();
+    stage.edit(&without_hosts(&original));
+    let server = stage.serve();
+    stage.folder.refuses(&["zone", "rollback", "z.example", "8"], "or publish it, before you go back");
+    assert!(asked(&stage, &server, "n1").is_empty());
+}
+
 #[test]
 fn an_edit_that_guards_hold_is_taken_in_once_they_do_so_no_more() {
     for (off, is_of_zone) in [("guards = false\n", true), ("[guards]\nlost-records-percent = 95\n", false)] {

@@ -25,9 +25,15 @@ pub struct Complaint {
     pub what: String,
     /// What to write instead; empty when `what` says it all.
     pub instead: String,
+    /// The line, or what of a long one stands around the place.
     shown: String,
+    /// Characters before the place.
+    caret: usize,
     width: usize,
 }
+
+/// So many characters of a line are shown.
+const SHOWN: usize = 160;
 
 impl<'a> Text<'a> {
     pub fn new(file: &'a Path, text: &'a str) -> Text<'a> {
@@ -42,14 +48,19 @@ impl<'a> Text<'a> {
         let begin = before.checked_sub(1).map_or(0, |last| ends[last] + 1);
         let end = ends.get(before).copied().unwrap_or(self.text.len());
         let last = span.end.clamp(start, end);
+        let (line, at) = (self.text[begin..end].trim_end(), self.text[begin..start].chars().count());
+        let left_out = if line.chars().count() > SHOWN { at.saturating_sub(SHOWN / 2) } else { 0 };
+        let lead = if left_out > 0 { "… " } else { "" };
+        let caret = lead.chars().count() + at - left_out;
         Complaint {
             file: self.file.to_path_buf(),
             line: before + 1,
-            column: self.text[begin..start].chars().count() + 1,
+            column: at + 1,
             what: what.into(),
             instead: instead.into(),
-            shown: self.text[begin..end].trim_end().replace('\t', " "),
-            width: self.text[start..last].chars().count().max(1),
+            shown: lead.chars().chain(line.chars().skip(left_out).take(SHOWN)).collect::<String>().replace('\t', " "),
+            caret,
+            width: self.text[start..last].chars().take(SHOWN.saturating_sub(at - left_out)).count().max(1),
         }
     }
 }
@@ -74,6 +85,7 @@ impl Complaint {
             what: what.into(),
             instead: instead.into(),
             shown: String::new(),
+            caret: 0,
             width: 0,
         }
     }
@@ -87,7 +99,7 @@ impl fmt::Display for Complaint {
         } else {
             writeln!(f, "{file}:{}:{}: error: {}", self.line, self.column, self.what)?;
             writeln!(f, "    {}", self.shown)?;
-            write!(f, "    {}{}", " ".repeat(self.column - 1), "^".repeat(self.width))?;
+            write!(f, "    {}{}", " ".repeat(self.caret), "^".repeat(self.width))?;
         }
         if self.instead.is_empty() { Ok(()) } else { write!(f, "\n    {}", self.instead) }
     }
@@ -138,6 +150,19 @@ mod tests {
     fn a_span_over_several_lines_is_marked_on_its_first() {
         let text = Text::new(Path::new("a"), "x = [\n1,\n]\n");
         assert!(text.complaint(4..10, "w", "").to_string().ends_with("    x = [\n        ^"));
+    }
+
+    #[test]
+    fn of_a_long_line_the_surroundings_are_shown() {
+        let line = format!("{}x{}", "a".repeat(300), "b".repeat(300));
+        let text = Text::new(Path::new("a"), &line);
+        let expect = format!("a:1:301: error: w\n    … {}x{}\n    {}^", "a".repeat(80), "b".repeat(79), " ".repeat(82));
+        assert_eq!(text.complaint(300..301, "w", "").to_string(), expect);
+        let at_its_beginning = text.complaint(0..600, "w", "").to_string();
+        assert!(
+            at_its_beginning.ends_with(&format!("\n    {}\n    {}", "a".repeat(160), "^".repeat(160))),
+            "{at_its_beginning}"
+        );
     }
 
     #[test]

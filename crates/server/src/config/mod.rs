@@ -389,7 +389,14 @@ fn server(r: &mut Reader<'_>, t: &Table<'_>, server: &mut Server) {
     r.keys("[server]", t, &keys, &[]);
     server.rotate = r.boolean(t, "rotate-rrsets").unwrap_or(false);
     if let Some(words) = r.strings(t, "listen", "127.0.0.1:53") {
-        server.listen = words.iter().filter_map(|w| address(r, w)).collect();
+        server.listen.clear();
+        for word in &words {
+            let Some(address) = address(r, word) else { continue };
+            if server.listen.contains(&address) {
+                r.complain(word.span.clone(), format!("{address} is written twice"), "remove one of them");
+            }
+            server.listen.push(address);
+        }
         if words.is_empty() {
             let span = t["listen"].span();
             r.complain(

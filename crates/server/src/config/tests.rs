@@ -254,6 +254,18 @@ dunlin.toml:17:8: error: c is the file of another zone, and what comes is writte
 }
 
 #[test]
+fn an_address_that_is_listened_on_twice() {
+    bad(
+        "[server]\nlisten = [\"[::1]:53\", \"[0::1]:53\"]\n",
+        "
+dunlin.toml:2:23: error: [::1]:53 is written twice
+    listen = [\"[::1]:53\", \"[0::1]:53\"]
+                          ^^^^^^^^^^^
+    remove one of them",
+    );
+}
+
+#[test]
 fn broken_toml_is_shown_and_the_rest_still_read() {
     bad(
         "[server]\nlisten = [\"127.0.0.1:53\"\n\n[log]\nlevel = \"loud\"\n",

@@ -16,6 +16,7 @@ use crate::overlay::Overlay;
 use crate::patch::Unable;
 use crate::row::halve;
 use crate::zone::{HASHED, SIGNED, TABLED, Zone};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -119,12 +120,13 @@ impl<'a> Surroundings<'a> {
         self.keep(self.apex)?;
         let (mut hosts, mut looked_at) = (Hosts::new(), BTreeSet::new());
         let mut records = 0;
-        for (name, new) in &edit.names {
-            records += new.len() as i64 - self.before(name)?.len() as i64;
+        for (name, after) in &edit.names {
+            let before = self.before(name)?;
+            records += after.len() as i64 - before.len() as i64;
             match self.is_of_hashes(name)? {
                 true => self.keep(name)?,
                 false => {
-                    self.change(name, &mut hosts)?;
+                    self.change(name, &before, after, &mut hosts)?;
                     self.note_comings(name, &mut looked_at, &mut hosts)?;
                 }
             }
@@ -135,7 +137,7 @@ impl<'a> Surroundings<'a> {
         let below = self.zones_below()?;
         builder.begin_zone(self.apex);
         for name in self.names.keys() {
-            for r in self.records(name)? {
+            for r in self.records(name)?.iter() {
                 builder.record(name, r.rtype, r.ttl, &r.rdata).map_err(|_| Unable::Whole)?;
             }
         }
@@ -147,11 +149,11 @@ impl<'a> Surroundings<'a> {
     /// hashes up. Err: it is, or comes to be, in the way of names that can be asked for.
     fn is_of_hashes(&self, name: &[u8]) -> Result<bool, Unable> {
         for end in self.above(name) {
-            if Kind::of(&self.records(end)?) == Kind::Hashes {
+            if self.kind(end, Time::After)? == Kind::Hashes {
                 return Err(Unable::Whole);
             }
         }
-        match (Kind::of(&self.before(name)?), Kind::of(&self.records(name)?)) {
+        match (self.kind(name, Time::Before)?, self.kind(name, Time::After)?) {
             (Kind::Nothing | Kind::Name, Kind::Nothing | Kind::Name) => Ok(false),
             (Kind::Name, _) | (_, Kind::Name) => Err(Unable::Whole),
             _ if !self.all_below(name)?.is_empty() => Err(Unable::Whole),
@@ -160,10 +162,9 @@ impl<'a> Surroundings<'a> {
     }
 
     /// Draws in what one changed name makes different; notes in `hosts` what others may name.
-    fn change(&mut self, name: &[u8], hosts: &mut Hosts) -> Result<(), Unable> {
-        let (before, after) = (self.before(name)?, self.records(name)?);
+    fn change(&mut self, name: &[u8], before: &[Record], after: &[Record], hosts: &mut Hosts) -> Result<(), Unable> {
         self.keep(name)?;
-        let (was, is) = (self.hides(name, &before), self.hides(name, &after));
+        let (was, is) = (self.hides(name, before), self.hides(name, after));
         if was.is_some() != is.is_some() {
             // What lies below appears or is hidden, and hosts there become glue or cease to be.
             for below in self.all_below(name)? {
@@ -172,7 +173,7 @@ impl<'a> Surroundings<'a> {
             }
         }
         // Addresses of a delegation's own name are glue, those of an alias's are not.
-        if addresses(&before) != addresses(&after) || was != is {
+        if addresses(before) != addresses(after) || was != is {
             hosts.insert(name.into());
         }
         Ok(())
@@ -247,7 +248,7 @@ impl<'a> Surroundings<'a> {
 
     /// True if there will be such a name, if only for what is below it.
     fn will_be(&self, name: &[u8]) -> Result<bool, Unable> {
-        if !self.records(name)?.is_empty() {
+        if self.kind(name, Time::After)? != Kind::Nothing {
             return Ok(true);
         }
         let may_be = self.node(name)?.is_some() || self.edited_below(name).next().is_some();
@@ -295,10 +296,10 @@ impl<'a> Surroundings<'a> {
                 break;
             }
             let wildcard = [&b"\x01*"[..], ends(end).next().unwrap_or_default()].concat();
-            if wildcard.len() <= 255 && !self.records(&wildcard)?.is_empty() {
+            if wildcard.len() <= 255 && self.kind(&wildcard, Time::After)? != Kind::Nothing {
                 self.show(&wildcard);
             }
-            if !self.records(end)?.is_empty() {
+            if self.kind(end, Time::After)? != Kind::Nothing {
                 self.show(end);
             } else if let Some(below) = self.one_below(end, Time::After)? {
                 self.show(&below);
@@ -335,18 +336,19 @@ impl<'a> Surroundings<'a> {
         self.node(name)?.map_or(Ok(vec![]), |node| records_of(&node, name))
     }
 
-    fn records_at(&self, name: &[u8], time: Time) -> Result<Vec<Record>, Damaged> {
-        match time {
-            Time::Before => self.before(name),
-            Time::After => self.records(name),
+    /// The records of a name after the edit.
+    fn records(&self, name: &[u8]) -> Result<Cow<'a, [Record]>, Damaged> {
+        match self.edit.names.get(name) {
+            Some(records) => Ok(Cow::Borrowed(records)),
+            None => self.before(name).map(Cow::Owned),
         }
     }
 
-    /// The records of a name after the edit.
-    fn records(&self, name: &[u8]) -> Result<Vec<Record>, Damaged> {
-        match self.edit.names.get(name) {
-            Some(records) => Ok(records.clone()),
-            None => self.before(name),
+    /// What a name is by its records, which is all that most names are asked for: these stay in their units.
+    fn kind(&self, name: &[u8], time: Time) -> Result<Kind, Damaged> {
+        match (time, self.edit.names.get(name)) {
+            (Time::After, Some(records)) => Ok(Kind::of(records)),
+            _ => self.node(name)?.map_or(Ok(Kind::Nothing), |node| Kind::of_node(&node, name)),
         }
     }
 
@@ -354,7 +356,7 @@ impl<'a> Surroundings<'a> {
     fn one_below(&self, name: &[u8], time: Time) -> Result<Option<Box<[u8]>>, Damaged> {
         let mut last = None;
         for below in self.edited_below(name) {
-            if Kind::of(&self.records_at(below, time)?) == Kind::Name {
+            if self.kind(below, time)? == Kind::Name {
                 return Ok(Some(below.into()));
             }
             last = Some(below);
@@ -385,7 +387,7 @@ impl<'a> Surroundings<'a> {
             }
             let now = |o: &'a Overlay| o.find_own(view, name_hash(view.seed(), below), below, scope);
             let is_old = !view.is_of_overlay(&node) && view.overlay().map(now).transpose()?.flatten().is_some();
-            if !is_old && Kind::of(&records_of(&node, below)?) == Kind::Name {
+            if !is_old && Kind::of_node(&node, below)? == Kind::Name {
                 return Ok(Some(below.into()));
             }
         }
@@ -411,7 +413,7 @@ impl<'a> Surroundings<'a> {
         let mut room = [0; NAME_MAX];
         self.zone.each_below(name, &self.hidden, &mut |node| {
             let below = self.zone.name_of(&node, &mut room)?;
-            let is_plain = !self.edit.names.contains_key(below) && Kind::of(&records_of(&node, below)?) == Kind::Name;
+            let is_plain = !self.edit.names.contains_key(below) && Kind::of_node(&node, below)? == Kind::Name;
             if is_plain {
                 all.push(below.into());
             }
@@ -487,6 +489,14 @@ impl Kind {
             [] => Kind::Nothing,
             all if all.iter().all(is_hash) => Kind::Hashes,
             _ => Kind::Name,
+        }
+    }
+
+    fn of_node(node: &Node<'_>, owner: &[u8]) -> Result<Kind, Damaged> {
+        match node.rrsets().next().transpose()? {
+            None => Ok(Kind::Nothing),
+            Some((rtype::NSEC3 | rtype::RRSIG, _)) => Ok(Kind::of(&records_of(node, owner)?)),
+            Some(_) => Ok(Kind::Name),
         }
     }
 }

@@ -37,7 +37,6 @@ use crate::log::{self, Seldom};
 use crate::publisher::press::{Books, Press, Work};
 use crate::refusals::{self, DONE, ELSEWHERE, FAILED, NOT_NOW, NOT_YET, Notice, PROHIBITED};
 use crate::state::{Event, State};
-use adoption::Written;
 use folds::{Folds, is_recent};
 use front::locks::hold;
 use front::{Postponed, Published, Retired, Zones};
@@ -50,11 +49,10 @@ use replies::{Judged, counted, is_of_content, reply, still};
 use stats::Counter;
 use std::collections::HashMap;
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::Stretch;
-use transfer::allow::Rules;
 use transfer::message::Message;
 use transfer::tsig::{self, Keys, Signed};
 use transfer::update::{self, Refused};
@@ -62,6 +60,7 @@ use transfer::{Author, Diff, Entry, Layer, Misfit};
 use unwritten::Wish;
 use wire::Rcode;
 use wire::query::CLASS_IN;
+use zones::{Coming, Overtaken};
 
 /// Updates of one group.
 const GROUP_MAX: usize = 1024;
@@ -129,49 +128,20 @@ pub struct Later {
     unpaid: Option<Instant>,
     /// All that has changed is on the slate.
     is_noted: bool,
-    /// There are zones that are to take updates, and do not yet.
-    has_novices: bool,
     /// The last change could not be written.
     is_refusing: bool,
-    /// Those that lack their last ones, and take none. Bound: as many as are configured.
-    lacking: HashMap<Box<[u8]>, Rules>,
-    /// Who waits until all have come to take them. Bound: reloads, while zones are written down.
-    settling: Vec<Sender<()>>,
-    /// Zones that are to take updates and are being written down.
-    adoption: Option<Adoption>,
-    /// Zones are served that have not been taken in yet.
-    are_due: bool,
-    /// Zones that have come back to updates, and were served under later serials meanwhile.
-    overtaken: Vec<Box<[u8]>>,
-    /// Those of them that could not go on from there, and since when.
-    stuck: Vec<Box<[u8]>>,
-    behind: Option<Instant>,
-    behind_said: Seldom,
-    unadopted: Seldom,
-}
-
-struct Adoption {
-    ready: Receiver<Written>,
-    /// Those that have their files: as many as are told to the publisher by name, and one more.
-    named: Vec<String>,
+    coming: Coming,
+    overtaken: Overtaken,
 }
 
 impl Later {
-    /// Zones are to go on from serials that others have had.
-    fn are_behind(&self) -> bool {
-        !self.overtaken.is_empty() || !self.stuck.is_empty() && !is_recent(self.behind, Instant::now())
-    }
-
     fn is_nothing(&self) -> bool {
         // What was replaced takes its memory until it is let go of.
         self.folds.is_nothing()
             && self.is_noted
-            && !self.has_novices
-            && self.settling.is_empty()
-            && self.adoption.is_none()
             && self.retired.is_empty()
-            && self.overtaken.is_empty()
-            && self.stuck.is_empty()
+            && self.coming.is_nothing()
+            && self.overtaken.is_nothing()
     }
 }
 
@@ -194,13 +164,13 @@ impl Updates {
             self.later.folds.change(Instant::now());
         }
         let (mut lines, mut has_worked) = (Lines::default(), true);
-        self.later.overtaken = self.ledger.all_overtaken();
+        self.later.overtaken.zones = self.ledger.all_overtaken();
         self.outrun(taken);
         loop {
             let are_left = !lines.is_empty()
                 || !self.press.hold().left.is_empty()
-                || self.later.are_behind()
-                || self.later.are_due;
+                || self.later.overtaken.is_due()
+                || self.later.coming.are_due;
             let first = if are_left {
                 // Between two goes of these others have theirs.
                 orders.try_recv().map_err(|e| match e {
@@ -294,14 +264,14 @@ impl Updates {
             Request::Change { zone, diff, author, done } => {
                 let _ = done.send(self.make(zone, diff, author, taken));
             }
-            Request::Settle { done } => self.later.settling.push(done),
+            Request::Settle { done } => self.later.coming.settling.push(done),
         }
     }
 
     /// Tells whoever waits for it that all zones take updates that can.
     fn settle_novices(&mut self) {
-        let is_over = !self.later.has_novices || !self.press.hold().novices.are_under_way();
-        let settling = if is_over { std::mem::take(&mut self.later.settling) } else { vec![] };
+        let is_over = !self.later.coming.are_some || !self.press.hold().novices.are_under_way();
+        let settling = if is_over { std::mem::take(&mut self.later.coming.settling) } else { vec![] };
         settling.into_iter().for_each(|done| _ = done.send(()));
     }
 
@@ -491,7 +461,9 @@ impl Updates {
     }
 
     fn is_ours(&self, apex: &[u8], view: View<'_>) -> bool {
-        self.ledger.zone(apex).is_some() || self.later.lacking.contains_key(apex) || laying::zone(view, apex).is_some()
+        self.ledger.zone(apex).is_some()
+            || self.later.coming.lacking.contains_key(apex)
+            || laying::zone(view, apex).is_some()
     }
 
     /// The zone that an update is for.
@@ -512,7 +484,7 @@ impl Updates {
         layers: &mut Layers<'v>,
     ) -> Result<(Box<[u8]>, Diff), Refused> {
         let (apex, key) = (self.addressed(question, view)?, signed.key().name());
-        let rules = || self.later.lacking.get(&apex).or_else(|| books.novices.rules(&apex));
+        let rules = || self.later.coming.lacking.get(&apex).or_else(|| books.novices.rules(&apex));
         let will_take = || rules().is_some_and(|rules| rules.knows(key));
         let owned = self.ledger.zone(&apex).ok_or_else(|| if will_take() { NOT_YET } else { PROHIBITED })?;
         if !owned.rules.knows(key) {

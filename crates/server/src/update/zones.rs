@@ -1,11 +1,11 @@
 //! Zones that come to their updates, and come back to them.
 
-use super::{AT_ONCE, Adoption, Updates};
+use super::{AT_ONCE, Updates, is_recent};
 use crate::history;
 use crate::images::laying;
 use crate::images::manifest::OVER_MAX;
 use crate::images::name;
-use crate::log;
+use crate::log::{self, Seldom};
 use crate::publisher::press::Books;
 use crate::state::Event;
 use crate::update::adoption::{self, Written};
@@ -14,15 +14,63 @@ use crate::update::novices::Wanted;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::TryRecvError;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Instant;
 use store::atomic::Prepared;
+use transfer::allow::Rules;
 use transfer::record::is_newer;
 
 /// Zones that are looked at in one go, of those that are to be taken in.
 const TAKEN_IN_MAX: usize = 1024;
 /// Zones that the publisher is told of by name: so many are laid over an image.
 const NAMED_MAX: usize = OVER_MAX;
+
+/// Zones that are to take updates, and do not yet.
+#[derive(Default)]
+pub(super) struct Coming {
+    pub are_some: bool,
+    /// Some are served that have not been taken in yet.
+    pub are_due: bool,
+    /// Those that are being written down.
+    adoption: Option<Adoption>,
+    /// Those that lack their last updates, and take none. Bound: as many as are configured.
+    pub lacking: HashMap<Box<[u8]>, Rules>,
+    /// Who waits until all take updates that can. Bound: reloads, while zones are written down.
+    pub settling: Vec<Sender<()>>,
+    unadopted: Seldom,
+}
+
+struct Adoption {
+    ready: Receiver<Written>,
+    /// Those that have their files: as many as are told to the publisher by name, and one more.
+    named: Vec<String>,
+}
+
+impl Coming {
+    pub fn is_nothing(&self) -> bool {
+        !self.are_some && self.settling.is_empty() && self.adoption.is_none()
+    }
+}
+
+/// Zones that have come back to updates, and were served under later serials meanwhile.
+#[derive(Default)]
+pub(super) struct Overtaken {
+    pub zones: Vec<Box<[u8]>>,
+    /// Those that could not go on from there, and when that was tried last.
+    stuck: Vec<Box<[u8]>>,
+    tried: Option<Instant>,
+    said: Seldom,
+}
+
+impl Overtaken {
+    pub fn is_due(&self) -> bool {
+        !self.zones.is_empty() || !self.stuck.is_empty() && !is_recent(self.tried, Instant::now())
+    }
+
+    pub fn is_nothing(&self) -> bool {
+        self.zones.is_empty() && self.stuck.is_empty()
+    }
+}
 
 impl Updates {
     pub(super) fn adopt(&mut self, mut wanted: Wanted) {
@@ -44,7 +92,7 @@ impl Updates {
                 );
             }
         }
-        self.later.lacking = lacking;
+        self.later.coming.lacking = lacking;
         // Whoever has made a zone anew under an old name would have what that was.
         let are_back = wanted.zones.iter().filter(|(apex, wish)| wish.is_ours && !books.novices.has(apex));
         let are_back: Vec<_> = are_back.map(|(apex, _)| name(apex)).collect();
@@ -53,14 +101,14 @@ impl Updates {
             log::warn("zones go on as their updates have left them", &facts);
         }
         books.novices.follow(wanted);
-        self.later.has_novices = !books.novices.is_empty();
+        self.later.coming.are_some = !books.novices.is_empty();
     }
 
     /// Has zones written down that were never updated before, and makes those that are served from what was written such as take updates.
     pub(super) fn take_on(&mut self) {
         self.end_adoption();
-        self.later.are_due = false;
-        if !self.later.has_novices {
+        self.later.coming.are_due = false;
+        if !self.later.coming.are_some {
             return;
         }
         let press = Arc::clone(&self.press);
@@ -82,20 +130,20 @@ impl Updates {
         {
             self.take_in(&apex, &mut books);
         }
-        self.later.are_due = rest.len() > 0 || !are_all;
-        let others = if self.later.adoption.is_none() { of(&books, false, usize::MAX) } else { Vec::new() };
-        books.novices.set_due(self.later.are_due);
-        self.later.has_novices = !books.novices.is_empty();
+        self.later.coming.are_due = rest.len() > 0 || !are_all;
+        let others = if self.later.coming.adoption.is_none() { of(&books, false, usize::MAX) } else { Vec::new() };
+        books.novices.set_due(self.later.coming.are_due);
+        self.later.coming.are_some = !books.novices.is_empty();
         drop(books);
         if others.is_empty() {
             return;
         }
         let (data_dir, position) = (self.ledger.data_dir().to_path_buf(), self.ledger.position());
         match adoption::begin(press, data_dir, others, position) {
-            Ok(ready) => self.later.adoption = Some(Adoption { ready, named: Vec::new() }),
+            Ok(ready) => self.later.coming.adoption = Some(Adoption { ready, named: Vec::new() }),
             Err(e) => {
                 self.press.hold().novices.set_due(true);
-                if let Some(unsaid) = self.later.unadopted.untold() {
+                if let Some(unsaid) = self.later.coming.unadopted.untold() {
                     log::error("zones take no updates yet", &[("why", &e), ("unsaid", &unsaid)]);
                 }
             }
@@ -112,7 +160,7 @@ impl Updates {
                 books.notes.look(apex);
                 self.state.set_taking(apex);
                 if self.ledger.overtaken(apex).is_some() {
-                    self.later.overtaken.push(apex.into());
+                    self.later.overtaken.zones.push(apex.into());
                 }
             }
             Err(e) => {
@@ -132,12 +180,13 @@ impl Updates {
     /// would take nothing of it, or take it for what it has: so it goes on from there.
     pub(super) fn outrun(&mut self, taken: &Orders) {
         let begun = Instant::now();
-        if self.later.overtaken.is_empty() && self.later.are_behind() {
-            self.later.overtaken.append(&mut self.later.stuck);
+        if self.later.overtaken.zones.is_empty() && self.later.overtaken.is_due() {
+            let overtaken = &mut self.later.overtaken;
+            overtaken.zones.append(&mut overtaken.stuck);
         }
         // Others wait for updates meanwhile, and each of these is synced by itself.
         while begun.elapsed() < AT_ONCE
-            && let Some(apex) = self.later.overtaken.pop()
+            && let Some(apex) = self.later.overtaken.zones.pop()
         {
             // Should it have gone, it is taken in again when it comes back.
             let last = self.ledger.zone(&apex).and_then(|_| self.ledger.overtaken(&apex));
@@ -147,14 +196,14 @@ impl Updates {
             match done.and_then(|()| self.ledger.catch_up(&apex, last).map_err(|e| e.to_string())) {
                 Ok(()) => log::info("a zone goes on from its file's serial", &[("zone", &zone), ("serial", &last)]),
                 Err(why) => {
-                    if let Some(unsaid) = self.later.behind_said.untold() {
+                    if let Some(unsaid) = self.later.overtaken.said.untold() {
                         let facts: [(&str, &dyn std::fmt::Display); 4] =
                             [("zone", &zone), ("serial", &last), ("why", &why), ("unsaid", &unsaid)];
                         log::error("a zone is behind its file's serial", &facts);
                     }
                     if why != history::SIGNED {
-                        self.later.stuck.push(apex);
-                        self.later.behind = Some(Instant::now());
+                        self.later.overtaken.stuck.push(apex);
+                        self.later.overtaken.tried = Some(Instant::now());
                     }
                 }
             }
@@ -173,13 +222,13 @@ impl Updates {
 
     /// Gives the zones that were written meanwhile their files; what has changed since is written again.
     pub(super) fn end_adoption(&mut self) {
-        while let Some(adoption) = &mut self.later.adoption {
+        while let Some(adoption) = &mut self.later.coming.adoption {
             let Written { apex, file } = match adoption.ready.try_recv() {
                 Ok(written) => written,
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
                     let mut zones = std::mem::take(&mut adoption.named);
-                    self.later.adoption = None;
+                    self.later.coming.adoption = None;
                     // Some may have come meanwhile.
                     self.press.hold().novices.set_due(true);
                     if zones.is_empty() {

@@ -123,34 +123,42 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
             let (zones, serving) = ready(shelved, config, 1);
             Ok((zones, serving, Compared::All))
         }
-        // The image that is there, for a disk that has no room for another: changes that are small are laid over it afterwards. Or it is damaged, and of
-        // some zone there is nothing else.
         Err(why) => {
             // What is not served is no version.
             library.gate.forget();
             let others = if is_for_the_same { &others } else { &zones };
-            let is_as_configured = |last: &mut Last| {
-                if last.is_of(&seen, &config.roster) {
-                    return true;
-                }
-                let manifest = &last.shelved.manifest;
-                // A zone that was for some, and is configured no more, or elsewhere, would be for all.
-                let is_moved = |zone: &&Zone| manifest.find(&zone.apex).is_some_and(|known| known.file != zone.file);
-                let moved = zones.iter().filter(is_moved).map(|zone| zone.apex.clone());
-                let gone = manifest.beside(zones.iter().map(|zone| &*zone.apex));
-                let gone = gone.map(|gone| gone.into_iter().chain(moved).collect());
-                last.add_new(&config.roster.written);
-                gone.is_some_and(|gone| last.go(gone))
-            };
-            open()
-                .take_if(is_as_configured)
-                .and_then(|last| at_once(last, library, config, recorder, false, others))
-                .ok_or_else(|| vec![format!("no image of the zones: {why}")])
-                .inspect(|_| {
-                    log::error("no new image of the zones can be made: the last one is served", &[("why", &why)])
-                })
+            let start = in_spite_of_all(library, config, recorder, &zones, &seen, others);
+            let start = start.ok_or_else(|| vec![format!("no image of the zones: {why}")])?;
+            log::error("no new image of the zones can be made: the last one is served", &[("why", &why)]);
+            Ok(start)
         }
     }
+}
+
+/// The image that is there, for a disk that has no room for another: changes that are small are laid over it afterwards. Or it is damaged, and of some
+/// zone there is nothing else. `others`: as `at_once` has them.
+fn in_spite_of_all(
+    library: &Library,
+    config: &Config,
+    recorder: &mut Recorder,
+    zones: &[Zone],
+    seen: &Seen,
+    others: &[Zone],
+) -> Option<Start> {
+    let mut last = Last::open(library, &config.roster.written)?;
+    if !last.is_of(seen, &config.roster) {
+        let manifest = &last.shelved.manifest;
+        // A zone that was for some, and is configured no more, or elsewhere, would be for all.
+        let is_moved = |zone: &&Zone| manifest.find(&zone.apex).is_some_and(|known| known.file != zone.file);
+        let moved = zones.iter().filter(is_moved).map(|zone| zone.apex.clone());
+        let gone = manifest.beside(zones.iter().map(|zone| &*zone.apex))?;
+        let gone = gone.into_iter().chain(moved).collect();
+        last.add_new(&config.roster.written);
+        if !last.go(gone) {
+            return None;
+        }
+    }
+    at_once(last, library, config, recorder, false, others)
 }
 
 /// What was served last. Zones that updates own are as they have made them, and those that came are there again. None: that takes a new image.

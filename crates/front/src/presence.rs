@@ -6,7 +6,7 @@
 //! And whose NOTIFYs are handed on: those of the zone's primaries, one at a time of each, so that whoever sends any number of
 //! them under whatever address takes no place of the others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
@@ -21,9 +21,11 @@ pub enum Mark {
     Awaited,
     /// Nobody could say for too long that it is as it should be (RFC 1034 section 4.3.5).
     Expired,
+    /// Its file is wrong, or not there, and no version of it was ever served. It may be one of our own.
+    Unserved,
 }
 
-const MARKS: [Mark; 3] = [Mark::Present, Mark::Awaited, Mark::Expired];
+const MARKS: [Mark; 4] = [Mark::Present, Mark::Awaited, Mark::Expired, Mark::Unserved];
 
 /// A primary of a zone, as the sender of NOTIFYs.
 #[derive(Debug)]
@@ -119,12 +121,22 @@ impl Presence {
     }
 
     /// Why a name in lower case cannot be answered for. `served`: octets of the apex that was found for it in the image;
-    /// `is_above`: what is asked for stands above a cut, at a cut.
-    pub fn absence(&self, name: &[u8], served: Option<usize>, is_above: bool) -> Option<Mark> {
+    /// `is_above`: what is asked for stands above a cut, at a cut. `unserved`: zones, of others or not, that the image has nothing of.
+    pub fn absence(
+        &self,
+        name: &[u8],
+        served: Option<usize>,
+        is_above: bool,
+        unserved: &HashSet<Box<[u8]>>,
+    ) -> Option<Mark> {
+        let mark = |name: &[u8]| match self.mark(name) {
+            Some(Mark::Present) | None if unserved.contains(name) => Some(Mark::Unserved),
+            mark => mark,
+        };
         let mut rest = name;
         loop {
             let is_left_out = is_above && rest.len() == name.len() && served.is_some_and(|served| served < name.len());
-            match self.mark(rest).filter(|_| !is_left_out) {
+            match mark(rest).filter(|_| !is_left_out) {
                 // What is served meanwhile has come.
                 Some(Mark::Awaited) if served == Some(rest.len()) => return None,
                 Some(Mark::Present) => return None,
@@ -149,8 +161,14 @@ mod tests {
 
     #[test]
     fn names_of_absent_zones_cannot_be_answered_for() {
-        let zones =
-            [("here.", Mark::Present), ("b.here.", Mark::Awaited), ("old.", Mark::Expired), (".", Mark::Present)];
+        let zones = [
+            ("here.", Mark::Present),
+            ("b.here.", Mark::Awaited),
+            ("old.", Mark::Expired),
+            (".", Mark::Present),
+            ("spoilt.", Mark::Present),
+        ];
+        let unserved = ["b.here.", "old.", "spoilt.", "w.here.", "w."].map(|zone| name(zone).into()).into();
         let presence = Presence::new(zones.map(|(zone, mark)| (name(zone).into(), mark, vec![])));
         for (asked, served, is_above, expect) in [
             ("a.here.", Some("here."), false, None),
@@ -165,8 +183,14 @@ mod tests {
             ("else.", Some("."), false, None),
             ("else.", None, false, None),
             ("x.c.old.", Some("c.old."), false, None),
+            ("x.w.here.", Some("here."), false, Some(Mark::Unserved)),
+            ("w.here.", Some("here."), true, None),
+            ("x.y.w.here.", Some("y.w.here."), false, None),
+            ("x.w.", None, false, Some(Mark::Unserved)),
+            ("x.w.", Some("."), false, Some(Mark::Unserved)),
+            ("spoilt.", None, false, Some(Mark::Unserved)),
         ] {
-            let found = presence.absence(&name(asked), served.map(|apex| name(apex).len()), is_above);
+            let found = presence.absence(&name(asked), served.map(|apex| name(apex).len()), is_above, &unserved);
             assert_eq!(found, expect, "{asked} {served:?}");
         }
     }

@@ -96,12 +96,18 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             opt.options().ede = Some(Ede::PROHIBITED);
             return self.finish(query, buffer, Rcode::REFUSED, also, &opt);
         }
-        if !self.presence.is_complete()
+        if self.lacks_zones()
             && let Some(verdict) = self.absent(query, lookup, opt, also, buffer)
         {
             return verdict;
         }
         self.zone_answer(query, lookup, trail, opt, also, buffer)
+    }
+
+    /// There is a zone of ours that cannot be answered for.
+    #[inline(always)]
+    pub(crate) fn lacks_zones(&self) -> bool {
+        !self.presence.is_complete() || !self.zones.unserved.is_empty()
     }
 
     /// Says that a zone of ours is not there, or is too old to be answered for. None: it is neither.
@@ -117,9 +123,10 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         let apex = |reference| Some(self.view.node(reference).ok()?.apex_name().ok()?.len());
         let served = Some(lookup.apex.reference).filter(|_| lookup.found != Found::NotOurs).and_then(apex);
         // DS stand above the cut (RFC 4035 section 3.1.4.1).
-        let absence = self.presence.absence(query.name(), served, query.qtype == rtype::DS)?;
+        let absence = self.presence.absence(query.name(), served, query.qtype == rtype::DS, &self.zones.unserved)?;
         let (counter, ede) = match absence {
             Mark::Expired => (Counter::ServFailExpired, Ede::INVALID_DATA),
+            Mark::Unserved => (Counter::ServFailUnserved, Ede::INVALID_DATA),
             Mark::Awaited | Mark::Present => (Counter::ServFailAwaited, Ede::NOT_READY),
         };
         self.counters.count(counter);

@@ -12,7 +12,7 @@ use image::Image;
 use policy::rate::Places;
 use policy::{Lists, RateLimit, RateSettings, cookie};
 use stats::{Counter, Counters};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use transfer::tsig::Keys;
@@ -27,6 +27,20 @@ pub struct Zones<M> {
     pub image: Image<M>,
     /// By the zones' numbers in the image.
     pub allow_query: Arc<Lists>,
+    /// Apexes, in lower case, of zones that are configured and that the image has nothing of. Bound: as many as are configured.
+    pub unserved: Arc<HashSet<Box<[u8]>>>,
+}
+
+impl<M> Zones<M> {
+    /// All zones are in the image, and for everybody.
+    pub fn of(image: Image<M>) -> Zones<M> {
+        Zones { image, allow_query: Arc::default(), unserved: Arc::default() }
+    }
+
+    /// The same zones in another image, under the same numbers.
+    pub fn with(&self, image: Image<M>) -> Zones<M> {
+        Zones { image, allow_query: Arc::clone(&self.allow_query), unserved: Arc::clone(&self.unserved) }
+    }
 }
 
 /// What the operator decides about answers. Fixed for a worker's life.

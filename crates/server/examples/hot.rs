@@ -178,7 +178,7 @@ fn lay(octets: &mut Vec<u8>, header: &mut Header, edit: Edit<'_>) {
 }
 
 fn ask<M: AsRef<[u8]>>(image: Image<M>, file: &str, rounds: usize) {
-    let published = Arc::new(Published::new(Zones { image, allow_query: Arc::default() }));
+    let published = Arc::new(Published::new(Zones::of(image)));
     let mut worker = Worker::new(published, Setup::default(), Arc::default());
     let queries = queries(file);
     let mut batch = Batch { buffers: vec![0; BATCH * STRIDE], lens: [0; BATCH] };

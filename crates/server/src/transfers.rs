@@ -515,7 +515,7 @@ mod tests {
         std::fs::write(&file, builder.finish().0).unwrap();
         let map = Map::copy_to_memory(&file, 0).unwrap();
         std::fs::remove_file(&file).unwrap();
-        Zones { image: Image::open_to_serve(Stretch::of(map), |_| 0).unwrap(), allow_query: Arc::default() }
+        Zones::of(Image::open_to_serve(Stretch::of(map), |_| 0).unwrap())
     }
 
     /// The thread that judges, and the mailbox of a thread that does nothing by itself.

@@ -62,7 +62,7 @@ impl Server {
     }
 
     fn of(image: Image<Vec<u8>>, setup: Setup) -> Server {
-        let published = Arc::new(Published::new(Zones { image, allow_query: Arc::default() }));
+        let published = Arc::new(Published::new(Zones::of(image)));
         let counters = Arc::new(Counters::default());
         let worker = Worker::new(Arc::clone(&published), setup, Arc::clone(&counters));
         Server { worker, published, counters, now: Now { mono_ns: 1, wall_s: 1_800_000_000 } }

@@ -96,8 +96,10 @@ fn exempt_addresses_have_no_limit() {
 fn a_zone_is_answered_to_whom_its_list_admits() {
     let image = Image::open(image_of(&ZONES).0).unwrap();
     let list = Acl::new(vec!["198.51.100.0/24".parse().unwrap()]);
-    let published =
-        Arc::new(Published::new(Zones { image, allow_query: Arc::new(Lists::new(None, vec![(1, Some(list))])) }));
+    let published = Arc::new(Published::new(Zones {
+        allow_query: Arc::new(Lists::new(None, vec![(1, Some(list))])),
+        ..Zones::of(image)
+    }));
     let mut worker = Worker::new(published, Setup::default(), Arc::default());
     let mut ask = |words: &str, ip: &str| {
         let mut buffer = [0; front::DATAGRAM_MAX];

@@ -641,3 +641,51 @@ fn records_take_turns_where_the_operator_wants_it() {
         eventually(first, || server.short(&folder, &["two.example.com"]).starts_with(first));
     }
 }
+
+/// Else the zone above it would answer for its names, or somebody outside.
+#[test]
+fn for_a_zone_that_was_never_good_nobody_answers() {
+    let folder = Folder::new();
+    let zone = |name: &str| format!("[[zone]]\nname = \"{name}\"\nfile = \"{name}\"\n");
+    let (up, both) = (zone("example.com"), zone("example.com") + &zone("sub.example.com"));
+    let resolver =
+        "[resolver]\nallow = [\"127.0.0.1\"]\n[[resolver.forward]]\nzone = \".\"\nservers = [\"192.0.2.1\"]\n";
+    let wrong = ZONE.replace("192.0.2.2", "192.0.2");
+    folder.write_long_ago("example.com", ZONE);
+    folder.write_long_ago("sub.example.com", &wrong);
+    folder.configure(&both);
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let says = |server: &Server, name: &str| {
+        let name = format!("{name}.example.com");
+        text(&folder.dunlin(&["query", &format!("@{}", server.address), &name, "+rec"]).stdout)
+    };
+    let is_unserved = |server: &Server| {
+        let said = says(server, "www.sub");
+        said.contains("status: SERVFAIL") && said.contains("Invalid Data")
+    };
+    assert!(is_unserved(&server), "{}", says(&server, "www.sub"));
+    assert!(says(&server, "www").contains("192.0.2.2"));
+    assert!(says(&server, "www.sub2").contains("status: NXDOMAIN"));
+    let ds = folder.dunlin(&["query", &format!("@{}", server.address), "sub.example.com", "DS"]);
+    assert!(text(&ds.stdout).contains("status: NXDOMAIN"), "it stands above the cut");
+    // It goes, and comes again.
+    folder.configure(&up);
+    folder.does(&["reload"]);
+    assert!(says(&server, "www.sub").contains("status: NXDOMAIN"));
+    folder.configure(&(both.clone() + resolver));
+    folder.refuses(&["reload"], "sub.example.com");
+    assert!(is_unserved(&server), "{}", says(&server, "www.sub"));
+    assert!(folder.does(&["stats"]).contains("servfail_unserved 2\n"), "{}", folder.does(&["stats"]));
+    // Also after a start, and where outsiders might be asked.
+    folder.configure(&(zone("sub.example.com") + resolver));
+    server.signal("TERM");
+    server.ended();
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    assert!(is_unserved(&server), "{}", says(&server, "www.sub"));
+    folder.write_long_ago("sub.example.com", ZONE);
+    folder.does(&["reload", "sub.example.com"]);
+    assert!(says(&server, "www.sub").contains("192.0.2.2"));
+    folder.write_long_ago("sub.example.com", &wrong);
+    folder.refuses(&["reload"], "sub.example.com");
+    assert!(says(&server, "www.sub").contains("192.0.2.2"), "it goes on as it was");
+}

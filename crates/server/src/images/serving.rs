@@ -58,18 +58,20 @@ pub fn ready(mut shelved: Shelved, config: &Config, generation: u64) -> (Zones<S
         (Arc::new(access(&shelved.image, config)), Arc::new(shelved.file.clone()), shelved.manifest.seen.clone())
     });
     shelved.manifest.seen = seen;
+    let problems = problems(&shelved.manifest);
+    let unserved = store::heap::apart(|| Arc::new(unserved(&problems, &shelved.image)));
     let serving = Serving {
         written: config.roster.written.clone(),
         file,
         generation,
-        problems: problems(&shelved.manifest),
+        problems,
         names: shelved.manifest.image().names,
         zones: u64::from(shelved.image.header().zones),
         manifest: shelved.manifest,
         pieces: shelved.pieces,
         huge_bytes: 0,
     };
-    (Zones { image: shelved.image, allow_query }, serving)
+    (Zones { image: shelved.image, allow_query, unserved }, serving)
 }
 
 /// So many zones, in an image of so many octets, are compared with their files before the first answer is given, and built
@@ -204,7 +206,8 @@ fn at_once(
     let (bare, mut serving) = ready(shelved, config, 1);
     let Some(image) = image.or(was_laid) else { return Some((bare, serving, Compared::Owned)) };
     serving.take(&bare.image, &image, &entries, &gone);
-    let zones = Zones { allow_query: Arc::new(access(&image, config)), image };
+    let unserved = Arc::new(unserved(&serving.problems, &image));
+    let zones = Zones { allow_query: Arc::new(access(&image, config)), image, unserved };
     Some((zones, serving, Compared::Owned))
 }
 
@@ -266,6 +269,30 @@ pub fn access_after(
     let gone = moved.iter().filter_map(|apex| number(&before.image, apex)).collect();
     let come = moved.iter().filter_map(|apex| own(image, written.find(apex)?)).collect();
     before.allow_query.with(&gone, come).map_or_else(|| Arc::clone(&before.allow_query), Arc::new)
+}
+
+/// Zones that are configured and that an image has nothing of, for what is wrong with them.
+fn unserved(problems: &[images::Problem], image: &Image<Stretch>) -> HashSet<Box<[u8]>> {
+    let all = problems.iter().map(|problem| &problem.apex);
+    all.filter(|apex| number(image, apex).is_none()).cloned().collect()
+}
+
+/// As `unserved` has them, after an image that differs in these zones, of which these entries are what is known now.
+pub fn unserved_after(
+    before: &Zones<Stretch>,
+    image: &Image<Stretch>,
+    about: &[Box<[u8]>],
+    entries: &[manifest::Entry],
+) -> Arc<HashSet<Box<[u8]>>> {
+    let wrong = entries.iter().filter(|entry| entry.problem.is_some() && number(image, &entry.apex).is_none());
+    let wrong: Vec<Box<[u8]>> = wrong.map(|entry| entry.apex.clone()).collect();
+    let mut unserved = Arc::clone(&before.unserved);
+    if !unserved.is_empty() || !wrong.is_empty() {
+        let all = Arc::make_mut(&mut unserved);
+        about.iter().for_each(|apex| _ = all.remove(apex));
+        all.extend(wrong);
+    }
+    unserved
 }
 
 /// The number and the list of a zone that is served, and has one of its own.

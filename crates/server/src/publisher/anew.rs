@@ -17,7 +17,6 @@ use crate::update::ledger;
 use crate::update::unwritten::{Files, Wish};
 use front::Zones;
 use image::Image;
-use policy::Lists;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
@@ -130,14 +129,15 @@ impl Publisher {
             _ if !now.image.is_whole() => library.again(zones, seen, before, beforehand),
             _ => library.current(zones, &is_wanted, seen, before, beforehand),
         };
-        let (was_laid_over, lists) = (now.image.header().overlay.is_some(), Arc::clone(&now.allow_query));
+        let was_laid_over = now.image.header().overlay.is_some();
+        let (lists, unserved) = (Arc::clone(&now.allow_query), Arc::clone(&now.unserved));
         drop(now);
         self.state.set_no_new_image(found.as_ref().err().map(ToString::to_string));
         let shelved = found.map_err(|e| vec![format!("no new image, the old one stays: {e}")])?;
         let (zones, mut serving) = ready(shelved, config, self.served.generation + 1);
         // What is laid over an image is not in the image.
         let is_other = serving.manifest.image() != self.served.manifest.image() || was_laid_over;
-        let changed = is_other || zones.allow_query != lists;
+        let changed = is_other || zones.allow_query != lists || zones.unserved != unserved;
         let before = Arc::clone(&self.served.problems);
         // What updates have changed of a zone whose file below data-dir could not be read is laid over the image. Of one that is theirs no more, and
         // whose version is held, what is served is in the image.
@@ -224,7 +224,7 @@ impl Publisher {
         // The copy would be of the file, with what updates have changed, but without changes of other files.
         let is_bare = self.served.manifest.changes() == 0;
         if map.len() >= HUGE_FROM && map.backing() == Backing::File && is_bare && few(map) {
-            self.copy(Arc::clone(&now.allow_query));
+            self.copy(&now);
         }
         drop(now);
         let (now, _) = self.shared.published.current();
@@ -239,12 +239,12 @@ impl Publisher {
         (image.size, image.seed)
     }
 
-    fn copy(&mut self, allow_query: Arc<Lists>) {
+    fn copy(&mut self, now: &Zones<Stretch>) {
         let image = Map::copy_to_memory(&self.served.file, images::ROOM)
             .map(|map| Image::open_to_serve(Stretch::of(map), images::faults));
         match image {
             Ok(Ok(image)) if images::identity(&image) == self.identity() => {
-                match self.press.replace(Zones { image, allow_query }) {
+                match self.press.replace(now.with(image)) {
                     Ok(retired) => self.retired.push(retired),
                     Err(unlaid) => log::info("the image stays on small pages", &[("why", &unlaid.why)]),
                 }

@@ -8,7 +8,7 @@ use crate::images::comparison::{self, Difference};
 use crate::images::held;
 use crate::images::laying;
 use crate::images::manifest;
-use crate::images::serving::{access, access_after, remark, told};
+use crate::images::serving::{access, access_after, remark, told, unserved_after};
 use crate::images::{self, Remark};
 use crate::log;
 use crate::publisher::press::{Books, Press};
@@ -140,7 +140,7 @@ impl Publisher {
         let retired = self.press.have_done(move |press, _| {
             let now = press.current();
             let image = now.image.changed(now.image.bytes().clone(), now.image.header().clone());
-            press.publish(Zones { image, allow_query: Arc::new(lists) })
+            press.publish(Zones { allow_query: Arc::new(lists), ..now.with(image) })
         });
         self.served.generation += 1;
         self.is_published(retired);
@@ -261,6 +261,7 @@ fn pressed(
     let before = press.current();
     let Laid { image, entries, remarks, pieces } = changes::lay(&before.image, plan)?;
     let allow_query = access_after(&before, written, &image, about, config);
-    let retired = press.publish(Zones { image, allow_query });
+    let unserved = unserved_after(&before, &image, about, &entries);
+    let retired = press.publish(Zones { image, allow_query, unserved });
     Some(Pressed { before, entries, remarks, pieces, zones: press.current(), retired })
 }

@@ -114,7 +114,7 @@ impl Press {
         let laid = laying::over(&now.image, wishes, self.followers_max)?;
         let retired = laid.map(|Laid { image, left }| {
             left.into_iter().for_each(|left| books.left.push(left));
-            self.publish(Zones { image, allow_query: Arc::clone(&now.allow_query) })
+            self.publish(now.with(image))
         });
         let has_digest =
             |wish: &Wish| wish.names.get(&wish.apex).is_some_and(|all| all.iter().any(|r| r.rtype == ZONEMD));
@@ -132,7 +132,7 @@ impl Press {
             return None;
         }
         match laying::again(&now.image, &turn) {
-            Ok(image) => Some(self.publish(Zones { image, allow_query: Arc::clone(&now.allow_query) })),
+            Ok(image) => Some(self.publish(now.with(image))),
             Err(unlaid) => {
                 let zones = turn.0.keys().map(|apex| name(apex).to_string()).collect::<Vec<_>>().join(" ");
                 let facts: [(&str, &dyn std::fmt::Display); 2] = [("why", &unlaid.why), ("zones", &zones)];
@@ -213,11 +213,8 @@ mod tests {
         let path =
             std::env::temp_dir().join(format!("dunlin-press-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed)));
         std::fs::write(&path, octets).unwrap();
-        let zones = || Zones {
-            image: Image::open_to_serve(Stretch::of(store::Map::copy_to_memory(&path, 1 << 20).unwrap()), |_| 0)
-                .unwrap(),
-            allow_query: Arc::default(),
-        };
+        let map = || Stretch::of(store::Map::copy_to_memory(&path, 1 << 20).unwrap());
+        let zones = || Zones::of(Image::open_to_serve(map(), |_| 0).unwrap());
         let press = Press::new(Arc::new(Published::new(zones())), Unwritten::default());
         let next = zones();
         std::fs::remove_file(&path).unwrap();

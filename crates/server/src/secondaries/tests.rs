@@ -36,7 +36,7 @@ impl Stage {
         std::fs::write(folder.join("image"), octets).unwrap();
         let map = store::Map::copy_to_memory(&folder.join("image"), 1 << 20).unwrap();
         let image = image::Image::open_to_serve(Stretch::of(map), |_| 0).unwrap();
-        let zones = Zones { image, allow_query: Arc::default() };
+        let zones = Zones::of(image);
         let mut config = Config::default();
         config.server.data_dir.clone_from(&folder);
         config.keys = Keys::new(vec![key(SECRET)]);

@@ -232,7 +232,7 @@ impl Life {
         let laid = laying::over(&image, &wishes, usize::MAX).ok().flatten();
         unwritten.add(wishes, end);
         let is_owing = laid.is_none() && unwritten.names() > 0;
-        let zones = Zones { image: laid.map_or(image, |laid| laid.image), allow_query: Arc::default() };
+        let zones = Zones::of(laid.map_or(image, |laid| laid.image));
         let published = Arc::new(Published::new(zones));
         let worker = Worker::new(Arc::clone(&published), Setup::default(), Arc::default());
         let mut press = Press::new(Arc::clone(&published), unwritten);
@@ -288,7 +288,7 @@ impl Life {
         }
         let files = model.content.keys().map(|apex| Ok((apex.clone(), read_file(&self.disk, apex)?.1)));
         let files = files.collect::<io::Result<Content>>()?;
-        let next = Zones { image: image_of(&files), allow_query: Arc::default() };
+        let next = Zones::of(image_of(&files));
         let mut written = Files::new(written.into_iter());
         while !written.is_empty() {
             self.press.hold().unwritten.settle(&mut written);

@@ -219,7 +219,11 @@ impl Transfers {
         let (asked, _) = message.question().ok_or(MALFORMED)?;
         let apex: Box<[u8]> = asked.name.fold().bytes().into();
         let (zones, _) = self.published.current();
-        let zone = laying::zone(zones.image.view(), &apex).filter(|_| asked.class == CLASS_IN).ok_or(ELSEWHERE)?;
+        let zone = laying::zone(zones.image.view(), &apex);
+        let is_ours = zone.is_some() || zones.unserved.contains(&apex);
+        if !is_ours || asked.class != CLASS_IN {
+            return Err(ELSEWHERE);
+        }
         let (grants, _) = self.grants.current();
         let key = signed.map(|signed| signed.key().name());
         if !grants.get(&apex).is_some_and(|grants| grants.admit(question.peer.ip, key)) {
@@ -229,6 +233,7 @@ impl Transfers {
         if self.presence.current().0.mark(&apex) == Some(Mark::Expired) {
             return Err(FAILED);
         }
+        let zone = zone.ok_or(FAILED)?;
         if asked.rtype == rtype::AXFR {
             return Ok(Right::Whole(apex));
         }

@@ -150,6 +150,20 @@ zone.to_file(sys.stdout, relativize=False)
 "#;
 
 #[test]
+fn a_zone_that_was_never_good_is_asked_for_again() {
+    let folder = Folder::new();
+    let zone = |name: &str, to: &str| {
+        format!("[[zone]]\nname = \"{name}.example\"\nfile = \"none\"\nallow-transfer = [{to}]\n")
+    };
+    folder.configure(&(zone("z", "\"127.0.0.1\"") + &zone("shut", "")));
+    let server = serve(&folder);
+    for (zone, expect) in [("z", "SERVFAIL"), ("shut", "REFUSED"), ("elsewhere", "NOTAUTH")] {
+        let said = dig(server.address, &[&format!("{zone}.example"), "AXFR", "+all"]);
+        assert!(said.contains(expect), "{zone}: {said}");
+    }
+}
+
+#[test]
 fn who_may_not_is_told_why() {
     let folder = folder();
     let server = serve(&folder);

@@ -296,6 +296,20 @@ fn who_may_not_is_told_so_and_changes_nothing() {
     assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
 }
 
+/// Whoever is told NOTAUTH gives up.
+#[test]
+fn an_update_of_a_zone_that_was_never_good_is_to_come_again() {
+    let folder = folder();
+    folder.write_long_ago("z.zone", &ZONE.replace("192.0.2.53", "192.0.2"));
+    let server = serve(&folder);
+    let add = "zone z.example\nadd new.z.example 60 A 192.0.2.9";
+    assert!(update(&server, &[], DDNS, add).contains("update failed: SERVFAIL"));
+    assert!(update(&server, &[], "", add).contains("update failed: REFUSED"));
+    folder.write_long_ago("z.zone", ZONE);
+    folder.does(&["reload"]);
+    assert_eq!(update(&server, &[], DDNS, add), "");
+}
+
 #[test]
 fn a_frozen_zone_waits_for_its_thaw() {
     let folder = folder();

@@ -177,8 +177,8 @@ impl Desk for Entrance {
         let zone = Message::new(&question.message).map(|message| update::zone(&message));
         let mut counter = Counter::UpdateRefused;
         let is_ours = |zone: &Question| {
-            let now = self.published.latest().0;
-            laying::zone(now.image.view(), zone.name.fold().bytes()).is_some()
+            let (now, apex) = (self.published.latest().0, zone.name.fold());
+            laying::zone(now.image.view(), apex.bytes()).is_some() || now.unserved.contains(apex.bytes())
         };
         let why = |has_key| match zone.unwrap_or(Err(Rcode::FORMERR)) {
             Err(rcode) => Refused::from(rcode),

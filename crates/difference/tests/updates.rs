@@ -60,6 +60,8 @@ const KNOWN: &[(&str, &str, Apart, &str)] = &[
     ("knot", "add *.wild 61 NS ns", Apart::Content, WILDCARD),
     ("knot", "del *.wild\nadd *.wild 60 NS ns", Apart::Content, WILDCARD),
     ("bind", "del www\nadd www 60 CNAME www", Apart::Content, LOOP),
+    ("knot", "add alias 60 KEY 512 3 8 AQ==", Apart::Content, KEY),
+    ("knot", "add new 60 KEY 512 3 8 AQ==\nadd new 60 CNAME a\nadd new 60 A 192.0.2.1", Apart::Content, KEY),
     ("knot", "raw 1 www 255 1 A", Apart::Rcode("NOERROR"), DELETION),
     ("knot", "add new 60 A 192.0.2.1\nraw 1 www 255 1 A", Apart::Rcode("NOERROR"), DELETION),
     ("knot", "raw 1 www 255 1 A\nadd other. 60 A 192.0.2.1", Apart::Rcode("RCODE10"), DELETION),
@@ -102,6 +104,7 @@ const WILDCARD: &str =
     "the update is the same; names below a wildcard that owns NS are answered in other ways (RFC 4592 section 4.2)";
 const LOOP: &str = "the update is the same; an alias that leads to itself is SERVFAIL as an answer. RFC 1034 section 3.6.2 wants loops \
                     signalled as an error; section 4.3.2 has a server answer with the CNAME. Knot and we do that";
+const KEY: &str = "of a CNAME and a KEY at one name the first stays alone; RFC 2181 section 10.1 lets KEY, SIG and NXT stand beside an alias";
 const DELETION: &str = "a TTL in an order to delete is overlooked; RFC 2136 section 3.4.1.3: FORMERR";
 const TWO_ZONES: &str = "silence; RFC 2136 section 3.1.1: unless there is exactly one RR in the zone section, FORMERR";
 const CLASS: &str = "each class is judged before it is looked for the zone; RFC 2136 section 3.1.1: a type that is not SOA is FORMERR, \
@@ -199,6 +202,8 @@ fn cases() -> Vec<String> {
         "add @ 60 NS b\ndel @ NS ns",
         "add tree 60 DNAME wood\nadd tree 60 DNAME forest",
         "add new 60 CNAME a\nadd new 60 CNAME b",
+        "add alias 60 KEY 512 3 8 AQ==",
+        "add new 60 KEY 512 3 8 AQ==\nadd new 60 CNAME a\nadd new 60 A 192.0.2.1",
         "del www A\nadd www 60 A 192.0.2.1",
         "",
     ];

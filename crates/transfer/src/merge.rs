@@ -9,6 +9,7 @@
 //! is newer; of its other fields one side may change. A digest of the zone (RFC 8976) fits none of the two any more: what is
 //! served stays, unless the edit takes it away, or is the only one to have changed it; and the version has no serial that one of them states.
 
+use crate::names::may_stand_beside_alias;
 use crate::record::{apart_from, is_newer, next_serial, serial_of, with_serial};
 use crate::{Diff, Record};
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,7 +123,8 @@ impl<'d> Side<'d> {
             let here = side.sets.range(from..).take_while(|(k, _)| k.owner == key.owner);
             here.into_iter().any(|(k, [_, added])| is(k.rtype) && !added.is_empty())
         };
-        self.sets.get(&alias).is_some_and(|[_, added]| !added.is_empty()) && adds(other, &|rtype| rtype != CNAME)
+        self.sets.get(&alias).is_some_and(|[_, added]| !added.is_empty())
+            && adds(other, &|rtype| !may_stand_beside_alias(rtype))
     }
 
     fn soa(&self, side: usize) -> Option<&'d Record> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use wire::Rtype;
 use wire::name::fold;
-use wire::rtype::{CNAME, DNAME, NS, SOA};
+use wire::rtype::{CNAME, DNAME, KEY, NS, NXT, SIG, SOA};
 
 const WKS: Rtype = 11;
 
@@ -128,7 +128,8 @@ impl Node {
         // One of two that RFC 6672 section 2.3 keeps apart: what is below would be another zone's, and all be led elsewhere. Where a file has
         // both, each goes on.
         let is_cut = |one, other| !self.is_apex && !self.has(rtype) && one == NS && other == DNAME;
-        let is_apart = |other| (other == CNAME) != (rtype == CNAME) || is_cut(other, rtype) || is_cut(rtype, other);
+        let bars = |one, other| one == CNAME && !may_stand_beside_alias(other) || is_cut(one, other);
+        let is_apart = |other| bars(rtype, other) || bars(other, rtype);
         let is_odd = self.types().any(is_apart);
         if is_odd || rtype == SOA && !self.rrset(SOA).any(|(old, _)| is_later_soa(record, old)) {
             return;
@@ -245,6 +246,11 @@ pub fn folded(record: &Record) -> Box<[u8]> {
     let mut rdata: Box<[u8]> = record.rdata().into();
     zonefile::rdata::canonicalise(record.rtype, &mut rdata);
     rdata
+}
+
+/// RFC 2181 section 10.1; what is of signing later (RFC 4035 section 2.5) comes by no update.
+pub fn may_stand_beside_alias(rtype: Rtype) -> bool {
+    matches!(rtype, CNAME | KEY | SIG | NXT)
 }
 
 fn is_later_soa(new: &Record, old: &Record) -> bool {

@@ -49,8 +49,10 @@ impl<'a> Text<'a> {
         let end = ends.get(before).copied().unwrap_or(self.text.len());
         let last = span.end.clamp(start, end);
         let (line, at) = (self.text[begin..end].trim_end(), self.text[begin..start].chars().count());
-        let left_out = if line.chars().count() > SHOWN { at.saturating_sub(SHOWN / 2) } else { 0 };
-        let lead = if left_out > 0 { "… " } else { "" };
+        let length = line.chars().count();
+        let left_out = if length > SHOWN { at.saturating_sub(SHOWN / 2) } else { 0 };
+        let (lead, rest) = (if left_out > 0 { "… " } else { "" }, if left_out + SHOWN < length { " …" } else { "" });
+        let shown: String = line.chars().skip(left_out).take(SHOWN).collect();
         let caret = lead.chars().count() + at - left_out;
         Complaint {
             file: self.file.to_path_buf(),
@@ -58,7 +60,7 @@ impl<'a> Text<'a> {
             column: at + 1,
             what: what.into(),
             instead: instead.into(),
-            shown: lead.chars().chain(line.chars().skip(left_out).take(SHOWN)).collect::<String>().replace('\t', " "),
+            shown: format!("{lead}{shown}{rest}").replace('\t', " "),
             caret,
             width: self.text[start..last].chars().take(SHOWN.saturating_sub(at - left_out)).count().max(1),
         }
@@ -156,11 +158,12 @@ mod tests {
     fn of_a_long_line_the_surroundings_are_shown() {
         let line = format!("{}x{}", "a".repeat(300), "b".repeat(300));
         let text = Text::new(Path::new("a"), &line);
-        let expect = format!("a:1:301: error: w\n    … {}x{}\n    {}^", "a".repeat(80), "b".repeat(79), " ".repeat(82));
+        let expect =
+            format!("a:1:301: error: w\n    … {}x{} …\n    {}^", "a".repeat(80), "b".repeat(79), " ".repeat(82));
         assert_eq!(text.complaint(300..301, "w", "").to_string(), expect);
         let at_its_beginning = text.complaint(0..600, "w", "").to_string();
         assert!(
-            at_its_beginning.ends_with(&format!("\n    {}\n    {}", "a".repeat(160), "^".repeat(160))),
+            at_its_beginning.ends_with(&format!("\n    {} …\n    {}", "a".repeat(160), "^".repeat(160))),
             "{at_its_beginning}"
         );
     }

@@ -12,7 +12,7 @@ use crate::history::Past;
 use crate::json::Json;
 use crate::kept::Order;
 use crate::log;
-use crate::scribe::origin;
+use crate::scribe::{self, origin};
 use crate::secondaries::{Note, Secondaries};
 use crate::state::{Done, Event, State};
 use crate::update::intake::Intake;
@@ -303,11 +303,19 @@ fn rollback(state: &State, zone: &str, serial: u32) -> Json {
     let Some(intake) = state.intake().filter(|_| is_of_updates) else {
         return answered_at_once(state, "reload", |done| Event::Back { zone: zone.to_string(), serial, done });
     };
-    // Else it would be taken in on top of the old version as soon as it fits.
-    if let Err(why) = take_in_edit(state, zone, false) {
+    // An edit would be taken in on top of the old version, now or as soon as it fits.
+    if is_edited(state, zone)
+        && let Err(why) = take_in_edit(state, zone, false)
+    {
         return bad(vec![format!("zone {zone}: {why}; mend it, or publish it, before you go back")]);
     }
     told("reload", past(state).and_then(|past| intake.go_back(past, zone, serial)))
+}
+
+/// Whether the file of a zone of updates may have been edited.
+fn is_edited(state: &State, zone: &str) -> bool {
+    let (Ok(config), Ok(apex), Some(past)) = (state.configured(), apex(zone), &state.past) else { return false };
+    config.roster.written.find(&apex).is_some_and(|zone| scribe::is_edited(&past.data_dir, zone))
 }
 
 fn diff(state: &State, zone: &str, from: &str, to: &str) -> Result<Json, String> {
@@ -352,7 +360,7 @@ fn once_taken_in(state: &State, zone: &str, facts: Json, forces: bool) -> Json {
     }
 }
 
-/// Has the file of a zone of updates looked at, and an edit of it taken in. Err: there is one, and it is not.
+/// Has the file of a zone of updates looked at, and an edit of it taken in. Err: why that could not be.
 fn take_in_edit(state: &State, zone: &str, forces: bool) -> Result<(), String> {
     // Where no zone takes updates nobody looks.
     let press = state.press.as_ref().filter(|_| state.intake().is_some());

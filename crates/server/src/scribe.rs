@@ -684,6 +684,13 @@ fn is_owed(press: &Press, apex: &[u8], origin: &Origin, file: &Path) -> bool {
     !origin.known().is_empty() && serial(press, apex).is_some_and(is_behind)
 }
 
+/// Whether a zone's file is none that is known: somebody may have edited it. Whoever takes edits in knows for certain.
+pub fn is_edited(data_dir: &Path, zone: &Zone) -> bool {
+    let Ok(origin) = Origin::of(data_dir, &zone.apex) else { return false };
+    let is = origin.stamp(zone.origin());
+    is != NONE && !origin.known().iter().any(|known| known.is(&is))
+}
+
 /// Whether a file holds what was written back, as its first line says; such a one includes no other.
 fn is_written(zone: &Zone, base: &Base, edit: &Edit) -> bool {
     matches!(base, Base::Version(..)) && edit.includes.is_empty() && origin::version(&zone.file).is_some()

@@ -248,6 +248,12 @@ fn before_a_zone_goes_back_the_edit_of_its_file_is_taken_in_or_hinders_that() {
     let server = stage.serve();
     stage.folder.refuses(&["zone", "rollback", "z.example", "8"], "or publish it, before you go back");
     assert!(asked(&stage, &server, "n1").is_empty());
+    // What keeps it from being looked at is none.
+    std::fs::remove_file(&stage.file).unwrap();
+    std::os::unix::fs::symlink("nowhere", &stage.file).unwrap();
+    stage.folder.refuses(&["zone", "publish", "z.example"], "leads nowhere");
+    stage.folder.does(&["zone", "rollback", "z.example", "8"]);
+    assert_eq!(asked(&stage, &server, "n1"), "192.0.2.1\n");
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! names by their hashes, which is looked at before the file's index. A name that is no more has a node that says so; a
 //! zone that was laid out anew needs none, since names are looked for below its apex, and that stands elsewhere now.
 //!
-//! An overlay is never changed: a change makes the next one, which shares with it all that the change does not touch. So a
-//! change costs what it changes, however much has changed before. Whoever publishes bounds how large an overlay grows
+//! An overlay is never changed: a change makes the next one, which shares with it all that the change does not touch, but for 8 KiB
+//! of marks. So a change costs what it changes, however much has changed before. Whoever publishes bounds how large an overlay grows
 //! before it is folded into a new image. Without one a query pays one test of a pointer.
 
 use crate::format::Damaged;
@@ -14,7 +14,7 @@ use crate::node::{ABOVE, Node, Scope, UNSEEN};
 use crate::row::{Named, Row};
 use crate::shared::Shared;
 use crate::view::{Candidate, View};
-use wire::hash::quick;
+use wire::hash::{Marks, quick};
 
 /// Where the record of a zone is that is not as in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,9 +52,11 @@ struct Host {
 #[derive(Clone)]
 pub struct Overlay {
     entries: Shared<Entry>,
-    marks: Marks,
     /// How many there are.
     names: usize,
+    /// Of their hashes; a name that goes leaves its own. Of all others, which are most of those that are asked for, one look tells that they have not changed,
+    /// where the table takes three, into more than a core's first cache holds.
+    marks: Marks,
     /// By number.
     zones: Shared<Touched>,
     /// By `place`: changed names whose records name hosts of a key (see `named`).
@@ -69,37 +71,6 @@ fn key(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
-/// Which hashes changed names may have: of all others, which are most, one look into 8 KiB tells that they have not changed, where the table takes three into
-/// more than a core's first cache holds. A name that goes leaves its mark. Beyond some ten thousand names most hashes have one, and the table is looked at.
-#[derive(Clone)]
-struct Marks(Box<[u64; MARKS / 64]>);
-
-const MARKS: usize = 1 << 16;
-
-impl Marks {
-    fn none() -> Marks {
-        Marks(Box::new([0; MARKS / 64]))
-    }
-
-    /// Of bits that do not choose the leaf.
-    #[inline(always)]
-    fn place(hash: u64) -> (usize, u64) {
-        let mark = (hash >> 44) as usize % MARKS;
-        (mark / 64, 1 << (mark % 64))
-    }
-
-    #[inline(always)]
-    fn has(&self, hash: u64) -> bool {
-        let (word, bit) = Marks::place(hash);
-        self.0[word] & bit != 0
-    }
-
-    fn set(&mut self, hash: u64) {
-        let (word, bit) = Marks::place(hash);
-        self.0[word] |= bit;
-    }
-}
-
 /// By which the names are found that are listed under a key. Keys are the same for every image, so anybody can prepare many that would
 /// stand together; with the image's seed nobody can.
 fn place(view: View<'_>, key: u32, zone: u32) -> u32 {
@@ -111,7 +82,7 @@ impl Overlay {
     pub(crate) fn empty(end: u64) -> Overlay {
         Overlay {
             entries: Shared::empty(),
-            marks: Marks::none(),
+            marks: Marks::default(),
             names: 0,
             zones: Shared::empty(),
             hosts: Shared::empty(),
@@ -183,7 +154,7 @@ impl Overlay {
         leaf.iter().filter(move |e| e.hash == hash)
     }
 
-    /// The only changed name of this hash. None: there is none.
+    /// The only changed name of this hash, or that there are several. None: there is none.
     #[inline(always)]
     pub(crate) fn candidate(&self, hash: u64) -> Option<Candidate> {
         let mut all = self.of_hash(hash);

@@ -321,7 +321,9 @@ impl<'a> View<'a> {
         if let Some(overlay) = self.overlay()
             && let Some(changed) = overlay.candidate(hash)
         {
-            self.prefetch(changed.reference);
+            if changed != Candidate::LOOK {
+                self.prefetch(changed.reference);
+            }
             return Ok(changed);
         }
         let line = self.line(self.line_at(hash))?;

@@ -62,7 +62,8 @@ fn push_new(list: &mut [u32], len: &mut usize, item: u32) -> bool {
     true
 }
 
-/// Answers the question of `query`, whose walk `lookup` has done. All scratch is used up on the way along aliases.
+/// Answers the question of `query`, whose walk `lookup` has done. All scratch is used up on the way along aliases. `is_barred`: whether the target of
+/// one, which has been walked to as well, is in a zone that cannot be answered for.
 #[inline(always)]
 pub fn answer(
     view: View<'_>,
@@ -70,10 +71,11 @@ pub fn answer(
     lookup: &mut Lookup,
     trail: &mut Trail,
     reply: &mut Reply<'_>,
+    is_barred: &dyn Fn(&Query, &Lookup) -> bool,
 ) -> Outcome {
     let owner = Owner::Question { at: HEADER, end: HEADER + query.name_len as usize };
     (trail.expanded, trail.proven, trail.redirected) = (0, 0, 0);
-    let mut a = Answer { view, reply, owner, apex: lookup.apex.reference, signed: false, trail };
+    let mut a = Answer { view, reply, owner, apex: lookup.apex.reference, signed: false, trail, is_barred };
     let is_referral = lookup.found == Found::Cut;
     let done = |rcode, flags| Outcome { rcode, flags, is_referral, is_damaged: false };
     match a.answer(query, lookup) {
@@ -92,6 +94,7 @@ pub(crate) struct Answer<'v, 'a, 'b> {
     /// The client wants DNSSEC and the zone has it.
     pub signed: bool,
     pub trail: &'a mut Trail,
+    is_barred: &'a dyn Fn(&Query, &Lookup) -> bool,
 }
 
 /// What answering one name of the chain came to.
@@ -153,7 +156,7 @@ impl<'v> Answer<'v, '_, '_> {
                 return Err(Damaged);
             }
             let this = hash::name_hash(self.view.seed(), query.name());
-            if lookup.apex.reference != self.apex || passed.contains(&this) {
+            if lookup.apex.reference != self.apex || passed.contains(&this) || (self.is_barred)(query, lookup) {
                 break;
             }
             passed[hop] = this;

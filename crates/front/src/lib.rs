@@ -10,16 +10,18 @@ mod published;
 mod resolving;
 mod respond;
 mod signed;
+mod unserved;
 mod worker;
 
 use std::net::IpAddr;
 
 pub use chain::Composed;
 pub use later::{Judged, Miss, Postponed, Purpose, Ticket, Wanted, Way};
-pub use presence::{Caller, Mark, Presence};
+pub use presence::{Absence, Caller, Mark, Presence};
 pub use published::{Published, Retired};
 pub use resolving::{Resolving, Told, cache_time};
 pub use respond::counter_of;
+pub use unserved::Unserved;
 pub use worker::{BATCH_MAX, Setup, Worker, Zones};
 
 /// The time, given by the driver: once a batch.

@@ -6,11 +6,13 @@
 //! And whose NOTIFYs are handed on: those of the zone's primaries, one at a time of each, so that whoever sends any number of
 //! them under whatever address takes no place of the others.
 
-use std::collections::{HashMap, HashSet};
+use crate::Unserved;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use transfer::tsig::{self, Keys};
+use wire::hash::siphash;
 
 /// How a zone is that comes from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +23,17 @@ pub enum Mark {
     Awaited,
     /// Nobody could say for too long that it is as it should be (RFC 1034 section 4.3.5).
     Expired,
-    /// Its file is wrong, or not there, and no version of it was ever served. It may be one of our own.
-    Unserved,
 }
 
-const MARKS: [Mark; 4] = [Mark::Present, Mark::Awaited, Mark::Expired, Mark::Unserved];
+const MARKS: [Mark; 3] = [Mark::Present, Mark::Awaited, Mark::Expired];
+
+/// Why a zone, of others or our own, cannot be answered for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    Awaited,
+    Expired,
+    Unserved,
+}
 
 /// A primary of a zone, as the sender of NOTIFYs.
 #[derive(Debug)]
@@ -120,27 +128,24 @@ impl Presence {
         self.absent.load(Relaxed) == 0
     }
 
+    /// What tells these zones from others.
+    pub fn fingerprint(&self) -> u64 {
+        self.zones.keys().fold(0, |all, apex| all ^ siphash::<1, 3>(b"zones of others ", apex))
+    }
+
     /// Why a name in lower case cannot be answered for. `served`: octets of the apex that was found for it in the image;
-    /// `is_above`: what is asked for stands above a cut, at a cut. `unserved`: zones, of others or not, that the image has nothing of.
-    pub fn absence(
-        &self,
-        name: &[u8],
-        served: Option<usize>,
-        is_above: bool,
-        unserved: &HashSet<Box<[u8]>>,
-    ) -> Option<Mark> {
-        let mark = |name: &[u8]| match self.mark(name) {
-            Some(Mark::Present) | None if unserved.contains(name) => Some(Mark::Unserved),
-            mark => mark,
-        };
+    /// `is_above`: what is asked for stands above a cut, at a cut.
+    pub fn absence(&self, name: &[u8], served: Option<usize>, is_above: bool, unserved: &Unserved) -> Option<Absence> {
         let mut rest = name;
         loop {
             let is_left_out = is_above && rest.len() == name.len() && served.is_some_and(|served| served < name.len());
-            match mark(rest).filter(|_| !is_left_out) {
+            match self.mark(rest).filter(|_| !is_left_out) {
                 // What is served meanwhile has come.
                 Some(Mark::Awaited) if served == Some(rest.len()) => return None,
+                Some(Mark::Awaited) => return Some(Absence::Awaited),
+                Some(Mark::Expired) => return Some(Absence::Expired),
+                _ if !is_left_out && unserved.has(rest) => return Some(Absence::Unserved),
                 Some(Mark::Present) => return None,
-                Some(mark) => return Some(mark),
                 None => {}
             }
             let (&n, below) = rest.split_first().filter(|(n, _)| **n > 0 && served.is_none_or(|s| s < rest.len()))?;
@@ -169,26 +174,27 @@ mod tests {
             ("spoilt.", Mark::Present),
         ];
         let unserved = ["b.here.", "old.", "spoilt.", "w.here.", "w."].map(|zone| name(zone).into()).into();
+        let unserved = Unserved::of(unserved, 7);
         let presence = Presence::new(zones.map(|(zone, mark)| (name(zone).into(), mark, vec![])));
         for (asked, served, is_above, expect) in [
             ("a.here.", Some("here."), false, None),
-            ("b.here.", Some("here."), false, Some(Mark::Awaited)),
-            ("x.b.here.", Some("here."), false, Some(Mark::Awaited)),
+            ("b.here.", Some("here."), false, Some(Absence::Awaited)),
+            ("x.b.here.", Some("here."), false, Some(Absence::Awaited)),
             ("b.here.", Some("here."), true, None),
-            ("b.here.", None, true, Some(Mark::Awaited)),
+            ("b.here.", None, true, Some(Absence::Awaited)),
             ("x.b.here.", Some("b.here."), false, None),
-            ("x.old.", Some("old."), false, Some(Mark::Expired)),
-            ("old.", Some("old."), true, Some(Mark::Expired)),
-            ("x.old.", None, false, Some(Mark::Expired)),
+            ("x.old.", Some("old."), false, Some(Absence::Expired)),
+            ("old.", Some("old."), true, Some(Absence::Expired)),
+            ("x.old.", None, false, Some(Absence::Expired)),
             ("else.", Some("."), false, None),
             ("else.", None, false, None),
             ("x.c.old.", Some("c.old."), false, None),
-            ("x.w.here.", Some("here."), false, Some(Mark::Unserved)),
+            ("x.w.here.", Some("here."), false, Some(Absence::Unserved)),
             ("w.here.", Some("here."), true, None),
             ("x.y.w.here.", Some("y.w.here."), false, None),
-            ("x.w.", None, false, Some(Mark::Unserved)),
-            ("x.w.", Some("."), false, Some(Mark::Unserved)),
-            ("spoilt.", None, false, Some(Mark::Unserved)),
+            ("x.w.", None, false, Some(Absence::Unserved)),
+            ("x.w.", Some("."), false, Some(Absence::Unserved)),
+            ("spoilt.", None, false, Some(Absence::Unserved)),
         ] {
             let found = presence.absence(&name(asked), served.map(|apex| name(apex).len()), is_above, &unserved);
             assert_eq!(found, expect, "{asked} {served:?}");

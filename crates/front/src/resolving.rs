@@ -160,7 +160,7 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
     ) -> Verdict {
         self.look_up(query, lookup);
         if matches!(lookup.found, Found::NotOurs | Found::Cut) {
-            if self.response.lacks_zones()
+            if self.response.may_lack(query)
                 && let Some(verdict) = self.response.absent(query, lookup, opt, Flags::RECURSION_AVAILABLE, buffer)
             {
                 return verdict;

@@ -1,7 +1,7 @@
 //! From a parsed and looked-up query to the finished message: who gets an answer, which, and what is counted.
 
 use crate::worker::{Setup, Zones};
-use crate::{Caller, Mark, Now, Peer, Presence, Purpose, Transport, Verdict};
+use crate::{Absence, Caller, Now, Peer, Presence, Purpose, Transport, Verdict};
 use authority::{Found, Lookup, Trail, answer};
 use image::View;
 use policy::cookie;
@@ -96,7 +96,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             opt.options().ede = Some(Ede::PROHIBITED);
             return self.finish(query, buffer, Rcode::REFUSED, also, &opt);
         }
-        if self.lacks_zones()
+        if self.may_lack(query)
             && let Some(verdict) = self.absent(query, lookup, opt, also, buffer)
         {
             return verdict;
@@ -104,10 +104,10 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         self.zone_answer(query, lookup, trail, opt, also, buffer)
     }
 
-    /// There is a zone of ours that cannot be answered for.
+    /// False: the zone of this name can be answered for.
     #[inline(always)]
-    pub(crate) fn lacks_zones(&self) -> bool {
-        !self.presence.is_complete() || !self.zones.unserved.is_empty()
+    pub(crate) fn may_lack(&self, query: &Query) -> bool {
+        !self.presence.is_complete() || self.zones.unserved.may_concern(query)
     }
 
     /// Says that a zone of ours is not there, or is too old to be answered for. None: it is neither.
@@ -120,14 +120,10 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         also: Flags,
         buffer: &mut [u8],
     ) -> Option<Verdict> {
-        let apex = |reference| Some(self.view.node(reference).ok()?.apex_name().ok()?.len());
-        let served = Some(lookup.apex.reference).filter(|_| lookup.found != Found::NotOurs).and_then(apex);
-        // DS stand above the cut (RFC 4035 section 3.1.4.1).
-        let absence = self.presence.absence(query.name(), served, query.qtype == rtype::DS, &self.zones.unserved)?;
-        let (counter, ede) = match absence {
-            Mark::Expired => (Counter::ServFailExpired, Ede::INVALID_DATA),
-            Mark::Unserved => (Counter::ServFailUnserved, Ede::INVALID_DATA),
-            Mark::Awaited | Mark::Present => (Counter::ServFailAwaited, Ede::NOT_READY),
+        let (counter, ede) = match absence(self.zones, self.presence, query, lookup)? {
+            Absence::Expired => (Counter::ServFailExpired, Ede::INVALID_DATA),
+            Absence::Unserved => (Counter::ServFailUnserved, Ede::INVALID_DATA),
+            Absence::Awaited => (Counter::ServFailAwaited, Ede::NOT_READY),
         };
         self.counters.count(counter);
         opt.options().ede = Some(ede);
@@ -155,7 +151,10 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         let (question_end, size_max) = (query.question_end(), self.size_max(query));
         let keep = if has_opt { opt.room() } else { 0 };
         let mut reply = Reply::begin(buffer, question_end, size_max, keep);
-        let outcome = answer(self.view, query, lookup, trail, &mut reply);
+        let is_barred = |query: &Query, lookup: &Lookup| {
+            self.may_lack(query) && absence(self.zones, self.presence, query, lookup).is_some()
+        };
+        let outcome = answer(self.view, query, lookup, trail, &mut reply, &is_barred);
         if outcome.is_damaged {
             self.counters.count(Counter::ImageDamaged);
             reply.clear();
@@ -417,6 +416,20 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         self.counters.count(Counter::Answered);
         self.counters.count(counter_of(rcode));
     }
+}
+
+/// Why the zone that a name belongs to cannot be answered for, if it cannot.
+#[cold]
+pub(crate) fn absence<M: AsRef<[u8]>>(
+    zones: &Zones<M>,
+    presence: &Presence,
+    query: &Query,
+    lookup: &Lookup,
+) -> Option<Absence> {
+    let apex = |reference| Some(zones.image.view().node(reference).ok()?.apex_name().ok()?.len());
+    let served = Some(lookup.apex.reference).filter(|_| lookup.found != Found::NotOurs).and_then(apex);
+    // DS stand above the cut (RFC 4035 section 3.1.4.1).
+    presence.absence(query.name(), served, query.qtype == rtype::DS, &zones.unserved)
 }
 
 /// What an answer with this code is counted as, beside `Answered`.

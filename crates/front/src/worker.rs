@@ -4,15 +4,15 @@
 //! on. On 8.5 million records that is worth half the cost of a query.
 
 use crate::resolving::{Resolution, Resolving, Told};
-use crate::respond::Response;
-use crate::{Datagrams, Now, Peer, Postponed, Presence, Published, Purpose, Ticket, Transport, Verdict, Way};
+use crate::respond::{Response, absence};
+use crate::{Datagrams, Now, Peer, Postponed, Presence, Published, Purpose, Ticket, Transport, Unserved, Verdict, Way};
 use authority::{Found, Lookup, Trail};
 use cache::{Kind, Sought};
 use image::Image;
 use policy::rate::Places;
 use policy::{Lists, RateLimit, RateSettings, cookie};
 use stats::{Counter, Counters};
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use transfer::tsig::Keys;
@@ -27,8 +27,7 @@ pub struct Zones<M> {
     pub image: Image<M>,
     /// By the zones' numbers in the image.
     pub allow_query: Arc<Lists>,
-    /// Apexes, in lower case, of zones that are configured and that the image has nothing of. Bound: as many as are configured.
-    pub unserved: Arc<HashSet<Box<[u8]>>>,
+    pub unserved: Arc<Unserved>,
 }
 
 impl<M> Zones<M> {
@@ -448,6 +447,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
         s.query.follow(question.name(), view.ahead(), view.seed());
         s.lookup.at_once(&s.query, view);
         !matches!(s.lookup.found, Found::NotOurs | Found::Cut)
+            || absence(&self.zones, &self.presence, &s.query, &s.lookup).is_some()
     }
 
     /// Answers the packet of a client who has waited.

@@ -2,13 +2,14 @@
 //!
 //!     hot build DATA IMAGE [MIB]      DATA has zones.tsv and zone/; MIB: what is held in memory before it is spilled
 //!     hot parse FILE ORIGIN [ROUNDS]  records a second of one thread, records thrown away: all rounds' best
-//!     hot run IMAGE QUERIES [ROUNDS]  ns a query: all rounds' median and least; with DO=1 in the environment, DO is set
+//!     hot run IMAGE QUERIES [ROUNDS]  ns a query: all rounds' median and least; with DO=1 in the environment, DO is set;
+//!                                     with UNSERVED=1 there is a zone that cannot be answered for
 //!     hot over IMAGE QUERIES CHANGES [ROUNDS]  the same with so many names of the largest zone changed since, 32 at a time
 //!     hot follow IMAGE HOST [ROUNDS]  what a change of the host's address in the largest zone takes
 //!
 //! Under callgrind, `hot run IMAGE QUERIES 1` gives instructions a query (the first pass over the queries is parsing them).
 
-use front::{Datagrams, Now, Peer, Published, Setup, Ticket, Worker, Zones};
+use front::{Datagrams, Now, Peer, Published, Setup, Ticket, Unserved, Worker, Zones};
 use image::edit::{Edit, Record, records_of};
 use image::format::Header;
 use image::patch::{self, Change, PLACE};
@@ -17,6 +18,7 @@ use server::config::Zone;
 use server::images::scratch::Scratch;
 use server::zonetext::reading::{self, Stock};
 use sim::message;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 use wire::Name;
@@ -178,7 +180,10 @@ fn lay(octets: &mut Vec<u8>, header: &mut Header, edit: Edit<'_>) {
 }
 
 fn ask<M: AsRef<[u8]>>(image: Image<M>, file: &str, rounds: usize) {
-    let published = Arc::new(Published::new(Zones::of(image)));
+    let lacking: HashSet<Box<[u8]>> =
+        std::env::var("UNSERVED").map(|_| (*b"\x08unserved\x04test\0").into()).into_iter().collect();
+    let unserved = Arc::new(Unserved::of(lacking, image.view().seed()));
+    let published = Arc::new(Published::new(Zones { unserved, ..Zones::of(image) }));
     let mut worker = Worker::new(published, Setup::default(), Arc::default());
     let queries = queries(file);
     let mut batch = Batch { buffers: vec![0; BATCH * STRIDE], lens: [0; BATCH] };

@@ -37,7 +37,7 @@ use crate::config::{Config, OUTDATED, Written, Zone};
 use crate::control::http;
 use crate::history::{Past, Recorder, caution};
 use crate::images::inspector::{Alarm, Inspector};
-use crate::images::serving::Compared;
+use crate::images::serving::{Compared, reach};
 use crate::images::{self};
 use crate::kept;
 use crate::publisher::Publisher;
@@ -148,7 +148,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         presence: Arc::clone(&others.presence),
     };
     if let Some(cache) = &shared.cache {
-        cache.govern(serving.names);
+        cache.govern(reach(serving.names, &published.current().0.unserved, &shared.presence.current().0));
     }
     let (counters, turns) = (crew.counters(), crew.turns());
     let addresses = sockets.addresses.clone();

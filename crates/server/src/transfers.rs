@@ -220,7 +220,8 @@ impl Transfers {
         let apex: Box<[u8]> = asked.name.fold().bytes().into();
         let (zones, _) = self.published.current();
         let zone = laying::zone(zones.image.view(), &apex);
-        let is_ours = zone.is_some() || zones.unserved.contains(&apex);
+        let mark = self.presence.current().0.mark(&apex);
+        let is_ours = zone.is_some() || mark.is_some() || zones.unserved.has(&apex);
         if !is_ours || asked.class != CLASS_IN {
             return Err(ELSEWHERE);
         }
@@ -230,7 +231,7 @@ impl Transfers {
             return Err(PROHIBITED);
         }
         // What may not be answered for is not given on, either.
-        if self.presence.current().0.mark(&apex) == Some(Mark::Expired) {
+        if mark == Some(Mark::Expired) {
             return Err(FAILED);
         }
         let zone = zone.ok_or(FAILED)?;

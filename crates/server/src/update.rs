@@ -464,7 +464,7 @@ impl Updates {
         self.ledger.zone(apex).is_some()
             || self.later.coming.lacking.contains_key(apex)
             || laying::zone(view, apex).is_some()
-            || self.press.current().unserved.contains(apex)
+            || self.press.current().unserved.has(apex)
     }
 
     /// The zone that an update is for.

@@ -89,7 +89,7 @@ counters! {
     TransferBusy "transfers_busy" "Zone transfers refused: too many wait already";
     TransferOctets "transfer_octets" "Octets of zone transfers handed over for sending";
     ServFailAwaited "servfail_awaited" "Answers SERVFAIL because the zone has not come from its primaries yet";
-    ServFailUnserved "servfail_unserved" "Answers SERVFAIL because the zone's file is wrong, or not there, and no version of it was ever served";
+    ServFailUnserved "servfail_unserved" "Answers SERVFAIL because the zone's file is wrong, or not there, and there is no version to serve";
     ServFailExpired "servfail_expired" "Answers SERVFAIL because the zone has expired: its primaries could not be asked for too long";
     SoaAsked "soa_asked" "Questions to primaries whether a zone has changed";
     SoaFailed "soa_failed" "Questions to primaries for the SOA that came to nothing: no answer, or one that is of no use";

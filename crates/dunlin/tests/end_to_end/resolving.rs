@@ -135,6 +135,25 @@ fn who_gets_what() {
     has(&dig(&server, &["www.example.com"]), &["flags: qr aa rd ra;"]);
 }
 
+/// Whatever the cache has of it.
+#[test]
+fn a_zone_of_ours_that_is_not_there_is_nobody_elses() {
+    let (folder, port) = (Folder::new(), free_port().port());
+    let _forwarder = unbound(&folder, port);
+    let server = start(&folder, port, "");
+    let zone = |is_from: &str| format!("[[zone]]\nname = \"example.com\"\n{is_from}\n");
+    let awaited = format!("primaries = [\"127.0.0.1:{}\"]", free_port().port());
+    for (is_from, is_done) in [("file = \"none\"", 1), (&*awaited, 0)] {
+        has(&dig(&server, &["www.example.com"]), &["status: NOERROR", "192.0.2.80"]);
+        configure(&folder, port, &zone(is_from));
+        assert_eq!(folder.ctl(&["reload"]).status.code(), Some(is_done), "{is_from}");
+        has(&dig(&server, &["www.example.com"]), &["status: SERVFAIL", "EDE"]);
+        configure(&folder, port, "");
+        folder.does(&["reload"]);
+    }
+    has(&dig(&server, &["www.example.com"]), &["status: NOERROR", "192.0.2.80"]);
+}
+
 #[test]
 fn outsiders_see_neither_cache_nor_recursion() {
     let (folder, port) = (Folder::new(), free_port().port());

@@ -651,7 +651,7 @@ fn for_a_zone_that_was_never_good_nobody_answers() {
     let resolver =
         "[resolver]\nallow = [\"127.0.0.1\"]\n[[resolver.forward]]\nzone = \".\"\nservers = [\"192.0.2.1\"]\n";
     let wrong = ZONE.replace("192.0.2.2", "192.0.2");
-    folder.write_long_ago("example.com", ZONE);
+    folder.write_long_ago("example.com", &(ZONE.to_string() + "alias CNAME www.sub\n"));
     folder.write_long_ago("sub.example.com", &wrong);
     folder.configure(&both);
     let server = Server::start(&folder, &["-c", "dunlin.toml"]);
@@ -666,6 +666,8 @@ fn for_a_zone_that_was_never_good_nobody_answers() {
     assert!(is_unserved(&server), "{}", says(&server, "www.sub"));
     assert!(says(&server, "www").contains("192.0.2.2"));
     assert!(says(&server, "www.sub2").contains("status: NXDOMAIN"));
+    let alias = says(&server, "alias");
+    assert!(alias.contains("status: NOERROR") && alias.contains("CNAME") && !alias.contains("SOA"), "{alias}");
     let ds = folder.dunlin(&["query", &format!("@{}", server.address), "sub.example.com", "DS"]);
     assert!(text(&ds.stdout).contains("status: NXDOMAIN"), "it stands above the cut");
     // It goes, and comes again.

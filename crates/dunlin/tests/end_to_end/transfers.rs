@@ -155,9 +155,10 @@ fn a_zone_that_was_never_good_is_asked_for_again() {
     let zone = |name: &str, to: &str| {
         format!("[[zone]]\nname = \"{name}.example\"\nfile = \"none\"\nallow-transfer = [{to}]\n")
     };
-    folder.configure(&(zone("z", "\"127.0.0.1\"") + &zone("shut", "")));
+    let awaited = zone("awaited", "\"127.0.0.1\"").replace("file = \"none\"", "primaries = [\"127.0.0.1:1\"]");
+    folder.configure(&(zone("z", "\"127.0.0.1\"") + &zone("shut", "") + &awaited));
     let server = serve(&folder);
-    for (zone, expect) in [("z", "SERVFAIL"), ("shut", "REFUSED"), ("elsewhere", "NOTAUTH")] {
+    for (zone, expect) in [("z", "SERVFAIL"), ("awaited", "SERVFAIL"), ("shut", "REFUSED"), ("elsewhere", "NOTAUTH")] {
         let said = dig(server.address, &[&format!("{zone}.example"), "AXFR", "+all"]);
         assert!(said.contains(expect), "{zone}: {said}");
     }

@@ -14,7 +14,7 @@ use crate::log;
 use crate::stamp::Looks;
 use crate::state::Served;
 use crate::zonetext::pieces::file::Shelf;
-use front::Zones;
+use front::{Presence, Unserved, Zones};
 use image::Image;
 use image::node::APEX;
 use policy::{Acl, Lists};
@@ -59,7 +59,7 @@ pub fn ready(mut shelved: Shelved, config: &Config, generation: u64) -> (Zones<S
     });
     shelved.manifest.seen = seen;
     let problems = problems(&shelved.manifest);
-    let unserved = store::heap::apart(|| Arc::new(unserved(&problems, &shelved.image)));
+    let unserved = unserved(&problems, &shelved.image);
     let serving = Serving {
         written: config.roster.written.clone(),
         file,
@@ -206,7 +206,7 @@ fn at_once(
     let (bare, mut serving) = ready(shelved, config, 1);
     let Some(image) = image.or(was_laid) else { return Some((bare, serving, Compared::Owned)) };
     serving.take(&bare.image, &image, &entries, &gone);
-    let unserved = Arc::new(unserved(&serving.problems, &image));
+    let unserved = unserved(&serving.problems, &image);
     let zones = Zones { allow_query: Arc::new(access(&image, config)), image, unserved };
     Some((zones, serving, Compared::Owned))
 }
@@ -272,9 +272,9 @@ pub fn access_after(
 }
 
 /// Zones that are configured and that an image has nothing of, for what is wrong with them.
-fn unserved(problems: &[images::Problem], image: &Image<Stretch>) -> HashSet<Box<[u8]>> {
+fn unserved(problems: &[images::Problem], image: &Image<Stretch>) -> Arc<Unserved> {
     let all = problems.iter().map(|problem| &problem.apex);
-    all.filter(|apex| number(image, apex).is_none()).cloned().collect()
+    kept(all.filter(|apex| number(image, apex).is_none()).cloned().collect(), image)
 }
 
 /// As `unserved` has them, after an image that differs in these zones, of which these entries are what is known now.
@@ -283,16 +283,27 @@ pub fn unserved_after(
     image: &Image<Stretch>,
     about: &[Box<[u8]>],
     entries: &[manifest::Entry],
-) -> Arc<HashSet<Box<[u8]>>> {
+) -> Arc<Unserved> {
     let wrong = entries.iter().filter(|entry| entry.problem.is_some() && number(image, &entry.apex).is_none());
-    let wrong: Vec<Box<[u8]>> = wrong.map(|entry| entry.apex.clone()).collect();
-    let mut unserved = Arc::clone(&before.unserved);
-    if !unserved.is_empty() || !wrong.is_empty() {
-        let all = Arc::make_mut(&mut unserved);
-        about.iter().for_each(|apex| _ = all.remove(apex));
-        all.extend(wrong);
+    let wrong: HashSet<&[u8]> = wrong.map(|entry| &*entry.apex).collect();
+    // All of them are copied only where one comes or goes.
+    if about.iter().all(|apex| before.unserved.has(apex) == wrong.contains(&**apex)) {
+        return Arc::clone(&before.unserved);
     }
-    unserved
+    let about: HashSet<&[u8]> = about.iter().map(|apex| &**apex).collect();
+    let others = before.unserved.zones().iter().filter(|apex| !about.contains(&***apex)).cloned();
+    kept(others.chain(wrong.iter().map(|apex| Box::from(*apex))).collect(), image)
+}
+
+/// They stay until the next change of any of them.
+fn kept(zones: HashSet<Box<[u8]>>, image: &Image<Stretch>) -> Arc<Unserved> {
+    let make = || Arc::new(Unserved::of(zones.clone(), image.header().seed));
+    if zones.is_empty() { Arc::default() } else { store::heap::apart(make) }
+}
+
+/// What tells the zones that we have the say about from others: the cache is asked for what is none of theirs. `names`: of those that are served.
+pub fn reach(names: u64, unserved: &Unserved, presence: &Presence) -> u64 {
+    names ^ unserved.fingerprint() ^ presence.fingerprint()
 }
 
 /// The number and the list of a zone that is served, and has one of its own.

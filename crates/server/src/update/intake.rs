@@ -178,7 +178,7 @@ impl Desk for Entrance {
         let mut counter = Counter::UpdateRefused;
         let is_ours = |zone: &Question| {
             let (now, apex) = (self.published.latest().0, zone.name.fold());
-            laying::zone(now.image.view(), apex.bytes()).is_some() || now.unserved.contains(apex.bytes())
+            laying::zone(now.image.view(), apex.bytes()).is_some() || now.unserved.has(apex.bytes())
         };
         let why = |has_key| match zone.unwrap_or(Err(Rcode::FORMERR)) {
             Err(rcode) => Refused::from(rcode),

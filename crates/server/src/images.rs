@@ -181,7 +181,7 @@ impl Library {
             }
             _ => {
                 let history = beforehand.recorder.position();
-                let kept = as_served(zones, before, wanted);
+                let kept = as_served(zones.iter(), before, wanted);
                 self.shelve(build(zones, self, Some(before), kept), history, seen, beforehand)
             }
         }
@@ -262,16 +262,18 @@ impl Library {
         self.folder.parent().unwrap_or(Path::new(""))
     }
 
-    /// A new image of these zones, whether or not a source has changed; what was held is weighed again.
+    /// A new image of these zones, whether or not a source has changed. Of `wanted` all is read and weighed again; others are as `current` has them.
     pub fn again(
         &self,
         zones: &[Zone],
+        wanted: &dyn Fn(&Zone) -> bool,
         seen: &Seen,
         before: Before<'_>,
         beforehand: Beforehand<'_>,
     ) -> io::Result<Shelved> {
         let history = beforehand.recorder.position();
-        self.shelve(build(zones, self, Some(before), HashMap::new()), history, seen, beforehand)
+        let kept = as_served(zones.iter().filter(|zone| !wanted(zone)), before, wanted);
+        self.shelve(build(zones, self, Some(before), kept), history, seen, beforehand)
     }
 
     /// The image written last, whatever it was made of.
@@ -410,7 +412,11 @@ fn told(lost: &[Problem]) -> String {
 /// Zones that go on as they are served. Of those whose files have changed, and are not wanted, nobody has asked what these say now: somebody may be
 /// writing there. And of those of which a version is held, in files that are as they were then, it would be held again, but only when all zones have
 /// been read; and then they would have to be read once more without it.
-fn as_served<'a>(zones: &[Zone], before: Before<'a>, wanted: &dyn Fn(&Zone) -> bool) -> HashMap<Box<[u8]>, Kept<'a>> {
+fn as_served<'a, 'z>(
+    zones: impl Iterator<Item = &'z Zone>,
+    before: Before<'a>,
+    wanted: &dyn Fn(&Zone) -> bool,
+) -> HashMap<Box<[u8]>, Kept<'a>> {
     let (Before { image, manifest }, mut looks) = (before, Looks::default());
     let mut as_known = |zone: &Zone| {
         let known = manifest.find(&zone.apex).filter(|known| known.file == zone.file)?;
@@ -421,7 +427,7 @@ fn as_served<'a>(zones: &[Zone], before: Before<'a>, wanted: &dyn Fn(&Zone) -> b
         };
         goes_on.then_some(known)
     };
-    let known: Vec<Known<'_>> = zones.iter().filter_map(&mut as_known).collect();
+    let known: Vec<Known<'_>> = zones.filter_map(&mut as_known).collect();
     if !known.is_empty() {
         // What differs from its checksum must not get a new one.
         image.compare(0, usize::MAX);

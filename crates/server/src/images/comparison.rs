@@ -370,7 +370,7 @@ mod tests {
         desk.file("m", &ZONE.replace("192.0.2.1", "192.0.2.2"));
         library.read.store(0, Relaxed);
         let before = Before { image: &first.image, manifest: &first.manifest };
-        let again = library.again(&zones, &seen, before, Beforehand::none(&desk.0)).unwrap();
+        let again = library.again(&zones, &|_| true, &seen, before, Beforehand::none(&desk.0)).unwrap();
         let octets: u64 = zones.iter().map(|zone| fs::metadata(&zone.file).unwrap().len()).sum();
         assert!((1..=octets).contains(&library.read.load(Relaxed)), "{octets}");
         let [problem] = &again.manifest.problems()[..] else { panic!("{:?}", again.manifest.problems()) };
@@ -421,7 +421,7 @@ mod tests {
         // It is as soon as its file is another, or somebody wants all to be weighed again.
         library.gate = Arc::default();
         let before = Before { image: &shelved.image, manifest: &shelved.manifest };
-        let again = library.again(&zones, &seen, before, Beforehand::none(&desk.0)).unwrap();
+        let again = library.again(&zones, &|_| true, &seen, before, Beforehand::none(&desk.0)).unwrap();
         assert_eq!(again.manifest.problems(), []);
         desk.file("l", &later(ZONE));
         let current = library.current(&zones, &|_| true, &seen, before, Beforehand::none(&desk.0)).unwrap();

@@ -124,9 +124,11 @@ impl Publisher {
         let before = Before { image: &now.image, manifest: &served.manifest };
         let beforehand = Beforehand { recorder, note: &mut note };
         let found = match why {
-            Why::Damaged | Why::Forced => library.again(zones, seen, before, beforehand),
             // The same file would be mapped once more, and believed.
-            _ if !now.image.is_whole() => library.again(zones, seen, before, beforehand),
+            _ if why == Why::Damaged || !now.image.is_whole() => {
+                library.again(zones, &|_| true, seen, before, beforehand)
+            }
+            Why::Forced => library.again(zones, &is_wanted, seen, before, beforehand),
             _ => library.current(zones, &is_wanted, seen, before, beforehand),
         };
         let was_laid_over = now.image.header().overlay.is_some();

@@ -221,24 +221,36 @@ fn a_new_image_has_of_a_file_that_is_edited_what_is_served() {
     }
     eventually("the others", || zones.iter().all(|zone| www(zone) == "192.0.2.2\n"));
     assert_eq!(www("w.example"), "192.0.2.2\n");
-    folder.does(&["reload"]);
+    // So does one that is wrong above another.
+    folder.write("new", &ZONE.replace("@ NS ns1\n", ""));
+    fs::rename(folder.0.join("new"), folder.0.join("zones/n.example.zone")).unwrap();
+    folder.refuses(&["zone", "publish", "--force", "n.example"], "it goes on as it was");
+    assert_eq!(www("w.example"), "192.0.2.2\n");
+    folder.ctl(&["reload"]);
     assert_eq!(www("w.example"), "192.0.2.3\n");
 }
 
-/// No image has it yet, and its file says something else.
+/// No image has it yet, and its file says something else. One may have been there before, and been wrong.
 #[test]
 fn a_zone_that_has_just_come_goes_on_as_it_was_after_a_kill() {
+    for first in ["z.example z\n", "z.example z\nm.example m\nn.example n\n"] {
+        goes_on_after_a_kill(first);
+    }
+}
+
+fn goes_on_after_a_kill(first: &str) {
     let folder = Folder::new();
     folder.configure("[zones]\nlist = \"list\"\n");
     folder.write_long_ago("z", ZONE);
-    folder.write("list", "z.example z\n");
+    folder.write("list", first);
     let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     let mut list = "z.example z\n".to_string();
     // Of the second nobody makes an image soon because of the first.
     for zone in ["m", "n"] {
-        list += &format!("{zone}.example {zone}\n");
+        let line = format!("{zone}.example {zone}\n");
+        list += &line;
         folder.write(zone, ZONE);
-        folder.write("list", &list);
+        folder.write("list", if first.contains(&line) { first } else { &list });
         folder.does(&["reload", &format!("{zone}.example")]);
         folder.write(zone, &ZONE.replace("192.0.2.2", "192.0.2.3"));
         folder.does(&["reload", &format!("{zone}.example")]);

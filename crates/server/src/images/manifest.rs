@@ -178,11 +178,6 @@ impl Manifest {
         known.is_some_and(|known| known.problem.is_none())
     }
 
-    /// True of a zone that the image has, or had.
-    pub fn is_in_image(&self, apex: &[u8]) -> bool {
-        self.base.number(apex).is_some()
-    }
-
     /// True of a zone that the image has, and that has gone since.
     pub fn has_gone(&self, apex: &[u8]) -> bool {
         matches!(self.over.get(apex), Some(None)) && self.base.number(apex).is_some()

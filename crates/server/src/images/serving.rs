@@ -40,6 +40,8 @@ pub struct Serving {
     pub zones: u64,
     /// Octets of the image that huge pages back.
     pub huge_bytes: u64,
+    /// Zones of the image as its file is: those that came later have later numbers.
+    of_image: u32,
 }
 
 /// How much of what is configured is known to be served.
@@ -67,6 +69,7 @@ pub fn ready(mut shelved: Shelved, config: &Config, generation: u64) -> (Zones<S
         problems,
         names: shelved.manifest.image().names,
         zones: u64::from(shelved.image.header().zones),
+        of_image: shelved.image.header().zones,
         manifest: shelved.manifest,
         pieces: shelved.pieces,
         huge_bytes: 0,
@@ -237,6 +240,11 @@ impl Serving {
         }
         self.manifest.change(entries, gone);
         self.problems = problems(&self.manifest);
+    }
+
+    /// Whether the image as its file is has a zone that is served.
+    pub fn has_in_image(&self, served: &Image<Stretch>, apex: &[u8]) -> bool {
+        number(served, apex).is_some_and(|number| number < self.of_image)
     }
 
     /// What names zones is like this.

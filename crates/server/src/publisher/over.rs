@@ -84,7 +84,8 @@ impl Publisher {
         // The version before is in no file any more; and no history leads to it from an image that has nothing of the zone.
         let manifest = &self.served.manifest;
         for alone in entries.iter().filter(|entry| entry.problem.is_some() && manifest.is_over(&entry.apex)) {
-            self.folding.hurry(if manifest.is_in_image(&alone.apex) { Haste::Soon } else { Haste::Now });
+            let is_in_image = self.served.has_in_image(&zones.image, &alone.apex);
+            self.folding.hurry(if is_in_image { Haste::Soon } else { Haste::Now });
         }
         // Of those that are served as updates have made them their journal is needed until an image has that.
         let are_held: HashSet<&[u8]> = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();

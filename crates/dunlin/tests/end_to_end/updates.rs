@@ -299,15 +299,18 @@ fn who_may_not_is_told_so_and_changes_nothing() {
 /// Whoever is told NOTAUTH gives up.
 #[test]
 fn an_update_of_a_zone_that_was_never_good_is_to_come_again() {
-    let folder = folder();
-    folder.write_long_ago("z.zone", &ZONE.replace("192.0.2.53", "192.0.2"));
-    let server = serve(&folder);
     let add = "zone z.example\nadd new.z.example 60 A 192.0.2.9";
-    assert!(update(&server, &[], DDNS, add).contains("update failed: SERVFAIL"));
-    assert!(update(&server, &[], "", add).contains("update failed: REFUSED"));
-    folder.write_long_ago("z.zone", ZONE);
-    folder.does(&["reload"]);
-    assert_eq!(update(&server, &[], DDNS, add), "");
+    let [no_zone, no_ns] = [("192.0.2.53", "192.0.2"), ("@ NS ns\n", "")].map(|(from, to)| ZONE.replace(from, to));
+    for wrong in [no_zone, no_ns, ZONE.to_string() + "www CNAME ns\n"] {
+        let folder = folder();
+        folder.write_long_ago("z.zone", &wrong);
+        let server = serve(&folder);
+        assert!(update(&server, &[], DDNS, add).contains("update failed: SERVFAIL"), "{wrong}");
+        assert!(update(&server, &[], "", add).contains("update failed: REFUSED"), "{wrong}");
+        folder.write_long_ago("z.zone", ZONE);
+        folder.does(&["reload"]);
+        assert_eq!(update(&server, &[], DDNS, add), "", "{wrong}");
+    }
 }
 
 #[test]

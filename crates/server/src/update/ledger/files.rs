@@ -3,6 +3,7 @@
 use super::{
     FOLDER, Ledger, Owned, data_dir, file_of, is_made_of, names, open, own, position_of, released, renumber, write_file,
 };
+use crate::clock::wall_s;
 use crate::config::{History, Written, Zone};
 use crate::history::Keeping;
 use crate::images::laying::Standing;
@@ -14,6 +15,8 @@ use crate::scribe::origin::Origin;
 use crate::stamp::Looks;
 use crate::update::strangers::Strangers;
 use crate::update::unwritten::{Unwritten, Wish};
+use crate::zonetext::findings;
+use audit::Rules;
 use image::View;
 use std::cell::LazyCell;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
@@ -233,6 +236,10 @@ fn import(folder: &Path, zone: &Zone, position: u64) -> Result<bool, String> {
     if !had_updates {
         // Nobody knows what went aside before, once it is known what the file holds now.
         aside::give_back(&zone.file.canonicalize().unwrap_or(zone.file.clone()), &origin).map_err(|e| e.to_string())?;
+    }
+    // What cannot be served would be in the way of what the file comes to hold.
+    if findings::of(zone, &Rules::at(wall_s())).is_refused {
+        return Err("its file cannot be served".to_string());
     }
     let mut wrong = None;
     let written = write_file(folder, &zone.apex, position, |out| {

@@ -397,8 +397,8 @@ fn reload(state: &State, zones: Vec<String>) -> Json {
 
 fn reloaded(state: &State, zones: Vec<String>) -> Result<Json, Vec<String>> {
     let outcome = outcome(state, |done| Event::Reload { zones, done: Some(done) });
-    // Whoever has configured a zone to take updates sends one next.
-    state.intake().filter(|_| outcome.is_ok()).into_iter().for_each(Intake::settle);
+    // Whoever has configured a zone to take updates sends one next, whatever is wrong with others.
+    state.intake().into_iter().for_each(Intake::settle);
     outcome
 }
 

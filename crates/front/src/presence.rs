@@ -136,6 +136,13 @@ impl Presence {
     /// Why a name in lower case cannot be answered for. `served`: octets of the apex that was found for it in the image;
     /// `is_above`: what is asked for stands above a cut, at a cut.
     pub fn absence(&self, name: &[u8], served: Option<usize>, is_above: bool, unserved: &Unserved) -> Option<Absence> {
+        // DS of an apex of ours are its parent's to answer, also where that is ours and absent.
+        let above = name.split_first().and_then(|(&n, below)| below.get(usize::from(n)..).filter(|_| n > 0));
+        if let Some(above) = above.filter(|_| is_above && served == Some(name.len()))
+            && let Some(absence) = self.absence(above, None, false, unserved)
+        {
+            return Some(absence);
+        }
         let mut rest = name;
         loop {
             let is_left_out = is_above && rest.len() == name.len() && served.is_some_and(|served| served < name.len());
@@ -191,6 +198,8 @@ mod tests {
             ("x.c.old.", Some("c.old."), false, None),
             ("x.w.here.", Some("here."), false, Some(Absence::Unserved)),
             ("w.here.", Some("here."), true, None),
+            ("x.w.", Some("x.w."), true, Some(Absence::Unserved)),
+            ("x.w.", Some("x.w."), false, None),
             ("x.y.w.here.", Some("y.w.here."), false, None),
             ("x.w.", None, false, Some(Absence::Unserved)),
             ("x.w.", Some("."), false, Some(Absence::Unserved)),

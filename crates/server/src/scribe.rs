@@ -686,7 +686,7 @@ fn is_owed(press: &Press, apex: &[u8], origin: &Origin, file: &Path) -> bool {
 
 /// Whether a zone's file is none that is known: somebody may have edited it. Whoever takes edits in knows for certain.
 pub fn is_edited(data_dir: &Path, zone: &Zone) -> bool {
-    let Ok(origin) = Origin::of(data_dir, &zone.apex) else { return false };
+    let Ok(origin) = Origin::of(data_dir, &zone.apex) else { return true };
     let is = origin.stamp(zone.origin());
     is != NONE && !origin.known().iter().any(|known| known.is(&is))
 }

@@ -58,6 +58,18 @@ fn judged(zone: &Zone, rules: &Rules) -> Result<Findings, Unread> {
     Ok(Findings::new(zone, reading.report, &report, &complaints))
 }
 
+/// Why what a file holds is not to be served as a zone; None: it may be. Err: that cannot be told.
+pub fn refusal(zone: &Zone, rules: &Rules, stock: &Stock) -> Result<Option<String>, String> {
+    let mut builder = stock.builder();
+    builder.begin_zone(&zone.apex);
+    let unread = |unread: Unread| format!("{}: {}", zone.file.display(), unread.why);
+    if let Some(first) = reading::one(zone, stock, &mut builder).map_err(unread)?.report.first_error() {
+        return Ok(Some(first));
+    }
+    let complaints = builder.judge(&Threads, &mut |sorted| audit(sorted, rules).refusal());
+    Ok(complaints.into_iter().next().map(|complaint| complaint.what))
+}
+
 /// What is wrong with the form of a long file; none of a shorter one, or if nothing is.
 pub fn errors_of_form(zone: &Zone) -> Result<Option<Report>, Unread> {
     let opened = zonetext::open(zone)?;

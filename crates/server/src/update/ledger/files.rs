@@ -16,6 +16,7 @@ use crate::stamp::Looks;
 use crate::update::strangers::Strangers;
 use crate::update::unwritten::{Unwritten, Wish};
 use crate::zonetext::findings;
+use crate::zonetext::reading::Stock;
 use audit::Rules;
 use image::View;
 use std::cell::LazyCell;
@@ -238,8 +239,8 @@ fn import(folder: &Path, zone: &Zone, position: u64) -> Result<bool, String> {
         aside::give_back(&zone.file.canonicalize().unwrap_or(zone.file.clone()), &origin).map_err(|e| e.to_string())?;
     }
     // What cannot be served would be in the way of what the file comes to hold.
-    if findings::of(zone, &Rules::at(wall_s())).is_refused {
-        return Err("its file cannot be served".to_string());
+    if let Some(why) = findings::refusal(zone, &Rules::at(wall_s()), &Stock::below(data_dir(folder)))? {
+        return Err(why);
     }
     let mut wrong = None;
     let written = write_file(folder, &zone.apex, position, |out| {

@@ -124,7 +124,7 @@ impl Default for Marks {
 }
 
 impl Marks {
-    /// Of bits by which no table finds a name.
+    /// Of bits that do not choose the leaf of an overlay's table, which are the lowest twelve of the upper half.
     #[inline(always)]
     fn place(hash: u64) -> (usize, u64) {
         let mark = (hash >> 44) as usize % MARKS;

@@ -91,6 +91,8 @@ struct Zone {
 pub struct Presence {
     zones: HashMap<Box<[u8]>, Zone>,
     absent: AtomicUsize,
+    /// What tells them from others.
+    fingerprint: u64,
 }
 
 impl Presence {
@@ -99,7 +101,8 @@ impl Presence {
         let zone = |(apex, mark, callers)| (apex, Zone { mark: AtomicU8::new(mark as u8), callers });
         let zones: HashMap<_, _> = zones.into_iter().map(zone).collect();
         let absent = zones.values().filter(|zone| zone.mark.load(Relaxed) != Mark::Present as u8).count();
-        Presence { zones, absent: AtomicUsize::new(absent) }
+        let fingerprint = zones.keys().fold(0, |all, apex| all ^ siphash::<1, 3>(b"zones of others ", apex));
+        Presence { zones, absent: AtomicUsize::new(absent), fingerprint }
     }
 
     /// Who of the primaries of a zone has this address. None: it does not come from others; within: it is none of them.
@@ -128,9 +131,8 @@ impl Presence {
         self.absent.load(Relaxed) == 0
     }
 
-    /// What tells these zones from others.
     pub fn fingerprint(&self) -> u64 {
-        self.zones.keys().fold(0, |all, apex| all ^ siphash::<1, 3>(b"zones of others ", apex))
+        self.fingerprint
     }
 
     /// Why a name in lower case cannot be answered for. `served`: octets of the apex that was found for it in the image;

@@ -11,7 +11,7 @@
 //!
 //! Our zones' data is never stored. What follows an alias of ours is stored under its own name.
 
-use crate::respond::Response;
+use crate::respond::{Response, absence};
 use crate::{Judged, Miss, Now, Verdict, Wanted};
 use authority::{Found, Lookup, Trail};
 use cache::{Cache, Freshness, Hit, Kind, Scratch, Sought, Variant};
@@ -160,18 +160,21 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
     ) -> Verdict {
         self.look_up(query, lookup);
         if matches!(lookup.found, Found::NotOurs | Found::Cut) {
-            if self.response.may_lack(query)
-                && let Some(verdict) = self.response.absent(query, lookup, opt, Flags::RECURSION_AVAILABLE, buffer)
-            {
-                return verdict;
+            if let Some(absence) = absence(self.response.zones, self.response.presence, query, lookup) {
+                return self.response.absent(absence, query, opt, Flags::RECURSION_AVAILABLE, buffer);
             }
             return self.not_ours(query, sought, opt, buffer);
         }
-        let whole = may_leave(query, lookup).then(|| buffer.get(..self.len).unwrap_or_default().to_vec());
+        let whole = || (buffer.get(..self.len).unwrap_or_default().to_vec(), query.name().to_vec());
+        let whole = may_leave(query, lookup).then(whole);
         let apex = lookup.apex;
         let verdict = self.response.by_zones(query, lookup, trail, opt, Flags::RECURSION_AVAILABLE, buffer);
-        let left = lookup.apex != apex || lookup.found == Found::Cut;
-        let Some(whole) = whole.filter(|_| left) else { return verdict };
+        let Some((whole, asked)) = whole else { return verdict };
+        let is_barred =
+            || query.name() != asked && absence(self.response.zones, self.response.presence, query, lookup).is_some();
+        if lookup.apex == apex && lookup.found != Found::Cut && !is_barred() {
+            return verdict;
+        }
         // The chain goes on elsewhere: the client waits for the rest of it.
         buffer.iter_mut().zip(&whole).for_each(|(to, from)| *to = *from);
         self.miss = Some(miss(query, buffer, false, Wanted::RestOfChain));

@@ -96,38 +96,30 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
             opt.options().ede = Some(Ede::PROHIBITED);
             return self.finish(query, buffer, Rcode::REFUSED, also, &opt);
         }
-        if self.may_lack(query)
-            && let Some(verdict) = self.absent(query, lookup, opt, also, buffer)
-        {
-            return verdict;
+        if let Some(absence) = absence(self.zones, self.presence, query, lookup) {
+            return self.absent(absence, query, opt, also, buffer);
         }
         self.zone_answer(query, lookup, trail, opt, also, buffer)
     }
 
-    /// False: the zone of this name can be answered for.
-    #[inline(always)]
-    pub(crate) fn may_lack(&self, query: &Query) -> bool {
-        !self.presence.is_complete() || self.zones.unserved.may_concern(query)
-    }
-
-    /// Says that a zone of ours is not there, or is too old to be answered for. None: it is neither.
+    /// Says that a zone of ours is not there, or is too old to be answered for.
     #[cold]
     pub(crate) fn absent(
         &self,
+        absence: Absence,
         query: &Query,
-        lookup: &Lookup,
         mut opt: Opt<'_>,
         also: Flags,
         buffer: &mut [u8],
-    ) -> Option<Verdict> {
-        let (counter, ede) = match absence(self.zones, self.presence, query, lookup)? {
+    ) -> Verdict {
+        let (counter, ede) = match absence {
             Absence::Expired => (Counter::ServFailExpired, Ede::INVALID_DATA),
             Absence::Unserved => (Counter::ServFailUnserved, Ede::INVALID_DATA),
             Absence::Awaited => (Counter::ServFailAwaited, Ede::NOT_READY),
         };
         self.counters.count(counter);
         opt.options().ede = Some(ede);
-        Some(self.finish(query, buffer, Rcode::SERVFAIL, also, &opt))
+        self.finish(query, buffer, Rcode::SERVFAIL, also, &opt)
     }
 
     #[inline(always)]
@@ -151,9 +143,7 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         let (question_end, size_max) = (query.question_end(), self.size_max(query));
         let keep = if has_opt { opt.room() } else { 0 };
         let mut reply = Reply::begin(buffer, question_end, size_max, keep);
-        let is_barred = |query: &Query, lookup: &Lookup| {
-            self.may_lack(query) && absence(self.zones, self.presence, query, lookup).is_some()
-        };
+        let is_barred = |query: &Query, lookup: &Lookup| absence(self.zones, self.presence, query, lookup).is_some();
         let outcome = answer(self.view, query, lookup, trail, &mut reply, &is_barred);
         if outcome.is_damaged {
             self.counters.count(Counter::ImageDamaged);
@@ -419,8 +409,21 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
 }
 
 /// Why the zone that a name belongs to cannot be answered for, if it cannot.
-#[cold]
+#[inline(always)]
 pub(crate) fn absence<M: AsRef<[u8]>>(
+    zones: &Zones<M>,
+    presence: &Presence,
+    query: &Query,
+    lookup: &Lookup,
+) -> Option<Absence> {
+    if presence.is_complete() && !zones.unserved.may_concern(query) {
+        return None;
+    }
+    looked_for(zones, presence, query, lookup)
+}
+
+#[cold]
+fn looked_for<M: AsRef<[u8]>>(
     zones: &Zones<M>,
     presence: &Presence,
     query: &Query,

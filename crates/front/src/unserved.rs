@@ -16,6 +16,8 @@ pub struct Unserved {
     /// Labels of the longest of them.
     deepest: usize,
     has_root: bool,
+    /// What tells them from others, and from zones that are served.
+    fingerprint: u64,
 }
 
 impl Unserved {
@@ -24,7 +26,9 @@ impl Unserved {
         let mut marks = (!zones.is_empty()).then(Marks::default);
         marks.iter_mut().for_each(|marks| zones.iter().for_each(|apex| marks.set(name_hash(seed, apex))));
         let depths = zones.iter().map(|apex| labels(apex).count());
-        Unserved { deepest: depths.max().unwrap_or(0), has_root: zones.contains(&[0][..]), marks, seed, zones }
+        let (deepest, has_root) = (depths.max().unwrap_or(0), zones.contains(&[0][..]));
+        let fingerprint = zones.iter().fold(0, |all, apex| all ^ siphash::<1, 3>(b"unserved zones  ", apex));
+        Unserved { zones, marks, seed, deepest, has_root, fingerprint }
     }
 
     pub fn zones(&self) -> &HashSet<Box<[u8]>> {
@@ -46,7 +50,7 @@ impl Unserved {
         if self.has_root || hashes.iter().take(self.deepest).any(|&hash| marks.has(hash)) {
             return true;
         }
-        // As deep as the image has names, or some labels more, they are hashed already.
+        // Only so many are hashed as an image is looked up ahead (`DEPTH_AHEAD` at most).
         let mut hash = hashes.last().copied().unwrap_or(self.seed);
         (hashes.len() + 1..=self.deepest.min(query.labels.into())).any(|depth| {
             hash = name_step(hash, &query.folded, query.suffix_at(depth));
@@ -54,9 +58,8 @@ impl Unserved {
         })
     }
 
-    /// What tells these from others, and from zones that are served.
     pub fn fingerprint(&self) -> u64 {
-        self.zones.iter().fold(0, |all, apex| all ^ siphash::<1, 3>(b"unserved zones  ", apex))
+        self.fingerprint
     }
 }
 

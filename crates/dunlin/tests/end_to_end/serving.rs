@@ -677,8 +677,15 @@ fn for_a_zone_that_was_never_good_nobody_answers() {
     folder.configure(&(both.clone() + resolver));
     folder.refuses(&["reload"], "sub.example.com");
     assert!(is_unserved(&server), "{}", says(&server, "www.sub"));
+    assert!(says(&server, "alias").contains("status: NOERROR"), "the resolver comes with the next start");
     assert!(folder.does(&["stats"]).contains("servfail_unserved 2\n"), "{}", folder.does(&["stats"]));
     // Also after a start, and where outsiders might be asked.
+    server.signal("TERM");
+    server.ended();
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let alias = says(&server, "alias");
+    assert!(alias.contains("status: SERVFAIL"), "{alias}");
+    assert!(says(&server, "www").contains("192.0.2.2"));
     folder.configure(&(zone("sub.example.com") + resolver));
     server.signal("TERM");
     server.ended();

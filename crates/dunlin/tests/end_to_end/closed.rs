@@ -100,8 +100,7 @@ fn a_zone_that_its_updates_leave_while_no_image_can_be_made_is_as_they_made_it()
     folder.refuses(&["reload"], "does not follow");
     eventually("a fold that fails", || read(&folder.0.join("log")).contains("no new image"));
     for i in 1..3 {
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         server = Server::start(&folder, &["-c", "dunlin.toml"]);
         assert_eq!(server.short(&folder, &["n.z.example", "A"]), "192.0.2.9\n", "{i}");
         // Whose file is written, after a while without changes, for an image that cannot be made.
@@ -110,8 +109,7 @@ fn a_zone_that_its_updates_leave_while_no_image_can_be_made_is_as_they_made_it()
         let folds = || read(&folder.0.join("log")).matches("changes stay in the journal").count();
         eventually("a fold that fails", || folds() > 0);
     }
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     open(&folder, "data/images");
     let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     assert_eq!(server.short(&folder, &["n.z.example", "A"]), "192.0.2.9\n");

@@ -108,8 +108,7 @@ fn a_server_that_is_killed_while_it_reloads_comes_back_with_good_data() {
         let (now, then) = (version(&folder, &server), version(&folder, &server));
         let is_good = [&now, &then].iter().any(|v| **v == expected(round) || **v == expected(round + 1));
         assert!(is_good, "seed {seed}, round {round}: {now}{then}");
-        server.signal("KILL");
-        server.ended();
+        server.killed();
     }
     let server = started(&folder);
     assert_eq!(version(&folder, &server), expected(rounds), "seed {seed}");

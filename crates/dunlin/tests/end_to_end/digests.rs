@@ -40,8 +40,7 @@ fn a_digest_fits_again_after_updates_edits_and_going_back() {
     assert!(stage.ctl(&["zone", "rollback", "z.example", "8"]).contains("\"serial\":11"));
     assert_eq!(server.short(&stage.folder, &["n1.z.example"]), "");
     // What was to be done at a kill is done after the next start.
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     let server = stage.serve();
     eventually("the digest after going back", || digested(&stage, &server) == Some(12));
     checked(&stage, 12);

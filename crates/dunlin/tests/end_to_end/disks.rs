@@ -23,8 +23,7 @@ fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_not
         let folder = folder();
         let server = serve(&folder);
         (1..=4).for_each(|i| assert_eq!(add(&server, i), ""));
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         let segment = folder.0.join("data/journal/journal.0000000001");
         let whole = fs::read(&segment).unwrap();
         let third = whole.windows(2).rposition(|w| w == b"n3").unwrap();
@@ -116,8 +115,7 @@ fn a_start_on_a_full_disk_answers_though_what_has_changed_takes_a_new_image() {
     };
     let updated = ["z.example", "sub.z.example"];
     updated.iter().for_each(|zone| assert_eq!(add(&server, zone, 1), ""));
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     for zone in updated {
         let file = format!("data/journal/{zone}.zone");
         let text = read(&folder.0.join(&file));

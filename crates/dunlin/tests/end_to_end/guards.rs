@@ -114,8 +114,7 @@ fn what_is_forced_is_served_by_the_next_start_and_costs_other_zones_nothing() {
     folder.refuses(&["reload", "example"], "would lose its DS");
     folder.does(&["zone", "publish", "--force", "example"]);
     assert_eq!(server.short(&folder, &["mark.example", "TXT"]), "\"new\"\n");
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     assert!(image() == before, "no new image was made");
     let server = serve(&folder);
     assert_eq!(server.short(&folder, &["mark.example", "TXT"]), "\"new\"\n");
@@ -136,8 +135,7 @@ fn what_is_forced_is_served_by_the_next_start_though_the_history_cannot_be_writt
     folder.does(&["zone", "publish", "--force", "example"]);
     let log = read(&folder.0.join("log"));
     assert!(log.contains("a change is served and not kept in the history"), "{log}");
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     assert_eq!(serve(&folder).short(&folder, &["mark.example", "TXT"]), "\"new\"\n");
 }
 
@@ -168,8 +166,7 @@ fn what_is_forced_after_the_history_was_removed_is_served_by_the_next_start() {
         folder.write("zones/other.zone", &serial(n));
         folder.does(&["reload", "other"]);
     }
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     let server = serve(&folder);
     assert!(server.short(&folder, &["example", "SOA"]).contains(" 20 1 2 3 4"), "{}", read(&folder.0.join("log")));
 }
@@ -231,8 +228,7 @@ fn what_was_served_when_its_file_was_spoilt_is_served_by_the_next_start() {
             assert_eq!(folder.ctl(&["reload", "example"]).status.code(), Some(1));
             // What comes after that is done after the image is made.
             folder.does(&["reload", "other"]);
-            server.signal("KILL");
-            server.ended();
+            server.killed();
             let server = serve(&folder);
             assert_eq!(server.short(&folder, &["mark.example", "TXT"]), "\"new\"\n", "{}", read(&folder.0.join("log")));
             assert_eq!(server.short(&folder, &["a.example"]), "192.0.2.1\n");
@@ -279,8 +275,7 @@ fn what_changes_while_the_server_is_down_is_weighed_against_what_was_served_last
             names.iter().for_each(|(name, serial)| zone(name, *serial, text));
             folder.does(&["reload"]);
         }
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         zone("back", 8, &hosts);
         zone("fewer", 11, "");
         zone("wrong", 11, "@ SOA\n");

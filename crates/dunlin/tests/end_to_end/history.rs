@@ -283,8 +283,7 @@ fn a_zone_that_is_made_anew_is_served_after_a_kill() {
         let (served, log) = (stage.short("c.example"), read(&stage.folder.0.join("log")));
         assert!(served.starts_with("192.0.2.") && !log.contains("is held"), "{log}");
         let Stage { folder, server } = stage;
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         let server = Server::start(&folder, &["-c", "dunlin.toml"]);
         assert_eq!(server.short(&folder, &["c.example"]), served, "{}", read(&folder.0.join("log")));
         // What is edited while nobody looks is weighed like any other edit.
@@ -301,8 +300,7 @@ fn a_zone_that_is_made_anew_and_spoilt_is_not_the_one_before() {
     let stage = staged();
     stage.remake(&zone(3, "c A 192.0.2.9\n"));
     let Stage { folder, server } = stage;
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     folder.write("z", "@ SOA\n");
     let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     assert_eq!(server.short(&folder, &["b.example"]), "");
@@ -321,8 +319,7 @@ fn a_zone_that_came_shortly_before_a_stop_keeps_its_past() {
         stage.folder.does(&["reload", "late"]);
     }
     let Stage { folder, server } = stage;
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     assert!(!folder.does(&["zone", "log", "late"]).contains("made anew"));
     folder.does(&["zone", "rollback", "late", "1"]);

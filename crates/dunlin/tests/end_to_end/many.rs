@@ -257,8 +257,7 @@ fn goes_on_after_a_kill(first: &str) {
         folder.write(zone, "@ SOA\n");
         folder.refuses(&["reload", &format!("{zone}.example")], "it goes on as it was");
     }
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     let server = Server::start(&folder, &["-c", "dunlin.toml"]);
     assert_eq!(server.short(&folder, &["www.n.example"]), "192.0.2.3\n");
 }
@@ -298,8 +297,7 @@ fn a_start_answers_as_was_answered_last() {
     desk.folder.does(&["reload"]);
     desk.folder.does(&["zone", "add", "added.example", "longer.zone"]);
     assert_eq!(desk.served(&server), ["192.0.2.3\n"; 4]);
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     // One is edited meanwhile, one is spoilt, and one is away.
     desk.folder.write("rewritten.zone", &ZONE.replace("192.0.2.2", "192.0.2.4"));
     desk.folder.write("replaced.zone", "@ SOA\n");
@@ -332,8 +330,7 @@ fn a_start_with_a_zone_more_in_the_configuration_answers_at_once_of_that_one_too
         if is_reloaded {
             desk.folder.does(&["reload"]);
         }
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         desk.pipe();
         let server = desk.start();
         assert_eq!(server.short(&desk.folder, &["www.come.example"]), "192.0.2.2\n", "{is_reloaded}");
@@ -342,8 +339,7 @@ fn a_start_with_a_zone_more_in_the_configuration_answers_at_once_of_that_one_too
         desk.folder.does(&["reload"]);
         assert_eq!(server.short(&desk.folder, &["www.come.example"]), "192.0.2.2\n");
         assert!(desk.folder.does(&["zone", "publish", "--force", "come.example"]).contains("zones 1205"));
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         desk.folder.write("dunlin.toml", CONFIG);
         let server = desk.start();
         assert_eq!(server.short(&desk.folder, &["www.come.example"]), "", "{is_reloaded}");
@@ -411,8 +407,7 @@ fn a_start_shows_nobody_what_came_while_lists_did_not_let_him_in() {
     desk.folder.write("dunlin.toml", &config("192.0.2.77"));
     desk.settled("own.zone", &(next(8, ZONE) + "secret A 192.0.2.9\n"));
     desk.folder.does(&["reload"]);
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     desk.settled("own.zone", &next(9, ZONE));
     desk.folder.write("dunlin.toml", &config("127.0.0.1"));
     let server = desk.start();
@@ -437,16 +432,14 @@ fn a_start_with_a_zone_less_in_the_configuration_answers_at_once_without_it() {
         if is_reloaded {
             desk.folder.does(&["reload"]);
         }
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         let server = desk.start();
         assert_eq!((asked(&server), image()), (String::new(), made), "{is_reloaded}");
         assert_eq!(desk.served(&server), ["192.0.2.2\n"; 4]);
         desk.folder.write("dunlin.toml", &with);
         desk.folder.does(&["reload"]);
         assert_eq!(asked(&server), "192.0.2.2\n");
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         desk.pipe();
         let server = desk.start();
         assert_eq!((asked(&server), image()), ("192.0.2.2\n".to_string(), made), "{is_reloaded}");
@@ -481,8 +474,7 @@ fn what_came_and_went_is_so_from_the_first_answer_on() {
         folder.write(zone, &(ZONE.to_string() + &"; not much\n".repeat(200_000)));
         folder.does(&["reload", zone]);
     }
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     // More than is laid by itself: that comes after.
     folder.write("long-b", &(ZONE.to_string() + &"; not much\n".repeat(400_000)));
     let server = Server::start(&folder, &["-c", "dunlin.toml"]);
@@ -514,8 +506,7 @@ fn a_zone_that_comes_back_while_the_server_is_down_begins_anew() {
         folder.does(&["reload", "back"]);
         fs::remove_file(&file).unwrap();
         folder.does(&["reload"]);
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         zone(12, "192.0.2.112");
         let server = Server::start(&folder, &["-c", "dunlin.toml"]);
         let short = |server: &Server| server.short(&folder, &["www.back"]);
@@ -524,8 +515,7 @@ fn a_zone_that_comes_back_while_the_server_is_down_begins_anew() {
         folder.does(&["reload", "back"]);
         let log = folder.does(&["zone", "log", "back"]);
         assert!(log.contains("made anew") && !log.contains("before 13"), "{log}");
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         if many == 0 {
             // What the start before has found is in an image.
             fs::write(&file, "@ SOA\n").unwrap();

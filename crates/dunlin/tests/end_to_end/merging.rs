@@ -63,8 +63,7 @@ fn each_edit_is_what_differs_from_the_one_before_it() {
     eventually("it is told", || stage.log().matches("an edit is taken in").count() == 2);
     // While the server is down, under a serial of the operator's; updates are in the journal only.
     add(&server, 3);
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     stage.edit(&second.replace("192.0.2.12", "192.0.2.13").replace(" 7 1 2 3 4", " 2026112000 1 2 3 4"));
     let server = stage.serve();
     eventually("the third edit", || asked(&stage, &server, "h1") == "192.0.2.13\n");
@@ -110,8 +109,7 @@ fn what_both_have_changed_is_held_until_one_of_them_gives_way() {
     stage.folder.refuses(&["zone", "publish", "--force", "z.example"], why);
     assert_eq!(asked(&stage, &server, "h1"), "192.0.2.1\n", "all of it is held");
     // The edit waits over a restart, and is taken in once an update has made the same of it.
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     let server = stage.serve();
     eventually("the complaint again", || stage.ctl(&["status"]).contains(why));
     assert_eq!(update(&server, &[], DDNS, &to("192.0.2.8")), "");
@@ -150,8 +148,7 @@ fn an_edit_that_is_in_the_journal_and_not_yet_known_is_no_edit_after_a_crash() {
     // Updates go on from there before what is known of the file is written, and the server is killed.
     let again = "zone z.example\ndel h0.z.example A\nadd h0.z.example 300 A 192.0.2.9";
     assert_eq!(update(&server, &[], DDNS, again), "");
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     let next = of("next");
     std::fs::write(&next, format!("to 8\n{}", read(&origin))).unwrap();
     std::fs::write(&origin, before.0).unwrap();
@@ -242,8 +239,7 @@ fn before_a_zone_goes_back_the_edit_of_its_file_is_taken_in_or_hinders_that() {
     let told = ["update ", "file edited", "rollback to 7"].map(|who| log.find(who));
     assert!(told.is_sorted() && told[0].is_some(), "{log}");
     assert_eq!(asked(&stage, &server, "h1") + &asked(&stage, &server, "n1"), "192.0.2.1\n");
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     stage.edit(&without_hosts(&original));
     let server = stage.serve();
     stage.folder.refuses(&["zone", "rollback", "z.example", "8"], "or publish it, before you go back");
@@ -405,8 +401,7 @@ fn a_file_of_which_nothing_is_known_is_known_by_what_the_zone_was() {
         let original = read(&stage.file);
         let server = stage.serve();
         add(&server, 1);
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         stage.edit(&original);
         forget();
         let server = stage.serve();
@@ -418,8 +413,7 @@ fn a_file_of_which_nothing_is_known_is_known_by_what_the_zone_was() {
             stage.edit(&original.replace("h1 A 192.0.2.1", "h1 A 192.0.2.9"));
             eventually("the edit", || asked(&stage, &server, "h1") == "192.0.2.9\n");
         }
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         // What is no version that the zone has had is not taken for one.
         stage.edit(&original.replace("h0 A 192.0.2.1", "h0 A 192.0.2.8"));
         forget();

@@ -190,8 +190,7 @@ fn a_control_socket_takes_the_place_of_a_dead_one_and_of_nothing_else() {
 
     fs::remove_file(&socket).unwrap();
     let server = Server::start(&folder, &["-c", file]);
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     assert!(socket.exists(), "nobody was left to remove it");
     let _server = Server::start(&folder, &["-c", file]);
     assert_eq!(folder.ctl(&["status"]).status.code(), Some(0));

@@ -168,6 +168,12 @@ impl Server {
         assert!(done.success());
     }
 
+    /// Ends it as a crash would.
+    pub fn killed(self) {
+        self.signal("KILL");
+        self.ended();
+    }
+
     /// Waits for the end of a server that was killed.
     pub fn wait(&mut self) {
         self.child.wait().unwrap();

@@ -48,8 +48,7 @@ pub fn serve(folder: &Folder) -> Server {
 
 /// The same server after a kill -9, as it is when it says that it is ready.
 pub fn after_a_kill(server: Server, folder: &Folder) -> Server {
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     serve(folder)
 }
 

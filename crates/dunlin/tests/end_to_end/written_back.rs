@@ -118,8 +118,7 @@ fn a_kill_between_remembering_what_is_written_and_its_name_leaves_the_file_owed(
         stage.edit(&read(&stage.file));
         let server = stage.serve();
         add(&server, 1);
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         let (aside, origin) = (".z.example.zone.aside", stage.folder.0.join("data/journal/z.example.origin"));
         let written = stage.folder.write(&format!("zones/{aside}"), "what was about to take the name");
         let metadata = std::fs::metadata(&written).unwrap();
@@ -151,8 +150,7 @@ fn an_edit_is_taken_in_beside_what_updates_have_changed() {
     assert!(stage.ctl(&["zone", "log", "z.example"]).contains("file edited"));
     // While the server is down, with a serial of the operator's; updates are in the journal only.
     add(&server, 2);
-    server.signal("KILL");
-    server.ended();
+    server.killed();
     stage.edit(&read(&stage.file).replace(" 9 1 2 3 4", " 2026112000 1 2 3 4").replace("192.0.2.11", "192.0.2.12"));
     let server = stage.serve();
     eventually("the second edit", || server.short(&stage.folder, &["h1.z.example"]) == "192.0.2.12\n");
@@ -264,8 +262,7 @@ fn a_kill_while_it_is_written_leaves_a_whole_file_that_is_known() {
         add(&server, round);
         // Either it is caught in the middle, or it was too quick.
         eventually("a file in the making", || stage.unfinished() > 0 || stage.holds(&format!("n{round}.z.example.")));
-        server.signal("KILL");
-        server.ended();
+        server.killed();
         let file = read(&stage.file);
         assert!(file.contains("h19999") && file.ends_with('\n'), "round {round}");
     }

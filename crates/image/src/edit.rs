@@ -123,7 +123,7 @@ impl<'a> Surroundings<'a> {
         for (name, after) in &edit.names {
             let before = self.before(name)?;
             records += after.len() as i64 - before.len() as i64;
-            match self.is_of_hashes(name)? {
+            match self.is_of_hashes(name, &before, after)? {
                 true => self.keep(name)?,
                 false => {
                     self.change(name, &before, after, &mut hosts)?;
@@ -147,13 +147,13 @@ impl<'a> Surroundings<'a> {
 
     /// True if the name owns NSEC3 and nothing else, before and after, if it is there: then it is nobody's but theirs that look
     /// hashes up. Err: it is, or comes to be, in the way of names that can be asked for.
-    fn is_of_hashes(&self, name: &[u8]) -> Result<bool, Unable> {
+    fn is_of_hashes(&self, name: &[u8], before: &[Record], after: &[Record]) -> Result<bool, Unable> {
         for end in self.above(name) {
             if self.kind(end, Time::After)? == Kind::Hashes {
                 return Err(Unable::Whole);
             }
         }
-        match (self.kind(name, Time::Before)?, self.kind(name, Time::After)?) {
+        match (Kind::of(before), Kind::of(after)) {
             (Kind::Nothing | Kind::Name, Kind::Nothing | Kind::Name) => Ok(false),
             (Kind::Name, _) | (_, Kind::Name) => Err(Unable::Whole),
             _ if !self.all_below(name)?.is_empty() => Err(Unable::Whole),

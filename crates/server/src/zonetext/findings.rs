@@ -46,28 +46,34 @@ fn judged(zone: &Zone, rules: &Rules) -> Result<Findings, Unread> {
         return Ok(Findings::new(zone, report, &audit::Report::default(), &[]));
     }
     let spill = Arc::new(Scratch::new(std::env::temp_dir()));
-    let stock = Stock::new(0, scratch::memory(), spill);
+    let Read { report, audited, complaints } = read(zone, rules, &Stock::new(0, scratch::memory(), spill))?;
+    Ok(Findings::new(zone, report, &audited, &complaints))
+}
+
+/// What the text's reader, the audit and the builder say of a zone.
+struct Read {
+    report: Report,
+    audited: audit::Report,
+    complaints: Vec<Complaint>,
+}
+
+fn read(zone: &Zone, rules: &Rules, stock: &Stock) -> Result<Read, Unread> {
     let mut builder = stock.builder();
     builder.begin_zone(&zone.apex);
-    let reading = reading::one(zone, &stock, &mut builder)?;
-    let mut report = audit::Report::default();
+    let report = reading::one(zone, stock, &mut builder)?.report;
+    let mut audited = audit::Report::default();
     let complaints = builder.judge(&Threads, &mut |sorted| {
-        report = audit(sorted, rules);
-        report.refusal()
+        audited = audit(sorted, rules);
+        audited.refusal()
     });
-    Ok(Findings::new(zone, reading.report, &report, &complaints))
+    Ok(Read { report, audited, complaints })
 }
 
 /// Why what a file holds is not to be served as a zone; None: it may be. Err: that cannot be told.
 pub fn refusal(zone: &Zone, rules: &Rules, stock: &Stock) -> Result<Option<String>, String> {
-    let mut builder = stock.builder();
-    builder.begin_zone(&zone.apex);
-    let unread = |unread: Unread| format!("{}: {}", zone.file.display(), unread.why);
-    if let Some(first) = reading::one(zone, stock, &mut builder).map_err(unread)?.report.first_error() {
-        return Ok(Some(first));
-    }
-    let complaints = builder.judge(&Threads, &mut |sorted| audit(sorted, rules).refusal());
-    Ok(complaints.into_iter().next().map(|complaint| complaint.what))
+    let Read { report, complaints, .. } =
+        read(zone, rules, stock).map_err(|unread| format!("{}: {}", zone.file.display(), unread.why))?;
+    Ok(report.first_error().or_else(|| complaints.into_iter().next().map(|complaint| complaint.what)))
 }
 
 /// What is wrong with the form of a long file; none of a shorter one, or if nothing is.

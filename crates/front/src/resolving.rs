@@ -20,6 +20,7 @@ use resolver::Question;
 use stats::Counter;
 use std::net::IpAddr;
 use std::sync::Arc;
+use wire::hash::name_hash;
 use wire::query::CLASS_IN;
 use wire::reply::{Flags, Need, Opt, Reply, Section};
 use wire::{Ede, Parsed, Query, Rcode, rtype};
@@ -165,13 +166,15 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
             }
             return self.not_ours(query, sought, opt, buffer);
         }
-        let whole = || (buffer.get(..self.len).unwrap_or_default().to_vec(), query.name().to_vec());
+        let (apex, seed) = (lookup.apex, self.response.view.seed());
+        let whole = || (buffer.get(..self.len).unwrap_or_default().to_vec(), name_hash(seed, query.name()));
         let whole = may_leave(query, lookup).then(whole);
-        let apex = lookup.apex;
         let verdict = self.response.by_zones(query, lookup, trail, opt, Flags::RECURSION_AVAILABLE, buffer);
         let Some((whole, asked)) = whole else { return verdict };
-        let is_barred =
-            || query.name() != asked && absence(self.response.zones, self.response.presence, query, lookup).is_some();
+        let is_barred = || {
+            name_hash(seed, query.name()) != asked
+                && absence(self.response.zones, self.response.presence, query, lookup).is_some()
+        };
         if lookup.apex == apex && lookup.found != Found::Cut && !is_barred() {
             return verdict;
         }

@@ -282,7 +282,7 @@ pub fn access_after(
 /// Zones that are configured and that an image has nothing of, for what is wrong with them.
 fn unserved(problems: &[images::Problem], image: &Image<Stretch>) -> Arc<Unserved> {
     let all = problems.iter().map(|problem| &problem.apex);
-    kept(all.filter(|apex| number(image, apex).is_none()).cloned().collect(), image)
+    to_stay(all.filter(|apex| number(image, apex).is_none()).cloned().collect(), image)
 }
 
 /// As `unserved` has them, after an image that differs in these zones, of which these entries are what is known now.
@@ -300,11 +300,11 @@ pub fn unserved_after(
     }
     let about: HashSet<&[u8]> = about.iter().map(|apex| &**apex).collect();
     let others = before.unserved.zones().iter().filter(|apex| !about.contains(&***apex)).cloned();
-    kept(others.chain(wrong.iter().map(|apex| Box::from(*apex))).collect(), image)
+    to_stay(others.chain(wrong.iter().map(|apex| Box::from(*apex))).collect(), image)
 }
 
 /// They stay until the next change of any of them.
-fn kept(zones: HashSet<Box<[u8]>>, image: &Image<Stretch>) -> Arc<Unserved> {
+fn to_stay(zones: HashSet<Box<[u8]>>, image: &Image<Stretch>) -> Arc<Unserved> {
     let make = || Arc::new(Unserved::of(zones.clone(), image.header().seed));
     if zones.is_empty() { Arc::default() } else { store::heap::apart(make) }
 }

@@ -151,8 +151,7 @@ impl<W: Answers> Answering<W> {
             now_ns = self.shared.clock.mono_ns();
             self.meter.mark(Cause::Publication, now_ns);
         }
-        let wall_s = self.now.wall_s + now_ns.saturating_sub(self.now.mono_ns) / 1_000_000_000;
-        let took_ns = self.meter.end(now_ns, wall_s, net::sched::usage);
+        let took_ns = self.meter.end(now_ns, net::sched::usage);
         self.precedence.iter_mut().for_each(|precedence| precedence.weigh(took_ns.unwrap_or(0), now_ns));
         self.counters.add(Counter::LaterLost, self.mailbox.lost());
         if self.shared.stop.load(Relaxed) { Turn::Stop } else { Turn::Go }

@@ -1,7 +1,7 @@
 //! The time, for those who must not read it themselves.
 
 use front::Now;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Both clocks. Wall time is read once a turn of a loop, monotonic time twice a batch. Monotonic time is CLOCK_BOOTTIME's:
 /// what one process of a boot writes down, the next can read.
@@ -36,7 +36,16 @@ impl Default for Clock {
 
 /// Seconds since 1970.
 pub fn wall_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+    since_1970().as_secs()
+}
+
+/// The same in milliseconds.
+pub fn wall_ms() -> u64 {
+    u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// "2026-11-20T12:00:00Z".
@@ -44,6 +53,12 @@ pub fn rfc3339(wall_s: u64) -> String {
     let (year, month, day) = date(wall_s / 86_400);
     let s = wall_s % 86_400;
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", s / 3600, s / 60 % 60, s % 60)
+}
+
+/// "2026-11-20T12:00:00.123Z".
+pub fn rfc3339_ms(wall_ms: u64) -> String {
+    let s = rfc3339(wall_ms / 1000);
+    format!("{}.{:03}Z", s.trim_end_matches('Z'), wall_ms % 1000)
 }
 
 /// Year, month and day of a day counted from 1970-01-01. Years are taken to begin in March, so that the leap day is

@@ -64,8 +64,7 @@ type Parts = [u64; Cause::ALL.len()];
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Turn {
     number: u64,
-    /// Seconds since 1970, at its end.
-    ended_s: u64,
+    ended_ns: u64,
     took_ns: u64,
     parts: Parts,
     used: Option<Usage>,
@@ -218,7 +217,7 @@ impl Meter {
 
     /// The turn is over. `usage`: of this thread. Returns how long it took; None: none had begun.
     #[inline]
-    pub fn end(&mut self, now_ns: u64, wall_s: u64, usage: impl FnOnce() -> Usage) -> Option<u64> {
+    pub fn end(&mut self, now_ns: u64, usage: impl FnOnce() -> Usage) -> Option<u64> {
         if self.turns.started_ns.load(Relaxed) == 0 {
             return None;
         }
@@ -238,7 +237,7 @@ impl Meter {
         }
         if took_ns > self.least_ns || took_ns >= STALL_NS {
             let number = turns.number.load(Relaxed);
-            self.enter(Turn { number, ended_s: wall_s, took_ns, parts: self.parts, used });
+            self.enter(Turn { number, ended_ns: now_ns, took_ns, parts: self.parts, used });
             if took_ns >= STALL_NS {
                 self.note_end(number, took_ns);
             }
@@ -302,7 +301,7 @@ mod tests {
         meter.begin(at);
         meter.mark(Cause::Socket, at + socket);
         meter.mark(Cause::Answer, at + socket + answer);
-        meter.end(at + socket + answer, 1_800_000_000, Usage::default).unwrap()
+        meter.end(at + socket + answer, Usage::default).unwrap()
     }
 
     #[test]
@@ -325,7 +324,7 @@ mod tests {
         for (i, took) in (1u32..).zip([MS / 10, 5 * MS, MS / 10, 20 * MS, 9 * MS / 10]) {
             m.begin(at);
             at += took;
-            m.end(at, 0, || {
+            m.end(at, || {
                 asked += 1;
                 Usage { ran: i * Duration::from_micros(100), preempted: i.into(), major_faults: 0 }
             });
@@ -395,7 +394,7 @@ mod tests {
     #[test]
     fn an_end_without_a_beginning_is_no_turn() {
         let mut m = meter();
-        assert_eq!(m.end(100 * MS, 0, Usage::default), None);
+        assert_eq!(m.end(100 * MS, Usage::default), None);
         assert_eq!(m.turns.whole.count(), 0);
     }
 }

@@ -431,7 +431,7 @@ impl State {
     }
 
     pub fn stalls(&self) -> Json {
-        stall::json(&self.turns, self.clock.mono_ns())
+        stall::json(&self.turns, self.clock.mono_ns(), clock::wall_ms())
     }
 
     /// The text format of Prometheus.

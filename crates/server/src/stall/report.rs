@@ -3,7 +3,7 @@
 use super::histogram::{Histogram, quantile_ns};
 use super::watch::under_way;
 use super::{Capture, Cause, Long, STALL_NS, Turn, Turns, WORST_MAX, ns};
-use crate::clock::rfc3339;
+use crate::clock::rfc3339_ms;
 use crate::json::Json;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ const TOLD: std::ops::RangeInclusive<u32> = 10..=30;
 /// Beside what is done in a turn: CPU time, of turns of a millisecond and more.
 const RAN: &str = "ran";
 
-pub fn json(all: &[Arc<Turns>], now_ns: u64) -> Json {
+/// `now_ns` and `wall_ms` are the same moment.
+pub fn json(all: &[Arc<Turns>], now_ns: u64, wall_ms: u64) -> Json {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let whole: Vec<&Histogram> = all.iter().map(|t| &t.whole).collect();
     let mut causes = vec![durations("turn", &whole)];
@@ -28,15 +29,16 @@ pub fn json(all: &[Arc<Turns>], now_ns: u64) -> Json {
         all
     };
     let worst = of_all(&|long| long.worst, &|turn| turn.took_ns);
-    let latest = of_all(&|long| long.latest.into_iter().rev().collect(), &|turn| turn.ended_s);
+    let latest = of_all(&|long| long.latest.into_iter().rev().collect(), &|turn| turn.ended_ns);
+    let at = |turn: &Turn| rfc3339_ms(wall_ms.saturating_sub(now_ns.saturating_sub(turn.ended_ns) / 1_000_000));
     let lasting = all.iter().filter_map(|t| under_way(t, now_ns).map(|(turn, ns)| (&**t, turn, ns)));
     let lasting: Vec<_> = lasting.filter(|(_, _, ns)| *ns >= STALL_NS).collect();
     Json::Object(vec![
         ("stalls", Json::Number(stalls(all))),
         ("stall_us", Json::Number(STALL_NS / 1000)),
         ("turns", Json::List(causes)),
-        ("worst", Json::list(worst, |(turns, worst)| long(turns, &worst, &maps))),
-        ("latest", Json::list(latest, |(turns, latest)| long(turns, &latest, &maps))),
+        ("worst", Json::list(worst, |(turns, worst)| long(turns, &worst, at(&worst), &maps))),
+        ("latest", Json::list(latest, |(turns, latest)| long(turns, &latest, at(&latest), &maps))),
         (
             "under_way",
             Json::list(lasting, |(turns, turn, ns)| {
@@ -73,10 +75,10 @@ fn durations(name: &str, all: &[&Histogram]) -> Json {
     ])
 }
 
-fn long(turns: &Turns, turn: &Turn, maps: &str) -> Json {
+fn long(turns: &Turns, turn: &Turn, at: String, maps: &str) -> Json {
     let most = Cause::ALL.into_iter().max_by_key(|c| turn.parts[*c as usize]);
     let mut facts = vec![
-        ("at", Json::text(rfc3339(turn.ended_s))),
+        ("at", Json::Text(at)),
         ("thread", Json::text(&turns.name)),
         ("us", Json::Number(turn.took_ns / 1000)),
         ("mostly", Json::text(most.map_or("", Cause::name))),
@@ -185,17 +187,17 @@ mod tests {
         meter.mark(Cause::Answer, 31_000_000);
         turns.keep(Capture { turn: 1, after_ns: 11_000_000, kernel: "state D".into(), stack: vec![16] });
         let all = [turns];
-        let lasting = json(&all, 21_000_000).to_string();
+        let lasting = json(&all, 21_000_000, 0).to_string();
         let under_way =
             r#""under_way":[{"thread":"udp 3","us":20000,"seen_after_us":11000,"kernel":"state D","stack":["0x10"]}]"#;
         assert!(lasting.contains(under_way), "{lasting}");
         let usage = Usage { ran: Duration::from_millis(3), preempted: 2, major_faults: 1 };
-        meter.end(31_000_000, 1_800_000_000, || usage);
-        let told = json(&all, 0).to_string();
+        meter.end(31_000_000, || usage);
+        let told = json(&all, 2_031_000_000, 1_800_000_002_345).to_string();
         for fact in [
             r#""stalls":1,"stall_us":10000"#,
             r#"{"doing":"turn","count":1,"p50_us":30000.0000"#,
-            r#""worst":[{"at":"2027-01-15T08:00:00Z","thread":"udp 3","us":30000,"mostly":"answer","socket":1000.0000,"answer":29000.0000,"ran":3000.0000,"preempted":2,"major_faults":1,"seen_after_us":11000,"kernel":"state D","stack":["0x10"]}]"#,
+            r#""worst":[{"at":"2027-01-15T08:00:00.345Z","thread":"udp 3","us":30000,"mostly":"answer","socket":1000.0000,"answer":29000.0000,"ran":3000.0000,"preempted":2,"major_faults":1,"seen_after_us":11000,"kernel":"state D","stack":["0x10"]}]"#,
             r#""under_way":[]"#,
         ] {
             assert!(told.contains(fact), "{fact}\n{told}");

@@ -169,7 +169,7 @@ mod tests {
         watch.look(MS + ASKED_NS + 11 * MS);
         assert_eq!(watch.witness.asked, [2], "once a turn");
         meters[1].mark(Cause::Answer, 40 * MS);
-        assert_eq!(meters[1].end(40 * MS, 7, Usage::default), Some(39 * MS));
+        assert_eq!(meters[1].end(40 * MS, Usage::default), Some(39 * MS));
         let worst = &watch.all[1].long().worst[0];
         let capture = watch.all[1].capture(worst.number).unwrap();
         let expect = Capture { turn: 1, after_ns: ASKED_NS + MS, kernel: "state of 2".into(), stack: vec![1] };
@@ -186,9 +186,9 @@ mod tests {
         meters.iter_mut().for_each(|meter| meter.begin(MS));
         (20..30).for_each(|ms| watch.look(ms * MS));
         assert_eq!(watch.witness.asked, [1, 2, 3], "all of them, once");
-        let told = crate::stall::json(&watch.all, 30 * MS).to_string();
+        let told = crate::stall::json(&watch.all, 30 * MS, 0).to_string();
         assert_eq!(told.matches(r#""seen_after_us":19000,"kernel":"state of "#).count(), 3, "while they last: {told}");
-        meters[0].end(30 * MS, 0, Usage::default);
+        meters[0].end(30 * MS, Usage::default);
         meters[0].begin(30 * MS);
         watch.witness.writes = true;
         watch.look(31 * MS);
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(of(0, 1), Some(("state of 1".into(), vec![0])), "it was written before the turn was over");
         watch.witness.writes = false;
         watch.look(40 * MS);
-        meters[0].end(41 * MS, 0, Usage::default);
+        meters[0].end(41 * MS, Usage::default);
         watch.look(42 * MS);
         watch.witness.writes = true;
         watch.look(43 * MS);
@@ -216,7 +216,7 @@ mod tests {
         watch.witness.writes = true;
         watch.look(10 * MS);
         assert_eq!(watch.pause_ns(10 * MS), 3 * MS, "the other's turn");
-        meters[1].end(11 * MS, 0, Usage::default);
+        meters[1].end(11 * MS, Usage::default);
         assert_eq!(watch.pause_ns(11 * MS), LATE_NS, "a turn is asked about once");
     }
 
@@ -244,7 +244,7 @@ mod tests {
     fn sleeping_threads_are_left_alone() {
         let (mut watch, mut meters) = stage(1);
         meters[0].begin(MS);
-        meters[0].end(2 * MS, 0, Usage::default);
+        meters[0].end(2 * MS, Usage::default);
         watch.look(1000 * MS);
         assert_eq!(watch.witness.asked, []);
     }

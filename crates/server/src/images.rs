@@ -409,9 +409,9 @@ fn told(lost: &[Problem]) -> String {
     format!("the image is damaged, and a zone cannot be read from its file either; restore that: {first}{more}")
 }
 
-/// Zones that go on as they are served. Of those whose files have changed, and are not wanted, nobody has asked what these say now: somebody may be
-/// writing there. And of those of which a version is held, in files that are as they were then, it would be held again, but only when all zones have
-/// been read; and then they would have to be read once more without it.
+/// Zones that go on as they were. Of those that are not wanted nobody has asked what their files say now: if these have changed, somebody may be
+/// writing there, and if not, what was wrong is. And of those of which a version is held, in files that are as they were then, it would be held again, but only
+/// when all zones have been read; and then they would have to be read once more without it.
 fn as_served<'a, 'z>(
     zones: impl Iterator<Item = &'z Zone>,
     before: Before<'a>,
@@ -421,7 +421,7 @@ fn as_served<'a, 'z>(
     let mut as_known = |zone: &Zone| {
         let known = manifest.find(&zone.apex).filter(|known| known.file == zone.file)?;
         let goes_on = match known.is_current(&mut looks) {
-            true => known.problem.is_some_and(held::is_held),
+            true => known.problem.is_some_and(|what| held::is_held(what) || !wanted(zone)),
             // What had just been written when it was read may have changed unseen: that is to be found out.
             false => !wanted(zone) && known.sources().all(|(_, stamp)| stamp.is_some()),
         };
@@ -439,7 +439,11 @@ fn as_served<'a, 'z>(
         let sources = known.sources().map(|(file, stamp)| (file.to_path_buf(), stamp)).collect();
         let (apex, file, problem) =
             (Box::from(known.apex), known.file.to_path_buf(), known.problem.map(str::to_string));
-        let zone = laying::zone(image.view(), known.apex)?;
+        let zone = laying::zone(image.view(), known.apex);
+        // It should be there.
+        if zone.is_none() && problem.is_none() {
+            return None;
+        }
         Some((known.apex.into(), Kept { zone, entry: Entry { apex, file, sources, problem } }))
     };
     known.iter().filter_map(keep).collect()
@@ -483,9 +487,10 @@ fn build<'a>(
     }
 }
 
-/// A zone that goes on with the records it was served with.
+/// A zone that goes on as it was.
 struct Kept<'a> {
-    zone: ImageZone<'a>,
+    /// The records it was served with; None: nothing of it was, for its file is wrong.
+    zone: Option<ImageZone<'a>>,
     /// Its file as it was when it turned out to be wrong, and why it is.
     entry: Entry,
 }
@@ -495,7 +500,7 @@ fn zones_of<'a>(image: &'a Image<Stretch>, wanted: &HashMap<&[u8], &Entry>) -> V
     let keep = |zone: ImageZone<'a>| {
         let entry = (*wanted.get(zone.apex().ok()?.apex_name().ok()?)?).clone();
         let problem = Some(held::goes_on(&entry.problem.unwrap_or_default()));
-        Some(Kept { zone, entry: Entry { problem, ..entry } })
+        Some(Kept { zone: Some(zone), entry: Entry { problem, ..entry } })
     };
     image.view().zones().flatten().filter_map(keep).collect()
 }
@@ -548,7 +553,8 @@ fn attempt(
     let pieces =
         entries.iter().zip(pieces).filter(|(e, _)| is_served(e)).filter_map(|(e, p)| Some((e.apex.clone(), p?)));
     let pieces = pieces.collect();
-    let lost = entries.iter().filter(|e| kept.contains_key(&e.apex) && complaints.contains_key(&e.apex));
+    let is_lost = |e: &&Entry| kept.get(&e.apex).is_some_and(|k| k.zone.is_some()) && complaints.contains_key(&e.apex);
+    let lost = entries.iter().filter(is_lost);
     let lost = lost.filter_map(|e| Some(Problem { apex: e.apex.clone(), what: e.problem.clone()? })).collect();
     Built { octets, entries, pieces, remarks, seed, stand, lost }
 }
@@ -609,7 +615,7 @@ fn stand(entry: Entry, last: Option<&Image<Stretch>>, builder: &mut Builder) -> 
     let Some(why) = builder.complaint().map(held::goes_on) else { return entry };
     let Some(Ok(Some(zone))) = last.map(|last| last.view().zone_of(&entry.apex)) else { return entry };
     builder.begin_zone(&entry.apex);
-    let kept = Kept { zone, entry: Entry { problem: Some(why), ..entry.clone() } };
+    let kept = Kept { zone: Some(zone), entry: Entry { problem: Some(why), ..entry.clone() } };
     let stands = keep(&kept, builder);
     // What is damaged is looked at once more, with all that is.
     if builder.complaint().is_some() { entry } else { stands }
@@ -617,8 +623,12 @@ fn stand(entry: Entry, last: Option<&Image<Stretch>>, builder: &mut Builder) -> 
 
 /// Hands the records that a zone was served with to the builder.
 fn keep(kept: &Kept<'_>, builder: &mut Builder) -> Entry {
+    let Some(zone) = &kept.zone else {
+        builder.complain(kept.entry.problem.clone().unwrap_or_default());
+        return kept.entry.clone();
+    };
     let mut refused = None;
-    let whole = kept.zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
+    let whole = zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
         if let Err(why) = builder.record(owner, rtype, ttl, rdata) {
             refused = Some(why);
         }

@@ -57,7 +57,7 @@ fn answer(head: &str, state: &State) -> String {
         [method, target, version] if version.starts_with("HTTP/1.") => (method, target),
         _ => ("", ""),
     };
-    let path = target.split('?').next().unwrap_or("");
+    let path = path_of(target);
     let (code, kind, body) = match (method, path) {
         _ if !is_whole(head) => {
             let why = format!("a head has {HEAD_MAX} octets at most\n");
@@ -81,6 +81,16 @@ fn answer(head: &str, state: &State) -> String {
     if method == "HEAD" { head } else { head + &body }
 }
 
+/// A target may name a host, as for a proxy (RFC 9112 section 3.2.2), and end with a question.
+fn path_of(target: &str) -> &str {
+    let local = target.split_at_checked("http://".len()).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("http://"));
+    let local = local.map_or(target, |(_, rest)| rest.find(['/', '?']).map_or("", |at| &rest[at..]));
+    match local.split('?').next() {
+        None | Some("") => "/",
+        Some(path) => path,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,5 +102,22 @@ mod tests {
         assert!(head(&mut &whole[..10]).unwrap().is_none());
         let long = head(&mut &vec![b'a'; 3 * HEAD_MAX][..]).unwrap().unwrap();
         assert!((HEAD_MAX..=HEAD_MAX + 1024).contains(&long.len()));
+    }
+
+    #[test]
+    fn what_is_asked_for_may_have_a_host_and_a_question() {
+        for (target, path) in [
+            ("/metrics", "/metrics"),
+            ("/metrics?a=/b", "/metrics"),
+            ("", "/"),
+            ("?a", "/"),
+            ("http://127.0.0.1:5380/metrics", "/metrics"),
+            ("HTTP://host/stall?x", "/stall"),
+            ("http://host", "/"),
+            ("http://host?x", "/"),
+            ("http:/metrics", "http:/metrics"),
+        ] {
+            assert_eq!(path_of(target), path, "{target}");
+        }
     }
 }

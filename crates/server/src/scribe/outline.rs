@@ -79,7 +79,7 @@ pub fn write(
     let again =
         before.filter(|outline| outline.seen.is_of(image, &walk)).and_then(|outline| Some((outline, old.take()?)));
     let seen = Seen::of(image, zone).ok_or(Damaged).map_err(damaged)?;
-    let mut text = Text { zone, walk, passage, out, at: 0, synced: 0, old, lines: String::new(), passages: vec![] };
+    let mut text = Text { zone, walk, passage, out, at: 0, old, left: 0, lines: String::new(), passages: vec![] };
     text.put(head.as_bytes())?;
     text.put_apex()?;
     match again {
@@ -98,10 +98,10 @@ struct Text<'t, 'z> {
     passage: u64,
     out: &'t mut Output,
     at: u64,
-    /// What went to the disk.
-    synced: u64,
     /// The file that this is to replace, unless parts of it are copied: as what comes here comes to the cache, as much of that leaves it.
     old: Option<File>,
+    /// How much of it has.
+    left: u64,
     /// Of the name at hand.
     lines: String,
     passages: Vec<Passage>,
@@ -110,14 +110,9 @@ struct Text<'t, 'z> {
 impl Text<'_, '_> {
     fn put(&mut self, octets: &[u8]) -> io::Result<()> {
         self.out.write_all(octets)?;
-        self.went(octets.len() as u64)
-    }
-
-    fn went(&mut self, octets: u64) -> io::Result<()> {
-        self.at += octets;
-        if self.at - self.synced >= SLICE {
-            self.synced = self.at;
-            self.out.settle()?;
+        self.at += octets.len() as u64;
+        if self.at - self.left >= SLICE {
+            self.left = self.at;
             self.old.iter().for_each(|old| leave_cache(old, self.at));
         }
         Ok(())
@@ -177,13 +172,9 @@ impl Text<'_, '_> {
     }
 
     fn copy(&mut self, file: &mut File, octets: Range<u64>) -> io::Result<()> {
-        let mut from = octets.start;
-        while from < octets.end {
-            let n = (octets.end - from).min(SLICE - (self.at - self.synced));
-            self.out.copy(file, from, n)?;
-            self.went(n)?;
-            from += n;
-        }
+        let n = octets.end - octets.start;
+        self.out.copy(file, octets.start, n)?;
+        self.at += n;
         Ok(())
     }
 }

@@ -31,8 +31,6 @@ const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
 /// A primary that sends less than this a second, once it has had some time, is cut off: the place is for others.
 const OCTETS_A_SECOND_MIN: u64 = 500;
 const HAS_TIME: Duration = Duration::from_secs(30);
-/// What is written is brought to the disk in portions of so many octets, so that it does not all go there at once.
-const SETTLED_EVERY: u64 = 16 << 20;
 
 /// What is to be fetched.
 pub struct Errand {
@@ -307,9 +305,9 @@ impl Coming<'_> {
 
     /// Writes the zone, from its first message to its last.
     fn write(&mut self, first: Vec<u8>, out: &mut Summed<'_>) -> Result<(), Broken> {
-        let (mut message, mut line, mut settled, mut text) = (first, String::new(), 0, 0);
+        let (mut message, mut line, mut text) = (first, String::new(), 0);
         loop {
-            let (mut failed, mut written, max) = (None, 0, self.errand.octets_max);
+            let (mut failed, max) = (None, self.errand.octets_max);
             let mut sink = |r: Received<'_>| {
                 // A few octets on the wire may be a long line: each name a pointer, each octet of it escaped.
                 if text > max {
@@ -317,7 +315,6 @@ impl Coming<'_> {
                 }
                 line.clear();
                 push_record(r.owner, r.rtype, r.ttl, r.rdata, &mut line);
-                written += line.len() as u64;
                 text += line.len() as u64;
                 if text > max {
                     return;
@@ -331,11 +328,6 @@ impl Coming<'_> {
             }
             if text > max {
                 return Err(too_large(self.errand, "sends what is, as text, more than"));
-            }
-            settled += written;
-            if settled >= SETTLED_EVERY {
-                out.settle().map_err(Broken::Ours)?;
-                settled = 0;
             }
             match (self.receiver.serial(), self.errand.known) {
                 (Some(serial), Some(known)) if !is_newer(serial, known) => return Err(Broken::NotNewer(serial)),

@@ -32,13 +32,6 @@ pub struct Summed<'o> {
     crc: Crc32c,
 }
 
-impl Summed<'_> {
-    /// As `Output` has it.
-    pub fn settle(&mut self) -> io::Result<()> {
-        self.out.settle()
-    }
-}
-
 impl Write for Summed<'_> {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         let taken = self.out.write(from)?;

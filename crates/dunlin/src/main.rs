@@ -22,6 +22,9 @@ use clap::Parser;
 use cli::{Cli, Command, Zone};
 use exit::{Exit, not_built};
 
+#[global_allocator]
+static HEAP: store::heap::Gradual = store::heap::Gradual;
+
 fn main() -> Exit {
     let command = Cli::parse().command;
     if !matches!(command, Command::Serve(_)) {

@@ -5,6 +5,7 @@
 //! it has of its own would be holes.
 #![allow(unsafe_code)]
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::OnceCell;
 use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -36,6 +37,64 @@ const END_LEFT: libc::c_int = 4 << 10;
 /// one in the background that loses the CPU while it holds the heap's lock keeps one waiting that answers.
 #[cfg(target_env = "gnu")]
 const HEAPS_MAX: libc::c_int = 512;
+
+/// What the kernel is to take back at once at most.
+const AT_ONCE: usize = 8 << 20;
+/// No page is larger, and none begins elsewhere.
+const PAGE_MAX: usize = 64 << 10;
+
+/// The system's allocator, but for memory that is large: that is emptied before its place is given back. The kernel lets no other thread of the
+/// process have more memory while it takes back a place with all that it holds: for 32 ms, of 640 MB that had been an image in the making, and with that
+/// thread everybody waited whose updates it was to take.
+pub struct Gradual;
+
+// SAFETY: all is what the system's allocator says; it is asked with what it gave out.
+unsafe impl GlobalAlloc for Gradual {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(at, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise: nobody looks at it any more; and what is in it is not the allocator's before the second call.
+        unsafe {
+            empty(at, layout.size());
+            System.dealloc(at, layout);
+        }
+    }
+}
+
+/// Gives back what a large piece of memory holds, little by little, but not its place: other threads come between.
+///
+/// # Safety
+/// Nobody else looks at it meanwhile, nor counts on what is in it afterwards: zeros, or a file.
+#[inline]
+pub(crate) unsafe fn empty(start: *mut u8, len: usize) {
+    if len > AT_ONCE {
+        // SAFETY: the caller's promise.
+        unsafe { empty_large(start, len) }
+    }
+}
+
+#[cold]
+unsafe fn empty_large(start: *mut u8, len: usize) {
+    let begin = start.align_offset(PAGE_MAX);
+    let end = len - (start.addr() + len) % PAGE_MAX;
+    for at in (begin..end).step_by(AT_ONCE) {
+        // SAFETY: whole pages within the piece, of which the caller makes his promise (madvise(2)).
+        unsafe { libc::madvise(start.add(at).cast(), AT_ONCE.min(end - at), libc::MADV_DONTNEED) };
+    }
+}
 
 /// To be called before there are other threads. Without it glibc takes a large piece that was freed for a sign that more
 /// such will be wanted, and keeps them from then on, up to 64 MiB at the end of each heap.
@@ -275,4 +334,37 @@ fn look_at_ends_left() {
         now.unwrap_or_else(PoisonError::into_inner).1 = true;
         change.notify_all();
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_emptied_is_whole_pages_of_the_piece() {
+        for (from, len) in [(5, 3 * AT_ONCE - 10), (0, 2 * AT_ONCE), (PAGE_MAX, AT_ONCE + 1), (1, AT_ONCE), (0, 0)] {
+            let mut all = vec![1_u8; 3 * AT_ONCE];
+            // SAFETY: within the piece, which is this function's alone, and may be anything afterwards.
+            unsafe { empty(all.as_mut_ptr().add(from), len) };
+            let outside = all[..from].iter().chain(&all[from + len..]);
+            assert!(outside.into_iter().all(|octet| *octet == 1), "{from} {len}");
+            let left = all.iter().filter(|octet| **octet == 1).count();
+            let is_large = len > AT_ONCE;
+            assert!(is_large == (left < all.len()) && (!is_large || left <= all.len() - len + 2 * PAGE_MAX), "{left}");
+        }
+    }
+
+    #[test]
+    fn what_is_freed_little_by_little_can_be_had_again() {
+        let layout = Layout::from_size_align(2 * AT_ONCE + 77, 16).unwrap();
+        for _ in 0..3 {
+            // SAFETY: of this size, written within it, and given back once.
+            unsafe {
+                let at = Gradual.alloc(layout);
+                assert!(!at.is_null());
+                at.write_bytes(7, layout.size());
+                Gradual.dealloc(at, layout);
+            }
+        }
+    }
 }

@@ -10,6 +10,7 @@
 //! `sigbus`. The octets may therefore be anything at any time; whoever reads them checks what it reads.
 #![allow(unsafe_code)]
 
+use crate::heap::empty;
 use crate::sigbus::{self, Guard};
 use std::ffi::CStr;
 use std::fs::File;
@@ -438,7 +439,10 @@ fn mapped(result: *mut libc::c_void) -> io::Result<NonNull<u8>> {
 unsafe fn unmap(start: *mut u8, len: usize) {
     if len > 0 {
         // SAFETY: the caller's promise.
-        unsafe { libc::munmap(start.cast(), len) };
+        unsafe {
+            empty(start, len);
+            libc::munmap(start.cast(), len);
+        }
     }
 }
 

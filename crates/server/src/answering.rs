@@ -7,6 +7,7 @@ pub(crate) mod panics;
 pub(crate) mod queue;
 
 use crate::clock::Clock;
+use crate::images::serving::reach;
 use crate::stall::{Cause, Meter};
 use crate::transfers::Granted;
 use crate::transfers::valve::Valve;
@@ -56,6 +57,20 @@ pub struct Shared {
     pub desk: Option<Arc<dyn Desk>>,
     /// None: we do not resolve.
     pub cache: Option<Arc<Cache>>,
+}
+
+impl Shared {
+    /// What is cached of names that we have the say about now is not to be found. `names`: of the zones that are served.
+    pub fn govern(&self, names: u64) {
+        let Some(cache) = &self.cache else { return };
+        cache.govern(reach(names, &self.published.current().0.unserved, &self.presence.current().0));
+    }
+
+    /// The same after zones have changed: they may delegate less than before.
+    pub fn govern_anew(&self, names: u64) {
+        self.cache.iter().for_each(|cache| cache.next_generation());
+        self.govern(names);
+    }
 }
 
 /// Who answers: the worker, or in tests one that fails on purpose.

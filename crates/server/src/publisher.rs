@@ -27,7 +27,7 @@ use crate::history::Recorder;
 use crate::images::admitted::Admitted;
 use crate::images::held::{self, Gate};
 use crate::images::manifest::Identity;
-use crate::images::serving::{Serving, facts, forsakes, note_admitted, reach};
+use crate::images::serving::{Serving, facts, forsakes, note_admitted};
 use crate::images::{self, Library};
 use crate::json::Json;
 use crate::log;
@@ -222,7 +222,7 @@ impl Publisher {
         }
         self.let_on();
         // Zones may have come that others are to send.
-        self.govern();
+        self.shared.govern(self.served.names);
         self.folding.follow(&job.config);
         let is_done = outcome.is_ok();
         if is_done && job.zones.is_empty() {
@@ -464,20 +464,13 @@ impl Publisher {
     fn is_published(&mut self, retired: Retired<Zones<Stretch>>) {
         self.retired.push(retired);
         // Only now: who finds the new generation finds the new zones.
-        self.govern();
+        self.shared.govern_anew(self.served.names);
         self.wakes.iter().for_each(|w| w.ring());
         self.tell();
         let served = self.state.served();
         let facts: [(&str, &dyn std::fmt::Display); 3] =
             [("zones", &served.zones), ("records", &served.records), ("generation", &served.generation)];
         log::info("zones published", &facts);
-    }
-
-    /// What is cached of names that we have the say about now is not to be found.
-    fn govern(&self) {
-        let Some(cache) = &self.shared.cache else { return };
-        let (now, presence) = (self.press.current(), self.shared.presence.current().0);
-        cache.govern(reach(self.served.names, &now.unserved, &presence));
     }
 
     /// Tells operators what is served.

@@ -37,7 +37,7 @@ use crate::config::{Config, OUTDATED, Written, Zone};
 use crate::control::http;
 use crate::history::{Past, Recorder, caution};
 use crate::images::inspector::{Alarm, Inspector};
-use crate::images::serving::{Compared, reach};
+use crate::images::serving::Compared;
 use crate::images::{self};
 use crate::kept;
 use crate::publisher::Publisher;
@@ -147,9 +147,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         cache: resolution.as_ref().map(|r| Arc::clone(&r.cache)),
         presence: Arc::clone(&others.presence),
     };
-    if let Some(cache) = &shared.cache {
-        cache.govern(reach(serving.names, &published.current().0.unserved, &shared.presence.current().0));
-    }
+    // Files may have changed since the last run.
+    shared.govern_anew(serving.names);
     let (counters, turns) = (crew.counters(), crew.turns());
     let addresses = sockets.addresses.clone();
     let mut state = State::new(addresses, crew.udp, counters, turns, shared.clock, events.clone());
@@ -244,6 +243,7 @@ impl Updating {
             mailboxes: Arc::clone(&self.shared.mailboxes),
             state: Arc::clone(&self.state),
             press: Arc::clone(&self.press),
+            cache: self.shared.cache.clone(),
             later: Later::default(),
         };
         spawn("updates", &self.state.events, move || updates.run(&orders))?;

@@ -37,6 +37,7 @@ use crate::log::{self, Seldom};
 use crate::publisher::press::{Books, Press, Work};
 use crate::refusals::{self, DONE, ELSEWHERE, FAILED, NOT_NOW, NOT_YET, Notice, PROHIBITED};
 use crate::state::{Event, State};
+use cache::Cache;
 use folds::{Folds, is_recent};
 use front::locks::hold;
 use front::{Postponed, Published, Retired, Zones};
@@ -60,6 +61,7 @@ use transfer::{Author, Diff, Entry, Layer, Misfit};
 use unwritten::Wish;
 use wire::Rcode;
 use wire::query::CLASS_IN;
+use wire::rtype::NS;
 use zones::{Coming, Overtaken};
 
 /// Updates of one group.
@@ -83,6 +85,8 @@ pub struct Updates {
     pub mailboxes: Arc<Mailboxes>,
     pub state: Arc<State>,
     pub press: Arc<Press>,
+    /// Of a server that resolves.
+    pub cache: Option<Arc<Cache>>,
     pub later: Later,
 }
 
@@ -107,6 +111,11 @@ impl Later {
             log::info("an update is refused", &told.facts());
         }
     }
+}
+
+/// Whether a name is delegated no more, or to others.
+fn takes_a_cut(entry: &Entry) -> bool {
+    entry.diff.removed().iter().any(|r| r.rtype == NS && *r.owner() != *entry.zone)
 }
 
 /// Comes when files have been written, and an image has been made of them.
@@ -528,6 +537,10 @@ impl Updates {
         match self.press.lay(books, &wishes) {
             Ok(retired) => {
                 self.later.retired.extend(retired);
+                // What is cached of names below was others', and may be ours now.
+                if entries.iter().any(takes_a_cut) {
+                    self.cache.iter().for_each(|cache| cache.next_generation());
+                }
                 let others = &self.state.secondaries;
                 others.iter().for_each(|others| wishes.iter().for_each(|wish| others.has_changed(&wish.apex)));
             }

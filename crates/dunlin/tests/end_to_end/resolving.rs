@@ -1,6 +1,7 @@
 //! Forwarding as clients see it: real forwarders behind, dig and kdig before.
 
 use crate::running::{Folder, PATIENCE, Server, eventually, read, text};
+use crate::updates;
 use difference::{fleet::free_port, peers};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
@@ -133,6 +134,42 @@ fn who_gets_what() {
     assert_eq!(folder.ctl(&["reload"]).status.code(), Some(0));
     eventually("our own address", || dig(&server, &["www.example.com"]).contains("192.0.2.7"));
     has(&dig(&server, &["www.example.com"]), &["flags: qr aa rd ra;"]);
+}
+
+/// What was found out while it was delegated is not what a zone of ours says of it now.
+#[test]
+fn a_name_that_is_delegated_no_more_is_ours_whatever_the_cache_has_of_it() {
+    let (folder, port) = (Folder::new(), free_port().port());
+    let _forwarder = unbound(&folder, port);
+    let com = |rest: &str| format!("$TTL 300\n@ SOA ns1 h 1 2 3 4 5\n@ NS ns1\nns1 A 192.0.2.1\n{rest}\n");
+    let (theirs, ours) = (com("example NS ns.example.net."), com("www.example A 192.0.2.7"));
+    folder.write("ddns.key", &format!("{}\n", updates::KEY));
+    let key = "[[key]]\nname = \"ddns\"\nsecret-file = \"ddns.key\"\n";
+    for by in ["an edit", "a start", "an update"] {
+        folder.write("com", &theirs);
+        let rules = if by == "an update" { "allow-update = [\"key:ddns\"]\n" } else { "" };
+        configure(&folder, port, &format!("[[zone]]\nname = \"com\"\nfile = \"com\"\n{rules}{key}"));
+        let mut server = Server::start(&folder, &["-c", "dunlin.toml"]);
+        for _ in 0..2 {
+            has(&dig(&server, &["www.example.com"]), &["flags: qr rd ra;", "192.0.2.80"]);
+        }
+        match by {
+            "an update" => {
+                let change = "zone com\ndel example.com NS\nadd www.example.com 60 A 192.0.2.7";
+                eventually("the update", || updates::update(&server, &[], updates::DDNS, change).is_empty());
+            }
+            _ => drop(folder.write("com", &ours)),
+        }
+        if by == "an edit" {
+            folder.does(&["reload", "com"]);
+        } else if by == "a start" {
+            server.signal("TERM");
+            server.ended();
+            server = Server::start(&folder, &["-c", "dunlin.toml"]);
+        }
+        has(&dig(&server, &["www.example.com"]), &["flags: qr aa rd ra;", "192.0.2.7"]);
+        server.killed();
+    }
 }
 
 /// Whatever the cache has of it.

@@ -247,10 +247,10 @@ impl Seen {
         name.and_then(|name| super::apex(&name).ok()).is_some_and(|of| *of == *apex)
     }
 
-    /// This, but for what another says of the list. Where `[[zone]]` named others there, those that it does not name any more count as listed, for
-    /// nobody can tell: no configuration names just these.
+    /// This, but for what another says of the list. Where `[[zone]]` named others there, or there were other folders, those that are named there no more
+    /// count as listed, for nobody can tell: no configuration names just these.
     pub fn with_list_of(self, other: &Seen) -> Seen {
-        let written = if self.written == other.written { self.written } else { !self.written };
+        let written = if self.is_of(other) { self.written } else { !self.written };
         Seen { list: other.list.clone(), written, ..self }
     }
 

@@ -83,11 +83,15 @@ pub fn named(
         if wanted.contains(apex) {
             continue;
         }
-        match manifest.seen.finds(apex, file) {
-            // That is found where it lies. If it is gone the list may name it all the same.
-            true if file.symlink_metadata().is_ok() => {}
-            true => listed.extend(now.get(apex).cloned()),
-            false => listed.push(Zone::new(apex.into(), file.into())),
+        let (is_found, was_found) = (seen.finds(apex, file), manifest.seen.finds(apex, file));
+        let is_elsewhere = || roster.in_directories(&images::name(apex).to_string()).is_some();
+        match is_found || was_found {
+            // It went with its file. The list may name it all the same.
+            true if file.symlink_metadata().is_err() => listed.extend(now.get(apex).cloned()),
+            // That is found where it lies, or one that lies in another folder by now.
+            true if is_found || is_elsewhere() => {}
+            // Nobody has asked for all zones since its folder, if it is of one, is none of zones any more.
+            _ => listed.push(Zone::new(apex.into(), file.into())),
         }
     }
     let (zones, strays) = roster.gather_with(listed, |zone| manifest.has(zone))?;
@@ -607,6 +611,35 @@ mod tests {
         // An image is made of these.
         manifest.seen = seen;
         assert_eq!(told(of_all(&roster, &mut manifest, true)), ["-w."]);
+    }
+
+    /// Nobody has asked for all zones since; whoever does gets what is named now.
+    #[test]
+    fn zones_go_on_whose_folder_is_none_of_zones_any_more_until_somebody_asks_for_all() {
+        let written = "[[zone]]\nname = \"w\"\nfile = \"w\"\n";
+        for (list, now, expect) in [
+            ("l l\nm m\n", "list = \"list\"\n", &["-d."][..]),
+            ("l l\nm m\n", "list = \"list\"\ndirectory = \"others\"\n", &["-d."]),
+            ("l l\nm m\nd zones/d.zone\n", "list = \"list\"\ndirectory = \"others\"\n", &[]),
+            ("l l\nm m\n", "directory = \"others\"\n", &["-d.", "-l.", "-m."]),
+        ] {
+            let desk = Desk::new("no-folder");
+            fs::create_dir(desk.0.join("others")).unwrap();
+            desk.settle("others");
+            desk.file("list", list);
+            let mut manifest = desk.manifest();
+            desk.file("dunlin.toml", &format!("[zones]\n{now}{written}"));
+            let roster = desk.roster();
+            // As an image is made, twice.
+            for _ in 0..2 {
+                let (zones, seen) = named(&roster, &manifest, false, &HashSet::new()).unwrap();
+                let mut apexes: Vec<String> = zones.iter().map(|zone| images::name(&zone.apex).to_string()).collect();
+                apexes.sort();
+                assert_eq!(apexes, ["d.", "l.", "m.", "w."], "{now}");
+                manifest.seen = seen;
+            }
+            assert_eq!(told(of_all(&roster, &mut manifest, true)), expect, "{now}");
+        }
     }
 
     #[test]

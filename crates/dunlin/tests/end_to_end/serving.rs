@@ -495,6 +495,40 @@ fn a_private_zone_that_is_gone_is_not_served_to_all_by_a_reload_of_another() {
     assert!(answer.contains("status: REFUSED"), "{answer}");
 }
 
+/// Its list may have been the server's; and what was taken out of a zone that is for others from now on is shown to none of them.
+#[test]
+fn what_others_may_see_by_a_reload_of_another_zone_is_what_files_say_now() {
+    let folder = Folder::new();
+    ["open", "private", "gone"].iter().for_each(|name| drop(folder.write_long_ago(name, ZONE)));
+    let zone = |name: &str| format!("[[zone]]\nname = \"{name}.example\"\nfile = \"{name}\"\n");
+    let none = "allow-query = [\"192.0.2.0/24\"]\n";
+    let by_server = |list: &str, zones: &str| {
+        let head = read(&folder.configure("")).replace("[server]\n", &format!("[server]\n{list}"));
+        folder.write("dunlin.toml", &format!("{head}{zones}"));
+    };
+    let all = zone("open") + &zone("private") + &zone("gone");
+    by_server(none, &all);
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let says = |zone: &str| {
+        let name = format!("www.{zone}.example");
+        text(&folder.dunlin(&["query", &format!("@{}", server.address), &name]).stdout)
+    };
+    assert!(says("open").contains("status: REFUSED"));
+    let after = |n: u8| folder.write_long_ago("private", &ZONE.replace("192.0.2.2", &format!("192.0.2.{n}")));
+    after(3);
+    by_server("", &(zone("open") + &zone("private")));
+    folder.does(&["reload", "open.example"]);
+    assert!(says("open").contains("192.0.2.2") && says("private").contains("192.0.2.3"));
+    assert!(says("gone").contains("status: REFUSED"), "{}", says("gone"));
+    folder.configure(&(zone("open") + &zone("private") + none));
+    folder.does(&["reload", "open.example"]);
+    assert!(says("private").contains("status: REFUSED"));
+    after(4);
+    folder.configure(&(zone("open") + &zone("private")));
+    folder.does(&["reload", "open.example"]);
+    assert!(says("private").contains("192.0.2.4"), "{}", says("private"));
+}
+
 /// Nor by what nobody has asked for, once there was no image of the others.
 #[test]
 fn a_private_zone_that_is_gone_is_served_to_nobody_when_a_folder_changes() {

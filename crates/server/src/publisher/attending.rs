@@ -1,8 +1,9 @@
 //! What the main thread does between start and stop: each event becomes a job of the publisher, by the configuration as it is then.
 
 use crate::complaint::Complaint;
-use crate::config::{self, Config, Seen};
+use crate::config::{self, Config, Seen, Zone};
 use crate::images;
+use crate::images::admitted::Admitted;
 use crate::kept::Order;
 use crate::log;
 use crate::publisher::jobs::{Job, Jobs, Why};
@@ -110,7 +111,8 @@ pub fn attend(
             Event::Rebuild => Wish::of(Why::Damaged, Vec::new(), None),
             Event::Fold { done } => Wish::of(Why::Fold, Vec::new(), Some(done)),
         };
-        match attendant.read(&wish) {
+        let mut wish = wish;
+        match attendant.read(&mut wish) {
             Ok(next) => attendant.hand_on(wish, next, number),
             Err(complaints) => {
                 complaints.iter().for_each(|c| log::error("the configuration stays as it was", &[("why", c)]));
@@ -125,7 +127,7 @@ pub fn attend(
 
 impl Attendant<'_> {
     /// The configuration as it is from now on. None: as before. To read and adopt it costs what all zones cost that it names: only where it is another.
-    fn read(&mut self, wish: &Wish) -> Result<Option<Config>, Vec<Complaint>> {
+    fn read(&mut self, wish: &mut Wish) -> Result<Option<Config>, Vec<Complaint>> {
         if !wish.is_reload {
             return Ok(None);
         }
@@ -141,6 +143,7 @@ impl Attendant<'_> {
             // One of them may be the file of a zone that was there before.
             config.roster.gather_but_strays(|_| false)?;
         }
+        wish.zones = with_those_for_others(&self.last, &config, std::mem::take(&mut wish.zones));
         look_through(&config, &wish.zones, &mut self.seen).map(|()| Some(config))
     }
 
@@ -179,6 +182,19 @@ impl Attendant<'_> {
             log::error("zones are not read any more until a restart: their thread has ended", &[]);
         }
     }
+}
+
+/// The zones that are named, and with them those that are for others than before: what somebody has taken out of one before he let others in is shown to
+/// nobody. Where the server's own list is another that is about all.
+fn with_those_for_others(before: &Config, config: &Config, mut named: Vec<String>) -> Vec<String> {
+    let (was, is) = (Admitted::of(before), Admitted::of(config));
+    if named.is_empty() || !was.are_by_the_same_server(&is) {
+        return Vec::new();
+    }
+    let was_there = |zone: &&Zone| before.roster.written.find(&zone.apex).is_some();
+    let others = config.roster.written.iter().filter(|zone| !was.are_the_same(&is, &zone.apex));
+    named.extend(others.filter(was_there).map(|zone| images::name(&zone.apex).to_string()));
+    named
 }
 
 /// A configuration by which zones that take updates are read from our own files, where these are.

@@ -355,6 +355,11 @@ impl Publisher {
                 self.write_files(config, |_| true)?;
                 None
             }
+            // An operator may have made room for what could not be served.
+            Why::Asked if self.by.is_asked && wanted.is_empty() && self.press.have_done(|_, books| books.is_owing) => {
+                self.write_files(config, |_| true)?;
+                None
+            }
             Why::Started if !self.served.manifest.is_sound() => None,
             _ => self.lay(config, wanted)?,
         };

@@ -285,7 +285,7 @@ impl Updates {
     }
 
     fn on_lines(&mut self, taken: &Orders, lines: &mut Lines<Waiting>) {
-        if !self.later.owed.is_empty() {
+        if self.owes() {
             self.pay(taken);
         }
         // Whoever sent an update after a reload finds its rules.
@@ -300,6 +300,7 @@ impl Updates {
 
     /// Has zone files written and a new image made, when it is time for that.
     fn look_after(&mut self) {
+        self.owes();
         let are_lagging = self.press.hold().left.takes_image();
         self.later.folds.lag(are_lagging, Instant::now());
         match self.later.folding.as_ref().map(Receiver::try_recv) {
@@ -360,7 +361,7 @@ impl Updates {
 
     /// Err: what is durable is still not served.
     fn settle(&mut self, taken: &Orders) -> Result<(), String> {
-        if self.later.owed.is_empty() || self.pay(taken) == DONE {
+        if !self.owes() || self.pay(taken) == DONE {
             return Ok(());
         }
         Err("changes are in the journal and not served: see the log".to_string())
@@ -548,12 +549,21 @@ impl Updates {
                 let zones = unlaid.zones.iter().map(|apex| name(apex).to_string()).collect::<Vec<_>>().join(" ");
                 log::info("an update takes a new image", &[("why", &unlaid.why), ("zones", &zones)]);
                 self.later.owed.clone_from(&wishes);
+                books.is_owing = true;
             }
         }
         books.unwritten.add(wishes, end);
         entries.iter().for_each(|entry| books.unwritten.has_changed(&entry.zone, entry.diff.to, entry.wall_s));
         self.later.folds.change(Instant::now());
         DONE
+    }
+
+    /// Whether something is owed, also after what others have served.
+    fn owes(&mut self) -> bool {
+        if !self.later.owed.is_empty() && !self.press.hold().is_owing {
+            self.are_paid();
+        }
+        !self.later.owed.is_empty()
     }
 
     /// Has what is owed served from a new image.
@@ -590,6 +600,7 @@ impl Updates {
         self.later.unpaid = None;
         // Only now: before, who writes files back would have found them as they should be.
         let mut books = self.press.hold();
+        books.is_owing = false;
         for wish in self.later.owed.drain(..) {
             books.notes.change(&wish.apex);
             books.notes.digest(&wish.apex);

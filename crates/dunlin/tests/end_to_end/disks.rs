@@ -176,6 +176,15 @@ fn a_start_on_a_full_disk_answers_whatever_the_last_update_was() {
     folder.does(&["reload"]);
     eventually("what the journal has", || answers(&server, "n7.many.z.example").is_empty() && has(&folder, &server, 1));
     eventually("updates", || add(&server, 2).is_empty());
+    // Whoever has made room and asks for a reload waits no longer.
+    limit(&server, "20000");
+    assert!(update(&server, &["-v"], DDNS, "zone z.example\ndel many.z.example NS").contains("SERVFAIL"));
+    assert!(add(&server, 3).contains("SERVFAIL"));
+    limit(&server, "unlimited");
+    folder.does(&["reload"]);
+    assert_eq!(answers(&server, "n7.many.z.example"), "192.0.2.2\n");
+    assert_eq!(add(&server, 3), "");
+    assert!(folder.does(&["status", "--json"]).contains("\"no_new_image\":null"));
 }
 
 /// What nobody writes to is never opened.

@@ -54,6 +54,8 @@ pub struct Books {
     pub left: Queue,
     /// Zones that are to take updates, and do not yet.
     pub novices: Novices,
+    /// Something is durable that takes a new image to be served.
+    pub is_owing: bool,
 }
 
 /// Something to be done with the press held.
@@ -174,6 +176,7 @@ impl Press {
     ) -> Result<Retired<Zones<Stretch>>, Unlaid> {
         let left = over(&mut next.image, &books.unwritten.since(done).wishes(), self.followers_max)?;
         let retired = self.publish(next);
+        books.is_owing = false;
         books.left = Queue::default();
         left.into_iter().for_each(|left| books.left.push(left));
         // Of what was owed until now nobody has been told yet.

@@ -48,6 +48,11 @@ pub struct Unread {
 }
 
 impl Unread {
+    /// What hinders reading, if the file may be read the next time.
+    pub fn passing(&self) -> Option<i32> {
+        self.why.raw_os_error().filter(|_| may_pass(&self.why))
+    }
+
     /// For people.
     pub fn text(&self, zone: &Zone) -> String {
         format!("{}: {}", zone.file.display(), self.why)
@@ -91,6 +96,9 @@ pub struct Opened<'z> {
 const LINE_MAX: usize = 1 << 20;
 
 pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
+    if let Some(code) = zone.unread {
+        return Err(Unread { why: io::Error::from_raw_os_error(code), sources: vec![(zone.file.clone(), None)] });
+    }
     let stamp = Stamp::of(&zone.file);
     let text = Text::of(&zone.file).and_then(|text| match text.octets().get(..LINE_MAX) {
         Some(begin) if !begin.contains(&b'\n') => {

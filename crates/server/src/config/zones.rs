@@ -41,6 +41,8 @@ pub struct Zone {
     pub numbering: Numbering,
     /// The serial that it is served under; None: that of its file.
     pub given: Option<u32>,
+    /// Its file could not be read for that, because of this error of the system, which may pass: then it is not read under its own serial either.
+    pub unread: Option<i32>,
     /// A new version of it that looks like an accident is held.
     pub is_guarded: bool,
 }
@@ -74,7 +76,7 @@ impl Zone {
     /// A zone of which only name and file are known.
     pub fn new(apex: Box<[u8]>, file: PathBuf) -> Zone {
         let (allow_query, allow_update, allow_transfer, peers) = (None, Rules::default(), Grants::default(), None);
-        let (write_back, origin, given) = (None, None, None);
+        let (write_back, origin, given, unread) = (None, None, None, None);
         let (numbering, is_guarded) = (Numbering::Keep, true);
         Zone {
             apex,
@@ -87,6 +89,7 @@ impl Zone {
             origin,
             numbering,
             given,
+            unread,
             is_guarded,
         }
     }

@@ -34,33 +34,37 @@ pub fn numbered<'z>(
     }
     let number = |zone: &Zone| match library.gate.numbering(&zone.apex) {
         Numbering::Keep => zone.clone(),
-        how => Zone { given: given(zone, served, how, end(&zone.apex), library), ..zone.clone() },
+        how => match given(zone, served, how, end(&zone.apex), library) {
+            Ok(given) => Zone { given, ..zone.clone() },
+            Err(code) => Zone { unread: Some(code), ..zone.clone() },
+        },
     };
     zones.iter().map(number).collect()
 }
 
-/// None: that of the file. A file that is wrong is complained of by whoever reads it next.
+/// None: that of the file. A file that is wrong is complained of by whoever reads it next. Err: it could not be read, for a reason that may pass.
 fn given(
     zone: &Zone,
     served: Option<&Image<Stretch>>,
     how: Numbering,
     end: Option<u32>,
     library: &Library,
-) -> Option<u32> {
+) -> Result<Option<u32>, i32> {
     let served = served.and_then(|served| laying::zone(served.view(), &zone.apex));
     if served.is_none() && end.is_none() {
-        return None;
+        return Ok(None);
     }
     let stock = Stock::below(library.data_dir());
     let mut builder = stock.builder();
     builder.begin_zone(&zone.apex);
-    let read = reading::one(zone, &stock, &mut builder).ok()?;
-    if read.report.errors > 0 {
-        return None;
+    match reading::one(zone, &stock, &mut builder) {
+        Ok(read) if read.report.errors == 0 => {}
+        Ok(_) => return Ok(None),
+        Err(unread) => return unread.passing().map_or(Ok(None), Err),
     }
     let mut given = None;
     builder.show(&mut |sorted| given = serial(served.as_ref(), sorted, how, end));
-    given
+    Ok(given)
 }
 
 /// `end`: the serial that the history ends with.
@@ -102,4 +106,32 @@ fn is_like(served: &ImageZone<'_>, zone: &Sorted<'_>) -> bool {
 pub fn is_unnumbered(diff: &transfer::Diff) -> bool {
     let serials = |all: &[transfer::Record]| all.iter().find(|r| r.rtype == SOA).and_then(|soa| serial_of(soa.rdata()));
     serials(diff.removed()) == serials(diff.added())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Written};
+    use crate::images::held::Gate;
+    use crate::zonetext;
+    use std::sync::Arc;
+
+    /// Where the next read found it, it would come under its own serial, and be held for that.
+    #[test]
+    fn a_file_that_could_not_be_read_for_its_serial_is_not_read_for_its_content() {
+        let folder = std::env::temp_dir().join(format!("dunlin-numbering-{}", std::process::id()));
+        let mut library = Library::open(&folder).unwrap();
+        // Reading the memory of a process where it has none is an error of the disk's kind.
+        let mut zone = Zone::new(b"\x01z\0"[..].into(), "/proc/self/mem".into());
+        zone.numbering = Numbering::Increment;
+        let mut config = Config::default();
+        config.roster.written = Written::new(vec![zone.clone()]);
+        library.gate = Arc::new(Gate::new(&config, Default::default()));
+        let zones = [zone];
+        let numbered = numbered(&zones, None, &library, |_| Some(1));
+        let unread = zonetext::open(&numbered[0]).err().unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!((numbered[0].unread, unread.passing()), (Some(libc::EIO), Some(libc::EIO)));
+        assert!(unread.sources.iter().all(|(_, stamp)| stamp.is_none()), "it is looked at again");
+    }
 }

@@ -251,6 +251,7 @@ impl Transfers {
 
     fn start(&self, wanted: Wanted, place: Place) {
         let (ticket, name) = (wanted.question.ticket, format!("transfer {}", place.number));
+        let failure = tsig::reply_head(&wanted.question.message, Rcode::SERVFAIL).unwrap_or_default();
         let (state, published) = (Arc::clone(&self.state), Arc::clone(&self.published));
         let (mailboxes, broken) = (Arc::clone(&self.mailboxes), Arc::clone(&self.broken));
         let give = move || {
@@ -264,7 +265,7 @@ impl Transfers {
         };
         if let Err(e) = std::thread::Builder::new().name(name).spawn(give) {
             log::error("no thread for a transfer", &[("why", &e)]);
-            self.mailboxes.post(ticket, Vec::new());
+            self.mailboxes.post(ticket, failure);
         }
     }
 }

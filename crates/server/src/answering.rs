@@ -60,16 +60,14 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// What is cached of names that we have the say about now is not to be found. `names`: of the zones that are served.
-    pub fn govern(&self, names: u64) {
+    /// What is cached of names that we have the say about now is not to be found. `served`: fingerprint of the zones; `may_delegate_less`: than those
+    /// before, whatever their fingerprint was.
+    pub fn govern(&self, served: u64, may_delegate_less: bool) {
         let Some(cache) = &self.cache else { return };
-        cache.govern(reach(names, &self.published.current().0.unserved, &self.presence.current().0));
-    }
-
-    /// The same after zones have changed: they may delegate less than before.
-    pub fn govern_anew(&self, names: u64) {
-        self.cache.iter().for_each(|cache| cache.next_generation());
-        self.govern(names);
+        if may_delegate_less {
+            cache.next_generation();
+        }
+        cache.govern(reach(served, &self.published.current().0.unserved, &self.presence.current().0));
     }
 }
 

@@ -222,7 +222,7 @@ impl Publisher {
         }
         self.let_on();
         // Zones may have come that others are to send.
-        self.shared.govern(self.served.names);
+        self.shared.govern(self.served.fingerprint(), false);
         self.folding.follow(&job.config);
         let is_done = outcome.is_ok();
         if is_done && job.zones.is_empty() {
@@ -469,7 +469,7 @@ impl Publisher {
     fn is_published(&mut self, retired: Retired<Zones<Stretch>>) {
         self.retired.push(retired);
         // Only now: who finds the new generation finds the new zones.
-        self.shared.govern_anew(self.served.names);
+        self.shared.govern(self.served.fingerprint(), true);
         self.wakes.iter().for_each(|w| w.ring());
         self.tell();
         let served = self.state.served();

@@ -147,8 +147,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         cache: resolution.as_ref().map(|r| Arc::clone(&r.cache)),
         presence: Arc::clone(&others.presence),
     };
-    // Files may have changed since the last run.
-    shared.govern_anew(serving.names);
+    let are_over_it = serving.manifest.changes() > 0 || press.hold().unwritten.names() > 0;
+    shared.govern(serving.fingerprint(), are_over_it);
     let (counters, turns) = (crew.counters(), crew.turns());
     let addresses = sockets.addresses.clone();
     let mut state = State::new(addresses, crew.udp, counters, turns, shared.clock, events.clone());

@@ -300,6 +300,7 @@ impl Updates {
 
     /// Has zone files written and a new image made, when it is time for that.
     fn look_after(&mut self) {
+        // A reload may have had it served.
         self.owes();
         let are_lagging = self.press.hold().left.takes_image();
         self.later.folds.lag(are_lagging, Instant::now());

@@ -242,6 +242,11 @@ impl Serving {
         self.problems = problems(&self.manifest);
     }
 
+    /// Of what is served, but for what is laid over the image: another one may delegate less.
+    pub fn fingerprint(&self) -> u64 {
+        self.names ^ self.manifest.image().seed
+    }
+
     /// Whether the image as its file is has a zone that is served.
     pub fn has_in_image(&self, served: &Image<Stretch>, apex: &[u8]) -> bool {
         number(served, apex).is_some_and(|number| number < self.of_image)
@@ -309,9 +314,9 @@ fn to_stay(zones: HashSet<Box<[u8]>>, image: &Image<Stretch>) -> Arc<Unserved> {
     if zones.is_empty() { Arc::default() } else { store::heap::apart(make) }
 }
 
-/// What tells the zones that we have the say about from others: the cache is asked for what is none of theirs. `names`: of those that are served.
-pub fn reach(names: u64, unserved: &Unserved, presence: &Presence) -> u64 {
-    names ^ unserved.fingerprint() ^ presence.fingerprint()
+/// What tells the zones that we have the say about from others: the cache is asked for what is none of theirs. `served`: fingerprint of those that are.
+pub fn reach(served: u64, unserved: &Unserved, presence: &Presence) -> u64 {
+    served ^ unserved.fingerprint() ^ presence.fingerprint()
 }
 
 /// The number and the list of a zone that is served, and has one of its own.

@@ -78,7 +78,7 @@ pub fn attend(
     let (last, seen, stay) = (Arc::new(started.clone()), started.roster.seen(), Vec::new());
     let mut attendant = Attendant { started, last, seen, stay, reread, jobs, secondaries, adopt };
     for (number, event) in (1..).zip(inbox) {
-        let wish = match event {
+        let mut wish = match event {
             Event::Stop => return Ok(()),
             Event::Lost { thread, why } => {
                 log::error("a thread ended, so the server stops", &[("thread", &thread), ("why", &why)]);
@@ -111,7 +111,6 @@ pub fn attend(
             Event::Rebuild => Wish::of(Why::Damaged, Vec::new(), None),
             Event::Fold { done } => Wish::of(Why::Fold, Vec::new(), Some(done)),
         };
-        let mut wish = wish;
         match attendant.read(&mut wish) {
             Ok(next) => attendant.hand_on(wish, next, number),
             Err(complaints) => {

@@ -27,7 +27,7 @@ use wire::rtype::SOA;
 
 /// Octets of text that a passage has at least, but for the last.
 pub const PASSAGE: u64 = 64 << 10;
-/// So many octets go to the disk at a time: who waits for the disk meanwhile does not wait for a whole file.
+/// When so many octets of the new file have come to the page cache, as many of the old one leave it.
 const SLICE: u64 = 4 << 20;
 
 /// Where which names stand in a file that was written.
@@ -173,9 +173,9 @@ impl Text<'_, '_> {
 
     fn copy(&mut self, file: &mut File, octets: Range<u64>) -> io::Result<()> {
         let n = octets.end - octets.start;
-        self.out.copy(file, octets.start, n)?;
         self.at += n;
-        Ok(())
+        // What is in the buffer waits on.
+        if n == 0 { Ok(()) } else { self.out.copy(file, octets.start, n) }
     }
 }
 

@@ -3,8 +3,8 @@
  * Has the kernel's clock interrupt that CPU each PERIOD_US microseconds (250), whatever runs on it, and prints a line for each time that
  * the next interrupt was later than LEAST_US (1000) after the one before: the moment of the late one in seconds since 1970, and how long
  * before it there was none, less one period, in microseconds. A program in user space cannot bring that about, nor one in a system call:
- * either the host did not run that CPU, or the kernel kept interrupts from it. Ends when its input does, with a line "ended N", of how
- * many interrupts it saw. Wants root or CAP_PERFMON, and another CPU for itself: run it there.
+ * either the host did not run that CPU, or the kernel kept interrupts from it. Ends when its input does. Wants root or CAP_PERFMON, and
+ * another CPU for itself: run it there.
  * Build: cc -O2 -o pulse pulse.c
  */
 #define _GNU_SOURCE
@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -56,7 +55,7 @@ int main(int argc, char **argv)
         return 1;
     }
     const char *samples = (const char *)room + page;
-    uint64_t at = 0, last = 0, seen = 0;
+    uint64_t at = 0, last = 0;
     struct pollfd input = {.fd = 0, .events = POLLIN};
     for (int is_over = 0; !is_over;) {
         is_over = poll(&input, 1, LOOK_MS) > 0 && read(0, (char[64]){0}, 64) <= 0;
@@ -72,7 +71,6 @@ int main(int argc, char **argv)
                 last = 0;
                 continue;
             }
-            seen++;
             if (last && sample.time > last + least)
                 printf("%.6f %.1f\n", sample.time / 1e9, (sample.time - last - period) / 1e3);
             last = sample.time;
@@ -80,6 +78,5 @@ int main(int argc, char **argv)
         __atomic_store_n(&room->data_tail, at, __ATOMIC_RELEASE);
         fflush(stdout);
     }
-    printf("ended %llu\n", (unsigned long long)seen);
     return 0;
 }

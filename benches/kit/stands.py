@@ -14,10 +14,8 @@ class Pulse:
 
     def stands(self):
         """From when until when, in seconds since 1970; None where that could not be found out."""
-        lines = [line.split() for line in self.process.communicate()[0].splitlines()]
-        if self.process.returncode:
-            return None
-        return [(float(end) - float(us) / 1e6, float(end)) for end, us in lines if end != "ended"]
+        lines = [map(float, line.split()) for line in self.process.communicate()[0].splitlines()]
+        return None if self.process.returncode else [(end - us / 1e6, end) for end, us in lines]
 
 
 def stood(begin, end, stands):

@@ -356,7 +356,9 @@ impl Publisher {
                 None
             }
             // An operator may have made room for what could not be served.
-            Why::Asked if self.by.is_asked && wanted.is_empty() && self.press.have_done(|_, books| books.is_owing) => {
+            Why::Asked
+                if self.by.is_asked && wanted.is_empty() && self.press.have_done(|_, books| !books.owed.is_empty()) =>
+            {
                 self.write_files(config, |_| true)?;
                 None
             }

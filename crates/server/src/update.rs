@@ -125,8 +125,6 @@ type Outcome = Receiver<Result<Json, Vec<String>>>;
 #[derive(Default)]
 pub struct Later {
     retired: Vec<Retired<Zones<Stretch>>>,
-    /// Durable, and not served: a new image is wanted for these zones.
-    owed: Vec<Wish>,
     folds: Folds,
     /// Of the one that is under way.
     folding: Option<Outcome>,
@@ -300,8 +298,6 @@ impl Updates {
 
     /// Has zone files written and a new image made, when it is time for that.
     fn look_after(&mut self) {
-        // A reload may have had it served.
-        self.owes();
         let are_lagging = self.press.hold().left.takes_image();
         self.later.folds.lag(are_lagging, Instant::now());
         match self.later.folding.as_ref().map(Receiver::try_recv) {
@@ -312,7 +308,7 @@ impl Updates {
         let is_much = || {
             let now = self.press.current();
             let octets = now.image.bytes().len().saturating_sub(now.image.bytes().map().len());
-            !self.later.owed.is_empty() || octets > OCTETS_MAX || self.press.hold().unwritten.names() > NAMES_MAX
+            self.owes() || octets > OCTETS_MAX || self.press.hold().unwritten.names() > NAMES_MAX
         };
         let segments = |done| self.ledger.segments_behind(done);
         if self.later.folds.is_due(Instant::now(), is_much, segments) {
@@ -330,7 +326,7 @@ impl Updates {
         let (needed, names) = (books.unwritten.needed(), books.unwritten.names());
         drop(books);
         if names == 0 {
-            self.are_paid();
+            self.press.hold().pay();
         }
         // Without an image what a start has found of zones that are their updates' no more is in the journal alone.
         if matches!(outcome, Ok(Ok(_))) {
@@ -390,7 +386,7 @@ impl Updates {
         let entry = Entry { zone: apex, author, wall_s: wall_s(), diff };
         let mut outcome = self.change(&[entry], wishes, &mut books);
         drop(books);
-        if !self.later.owed.is_empty() {
+        if self.owes() {
             outcome = self.pay(taken);
         }
         if outcome == DONE {
@@ -429,7 +425,7 @@ impl Updates {
         drop(now);
         let mut outcome = if entries.is_empty() { DONE } else { self.change(&entries, wishes, &mut books) };
         drop(books);
-        if !entries.is_empty() && !self.later.owed.is_empty() {
+        if !entries.is_empty() && self.owes() {
             outcome = self.pay(taken);
         }
         for (question, judged) in group {
@@ -505,7 +501,7 @@ impl Updates {
         if owned.is_frozen {
             return Err(NOT_NOW);
         }
-        if !self.later.owed.is_empty() {
+        if !books.owed.is_empty() {
             return Err(FAILED);
         }
         let may = |owner: &[u8], rtype| owned.rules.allow(key, owner, rtype);
@@ -549,8 +545,8 @@ impl Updates {
             Err(unlaid) => {
                 let zones = unlaid.zones.iter().map(|apex| name(apex).to_string()).collect::<Vec<_>>().join(" ");
                 log::info("an update takes a new image", &[("why", &unlaid.why), ("zones", &zones)]);
-                self.later.owed.clone_from(&wishes);
-                books.is_owing = true;
+                books.owed.clone_from(&wishes);
+                self.later.unpaid = None;
             }
         }
         books.unwritten.add(wishes, end);
@@ -559,12 +555,9 @@ impl Updates {
         DONE
     }
 
-    /// Whether something is owed, also after what others have served.
-    fn owes(&mut self) -> bool {
-        if !self.later.owed.is_empty() && !self.press.hold().is_owing {
-            self.are_paid();
-        }
-        !self.later.owed.is_empty()
+    /// Whether something is durable and not served.
+    fn owes(&self) -> bool {
+        !self.press.hold().owed.is_empty()
     }
 
     /// Has what is owed served from a new image.
@@ -581,7 +574,7 @@ impl Updates {
             match folding.try_recv() {
                 Err(TryRecvError::Empty) => {}
                 Ok(Ok(_)) => {
-                    self.are_paid();
+                    self.press.hold().pay();
                     return DONE;
                 }
                 Ok(Err(complaints)) => {
@@ -593,18 +586,6 @@ impl Updates {
                 // The server is stopping.
                 Err(TryRecvError::Disconnected) => return FAILED,
             }
-        }
-    }
-
-    /// What is owed is served.
-    fn are_paid(&mut self) {
-        self.later.unpaid = None;
-        // Only now: before, who writes files back would have found them as they should be.
-        let mut books = self.press.hold();
-        books.is_owing = false;
-        for wish in self.later.owed.drain(..) {
-            books.notes.change(&wish.apex);
-            books.notes.digest(&wish.apex);
         }
     }
 }

@@ -54,8 +54,18 @@ pub struct Books {
     pub left: Queue,
     /// Zones that are to take updates, and do not yet.
     pub novices: Novices,
-    /// Something is durable that takes a new image to be served.
-    pub is_owing: bool,
+    /// What is durable, and takes a new image to be served.
+    pub owed: Vec<Wish>,
+}
+
+impl Books {
+    /// What is owed is served. Only now: before, who writes files back would have found them as they should be.
+    pub fn pay(&mut self) {
+        for wish in self.owed.drain(..) {
+            self.notes.change(&wish.apex);
+            self.notes.digest(&wish.apex);
+        }
+    }
 }
 
 /// Something to be done with the press held.
@@ -176,7 +186,7 @@ impl Press {
     ) -> Result<Retired<Zones<Stretch>>, Unlaid> {
         let left = over(&mut next.image, &books.unwritten.since(done).wishes(), self.followers_max)?;
         let retired = self.publish(next);
-        books.is_owing = false;
+        books.pay();
         books.left = Queue::default();
         left.into_iter().for_each(|left| books.left.push(left));
         // Of what was owed until now nobody has been told yet.

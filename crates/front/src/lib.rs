@@ -22,7 +22,7 @@ pub use published::{Published, Retired};
 pub use resolving::{Resolving, Told, cache_time};
 pub use respond::counter_of;
 pub use unserved::Unserved;
-pub use worker::{BATCH_MAX, Setup, Worker, Zones};
+pub use worker::{BATCH_MAX, Granted, Setup, Worker, Zones};
 
 /// The time, given by the driver: once a batch.
 #[derive(Clone, Copy, Debug, Default)]

@@ -10,9 +10,9 @@ use authority::{Found, Lookup, Trail};
 use cache::{Kind, Sought};
 use image::Image;
 use policy::rate::Places;
-use policy::{Lists, RateLimit, RateSettings, cookie};
+use policy::{Grants, Lists, RateLimit, RateSettings, cookie};
 use stats::{Counter, Counters};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use transfer::tsig::Keys;
@@ -22,23 +22,32 @@ use wire::{Parsed, Query};
 /// Datagrams worked on together; a longer batch is cut.
 pub const BATCH_MAX: usize = 64;
 
-/// What is served: swapped as a whole.
+/// Who may have which zone, by apex. No answering thread looks into it.
+pub type Granted = HashMap<Box<[u8]>, Grants>;
+
+/// What is served, and to whom: swapped as a whole.
 pub struct Zones<M> {
     pub image: Image<M>,
     /// By the zones' numbers in the image.
     pub allow_query: Arc<Lists>,
+    pub allow_transfer: Arc<Granted>,
     pub unserved: Arc<Unserved>,
 }
 
 impl<M> Zones<M> {
     /// All zones are in the image, and for everybody.
     pub fn of(image: Image<M>) -> Zones<M> {
-        Zones { image, allow_query: Arc::default(), unserved: Arc::default() }
+        Zones { image, allow_query: Arc::default(), allow_transfer: Arc::default(), unserved: Arc::default() }
     }
 
     /// The same zones in another image, under the same numbers.
     pub fn with(&self, image: Image<M>) -> Zones<M> {
-        Zones { image, allow_query: Arc::clone(&self.allow_query), unserved: Arc::clone(&self.unserved) }
+        Zones {
+            image,
+            allow_query: Arc::clone(&self.allow_query),
+            allow_transfer: Arc::clone(&self.allow_transfer),
+            unserved: Arc::clone(&self.unserved),
+        }
     }
 }
 

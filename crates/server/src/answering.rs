@@ -9,7 +9,6 @@ pub(crate) mod queue;
 use crate::clock::Clock;
 use crate::images::serving::reach;
 use crate::stall::{Cause, Meter};
-use crate::transfers::Granted;
 use crate::transfers::valve::Valve;
 use cache::Cache;
 use front::{Datagrams, Now, Peer, Postponed, Presence, Published, Ticket, Verdict, Way, Worker, Zones};
@@ -45,8 +44,6 @@ pub struct Shared {
     pub keys: Arc<Published<Keys>>,
     /// Of the zones that come from others.
     pub presence: Arc<Published<Presence>>,
-    /// Who may have which zone as a whole.
-    pub grants: Arc<Published<Granted>>,
     pub published: Arc<Published<Zones<Stretch>>>,
     pub clock: Clock,
     pub stop: Arc<AtomicBool>,
@@ -546,7 +543,6 @@ mod tests {
             let desk = Arc::<Waiting>::default();
             let shared = Shared {
                 keys: Arc::new(Published::new(Keys::default())),
-                grants: Arc::new(Published::new(Granted::default())),
                 presence: Arc::new(Published::new(Presence::default())),
                 published: Arc::new(Published::new(zones)),
                 clock: Clock::new(),

@@ -133,7 +133,6 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let shared = Shared {
         published: Arc::clone(&published),
         keys,
-        grants: Arc::new(Published::new(transfers::granted(&config.roster.written))),
         clock,
         stop: Arc::new(AtomicBool::new(false)),
         panics: Arc::new(Panics::start(config.server.data_dir.clone()).map_err(|e| no_thread("panics", &e))?),
@@ -726,7 +725,6 @@ fn adopt(config: &Config, reading: Reading, number: u64, updating: &Updating) {
     old_keys.push(shared.keys.publish(config.keys.clone()));
     drop(old_keys);
     caution_of_keys(config);
-    shared.grants.publish(transfers::granted(&config.roster.written));
     let late = if is_late() { updating.start_late(config) } else { Ok(()) };
     match late {
         Err(why) if state.intake().is_none() => updating.wait(why),

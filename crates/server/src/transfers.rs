@@ -18,7 +18,6 @@ use crate::answering::Shared;
 use crate::answering::later::{self, Desk, Mailboxes};
 use crate::answering::queue::{self, Receiver, Sender};
 use crate::clock::wall_s;
-use crate::config::Zone;
 use crate::images;
 use crate::images::laying;
 use crate::log::{self, Seldom};
@@ -27,9 +26,8 @@ use crate::state::State;
 use front::locks::hold;
 use front::{Mark, Postponed, Presence, Published, Transport, Zones};
 use image::{Damaged, Image};
-use policy::Grants;
 use stats::{Counter, Counters};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -80,19 +78,10 @@ impl Desk for Asks {
     }
 }
 
-/// Who may have which zone, by apex.
-pub type Granted = HashMap<Box<[u8]>, Grants>;
-
-pub fn granted(zones: &[Zone]) -> Granted {
-    let granted = zones.iter().filter(|zone| !zone.allow_transfer.0.is_empty());
-    granted.map(|zone| (zone.apex.clone(), zone.allow_transfer.clone())).collect()
-}
-
 /// Who judges.
 pub struct Transfers {
     published: Arc<Published<Zones<Stretch>>>,
     keys: Arc<Published<Keys>>,
-    grants: Arc<Published<Granted>>,
     presence: Arc<Published<Presence>>,
     mailboxes: Arc<Mailboxes>,
     state: Arc<State>,
@@ -103,19 +92,20 @@ pub struct Transfers {
     broken: Arc<Mutex<Seldom>>,
 }
 
-/// A transfer that is allowed.
+/// A transfer that is allowed, of these zones as they are.
 struct Wanted {
     question: Postponed,
+    zones: Arc<Zones<Stretch>>,
     apex: Box<[u8]>,
     stream: Option<Stream>,
 }
 
-/// Which zone may be given, and what signs it.
-type Giveable = (Box<[u8]>, Option<Stream>);
+/// Which zone may be given, of which zones, and what signs it.
+type Giveable = (Arc<Zones<Stretch>>, Box<[u8]>, Option<Stream>);
 
 /// What a client has a right to.
 enum Right {
-    Whole(Box<[u8]>),
+    Whole(Arc<Zones<Stretch>>, Box<[u8]>),
     /// This message, which says which version we have.
     Soa(Vec<u8>),
 }
@@ -125,7 +115,6 @@ impl Transfers {
         Transfers {
             published: Arc::clone(&shared.published),
             keys: Arc::clone(&shared.keys),
-            grants: Arc::clone(&shared.grants),
             presence: Arc::clone(&shared.presence),
             mailboxes: Arc::clone(&shared.mailboxes),
             state: Arc::clone(state),
@@ -164,7 +153,7 @@ impl Transfers {
     /// None: it has its answer.
     fn judged(&mut self, question: Postponed, is_full: bool) -> Option<Wanted> {
         match self.judge(&question, is_full) {
-            Ok((apex, stream)) => Some(Wanted { question, apex, stream }),
+            Ok((zones, apex, stream)) => Some(Wanted { question, zones, apex, stream }),
             Err(reply) => {
                 self.mailboxes.answer(question, &reply.unwrap_or_default(), &self.state.transfers[AT_ONCE_MAX]);
                 None
@@ -194,12 +183,12 @@ impl Transfers {
             }
         };
         let reply = match self.wanted(question, signed.as_ref()) {
-            Ok(Right::Whole(_)) if is_full => {
+            Ok(Right::Whole(..)) if is_full => {
                 self.count(Counter::TransferBusy);
                 head(&question.message, NOT_NOW)
             }
-            Ok(Right::Whole(apex)) => {
-                return Ok((apex, signed.map(|signed| signed.stream())));
+            Ok(Right::Whole(zones, apex)) => {
+                return Ok((zones, apex, signed.map(|signed| signed.stream())));
             }
             Ok(Right::Soa(reply)) => Some(reply),
             Err(refused) => {
@@ -225,9 +214,8 @@ impl Transfers {
         if !is_ours || asked.class != CLASS_IN {
             return Err(ELSEWHERE);
         }
-        let (grants, _) = self.grants.current();
         let key = signed.map(|signed| signed.key().name());
-        if !grants.get(&apex).is_some_and(|grants| grants.admit(question.peer.ip, key)) {
+        if !zones.allow_transfer.get(&apex).is_some_and(|grants| grants.admit(question.peer.ip, key)) {
             return Err(PROHIBITED);
         }
         // What may not be answered for is not given on, either.
@@ -236,12 +224,12 @@ impl Transfers {
         }
         let zone = zone.ok_or(FAILED)?;
         if asked.rtype == rtype::AXFR {
-            return Ok(Right::Whole(apex));
+            return Ok(Right::Whole(zones, apex));
         }
         let known = message.records().flatten().find(|rr| rr.section == 2 && rr.rtype == rtype::SOA);
         let known = known.and_then(|rr| serial_of(&rr.rdata()?)).ok_or(MALFORMED)?;
         if question.transport == Transport::Tcp && is_newer(zone.serial().map_err(|_| FAILED)?, known) {
-            return Ok(Right::Whole(apex));
+            return Ok(Right::Whole(zones, apex));
         }
         let soa = Soa::of(&zone).map_err(|_| FAILED)?;
         let mut pages = Pages::new(&question.message, 0).ok_or(MALFORMED)?;
@@ -252,16 +240,15 @@ impl Transfers {
     fn start(&self, wanted: Wanted, place: Place) {
         let (ticket, name) = (wanted.question.ticket, format!("transfer {}", place.number));
         let failure = tsig::reply_head(&wanted.question.message, Rcode::SERVFAIL).unwrap_or_default();
-        let (state, published) = (Arc::clone(&self.state), Arc::clone(&self.published));
-        let (mailboxes, broken) = (Arc::clone(&self.mailboxes), Arc::clone(&self.broken));
+        let (state, mailboxes, broken) =
+            (Arc::clone(&self.state), Arc::clone(&self.mailboxes), Arc::clone(&self.broken));
         let give = move || {
             if let Err(e) = net::sched::modest() {
                 log::warn("a transfer has the priority of answers", &[("why", &e)]);
             }
             // All of it moves here, and goes last.
             let place = place;
-            let (zones, _) = published.current();
-            Giving::new(&wanted, &zones.image, &mailboxes, &state.transfers[place.number]).run(&broken);
+            Giving::new(&wanted, &mailboxes, &state.transfers[place.number]).run(&broken);
         };
         if let Err(e) = std::thread::Builder::new().name(name).spawn(give) {
             log::error("no thread for a transfer", &[("why", &e)]);
@@ -323,8 +310,6 @@ enum Broken {
     Gone,
     /// It lasts too long.
     Late,
-    /// The zone went while the transfer waited for its turn.
-    NoZone,
     Damaged,
     TooLarge,
 }
@@ -334,7 +319,6 @@ impl fmt::Display for Broken {
         f.write_str(match self {
             Broken::Gone => "the peer has gone, or does not read",
             Broken::Late => "it lasted too long",
-            Broken::NoZone => "the zone is served no more",
             Broken::Damaged => "the image is damaged",
             Broken::TooLarge => "a record fits into no message",
         })
@@ -369,12 +353,8 @@ struct Giving<'a> {
 }
 
 impl<'a> Giving<'a> {
-    fn new(
-        wanted: &'a Wanted,
-        image: &'a Image<Stretch>,
-        mailboxes: &'a Mailboxes,
-        counters: &'a Counters,
-    ) -> Giving<'a> {
+    fn new(wanted: &'a Wanted, mailboxes: &'a Mailboxes, counters: &'a Counters) -> Giving<'a> {
+        let image = &wanted.zones.image;
         Giving {
             wanted,
             image,
@@ -428,10 +408,11 @@ impl<'a> Giving<'a> {
 
     /// The whole zone, from SOA to SOA; the serial that it has.
     fn give(&mut self) -> Result<u32, Broken> {
-        let zone = laying::zone(self.image.view(), &self.wanted.apex).ok_or(Broken::NoZone)?;
+        // Both were there when it was judged.
+        let zone = laying::zone(self.image.view(), &self.wanted.apex).ok_or(Damaged)?;
         let soa = Soa::of(&zone)?;
         let keep = self.stream.as_ref().map_or(0, Stream::room);
-        let mut pages = Pages::new(&self.wanted.question.message, keep).ok_or(Broken::NoZone)?;
+        let mut pages = Pages::new(&self.wanted.question.message, keep).ok_or(Damaged)?;
         let mut outcome = soa.push(&mut pages).map(drop).map_err(Broken::from);
         zone.each_record_until(&mut |owner, rtype, ttl, rdata| {
             let is_soa = rtype == rtype::SOA && owner == soa.owner;
@@ -494,8 +475,10 @@ mod tests {
     use crate::answering::later::{Letter, Mailbox};
     use crate::clock::Clock;
     use crate::patience::eventually;
+    use front::Granted;
     use front::{Peer, Purpose, Retired, Ticket, Way};
     use image::Builder;
+    use policy::Grants;
     use std::sync::mpsc::channel;
     use store::Map;
     use wire::Name;
@@ -525,10 +508,15 @@ mod tests {
         Zones::of(Image::open_to_serve(Stretch::of(map), |_| 0).unwrap())
     }
 
+    /// These zones, for who asks.
+    fn granted(zones: Zones<Stretch>) -> Zones<Stretch> {
+        let grants = Grants(vec![policy::Grant::from_text("192.0.2.0/24").unwrap()]);
+        Zones { allow_transfer: Arc::new(Granted::from([(name("z.example.").into(), grants)])), ..zones }
+    }
+
     /// The thread that judges, and the mailbox of a thread that does nothing by itself.
     struct Stage {
         published: Arc<Published<Zones<Stretch>>>,
-        grants: Arc<Published<Granted>>,
         state: Arc<State>,
         asks: Asks,
         mailbox: Mailbox,
@@ -536,16 +524,13 @@ mod tests {
 
     impl Stage {
         fn new() -> Stage {
-            let published = Arc::new(Published::new(zones(1)));
-            let grants = Grants(vec![policy::Grant::from_text("192.0.2.0/24").unwrap()]);
-            let grants = Arc::new(Published::new(Granted::from([(name("z.example.").into(), grants)])));
+            let published = Arc::new(Published::new(granted(zones(1))));
             let (mailboxes, mut boxes) = Mailboxes::new(1).unwrap();
             let state = Arc::new(State::new(vec![], 1, vec![], vec![], Clock::new(), channel().0));
             let (asks, orders) = asks();
             let transfers = Transfers {
                 published: Arc::clone(&published),
                 keys: Arc::new(Published::new(Keys::default())),
-                grants: Arc::clone(&grants),
                 presence: Arc::new(Published::new(Presence::default())),
                 mailboxes: Arc::new(mailboxes),
                 state: Arc::clone(&state),
@@ -554,7 +539,7 @@ mod tests {
                 broken: Arc::default(),
             };
             std::thread::spawn(move || transfers.run(&orders));
-            Stage { published, grants, state, asks, mailbox: boxes.remove(0) }
+            Stage { published, state, asks, mailbox: boxes.remove(0) }
         }
 
         fn ask(&self, connection: u64, zone: &str) {
@@ -649,7 +634,7 @@ mod tests {
         // Only once it is answered all before it wait.
         stage.ask(99, "elsewhere.example.");
         stage.letter();
-        drop(stage.grants.publish(Granted::default()));
+        drop(stage.published.publish(zones(1)));
         first.pop().unwrap().more.unwrap().end();
         let next = stage.letter();
         assert_eq!((next.way, next.message[3] & 15, next.more.is_none()), (Way::Stream(all - 1), 5, true));

@@ -265,6 +265,26 @@ fn a_zone_that_changes_meanwhile_is_given_as_one_version() {
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
+/// While its file is still read it is for those whom it was for: somebody may have taken out of it what others are not to have.
+#[test]
+fn a_zone_is_given_to_others_as_its_file_says_from_then_on() {
+    let folder = folder();
+    let shut = CONFIGURATION.replace("allow-update = [\"key:ddns\"]\nallow-transfer = [\"127.0.0.1\"]\n", "");
+    folder.configure(&shut);
+    let server = serve(&folder);
+    let soa = || dig(server.address, &["many.example", "IXFR=0", "+notcp", "+noall", "+comments", "+answer"]);
+    assert!(soa().contains("status: REFUSED"));
+    folder.write_long_ago("many.zone", &many().replacen("host 1 ", "host 2 ", 1));
+    folder.configure(&shut.replace("many.zone\"\n", "many.zone\"\nallow-transfer = [\"127.0.0.1\"]\n"));
+    server.signal("HUP");
+    let mut first = String::new();
+    eventually("it is given away", || {
+        first = soa();
+        !first.contains("status: REFUSED")
+    });
+    assert!(first.contains("host.many.example. 2 "), "{first}");
+}
+
 /// A server of another make that has the zones from us.
 struct Secondary {
     name: &'static str,

@@ -14,7 +14,7 @@ use crate::log;
 use crate::stamp::Looks;
 use crate::state::Served;
 use crate::zonetext::pieces::file::Shelf;
-use front::{Presence, Unserved, Zones};
+use front::{Granted, Presence, Unserved, Zones};
 use image::Image;
 use image::node::APEX;
 use policy::{Acl, Lists};
@@ -56,9 +56,7 @@ pub enum Compared {
 pub fn ready(mut shelved: Shelved, config: &Config, generation: u64) -> (Zones<Stretch>, Serving) {
     remark(&shelved.remarks);
     // They stay until the next image; making this one has taken much else.
-    let (allow_query, file, seen) = store::heap::apart(|| {
-        (Arc::new(access(&shelved.image, config)), Arc::new(shelved.file.clone()), shelved.manifest.seen.clone())
-    });
+    let (file, seen) = store::heap::apart(|| (Arc::new(shelved.file.clone()), shelved.manifest.seen.clone()));
     shelved.manifest.seen = seen;
     let problems = problems(&shelved.manifest);
     let unserved = unserved(&problems, &shelved.image);
@@ -74,7 +72,7 @@ pub fn ready(mut shelved: Shelved, config: &Config, generation: u64) -> (Zones<S
         pieces: shelved.pieces,
         huge_bytes: 0,
     };
-    (Zones { image: shelved.image, allow_query, unserved }, serving)
+    (access(&shelved.image, config).to(shelved.image, unserved), serving)
 }
 
 /// So many zones, in an image of so many octets, are compared with their files before the first answer is given, and built
@@ -210,8 +208,7 @@ fn at_once(
     let Some(image) = image.or(was_laid) else { return Some((bare, serving, Compared::Owned)) };
     serving.take(&bare.image, &image, &entries, &gone);
     let unserved = unserved(&serving.problems, &image);
-    let zones = Zones { allow_query: Arc::new(access(&image, config)), image, unserved };
-    Some((zones, serving, Compared::Owned))
+    Some((access(&image, config).to(image, unserved), serving, Compared::Owned))
 }
 
 /// This image is all that is served from now on, to these.
@@ -260,10 +257,35 @@ impl Serving {
     }
 }
 
-/// Access lists by the zone numbers of the image.
-pub fn access(image: &Image<Stretch>, config: &Config) -> Lists {
-    let own = config.roster.written.iter().filter_map(|zone| own(image, zone));
-    Lists::new(list(&config.server.allow_query), own.collect())
+/// Whom the zones of an image are for.
+#[derive(PartialEq, Eq)]
+pub struct Access {
+    /// By the zone numbers of the image.
+    query: Arc<Lists>,
+    transfer: Arc<Granted>,
+}
+
+impl Access {
+    pub fn of(zones: &Zones<Stretch>) -> Access {
+        Access { query: Arc::clone(&zones.allow_query), transfer: Arc::clone(&zones.allow_transfer) }
+    }
+
+    pub fn to(self, image: Image<Stretch>, unserved: Arc<Unserved>) -> Zones<Stretch> {
+        Zones { image, allow_query: self.query, allow_transfer: self.transfer, unserved }
+    }
+}
+
+pub fn access(image: &Image<Stretch>, config: &Config) -> Access {
+    // It stays until they are for others.
+    store::heap::apart(|| {
+        let written = &config.roster.written;
+        let own = written.iter().filter_map(|zone| own(image, zone)).collect();
+        let granted = written.iter().filter(|zone| !zone.allow_transfer.0.is_empty());
+        Access {
+            query: Arc::new(Lists::new(list(&config.server.allow_query), own)),
+            transfer: Arc::new(granted.map(|zone| (zone.apex.clone(), zone.allow_transfer.clone())).collect()),
+        }
+    })
 }
 
 /// As `access` has them, after an image that had those of `written`, and differs in these zones.
@@ -273,15 +295,19 @@ pub fn access_after(
     image: &Image<Stretch>,
     about: &[Box<[u8]>],
     config: &Config,
-) -> Arc<Lists> {
+) -> Access {
     if !written.is(&config.roster.written) {
-        return Arc::new(access(image, config));
+        return access(image, config);
     }
     let is_moved = |apex: &&[u8]| number(&before.image, apex) != number(image, apex);
     let moved: Vec<&[u8]> = about.iter().map(|apex| &**apex).filter(is_moved).collect();
     let gone = moved.iter().filter_map(|apex| number(&before.image, apex)).collect();
     let come = moved.iter().filter_map(|apex| own(image, written.find(apex)?)).collect();
-    before.allow_query.with(&gone, come).map_or_else(|| Arc::clone(&before.allow_query), Arc::new)
+    let access = Access::of(before);
+    match before.allow_query.with(&gone, come) {
+        Some(query) => Access { query: Arc::new(query), ..access },
+        None => access,
+    }
 }
 
 /// Zones that are configured and that an image has nothing of, for what is wrong with them.

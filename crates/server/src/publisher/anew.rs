@@ -6,7 +6,7 @@ use crate::config::{Config, Seen, Zone};
 use crate::history::Recorder;
 use crate::images::comparison;
 use crate::images::manifest;
-use crate::images::serving::{ready, told};
+use crate::images::serving::{Access, ready, told};
 use crate::images::sound::Sound;
 use crate::images::{self, Before, Beforehand};
 use crate::log;
@@ -132,14 +132,14 @@ impl Publisher {
             _ => library.current(zones, &is_wanted, seen, before, beforehand),
         };
         let was_laid_over = now.image.header().overlay.is_some();
-        let (lists, unserved) = (Arc::clone(&now.allow_query), Arc::clone(&now.unserved));
+        let (access, unserved) = (Access::of(&now), Arc::clone(&now.unserved));
         drop(now);
         self.state.set_no_new_image(found.as_ref().err().map(ToString::to_string));
         let shelved = found.map_err(|e| vec![format!("no new image, the old one stays: {e}")])?;
         let (zones, mut serving) = ready(shelved, config, self.served.generation + 1);
         // What is laid over an image is not in the image.
         let is_other = serving.manifest.image() != self.served.manifest.image() || was_laid_over;
-        let changed = is_other || zones.allow_query != lists || zones.unserved != unserved;
+        let changed = is_other || Access::of(&zones) != access || zones.unserved != unserved;
         let before = Arc::clone(&self.served.problems);
         // What updates have changed of a zone whose file below data-dir could not be read is laid over the image. Of one that is theirs no more, and
         // whose version is held, what is served is in the image.

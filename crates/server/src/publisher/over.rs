@@ -8,7 +8,7 @@ use crate::images::comparison::{self, Difference};
 use crate::images::held;
 use crate::images::laying;
 use crate::images::manifest;
-use crate::images::serving::{access, access_after, remark, told, unserved_after};
+use crate::images::serving::{Access, access, access_after, remark, told, unserved_after};
 use crate::images::{self, Remark};
 use crate::log;
 use crate::publisher::press::{Books, Press};
@@ -132,8 +132,8 @@ impl Publisher {
     /// Serves what is served to whom it is for now. False: it was for the same before.
     fn admit(&mut self, config: &Config) -> bool {
         let now = self.press.current();
-        let lists = access(&now.image, config);
-        if lists == *now.allow_query {
+        let access = access(&now.image, config);
+        if access == Access::of(&now) {
             return false;
         }
         drop(now);
@@ -141,7 +141,7 @@ impl Publisher {
         let retired = self.press.have_done(move |press, _| {
             let now = press.current();
             let image = now.image.changed(now.image.bytes().clone(), now.image.header().clone());
-            press.publish(Zones { allow_query: Arc::new(lists), ..now.with(image) })
+            press.publish(access.to(image, Arc::clone(&now.unserved)))
         });
         self.served.generation += 1;
         self.is_published(retired);
@@ -261,8 +261,8 @@ fn pressed(
     }
     let before = press.current();
     let Laid { image, entries, remarks, pieces } = changes::lay(&before.image, plan)?;
-    let allow_query = access_after(&before, written, &image, about, config);
+    let access = access_after(&before, written, &image, about, config);
     let unserved = unserved_after(&before, &image, about, &entries);
-    let retired = press.publish(Zones { image, allow_query, unserved });
+    let retired = press.publish(access.to(image, unserved));
     Some(Pressed { before, entries, remarks, pieces, zones: press.current(), retired })
 }

@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use store::{Stretch, atomic};
-use times::{ANNOUNCED, REFRESHED, Times};
+use times::{ANNOUNCED, Noted, REFRESHED, Times};
 use told::Quota;
 use transfer::announce::{Announcer, Told};
 use transfer::ask;
@@ -348,6 +348,9 @@ impl Registrar {
                     known.map(|(timers, _)| timers),
                     refreshed,
                 );
+                if let Some(serial) = noted.and_then(|noted| noted.unserved).filter(|_| entry.file.exists()) {
+                    self.refresher.has_unserved(id, serial);
+                }
                 if entry.file.exists() && (has_begun || entry.serial.is_none()) {
                     self.refresher.wait_until(id, now + SERVED_WITHIN_MS);
                     settling.push(id);
@@ -435,7 +438,8 @@ impl Registrar {
             entry.trouble = None;
         }
         let serial = standing.and_then(|s| s.timers).map_or(0, |timers| timers.serial);
-        if let Err(e) = self.times.note(&entry.apex, wall_s(), serial) {
+        let noted = Noted { at_s: wall_s(), serial, unserved: standing.and_then(|s| s.unserved) };
+        if let Err(e) = self.times.note(&entry.apex, noted) {
             log::warn("it is not written down when a zone was refreshed", &[("zone", &name(&entry.apex)), ("why", &e)]);
         }
     }

@@ -288,6 +288,11 @@ impl Refresher {
         self.set_deadline(id);
     }
 
+    /// This version was received before it was added, and is not served.
+    pub fn has_unserved(&mut self, id: ZoneId, serial: u32) {
+        self.zones.get_mut(&id).into_iter().for_each(|zone| zone.unserved = Some(serial));
+    }
+
     pub fn remove(&mut self, id: ZoneId) {
         self.stop_hoping(id);
         if let Some(at) = self.zones.remove(&id).and_then(|zone| zone.deadline) {

@@ -330,16 +330,18 @@ fn an_operator_has_a_zone_transferred_and_others_told() {
 fn a_version_that_loses_too_much_is_held_until_the_operator_forces_it() {
     let (theirs, ours) = (free_port(), free_port());
     let primary = Site::start(theirs, &format!("[guards]\nenabled = false\n{}", PRIMARY.replace("{notify}", "")));
-    let secondary = Site::start(ours, &secondary_of(theirs));
+    let mut secondary = Site::start(ours, &secondary_of(theirs));
     secondary.comes_to("open.test", 7);
     primary.folder.write("open.zone", "$TTL 300\n@ SOA ns host 8 3600 600 86400 4\n@ NS ns.else.\n");
     assert!(primary.ctl(&["reload", "open.test"]).contains("ok true"));
     primary.comes_to("open.test", 8);
     assert!(secondary.ctl(&["zone", "transfer", "open.test"]).contains("ok true"));
     eventually("it is held", || secondary.ctl(&["status", "--json"]).contains("\"held\":[{\"zone\":\"open.test.\""));
-    let list = || secondary.ctl(&["zone", "list", "open.test"]);
-    eventually("it is told", || list().contains("not_served 8"));
+    eventually("it is told", || secondary.ctl(&["zone", "list", "open.test"]).contains("not_served 8"));
     assert_eq!((secondary.serial("open.test"), secondary.has("www.open.test", "A")), (Some(7), "192.0.2.1\n".into()));
+    secondary.restart();
+    let list = || secondary.ctl(&["zone", "list", "open.test"]);
+    assert!(list().contains("serial 7") && list().contains("not_served 8"), "{}", list());
     let forced = secondary.ctl(&["zone", "publish", "--force", "open.test"]);
     secondary.comes_to("open.test", 8);
     assert_eq!(secondary.has("www.open.test", "A"), "", "{forced}");

@@ -1,5 +1,6 @@
 //! NOTIFYs (RFC 1996): those of primaries, followed or refused; those to others.
 
+use super::times::Noted;
 use super::{Matter, Means, Registrar, served};
 use crate::clock::wall_s;
 use crate::refusals::{self, DONE, ELSEWHERE, MALFORMED, Notice, PROHIBITED, head, unproven};
@@ -47,7 +48,8 @@ impl Registrar {
         if !entry.targets.iter().all(|target| self.announcer.is_told(id, *target)) {
             return;
         }
-        if let Err(e) = self.announced.note(&entry.apex, wall_s(), serial) {
+        let noted = Noted { at_s: wall_s(), serial, unserved: None };
+        if let Err(e) = self.announced.note(&entry.apex, noted) {
             log::warn(
                 "it is not written down of which version others were told",
                 &[("zone", &images::name(&entry.apex)), ("why", &e)],

@@ -154,8 +154,9 @@ fn what_is_known_goes_with_the_zones_and_servers() {
             let (apex, primary, target) = (entry.apex.clone(), entry.primaries[0], entry.targets[0]);
             numbers.extend([primary, target]);
             stage.registrar.entries.falls_silent(primary, Over::Udp);
-            stage.registrar.times.note(&apex, 1, 1).unwrap();
-            stage.registrar.announced.note(&apex, 1, 1).unwrap();
+            let noted = Noted { at_s: 1, serial: 1, unserved: None };
+            stage.registrar.times.note(&apex, noted).unwrap();
+            stage.registrar.announced.note(&apex, noted).unwrap();
             stage.registrar.announce(now, id);
         }
         // All are told, and nobody answers.

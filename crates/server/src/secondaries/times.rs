@@ -5,7 +5,8 @@
 //! One file for each of the two, 32 octets a zone, each written over in place:
 //!
 //! ```text
-//! hash of the apex u64 | seconds since 1970 u64 | serial u32, 0 u32 | checksum of these u64      little endian
+//! hash of the apex u64 | seconds since 1970 u64 | serial u32 | that xor a version's that is there and not served, else 0 u32 | checksum of these u64
+//!                                                                                                                  little endian
 //! ```
 //! Nothing is synced, and a record that is torn is none: what is lost in a crash of the machine is that a zone was asked for, or
 //! told of, lately, and that is done again.
@@ -43,11 +44,15 @@ pub struct Noted {
     /// Seconds since 1970.
     pub at_s: u64,
     pub serial: u32,
+    /// A version that has been received, and is not served.
+    pub unserved: Option<u32>,
 }
 
 fn encode(hash: u64, noted: Noted) -> [u8; RECORD] {
     let mut record = [0; RECORD];
-    for (place, word) in record.chunks_exact_mut(8).zip([hash, noted.at_s, u64::from(noted.serial)]) {
+    let other = noted.unserved.map_or(0, |unserved| unserved ^ noted.serial);
+    let serials = u64::from(other) << 32 | u64::from(noted.serial);
+    for (place, word) in record.chunks_exact_mut(8).zip([hash, noted.at_s, serials]) {
         place.copy_from_slice(&word.to_le_bytes());
     }
     let sum = siphash::<1, 3>(KEY, &record[..24]);
@@ -57,8 +62,9 @@ fn encode(hash: u64, noted: Noted) -> [u8; RECORD] {
 
 fn decode(record: &[u8; RECORD]) -> Option<(u64, Noted)> {
     let word = |i: usize| record[i * 8..].first_chunk().map(|b| u64::from_le_bytes(*b));
-    let (hash, noted) = (word(0)?, Noted { at_s: word(1)?, serial: word(2)? as u32 });
-    (word(3)? == siphash::<1, 3>(KEY, &record[..24])).then_some((hash, noted))
+    let (serial, other) = (word(2)? as u32, (word(2)? >> 32) as u32);
+    let noted = Noted { at_s: word(1)?, serial, unserved: (other != 0).then_some(other ^ serial) };
+    (word(3)? == siphash::<1, 3>(KEY, &record[..24])).then_some((word(0)?, noted))
 }
 
 fn hash(apex: &[u8]) -> u64 {
@@ -100,8 +106,10 @@ impl Times {
         self.known.get(&hash(apex)).map(|(_, noted)| *noted)
     }
 
-    pub fn note(&mut self, apex: &[u8], at_s: u64, serial: u32) -> io::Result<()> {
-        self.put(hash(apex), Noted { at_s, serial })
+    pub fn note(&mut self, apex: &[u8], noted: Noted) -> io::Result<()> {
+        let hash = hash(apex);
+        let slot = self.take_slot(hash, noted);
+        self.write(slot, &encode(hash, noted))
     }
 
     /// Nothing is known of this zone.
@@ -124,11 +132,6 @@ impl Times {
         Ok(())
     }
 
-    fn put(&mut self, hash: u64, noted: Noted) -> io::Result<()> {
-        let slot = self.take_slot(hash, noted);
-        self.write(slot, &encode(hash, noted))
-    }
-
     fn take_slot(&mut self, hash: u64, noted: Noted) -> Slot {
         let own = self.known.get(&hash).map(|(slot, _)| *slot);
         let slot = own.or_else(|| self.free.pop()).unwrap_or(self.next);
@@ -141,6 +144,10 @@ impl Times {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn noted(at_s: u64, serial: u32) -> Noted {
+        Noted { at_s, serial, unserved: None }
+    }
 
     #[test]
     fn what_was_noted_is_known_after_a_restart_and_what_is_torn_is_not() {
@@ -155,15 +162,15 @@ mod tests {
         let mut times = open(&zones);
         for (i, zone) in zones.iter().enumerate() {
             assert_eq!(times.of(zone), None);
-            times.note(zone, 5, 1).unwrap();
-            times.note(zone, 10 + i as u64, u32::MAX - i as u32).unwrap();
+            times.note(zone, noted(5, 1)).unwrap();
+            times.note(zone, noted(10 + i as u64, u32::MAX - i as u32)).unwrap();
         }
         let of = |times: &Times| zones.map(|zone| times.of(zone).map(|noted| (noted.at_s, u32::MAX - noted.serial)));
         assert_eq!(of(&times), [Some((10, 0)), Some((11, 1)), Some((12, 2))]);
         assert_eq!(of(&open(&zones)), [Some((10, 0)), Some((11, 1)), Some((12, 2))]);
         times.keep(zones[1..].iter().copied()).unwrap();
         assert_eq!(of(&times), [None, Some((11, 1)), Some((12, 2))], "one has gone");
-        times.note(b"\x01d\0", 13, 7).unwrap();
+        times.note(b"\x01d\0", noted(13, 7)).unwrap();
         assert_eq!(
             std::fs::metadata(folder.join(REFRESHED)).unwrap().len() as usize,
             3 * RECORD,
@@ -179,11 +186,15 @@ mod tests {
         let (mut times, file) = (Times::open(&folder, REFRESHED, zones.iter().copied()), folder.join(REFRESHED));
         std::fs::remove_file(&file).unwrap();
         std::fs::create_dir(&file).unwrap();
-        assert!(times.write_all().is_err() && times.note(zones[0], 10, u32::MAX).is_err());
+        assert!(times.write_all().is_err() && times.note(zones[0], noted(10, u32::MAX)).is_err());
         assert_eq!(of(&times), [Some((10, 0)), Some((11, 1)), None]);
         std::fs::remove_dir(&file).unwrap();
-        times.note(zones[2], 12, u32::MAX - 2).unwrap();
+        times.note(zones[2], noted(12, u32::MAX - 2)).unwrap();
         assert_eq!(of(&open(&zones)), [Some((10, 0)), Some((11, 1)), Some((12, 2))]);
+        for unserved in [Some(0), Some(7), None] {
+            times.note(zones[0], Noted { unserved, ..noted(10, 5) }).unwrap();
+            assert_eq!(open(&zones).of(zones[0]), Some(Noted { unserved, ..noted(10, 5) }));
+        }
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -5,9 +5,10 @@
 //! One file for each of the two, 32 octets a zone, each written over in place:
 //!
 //! ```text
-//! hash of the apex u64 | seconds since 1970 u64 | serial u32 | that xor a version's that is there and not served, else 0 u32 | checksum of these u64
-//!                                                                                                                  little endian
+//! hash of the apex u64 | seconds since 1970 u64 | serial u32, other u32 | checksum of these u64      little endian
 //! ```
+//! `other`: the serial xor that of a version that has been received and is not served; 0 where there is none.
+//!
 //! Nothing is synced, and a record that is torn is none: what is lost in a crash of the machine is that a zone was asked for, or
 //! told of, lately, and that is done again.
 

@@ -21,7 +21,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Size of a huge page, and the border they start at.
 pub const HUGE: usize = 2 << 20;
@@ -44,11 +44,17 @@ pub enum Backing {
 pub struct Map(Arc<Mapping>);
 
 struct Mapping {
+    number: u64,
     // Drops first: its entry in the table of `sigbus` must not outlive the mapping.
     guard: Option<Guard>,
     region: Region,
     backing: Backing,
     room: Option<Room>,
+}
+
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Memory behind a map, at the addresses that follow it. It is written as a file without a name is, and read through the
@@ -104,7 +110,7 @@ impl Map {
             file.read_exact(region.octets_mut())?;
             region.protect(libc::PROT_READ)?;
             let room = Room::behind(&region);
-            Ok(Map(Arc::new(Mapping { guard: None, region, backing: Backing::Copy, room })))
+            Ok(Map(Arc::new(Mapping { number: next_number(), guard: None, region, backing: Backing::Copy, room })))
         };
         copy(&mut file).map_err(|e: io::Error| named(path, &e))
     }
@@ -117,7 +123,7 @@ impl Map {
         }
         let region = Region::reserve(len, 0)?;
         region.back(libc::MAP_SHARED, libc::PROT_READ, file.as_raw_fd())?;
-        Ok(Map(Arc::new(Mapping { guard: None, region, backing: Backing::File, room: None })))
+        Ok(Map(Arc::new(Mapping { number: next_number(), guard: None, region, backing: Backing::File, room: None })))
     }
 
     fn of_file(file: &File, len: usize, room: usize) -> io::Result<Map> {
@@ -125,7 +131,12 @@ impl Map {
         region.back(libc::MAP_SHARED, libc::PROT_READ, file.as_raw_fd())?;
         let guard = Guard::over(region.range())?;
         let room = Room::behind(&region);
-        Ok(Map(Arc::new(Mapping { guard: Some(guard), region, backing: Backing::File, room })))
+        Ok(Map(Arc::new(Mapping { number: next_number(), guard: Some(guard), region, backing: Backing::File, room })))
+    }
+
+    /// No other map of this process has it, or had: of two of the same file each has a room of its own.
+    pub fn number(&self) -> u64 {
+        self.0.number
     }
 
     /// Where the room behind the map begins and ends, counted from the map's start.

@@ -12,7 +12,6 @@
 //! Zones whose files have changed are laid by `changes`, as a whole or by the names that differ; it says there what is too
 //! much.
 
-use crate::images::identity;
 use crate::update::unwritten::Wish;
 use image::edit::{Edit, Hidden};
 use image::followers::{Followers, Turn};
@@ -63,23 +62,24 @@ pub fn zone<'v>(view: View<'v>, apex: &[u8]) -> Option<Zone<'v>> {
 
 /// A zone as it was served at some time.
 pub struct Seen {
-    /// Of the image that it was laid out in.
-    image: (u64, u64),
+    /// Of the map that it was laid out in, or behind.
+    map: u64,
     /// Where it was laid out there.
     first: u32,
-    /// How far changes behind the image reached.
+    /// How far changes behind that reached.
     end: u64,
 }
 
 impl Seen {
     /// None: it is damaged.
     pub fn of(image: &Image<Stretch>, zone: &Zone<'_>) -> Option<Seen> {
-        Some(Seen { image: identity(image), first: Walk::of(*zone).ok()?.first(), end: image.bytes().end() as u64 })
+        let bytes = image.bytes();
+        Some(Seen { map: bytes.map().number(), first: Walk::of(*zone).ok()?.first(), end: bytes.end() as u64 })
     }
 
     /// True if it stands where it stood; names of it may have changed since `end`.
     pub fn is_of(&self, image: &Image<Stretch>, walk: &Walk<'_>) -> bool {
-        self.image == identity(image) && self.first == walk.first()
+        self.map == image.bytes().map().number() && self.first == walk.first()
     }
 
     pub fn end(&self) -> u64 {

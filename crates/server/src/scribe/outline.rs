@@ -185,7 +185,7 @@ mod tests {
     use crate::images::laying;
     use crate::update::unwritten::{Names, Wish};
     use image::edit::Record;
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
     use store::atomic::write_atomically;
     use wire::rtype::{A, TXT};
 
@@ -195,6 +195,8 @@ mod tests {
     struct Stage {
         folder: PathBuf,
         image: Image<Stretch>,
+        /// All that has changed of it.
+        changed: Names,
         state: u64,
     }
 
@@ -206,9 +208,25 @@ mod tests {
             let _ = std::fs::remove_dir_all(&folder);
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(folder.join("image"), octets).unwrap();
+            let image = Stage::map(&folder);
+            Stage { folder, image, changed: Names::new(), state: seed }
+        }
+
+        fn map(folder: &Path) -> Image<Stretch> {
             let map = store::Map::copy_to_memory(&folder.join("image"), 1 << 20).unwrap();
-            let image = Image::open_to_serve(Stretch::of(map), |_| 0).unwrap();
-            Stage { folder, image, state: seed }
+            Image::open_to_serve(Stretch::of(map), |_| 0).unwrap()
+        }
+
+        fn lay(&mut self, names: Names) {
+            let wish = Wish { apex: APEX.into(), names };
+            let laid = laying::over(&self.image, &[wish], usize::MAX).unwrap_or_else(|e| panic!("{}", e.why));
+            laid.into_iter().for_each(|laid| self.image = laid.image);
+        }
+
+        /// Another map of the same file takes its place, as one on large pages does.
+        fn map_again(&mut self) {
+            self.image = Stage::map(&self.folder);
+            self.lay(self.changed.clone());
         }
 
         fn draw(&mut self, below: u64) -> u64 {
@@ -236,9 +254,8 @@ mod tests {
                 };
                 names.insert(name.into(), records);
             }
-            let wish = Wish { apex: APEX.into(), names };
-            let laid = laying::over(&self.image, &[wish], usize::MAX).unwrap_or_else(|e| panic!("{}", e.why));
-            laid.into_iter().for_each(|laid| self.image = laid.image);
+            self.changed.extend(names.clone());
+            self.lay(names);
         }
 
         fn write(&self, name: &str, passage: u64, before: Option<&Outline>, old: Option<File>) -> (Outline, Vec<u8>) {
@@ -267,6 +284,9 @@ mod tests {
             let mut before: Option<Outline> = None;
             for round in 0..25 {
                 (0..stage.draw(3)).for_each(|_| stage.change());
+                if stage.draw(4) == 0 {
+                    stage.map_again();
+                }
                 let old = File::open(&file).ok();
                 let known = before.as_ref().filter(|outline| old.as_ref().is_some_and(|old| outline.is_of(old)));
                 assert_eq!(known.is_some(), round % 10 > 0, "seed {seed} round {round}");

@@ -25,6 +25,7 @@ use crate::answering::Shared;
 use crate::config::{Config, Written, Zone};
 use crate::history::Recorder;
 use crate::images::admitted::Admitted;
+use crate::images::comparison::Difference;
 use crate::images::held::{self, Gate};
 use crate::images::manifest::Identity;
 use crate::images::serving::{Serving, facts, forsakes, note_admitted};
@@ -360,6 +361,7 @@ impl Publisher {
                 if self.by.is_asked && wanted.is_empty() && self.press.have_done(|_, books| !books.owed.is_empty()) =>
             {
                 self.write_files(config, |_| true)?;
+                self.judges_anew = !self.judged_anew(config, wanted, &Difference::default()).is_empty();
                 None
             }
             Why::Started if !self.served.manifest.is_sound() => None,
@@ -370,7 +372,8 @@ impl Publisher {
             // Files that are as they were would not be read again.
             None => (self.rebuild(config, if self.judges_anew { Why::Forced } else { why })?, true),
         };
-        if wanted.is_empty() {
+        // A fold has left what is held as it was.
+        if wanted.is_empty() && why != Why::Fold {
             self.weighed = Some(Weighed { guards: config.guards, written: config.roster.written.clone() });
         }
         let facts = vec![

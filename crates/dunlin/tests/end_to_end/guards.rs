@@ -1,6 +1,7 @@
 //! A new version of a zone that looks like an accident: it is held, the one before serves on, and the operator decides.
 
 use crate::running::{DIRECTORY, Folder, Server, eventually, read, text};
+use crate::updates::{DDNS, KEY, update};
 use std::process::Output;
 use std::time::{Duration, SystemTime};
 
@@ -325,6 +326,29 @@ fn a_file_that_comes_back_is_weighed_beside_what_is_served() {
     eventually("the next image", || image() > before);
     folder.refuses(&["reload"], why);
     assert_eq!(server.short(&folder, &["mark.example", "TXT"]), "\"new\"\n");
+}
+
+/// Which weighs nothing that is held.
+#[test]
+fn what_guards_say_now_counts_for_a_held_version_though_there_was_an_image_of_updates_meanwhile() {
+    let folder = Folder::new();
+    folder.write("zones/example.zone", ZONE);
+    folder.write("up.zone", ZONE);
+    folder.write("ddns.key", &format!("{KEY}\n"));
+    let updated = "[[key]]\nname = \"ddns\"\nsecret-file = \"ddns.key\"\n\
+        [[zone]]\nname = \"up.example\"\nfile = \"up.zone\"\nallow-update = [\"key:ddns\"]\n";
+    folder.configure(&format!("{DIRECTORY}{updated}"));
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    folder.write_long_ago("zones/example.zone", &without(ZONE, &["a ", "b ", "c ", "d "]));
+    folder.refuses(&["reload"], "more than 50 % would be lost");
+    folder.configure(&format!("{DIRECTORY}{updated}[guards]\nlost-records-percent = 90\n"));
+    folder.does(&["reload", "up.example"]);
+    let image = || std::fs::metadata(folder.0.join("data/images/zones.image")).unwrap().modified().unwrap();
+    let before = image();
+    assert_eq!(update(&server, &[], DDNS, "zone up.example\nadd new.up.example 60 A 192.0.2.9"), "");
+    eventually("an image of what the update has changed", || image() > before);
+    folder.does(&["reload"]);
+    assert_eq!(server.short(&folder, &["a.example"]), "");
 }
 
 #[test]

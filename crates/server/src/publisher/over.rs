@@ -149,7 +149,7 @@ impl Publisher {
     }
 
     /// Zones of which a version is held that guards hold no more, or by other numbers, and those that are given their serials in another way.
-    fn judged_anew(&self, config: &Config, wanted: &[String], difference: &Difference) -> Vec<Zone> {
+    pub(super) fn judged_anew(&self, config: &Config, wanted: &[String], difference: &Difference) -> Vec<Zone> {
         let written = &config.roster.written;
         let numbering = |all: &Written, apex: &[u8]| all.find(apex).map(|zone| zone.numbering).unwrap_or_default();
         let is_numbered_so = |was: &Written, apex: &[u8]| numbering(was, apex) == numbering(written, apex);

@@ -40,7 +40,7 @@ use crate::update::novices::Asked;
 use attending::NEEDS_RESTART;
 use audit::Guards;
 use by::{By, record};
-use folding::Folding;
+use folding::{Folding, Haste};
 use front::{Retired, Zones};
 use jobs::{Job, Why, together};
 use net::Wake;
@@ -121,7 +121,7 @@ impl Publisher {
         served: Serving,
         recorder: Recorder,
     ) -> Publisher {
-        let publisher = Publisher {
+        let mut publisher = Publisher {
             weighed: None,
             library,
             press,
@@ -139,6 +139,7 @@ impl Publisher {
             number: 0,
             full: 0,
         };
+        publisher.recorder.follow(publisher.served.manifest.history());
         publisher.tell_problems(&[]);
         publisher.tell();
         publisher
@@ -291,7 +292,11 @@ impl Publisher {
     /// Keeps what is served now, and has been laid over an image, in the history. False: that cannot be written.
     fn record(&mut self) -> bool {
         let unfit = self.served.problems.iter().map(|p| &*p.apex).collect();
-        record(&mut self.recorder, &self.state, &self.library.gate, &unfit, &self.by)
+        let is_kept = record(&mut self.recorder, &self.state, &self.library.gate, &unfit, &self.by);
+        if self.recorder.is_over() && self.folding.is_due() {
+            self.folding.hurry(Haste::Soon);
+        }
+        is_kept
     }
 
     /// Makes a new image of what is laid over the one that is served. False: it could not be made.

@@ -33,6 +33,10 @@ pub struct Recorder {
     end: Option<u64>,
     /// Images say that so much was there: what comes stands behind that, though somebody has removed what was.
     least: u64,
+    /// A start needs what stands from here on, for the image that it finds has it not.
+    needed: u64,
+    /// For that more is kept than is wanted.
+    is_over: bool,
     unkept: Seldom,
 }
 
@@ -64,6 +68,8 @@ impl Recorder {
             open: None,
             end: None,
             least: 0,
+            needed: 0,
+            is_over: false,
             unkept: Seldom::default(),
         }
     }
@@ -150,7 +156,8 @@ impl Recorder {
         let mut journal = open.journal.take().map_or_else(|| self.opened(), Ok)?;
         journal.append(entries)?;
         let (end, kept) = (journal.next_position(), self.keeping.kept(&journal, &self.keep));
-        journal.release(end, kept);
+        journal.release(self.needed.min(end), kept);
+        self.is_over = journal.places().count() > kept.max(1);
         self.end = Some(end);
         open.journal = Some(journal);
         Ok(())
@@ -168,9 +175,15 @@ impl Recorder {
         self.least
     }
 
-    /// An image has what stands before this position.
+    /// The image that a start finds has what stands before this position.
     pub fn follow(&mut self, position: u64) {
+        (self.needed, self.is_over) = (position, false);
         self.least = self.least.max(position);
+    }
+
+    /// True if more is kept than is wanted, until there is an image that has it.
+    pub fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// The serial that the history of a zone ends with. All of it is read for the first who asks.
@@ -321,6 +334,35 @@ mod tests {
             let told = (step.as_ref().map(|step| step.diff.to), step.and_then(|step| step.another));
             assert_eq!(told, (another.map(|_| comes_under), another), "{file:?} {update:?} {comes_under}");
         }
+    }
+
+    #[test]
+    fn what_a_start_needs_is_kept_until_an_image_has_it() {
+        let data = std::env::temp_dir().join(format!("dunlin-history-needed-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir_all(&data).unwrap();
+        let record = |n: u8| Record::new(&[1, n, 1, b'z', 0], 16, 60, &[&[255][..], &[n; 255]].concat()).unwrap();
+        let mut recorder = Recorder::new(&data, config::History { age: Duration::from_secs(60), octets: SEGMENT_MIN });
+        let note = |recorder: &mut Recorder, serials: std::ops::Range<u32>| {
+            for serial in serials {
+                let diff = Diff::new(serial, serial + 1, vec![], (0..100).map(record).collect());
+                assert!(recorder.note([(b"\x01z\0"[..].into(), diff)], &|_| by_file()));
+            }
+        };
+        let first = || changes(&data, b"\x01z\0").unwrap()[0].diff.from;
+        note(&mut recorder, 1..30);
+        assert!(recorder.is_over() && first() == 1, "there is no image");
+        let position = recorder.position();
+        note(&mut recorder, 30..60);
+        recorder.follow(position);
+        assert!(!recorder.is_over());
+        note(&mut recorder, 60..90);
+        assert!(recorder.is_over() && (20..=30).contains(&first()), "{}", first());
+        let end = recorder.position();
+        recorder.follow(end);
+        note(&mut recorder, 90..91);
+        assert!(!recorder.is_over() && first() > 80, "{}", first());
+        std::fs::remove_dir_all(&data).unwrap();
     }
 
     /// What was compared is older than the history.

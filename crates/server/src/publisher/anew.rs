@@ -164,6 +164,7 @@ impl Publisher {
             (serving.generation, serving.huge_bytes) = (self.served.generation, self.served.huge_bytes);
             self.served = serving;
         }
+        self.recorder.follow(self.served.manifest.history());
         self.tell_problems(&before);
         Ok(Ok(changed))
     }

@@ -22,7 +22,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use store::Stretch;
-use store::atomic::{self, sync_folder, write_atomically};
+use store::atomic::{self, Output, Prepared, prepare, sync_folder};
 use store::folder::open_file;
 use transfer::update::{self, Change, Refused};
 use transfer::{Content, Diff, Record};
@@ -135,8 +135,8 @@ impl Kept {
                 Err(format!("{} is there already: reload, or move it away", file.display()))
             }
             (Order::Add(text), None) => {
-                self.add(text, &file)?;
-                Ok(Written::Added { is: stamp(&file), file })
+                let is = self.add(text, &file)?;
+                Ok(Written::Added { is, file })
             }
             (_, None) => Err(format!("no zone {} is configured", name(apex))),
             (_, Some(false)) => Err(format!(
@@ -179,13 +179,21 @@ impl Kept {
         aside
     }
 
-    fn add(&self, text: &Path, file: &Path) -> Result<(), String> {
+    /// Returns what tells the file as it was written.
+    fn add(&self, text: &Path, file: &Path) -> Result<String, String> {
         let failed = |e: io::Error| format!("{}: {e}", text.display());
         let mut from = open_file(text).map_err(failed)?;
         let found = from.metadata().map_err(failed)?;
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let copy = write_atomically(&self.folder, name, Some(found.len()), |out| io::copy(&mut from, out).map(drop));
-        copy.map(drop).map_err(|e| e.to_string())
+        let mut is = String::new();
+        // Before it has the name: somebody may edit it from then on.
+        let note = |temporary: &Path| {
+            is = stamp(temporary);
+            Ok(())
+        };
+        let copy = |out: &mut Output| io::copy(&mut from, out).map(drop);
+        let named = prepare(&self.folder, name, Some(found.len()), copy, note).and_then(Prepared::take_name);
+        named.map(|_| is).map_err(|e| e.to_string())
     }
 }
 

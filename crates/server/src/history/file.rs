@@ -60,11 +60,16 @@ pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Recor
         Ok(())
     };
     let edited = || io::Error::other("it was edited just now");
-    let check = |_: &Path| if stamp(&file) == was { Ok(()) } else { Err(edited()) };
+    // Before it has the name: somebody may edit it from then on.
+    let mut is = String::new();
+    let check = |temporary: &Path| {
+        is = stamp(temporary);
+        if stamp(&file) == was { Ok(()) } else { Err(edited()) }
+    };
     let aside = aside_of(name);
     let is_aside = prepare(folder, name, None, text, check)?.exchange(&aside)?;
     let aside = folder.join(aside);
-    let replaced = Replaced { is: stamp(&file), aside: is_aside.then_some(aside.clone()), file };
+    let replaced = Replaced { is, aside: is_aside.then_some(aside.clone()), file };
     // It may have been edited after the last look.
     if is_aside && stamp(&aside) != was {
         replaced.undo()?;

@@ -167,11 +167,12 @@ fn marked(folder: &Path, apex: &[u8]) -> Option<u32> {
     std::fs::read_to_string(mark_of(folder, apex)).ok()?.trim().parse().ok()
 }
 
-/// Of a fixed length. A zone that has not come back yet has the mark already, and each of its changes costs no sync.
+/// Of a fixed length: a zone that has not come back yet has the mark already, and it is written over in its place.
 fn mark(folder: &Path, mark: &Path, serial: u32) -> io::Result<()> {
     let text = format!("{serial:010}\n");
     match File::options().write(true).open(mark) {
-        Ok(file) => file.write_all_at(text.as_bytes(), 0),
+        // Before an image has that version: a start marks what the image has not.
+        Ok(file) => file.write_all_at(text.as_bytes(), 0).and_then(|()| file.sync_data()),
         Err(_) => {
             let name = mark.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             write_atomically(folder, name, None, |out| out.write_all(text.as_bytes())).map(drop)

@@ -157,9 +157,10 @@ impl Past {
         Ok([1, -1].map(|sign| net.side(sign)))
     }
 
-    /// Whether the edit of a file has led to this version.
+    /// Whether the edit of a file has led to this version of the zone, and not of one that had its name before.
     pub fn was_edited(&self, apex: &[u8], to: u32) -> Result<bool, String> {
-        Ok(changes(&self.data_dir, apex)?.iter().any(|entry| entry.diff.to == to && is_edit(&entry.author)))
+        let changes = changes(&self.data_dir, apex)?;
+        Ok(of_this(&changes).any(|entry| entry.diff.to == to && is_edit(&entry.author)))
     }
 
     /// Writes the content of an old version, under the serial that follows the one that is served, into the zone's file.

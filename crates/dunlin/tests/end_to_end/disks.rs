@@ -484,6 +484,18 @@ fn a_journal_that_lacks_its_segments_or_a_zone_says_so() {
     }
 }
 
+/// As after a crash between the copy of what its file says and the zone's own file: it never took an update.
+#[test]
+fn a_zone_whose_import_was_cut_off_does_not_begin_anew() {
+    let folder = folder();
+    serve(&folder).killed();
+    fs::remove_file(folder.0.join("data/journal/z.example.zone")).unwrap();
+    fs::remove_dir_all(folder.0.join("data/images")).unwrap();
+    let server = serve(&folder);
+    assert!(!read(&folder.0.join("log")).contains("zones begin anew"), "{}", read(&folder.0.join("log")));
+    assert_eq!(add(&server, 1), "");
+}
+
 /// As on a disk that has become read-only: who is told, and when zones were refreshed, are no reason not to answer.
 #[test]
 fn a_start_answers_though_it_can_write_down_nothing_of_other_servers() {

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::clock::wall_s;
 use crate::config::{History, Written, Zone};
-use crate::history::Keeping;
+use crate::history::{Keeping, last_updates};
 use crate::images::laying::Standing;
 use crate::images::manifest::{Known, Manifest};
 use crate::images::{self, name};
@@ -79,18 +79,23 @@ pub fn open_files(data_dir: &Path, zones: &mut Written) -> io::Result<(Option<Fi
     let mut anew: BTreeSet<Box<[u8]>> = lost.map(|zone| zone.apex.clone()).collect();
     let new = |files: &Files, zone: &Zone| zone.is_owned() && !files.has(&zone.apex) && !is_new_version(zone);
     if (1..=IMPORTED_FIRST).contains(&zones.iter().filter(|zone| new(&files, zone)).count()) {
-        let end = files.end()?;
+        let (end, mut again) = (files.end()?, BTreeSet::new());
         for zone in zones.iter_mut() {
             if !new(&files, zone) {
                 continue;
             }
             match import(&files.folder, zone, end) {
-                Ok(had_updates) => {
-                    anew.extend(had_updates.then(|| zone.apex.clone()));
+                Ok(is_again) => {
+                    again.extend(is_again.then(|| zone.apex.clone()));
                     files.add(zone, end);
                 }
                 Err(why) => remarks.push(format!("the zone {} takes no updates: {why}", name(&zone.apex))),
             }
+        }
+        if !again.is_empty() {
+            // Of one that a crash has kept from being written down there are no updates.
+            let updated = last_updates(data_dir);
+            anew.extend(again.into_iter().filter(|apex| updated.contains_key(&images::fingerprint_of(apex))));
         }
     }
     if let Some(first) = anew.first() {
@@ -230,11 +235,11 @@ impl Replayed<'_> {
     }
 }
 
-/// Reads a zone that is new here from the file that is configured, and writes ours. True: it has had updates, and begins anew.
+/// Reads a zone that is new here from the file that is configured, and writes ours. True: that was begun before.
 fn import(folder: &Path, zone: &Zone, position: u64) -> Result<bool, String> {
     let mut origin = Origin::of(data_dir(folder), &zone.apex).map_err(|e| e.to_string())?;
-    let had_updates = !origin.known().is_empty();
-    if !had_updates {
+    let is_again = !origin.known().is_empty();
+    if !is_again {
         // Nobody knows what went aside before, once it is known what the file holds now.
         aside::give_back(&zone.file.canonicalize().unwrap_or(zone.file.clone()), &origin).map_err(|e| e.to_string())?;
     }
@@ -247,5 +252,5 @@ fn import(folder: &Path, zone: &Zone, position: u64) -> Result<bool, String> {
         let kept = origin.keep(zone, out);
         kept.map_err(|why| io::Error::other(wrong.insert(why).clone()))
     });
-    written.map(|()| had_updates).map_err(|e| wrong.unwrap_or_else(|| e.to_string()))
+    written.map(|()| is_again).map_err(|e| wrong.unwrap_or_else(|| e.to_string()))
 }

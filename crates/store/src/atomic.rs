@@ -140,6 +140,11 @@ impl Output {
         self.file.set_permissions(mode)
     }
 
+    /// Who may read and write the new file; called first, nobody else has.
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+        self.file.set_permissions(fs::Permissions::from_mode(mode))
+    }
+
     /// Appends a part of another file, without a way through our memory where the kernel has one. That file is read from its beginning to its end, and
     /// replaced then: what was read leaves the cache at once, as the same comes to it here. Else there would be both in it, until all of the one
     /// goes; and a guest would tell its host of that memory, and have to ask for it again, file after file.
@@ -285,7 +290,8 @@ fn link_aside(file: &Path, target: &Path, aside: &Path) -> io::Result<bool> {
 
 /// Gives one file the name of another of its folder, and that one the name of the first, in one step; the folder is synced then.
 pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    let exchanged = swap(one, other).and_then(|_| other.parent().map_or(Ok(()), sync_folder));
+    let exchanged = swap(one, other).or_else(|e| if is_unable(&e) { swap_by_links(one, other) } else { Err(e) });
+    let exchanged = exchanged.and_then(|_| other.parent().map_or(Ok(()), sync_folder));
     exchanged.map_err(|e| explained(other, None, &e))
 }
 
@@ -304,6 +310,22 @@ fn swap(one: &Path, other: &Path) -> io::Result<bool> {
             Err(_) => {}
         }
     }
+}
+
+/// The same on a file system that knows no such renaming, in steps: there is always a whole file under the other name.
+fn swap_by_links(one: &Path, other: &Path) -> io::Result<bool> {
+    let between = one.with_added_extension("between");
+    let is_there = match fs::hard_link(other, &between) {
+        // Left by whoever was killed behind this step.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(&between)?;
+            fs::hard_link(other, &between).map(|()| true)
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        linked => linked.map(|()| true),
+    }?;
+    fs::rename(one, other)?;
+    if is_there { fs::rename(&between, one).map(|()| true) } else { Ok(false) }
 }
 
 /// A file system that knows no such renaming.
@@ -560,6 +582,25 @@ mod tests {
         assert!(is_unable(&io::Error::from_raw_os_error(libc::EINVAL)));
         let why = new().exchange(&"x".repeat(300)).unwrap_err().to_string();
         assert!(why.contains("/f: ") && dir.names() == ["f", "g"], "{why} {:?}", dir.names());
+    }
+
+    #[test]
+    fn files_exchange_their_names_by_links_too() {
+        let dir = TestDir::new("links");
+        let content = |name: &str| fs::read(dir.path().join(name)).unwrap();
+        let [f, g] = ["f", "g"].map(|name| dir.path().join(name));
+        dir.file("f", b"old");
+        dir.file("g", b"new");
+        // As somebody who was killed has left it.
+        dir.file("g.between", b"older");
+        assert!(swap_by_links(&g, &f).unwrap());
+        assert_eq!(
+            (dir.names(), content("f"), content("g")),
+            (vec!["f".into(), "g".into()], b"new".into(), b"old".into())
+        );
+        fs::remove_file(&f).unwrap();
+        assert!(!swap_by_links(&g, &f).unwrap());
+        assert_eq!((dir.names(), content("f")), (vec!["f".to_string()], b"old".to_vec()));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use crate::scribe::origin::{Means, NONE, Origin, stamp};
 use std::io;
 use std::path::{Path, PathBuf};
-use store::atomic::exchange;
+use store::atomic::{exchange, sync_folder};
 
 /// The name of what goes aside, below the file's folder.
 pub fn name(file: &str) -> String {
@@ -47,7 +47,9 @@ pub fn give_back(file: &Path, origin: &Origin) -> io::Result<bool> {
 /// Removes what went aside and is no edit; from then on it is not known any more. True: there was something.
 pub fn clear(file: &Path, origin: &mut Origin) -> io::Result<bool> {
     let Some(aside) = of(file).filter(|aside| aside.exists() && is_known(aside, origin)) else { return Ok(false) };
-    std::fs::remove_file(aside)?;
+    std::fs::remove_file(&aside)?;
+    // Before what is known of it is forgotten: should the disk lose the removal alone, it would come back as an edit.
+    aside.parent().map_or(Ok(()), sync_folder)?;
     let is = origin.stamp(file);
     let last = origin.known().last().filter(|last| last.means == Means::Written && last.is(&is)).cloned();
     last.map_or(Ok(()), |last| origin.remember(vec![last]))?;

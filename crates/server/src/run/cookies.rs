@@ -5,10 +5,10 @@
 
 use crate::{log, random};
 use policy::cookie::Secret;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use store::atomic::write_atomically;
 
 const FILE: &str = "cookie.secret";
 
@@ -17,16 +17,16 @@ pub fn secret(folder: &Path) -> io::Result<Secret> {
     let path = folder.join(FILE);
     match fs::read_to_string(&path).and_then(|text| parse(&text)) {
         Ok(secret) => return Ok(secret),
-        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            let secret = random::octets()?;
+            if let Err(e) = keep(folder, &secret) {
+                log::warn("the secret of cookies cannot be kept", &[("file", &path.display()), ("why", &e)]);
+            }
+            return Ok(secret);
+        }
         Err(e) => log::warn("the secret of cookies cannot be used", &[("file", &path.display()), ("why", &e)]),
     }
-    let secret = random::octets()?;
-    if let Err(e) = keep(&path, &secret)
-        && e.kind() != ErrorKind::AlreadyExists
-    {
-        log::warn("the secret of cookies cannot be kept", &[("file", &path.display()), ("why", &e)]);
-    }
-    Ok(secret)
+    random::octets()
 }
 
 fn parse(text: &str) -> io::Result<Secret> {
@@ -38,11 +38,14 @@ fn parse(text: &str) -> io::Result<Secret> {
     secret.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "it is not one line of 32 hexadecimal digits"))
 }
 
-fn keep(path: &Path, secret: &Secret) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+/// Whole or not at all: one that a crash has torn would not be mended.
+fn keep(folder: &Path, secret: &Secret) -> io::Result<()> {
     let digits: String = secret.iter().map(|b| format!("{b:02x}")).collect();
-    file.write_all(format!("{digits}\n").as_bytes())?;
-    file.sync_all()
+    write_atomically(folder, FILE, None, |out| {
+        out.set_mode(0o600)?;
+        writeln!(out, "{digits}")
+    })
+    .map(drop)
 }
 
 #[cfg(test)]

@@ -45,7 +45,11 @@ pub const BETWEEN: char = '\t';
 pub fn make_folder(data_dir: &Path) -> io::Result<()> {
     let folder = data_dir.join(FOLDER);
     match fs::create_dir(&folder) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => atomic::sweep(&folder),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {
+            atomic::sweep(&folder);
+            // What a start finds there it serves, and writes into the history: whoever made it may have been killed before it was on the disk.
+            sync_folder(&folder)?;
+        }
         Err(e) => return Err(e),
         // Without it that reload takes longer, and that is all.
         Ok(()) => _ = stamp::age(&folder),

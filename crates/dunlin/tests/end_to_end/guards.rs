@@ -123,6 +123,28 @@ fn what_is_forced_is_served_by_the_next_start_and_costs_other_zones_nothing() {
     assert!(said(&folder.ctl(&["status", "--json"])).contains("\"held\":[]"));
 }
 
+/// Of a zone with two chains of NSEC3, as while its salt is changed, not all names are found one by one.
+#[test]
+fn what_is_forced_of_a_zone_with_several_chains_is_served_by_the_next_start() {
+    let chains = |next: &str| {
+        let nsec3 = |hash: &str, rest: &str| format!("{hash} NSEC3 1 0 {rest} {next} A\n");
+        let params = "@ NSEC3PARAM 1 0 0 -\n@ NSEC3PARAM 1 0 1 aabb\n".to_string();
+        params
+            + &nsec3("0p9mhaveqvm6t7vbl5lop2u3t2rp3tom", "0 -")
+            + &nsec3("2vptu5timamqttgl4luu9kg21e0aor3s", "1 aabb")
+    };
+    let folder = Folder::new();
+    folder.write("zones/example.zone", &(ZONE.to_string() + &chains("2t7b4g4vsa5smi47k61mv5bv1a22bojr")));
+    let server = serve(&folder);
+    let new = next(|z| without(&z, &["d DS"])) + &chains("q04jkcevqvmu85r014c7dkba38o0ji5r");
+    folder.write("zones/example.zone", &new);
+    folder.refuses(&["reload", "example"], "would lose its DS");
+    folder.does(&["zone", "publish", "--force", "example"]);
+    server.killed();
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["mark.example", "TXT"]), "\"new\"\n");
+}
+
 /// Then an image is made of it, before he who forces it is told.
 #[test]
 fn what_is_forced_is_served_by_the_next_start_though_the_history_cannot_be_written() {

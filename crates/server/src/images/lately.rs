@@ -192,9 +192,10 @@ impl Last {
         for (apex, steps) in steps {
             let Some(zone) = laying::zone(self.served().view(), &apex) else { continue };
             match steps {
-                Some(mut steps) => {
-                    wishes.extend(ahead(zone, steps.make_contiguous()).map(|names| Wish { apex, names }))
-                }
+                Some(mut steps) => match ahead(zone, steps.make_contiguous()) {
+                    Ok(names) => wishes.extend(names.map(|names| Wish { apex, names })),
+                    Err(Unreadable) => tell(&apex),
+                },
                 None => tell(&apex),
             }
         }
@@ -287,26 +288,54 @@ impl Changes {
 
 /// What names of an image's zone are to hold, for it to be what these changes have made of it, of which the first may be in it already. None: all
 /// are, or they do not fit. Several may have led to one serial, so it is the records that tell: as many of the last ones count as can be made
-/// one after the other.
-fn ahead(zone: ImageZone<'_>, changes: &[Entry]) -> Option<Names> {
-    let serial = zone.serial().ok()?;
+/// one after the other. Err: its names cannot be looked up.
+fn ahead(zone: ImageZone<'_>, changes: &[Entry]) -> Result<Option<Names>, Unreadable> {
+    let serial = zone.serial().map_err(|_| Unreadable)?;
+    Ok(match zone.is_editable() {
+        Ok(true) => ahead_of(&Standing::of(zone), serial, changes),
+        _ => ahead_of(&Listed::of(zone).ok_or(Unreadable)?, serial, changes),
+    })
+}
+
+fn ahead_of(standing: &impl Content, serial: u32, changes: &[Entry]) -> Option<Names> {
     // One that came under the name of another zone leads nowhere from that.
     let first = changes.iter().rposition(|entry| entry.diff.is_empty()).map_or(0, |at| at + 1);
-    let standing = Standing::of(zone);
     let names = (first..changes.len()).filter(|&at| changes[at].diff.from == serial).find_map(|at| {
-        let mut layer = Layer::over(Folded(&standing));
+        let mut layer = Layer::over(Folded(standing));
         changes[at..].iter().try_for_each(|step| layer.follow(&folded(&step.diff))).ok()?;
         let names =
-            layer.names().map(|(owner, now)| spelt(&standing, owner, now).map(|spelt| Some((owner.into(), spelt?))));
+            layer.names().map(|(owner, now)| spelt(standing, owner, now).map(|spelt| Some((owner.into(), spelt?))));
         Some(names.collect::<Result<Vec<_>, _>>().ok()?.into_iter().flatten().collect())
     });
     names.filter(|names: &Names| !names.is_empty())
 }
 
-/// A version whose records are in canonical form, as the history has them.
-struct Folded<C>(C);
+/// A zone whose names are not all found one by one: those of several chains of NSEC3.
+struct Listed(HashMap<Box<[u8]>, Vec<Record>>);
 
-impl<C: Content> Content for Folded<C> {
+impl Listed {
+    /// None: it is damaged, or too long to be laid as a whole.
+    fn of(zone: ImageZone<'_>) -> Option<Listed> {
+        zone.records().ok().filter(|records| *records <= WHOLE_RECORDS)?;
+        let (mut all, mut is_whole) = (HashMap::<Box<[u8]>, Vec<Record>>::new(), true);
+        let read = zone.for_each_record(&mut |owner, rtype, ttl, rdata| match Record::new(owner, rtype, ttl, rdata) {
+            Some(record) => all.entry(owner.into()).or_default().push(record),
+            None => is_whole = false,
+        });
+        read.ok().filter(|()| is_whole).map(|()| Listed(all))
+    }
+}
+
+impl Content for Listed {
+    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
+        Ok(self.0.get(owner).cloned().unwrap_or_default())
+    }
+}
+
+/// A version whose records are in canonical form, as the history has them.
+struct Folded<'c, C>(&'c C);
+
+impl<C: Content> Content for Folded<'_, C> {
     fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
         Ok(self.0.at(owner)?.iter().map(Record::folded).collect())
     }
@@ -319,7 +348,7 @@ fn folded(diff: &Diff) -> Diff {
 
 /// The records that a name holds from now on; those that it had already as it spelt them. None: it has no others.
 fn spelt(
-    standing: &Standing<'_>,
+    standing: &impl Content,
     owner: &[u8],
     now: &[Record],
 ) -> Result<Option<Vec<image::edit::Record>>, Unreadable> {
@@ -387,8 +416,10 @@ mod tests {
             let changed: Vec<Entry> = zones.windows(2).map(|pair| step(&pair[0], &pair[1])).filter(|e| !e.diff.is_empty()).collect();
             let (here, last) = (&zones[at.index(zones.len())], zones.last().unwrap());
             let image = image(here);
-            let names = ahead(image.view().zone_of(APEX).unwrap().unwrap(), &changed);
-            prop_assert_eq!(names.is_some(), here != last);
+            let standing = image.view().zone_of(APEX).unwrap().unwrap();
+            let names = ahead(standing, &changed).unwrap();
+            let listed = ahead_of(&Listed::of(standing).unwrap(), standing.serial().unwrap(), &changed);
+            prop_assert_eq!((names.is_some(), &listed), (here != last, &names));
             for (owner, records) in names.into_iter().flatten() {
                 let record = |r: image::edit::Record| Record::new(&owner, r.rtype, r.ttl, &r.rdata).unwrap();
                 let found = Contents::of(records.into_iter().map(record));

@@ -164,6 +164,7 @@ impl Scribe {
             log::warn("files that are written back compete with answering threads", &[("why", e)]);
         }
         self.hurry(zones);
+        self.owe_digests();
         loop {
             self.forget();
             if self.press.slate.is_clear() {
@@ -236,6 +237,13 @@ impl Scribe {
                 self.press.slate.hurry(&zone.apex, Instant::now());
             }
         }
+    }
+
+    /// Whoever was killed may have owed digests of what had changed last.
+    fn owe_digests(&self) {
+        let changed: Vec<Box<[u8]>> =
+            self.press.have_done(|_, books| books.unwritten.behind().map(Box::from).collect());
+        self.press.slate.renew(changed.iter().map(|apex| &**apex), Instant::now() + DIGEST_AFTER);
     }
 
     /// Zones that updates do not own any more, or that are not there.
@@ -393,7 +401,6 @@ impl Scribe {
         if task.what == What::Write {
             return self.write_back(task, &file, is, origin);
         }
-        // Also at a start that has found something left behind: who was killed may have owed a digest.
         let is_stale = |zone: &image::Zone<'_>| digest::is_stale(zone).map_err(|e| damaged(e).to_string());
         if history::with_zone(&self.past.published, &task.apex, is_stale) == Ok(true) {
             self.press.slate.renew([&*task.apex].into_iter(), Instant::now() + DIGEST_AFTER);

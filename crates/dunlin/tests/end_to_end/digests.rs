@@ -46,6 +46,20 @@ fn a_digest_fits_again_after_updates_edits_and_going_back() {
     checked(&stage, 12);
 }
 
+/// Also where its file, which was written just now, is looked at for itself.
+#[test]
+fn a_digest_that_was_to_be_made_at_a_kill_is_made_after_the_next_start() {
+    let stage = Stage::new("", 3);
+    let text = read(&stage.file) + &format!("@ 60 ZONEMD 6 1 1 {}\n", "00".repeat(48));
+    stage.folder.write("zones/z.example.zone", &text);
+    let server = stage.serve();
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd n1.z.example 60 A 192.0.2.1"), "");
+    assert_eq!(digested(&stage, &server), None);
+    server.killed();
+    let server = stage.serve();
+    eventually("the digest", || digested(&stage, &server).is_some());
+}
+
 /// A file that is written back between an update and the next digest has the one before.
 #[test]
 fn a_digest_that_an_edit_leaves_as_it_was_may_be_older_than_it() {

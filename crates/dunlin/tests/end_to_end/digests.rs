@@ -1,6 +1,6 @@
 //! The digest of a zone that updates change (RFC 8976): made anew when nothing has changed for a moment.
 
-use crate::running::{Server, eventually, read};
+use crate::running::{Server, eventually, read, text};
 use crate::updates::{DDNS, update};
 use crate::written_back::Stage;
 use difference::peers;
@@ -58,6 +58,36 @@ fn a_digest_that_was_to_be_made_at_a_kill_is_made_after_the_next_start() {
     server.killed();
     let server = stage.serve();
     eventually("the digest", || digested(&stage, &server).is_some());
+}
+
+/// Its chain says that there is one.
+#[test]
+fn an_edit_that_signs_a_zone_anew_brings_its_digest() {
+    let stage = Stage::new("", 3);
+    let folder = &stage.folder.0;
+    let said = |command: &str, words: &[&str]| {
+        let output = peers::command(command).args(words).current_dir(folder).output().unwrap();
+        assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let plain = format!("$ORIGIN z.example.\n{}", read(&stage.file));
+    let key = said("ldns-keygen", &["-a", "ECDSAP256SHA256", "z.example"]);
+    let signed = |serial: u32, rest: &str| {
+        stage
+            .folder
+            .write("plain", &plain.replace(" 7 1 2 3 4", &format!(" {serial} 1 2 3 4")).replace("; a comment\n", rest));
+        said("ldns-signzone", &["-z", "1:1", "-o", "z.example.", "-f", "signed", "plain", key.trim()]);
+        read(&folder.join("signed"))
+    };
+    stage.edit(&signed(7, ""));
+    let server = stage.serve();
+    for serial in 8..10 {
+        stage.edit(&signed(serial, &format!("new A 192.0.2.{serial}\n")));
+        let is_in = || server.short(&stage.folder, &["new.z.example"]) == format!("192.0.2.{serial}\n");
+        eventually(&format!("{serial}: {}", stage.log()), is_in);
+        assert_eq!(digested(&stage, &server), Some(serial));
+    }
+    assert!(!stage.log().contains("is held"), "{}", stage.log());
 }
 
 /// A file that is written back between an update and the next digest has the one before.

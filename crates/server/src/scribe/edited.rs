@@ -240,14 +240,21 @@ impl Weighing<'_> {
     fn weigh(&self, served: &ImageZone<'_>, diff: &Diff, apex: &[u8]) -> Result<(), Hindrance> {
         let mut builder = self.stock.builder();
         builder.begin_zone(apex);
-        let mut refused = Ok(());
+        let (mut refused, mut digests, mut is_signed) = (Ok(()), vec![], false);
         history::version(served, diff, &mut |r| {
-            let is_digest = r.rtype == ZONEMD && r.owner() == apex;
-            if !is_digest && let Err(why) = builder.record(r.owner(), r.rtype, r.ttl, r.rdata()) {
+            let is_at_apex = r.owner() == apex;
+            is_signed |= is_at_apex && r.rtype == DNSKEY;
+            if is_at_apex && r.rtype == ZONEMD {
+                digests.push(r);
+            } else if let Err(why) = builder.record(r.owner(), r.rtype, r.ttl, r.rdata()) {
                 refused = Err(why);
             }
         })?;
         refused?;
+        // Whoever has signed it has made its digest, too, and says in its chain that it is there.
+        if is_signed {
+            digests.iter().try_for_each(|r| builder.record(r.owner(), r.rtype, r.ttl, r.rdata()))?;
+        }
         let mut found = Ok(());
         builder.show(&mut |zone| {
             let report = audit(zone, &self.rules);

@@ -336,7 +336,7 @@ impl Registrar {
             if !entry.primaries.is_empty() {
                 // When another version was as it should be says nothing of this one. Of a time that is still to come nobody knows how long ago
                 // it was: one of the clocks was wrong.
-                let noted = self.times.of(&entry.apex).filter(|noted| Some(noted.serial) == entry.serial);
+                let noted = self.times.of(&entry.apex).filter(|noted| noted.serial == entry.serial.unwrap_or(0));
                 let ago = noted.and_then(|noted| wall_s().checked_sub(noted.at_s));
                 let refreshed = ago.map(|s| now - Ms::try_from(s).unwrap_or(Ms::MAX / 4000) * 1000);
                 let random = self.exchanges.chance().number();
@@ -348,7 +348,8 @@ impl Registrar {
                     known.map(|(timers, _)| timers),
                     refreshed,
                 );
-                if let Some(serial) = noted.and_then(|noted| noted.unserved).filter(|_| entry.file.exists()) {
+                let unserved = noted.and_then(|noted| noted.unserved);
+                if let Some(serial) = unserved.filter(|_| entry.file.exists()) {
                     self.refresher.has_unserved(id, serial);
                 }
                 if entry.file.exists() && (has_begun || entry.serial.is_none()) {

@@ -567,9 +567,12 @@ impl Refresher {
         // What has come to be served without us may be old.
         let has_come = served.is_some() && std::mem::take(&mut zone.waits);
         let is_another = has_come || zone.timers.is_some() != served.is_some();
+        // Where what was served is lost, what was held may have gone with it.
+        let is_lost = zone.timers.is_some() && served.is_none();
         zone.timers = served;
         zone.refreshed = zone.refreshed.or(served.map(|_| now));
-        zone.unserved = zone.unserved.filter(|serial| served.is_some_and(|served| served.serial != *serial));
+        let is_held = |serial: &u32| !is_lost && served.is_none_or(|served| served.serial != *serial);
+        zone.unserved = zone.unserved.filter(is_held);
         if is_another {
             self.hurry(now, id);
         }

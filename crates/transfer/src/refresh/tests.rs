@@ -159,6 +159,21 @@ fn a_version_that_is_held_is_not_fetched_again_and_does_not_expire_the_last_good
 }
 
 #[test]
+fn a_first_version_that_is_held_is_not_fetched_again_either() {
+    let mut desk = Desk::new();
+    let zone = desk.add(&[3], None, None);
+    assert_eq!(desk.actions(), [fetch(zone, 3, None)]);
+    desk.fetched(zone, 3, Fetched::Whole(6));
+    desk.laid(zone, 6, None);
+    desk.refresher.on_served(desk.now, zone, None);
+    assert_eq!(desk.refresher.standing(zone).unwrap().unserved, Some(6));
+    assert_eq!(desk.next().1, [Action::Ask { zone, primary: 3 }]);
+    assert!(matches!(desk.asked(zone, 3, Asked::Serial(6))[..], [Action::Refreshed { .. }]));
+    desk.next();
+    assert_eq!(desk.asked(zone, 3, Asked::Serial(7)), [fetch(zone, 3, Some(6))]);
+}
+
+#[test]
 fn a_version_that_is_taken_back_is_not_waited_for() {
     // Served is 5, and 9 could not be. What the primary has next, and what it is asked for then.
     for (serial, known) in [(5, None), (7, Some(5)), (9, None), (10, Some(9))] {

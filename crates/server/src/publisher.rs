@@ -245,6 +245,9 @@ impl Publisher {
         let remembers = self.library.gate.remembers() && job.config.history.octets > 0;
         let is_kept = self.record() && remembers;
         self.folding.remember(is_kept);
+        if !self.library.gate.remembers() {
+            self.folding.hurry(Haste::Soon);
+        }
         let outcome = if is_kept { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };
         if self.folding.is_needed(Instant::now()) {
             self.fold();

@@ -542,6 +542,18 @@ fn what_comes_first_is_not_served_with_a_wrong_digest_unless_the_operator_wants_
     assert_eq!(secondary.serial("open.test"), Some(9));
 }
 
+/// A start would weigh it beside nothing.
+#[test]
+fn what_came_first_without_guards_is_served_on_after_a_start_with_them() {
+    let (liar, _) = liar(WRONG_DIGEST);
+    let mut secondary = Site::start(free_port(), &format!("{}[guards]\nenabled = false\n", secondary_of(liar)));
+    secondary.comes_to("open.test", 9);
+    configure(&secondary.folder, secondary.server.address, &secondary_of(liar));
+    secondary.folder.does(&["reload"]);
+    secondary.restart();
+    assert_eq!(secondary.serial("open.test"), Some(9));
+}
+
 #[test]
 fn a_kill_in_the_middle_of_a_transfer_leaves_the_last_good_version() {
     let (theirs, ours) = (free_port(), free_port());

@@ -113,8 +113,8 @@ impl Gate {
         // What is damaged cannot be compared, and is no reason to keep anything.
         let Some(zone) = served.map_or(Ok(None), |image| image.view().zone_of(apex)).ok()? else {
             let is_foreign = self.written.find(apex).is_some_and(Zone::is_secondary);
-            // The history has nothing of a version that was the first.
-            self.changes().is_more |= is_foreign && self.forced.contains(apex) && unbelieved(version).is_some();
+            // The history has nothing of a version that was the first: forced, or while there were no guards.
+            self.changes().is_more |= is_foreign && guards.is_none() && unbelieved(version).is_some();
             let why = guards.filter(|_| is_foreign).and_then(|_| unbelieved(version));
             if why.is_none() {
                 self.overtake(apex, audit::serial(version.zone));

@@ -245,7 +245,7 @@ impl Publisher {
         let remembers = self.library.gate.remembers() && job.config.history.octets > 0;
         let is_kept = self.record() && remembers;
         self.folding.remember(is_kept);
-        if !self.library.gate.remembers() {
+        if self.library.gate.passed_untold() {
             self.folding.hurry(Haste::Soon);
         }
         let outcome = if is_kept { outcome } else { outcome.and_then(|facts| self.hold_on(facts)) };

@@ -203,6 +203,11 @@ impl Gate {
         !changes.is_more && changes.unnumbered.keys().all(|apex| changes.diffs.contains_key(apex))
     }
 
+    /// True if something passed that a start would hold, and that no history tells.
+    pub fn passed_untold(&self) -> bool {
+        self.changes().is_more
+    }
+
     /// Forgets what versions change that are not served after all.
     pub fn forget(&self) {
         *self.changes() = Changes::default();

@@ -100,13 +100,9 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
         return Err(Unread { why: io::Error::from_raw_os_error(code), sources: vec![(zone.file.clone(), None)] });
     }
     let stamp = Stamp::of(&zone.file);
-    let text = Text::of(&zone.file).and_then(|text| match text.octets().get(..LINE_MAX) {
-        Some(begin) if !begin.contains(&b'\n') => {
-            let why = format!("no line ends in its first {LINE_MAX} octets: it is no zone file");
-            Err(io::Error::new(io::ErrorKind::InvalidData, why))
-        }
-        _ => sum::holds(text.octets()).map(drop).map(|()| text),
-    });
+    let text = Text::of(&zone.file)
+        .and_then(|text| has_lines(text.octets()).map(|()| text))
+        .and_then(|text| sum::holds(text.octets()).map(drop).map(|()| text));
     match text {
         // One that has come since is not to be taken for gone.
         Ok(text) => Ok(Opened { zone, text, stamp: stamp.filter(|stamp| *stamp != Stamp::ABSENT) }),
@@ -114,6 +110,16 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
             let stamp = stamp.filter(|_| !may_pass(&why));
             Err(Unread { why, sources: vec![(zone.file.clone(), stamp)] })
         }
+    }
+}
+
+fn has_lines(text: &[u8]) -> io::Result<()> {
+    match text.get(..LINE_MAX) {
+        Some(begin) if !begin.contains(&b'\n') => {
+            let why = format!("no line ends in its first {LINE_MAX} octets: it is no zone file");
+            Err(io::Error::new(io::ErrorKind::InvalidData, why))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -393,7 +399,13 @@ impl Files for Includes {
         // What leads to it may be mended.
         let stamp = stamp.filter(|stamp| found.is_ok() != (*stamp == Stamp::ABSENT));
         let mut text = Vec::new();
-        let read = found.and_then(|mut file| file.read_to_end(&mut text)).map(|_| text);
+        // Its beginning first: of a file with a hole of a TiB all would be taken into memory.
+        let read = found.and_then(|mut file| {
+            Read::take(&mut file, LINE_MAX as u64).read_to_end(&mut text)?;
+            has_lines(&text)?;
+            file.read_to_end(&mut text)
+        });
+        let read = read.map(|_| text);
         self.sources.push((wanted, stamp.filter(|_| !read.as_ref().is_err_and(may_pass))));
         read.map_err(|e| e.to_string())
     }

@@ -47,12 +47,23 @@ pub struct Options {
     pub problems_max: usize,
     /// Steps of one `$GENERATE`.
     pub generate_max: u32,
+    /// Steps of all of them.
+    pub generated_max: u32,
     pub include_depth_max: usize,
+    /// Files that are included, each counted as often as it is: ten of ten of ten would be more than ever ends.
+    pub includes_max: u32,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { default_ttl: None, problems_max: 1000, generate_max: 65_536, include_depth_max: 10 }
+        Options {
+            default_ttl: None,
+            problems_max: 1000,
+            generate_max: 65_536,
+            generated_max: 1 << 24,
+            include_depth_max: 10,
+            includes_max: 10_000,
+        }
     }
 }
 
@@ -104,6 +115,10 @@ struct Zone<'p> {
     objections: Vec<Objection>,
     /// The files that are being read, outermost first.
     chain: Vec<Arc<str>>,
+    /// How many have been.
+    included: u32,
+    /// Steps of `$GENERATE`.
+    generated: u32,
     /// What stands before the text is not known.
     is_later_part: bool,
     /// And it would have to be.
@@ -300,6 +315,11 @@ impl<'p> Zone<'p> {
         if self.chain.contains(&file) {
             return Err(Flaw::new(token.at, "a file that includes itself"));
         }
+        if self.included == self.options.includes_max {
+            let what = format!("more than {} files are included", self.options.includes_max);
+            return Err(Flaw::new(token.at, what));
+        }
+        self.included += 1;
         let text = self.files.include(&source.file, &path).map_err(|why| Flaw::new(token.at, why))?;
         // RFC 1035 section 5.1: an included file changes the origin of nobody else; the same holds for the last owner.
         let before = (self.origin, self.owner.clone(), self.last);
@@ -310,11 +330,17 @@ impl<'p> Zone<'p> {
     }
 
     fn generate(&mut self, tokens: &mut Tokens<'_, '_>, place: &Place) -> Result<(), Flaw> {
+        self.needs_what_was_before |= self.is_later_part;
         let range = generate::range(&tokens.want("range")?, self.options.generate_max)?;
         let at = tokens.at();
         let template = generate::template(tokens);
         let mut text = Vec::new();
         for step in range {
+            if self.generated == self.options.generated_max {
+                let what = format!("more than {} records are generated", self.options.generated_max);
+                return Err(Flaw::new(at, what));
+            }
+            self.generated += 1;
             text.clear();
             generate::expand(&template, step, &mut text).map_err(|why| Flaw::new(at, why).instead(generate::ADVICE))?;
             // The first wrong step is enough: its fault is that of the line.

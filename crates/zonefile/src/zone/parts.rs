@@ -198,6 +198,8 @@ impl<'p> Zone<'p> {
             suspicions: Vec::new(),
             objections: Vec::new(),
             chain: Vec::new(),
+            included: 0,
+            generated: 0,
             is_later_part: false,
             needs_what_was_before: false,
         }

@@ -177,6 +177,26 @@ fn a_chain_of_included_files_has_an_end() {
 }
 
 #[test]
+fn so_many_files_are_included_and_so_many_records_generated() {
+    struct Wide(u32);
+    impl Files for Wide {
+        fn include(&mut self, from: &str, _: &str) -> Result<Vec<u8>, String> {
+            self.0 += 1;
+            Ok(format!("$INCLUDE {from}x\n").repeat(4).into_bytes())
+        }
+    }
+    let (mut files, options) = (Wide(0), Options { includes_max: 100, generated_max: 5, ..Options::default() });
+    let (_, report) = run(b"$INCLUDE g", &mut files, &options);
+    assert_eq!(files.0, 100);
+    let is_told = |what: &str| report.problems.iter().any(|problem| problem.what.contains(what));
+    assert!(is_told("more than 100 files are included"), "{:?}", report.problems);
+    let (_, report) =
+        run(b"$TTL 60\n$GENERATE 1-3 a$ A 192.0.2.$\n$GENERATE 1-3 b$ A 192.0.2.$\n", &mut NoFiles, &options);
+    assert!(report.errors == 1 && report.problems[0].place.line == 3, "{:?}", report.problems);
+    assert!(report.problems[0].what.contains("more than 5 records are generated"), "{}", report.problems[0].what);
+}
+
+#[test]
 fn generate_writes_its_steps() {
     let text = "$TTL 60\n$GENERATE 1-5/2 host${10,4,d} A 192.0.2.$\n$GENERATE 0-0 $.x CNAME ( ${0,3,n}.y \n )\n\
                 $GENERATE 7-7 m MX \"$ mail$\"\n$GENERATE 7-7 t TXT x \"y $\"\n";

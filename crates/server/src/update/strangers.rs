@@ -22,8 +22,8 @@ pub struct Strangers {
 pub type Lacking = Vec<(Box<[u8]>, u64, String)>;
 
 struct Behind {
-    /// The file holds what stands before this position; none: it does not say; beyond all others: there is no file.
-    position: Option<u64>,
+    /// The file holds what stands before this position; beyond all others: there is no file. Err: why it does not say.
+    position: Result<u64, String>,
     /// How often a record has come, less how often it has gone.
     net: HashMap<Record, i32>,
 }
@@ -39,10 +39,10 @@ impl Strangers {
             let file = ledger::file_of(&self.folder, apex);
             // One of which it cannot be said is not taken for one that is not there.
             let is_gone = file.try_exists().is_ok_and(|is_there| !is_there);
-            let position = if is_gone { Some(u64::MAX) } else { ledger::position_of(&file).ok() };
+            let position = if is_gone { Ok(u64::MAX) } else { ledger::position_of(&file).map_err(|e| e.to_string()) };
             Behind { position, net: HashMap::new() }
         });
-        if behind.position.is_some_and(|from| from > position) {
+        if behind.position.as_ref().is_ok_and(|from| *from > position) {
             return;
         }
         for (records, n) in [(entry.diff.removed(), -1), (entry.diff.added(), 1)] {
@@ -56,9 +56,10 @@ impl Strangers {
         let (mut remarks, mut unfit) = (Vec::new(), Vec::new());
         for (apex, behind) in self.zones.into_iter().filter(|(_, behind)| !behind.net.is_empty()) {
             let zone = Zone::new(apex.clone(), ledger::file_of(&self.folder, &apex));
-            let written = match behind.position {
-                Some(_) => ledger::write_file(&self.folder, &apex, end, |out| behind.write(&zone, out)),
-                None => ledger::position_of(&zone.file).map(drop),
+            // Whose file could not be read then, it is not written by what it says now: it would lack what was not counted.
+            let written = match &behind.position {
+                Ok(_) => ledger::write_file(&self.folder, &apex, end, |out| behind.write(&zone, out)),
+                Err(why) => Err(io::Error::other(why.clone())),
             };
             remarks.push(match written {
                 Ok(()) => format!("{}: got the last updates of a zone that takes none", zone.file.display()),

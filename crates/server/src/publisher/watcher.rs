@@ -222,8 +222,13 @@ impl Folders {
 
     /// The same for whoever waits for changes.
     fn look_for_missing(&self) -> bool {
+        let lacked_images = self.known().lacks_images;
         self.watch_images();
-        self.find_missing(&mut self.known())
+        let has_images = lacked_images && !self.known().lacks_images;
+        if has_images {
+            self.learn();
+        }
+        self.find_missing(&mut self.known()) || has_images
     }
 
     fn lacks_any(&self) -> bool {
@@ -360,13 +365,17 @@ impl Watcher {
                 self.pending.add(zone.into_iter().chain(self.folders.including(&file)));
             }
             // Put back in its place it is watched again, by the reload that follows, or later.
+            Change::Gone(folder) if folder == self.folders.images => self.folders.known().lacks_images = true,
             Change::Gone(folder) => {
                 let known = &mut *self.folders.known();
                 known.missing.insert(folder);
                 known.forget_missing();
                 self.pending.add_all();
             }
-            Change::Lost => self.pending.add_all(),
+            Change::Lost => {
+                self.folders.learn();
+                self.pending.add_all();
+            }
             // Of others nobody need look at his zones.
             Change::Mounts if self.folders.look_at_paths() => self.pending.add_all(),
             Change::Mounts => {}

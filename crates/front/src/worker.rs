@@ -353,7 +353,8 @@ impl<M: AsRef<[u8]>> Worker<M> {
         if self.zones.image.faults() != faults {
             self.counters.add(Counter::DropDamaged, n as u64);
             (0..n).for_each(|i| batch.set_reply(i, 0));
-            self.postponed.clear();
+            // What was read may have said of a name of ours that it is not; of an update or a NOTIFY nothing was read.
+            self.postponed.retain(|question| !matches!(question.purpose, Purpose::Resolve(_)));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whose a zone is: its file's, its updates', or the file's once more. Zones come to their updates, leave them, and come back.
 
-use crate::running::{DIRECTORY, Server, eventually, read, text};
+use crate::running::{DIRECTORY, Folder, Server, eventually, read, text};
 use crate::updates::{CONFIGURATION, DDNS, ZONE, after_a_kill, folder, serve, update};
 use std::fs;
 
@@ -550,4 +550,31 @@ fn all_zones_are_listed_with_who_owns_them_and_how_they_are() {
     // Nothing names it any more, and nobody has asked for a reload.
     folder.write("list", "");
     assert_eq!(list(&["kept.example", "listed.example"]), [all[3], "listed.example. null wrong 7"]);
+}
+
+/// z.example with this in the place of its rules.
+fn configured(instead: &str) -> String {
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    CONFIGURATION.replacen(rules, instead, 1)
+}
+
+fn serial(folder: &Folder, server: &Server) -> u32 {
+    let soa = server.short(folder, &["z.example", "SOA"]);
+    soa.split(' ').nth(2).and_then(|serial| serial.parse().ok()).unwrap_or_default()
+}
+
+/// As beside what was served last, which no image has.
+#[test]
+fn a_file_is_weighed_by_a_start_that_is_the_first_to_see_rules() {
+    let folder = folder();
+    folder.configure(&configured(""));
+    let server = serve(&folder);
+    folder.write("z.zone", &(ZONE.replace(" 7 ", " 60 ") + "last A 192.0.2.60\n"));
+    folder.does(&["reload", "z.example"]);
+    server.killed();
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 30 "));
+    folder.configure(CONFIGURATION);
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["last.z.example", "A"]), "192.0.2.60\n");
+    assert!(folder.does(&["status"]).contains("the serial 30 does not follow 60"), "{}", folder.does(&["status"]));
 }

@@ -186,7 +186,8 @@ impl Last {
 
     /// Changes that were served are made once more.
     fn lay_changes(&mut self, data_dir: &Path, written: &Written) {
-        let is_meant = |apex: &[u8]| !self.others.contains_key(apex) && !written.find(apex).is_some_and(Zone::is_owned);
+        let is_journaled = |apex: &[u8]| written.find(apex).is_some_and(Zone::is_journaled);
+        let is_meant = |apex: &[u8]| !self.others.contains_key(apex) && !is_journaled(apex);
         let steps = steps_from(data_dir, self.shelved.manifest.history(), is_meant);
         let mut wishes = Vec::new();
         for (apex, steps) in steps {

@@ -19,7 +19,7 @@ use crate::images::name;
 use crate::images::sound::{self, Sound};
 use crate::json::Json;
 use crate::update::ledger;
-pub use entries::{caution, changes_from, in_turn, last_serials, last_updates, unread};
+pub use entries::{caution, changes_from, in_turn, last_serials, last_updates, pasts_of, unread};
 use entries::{changes, changes_in};
 pub use file::{Replaced, left_beside, write};
 use front::{Published, Zones};

@@ -563,6 +563,31 @@ fn serial(folder: &Folder, server: &Server) -> u32 {
     soa.split(' ').nth(2).and_then(|serial| serial.parse().ok()).unwrap_or_default()
 }
 
+/// The last image has its file's version, and no history says since when updates went on.
+#[test]
+fn what_updates_made_of_a_zone_after_their_return_is_served_by_a_start_without_rules() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    folder.configure(&configured(""));
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 60 "));
+    folder.does(&["reload"]);
+    let server = after_a_kill(server, &folder);
+    assert_eq!(serial(&folder, &server), 60);
+    folder.configure(CONFIGURATION);
+    folder.does(&["reload"]);
+    let more = || update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8").is_empty();
+    eventually("updates", more);
+    let last = serial(&folder, &server);
+    server.killed();
+    folder.configure(&configured(""));
+    let server = serve(&folder);
+    assert_eq!(serial(&folder, &server), last);
+    for (name, address) in [("new", "192.0.2.9\n"), ("more", "192.0.2.8\n")] {
+        assert_eq!(server.short(&folder, &[&format!("{name}.z.example"), "A"]), address);
+    }
+}
+
 /// As beside what was served last, which no image has.
 #[test]
 fn a_file_is_weighed_by_a_start_that_is_the_first_to_see_rules() {

@@ -81,6 +81,11 @@ pub fn changes_of(data_dir: &Path, folder: &str, apexes: &HashSet<&[u8]>) -> Res
     Ok(kept.into_iter().map(|(apex, kept)| (apex, kept.entries)).collect())
 }
 
+/// What files have changed of these zones, and what updates have.
+pub fn pasts_of(data_dir: &Path, apexes: &HashSet<&[u8]>) -> Result<[Pasts; 2], String> {
+    Ok([changes_of(data_dir, FOLDER, apexes)?, changes_of(data_dir, ledger::FOLDER, apexes)?])
+}
+
 /// A zone has one owner at a time; where it has had two, the clock tells who did what first. Where that was put back, or says nothing, what goes on from
 /// the version before comes next. What one owner has done is in the order in which he did it.
 ///

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::config::{Roster, Seen, Written, Zone};
-use crate::history::{CHANGE_OCTETS_MAX, changes_from, in_turn};
+use crate::history::{CHANGE_OCTETS_MAX, changes_from, in_turn, pasts_of};
 use crate::images::laying::{self, Put, Standing};
 use crate::images::manifest;
 use crate::images::{Library, Others, Shelved, name};
@@ -189,17 +189,18 @@ impl Last {
         let is_journaled = |apex: &[u8]| written.find(apex).is_some_and(Zone::is_journaled);
         let is_meant = |apex: &[u8]| !self.others.contains_key(apex) && !is_journaled(apex);
         let steps = steps_from(data_dir, self.shelved.manifest.history(), is_meant);
-        let mut wishes = Vec::new();
+        let (mut wishes, mut astray) = (Vec::new(), Vec::new());
         for (apex, steps) in steps {
             let Some(zone) = laying::zone(self.served().view(), &apex) else { continue };
-            match steps {
-                Some(mut steps) => match ahead(zone, steps.make_contiguous()) {
-                    Ok(names) => wishes.extend(names.map(|names| Wish { apex, names })),
-                    Err(Unreadable) => tell(&apex),
-                },
-                None => tell(&apex),
+            let last = steps.as_ref().and_then(|steps| steps.back()).map(|step| step.diff.to);
+            match steps.map(|mut steps| ahead(zone, steps.make_contiguous())) {
+                Some(Ok(Some(names))) => wishes.push(Wish { apex, names }),
+                Some(Ok(None)) if zone.serial().is_ok_and(|serial| Some(serial) == last) => {}
+                Some(Ok(None)) => astray.push(apex),
+                Some(Err(Unreadable)) | None => tell(&apex),
             }
         }
+        wishes.extend(self.found_again(data_dir, astray));
         match laying::over(self.served(), &wishes, usize::MAX) {
             Ok(laid) => _ = self.take_over(laid.map(|laid| laid.image)),
             // One of them cannot be laid by its names, or they are too many.
@@ -212,6 +213,25 @@ impl Last {
         };
         let entries: Vec<_> = wishes.into_iter().filter_map(entry).collect();
         self.shelved.manifest.change(&entries, &[]);
+    }
+
+    /// Where no change goes on from what the image has, what stands before its position is to be known, too: a zone that has come back to its updates
+    /// since went on from there.
+    fn found_again(&self, data_dir: &Path, astray: Vec<Box<[u8]>>) -> Vec<Wish> {
+        if astray.is_empty() {
+            return vec![];
+        }
+        let mut pasts = pasts_of(data_dir, &astray.iter().map(|apex| &**apex).collect()).unwrap_or_default();
+        let find = |apex: Box<[u8]>| {
+            let [of_file, updated] = pasts.each_mut().map(|past| past.remove(&apex).unwrap_or_default());
+            let zone = laying::zone(self.served().view(), &apex)?;
+            let names = ahead(zone, in_turn(of_file, updated).make_contiguous()).ok().flatten();
+            if names.is_none() {
+                tell(&apex);
+            }
+            names.map(|names| Wish { apex, names })
+        };
+        astray.into_iter().filter_map(find).collect()
     }
 
     /// True if it was laid, by its names or as a whole.

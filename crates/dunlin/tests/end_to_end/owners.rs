@@ -603,3 +603,28 @@ fn a_file_is_weighed_by_a_start_that_is_the_first_to_see_rules() {
     assert_eq!(server.short(&folder, &["last.z.example", "A"]), "192.0.2.60\n");
     assert!(folder.does(&["status"]).contains("the serial 30 does not follow 60"), "{}", folder.does(&["status"]));
 }
+
+/// Its file says an older serial than was served.
+#[test]
+fn a_zone_that_was_given_its_serials_goes_on_from_them_with_its_updates() {
+    let folder = folder();
+    folder.configure(&configured("serial = \"increment\""));
+    let server = serve(&folder);
+    for address in 3..6 {
+        folder.write("z.zone", &ZONE.replace("192.0.2.1\n", &format!("192.0.2.{address}\n")));
+        folder.does(&["reload", "z.example"]);
+    }
+    let last = serial(&folder, &server);
+    assert_eq!(last, 10);
+    let image = || fs::metadata(folder.0.join("data/images/zones.image")).unwrap().modified().unwrap();
+    let before = image();
+    eventually("an image of it", || image() > before);
+    server.killed();
+    folder.configure(CONFIGURATION);
+    let server = serve(&folder);
+    assert!(serial(&folder, &server) >= last, "{}", serial(&folder, &server));
+    let new = || update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9").is_empty();
+    eventually("updates", new);
+    assert!(serial(&folder, &server) > last, "{}", serial(&folder, &server));
+    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.5\n");
+}

@@ -46,7 +46,7 @@ fn judged(zone: &Zone, rules: &Rules) -> Result<Findings, Unread> {
         return Ok(Findings::new(zone, report, &audit::Report::default(), &[]));
     }
     let spill = Arc::new(Scratch::new(std::env::temp_dir()));
-    let Read { report, audited, complaints } = read(zone, rules, &Stock::new(0, scratch::memory(), spill))?;
+    let Read { report, audited, complaints, .. } = read(zone, rules, &Stock::new(0, scratch::memory(), spill))?;
     Ok(Findings::new(zone, report, &audited, &complaints))
 }
 
@@ -55,25 +55,27 @@ struct Read {
     report: Report,
     audited: audit::Report,
     complaints: Vec<Complaint>,
+    serial: u32,
 }
 
 fn read(zone: &Zone, rules: &Rules, stock: &Stock) -> Result<Read, Unread> {
     let mut builder = stock.builder();
     builder.begin_zone(&zone.apex);
     let report = reading::one(zone, stock, &mut builder)?.report;
-    let mut audited = audit::Report::default();
+    let (mut audited, mut serial) = (audit::Report::default(), 0);
     let complaints = builder.judge(&Threads, &mut |sorted| {
-        audited = audit(sorted, rules);
+        (audited, serial) = (audit(sorted, rules), audit::serial(sorted));
         audited.refusal()
     });
-    Ok(Read { report, audited, complaints })
+    Ok(Read { report, audited, complaints, serial })
 }
 
-/// Why what a file holds is not to be served as a zone; None: it may be. Err: that cannot be told.
-pub fn refusal(zone: &Zone, rules: &Rules, stock: &Stock) -> Result<Option<String>, String> {
-    let Read { report, complaints, .. } =
+/// The serial of what a file holds. Err: why that is not to be served as a zone, or that it cannot be told.
+pub fn sound_serial(zone: &Zone, rules: &Rules, stock: &Stock) -> Result<u32, String> {
+    let Read { report, complaints, serial, .. } =
         read(zone, rules, stock).map_err(|unread| format!("{}: {}", zone.file.display(), unread.why))?;
-    Ok(report.first_error().or_else(|| complaints.into_iter().next().map(|complaint| complaint.what)))
+    let wrong = report.first_error().or_else(|| complaints.into_iter().next().map(|complaint| complaint.what));
+    wrong.map_or(Ok(serial), Err)
 }
 
 /// What is wrong with the form of a long file; none of a shorter one, or if nothing is.

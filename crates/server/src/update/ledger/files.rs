@@ -5,7 +5,7 @@ use super::{
 };
 use crate::clock::wall_s;
 use crate::config::{History, Written, Zone};
-use crate::history::{Keeping, last_updates};
+use crate::history::{Keeping, last_serials, last_updates};
 use crate::images::laying::Standing;
 use crate::images::manifest::{Known, Manifest};
 use crate::images::{self, name};
@@ -26,6 +26,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use store::atomic;
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
+use transfer::record::is_newer;
 use transfer::{Entry, Layer, Misfit};
 
 /// The files of zones that updates change, before the journal is read.
@@ -80,15 +81,20 @@ pub fn open_files(data_dir: &Path, zones: &mut Written) -> io::Result<(Option<Fi
     let new = |files: &Files, zone: &Zone| zone.is_owned() && !files.has(&zone.apex) && !is_new_version(zone);
     if (1..=IMPORTED_FIRST).contains(&zones.iter().filter(|zone| new(&files, zone)).count()) {
         let (end, mut again) = (files.end()?, BTreeSet::new());
+        let served: HashMap<Box<[u8]>, u32> =
+            last_serials(data_dir, |apex| zones.find(apex).is_some_and(Zone::is_owned));
         for zone in zones.iter_mut() {
             if !new(&files, zone) {
                 continue;
             }
-            match import(&files.folder, zone, end) {
-                Ok(is_again) => {
+            let is_as_served = known(zone).is_some_and(|known| !was_ours(&known, zone));
+            let served = served.get(&zone.apex).copied().filter(|_| is_as_served);
+            match import(&files.folder, zone, end, served) {
+                Ok(Imported::Now { is_again }) => {
                     again.extend(is_again.then(|| zone.apex.clone()));
                     files.add(zone, end);
                 }
+                Ok(Imported::Behind) => {}
                 Err(why) => remarks.push(format!("the zone {} takes no updates: {why}", name(&zone.apex))),
             }
         }
@@ -235,8 +241,16 @@ impl Replayed<'_> {
     }
 }
 
-/// Reads a zone that is new here from the file that is configured, and writes ours. True: that was begun before.
-fn import(folder: &Path, zone: &Zone, position: u64) -> Result<bool, String> {
+/// What has become of a zone that is new here.
+enum Imported {
+    /// `is_again`: that was begun before.
+    Now { is_again: bool },
+    /// It was served under a later serial than its file has, by our count: it is written down as it is served, once it is.
+    Behind,
+}
+
+/// Reads a zone that is new here from the file that is configured, and writes ours. `served`: the serial that its file had served last.
+fn import(folder: &Path, zone: &Zone, position: u64, served: Option<u32>) -> Result<Imported, String> {
     let mut origin = Origin::of(data_dir(folder), &zone.apex).map_err(|e| e.to_string())?;
     let is_again = !origin.known().is_empty();
     if !is_again {
@@ -244,13 +258,14 @@ fn import(folder: &Path, zone: &Zone, position: u64) -> Result<bool, String> {
         aside::give_back(&zone.file.canonicalize().unwrap_or(zone.file.clone()), &origin).map_err(|e| e.to_string())?;
     }
     // What cannot be served would be in the way of what the file comes to hold.
-    if let Some(why) = findings::refusal(zone, &Rules::at(wall_s()), &Stock::below(data_dir(folder)))? {
-        return Err(why);
+    let serial = findings::sound_serial(zone, &Rules::at(wall_s()), &Stock::below(data_dir(folder)))?;
+    if served.is_some_and(|served| is_newer(served, serial)) {
+        return Ok(Imported::Behind);
     }
     let mut wrong = None;
     let written = write_file(folder, &zone.apex, position, |out| {
         let kept = origin.keep(zone, out);
         kept.map_err(|why| io::Error::other(wrong.insert(why).clone()))
     });
-    written.map(|()| is_again).map_err(|e| wrong.unwrap_or_else(|| e.to_string()))
+    written.map(|()| Imported::Now { is_again }).map_err(|e| wrong.unwrap_or_else(|| e.to_string()))
 }

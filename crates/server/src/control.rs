@@ -338,7 +338,7 @@ const LOOKED_AT_WITHIN: Duration = Duration::from_secs(60);
 const TAKEN_IN_WITHIN: Duration = Duration::from_secs(600);
 
 fn force(state: &State, zone: &str) -> Json {
-    match outcome(state, |done| Event::Force { zones: vec![zone.to_string()], done }) {
+    match settled(state, |done| Event::Force { zones: vec![zone.to_string()], done }) {
         Ok(facts) => once_taken_in(state, zone, facts, true),
         Err(complaints) => bad(complaints),
     }
@@ -396,8 +396,12 @@ fn reload(state: &State, zones: Vec<String>) -> Json {
 }
 
 fn reloaded(state: &State, zones: Vec<String>) -> Result<Json, Vec<String>> {
-    let outcome = outcome(state, |done| Event::Reload { zones, done: Some(done) });
-    // Whoever has configured a zone to take updates sends one next, whatever is wrong with others.
+    settled(state, |done| Event::Reload { zones, done: Some(done) })
+}
+
+/// Whoever has configured a zone to take updates sends one next, whatever is wrong with others.
+fn settled(state: &State, event: impl FnOnce(Done) -> Event) -> Result<Json, Vec<String>> {
+    let outcome = outcome(state, event);
     state.intake().into_iter().for_each(Intake::settle);
     outcome
 }

@@ -21,6 +21,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::slice;
 use store::Stretch;
+use transfer::record::is_newer;
 use transfer::{Content, Diff, Entry, Layer, Record, Unreadable};
 
 /// Octets of files of zones that came which are read before the first answer. With more of them an answer would be long in coming.
@@ -193,10 +194,11 @@ impl Last {
         for (apex, steps) in steps {
             let Some(zone) = laying::zone(self.served().view(), &apex) else { continue };
             let last = steps.as_ref().and_then(|steps| steps.back()).map(|step| step.diff.to);
+            let is_later = last.is_some_and(|last| zone.serial().is_ok_and(|serial| is_newer(last, serial)));
             match steps.map(|mut steps| ahead(zone, steps.make_contiguous())) {
                 Some(Ok(Some(names))) => wishes.push(Wish { apex, names }),
-                Some(Ok(None)) if zone.serial().is_ok_and(|serial| Some(serial) == last) => {}
-                Some(Ok(None)) => astray.push(apex),
+                Some(Ok(None)) if is_later => astray.push(apex),
+                Some(Ok(None)) => {}
                 Some(Err(Unreadable)) | None => tell(&apex),
             }
         }
@@ -215,8 +217,8 @@ impl Last {
         self.shelved.manifest.change(&entries, &[]);
     }
 
-    /// Where no change goes on from what the image has, what stands before its position is to be known, too: a zone that has come back to its updates
-    /// since went on from there.
+    /// Zones whose changes lead to a later version, and none of them goes on from what the image has: what stands before its position is to be known, too,
+    /// for one that has come back to its updates since went on from there.
     fn found_again(&self, data_dir: &Path, astray: Vec<Box<[u8]>>) -> Vec<Wish> {
         if astray.is_empty() {
             return vec![];

@@ -21,7 +21,7 @@ use audit::Rules;
 use image::View;
 use std::cell::LazyCell;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use store::atomic;
@@ -81,15 +81,16 @@ pub fn open_files(data_dir: &Path, zones: &mut Written) -> io::Result<(Option<Fi
     let new = |files: &Files, zone: &Zone| zone.is_owned() && !files.has(&zone.apex) && !is_new_version(zone);
     if (1..=IMPORTED_FIRST).contains(&zones.iter().filter(|zone| new(&files, zone)).count()) {
         let (end, mut again) = (files.end()?, BTreeSet::new());
-        let served: HashMap<Box<[u8]>, u32> =
-            last_serials(data_dir, |apex| zones.find(apex).is_some_and(Zone::is_owned));
+        let was_of_file = |zone: &&Zone| known(zone).is_some_and(|known| !was_ours(&known, zone));
+        let were: HashSet<Box<[u8]>> =
+            zones.iter().filter(|zone| new(&files, zone)).filter(was_of_file).map(|zone| zone.apex.clone()).collect();
+        // All of the history is read for them.
+        let served = if were.is_empty() { HashMap::new() } else { last_serials(data_dir, |apex| were.contains(apex)) };
         for zone in zones.iter_mut() {
             if !new(&files, zone) {
                 continue;
             }
-            let is_as_served = known(zone).is_some_and(|known| !was_ours(&known, zone));
-            let served = served.get(&zone.apex).copied().filter(|_| is_as_served);
-            match import(&files.folder, zone, end, served) {
+            match import(&files.folder, zone, end, served.get(&zone.apex).copied()) {
                 Ok(Imported::Now { is_again }) => {
                     again.extend(is_again.then(|| zone.apex.clone()));
                     files.add(zone, end);

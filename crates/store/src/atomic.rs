@@ -315,16 +315,9 @@ fn swap(one: &Path, other: &Path) -> io::Result<bool> {
 /// The same on a file system that knows no such renaming, in steps: there is always a whole file under the other name.
 fn swap_by_links(one: &Path, other: &Path) -> io::Result<bool> {
     let between = one.with_added_extension("between");
-    let is_there = match fs::hard_link(other, &between) {
-        // Left by whoever was killed behind this step.
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-            fs::remove_file(&between)?;
-            fs::hard_link(other, &between).map(|()| true)
-        }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-        linked => linked.map(|()| true),
-    }?;
-    fs::rename(one, other)?;
+    // Somebody who was killed may have left one.
+    let _ = fs::remove_file(&between);
+    let is_there = link_aside(one, other, &between)?;
     if is_there { fs::rename(&between, one).map(|()| true) } else { Ok(false) }
 }
 

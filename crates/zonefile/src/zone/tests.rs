@@ -11,6 +11,16 @@ impl Files for Shelf {
     }
 }
 
+/// Each file includes one that was never there before, and then these. How many have been.
+struct Endless(u32, &'static str);
+
+impl Files for Endless {
+    fn include(&mut self, _: &str, _: &str) -> Result<Vec<u8>, String> {
+        self.0 += 1;
+        Ok(format!("$INCLUDE g{}{}", self.0, self.1).into_bytes())
+    }
+}
+
 fn example() -> Name {
     Name::from_text(b"example.com.", None).unwrap()
 }
@@ -164,28 +174,15 @@ fn included_files_have_their_own_origin_and_owner() {
 
 #[test]
 fn a_chain_of_included_files_has_an_end() {
-    struct Deeper(u32);
-    impl Files for Deeper {
-        fn include(&mut self, _: &str, _: &str) -> Result<Vec<u8>, String> {
-            self.0 += 1;
-            Ok(format!("$INCLUDE g{}", self.0).into_bytes())
-        }
-    }
-    let mut files = Deeper(0);
+    let mut files = Endless(0, "");
     let (_, report) = run(b"$INCLUDE g", &mut files, &Options::default());
     assert_eq!((files.0, report.errors), (10, 1));
 }
 
 #[test]
 fn so_many_files_are_included_and_so_many_records_generated() {
-    struct Wide(u32);
-    impl Files for Wide {
-        fn include(&mut self, from: &str, _: &str) -> Result<Vec<u8>, String> {
-            self.0 += 1;
-            Ok(format!("$INCLUDE {from}x\n").repeat(4).into_bytes())
-        }
-    }
-    let (mut files, options) = (Wide(0), Options { includes_max: 100, generated_max: 5, ..Options::default() });
+    let mut files = Endless(0, "\n$INCLUDE a\n$INCLUDE b\n$INCLUDE c");
+    let options = Options { includes_max: 100, generated_max: 5, ..Options::default() };
     let (_, report) = run(b"$INCLUDE g", &mut files, &options);
     assert_eq!(files.0, 100);
     let is_told = |what: &str| report.problems.iter().any(|problem| problem.what.contains(what));

@@ -17,7 +17,7 @@ pub trait Content {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unreadable;
 
-/// A zone's records in canonical order: the plain model that tests compare images and overlays with.
+/// A zone's records in canonical order: all of a version in memory, and the plain model that tests compare images and overlays with.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Contents(BTreeSet<Record>);
 

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use store::Stretch;
 use transfer::record::is_newer;
-use transfer::{Content, Diff, Entry, Layer, Record, Unreadable};
+use transfer::{Content, Contents, Diff, Entry, Layer, Record, Unreadable};
 
 /// Octets of files of zones that came which are read before the first answer. With more of them an answer would be long in coming.
 const COME_OCTETS: u64 = 16 << 20;
@@ -316,7 +316,7 @@ fn ahead(zone: ImageZone<'_>, changes: &[Entry]) -> Result<Option<Names>, Unread
     let serial = zone.serial().map_err(|_| Unreadable)?;
     Ok(match zone.is_editable() {
         Ok(true) => ahead_of(&Standing::of(zone), serial, changes),
-        _ => ahead_of(&Listed::of(zone).ok_or(Unreadable)?, serial, changes),
+        _ => ahead_of(&listed(zone).ok_or(Unreadable)?, serial, changes),
     })
 }
 
@@ -333,32 +333,19 @@ fn ahead_of(standing: &impl Content, serial: u32, changes: &[Entry]) -> Option<N
     names.filter(|names: &Names| !names.is_empty())
 }
 
-/// A zone whose names are not all found one by one: those of several chains of NSEC3.
-struct Listed(HashMap<Box<[u8]>, Vec<Record>>);
-
-impl Listed {
-    /// None: it is damaged, or too long to be laid as a whole.
-    fn of(zone: ImageZone<'_>) -> Option<Listed> {
-        zone.records().ok().filter(|records| *records <= WHOLE_RECORDS)?;
-        let (mut all, mut is_whole) = (HashMap::<Box<[u8]>, Vec<Record>>::new(), true);
-        let read = zone.for_each_record(&mut |owner, rtype, ttl, rdata| match Record::new(owner, rtype, ttl, rdata) {
-            Some(record) => all.entry(owner.into()).or_default().push(record),
-            None => is_whole = false,
-        });
-        read.ok().filter(|()| is_whole).map(|()| Listed(all))
-    }
-}
-
-impl Content for Listed {
-    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
-        Ok(self.0.get(owner).cloned().unwrap_or_default())
-    }
+/// All records of a zone whose names are not all found one by one: one of several chains of NSEC3. None: it is damaged, or too long to be laid as a
+/// whole.
+fn listed(zone: ImageZone<'_>) -> Option<Contents> {
+    zone.records().ok().filter(|records| *records <= WHOLE_RECORDS)?;
+    let mut all = Vec::new();
+    let read = zone.for_each_record(&mut |owner, rtype, ttl, rdata| all.push(Record::new(owner, rtype, ttl, rdata)));
+    read.ok().and_then(|()| all.into_iter().collect::<Option<Vec<_>>>()).map(Contents::of)
 }
 
 /// A version whose records are in canonical form, as the history has them.
-struct Folded<'c, C>(&'c C);
+struct Folded<C>(C);
 
-impl<C: Content> Content for Folded<'_, C> {
+impl<C: Content> Content for Folded<C> {
     fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
         Ok(self.0.at(owner)?.iter().map(Record::folded).collect())
     }
@@ -389,7 +376,7 @@ mod tests {
     use super::*;
     use crate::history::by_file;
     use proptest::prelude::*;
-    use transfer::{Contents, compare};
+    use transfer::compare;
     use wire::rtype::{A, NS, SOA};
 
     const APEX: &[u8] = b"\x01z\0";
@@ -441,7 +428,7 @@ mod tests {
             let image = image(here);
             let standing = image.view().zone_of(APEX).unwrap().unwrap();
             let names = ahead(standing, &changed).unwrap();
-            let listed = ahead_of(&Listed::of(standing).unwrap(), standing.serial().unwrap(), &changed);
+            let listed = ahead_of(&listed(standing).unwrap(), standing.serial().unwrap(), &changed);
             prop_assert_eq!((names.is_some(), &listed), (here != last, &names));
             for (owner, records) in names.into_iter().flatten() {
                 let record = |r: image::edit::Record| Record::new(&owner, r.rtype, r.ttl, &r.rdata).unwrap();

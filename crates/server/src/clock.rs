@@ -1,7 +1,9 @@
 //! The time, for those who must not read it themselves.
 
 use front::Now;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use transfer::When;
 
 /// Both clocks. Wall time is read once a turn of a loop, monotonic time twice a batch. Monotonic time is CLOCK_BOOTTIME's:
 /// what one process of a boot writes down, the next can read.
@@ -44,6 +46,25 @@ pub fn wall_ms() -> u64 {
     u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The number of the last change that is known, in whichever journal.
+static LAST_CHANGE: AtomicU64 = AtomicU64::new(0);
+
+/// That of a change that is made now: behind all that are known, though the clock was put back since.
+pub fn change_now() -> When {
+    let (now, mut number) = (since_1970(), 0);
+    let by_clock = u64::try_from(now.as_micros()).unwrap_or(0);
+    let _ = LAST_CHANGE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
+        number = by_clock.max(last.saturating_add(1));
+        Some(number)
+    });
+    When { number, wall_s: now.as_secs() }
+}
+
+/// A journal has this change.
+pub fn know_change(when: When) {
+    LAST_CHANGE.fetch_max(when.number, Ordering::Relaxed);
+}
+
 fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
@@ -77,6 +98,17 @@ pub fn date(day: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_comes_behind_all_that_are_known() {
+        let (first, second) = (change_now(), change_now());
+        assert!(first < second && first.wall_s > 0);
+        let ahead = When { number: second.number + (3600 << 20), wall_s: 0 };
+        know_change(ahead);
+        know_change(first);
+        let next = change_now();
+        assert!(next > ahead && next.wall_s < first.wall_s + 3600, "{next:?}");
+    }
 
     #[test]
     fn dates() {

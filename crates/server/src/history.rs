@@ -19,7 +19,7 @@ use crate::images::name;
 use crate::images::sound::{self, Sound};
 use crate::json::Json;
 use crate::update::ledger;
-pub use entries::{caution, changes_from, in_turn, last_serials, last_updates, pasts_of, unread};
+pub use entries::{caution, changes_from, in_turn, know_last, last_serials, last_updates, pasts_of, unread};
 use entries::{changes, changes_in};
 pub use file::{Replaced, left_beside, write};
 use front::{Published, Zones};
@@ -58,7 +58,7 @@ impl Past {
             Json::Object(vec![
                 ("serial", Json::Number(e.diff.to.into())),
                 ("before", Json::Number(e.diff.from.into())),
-                ("when", Json::text(rfc3339(e.wall_s))),
+                ("when", Json::text(rfc3339(e.when.wall_s))),
                 ("who", Json::text(&e.author)),
                 ("removed", Json::Number(e.diff.removed().len() as u64)),
                 ("added", Json::Number(e.diff.added().len() as u64)),
@@ -141,8 +141,7 @@ impl Past {
         };
         let [files, updates] = [FOLDER, ledger::FOLDER].map(|folder| changes_in(&self.data_dir, &[folder], apex));
         let (files, updates) = (files?, updates?);
-        let ends_here = |all: &VecDeque<Entry>| all.back().filter(|last| last.diff.to == now).map(|last| last.wall_s);
-        // Within a second it is who has the zone only after the other.
+        let ends_here = |all: &VecDeque<Entry>| all.back().filter(|last| last.diff.to == now).map(|last| last.when);
         let is_theirs = ends_here(&files).is_none_or(|file| ends_here(&updates).is_some_and(|update| update > file));
         let theirs = is_theirs.then(|| fitting(updates.clone()).ok()).flatten();
         theirs.map_or_else(|| fitting(in_turn(files, updates)), Ok)
@@ -349,7 +348,7 @@ fn way(changes: &VecDeque<Entry>, served: u32, (serial, since): (u32, Option<&st
         net.back(diff);
         at = diff.from;
     }
-    let made = steps.next().filter(|step| step.diff.to == serial).map(|step| rfc3339(step.wall_s));
+    let made = steps.next().filter(|step| step.diff.to == serial).map(|step| rfc3339(step.when.wall_s));
     if let Some((since, made)) = since.zip(made).filter(|(since, made)| since != made) {
         return Err(format!(
             "it is of version {serial} of {since}, and the zone's is of {made}: has data-dir/journal come from a backup? {NOT_THIS}"

@@ -35,7 +35,7 @@ use crate::answering::{Answering, Shared};
 use crate::clock::Clock;
 use crate::config::{Config, OUTDATED, Written, Zone};
 use crate::control::http;
-use crate::history::{Past, Recorder, caution};
+use crate::history::{Past, Recorder, caution, know_last};
 use crate::images::inspector::{Alarm, Inspector};
 use crate::images::serving::Compared;
 use crate::images::{self};
@@ -97,6 +97,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     crew.raise_open_files();
     net::sched::allow_precedence();
     let _held = claim(&config.server.data_dir)?;
+    know_last(&config.server.data_dir);
     let mut handed = Handed::of(systemd::handed());
     let sockets = sockets::bind(&config.server.listen, crew.udp, crew.tcp, &mut handed)?;
     sockets.keep();

@@ -49,7 +49,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::atomic::{self, Output, prepare};
 use store::folder::open_file;
-use transfer::{Author, Diff};
+use transfer::{Author, Diff, When};
 
 pub struct Scribe {
     press: Arc<Press>,
@@ -70,7 +70,7 @@ pub struct Scribe {
     swept: HashSet<PathBuf>,
     /// Of zones that nobody has updated since the start: see `history::last_updates`. Read when it is asked for, for all at once, and kept while there
     /// is something to do. Bound: as many as the journal has zones.
-    last_updates: Option<HashMap<u64, (u32, u64)>>,
+    last_updates: Option<HashMap<u64, (u32, When)>>,
 }
 
 /// A zone and its file as a look found them: as long as they are so, another look finds the same.
@@ -611,7 +611,7 @@ impl Scribe {
     /// When an update made the change that led to this serial, if it was before the start.
     fn last_update(&mut self, apex: &[u8], serial: u32) -> Option<u64> {
         let all = self.last_updates.get_or_insert_with(|| history::last_updates(&self.past.data_dir));
-        all.get(&fingerprint_of(apex)).filter(|(to, _)| *to == serial).map(|(_, wall_s)| *wall_s)
+        all.get(&fingerprint_of(apex)).filter(|(to, _)| *to == serial).map(|(_, when)| when.wall_s)
     }
 
     fn write_back(&mut self, task: &Task, file: &Path, was: String, mut origin: Origin) -> Result<Done, Undone> {

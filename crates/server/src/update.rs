@@ -28,7 +28,7 @@ pub(crate) mod writing;
 mod zones;
 
 use crate::answering::later::Mailboxes;
-use crate::clock::wall_s;
+use crate::clock::{change_now, wall_s};
 use crate::history;
 use crate::images::laying::{self, Standing};
 use crate::images::{self, name, sound};
@@ -383,7 +383,7 @@ impl Updates {
         let wishes = vec![Wish { apex: apex.clone(), names: ledger::names(layer) }];
         drop(now);
         let facts = Json::Object(vec![("changed", Json::Bool(true)), ("serial", Json::Number(diff.to.into()))]);
-        let entry = Entry { zone: apex, author, wall_s: wall_s(), diff };
+        let entry = Entry { zone: apex, author, when: change_now(), diff };
         let mut outcome = self.change(&[entry], wishes, &mut books);
         drop(books);
         if self.owes() {
@@ -550,7 +550,7 @@ impl Updates {
             }
         }
         books.unwritten.add(wishes, end);
-        entries.iter().for_each(|entry| books.unwritten.has_changed(&entry.zone, entry.diff.to, entry.wall_s));
+        entries.iter().for_each(|entry| books.unwritten.has_changed(&entry.zone, entry.diff.to, entry.when.wall_s));
         self.later.folds.change(Instant::now());
         DONE
     }

@@ -133,14 +133,14 @@ impl<D: Disk> Journal<D> {
         Journal::open(journal.disk, segment_octets, from, &mut |_, _| {})
     }
 
-    /// The position behind the last record that is there; 0: nothing is.
-    pub fn end(disk: D) -> io::Result<u64> {
+    /// The position behind the last record that is there; 0: nothing is. `see`: the last records, in order, the last of all among them.
+    pub fn end(disk: D, see: &mut dyn FnMut(&[u8])) -> io::Result<u64> {
         let mut journal = Journal::of(disk, 0)?;
         journal.find_segments(u64::MAX)?;
         if journal.segments.is_empty() {
             return Ok(0);
         }
-        journal.replay_all(u64::MAX, &mut |_, _| {}, &mut Vec::new()).map(|(end, _)| end)
+        journal.replay_all(u64::MAX, &mut |_, record| see(record), &mut Vec::new()).map(|(end, _)| end)
     }
 
     /// Hands the records that are there from a position on to `see`, in order, and changes nothing: somebody may be appending meanwhile, and letting go

@@ -1,18 +1,19 @@
 //! One entry of the journal: a difference of a zone, who made it and when, as octets.
 //!
 //! ```text
-//! version u8 = 1 | kind u8 | octets of who u8, who | wall seconds u64 | octets of the zone's name u8, name, lower case
-//! | serial before u32 | serial after u32 | records removed u32 | records added u32 | the records, removed first
+//! version u8 = 2 | kind u8 | octets of who u8, who | wall seconds u64 | number u64 | octets of the zone's name u8, name,
+//! lower case | serial before u32 | serial after u32 | records removed u32 | records added u32 | the records, removed first
 //! record: octets of owner u8, owner | type u16 | TTL u32 | octets of rdata u16, rdata
 //! ```
 //! Numbers are big endian, as on the wire. Length and checksum are the journal's, which knows no DNS. Decoding takes
-//! any octets, never allocates more than they could hold, and gives back what was encoded or nothing.
+//! any octets, never allocates more than they could hold, and gives back what was encoded or nothing. Version 1 had no number:
+//! its changes are numbered by their seconds.
 
 use crate::{Diff, Record};
 use std::fmt;
 use wire::name::{fold, wire_len};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// The least that a record takes: owner "." and no rdata.
 const RECORD_MIN: usize = 10;
 
@@ -62,9 +63,24 @@ pub struct Entry {
     /// The apex, in lower case.
     pub zone: Box<[u8]>,
     pub author: Author,
-    /// Seconds since 1970.
-    pub wall_s: u64,
+    pub when: When,
     pub diff: Diff,
+}
+
+/// When a change was made. Changes of all journals are in the order of their numbers, whatever the clock did.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct When {
+    /// Microseconds since 1970, or one more than the last that is known.
+    pub number: u64,
+    /// Seconds since 1970, by the clock.
+    pub wall_s: u64,
+}
+
+impl When {
+    /// Of a change that was not numbered.
+    pub fn at(wall_s: u64) -> When {
+        When { number: wall_s.saturating_mul(1_000_000), wall_s }
+    }
 }
 
 /// Octets that are no entry, or one of a later version.
@@ -88,7 +104,8 @@ impl Entry {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION, self.author.kind as u8];
         push_short(&mut out, shortened(&self.author.who).as_bytes());
-        out.extend(self.wall_s.to_be_bytes());
+        out.extend(self.when.wall_s.to_be_bytes());
+        out.extend(self.when.number.to_be_bytes());
         push_short(&mut out, &self.zone);
         encode(&self.diff, &mut out);
         out
@@ -105,7 +122,7 @@ impl Entry {
 /// What an encoded change begins with: whoever looks for some of many need not read their records.
 pub struct Head<'a> {
     pub zone: &'a [u8],
-    pub wall_s: u64,
+    pub when: When,
     pub to: u32,
     /// The difference, encoded: all that is behind.
     pub diff: &'a [u8],
@@ -118,15 +135,17 @@ impl<'a> Head<'a> {
     pub fn of(octets: &'a [u8]) -> Option<Head<'a>> {
         let mut rest = Rest(octets);
         let (version, kind) = (rest.number::<1>()? as u8, rest.number::<1>()? as u8);
-        let (kind, _) = *KINDS.iter().find(|(k, _)| version == VERSION && *k as u8 == kind)?;
-        let (who, wall_s, zone) = (rest.short()?, rest.number::<8>()?, rest.short()?);
+        let (kind, _) = *KINDS.iter().find(|(k, _)| (1..=VERSION).contains(&version) && *k as u8 == kind)?;
+        let (who, wall_s) = (rest.short()?, rest.number::<8>()?);
+        let when = if version == 1 { When::at(wall_s) } else { When { number: rest.number::<8>()?, wall_s } };
+        let zone = rest.short()?;
         let diff = rest.0;
         let (_, to) = (rest.number::<4>()?, rest.number::<4>()? as u32);
-        Some(Head { zone, wall_s, to, diff, kind, who })
+        Some(Head { zone, when, to, diff, kind, who })
     }
 
     fn whole(self) -> Option<Entry> {
-        let Head { zone, wall_s, diff, kind, who, .. } = self;
+        let Head { zone, when, diff, kind, who, .. } = self;
         let who = std::str::from_utf8(who).ok()?.to_owned();
         let mut zone: Box<[u8]> = Some(zone).filter(|name| wire_len(name) == Some(name.len()))?.into();
         fold(&mut zone);
@@ -135,7 +154,7 @@ impl<'a> Head<'a> {
         let (removed, added) = (rest.number::<4>()? as usize, rest.number::<4>()? as usize);
         let (removed, added) = (rest.records(removed)?, rest.records(added)?);
         let diff = Diff::checked(from, to, removed, added)?;
-        rest.0.is_empty().then_some(Entry { zone, author: Author { kind, who }, wall_s, diff })
+        rest.0.is_empty().then_some(Entry { zone, author: Author { kind, who }, when, diff })
     }
 }
 
@@ -209,7 +228,7 @@ mod tests {
         Entry {
             zone: b"\x01z\0"[..].into(),
             author: Author { kind: Kind::Update, who: "key ddns from 192.0.2.7".into() },
-            wall_s: 1_800_000_000,
+            when: When { number: 1_800_000_000_000_007, wall_s: 1_800_000_000 },
             diff: Diff::new(1, 2, vec![record(1), record(2)], vec![record(3)]),
         }
     }
@@ -219,7 +238,7 @@ mod tests {
         let entry = entry();
         let octets = entry.encode();
         let head = Head::of(&octets).unwrap();
-        assert_eq!((head.zone, head.wall_s, head.to), (&*entry.zone, entry.wall_s, entry.diff.to));
+        assert_eq!((head.zone, head.when, head.to), (&*entry.zone, entry.when, entry.diff.to));
         assert_eq!(Entry::decode(&octets), Ok(entry));
     }
 
@@ -230,6 +249,16 @@ mod tests {
             assert_eq!(Entry::decode(&octets[..len]), Err(Undecodable::Malformed), "{len}");
         }
         assert_eq!(Entry::decode(&[&octets[..], b"x"].concat()), Err(Undecodable::Malformed));
+    }
+
+    #[test]
+    fn one_of_the_first_version_is_numbered_by_its_second() {
+        let entry = entry();
+        let mut octets = entry.encode();
+        let number = 3 + entry.author.who.len() + 8;
+        octets.drain(number..number + 8);
+        octets[0] = 1;
+        assert_eq!(Entry::decode(&octets), Ok(Entry { when: When::at(1_800_000_000), ..entry }));
     }
 
     #[test]

@@ -24,6 +24,6 @@ pub mod update;
 pub use compare::{canonical, compare, each_difference};
 pub use contents::{Content, Contents, Layer, Misfit, Unreadable};
 pub use diff::Diff;
-pub use entry::{Author, Entry, Head, Kind, encode};
+pub use entry::{Author, Entry, Head, Kind, When, encode};
 pub use merge::{Conflict, merge};
 pub use record::Record;

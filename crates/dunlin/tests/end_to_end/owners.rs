@@ -307,7 +307,8 @@ fn a_zone_that_comes_under_the_name_of_one_of_updates_is_made_anew() {
     folder.write("new.zone", &format!("{}{hosts}x A 192.0.2.7\n", ZONE.replace(" 7 ", " 9 ")));
     folder.write("list", "z.example new.zone\n");
     folder.does(&["reload"]);
-    assert!(folder.does(&["zone", "log", "z.example"]).contains("made anew"));
+    let log = folder.does(&["zone", "log", "z.example"]);
+    assert!(log.find("made anew") > log.rfind("update key ddns"), "{log}");
     for words in [["zone", "rollback", "z.example", "8"], ["zone", "rollback", "z.example", "10"]] {
         folder.refuses(&words, "no way back to version");
     }
@@ -627,4 +628,42 @@ fn a_zone_that_was_given_its_serials_goes_on_from_them_with_its_updates() {
     eventually("updates", new);
     assert!(serial(&folder, &server) > last, "{}", serial(&folder, &server));
     assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.5\n");
+}
+
+/// Neither its serials nor the seconds of the clock say who had it first.
+#[test]
+fn the_versions_of_a_zone_that_changes_hands_several_times_a_second_are_in_order() {
+    let folder = folder();
+    let mut server = serve(&folder);
+    for round in 1..=6u32 {
+        let name = format!("n{round}.z.example");
+        let change = format!("zone z.example\ndel n{}.z.example\nadd {name} 60 A 192.0.2.9", round - 1);
+        eventually("updates", || update(&server, &[], DDNS, &change).is_empty());
+        folder.configure(&configured(""));
+        // Each time under the serial that updates led to.
+        let by_file = serial(&folder, &server);
+        folder.write("z.zone", &ZONE.replace(" 7 ", &format!(" {by_file} ")));
+        folder.does(&["reload"]);
+        assert_eq!(server.short(&folder, &[&name, "A"]), "", "it is its file's");
+        folder.configure(CONFIGURATION);
+        folder.does(&["reload"]);
+        if round == 5 {
+            server = after_a_kill(server, &folder);
+        }
+    }
+    let is_back = || server.short(&folder, &["n6.z.example", "A"]) == "192.0.2.9\n";
+    eventually("the updates' own", is_back);
+    let log = folder.does(&["zone", "log", "z.example"]);
+    let numbers = |what: &str| {
+        let said = log.lines().filter_map(|line| line.trim().strip_prefix(what)?.strip_prefix(' '));
+        said.map(|number| number.parse().unwrap()).collect::<Vec<u32>>()
+    };
+    let (serials, before) = (numbers("serial"), numbers("before"));
+    assert_eq!(
+        (&serials[..serials.len() - 1], serials.last()),
+        (&before[1..], Some(&serial(&folder, &server))),
+        "{log}"
+    );
+    // Each change is what it was.
+    assert!(folder.does(&["zone", "show", "z.example", "--serial", "8"]).contains("n1.z.example."));
 }

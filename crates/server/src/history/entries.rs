@@ -1,16 +1,16 @@
 //! The changes of a zone as they stand in the journals of the history, in the order in which they were made.
 
 use super::{FOLDER, by_updates_again};
+use crate::clock::know_change;
 use crate::images::fingerprint_of;
 use crate::log;
 use crate::stamp::may_be_there;
 use crate::update::ledger;
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
 use store::journal::{Folder, Journal};
-use transfer::{Entry, Head};
+use transfer::{Entry, Head, When};
 
 /// Versions of a zone by one owner that are looked at, newest first, and octets in memory of the records of all zones that are.
 const VERSIONS_MAX: usize = 10_000;
@@ -41,6 +41,16 @@ pub fn changes_in(data_dir: &Path, folders: &[&str], apex: &[u8]) -> Result<VecD
         all = in_turn(all, found.unwrap_or_default());
     }
     Ok(all)
+}
+
+/// What is changed from now on comes behind all that was, though the clock was put back.
+pub fn know_last(data_dir: &Path) {
+    let mut know = |octets: &[u8]| Head::of(octets).into_iter().for_each(|head| know_change(head.when));
+    for folder in [FOLDER, ledger::FOLDER].map(|folder| data_dir.join(folder)).iter().filter(|f| may_be_there(f)) {
+        let _ = Folder::open(folder)
+            .and_then(|folder| Journal::end(folder, &mut know))
+            .inspect_err(unread("the order of changes may be untrue: the history cannot be read"));
+    }
 }
 
 /// By apex.
@@ -86,36 +96,19 @@ pub fn pasts_of(data_dir: &Path, apexes: &HashSet<&[u8]>) -> Result<[Pasts; 2], 
     Ok([changes_of(data_dir, FOLDER, apexes)?, changes_of(data_dir, ledger::FOLDER, apexes)?])
 }
 
-/// A zone has one owner at a time; where it has had two, the clock tells who did what first. Where that was put back, or says nothing, what goes on from
-/// the version before comes next. What one owner has done is in the order in which he did it.
+/// What files have changed of a zone, and what updates have, in the order in which it was done: it has one owner at a time, but may have had several.
 ///
 /// A zone that comes back to its updates goes on from what they had made of it, which no journal says: that is a change, too.
 pub fn in_turn(mut files: VecDeque<Entry>, mut updates: VecDeque<Entry>) -> VecDeque<Entry> {
     let (mut all, mut last) = (VecDeque::<Entry>::with_capacity(files.len() + updates.len()), None);
-    while let (Some(a), Some(b)) = (files.front(), updates.front()) {
-        let [goes_on, other_does] = [a, b].map(|next| all.back().is_some_and(|last| last.diff.to == next.diff.from));
-        let was_put_back = all.back().is_some_and(|last| a.wall_s.min(b.wall_s) < last.wall_s);
-        // What files have changed is written down a moment after it is served.
-        let is_close = a.wall_s.abs_diff(b.wall_s) <= 1;
-        let is_first = match (goes_on == other_does, a.wall_s.cmp(&b.wall_s)) {
-            (false, _) if was_put_back || is_close => goes_on,
-            // Within a second comes first what the other goes on from.
-            (true, Ordering::Equal) => !lead_to(&updates, a) || lead_to(&files, b),
-            (_, order) => order == Ordering::Less,
-        };
-        if is_first {
-            all.extend(files.pop_front());
-        } else if let Some(next) = updates.pop_front() {
-            all.extend(last.and_then(|last| return_to(&all, last, &next)));
-            last = Some(all.len());
-            all.push_back(next);
-        }
-    }
-    if let Some(next) = updates.front() {
-        all.extend(last.and_then(|last| return_to(&all, last, next)));
+    while let Some(update) = updates.pop_front() {
+        let before = files.iter().take_while(|file| file.when <= update.when).count();
+        all.extend(files.drain(..before));
+        all.extend(last.and_then(|last| return_to(&all, last, &update)));
+        last = Some(all.len());
+        all.push_back(update);
     }
     all.extend(files);
-    all.extend(updates);
     all
 }
 
@@ -127,12 +120,7 @@ fn return_to(all: &VecDeque<Entry>, last: usize, next: &Entry) -> Option<Entry> 
     let all_since = since.try_fold(first, |so_far, step| so_far.then(step?.clone()))?;
     let goes_on = all[last].diff.to == next.diff.from && all_since.from == next.diff.from;
     let diff = Some(all_since.inverted()).filter(|diff| goes_on && !diff.is_empty())?;
-    Some(Entry { zone: next.zone.clone(), author: by_updates_again(), wall_s: next.wall_s, diff })
-}
-
-/// Whether one of the first of these, of the same second, leads to where a change goes on from.
-fn lead_to(changes: &VecDeque<Entry>, change: &Entry) -> bool {
-    changes.iter().take_while(|other| other.wall_s == change.wall_s).any(|other| other.diff.to == change.diff.from)
+    Some(Entry { zone: next.zone.clone(), author: by_updates_again(), when: next.when, diff })
 }
 
 /// Those of these zones of files from a position on, as far as they can be read.
@@ -142,9 +130,9 @@ pub fn changes_from(data_dir: &Path, position: u64, is_wanted: impl Fn(&[u8]) ->
 }
 
 /// The serials that updates have led zones to last, by the zones' fingerprints, and when.
-pub fn last_updates(data_dir: &Path) -> HashMap<u64, (u32, u64)> {
+pub fn last_updates(data_dir: &Path) -> HashMap<u64, (u32, When)> {
     let mut last = HashMap::new();
-    let see = |head: Head<'_>, _: &[u8]| _ = last.insert(fingerprint_of(head.zone), (head.to, head.wall_s));
+    let see = |head: Head<'_>, _: &[u8]| _ = last.insert(fingerprint_of(head.zone), (head.to, head.when));
     let _ = each_head(&data_dir.join(ledger::FOLDER), 0, see)
         .inspect_err(unread("it is not known when zones were updated last: the journal cannot be read"));
     last
@@ -182,47 +170,31 @@ mod tests {
     use transfer::{Diff, Record};
     use wire::rtype::A;
 
-    #[test]
-    fn what_an_owner_has_done_stays_in_order_when_the_clock_is_put_back() {
-        let entry = |(to, wall_s): (u32, u64)| {
-            let diff = Diff::new(to - 1, to, Vec::new(), Vec::new());
-            Entry { zone: b"\x01z\0"[..].into(), author: by_file(), wall_s, diff }
-        };
-        let order = |files: &[(u32, u64)], updates: &[(u32, u64)]| -> Vec<u32> {
-            let [files, updates] = [files, updates].map(|all| all.iter().copied().map(entry).collect());
-            in_turn(files, updates).iter().map(|e| e.diff.to).collect()
-        };
-        assert_eq!(order(&[(2, 100), (3, 110)], &[(4, 120), (5, 130)]), [2, 3, 4, 5]);
-        assert_eq!(order(&[(2, 100), (4, 130)], &[(3, 120)]), [2, 3, 4], "it went back and forth");
-        assert_eq!(order(&[], &[(2, 100), (3, 50), (4, 60)]), [2, 3, 4]);
-        assert_eq!(
-            order(&[(2, 100), (5, 50)], &[(3, 110), (4, 120)]),
-            [2, 3, 4, 5],
-            "it was put back between two owners"
-        );
-        assert_eq!(order(&[(2, 100), (4, 130)], &[(3, 130)]), [2, 3, 4], "both in one second");
-        for (files, updates) in [(&[(4, 130)][..], &[(2, 130), (3, 130)][..]), (&[(2, 130), (3, 130)], &[(4, 130)])] {
-            assert_eq!(order(files, updates), [2, 3, 4], "they are the first that are kept");
-        }
-    }
-
     /// Whoever has it later may come to the serials that the other one has led to.
     #[test]
-    fn of_two_owners_the_clock_tells_who_was_first_though_serials_fit_otherwise() {
-        let entry = |(from, to, wall_s): (u32, u32, u64)| {
-            let diff =
-                Diff::new(from, to, vec![], vec![Record::new(b"\x01z\0", A, 60, &wall_s.to_be_bytes()).unwrap()]);
-            Entry { zone: b"\x01z\0"[..].into(), author: by_file(), wall_s, diff }
+    fn of_two_owners_numbers_tell_who_did_what_first_and_neither_serials_nor_the_clock() {
+        let entry = |(from, to, number): (u32, u32, u64)| {
+            let record = Record::new(b"\x01z\0", A, 60, &(number as u32).to_be_bytes()).unwrap();
+            let when = When { number, wall_s: 100 - number % 3 };
+            Entry {
+                zone: b"\x01z\0"[..].into(),
+                author: by_file(),
+                when,
+                diff: Diff::new(from, to, vec![], vec![record]),
+            }
         };
-        let times = |files: &[(u32, u32, u64)], updates: &[(u32, u32, u64)]| -> Vec<u64> {
+        let numbers = |files: &[(u32, u32, u64)], updates: &[(u32, u32, u64)]| -> Vec<u64> {
             let [files, updates] = [files, updates].map(|all| all.iter().copied().map(entry).collect());
             let all = in_turn(files, updates);
-            all.iter().filter(|e| e.author != by_updates_again()).map(|e| e.wall_s).collect()
+            all.iter().filter(|e| e.author != by_updates_again()).map(|e| e.when.number).collect()
         };
+        assert_eq!(numbers(&[], &[(1, 2, 1), (2, 3, 2)]), [1, 2]);
         let (files, updates) = ([(101, 110, 2), (110, 111, 6)], [(100, 101, 1), (110, 111, 3), (111, 112, 4)]);
-        assert_eq!(times(&files, &updates), [1, 2, 3, 4, 6], "it was the file's again, under 110");
+        assert_eq!(numbers(&files, &updates), [1, 2, 3, 4, 6], "it was the file's again, under 110");
         let (files, updates) = ([(100, 100, 8), (101, 103, 13)], [(100, 101, 5), (101, 104, 16), (104, 105, 17)]);
-        assert_eq!(times(&files, &updates), [5, 8, 13, 16, 17]);
+        assert_eq!(numbers(&files, &updates), [5, 8, 13, 16, 17]);
+        let (files, updates) = ([(5, 5, 3), (5, 6, 4), (6, 5, 7)], [(5, 6, 1), (6, 7, 2), (7, 6, 5), (6, 5, 6)]);
+        assert_eq!(numbers(&files, &updates), [1, 2, 3, 4, 5, 6, 7]);
     }
 
     #[test]
@@ -231,10 +203,10 @@ mod tests {
         let step = |from, to, removed: &[u8], added: &[u8]| {
             let [removed, added] = [removed, added].map(|side| side.iter().copied().map(record).collect());
             let diff = Diff::new(from, to, removed, added);
-            Entry { zone: b"\x01z\0"[..].into(), author: by_file(), wall_s: 0, diff }
+            Entry { zone: b"\x01z\0"[..].into(), author: by_file(), when: When::at(0), diff }
         };
         let timed = |steps: &[(u64, Entry)]| -> VecDeque<Entry> {
-            steps.iter().map(|(wall_s, step)| Entry { wall_s: *wall_s, ..step.clone() }).collect()
+            steps.iter().map(|(wall_s, step)| Entry { when: When::at(*wall_s), ..step.clone() }).collect()
         };
         let updates = timed(&[(1, step(1, 2, &[], b"a")), (5, step(2, 4, b"a", b"b"))]);
         let told = |files: &[(u64, Entry)]| {

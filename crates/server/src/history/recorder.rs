@@ -3,7 +3,7 @@
 use super::entries::{MAY_GO_BACK, Pasts, changes_of, each_head, last_updates, unread};
 use super::keeping::Keeping;
 use super::{FOLDER, caution, way};
-use crate::clock::wall_s;
+use crate::clock::change_now;
 use crate::config;
 use crate::images::{fingerprint_of, name};
 use crate::log::{self, Seldom};
@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use store::journal::{Folder, Journal};
-use transfer::{Author, Diff, Entry, Head};
+use transfer::{Author, Diff, Entry, Head, When};
 use wire::hash::siphash;
 
 /// Segments that the size is divided into: so much of it goes at a time.
@@ -56,7 +56,7 @@ struct End {
     serial: u32,
     /// Fingerprint of what it changed.
     change: u64,
-    wall_s: u64,
+    when: When,
 }
 
 impl Recorder {
@@ -131,7 +131,7 @@ impl Recorder {
                         [("zone", &name(&zone)), ("serial", &diff.to), ("before", &before)];
                     log::info("a zone has come under the name of one that is gone: its history begins anew", &facts);
                 }
-                let octets = Entry { zone, author, wall_s: wall_s(), diff }.encode();
+                let octets = Entry { zone, author, when: change_now(), diff }.encode();
                 ends.extend(Head::of(&octets).map(|head| (fingerprint_of(head.zone), End::of(&head))));
                 entries.push(octets);
             }
@@ -169,7 +169,7 @@ impl Recorder {
             return journal.next_position();
         }
         let folder = self.data_dir.join(FOLDER);
-        let read = || if may_be_there(&folder) { Journal::end(Folder::open(&folder)?) } else { Ok(0) };
+        let read = || if may_be_there(&folder) { Journal::end(Folder::open(&folder)?, &mut |_| {}) } else { Ok(0) };
         let end = *self.end.get_or_insert_with(|| read().inspect_err(unread(MAY_GO_BACK)).unwrap_or(0));
         self.least = self.least.max(end);
         self.least
@@ -224,7 +224,7 @@ impl Open {
 
 impl End {
     fn of(head: &Head<'_>) -> End {
-        End { serial: head.to, change: hash(head.diff), wall_s: head.wall_s }
+        End { serial: head.to, change: hash(head.diff), when: head.when }
     }
 
     fn is_of(&self, diff: &Diff) -> bool {
@@ -243,7 +243,7 @@ struct Known {
     /// The changes of those that do not go on from where their history ends.
     pasts: Pasts,
     /// Of those that come, or do not go on from there, and that updates have left: where these had led them, and when. By their names' fingerprints.
-    updates: HashMap<u64, (u32, u64)>,
+    updates: HashMap<u64, (u32, When)>,
 }
 
 /// What comes into the history.
@@ -277,7 +277,7 @@ impl Known {
     fn step(&self, zone: &[u8], diff: Diff, end: Option<End>) -> Option<Step> {
         let update = self.updates.get(&fingerprint_of(zone)).copied();
         if diff.is_empty() {
-            let later = update.filter(|(_, wall_s)| end.is_none_or(|end| *wall_s > end.wall_s));
+            let later = update.filter(|(_, when)| end.is_none_or(|end| *when > end.when));
             let before = later.map(|(serial, _)| serial).or(end.map(|end| end.serial));
             return before.filter(|before| *before != diff.to).map(|before| Step { diff, another: Some(before) });
         }
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn a_zone_that_comes_is_the_last_of_its_name_if_it_has_its_serial() {
         let z = &b"\x01z\0"[..];
-        let end = |(serial, wall_s)| End { serial, change: 0, wall_s };
+        let end = |(serial, wall_s)| End { serial, change: 0, when: When::at(wall_s) };
         for (file, update, comes_under, another) in [
             (None, None, 7, None),
             (Some((7, 1)), None, 7, None),
@@ -328,6 +328,7 @@ mod tests {
             (Some((7, 2)), Some((9, 1)), 7, None),
             (Some((7, 2)), Some((9, 1)), 9, Some(7)),
         ] {
+            let update = update.map(|(serial, wall_s)| (serial, When::at(wall_s)));
             let updates = update.map(|update| (fingerprint_of(z), update)).into_iter().collect();
             let known = Known { updates, ..Known::default() };
             let step = known.step(z, Diff::new(comes_under, comes_under, vec![], vec![]), file.map(end));

@@ -376,7 +376,7 @@ mod tests {
     use super::*;
     use crate::history::by_file;
     use proptest::prelude::*;
-    use transfer::compare;
+    use transfer::{When, compare};
     use wire::rtype::{A, NS, SOA};
 
     const APEX: &[u8] = b"\x01z\0";
@@ -408,7 +408,7 @@ mod tests {
         let (image, mut diff) = (image(before), None);
         let old = image.view().zone_of(APEX).unwrap().unwrap();
         builder.show(&mut |new| diff = compare(&old, new, usize::MAX).unwrap());
-        Entry { zone: APEX.into(), author: by_file(), wall_s: 0, diff: diff.unwrap() }
+        Entry { zone: APEX.into(), author: by_file(), when: When::at(0), diff: diff.unwrap() }
     }
 
     proptest! {

@@ -19,7 +19,7 @@
 
 mod files;
 
-use crate::clock::wall_s;
+use crate::clock::change_now;
 use crate::config::{History, Written, Zone};
 use crate::history::{self, Keeping};
 use crate::images::laying::{self, Standing};
@@ -485,7 +485,7 @@ pub fn position_of(file: &Path) -> io::Result<u64> {
 
 /// A change by an update.
 pub fn entry(zone: &[u8], who: String, diff: Diff) -> Entry {
-    Entry { zone: zone.into(), author: Author { kind: Kind::Update, who }, wall_s: wall_s(), diff }
+    Entry { zone: zone.into(), author: Author { kind: Kind::Update, who }, when: change_now(), diff }
 }
 
 #[cfg(test)]

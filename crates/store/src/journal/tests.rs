@@ -200,10 +200,14 @@ fn damage_of_what_is_not_needed_is_told_to_whoever_looks_for_it() {
 #[test]
 fn who_looks_through_a_journal_from_a_position_on_reads_what_follows() {
     let dir = TestDir::new("from");
-    let end = || Journal::end(Folder::open(dir.path()).unwrap()).unwrap();
-    assert_eq!(end(), 0);
+    let end = || {
+        let mut last = Vec::new();
+        let end = Journal::end(Folder::open(dir.path()).unwrap(), &mut |record| last = record.to_vec()).unwrap();
+        (end, String::from_utf8(last).unwrap().trim_start_matches("record ").trim().to_string())
+    };
+    assert_eq!(end(), (0, String::new()));
     filled(dir.path(), 40);
-    assert_eq!(end(), 40);
+    assert_eq!(end(), (40, "39".to_string()));
     for from in 0..=41 {
         let mut seen = Vec::new();
         let see = &mut |record: &[u8]| seen.push(record.to_vec());

@@ -218,7 +218,7 @@ impl Replayed<'_> {
             return;
         }
         match self.follow(&entry) {
-            Ok(()) => _ = self.lasts.insert(entry.zone, (entry.diff.to, entry.wall_s)),
+            Ok(()) => _ = self.lasts.insert(entry.zone, (entry.diff.to, entry.when.wall_s)),
             Err(why) => {
                 self.layers.remove(&entry.zone);
                 self.positions.remove(&entry.zone);

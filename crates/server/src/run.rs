@@ -33,7 +33,7 @@ use crate::answering::later::{Desks, Mailbox, Mailboxes};
 use crate::answering::panics::{self, Panics};
 use crate::answering::{Answering, Shared};
 use crate::clock::Clock;
-use crate::config::{Config, OUTDATED, Written, Zone};
+use crate::config::{self, Config, OUTDATED, Written, Zone};
 use crate::control::http;
 use crate::history::{Past, Recorder, caution, know_last};
 use crate::images::inspector::{Alarm, Inspector};
@@ -53,7 +53,7 @@ use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
 use crate::transfers::{self, Transfers};
 use crate::update::intake::{self, Entrance, Orders};
-use crate::update::ledger::Ledger;
+use crate::update::ledger::{self, Ledger};
 use crate::update::{Later, Updates};
 use crate::{control, log, random};
 use first::{First, unusable};
@@ -69,6 +69,7 @@ use ownership::Held;
 use policy::RateSettings;
 use sockets::Sockets;
 use stats::Counters;
+use std::collections::HashSet;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -197,7 +198,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     caution_of_keys(config);
     log::info("ready", &[("workers", &crew.udp), ("zones", &state.served().zones)]);
     let adopt = |config: &Config, reading, zones: &[String], why, number| {
-        adopt(config, reading, number, &updating);
+        adopt(config, reading, zones, number, &updating);
         wish(zones, why, &updating);
     };
     let attended = attend(config, reread, &inbox, &jobs, state.secondaries.as_ref(), &adopt);
@@ -274,6 +275,34 @@ impl Updating {
         log::error("no zone takes updates", &[("why", &why)]);
         self.entrance.bar();
         self.state.set_no_updates(Some(why));
+    }
+
+    /// Zones that lack their last updates are brought to where these had led, if that can be done now. True: some are.
+    fn mend(&self, config: &Config, named: &[String]) -> bool {
+        let named: HashSet<_> = named.iter().filter_map(|name| config::apex(name).ok()).collect();
+        let mut lacking = self.press.have_done(|_, books| books.unwritten.all_unfit());
+        lacking.retain(|apex, _| {
+            let is_owned = config.roster.written.find(apex).is_some_and(Zone::is_owned);
+            is_owned && (named.is_empty() || named.contains(&**apex))
+        });
+        if lacking.is_empty() {
+            return false;
+        }
+        let caught_up = ledger::catch_up(&self.past.data_dir, &lacking).map(|(remarks, still)| {
+            caution(&remarks);
+            still
+        });
+        let still = caught_up.unwrap_or_else(|e| {
+            let why = e.to_string();
+            lacking.iter().map(|(apex, from)| (apex.clone(), *from, why.clone())).collect()
+        });
+        still.iter().for_each(|(apex, _, why)| _ = self.state.set_lacking(apex, why));
+        let has_mended = still.len() < lacking.len();
+        self.press.have_done(move |_, books| {
+            lacking.keys().for_each(|apex| books.unwritten.is_fit(apex));
+            still.into_iter().for_each(|(apex, from, why)| books.unwritten.add_unfit(&apex, from, why));
+        });
+        has_mended
     }
 
     /// The first zone that takes updates has come with a reload.
@@ -700,7 +729,7 @@ fn forward(signals: &Signals, events: &Sender<Event>, is_ready: &AtomicBool) {
 
 /// What is wished of the files of zones that updates own.
 fn wish(named: &[String], why: Why, updating: &Updating) {
-    let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
+    let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| config::apex(name).ok()).collect();
     match why {
         // Who has forced an edit has said so to the slate, and waits there.
         Why::Fold | Why::Forced => {}
@@ -710,14 +739,15 @@ fn wish(named: &[String], why: Why, updating: &Updating) {
 }
 
 /// Keys, what updates own and who may update it, and what is written back: that changes while the server runs.
-fn adopt(config: &Config, reading: Reading, number: u64, updating: &Updating) {
+fn adopt(config: &Config, reading: Reading, named: &[String], number: u64, updating: &Updating) {
     let Updating { shared, state, press, .. } = updating;
     let is_late = || state.intake().is_none() && config.roster.written.iter().any(Zone::is_owned);
+    // Who asks for it has mended what there was to mend: before that somebody may be in the midst of it.
+    let has_mended = reading != Reading::AsBefore && updating.mend(config, named);
     match reading {
         Reading::Anew => {}
-        // Where no zone could take updates the last time, it is tried again, by who asks for it: before that somebody may be in the midst of
-        // mending the journal.
-        Reading::Again if is_late() => {}
+        // Where no zone could take updates the last time, or not this one, it is tried again.
+        Reading::Again if has_mended || is_late() => {}
         Reading::Again | Reading::AsBefore => return,
     }
     // An answering thread may be using them just now, and has better things to do than to free them.

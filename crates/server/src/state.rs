@@ -311,7 +311,7 @@ impl State {
         set(&mut hold(&self.held_edits), apex, why)
     }
 
-    /// A zone takes no updates: it is served without its last ones, until a start that finds them to fit; or it could not be written down yet. False:
+    /// A zone takes no updates: it is served without its last ones, until a reload that finds them to fit; or it could not be written down yet. False:
     /// that it takes none was known.
     pub fn set_lacking(&self, apex: &[u8], why: &str) -> bool {
         hold(&self.lacking).insert(apex.into(), why.to_string()).is_none()

@@ -145,7 +145,7 @@ impl<D: Disk> Journal<D> {
 
     /// Hands the records that are there from a position on to `see`, in order, and changes nothing: somebody may be appending meanwhile, and letting go
     /// of the oldest. A position that it never came to is one of another journal: it is looked through as a whole. Returns what is missing or damaged.
-    pub fn look_through(disk: D, from: u64, see: &mut dyn FnMut(&[u8])) -> io::Result<Vec<String>> {
+    pub fn look_through(disk: D, from: u64, see: &mut dyn FnMut(u64, &[u8])) -> io::Result<Vec<String>> {
         let (mut journal, mut remarks) = (Journal::of(disk, 0)?, Vec::new());
         while journal.segments.front().is_none_or(|first| first.first > from)
             && let Some(number) = journal.past.pop_back()
@@ -158,7 +158,7 @@ impl<D: Disk> Journal<D> {
         }
         let mut seen = |position, record: &[u8]| {
             if position >= from {
-                see(record);
+                see(position, record);
             }
         };
         match journal.replay_all(u64::MAX, &mut seen, &mut remarks) {

@@ -341,7 +341,7 @@ fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
         assert!(status.contains("\"lacking_updates\":[{\"zone\":\"z.example.\",\"why\":"), "{status}");
         assert!(read(&folder.0.join("log")).contains(why), "{why}: {}", read(&folder.0.join("log")));
         assert!(folder.does(&["zone", "list", "z.example"]).contains("state lacking"));
-        // The rules of the zone are there again, and nobody takes it on.
+        // Neither by the rules of the zone nor by what is there is it taken on.
         folder.ctl(&["reload"]);
         assert!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9").contains("SERVFAIL"));
         server.signal("KILL");
@@ -352,6 +352,47 @@ fn a_zone_whose_file_somebody_has_spoilt_costs_no_other_zone_anything() {
     assert_eq!(server.short(&folder, &["www.z.example", "A"]), "", "the update of the beginning");
     assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"));
     assert_eq!(change(&server, "z.example", "add new.z.example 60 A 192.0.2.9"), "");
+}
+
+/// Others change meanwhile, and nothing is started anew.
+#[test]
+fn a_zone_whose_file_is_mended_has_its_last_updates_and_takes_more_after_a_reload() {
+    let spoilt: [fn(&str) -> String; 3] = [
+        |good| good.replace("www.z.example. 300 IN A 192.0.2.1\n", ""),
+        |good| at_position(good, 0).replace("; dunlin, position 0\n", ""),
+        |good| format!("{}what?\n", at_position(good, 0)),
+    ];
+    let other = "[[zone]]\nname = \"other.example\"\nfile = \"z.zone\"\nallow-update = [\"key:ddns\"]\n";
+    for spoil in spoilt {
+        let folder = folder();
+        folder.configure(&format!("{CONFIGURATION}{other}"));
+        let server = serve(&folder);
+        assert_eq!(update(&server, &[], DDNS, "zone z.example\ndel www.z.example A"), "");
+        server.killed();
+        let (file, is_lacking) =
+            ("data/journal/z.example.zone", || folder.does(&["zone", "list", "z.example"]).contains("state lacking"));
+        let good = read(&folder.0.join(file));
+        folder.write(file, &spoil(&good));
+        let server = serve(&folder);
+        eventually("a word of it", is_lacking);
+        let add = |zone: &str| update(&server, &[], DDNS, &format!("zone {zone}\nadd new.{zone} 60 A 192.0.2.9"));
+        assert_eq!(add("other.example"), "");
+        folder.ctl(&["reload", "z.example"]);
+        assert!(is_lacking() && add("z.example").contains("SERVFAIL"));
+        assert_eq!(read(&folder.0.join(file)), spoil(&good), "what somebody may want to mend");
+        folder.write(file, &good);
+        folder.does(&["reload", "other.example"]);
+        assert!(is_lacking(), "nobody has asked for it");
+        folder.does(&["reload", "z.example"]);
+        assert!(!is_lacking());
+        assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 8 1 2 3 4"), "the update");
+        assert_eq!(add("z.example"), "");
+        let server = after_a_kill(server, &folder);
+        assert_eq!(server.short(&folder, &["www.z.example", "A"]), "");
+        for zone in ["z.example", "other.example"] {
+            assert_eq!(server.short(&folder, &[&format!("new.{zone}"), "A"]), "192.0.2.9\n");
+        }
+    }
 }
 
 /// A file of ours as whoever mends it leaves it: it names this position, and speaks of no sum.

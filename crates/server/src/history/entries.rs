@@ -76,7 +76,7 @@ pub fn each_head(folder: &Path, from: u64, mut see: impl FnMut(Head<'_>, &[u8]))
     if !may_be_there(folder) {
         return Ok(());
     }
-    let mut look = |octets: &[u8]| Head::of(octets).into_iter().for_each(|head| see(head, octets));
+    let mut look = |_, octets: &[u8]| Head::of(octets).into_iter().for_each(|head| see(head, octets));
     Journal::look_through(Folder::open(folder)?, from, &mut look).map(|remarks| caution(&remarks))
 }
 

@@ -220,6 +220,38 @@ pub fn each_unreleased(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool, mut s
         read.inspect_err(history::unread("zones may be served first as they were before: the journal cannot be read"));
 }
 
+/// Brings the files of zones that lack their last updates to where these had led, as far as they can be; nobody changes these zones meanwhile. By apex:
+/// from where on the journal has what is behind. Returns what an operator should hear, and those that lack them still.
+pub fn catch_up(data_dir: &Path, lacking: &HashMap<Box<[u8]>, u64>) -> io::Result<(Vec<String>, Lacking)> {
+    let folder = data_dir.join(FOLDER);
+    let from = lacking.values().copied().min().unwrap_or_default();
+    let (mut strangers, mut end, mut faults) = (Strangers::of(folder.clone()), from, Vec::new());
+    let mut note = |position, octets: &[u8]| {
+        end = position + 1;
+        if Head::of(octets).is_none_or(|head| lacking.contains_key(head.zone)) {
+            match Entry::decode(octets) {
+                Ok(entry) => strangers.note(position, entry),
+                Err(why) => faults.push(format!("change {position} of the journal: {why}")),
+            }
+        }
+    };
+    let missing = Journal::look_through(Folder::open(&folder)?, from, &mut note)?;
+    faults.extend(missing);
+    if !faults.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, faults.join("; ")));
+    }
+    let (remarks, mut still) = strangers.catch_up(from, end);
+    for (apex, from) in lacking {
+        let is_known = still.iter().any(|(known, ..)| known == apex);
+        if let Err(why) = position_of(&file_of(&folder, apex))
+            && !is_known
+        {
+            still.push((apex.clone(), *from, why.to_string()));
+        }
+    }
+    Ok((remarks, still))
+}
+
 /// The names of a version in the making, as an image takes them.
 pub fn names(layer: Layer<Standing<'_>>) -> Names {
     let laid = |r: Record| image::edit::Record { rtype: r.rtype, ttl: r.ttl, rdata: r.rdata().into() };
@@ -528,7 +560,7 @@ mod tests {
         fill(&mut ledger, 1..=12);
         ledger.release(needed).unwrap();
         let (mut left, folder) = (Vec::new(), Folder::open(&data.join(FOLDER)).unwrap());
-        Journal::look_through(folder, 0, &mut |octets| left.push(Entry::decode(octets).unwrap().diff.to)).unwrap();
+        Journal::look_through(folder, 0, &mut |_, octets| left.push(Entry::decode(octets).unwrap().diff.to)).unwrap();
         std::fs::remove_dir_all(&data).unwrap();
         left
     }
@@ -599,7 +631,7 @@ mod tests {
         assert_eq!(Ledger::open(&data, history).unwrap().0.journal.next_position(), 7);
         let mut left = Vec::new();
         let folder = Folder::open(&data.join(FOLDER)).unwrap();
-        let told = Journal::look_through(folder, 0, &mut |octets| left.push(Entry::decode(octets).unwrap().diff.to));
+        let told = Journal::look_through(folder, 0, &mut |_, octets| left.push(Entry::decode(octets).unwrap().diff.to));
         assert_eq!((left, told.unwrap().len()), (vec![5, 6, 7], 4), "whoever asks for the history hears of it");
         spoil(&data.join(FOLDER), 5..=5);
         assert!(Ledger::open(&data, history).is_err(), "what is needed is verified");

@@ -62,7 +62,7 @@ impl Strangers {
                 Err(why) => Err(io::Error::other(why.clone())),
             };
             remarks.push(match written {
-                Ok(()) => format!("{}: got the last updates of a zone that takes none", zone.file.display()),
+                Ok(()) => format!("{}: got the last updates of a zone that took none", zone.file.display()),
                 Err(e) => {
                     unfit.push((apex.clone(), behind.position.unwrap_or(released), e.to_string()));
                     let zone = name(&apex);

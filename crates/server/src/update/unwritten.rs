@@ -121,6 +121,16 @@ impl Unwritten {
         self.unfit.insert(apex.into(), (position, why));
     }
 
+    /// Those of which that was said, and from where on the journal keeps what is behind.
+    pub fn all_unfit(&self) -> HashMap<Box<[u8]>, u64> {
+        self.unfit.iter().map(|(apex, (position, _))| (apex.clone(), *position)).collect()
+    }
+
+    /// Its file holds all that the journal has of it.
+    pub fn is_fit(&mut self, apex: &[u8]) {
+        self.unfit.remove(apex);
+    }
+
     /// Why a zone lacks its last updates, if it does.
     pub fn unfit(&self, apex: &[u8]) -> Option<&str> {
         self.unfit.get(apex).map(|(_, why)| &**why)

@@ -87,7 +87,7 @@ impl Updates {
                 let facts: [(&str, &dyn std::fmt::Display); 3] =
                     [("zone", &name(apex)), ("file", &file.display()), ("why", &why)];
                 log::error(
-                    "a zone lacks its last updates, and takes none until a start that finds them to fit",
+                    "a zone lacks its last updates, and takes none until a reload that finds them to fit",
                     &facts,
                 );
             }

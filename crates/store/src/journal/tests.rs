@@ -189,7 +189,7 @@ fn damage_of_what_is_not_needed_is_told_to_whoever_looks_for_it() {
     assert_eq!((seen.len(), remarks), (10, vec![]));
     assert_eq!(journal.append(&["more"]).unwrap(), 40);
     let mut seen = 0;
-    let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), 0, &mut |_| seen += 1).unwrap();
+    let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), 0, &mut |_, _| seen += 1).unwrap();
     assert!(
         remarks[0].contains("its head is damaged") && remarks[1].contains("of what is history only"),
         "{remarks:?}"
@@ -210,7 +210,7 @@ fn who_looks_through_a_journal_from_a_position_on_reads_what_follows() {
     assert_eq!(end(), (40, "39".to_string()));
     for from in 0..=41 {
         let mut seen = Vec::new();
-        let see = &mut |record: &[u8]| seen.push(record.to_vec());
+        let see = &mut |_: u64, record: &[u8]| seen.push(record.to_vec());
         assert_eq!(Journal::look_through(Folder::open(dir.path()).unwrap(), from, see).unwrap(), [] as [String; 0]);
         // It has never come to 41: that is a position of another one.
         let expected = if from == 41 { 0..40 } else { from..40 };
@@ -219,7 +219,10 @@ fn who_looks_through_a_journal_from_a_position_on_reads_what_follows() {
     }
     // What stands before is not read.
     fs::write(dir.path().join(name(1)), "gone").unwrap();
-    assert_eq!(Journal::look_through(Folder::open(dir.path()).unwrap(), 39, &mut |_| ()).unwrap(), [] as [String; 0]);
+    assert_eq!(
+        Journal::look_through(Folder::open(dir.path()).unwrap(), 39, &mut |_, _| ()).unwrap(),
+        [] as [String; 0]
+    );
 }
 
 /// Somebody has removed what was there, and others know positions of it.
@@ -238,7 +241,7 @@ fn a_journal_goes_on_behind_positions_that_were() {
     assert_eq!(opened().next_position(), 21);
     for (from, expected) in [(0, &["a", "b", "c"][..]), (8, &["b", "c"]), (9, &["c"]), (21, &[])] {
         let mut seen = Vec::new();
-        let see = &mut |record: &[u8]| seen.push(record.to_vec());
+        let see = &mut |_: u64, record: &[u8]| seen.push(record.to_vec());
         let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), from, see).unwrap();
         assert!(remarks.iter().all(|remark| remark.contains("the changes 9 to 19 are missing")), "{remarks:?}");
         assert_eq!(seen, expected.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>(), "{from}");
@@ -252,7 +255,7 @@ fn what_is_let_go_of_while_somebody_looks_through_it_is_no_error() {
     let segments = fs::read_dir(dir.path()).unwrap().count() as u64;
     for gone in [2, segments] {
         let mut seen = 0;
-        let see = &mut |_: &[u8]| {
+        let see = &mut |_: u64, _: &[u8]| {
             seen += 1;
             (1..=gone).for_each(|segment| _ = fs::remove_file(dir.path().join(name(segment))));
         };
@@ -278,7 +281,7 @@ fn a_journal_of_history_opens_though_its_beginning_is_gone_or_damaged() {
     assert_eq!(remarks, [] as [String; 0], "it is not read");
     assert_eq!(journal.append(&["more"]).unwrap(), 30);
     let mut seen = Vec::new();
-    let see = &mut |record: &[u8]| seen.push(record.to_vec());
+    let see = &mut |_: u64, record: &[u8]| seen.push(record.to_vec());
     let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), 0, see).unwrap();
     assert!(remarks[0].contains("of what is history only"), "{remarks:?}");
     assert_eq!((seen.len(), seen.last()), (30 - 7 - 1 + 1, Some(&b"more".to_vec())));

@@ -12,7 +12,6 @@ use crate::followers::Followers;
 use crate::format::Damaged;
 use crate::named::Hosts;
 use crate::node::{ABOVE, CUT, DNAME, EDITED, GONE, Node};
-use crate::overlay::Overlay;
 use crate::patch::Unable;
 use crate::row::halve;
 use crate::zone::{HASHED, SIGNED, TABLED, Zone};
@@ -28,7 +27,7 @@ use wire::rtype::{self, Rtype};
 /// Names that one change may draw in.
 const NAMES_MAX: usize = 100_000;
 
-/// Names behind one that are looked at before all are.
+/// So many changed nodes are stepped over again and again.
 const FEW: usize = 16;
 
 /// A record without its owner.
@@ -68,7 +67,11 @@ pub(crate) struct Gathered {
     pub followers: Option<Followers>,
     /// Apexes of zones of ours below this one that names drawn in are of.
     pub below: BTreeSet<Box<[u8]>>,
+    pub fronts: Fronts,
 }
+
+/// What was found out about seats (`Overlay::front`), for the next overlay.
+pub(crate) type Fronts = Vec<(u32, u32)>;
 
 /// A zone with an edit: what it will be.
 pub(crate) struct Surroundings<'a> {
@@ -78,6 +81,7 @@ pub(crate) struct Surroundings<'a> {
     /// The names of the edit in canonical order: those below a name stand together.
     edited: Vec<&'a [u8]>,
     hidden: Hidden,
+    fronts: RefCell<Fronts>,
     /// Names drawn in; true: to be kept.
     names: BTreeMap<Box<[u8]>, bool>,
     /// Hosts, and names above them, that the builder will see.
@@ -111,7 +115,7 @@ impl<'a> Surroundings<'a> {
         let mut edited: Vec<&[u8]> = edit.names.keys().map(|name| &**name).collect();
         edited.sort_unstable_by(|a, b| canonical_cmp(a, b));
         let (hidden, names, shown) = (Hidden::default(), BTreeMap::new(), BTreeSet::new());
-        Ok(Surroundings { zone, apex: name, edit, edited, hidden, names, shown })
+        Ok(Surroundings { zone, apex: name, edit, edited, hidden, fronts: RefCell::default(), names, shown })
     }
 
     /// Finds what is drawn in, and hands its records to the builder as a zone. `followers_max`: as `Change` has it, less what this edit takes.
@@ -142,7 +146,7 @@ impl<'a> Surroundings<'a> {
             }
         }
         let kept = self.names.into_iter().filter(|(_, is_kept)| *is_kept).map(|(name, _)| name).collect();
-        Ok(Gathered { kept, records, followers, below })
+        Ok(Gathered { kept, records, followers, below, fronts: self.fronts.into_inner() })
     }
 
     /// True if the name owns NSEC3 and nothing else, before and after, if it is there: then it is nobody's but theirs that look
@@ -354,44 +358,12 @@ impl<'a> Surroundings<'a> {
 
     /// A name with records below this one, which makes that be there.
     fn one_below(&self, name: &[u8], time: Time) -> Result<Option<Box<[u8]>>, Damaged> {
-        let mut last = None;
         for below in self.edited_below(name) {
             if self.kind(below, time)? == Kind::Name {
                 return Ok(Some(below.into()));
             }
-            last = Some(below);
         }
-        // Where one after another goes, all before it are gone: to step over them each time would be quadratic.
-        let behind = last.map_or(Ok(None), |last| self.one_behind(name, last))?;
-        if behind.is_some() { Ok(behind) } else { Ok(self.before_below(name, 1)?.pop()) }
-    }
-
-    /// One of the first few names behind this one that are below the other, as in `before_below`.
-    fn one_behind(&self, above: &[u8], name: &[u8]) -> Result<Option<Box<[u8]>>, Damaged> {
-        let (zone, view, mut room) = (self.zone, self.zone.view(), [0; NAME_MAX]);
-        let scope = zone.apex()?.scope()?;
-        let seat = zone.seat(name)?.filter(|(_, end)| *end == name);
-        let of_file = seat.map(|(seat, _)| zone.together_from(seat)).transpose()?;
-        let of_file = of_file.into_iter().flatten().skip(1).take(FEW);
-        let labels = &name[..name.len().saturating_sub(self.apex.len())];
-        let changed = view.overlay().map(|o| o.nodes_behind(view, zone.number(), labels)).transpose()?;
-        for node in of_file.chain(changed.into_iter().flatten().take(FEW)) {
-            let node = node?;
-            // Of another zone's apex that is above a name it has no name here.
-            if node.flags() & (ABOVE | GONE) != 0 {
-                continue;
-            }
-            let below = zone.name_of(&node, &mut room)?;
-            if !is_below(below, above) || self.edit.names.contains_key(below) {
-                continue;
-            }
-            let now = |o: &'a Overlay| o.find_own(view, name_hash(view.seed(), below), below, scope);
-            let is_old = !view.is_of_overlay(&node) && view.overlay().map(now).transpose()?.flatten().is_some();
-            if !is_old && Kind::of_node(&node, below)? == Kind::Name {
-                return Ok(Some(below.into()));
-            }
-        }
-        Ok(None)
+        Ok(self.before_below(name, 1)?.pop())
     }
 
     /// Names of the edit below this one.
@@ -411,7 +383,7 @@ impl<'a> Surroundings<'a> {
     fn before_below(&self, name: &[u8], max: usize) -> Result<Vec<Box<[u8]>>, Damaged> {
         let mut all = Vec::new();
         let mut room = [0; NAME_MAX];
-        self.zone.each_below(name, &self.hidden, &mut |node| {
+        self.zone.each_below(name, &self.hidden, &mut self.fronts.borrow_mut(), &mut |node| {
             let below = self.zone.name_of(&node, &mut room)?;
             let is_plain = !self.edit.names.contains_key(below) && Kind::of_node(&node, below)? == Kind::Name;
             if is_plain {
@@ -618,17 +590,36 @@ impl<'a> Zone<'a> {
         &self,
         name: &[u8],
         hidden: &Hidden,
+        fronts: &mut Fronts,
         f: &mut dyn FnMut(Node<'a>) -> Result<bool, Damaged>,
     ) -> Result<(), Damaged> {
         let (view, scope) = (self.view(), self.apex()?.scope()?);
         let labels = &name[..name.len().saturating_sub(self.apex()?.name_len())];
         let mut room = [0; NAME_MAX];
+        if let Some(overlay) = view.overlay() {
+            for node in overlay.live_behind(view, self.number(), labels)? {
+                let node = node?;
+                if !is_below(self.name_of(&node, &mut room)?, name) {
+                    break;
+                }
+                if !f(node)? {
+                    return Ok(());
+                }
+            }
+        }
         if let Some((seat, end)) = self.seat(name)? {
             let (mut together, mut hidden_ones) = (None, None);
             match end == name {
-                true => together = Some(self.together_below(seat, end)?),
+                // Where one name after another goes, all before it are gone: to step over them each time would be quadratic.
+                true => {
+                    let from = view.overlay().and_then(|overlay| overlay.front(seat.reference()));
+                    let from = from.map_or(Ok(seat), |from| view.node(from))?;
+                    together = Some(self.together_below(from, end)?);
+                }
                 false => hidden_ones = Some(self.hidden_from(seat, end, labels, hidden)?),
             }
+            // Up to which all have changed: so they stay until there is another file.
+            let (mut are_changed, mut steps, mut last) = (end == name, 0, seat.reference());
             for node in together.into_iter().flatten().chain(hidden_ones.into_iter().flatten()) {
                 let node = node?;
                 let below = self.name_of(&node, &mut room)?;
@@ -639,20 +630,19 @@ impl<'a> Zone<'a> {
                     break;
                 }
                 let hash = name_hash(view.seed(), below);
-                let now = view.overlay().map(|o| o.find_own(view, hash, below, scope)).transpose()?.flatten();
-                if now.is_none() && !f(node)? {
-                    return Ok(());
+                if view.overlay().map(|o| o.find_own(view, hash, below, scope)).transpose()?.flatten().is_some() {
+                    if are_changed {
+                        (steps, last) = (steps + 1, node.reference());
+                    }
+                    continue;
+                }
+                are_changed = false;
+                if !f(node)? {
+                    break;
                 }
             }
-        }
-        let Some(overlay) = view.overlay() else { return Ok(()) };
-        for node in overlay.nodes_behind(view, self.number(), labels)? {
-            let node = node?;
-            if node.is(ABOVE) || !is_below(self.name_of(&node, &mut room)?, name) {
-                break;
-            }
-            if !node.is(GONE) && !f(node)? {
-                break;
+            if steps >= FEW {
+                fronts.push((seat.reference(), last));
             }
         }
         Ok(())

@@ -10,7 +10,7 @@
 //! before it is folded into a new image. Without one a query pays one test of a pointer.
 
 use crate::format::Damaged;
-use crate::node::{ABOVE, Node, Scope, UNSEEN};
+use crate::node::{ABOVE, GONE, Node, Scope, UNSEEN};
 use crate::row::{Named, Row};
 use crate::shared::Shared;
 use crate::view::{Candidate, View};
@@ -39,6 +39,22 @@ struct Touched {
     record: Option<Record>,
     /// Its entries.
     names: Row,
+    /// Those of them that are there: who looks for one need not step over all that are gone.
+    live: Row,
+}
+
+impl Touched {
+    fn new(number: u32) -> Touched {
+        Touched { number, record: None, names: Row::default(), live: Row::default() }
+    }
+}
+
+/// Of the nodes of the file below a name all are changed up to one, and stay so.
+#[derive(Clone, Copy)]
+struct Front {
+    /// The name's node in the file.
+    seat: u32,
+    last: u32,
 }
 
 /// Changed names of a zone that are listed under a key: a name leaves its lists with its node. None is empty.
@@ -59,6 +75,8 @@ pub struct Overlay {
     marks: Marks,
     /// By number.
     zones: Shared<Touched>,
+    /// By seat: where the first is found that is as in the file. Bound: those of which many have changed.
+    fronts: Shared<Front>,
     /// By `place`: changed names whose records name hosts of a key (see `named`).
     hosts: Shared<Host>,
     /// Octets of file and changes together.
@@ -85,6 +103,7 @@ impl Overlay {
             marks: Marks::default(),
             names: 0,
             zones: Shared::empty(),
+            fronts: Shared::empty(),
             hosts: Shared::empty(),
             end,
         }
@@ -228,7 +247,7 @@ impl Overlay {
         self.zones.change(number, |leaf| {
             let known = leaf.iter().position(|z| z.number == number);
             let at = known.unwrap_or_else(|| {
-                leaf.push(Touched { number, record: None, names: Row::default() });
+                leaf.push(Touched::new(number));
                 leaf.len() - 1
             });
             change(&mut leaf[at])
@@ -255,14 +274,14 @@ impl Overlay {
         names.map(move |named| view.node(named.reference))
     }
 
-    /// Those of them that stand behind a name, of which `labels` are below the apex. What lies below it comes first.
-    pub(crate) fn nodes_behind<'s, 'a: 's>(
+    /// Those of them that are there and stand behind a name, of which `labels` are below the apex. What lies below it comes first.
+    pub(crate) fn live_behind<'s, 'a: 's>(
         &'s self,
         view: View<'a>,
         zone: u32,
         labels: &[u8],
     ) -> Result<impl Iterator<Item = Result<Node<'a>, Damaged>> + use<'s, 'a>, Damaged> {
-        let behind = self.touched(zone).map(|zone| zone.names.behind(view, labels)).transpose()?;
+        let behind = self.touched(zone).map(|zone| zone.live.behind(view, labels)).transpose()?;
         Ok(behind.into_iter().flatten().map(move |named| view.node(named.reference)))
     }
 
@@ -275,19 +294,43 @@ impl Overlay {
                 self.entries.change(key(named.hash), |leaf| leaf.retain(|e| e.reference != named.reference));
                 self.names -= 1;
             }
-            self.touch(number, |zone| zone.names = Row::default());
+            self.touch(number, |zone| *zone = Touched { record: zone.record, ..Touched::new(number) });
         }
         Ok(())
     }
 
     /// Takes these nodes of a zone for their names from now on. `view` sees all nodes of the overlay and these.
     pub(crate) fn enter(&mut self, view: View<'_>, zone: u32, nodes: &[Named]) -> Result<(), Damaged> {
-        nodes.iter().try_for_each(|named| self.enter_by_hash(view, zone, *named))?;
+        let before =
+            nodes.iter().map(|named| self.enter_by_hash(view, zone, *named)).collect::<Result<Vec<_>, Damaged>>()?;
         // Together, for each change copies the list of the zone's runs.
-        self.touch(zone, |zone| nodes.iter().try_for_each(|named| zone.names.put(view, *named)))
+        self.touch(zone, |zone| {
+            nodes.iter().zip(before).try_for_each(|(named, before)| {
+                zone.names.put(view, *named)?;
+                let node = view.node(named.reference)?;
+                match before {
+                    _ if !is_gone(&node) => zone.live.put(view, *named),
+                    Some(before) => zone.live.remove(view, before),
+                    None => Ok(()),
+                }
+            })
+        })
     }
 
-    fn enter_by_hash(&mut self, view: View<'_>, zone: u32, named: Named) -> Result<(), Damaged> {
+    /// The last node of the file below a name, of which this is the seat, up to which all are known to have changed.
+    pub(crate) fn front(&self, seat: u32) -> Option<u32> {
+        self.fronts.leaf(seat).iter().find(|front| front.seat == seat).map(|front| front.last)
+    }
+
+    pub(crate) fn set_front(&mut self, seat: u32, last: u32) {
+        self.fronts.change(seat, |leaf| {
+            leaf.retain(|front| front.seat != seat);
+            leaf.push(Front { seat, last });
+        });
+    }
+
+    /// Returns the node that the name had.
+    fn enter_by_hash(&mut self, view: View<'_>, zone: u32, named: Named) -> Result<Option<Named>, Damaged> {
         let Named { hash, reference } = named;
         let node = view.node(reference)?;
         // An apex may have been nobody's name before, or another zone's.
@@ -298,11 +341,13 @@ impl Overlay {
                 && (node.is_whole() || e.zone == zone))
         };
         let known = self.of_hash(hash).find(|e| is_same(e) == Ok(true)).copied();
-        if let Some(old) = known {
-            let named = Named { hash, reference: old.reference };
-            self.unlist(view, old.zone, named)?;
+        let before = known.map(|old| Named { hash, reference: old.reference });
+        if let Some((old, before)) = known.zip(before) {
+            self.unlist(view, old.zone, before)?;
             if old.zone != zone {
-                self.touch(old.zone, |zone| zone.names.remove(view, named))?;
+                self.touch(old.zone, |zone| {
+                    zone.names.remove(view, before).and_then(|()| zone.live.remove(view, before))
+                })?;
             }
         }
         self.marks.set(hash);
@@ -311,8 +356,13 @@ impl Overlay {
             leaf.push(Entry { hash, reference, zone });
         });
         self.names += usize::from(known.is_none());
-        Ok(())
+        Ok(before)
     }
+}
+
+/// Whether a zone has nothing there any more, or has nothing to do with the name.
+fn is_gone(node: &Node<'_>) -> bool {
+    node.flags() & (ABOVE | GONE) != 0
 }
 
 /// The octets of a node without records: of the labels below the apex, or, with the flag for that, all of the name.

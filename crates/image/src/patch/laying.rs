@@ -40,6 +40,7 @@ impl<'a> Laying<'a> {
             nodes: vec![],
             zones: HashMap::new(),
             naming: vec![],
+            fronts: vec![],
             anew: vec![],
             root: None,
             deepest: built.frame.header.deepest,
@@ -250,6 +251,7 @@ impl<'a> Laying<'a> {
         let record = self.record_at(at);
         self.laid.zones.insert(old.number(), record);
         self.laid.records += edit.records;
+        self.laid.fronts.extend(&edit.fronts);
         Ok(())
     }
 

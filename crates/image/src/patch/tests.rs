@@ -318,3 +318,31 @@ fn a_name_without_records_is_there_as_long_as_one_below_it_is() {
         }
     }
 }
+
+/// Else each change would cost what has gone before it.
+#[test]
+fn who_looks_below_a_name_steps_over_few_of_those_that_are_gone() {
+    let above: &[u8] = b"\x01e\x01z\0";
+    let owners: Vec<Vec<u8>> = (0..200).map(|i| [format!("\x03{i:03}").as_bytes(), above].concat()).collect();
+    let (of_file, others) = owners.split_at(100);
+    let rows: Vec<_> = of_file.iter().map(|owner| (&owner[..], rtype::A, &[192, 0, 2, 1][..])).collect();
+    let mut image = Image::open(file(&[(APEX, &[&APEX_ROWS[..], &rows].concat()[..])])).unwrap();
+    let seat = |image: &Image<Vec<u8>>| zone_of(image, APEX).node(above).unwrap().map(|node| node.reference());
+    let seat_of_file = seat(&image).unwrap();
+    for (i, (gone, other)) in of_file.iter().zip(others).enumerate() {
+        image = over(&image, names(gone, &[]));
+        // One that no file has comes and goes.
+        image = over(&image, names(other, &[(rtype::A, &[192, 0, 2, 2])]));
+        assert!(seat(&image).is_some());
+        image = over(&image, names(other, &[]));
+        assert_eq!(seat(&image).is_some(), i + 1 < of_file.len());
+        let (view, zone) = (image.view(), zone_of(&image, APEX));
+        let overlay = view.overlay().unwrap();
+        assert_eq!(overlay.live_behind(view, zone.number(), b"\x01e").unwrap().count(), 0);
+        let passed = overlay.front(seat_of_file).map_or(0, |last| {
+            let labels = view.node(last).unwrap().labels_below().unwrap().to_vec();
+            1 + of_file.iter().position(|owner| owner.starts_with(&labels)).unwrap()
+        });
+        assert!((passed..=passed + 17).contains(&(i + 1)), "{passed} of {}", i + 1);
+    }
+}

@@ -48,11 +48,6 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// What hinders reading, if the file may be read the next time.
-    pub fn passing(&self) -> Option<i32> {
-        self.why.raw_os_error().filter(|_| may_pass(&self.why))
-    }
-
     /// For people.
     pub fn text(&self, zone: &Zone) -> String {
         format!("{}: {}", zone.file.display(), self.why)
@@ -102,7 +97,8 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
     let stamp = Stamp::of(&zone.file);
     let text = Text::of(&zone.file)
         .and_then(|text| has_lines(text.octets()).map(|()| text))
-        .and_then(|text| sum::holds(text.octets()).map(drop).map(|()| text));
+        .and_then(|text| sum::holds(text.octets()).map(drop).map(|()| text))
+        .and_then(|text| if is_as_numbered(zone) { Ok(text) } else { Err(io::Error::from_raw_os_error(libc::EAGAIN)) });
     match text {
         // One that has come since is not to be taken for gone.
         Ok(text) => Ok(Opened { zone, text, stamp: stamp.filter(|stamp| *stamp != Stamp::ABSENT) }),
@@ -111,6 +107,11 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
             Err(Unread { why, sources: vec![(zone.file.clone(), stamp)] })
         }
     }
+}
+
+/// Whether all that was read for the serial of the zone is as it was, as far as that can be known.
+fn is_as_numbered(zone: &Zone) -> bool {
+    zone.numbered.iter().flat_map(|sources| &**sources).all(|(file, stamp)| stamp.is_none_or(|stamp| Stamp::of(file) == Some(stamp)))
 }
 
 fn has_lines(text: &[u8]) -> io::Result<()> {
@@ -123,20 +124,26 @@ fn has_lines(text: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Whether what hinders reading is no property of the file, which may be read the next time: too many files were open, or the disk failed once.
+/// Whether what hinders reading is no property of the file, which may be read the next time: too many files were open, the disk failed once, or rules
+/// that stand elsewhere said no.
 fn may_pass(why: &io::Error) -> bool {
-    use libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ESTALE, ETIMEDOUT};
-    let passing = [EIO, EMFILE, ENFILE, ENOMEM, EINTR, EAGAIN, ESTALE, ETIMEDOUT];
+    use libc::{EACCES, EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENXIO, EPERM, ESTALE, ETIMEDOUT};
+    let passing = [EIO, EMFILE, ENFILE, ENOMEM, EINTR, EAGAIN, ESTALE, ETIMEDOUT, EACCES, EPERM, ENXIO];
     why.raw_os_error().is_some_and(|code| passing.contains(&code))
 }
 
 /// The same, once nothing can be written any more that looks as if it had been there before.
 pub fn open_settled(zone: &Zone) -> Result<Opened<'_>, Unread> {
+    let_settle(zone);
+    open(zone)
+}
+
+/// Waits until that is so.
+pub fn let_settle(zone: &Zone) {
     if Stamp::of(&zone.file).is_none_or(|stamp| stamp == Stamp::ABSENT) {
         // There is no event for the clock of files having gone on; and this is a thread in the background.
         std::thread::sleep(stamp::TICK);
     }
-    open(zone)
 }
 
 /// Parses a zone's file; each good record goes to `sink`.

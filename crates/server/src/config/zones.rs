@@ -8,6 +8,7 @@ use super::shared::{FILE_OF_ITS_OWN, Ours};
 use crate::complaint::{Complaint, Text};
 use crate::images;
 use crate::stamp::may_be_there;
+use crate::zonetext::Sources;
 use policy::Grants;
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
@@ -41,8 +42,10 @@ pub struct Zone {
     pub numbering: Numbering,
     /// The serial that it is served under; None: that of its file.
     pub given: Option<u32>,
-    /// Its file could not be read for that, because of this error of the system, which may pass: then it is not read under its own serial either.
+    /// Its file could not be read for that, because of this error of the system: then it is not read under its own serial either.
     pub unread: Option<i32>,
+    /// What was read for that: what is read later is to be the same.
+    pub numbered: Option<Box<Sources>>,
     /// A new version of it that looks like an accident is held.
     pub is_guarded: bool,
 }
@@ -76,7 +79,7 @@ impl Zone {
     /// A zone of which only name and file are known.
     pub fn new(apex: Box<[u8]>, file: PathBuf) -> Zone {
         let (allow_query, allow_update, allow_transfer, peers) = (None, Rules::default(), Grants::default(), None);
-        let (write_back, origin, given, unread) = (None, None, None, None);
+        let (write_back, origin, given, unread, numbered) = (None, None, None, None, None);
         let (numbering, is_guarded) = (Numbering::Keep, true);
         Zone {
             apex,
@@ -90,6 +93,7 @@ impl Zone {
             numbering,
             given,
             unread,
+            numbered,
             is_guarded,
         }
     }

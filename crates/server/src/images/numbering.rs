@@ -13,6 +13,7 @@ use crate::images::laying;
 use crate::images::{self, Library};
 use crate::log;
 use crate::zonetext::reading::{self, Stock};
+use crate::zonetext::{self, Sources};
 use image::{Image, Sorted, Zone as ImageZone};
 use std::borrow::Cow;
 use store::Stretch;
@@ -35,36 +36,38 @@ pub fn numbered<'z>(
     let number = |zone: &Zone| match library.gate.numbering(&zone.apex) {
         Numbering::Keep => zone.clone(),
         how => match given(zone, served, how, end(&zone.apex), library) {
-            Ok(given) => Zone { given, ..zone.clone() },
+            Ok((given, numbered)) => Zone { given, numbered, ..zone.clone() },
             Err(code) => Zone { unread: Some(code), ..zone.clone() },
         },
     };
     zones.iter().map(number).collect()
 }
 
-/// None: that of the file. A file that is wrong is complained of by whoever reads it next. Err: it could not be read, for a reason that may pass.
+/// None: that of the file. A file that is wrong is complained of by whoever reads it next. Returns also what was read. Err: it could not be.
 fn given(
     zone: &Zone,
     served: Option<&Image<Stretch>>,
     how: Numbering,
     end: Option<u32>,
     library: &Library,
-) -> Result<Option<u32>, i32> {
+) -> Result<(Option<u32>, Option<Box<Sources>>), i32> {
     let served = served.and_then(|served| laying::zone(served.view(), &zone.apex));
     if served.is_none() && end.is_none() {
-        return Ok(None);
+        return Ok((None, None));
     }
     let stock = Stock::below(library.data_dir());
     let mut builder = stock.builder();
     builder.begin_zone(&zone.apex);
-    match reading::one(zone, &stock, &mut builder) {
-        Ok(read) if read.report.errors == 0 => {}
-        Ok(_) => return Ok(None),
-        Err(unread) => return unread.passing().map_or(Ok(None), Err),
-    }
+    zonetext::let_settle(zone);
+    let read = match reading::one(zone, &stock, &mut builder) {
+        Ok(read) => read,
+        Err(unread) => return unread.why.raw_os_error().map_or(Ok((None, None)), Err),
+    };
     let mut given = None;
-    builder.show(&mut |sorted| given = serial(served.as_ref(), sorted, how, end));
-    Ok(given)
+    if read.report.errors == 0 {
+        builder.show(&mut |sorted| given = serial(served.as_ref(), sorted, how, end));
+    }
+    Ok((given, Some(Box::new(read.sources))))
 }
 
 /// `end`: the serial that the history ends with.
@@ -113,8 +116,9 @@ mod tests {
     use super::*;
     use crate::config::{Config, Written};
     use crate::images::held::Gate;
-    use crate::zonetext;
+    use crate::stamp::TICK;
     use std::sync::Arc;
+    use std::thread::sleep;
 
     /// Where the next read found it, it would come under its own serial, and be held for that.
     #[test]
@@ -128,10 +132,40 @@ mod tests {
         config.roster.written = Written::new(vec![zone.clone()]);
         library.gate = Arc::new(Gate::new(&config, Default::default()));
         let zones = [zone];
-        let numbered = numbered(&zones, None, &library, |_| Some(1));
-        let unread = zonetext::open(&numbered[0]).err().unwrap();
+        let looked_at = numbered(&zones, None, &library, |_| Some(1));
+        let unread = zonetext::open(&looked_at[0]).err().unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
-        assert_eq!((numbered[0].unread, unread.passing()), (Some(libc::EIO), Some(libc::EIO)));
+        assert_eq!((looked_at[0].unread, unread.why.raw_os_error()), (Some(libc::EIO), Some(libc::EIO)));
         assert!(unread.sources.iter().all(|(_, stamp)| stamp.is_none()), "it is looked at again");
+    }
+
+    /// Another content would come under the serial that the first one has, and stay there.
+    #[test]
+    fn a_file_that_is_another_by_then_is_not_read_under_the_serial_that_was_found() {
+        let folder = std::env::temp_dir().join(format!("dunlin-numbering-then-{}", std::process::id()));
+        let mut library = Library::open(&folder).unwrap();
+        let [file, included] = ["z", "included"].map(|name| folder.join(name));
+        let write = |n: u8| {
+            std::fs::write(&file, "$TTL 1\n@ SOA a b 7 1 1 1 1\n@ NS a\n$INCLUDE included\n").unwrap();
+            std::fs::write(&included, format!("a A 192.0.2.{n}\n")).unwrap();
+            sleep(2 * TICK);
+        };
+        write(1);
+        let mut zone = Zone::new(b"\x01z\0"[..].into(), file.clone());
+        zone.numbering = Numbering::Increment;
+        let mut config = Config::default();
+        config.roster.written = Written::new(vec![zone.clone()]);
+        library.gate = Arc::new(Gate::new(&config, Default::default()));
+        for changed in [&file, &included] {
+            write(1);
+            let zones = [zone.clone()];
+            let looked_at = numbered(&zones, None, &library, |_| Some(1));
+            assert!(zonetext::open(&looked_at[0]).is_ok());
+            std::fs::write(folder.join("next"), std::fs::read(changed).unwrap()).unwrap();
+            std::fs::rename(folder.join("next"), changed).unwrap();
+            let unread = zonetext::open(&looked_at[0]).err().unwrap();
+            assert!(unread.sources.iter().all(|(_, stamp)| stamp.is_none()), "it is looked at again");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

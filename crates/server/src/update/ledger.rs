@@ -155,16 +155,22 @@ pub fn has_left(data_dir: &Path, apex: &[u8]) -> bool {
 pub fn overtake(data_dir: &Path, apex: &[u8], serial: u32) {
     let folder = data_dir.join(FOLDER);
     // Secondaries have the newest, whatever came later by somebody's word.
-    if marked(&folder, apex).is_some_and(|last| is_newer(last, serial)) {
-        return;
-    }
-    if let Err(e) = mark(&folder, &mark_of(&folder, apex), serial) {
+    let marked = marked(&folder, apex).and_then(|last| match last {
+        Some(last) if is_newer(last, serial) => Ok(()),
+        _ => mark(&folder, &mark_of(&folder, apex), serial),
+    });
+    if let Err(e) = marked {
         log::warn("serials may go back: a zone cannot be marked", &[("why", &e)]);
     }
 }
 
-fn marked(folder: &Path, apex: &[u8]) -> Option<u32> {
-    std::fs::read_to_string(mark_of(folder, apex)).ok()?.trim().parse().ok()
+/// Err: one that is there cannot be read now. A torn one is none.
+fn marked(folder: &Path, apex: &[u8]) -> io::Result<Option<u32>> {
+    match std::fs::read(mark_of(folder, apex)) {
+        Ok(text) => Ok(str::from_utf8(&text).ok().and_then(|text| text.trim().parse().ok())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 /// Of a fixed length: a zone that has not come back yet has the mark already, and it is written over in its place.
@@ -303,21 +309,23 @@ impl Ledger {
     }
 
     /// The newest serial under which others had a zone served, as far as updates have not gone on from there yet.
-    pub fn overtaken(&self, apex: &[u8]) -> Option<u32> {
+    pub fn overtaken(&self, apex: &[u8]) -> io::Result<Option<u32>> {
         marked(&self.folder, apex)
     }
 
     /// They have gone on from this one.
     pub fn catch_up(&self, apex: &[u8], serial: u32) -> io::Result<()> {
         // Others may have had it served again meanwhile.
-        if self.overtaken(apex) == Some(serial) { std::fs::remove_file(mark_of(&self.folder, apex)) } else { Ok(()) }
+        if self.overtaken(apex)? == Some(serial) { std::fs::remove_file(mark_of(&self.folder, apex)) } else { Ok(()) }
     }
 
-    /// Which zones that take updates were overtaken. Looks at no zone's mark where there is none.
+    /// Which zones that take updates were overtaken, or may have been. Looks at no zone's mark where there is none.
     pub fn all_overtaken(&self) -> Vec<Box<[u8]>> {
         let is_mark = |entry: std::fs::DirEntry| Path::new(&entry.file_name()).extension().is_some_and(|e| e == MARK);
-        let has_any = std::fs::read_dir(&self.folder).is_ok_and(|mut all| all.any(|entry| entry.is_ok_and(is_mark)));
-        let apexes = self.zones.keys().filter(|apex| has_any && self.overtaken(apex).is_some());
+        // What cannot be looked at now is looked at again.
+        let may_have_any = std::fs::read_dir(&self.folder).map_or(true, |mut all| all.any(|entry| entry.map_or(true, is_mark)));
+        let may_be = |apex: &Box<[u8]>| !matches!(self.overtaken(apex), Ok(None));
+        let apexes = self.zones.keys().filter(|apex| may_have_any && may_be(apex));
         apexes.cloned().collect()
     }
 
@@ -606,10 +614,16 @@ mod tests {
         std::fs::write(file_of(&data.join(FOLDER), apex), "").unwrap();
         for (serial, newest) in [(20, 20), (30, 30), (25, 30), (30, 30), (u32::MAX, 30), (31, 31)] {
             overtake(&data, apex, serial);
-            assert_eq!(ledger.overtaken(apex), Some(newest), "{serial}");
+            assert_eq!(ledger.overtaken(apex).unwrap(), Some(newest), "{serial}");
         }
         ledger.catch_up(apex, 31).unwrap();
-        assert_eq!(ledger.overtaken(apex), None);
+        assert_eq!(ledger.overtaken(apex).unwrap(), None);
+        // One that cannot be read is not taken for none.
+        let mark = mark_of(&ledger.folder, apex);
+        std::fs::create_dir(&mark).unwrap();
+        overtake(ledger.data_dir(), apex, 5);
+        assert!(ledger.overtaken(apex).is_err() && mark.is_dir());
+        std::fs::remove_dir(&mark).unwrap();
         std::fs::remove_dir_all(&data).unwrap();
     }
 

@@ -159,7 +159,7 @@ impl Updates {
                 books.unwritten.add_zone(apex, position);
                 books.notes.look(apex);
                 self.state.set_taking(apex);
-                if self.ledger.overtaken(apex).is_some() {
+                if !matches!(self.ledger.overtaken(apex), Ok(None)) {
                     self.later.overtaken.zones.push(apex.into());
                 }
             }
@@ -189,16 +189,17 @@ impl Updates {
             && let Some(apex) = self.later.overtaken.zones.pop()
         {
             // Should it have gone, it is taken in again when it comes back.
-            let last = self.ledger.zone(&apex).and_then(|_| self.ledger.overtaken(&apex));
-            let Some(last) = last else { continue };
-            let done = self.go_on_from(&apex, last, taken);
+            let last = self.ledger.zone(&apex).map_or(Ok(None), |_| self.ledger.overtaken(&apex));
+            if let Ok(None) = last {
+                continue;
+            }
             let zone = name(&apex);
-            match done.and_then(|()| self.ledger.catch_up(&apex, last).map_err(|e| e.to_string())) {
-                Ok(()) => log::info("a zone goes on from its file's serial", &[("zone", &zone), ("serial", &last)]),
+            match self.go_on(&apex, last, taken) {
+                Ok(last) => log::info("a zone goes on from its file's serial", &[("zone", &zone), ("serial", &last)]),
                 Err(why) => {
                     if let Some(unsaid) = self.later.overtaken.said.untold() {
-                        let facts: [(&str, &dyn std::fmt::Display); 4] =
-                            [("zone", &zone), ("serial", &last), ("why", &why), ("unsaid", &unsaid)];
+                        let facts: [(&str, &dyn std::fmt::Display); 3] =
+                            [("zone", &zone), ("why", &why), ("unsaid", &unsaid)];
                         log::error("a zone is behind its file's serial", &facts);
                     }
                     if why != history::SIGNED {
@@ -208,6 +209,14 @@ impl Updates {
                 }
             }
         }
+    }
+
+    /// Err: also where the serial could not be read.
+    fn go_on(&mut self, apex: &[u8], last: io::Result<Option<u32>>, taken: &Orders) -> Result<u32, String> {
+        let file = |e: io::Error| format!("{}: {e}", self.ledger.file_of(apex).with_extension("overtaken").display());
+        let last = last.map_err(file)?.unwrap_or_default();
+        self.go_on_from(apex, last, taken)?;
+        self.ledger.catch_up(apex, last).map(|()| last).map_err(|e| e.to_string())
     }
 
     pub(super) fn go_on_from(&mut self, apex: &[u8], last: u32, taken: &Orders) -> Result<(), String> {

@@ -81,13 +81,30 @@ fn standing(node: &Node<'_>, name: &[u8]) -> Result<Vec<Record>, Damaged> {
     Ok(sorted(records))
 }
 
+/// The TTL of the first record of an RRset is that of all (RFC 2181 section 5.2). Signatures keep theirs, each of another RRset.
+#[derive(Default)]
+pub struct FirstTtls(Vec<(Rtype, u32)>);
+
+impl FirstTtls {
+    /// That of the next record of a name, which says this one.
+    pub fn of(&mut self, rtype: Rtype, ttl: u32) -> u32 {
+        if rtype == RRSIG {
+            return ttl;
+        }
+        // By types, of which a name has few, and not by records.
+        if let Some((_, first)) = self.0.iter().find(|(known, _)| *known == rtype) {
+            return *first;
+        }
+        self.0.push((rtype, ttl));
+        ttl
+    }
+}
+
 /// As an image will have them: one TTL for an RRset, the first (RFC 2181 section 5.2).
 fn coming(name: &[u8], records: Records<'_>) -> Vec<Record> {
-    let mut found: Vec<Record> = Vec::new();
+    let (mut found, mut ttls) = (Vec::new(), FirstTtls::default());
     for rr in records {
-        let first = found.iter().find(|r| r.rtype == rr.rtype && rr.rtype != RRSIG);
-        let ttl = first.map_or(rr.ttl, |r| r.ttl);
-        found.extend(canonical(name, rr.rtype, ttl, rr.rdata));
+        found.extend(canonical(name, rr.rtype, ttls.of(rr.rtype, rr.ttl), rr.rdata));
     }
     sorted(found)
 }

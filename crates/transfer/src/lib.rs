@@ -21,7 +21,7 @@ pub mod remote;
 pub mod tsig;
 pub mod update;
 
-pub use compare::{canonical, compare, each_difference};
+pub use compare::{FirstTtls, canonical, compare, each_difference};
 pub use contents::{Content, Contents, Layer, Misfit, Unreadable};
 pub use diff::Diff;
 pub use entry::{Author, Entry, Head, Kind, When, encode};

@@ -27,9 +27,9 @@ use image::{Image, Node, Zone as ImageZone};
 use std::collections::HashSet;
 use std::collections::btree_map::Entry as Known;
 use store::Stretch;
-use transfer::{Diff, canonical};
+use transfer::{Diff, FirstTtls, canonical};
 use wire::name::NAME_MAX;
-use wire::rtype::{CNAME, DNSKEY, DS, NS, RRSIG, SOA};
+use wire::rtype::{CNAME, DNSKEY, DS, NS, SOA};
 
 pub struct Edition {
     pub entry: Entry,
@@ -292,18 +292,15 @@ impl Found {
     }
 }
 
-/// That of the RRset's first record is that of all (RFC 2181 section 5.2).
-fn first_ttl(records: &[Record], r: &Record) -> u32 {
-    records.iter().find(|first| first.rtype == r.rtype && r.rtype != RRSIG).map_or(r.ttl, |first| first.ttl)
-}
-
 fn has_one_ttl_a_type(records: &[Record]) -> bool {
-    records.iter().all(|r| first_ttl(records, r) == r.ttl)
+    let mut ttls = FirstTtls::default();
+    records.iter().all(|r| ttls.of(r.rtype, r.ttl) == r.ttl)
 }
 
 /// Records as an image has them: each once, an RRset with one TTL.
 fn canonical_of(name: &[u8], records: &[Record]) -> Vec<transfer::Record> {
-    let as_kept = |r: &Record| canonical(name, r.rtype, first_ttl(records, r), &r.rdata);
+    let mut ttls = FirstTtls::default();
+    let as_kept = |r: &Record| canonical(name, r.rtype, ttls.of(r.rtype, r.ttl), &r.rdata);
     let mut all: Vec<_> = records.iter().filter_map(as_kept).collect();
     all.sort_unstable();
     all.dedup();

@@ -137,10 +137,18 @@ impl<D: Disk> Journal<D> {
     pub fn end(disk: D, see: &mut dyn FnMut(&[u8])) -> io::Result<u64> {
         let mut journal = Journal::of(disk, 0)?;
         journal.find_segments(u64::MAX)?;
-        if journal.segments.is_empty() {
-            return Ok(0);
+        let Some(last) = journal.segments.back().copied() else { return Ok(0) };
+        let (mut is_bare, mut remarks) = (true, Vec::new());
+        let mut seen = |_, record: &[u8]| {
+            is_bare = false;
+            see(record);
+        };
+        let (end, _) = journal.replay_all(u64::MAX, &mut seen, &mut remarks)?;
+        // Each start begins a segment, and may have ended before it wrote anything.
+        if is_bare && last.first > 0 && journal.find_segments(last.first - 1).is_ok() {
+            journal.replay_all(u64::MAX, &mut |_, record| see(record), &mut remarks)?;
         }
-        journal.replay_all(u64::MAX, &mut |_, record| see(record), &mut Vec::new()).map(|(end, _)| end)
+        Ok(end)
     }
 
     /// Hands the records that are there from a position on to `see`, in order, and changes nothing: somebody may be appending meanwhile, and letting go
@@ -235,10 +243,11 @@ impl<D: Disk> Journal<D> {
 
     /// None: the segment was begun and never finished.
     fn head(&self, number: u64) -> io::Result<Option<Segment>> {
-        let head = self.disk.read(&name(number), 0, segment::HEAD)?;
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.place(number)));
+        let head = self.disk.read(&name(number), 0, segment::HEAD).map_err(named)?;
         match segment::first_position(&head, number) {
             Some(first) => Ok(Some(Segment { number, first })),
-            None if self.disk.read(&name(number), segment::HEAD as u64, 1)?.is_empty() => Ok(None),
+            None if self.disk.read(&name(number), segment::HEAD as u64, 1).map_err(named)?.is_empty() => Ok(None),
             None => Err(self.damage(number, "its head is damaged")),
         }
     }

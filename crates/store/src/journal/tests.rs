@@ -208,6 +208,11 @@ fn who_looks_through_a_journal_from_a_position_on_reads_what_follows() {
     assert_eq!(end(), (0, String::new()));
     filled(dir.path(), 40);
     assert_eq!(end(), (40, "39".to_string()));
+    // Somebody was killed before he wrote anything behind it.
+    let next = 1 + fs::read_dir(dir.path()).unwrap().count() as u64;
+    fs::write(dir.path().join(name(next)), segment::head(next, 40)).unwrap();
+    assert_eq!(end(), (40, "39".to_string()));
+    fs::remove_file(dir.path().join(name(next))).unwrap();
     for from in 0..=41 {
         let mut seen = Vec::new();
         let see = &mut |_: u64, record: &[u8]| seen.push(record.to_vec());

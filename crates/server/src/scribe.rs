@@ -456,7 +456,8 @@ impl Scribe {
         if let Err(e) = open_file(file) {
             return Err(self.wait(task, file, &e.to_string()));
         }
-        let Some(base) = origin.edited(file) else { return refuse(self, NO_VERSION) };
+        // Or its first line could not be read.
+        let Some(base) = origin.edited(file) else { return Err(self.wait(task, file, NO_VERSION)) };
         if base == Base::Itself && self.refused.get(&task.apex).is_none_or(|refused| refused.stamp != is) {
             let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&task.apex)), ("file", &file.display())];
             log::warn("it is not known which version of a zone its file is", &facts);
@@ -641,7 +642,7 @@ impl Scribe {
         let before = before.filter(|outline| old.as_ref().is_some_and(|old| outline.is_of(old)));
         let (mut new, mut outline, stood) = (None, None, origin.known().to_vec());
         let text = |out: &mut Output| {
-            if file.exists() {
+            if file.try_exists()? {
                 resemble(out, file)?;
             }
             outline =

@@ -142,12 +142,12 @@ pub fn begin(
     let folder = config.server.data_dir.join(SECONDARIES);
     sweep(config, &folder);
     let secondary = || config.roster.written.iter().filter(|zone| zone.is_secondary());
-    let mut times = Times::open(&folder, REFRESHED, secondary().map(|zone| &*zone.apex));
+    let mut times = Times::open(&folder, REFRESHED, secondary().map(|zone| &*zone.apex))?;
     if let Err(e) = times.write_all() {
         log::warn("it is not written down when a zone was refreshed", &[("why", &e)]);
     }
     let told = config.roster.written.iter().filter(|zone| zone.peers.as_ref().is_some_and(|p| !p.notify.is_empty()));
-    let mut announced = Times::open(&folder, ANNOUNCED, told.map(|zone| &*zone.apex));
+    let mut announced = Times::open(&folder, ANNOUNCED, told.map(|zone| &*zone.apex))?;
     if let Err(e) = announced.write_all() {
         log::warn("it is not written down of which version others were told", &[("why", &e)]);
     }

@@ -87,7 +87,8 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
     let seen = config.roster.seen();
     let open = || Last::open(library, &config.roster.written);
     let is_large = |last: &Manifest| last.zones() > COMPARED_FIRST || last.image().size > BUILT_FIRST;
-    let mut last = open();
+    // Without it nothing is weighed: what failed once, as of too many open files, is tried again.
+    let mut last = open().or_else(open);
     last.iter().for_each(|last| recorder.follow(last.shelved.manifest.history()));
     if let Some(why) = last.is_none().then(|| library.why_none()).flatten() {
         log::warn(

@@ -21,7 +21,7 @@ use crate::json::Json;
 use crate::update::ledger;
 pub use entries::{caution, changes_from, in_turn, know_last, last_serials, last_updates, pasts_of, unread};
 use entries::{changes, changes_in};
-pub use file::{Replaced, left_beside, write};
+pub use file::{Replaced, left_beside, let_go_of, write};
 use front::{Published, Zones};
 use image::edit::records_of;
 use image::{Builder, Damaged, Image, Sorted, Zone};

@@ -3,12 +3,13 @@
 //! for these.
 //!
 //! ```text
-//! add      a copy of a text -> NAME.zone -> served?                              no: it is gone again
-//! modify   what is served, changed, under a new serial -> NAME.zone -> served?   no: it is as it was
+//! add      a copy of a text -> good? -> NAME.zone -> served?                              no: it is gone again
+//! modify   what is served, changed, under a new serial -> good? -> NAME.zone -> served?   no: it is as it was
 //! remove   NAME.zone aside -> served no more?                                    no: it is back
 //! ```
-//! A command is over when what it wished is on the disk and served, or all is as it was. Costs what the zone costs.
+//! A text has its name, and stops what others answer there, only once it is known to be a zone to which no guard objects. A command is over when what it wished is on the disk and served, or all is as it was. Costs what the zone costs.
 
+use crate::clock::wall_s;
 use crate::config::Zone;
 use crate::history::{self, Replaced};
 use crate::images::laying::Standing;
@@ -16,8 +17,10 @@ use crate::images::name;
 use crate::images::sound::DAMAGED;
 use crate::scribe::origin::stamp;
 use crate::stamp;
+use crate::zonetext::reading::{self, Stock};
+use audit::{Guards, Rules, Version, audit, weigh};
 use front::{Published, Zones};
-use image::Zone as ImageZone;
+use image::{Builder, Zone as ImageZone};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,7 +29,7 @@ use store::atomic::{self, Output, Prepared, prepare, sync_folder};
 use store::folder::open_file;
 use transfer::update::{self, Change, Refused};
 use transfer::{Content, Diff, Record};
-use wire::rtype::SOA;
+use wire::rtype::{NS, SOA};
 use wire::{Name, Rcode};
 use zonefile::{NoFiles, Options, rtypes};
 
@@ -96,10 +99,13 @@ impl Written {
     pub fn settle(self) -> io::Result<()> {
         match self {
             Written::Added { .. } => Ok(()),
-            Written::Modified(replaced) => replaced.settle(),
+            Written::Modified(replaced) => {
+                replaced.settle();
+                Ok(())
+            }
             Written::Removed { file, aside } => {
-                let removed = fs::remove_file(aside);
-                sync_folder(folder_of(&file)).and(removed)
+                history::let_go_of(&aside);
+                sync_folder(folder_of(&file))
             }
         }
     }
@@ -109,14 +115,57 @@ fn folder_of(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new(""))
 }
 
+/// Who tells whether a text is to be served, before it has its name.
+struct Judge {
+    stock: Stock,
+    /// None: it is served whatever they object to.
+    guards: Option<Guards>,
+}
+
+impl Judge {
+    /// What somebody wants to add.
+    fn text(&self, zone: &Zone) -> Result<(), String> {
+        let mut builder = self.stock.builder();
+        builder.begin_zone(&zone.apex);
+        let read = reading::one(zone, &self.stock, &mut builder).map_err(|unread| unread.text(zone))?;
+        read.report.first_error().map_or(Ok(()), Err)?;
+        self.zone(builder, None)
+    }
+
+    /// What becomes of a zone that is served.
+    fn records(&self, served: &ImageZone<'_>, apex: &[u8], records: &[Record]) -> Result<(), String> {
+        let mut builder = self.stock.builder();
+        builder.begin_zone(apex);
+        records.iter().try_for_each(|r| builder.record(r.owner(), r.rtype, r.ttl, r.rdata()))?;
+        self.zone(builder, Some(served))
+    }
+
+    fn zone(&self, builder: Builder, served: Option<&ImageZone<'_>>) -> Result<(), String> {
+        let (rules, mut found) = (Rules::at(wall_s()), Ok(()));
+        builder.show(&mut |zone| {
+            let report = audit(zone, &rules);
+            let version = Version { zone, report: &report, rules: &rules };
+            let guarded = served.zip(self.guards.as_ref());
+            let weighed = |(served, guards)| weigh(served, &version, guards, || self.stock.builder()).ok()?;
+            let objection = || guarded.and_then(weighed).map(|why| format!("{why}; {MEANT}"));
+            found = report.refusal().or_else(objection).map_or(Ok(()), Err);
+        });
+        found
+    }
+}
+
+const MEANT: &str = "if that is meant, say `zone modify --force`";
+
 /// The folder of these zones.
 pub struct Kept {
     folder: PathBuf,
+    judge: Judge,
 }
 
 impl Kept {
-    pub fn of(data_dir: &Path) -> Kept {
-        Kept { folder: data_dir.join(FOLDER) }
+    /// `guards`: what a zone may lose; None: anything.
+    pub fn of(data_dir: &Path, guards: Option<Guards>) -> Kept {
+        Kept { folder: data_dir.join(FOLDER), judge: Judge { stock: Stock::below(data_dir), guards } }
     }
 
     /// Does to the zone's file what the order says. `known`: the zone, if there is one; `was`: what told its file when that was looked at
@@ -139,7 +188,7 @@ impl Kept {
                 Err(format!("{} is there already: reload, or move it away", file.display()))
             }
             (Order::Add(text), None) => {
-                let is = self.add(text, &file)?;
+                let is = self.add(apex, text, &file)?;
                 Ok(Written::Added { is, file })
             }
             (_, None) => Err(format!("no zone {} is configured", name(apex))),
@@ -151,7 +200,10 @@ impl Kept {
                 if fs::metadata(&file).map_err(failed)?.len() > TEXT_MAX {
                     return Err(format!("{} is longer than {TEXT_MAX} octets: edit it", file.display()));
                 }
-                let records = history::with_sound_zone(published, apex, |zone| modified(zone, apex, changes))?;
+                let records = history::with_sound_zone(published, apex, |zone| {
+                    let records = modified(zone, apex, changes)?;
+                    self.judge.records(zone, apex, &records).map(|()| records)
+                })?;
                 history::write(&file, was, records.iter()).map(Written::Modified).map_err(failed)
             }
             (Order::Remove, Some(true)) => {
@@ -184,7 +236,7 @@ impl Kept {
     }
 
     /// Returns what tells the file as it was written.
-    fn add(&self, text: &Path, file: &Path) -> Result<String, String> {
+    fn add(&self, apex: &[u8], text: &Path, file: &Path) -> Result<String, String> {
         let failed = |e: io::Error| format!("{}: {e}", text.display());
         let mut from = open_file(text).map_err(failed)?;
         let found = from.metadata().map_err(failed)?;
@@ -193,7 +245,10 @@ impl Kept {
         // Before it has the name: somebody may edit it from then on.
         let note = |temporary: &Path| {
             is = stamp(temporary);
-            Ok(())
+            let judged = self.judge.text(&Zone::new(apex.into(), temporary.to_path_buf()));
+            // Who has had a text copied knows where that is, and not of the copy.
+            let named = |why: String| why.replace(&temporary.display().to_string(), &text.display().to_string());
+            judged.map_err(|why| io::Error::other(named(why)))
         };
         let copy = |out: &mut Output| io::copy(&mut from, out).map(drop);
         let named = prepare(&self.folder, name, Some(found.len()), copy, note).and_then(Prepared::take_name);
@@ -254,7 +309,8 @@ fn left(change: &Change, all: &[Change], standing: &Standing<'_>, diff: &Diff) -
         Change::Add(_) => false,
         Change::Delete(gone) => gone.is_like(r),
         Change::DeleteSet(_, rtype) => r.rtype == *rtype,
-        Change::DeleteName(_) => true,
+        // Of all that the apex has these stay, without a word (RFC 2136 section 3.4.2.3).
+        Change::DeleteName(_) => !matches!(r.rtype, SOA | NS),
     };
     // The SOA goes for one with the next serial.
     let goes = |r: &Record| r.rtype != SOA && diff.removed().iter().any(|gone| gone.is_like(r));

@@ -111,7 +111,10 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
 
 /// Whether all that was read for the serial of the zone is as it was, as far as that can be known.
 fn is_as_numbered(zone: &Zone) -> bool {
-    zone.numbered.iter().flat_map(|sources| &**sources).all(|(file, stamp)| stamp.is_none_or(|stamp| Stamp::of(file) == Some(stamp)))
+    zone.numbered
+        .iter()
+        .flat_map(|sources| &**sources)
+        .all(|(file, stamp)| stamp.is_none_or(|stamp| Stamp::of(file) == Some(stamp)))
 }
 
 fn has_lines(text: &[u8]) -> io::Result<()> {

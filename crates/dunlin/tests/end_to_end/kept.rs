@@ -1,6 +1,6 @@
 //! Zones that are added, changed and removed by commands.
 
-use crate::running::{Folder, Server, eventually, text};
+use crate::running::{Folder, Server, eventually, read, text};
 
 const ZONE: &str = "$TTL 300\n@ SOA ns host 7 1 2 3 4\n@ NS ns ; ours\nns A 192.0.2.53\nwww A 192.0.2.1\n";
 
@@ -162,11 +162,31 @@ fn what_cannot_be_done_leaves_all_as_it_was() {
     // The guards hold what looks like an accident, unless it is meant.
     let deletes: Vec<String> = (0..90).map(|i| format!("delete h{i}")).collect();
     let words: Vec<&str> = ["modify", "z"].into_iter().chain(deletes.iter().map(String::as_str)).collect();
-    stage.refuses(&words, "held");
+    stage.refuses(&words, "if that is meant, say `zone modify --force`");
     assert_eq!(stage.short(&["h1.z"]), "192.0.2.1\n");
     stage.does(&[&["--force"], &words[..]].concat());
     assert_eq!((stage.rcode("h1.z"), stage.short(&["h95.z"])), ("NXDOMAIN".to_string(), "192.0.2.1\n".to_string()));
     assert!(!stage.folder.ctl(&["status"]).stdout.is_empty());
+    // All but what no zone can be without goes from the apex, as by an update.
+    stage.does(&["modify", "z", "add @ TXT t"]);
+    stage.does(&["modify", "z", "delete @"]);
+    assert_eq!((stage.short(&["z", "TXT"]), stage.short(&["z", "NS"])), (String::new(), "ns.z.\n".to_string()));
+}
+
+/// Neither the names of a zone above it, nor a server that is killed in the midst of it.
+#[test]
+fn a_text_that_is_refused_never_has_its_name() {
+    let stage = Stage::new("[[zone]]\nname = \"above\"\nfile = \"texts/above\"\n");
+    stage.folder.write("texts/above", ZONE);
+    stage.folder.does(&["reload"]);
+    stage.folder.write("texts/broken", &ZONE.replace("192.0.2.1", "192.0.2"));
+    stage.folder.write("texts/without", "$TTL 300\nwww A 192.0.2.1\n");
+    for text in ["texts/broken", "texts/without"] {
+        stage.refuses(&["add", "z.above", text], if text.ends_with("broken") { text } else { "SOA" });
+    }
+    let log = read(&stage.folder.0.join("log"));
+    assert!(!log.contains("z.above"), "{log}");
+    assert_eq!(stage.files(), []);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A zone's file written anew with what the zone was, so that an edit at that moment is not lost.
 
 use super::line;
+use crate::log;
 use crate::scribe;
 use crate::scribe::origin::stamp;
 use std::io::{self, Write as _};
@@ -20,8 +21,8 @@ pub struct Replaced {
 
 impl Replaced {
     /// What was there before is not wanted any more.
-    pub fn settle(self) -> io::Result<()> {
-        self.aside.map_or(Ok(()), std::fs::remove_file)
+    pub fn settle(self) {
+        self.aside.iter().for_each(|aside| let_go_of(aside));
     }
 
     /// What was there before is there again.
@@ -32,6 +33,13 @@ impl Replaced {
             return Err(io::Error::other(why));
         }
         exchange(&aside, &self.file).and_then(|()| std::fs::remove_file(aside))
+    }
+}
+
+/// What was asked for is done, whether what was there before goes or stays beside it.
+pub fn let_go_of(aside: &Path) {
+    if let Err(e) = std::fs::remove_file(aside) {
+        log::warn("what a command has put aside stays", &[("file", &aside.display()), ("why", &e)]);
     }
 }
 
@@ -100,7 +108,11 @@ mod tests {
             let replaced = write(&file, &was, [&record].into_iter()).unwrap();
             assert_eq!(std::fs::read_to_string(&file).unwrap(), "z. 60 IN A 192.0.2.1\n");
             assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, mode.mode());
-            if is_wanted { replaced.settle() } else { replaced.undo() }.unwrap();
+            if is_wanted {
+                replaced.settle()
+            } else {
+                replaced.undo().unwrap()
+            }
             assert_eq!(stamp(&file) == was, !is_wanted, "what was there before is there again, as it was");
             assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
         }

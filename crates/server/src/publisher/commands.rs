@@ -97,7 +97,13 @@ impl Publisher {
             .write_back(zone, serial, &was)
             .map_err(|why| vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))])?;
         let outcome = self.reload(config, Why::Back(serial), wanted);
-        let ended = if outcome.is_ok() { replaced.settle() } else { replaced.undo() };
+        let ended = match outcome {
+            Ok(_) => {
+                replaced.settle();
+                Ok(())
+            }
+            Err(_) => replaced.undo(),
+        };
         self.end(config, wanted, outcome, ended)
     }
 
@@ -123,7 +129,7 @@ impl Publisher {
             // The list may name it by now.
             known = self.configured(config, wanted).ok();
         }
-        let kept = Kept::of(&config.server.data_dir);
+        let kept = Kept::of(&config.server.data_dir, config.guards.filter(|_| !why.is_forced()));
         let written =
             kept.write(&apex, order, known.as_ref(), &was, &self.shared.published).map_err(|why| vec![why])?;
         let outcome = self.refresh(config, why, wanted).and_then(|facts| match order {

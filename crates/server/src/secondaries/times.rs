@@ -188,7 +188,8 @@ mod tests {
         std::fs::write(folder.join(REFRESHED), &octets[..60]).unwrap();
         assert_eq!(of(&open(&zones)), [None, Some((11, 1)), None]);
         // Where nothing can be written what is known is known all the same, and written when it can.
-        let (mut times, file) = (Times::open(&folder, REFRESHED, zones.iter().copied()).unwrap(), folder.join(REFRESHED));
+        let (mut times, file) =
+            (Times::open(&folder, REFRESHED, zones.iter().copied()).unwrap(), folder.join(REFRESHED));
         std::fs::remove_file(&file).unwrap();
         std::fs::create_dir(&file).unwrap();
         assert!(Times::open(&folder, REFRESHED, [].into_iter()).is_err(), "or all that have expired were served again");

@@ -323,7 +323,8 @@ impl Ledger {
     pub fn all_overtaken(&self) -> Vec<Box<[u8]>> {
         let is_mark = |entry: std::fs::DirEntry| Path::new(&entry.file_name()).extension().is_some_and(|e| e == MARK);
         // What cannot be looked at now is looked at again.
-        let may_have_any = std::fs::read_dir(&self.folder).map_or(true, |mut all| all.any(|entry| entry.map_or(true, is_mark)));
+        let may_have_any =
+            std::fs::read_dir(&self.folder).map_or(true, |mut all| all.any(|entry| entry.map_or(true, is_mark)));
         let may_be = |apex: &Box<[u8]>| !matches!(self.overtaken(apex), Ok(None));
         let apexes = self.zones.keys().filter(|apex| may_have_any && may_be(apex));
         apexes.cloned().collect()

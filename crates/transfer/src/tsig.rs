@@ -610,9 +610,13 @@ impl Asked {
             return Err(Disbelief::Theirs(found.error));
         }
         self.check_mac(octets, &found, now_s)?;
+        // One that finds our clock wrong begins no stream: the next reply is to the same request.
+        if found.error != 0 {
+            return Err(Disbelief::Theirs(found.error));
+        }
         self.before = prefixed(found.mac);
         (self.is_first, self.unsigned) = (false, 0);
-        if found.error == 0 { Ok(()) } else { Err(Disbelief::Theirs(found.error)) }
+        Ok(())
     }
 
     fn check_mac(&self, octets: &[u8], found: &Found<'_>, now_s: u64) -> Result<(), Disbelief> {

@@ -107,6 +107,7 @@ fn a_clock_that_is_off_is_told_signed_and_with_our_time() {
         let found = find(&Message::new(&reply).unwrap()).ok().flatten().unwrap();
         assert_eq!((found.error, found.time_s, found.other), (18, theirs, &NOW.to_be_bytes()[2..]));
         assert_eq!(asked.check(&reply, theirs), Err(Disbelief::Theirs(18)));
+        assert_eq!(asked.check(&reply, theirs), Err(Disbelief::Theirs(18)), "whoever asks again is told the same");
     }
 }
 

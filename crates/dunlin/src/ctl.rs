@@ -52,10 +52,17 @@ pub fn run(args: &Ctl) -> Exit {
     if words(&args.request).iter().any(|word| word.contains(char::is_control)) {
         return could_not("a word of the command holds a line break, a tab or the like; in a text write \\DDD instead");
     }
-    if let Request::Zone { words, .. } = &args.request
-        && let Some(usage) = misuse(words)
-    {
-        return could_not(format_args!("there is no `zone {}`; write zone {usage}", words.join(" ")));
+    if let Request::Zone { words, force, serial } = &args.request {
+        if let Some(usage) = misuse(words) {
+            return could_not(format_args!("there is no `zone {}`; write zone {usage}", words.join(" ")));
+        }
+        let is_one_of = |verbs: &[&str]| verbs.contains(&&*words[0]);
+        if *force && !is_one_of(&["add", "modify", "publish"]) {
+            return could_not("--force goes with zone add, modify and publish");
+        }
+        if serial.is_some() && !is_one_of(&["show"]) {
+            return could_not("--serial goes with zone show");
+        }
     }
     let paths = match sockets(args) {
         Ok(paths) => paths,

@@ -137,6 +137,13 @@ fn what_cannot_be_done_leaves_all_as_it_was() {
     let misused = stage.folder.ctl(&["zone", "add", "z"]);
     assert_eq!(misused.status.code(), Some(2));
     assert!(text(&misused.stderr).contains("write zone add NAME FILE"));
+    for (words, expect) in [
+        (&["zone", "list", "--force", "z"][..], "--force goes with zone add, modify and publish"),
+        (&["zone", "log", "z", "--serial", "1"], "--serial goes with zone show"),
+    ] {
+        let misused = stage.folder.ctl(words);
+        assert_eq!((misused.status.code(), text(&misused.stderr).contains(expect)), (Some(2), true), "{words:?}");
+    }
     stage.refuses(&["remove", "z"], "no zone z. is configured");
     stage.refuses(&["modify", "z", "delete a"], "no zone z. is configured");
     stage.refuses(&["remove", "configured"], "was not added by a command");

@@ -8,7 +8,7 @@ pub(crate) mod http;
 pub(crate) mod listing;
 
 use crate::config::apex;
-use crate::history::Past;
+use crate::history::{self, Past};
 use crate::json::Json;
 use crate::kept::Order;
 use crate::log;
@@ -338,26 +338,42 @@ const LOOKED_AT_WITHIN: Duration = Duration::from_secs(60);
 const TAKEN_IN_WITHIN: Duration = Duration::from_secs(600);
 
 fn force(state: &State, zone: &str) -> Json {
+    let before = serial(state, zone);
     match settled(state, |done| Event::Force { zones: vec![zone.to_string()], done }) {
-        Ok(facts) => once_taken_in(state, zone, facts, true),
+        Ok(facts) => once_taken_in(state, zone, facts, before, true),
         Err(complaints) => bad(complaints),
     }
 }
 
 fn as_its_file_says(state: &State, zone: &str) -> Json {
+    let before = serial(state, zone);
     match reloaded(state, vec![zone.to_string()]) {
         // Only now: it may be one of updates since.
-        Ok(facts) => once_taken_in(state, zone, facts, false),
+        Ok(facts) => once_taken_in(state, zone, facts, before, false),
         Err(complaints) => bad(complaints),
     }
 }
 
-/// Says what has become of an edit of the file of a zone of updates.
-fn once_taken_in(state: &State, zone: &str, facts: Json, forces: bool) -> Json {
+/// Says what has become of an edit of the file of a zone of updates. `before`: the serial that the zone had: each edit that is taken in has its own.
+fn once_taken_in(state: &State, zone: &str, facts: Json, before: Option<u32>, forces: bool) -> Json {
     match take_in_edit(state, zone, forces) {
+        Ok(()) if serial(state, zone) != before => good("reload", changed(facts)),
         Ok(()) => good("reload", facts),
         Err(why) => bad(vec![format!("zone {zone}: {why}")]),
     }
+}
+
+fn serial(state: &State, zone: &str) -> Option<u32> {
+    let (past, apex) = (past(state).ok()?, history::named(zone).ok()?);
+    let damaged = |_| String::new();
+    history::with_zone(&past.published, &apex, |zone| zone.serial().map_err(damaged)).ok()
+}
+
+/// What a reload says, of one that has changed what is served.
+fn changed(facts: Json) -> Json {
+    let Json::Object(facts) = facts else { return facts };
+    let fact = |(key, value)| if key == "changed" { (key, Json::Bool(true)) } else { (key, value) };
+    Json::Object(facts.into_iter().map(fact).collect())
 }
 
 /// Has the file of a zone of updates looked at, and an edit of it taken in. Err: why that could not be.

@@ -217,7 +217,8 @@ fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
     stage.folder.refuses(&["zone", "publish", "z.example"], "more than 50 % would be lost");
     // Not while the edit waits for the version to fit that somebody goes back to.
     stage.folder.refuses(&["zone", "rollback", "z.example", "7"], "or publish it, before you go back");
-    stage.folder.does(&["zone", "publish", "--force", "z.example"]);
+    let said = stage.folder.does(&["zone", "publish", "--force", "z.example"]);
+    assert!(said.contains("changed true"), "{said}");
     assert!(asked(&stage, &server, "h1").is_empty());
     assert_eq!(asked(&stage, &server, "n1"), "192.0.2.1\n");
     let log = stage.ctl(&["zone", "log", "z.example"]);

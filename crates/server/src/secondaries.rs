@@ -142,12 +142,19 @@ pub fn begin(
     let folder = config.server.data_dir.join(SECONDARIES);
     sweep(config, &folder);
     let secondary = || config.roster.written.iter().filter(|zone| zone.is_secondary());
-    let mut times = Times::open(&folder, REFRESHED, secondary().map(|zone| &*zone.apex))?;
+    let (mut times, unread) = Times::open(&folder, REFRESHED, secondary().map(|zone| &*zone.apex));
+    if let Some(e) = unread {
+        log::warn(
+            "zones that have expired are served once more: it is not known when they were refreshed",
+            &[("why", &e)],
+        );
+    }
     if let Err(e) = times.write_all() {
         log::warn("it is not written down when a zone was refreshed", &[("why", &e)]);
     }
     let told = config.roster.written.iter().filter(|zone| zone.peers.as_ref().is_some_and(|p| !p.notify.is_empty()));
-    let mut announced = Times::open(&folder, ANNOUNCED, told.map(|zone| &*zone.apex))?;
+    // Of which nothing is known, they are told again.
+    let (mut announced, _) = Times::open(&folder, ANNOUNCED, told.map(|zone| &*zone.apex));
     if let Err(e) = announced.write_all() {
         log::warn("it is not written down of which version others were told", &[("why", &e)]);
     }
@@ -414,7 +421,7 @@ impl Registrar {
             match self.refresher.next_action(now, random) {
                 Some(Action::Ask { zone, primary }) => self.ask(now, zone, primary, means),
                 Some(Action::Fetch { zone, primary, known }) => self.fetch(zone, primary, known, means),
-                Some(Action::Refreshed { zone, .. }) => self.note_time(zone),
+                Some(Action::Refreshed { zone, .. }) => self.note_time(now, zone),
                 Some(Action::Expired { zone, is_expired }) => self.on_expired(now, zone, is_expired),
                 None => break,
             }
@@ -431,7 +438,7 @@ impl Registrar {
         self.hand_over(now, means);
     }
 
-    fn note_time(&mut self, id: ZoneId) {
+    fn note_time(&mut self, now: Ms, id: ZoneId) {
         let Some(entry) = self.entries.entry_mut(id) else { return };
         let standing = self.refresher.standing(id);
         // What is wrong with a version that is not served stays to be said.
@@ -441,7 +448,8 @@ impl Registrar {
         let serial = standing.and_then(|s| s.timers).map_or(0, |timers| timers.serial);
         let noted = Noted { at_s: wall_s(), serial, unserved: standing.and_then(|s| s.unserved) };
         if let Err(e) = self.times.note(&entry.apex, noted) {
-            log::warn("it is not written down when a zone was refreshed", &[("zone", &name(&entry.apex)), ("why", &e)]);
+            let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&entry.apex)), ("why", &e)];
+            self.quota.warn(now, "it is not written down when a zone was refreshed", &facts);
         }
     }
 
@@ -450,7 +458,7 @@ impl Registrar {
         let zone = self.entries.name(id);
         match is_expired {
             true => {
-                self.quota.error(now, "a zone has expired: none of its primaries could be asked", &[("zone", &zone)])
+                self.quota.error(now, "a zone has expired: no primary has confirmed it in time", &[("zone", &zone)])
             }
             false => self.quota.info(now, "an expired zone is as good as new", &[("zone", &zone)]),
         }

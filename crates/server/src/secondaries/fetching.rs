@@ -282,12 +282,10 @@ impl Coming<'_> {
             }
             let read = self.stream.set_read_timeout(Some(left)).and_then(|()| io::Read::read(&mut self.stream, room));
             match read {
-                Ok(0) => {
-                    return Err(Broken::Useless(
-                        Useless::BreaksOff,
-                        "it closes the connection in the middle".to_string(),
-                    ));
+                Ok(0) if self.counted.octets == 0 => {
+                    return Err(self.cut_off("it closes the connection without a word"));
                 }
+                Ok(0) => return Err(self.cut_off("it closes the connection in the middle")),
                 Ok(n) => room = &mut room[n..],
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}

@@ -73,19 +73,24 @@ fn hash(apex: &[u8]) -> u64 {
 }
 
 impl Times {
-    /// Zones that are not configured are forgotten. Nothing is written yet. Err: the file is there, and cannot be read: zones that have expired would be
-    /// served once more.
-    pub fn open<'z>(folder: &Path, name: &str, configured: impl Iterator<Item = &'z [u8]>) -> io::Result<Times> {
+    /// Zones that are not configured are forgotten. Nothing is written yet. A file that is there and cannot be read holds nothing; returned is why it could
+    /// not be.
+    pub fn open<'z>(
+        folder: &Path,
+        name: &str,
+        configured: impl Iterator<Item = &'z [u8]>,
+    ) -> (Times, Option<io::Error>) {
         let path = folder.join(name);
-        let octets = match std::fs::read(&path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
-            read => read.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?,
-        };
+        // It is read once, and what it says cannot be found out again: what failed, as of too many open files, is tried once more.
+        let read = std::fs::read(&path).or_else(|_| std::fs::read(&path));
+        let unread = read.as_ref().err().filter(|e| e.kind() != io::ErrorKind::NotFound);
+        let unread = unread.map(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())));
+        let octets = read.unwrap_or_default();
         let all: HashMap<u64, Noted> = octets.as_chunks().0.iter().filter_map(decode).collect();
         let kept = configured.map(hash).filter_map(|hash| Some((hash, *all.get(&hash)?)));
         let mut times = Times { path, file: None, known: HashMap::new(), free: Vec::new(), next: 0 };
         kept.for_each(|(hash, noted)| _ = times.take_slot(hash, noted));
-        Ok(times)
+        (times, unread)
     }
 
     /// Writes down all that is known.
@@ -160,7 +165,7 @@ mod tests {
         let _ = std::fs::remove_dir_all(&folder);
         let zones: [&[u8]; 3] = [b"\x01a\0", b"\x01b\0", b"\x01c\0"];
         let open = |zones: &[&[u8]]| {
-            let mut times = Times::open(&folder, REFRESHED, zones.iter().copied()).unwrap();
+            let mut times = Times::open(&folder, REFRESHED, zones.iter().copied()).0;
             times.write_all().unwrap();
             times
         };
@@ -188,11 +193,10 @@ mod tests {
         std::fs::write(folder.join(REFRESHED), &octets[..60]).unwrap();
         assert_eq!(of(&open(&zones)), [None, Some((11, 1)), None]);
         // Where nothing can be written what is known is known all the same, and written when it can.
-        let (mut times, file) =
-            (Times::open(&folder, REFRESHED, zones.iter().copied()).unwrap(), folder.join(REFRESHED));
+        let (mut times, file) = (Times::open(&folder, REFRESHED, zones.iter().copied()).0, folder.join(REFRESHED));
         std::fs::remove_file(&file).unwrap();
         std::fs::create_dir(&file).unwrap();
-        assert!(Times::open(&folder, REFRESHED, [].into_iter()).is_err(), "or all that have expired were served again");
+        assert!(Times::open(&folder, REFRESHED, [].into_iter()).1.is_some(), "all that have expired are served again");
         assert!(times.write_all().is_err() && times.note(zones[0], noted(10, u32::MAX)).is_err());
         assert_eq!(of(&times), [Some((10, 0)), Some((11, 1)), None]);
         std::fs::remove_dir(&file).unwrap();

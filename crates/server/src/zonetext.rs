@@ -98,7 +98,7 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
     let text = Text::of(&zone.file)
         .and_then(|text| has_lines(text.octets()).map(|()| text))
         .and_then(|text| sum::holds(text.octets()).map(drop).map(|()| text))
-        .and_then(|text| if is_as_numbered(zone) { Ok(text) } else { Err(io::Error::from_raw_os_error(libc::EAGAIN)) });
+        .and_then(|text| is_as_numbered(zone, &zone.file).map(|()| text));
     match text {
         // One that has come since is not to be taken for gone.
         Ok(text) => Ok(Opened { zone, text, stamp: stamp.filter(|stamp| *stamp != Stamp::ABSENT) }),
@@ -109,12 +109,11 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
     }
 }
 
-/// Whether all that was read for the serial of the zone is as it was, as far as that can be known.
-fn is_as_numbered(zone: &Zone) -> bool {
-    zone.numbered
-        .iter()
-        .flat_map(|sources| &**sources)
-        .all(|(file, stamp)| stamp.is_none_or(|stamp| Stamp::of(file) == Some(stamp)))
+/// Err: what was just read of a file is not what was read of it for the serial of the zone. It is read again.
+fn is_as_numbered(zone: &Zone, file: &Path) -> io::Result<()> {
+    let mut of_file = zone.numbered.iter().flat_map(|sources| &**sources).filter(|(known, _)| known == file);
+    let is_another = |(_, stamp): &(PathBuf, Option<Stamp>)| stamp.is_some_and(|stamp| Stamp::of(file) != Some(stamp));
+    if of_file.any(is_another) { Err(io::Error::from_raw_os_error(libc::EAGAIN)) } else { Ok(()) }
 }
 
 fn has_lines(text: &[u8]) -> io::Result<()> {
@@ -129,7 +128,7 @@ fn has_lines(text: &[u8]) -> io::Result<()> {
 
 /// Whether what hinders reading is no property of the file, which may be read the next time: too many files were open, the disk failed once, or rules
 /// that stand elsewhere said no.
-fn may_pass(why: &io::Error) -> bool {
+pub fn may_pass(why: &io::Error) -> bool {
     use libc::{EACCES, EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENXIO, EPERM, ESTALE, ETIMEDOUT};
     let passing = [EIO, EMFILE, ENFILE, ENOMEM, EINTR, EAGAIN, ESTALE, ETIMEDOUT, EACCES, EPERM, ENXIO];
     why.raw_os_error().is_some_and(|code| passing.contains(&code))
@@ -137,16 +136,11 @@ fn may_pass(why: &io::Error) -> bool {
 
 /// The same, once nothing can be written any more that looks as if it had been there before.
 pub fn open_settled(zone: &Zone) -> Result<Opened<'_>, Unread> {
-    let_settle(zone);
-    open(zone)
-}
-
-/// Waits until that is so.
-pub fn let_settle(zone: &Zone) {
     if Stamp::of(&zone.file).is_none_or(|stamp| stamp == Stamp::ABSENT) {
         // There is no event for the clock of files having gone on; and this is a thread in the background.
         std::thread::sleep(stamp::TICK);
     }
+    open(zone)
 }
 
 /// Parses a zone's file; each good record goes to `sink`.
@@ -154,7 +148,7 @@ pub fn read(zone: &Zone, sink: &mut Sink<'_>) -> Result<Reading, Unread> {
     open(zone).map(|opened| opened.read(sink))
 }
 
-impl Opened<'_> {
+impl<'z> Opened<'z> {
     pub fn len(&self) -> usize {
         self.text.octets().len()
     }
@@ -171,9 +165,9 @@ impl Opened<'_> {
         (begin.len() / lines.max(1)) as u64
     }
 
-    fn includes(&self) -> Includes {
+    fn includes(&self) -> Includes<'z> {
         let base = self.zone.file.parent().unwrap_or(Path::new("")).to_path_buf();
-        Includes { base, sources: vec![(self.zone.file.clone(), self.stamp)] }
+        Includes { zone: self.zone, base, sources: vec![(self.zone.file.clone(), self.stamp)] }
     }
 
     /// Parses the text; each good record goes to `sink`.
@@ -392,13 +386,14 @@ fn within(apex: &[u8], record: &Record<'_>) -> Result<(), Vec<Objection>> {
     Err(vec![Objection { severity: Severity::Warning, name: "out-of-zone", what, instead }])
 }
 
-struct Includes {
+struct Includes<'z> {
+    zone: &'z Zone,
     /// The zone file's folder.
     base: PathBuf,
     sources: Sources,
 }
 
-impl Files for Includes {
+impl Files for Includes<'_> {
     fn include(&mut self, from: &str, path: &str) -> Result<Vec<u8>, String> {
         let wanted = Path::new(from).parent().unwrap_or(Path::new("")).join(path);
         let relative = wanted.strip_prefix(&self.base).unwrap_or(&wanted);
@@ -413,9 +408,10 @@ impl Files for Includes {
         let read = found.and_then(|mut file| {
             Read::take(&mut file, LINE_MAX as u64).read_to_end(&mut text)?;
             has_lines(&text)?;
-            file.read_to_end(&mut text)
+            file.read_to_end(&mut text)?;
+            is_as_numbered(self.zone, &wanted)
         });
-        let read = read.map(|_| text);
+        let read = read.map(|()| text);
         self.sources.push((wanted, stamp.filter(|_| !read.as_ref().is_err_and(may_pass))));
         read.map_err(|e| e.to_string())
     }

@@ -243,16 +243,17 @@ impl Kept {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let mut is = String::new();
         // Before it has the name: somebody may edit it from then on.
+        let mut verdict = Ok(());
         let note = |temporary: &Path| {
             is = stamp(temporary);
             let judged = self.judge.text(&Zone::new(apex.into(), temporary.to_path_buf()));
             // Who has had a text copied knows where that is, and not of the copy.
-            let named = |why: String| why.replace(&temporary.display().to_string(), &text.display().to_string());
-            judged.map_err(|why| io::Error::other(named(why)))
+            verdict = judged.map_err(|why| why.replace(&temporary.display().to_string(), &text.display().to_string()));
+            if verdict.is_ok() { Ok(()) } else { Err(io::Error::other("it is no zone")) }
         };
         let copy = |out: &mut Output| io::copy(&mut from, out).map(drop);
         let named = prepare(&self.folder, name, Some(found.len()), copy, note).and_then(Prepared::take_name);
-        named.map(|_| is).map_err(|e| e.to_string())
+        verdict.and(named.map(|_| is).map_err(|e| e.to_string()))
     }
 }
 

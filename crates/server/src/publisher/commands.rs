@@ -129,7 +129,8 @@ impl Publisher {
             // The list may name it by now.
             known = self.configured(config, wanted).ok();
         }
-        let kept = Kept::of(&config.server.data_dir, config.guards.filter(|_| !why.is_forced()));
+        let is_guarded = !why.is_forced() && known.as_ref().is_none_or(|zone| zone.is_guarded);
+        let kept = Kept::of(&config.server.data_dir, config.guards.filter(|_| is_guarded));
         let written =
             kept.write(&apex, order, known.as_ref(), &was, &self.shared.published).map_err(|why| vec![why])?;
         let outcome = self.refresh(config, why, wanted).and_then(|facts| match order {

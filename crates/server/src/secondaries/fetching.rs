@@ -187,6 +187,7 @@ fn fetch(errand: &Errand, counted: &mut Counted) -> Result<u32, Broken> {
         counted,
         receiver: Receiver::new(errand.id, &errand.apex),
         began: Instant::now(),
+        has_spoken: false,
     };
     // Nothing is written before the first message has turned out to be of use.
     let first = coming.message()?;
@@ -249,6 +250,8 @@ struct Coming<'e> {
     counted: &'e mut Counted,
     receiver: Receiver,
     began: Instant,
+    /// The primary has sent something.
+    has_spoken: bool,
 }
 
 impl Coming<'_> {
@@ -282,11 +285,14 @@ impl Coming<'_> {
             }
             let read = self.stream.set_read_timeout(Some(left)).and_then(|()| io::Read::read(&mut self.stream, room));
             match read {
-                Ok(0) if self.counted.octets == 0 => {
+                Ok(0) if !self.has_spoken => {
                     return Err(self.cut_off("it closes the connection without a word"));
                 }
                 Ok(0) => return Err(self.cut_off("it closes the connection in the middle")),
-                Ok(n) => room = &mut room[n..],
+                Ok(n) => {
+                    self.has_spoken = true;
+                    room = &mut room[n..];
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
                 Err(e) => return Err(self.cut_off(&e.to_string())),
@@ -297,8 +303,7 @@ impl Coming<'_> {
 
     /// Who has said nothing at all may be there for nobody.
     fn cut_off(&self, why: &str) -> Broken {
-        let is_silent = self.counted.octets == 0;
-        Broken::Useless(if is_silent { Useless::Silent } else { Useless::BreaksOff }, why.to_string())
+        Broken::Useless(if self.has_spoken { Useless::BreaksOff } else { Useless::Silent }, why.to_string())
     }
 
     /// Writes the zone, from its first message to its last.

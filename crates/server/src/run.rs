@@ -277,16 +277,23 @@ impl Updating {
         self.state.set_no_updates(Some(why));
     }
 
-    /// Zones that lack their last updates are brought to where these had led, if that can be done now. True: some are.
+    /// Zones that lack their last updates are brought to where these had led, if that can be done now. True: some are. Where none lacks any nobody waits
+    /// for the updates' thread.
     fn mend(&self, config: &Config, named: &[String]) -> bool {
         let named: HashSet<_> = named.iter().filter_map(|name| config::apex(name).ok()).collect();
-        let mut lacking = self.press.have_done(|_, books| books.unwritten.all_unfit());
-        lacking.retain(|apex, _| {
+        let is_asked = |apex: &[u8]| {
             let is_owned = config.roster.written.find(apex).is_some_and(Zone::is_owned);
-            is_owned && (named.is_empty() || named.contains(&**apex))
-        });
-        if lacking.is_empty() {
+            is_owned && (named.is_empty() || named.contains(apex))
+        };
+        let known = self.state.lacking(is_asked);
+        if known.is_empty() {
             return false;
+        }
+        let Some(mut lacking) = self.press.have_done_soon(|_, books| books.unwritten.all_unfit()) else { return false };
+        lacking.retain(|apex, _| known.contains(apex));
+        // Others have only not been written down yet, or were mended when nobody waited any more.
+        if lacking.is_empty() {
+            return true;
         }
         let caught_up = ledger::catch_up(&self.past.data_dir, &lacking).map(|(remarks, still)| {
             caution(&remarks);
@@ -298,11 +305,11 @@ impl Updating {
         });
         still.iter().for_each(|(apex, _, why)| _ = self.state.set_lacking(apex, why));
         let has_mended = still.len() < lacking.len();
-        self.press.have_done(move |_, books| {
+        let told = self.press.have_done_soon(move |_, books| {
             lacking.keys().for_each(|apex| books.unwritten.is_fit(apex));
             still.into_iter().for_each(|(apex, from, why)| books.unwritten.add_unfit(&apex, from, why));
         });
-        has_mended
+        has_mended && told.is_some()
     }
 
     /// The first zone that takes updates has come with a reload.

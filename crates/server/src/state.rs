@@ -19,7 +19,7 @@ use crate::update::writing::Writing;
 use front::locks::hold;
 use stats::{Counter, Counters, total};
 use std::cell::LazyCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 use std::iter;
 use std::net::SocketAddr;
@@ -315,6 +315,11 @@ impl State {
     /// that it takes none was known.
     pub fn set_lacking(&self, apex: &[u8], why: &str) -> bool {
         hold(&self.lacking).insert(apex.into(), why.to_string()).is_none()
+    }
+
+    /// Those of these zones of which that is known.
+    pub fn lacking(&self, is_wanted: impl Fn(&[u8]) -> bool) -> HashSet<Box<[u8]>> {
+        hold(&self.lacking).keys().filter(|apex| is_wanted(apex)).cloned().collect()
     }
 
     /// A zone takes updates now.

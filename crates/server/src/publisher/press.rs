@@ -33,6 +33,8 @@ const FOLLOWERS_MAX: usize = 2048;
 pub const DIGEST_AFTER: Duration = Duration::from_secs(5);
 /// Rounds in which names are laid over an image that is to take another's place, while updates go on; each is for what came during the one before.
 const ROUNDS_MAX: usize = 16;
+/// So long whoever has other things to do waits until something is done with the press held.
+const SOON: Duration = Duration::from_secs(10);
 
 pub struct Press {
     published: Arc<Published<Zones<Stretch>>>,
@@ -97,6 +99,17 @@ impl Press {
         hands.lend(Box::new(move |press, books| _ = done.send(work(press, books))));
         // If that thread has ended, the server stops.
         outcome.recv().unwrap_or_else(|_| park())
+    }
+
+    /// The same for who may not wait for a disk that stands still: it may be done later then, or never. None: it was not done in time.
+    pub fn have_done_soon<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Press, &mut Books) -> T + Send + 'static,
+    ) -> Option<T> {
+        let Some(hands) = self.hands.get() else { return Some(work(self, &mut self.hold())) };
+        let (done, outcome) = channel();
+        hands.lend(Box::new(move |press, books| _ = done.send(work(press, books))));
+        outcome.recv_timeout(SOON).ok()
     }
 
     /// Whoever carries out updates has a look whether what he waits for has come.

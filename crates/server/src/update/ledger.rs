@@ -232,7 +232,10 @@ pub fn catch_up(data_dir: &Path, lacking: &HashMap<Box<[u8]>, u64>) -> io::Resul
     let folder = data_dir.join(FOLDER);
     let from = lacking.values().copied().min().unwrap_or_default();
     let (mut strangers, mut end, mut faults) = (Strangers::of(folder.clone()), from, Vec::new());
-    let mut note = |position, octets: &[u8]| {
+    let mut note = |position: u64, octets: &[u8]| {
+        if position != end {
+            faults.push(format!("the changes {end} to {position} of the journal are not there"));
+        }
         end = position + 1;
         if Head::of(octets).is_none_or(|head| lacking.contains_key(head.zone)) {
             match Entry::decode(octets) {
@@ -241,20 +244,25 @@ pub fn catch_up(data_dir: &Path, lacking: &HashMap<Box<[u8]>, u64>) -> io::Resul
             }
         }
     };
-    let missing = Journal::look_through(Folder::open(&folder)?, from, &mut note)?;
-    faults.extend(missing);
+    let mut remarks = Journal::look_through(Folder::open(&folder)?, from, &mut note)?;
     if !faults.is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, faults.join("; ")));
     }
-    let (remarks, mut still) = strangers.catch_up(from, end);
-    for (apex, from) in lacking {
-        let is_known = still.iter().any(|(known, ..)| known == apex);
-        if let Err(why) = position_of(&file_of(&folder, apex))
-            && !is_known
-        {
-            still.push((apex.clone(), *from, why.to_string()));
+    // What has come before is history, and may be gone.
+    let older = |apex: &[u8], from: u64| {
+        let file = file_of(&folder, apex);
+        match position_of(&file) {
+            Ok(position) if position >= from => None,
+            Ok(_) => Some(format!("{}: it is older than the one that was there", file.display())),
+            Err(why) => Some(why.to_string()),
         }
-    }
+    };
+    let unfit = lacking.iter().filter_map(|(apex, from)| Some((apex.clone(), *from, older(apex, *from)?)));
+    let mut still: Lacking = unfit.collect();
+    still.iter().for_each(|(apex, ..)| strangers.forget(apex));
+    let (told, others) = strangers.catch_up(from, end);
+    remarks.extend(told);
+    still.extend(others);
     Ok((remarks, still))
 }
 
@@ -325,8 +333,7 @@ impl Ledger {
         // What cannot be looked at now is looked at again.
         let may_have_any =
             std::fs::read_dir(&self.folder).map_or(true, |mut all| all.any(|entry| entry.map_or(true, is_mark)));
-        let may_be = |apex: &Box<[u8]>| !matches!(self.overtaken(apex), Ok(None));
-        let apexes = self.zones.keys().filter(|apex| may_have_any && may_be(apex));
+        let apexes = self.zones.keys().filter(|apex| may_have_any && !matches!(self.overtaken(apex), Ok(None)));
         apexes.cloned().collect()
     }
 
@@ -602,6 +609,40 @@ mod tests {
             }
         }
         assert_eq!(file_of(Path::new(""), b"\x02a~\x01z\0"), Path::new("a%7E.z.zone"));
+    }
+
+    #[test]
+    fn a_mended_file_gets_what_the_journal_has_behind_it_unless_it_is_an_older_one() {
+        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-mended", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir_all(&data).unwrap();
+        let mut ledger = Ledger::open(&data, History { age: Duration::MAX, octets: u64::MAX }).unwrap().0;
+        let apex = &b"\x01z\0"[..];
+        let a = |n: u8| Record::new(apex, 1, 60, &[192, 0, 2, n]).unwrap();
+        let change = |n: u8| entry(apex, String::new(), Diff::new(n.into(), u32::from(n) + 1, vec![], vec![a(n)]));
+        (0..5).for_each(|n| _ = ledger.keep(&[change(n)]).unwrap());
+        let file = file_of(&data.join(FOLDER), apex);
+        let lacking = HashMap::from([(Box::from(apex), 3)]);
+        let outcome = |position: u8| {
+            let held: String = (0..position).map(|n| format!("z. 60 IN A 192.0.2.{n}\n")).collect();
+            std::fs::write(&file, format!("; dunlin, position {position}\n{held}")).unwrap();
+            let (_, still) = catch_up(&data, &lacking).unwrap();
+            let records = std::fs::read_to_string(&file).unwrap().matches(" IN A ").count();
+            (still.into_iter().map(|(.., why)| why).collect::<Vec<_>>(), position_of(&file).unwrap(), records)
+        };
+        assert_eq!(outcome(3), (vec![], 5, 5));
+        assert_eq!(outcome(4), (vec![], 5, 5));
+        assert_eq!(outcome(5), (vec![], 5, 5), "it has all");
+        let (still, position, records) = outcome(1);
+        assert!(still[0].ends_with("z.zone: it is older than the one that was there"), "{still:?}");
+        assert_eq!((position, records), (1, 1), "as somebody has put it there");
+        // What stands between is not there any more.
+        ledger.journal.release(5, 0);
+        std::fs::remove_file(data.join(FOLDER).join("journal.0000000001")).unwrap();
+        ledger = Ledger::open(&data, History { age: Duration::MAX, octets: u64::MAX }).unwrap().0;
+        ledger.keep(&[change(9)]).unwrap();
+        assert!(catch_up(&data, &lacking).is_err());
+        std::fs::remove_dir_all(&data).unwrap();
     }
 
     #[test]

@@ -50,6 +50,11 @@ impl Strangers {
         }
     }
 
+    /// Its file is not to be written.
+    pub fn forget(&mut self, apex: &[u8]) {
+        self.zones.remove(apex);
+    }
+
     /// Writes the files of those that are behind; they hold then what stands before `end`. Returns what an operator should
     /// hear, and the others; of those that do not say what they hold the journal has what stands behind `released`.
     pub fn catch_up(self, released: u64, end: u64) -> (Vec<String>, Lacking) {

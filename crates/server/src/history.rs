@@ -82,9 +82,11 @@ impl Past {
         let apex = named(zone)?;
         with_zone(&self.published, &apex, |served| {
             if served.records().map_err(damaged)? > RECORDS_MAX as u64 {
-                return Err(format!(
-                    "the zone has more than {RECORDS_MAX} records; see `dunlin zone dump` for all of them"
-                ));
+                let instead = match serial {
+                    None => "`dunlin zone dump` for all of them",
+                    Some(_) => "`dunlin ctl zone diff` for what has changed since",
+                };
+                return Err(format!("the zone has more than {RECORDS_MAX} records; see {instead}"));
             }
             let serial = serial.map_or_else(|| served.serial().map_err(damaged), Ok)?;
             let way = self.way_back(&apex, served, serial)?;

@@ -7,7 +7,8 @@
 //! modify   what is served, changed, under a new serial -> good? -> NAME.zone -> served?   no: it is as it was
 //! remove   NAME.zone aside -> served no more?                                    no: it is back
 //! ```
-//! A text has its name, and stops what others answer there, only once it is known to be a zone to which no guard objects. A command is over when what it wished is on the disk and served, or all is as it was. Costs what the zone costs.
+//! A text has its name, and stops what others answer there, only once it is known to be a zone to which no guard objects. A command is
+//! over when what it wished is on the disk and served, or all is as it was. Costs what the zone costs.
 
 use crate::clock::wall_s;
 use crate::config::Zone;

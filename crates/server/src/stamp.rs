@@ -17,6 +17,12 @@ pub const TICK: Duration = Duration::from_millis(50);
 /// The same where a file system's clock goes by seconds, or by two: there the times of all files have none of a second's parts.
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
+/// Waits until what is written has another stamp than what was there before. There is no event for the clock of files having gone on; who waits
+/// is a thread in the background.
+pub fn let_tick() {
+    std::thread::sleep(TICK);
+}
+
 /// Of what nobody writes into again: its time says that it was written some time ago, so that nobody has to wait until a tick is over before he
 /// believes its stamp.
 pub fn age(path: &Path) -> io::Result<()> {

@@ -137,8 +137,7 @@ pub fn may_pass(why: &io::Error) -> bool {
 /// The same, once nothing can be written any more that looks as if it had been there before.
 pub fn open_settled(zone: &Zone) -> Result<Opened<'_>, Unread> {
     if Stamp::of(&zone.file).is_none_or(|stamp| stamp == Stamp::ABSENT) {
-        // There is no event for the clock of files having gone on; and this is a thread in the background.
-        std::thread::sleep(stamp::TICK);
+        stamp::let_tick();
     }
     open(zone)
 }

@@ -12,12 +12,11 @@ use crate::history;
 use crate::images::laying;
 use crate::images::{self, Library};
 use crate::log;
-use crate::stamp::{Stamp, TICK};
+use crate::stamp::{self, Stamp};
 use crate::zonetext::reading::{self, Stock};
 use crate::zonetext::{Sources, may_pass};
 use image::{Image, Sorted, Zone as ImageZone};
 use std::borrow::Cow;
-use std::thread::sleep;
 use store::Stretch;
 use transfer::compare;
 use transfer::record::{is_newer, next_serial, serial_of, with_serial};
@@ -35,9 +34,9 @@ pub fn numbered<'z>(
     if !zones.iter().any(is_wanted) {
         return Cow::Borrowed(zones);
     }
-    // What is written from now on has another stamp than it has now. Once for all: what is still in doubt then is so for longer.
+    // Once for all: what is still in doubt then is so for longer.
     if zones.iter().any(|zone| is_wanted(zone) && Stamp::of(&zone.file).is_none()) {
-        sleep(TICK);
+        stamp::let_tick();
     }
     let number = |zone: &Zone| match library.gate.numbering(&zone.apex) {
         Numbering::Keep => zone.clone(),

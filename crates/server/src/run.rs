@@ -28,37 +28,34 @@ mod handed;
 mod ownership;
 mod sockets;
 pub(crate) mod systemd;
+mod updating;
 
 use crate::answering::later::{Desks, Mailbox, Mailboxes};
 use crate::answering::panics::{self, Panics};
 use crate::answering::{Answering, Shared};
 use crate::clock::Clock;
-use crate::config::{self, Config, OUTDATED, Written, Zone};
+use crate::config::Config;
 use crate::control::http;
-use crate::history::{Past, Recorder, caution, know_last};
+use crate::history::{Past, Recorder, know_last};
 use crate::images::inspector::{Alarm, Inspector};
 use crate::images::serving::Compared;
 use crate::images::{self};
 use crate::kept;
 use crate::publisher::Publisher;
-use crate::publisher::attending::{Reading, Reread, attend};
+use crate::publisher::attending::{Reread, attend};
 use crate::publisher::jobs::{self, Job, Jobs, Why};
 use crate::publisher::press::Press;
 use crate::publisher::watcher::{Folders, Watcher};
 use crate::resolving::keeper::Keeper;
 use crate::resolving::{self, Resolution};
-use crate::scribe::Scribe;
 use crate::secondaries::{self, Means};
 use crate::stall::{self, Meter, Turns};
 use crate::state::{Event, State};
 use crate::transfers::{self, Transfers};
-use crate::update::intake::{self, Entrance, Orders};
-use crate::update::ledger::{self, Ledger};
-use crate::update::{Later, Updates};
+use crate::update::intake::{self, Entrance};
 use crate::{control, log, random};
-use first::{First, unusable};
-use front::locks::hold;
-use front::{Published, Retired, Setup, Worker};
+use first::First;
+use front::{Published, Setup, Worker};
 use handed::Handed;
 use net::Wake;
 use net::privilege::{User, is_root};
@@ -69,7 +66,6 @@ use ownership::Held;
 use policy::RateSettings;
 use sockets::Sockets;
 use stats::Counters;
-use std::collections::HashSet;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -80,6 +76,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use updating::{Updating, adopt, caution_of_keys, wish};
 
 /// Descriptors for sockets, and for as many TCP connections as are allowed.
 const SPARE_FILES: u64 = 512;
@@ -218,107 +215,6 @@ fn prepare(config: &Config) {
     panics::log_them();
     // Data-dir has what zone files hold, whoever may read those; and the control socket is there before it has its mode.
     net::privilege::keep_from_others();
-}
-
-/// What the threads need that carry out updates, and keep zones and files in step: they start when the first zone takes any.
-struct Updating {
-    /// None: they have started.
-    orders: Mutex<Option<Orders>>,
-    entrance: Arc<Entrance>,
-    press: Arc<Press>,
-    shared: Shared,
-    state: Arc<State>,
-    folders: Arc<Folders>,
-    past: Past,
-    /// Those that somebody may still be using, and the last.
-    old_keys: Mutex<Vec<Retired<transfer::tsig::Keys>>>,
-}
-
-impl Updating {
-    fn start(&self, ledger: Ledger, zones: Written) -> Result<(), String> {
-        let orders = hold(&self.orders).take();
-        let Some(orders) = orders else { return Err("their thread could not be started before".to_string()) };
-        let updates = Updates {
-            ledger,
-            keys: Arc::clone(&self.shared.keys),
-            mailboxes: Arc::clone(&self.shared.mailboxes),
-            state: Arc::clone(&self.state),
-            press: Arc::clone(&self.press),
-            cache: self.shared.cache.clone(),
-            later: Later::default(),
-        };
-        spawn("updates", &self.state.events, move || updates.run(&orders))?;
-        // Only now: somebody is there.
-        self.press.employ(self.entrance.open().clone());
-        let intake = self.entrance.open().clone();
-        self.state.set_intake(intake.clone());
-        let (press, state, folders) = (Arc::clone(&self.press), Arc::clone(&self.state), Arc::clone(&self.folders));
-        let scribe = Scribe::new(press, self.past.clone(), intake, state, folders);
-        spawn("scribe", &self.state.events, move || scribe.run(zones))
-    }
-
-    /// With the server. Zones that are not written down yet are not forgotten.
-    fn start_first(&self, ledger: Ledger, config: &Config) -> Result<(), String> {
-        let written = &config.roster.written;
-        self.start(ledger, written.clone())?;
-        self.state.intake().into_iter().for_each(|intake| intake.adopt(written, config.history, 0));
-        if written.iter().any(|zone| zone.is_owned() && zone.origin.is_none()) {
-            // Whoever has looked at all zones lets them be written down.
-            self.state.raise(Event::Changed { zones: Vec::new() });
-        }
-        Ok(())
-    }
-
-    /// A journal of which something is missing is for somebody to look at. Until then it stays as it is, and its zones are served as they were
-    /// when it was last folded in: others have nothing to do with it.
-    fn wait(&self, why: String) {
-        log::error("no zone takes updates", &[("why", &why)]);
-        self.entrance.bar();
-        self.state.set_no_updates(Some(why));
-    }
-
-    /// Zones that lack their last updates are brought to where these had led, if that can be done now. True: some are. Where none lacks any nobody waits
-    /// for the updates' thread.
-    fn mend(&self, config: &Config, named: &[String]) -> bool {
-        let named: HashSet<_> = named.iter().filter_map(|name| config::apex(name).ok()).collect();
-        let is_asked = |apex: &[u8]| {
-            let is_owned = config.roster.written.find(apex).is_some_and(Zone::is_owned);
-            is_owned && (named.is_empty() || named.contains(apex))
-        };
-        let known = self.state.lacking(is_asked);
-        if known.is_empty() {
-            return false;
-        }
-        let Some(mut lacking) = self.press.have_done_soon(|_, books| books.unwritten.all_unfit()) else { return false };
-        lacking.retain(|apex, _| known.contains(apex));
-        // Others have only not been written down yet, or were mended when nobody waited any more.
-        if lacking.is_empty() {
-            return true;
-        }
-        let caught_up = ledger::catch_up(&self.past.data_dir, &lacking).map(|(remarks, still)| {
-            caution(&remarks);
-            still
-        });
-        let still = caught_up.unwrap_or_else(|e| {
-            let why = e.to_string();
-            lacking.iter().map(|(apex, from)| (apex.clone(), *from, why.clone())).collect()
-        });
-        still.iter().for_each(|(apex, _, why)| _ = self.state.set_lacking(apex, why));
-        let has_mended = still.len() < lacking.len();
-        let told = self.press.have_done_soon(move |_, books| {
-            lacking.keys().for_each(|apex| books.unwritten.is_fit(apex));
-            still.into_iter().for_each(|(apex, from, why)| books.unwritten.add_unfit(&apex, from, why));
-        });
-        has_mended && told.is_some()
-    }
-
-    /// The first zone that takes updates has come with a reload.
-    fn start_late(&self, config: &Config) -> Result<(), String> {
-        let (ledger, unfit, remarks) = Ledger::open(&self.past.data_dir, config.history).map_err(unusable)?;
-        caution(&remarks);
-        unfit.into_iter().for_each(|(apex, from, why)| self.press.hold().unwritten.add_unfit(&apex, from, why));
-        self.start(ledger, Written::default())
-    }
 }
 
 /// How many answering threads there are, where they may run, and what they have.
@@ -732,52 +628,6 @@ fn forward(signals: &Signals, events: &Sender<Event>, is_ready: &AtomicBool) {
             return;
         }
     }
-}
-
-/// What is wished of the files of zones that updates own.
-fn wish(named: &[String], why: Why, updating: &Updating) {
-    let apexes: Vec<Box<[u8]>> = named.iter().filter_map(|name| config::apex(name).ok()).collect();
-    match why {
-        // Who has forced an edit has said so to the slate, and waits there.
-        Why::Fold | Why::Forced => {}
-        _ if named.is_empty() == apexes.is_empty() => updating.press.slate.look(&apexes, Instant::now()),
-        _ => {}
-    }
-}
-
-/// Keys, what updates own and who may update it, and what is written back: that changes while the server runs.
-fn adopt(config: &Config, reading: Reading, named: &[String], number: u64, updating: &Updating) {
-    let Updating { shared, state, press, .. } = updating;
-    let is_late = || state.intake().is_none() && config.roster.written.iter().any(Zone::is_owned);
-    // Who asks for it has mended what there was to mend: before that somebody may be in the midst of it.
-    let has_mended = reading != Reading::AsBefore && updating.mend(config, named);
-    match reading {
-        Reading::Anew => {}
-        // Where no zone could take updates the last time, or not this one, it is tried again.
-        Reading::Again if has_mended || is_late() => {}
-        Reading::Again | Reading::AsBefore => return,
-    }
-    // An answering thread may be using them just now, and has better things to do than to free them.
-    let mut old_keys = hold(&updating.old_keys);
-    old_keys.retain(|keys| !keys.is_unused());
-    old_keys.push(shared.keys.publish(config.keys.clone()));
-    drop(old_keys);
-    caution_of_keys(config);
-    let late = if is_late() { updating.start_late(config) } else { Ok(()) };
-    match late {
-        Err(why) if state.intake().is_none() => updating.wait(why),
-        Err(why) => log::error("no zone takes updates", &[("why", &why)]),
-        Ok(()) => state.set_no_updates(None),
-    }
-    if let Some(intake) = state.intake() {
-        intake.adopt(&config.roster.written, config.history, number);
-    }
-    press.slate.follow(&config.roster.written, config.guards, Instant::now());
-    state.follow(&config.roster.written);
-}
-
-fn caution_of_keys(config: &Config) {
-    config.keys.outdated().for_each(|key| log::warn(OUTDATED, &[("key", &key.text())]));
 }
 
 #[cfg(test)]

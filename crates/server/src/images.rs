@@ -17,7 +17,7 @@ pub(crate) mod serving;
 pub(crate) mod sound;
 
 use crate::clock;
-use crate::config::{Numbering, Seen, Zone};
+use crate::config::{Seen, Zone};
 pub use crate::history::Recorder;
 use crate::history::last_serials;
 use crate::kept;
@@ -32,7 +32,7 @@ use held::Gate;
 use image::{Builder, Image, View, Zone as ImageZone};
 use lately::Last;
 use manifest::{Entry, Identity, Known, Manifest};
-use numbering::numbered;
+use numbering::{may_be_numbered, numbered};
 use scratch::Scratch;
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
@@ -457,8 +457,11 @@ fn build<'a>(
     mut kept: HashMap<Box<[u8]>, Kept<'a>>,
 ) -> Built {
     let image = before.map(|before| before.image);
-    let ends =
-        LazyCell::new(|| last_serials(library.data_dir(), |apex| library.gate.numbering(apex) != Numbering::Keep));
+    let ends = LazyCell::new(|| {
+        let numbered = zones.iter().filter(|zone| may_be_numbered(zone, library)).map(|zone| &*zone.apex);
+        let numbered: HashSet<&[u8]> = numbered.collect();
+        last_serials(library.data_dir(), |apex| numbered.contains(apex))
+    });
     let zones = &numbered(zones, image, library, |apex| ends.get(apex).copied());
     let mut is_known = true;
     loop {

@@ -5,6 +5,8 @@
 //! for what was laid over an image may have been lost in a crash. A serial in the file that is newer still is the zone's.
 //!
 //! A zone that is signed, or has a digest, keeps its own: they would not fit another.
+//!
+//! A zone that is to be its updates' goes on under the serial that it had, though nothing gives it one any more: they will.
 
 use crate::clock::wall_s;
 use crate::config::{Numbering, Zone};
@@ -30,29 +32,36 @@ pub fn numbered<'z>(
     library: &Library,
     mut end: impl FnMut(&[u8]) -> Option<u32>,
 ) -> Cow<'z, [Zone]> {
-    let is_wanted = |zone: &Zone| library.gate.numbering(&zone.apex) != Numbering::Keep;
-    if !zones.iter().any(is_wanted) {
+    let may_be = |zone: &Zone| may_be_numbered(zone, library);
+    if !zones.iter().any(may_be) {
         return Cow::Borrowed(zones);
     }
     // Once for all: what is still in doubt then is so for longer.
-    if zones.iter().any(|zone| is_wanted(zone) && Stamp::of(&zone.file).is_none()) {
+    if zones.iter().any(|zone| may_be(zone) && Stamp::of(&zone.file).is_none()) {
         stamp::let_tick();
     }
-    let number = |zone: &Zone| match library.gate.numbering(&zone.apex) {
-        Numbering::Keep => zone.clone(),
-        how => match given(zone, served, how, end(&zone.apex), library) {
+    let number = |zone: &Zone| {
+        if !may_be(zone) {
+            return zone.clone();
+        }
+        match given(zone, served, end(&zone.apex), library) {
             Ok((given, numbered)) => Zone { given, numbered, ..zone.clone() },
             Err(code) => Zone { unread: Some(code), ..zone.clone() },
-        },
+        }
     };
     zones.iter().map(number).collect()
+}
+
+/// Whether a zone may be served under another serial than its file has.
+pub fn may_be_numbered(zone: &Zone, library: &Library) -> bool {
+    let is_novice = zone.is_owned() && !zone.is_journaled();
+    is_novice || library.gate.numbering(&zone.apex) != Numbering::Keep
 }
 
 /// None: that of the file. A file that is wrong is complained of by whoever reads it next. Returns also what was read. Err: it could not be.
 fn given(
     zone: &Zone,
     served: Option<&Image<Stretch>>,
-    how: Numbering,
     end: Option<u32>,
     library: &Library,
 ) -> Result<(Option<u32>, Option<Box<Sources>>), i32> {
@@ -70,7 +79,7 @@ fn given(
             None => return Ok((None, Some(Box::new(unread.sources)))),
         },
     };
-    let mut given = None;
+    let (mut given, how) = (None, library.gate.numbering(&zone.apex));
     if read.report.errors == 0 {
         builder.show(&mut |sorted| given = serial(served.as_ref(), sorted, how, end));
     }
@@ -88,6 +97,9 @@ fn serial(served: Option<&ImageZone<'_>>, zone: &Sorted<'_>, how: Numbering, end
     let is_last = served.map_or(wanted == last, |served| is == Some(last) && is_like(served, zone));
     if is_last {
         return Some(last).filter(|last| *last != wanted);
+    }
+    if how == Numbering::Keep {
+        return None;
     }
     let (next, now) = (next_serial(last), wall_s() as u32);
     let given = if how == Numbering::Unixtime && is_newer(now, last) { now } else { next };

@@ -27,7 +27,7 @@ use wire::rtype::{self, Rtype};
 /// Names that one change may draw in.
 const NAMES_MAX: usize = 100_000;
 
-/// So many changed nodes are stepped over again and again.
+/// So many nodes are stepped over again and again.
 const FEW: usize = 16;
 
 /// A record without its owner.
@@ -67,11 +67,19 @@ pub(crate) struct Gathered {
     pub followers: Option<Followers>,
     /// Apexes of zones of ours below this one that names drawn in are of.
     pub below: BTreeSet<Box<[u8]>>,
+    /// What was found out about seats, for the next overlay.
     pub fronts: Fronts,
+    pub hidden: Vec<(Screen, Nodes)>,
 }
 
-/// What was found out about seats (`Overlay::front`), for the next overlay.
+/// By seat: `Overlay::front`.
 pub(crate) type Fronts = Vec<(u32, u32)>;
+
+/// What hides nodes of the file: their seat, and the octets of the name that hides them, for zones below come and go.
+pub(crate) type Screen = (u32, usize);
+
+/// Nodes of the file, in canonical order.
+pub(crate) type Nodes = Arc<[u32]>;
 
 /// A zone with an edit: what it will be.
 pub(crate) struct Surroundings<'a> {
@@ -146,7 +154,7 @@ impl<'a> Surroundings<'a> {
             }
         }
         let kept = self.names.into_iter().filter(|(_, is_kept)| *is_kept).map(|(name, _)| name).collect();
-        Ok(Gathered { kept, records, followers, below, fronts: self.fronts.into_inner() })
+        Ok(Gathered { kept, records, followers, below, fronts: self.fronts.into_inner(), hidden: self.hidden.many() })
     }
 
     /// True if the name owns NSEC3 and nothing else, before and after, if it is there: then it is nobody's but theirs that look
@@ -396,20 +404,26 @@ impl<'a> Surroundings<'a> {
 }
 
 /// The nodes that cuts and DNAMEs hide, found once for whoever asks for many names of a zone: they stand in no index, and to go through
-/// all of a cut's for each of them would be quadratic. By the hiding node's reference: theirs, in canonical order.
+/// all of a cut's for each of them would be quadratic.
 ///
-/// Bound: four octets for each hidden node. It is of one view.
+/// Bound: four octets for each hidden node. It is of one view. (What an edit finds goes along with the overlay that it makes: or each of many would
+/// go through them.)
 #[derive(Default)]
-pub struct Hidden(RefCell<HashMap<u32, Arc<[u32]>>>);
+pub struct Hidden(RefCell<HashMap<Screen, Nodes>>);
 
 impl Hidden {
-    fn below(&self, node: u32, find: impl FnOnce() -> Result<Arc<[u32]>, Damaged>) -> Result<Arc<[u32]>, Damaged> {
-        if let Some(known) = self.0.borrow().get(&node) {
+    fn by(&self, screen: Screen, find: impl FnOnce() -> Result<Nodes, Damaged>) -> Result<Nodes, Damaged> {
+        if let Some(known) = self.0.borrow().get(&screen) {
             return Ok(Arc::clone(known));
         }
         let found = find()?;
-        self.0.borrow_mut().insert(node, Arc::clone(&found));
+        self.0.borrow_mut().insert(screen, Arc::clone(&found));
         Ok(found)
+    }
+
+    /// Those of which there are so many that it costs to find them.
+    fn many(self) -> Vec<(Screen, Nodes)> {
+        self.0.into_inner().into_iter().filter(|(_, nodes)| nodes.len() >= FEW).collect()
     }
 }
 
@@ -555,7 +569,9 @@ impl<'a> Zone<'a> {
             self.name_of(&node, &mut [0; NAME_MAX]).map(|_| node.reference())
         };
         let find = || self.together_below(seat, end)?.map(reference).collect();
-        let all = hidden.below(seat.reference(), find)?;
+        let screen = (seat.reference(), end.len());
+        let known = view.overlay().and_then(|overlay| overlay.hidden(screen)).cloned();
+        let all = known.map_or_else(|| hidden.by(screen, find), Ok)?;
         let from = halve(&all, |&node| Ok(view.node(node)?.order_of(labels)? == Ordering::Less))?;
         Ok((from..all.len()).map(move |i| view.node(all[i])))
     }

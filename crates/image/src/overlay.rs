@@ -9,6 +9,7 @@
 //! of marks. So a change costs what it changes, however much has changed before. Whoever publishes bounds how large an overlay grows
 //! before it is folded into a new image. Without one a query pays one test of a pointer.
 
+use crate::edit::{Nodes, Screen};
 use crate::format::Damaged;
 use crate::node::{ABOVE, GONE, Node, Scope, UNSEEN};
 use crate::row::{Named, Row};
@@ -77,6 +78,8 @@ pub struct Overlay {
     zones: Shared<Touched>,
     /// By seat: where the first is found that is as in the file. Bound: those of which many have changed.
     fronts: Shared<Front>,
+    /// Which nodes of the file are hidden. Bound: four octets for each that is hidden with a name that was changed.
+    hidden: Shared<(Screen, Nodes)>,
     /// By `place`: changed names whose records name hosts of a key (see `named`).
     hosts: Shared<Host>,
     /// Octets of file and changes together.
@@ -104,6 +107,7 @@ impl Overlay {
             names: 0,
             zones: Shared::empty(),
             fronts: Shared::empty(),
+            hidden: Shared::empty(),
             hosts: Shared::empty(),
             end,
         }
@@ -327,6 +331,17 @@ impl Overlay {
             leaf.retain(|front| front.seat != seat);
             leaf.push(Front { seat, last });
         });
+    }
+
+    /// Those that are hidden so, if they are known.
+    pub(crate) fn hidden(&self, screen: Screen) -> Option<&Nodes> {
+        self.hidden.leaf(screen.0).iter().find(|(by, _)| *by == screen).map(|(_, nodes)| nodes)
+    }
+
+    pub(crate) fn set_hidden(&mut self, screen: Screen, nodes: &Nodes) {
+        if self.hidden(screen).is_none() {
+            self.hidden.change(screen.0, |leaf| leaf.push((screen, Nodes::clone(nodes))));
+        }
     }
 
     /// Returns the node that the name had.

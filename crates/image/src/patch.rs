@@ -12,7 +12,7 @@ mod tests;
 use self::laying::Laying;
 use crate::builder::{Builder, Complaint, Hands, Judge};
 use crate::drafts::ends;
-use crate::edit::{Edit, Fronts, Surroundings};
+use crate::edit::{Edit, Fronts, Nodes, Screen, Surroundings};
 use crate::followers::Followers;
 use crate::format::{ALIGN, Damaged, Header};
 use crate::node::{APEX, DEEPER};
@@ -75,8 +75,9 @@ pub struct Laid {
     zones: HashMap<u32, Record>,
     /// Who of them names whom: the host's key, the zone, the name.
     naming: Vec<(u32, u32, Named)>,
-    /// What was found out of names below which many are gone.
+    /// What was found out of names below which many are gone, and of those that hide many.
     fronts: Fronts,
+    hidden: Vec<(Screen, Nodes)>,
     /// Zones of which nothing stays that an overlay holds.
     anew: Vec<u32>,
     root: Option<u32>,
@@ -103,6 +104,7 @@ impl Laid {
         }
         self.zones.iter().for_each(|(number, record)| overlay.set_zone(*number, *record));
         self.fronts.iter().for_each(|(seat, last)| overlay.set_front(*seat, *last));
+        self.hidden.iter().for_each(|(screen, nodes)| overlay.set_hidden(*screen, nodes));
         for some in self.naming.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             overlay.list(view, some[0].0, some[0].1, some.iter().map(|(.., named)| *named))?;
         }

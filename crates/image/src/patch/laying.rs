@@ -41,6 +41,7 @@ impl<'a> Laying<'a> {
             zones: HashMap::new(),
             naming: vec![],
             fronts: vec![],
+            hidden: vec![],
             anew: vec![],
             root: None,
             deepest: built.frame.header.deepest,
@@ -252,6 +253,7 @@ impl<'a> Laying<'a> {
         self.laid.zones.insert(old.number(), record);
         self.laid.records += edit.records;
         self.laid.fronts.extend(&edit.fronts);
+        self.laid.hidden.extend_from_slice(&edit.hidden);
         Ok(())
     }
 

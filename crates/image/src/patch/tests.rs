@@ -319,6 +319,23 @@ fn a_name_without_records_is_there_as_long_as_one_below_it_is() {
     }
 }
 
+/// Else each change below a cut would cost what that hides.
+#[test]
+fn what_a_cut_hides_is_found_once() {
+    let cut: &[u8] = b"\x01e\x01z\0";
+    let owners: Vec<Vec<u8>> = (0..100).map(|i| [format!("\x03{i:03}").as_bytes(), cut].concat()).collect();
+    let mut rows: Vec<_> = owners.iter().map(|owner| (&owner[..], rtype::A, &[192, 0, 2, 1][..])).collect();
+    rows.push((cut, rtype::NS, b"\x02ns\x01x\0"));
+    let mut image = Image::open(file(&[(APEX, &[&APEX_ROWS[..], &rows].concat()[..])])).unwrap();
+    let screen = (zone_of(&image, APEX).node(cut).unwrap().unwrap().reference(), cut.len());
+    for gone in &owners {
+        image = over(&image, names(gone, &[]));
+        let nodes = image.view().overlay().unwrap().hidden(screen);
+        assert_eq!(nodes.map(|nodes| nodes.len()), Some(owners.len()));
+        assert!(zone_of(&image, APEX).node(gone).unwrap().is_none());
+    }
+}
+
 /// Else each change would cost what has gone before it.
 #[test]
 fn who_looks_below_a_name_steps_over_few_of_those_that_are_gone() {

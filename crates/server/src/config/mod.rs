@@ -355,7 +355,7 @@ fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
         server(r, t, &mut config.server);
     }
     if let Some(t) = r.table(top, "control") {
-        control(r, t, &mut config.control);
+        control(r, t, &config.server.listen, &mut config.control);
     }
     if let Some(t) = r.table(top, "limits") {
         limits(r, t, &mut config.limits);
@@ -408,6 +408,9 @@ fn server(r: &mut Reader<'_>, t: &Table<'_>, server: &mut Server) {
     }
     server.workers = workers(r, t);
     if let Some(w) = r.string(t, "data-dir", "/var/lib/dunlin") {
+        if w.text.is_empty() {
+            r.complain(w.span.clone(), "the data needs a folder of its own", "write data-dir = \"/var/lib/dunlin\"");
+        }
         server.data_dir = r.path(&w);
     }
     if let Some(w) = r.string(t, "user", "dunlin") {
@@ -454,7 +457,10 @@ fn address(r: &mut Reader<'_>, word: &Word) -> Option<SocketAddr> {
     None
 }
 
-fn control(r: &mut Reader<'_>, t: &Table<'_>, control: &mut Control) {
+/// Of `sun_path`, which ends with a zero (unix(7)).
+const SOCKET_PATH_MAX: usize = 107;
+
+fn control(r: &mut Reader<'_>, t: &Table<'_>, listen: &[SocketAddr], control: &mut Control) {
     r.keys("[control]", t, &["socket", "http"], &[]);
     if let Some(socket) = socket_of(r, t) {
         control.socket = socket;
@@ -462,12 +468,26 @@ fn control(r: &mut Reader<'_>, t: &Table<'_>, control: &mut Control) {
     if let Some(w) = r.string(t, "http", "127.0.0.1:5380") {
         control.http_written = true;
         control.http = if w.text.is_empty() { None } else { address(r, &w) };
+        if control.http.is_some_and(|http| listen.contains(&http)) {
+            r.complain(w.span, "queries are answered at that address, over TCP, too", "write another port");
+        }
     }
 }
 
 fn socket_of(r: &mut Reader<'_>, t: &Table<'_>) -> Option<PathBuf> {
-    r.string(t, "socket", "/run/dunlin/control.sock").map(|w| r.path(&w))
+    let w = r.string(t, "socket", "/run/dunlin/control.sock")?;
+    let path = r.path(&w);
+    if w.text.is_empty() || path.as_os_str().len() > SOCKET_PATH_MAX {
+        let what = format!("the path of a socket has 1 to {SOCKET_PATH_MAX} octets");
+        r.complain(w.span, what, "write socket = \"/run/dunlin/control.sock\"");
+    }
+    Some(path)
 }
+
+/// Less than this and a connection is closed before its first query is read.
+const TCP_IDLE_MS_MIN: u64 = 1_000;
+/// The largest message of a transfer.
+const TRANSFER_OCTETS_MIN: u64 = 64 << 10;
 
 fn limits(r: &mut Reader<'_>, t: &Table<'_>, limits: &mut Limits) {
     r.keys("[limits]", t, &["enabled", "rrl", "tcp-connections", "tcp-per-address", "tcp-idle", "transfer-size"], &[]);
@@ -484,9 +504,16 @@ fn limits(r: &mut Reader<'_>, t: &Table<'_>, limits: &mut Limits) {
         limits.tcp_per_address = n as usize;
     }
     if let Some(ms) = r.time_ms(t, "tcp-idle", "10s") {
+        if ms < TCP_IDLE_MS_MIN {
+            r.complain(t["tcp-idle"].span(), "nobody can ask within that time", "write at least tcp-idle = \"1s\"");
+        }
         limits.tcp_idle_ms = ms;
     }
     if let Some(octets) = r.size(t, "transfer-size", "16GiB") {
+        if octets < TRANSFER_OCTETS_MIN {
+            let instead = "write at least transfer-size = \"64KiB\"; there is no way to write \"without limit\"";
+            r.complain(t["transfer-size"].span(), "no zone could come in that", instead);
+        }
         limits.transfer_octets = octets;
     }
 }
@@ -747,7 +774,12 @@ fn allow(r: &mut Reader<'_>, words: &[Word]) -> Allow {
 }
 
 fn prefixes(r: &mut Reader<'_>, words: &[Word]) -> Vec<Prefix> {
-    words.iter().filter_map(|w| prefix(r, w)).collect()
+    match allow(r, words) {
+        Allow::Any => {
+            [IpAddr::from([0; 4]), IpAddr::from([0; 16])].iter().filter_map(|ip| Prefix::new(*ip, 0)).collect()
+        }
+        Allow::Only(only) => only,
+    }
 }
 
 fn prefix(r: &mut Reader<'_>, word: &Word) -> Option<Prefix> {

@@ -68,12 +68,21 @@ pub fn read(r: &mut Reader<'_>, top: &Table<'_>) -> (Option<Resolver>, Cache) {
 fn resolver(r: &mut Reader<'_>, t: &Table<'_>) -> Resolver {
     let allow = r.strings(t, "allow", "127.0.0.0/8").map(|words| prefixes(r, &words));
     let port = r.number(t, "port", 1..=65_535).unwrap_or(53) as u16;
-    let forwards = r.tables(t, "forward").into_iter().filter_map(|(t, span)| forward(r, t, span, port)).collect();
+    let outgoing = outgoing(r, t);
+    let mut forwards: Vec<Forward> = Vec::new();
+    for (t, span) in r.tables(t, "forward") {
+        let Some(forward) = forward(r, t, span.clone(), port, &outgoing) else { continue };
+        if forwards.iter().any(|before| before.zone == forward.zone) {
+            let what = format!("there is another forward for {}", forward.zone);
+            r.complain(span, what, "write all its servers into one of them");
+        }
+        forwards.push(forward);
+    }
     let on = |r: &mut Reader<'_>, key| r.boolean(t, key).unwrap_or(true);
     Resolver {
         allow: allow.unwrap_or_else(loopback),
         forwards,
-        outgoing: outgoing(r, t),
+        outgoing,
         edns_size: r.number(t, "edns-size", 512..=4096).unwrap_or(1232) as u16,
         serve_stale: on(r, "serve-stale"),
         prefetch: on(r, "prefetch"),
@@ -85,6 +94,10 @@ fn outgoing(r: &mut Reader<'_>, t: &Table<'_>) -> Vec<IpAddr> {
     let Some(words) = r.strings(t, "outgoing", "0.0.0.0") else {
         return vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
     };
+    if words.is_empty() {
+        let instead = "remove it, or write [\"0.0.0.0\", \"::\"]";
+        r.complain(t["outgoing"].span(), "nobody can be asked from no address", instead);
+    }
     let mut found = Vec::new();
     for word in words {
         match word.text.parse() {
@@ -99,7 +112,7 @@ fn outgoing(r: &mut Reader<'_>, t: &Table<'_>) -> Vec<IpAddr> {
     found
 }
 
-fn forward(r: &mut Reader<'_>, t: &Table<'_>, span: Range<usize>, port: u16) -> Option<Forward> {
+fn forward(r: &mut Reader<'_>, t: &Table<'_>, span: Range<usize>, port: u16, outgoing: &[IpAddr]) -> Option<Forward> {
     r.keys("[[resolver.forward]]", t, &["zone", "servers", "only"], &[]);
     if r.boolean(t, "only") == Some(false)
         && let Some((key, _)) = t.get_key_value("only")
@@ -113,7 +126,13 @@ fn forward(r: &mut Reader<'_>, t: &Table<'_>, span: Range<usize>, port: u16) -> 
     if servers.as_ref().is_none_or(Vec::is_empty) {
         r.complain(span, "this forward has no servers", "write servers = [\"192.0.2.53\"]");
     }
-    let servers = servers?.iter().filter_map(|w| server(r, w, port)).collect();
+    let servers: Vec<SocketAddr> = servers?.iter().filter_map(|w| server(r, w, port)).collect();
+    let can_be_asked = |server: &SocketAddr| outgoing.iter().any(|from| from.is_ipv4() == server.is_ipv4());
+    if !(servers.is_empty() || outgoing.is_empty() || servers.iter().any(can_be_asked)) {
+        let any = if servers[0].is_ipv4() { "0.0.0.0" } else { "::" };
+        let what = "`outgoing` has no address that one of these can be asked from";
+        r.complain(t["servers"].span(), what, format!("add \"{any}\" to it"));
+    }
     Some(Forward { zone: zone_name(r, zone?)?, servers })
 }
 
@@ -128,11 +147,10 @@ fn zone_name(r: &mut Reader<'_>, word: Word) -> Option<Name> {
 
 /// An address, or one with a port.
 fn server(r: &mut Reader<'_>, word: &Word, port: u16) -> Option<SocketAddr> {
-    if let Ok(address) = word.text.parse() {
-        return Some(address);
-    }
-    if let Ok(ip) = word.text.trim_matches(['[', ']']).parse::<IpAddr>() {
-        return Some(SocketAddr::new(ip, port));
+    let alone = || Some(SocketAddr::new(word.text.trim_matches(['[', ']']).parse().ok()?, port));
+    let found = word.text.parse::<SocketAddr>().ok().or_else(alone);
+    if let Some(server) = found.filter(|server| server.port() != 0) {
+        return Some(server);
     }
     if ["tls://", "https://", "quic://"].iter().any(|scheme| word.text.starts_with(scheme)) {
         r.not_built(word.span.clone(), &format!("`{}`, a server asked over an encrypted channel", word.text));

@@ -66,6 +66,8 @@ fn a_resolver_is_read_and_switched_on_by_its_forwards() {
     assert_eq!((config.cache.size, config.cache.ttl_min_s, config.cache.ttl_max_s), (1 << 30, 5, 86_400));
     assert!(!config.cache.persist && good("").cache.persist);
     assert!(good("").resolver.is_none());
+    let any = good(&RESOLVER.replace("[\"192.0.2.0/24\"]", "[\"any\"]"));
+    assert_eq!(any.resolver.unwrap().allow.len(), 2, "of each family");
     assert!(good(&RESOLVER.replace("[resolver]", "[resolver]\nenabled = false")).resolver.is_none());
 }
 
@@ -90,6 +92,66 @@ dunlin.toml:4:8: error: this cache holds next to nothing
     size = \"1\"
            ^^^
     write at least size = \"1MiB\"",
+    );
+}
+
+/// It would answer SERVFAIL to all, and nobody would know why.
+#[test]
+fn a_resolver_that_can_ask_nobody_is_none() {
+    bad(
+        "[resolver]\noutgoing = [\"192.0.2.9\"]\n[[resolver.forward]]\nzone = \".\"\nservers = [\"192.0.2.1:0\", \"2001:db8::1\"]
+[[resolver.forward]]\nzone = \".\"\nservers = [\"192.0.2.2\"]\n",
+        "
+dunlin.toml:5:11: error: `outgoing` has no address that one of these can be asked from
+    servers = [\"192.0.2.1:0\", \"2001:db8::1\"]
+              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    add \"::\" to it
+dunlin.toml:5:12: error: `192.0.2.1:0` is no address of a server
+    servers = [\"192.0.2.1:0\", \"2001:db8::1\"]
+               ^^^^^^^^^^^^^
+    write \"192.0.2.53\", \"192.0.2.53:5353\" or \"[2001:db8::53]:53\"
+dunlin.toml:6:1: error: there is another forward for .
+    [[resolver.forward]]
+    ^^^^^^^^^^^^^^^^^^^^
+    write all its servers into one of them",
+    );
+    bad(
+        "[resolver]\noutgoing = []\n",
+        "
+dunlin.toml:2:12: error: nobody can be asked from no address
+    outgoing = []
+               ^^
+    remove it, or write [\"0.0.0.0\", \"::\"]",
+    );
+}
+
+/// It would not start, or nobody would be answered.
+#[test]
+fn what_can_never_work_is_told_before_the_start() {
+    bad(
+        "[server]\nlisten = [\"192.0.2.1:53\"]\ndata-dir = \"\"\n[control]\nsocket = \"\"\nhttp = \"192.0.2.1:53\"
+[limits]\ntcp-idle = \"0s\"\ntransfer-size = \"0\"\n",
+        "
+dunlin.toml:3:12: error: the data needs a folder of its own
+    data-dir = \"\"
+               ^^
+    write data-dir = \"/var/lib/dunlin\"
+dunlin.toml:5:10: error: the path of a socket has 1 to 107 octets
+    socket = \"\"
+             ^^
+    write socket = \"/run/dunlin/control.sock\"
+dunlin.toml:6:8: error: queries are answered at that address, over TCP, too
+    http = \"192.0.2.1:53\"
+           ^^^^^^^^^^^^^^
+    write another port
+dunlin.toml:8:12: error: nobody can ask within that time
+    tcp-idle = \"0s\"
+               ^^^^
+    write at least tcp-idle = \"1s\"
+dunlin.toml:9:17: error: no zone could come in that
+    transfer-size = \"0\"
+                    ^^^
+    write at least transfer-size = \"64KiB\"; there is no way to write \"without limit\"",
     );
 }
 

@@ -23,7 +23,11 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 pub fn check(args: &Check) -> Exit {
-    let (config, mut zones) = match configuration::of_or_here(&args.source).and_then(with_zones) {
+    let found = configuration::of_or_here(&args.source).and_then(|config| {
+        let found = config.roster.gather_but_strays(|_| false)?;
+        Ok((config, found))
+    });
+    let (config, (mut zones, strays)) = match found {
         Ok(found) => found,
         Err(complaints) if args.json => {
             let list = Json::list(&complaints, Json::text);
@@ -50,16 +54,18 @@ pub fn check(args: &Check) -> Exit {
     drop(progress);
     let bad = all.iter().filter(|f| f.is_bad()).count();
     let refused = all.iter().filter(|f| f.is_refused).count();
-    let exit = if bad > 0 { Exit::No } else { Exit::Done };
+    let exit = if bad > 0 || !strays.is_empty() { Exit::No } else { Exit::Done };
     if args.json {
         let facts = vec![
-            ("ok", Json::Bool(bad == 0)),
+            ("ok", Json::Bool(exit == Exit::Done)),
+            ("configuration", Json::list(&strays, Json::text)),
             ("warnings", Json::list(&warnings, Json::text)),
             ("zones", Json::list(&all, Findings::json)),
         ];
         return say(format_args!("{}\n", Json::Object(facts)), exit);
     }
     let mut text: String = warnings.iter().map(|w| format!("warning: {w}\n")).collect();
+    text.extend(strays.iter().map(|stray| format!("{stray}\n")));
     text.extend(all.iter().map(Findings::to_string));
     text += &format!("{} zones, {bad} of them with errors, {refused} cannot be served\n", all.len());
     say(text, exit)

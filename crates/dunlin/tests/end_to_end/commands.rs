@@ -64,6 +64,17 @@ fn check_lists_the_errors_of_all_zones() {
     folder.write("zones/bad.example.zone", ZONE);
     folder.write("zones/empty.example.zone", ZONE);
     assert_eq!(folder.dunlin(&["check"]).status.code(), Some(0));
+    // A file that is no zone's is left out by the server, too.
+    folder.write("zones/a..b.zone", ZONE);
+    folder.write("zones/bad.example.zone", "");
+    let output = folder.dunlin(&["check"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}{}", text(&output.stderr));
+    for part in ["zones/a..b.zone", "name the file ZONE.zone", "zone bad.example.:", "3 zones, 1 of them"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    let json = text(&folder.dunlin(&["check", "--json"]).stdout);
+    assert!(json.starts_with("{\"ok\":false,\"configuration\":[\"") && json.contains("bad.example"), "{json}");
     assert!(!folder.0.join(".local").exists(), "check changes nothing");
 }
 

@@ -47,7 +47,7 @@ use std::time::Duration;
 use store::{Stretch, atomic};
 use times::{ANNOUNCED, Noted, REFRESHED, Times};
 use told::Quota;
-use transfer::announce::{Announcer, Told};
+use transfer::announce::{Announcer, TargetId, Told};
 use transfer::ask;
 use transfer::refresh::{Action, Asked, Fetched, Ms, Phase, PrimaryId, Refresher, Timers, Useless, ZoneId};
 use transfer::tsig::Keys;
@@ -126,6 +126,8 @@ pub struct Registrar {
     octets_max: u64,
     /// NOTIFYs.
     refused: Seldom,
+    /// Why servers have not taken the last one, by target. Bound: those that are configured.
+    untaken: HashMap<TargetId, String>,
     /// Runs an errand, on a thread of its own.
     run: fn(&Errand) -> Outcome,
     /// The first configuration is known.
@@ -180,6 +182,7 @@ pub fn begin(
         quota: Quota::default(),
         octets_max: config.limits.transfer_octets,
         refused: Seldom::default(),
+        untaken: HashMap::new(),
         run: fetching::run,
         has_begun: false,
     };
@@ -394,6 +397,7 @@ impl Registrar {
         let entries = &self.entries;
         self.refresher.keep_primaries(|primary| entries.is_server(primary));
         self.announcer.keep(|target| entries.is_server(target), |zone, target| entries.is_target(zone, target));
+        self.untaken.retain(|target, _| entries.is_server(*target));
         let gone = self.times.keep(entries.secondaries().map(|(_, entry)| &*entry.apex));
         if let Err(e) = gone.and_then(|()| self.announced.keep(entries.told())) {
             log::warn("times of zones that are gone are still written down", &[("why", &e)]);
@@ -432,8 +436,9 @@ impl Registrar {
         while let Some((zone, target)) = self.announcer.next_given_up() {
             means.state.refreshed.count(Counter::NotifyFailed);
             let (zone, to) = (self.entries.name(zone), self.entries.remote(target).map(|r| r.to_string()));
-            let to = to.unwrap_or_default();
-            self.quota.warn(now, "a server is not told of a new version", &[("zone", &zone), ("to", &to)]);
+            let (to, why) = (to.unwrap_or_default(), self.untaken.get(&target).map_or("", String::as_str));
+            let facts: [(&str, &dyn std::fmt::Display); 3] = [("zone", &zone), ("to", &to), ("why", &why)];
+            self.quota.warn(now, "a server is not told of a new version", &facts);
         }
         self.hand_over(now, means);
     }
@@ -481,11 +486,15 @@ impl Registrar {
         let random = self.exchanges.chance().number();
         match matter {
             Matter::Notify { zone, target } => {
-                let told = match heard {
-                    Heard::Told | Heard::Soa(_) => Told::Answered,
-                    Heard::Silence(_) => Told::Silent,
-                    Heard::Useless(_) => Told::Refused,
+                let (told, why) = match heard {
+                    Heard::Told | Heard::Soa(_) => (Told::Answered, None),
+                    Heard::Silence(why) => (Told::Silent, Some(why)),
+                    Heard::Useless(why) => (Told::Refused, Some(why)),
                 };
+                match why {
+                    Some(why) => _ = self.untaken.insert(target, why),
+                    None => _ = self.untaken.remove(&target),
+                }
                 if told == Told::Answered {
                     means.state.refreshed.count(Counter::NotifyAnswered);
                 }

@@ -154,7 +154,10 @@ impl Turns {
     /// Keeps a capture; the oldest goes whose turn is not told.
     fn keep(&self, capture: Capture) {
         let long = self.long();
-        add(&mut hold(&self.captures), capture, &long);
+        let mut all = hold(&self.captures);
+        // The turn may have ended meanwhile, and have been kept as one that nobody has seen.
+        all.retain(|c| c.turn != capture.turn);
+        add(&mut all, capture, &long);
     }
 
     /// Where the thread was, of a turn whose capture is kept.

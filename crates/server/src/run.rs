@@ -80,6 +80,8 @@ use updating::{Updating, adopt, caution_of_keys, wish};
 
 /// Descriptors for sockets, and for as many TCP connections as are allowed.
 const SPARE_FILES: u64 = 512;
+/// Descriptors that an answering thread has beside those it listens on.
+const FILES_PER_THREAD: usize = 2;
 /// Descriptors of a task thread: for each question that may be open, and the ports that wait to be used again.
 const FILES_PER_TASK_THREAD: u64 = 8_192;
 /// UDP workers that one TCP thread keeps company: streams are the smaller part of the traffic.
@@ -219,6 +221,8 @@ fn prepare(config: &Config) {
 
 /// How many answering threads there are, where they may run, and what they have.
 struct Crew {
+    /// Each answering thread listens on.
+    addresses: usize,
     udp: usize,
     tcp: usize,
     tasks: usize,
@@ -233,7 +237,8 @@ impl Crew {
         let udp = config.server.workers.unwrap_or(cpus.len()).max(1);
         let tasks = config.resolver.as_ref().map_or(0, |_| udp.div_ceil(WORKERS_PER_TASK_THREAD));
         let connections = config.limits.tcp_total;
-        Crew { udp, tcp: udp.div_ceil(WORKERS_PER_TCP_THREAD), tasks, cpus, connections }
+        let addresses = config.server.listen.len();
+        Crew { addresses, udp, tcp: udp.div_ceil(WORKERS_PER_TCP_THREAD), tasks, cpus, connections }
     }
 
     fn counters(&self) -> Vec<Arc<Counters>> {
@@ -247,7 +252,8 @@ impl Crew {
 
     /// Where the limit is low clients have fewer connections.
     fn raise_open_files(&mut self) {
-        let others = SPARE_FILES + self.tcp as u64 + self.tasks as u64 * FILES_PER_TASK_THREAD;
+        let of_answering = (self.udp + self.tcp) * (self.addresses + FILES_PER_THREAD);
+        let others = SPARE_FILES + of_answering as u64 + self.tasks as u64 * FILES_PER_TASK_THREAD;
         let wanted = self.connections as u64 + others;
         match net::sched::raise_open_files(wanted) {
             Ok(granted) if granted < wanted => {
@@ -655,7 +661,7 @@ mod tests {
     #[test]
     fn each_worker_has_a_cpu_of_its_own_where_there_are_enough() {
         let cpus = |udp| {
-            let crew = Crew { udp, tcp: 1, tasks: 0, cpus: vec![2, 3, 5], connections: 0 };
+            let crew = Crew { addresses: 1, udp, tcp: 1, tasks: 0, cpus: vec![2, 3, 5], connections: 0 };
             (0..udp).map(|worker| crew.cpu(worker)).collect::<Vec<_>>()
         };
         assert_eq!(cpus(1), [Some(2)]);

@@ -311,6 +311,9 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         let key = resolving.key(query, buffer);
         let hit = resolving.cache.probe(&key, resolving.now_s(self.now), scratch)?;
         if hit.freshness == Freshness::Stale {
+            if !resolving.serve_stale {
+                return None;
+            }
             let denies = hit.answer()?.rcode() == Rcode::NXDOMAIN;
             opt.options().ede = Some(if denies { Ede::STALE_NXDOMAIN } else { Ede::STALE_ANSWER });
         }

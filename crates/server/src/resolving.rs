@@ -25,7 +25,7 @@ use keeper::Keeper;
 use memory::{Beginning, Rest};
 use net::Wake;
 use policy::Acl;
-use resolver::{Forwards, Resolver, Settings, TtlRange};
+use resolver::{Forwards, Limits, Resolver, Settings, TtlRange};
 use shelf::Shelf;
 use stats::Counters;
 use std::io;
@@ -70,12 +70,16 @@ impl Resolution {
         let cache = Arc::new(cache);
         let (handover, inboxes) = Handover::new(threads, random::octets()?)?;
         let ttls = TtlRange { min_s: config.cache.ttl_min_s, max_s: config.cache.ttl_max_s, ..TtlRange::default() };
+        let mut limits = Limits::default();
+        if !config.limits.enabled {
+            limits.waiters_per_client_max = usize::MAX;
+        }
         let settings = Settings {
+            limits,
             forwards: Forwards::new(resolver.forwards.clone()),
             ttls,
             edns_size: resolver.edns_size,
             case_randomisation: resolver.case_randomisation,
-            ..Settings::default()
         };
         let resolving = Resolving {
             cache: Arc::clone(&cache),

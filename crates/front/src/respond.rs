@@ -363,6 +363,17 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     /// Options of the answer that depend on the query alone. True: the client's cookie proves its address.
     #[cold]
     pub(crate) fn add_options(&self, query: &Query, buffer: &[u8], opt: &mut Opt<'a>) -> bool {
+        let cookie = self.options(query, buffer, opt);
+        match cookie {
+            cookie::Verdict::New => {}
+            cookie::Verdict::Valid => self.counters.count(Counter::CookieValid),
+            cookie::Verdict::Bad => self.counters.count(Counter::CookieBad),
+        }
+        cookie == cookie::Verdict::Valid
+    }
+
+    /// The same, for a query that is counted elsewhere; and what the client's cookie is.
+    pub(crate) fn options(&self, query: &Query, buffer: &[u8], opt: &mut Opt<'a>) -> cookie::Verdict {
         let edns = &query.edns;
         if edns.nsid {
             opt.options().nsid = self.setup.nsid.as_deref();
@@ -370,22 +381,11 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         if edns.keepalive && self.transport == Transport::Tcp {
             opt.options().keepalive = Some(self.setup.keepalive_tenths);
         }
-        let Some(secrets) = self.cookies else { return false };
         let (at, len) = (edns.cookie_at as usize, edns.cookie_len as usize);
-        let Some(seen) = buffer.get(at..at + len) else { return false };
-        let Some(client) = seen.first_chunk::<8>() else { return false };
+        let seen = buffer.get(at..at + len).unwrap_or_default();
+        let Some((secrets, client)) = self.cookies.zip(seen.first_chunk::<8>()) else { return cookie::Verdict::New };
         opt.options().cookie = Some(secrets.issue(*client, self.peer.ip, self.now.wall_s));
-        match secrets.judge(seen, self.peer.ip, self.now.wall_s) {
-            cookie::Verdict::New => false,
-            cookie::Verdict::Valid => {
-                self.counters.count(Counter::CookieValid);
-                true
-            }
-            cookie::Verdict::Bad => {
-                self.counters.count(Counter::CookieBad);
-                false
-            }
-        }
+        secrets.judge(seen, self.peer.ip, self.now.wall_s)
     }
 
     #[cold]

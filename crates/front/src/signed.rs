@@ -4,6 +4,7 @@
 use crate::respond::Response;
 use crate::{Transport, Verdict};
 use authority::{Lookup, Trail};
+use policy::cookie;
 use stats::Counter;
 use transfer::tsig::{self, Refusal};
 use wire::query::HEADER;
@@ -26,7 +27,8 @@ impl<M: AsRef<[u8]>> Response<'_, M> {
         }
         let opt = Opt::plain(self.setup.udp_size_max, query.edns.dnssec_ok);
         // A signature is dear to check: who asks too much is told so before.
-        let is_proven = self.transport == Transport::Tcp;
+        let is_proven = self.transport == Transport::Tcp
+            || self.options(query, buffer, &mut Opt::plain(0, false)) == cookie::Verdict::Valid;
         if !is_proven && let Some(verdict) = self.limit_odd(query, &opt, buffer) {
             return verdict;
         }

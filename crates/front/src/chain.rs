@@ -52,6 +52,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
                 .and_then(|p| if let Purpose::Resolve(miss) = p.purpose { Some(miss) } else { None });
             match (verdict, miss) {
                 (Verdict::Reply(n), _) => {
+                    self.take_back(&room);
                     parts.push(room[..n].to_vec());
                     return self.merge(now, peer, transport, buffer, len, &parts);
                 }
@@ -59,6 +60,7 @@ impl<M: AsRef<[u8]>> Worker<M> {
                     let Verdict::Reply(n) = self.part_of_ours(now, peer, &mut room, packet.len()) else {
                         return Composed::Drop;
                     };
+                    self.take_back(&room);
                     parts.push(room[..n].to_vec());
                     packet = question_packet(&miss.question);
                 }

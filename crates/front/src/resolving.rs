@@ -11,7 +11,7 @@
 //!
 //! Our zones' data is never stored. What follows an alias of ours is stored under its own name.
 
-use crate::respond::{Response, absence};
+use crate::respond::{Response, absence, take_back};
 use crate::{Judged, Miss, Now, Verdict, Wanted};
 use authority::{Found, Lookup, Trail};
 use cache::{Cache, Freshness, Hit, Kind, Scratch, Sought, Variant};
@@ -178,7 +178,10 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
         if lookup.apex == apex && lookup.found != Found::Cut && !is_barred() {
             return verdict;
         }
-        // The chain goes on elsewhere: the client waits for the rest of it.
+        // The chain goes on elsewhere: the client waits for the rest of it, and that is its answer.
+        if let Verdict::Reply(_) = verdict {
+            take_back(self.response.counters, buffer);
+        }
         buffer.iter_mut().zip(&whole).for_each(|(to, from)| *to = *from);
         self.miss = Some(miss(query, buffer, false, Wanted::RestOfChain));
         Verdict::Later

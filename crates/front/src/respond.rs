@@ -408,6 +408,13 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
     }
 }
 
+/// An answer that was counted goes to nobody.
+pub(crate) fn take_back(counters: &Counters, reply: &[u8]) {
+    let rcode = reply.get(3).map_or(Rcode::SERVFAIL, |flags| Rcode(u16::from(flags & 0xF)));
+    counters.take_back(Counter::Answered);
+    counters.take_back(counter_of(rcode));
+}
+
 /// Why the zone that a name belongs to cannot be answered for, if it cannot.
 #[inline(always)]
 pub(crate) fn absence<M: AsRef<[u8]>>(

@@ -4,7 +4,7 @@
 //! on. On 8.5 million records that is worth half the cost of a query.
 
 use crate::resolving::{Resolution, Resolving, Told};
-use crate::respond::{Response, absence};
+use crate::respond::{Response, absence, take_back};
 use crate::{Datagrams, Now, Peer, Postponed, Presence, Published, Purpose, Ticket, Transport, Unserved, Verdict, Way};
 use authority::{Found, Lookup, Trail};
 use cache::{Kind, Sought};
@@ -460,6 +460,11 @@ impl<M: AsRef<[u8]>> Worker<M> {
             || absence(&self.zones, &self.presence, &s.query, &s.lookup).is_some()
     }
 
+    /// An answer that was counted is only part of one, or none: the client has another one.
+    pub(crate) fn take_back(&self, reply: &[u8]) {
+        take_back(&self.counters, reply);
+    }
+
     /// Answers the packet of a client who has waited.
     pub fn tell(
         &mut self,
@@ -487,12 +492,13 @@ impl<M: AsRef<[u8]>> Worker<M> {
         let s = &mut self.scratch[0];
         s.query.parse(buffer, len, 0, 0);
         let (Some(resolving), Some(entry)) = (&self.setup.resolving, &mut self.entry) else { return Verdict::Drop };
-        // Its rate was judged when it came.
-        let mut response = response!(self, now, peer, transport, self.zones.image.view());
-        let mut opt = Opt::plain(self.setup.udp_size_max, s.query.edns.dnssec_ok);
-        match response.admit(&mut s.query, &mut opt, buffer) {
-            Some(verdict) => verdict,
-            None => response.told(&s.query, told, also, resolving, entry, opt, buffer),
+        if s.query.parsed != Parsed::Question {
+            return Verdict::Drop;
         }
+        // It was admitted when it came, and is not counted again.
+        let response = response!(self, now, peer, transport, self.zones.image.view());
+        let mut opt = Opt::plain(self.setup.udp_size_max, s.query.edns.dnssec_ok);
+        response.options(&s.query, buffer, &mut opt);
+        response.told(&s.query, told, also, resolving, entry, opt, buffer)
     }
 }

@@ -1,14 +1,16 @@
 //! What a client who is resolved for gets of the cache as its entries age: fresh, near their end, expired, failed.
 
 use cache::{AtomicU64, Bounds, Cache, Config, Entry, Kind, Moment, Variant};
-use front::{Purpose, Resolving, Setup, Wanted};
+use front::{Composed, Purpose, Resolving, Setup, Told as Outcome, Transport, Verdict, Wanted};
 use policy::Acl;
 use sim::forwarding::{name_of, reply};
-use sim::{Server, image_of, message};
+use sim::{CLIENT, Server, image_of, message};
+use stats::Counter;
 use std::sync::Arc;
-use wire::rtype;
+use wire::{Rcode, rtype};
 
-const ZONE: [(&str, &str); 1] = [("ours.", "$TTL 60\n@ SOA ns h 9 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n")];
+const ZONE: [(&str, &str); 1] =
+    [("ours.", "$TTL 60\n@ SOA ns h 9 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nalias CNAME www.example.\n")];
 const STALE_ANSWER: u8 = 3;
 const CACHED_ERROR: u8 = 13;
 
@@ -105,4 +107,38 @@ fn a_failure_is_remembered_and_what_has_expired_is_given_rather() {
         let told = if serve_stale { (0, Some(30), Some(STALE_ANSWER)) } else { (2, None, Some(CACHED_ERROR)) };
         assert_eq!(s.ask("www.example"), (Some(told), None));
     }
+}
+
+/// The same for who has waited for what could not be found out.
+#[test]
+fn who_has_waited_is_given_what_has_expired_where_that_is_wanted() {
+    for serve_stale in [true, false] {
+        let mut s = Stage::new(true, serve_stale);
+        s.keep_address("www.example", 10);
+        s.pass(20);
+        let (mut buffer, mut query) = (vec![0; 65_535], message::query("www.example A"));
+        query[2] |= 1;
+        buffer[..query.len()].copy_from_slice(&query);
+        let told = Outcome::Stale(Rcode::SERVFAIL, None);
+        let verdict = s.server.worker.tell(s.server.now, CLIENT, Transport::Tcp, &mut buffer, query.len(), &told);
+        assert!(matches!(verdict, Verdict::Reply(_)));
+        assert_eq!(buffer[3] & 15, if serve_stale { 0 } else { 2 });
+        assert_eq!(s.server.counters.value(Counter::CacheHitStale), u64::from(serve_stale));
+    }
+}
+
+#[test]
+fn an_answer_of_several_parts_is_counted_once() {
+    let mut s = Stage::new(true, true);
+    s.keep_address("www.example", 100);
+    assert_eq!(s.ask("alias.ours"), (None, Some(Wanted::RestOfChain)));
+    assert_eq!(s.server.counters.value(Counter::Answered), 0);
+    let (mut buffer, mut query) = (vec![0; 65_535], message::query("alias.ours A"));
+    query[2] |= 1;
+    buffer[..query.len()].copy_from_slice(&query);
+    let composed = s.server.worker.compose(s.server.now, CLIENT, Transport::Tcp, &mut buffer, query.len(), None);
+    let Composed::Reply(len) = composed else { panic!("both parts are known") };
+    assert_eq!(message::sections(&buffer[..len]).unwrap()[0].len(), 2);
+    let count = |which| s.server.counters.value(which);
+    assert_eq!([Counter::Answered, Counter::NoError, Counter::CacheHit].map(count), [1, 1, 1]);
 }

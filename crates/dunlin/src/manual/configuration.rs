@@ -24,6 +24,8 @@ pub fn page() -> String {
     while let Some(line) = lines.next() {
         if let Some(title) = line.strip_prefix("### ") {
             out.push_str(&format!(".SH {}\n", inline(title)));
+        } else if let Some(title) = line.strip_prefix("#### ") {
+            out.push_str(&format!(".SS {}\n", inline(title)));
         } else if let Some(first) = line.strip_prefix(INDENT) {
             example(first, &mut lines, &mut out);
         } else if line.starts_with('|') {
@@ -72,13 +74,17 @@ fn cells(row: &str) -> Vec<&str> {
     row.trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// Text with what stands between backquotes in bold, and links as their text.
+/// Text with what stands between backquotes, or is bold, in bold, and links as their text.
 fn inline(text: &str) -> String {
+    let bold = |text: &str| format!("\\fB{}\\fR", escaped(text));
     let mut out = String::new();
     for (n, part) in text.split('`').enumerate() {
-        match n % 2 {
-            0 => out.push_str(&escaped(&unlinked(part))),
-            _ => out.push_str(&format!("\\fB{}\\fR", escaped(part))),
+        if n % 2 == 1 {
+            out.push_str(&bold(part));
+            continue;
+        }
+        for (n, part) in unlinked(part).split("**").enumerate() {
+            out.push_str(&if n % 2 == 1 { bold(part) } else { escaped(part) });
         }
     }
     // At the beginning of a line these are requests.
@@ -120,6 +126,7 @@ mod tests {
             ("see [the page](x.md), [that](y) too", "see the page, that too"),
             ("`[[zone]]` has [errors](z.md)", "\\fB[[zone]]\\fR has errors"),
             (".NET", "\\&.NET"),
+            ("**All** of `it`", "\\fBAll\\fR of \\fBit\\fR"),
             ("a\\b…", "a\\eb\\[u2026]"),
         ] {
             assert_eq!(inline(text), expect);
@@ -132,6 +139,7 @@ mod tests {
         for section in ["server", "control", "limits", "log", "guards", "history", "resolver"] {
             assert!(page.contains(&format!(".SH [{section}]")), "{section}");
         }
+        assert!(page.contains("\n.SS ZONEMD\n") && !page.contains("\n#"));
         assert!(page.contains(".TP\n\\fBlisten\\fR\n(default: \\fB["), "{}", &page[..2000]);
     }
 }

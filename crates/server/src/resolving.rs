@@ -10,7 +10,7 @@ mod tasks;
 mod upstream;
 
 use crate::answering::Shared;
-use crate::answering::later::Desk;
+use crate::answering::later::{Burst, Desk};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::run::systemd;
@@ -33,7 +33,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use store::Memory;
-use tasks::{Burst, Tasks};
+use tasks::{BURST_MAX, Tasks};
 use upstream::Upstream;
 
 /// What has expired is kept for a day (RFC 8767 section 5 suggests one to three).
@@ -146,7 +146,8 @@ impl Resolution {
                 cache: Arc::clone(&self.cache),
                 counters: Arc::clone(counters),
                 inserts,
-                burst: Burst::default(),
+                burst: Burst::of(BURST_MAX),
+                value: Vec::new(),
                 now: shared.clock.now(),
                 end_ns: None,
             };

@@ -27,7 +27,7 @@ pub(crate) mod unwritten;
 pub(crate) mod writing;
 mod zones;
 
-use crate::answering::later::Mailboxes;
+use crate::answering::later::{self, Burst, Mailboxes};
 use crate::clock::{change_now, wall_s};
 use crate::history;
 use crate::images::laying::{self, Standing};
@@ -71,6 +71,8 @@ const GROUP_OCTETS_MAX: usize = 64 << 20;
 /// Names that lie over the image at most before a new one is made though updates go on, and octets of the room behind it.
 const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
+/// Answers of a burst: so many are made, and signed, in a millisecond or two.
+pub const BURST_MAX: usize = 32;
 /// How long updates are taken in, or judged, or zones that come back are seen to at a time: all others wait meanwhile.
 const AT_ONCE: Duration = Duration::from_millis(20);
 /// So long an update waits for its turn, from when it came: as long as a connection on which nothing happens stays open. Who has sent something else
@@ -87,6 +89,7 @@ pub struct Updates {
     pub press: Arc<Press>,
     /// Of a server that resolves.
     pub cache: Option<Arc<Cache>>,
+    pub burst: Burst,
     pub later: Later,
 }
 
@@ -236,6 +239,7 @@ impl Updates {
             }
             next = if begun.elapsed() < AT_ONCE { taken.orders.try_recv().ok() } else { None };
         }
+        self.burst.ring(&self.mailboxes);
     }
 
     /// Has an update wait for its key's turn, if it is signed rightly.
@@ -255,10 +259,10 @@ impl Updates {
     }
 
     /// Nothing of an update is done; its client asks again.
-    fn give_up(&self, question: Postponed, taken: &Orders) {
+    fn give_up(&mut self, question: Postponed, taken: &Orders) {
         taken.took(&question);
         self.state.updated.count_together(Counter::DropBusy);
-        self.mailboxes.answer(question, &[], &self.state.updated);
+        self.post(question, &[]);
     }
 
     fn on_request(&mut self, request: Request, taken: &Orders) {
@@ -431,6 +435,7 @@ impl Updates {
         for (question, judged) in group {
             self.answer(question, judged, outcome, taken);
         }
+        self.burst.ring(&self.mailboxes);
     }
 
     /// `outcome`: what became of the changes of its group.
@@ -440,7 +445,12 @@ impl Updates {
         // An image may have been made meanwhile.
         let (rcode, reply) = reply(&question.message, judged, outcome, wall_s());
         self.state.updated.count_together(counted(rcode));
-        self.mailboxes.answer(question, &reply.unwrap_or_default(), &self.state.updated);
+        self.post(question, &reply.unwrap_or_default());
+    }
+
+    fn post(&mut self, question: Postponed, answer: &[u8]) {
+        later::count(answer, &self.state.updated);
+        self.burst.put(&self.mailboxes, question.ticket, later::in_its_room(question.message, answer));
     }
 
     /// Finds out what an update changes, and goes on to that version.

@@ -130,7 +130,7 @@ impl Mailboxes {
     }
 
     /// The same for one of many: nobody is woken for it until `ring`.
-    pub fn put(&self, ticket: Ticket, message: Vec<u8>) {
+    fn put(&self, ticket: Ticket, message: Vec<u8>) {
         self.send(ticket, message, None);
     }
 
@@ -152,9 +152,41 @@ impl Mailboxes {
         self.0.iter().map(|slot| Arc::clone(&slot.wake))
     }
 
-    pub fn ring(&self, thread: u16) {
+    fn ring(&self, thread: u16) {
         if let Some(slot) = self.0.get(usize::from(thread)) {
             slot.wake.ring();
+        }
+    }
+}
+
+/// Answers of one thread that has many at a time, put into mailboxes before their threads are woken for them: with each by itself two threads that
+/// share a CPU would take turns for every answer, and the more leave together, the fewer messages they are.
+pub struct Burst {
+    /// The threads of answers that nobody was woken for yet, in the order of the answers.
+    put: Vec<u16>,
+    max: usize,
+}
+
+impl Burst {
+    /// Nobody waits for more than `max` answers to be made.
+    pub fn of(max: usize) -> Burst {
+        Burst { put: Vec::new(), max }
+    }
+
+    /// Sends an answer on its way, with others. An empty one says that there will be none.
+    pub fn put(&mut self, mailboxes: &Mailboxes, ticket: Ticket, message: Vec<u8>) {
+        mailboxes.put(ticket, message);
+        self.put.push(ticket.thread);
+        if self.put.len() >= self.max {
+            self.ring(mailboxes);
+        }
+    }
+
+    /// No more comes for now.
+    pub fn ring(&mut self, mailboxes: &Mailboxes) {
+        let mut last = None;
+        for thread in self.put.drain(..).filter(|thread| last.replace(*thread) != Some(*thread)) {
+            mailboxes.ring(thread);
         }
     }
 }
@@ -198,6 +230,25 @@ mod tests {
         assert_eq!((letter.way, letter.put(&mut buffer[..2]), letter.put(&mut buffer)), (Way::Stream(7), 0, 3));
         assert_eq!(buffer[..3], *b"abc");
         assert!(boxes[1].next().is_none());
+    }
+
+    /// Else an answering thread would take its turn for each of them.
+    #[test]
+    fn a_burst_wakes_each_thread_once() {
+        let (all, boxes) = Mailboxes::new(2).unwrap();
+        let ticket = |thread: usize| boxes[thread].stream(tcp::Ticket(7));
+        let mut burst = Burst::of(3);
+        let is_woken = || [0, 1].map(|thread: usize| boxes[thread].wake.clear());
+        for thread in [0, 0, 1] {
+            assert_eq!(is_woken(), [false; 2]);
+            burst.put(&all, ticket(thread), Vec::new());
+        }
+        assert_eq!(is_woken(), [true; 2]);
+        burst.put(&all, ticket(1), Vec::new());
+        burst.ring(&all);
+        assert_eq!(is_woken(), [false, true]);
+        burst.ring(&all);
+        assert_eq!(is_woken(), [false; 2]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Does what the resolver says and decides nothing. Never on an answering thread, never in its way: questions come by
 //! rings, answers go back by mailboxes, and what is kept is in the cache for all.
 
-use crate::answering::later::in_its_room;
+use crate::answering::later::{Burst, in_its_room};
 use crate::answering::{OWED_FOR, Shared};
 use crate::log;
 use crate::resolving::handover::Inbox;
@@ -23,9 +23,8 @@ use store::Stretch;
 /// Questions taken from the ring before replies get their turn.
 const QUESTIONS_PER_TURN_MAX: usize = 64;
 const MESSAGE_MAX: usize = 65_535;
-/// Answers put into mailboxes before their threads are woken for them: with each by itself two threads that share a CPU
-/// would take turns for every answer, and the more leave together, the fewer messages they are. So many are made in some 0.4 ms.
-const PUT_MAX: usize = 128;
+/// Answers of a burst: so many are made in some 0.4 ms.
+pub const BURST_MAX: usize = 128;
 /// A client over UDP gets what fits into a datagram of ours.
 const DATAGRAM_MAX: usize = front::DATAGRAM_MAX;
 /// RFC 9520 section 3.2: at least a second. Not longer, so that a server which is back is asked.
@@ -41,18 +40,12 @@ pub struct Tasks {
     /// How long inserts took.
     pub inserts: Arc<Histogram>,
     pub burst: Burst,
+    /// What each answer that is kept is packed into, for its room.
+    pub value: Vec<u8>,
     /// Read twice a turn: a question that is asked with the time of its turn's begin seems to take longer by that much.
     pub now: Now,
     /// When the server stops: until then who waits may have an answer.
     pub end_ns: Option<u64>,
-}
-
-/// What one answer after another needs, kept for its room.
-#[derive(Default)]
-pub struct Burst {
-    value: Vec<u8>,
-    /// The threads of answers that nobody was woken for yet, in the order of the answers.
-    put: Vec<u16>,
 }
 
 /// A client who waits, with all that it takes to answer.
@@ -188,7 +181,7 @@ impl Tasks {
                 Action::Finish { question, outcome, waiters } => self.finish(&question, outcome, waiters, room),
             }
         }
-        self.ring();
+        self.burst.ring(&self.shared.mailboxes);
     }
 
     fn on_send_failed(&mut self, exchange: ExchangeId, e: &io::Error) {
@@ -229,7 +222,7 @@ impl Tasks {
         let key = self.key(question, judged, Kind::Answer);
         // Where it will stand in the cache comes from memory while its value is made.
         self.cache.seek(&key);
-        let mut value = std::mem::take(&mut self.burst.value);
+        let mut value = std::mem::take(&mut self.value);
         let written = cache::Written { rcode: answer.rcode, counts: answer.counts, body: &answer.body };
         let ttls = answer.ttls.iter().map(|ttl| (ttl.at, ttl.begins_set));
         let lifetime_s = cache::enclose(&written, ttls, &mut value).map_or(0, |()| answer.lifetime_s);
@@ -237,7 +230,7 @@ impl Tasks {
             0 => self.counters.count(Counter::CacheUnfit),
             ttl_s => self.insert(question, judged, &key, &value, ttl_s),
         }
-        self.burst.value = value;
+        self.value = value;
     }
 
     fn key<'q>(&self, question: &'q Question, judged: Option<Judged>, kind: Kind) -> Key<'q> {
@@ -290,18 +283,7 @@ impl Tasks {
     /// An empty answer says that there will be none.
     fn post(&mut self, waiter: Waiter, answer: &[u8]) {
         let Waiter { ticket, message, .. } = waiter;
-        self.shared.mailboxes.put(ticket, in_its_room(message, answer));
-        self.burst.put.push(ticket.thread);
-        if self.burst.put.len() == PUT_MAX {
-            self.ring();
-        }
-    }
-
-    fn ring(&mut self) {
-        let mut last = None;
-        for thread in self.burst.put.drain(..).filter(|thread| last.replace(*thread) != Some(*thread)) {
-            self.shared.mailboxes.ring(thread);
-        }
+        self.burst.put(&self.shared.mailboxes, ticket, in_its_room(message, answer));
     }
 }
 

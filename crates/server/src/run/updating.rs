@@ -3,6 +3,7 @@
 use super::first::unusable;
 use super::spawn;
 use crate::answering::Shared;
+use crate::answering::later::Burst;
 use crate::config::{self, Config, OUTDATED, Written, Zone};
 use crate::history::{Past, caution};
 use crate::log;
@@ -14,7 +15,7 @@ use crate::scribe::Scribe;
 use crate::state::{Event, State};
 use crate::update::intake::{Entrance, Orders};
 use crate::update::ledger::{self, Ledger};
-use crate::update::{Later, Updates};
+use crate::update::{BURST_MAX, Later, Updates};
 use front::Retired;
 use front::locks::hold;
 use std::collections::HashSet;
@@ -46,6 +47,7 @@ impl Updating {
             state: Arc::clone(&self.state),
             press: Arc::clone(&self.press),
             cache: self.shared.cache.clone(),
+            burst: Burst::of(BURST_MAX),
             later: Later::default(),
         };
         spawn("updates", &self.state.events, move || updates.run(&orders))?;

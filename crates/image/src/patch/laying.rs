@@ -81,11 +81,12 @@ impl<'a> Laying<'a> {
 
     /// Gives each zone its number: the one it had, or the next.
     pub(super) fn number(&mut self, whole: &[Wanted<'_>], edited: &[Wanted<'_>]) -> Result<(), Unable> {
+        let known: HashMap<&[u8], &Wanted<'_>> = whole.iter().chain(edited).map(|z| (z.apex, z)).collect();
         for zone in self.built.zones() {
             let zone = zone?;
             let apex = zone.apex()?.apex_name()?;
             self.built_zones.insert(apex, zone);
-            let old = match whole.iter().chain(edited).find(|z| z.apex == apex) {
+            let old = match known.get(apex) {
                 Some(known) => known.old.map(|o| o.number()),
                 None => self.view.find_whole(apex)?.map(|n| n.zone_number()).transpose()?,
             };

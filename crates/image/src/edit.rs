@@ -38,17 +38,25 @@ pub struct Record {
     pub rdata: Box<[u8]>,
 }
 
-/// Names of a zone, in lower case, each with all the records that it has from now on; none: it is no more.
+/// Names of a zone, in lower case, each with all its records; none: it is no more.
+pub type Names = BTreeMap<Box<[u8]>, Vec<Record>>;
+
+/// What names of a zone are from now on.
 pub struct Edit<'c> {
     pub apex: &'c [u8],
-    pub names: BTreeMap<Box<[u8]>, Vec<Record>>,
+    pub names: Cow<'c, Names>,
     /// Names that are laid anew as they are, with the addresses that the hosts have which they name.
     pub again: BTreeSet<Box<[u8]>>,
 }
 
 impl<'c> Edit<'c> {
-    pub fn new(apex: &'c [u8], names: BTreeMap<Box<[u8]>, Vec<Record>>) -> Edit<'c> {
-        Edit { apex, names, again: BTreeSet::new() }
+    pub fn new(apex: &'c [u8], names: Names) -> Edit<'c> {
+        Edit { apex, names: Cow::Owned(names), again: BTreeSet::new() }
+    }
+
+    /// The same, of names that somebody else has.
+    pub fn of(apex: &'c [u8], names: &'c Names) -> Edit<'c> {
+        Edit { apex, names: Cow::Borrowed(names), again: BTreeSet::new() }
     }
 
     /// Lays names anew that an edit has left.
@@ -132,7 +140,7 @@ impl<'a> Surroundings<'a> {
         self.keep(self.apex)?;
         let (mut hosts, mut looked_at) = (Hosts::new(), BTreeSet::new());
         let mut records = 0;
-        for (name, after) in &edit.names {
+        for (name, after) in &*edit.names {
             let before = self.before(name)?;
             records += after.len() as i64 - before.len() as i64;
             match self.is_of_hashes(name, &before, after)? {

@@ -113,7 +113,7 @@ pub fn lay(now: &Image<Stretch>, plan: Plan) -> Option<Laid> {
     let Plan { whole, mut entries, gone, editions, stock, gate } = plan;
     // A zone whose file could never be used is in no image.
     let gone = gone.into_iter().filter(|apex| laying::zone(now.view(), apex).is_some()).collect();
-    let edits = editions.iter().map(|e| Edit::new(&e.entry.apex, e.names.clone())).collect();
+    let edits = editions.iter().map(|e| Edit::of(&e.entry.apex, &e.names)).collect();
     let change = Change { whole, gone, edits, followers_max: usize::MAX };
     let Over { image, remarks, complaints, doubts } = over(now, change, &editions, &stock, &gate)?;
     // A new image is built with the whole zone in view, and says what is wrong with it.

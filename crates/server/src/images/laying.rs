@@ -104,7 +104,8 @@ pub struct Laid {
 /// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid. `followers_max`: so
 /// many names are laid in all for the addresses that they carry of hosts that change; those of a zone that has more are left.
 pub fn over(now: &Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Result<Option<Laid>, Unlaid> {
-    let served: Vec<&Wish> = wishes.iter().filter(|w| zone(now.view(), &w.apex).is_some()).collect();
+    let is_served = |w: &&Wish| !w.names.is_empty() && zone(now.view(), &w.apex).is_some();
+    let served: Vec<&Wish> = wishes.iter().filter(is_served).collect();
     let is_editable = |w: &&&Wish| zone(now.view(), &w.apex).is_some_and(|z| z.is_editable().unwrap_or(false));
     let rigid: Vec<Box<[u8]>> = served.iter().filter(|w| !is_editable(w)).map(|w| w.apex.clone()).collect();
     if !rigid.is_empty() {
@@ -117,7 +118,7 @@ pub fn over(now: &Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Resu
     let followers_max = followers_max / steps.len().max(1);
     for step in steps {
         let before = laid.take();
-        let next = step_over(before.as_ref().map_or(now, |laid| &laid.image), step, followers_max)?;
+        let next = lay(before.as_ref().map_or(now, |laid| &laid.image), step, followers_max)?;
         let left = before.map_or(vec![], |laid| laid.left).into_iter().chain(next.left).collect();
         laid = Some(Laid { left, ..next });
     }
@@ -131,9 +132,15 @@ pub fn again(now: &Image<Stretch>, turn: &Turn) -> Result<Image<Stretch>, Unlaid
 }
 
 /// The names of all zones in portions: those of a zone stay in their order.
-fn steps(wishes: &[&Wish]) -> Vec<Vec<Wish>> {
+fn steps<'w>(wishes: &[&'w Wish]) -> Vec<Vec<Edit<'w>>> {
     let (mut steps, mut room) = (vec![vec![]], STEP);
     for wish in wishes {
+        // Mostly all go together.
+        if wish.names.len() <= room {
+            room -= wish.names.len();
+            steps.last_mut().into_iter().for_each(|step| step.push(Edit::of(&wish.apex, &wish.names)));
+            continue;
+        }
         let mut names = wish.names.clone();
         while !names.is_empty() {
             if room == 0 {
@@ -141,7 +148,7 @@ fn steps(wishes: &[&Wish]) -> Vec<Vec<Wish>> {
             }
             let rest = names.keys().nth(room).cloned().map(|from| names.split_off(&from)).unwrap_or_default();
             room -= names.len();
-            let portion = Wish { apex: wish.apex.clone(), names: std::mem::replace(&mut names, rest) };
+            let portion = Edit::new(&wish.apex, std::mem::replace(&mut names, rest));
             if let Some(step) = steps.last_mut() {
                 step.push(portion);
             }
@@ -149,12 +156,6 @@ fn steps(wishes: &[&Wish]) -> Vec<Vec<Wish>> {
     }
     steps.retain(|step| !step.is_empty());
     steps
-}
-
-fn step_over(now: &Image<Stretch>, step: Vec<Wish>, followers_max: usize) -> Result<Laid, Unlaid> {
-    let apexes: Vec<Box<[u8]>> = step.iter().map(|wish| wish.apex.clone()).collect();
-    let edits = step.into_iter().zip(&apexes);
-    lay(now, edits.map(|(wish, apex)| Edit::new(apex, wish.names)).collect(), followers_max)
 }
 
 fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>, followers_max: usize) -> Result<Laid, Unlaid> {

@@ -6,13 +6,11 @@
 //! Bound: so many names as the updates thread lets there be before it asks for the files to be written, and what one
 //! group changes beyond that.
 
+pub use image::edit::Names;
 use image::edit::Record;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
-
-/// A zone's names, in lower case, with all their records from now on; none: the name is no more.
-pub type Names = BTreeMap<Box<[u8]>, Vec<Record>>;
 
 /// Names of a zone to be laid over an image.
 #[derive(Clone)]

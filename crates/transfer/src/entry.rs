@@ -102,7 +102,8 @@ impl fmt::Display for Undecodable {
 
 impl Entry {
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION, self.author.kind as u8];
+        let mut out = Vec::with_capacity(64 + self.author.who.len() + self.zone.len() + self.diff.octets());
+        out.extend([VERSION, self.author.kind as u8]);
         push_short(&mut out, shortened(&self.author.who).as_bytes());
         out.extend(self.when.wall_s.to_be_bytes());
         out.extend(self.when.number.to_be_bytes());

@@ -84,9 +84,11 @@ impl Algorithm {
 
     fn wire_name(self) -> Vec<u8> {
         let rest = if self == Algorithm::Md5 { OF_MD5 } else { "" };
-        let name = [self.name(), rest].concat();
-        let mut wire: Vec<u8> =
-            name.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat()).collect();
+        let mut wire = Vec::with_capacity(self.name().len() + rest.len() + 2);
+        for label in self.name().split('.').chain(rest.split('.').skip(1)) {
+            wire.push(label.len() as u8);
+            wire.extend(label.as_bytes());
+        }
         wire.push(0);
         wire
     }
@@ -300,7 +302,8 @@ impl Variables<'_> {
     }
 
     fn all(&self) -> Vec<u8> {
-        let mut out = self.key.to_vec();
+        let mut out = Vec::with_capacity(self.key.len() + self.algorithm.len() + self.other.len() + 18);
+        out.extend(self.key);
         out.extend([0, CLASS_ANY as u8, 0, 0, 0, 0]);
         out.extend(self.algorithm);
         out.extend(self.timers());
@@ -313,6 +316,7 @@ impl Variables<'_> {
     /// Appends the record, and counts it. The message must have room for one more in its count.
     fn push(&self, mac: &[u8], original_id: u16, message: &mut Vec<u8>) {
         let rdata_len = self.algorithm.len() + 16 + mac.len() + self.other.len();
+        message.reserve(self.key.len() + 10 + rdata_len);
         message.extend(self.key);
         message.extend(TSIG.to_be_bytes());
         message.extend(CLASS_ANY.to_be_bytes());

@@ -37,6 +37,7 @@ pub(crate) fn first_position(octets: &[u8], number: u64) -> Option<u64> {
 /// Appends a frame.
 pub(crate) fn push_frame(first: u64, records: &[impl AsRef<[u8]>], out: &mut Vec<u8>) {
     let at = out.len();
+    out.reserve(FRAME + records.iter().map(|r| r.as_ref().len() + 4).sum::<usize>() + ALIGN);
     out.resize(at + FRAME, 0);
     for record in records.iter().map(AsRef::as_ref) {
         out.extend((record.len() as u32).to_le_bytes());

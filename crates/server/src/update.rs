@@ -90,7 +90,16 @@ pub struct Updates {
     /// Of a server that resolves.
     pub cache: Option<Arc<Cache>>,
     pub burst: Burst,
+    pub room: Room,
     pub later: Later,
+}
+
+/// Where a group stands, kept for the next one: whenever so much is freed, malloc puts all small pieces together that are free. Bound: `GROUP_MAX` of each,
+/// and nothing where nobody sends updates.
+#[derive(Default)]
+pub struct Room {
+    group: Vec<(Postponed, Judged)>,
+    entries: Vec<Entry>,
 }
 
 impl Later {
@@ -196,6 +205,7 @@ impl Updates {
                 Ok(first) => self.on_orders(first, taken, &mut lines),
                 Err(RecvTimeoutError::Timeout) if !are_left && self.later.is_nothing() => {
                     has_worked = false;
+                    self.room = Room::default();
                     self.state.rest();
                     continue;
                 }
@@ -405,7 +415,8 @@ impl Updates {
         let ((keys, _), press) = (self.keys.current(), Arc::clone(&self.press));
         let mut books = press.hold();
         let now = press.current();
-        let (mut entries, mut layers, mut group, mut octets) = (Vec::new(), Layers::new(), Vec::new(), 0);
+        let Room { mut group, mut entries } = std::mem::take(&mut self.room);
+        let (mut layers, mut octets) = (Layers::new(), 0);
         let (begun, mut took) = (Instant::now(), Duration::ZERO);
         while group.len() < GROUP_MAX && octets <= GROUP_OCTETS_MAX && took < AT_ONCE {
             let Some(Waiting { question, signed, since }) = lines.next(group.is_empty()) else { break };
@@ -432,10 +443,12 @@ impl Updates {
         if !entries.is_empty() && self.owes() {
             outcome = self.pay(taken);
         }
-        for (question, judged) in group {
+        for (question, judged) in group.drain(..) {
             self.answer(question, judged, outcome, taken);
         }
         self.burst.ring(&self.mailboxes);
+        entries.clear();
+        self.room = Room { group, entries };
     }
 
     /// `outcome`: what became of the changes of its group.

@@ -15,7 +15,7 @@ use crate::scribe::Scribe;
 use crate::state::{Event, State};
 use crate::update::intake::{Entrance, Orders};
 use crate::update::ledger::{self, Ledger};
-use crate::update::{BURST_MAX, Later, Updates};
+use crate::update::{BURST_MAX, Later, Room, Updates};
 use front::Retired;
 use front::locks::hold;
 use std::collections::HashSet;
@@ -48,6 +48,7 @@ impl Updating {
             press: Arc::clone(&self.press),
             cache: self.shared.cache.clone(),
             burst: Burst::of(BURST_MAX),
+            room: Room::default(),
             later: Later::default(),
         };
         spawn("updates", &self.state.events, move || updates.run(&orders))?;

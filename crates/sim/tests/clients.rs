@@ -258,6 +258,26 @@ fn a_transfer_is_handed_on_as_it_came_or_refused() {
     }
 }
 
+/// Also of a key that nobody knows: to be told that costs no more than to be told to come over TCP.
+#[test]
+fn who_signs_above_the_rate_is_limited_without_a_cookie_alone() {
+    let rate = RateSettings { per_second: 10, slip: 0, ..Default::default() };
+    let mut s = server(Setup { rate: Some(rate), cookie_secret: Some([3; 16]), ..Default::default() });
+    let fresh = s.datagram(&with_option("ns.example. A", 10, b"clientck")).unwrap();
+    let cookies = [b"clientck".to_vec(), option(&fresh, 10).unwrap()];
+    let rdata = b"\x0bhmac-sha256\0\0\0\x65\x00\x00\x01\x01\x2c\0\x04ABCD\x12\x34\0\0\0\0";
+    let answered = cookies.map(|cookie| {
+        s.now.mono_ns += 10_000_000_000;
+        let mut query = with_option("ns.example. A", 10, &cookie);
+        query[11] = 2;
+        query.extend(b"\x03key\0\0\xfa\0\xff\0\0\0\0");
+        query.extend((rdata.len() as u16).to_be_bytes());
+        query.extend(rdata);
+        (0..100).filter(|_| s.datagram(&query).is_some_and(|answer| answer[3] & 15 == 9)).count()
+    });
+    assert_eq!(answered, [25, 100]);
+}
+
 #[test]
 fn malformed_signatures_and_cookies_alone_are_limited_too() {
     let rate = RateSettings { per_second: 10, slip: 0, ..Default::default() };

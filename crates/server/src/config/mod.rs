@@ -468,7 +468,13 @@ fn control(r: &mut Reader<'_>, t: &Table<'_>, listen: &[SocketAddr], control: &m
     if let Some(w) = r.string(t, "http", "127.0.0.1:5380") {
         control.http_written = true;
         control.http = if w.text.is_empty() { None } else { address(r, &w) };
-        if control.http.is_some_and(|http| listen.contains(&http)) {
+        let is_any =
+            |a: &SocketAddr, b: &SocketAddr| a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified();
+        let is_taken = |http: SocketAddr| {
+            let is_same = |l: &&SocketAddr| l.port() == http.port() && l.is_ipv4() == http.is_ipv4();
+            listen.iter().filter(is_same).any(|l| is_any(l, &http))
+        };
+        if control.http.is_some_and(is_taken) {
             r.complain(w.span, "queries are answered at that address, over TCP, too", "write another port");
         }
     }
@@ -484,10 +490,10 @@ fn socket_of(r: &mut Reader<'_>, t: &Table<'_>) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Less than this and a connection is closed before its first query is read.
-const TCP_IDLE_MS_MIN: u64 = 1_000;
-/// The largest message of a transfer.
-const TRANSFER_OCTETS_MIN: u64 = 64 << 10;
+/// Less than this and a connection may be closed before its first query is read.
+const TCP_IDLE_MS_MIN: u64 = 100;
+/// The least that a zone comes in, with its SOA twice and a signature.
+const TRANSFER_OCTETS_MIN: u64 = 512;
 
 fn limits(r: &mut Reader<'_>, t: &Table<'_>, limits: &mut Limits) {
     r.keys("[limits]", t, &["enabled", "rrl", "tcp-connections", "tcp-per-address", "tcp-idle", "transfer-size"], &[]);
@@ -505,13 +511,13 @@ fn limits(r: &mut Reader<'_>, t: &Table<'_>, limits: &mut Limits) {
     }
     if let Some(ms) = r.time_ms(t, "tcp-idle", "10s") {
         if ms < TCP_IDLE_MS_MIN {
-            r.complain(t["tcp-idle"].span(), "nobody can ask within that time", "write at least tcp-idle = \"1s\"");
+            r.complain(t["tcp-idle"].span(), "nobody can ask within that time", "write tcp-idle = \"10s\"");
         }
         limits.tcp_idle_ms = ms;
     }
     if let Some(octets) = r.size(t, "transfer-size", "16GiB") {
         if octets < TRANSFER_OCTETS_MIN {
-            let instead = "write at least transfer-size = \"64KiB\"; there is no way to write \"without limit\"";
+            let instead = "write as much as a zone may have; there is no way to write \"without limit\"";
             r.complain(t["transfer-size"].span(), "no zone could come in that", instead);
         }
         limits.transfer_octets = octets;

@@ -129,7 +129,7 @@ dunlin.toml:2:12: error: nobody can be asked from no address
 #[test]
 fn what_can_never_work_is_told_before_the_start() {
     bad(
-        "[server]\nlisten = [\"192.0.2.1:53\"]\ndata-dir = \"\"\n[control]\nsocket = \"\"\nhttp = \"192.0.2.1:53\"
+        "[server]\nlisten = [\"0.0.0.0:53\"]\ndata-dir = \"\"\n[control]\nsocket = \"\"\nhttp = \"192.0.2.1:53\"
 [limits]\ntcp-idle = \"0s\"\ntransfer-size = \"0\"\n",
         "
 dunlin.toml:3:12: error: the data needs a folder of its own
@@ -147,11 +147,11 @@ dunlin.toml:6:8: error: queries are answered at that address, over TCP, too
 dunlin.toml:8:12: error: nobody can ask within that time
     tcp-idle = \"0s\"
                ^^^^
-    write at least tcp-idle = \"1s\"
+    write tcp-idle = \"10s\"
 dunlin.toml:9:17: error: no zone could come in that
     transfer-size = \"0\"
                     ^^^
-    write at least transfer-size = \"64KiB\"; there is no way to write \"without limit\"",
+    write as much as a zone may have; there is no way to write \"without limit\"",
     );
 }
 

@@ -126,8 +126,8 @@ pub struct Registrar {
     octets_max: u64,
     /// NOTIFYs.
     refused: Seldom,
-    /// Why servers have not taken the last one, by target. Bound: those that are configured.
-    untaken: HashMap<TargetId, String>,
+    /// Why servers have not taken the last one of a zone. Bound: those that are tried again.
+    untaken: HashMap<(ZoneId, TargetId), String>,
     /// Runs an errand, on a thread of its own.
     run: fn(&Errand) -> Outcome,
     /// The first configuration is known.
@@ -397,7 +397,7 @@ impl Registrar {
         let entries = &self.entries;
         self.refresher.keep_primaries(|primary| entries.is_server(primary));
         self.announcer.keep(|target| entries.is_server(target), |zone, target| entries.is_target(zone, target));
-        self.untaken.retain(|target, _| entries.is_server(*target));
+        self.untaken.retain(|(zone, target), _| entries.is_target(*zone, *target));
         let gone = self.times.keep(entries.secondaries().map(|(_, entry)| &*entry.apex));
         if let Err(e) = gone.and_then(|()| self.announced.keep(entries.told())) {
             log::warn("times of zones that are gone are still written down", &[("why", &e)]);
@@ -435,8 +435,9 @@ impl Registrar {
         }
         while let Some((zone, target)) = self.announcer.next_given_up() {
             means.state.refreshed.count(Counter::NotifyFailed);
+            let why = self.untaken.remove(&(zone, target)).unwrap_or("it does not answer".to_string());
             let (zone, to) = (self.entries.name(zone), self.entries.remote(target).map(|r| r.to_string()));
-            let (to, why) = (to.unwrap_or_default(), self.untaken.get(&target).map_or("", String::as_str));
+            let to = to.unwrap_or_default();
             let facts: [(&str, &dyn std::fmt::Display); 3] = [("zone", &zone), ("to", &to), ("why", &why)];
             self.quota.warn(now, "a server is not told of a new version", &facts);
         }
@@ -492,8 +493,8 @@ impl Registrar {
                     Heard::Useless(why) => (Told::Refused, Some(why)),
                 };
                 match why {
-                    Some(why) => _ = self.untaken.insert(target, why),
-                    None => _ = self.untaken.remove(&target),
+                    Some(why) => _ = self.untaken.insert((zone, target), why),
+                    None => _ = self.untaken.remove(&(zone, target)),
                 }
                 if told == Told::Answered {
                     means.state.refreshed.count(Counter::NotifyAnswered);

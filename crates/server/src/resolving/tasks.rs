@@ -146,12 +146,12 @@ impl Tasks {
         // Of an alias that leads elsewhere the rest is composed, and what was asked for it has to be known.
         let rest = waiter.as_ref().filter(|w| w.wanted == Wanted::RestOfChain).map(|_| miss.question.clone());
         let waiter = waiter.map(|w| (w.peer.ip, w));
-        let has_stale = miss.has_stale;
-        if let Err((why, Some(waiter))) = self.resolver.on_question(self.now.mono_ns, miss.question, has_stale, waiter)
+        if let Err((why, Some(waiter))) =
+            self.resolver.on_question(self.now.mono_ns, miss.question, miss.has_stale, waiter)
         {
             let (rcode, ede) = why.told();
             // What has expired is for just such an outage.
-            let told = if has_stale { Told::Stale(rcode, ede) } else { Told::Failed(rcode, ede) };
+            let told = Told::Stale(rcode, ede);
             match rest {
                 Some(question) => self.tell(waiter, &question, &told, room),
                 None => {

@@ -75,15 +75,16 @@ pub(crate) struct Gathered {
     pub followers: Option<Followers>,
     /// Apexes of zones of ours below this one that names drawn in are of.
     pub below: BTreeSet<Box<[u8]>>,
-    /// What was found out about seats, for the next overlay.
+    /// What was found out about nodes of the file that may be looked through again, for the next overlay.
     pub fronts: Fronts,
     pub hidden: Vec<(Screen, Nodes)>,
 }
 
-/// By seat: `Overlay::front`.
+/// Names' nodes in the file, each with the last one behind it up to which all have changed.
 pub(crate) type Fronts = Vec<(u32, u32)>;
 
-/// What hides nodes of the file: their seat, and the octets of the name that hides them, for zones below come and go.
+/// A name that hides others: its seat, and how many octets it has. It is an end of the seat's name, and where that is another zone's apex, there may be
+/// another one at the same seat later.
 pub(crate) type Screen = (u32, usize);
 
 /// Nodes of the file, in canonical order.
@@ -414,8 +415,8 @@ impl<'a> Surroundings<'a> {
 /// The nodes that cuts and DNAMEs hide, found once for whoever asks for many names of a zone: they stand in no index, and to go through
 /// all of a cut's for each of them would be quadratic.
 ///
-/// Bound: four octets for each hidden node. It is of one view. (What an edit finds goes along with the overlay that it makes: or each of many would
-/// go through them.)
+/// Bound: four octets for each hidden node. It is of one view; but what an edit has found stands in the overlay that it makes, so that the next one does not
+/// go through all again.
 #[derive(Default)]
 pub struct Hidden(RefCell<HashMap<Screen, Nodes>>);
 
@@ -430,7 +431,7 @@ impl Hidden {
     }
 
     /// Those of which there are so many that it costs to find them.
-    fn many(self) -> Vec<(Screen, Nodes)> {
+    pub(crate) fn many(self) -> Vec<(Screen, Nodes)> {
         self.0.into_inner().into_iter().filter(|(_, nodes)| nodes.len() >= FEW).collect()
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::InTurn;
-use crate::edit;
+use crate::edit::{self, Hidden};
 use crate::node::ABOVE;
 use std::collections::BTreeMap;
 use wire::hash::name_hash;
@@ -332,7 +332,9 @@ fn what_a_cut_hides_is_found_once() {
         image = over(&image, names(gone, &[]));
         let nodes = image.view().overlay().unwrap().hidden(screen);
         assert_eq!(nodes.map(|nodes| nodes.len()), Some(owners.len()));
-        assert!(zone_of(&image, APEX).node(gone).unwrap().is_none());
+        let hidden = Hidden::default();
+        assert!(zone_of(&image, APEX).node_by(gone, &hidden).unwrap().is_none());
+        assert!(hidden.many().is_empty(), "nothing was looked through");
     }
 }
 

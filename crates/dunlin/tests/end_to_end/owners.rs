@@ -638,6 +638,7 @@ fn goes_on_from_the_serials_it_was_given(reload: &[&str], is_in_image: bool) {
         eventually("an image of it", || image() > before);
     }
     server.killed();
+    assert!(is_in_image || image() == before);
     folder.configure(CONFIGURATION);
     let server = serve(&folder);
     assert!(serial(&folder, &server) >= last, "{}", serial(&folder, &server));

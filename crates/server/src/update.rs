@@ -71,7 +71,7 @@ const GROUP_OCTETS_MAX: usize = 64 << 20;
 /// Names that lie over the image at most before a new one is made though updates go on, and octets of the room behind it.
 const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
-/// Answers of a burst: so many are made, and signed, in a millisecond or two.
+/// Answers of a burst: so many are made, and signed, in a millisecond or two. (Refusals may wait for `AT_ONCE`.)
 pub const BURST_MAX: usize = 32;
 /// How long updates are taken in, or judged, or zones that come back are seen to at a time: all others wait meanwhile.
 const AT_ONCE: Duration = Duration::from_millis(20);
@@ -438,6 +438,8 @@ impl Updates {
         let wishes = layers.into_iter().map(|(apex, layer)| Wish { apex, names: ledger::names(layer) });
         let wishes: Vec<Wish> = wishes.filter(|wish| !wish.names.is_empty()).collect();
         drop(now);
+        // Those who were given up need not wait for the disk.
+        self.burst.ring(&self.mailboxes);
         let mut outcome = if entries.is_empty() { DONE } else { self.change(&entries, wishes, &mut books) };
         drop(books);
         if !entries.is_empty() && self.owes() {

@@ -6,7 +6,7 @@
 //!
 //! A zone that is signed, or has a digest, keeps its own: they would not fit another.
 //!
-//! A zone that is to be its updates' goes on under the serial that it had, though nothing gives it one any more: they will.
+//! A zone that is to be its updates' goes on under the serial that it had, with what it had, though nothing gives it one any more: they will.
 
 use crate::clock::wall_s;
 use crate::config::{Numbering, Zone};

@@ -1,6 +1,7 @@
 //! What an operator writes, and exactly what is said about it.
 
 use super::*;
+use policy::Step;
 
 fn good(text: &str) -> Config {
     match parse(Path::new("/etc/dunlin/dunlin.toml"), text) {

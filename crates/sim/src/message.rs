@@ -42,6 +42,17 @@ pub fn packet(name: &[u8], rtype: u16, edns: Option<(u16, bool)>) -> Vec<u8> {
     p
 }
 
+/// A query of those words with one option in its OPT.
+pub fn with_option(words: &str, code: u16, data: &[u8]) -> Vec<u8> {
+    let mut query = query(words);
+    let at = query.len() - 2;
+    query[at..].copy_from_slice(&(4 + data.len() as u16).to_be_bytes());
+    query.extend(code.to_be_bytes());
+    query.extend((data.len() as u16).to_be_bytes());
+    query.extend(data);
+    query
+}
+
 /// One record of a message, its names written out.
 pub struct Record {
     pub owner: Vec<u8>,
@@ -90,6 +101,20 @@ fn record_at(message: &[u8], at: usize) -> Option<(Record, usize)> {
     rdata.extend(message.get(p..data + len)?);
     let ttl = u32::from_be_bytes([f[4], f[5], f[6], f[7]]);
     Some((Record { owner, rtype, class: u16::from_be_bytes([f[2], f[3]]), ttl, rdata }, data + len))
+}
+
+/// The data of an option in an answer's OPT.
+pub fn option(answer: &[u8], code: u16) -> Option<Vec<u8>> {
+    let sections = sections(answer)?;
+    let mut rest = &sections[2].iter().find(|r| r.rtype == 41)?.rdata[..];
+    while rest.len() >= 4 {
+        let len = u16::from_be_bytes([rest[2], rest[3]]) as usize;
+        if rest[..2] == code.to_be_bytes() {
+            return Some(rest[4..4 + len].to_vec());
+        }
+        rest = &rest[4 + len..];
+    }
+    None
 }
 
 /// The name at a place, and where it ends there. Pointers must go back.

@@ -14,30 +14,6 @@ fn server(setup: Setup) -> Server {
     Server::with(image_of(&ZONES).0, setup)
 }
 
-fn with_option(words: &str, code: u16, data: &[u8]) -> Vec<u8> {
-    let mut query = message::query(words);
-    let at = query.len() - 2;
-    query[at..].copy_from_slice(&(4 + data.len() as u16).to_be_bytes());
-    query.extend(code.to_be_bytes());
-    query.extend((data.len() as u16).to_be_bytes());
-    query.extend(data);
-    query
-}
-
-/// The data of an option in an answer's OPT.
-fn option(answer: &[u8], code: u16) -> Option<Vec<u8>> {
-    let sections = message::sections(answer)?;
-    let mut rest = &sections[2].iter().find(|r| r.rtype == 41)?.rdata[..];
-    while rest.len() >= 4 {
-        let len = u16::from_be_bytes([rest[2], rest[3]]) as usize;
-        if rest[..2] == code.to_be_bytes() {
-            return Some(rest[4..4 + len].to_vec());
-        }
-        rest = &rest[4 + len..];
-    }
-    None
-}
-
 #[test]
 fn a_client_above_its_rate_is_limited_and_one_with_a_cookie_is_not() {
     let rate = RateSettings { per_second: 10, slip: 2, ..Default::default() };
@@ -50,9 +26,9 @@ fn a_client_above_its_rate_is_limited_and_one_with_a_cookie_is_not() {
     assert_eq!(s.counters.value(Counter::DropRate), 88);
     // The slipped answer carries no cookie of the client's, but asking with one gets one, and with that one is free.
     s.now.mono_ns += 10_000_000_000;
-    let fresh = s.datagram(&with_option("ns.example. A", 10, b"clientck")).unwrap();
-    let cookie = option(&fresh, 10).unwrap();
-    let proven = with_option("ns.example. A", 10, &cookie);
+    let fresh = s.datagram(&message::with_option("ns.example. A", 10, b"clientck")).unwrap();
+    let cookie = message::option(&fresh, 10).unwrap();
+    let proven = message::with_option("ns.example. A", 10, &cookie);
     assert!((0..200).all(|_| s.datagram(&proven).is_some_and(|a| a[2] & 2 == 0)));
     assert_eq!(s.counters.value(Counter::CookieValid), 200);
     // Whoever comes over TCP has proven where it is.
@@ -147,19 +123,19 @@ fn identity_and_version_are_told_if_the_operator_wants_it() {
 #[test]
 fn options_are_answered_when_asked_for() {
     let mut s = server(Setup { nsid: Some(b"site-7".to_vec()), keepalive_tenths: 120, ..Default::default() });
-    let answer = s.datagram(&with_option("ns.example. A", 3, b"")).unwrap();
-    assert_eq!(option(&answer, 3), Some(b"site-7".to_vec()));
+    let answer = s.datagram(&message::with_option("ns.example. A", 3, b"")).unwrap();
+    assert_eq!(message::option(&answer, 3), Some(b"site-7".to_vec()));
     // RFC 9660: one label, SOA serial, 9.
-    let answer = s.datagram(&with_option("ns.example. A", 19, b"")).unwrap();
-    assert_eq!(option(&answer, 19), Some(vec![1, 0, 0, 0, 0, 9]));
+    let answer = s.datagram(&message::with_option("ns.example. A", 19, b"")).unwrap();
+    assert_eq!(message::option(&answer, 19), Some(vec![1, 0, 0, 0, 0, 9]));
     // RFC 7828 section 3.2: over TCP only.
-    let keepalive = with_option("ns.example. A", 11, b"");
-    assert_eq!(option(&s.datagram(&keepalive).unwrap(), 11), None);
-    assert_eq!(option(&s.message(&keepalive).unwrap(), 11), Some(vec![0, 120]));
+    let keepalive = message::with_option("ns.example. A", 11, b"");
+    assert_eq!(message::option(&s.datagram(&keepalive).unwrap(), 11), None);
+    assert_eq!(message::option(&s.message(&keepalive).unwrap(), 11), Some(vec![0, 120]));
     let refused = s.datagram(&message::query("x.elsewhere. A")).unwrap();
-    assert_eq!(option(&refused, 15), Some(vec![0, 20]));
+    assert_eq!(message::option(&refused, 15), Some(vec![0, 20]));
     // Unknown options are ignored.
-    assert_eq!(s.datagram(&with_option("ns.example. A", 65_001, b"what")).unwrap()[3] & 15, 0);
+    assert_eq!(s.datagram(&message::with_option("ns.example. A", 65_001, b"what")).unwrap()[3] & 15, 0);
 }
 
 #[test]
@@ -263,12 +239,12 @@ fn a_transfer_is_handed_on_as_it_came_or_refused() {
 fn who_signs_above_the_rate_is_limited_without_a_cookie_alone() {
     let rate = RateSettings { per_second: 10, slip: 0, ..Default::default() };
     let mut s = server(Setup { rate: Some(rate), cookie_secret: Some([3; 16]), ..Default::default() });
-    let fresh = s.datagram(&with_option("ns.example. A", 10, b"clientck")).unwrap();
-    let cookies = [b"clientck".to_vec(), option(&fresh, 10).unwrap()];
+    let fresh = s.datagram(&message::with_option("ns.example. A", 10, b"clientck")).unwrap();
+    let cookies = [b"clientck".to_vec(), message::option(&fresh, 10).unwrap()];
     let rdata = b"\x0bhmac-sha256\0\0\0\x65\x00\x00\x01\x01\x2c\0\x04ABCD\x12\x34\0\0\0\0";
     let answered = cookies.map(|cookie| {
         s.now.mono_ns += 10_000_000_000;
-        let mut query = with_option("ns.example. A", 10, &cookie);
+        let mut query = message::with_option("ns.example. A", 10, &cookie);
         query[11] = 2;
         query.extend(b"\x03key\0\0\xfa\0\xff\0\0\0\0");
         query.extend((rdata.len() as u16).to_be_bytes());
@@ -287,12 +263,15 @@ fn malformed_signatures_and_cookies_alone_are_limited_too() {
     malformed.extend(b"\0\0\xfa\0\xff\0\0\0\0\0\0");
     assert_eq!((0..100).filter(|_| s.datagram(&malformed).is_some()).count(), 25);
     s.now.mono_ns += 10_000_000_000;
-    let mut alone = with_option(". A", 10, b"clientck");
+    let mut alone = message::with_option(". A", 10, b"clientck");
     alone[5] = 0;
     alone.drain(12..17);
     let answers: Vec<_> = (0..100).filter_map(|_| s.datagram(&alone)).collect();
     assert_eq!(answers.len(), 25);
-    assert_eq!((answers[0][3] & 15, answers[0][5], option(&answers[0], 10).map(|c| c.len())), (0, 0, Some(24)));
+    assert_eq!(
+        (answers[0][3] & 15, answers[0][5], message::option(&answers[0], 10).map(|c| c.len())),
+        (0, 0, Some(24))
+    );
 }
 
 #[test]

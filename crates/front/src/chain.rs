@@ -25,6 +25,15 @@ pub enum Composed {
     Needs(Miss),
 }
 
+/// The parts of a chain: none of them is an answer to anybody.
+enum Gathered {
+    All(Vec<Vec<u8>>),
+    Needs(Miss),
+    /// The chain is too long, or somebody who was asked before is to be asked again.
+    Not,
+    Drop,
+}
+
 impl<M: AsRef<[u8]>> Worker<M> {
     /// Answers the packet of `len` octets in `buffer`, whose chain leaves our zones. `known`: what was found out.
     pub fn compose(
@@ -36,8 +45,20 @@ impl<M: AsRef<[u8]>> Worker<M> {
         len: usize,
         known: Option<(&Question, &Told<'_>)>,
     ) -> Composed {
+        self.writes_parts = true;
+        let parts = self.gather(now, peer, buffer.get(..len).unwrap_or_default(), known);
+        self.writes_parts = false;
+        match parts {
+            Gathered::All(parts) => self.merge(now, peer, transport, buffer, len, &parts),
+            Gathered::Needs(miss) => Composed::Needs(miss),
+            Gathered::Not => self.give_up(now, peer, transport, buffer, len),
+            Gathered::Drop => Composed::Drop,
+        }
+    }
+
+    fn gather(&mut self, now: Now, peer: Peer, packet: &[u8], known: Option<(&Question, &Told<'_>)>) -> Gathered {
         let mut parts: Vec<Vec<u8>> = Vec::new();
-        let mut packet = buffer.get(..len).unwrap_or_default().to_vec();
+        let mut packet = packet.to_vec();
         while parts.len() < PARTS_MAX {
             let mut room = vec![0; MESSAGE_MAX];
             room[..packet.len()].copy_from_slice(&packet);
@@ -52,23 +73,21 @@ impl<M: AsRef<[u8]>> Worker<M> {
                 .and_then(|p| if let Purpose::Resolve(miss) = p.purpose { Some(miss) } else { None });
             match (verdict, miss) {
                 (Verdict::Reply(n), _) => {
-                    self.take_back(&room);
                     parts.push(room[..n].to_vec());
-                    return self.merge(now, peer, transport, buffer, len, &parts);
+                    return Gathered::All(parts);
                 }
                 (Verdict::Later, Some(miss)) if miss.wanted == Wanted::RestOfChain => {
                     let Verdict::Reply(n) = self.part_of_ours(now, peer, &mut room, packet.len()) else {
-                        return Composed::Drop;
+                        return Gathered::Drop;
                     };
-                    self.take_back(&room);
                     parts.push(room[..n].to_vec());
                     packet = question_packet(&miss.question);
                 }
-                (Verdict::Later, Some(miss)) if known.is_none() => return Composed::Needs(miss),
+                (Verdict::Later, Some(miss)) if known.is_none() => return Gathered::Needs(miss),
                 _ => break,
             }
         }
-        self.give_up(now, peer, transport, buffer, len)
+        Gathered::Not
     }
 
     fn give_up(&mut self, now: Now, peer: Peer, transport: Transport, buffer: &mut [u8], len: usize) -> Composed {

@@ -11,7 +11,7 @@
 //!
 //! Our zones' data is never stored. What follows an alias of ours is stored under its own name.
 
-use crate::respond::{Response, absence, take_back};
+use crate::respond::{Response, absence};
 use crate::{Judged, Miss, Now, Verdict, Wanted};
 use authority::{Found, Lookup, Trail};
 use cache::{Cache, Freshness, Hit, Kind, Scratch, Sought, Variant};
@@ -169,19 +169,24 @@ impl<'r, 'a, M: AsRef<[u8]>> Resolution<'r, 'a, M> {
         let (apex, seed) = (lookup.apex, self.response.view.seed());
         let whole = || (buffer.get(..self.len).unwrap_or_default().to_vec(), name_hash(seed, query.name()));
         let whole = may_leave(query, lookup).then(whole);
+        let answers = self.response.answers;
+        if whole.is_some() {
+            self.response.answers = self.response.parts;
+        }
         let verdict = self.response.by_zones(query, lookup, trail, opt, Flags::RECURSION_AVAILABLE, buffer);
+        self.response.answers = answers;
         let Some((whole, asked)) = whole else { return verdict };
         let is_barred = || {
             name_hash(seed, query.name()) != asked
                 && absence(self.response.zones, self.response.presence, query, lookup).is_some()
         };
         if lookup.apex == apex && lookup.found != Found::Cut && !is_barred() {
+            if let Verdict::Reply(_) = verdict {
+                self.response.count_written(buffer);
+            }
             return verdict;
         }
         // The chain goes on elsewhere: the client waits for the rest of it, and that is its answer.
-        if let Verdict::Reply(_) = verdict {
-            take_back(self.response.counters, buffer);
-        }
         buffer.iter_mut().zip(&whole).for_each(|(to, from)| *to = *from);
         self.miss = Some(miss(query, buffer, false, Wanted::RestOfChain));
         Verdict::Later

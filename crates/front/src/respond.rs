@@ -25,6 +25,10 @@ pub(crate) struct Response<'a, M> {
     pub transport: Transport,
     pub setup: &'a Setup,
     pub counters: &'a Counters,
+    /// Those of answers and cookies: `counters`, or `parts` while what is written may be only a part of an answer.
+    pub answers: &'a Counters,
+    /// Nobody reads these.
+    pub parts: &'a Counters,
     pub zones: &'a Zones<M>,
     pub presence: &'a Presence,
     pub view: View<'a>,
@@ -366,8 +370,8 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
         let cookie = self.options(query, buffer, opt);
         match cookie {
             cookie::Verdict::New => {}
-            cookie::Verdict::Valid => self.counters.count(Counter::CookieValid),
-            cookie::Verdict::Bad => self.counters.count(Counter::CookieBad),
+            cookie::Verdict::Valid => self.answers.count(Counter::CookieValid),
+            cookie::Verdict::Bad => self.answers.count(Counter::CookieBad),
         }
         cookie == cookie::Verdict::Valid
     }
@@ -403,16 +407,15 @@ impl<'a, M: AsRef<[u8]>> Response<'a, M> {
 
     #[inline(always)]
     pub(crate) fn count(&self, rcode: Rcode) {
-        self.counters.count(Counter::Answered);
-        self.counters.count(counter_of(rcode));
+        self.answers.count(Counter::Answered);
+        self.answers.count(counter_of(rcode));
     }
-}
 
-/// An answer that was counted goes to nobody.
-pub(crate) fn take_back(counters: &Counters, reply: &[u8]) {
-    let rcode = reply.get(3).map_or(Rcode::SERVFAIL, |flags| Rcode(u16::from(flags & 0xF)));
-    counters.take_back(Counter::Answered);
-    counters.take_back(counter_of(rcode));
+    /// Counts an answer that was written while it was not known whether it is a whole one.
+    pub(crate) fn count_written(&self, reply: &[u8]) {
+        let rcode = reply.get(3).map_or(Rcode::SERVFAIL, |flags| Rcode(u16::from(flags & 0xF)));
+        self.count(rcode);
+    }
 }
 
 /// Why the zone that a name belongs to cannot be answered for, if it cannot.

@@ -4,7 +4,7 @@
 //! on. On 8.5 million records that is worth half the cost of a query.
 
 use crate::resolving::{Resolution, Resolving, Told};
-use crate::respond::{Response, absence, take_back};
+use crate::respond::{Response, absence};
 use crate::{Datagrams, Now, Peer, Postponed, Presence, Published, Purpose, Ticket, Transport, Unserved, Verdict, Way};
 use authority::{Found, Lookup, Trail};
 use cache::{Kind, Sought};
@@ -117,6 +117,10 @@ pub struct Worker<M> {
     rate: Option<RateLimit>,
     cookies: Option<cookie::Secrets>,
     counters: Arc<Counters>,
+    /// Of what is a part of an answer only: nobody reads them.
+    parts: Counters,
+    /// What is written now is such a part.
+    pub(crate) writes_parts: bool,
     scratch: Vec<Scratch>,
     /// Of the last batch or message only, so a batch at most: the driver takes them before the next.
     postponed: VecDeque<Postponed>,
@@ -146,6 +150,8 @@ macro_rules! response {
             transport: $transport,
             setup: &$worker.setup,
             counters: &$worker.counters,
+            answers: if $worker.writes_parts { &$worker.parts } else { &$worker.counters },
+            parts: &$worker.parts,
             zones: &$worker.zones,
             presence: &$worker.presence,
             view: $view,
@@ -185,6 +191,8 @@ impl<M: AsRef<[u8]>> Worker<M> {
             rate,
             cookies,
             counters,
+            parts: Counters::default(),
+            writes_parts: false,
             scratch,
             postponed,
             rooms,
@@ -458,11 +466,6 @@ impl<M: AsRef<[u8]>> Worker<M> {
         s.lookup.at_once(&s.query, view);
         !matches!(s.lookup.found, Found::NotOurs | Found::Cut)
             || absence(&self.zones, &self.presence, &s.query, &s.lookup).is_some()
-    }
-
-    /// An answer that was counted is only part of one, or none: the client has another one.
-    pub(crate) fn take_back(&self, reply: &[u8]) {
-        take_back(&self.counters, reply);
     }
 
     /// Answers the packet of a client who has waited.

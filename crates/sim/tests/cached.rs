@@ -1,7 +1,7 @@
 //! What a client who is resolved for gets of the cache as its entries age: fresh, near their end, expired, failed.
 
 use cache::{AtomicU64, Bounds, Cache, Config, Entry, Kind, Moment, Variant};
-use front::{Composed, Purpose, Resolving, Setup, Told as Outcome, Transport, Verdict, Wanted};
+use front::{Composed, Miss, Purpose, Resolving, Setup, Told as Outcome, Transport, Verdict, Wanted};
 use policy::Acl;
 use sim::forwarding::{name_of, reply};
 use sim::{CLIENT, Server, image_of, message};
@@ -13,6 +13,7 @@ const ZONE: [(&str, &str); 1] =
     [("ours.", "$TTL 60\n@ SOA ns h 9 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nalias CNAME www.example.\n")];
 const STALE_ANSWER: u8 = 3;
 const CACHED_ERROR: u8 = 13;
+const COOKIE: u16 = 10;
 
 /// An answer's rcode, the TTL of its address, its extended error.
 type Told = (u8, Option<u32>, Option<u8>);
@@ -31,7 +32,8 @@ impl Stage {
         let cache = Arc::new(Cache::format(memory.leak(), &config, start).unwrap());
         let allow = Acl::new(vec!["192.0.2.0/24".parse().unwrap()]);
         let resolving = Resolving { cache: Arc::clone(&cache), allow, prefetch, serve_stale };
-        let server = Server::with(image_of(&ZONE).0, Setup { resolving: Some(resolving), ..Setup::default() });
+        let setup = Setup { resolving: Some(resolving), cookie_secret: Some([3; 16]), ..Setup::default() };
+        let server = Server::with(image_of(&ZONE).0, setup);
         Stage { server, cache, seconds: 0 }
     }
 
@@ -131,14 +133,19 @@ fn who_has_waited_is_given_what_has_expired_where_that_is_wanted() {
 fn an_answer_of_several_parts_is_counted_once() {
     let mut s = Stage::new(true, true);
     s.keep_address("www.example", 100);
-    assert_eq!(s.ask("alias.ours"), (None, Some(Wanted::RestOfChain)));
-    assert_eq!(s.server.counters.value(Counter::Answered), 0);
-    let (mut buffer, mut query) = (vec![0; 65_535], message::query("alias.ours A"));
+    let fresh = s.server.message(&message::with_option("ns.ours A", COOKIE, b"clientck")).unwrap();
+    let mut query = message::with_option("alias.ours A", COOKIE, &message::option(&fresh, COOKIE).unwrap());
     query[2] |= 1;
+    assert!(s.server.message(&query).is_none());
+    let postponed = s.server.worker.next_postponed().map(|p| p.purpose);
+    assert!(matches!(postponed, Some(Purpose::Resolve(Miss { wanted: Wanted::RestOfChain, .. }))));
+    assert_eq!(s.server.counters.value(Counter::Answered), 1, "that of the cookie");
+    let mut buffer = vec![0; 65_535];
     buffer[..query.len()].copy_from_slice(&query);
     let composed = s.server.worker.compose(s.server.now, CLIENT, Transport::Tcp, &mut buffer, query.len(), None);
     let Composed::Reply(len) = composed else { panic!("both parts are known") };
     assert_eq!(message::sections(&buffer[..len]).unwrap()[0].len(), 2);
     let count = |which| s.server.counters.value(which);
-    assert_eq!([Counter::Answered, Counter::NoError, Counter::CacheHit].map(count), [1, 1, 1]);
+    let counters = [Counter::Answered, Counter::NoError, Counter::CacheHit, Counter::CookieValid];
+    assert_eq!(counters.map(count), [2, 2, 1, 1]);
 }

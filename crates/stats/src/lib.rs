@@ -132,12 +132,6 @@ impl Counters {
         self.add(which, 1);
     }
 
-    /// One that was counted was none after all.
-    pub fn take_back(&self, which: Counter) {
-        let c = &self.0[which as usize];
-        c.store(c.load(Relaxed).saturating_sub(1), Relaxed);
-    }
-
     /// For what several threads count, and seldom.
     pub fn count_together(&self, which: Counter) {
         self.0[which as usize].fetch_add(1, Relaxed);

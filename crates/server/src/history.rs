@@ -42,6 +42,28 @@ pub const CHANGE_OCTETS_MAX: usize = 64 << 20;
 /// Records that an answer lists.
 const RECORDS_MAX: usize = 100_000;
 
+/// Why an old version of a zone is out of reach.
+pub enum NoWay {
+    /// What is kept does not lead there.
+    Lost(String),
+    /// What is kept cannot be read, by now.
+    Unread(String),
+}
+
+impl From<String> for NoWay {
+    fn from(why: String) -> NoWay {
+        NoWay::Lost(why)
+    }
+}
+
+impl From<NoWay> for String {
+    fn from(no_way: NoWay) -> String {
+        match no_way {
+            NoWay::Lost(why) | NoWay::Unread(why) => why,
+        }
+    }
+}
+
 /// Reads what has changed, and what was before.
 #[derive(Clone)]
 pub struct Past {
@@ -114,12 +136,12 @@ impl Past {
     }
 
     /// What leads from a zone to what it was at a serial.
-    pub fn way_back(&self, apex: &[u8], served: &Zone<'_>, serial: u32) -> Result<Diff, String> {
+    pub fn way_back(&self, apex: &[u8], served: &Zone<'_>, serial: u32) -> Result<Diff, NoWay> {
         self.way_to(apex, served, serial, None)
     }
 
     /// The same for what the zone was at a serial from this moment on.
-    pub fn way_to(&self, apex: &[u8], served: &Zone<'_>, serial: u32, since: Option<&str>) -> Result<Diff, String> {
+    pub fn way_to(&self, apex: &[u8], served: &Zone<'_>, serial: u32, since: Option<&str>) -> Result<Diff, NoWay> {
         self.ways_back(apex, served, [(serial, since)]).map(|[way]| way)
     }
 
@@ -130,7 +152,7 @@ impl Past {
         apex: &[u8],
         served: &Zone<'_>,
         versions: [(u32, Option<&str>); N],
-    ) -> Result<[Diff; N], String> {
+    ) -> Result<[Diff; N], NoWay> {
         let now = served.serial().map_err(damaged)?;
         if versions.iter().all(|version| *version == (now, None)) {
             // Which is asked most, and nothing of the history.
@@ -141,17 +163,17 @@ impl Past {
             let ways = versions.into_iter().map(back).collect::<Result<Vec<_>, _>>()?;
             <[Diff; N]>::try_from(ways).map_err(|_| MISFIT.to_string())
         };
-        let [files, updates] = [FOLDER, ledger::FOLDER].map(|folder| changes_in(&self.data_dir, &[folder], apex));
-        let (files, updates) = (files?, updates?);
+        let read = |folder: &str| changes_in(&self.data_dir, &[folder], apex).map_err(NoWay::Unread);
+        let (files, updates) = (read(FOLDER)?, read(ledger::FOLDER)?);
         let ends_here = |all: &VecDeque<Entry>| all.back().filter(|last| last.diff.to == now).map(|last| last.when);
         let is_theirs = ends_here(&files).is_none_or(|file| ends_here(&updates).is_some_and(|update| update > file));
         let theirs = is_theirs.then(|| fitting(updates.clone()).ok()).flatten();
-        theirs.map_or_else(|| fitting(in_turn(files, updates)), Ok)
+        Ok(theirs.map_or_else(|| fitting(in_turn(files, updates)), Ok)?)
     }
 
     /// What edits of its file have changed of a zone since a version, and not taken back: records that went, and that came.
-    pub fn edited_since(&self, apex: &[u8], serial: u32) -> Result<[BTreeSet<Record>; 2], String> {
-        let changes = changes(&self.data_dir, apex)?;
+    pub fn edited_since(&self, apex: &[u8], serial: u32) -> Result<[BTreeSet<Record>; 2], NoWay> {
+        let changes = changes(&self.data_dir, apex).map_err(NoWay::Unread)?;
         let since = of_this(&changes).take_while(|step| step.diff.to != serial);
         let mut net = Net::default();
         since.filter(|step| is_edit(&step.author)).for_each(|step| net.back(&step.diff));

@@ -470,7 +470,7 @@ impl Scribe {
             Reading::Unsettled => Ok(self.look_again(task)),
             Reading::Hindered(Hindrance::Wrong(why)) => refuse(self, &why),
             // That may be mended, and the file stays as it is.
-            Reading::Hindered(Hindrance::Included(why)) => Err(self.wait(task, file, &why)),
+            Reading::Hindered(Hindrance::Elsewhere(why)) => Err(self.wait(task, file, &why)),
             Reading::Hindered(Hindrance::Weighed(why)) => refuse(self, &weighed(&why, &task.apex)),
             Reading::Taken(taken) => {
                 let (edit, kept) = *taken;

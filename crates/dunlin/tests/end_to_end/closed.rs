@@ -83,6 +83,29 @@ fn a_history_that_cannot_be_reached_is_not_an_empty_one() {
     assert_eq!(server.short(&folder, &["www.d.example", "A"]), "192.0.2.1\n");
 }
 
+/// Nothing is wrong with the file: it is the same when it is taken in.
+#[test]
+fn an_edit_is_taken_in_once_the_history_of_its_zone_can_be_read_again() {
+    let (folder, server) = staged();
+    folder.write("zones/d.example.zone", &ZONE.replace(" 7 ", " 8 "));
+    folder.does(&["reload", "d.example"]);
+    let add = |n: u8| update(&server, &[], DDNS, &format!("zone z.example\nadd n{n}.z.example 60 A 192.0.2.{n}"));
+    assert_eq!(add(8), "");
+    let file = folder.0.join("own/z.zone");
+    eventually("what was changed", || read(&file).contains("192.0.2.8\n"));
+    let written = read(&file);
+    assert_eq!(add(9), "");
+    close(&folder, "data/history");
+    folder.write("own/z.zone", &format!("{written}edited 60 A 192.0.2.7\n"));
+    folder.does(&["reload", "z.example"]);
+    eventually("a word of it", || read(&folder.0.join("log")).contains("the history cannot be read: data/history"));
+    open(&folder, "data/history");
+    folder.does(&["reload", "z.example"]);
+    let short = |name: &str| server.short(&folder, &[&format!("{name}.z.example"), "A"]);
+    eventually("the edit", || short("edited") == "192.0.2.7\n");
+    assert_eq!([short("n8"), short("n9")], ["192.0.2.8\n", "192.0.2.9\n"]);
+}
+
 /// What its updates have made of it is in the journal alone, and stays there, whatever becomes of others.
 #[test]
 fn a_zone_that_its_updates_leave_while_no_image_can_be_made_is_as_they_made_it() {

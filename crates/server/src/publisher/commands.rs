@@ -61,7 +61,7 @@ impl Publisher {
                 let serial = served.serial().map_err(|damaged| sound::damaged(damaged).to_string())?;
                 Ok(history::json(&zone.apex, &Diff::new(serial, serial, vec![], vec![])))
             }),
-            Err(Hindrance::Wrong(why) | Hindrance::Included(why) | Hindrance::Weighed(why)) => Err(why),
+            Err(Hindrance::Wrong(why) | Hindrance::Elsewhere(why) | Hindrance::Weighed(why)) => Err(why),
         }
     }
 
@@ -221,7 +221,7 @@ impl Publisher {
 /// had saved just then is not, and stays. `serial`: of a version that is wanted, and without which nothing is removed.
 fn settle(past: &Past, zone: &Zone, serial: u32) {
     let Some(left) = history::left_beside(&zone.file).map(|file| Zone::new(zone.apex.clone(), file)) else { return };
-    let way = |served: &ImageZone<'_>| past.way_back(&zone.apex, served, serial).map(drop);
+    let way = |served: &ImageZone<'_>| Ok(past.way_back(&zone.apex, served, serial).map(drop)?);
     let is_there = history::with_zone(&past.published, &zone.apex, way).is_ok();
     let was = origin::stamp(&left.file);
     let has_been = edited::edit(past, &left, &Base::Itself, None, &mut |_, _| ()).is_ok();

@@ -9,7 +9,7 @@
 
 use crate::clock::wall_s;
 use crate::config::Zone;
-use crate::history::{self, Past};
+use crate::history::{self, NoWay, Past};
 use crate::images::laying::Standing;
 use crate::images::sound::DAMAGED;
 use crate::scribe::origin::{self, Base};
@@ -94,8 +94,8 @@ type Merged = (Option<Diff>, Option<String>);
 pub enum Hindrance {
     /// It cannot be.
     Wrong(String),
-    /// The same; but something else may be at fault than what the zone's file says: what it includes, who may read it.
-    Included(String),
+    /// The same; but something else may be at fault than what the zone's file says: what it includes, who may read it, what is kept of its history.
+    Elsewhere(String),
     /// The operator should look at it before.
     Weighed(String),
 }
@@ -109,6 +109,15 @@ impl From<String> for Hindrance {
 impl From<&str> for Hindrance {
     fn from(why: &str) -> Hindrance {
         Hindrance::Wrong(why.to_string())
+    }
+}
+
+impl From<NoWay> for Hindrance {
+    fn from(no_way: NoWay) -> Hindrance {
+        match no_way {
+            NoWay::Lost(why) => Hindrance::Wrong(why),
+            NoWay::Unread(why) => Hindrance::Elsewhere(why),
+        }
     }
 }
 
@@ -140,7 +149,7 @@ pub fn edit(
         });
     });
     found.map_err(|hindrance| match hindrance {
-        Hindrance::Wrong(why) if !is_alone => Hindrance::Included(why),
+        Hindrance::Wrong(why) if !is_alone => Hindrance::Elsewhere(why),
         other => other,
     })?;
     Ok(edit)
@@ -151,9 +160,9 @@ fn read(zone: &Zone, stock: &Stock) -> Result<(Builder, Sources), Hindrance> {
     let mut builder = stock.builder();
     builder.begin_zone(&zone.apex);
     // Its rights are no part of what tells an edit: it is tried again.
-    let read = reading::one(zone, stock, &mut builder).map_err(|unread| Hindrance::Included(unread.text(zone)))?;
+    let read = reading::one(zone, stock, &mut builder).map_err(|unread| Hindrance::Elsewhere(unread.text(zone)))?;
     match read.report.first_error() {
-        Some(why) if read.sources.len() > 1 => Err(Hindrance::Included(why)),
+        Some(why) if read.sources.len() > 1 => Err(Hindrance::Elsewhere(why)),
         Some(why) => Err(Hindrance::Wrong(why)),
         None => Ok((builder, read.sources)),
     }
@@ -184,7 +193,10 @@ impl Weighing<'_> {
             Base::Version(serial, since) => {
                 of = Some(*serial);
                 let back = past.way_to(&zone.apex, served, *serial, since.as_deref());
-                back.map_err(|why| if is_newer(*serial, there.from) { unborn(*serial, there.from) } else { why })?
+                back.map_err(|no_way| match no_way {
+                    NoWay::Lost(_) if is_newer(*serial, there.from) => unborn(*serial, there.from).into(),
+                    other => other,
+                })?
             }
             Base::Copy(file, _) => self.back(&Zone::new(zone.apex.clone(), file.clone()), served)?,
             Base::Past(file, serial) => {
@@ -194,13 +206,17 @@ impl Weighing<'_> {
                         of = Some(*serial);
                         version
                     }
+                    Err(NoWay::Unread(why)) => return Err(Hindrance::Elsewhere(why)),
                     _ => copy,
                 }
             }
             Base::Itself => {
-                let back = past.way_back(&zone.apex, served, audit::serial(edited));
-                let is_it = |back: Diff| (back.removed(), back.added()) == (there.removed(), there.added());
-                return if back.is_ok_and(is_it) { Ok((None, None)) } else { Err(UNKNOWN.into()) };
+                let is_it = |back: &Diff| (back.removed(), back.added()) == (there.removed(), there.added());
+                return match past.way_back(&zone.apex, served, audit::serial(edited)) {
+                    Ok(back) if is_it(&back) => Ok((None, None)),
+                    Err(NoWay::Unread(why)) => Err(Hindrance::Elsewhere(why)),
+                    _ => Err(UNKNOWN.into()),
+                };
             }
         };
         self.look_at_digest(&report, &back, &there, edited.apex())?;
@@ -289,7 +305,7 @@ fn left_by_others(
     serial: u32,
     there: &Diff,
     merged: Option<&Diff>,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, NoWay> {
     let sides = |diff: &Diff| [diff.removed(), diff.added()].map(|side| side.iter().cloned().collect::<BTreeSet<_>>());
     let ([gone, here], made) = (sides(there), merged.map(sides).unwrap_or_default());
     let stays = |all: BTreeSet<Record>, made: &BTreeSet<Record>| {

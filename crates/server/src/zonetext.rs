@@ -113,7 +113,10 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
 fn is_as_numbered(zone: &Zone, file: &Path) -> io::Result<()> {
     let mut of_file = zone.numbered.iter().flat_map(|sources| &**sources).filter(|(known, _)| known == file);
     let is_another = |(_, stamp): &(PathBuf, Option<Stamp>)| stamp.is_some_and(|stamp| Stamp::of(file) != Some(stamp));
-    if of_file.any(is_another) { Err(io::Error::from_raw_os_error(libc::EAGAIN)) } else { Ok(()) }
+    if !of_file.any(is_another) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, "it was replaced while it was read; reload it once more"))
 }
 
 fn has_lines(text: &[u8]) -> io::Result<()> {
@@ -131,7 +134,7 @@ fn has_lines(text: &[u8]) -> io::Result<()> {
 pub fn may_pass(why: &io::Error) -> bool {
     use libc::{EACCES, EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENXIO, EPERM, ESTALE, ETIMEDOUT};
     let passing = [EIO, EMFILE, ENFILE, ENOMEM, EINTR, EAGAIN, ESTALE, ETIMEDOUT, EACCES, EPERM, ENXIO];
-    why.raw_os_error().is_some_and(|code| passing.contains(&code))
+    why.kind() == io::ErrorKind::ResourceBusy || why.raw_os_error().is_some_and(|code| passing.contains(&code))
 }
 
 /// The same, once nothing can be written any more that looks as if it had been there before.

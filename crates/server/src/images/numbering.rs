@@ -187,7 +187,10 @@ mod tests {
                     assert_eq!(reading.report.errors, 1);
                     reading.sources
                 }
-                Err(unread) => unread.sources,
+                Err(unread) => {
+                    assert!(unread.text(&looked_at[0]).ends_with("replaced while it was read; reload it once more"));
+                    unread.sources
+                }
             };
             let stamp = sources.iter().find(|(file, _)| file == changed).map(|(_, stamp)| *stamp);
             assert_eq!(stamp, Some(None), "it is looked at again");

@@ -119,6 +119,8 @@ pub struct Tally {
     timeout_ns: u64,
     slow_from_ns: u64,
     last_answer_ns: u64,
+    /// The last long one, that nobody is known to have waited for yet.
+    silence: Option<Stall>,
 }
 
 /// How a tally is kept.
@@ -160,6 +162,7 @@ impl Tally {
             timeout_ns: terms.timeout_ns,
             slow_from_ns: 0,
             last_answer_ns: 0,
+            silence: None,
         }
     }
 
@@ -246,15 +249,22 @@ impl Tally {
         &mut self.open[at]
     }
 
-    /// A silence begins with the last answer, or with the query that had to wait for it if that was later. What was
-    /// sent late tells nothing: it is the tool that was silent.
+    /// A silence begins with the last answer, or with the query that had to wait for its end if that was later. What was
+    /// sent late tells nothing: it is the tool that was silent. So who has waited may be known only behind the end.
     #[inline]
     fn note_silence(&mut self, query: Query, at_ns: u64) {
-        let from_ns = self.last_answer_ns.max(query.due_ns);
-        if at_ns.saturating_sub(from_ns) > STALL_NS && !query.sent_late && self.stalls.len() < STALLS_MAX {
-            self.stalls.push(Stall { from_ns, to_ns: at_ns });
+        if at_ns.saturating_sub(self.last_answer_ns) > STALL_NS {
+            self.silence = Some(Stall { from_ns: self.last_answer_ns, to_ns: at_ns });
         }
         self.last_answer_ns = self.last_answer_ns.max(at_ns);
+        let Some(Stall { from_ns, to_ns }) = self.silence.filter(|_| !query.sent_late) else { return };
+        let from_ns = from_ns.max(query.due_ns);
+        if to_ns.saturating_sub(from_ns) > STALL_NS {
+            self.silence = None;
+            if self.stalls.len() < STALLS_MAX {
+                self.stalls.push(Stall { from_ns, to_ns });
+            }
+        }
     }
 
     #[cold]
@@ -440,6 +450,18 @@ mod tests {
             tally.answered(query(due), at, &answer(b'a', 0));
         }
         assert_eq!(tally.stalls, [Stall { from_ns: 300 * MS, to_ns: 500 * MS + 30 }]);
+    }
+
+    /// The tool was held up for a moment as the target stopped.
+    #[test]
+    fn a_stall_is_noted_though_the_first_that_waited_was_sent_late() {
+        let mut tally = tally();
+        tally.answered(query(0), MS, &answer(b'a', 0));
+        for i in 0..30 {
+            let query = Query { due_ns: (10 + i) * MS, sent_late: i < 3 };
+            tally.answered(query, 100 * MS + i, &answer(b'a', 0));
+        }
+        assert_eq!(tally.stalls, [Stall { from_ns: 13 * MS, to_ns: 100 * MS }]);
     }
 
     #[test]

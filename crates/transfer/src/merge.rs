@@ -7,7 +7,8 @@
 //! What both have changed alike is no conflict. An RRset that both have changed, and not alike, is one; so is an alias beside
 //! what the other side has put at its name (RFC 1034 section 3.6.2). The SOA's serial is the next one, or the file's if that
 //! is newer; of its other fields one side may change. A digest of the zone (RFC 8976) fits none of the two any more: what is
-//! served stays, unless the edit takes it away, or is the only one to have changed it; and the version has no serial that one of them states.
+//! served stays, unless the edit takes it away, or is the only one to have changed it, or brings another where updates took it away; and the version
+//! has no serial that one of them states.
 
 use crate::names::may_stand_beside_alias;
 use crate::record::{apart_from, is_newer, next_serial, serial_of, with_serial};
@@ -61,6 +62,8 @@ fn digests<'d>(ours: &Side<'d>, theirs: &Side<'d>) -> Changed<'d> {
     match (ours.digests.iter().all(Vec::is_empty), gone.is_empty(), new.is_empty()) {
         (true, _, _) => theirs.digests.clone(),
         (false, false, true) => [ours.digests[1].clone(), vec![]],
+        // Updates have taken it away, and the edit wants another.
+        (false, _, false) if ours.digests[1].is_empty() => [vec![], new.clone()],
         _ => Changed::default(),
     }
 }
@@ -230,6 +233,9 @@ mod tests {
         check(&base, &with(9, Some(2), &[&a]), &with(7, None, &[&a]), Ok(&with(10, None, &[&a])));
         check(&base, &with(9, Some(1), &[&b]), &with(8, Some(3), &[&a]), Ok(&with(10, Some(3), &[&b])));
         check(&with(7, None, &[&a]), &with(9, None, &[&b]), &with(8, Some(3), &[&a]), Ok(&with(10, Some(3), &[&b])));
+        check(&base, &with(9, None, &[&a]), &with(8, Some(3), &[&a, &b]), Ok(&with(10, Some(3), &[&a, &b])));
+        check(&base, &with(9, None, &[&a]), &with(8, None, &[&a, &b]), Ok(&with(10, None, &[&a, &b])));
+        check(&base, &with(9, None, &[&a]), &with(8, Some(1), &[&a, &b]), Ok(&with(10, None, &[&a, &b])));
     }
 
     /// It would be believed to be of that version, by us too, who make none anew then.

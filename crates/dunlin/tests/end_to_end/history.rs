@@ -84,6 +84,18 @@ fn versions_are_listed_compared_and_shown() {
     stage.folder.refuses(&["zone", "log", "nobody"], "no zone nobody. is served");
 }
 
+#[test]
+fn the_versions_of_a_zone_that_is_not_served_are_listed() {
+    let Stage { folder, server } = staged();
+    server.killed();
+    folder.write("z", "what is this\n");
+    std::fs::remove_dir_all(folder.0.join("data/images")).unwrap();
+    let _server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let log = folder.does(&["zone", "log", "example"]);
+    assert!(log.contains("owner file") && log.contains("serial 8\n") && log.contains("serial 12\n"), "{log}");
+    folder.refuses(&["zone", "show", "example", "--serial", "8"], "no zone example. is served");
+}
+
 /// A list may name one file for many zones; what going back writes has its own zone's names.
 #[test]
 fn a_file_that_other_zones_are_read_from_is_not_gone_back_in() {

@@ -123,7 +123,11 @@ impl Report {
         let first = self.problems.iter().find(|p| p.severity == Severity::Error);
         let between = |p: &Problem| if p.instead.is_empty() { "" } else { "; " };
         let said = first.map_or(String::new(), |p| format!("{}: {}{}{}", p.place, p.what, between(p), p.instead));
-        Some(if self.errors > 1 { format!("{said} (and {} errors more)", self.errors - 1) } else { said })
+        Some(match self.errors {
+            1 => said,
+            2 => said + " (and 1 error more)",
+            n => format!("{said} (and {} errors more)", n - 1),
+        })
     }
 
     /// Counts a problem; true if it is to be kept.

@@ -97,7 +97,7 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
     let stamp = Stamp::of(&zone.file);
     let text = Text::of(&zone.file)
         .and_then(|text| has_lines(text.octets()).map(|()| text))
-        .and_then(|text| sum::holds(text.octets()).map(drop).map(|()| text))
+        .and_then(|text| is_whole(zone, text.octets()).map(|()| text))
         .and_then(|text| is_as_numbered(zone, &zone.file).map(|()| text));
     match text {
         // One that has come since is not to be taken for gone.
@@ -117,6 +117,13 @@ fn is_as_numbered(zone: &Zone, file: &Path) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::new(io::ErrorKind::ResourceBusy, "it was replaced while it was read; reload it once more"))
+}
+
+fn is_whole(zone: &Zone, text: &[u8]) -> io::Result<()> {
+    match sum::holds(text) {
+        Err(_) if zone.is_secondary() => Err(sum::Broken::error("the zone is fetched anew")),
+        held => Ok(held.map(drop)?),
+    }
 }
 
 fn has_lines(text: &[u8]) -> io::Result<()> {

@@ -300,7 +300,11 @@ fn a_file_that_is_not_as_it_was_received_is_not_served_and_the_zone_is_fetched()
             fs::remove_dir_all(secondary.folder.0.join("data/images")).unwrap();
         }
         secondary.start_again();
-        assert!(secondary.log().contains("its sum is not that of what it holds"), "{}", secondary.log());
+        let log = secondary.log();
+        assert!(
+            log.contains("its sum is not that of what it holds") && log.contains("it; the zone is fetched anew"),
+            "{log}"
+        );
         let found = secondary.has("www.open.test", "A");
         assert!(found == "192.0.2.1\n" || !is_image_there && found.is_empty(), "{is_image_there} {found}");
         eventually("it is fetched", || read(&file) == good && secondary.has("www.open.test", "A") == "192.0.2.1\n");

@@ -22,9 +22,25 @@ const SUM_OCTETS: usize = SUM.len() + 8 + 1;
 /// No first line of ours is as long.
 const FIRST_LINE_MAX: usize = 200;
 
-/// Why a text is not what was written.
-const BROKEN: &str = "its sum is not that of what it holds: a part of it is lost, or somebody has changed it; to have it as it is, \
-    take `(sum at the end)` out of its first line";
+/// A text is not what was written.
+#[derive(Debug)]
+pub struct Broken;
+
+impl Broken {
+    /// `instead`: what is to be done, or will be.
+    pub fn error(instead: &str) -> io::Error {
+        let why = format!(
+            "its sum is not that of what it holds: a part of it is lost, or somebody has changed it; {instead}"
+        );
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    }
+}
+
+impl From<Broken> for io::Error {
+    fn from(_: Broken) -> io::Error {
+        Broken::error("to have it as it is, take `(sum at the end)` out of its first line")
+    }
+}
 
 /// Where such a text goes.
 pub struct Summed<'o> {
@@ -58,7 +74,7 @@ pub fn write(
 }
 
 /// What a text holds behind its first line, and before its sum. Err: it is not what was written.
-pub fn holds(text: &[u8]) -> io::Result<&[u8]> {
+pub fn holds(text: &[u8]) -> Result<&[u8], Broken> {
     let first = text.iter().take(FIRST_LINE_MAX).position(|&c| c == b'\n').unwrap_or_default();
     let (line, rest) = text.split_at(first);
     if !line.starts_with(OURS.as_bytes()) || !line.ends_with(SAID.as_bytes()) {
@@ -67,7 +83,7 @@ pub fn holds(text: &[u8]) -> io::Result<&[u8]> {
     let whole = text.len().checked_sub(SUM_OCTETS).and_then(|end| text.split_at_checked(end));
     match whole.filter(|(before, sum)| *sum == format!("{SUM}{:08x}\n", crc32c(before)).as_bytes()) {
         Some((before, _)) => Ok(&before[first..]),
-        None => Err(io::Error::new(io::ErrorKind::InvalidData, BROKEN)),
+        None => Err(Broken),
     }
 }
 

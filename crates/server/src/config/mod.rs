@@ -357,6 +357,12 @@ fn config(r: &mut Reader<'_>, top: &Table<'_>) -> Config {
     for (at, what) in shared::shared(&config.roster.written) {
         r.complain(places[at].clone(), what, shared::FILE_OF_ITS_OWN);
     }
+    // A start would give them once more, to other contents.
+    let is_numbered = |zone: &Zone| config.history.octets == 0 && zone.numbering != Numbering::Keep;
+    for (_, at) in config.roster.written.iter().zip(&places).filter(|(zone, _)| is_numbered(zone)) {
+        let what = "which serials this zone was given last is in the history, which is to hold nothing";
+        r.complain(at.clone(), what, "write another size in [history], or remove serial");
+    }
     if !r.complaints.is_empty() {
         r.complaints.extend(config.zones().err().unwrap_or_default());
     }

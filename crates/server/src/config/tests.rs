@@ -485,6 +485,10 @@ fn keys_and_who_may_update() {
     for (text, expect) in [
         (zone("z", "serial = \"date\""), "there is no way `date` to give serials"),
         (
+            zone("z", "serial = \"increment\"") + "[history]\nsize = \"0\"\n",
+            "which serials this zone was given last is in the history, which is to hold nothing",
+        ),
+        (
             zone("z", "allow-update = [\"key:a\"]\nserial = \"increment\""),
             "each update, and each edit, gives this zone a serial",
         ),

@@ -307,7 +307,9 @@ fn rollback(state: &State, zone: &str, serial: u32) -> Json {
     if is_edited(state, zone)
         && let Err(why) = take_in_edit(state, zone, false)
     {
-        return bad(vec![format!("zone {zone}: {why}; mend it, or publish it, before you go back")]);
+        return bad(vec![format!(
+            "zone {zone}: {why}; mend its file, publish it, or move it away, before you go back"
+        )]);
     }
     told("reload", past(state).and_then(|past| intake.go_back(past, zone, serial)))
 }

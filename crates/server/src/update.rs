@@ -556,6 +556,7 @@ impl Updates {
         };
         if std::mem::take(&mut self.later.is_refusing) {
             self.state.set_no_updates(None);
+            log::info("updates are taken again: the journal can be written", &[]);
         }
         match self.press.lay(books, &wishes) {
             Ok(retired) => {

@@ -533,6 +533,8 @@ fn attempt(
     let read_again: HashSet<Box<[u8]>> = entries.iter().filter(is_as_before).map(|e| e.apex.clone()).collect();
     let stand = entries.iter().filter(|e| e.problem.is_some() && !kept.contains_key(&e.apex));
     let stand: HashSet<Box<[u8]>> = stand.map(|e| e.apex.clone()).collect();
+    // What is wrong with these was said when somebody wrote it.
+    let written = zones.iter().filter(|zone| zone.is_journaled()).map(|zone| &*zone.apex).collect::<HashSet<&[u8]>>();
     let (rules, mut remarks) = (Rules::at(clock::wall_s()), Vec::new());
     let (octets, _, complaints) = builder.finish_judged(&reading::Threads, &mut |zone| {
         let (report, apex) = (audit(zone, &rules), zone.apex());
@@ -541,7 +543,8 @@ fn attempt(
         let version = Version { zone, report: &report, rules: &rules };
         let judge = || library.gate.judge(served, &version, &stock, read_again.contains(apex));
         let refusal = report.refusal().map(|why| held::refused(served, apex, why)).or_else(judge);
-        if refusal.is_none() && remarks.len() < REMARKS_MAX {
+        let is_said = read_again.contains(apex) || written.contains(apex);
+        if refusal.is_none() && !is_said && remarks.len() < REMARKS_MAX {
             remarks.extend(Remark::of(zone.apex(), &report));
         }
         refusal

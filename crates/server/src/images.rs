@@ -6,6 +6,7 @@
 pub mod admitted;
 pub(crate) mod changes;
 pub(crate) mod comparison;
+mod going_on;
 pub mod held;
 pub(crate) mod inspector;
 pub mod lately;
@@ -22,14 +23,14 @@ pub use crate::history::Recorder;
 use crate::history::last_serials;
 use crate::kept;
 use crate::log;
-use crate::stamp::Looks;
 use crate::zonetext::pieces::Pieces;
 use crate::zonetext::pieces::file::Shelf;
 use crate::zonetext::reading::{self, Stock};
 use crate::zonetext::{Reading, Unread};
 use audit::{Rating, Report, Rules, Version, audit};
+use going_on::{Kept, as_served, keep, stand, zones_of};
 use held::Gate;
-use image::{Builder, Image, View, Zone as ImageZone};
+use image::{Builder, Image, View};
 use lately::Last;
 use manifest::{Entry, Identity, Known, Manifest};
 use numbering::{may_be_numbered, numbered};
@@ -409,46 +410,6 @@ fn told(lost: &[Problem]) -> String {
     format!("the image is damaged, and a zone cannot be read from its file either; restore that: {first}{more}")
 }
 
-/// Zones that go on as they were. Of those that are not wanted nobody has asked what their files say now: if these have changed, somebody may be
-/// writing there, and if not, what was wrong is. And of those of which a version is held, in files that are as they were then, it would be held again, but only
-/// when all zones have been read; and then they would have to be read once more without it.
-fn as_served<'a, 'z>(
-    zones: impl Iterator<Item = &'z Zone>,
-    before: Before<'a>,
-    wanted: &dyn Fn(&Zone) -> bool,
-) -> HashMap<Box<[u8]>, Kept<'a>> {
-    let (Before { image, manifest }, mut looks) = (before, Looks::default());
-    let mut as_known = |zone: &Zone| {
-        let known = manifest.find(&zone.apex).filter(|known| known.file == zone.file)?;
-        let goes_on = match known.is_current(&mut looks) {
-            true => known.problem.is_some_and(|what| held::is_held(what) || !wanted(zone)),
-            // What had just been written when it was read may have changed unseen: that is to be found out.
-            false => !wanted(zone) && known.sources().all(|(_, stamp)| stamp.is_some()),
-        };
-        goes_on.then_some(known)
-    };
-    let known: Vec<Known<'_>> = zones.filter_map(&mut as_known).collect();
-    if !known.is_empty() {
-        // What differs from its checksum must not get a new one.
-        image.compare(0, usize::MAX);
-    }
-    if !image.is_whole() {
-        return HashMap::new();
-    }
-    let keep = |known: &Known<'_>| {
-        let sources = known.sources().map(|(file, stamp)| (file.to_path_buf(), stamp)).collect();
-        let (apex, file, problem) =
-            (Box::from(known.apex), known.file.to_path_buf(), known.problem.map(str::to_string));
-        let zone = laying::zone(image.view(), known.apex);
-        // It should be there.
-        if zone.is_none() && problem.is_none() {
-            return None;
-        }
-        Some((known.apex.into(), Kept { zone, entry: Entry { apex, file, sources, problem } }))
-    };
-    known.iter().filter_map(keep).collect()
-}
-
 /// Reads all zones into one image, but for those that are kept as they are served.
 fn build<'a>(
     zones: &[Zone],
@@ -488,24 +449,6 @@ fn build<'a>(
         }
         kept.extend(more.into_iter().map(|k| (k.entry.apex.clone(), k)));
     }
-}
-
-/// A zone that goes on as it was.
-struct Kept<'a> {
-    /// The records it was served with; None: nothing of it was, for its file is wrong.
-    zone: Option<ImageZone<'a>>,
-    /// Its file as it was when it turned out to be wrong, and why it is.
-    entry: Entry,
-}
-
-/// Those of the zones of an image that are wanted, each with what is said of its file.
-fn zones_of<'a>(image: &'a Image<Stretch>, wanted: &HashMap<&[u8], &Entry>) -> Vec<Kept<'a>> {
-    let keep = |zone: ImageZone<'a>| {
-        let entry = (*wanted.get(zone.apex().ok()?.apex_name().ok()?)?).clone();
-        let problem = Some(held::goes_on(&entry.problem.unwrap_or_default()));
-        Some(Kept { zone: Some(zone), entry: Entry { problem, ..entry } })
-    };
-    image.view().zones().flatten().filter_map(keep).collect()
 }
 
 fn attempt(
@@ -613,36 +556,6 @@ fn entry_of(zone: &Zone, read: Result<Reading, Unread>, builder: &mut Builder) -
             entry(sources)
         }
     }
-}
-
-/// What is known of a zone that was read just now. If its file turned out to be wrong, and the zone was served, it goes on with the records it was
-/// served with: others need not be read again for that.
-fn stand(entry: Entry, last: Option<&Image<Stretch>>, builder: &mut Builder) -> Entry {
-    let Some(why) = builder.complaint().map(held::goes_on) else { return entry };
-    let Some(Ok(Some(zone))) = last.map(|last| last.view().zone_of(&entry.apex)) else { return entry };
-    builder.begin_zone(&entry.apex);
-    let kept = Kept { zone: Some(zone), entry: Entry { problem: Some(why), ..entry.clone() } };
-    let stands = keep(&kept, builder);
-    // What is damaged is looked at once more, with all that is.
-    if builder.complaint().is_some() { entry } else { stands }
-}
-
-/// Hands the records that a zone was served with to the builder.
-fn keep(kept: &Kept<'_>, builder: &mut Builder) -> Entry {
-    let Some(zone) = &kept.zone else {
-        builder.complain(kept.entry.problem.clone().unwrap_or_default());
-        return kept.entry.clone();
-    };
-    let mut refused = None;
-    let whole = zone.for_each_record(&mut |owner, rtype, ttl, rdata| {
-        if let Err(why) = builder.record(owner, rtype, ttl, rdata) {
-            refused = Some(why);
-        }
-    });
-    if whole.is_err() || refused.is_some() {
-        builder.complain(refused.unwrap_or_else(|| "the image that was served is damaged".to_string()));
-    }
-    kept.entry.clone()
 }
 
 /// A seed that nobody can guess: the standard library keys its hashes from the system's randomness.

@@ -28,7 +28,7 @@ use crate::zonetext::pieces::file::Shelf;
 use crate::zonetext::reading::{self, Stock};
 use crate::zonetext::{Reading, Unread};
 use audit::{Rating, Report, Rules, Version, audit};
-use going_on::{Kept, as_served, keep, stand, zones_of};
+use going_on::{Kept, Unasked, as_served, has_changed, keep, stand, zones_of};
 use held::Gate;
 use image::{Builder, Image, View};
 use lately::Last;
@@ -182,8 +182,8 @@ impl Library {
             }
             _ => {
                 let history = beforehand.recorder.position();
-                let kept = as_served(zones.iter(), before, wanted);
-                self.shelve(build(zones, self, Some(before), kept), history, seen, beforehand)
+                let kept = as_served(zones.iter(), before, wanted, Unasked::ThatChanged);
+                self.shelve(build(zones, self, Some(before), wanted, kept), history, seen, beforehand)
             }
         }
     }
@@ -210,7 +210,8 @@ impl Library {
         let before = |last| Before { image: Last::served(last), manifest: &last.shelved.manifest };
         // Before anything is read: somebody else may be serving this folder.
         let history = beforehand.recorder.position();
-        self.shelve(build(zones, self, last.as_ref().map(before), HashMap::new()), history, seen, beforehand)
+        let built = build(zones, self, last.as_ref().map(before), &|_| true, HashMap::new());
+        self.shelve(built, history, seen, beforehand)
     }
 
     /// These zones are about to come or go over an image that knows nothing of it.
@@ -273,8 +274,8 @@ impl Library {
         beforehand: Beforehand<'_>,
     ) -> io::Result<Shelved> {
         let history = beforehand.recorder.position();
-        let kept = as_served(zones.iter().filter(|zone| !wanted(zone)), before, wanted);
-        self.shelve(build(zones, self, Some(before), kept), history, seen, beforehand)
+        let kept = as_served(zones.iter().filter(|zone| !wanted(zone)), before, wanted, Unasked::ThatChanged);
+        self.shelve(build(zones, self, Some(before), wanted, kept), history, seen, beforehand)
     }
 
     /// The image written last, whatever it was made of.
@@ -415,6 +416,7 @@ fn build<'a>(
     zones: &[Zone],
     library: &Library,
     before: Option<Before<'a>>,
+    wanted: &dyn Fn(&Zone) -> bool,
     mut kept: HashMap<Box<[u8]>, Kept<'a>>,
 ) -> Built {
     let image = before.map(|before| before.image);
@@ -423,10 +425,18 @@ fn build<'a>(
         let numbered: HashSet<&[u8]> = numbered.collect();
         last_serials(library.data_dir(), |apex| numbered.contains(apex))
     });
-    let zones = &numbered(zones, image, library, |apex| ends.get(apex).copied());
-    let mut is_known = true;
+    let may_be = |zone: &Zone| !kept.contains_key(&zone.apex) && may_be_numbered(zone, library);
+    let zones = &numbered(zones, image, library, may_be, |apex| ends.get(apex).copied());
+    let (mut is_known, mut is_steady) = (true, false);
     loop {
         let mut built = attempt(zones, library, before, &kept);
+        if let Some(before) = before.filter(|b| !is_steady && has_changed(zones, b.manifest, wanted, &kept)) {
+            // Once more, and none that nobody has asked for is read: then there is no third time.
+            let unasked = zones.iter().filter(|zone| !wanted(zone));
+            kept.extend(as_served(unasked, before, wanted, Unasked::All));
+            is_steady = true;
+            continue;
+        }
         let is_bad = |e: &&Entry| e.problem.is_some() && !built.stand.contains(&e.apex);
         let bad: HashMap<&[u8], &Entry> = built.entries.iter().filter(is_bad).map(|e| (&*e.apex, e)).collect();
         if bad.is_empty() {

@@ -10,7 +10,7 @@ use crate::images::comparison::Difference;
 use crate::images::held::{self, Gate};
 use crate::images::laying::{self, Put};
 use crate::images::manifest::{Entry, OVER_MAX};
-use crate::images::numbering::numbered;
+use crate::images::numbering::{may_be_numbered, numbered};
 use crate::images::scratch::Scratch;
 use crate::images::{self, Library, Remark};
 use crate::zonetext::edition::Edition;
@@ -64,7 +64,13 @@ impl Plan {
         if anew.len() + gone.len() > OVER_MAX || !now.is_whole() || !are_apart(anew) {
             return None;
         }
-        let anew = numbered(anew, Some(now), library, |apex| recorder.last_serial(apex));
+        let anew = numbered(
+            anew,
+            Some(now),
+            library,
+            |zone| may_be_numbered(zone, library),
+            |apex| recorder.last_serial(apex),
+        );
         let octets = |zone: &Zone| std::fs::metadata(&zone.file).map_or(0, |m| m.len());
         let (long, whole): (Vec<Zone>, Vec<Zone>) = anew.iter().cloned().partition(|zone| octets(zone) > OCTETS_MAX);
         if whole.iter().map(octets).sum::<u64>() > OCTETS_MAX {

@@ -391,6 +391,43 @@ mod tests {
         assert!(alone.image.view().zone_of(b"\x01l\0").unwrap().is_none());
     }
 
+    /// Somebody begins to write there between the look at the file and its turn to be read.
+    #[test]
+    fn a_file_that_nobody_has_asked_for_is_not_read_though_it_changes_while_an_image_is_made() {
+        let desk = Desk::new("unasked");
+        let (roster, library) = (desk.roster(), Library::open(&desk.0).unwrap());
+        let (zones, seen) = (roster.gather(|_| false).unwrap(), roster.seen());
+        let first = library.first(&zones, &seen, None, Beforehand::none(&desk.0)).unwrap();
+        let [early, .., late] = &zones[..] else { panic!("there are four") };
+        let write = |zone: &Zone| {
+            fs::write(&zone.file, ZONE.replace("192.0.2.1", "192.0.2.2")).unwrap();
+            desk.settle(zone.file.strip_prefix(&desk.0).unwrap().to_str().unwrap());
+        };
+        write(late);
+        let asked = std::cell::Cell::new(0);
+        // Asked in the order of the zones, of those whose files are not as they were: the first one was by then.
+        let wanted = |zone: &Zone| {
+            if asked.replace(asked.get() + 1) == 0 {
+                assert!(zone.apex == late.apex);
+                write(early);
+            }
+            false
+        };
+        let before = Before { image: &first.image, manifest: &first.manifest };
+        let next = library.current(&zones, &wanted, &seen, before, Beforehand::none(&desk.0)).unwrap();
+        assert!(asked.get() > 0 && next.manifest.problems().is_empty(), "{:?}", next.manifest.problems());
+        for zone in &zones {
+            let mut found = vec![];
+            let mut list = |_: &[u8], rtype, _, rdata: &[u8]| found.extend((rtype == A).then(|| rdata.to_vec()));
+            let served = next.image.view().zone_of(&zone.apex).unwrap().unwrap();
+            served.for_each_record(&mut list).unwrap();
+            assert_eq!(found, [[192, 0, 2, 1]], "{}", zone.file.display());
+            let is_other = zone.apex == early.apex || zone.apex == late.apex;
+            let is_current = next.manifest.find(&zone.apex).unwrap().is_current(&mut Looks::default());
+            assert_eq!(is_current, !is_other, "the next reload reads it");
+        }
+    }
+
     /// Nor for a version that is held, while its file stays as it is.
     #[test]
     fn a_version_that_was_held_is_not_read_again_to_be_held() {

@@ -4,11 +4,18 @@ use crate::config::Zone;
 use crate::images::Before;
 use crate::images::held;
 use crate::images::laying;
-use crate::images::manifest::{Entry, Known};
+use crate::images::manifest::{Entry, Known, Manifest};
 use crate::stamp::Looks;
 use image::{Builder, Image, Zone as ImageZone};
 use std::collections::HashMap;
 use store::Stretch;
+
+/// Which of the zones that nobody has asked for go on as they were.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Unasked {
+    ThatChanged,
+    All,
+}
 
 /// Zones that go on as they were. Of those that are not wanted nobody has asked what their files say now: if these have changed, somebody may be
 /// writing there, and if not, what was wrong is. And of those of which a version is held, in files that are as they were then, it would be held again, but only
@@ -17,14 +24,16 @@ pub fn as_served<'a, 'z>(
     zones: impl Iterator<Item = &'z Zone>,
     before: Before<'a>,
     wanted: &dyn Fn(&Zone) -> bool,
+    unasked: Unasked,
 ) -> HashMap<Box<[u8]>, Kept<'a>> {
     let (Before { image, manifest }, mut looks) = (before, Looks::default());
     let mut as_known = |zone: &Zone| {
         let known = manifest.find(&zone.apex).filter(|known| known.file == zone.file)?;
         let goes_on = match known.is_current(&mut looks) {
-            true => known.problem.is_some_and(|what| held::is_held(what) || !wanted(zone)),
-            // What had just been written when it was read may have changed unseen: that is to be found out.
-            false => !wanted(zone) && known.sources().all(|(_, stamp)| stamp.is_some()),
+            true if known.problem.is_some_and(held::is_held) => true,
+            true if known.problem.is_none() && unasked == Unasked::ThatChanged => false,
+            true => !wanted(zone),
+            false => !wanted(zone) && is_settled(&known),
         };
         goes_on.then_some(known)
     };
@@ -48,6 +57,26 @@ pub fn as_served<'a, 'z>(
         Some((known.apex.into(), Kept { zone, entry: Entry { apex, file, sources, problem } }))
     };
     known.iter().filter_map(keep).collect()
+}
+
+/// What had just been written when it was read may have changed unseen: that is to be found out.
+fn is_settled(known: &Known<'_>) -> bool {
+    known.sources().all(|(_, stamp)| stamp.is_some())
+}
+
+/// Whether somebody has written into the file of a zone that nobody has asked for since `as_served` has looked at it: half of that may have been read.
+pub fn has_changed(
+    zones: &[Zone],
+    manifest: &Manifest,
+    wanted: &dyn Fn(&Zone) -> bool,
+    kept: &HashMap<Box<[u8]>, Kept<'_>>,
+) -> bool {
+    let mut looks = Looks::default();
+    let is_other = |zone: &Zone| {
+        let known = manifest.find(&zone.apex).filter(|known| known.file == zone.file && is_settled(known));
+        known.is_some_and(|known| !known.is_current(&mut looks))
+    };
+    zones.iter().filter(|zone| !wanted(zone) && !kept.contains_key(&zone.apex)).any(is_other)
 }
 
 /// A zone that goes on as it was.

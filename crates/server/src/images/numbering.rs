@@ -25,15 +25,15 @@ use transfer::record::{is_newer, next_serial, serial_of, with_serial};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
 /// The zones, with the serials that they are to be served under. `served`: the image that they are beside; without one, the history alone
-/// says which serials they had. `end`: the serial that the history of a zone ends with.
+/// says which serials they had. `may_be`: those that it is asked of (`may_be_numbered`). `end`: the serial that the history of a zone ends with.
 pub fn numbered<'z>(
     zones: &'z [Zone],
     served: Option<&Image<Stretch>>,
     library: &Library,
+    may_be: impl Fn(&Zone) -> bool,
     mut end: impl FnMut(&[u8]) -> Option<u32>,
 ) -> Cow<'z, [Zone]> {
-    let may_be = |zone: &Zone| may_be_numbered(zone, library);
-    if !zones.iter().any(may_be) {
+    if !zones.iter().any(&may_be) {
         return Cow::Borrowed(zones);
     }
     // Once for all: what is still in doubt then is so for longer.
@@ -150,7 +150,7 @@ mod tests {
         config.roster.written = Written::new(vec![zone.clone()]);
         library.gate = Arc::new(Gate::new(&config, Default::default()));
         let zones = [zone];
-        let looked_at = numbered(&zones, None, &library, |_| Some(1));
+        let looked_at = numbered(&zones, None, &library, |_| true, |_| Some(1));
         let unread = zonetext::open(&looked_at[0]).err().unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!((looked_at[0].unread, unread.why.raw_os_error()), (Some(libc::EIO), Some(libc::EIO)));
@@ -177,7 +177,7 @@ mod tests {
         for changed in [&file, &included] {
             write(1);
             let zones = [zone.clone()];
-            let looked_at = numbered(&zones, None, &library, |_| Some(1));
+            let looked_at = numbered(&zones, None, &library, |_| true, |_| Some(1));
             let read = || zonetext::read(&looked_at[0], &mut |_, _| Ok(()));
             assert!(read().is_ok_and(|reading| reading.report.errors == 0));
             std::fs::write(folder.join("next"), std::fs::read(changed).unwrap()).unwrap();

@@ -29,7 +29,8 @@ impl Publisher {
         }
         let (now, recorder) = (self.press.current(), &mut self.recorder);
         let end = |apex: &[u8]| recorder.last_serial(apex);
-        let zone = &*numbering::numbered(std::slice::from_ref(zone), Some(&now.image), &self.library, end);
+        let may_be = |zone: &Zone| numbering::may_be_numbered(zone, &self.library);
+        let zone = &*numbering::numbered(std::slice::from_ref(zone), Some(&now.image), &self.library, may_be, end);
         let [zone] = zone else { return Err("no zone is named".to_string()) };
         let stock = Stock::below(self.library.data_dir());
         let mut builder = stock.builder();

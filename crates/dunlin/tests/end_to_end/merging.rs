@@ -216,7 +216,7 @@ fn the_guards_hold_an_edit_as_they_hold_a_version_of_a_file() {
     );
     stage.folder.refuses(&["zone", "publish", "z.example"], "more than 50 % would be lost");
     // Not while the edit waits for the version to fit that somebody goes back to.
-    stage.folder.refuses(&["zone", "rollback", "z.example", "7"], "or publish it, before you go back");
+    stage.folder.refuses(&["zone", "rollback", "z.example", "7"], "publish it, or move it away, before you go back");
     let said = stage.folder.does(&["zone", "publish", "--force", "z.example"]);
     assert!(said.contains("changed true"), "{said}");
     assert!(asked(&stage, &server, "h1").is_empty());
@@ -243,7 +243,7 @@ fn before_a_zone_goes_back_the_edit_of_its_file_is_taken_in_or_hinders_that() {
     server.killed();
     stage.edit(&without_hosts(&original));
     let server = stage.serve();
-    stage.folder.refuses(&["zone", "rollback", "z.example", "8"], "or publish it, before you go back");
+    stage.folder.refuses(&["zone", "rollback", "z.example", "8"], "publish it, or move it away, before you go back");
     assert!(asked(&stage, &server, "n1").is_empty());
     // What keeps it from being looked at is none.
     std::fs::remove_file(&stage.file).unwrap();

@@ -494,7 +494,9 @@ fn attempt(
         let is_as_served = kept.contains_key(apex) || stand.contains(apex);
         let served = before.map(|before| before.image).filter(|_| !is_as_served);
         let version = Version { zone, report: &report, rules: &rules };
+        // What is as it was served has been judged.
         let judge = || library.gate.judge(served, &version, &stock, read_again.contains(apex));
+        let judge = || if is_as_served { None } else { judge() };
         let refusal = report.refusal().map(|why| held::refused(served, apex, why)).or_else(judge);
         let is_said = read_again.contains(apex) || written.contains(apex);
         if refusal.is_none() && !is_said && remarks.len() < REMARKS_MAX {

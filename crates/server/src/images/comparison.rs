@@ -282,10 +282,12 @@ mod tests {
     use crate::images::lately::Last;
     use crate::images::manifest::{Entry, Identity};
     use crate::images::{Before, Beforehand, Library, Others};
+    use ::image::Image;
     use std::fs;
     use std::path::PathBuf;
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
+    use store::Stretch;
     use wire::rtype::A;
 
     /// A configuration with zones of all kinds: w is written, l and m are listed, d lies in a folder.
@@ -363,6 +365,14 @@ mod tests {
         assert_eq!(current(&zones[1..]).len(), zones.len() - 1);
     }
 
+    /// Of all names of a zone.
+    fn addresses(image: &Image<Stretch>, apex: &[u8]) -> Vec<Vec<u8>> {
+        let mut found = vec![];
+        let mut list = |_: &[u8], rtype, _, rdata: &[u8]| found.extend((rtype == A).then(|| rdata.to_vec()));
+        image.view().zone_of(apex).unwrap().unwrap().for_each_record(&mut list).unwrap();
+        found
+    }
+
     /// The others need not be read again for it.
     #[test]
     fn a_zone_whose_file_is_wrong_goes_on_as_it_was_in_an_image_that_is_made_in_one_go() {
@@ -380,11 +390,7 @@ mod tests {
         let [problem] = &again.manifest.problems()[..] else { panic!("{:?}", again.manifest.problems()) };
         assert!(*problem.apex == *b"\x01l\0" && problem.what.starts_with("it goes on as it was: "), "{problem:?}");
         for (apex, address) in [(b"\x01l\0", 1), (b"\x01m\0", 2)] {
-            let mut found = vec![];
-            let mut list = |_: &[u8], rtype, _, rdata: &[u8]| found.extend((rtype == A).then(|| rdata.to_vec()));
-            let zone = again.image.view().zone_of(apex).unwrap().unwrap();
-            zone.for_each_record(&mut list).unwrap();
-            assert_eq!(found, [[192, 0, 2, address]]);
+            assert_eq!(addresses(&again.image, apex), [[192, 0, 2, address]]);
         }
         // One that was never served is in no image.
         let alone = library.first(&zones, &seen, None, Beforehand::none(&desk.0)).unwrap();
@@ -417,15 +423,30 @@ mod tests {
         let next = library.current(&zones, &wanted, &seen, before, Beforehand::none(&desk.0)).unwrap();
         assert!(asked.get() > 0 && next.manifest.problems().is_empty(), "{:?}", next.manifest.problems());
         for zone in &zones {
-            let mut found = vec![];
-            let mut list = |_: &[u8], rtype, _, rdata: &[u8]| found.extend((rtype == A).then(|| rdata.to_vec()));
-            let served = next.image.view().zone_of(&zone.apex).unwrap().unwrap();
-            served.for_each_record(&mut list).unwrap();
-            assert_eq!(found, [[192, 0, 2, 1]], "{}", zone.file.display());
+            assert_eq!(addresses(&next.image, &zone.apex), [[192, 0, 2, 1]], "{}", zone.file.display());
             let is_other = zone.apex == early.apex || zone.apex == late.apex;
             let is_current = next.manifest.find(&zone.apex).unwrap().is_current(&mut Looks::default());
             assert_eq!(is_current, !is_other, "the next reload reads it");
         }
+    }
+
+    /// It is held where it comes first, and where it is served somebody has had it so.
+    #[test]
+    fn what_others_sent_with_a_wrong_digest_goes_on_as_it_is_served() {
+        let desk = Desk::new("undigested");
+        desk.configure("[[zone]]\nname = \"w\"\nfile = \"w\"\nprimaries = [\"192.0.2.7\"]\n");
+        let wrong = format!("{ZONE}@ ZONEMD 1 1 1 {}\n", "00".repeat(48));
+        desk.file("w", &wrong);
+        let (roster, mut library) = (desk.roster(), Library::open(&desk.0).unwrap());
+        let (zones, seen) = (roster.gather(|_| false).unwrap(), roster.seen());
+        let first = library.first(&zones, &seen, None, Beforehand::none(&desk.0)).unwrap();
+        let config = config::read(&desk.0.join("dunlin.toml")).unwrap();
+        assert!(config.guards.is_some());
+        library.gate = Arc::new(Gate::new(&config, HashSet::new()));
+        desk.file("w", &(wrong + "more A 192.0.2.2\n"));
+        let before = Before { image: &first.image, manifest: &first.manifest };
+        let next = library.current(&zones, &|_| false, &seen, before, Beforehand::none(&desk.0)).unwrap();
+        assert_eq!((next.manifest.problems(), addresses(&next.image, b"\x01w\0")), (vec![], vec![vec![192, 0, 2, 1]]));
     }
 
     /// Nor for a version that is held, while its file stays as it is.

@@ -177,7 +177,7 @@ fn tell(args: &Compile, shelved: &Shelved) -> Exit {
     for problem in &problems {
         remark(format_args!("error: zone {}: {}\n", images::name(&problem.apex), problem.what));
     }
-    for r in &shelved.remarks {
+    for r in shelved.remarks.iter().flatten() {
         let (zone, errors, warnings) = (images::name(&r.apex), r.errors, r.warnings);
         remark(format_args!("warning: zone {zone}: {errors} errors, {warnings} warnings, the first: {}\n", r.what));
     }

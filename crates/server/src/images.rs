@@ -97,7 +97,8 @@ pub struct Shelved {
     pub pieces: Shelf,
     pub file: PathBuf,
     /// About what was built just now; none about an image that was there.
-    pub remarks: Vec<Remark>,
+    /// None: it was made before.
+    pub remarks: Option<Vec<Remark>>,
 }
 
 /// A zone that is not served as its file says.
@@ -109,7 +110,7 @@ pub struct Problem {
 }
 
 /// A zone that is served though something in it is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Remark {
     pub apex: Box<[u8]>,
     pub errors: u64,
@@ -291,7 +292,7 @@ impl Library {
             Some(next)
         })?;
         let pieces = Shelf::open(&self.folder, manifest.image());
-        Some(Shelved { image, manifest, pieces, file, remarks: Vec::new() })
+        Some(Shelved { image, manifest, pieces, file, remarks: None })
     }
 
     /// Why there is no last image, though its file is there.
@@ -328,7 +329,7 @@ impl Library {
             |(apex, of): (Box<[u8]>, Pieces)| Some((apex.clone(), of.now_of(&laying::zone(image.view(), &apex)?)?));
         let pieces: Vec<_> = pieces.into_iter().filter_map(of_zone).collect();
         let pieces = Shelf::write(&self.folder, identity, &pieces);
-        Ok(Shelved { image, manifest, pieces, file, remarks })
+        Ok(Shelved { image, manifest, pieces, file, remarks: Some(remarks) })
     }
 }
 
@@ -486,8 +487,6 @@ fn attempt(
     let read_again: HashSet<Box<[u8]>> = entries.iter().filter(is_as_before).map(|e| e.apex.clone()).collect();
     let stand = entries.iter().filter(|e| e.problem.is_some() && !kept.contains_key(&e.apex));
     let stand: HashSet<Box<[u8]>> = stand.map(|e| e.apex.clone()).collect();
-    // What is wrong with these was said when somebody wrote it.
-    let written = zones.iter().filter(|zone| zone.is_journaled()).map(|zone| &*zone.apex).collect::<HashSet<&[u8]>>();
     let (rules, mut remarks) = (Rules::at(clock::wall_s()), Vec::new());
     let (octets, _, complaints) = builder.finish_judged(&reading::Threads, &mut |zone| {
         let (report, apex) = (audit(zone, &rules), zone.apex());
@@ -498,8 +497,7 @@ fn attempt(
         let judge = || library.gate.judge(served, &version, &stock, read_again.contains(apex));
         let judge = || if is_as_served { None } else { judge() };
         let refusal = report.refusal().map(|why| held::refused(served, apex, why)).or_else(judge);
-        let is_said = read_again.contains(apex) || written.contains(apex);
-        if refusal.is_none() && !is_said && remarks.len() < REMARKS_MAX {
+        if refusal.is_none() && remarks.len() < REMARKS_MAX {
             remarks.extend(Remark::of(zone.apex(), &report));
         }
         refusal

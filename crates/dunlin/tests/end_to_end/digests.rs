@@ -113,3 +113,24 @@ fn a_digest_that_an_edit_leaves_as_it_was_may_be_older_than_it() {
     eventually("it is held", || stage.log().contains("an edit of a zone's file is held"));
     assert_eq!(server.short(&stage.folder, &["other.z.example"]), "");
 }
+
+/// It is as it was when somebody read of it, image for image.
+#[test]
+fn what_is_wrong_with_a_zone_of_updates_is_said_once() {
+    let stage = Stage::new("", 1);
+    stage.folder.write("zones/z.example.zone", &(read(&stage.file) + "sub NS ns.sub\n"));
+    let server = stage.serve();
+    let image = || std::fs::metadata(stage.folder.0.join("data/images/zones.image")).unwrap().modified().unwrap();
+    let said = || stage.log().matches("a zone is served, and something in it is wrong").count();
+    eventually("it is said", || said() == 1);
+    for i in 1..3 {
+        let before = image();
+        assert_eq!(update(&server, &[], DDNS, &format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}")), "");
+        eventually("a new image", || image() != before);
+    }
+    // What is said of an image is said before it is served.
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd last.z.example 60 A 192.0.2.9"), "");
+    let generations = || stage.log().matches("zones published").count();
+    eventually("they are served", || generations() >= 2);
+    assert_eq!(said(), 1, "{}", stage.log());
+}

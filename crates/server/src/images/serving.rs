@@ -42,7 +42,11 @@ pub struct Serving {
     pub huge_bytes: u64,
     /// Zones of the image as its file is: those that came later have later numbers.
     of_image: u32,
+    pub said: Said,
 }
+
+/// What is wrong with zones that are served all the same, as it was said last.
+pub type Said = HashSet<Remark>;
 
 /// How much of what is configured is known to be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +57,11 @@ pub enum Compared {
 }
 
 /// An image with the access lists of its zones, ready to be published.
-pub fn ready(mut shelved: Shelved, config: &Config, generation: u64) -> (Zones<Stretch>, Serving) {
-    remark(&shelved.remarks);
+pub fn ready(mut shelved: Shelved, config: &Config, generation: u64, said: Said) -> (Zones<Stretch>, Serving) {
+    let said = match shelved.remarks.take() {
+        Some(remarks) => remark(remarks, &said),
+        None => said,
+    };
     // They stay until the next image; making this one has taken much else.
     let (file, seen) = store::heap::apart(|| (Arc::new(shelved.file.clone()), shelved.manifest.seen.clone()));
     shelved.manifest.seen = seen;
@@ -68,6 +75,7 @@ pub fn ready(mut shelved: Shelved, config: &Config, generation: u64) -> (Zones<S
         names: shelved.manifest.image().names,
         zones: u64::from(shelved.image.header().zones),
         of_image: shelved.image.header().zones,
+        said,
         manifest: shelved.manifest,
         pieces: shelved.pieces,
         huge_bytes: 0,
@@ -124,7 +132,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
     match library.first(&zones, &seen, last, Beforehand { recorder, note: &mut note }) {
         Ok(shelved) => {
             note_admitted(library, shelved.manifest.image(), &is);
-            let (zones, serving) = ready(shelved, config, 1);
+            let (zones, serving) = ready(shelved, config, 1, Said::new());
             Ok((zones, serving, Compared::All))
         }
         Err(why) => {
@@ -205,7 +213,7 @@ fn at_once(
     let mut gone = last.gone(image.as_ref().unwrap_or(last.served()));
     gone.retain(|apex| !there.contains(&**apex));
     let (shelved, was_laid) = last.take();
-    let (bare, mut serving) = ready(shelved, config, 1);
+    let (bare, mut serving) = ready(shelved, config, 1, Said::new());
     let Some(image) = image.or(was_laid) else { return Some((bare, serving, Compared::Owned)) };
     serving.take(&bare.image, &image, &entries, &gone);
     let unserved = unserved(&serving.problems, &image);
@@ -392,13 +400,14 @@ pub fn told(complaints: &[Complaint]) -> Vec<String> {
     complaints.iter().map(ToString::to_string).collect()
 }
 
-/// Says which zones are served with something wrong in them.
-pub fn remark(remarks: &[Remark]) {
-    for r in remarks {
+/// Says which zones are served with something wrong in them, as far as that is news: what is wrong stays so through many images.
+pub fn remark(remarks: Vec<Remark>, said: &Said) -> Said {
+    for r in remarks.iter().filter(|r| !said.contains(*r)) {
         let facts: [(&str, &dyn std::fmt::Display); 4] =
             [("zone", &images::name(&r.apex)), ("errors", &r.errors), ("warnings", &r.warnings), ("first", &r.what)];
         log::warn("a zone is served, and something in it is wrong; dunlin check says all", &facts);
     }
+    remarks.into_iter().collect()
 }
 
 pub fn facts(image: &Image<Stretch>, serving: &Serving) -> Served {

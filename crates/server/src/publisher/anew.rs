@@ -136,7 +136,7 @@ impl Publisher {
         drop(now);
         self.state.set_no_new_image(found.as_ref().err().map(ToString::to_string));
         let shelved = found.map_err(|e| vec![format!("no new image, the old one stays: {e}")])?;
-        let (zones, mut serving) = ready(shelved, config, self.served.generation + 1);
+        let (zones, mut serving) = ready(shelved, config, self.served.generation + 1, self.served.said.clone());
         // What is laid over an image is not in the image.
         let is_other = serving.manifest.image() != self.served.manifest.image() || was_laid_over;
         let changed = is_other || Access::of(&zones) != access || zones.unserved != unserved;

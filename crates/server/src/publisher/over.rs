@@ -71,7 +71,9 @@ impl Publisher {
     ) {
         let Pressed { before, entries, remarks, pieces, zones, retired } = pressed;
         let problems = Arc::clone(&self.served.problems);
-        remark(&remarks);
+        let said = remark(remarks, &self.served.said);
+        self.served.said.retain(|r| entries.iter().all(|entry| entry.apex != r.apex));
+        self.served.said.extend(said);
         if let Some(folders) = &self.state.folders {
             difference.gone.iter().for_each(|apex| folders.lay_none(apex));
             let zones: Vec<_> =

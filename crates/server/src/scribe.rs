@@ -458,15 +458,17 @@ impl Scribe {
         }
         // Or its first line could not be read.
         let Some(base) = origin.edited(file) else { return Err(self.wait(task, file, NO_VERSION)) };
-        if base == Base::Itself && self.refused.get(&task.apex).is_none_or(|refused| refused.stamp != is) {
-            let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&task.apex)), ("file", &file.display())];
-            log::warn("it is not known which version of a zone its file is", &facts);
-        }
+        let is_unknown = base == Base::Itself && self.refused.get(&task.apex).is_none_or(|refused| refused.stamp != is);
         // By the name that is configured: what it includes lies beside that.
         let zone = Zone::new(task.apex.clone(), task.file.clone());
         let guards = task.guards.as_ref().filter(|_| !is_forced);
         let author = if is_forced { history::by_force(history::by_edit()) } else { history::by_edit() };
-        match self.change(&zone, &base, guards, &author, &mut origin, (file, &is))? {
+        let reading = self.change(&zone, &base, guards, &author, &mut origin, (file, &is))?;
+        if is_unknown && !matches!(reading, Reading::Unsettled | Reading::Hindered(Hindrance::Elsewhere(_))) {
+            let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&task.apex)), ("file", &file.display())];
+            log::warn("it is not known which version of a zone its file is", &facts);
+        }
+        match reading {
             Reading::Unsettled => Ok(self.look_again(task)),
             Reading::Hindered(Hindrance::Wrong(why)) => refuse(self, &why),
             // That may be mended, and the file stays as it is.

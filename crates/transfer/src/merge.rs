@@ -62,8 +62,11 @@ fn digests<'d>(ours: &Side<'d>, theirs: &Side<'d>) -> Changed<'d> {
     match (ours.digests.iter().all(Vec::is_empty), gone.is_empty(), new.is_empty()) {
         (true, _, _) => theirs.digests.clone(),
         (false, false, true) => [ours.digests[1].clone(), vec![]],
-        // Updates have taken it away, and the edit wants another.
-        (false, _, false) if ours.digests[1].is_empty() => [vec![], new.clone()],
+        // Updates have taken one away, and the edit wants others.
+        (false, _, false) if ours.digests[1].is_empty() => {
+            let is_there = |r: &&Record| !ours.digests[0].contains(r);
+            [gone.iter().copied().filter(is_there).collect(), new.clone()]
+        }
         _ => Changed::default(),
     }
 }
@@ -236,6 +239,11 @@ mod tests {
         check(&base, &with(9, None, &[&a]), &with(8, Some(3), &[&a, &b]), Ok(&with(10, Some(3), &[&a, &b])));
         check(&base, &with(9, None, &[&a]), &with(8, None, &[&a, &b]), Ok(&with(10, None, &[&a, &b])));
         check(&base, &with(9, None, &[&a]), &with(8, Some(1), &[&a, &b]), Ok(&with(10, None, &[&a, &b])));
+        let (d1, d2, d3) = (digest(1), digest(2), digest(3));
+        let two = with(7, Some(1), &[&a, &d2]);
+        check(&two, &with(9, Some(2), &[&a]), &with(8, Some(3), &[&a]), Ok(&with(10, Some(3), &[&a])));
+        check(&two, &with(9, Some(2), &[&a]), &with(8, Some(3), &[&a, &d1]), Ok(&with(10, Some(3), &[&a])));
+        check(&two, &with(9, Some(1), &[&a]), &with(8, Some(2), &[&a, &d3]), Ok(&with(10, Some(3), &[&a])));
     }
 
     /// It would be believed to be of that version, by us too, who make none anew then.

@@ -257,7 +257,7 @@ fn of_history(state: &State, ask: impl FnOnce(&Past) -> Result<Json, String> + S
 
 /// Who owns a zone, and what versions it has had.
 fn log(state: &State, zone: &str) -> Json {
-    let versions = match of_history(state, |past| past.log(zone)) {
+    let versions = match of_history(state, |past| past.log(zone, &state.served().problems)) {
         Ok(versions) => versions,
         Err(why) => return bad(vec![why]),
     };

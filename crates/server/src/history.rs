@@ -15,8 +15,8 @@ mod recorder;
 
 use crate::clock::rfc3339;
 use crate::config::{self, apex};
-use crate::images::name;
 use crate::images::sound::{self, Sound};
+use crate::images::{Problem, name};
 use crate::json::Json;
 use crate::update::ledger;
 pub use entries::{caution, changes_from, in_turn, know_last, last_serials, last_updates, pasts_of, unread};
@@ -72,13 +72,13 @@ pub struct Past {
 }
 
 impl Past {
-    /// The versions that a zone has had, newest last.
-    pub fn log(&self, zone: &str) -> Result<Json, String> {
+    /// The versions that a zone has had, newest last. `wrong`: zones that are not served as they should be, or not at all.
+    pub fn log(&self, zone: &str, wrong: &[Problem]) -> Result<Json, String> {
         let apex = named(zone)?;
-        let changes = changes(&self.data_dir, &apex)?;
-        if changes.is_empty() {
+        if wrong.iter().all(|problem| problem.apex != apex) {
             with_zone(&self.published, &apex, |_| Ok(()))?;
         }
+        let changes = changes(&self.data_dir, &apex)?;
         let version = |e: &Entry| {
             Json::Object(vec![
                 ("serial", Json::Number(e.diff.to.into())),

@@ -10,6 +10,7 @@ mod dumps;
 mod guards;
 mod history;
 mod kept;
+mod liars;
 mod many;
 mod merging;
 mod numbering;

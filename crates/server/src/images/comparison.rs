@@ -281,7 +281,7 @@ mod tests {
     use crate::images::held::Gate;
     use crate::images::lately::Last;
     use crate::images::manifest::{Entry, Identity};
-    use crate::images::{Before, Beforehand, Library, Others};
+    use crate::images::{Before, Beforehand, Library, Others, Shelved};
     use ::image::Image;
     use std::fs;
     use std::path::PathBuf;
@@ -325,6 +325,14 @@ mod tests {
 
         fn roster(&self) -> Roster {
             config::read(&self.0.join("dunlin.toml")).unwrap().roster
+        }
+
+        /// All zones as their files say, in the first image.
+        fn served(&self) -> (Library, Vec<Zone>, Seen, Shelved) {
+            let (roster, library) = (self.roster(), Library::open(&self.0).unwrap());
+            let (zones, seen) = (roster.gather(|_| false).unwrap(), roster.seen());
+            let first = library.first(&zones, &seen, None, Beforehand::none(&self.0)).unwrap();
+            (library, zones, seen, first)
         }
 
         fn manifest(&self) -> Manifest {
@@ -377,9 +385,7 @@ mod tests {
     #[test]
     fn a_zone_whose_file_is_wrong_goes_on_as_it_was_in_an_image_that_is_made_in_one_go() {
         let desk = Desk::new("stands");
-        let (roster, library) = (desk.roster(), Library::open(&desk.0).unwrap());
-        let (zones, seen) = (roster.gather(|_| false).unwrap(), roster.seen());
-        let first = library.first(&zones, &seen, None, Beforehand::none(&desk.0)).unwrap();
+        let (library, zones, seen, first) = desk.served();
         desk.file("l", &ZONE.replace("A 192.0.2.1", "A 192.0.2"));
         desk.file("m", &ZONE.replace("192.0.2.1", "192.0.2.2"));
         library.read.store(0, Relaxed);
@@ -401,9 +407,7 @@ mod tests {
     #[test]
     fn a_file_that_nobody_has_asked_for_is_not_read_though_it_changes_while_an_image_is_made() {
         let desk = Desk::new("unasked");
-        let (roster, library) = (desk.roster(), Library::open(&desk.0).unwrap());
-        let (zones, seen) = (roster.gather(|_| false).unwrap(), roster.seen());
-        let first = library.first(&zones, &seen, None, Beforehand::none(&desk.0)).unwrap();
+        let (library, zones, seen, first) = desk.served();
         let [early, .., late] = &zones[..] else { panic!("there are four") };
         let write = |zone: &Zone| {
             fs::write(&zone.file, ZONE.replace("192.0.2.1", "192.0.2.2")).unwrap();
@@ -437,9 +441,7 @@ mod tests {
         desk.configure("[[zone]]\nname = \"w\"\nfile = \"w\"\nprimaries = [\"192.0.2.7\"]\n");
         let wrong = format!("{ZONE}@ ZONEMD 1 1 1 {}\n", "00".repeat(48));
         desk.file("w", &wrong);
-        let (roster, mut library) = (desk.roster(), Library::open(&desk.0).unwrap());
-        let (zones, seen) = (roster.gather(|_| false).unwrap(), roster.seen());
-        let first = library.first(&zones, &seen, None, Beforehand::none(&desk.0)).unwrap();
+        let (mut library, zones, seen, first) = desk.served();
         let config = config::read(&desk.0.join("dunlin.toml")).unwrap();
         assert!(config.guards.is_some());
         library.gate = Arc::new(Gate::new(&config, HashSet::new()));

@@ -398,8 +398,9 @@ class Operator(threading.Thread):
             # It is open, so nobody else gets its number.
             about = os.fstat(image.fileno())
             self.mended = float("inf")
-            at = self.rng.randrange(about.st_size // PAGE) * PAGE
             is_cut = self.rng.random() < 0.5
+            # Of one that is cut off wholly no page stays mapped once all have been looked at, though it is still served.
+            at = self.rng.randrange(is_cut, about.st_size // PAGE) * PAGE
             if is_cut:
                 image.truncate(at)
             else:

@@ -225,7 +225,9 @@ class Operator(threading.Thread):
             self.done["contradictions"] += 1
             host, path = self.rng.choice(hosts), self.zones.path(zone)
             address = lambda last: {**zone.u.newest().names[host], message.A: frozenset([f"198.51.100.{last}"])}
-            his, theirs = self.rng.sample(range(256), 2)
+            # What the file or the zone has already would be no change.
+            known = {word for line in lines if line.startswith(f"{host}. ") for word in line.split()} | zone.u.newest().names[host][message.A]
+            his, theirs = self.rng.sample([last for last in range(256) if f"198.51.100.{last}" not in known], 2)
             edited = address(his)
             self.change(zone, host, address(theirs))
             self.zones.replace(path, "".join(with_sets(lines, host, edited)))

@@ -11,7 +11,7 @@
 pub mod capture;
 pub mod caret;
 pub mod chance;
-mod clock;
+pub mod clock;
 pub mod diff;
 pub mod file;
 pub mod histogram;

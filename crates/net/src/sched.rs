@@ -3,10 +3,13 @@
 
 use crate::stack::{Tid, tid};
 use crate::sys::check;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,13 +20,17 @@ const NICE: libc::c_int = 10;
 
 /// The calling thread runs only when nothing else wants the CPU: SCHED_IDLE, or nice 19 where that is refused.
 pub fn background() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `parameters` is live; 0 is the calling thread.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) } == 0 {
+    if idle().is_ok() {
         return Ok(());
     }
     // SAFETY: takes no pointers; 0 is the calling thread.
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICEST) }).map(drop)
+}
+
+fn idle() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `parameters` is live; 0 is the calling thread.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) }).map(drop)
 }
 
 /// The calling thread gets a tenth of what others get that want the CPU: for what is to be done soon, and not at their
@@ -56,17 +63,24 @@ pub enum Rank {
     Watch = 3,
 }
 
-/// The process may let threads go first, also when it is another user's later. For root; others have been given that, or not.
+/// The process may let threads go first, and those in the background that are left out have a share again, also when it is another user's later. For root;
+/// others have been given that, or not.
 pub fn allow_precedence() {
-    let (want, mut limit) = (Rank::Watch as libc::rlim_t, libc::rlimit { rlim_cur: 0, rlim_max: 0 });
+    allow(libc::RLIMIT_RTPRIO, Rank::Watch as libc::rlim_t);
+    // As the kernel counts: niceness 19 is 1.
+    allow(libc::RLIMIT_NICE, (20 - NICE) as libc::rlim_t);
+}
+
+fn allow(what: libc::__rlimit_resource_t, want: libc::rlim_t) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is live.
-    if unsafe { libc::getrlimit(libc::RLIMIT_RTPRIO, &raw mut limit) } != 0 || limit.rlim_cur >= want {
+    if unsafe { libc::getrlimit(what, &raw mut limit) } != 0 || limit.rlim_cur >= want {
         return;
     }
     for upper in [limit.rlim_max.max(want), limit.rlim_max] {
         let raised = libc::rlimit { rlim_cur: want.min(upper), rlim_max: upper };
         // SAFETY: `raised` is live.
-        if unsafe { libc::setrlimit(libc::RLIMIT_RTPRIO, &raw const raised) } == 0 {
+        if unsafe { libc::setrlimit(what, &raw const raised) } == 0 {
             return;
         }
     }
@@ -165,17 +179,40 @@ fn set_attributes(attr: &libc::sched_attr) -> io::Result<()> {
 /// it rests: 2 to 5 % of its time.
 const SLICE_NS: libc::c_long = 4_000_000;
 const REST_NS: libc::c_long = 200_000;
+/// Who waits so long for a slice is left out: beside others who want all CPUs, a thread that runs only when they do not (SCHED_IDLE) has a three-hundredth
+/// of one, and a second of work takes minutes.
+const LEFT_OUT_NS: u64 = 100_000_000;
+/// After so many slices in a row for which it has waited no longer than they took there is a CPU for it again.
+const LET_IN_NS: u64 = SLICE_NS as u64;
+const LET_IN: u32 = 50;
 
 /// Makes the thread that made it work in slices, for as long as it is kept.
 pub struct Pace {
     timer: libc::timer_t,
+    /// Where the kernel tells how long that thread has waited for a CPU. None: it does not.
+    _waits: Option<File>,
     /// The timer is that thread's.
     here: PhantomData<*const ()>,
 }
 
+thread_local! {
+    /// Of a thread that has a pace. (Without a destructor: a signal may use it.)
+    static WAITS: Cell<Waits> = const { Cell::new(Waits { told_by: -1, until_now_ns: 0, short: 0 }) };
+}
+
+/// How long a thread has waited for a CPU.
+#[derive(Clone, Copy)]
+struct Waits {
+    told_by: RawFd,
+    until_now_ns: u64,
+    /// Slices in a row for which it has hardly waited, of a thread that is modest for it was left out.
+    short: u32,
+}
+
 /// If the calling thread is in the background, it works in slices from now on: a signal of its own CPU clock sends it to
 /// sleep after each, wherever it is. So nobody waits longer than a slice for a CPU, even where SCHED_IDLE was refused or the
-/// kernel does not preempt; and no loop of those who work has to know of it. None: it is not in the background.
+/// kernel does not preempt; and no loop of those who work has to know of it. Where others leave it nothing it is `modest` until they do again, if that
+/// is allowed: what it does is not urgent, but somebody waits for it. None: it is not in the background.
 pub fn pace() -> io::Result<Option<Pace>> {
     if !is_background() {
         return Ok(None);
@@ -192,11 +229,14 @@ pub fn pace() -> io::Result<Option<Pace>> {
     let mut timer: libc::timer_t = std::ptr::null_mut();
     let slice = libc::timespec { tv_sec: 0, tv_nsec: SLICE_NS };
     let every = libc::itimerspec { it_interval: slice, it_value: slice };
+    let waits = File::open("/proc/thread-self/schedstat").ok();
+    let told_by = waits.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+    WAITS.set(Waits { told_by, until_now_ns: waited_ns(told_by).unwrap_or(0), short: 0 });
     // SAFETY: what is pointed at is live; the handler does only what a handler may; the timer was just made.
     unsafe {
         check(libc::sigaction(signal, &raw const action, std::ptr::null_mut()))?;
         check(libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut event, &raw mut timer))?;
-        let pace = Pace { timer, here: PhantomData };
+        let pace = Pace { timer, _waits: waits, here: PhantomData };
         check(libc::timer_settime(timer, 0, &raw const every, std::ptr::null_mut()))?;
         Ok(Some(pace))
     }
@@ -204,6 +244,7 @@ pub fn pace() -> io::Result<Option<Pace>> {
 
 impl Drop for Pace {
     fn drop(&mut self) {
+        WAITS.set(Waits { told_by: -1, until_now_ns: 0, short: 0 });
         // SAFETY: the timer is ours; a signal that is on its way finds its handler.
         unsafe { libc::timer_delete(self.timer) };
     }
@@ -215,8 +256,41 @@ extern "C" fn rest(_: libc::c_int) {
     unsafe {
         let errno = *libc::__errno_location();
         libc::nanosleep(&raw const time, std::ptr::null_mut());
+        let waits = WAITS.get();
+        if let Some(now_ns) = waited_ns(waits.told_by) {
+            WAITS.set(Waits { until_now_ns: now_ns, ..waits });
+            have_waited(now_ns.saturating_sub(waits.until_now_ns));
+        }
         *libc::__errno_location() = errno;
     }
+}
+
+/// For a slice of the calling thread, which has a pace. What a signal may not do is not done here. Where something is refused all stays as it is.
+fn have_waited(ns: u64) {
+    // SAFETY: takes no pointers; 0 is the calling thread.
+    let is_idle = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_IDLE;
+    if is_idle && ns >= LEFT_OUT_NS {
+        let _ = attributes().and_then(|mut attr| {
+            attr.sched_policy = libc::SCHED_OTHER as u32;
+            attr.sched_nice = attr.sched_nice.max(NICE);
+            set_attributes(&attr)
+        });
+    }
+    let waits = WAITS.get();
+    let short = if is_idle || ns > LET_IN_NS { 0 } else { waits.short + 1 };
+    WAITS.set(Waits { short: short % LET_IN, ..waits });
+    if short == LET_IN {
+        let _ = idle();
+    }
+}
+
+/// How long a thread has waited for a CPU since it began: the second of the numbers that `schedstat` has. None: it cannot be read.
+fn waited_ns(schedstat: RawFd) -> Option<u64> {
+    let mut text = [0; 64];
+    // SAFETY: `text` has room for as many octets.
+    let len = unsafe { libc::pread(schedstat, text.as_mut_ptr().cast(), text.len(), 0) };
+    let mut numbers = text.get(..usize::try_from(len).ok()?)?.split(|octet| *octet == b' ');
+    str::from_utf8(numbers.nth(1)?).ok()?.parse().ok()
 }
 
 /// The calling thread was put in the background, or the process was.
@@ -530,6 +604,50 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn who_is_left_out_in_the_background_is_modest_until_he_is_let_in() {
+        allow_precedence();
+        thread::spawn(|| {
+            let now = || (attributes().unwrap().sched_policy as libc::c_int, attributes().unwrap().sched_nice);
+            background().unwrap();
+            let before = now();
+            have_waited(LEFT_OUT_NS - 1);
+            assert_eq!(now(), before);
+            have_waited(LEFT_OUT_NS);
+            let after = now();
+            // Where it is refused all stays as it was.
+            assert!(after == (libc::SCHED_OTHER, NICE.max(before.1)) || after == before && !is_allowed(), "{after:?}");
+            let slices = |count: u32, ns: u64| (0..count).for_each(|_| have_waited(ns));
+            for (count, ns) in [(LET_IN, LET_IN_NS + 1), (LET_IN - 1, LET_IN_NS), (1, LET_IN_NS + 1), (LET_IN - 1, 0)] {
+                slices(count, ns);
+                assert_eq!(now(), after, "{count} slices, for each {ns} ns");
+            }
+            slices(1, LET_IN_NS);
+            assert_eq!(now().0, libc::SCHED_IDLE);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn how_long_a_thread_has_waited_is_the_second_number() {
+        let path = "/proc/thread-self/schedstat";
+        let second = || std::fs::read_to_string(path).unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        let (file, before): (_, u64) = (File::open(path).unwrap(), second());
+        let waited = waited_ns(file.as_raw_fd()).unwrap();
+        assert!(before <= waited && waited <= second());
+        assert_eq!(waited_ns(-1), None);
+    }
+
+    /// Whether a thread that has become nicer may take that back.
+    fn is_allowed() -> bool {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `limit` is live.
+        unsafe {
+            libc::getrlimit(libc::RLIMIT_NICE, &raw mut limit) == 0 && limit.rlim_cur >= (20 - NICE) as libc::rlim_t
+        }
     }
 
     #[test]

@@ -14,7 +14,11 @@ use front::Zones;
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use store::Stretch;
+
+/// So long the first answer may wait for zones with their first `allow-update` to be written down.
+const IMPORTED_FOR: Duration = Duration::from_secs(1);
 
 /// What a start serves first.
 pub struct First {
@@ -29,10 +33,10 @@ pub struct First {
 
 impl First {
     pub fn of(config: &mut Config, recorder: &mut Recorder) -> Result<First, String> {
-        let configured = config.roster.written.clone();
+        let (configured, until) = (config.roster.written.clone(), Instant::now() + IMPORTED_FOR);
         loop {
             config.roster.written.clone_from(&configured);
-            let opened = ledger::open_files(&config.server.data_dir, &mut config.roster.written);
+            let opened = ledger::open_files(&config.server.data_dir, &mut config.roster.written, until);
             let (files, remarks) = match opened {
                 Ok((files, remarks)) => (Ok(files), remarks),
                 Err(e) => (Err(unusable(e)), Vec::new()),

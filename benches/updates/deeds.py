@@ -402,7 +402,7 @@ class Operator(threading.Thread):
             self.mended = float("inf")
             is_cut = self.rng.random() < 0.5
             # Of one that is cut off wholly no page stays mapped once all have been looked at, though it is still served.
-            at = self.rng.randrange(is_cut, about.st_size // PAGE) * PAGE
+            at = self.rng.randrange(1 if is_cut else 0, about.st_size // PAGE) * PAGE
             if is_cut:
                 image.truncate(at)
             else:

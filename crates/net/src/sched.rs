@@ -17,6 +17,8 @@ use std::time::Duration;
 const NAME_MAX: usize = 15;
 const NICEST: libc::c_int = 19;
 const NICE: libc::c_int = 10;
+/// Of a thread of the background that was left out, and of the helpers that it starts then: nobody else has this one.
+const RAISED: libc::c_int = 11;
 
 /// The calling thread runs only when nothing else wants the CPU: SCHED_IDLE, or nice 19 where that is refused.
 pub fn background() -> io::Result<()> {
@@ -63,12 +65,12 @@ pub enum Rank {
     Watch = 3,
 }
 
-/// The process may let threads go first, and those in the background that are left out have a share again, also when it is another user's later. For root;
-/// others have been given that, or not.
-pub fn allow_precedence() {
+/// The process may let threads go first, and have those in the background run beside others, also when it is another user's later. For root; others have
+/// been given that, or not.
+pub fn allow_priorities() {
     allow(libc::RLIMIT_RTPRIO, Rank::Watch as libc::rlim_t);
     // As the kernel counts: niceness 19 is 1.
-    allow(libc::RLIMIT_NICE, (20 - NICE) as libc::rlim_t);
+    allow(libc::RLIMIT_NICE, (20 - RAISED) as libc::rlim_t);
 }
 
 fn allow(what: libc::__rlimit_resource_t, want: libc::rlim_t) {
@@ -205,14 +207,14 @@ thread_local! {
 struct Waits {
     told_by: RawFd,
     until_now_ns: u64,
-    /// Slices in a row for which it has hardly waited, of a thread that is modest for it was left out.
+    /// Slices in a row for which it has hardly waited, since it was left out.
     short: u32,
 }
 
 /// If the calling thread is in the background, it works in slices from now on: a signal of its own CPU clock sends it to
 /// sleep after each, wherever it is. So nobody waits longer than a slice for a CPU, even where SCHED_IDLE was refused or the
-/// kernel does not preempt; and no loop of those who work has to know of it. Where others leave it nothing it is `modest` until they do again, if that
-/// is allowed: what it does is not urgent, but somebody waits for it. None: it is not in the background.
+/// kernel does not preempt; and no loop of those who work has to know of it. Where others leave it nothing it has a tenth of what they get until they leave
+/// more, if that is allowed: what it does is not urgent, but somebody waits for it. None: it is not in the background.
 pub fn pace() -> io::Result<Option<Pace>> {
     if !is_background() {
         return Ok(None);
@@ -229,14 +231,14 @@ pub fn pace() -> io::Result<Option<Pace>> {
     let mut timer: libc::timer_t = std::ptr::null_mut();
     let slice = libc::timespec { tv_sec: 0, tv_nsec: SLICE_NS };
     let every = libc::itimerspec { it_interval: slice, it_value: slice };
-    let waits = File::open("/proc/thread-self/schedstat").ok();
-    let told_by = waits.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-    WAITS.set(Waits { told_by, until_now_ns: waited_ns(told_by).unwrap_or(0), short: 0 });
     // SAFETY: what is pointed at is live; the handler does only what a handler may; the timer was just made.
     unsafe {
         check(libc::sigaction(signal, &raw const action, std::ptr::null_mut()))?;
         check(libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut event, &raw mut timer))?;
+        let waits = File::open("/proc/thread-self/schedstat").ok();
+        let told_by = waits.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let pace = Pace { timer, _waits: waits, here: PhantomData };
+        WAITS.set(Waits { told_by, until_now_ns: waited_ns(told_by).unwrap_or(0), short: 0 });
         check(libc::timer_settime(timer, 0, &raw const every, std::ptr::null_mut()))?;
         Ok(Some(pace))
     }
@@ -265,19 +267,22 @@ extern "C" fn rest(_: libc::c_int) {
     }
 }
 
-/// For a slice of the calling thread, which has a pace. What a signal may not do is not done here. Where something is refused all stays as it is.
+/// The calling thread, which has a pace, has waited so long for its last slice. What a signal may not do is not done here. Where something is refused all
+/// stays as it is.
 fn have_waited(ns: u64) {
-    // SAFETY: takes no pointers; 0 is the calling thread.
-    let is_idle = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_IDLE;
-    if is_idle && ns >= LEFT_OUT_NS {
-        let _ = attributes().and_then(|mut attr| {
-            attr.sched_policy = libc::SCHED_OTHER as u32;
-            attr.sched_nice = attr.sched_nice.max(NICE);
-            set_attributes(&attr)
-        });
+    let Ok(mut attr) = attributes() else { return };
+    if attr.sched_policy == libc::SCHED_IDLE as u32 {
+        if ns >= LEFT_OUT_NS && attr.sched_nice <= RAISED {
+            (attr.sched_policy, attr.sched_nice) = (libc::SCHED_OTHER as u32, RAISED);
+            // Whether a thread may run beside others again the kernel decides by the niceness that it has now.
+            // SAFETY: takes no pointers; 0 is the calling thread.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, RAISED) };
+            let _ = set_attributes(&attr);
+        }
+        return;
     }
     let waits = WAITS.get();
-    let short = if is_idle || ns > LET_IN_NS { 0 } else { waits.short + 1 };
+    let short = if attr.sched_nice != RAISED || ns > LET_IN_NS { 0 } else { waits.short + 1 };
     WAITS.set(Waits { short: short % LET_IN, ..waits });
     if short == LET_IN {
         let _ = idle();
@@ -293,10 +298,11 @@ fn waited_ns(schedstat: RawFd) -> Option<u64> {
     str::from_utf8(numbers.nth(1)?).ok()?.parse().ok()
 }
 
-/// The calling thread was put in the background, or the process was.
+/// The calling thread was put in the background, or the process was; or whoever has started it.
 pub fn is_background() -> bool {
+    let is_nice = |nice| nice == NICEST || nice == RAISED;
     // SAFETY: takes no pointers; 0 is the calling thread.
-    unsafe { libc::sched_getscheduler(0) == libc::SCHED_IDLE || libc::getpriority(libc::PRIO_PROCESS, 0) == NICEST }
+    unsafe { libc::sched_getscheduler(0) == libc::SCHED_IDLE || is_nice(libc::getpriority(libc::PRIO_PROCESS, 0)) }
 }
 
 /// CPUs for threads that share a short work in the background. The kernel takes a CPU that does nothing but such work for an
@@ -484,7 +490,7 @@ mod tests {
 
     #[test]
     fn a_thread_goes_first_as_long_as_it_sleeps_between_its_turns() {
-        allow_precedence();
+        allow_priorities();
         thread::spawn(|| {
             prompt().unwrap();
             let before = attributes().unwrap();
@@ -527,7 +533,7 @@ mod tests {
 
     #[test]
     fn who_was_made_nicer_does_not_go_first() {
-        allow_precedence();
+        allow_priorities();
         for make in [modest, background] {
             thread::spawn(move || {
                 make().unwrap();
@@ -607,25 +613,47 @@ mod tests {
     }
 
     #[test]
-    fn who_is_left_out_in_the_background_is_modest_until_he_is_let_in() {
-        allow_precedence();
+    fn who_is_left_out_in_the_background_has_a_share_until_he_is_let_in() {
+        allow_priorities();
         thread::spawn(|| {
-            let now = || (attributes().unwrap().sched_policy as libc::c_int, attributes().unwrap().sched_nice);
             background().unwrap();
+            let told = std::env::temp_dir().join(format!("dunlin-sched-{}", std::process::id()));
+            std::fs::write(&told, "0 0 0").unwrap();
+            let (_pace, file) = (pace().unwrap().unwrap(), File::open(&told).unwrap());
+            WAITS.set(Waits { told_by: file.as_raw_fd(), until_now_ns: 0, short: 0 });
+            let mut all_ns = 0;
+            // So many slices at least.
+            let mut slices = |count: u64, each_ns: u64| {
+                for _ in 0..count {
+                    all_ns += each_ns;
+                    std::fs::write(&told, format!("0 {all_ns:020} 0")).unwrap();
+                    let before = WAITS.get().until_now_ns;
+                    while each_ns > 0 && WAITS.get().until_now_ns == before {
+                        work(1);
+                    }
+                }
+            };
+            let now = || (attributes().unwrap().sched_policy as libc::c_int, attributes().unwrap().sched_nice);
             let before = now();
-            have_waited(LEFT_OUT_NS - 1);
+            slices(3, LEFT_OUT_NS - 1);
             assert_eq!(now(), before);
-            have_waited(LEFT_OUT_NS);
+            slices(1, LEFT_OUT_NS);
             let after = now();
-            // Where it is refused all stays as it was.
-            assert!(after == (libc::SCHED_OTHER, NICE.max(before.1)) || after == before && !is_allowed(), "{after:?}");
-            let slices = |count: u32, ns: u64| (0..count).for_each(|_| have_waited(ns));
-            for (count, ns) in [(LET_IN, LET_IN_NS + 1), (LET_IN - 1, LET_IN_NS), (1, LET_IN_NS + 1), (LET_IN - 1, 0)] {
-                slices(count, ns);
-                assert_eq!(now(), after, "{count} slices, for each {ns} ns");
+            if after.0 == before.0 {
+                std::fs::remove_file(&told).unwrap();
+                return assert!(!is_allowed() || before != (libc::SCHED_IDLE, 0), "{after:?}");
             }
-            slices(1, LET_IN_NS);
+            assert_eq!(after, (libc::SCHED_OTHER, RAISED));
+            assert!(is_background() && thread::spawn(is_background).join().unwrap(), "and so are its helpers");
+            // One that is not awaited may come in between.
+            let half = u64::from(LET_IN) / 2;
+            for (count, each_ns) in [(half, LET_IN_NS), (1, LET_IN_NS + 1), (half, 1)] {
+                slices(count, each_ns);
+                assert_eq!(now(), after, "{count} slices, for each {each_ns} ns");
+            }
+            slices(2 * half, LET_IN_NS);
             assert_eq!(now().0, libc::SCHED_IDLE);
+            std::fs::remove_file(&told).unwrap();
         })
         .join()
         .unwrap();
@@ -646,7 +674,7 @@ mod tests {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: `limit` is live.
         unsafe {
-            libc::getrlimit(libc::RLIMIT_NICE, &raw mut limit) == 0 && limit.rlim_cur >= (20 - NICE) as libc::rlim_t
+            libc::getrlimit(libc::RLIMIT_NICE, &raw mut limit) == 0 && limit.rlim_cur >= (20 - RAISED) as libc::rlim_t
         }
     }
 

@@ -6,7 +6,7 @@
 //! tcp N       the same for streams
 //! task N      what the cache does not know is asked of others, if the resolver is on
 //! cache       fills the cache as it was, writes it down, goes on with what a flush has begun
-//! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU
+//! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU, or with a small share where somebody always does
 //! updates     carries out dynamic updates, if a zone takes them
 //! adoption    writes zones down that are to take updates after a reload, and ends
 //! scribe      takes in what somebody has edited in the files of such zones, and writes back what updates have made of them
@@ -95,7 +95,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
     let mut crew = Crew::of(config);
     crew.raise_open_files();
-    net::sched::allow_precedence();
+    net::sched::allow_priorities();
     let _held = claim(&config.server.data_dir)?;
     know_last(&config.server.data_dir);
     let mut handed = Handed::of(systemd::handed());

@@ -43,12 +43,12 @@ pub struct Files {
 /// By apex: from where on changes are kept, and why they cannot be brought back.
 type Unfit = HashMap<Box<[u8]>, (u64, String)>;
 
-/// So many zones are written down before the first answer is given, as far as they are by `until`: each costs six syncs, 30 ms on a slow disk. Others are
-/// served as their files say, and are written down meanwhile, as after a reload.
+/// So many zones are written down before the first answer is given, as far as they are begun by `until`: each costs six syncs, 30 ms on a slow disk. The
+/// rest is served as its files say, and written down meanwhile, as after a reload; so are all where they are more: a large server answers at once.
 const IMPORTED_FIRST: usize = 1000;
 
 /// Imports the zones that are new here, and lets all that take updates be read from our own files. None: none takes any.
-/// Returns also what an operator should hear. `until`: nobody is to wait longer for zones that are new here.
+/// Returns also what an operator should hear. `until`: none that is new here is begun with after that.
 pub fn open_files(data_dir: &Path, zones: &mut Written, until: Instant) -> io::Result<(Option<Files>, Vec<String>)> {
     if !zones.iter().any(Zone::is_owned) {
         return Ok((None, Vec::new()));

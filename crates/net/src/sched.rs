@@ -627,8 +627,7 @@ mod tests {
                 for _ in 0..count {
                     all_ns += each_ns;
                     std::fs::write(&told, format!("0 {all_ns:020} 0")).unwrap();
-                    let before = WAITS.get().until_now_ns;
-                    while each_ns > 0 && WAITS.get().until_now_ns == before {
+                    while WAITS.get().until_now_ns != all_ns {
                         work(1);
                     }
                 }

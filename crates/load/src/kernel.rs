@@ -1,5 +1,4 @@
-//! What the kernel knows of the run: packets dropped on the target's side, where the target runs on this machine, and how
-//! long the tool waited for its core.
+//! What the kernel knows of the run: packets dropped on the target's side, where the target runs on this machine.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -32,16 +31,6 @@ fn may_be(printed: &str, ip: IpAddr) -> bool {
     printed == own || printed.bytes().all(|c| c == b'0')
 }
 
-/// How long the calling thread was ready to run and another had its core, since it began.
-pub fn waited_ns() -> Option<u64> {
-    waited_in(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
-}
-
-/// Time on a CPU, time waiting for one, turns on it: nanoseconds but for the last.
-fn waited_in(schedstat: &str) -> Option<u64> {
-    schedstat.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
 /// What the machine calls its processor, and how many of them there are.
 pub fn machine() -> (String, usize, String) {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
@@ -66,12 +55,6 @@ mod tests {
   13: 0100007F:14B5 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 1 2 0 900\n";
         assert_eq!(drops_in(table, "127.0.0.1:5300".parse().unwrap()), Some(22));
         assert_eq!(drops_in(table, "127.0.0.1:53".parse().unwrap()), None);
-    }
-
-    #[test]
-    fn the_wait_for_a_core_is_the_second_number() {
-        assert_eq!(waited_in("151280 77 1\n"), Some(77));
-        assert_eq!(waited_in(""), None);
     }
 
     #[test]

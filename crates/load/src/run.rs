@@ -152,7 +152,7 @@ pub fn run(plan: &Plan, source: Source, watcher: &mut dyn Watcher) -> Result<Out
         stopped: false,
         held: Vec::with_capacity(BATCH),
     };
-    let (usage, waited_ns) = (sched::usage(), kernel::waited_ns());
+    let (usage, waited_ns) = (sched::usage(), sched::waited_ns());
     run.all(watcher)?;
     let took_ns = run.shared.clock.now_ns().max(1);
     let stop_ns = run.stop_ns.unwrap_or(took_ns);
@@ -161,7 +161,7 @@ pub fn run(plan: &Plan, source: Source, watcher: &mut dyn Watcher) -> Result<Out
         busy: 1.0 - run.idle_ns as f64 / took_ns as f64,
         cpu: used.ran.as_nanos() as f64 / took_ns as f64,
         switches: used.preempted,
-        waited: kernel::waited_ns().zip(waited_ns).map(|(after, before)| (after - before) as f64 / took_ns as f64),
+        waited: sched::waited_ns().zip(waited_ns).map(|(after, before)| (after - before) as f64 / took_ns as f64),
         socket_drops: run.lanes.iter().map(|l| l.drops()).sum(),
         target_drops: kernel::drops_at(plan.target)
             .zip(drops_before)

@@ -235,10 +235,10 @@ pub fn pace() -> io::Result<Option<Pace>> {
     unsafe {
         check(libc::sigaction(signal, &raw const action, std::ptr::null_mut()))?;
         check(libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut event, &raw mut timer))?;
-        let waits = File::open("/proc/thread-self/schedstat").ok();
+        let waits = File::open(SCHEDSTAT).ok();
         let told_by = waits.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let pace = Pace { timer, _waits: waits, here: PhantomData };
-        WAITS.set(Waits { told_by, until_now_ns: waited_ns(told_by).unwrap_or(0), short: 0 });
+        WAITS.set(Waits { told_by, until_now_ns: waited_in(told_by).unwrap_or(0), short: 0 });
         check(libc::timer_settime(timer, 0, &raw const every, std::ptr::null_mut()))?;
         Ok(Some(pace))
     }
@@ -259,7 +259,7 @@ extern "C" fn rest(_: libc::c_int) {
         let errno = *libc::__errno_location();
         libc::nanosleep(&raw const time, std::ptr::null_mut());
         let waits = WAITS.get();
-        if let Some(now_ns) = waited_ns(waits.told_by) {
+        if let Some(now_ns) = waited_in(waits.told_by) {
             WAITS.set(Waits { until_now_ns: now_ns, ..waits });
             have_waited(now_ns.saturating_sub(waits.until_now_ns));
         }
@@ -289,8 +289,16 @@ fn have_waited(ns: u64) {
     }
 }
 
-/// How long a thread has waited for a CPU since it began: the second of the numbers that `schedstat` has. None: it cannot be read.
-fn waited_ns(schedstat: RawFd) -> Option<u64> {
+/// Of the calling thread: time on a CPU, time waiting for one, turns on it; nanoseconds but for the last.
+const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
+
+/// How long the calling thread was ready to run and others had all CPUs, since it began. None: the kernel does not tell.
+pub fn waited_ns() -> Option<u64> {
+    waited_in(File::open(SCHEDSTAT).ok()?.as_raw_fd())
+}
+
+/// A signal may do this.
+fn waited_in(schedstat: RawFd) -> Option<u64> {
     let mut text = [0; 64];
     // SAFETY: `text` has room for as many octets.
     let len = unsafe { libc::pread(schedstat, text.as_mut_ptr().cast(), text.len(), 0) };
@@ -660,12 +668,11 @@ mod tests {
 
     #[test]
     fn how_long_a_thread_has_waited_is_the_second_number() {
-        let path = "/proc/thread-self/schedstat";
-        let second = || std::fs::read_to_string(path).unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-        let (file, before): (_, u64) = (File::open(path).unwrap(), second());
-        let waited = waited_ns(file.as_raw_fd()).unwrap();
+        let second = || std::fs::read_to_string(SCHEDSTAT).unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        let before: u64 = second();
+        let waited = waited_ns().unwrap();
         assert!(before <= waited && waited <= second());
-        assert_eq!(waited_ns(-1), None);
+        assert_eq!(waited_in(-1), None);
     }
 
     /// Whether a thread that has become nicer may take that back.

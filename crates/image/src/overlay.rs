@@ -160,10 +160,13 @@ impl Overlay {
             return Ok(());
         }
         for key in view.zone(zone)?.keys_of(&node)? {
+            let is_of_it = |host: &Host| host.key == key && host.zone == zone;
+            // To look is to copy nothing: few names are listed here.
+            if !self.hosts.leaf(place(view, key, zone)).iter().any(is_of_it) {
+                continue;
+            }
             self.hosts.change(place(view, key, zone), |leaf| -> Result<(), Damaged> {
-                let at = leaf.iter().position(|host| host.key == key && host.zone == zone);
-                let Some(at) = at else { return Ok(()) };
-                leaf[at].names.remove(view, named)?;
+                leaf.iter_mut().filter(|host| is_of_it(host)).try_for_each(|host| host.names.remove(view, named))?;
                 leaf.retain(|host| !host.names.is_empty());
                 Ok(())
             })?;

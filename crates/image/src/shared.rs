@@ -1,27 +1,29 @@
-//! A table by hashes whose versions share what is alike in them: a copy of it costs `WIDE` steps, and a change of a copy the
+//! A table by hashes whose versions share what is alike in them: a copy of it costs `PARTS` steps, and a change of a copy the
 //! part and the leaf that it touches.
 //!
 //! ```text
-//! parts (6 bits of the hash) -> leaves (the next 6 bits) -> entries, in no order
+//! parts (7 bits of the hash) -> leaves (5 bits) -> entries, in no order
 //! ```
 //! Bound: whoever fills it bounds its entries. Of hashes that nobody foresees a leaf holds a 4096th of them, so 25 of
 //! 100,000, which is looked through. A reader takes three steps, two where a leaf is empty.
 
 use std::sync::Arc;
 
-const WIDE: usize = 64;
+const PARTS: usize = 128;
+/// A part of twice as many would be more octets than malloc keeps at hand for a thread.
+const LEAVES: usize = 32;
 
 type Leaf<E> = Option<Arc<[E]>>;
-type Part<E> = Option<Arc<[Leaf<E>; WIDE]>>;
+type Part<E> = Option<Arc<[Leaf<E>; LEAVES]>>;
 
 #[derive(Clone)]
 pub(crate) struct Shared<E> {
-    parts: [Part<E>; WIDE],
+    parts: [Part<E>; PARTS],
 }
 
 impl<E: Clone> Shared<E> {
     pub(crate) fn empty() -> Shared<E> {
-        Shared { parts: [const { None }; WIDE] }
+        Shared { parts: [const { None }; PARTS] }
     }
 
     /// The entries among which those of this hash are; only its lowest twelve bits count.
@@ -37,7 +39,7 @@ impl<E: Clone> Shared<E> {
         let (part, leaf) = places(hash);
         let mut entries = self.leaf(hash).to_vec();
         let told = change(&mut entries);
-        let leaves = self.parts[part].get_or_insert_with(|| Arc::new([const { None }; WIDE]));
+        let leaves = self.parts[part].get_or_insert_with(|| Arc::new([const { None }; LEAVES]));
         Arc::make_mut(leaves)[leaf] = if entries.is_empty() { None } else { Some(entries.into()) };
         told
     }
@@ -45,7 +47,7 @@ impl<E: Clone> Shared<E> {
 
 #[inline(always)]
 fn places(hash: u32) -> (usize, usize) {
-    (hash as usize / WIDE % WIDE, hash as usize % WIDE)
+    (hash as usize / LEAVES % PARTS, hash as usize % LEAVES)
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ impl Past {
         let removed = standing(served, way.removed())?;
         let (_, of_apex) = at_apex(served)?;
         let digests = of_apex.iter().chain(way.added()).filter(|r| r.rtype == ZONEMD);
-        let next = apart_from(next_serial(now), digests);
+        let next = apart_from(next_serial(now), digests.map(Record::rdata));
         let added = way.added().iter().map(|r| renumbered(r.clone(), next)).collect();
         Ok(Diff::new(now, next, removed, added))
     }
@@ -307,7 +307,8 @@ pub fn renumbering(zone: &Zone<'_>, last: u32) -> Result<Diff, String> {
         return Err(SIGNED.to_string());
     }
     let [digests, soas] = [ZONEMD, SOA].map(|rtype| of_apex.iter().filter(move |r| r.rtype == rtype));
-    let (serial, removed) = (apart_from(next_serial(last), digests), soas.cloned().collect::<Vec<_>>());
+    let (serial, removed) =
+        (apart_from(next_serial(last), digests.map(Record::rdata)), soas.cloned().collect::<Vec<_>>());
     let added = removed.iter().map(|r| renumbered(r.clone(), serial)).collect();
     Ok(Diff::between(removed, added))
 }

@@ -394,7 +394,7 @@ impl Updates {
             Misfit::Record(_) => Unmade::Misfit,
         })?;
         update::unfit(&apex, &layer).map_or(Ok(()), |why| Err(why.to_string()))?;
-        let wishes = vec![Wish { apex: apex.clone(), names: ledger::names(layer) }];
+        let wishes = vec![Wish { apex: apex.clone(), names: layer.into_names() }];
         drop(now);
         let facts = Json::Object(vec![("changed", Json::Bool(true)), ("serial", Json::Number(diff.to.into()))]);
         let entry = Entry { zone: apex, author, when: change_now(), diff };
@@ -435,7 +435,7 @@ impl Updates {
             lines.took(since - took);
             took = since;
         }
-        let wishes = layers.into_iter().map(|(apex, layer)| Wish { apex, names: ledger::names(layer) });
+        let wishes = layers.into_iter().map(|(apex, layer)| Wish { apex, names: layer.into_names() });
         let wishes: Vec<Wish> = wishes.filter(|wish| !wish.names.is_empty()).collect();
         drop(now);
         // Those who were given up need not wait for the disk.

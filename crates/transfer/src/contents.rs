@@ -1,16 +1,22 @@
 //! A version of a zone as a change needs to see it, and two that are one: all records in memory, and a few changed names
 //! over another version.
 
+use crate::record::Bare;
 use crate::{Diff, Record};
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use image::edit::Names;
+use std::collections::BTreeSet;
 use wire::Rtype;
-use wire::name::fold;
 
 /// What a version of a zone holds.
 pub trait Content {
-    /// All records of a name, glue and other occluded records too. Err: they cannot be read.
-    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable>;
+    /// All records of a name in lower case, glue and other occluded records too. Err: they cannot be read.
+    fn bare(&self, owner: &[u8]) -> Result<Vec<Bare>, Unreadable>;
+
+    /// The same with their owner.
+    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
+        let whole = |bare| Record::of(owner, bare).ok_or(Unreadable);
+        self.bare(owner)?.into_iter().map(whole).collect()
+    }
 }
 
 /// The version is damaged.
@@ -22,8 +28,8 @@ pub struct Unreadable;
 pub struct Contents(BTreeSet<Record>);
 
 impl Content for Contents {
-    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
-        Ok(self.records_at(owner).cloned().collect())
+    fn bare(&self, owner: &[u8]) -> Result<Vec<Bare>, Unreadable> {
+        Ok(self.records_at(owner).map(Record::bare).collect())
     }
 }
 
@@ -75,8 +81,8 @@ impl Contents {
 }
 
 impl<C: Content + ?Sized> Content for &C {
-    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
-        (**self).at(owner)
+    fn bare(&self, owner: &[u8]) -> Result<Vec<Bare>, Unreadable> {
+        (**self).bare(owner)
     }
 }
 
@@ -84,7 +90,7 @@ impl<C: Content + ?Sized> Content for &C {
 /// of one group touch, or of as much of the journal as is replayed.
 pub struct Layer<C> {
     below: C,
-    names: BTreeMap<Box<[u8]>, Vec<Record>>,
+    names: Names,
 }
 
 /// Why a version cannot be gone on from.
@@ -96,25 +102,23 @@ pub enum Misfit {
 }
 
 impl<C: Content> Content for Layer<C> {
-    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
-        let mut folded: Box<[u8]> = owner.into();
-        fold(&mut folded);
-        self.names.get(&folded).map_or_else(|| self.below.at(&folded), |records| Ok(records.clone()))
+    fn bare(&self, owner: &[u8]) -> Result<Vec<Bare>, Unreadable> {
+        self.names.get(owner).map_or_else(|| self.below.bare(owner), |records| Ok(records.clone()))
     }
 }
 
 impl<C: Content> Layer<C> {
     pub fn over(below: C) -> Layer<C> {
-        Layer { below, names: BTreeMap::new() }
+        Layer { below, names: Names::new() }
     }
 
     /// The names that were changed, each with all its records from now on.
-    pub fn into_names(self) -> BTreeMap<Box<[u8]>, Vec<Record>> {
+    pub fn into_names(self) -> Names {
         self.names
     }
 
     /// As above, and the version goes on.
-    pub fn names(&self) -> impl Iterator<Item = (&[u8], &[Record])> {
+    pub fn names(&self) -> impl Iterator<Item = (&[u8], &[Bare])> {
         self.names.iter().map(|(owner, records)| (&**owner, &**records))
     }
 
@@ -122,9 +126,9 @@ impl<C: Content> Layer<C> {
     pub fn follow(&mut self, diff: &Diff) -> Result<(), Misfit> {
         for (records, wanted) in [(diff.removed(), true), (diff.added(), false)] {
             for (owner, records) in by_owner(records) {
-                let mut there = self.at(owner).map_err(|_| Misfit::Unreadable)?;
+                let mut there = self.bare(owner).map_err(|_| Misfit::Unreadable)?;
                 there.sort_unstable();
-                if let Some(odd) = records.iter().find(|r| there.binary_search(r).is_ok() != wanted) {
+                if let Some(odd) = records.iter().find(|r| there.binary_search(&r.bare()).is_ok() != wanted) {
                     return Err(Misfit::Record(odd.clone()));
                 }
             }
@@ -133,16 +137,11 @@ impl<C: Content> Layer<C> {
     }
 
     /// The records of a name, to be changed.
-    fn at_mut(&mut self, owner: &[u8]) -> Result<&mut Vec<Record>, Unreadable> {
-        let mut folded: Box<[u8]> = owner.into();
-        fold(&mut folded);
-        match self.names.entry(folded) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(new) => {
-                let records = self.below.at(new.key())?;
-                Ok(new.insert(records))
-            }
+    fn at_mut(&mut self, owner: &[u8]) -> Result<&mut Vec<Bare>, Unreadable> {
+        if !self.names.contains_key(owner) {
+            self.names.insert(owner.into(), self.below.bare(owner)?);
         }
+        self.names.get_mut(owner).ok_or(Unreadable)
     }
 
     /// Goes on to the version that `diff` leads to; it was made from this one.
@@ -152,10 +151,11 @@ impl<C: Content> Layer<C> {
             self.at_mut(owner)?;
         }
         for (owner, records) in by_owner(diff.removed()) {
-            self.at_mut(owner)?.retain(|r| records.binary_search(r).is_err());
+            let is_one = |r: &Bare| records.binary_search_by(|other| other.cmp_bare(r)).is_ok();
+            self.at_mut(owner)?.retain(|r| !is_one(r));
         }
         for (owner, records) in by_owner(diff.added()) {
-            self.at_mut(owner)?.extend_from_slice(records);
+            self.at_mut(owner)?.extend(records.iter().map(Record::bare));
         }
         Ok(())
     }
@@ -197,8 +197,8 @@ mod tests {
         followed.follow(&diff).unwrap();
         applied.apply(&diff).unwrap();
         for layer in [&followed, &applied] {
-            let types = |owner: &[u8]| layer.at(owner).unwrap().iter().map(|r| r.rtype).collect::<Vec<_>>();
-            assert_eq!([types(b"\x01A\0"), types(b"\x01b\0"), types(b"\x01c\0")], [vec![], vec![1], vec![3]]);
+            let types = |owner: &[u8]| layer.bare(owner).unwrap().iter().map(|r| r.rtype).collect::<Vec<_>>();
+            assert_eq!([types(b"\x01a\0"), types(b"\x01b\0"), types(b"\x01c\0")], [vec![], vec![1], vec![3]]);
         }
         assert!(matches!(followed.follow(&diff), Err(Misfit::Record(_))), "once is enough");
     }
@@ -207,8 +207,8 @@ mod tests {
     struct Torn(Contents);
 
     impl Content for Torn {
-        fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
-            if owner == b"\x01b\0" { Err(Unreadable) } else { self.0.at(owner) }
+        fn bare(&self, owner: &[u8]) -> Result<Vec<Bare>, Unreadable> {
+            if owner == b"\x01b\0" { Err(Unreadable) } else { self.0.bare(owner) }
         }
     }
 

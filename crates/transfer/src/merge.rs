@@ -102,8 +102,8 @@ impl<'d> Side<'d> {
         self.sets.is_empty() && self.digests.iter().all(Vec::is_empty)
     }
 
-    fn all_digests(&self) -> impl Iterator<Item = &'d Record> + Clone {
-        self.digests.iter().flatten().copied()
+    fn all_digests(&self) -> impl Iterator<Item = &'d [u8]> + Clone {
+        self.digests.iter().flatten().map(|r| r.rdata())
     }
 
     /// Whether the other side has changed all of this alike, but for the SOA.

@@ -1,12 +1,10 @@
 //! Names of a zone while an update changes them, RRset by RRset, of which only those are looked at record by record that are to change: a name
 //! may hold hundreds of thousands of records, and a message have thousands of items for it. Each costs what it says.
 
-use crate::record::{is_newer, serial_of};
+use crate::record::{Bare, folded, is_newer, serial_of};
 use crate::{Content, Record, Unreadable};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use wire::Rtype;
-use wire::name::fold;
 use wire::rtype::{CNAME, DNAME, KEY, NS, NXT, SIG, SOA};
 
 const WKS: Rtype = 11;
@@ -27,7 +25,7 @@ pub struct Node {
 #[derive(Default)]
 struct Rrset {
     /// Until something is to change.
-    was: Vec<Record>,
+    was: Vec<Bare>,
     changed: Option<Changed>,
 }
 
@@ -44,10 +42,10 @@ struct Changed {
 /// A record as it was, mostly in one spelling, and as it is.
 #[derive(Default)]
 struct Spelt {
-    was: Vec<Record>,
+    was: Vec<Bare>,
     stays: bool,
     /// It came, or came again after it was gone.
-    new: Option<Record>,
+    new: Option<Bare>,
 }
 
 impl<'c> Names<'c> {
@@ -55,16 +53,13 @@ impl<'c> Names<'c> {
         Names { content, apex, names: BTreeMap::new() }
     }
 
+    /// `owner`: in lower case.
     pub fn at(&mut self, owner: &[u8]) -> Result<&mut Node, Unreadable> {
-        let mut folded: Box<[u8]> = owner.into();
-        fold(&mut folded);
-        match self.names.entry(folded) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(new) => {
-                let node = Node::of(self.content.at(new.key())?, **new.key() == *self.apex);
-                Ok(new.insert(node))
-            }
+        if !self.names.contains_key(owner) {
+            let node = Node::of(self.content.bare(owner)?, owner == self.apex);
+            self.names.insert(owner.into(), node);
         }
+        self.names.get_mut(owner).ok_or(Unreadable)
     }
 
     /// Those of which something was to change.
@@ -73,22 +68,27 @@ impl<'c> Names<'c> {
     }
 
     /// What has changed: records that went, and records that came. One that only has other capitals in its names is the one that was there.
-    pub fn changes(&self) -> (Vec<Record>, Vec<Record>) {
+    pub fn changes(&self) -> Result<(Vec<Record>, Vec<Record>), Unreadable> {
         let (mut removed, mut added) = (Vec::new(), Vec::new());
-        for set in self.names.values().flat_map(|node| node.sets.values()).filter_map(|set| set.changed.as_ref()) {
+        let sets = self.names.iter().flat_map(|(owner, node)| node.sets.values().map(move |set| (owner, set)));
+        for (owner, set) in sets.filter_map(|(owner, set)| Some((owner, set.changed.as_ref()?))) {
+            let whole = |(r, ttl): (&Bare, u32)| Record::new(owner, r.rtype, ttl, &r.rdata).ok_or(Unreadable);
             for spelt in set.records.values() {
-                let stays = |was: &&Record| spelt.now(set.ttl).any(|(_, ttl)| ttl == was.ttl);
-                removed.extend(spelt.was.iter().filter(|was| !stays(was)).cloned());
-                let is_new = |(_, ttl): &(&Record, u32)| spelt.was.iter().all(|was| was.ttl != *ttl);
-                added.extend(spelt.now(set.ttl).filter(is_new).map(|(r, ttl)| r.at_ttl(ttl)));
+                let goes = |was: &&Bare| spelt.now(set.ttl).all(|(_, ttl)| ttl != was.ttl);
+                for was in spelt.was.iter().filter(goes) {
+                    removed.push(whole((was, was.ttl))?);
+                }
+                for now in spelt.now(set.ttl).filter(|(_, ttl)| spelt.was.iter().all(|was| was.ttl != *ttl)) {
+                    added.push(whole(now)?);
+                }
             }
         }
-        (removed, added)
+        Ok((removed, added))
     }
 }
 
 impl Node {
-    fn of(records: Vec<Record>, is_apex: bool) -> Node {
+    fn of(records: Vec<Bare>, is_apex: bool) -> Node {
         let mut sets = BTreeMap::<Rtype, Rrset>::new();
         records.into_iter().for_each(|r| sets.entry(r.rtype).or_default().was.push(r));
         Node { is_apex, sets }
@@ -108,7 +108,7 @@ impl Node {
     }
 
     /// All that is there, each with the TTL that it has now.
-    pub fn records(&self) -> impl Iterator<Item = (&Record, u32)> + Clone {
+    pub fn records(&self) -> impl Iterator<Item = (&Bare, u32)> + Clone {
         self.sets.values().flat_map(Rrset::records)
     }
 
@@ -118,7 +118,7 @@ impl Node {
         is > most && is > self.sets.values().map(Rrset::before).sum()
     }
 
-    pub fn rrset(&self, rtype: Rtype) -> impl Iterator<Item = (&Record, u32)> {
+    pub fn rrset(&self, rtype: Rtype) -> impl Iterator<Item = (&Bare, u32)> {
         self.sets.get(&rtype).into_iter().flat_map(Rrset::records)
     }
 
@@ -134,7 +134,7 @@ impl Node {
         if is_odd || rtype == SOA && !self.rrset(SOA).any(|(old, _)| is_later_soa(record, old)) {
             return;
         }
-        let (rdata, set) = (folded(record), self.set(rtype));
+        let (rdata, set) = (folded(rtype, record.rdata()), self.set(rtype));
         match rtype {
             SOA | CNAME | DNAME => set.drop_all(|other| *other != *rdata),
             // There is one of an address and a protocol.
@@ -144,7 +144,7 @@ impl Node {
         set.ttl = Some(ttl);
         let spelt = set.records.entry(rdata).or_default();
         if !spelt.is_there() {
-            spelt.new = Some(record.clone());
+            spelt.new = Some(record.bare());
             set.count += 1;
         }
     }
@@ -156,7 +156,7 @@ impl Node {
         }
         let (is_apex, set) = (self.is_apex, self.set(record.rtype));
         if !(is_apex && record.rtype == NS && set.count == 1)
-            && let Some(spelt) = set.records.get_mut(&folded(record))
+            && let Some(spelt) = set.records.get_mut(&folded(record.rtype, record.rdata()))
         {
             set.count -= usize::from(spelt.drop());
         }
@@ -196,17 +196,17 @@ impl Rrset {
         self.changed.as_ref().map_or(!self.was.is_empty(), |set| set.count > 0)
     }
 
-    fn records(&self) -> impl Iterator<Item = (&Record, u32)> + Clone {
+    fn records(&self) -> impl Iterator<Item = (&Bare, u32)> + Clone {
         let changed = self.changed.iter().flat_map(|set| set.records.values().flat_map(|spelt| spelt.now(set.ttl)));
         self.was.iter().map(|r| (r, r.ttl)).chain(changed)
     }
 }
 
 impl Changed {
-    fn of(records: Vec<Record>) -> Changed {
+    fn of(records: Vec<Bare>) -> Changed {
         let mut all = BTreeMap::<Box<[u8]>, Spelt>::new();
         for record in records {
-            let spelt = all.entry(folded(&record)).or_default();
+            let spelt = all.entry(folded(record.rtype, &record.rdata)).or_default();
             spelt.stays = true;
             spelt.was.push(record);
         }
@@ -235,17 +235,10 @@ impl Spelt {
     }
 
     /// `ttl`: what all have that are in the RRset.
-    fn now(&self, ttl: Option<u32>) -> impl Iterator<Item = (&Record, u32)> + Clone {
+    fn now(&self, ttl: Option<u32>) -> impl Iterator<Item = (&Bare, u32)> + Clone {
         let stays = self.was.iter().filter(|_| self.stays);
         stays.chain(&self.new).map(move |r| (r, ttl.unwrap_or(r.ttl)))
     }
-}
-
-/// Rdata in canonical form: what `Record::is_like` compares.
-pub fn folded(record: &Record) -> Box<[u8]> {
-    let mut rdata: Box<[u8]> = record.rdata().into();
-    zonefile::rdata::canonicalise(record.rtype, &mut rdata);
-    rdata
 }
 
 /// RFC 2181 section 10.1; what is of signing later (RFC 4035 section 2.5) comes by no update.
@@ -253,7 +246,7 @@ pub fn may_stand_beside_alias(rtype: Rtype) -> bool {
     matches!(rtype, CNAME | KEY | SIG | NXT)
 }
 
-fn is_later_soa(new: &Record, old: &Record) -> bool {
-    let serials = serial_of(new.rdata()).zip(serial_of(old.rdata()));
+fn is_later_soa(new: &Record, old: &Bare) -> bool {
+    let serials = serial_of(new.rdata()).zip(serial_of(&old.rdata));
     serials.is_some_and(|(new, old)| is_newer(new, old))
 }

@@ -3,6 +3,7 @@
 //! Invariant: the owner is a well-formed name in lower case, so that records compare octet for octet; rdata keeps its
 //! case, as zones do.
 
+pub use image::edit::Record as Bare;
 use std::cmp::Ordering;
 use wire::Rtype;
 use wire::name::{canonical_cmp, fold, wire_len};
@@ -26,6 +27,16 @@ impl Record {
         Some(Record { owner, rtype, ttl, rdata: rdata.into() })
     }
 
+    /// A record of this owner. None: that is no name.
+    pub fn of(owner: &[u8], bare: Bare) -> Option<Record> {
+        Some(Record { rdata: bare.rdata, ..Record::new(owner, bare.rtype, bare.ttl, &[])? })
+    }
+
+    /// It without its owner.
+    pub fn bare(&self) -> Bare {
+        Bare { rtype: self.rtype, ttl: self.ttl, rdata: self.rdata.clone() }
+    }
+
     pub fn owner(&self) -> &[u8] {
         &self.owner
     }
@@ -34,15 +45,15 @@ impl Record {
         &self.rdata
     }
 
-    pub(crate) fn at_ttl(&self, ttl: u32) -> Record {
-        Record { ttl, ..self.clone() }
-    }
-
     /// The record in canonical form.
     pub fn folded(&self) -> Record {
-        let mut rdata = self.rdata.clone();
-        zonefile::rdata::canonicalise(self.rtype, &mut rdata);
-        Record { rdata, ..self.clone() }
+        Record { rdata: folded(self.rtype, &self.rdata), ..self.clone() }
+    }
+
+    /// Where it stands beside another record of its owner.
+    pub(crate) fn cmp_bare(&self, other: &Bare) -> Ordering {
+        let order = (self.rtype, &*self.rdata, self.ttl);
+        order.cmp(&(other.rtype, &*other.rdata, other.ttl))
     }
 
     /// About what it takes in memory.
@@ -79,10 +90,14 @@ pub fn is_same_rdata(rtype: Rtype, a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() || !a.eq_ignore_ascii_case(b) {
         return false;
     }
-    let (mut a, mut b) = (a.to_vec(), b.to_vec());
-    zonefile::rdata::canonicalise(rtype, &mut a);
-    zonefile::rdata::canonicalise(rtype, &mut b);
-    a == b
+    folded(rtype, a) == folded(rtype, b)
+}
+
+/// Rdata in canonical form: what `Record::is_like` compares.
+pub fn folded(rtype: Rtype, rdata: &[u8]) -> Box<[u8]> {
+    let mut rdata: Box<[u8]> = rdata.into();
+    zonefile::rdata::canonicalise(rtype, &mut rdata);
+    rdata
 }
 
 /// What a TTL counts for (RFC 2181 section 8): nothing if its first bit is set. No zone file has such a one.
@@ -117,8 +132,8 @@ pub fn next_serial(serial: u32) -> u32 {
 
 /// This serial or, where one of these digests states it, the next that none does: a version must not have the serial of a digest of another
 /// one, for that is believed to be its own (RFC 8976 section 4).
-pub fn apart_from<'r>(serial: u32, digests: impl Iterator<Item = &'r Record> + Clone) -> u32 {
-    let is_stated = |serial: u32| digests.clone().any(|r| r.rdata().get(..4) == Some(&serial.to_be_bytes()));
+pub fn apart_from<'r>(serial: u32, digests: impl Iterator<Item = &'r [u8]> + Clone) -> u32 {
+    let is_stated = |serial: u32| digests.clone().any(|rdata| rdata.get(..4) == Some(&serial.to_be_bytes()));
     let mut apart = serial;
     while is_stated(apart) {
         apart = next_serial(apart);

@@ -5,8 +5,8 @@
 
 use crate::contents::Unreadable;
 use crate::message::{Message, Question, Rr};
-use crate::names::{Names, Node, folded};
-use crate::record::{apart_from, counted, is_newer, next_serial, serial_of, with_serial};
+use crate::names::{Names, Node};
+use crate::record::{Bare, apart_from, counted, folded, is_newer, next_serial, serial_of, with_serial};
 use crate::{Content, Diff, Layer, Record};
 use std::collections::BTreeSet;
 use wire::name::is_at_or_below;
@@ -185,7 +185,7 @@ fn decide(
         permit(item, &mut names, may)?;
     }
     let before = soa(names.at(apex)?)?;
-    let digests: Vec<Record> = names.at(apex)?.rrset(ZONEMD).map(|(r, _)| r.clone()).collect();
+    let digests: Vec<Bare> = names.at(apex)?.rrset(ZONEMD).map(|(r, _)| r.clone()).collect();
     for item in &request.changes {
         change(item, names.at(item.owner())?);
     }
@@ -197,7 +197,7 @@ fn decide(
         return Err(Refused::unsupported(why));
     }
     let after = soa(names.at(apex)?)?;
-    bump_serial(&before, &after, names.changes(), &digests)
+    bump_serial(apex, (&before, &after), names.changes()?, &digests)
 }
 
 /// Types that only a signer may place.
@@ -244,8 +244,9 @@ fn require_presence(item: &Item, node: &Node) -> Result<(), Refused> {
 fn require_set(set: &[&Item], names: &mut Names<'_>) -> Result<(), Refused> {
     let Some(first) = set.first() else { return Ok(()) };
     let there = names.at(first.owner())?.rrset(first.rtype()).map(|(r, _)| r);
+    let wanted = set.iter().map(|item| folded(item.rtype(), item.record.rdata()));
     let (there, wanted): (BTreeSet<_>, BTreeSet<_>) =
-        (there.map(folded).collect(), set.iter().map(|item| folded(&item.record)).collect());
+        (there.map(|r| folded(r.rtype, &r.rdata)).collect(), wanted.collect());
     if there == wanted { Ok(()) } else { Err(Rcode::NXRRSET.into()) }
 }
 
@@ -288,8 +289,8 @@ fn unfit_at<'r>(is_apex: bool, records: impl Iterator<Item = image::Rr<'r>> + Cl
     image::fault(records)
 }
 
-fn rr((r, ttl): (&Record, u32)) -> image::Rr<'_> {
-    image::Rr { rtype: r.rtype, ttl, rdata: r.rdata() }
+fn rr((r, ttl): (&Bare, u32)) -> image::Rr<'_> {
+    image::Rr { rtype: r.rtype, ttl, rdata: &r.rdata }
 }
 
 /// RFC 2136 section 3.4.2.
@@ -303,19 +304,19 @@ fn change(item: &Item, node: &mut Node) {
 }
 
 /// An apex's SOA.
-fn soa(node: &Node) -> Result<Record, Refused> {
+fn soa(node: &Node) -> Result<Bare, Refused> {
     let (soa, ttl) = node.rrset(SOA).next().ok_or(Unreadable)?;
-    Ok(soa.at_ttl(ttl))
+    Ok(Bare { ttl, ..soa.clone() })
 }
 
 /// RFC 2136 section 3.6: a change that brings no new serial is given one. `soa`, `now`: before, and after it. `digests`: of other versions.
 fn bump_serial(
-    soa: &Record,
-    now: &Record,
+    apex: &[u8],
+    (soa, now): (&Bare, &Bare),
     changes: (Vec<Record>, Vec<Record>),
-    digests: &[Record],
+    digests: &[Bare],
 ) -> Result<Diff, Refused> {
-    let [old, wished] = [soa, now].map(|soa| serial_of(soa.rdata()));
+    let [old, wished] = [soa, now].map(|soa| serial_of(&soa.rdata));
     let (old, wished) = (old.ok_or(Unreadable)?, wished.ok_or(Unreadable)?);
     let (mut removed, mut added) = changes;
     if removed.is_empty() && added.is_empty() {
@@ -323,11 +324,11 @@ fn bump_serial(
     }
     // Where nobody has wished for one. Or several SOAs of one message, each later than the one before, have led around to an earlier one.
     let new = if is_newer(wished, old) { wished } else { next_serial(old) };
-    let new = apart_from(new, digests.iter());
+    let new = apart_from(new, digests.iter().map(|r| &*r.rdata));
     if new != wished {
         [&mut removed, &mut added].into_iter().for_each(|records| records.retain(|r| r.rtype != SOA));
-        removed.push(soa.clone());
-        added.push(Record::new(soa.owner(), SOA, now.ttl, &with_serial(now.rdata(), new)).ok_or(Unreadable)?);
+        removed.push(Record::new(apex, SOA, soa.ttl, &soa.rdata).ok_or(Unreadable)?);
+        added.push(Record::new(apex, SOA, now.ttl, &with_serial(&now.rdata, new)).ok_or(Unreadable)?);
     }
     Ok(Diff::new(old, new, removed, added))
 }

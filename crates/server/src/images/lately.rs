@@ -21,7 +21,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::slice;
 use store::Stretch;
-use transfer::record::is_newer;
+use transfer::record::{self, Bare, is_newer};
 use transfer::{Content, Contents, Diff, Entry, Layer, Record, Unreadable};
 
 /// Octets of files of zones that came which are read before the first answer. With more of them an answer would be long in coming.
@@ -346,9 +346,13 @@ fn listed(zone: ImageZone<'_>) -> Option<Contents> {
 struct Folded<C>(C);
 
 impl<C: Content> Content for Folded<C> {
-    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
-        Ok(self.0.at(owner)?.iter().map(Record::folded).collect())
+    fn bare(&self, owner: &[u8]) -> Result<Vec<Bare>, Unreadable> {
+        Ok(self.0.bare(owner)?.iter().map(canonical).collect())
     }
+}
+
+fn canonical(r: &Bare) -> Bare {
+    Bare { rdata: record::folded(r.rtype, &r.rdata), ..*r }
 }
 
 fn folded(diff: &Diff) -> Diff {
@@ -357,18 +361,14 @@ fn folded(diff: &Diff) -> Diff {
 }
 
 /// The records that a name holds from now on; those that it had already as it spelt them. None: it has no others.
-fn spelt(
-    standing: &impl Content,
-    owner: &[u8],
-    now: &[Record],
-) -> Result<Option<Vec<image::edit::Record>>, Unreadable> {
-    let mut left: BTreeSet<&Record> = now.iter().collect();
-    let (mut records, before) = (Vec::new(), standing.at(owner)?);
-    records.extend(before.iter().filter(|r| left.remove(&r.folded())));
-    let is_other = !left.is_empty() || records.len() != before.len();
-    records.extend(left);
-    let laid = |r: &Record| image::edit::Record { rtype: r.rtype, ttl: r.ttl, rdata: r.rdata().into() };
-    Ok(is_other.then(|| records.into_iter().map(laid).collect()))
+fn spelt(standing: &impl Content, owner: &[u8], now: &[Bare]) -> Result<Option<Vec<Bare>>, Unreadable> {
+    let mut left: BTreeSet<&Bare> = now.iter().collect();
+    let mut records = standing.bare(owner)?;
+    let before = records.len();
+    records.retain(|r| left.remove(&canonical(r)));
+    let is_other = !left.is_empty() || records.len() != before;
+    records.extend(left.into_iter().cloned());
+    Ok(is_other.then_some(records))
 }
 
 #[cfg(test)]

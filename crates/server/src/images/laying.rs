@@ -18,7 +18,8 @@ use image::followers::{Followers, Turn};
 use image::patch::{self, Change, PLACE, Unable};
 use image::{Builder, Complaint, Hands, Image, InTurn, Judge, View, Walk, Zone};
 use store::Stretch;
-use transfer::{Content, Record, Unreadable};
+use transfer::record::Bare;
+use transfer::{Content, Unreadable};
 
 /// Names that are laid together.
 const STEP: usize = 4096;
@@ -48,11 +49,9 @@ impl<'v> Standing<'v> {
 }
 
 impl Content for Standing<'_> {
-    fn at(&self, owner: &[u8]) -> Result<Vec<Record>, Unreadable> {
-        let Some(node) = self.0.node_by(owner, &self.1).map_err(|_| Unreadable)? else { return Ok(vec![]) };
-        let records = image::edit::records_of(&node, owner).map_err(|_| Unreadable)?;
-        let whole = records.iter().map(|r| Record::new(owner, r.rtype, r.ttl, &r.rdata).ok_or(Unreadable));
-        whole.collect()
+    fn bare(&self, owner: &[u8]) -> Result<Vec<Bare>, Unreadable> {
+        let node = self.0.node_by(owner, &self.1).map_err(|_| Unreadable)?;
+        node.map_or(Ok(vec![]), |node| image::edit::records_of(&node, owner).map_err(|_| Unreadable))
     }
 }
 

@@ -22,7 +22,7 @@ mod files;
 use crate::clock::change_now;
 use crate::config::{History, Written, Zone};
 use crate::history::{self, Keeping};
-use crate::images::laying::{self, Standing};
+use crate::images::laying;
 use crate::images::manifest::{Known, Manifest};
 use crate::images::name;
 use crate::images::sound::{Sound, damaged};
@@ -46,7 +46,7 @@ use store::atomic::{Output, Prepared, prepare, write_atomically};
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
 use transfer::record::is_newer;
-use transfer::{Author, Diff, Entry, Head, Kind, Layer, Record};
+use transfer::{Author, Diff, Entry, Head, Kind};
 use wire::rtype::{Rtype, SOA};
 
 pub const FOLDER: &str = "journal";
@@ -264,12 +264,6 @@ pub fn catch_up(data_dir: &Path, lacking: &HashMap<Box<[u8]>, u64>) -> io::Resul
     remarks.extend(told);
     still.extend(others);
     Ok((remarks, still))
-}
-
-/// The names of a version in the making, as an image takes them.
-pub fn names(layer: Layer<Standing<'_>>) -> Names {
-    let laid = |r: Record| image::edit::Record { rtype: r.rtype, ttl: r.ttl, rdata: r.rdata().into() };
-    layer.into_names().into_iter().map(|(name, records)| (name, records.into_iter().map(laid).collect())).collect()
 }
 
 /// Whether a zone of the image was made of this file of ours as it is now: then what the file holds is what is served.
@@ -540,6 +534,7 @@ pub fn entry(zone: &[u8], who: String, diff: Diff) -> Entry {
 mod tests {
     use super::*;
     use std::time::Duration;
+    use transfer::Record;
 
     #[test]
     fn the_serial_of_a_file_of_ours_is_that_of_its_soa() {

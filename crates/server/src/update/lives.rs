@@ -228,7 +228,7 @@ impl Life {
         let (mut unwritten, end) = (Unwritten::default(), journal.next_position());
         files.iter().for_each(|(apex, file)| unwritten.add_zone(apex, file.0.min(end)));
         let wishes: Vec<Wish> =
-            layers.into_iter().map(|(apex, layer)| Wish { apex, names: ledger::names(layer) }).collect();
+            layers.into_iter().map(|(apex, layer)| Wish { apex, names: layer.into_names() }).collect();
         let laid = laying::over(&image, &wishes, usize::MAX).ok().flatten();
         unwritten.add(wishes, end);
         let is_owing = laid.is_none() && unwritten.names() > 0;
@@ -258,7 +258,7 @@ impl Life {
         if entries.is_empty() {
             return;
         }
-        let wishes = layers.into_iter().map(|(apex, layer)| Wish { apex, names: ledger::names(layer) });
+        let wishes = layers.into_iter().map(|(apex, layer)| Wish { apex, names: layer.into_names() });
         let wishes: Vec<Wish> = wishes.filter(|wish| !wish.names.is_empty()).collect();
         let octets: Vec<Vec<u8>> = entries.iter().map(Entry::encode).collect();
         if self.journal.append(&octets).is_err() {

@@ -1,7 +1,7 @@
 //! What a start makes of files and journal: zones that are new here are imported, the others brought to where their updates had left them.
 
 use super::{
-    FOLDER, Ledger, Owned, data_dir, file_of, is_made_of, names, open, own, position_of, released, renumber, write_file,
+    FOLDER, Ledger, Owned, data_dir, file_of, is_made_of, open, own, position_of, released, renumber, write_file,
 };
 use crate::clock::wall_s;
 use crate::config::{History, Written, Zone};
@@ -190,7 +190,7 @@ impl Files {
         let (told, strangers) = strangers.catch_up(released, end);
         remarks.extend(told);
         strangers.into_iter().for_each(|(apex, position, why)| unwritten.add_unfit(&apex, position, why));
-        let wish = |(apex, layer): (Box<[u8]>, Layer<Standing<'_>>)| Wish { apex, names: names(layer) };
+        let wish = |(apex, layer): (Box<[u8]>, Layer<Standing<'_>>)| Wish { apex, names: layer.into_names() };
         unwritten.add(layers.into_iter().map(wish).collect(), end);
         lasts.iter().for_each(|(apex, (serial, wall_s))| unwritten.has_changed(apex, *serial, *wall_s));
         Ok((Ledger { folder, journal, released, history, keeping: Keeping::default(), zones }, unwritten, remarks))

@@ -57,12 +57,14 @@ pub fn prompt() -> io::Result<()> {
 /// Who goes before whom, and all of them before threads that have no such priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
+    /// Carries out updates.
+    Updates = 1,
     /// Answers streams.
-    Streams = 1,
+    Streams = 2,
     /// Answers datagrams.
-    Datagrams = 2,
+    Datagrams = 3,
     /// Watches over those who answer, and hardly runs.
-    Watch = 3,
+    Watch = 4,
 }
 
 /// The process may let threads go first, and have those in the background run beside others, also when it is another user's later. For root; others have

@@ -7,6 +7,7 @@ mod door;
 pub(crate) mod http;
 pub(crate) mod listing;
 
+use crate::answering::queue;
 use crate::config::apex;
 use crate::history::{self, Past};
 use crate::json::Json;
@@ -441,9 +442,9 @@ fn answered_at_once(state: &State, key: &'static str, event: impl FnOnce(Done) -
 }
 
 fn outcome(state: &State, event: impl FnOnce(Done) -> Event) -> Result<Json, Vec<String>> {
-    let (done, outcome) = mpsc::channel();
+    let (done, outcome) = queue::bounded(1);
     state.raise(event(done));
-    let lost = |_| Err(vec!["the server is stopping, or cannot read zones any more: see its log".to_string()]);
+    let lost = || Err(vec!["the server is stopping, or cannot read zones any more: see its log".to_string()]);
     outcome.recv().unwrap_or_else(lost)
 }
 

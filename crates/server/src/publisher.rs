@@ -260,7 +260,7 @@ impl Publisher {
         }
         if let Some(done) = job.done {
             // He may have gone.
-            let _ = done.send(with_restart(outcome, &job.stays));
+            let _ = done.try_send(with_restart(outcome, &job.stays));
             self.press.wake();
         }
         if let Some(secondaries) = &self.state.secondaries {

@@ -32,6 +32,7 @@ mod updating;
 
 use crate::answering::later::{Desks, Mailbox, Mailboxes};
 use crate::answering::panics::{self, Panics};
+use crate::answering::queue;
 use crate::answering::{Answering, Shared};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -72,7 +73,6 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -106,7 +106,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     drop(handed);
     let mut doors = Doors::open(config)?;
     settle(config, &doors)?;
-    let (events, inbox) = channel();
+    let (events, inbox) = queue::bounded(usize::MAX);
     let is_ready = take_signals(signals, &events)?;
 
     let mut config = config.clone();
@@ -280,7 +280,7 @@ fn start_publisher(
     publisher: Publisher,
     compared: Compared,
     config: &Config,
-    events: &Sender<Event>,
+    events: &queue::Sender<Event>,
 ) -> Result<Jobs, String> {
     let (jobs, work) = jobs::jobs();
     spawn("publisher", events, move || publisher.run(&work))?;
@@ -485,7 +485,7 @@ impl Threads {
     fn spawn(
         &mut self,
         name: String,
-        events: &Sender<Event>,
+        events: &queue::Sender<Event>,
         serve: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> Result<(), String> {
         let (thread, events) = (name.clone(), events.clone());
@@ -499,7 +499,7 @@ impl Threads {
                 Err(_) => PANICKED.to_string(),
             };
             // Who is stopping already does not listen.
-            let _ = events.send(Event::Lost { thread, why });
+            let _ = events.try_send(Event::Lost { thread, why });
         };
         let handle = std::thread::Builder::new().name(name.clone()).spawn(body);
         self.handles.push(handle.map_err(|e| no_thread(&name, &e))?);
@@ -569,12 +569,16 @@ fn tcp_limits(config: &Config, connections: usize, threads: usize) -> TcpLimits 
 }
 
 /// Starts a thread that works beside those that answer. One that panics is missed: others would wait for it.
-fn spawn(name: &'static str, events: &Sender<Event>, body: impl FnOnce() + Send + 'static) -> Result<(), String> {
+fn spawn(
+    name: &'static str,
+    events: &queue::Sender<Event>,
+    body: impl FnOnce() + Send + 'static,
+) -> Result<(), String> {
     let events = events.clone();
     let watched = move || {
         if catch_unwind(AssertUnwindSafe(body)).is_err() {
             // Who is stopping already does not listen.
-            let _ = events.send(Event::Lost { thread: name.to_string(), why: PANICKED.to_string() });
+            let _ = events.try_send(Event::Lost { thread: name.to_string(), why: PANICKED.to_string() });
         }
     };
     std::thread::Builder::new().name(name.to_string()).spawn(watched).map(drop).map_err(|e| no_thread(name, &e))
@@ -603,7 +607,7 @@ fn no_thread(name: &str, e: &io::Error) -> String {
 }
 
 /// Returns where it is to be said that the server is ready.
-fn take_signals(signals: Signals, events: &Sender<Event>) -> Result<Arc<AtomicBool>, String> {
+fn take_signals(signals: Signals, events: &queue::Sender<Event>) -> Result<Arc<AtomicBool>, String> {
     let (is_ready, ends) = (Arc::new(AtomicBool::new(false)), events.clone());
     let may_wait = Arc::clone(&is_ready);
     spawn("signals", events, move || forward(&signals, &ends, &may_wait))?;
@@ -612,7 +616,7 @@ fn take_signals(signals: Signals, events: &Sender<Event>) -> Result<Arc<AtomicBo
 
 /// Passes signals on. Nothing is lost by an end at once, as by any other: where nobody listens yet, who makes an image or waits for a disk, nobody is
 /// waited for; nor where somebody asks twice.
-fn forward(signals: &Signals, events: &Sender<Event>, is_ready: &AtomicBool) {
+fn forward(signals: &Signals, events: &queue::Sender<Event>, is_ready: &AtomicBool) {
     let mut is_asked = false;
     loop {
         let event = match signals.wait(None) {
@@ -630,7 +634,7 @@ fn forward(signals: &Signals, events: &Sender<Event>, is_ready: &AtomicBool) {
             Err(e) => Event::Lost { thread: "signals".to_string(), why: e.to_string() },
         };
         let is_last = matches!(event, Event::Lost { .. });
-        if events.send(event).is_err() || is_last {
+        if events.try_send(event).is_err() || is_last {
             return;
         }
     }
@@ -643,11 +647,11 @@ mod tests {
     /// How a server ends whose answering thread does this.
     fn outcome(serve: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<(), String> {
         let mut threads = Threads { wakes: Vec::new(), handles: Vec::new() };
-        let (events, inbox) = channel();
+        let (events, inbox) = queue::bounded(usize::MAX);
         threads.spawn("udp 0".to_string(), &events, serve).unwrap();
         threads.stop(&AtomicBool::new(false));
         // Only after what the thread may have sent.
-        events.send(Event::Stop).unwrap();
+        assert!(events.try_send(Event::Stop).is_ok());
         attend(&Config::default(), &|| Err(Vec::new()), &inbox, &jobs::jobs().0, None, &|_, _, _, _, _| ())
     }
 

@@ -1,5 +1,6 @@
 //! What the server knows about itself, for operators: read by the control socket and HTTP, never by answering threads.
 
+use crate::answering::queue;
 use crate::clock::{self, Clock};
 use crate::config::{Config, Zone};
 use crate::history::Past;
@@ -134,7 +135,7 @@ fn with_why((apex, why): (&[u8], &String)) -> Json {
 }
 
 /// Where the outcome of a reload goes: facts, or complaints.
-pub type Done = Sender<Result<Json, Vec<String>>>;
+pub type Done = queue::Sender<Result<Json, Vec<String>>>;
 
 /// What is served now.
 #[derive(Clone, Debug, Default)]
@@ -169,7 +170,7 @@ pub struct State {
     pub refreshed: Counters,
     /// Of the answering threads, in the order of the counters.
     pub turns: Vec<Arc<Turns>>,
-    pub events: Sender<Event>,
+    pub events: queue::Sender<Event>,
     /// Absent without a resolver.
     pub keeper: OnceLock<Keeper>,
     /// Those that are watched.
@@ -210,7 +211,7 @@ impl State {
         counters: Vec<Arc<Counters>>,
         turns: Vec<Arc<Turns>>,
         clock: Clock,
-        events: Sender<Event>,
+        events: queue::Sender<Event>,
     ) -> State {
         State {
             clock,
@@ -259,7 +260,7 @@ impl State {
 
     pub fn raise(&self, event: Event) {
         // The main thread has ended: whatever was wished, the server is stopping.
-        let _ = self.events.send(event);
+        let _ = self.events.try_send(event);
     }
 
     pub fn set_intake(&self, intake: Intake) {
@@ -528,7 +529,7 @@ mod tests {
         counters[1].add(Counter::QueriesUdp, 3);
         let turns = vec![Arc::new(Turns::new("udp 0".into()))];
         let addresses = vec!["[::1]:53".parse().unwrap()];
-        State::new(addresses, 2, counters.to_vec(), turns, Clock::new(), channel().0)
+        State::new(addresses, 2, counters.to_vec(), turns, Clock::new(), queue::bounded(1).0)
     }
 
     #[test]

@@ -479,7 +479,6 @@ mod tests {
     use front::{Peer, Purpose, Retired, Ticket, Way};
     use image::Builder;
     use policy::Grants;
-    use std::sync::mpsc::channel;
     use store::Map;
     use wire::Name;
 
@@ -526,7 +525,7 @@ mod tests {
         fn new() -> Stage {
             let published = Arc::new(Published::new(granted(zones(1))));
             let (mailboxes, mut boxes) = Mailboxes::new(1).unwrap();
-            let state = Arc::new(State::new(vec![], 1, vec![], vec![], Clock::new(), channel().0));
+            let state = Arc::new(State::new(vec![], 1, vec![], vec![], Clock::new(), queue::bounded(1).0));
             let (asks, orders) = asks();
             let transfers = Transfers {
                 published: Arc::clone(&published),

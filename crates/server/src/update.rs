@@ -28,6 +28,7 @@ pub(crate) mod writing;
 mod zones;
 
 use crate::answering::later::{self, Burst, Mailboxes};
+use crate::answering::queue;
 use crate::clock::{change_now, wall_s};
 use crate::history;
 use crate::images::laying::{self, Standing};
@@ -45,12 +46,13 @@ use image::View;
 use intake::{Order, Orders, Request, Unmade};
 use ledger::Ledger;
 use lines::Lines;
+use net::sched::{Precedence, Rank};
 use novices::Wanted;
 use replies::{Judged, counted, is_of_content, reply, still};
 use stats::Counter;
 use std::collections::HashMap;
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::Stretch;
@@ -131,7 +133,7 @@ fn takes_a_cut(entry: &Entry) -> bool {
 }
 
 /// Comes when files have been written, and an image has been made of them.
-type Outcome = Receiver<Result<Json, Vec<String>>>;
+type Outcome = queue::Receiver<Result<Json, Vec<String>>>;
 
 /// What is left to do when an update has been answered.
 #[derive(Default)]
@@ -151,6 +153,8 @@ pub struct Later {
     is_refusing: bool,
     coming: Coming,
     overtaken: Overtaken,
+    /// How much of this turn the disk has taken.
+    asleep_ns: u64,
 }
 
 impl Later {
@@ -182,7 +186,10 @@ impl Updates {
         if self.press.hold().unwritten.names() > 0 {
             self.later.folds.change(Instant::now());
         }
-        let (mut lines, mut has_worked) = (Lines::default(), true);
+        let (mut lines, mut has_worked, clock) = (Lines::default(), true, self.state.clock);
+        // A server that resolves leaves its threads as they are (docs/decisions/0013).
+        let is_alone = self.cache.is_none();
+        let mut precedence = is_alone.then(|| Precedence::take(Rank::Updates, clock.mono_ns())).flatten();
         self.later.overtaken.zones = self.ledger.all_overtaken();
         self.outrun(taken);
         loop {
@@ -201,6 +208,7 @@ impl Updates {
             } else {
                 orders.recv_timeout(LOOK_EVERY)
             };
+            let begun_ns = clock.mono_ns();
             match first {
                 Ok(first) => self.on_orders(first, taken, &mut lines),
                 Err(RecvTimeoutError::Timeout) if !are_left && self.later.is_nothing() => {
@@ -230,6 +238,9 @@ impl Updates {
             self.outrun(taken);
             self.later.is_noted = self.press.note(&mut self.press.hold());
             self.look_after();
+            let (now_ns, asleep_ns) = (clock.mono_ns(), std::mem::take(&mut self.later.asleep_ns));
+            let took_ns = (now_ns - begun_ns).saturating_sub(asleep_ns);
+            precedence.iter_mut().for_each(|precedence| precedence.weigh(took_ns, now_ns));
         }
     }
 
@@ -314,7 +325,7 @@ impl Updates {
     fn look_after(&mut self) {
         let are_lagging = self.press.hold().left.takes_image();
         self.later.folds.lag(are_lagging, Instant::now());
-        match self.later.folding.as_ref().map(Receiver::try_recv) {
+        match self.later.folding.as_ref().map(queue::Receiver::try_recv) {
             None => {}
             Some(Err(TryRecvError::Empty)) => return,
             Some(outcome) => return self.have_folded(outcome),
@@ -357,7 +368,7 @@ impl Updates {
     }
 
     fn fold(&self) -> Outcome {
-        let (done, outcome) = channel();
+        let (done, outcome) = queue::bounded(1);
         self.state.raise(Event::Fold { done });
         outcome
     }
@@ -544,7 +555,7 @@ impl Updates {
     fn change(&mut self, entries: &[Entry], wishes: Vec<Wish>, books: &mut Books) -> Refused {
         self.state.writing.begins();
         let kept = self.ledger.keep(entries);
-        self.state.writing.ends();
+        self.later.asleep_ns += self.state.writing.ends();
         let end = match kept {
             Ok(end) => end,
             Err(e) => {

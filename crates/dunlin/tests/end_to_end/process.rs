@@ -132,26 +132,32 @@ fn scheduled(pid: u32) -> HashMap<String, String> {
 }
 
 #[test]
-fn threads_that_answer_go_before_others_where_they_may() {
+fn threads_that_answer_or_carry_out_updates_go_before_others_where_they_may() {
     // Who stays who he is may do what he may; who becomes another user what he could allow that one.
-    for (user, means) in [("", ["chrt", "--rr", "3"]), ("nobody", ["prlimit", "--rtprio=3:3", "--"])] {
+    for (user, means) in [("", ["chrt", "--rr", "4"]), ("nobody", ["prlimit", "--rtprio=4:4", "--"])] {
         // Who was started with a nicer priority has it, whatever he may.
         let is_nicer = scheduled(std::process::id()).values().any(|how| how == "nicer");
         let may = !is_nicer && Command::new(means[0]).args(&means[1..]).arg("true").output().unwrap().status.success();
         let folder = with_zone();
-        let file = folder.configure(DIRECTORY);
+        folder.write("ddns.key", &format!("{}\n", crate::updates::KEY));
+        let file = folder.configure(
+            "[[key]]\nname = \"ddns\"\nsecret-file = \"ddns.key\"\n\
+            [[zone]]\nname = \"example.com\"\nfile = \"zones/example.com.zone\"\nallow-update = [\"key:ddns\"]\n",
+        );
         fs::write(&file, read(&file).replace("user = \"\"", &format!("user = \"{user}\""))).unwrap();
         let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
         let expected = |name: &str| match name.split(' ').next() {
-            Some("tcp") if may => Some("RR 1"),
-            Some("udp") if may => Some("RR 2"),
-            Some("stall") if may => Some("RR 3"),
+            Some("updates") if may => Some("RR 1"),
+            Some("tcp") if may => Some("RR 2"),
+            Some("udp") if may => Some("RR 3"),
+            Some("stall") if may => Some("RR 4"),
             _ => None,
         };
-        eventually("only those that answer, and who watches over them, to go first", || {
+        eventually("only those that answer or carry out updates, and who watches over them, to go first", || {
             let found = scheduled(server.pid());
             let is_right = |(name, how): (&String, &String)| how.strip_prefix("RR").map(|_| &**how) == expected(name);
-            ["udp 0", "tcp 0", "stall"].iter().all(|name| found.contains_key(*name)) && found.iter().all(is_right)
+            ["udp 0", "tcp 0", "updates", "stall"].iter().all(|name| found.contains_key(*name))
+                && found.iter().all(is_right)
         });
     }
 }

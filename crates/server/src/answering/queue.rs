@@ -1,5 +1,5 @@
-//! Bounded queues, for answering threads at one end. These go before others (`net::sched::Precedence`), so they wait for no other thread, not
-//! even for a lock: its holder may be just the one whom they keep from the CPU.
+//! Bounded queues, for threads at one end that go before others (`net::sched::Precedence`), as answering threads do: these wait for no other thread, not
+//! even for a lock, for its holder may be just the one whom they keep from the CPU.
 //!
 //! There are two lists. The receiver takes what one holds, and then what the other does, and puts that in its order, by numbers; so one of them
 //! can be had at any time. Who sends tries both, and waits only where the receiver was stopped with one list in his hands, and another sender with the

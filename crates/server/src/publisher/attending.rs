@@ -1,5 +1,6 @@
 //! What the main thread does between start and stop: each event becomes a job of the publisher, by the configuration as it is then.
 
+use crate::answering::queue;
 use crate::complaint::Complaint;
 use crate::config::{self, Config, Seen, Zone};
 use crate::images;
@@ -11,8 +12,9 @@ use crate::run::systemd;
 use crate::secondaries::{Note, Secondaries};
 use crate::state::{Done, Event};
 use crate::update::ledger;
+use std::iter;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 
 /// Reads the configuration again; what the command line says is in it.
 pub type Reread<'a> = dyn Fn() -> Result<Config, Vec<Complaint>> + 'a;
@@ -70,14 +72,14 @@ struct Attendant<'a> {
 pub fn attend(
     started: &Config,
     reread: &Reread<'_>,
-    inbox: &Receiver<Event>,
+    inbox: &queue::Receiver<Event>,
     jobs: &Jobs,
     secondaries: Option<&Secondaries>,
     adopt: &Adopt<'_>,
 ) -> Result<(), String> {
     let (last, seen, stay) = (Arc::new(started.clone()), started.roster.seen(), Vec::new());
     let mut attendant = Attendant { started, last, seen, stay, reread, jobs, secondaries, adopt };
-    for (number, event) in (1..).zip(inbox) {
+    for (number, event) in (1..).zip(iter::from_fn(|| inbox.recv())) {
         let mut wish = match event {
             Event::Stop => return Ok(()),
             Event::Lost { thread, why } => {
@@ -116,7 +118,7 @@ pub fn attend(
             Err(complaints) => {
                 complaints.iter().for_each(|c| log::error("the configuration stays as it was", &[("why", c)]));
                 if let Some(done) = wish.done {
-                    let _ = done.send(Err(complaints.iter().map(ToString::to_string).collect()));
+                    let _ = done.try_send(Err(complaints.iter().map(ToString::to_string).collect()));
                 }
             }
         }
@@ -232,7 +234,6 @@ mod tests {
     use super::*;
     use std::fs;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-    use std::sync::mpsc::channel;
     use std::time::{Duration, SystemTime};
 
     #[test]
@@ -258,9 +259,8 @@ mod tests {
         let (jobs, work) = crate::publisher::jobs::jobs();
         let mut config = config.clone();
         let mut check = |zone: &str, expect: usize| {
-            let (events, inbox) = channel();
-            events.send(reload(zone)).unwrap();
-            events.send(Event::Stop).unwrap();
+            let (events, inbox) = queue::bounded(2);
+            [reload(zone), Event::Stop].into_iter().for_each(|event| assert!(events.try_send(event).is_ok()));
             attend(&config, &reread, &inbox, &jobs, None, &|_, _, _, _, _| ()).unwrap();
             let job: Job = work.try_recv().unwrap();
             config = Config::clone(&job.config);

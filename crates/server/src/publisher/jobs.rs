@@ -134,6 +134,7 @@ impl Why {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answering::queue;
 
     #[test]
     fn wishes_that_nobody_waits_for_are_one() {
@@ -146,7 +147,7 @@ mod tests {
         let outcomes = [
             job(Why::Asked, &["b", "a"], 1),
             job(Why::Asked, &["b"], 2),
-            Job { done: Some(channel().0), ..job(Why::Asked, &[], 3) },
+            Job { done: Some(queue::bounded(1).0), ..job(Why::Asked, &[], 3) },
             job(Why::Asked, &["c"], 4),
             job(Why::Asked, &[], 5),
             job(Why::Asked, &[], 6),

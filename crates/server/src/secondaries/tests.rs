@@ -1,10 +1,10 @@
 use super::*;
 use crate::answering::later::Desk;
+use crate::answering::queue;
 use crate::config::{Peers, Written, Zone};
 use crate::patience::eventually;
 use front::{Peer, Ticket, Transport, Way};
 use std::collections::HashSet;
-use std::sync::mpsc::channel;
 use transfer::tsig::{Algorithm, Key};
 use wire::Name;
 
@@ -54,7 +54,7 @@ impl Stage {
             published: Arc::new(Published::new(zones)),
             keys: Arc::new(Published::new(config.keys.clone())),
             mailboxes: Arc::new(mailboxes),
-            state: Arc::new(State::new(vec![], 1, vec![], vec![], clock, channel().0)),
+            state: Arc::new(State::new(vec![], 1, vec![], vec![], clock, queue::bounded(1).0)),
             clock,
         };
         Stage { registrar, means, own, folder, config }

@@ -14,7 +14,7 @@ use front::locks::hold;
 use front::{Postponed, Published, Zones};
 use stats::{Counter, Counters};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::Stretch;
@@ -85,9 +85,9 @@ pub struct Intake {
     /// Of updates that wait, here and in `lines`.
     octets: Arc<AtomicUsize>,
     /// Bound: who hands over something waits until it is done.
-    works: Sender<Work>,
+    works: queue::Sender<Work>,
     /// Likewise.
-    requests: Sender<Request>,
+    requests: queue::Sender<Request>,
     /// By which rules updates go from now on, where they do not yet.
     wanted: Arc<Mutex<Option<Wanted>>>,
 }
@@ -96,13 +96,14 @@ pub struct Intake {
 pub struct Orders {
     pub orders: queue::Receiver<Order>,
     octets: Arc<AtomicUsize>,
-    pub works: Receiver<Work>,
-    pub requests: Receiver<Request>,
+    pub works: queue::Receiver<Work>,
+    pub requests: queue::Receiver<Request>,
     pub wanted: Arc<Mutex<Option<Wanted>>>,
 }
 
 pub fn pair() -> (Intake, Orders) {
-    let ((orders, taken), (works, lent), (requests, asked)) = (queue::bounded(WAITING_MAX), channel(), channel());
+    let ((orders, taken), (works, lent)) = (queue::bounded(WAITING_MAX), queue::bounded(usize::MAX));
+    let (requests, asked) = queue::bounded(usize::MAX);
     let wanted = Arc::<Mutex<Option<Wanted>>>::default();
     let octets = Arc::<AtomicUsize>::default();
     let intake = Intake { orders, octets: Arc::clone(&octets), works, requests, wanted: Arc::clone(&wanted) };
@@ -249,13 +250,13 @@ impl Intake {
     /// Has something done with the press held.
     pub fn lend(&self, work: Work) {
         // Where nobody works any more, the server stops. Where too much waits, he is awake.
-        let _ = self.works.send(work);
+        let _ = self.works.try_send(work);
         let _ = self.orders.try_send(Order::Work);
     }
 
     /// Who asks sees in the end of `done` that nobody is there any more.
     fn request(&self, request: Request) {
-        let _ = self.requests.send(request);
+        let _ = self.requests.try_send(request);
         // Where too much waits, he is awake.
         let _ = self.orders.try_send(Order::Work);
     }

@@ -24,12 +24,14 @@ impl Writing {
         self.since_ns.store(self.clock.mono_ns().max(1), Relaxed);
     }
 
-    pub fn ends(&self) {
+    /// Returns how long it has taken, in nanoseconds.
+    pub fn ends(&self) -> u64 {
         let since_ns = self.since_ns.swap(0, Relaxed);
+        let took_ns = self.clock.mono_ns().saturating_sub(since_ns);
         if self.is_told.swap(false, Relaxed) {
-            let s = self.clock.mono_ns().saturating_sub(since_ns) / 1_000_000_000;
-            log::info("the journal of updates is written again", &[("waited_s", &s)]);
+            log::info("the journal of updates is written again", &[("waited_s", &(took_ns / 1_000_000_000))]);
         }
+        took_ns
     }
 
     /// To be called now and then by somebody else.

@@ -8,13 +8,13 @@ use crate::images::name;
 use crate::log::{self, Seldom};
 use crate::publisher::press::Books;
 use crate::state::Event;
-use crate::update::adoption::{self, Written};
+use crate::update::adoption::{self, Ready, Written};
 use crate::update::intake::{Orders, Unmade};
 use crate::update::novices::Wanted;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{Sender, TryRecvError};
 use std::time::Instant;
 use store::atomic::Prepared;
 use transfer::allow::Rules;
@@ -41,7 +41,7 @@ pub(super) struct Coming {
 }
 
 struct Adoption {
-    ready: Receiver<Written>,
+    ready: Ready,
     /// Those that have their files: as many as are told to the publisher by name, and one more.
     named: Vec<String>,
 }
@@ -232,8 +232,11 @@ impl Updates {
     /// Gives the zones that were written meanwhile their files; what has changed since is written again.
     pub(super) fn end_adoption(&mut self) {
         while let Some(adoption) = &mut self.later.coming.adoption {
-            let Written { apex, file } = match adoption.ready.try_recv() {
-                Ok(written) => written,
+            let Written { apex, file } = match adoption.ready.zones.try_recv() {
+                Ok(written) => {
+                    adoption.ready.next();
+                    written
+                }
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
                     let mut zones = std::mem::take(&mut adoption.named);

@@ -269,11 +269,14 @@ impl<'a> Surroundings<'a> {
 
     /// True if there will be such a name, if only for what is below it.
     fn will_be(&self, name: &[u8]) -> Result<bool, Unable> {
-        if self.kind(name, Time::After)? != Kind::Nothing {
-            return Ok(true);
-        }
-        let may_be = self.node(name)?.is_some() || self.edited_below(name).next().is_some();
-        Ok(may_be && self.one_below(name, Time::After)?.is_some())
+        let (node, after) = (self.node(name)?, self.edit.names.get(name));
+        let kind = match (&node, after) {
+            (_, Some(records)) => Kind::of(records),
+            (Some(node), None) => Kind::of_node(node, name)?,
+            (None, None) => Kind::Nothing,
+        };
+        let may_be_above = || node.is_some() || self.edited_below(name).next().is_some();
+        Ok(kind != Kind::Nothing || may_be_above() && self.one_below(name, Time::After)?.is_some())
     }
 
     /// Names whose answers carry addresses of these hosts. Where many do, only those are kept that a host stands at or below: it is glue
@@ -453,13 +456,15 @@ pub fn records_of(node: &Node<'_>, owner: &[u8]) -> Result<Vec<Record>, Damaged>
 }
 
 /// Addresses, and the signatures that go along with them.
-fn addresses(records: &[Record]) -> BTreeSet<&Record> {
+fn addresses(records: &[Record]) -> Vec<&Record> {
     let is_one = |r: &&Record| match r.rtype {
         rtype::A | rtype::AAAA => true,
         rtype::RRSIG => covered(r).is_some_and(|rtype| matches!(rtype, rtype::A | rtype::AAAA)),
         _ => false,
     };
-    records.iter().filter(is_one).collect()
+    let mut all: Vec<&Record> = records.iter().filter(is_one).collect();
+    all.sort_unstable();
+    all
 }
 
 /// The type that a signature is over.

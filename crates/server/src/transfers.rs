@@ -202,7 +202,7 @@ impl Transfers {
         }))
     }
 
-    fn wanted(&self, question: &Postponed, signed: Option<&Signed<'_>>) -> Result<Right, Refused> {
+    fn wanted(&self, question: &Postponed, signed: Option<&Signed>) -> Result<Right, Refused> {
         let message = Message::new(&question.message).ok_or(MALFORMED)?;
         refusals::check_edns(&message)?;
         let (asked, _) = message.question().ok_or(MALFORMED)?;

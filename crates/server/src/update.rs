@@ -51,6 +51,7 @@ use novices::Wanted;
 use replies::{Judged, counted, is_of_content, reply, still};
 use stats::Counter;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex};
@@ -174,7 +175,7 @@ type Layers<'v> = HashMap<Box<[u8]>, Layer<Standing<'v>>>;
 /// An update that is signed rightly.
 struct Waiting {
     question: Postponed,
-    signed: Signed<'static>,
+    signed: Signed,
     since: Instant,
 }
 
@@ -266,7 +267,7 @@ impl Updates {
     /// Has an update wait for its key's turn, if it is signed rightly.
     fn admit(&mut self, question: Postponed, since: Instant, keys: &Keys, taken: &Orders, lines: &mut Lines<Waiting>) {
         let signed = match tsig::check_request(&question.message, keys, wall_s()) {
-            Ok(Some(signed)) => signed.into_owned(),
+            Ok(Some(signed)) => signed,
             Ok(None) => {
                 let refused = self.addressed(&question, self.press.current().image.view()).err();
                 let judged = Judged::Settled(None, refused.unwrap_or(PROHIBITED));
@@ -483,7 +484,7 @@ impl Updates {
     fn judge<'v>(
         &self,
         question: &Postponed,
-        signed: Signed<'static>,
+        signed: Signed,
         books: &Books,
         view: View<'v>,
         layers: &mut Layers<'v>,
@@ -493,9 +494,6 @@ impl Updates {
             Err(refused) => Judged::Settled(Some(signed), refused),
             Ok((_, diff)) if diff.is_empty() => Judged::Settled(Some(signed), DONE),
             Ok((apex, diff)) => {
-                if layers.get_mut(&apex).is_none_or(|layer| layer.apply(&diff).is_err()) {
-                    return Judged::Settled(Some(signed), FAILED);
-                }
                 let who = format!("key {} from {}", signed.key().text(), question.peer.ip);
                 entries.push(ledger::entry(&apex, who, diff));
                 Judged::Staged(signed)
@@ -519,10 +517,11 @@ impl Updates {
         if zone.class == CLASS_IN && self.is_ours(&apex, view) { Ok(apex) } else { Err(ELSEWHERE) }
     }
 
+    /// What an update changes; the zone's layer has it then.
     fn difference<'v>(
         &self,
         question: &Postponed,
-        signed: &Signed<'_>,
+        signed: &Signed,
         books: &Books,
         view: View<'v>,
         layers: &mut Layers<'v>,
@@ -541,13 +540,13 @@ impl Updates {
             return Err(FAILED);
         }
         let may = |owner: &[u8], rtype| owned.rules.allow(key, owner, rtype);
-        if !layers.contains_key(&apex) {
-            let standing = Standing::find(view, &apex).ok_or(FAILED)?;
-            layers.insert(apex.clone(), Layer::over(standing));
-        }
-        let layer = layers.get(&apex).ok_or(FAILED)?;
+        let layer = match layers.entry(apex.clone()) {
+            Occupied(known) => known.into_mut(),
+            Vacant(new) => new.insert(Layer::over(Standing::find(view, &apex).ok_or(FAILED)?)),
+        };
         let message = Message::new(&question.message).ok_or(Rcode::FORMERR)?;
         let diff = update::judge(&message, &apex, layer, &may)?;
+        layer.apply(&diff)?;
         Ok((apex, diff))
     }
 

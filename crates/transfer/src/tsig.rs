@@ -12,8 +12,8 @@ use hmac::{Hmac, Mac};
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
-use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 use wire::name::fold;
 use wire::query::HEADER;
 use wire::rtype::TSIG;
@@ -172,12 +172,12 @@ fn hashed<M: Mac + hmac::digest::KeyInit + 'static>(secret: &[u8], parts: &[&[u8
 
 /// The keys that a server or a zone's peers have; their number is the configuration's.
 #[derive(Clone, Debug, Default)]
-pub struct Keys(Vec<Key>);
+pub struct Keys(Vec<Arc<Key>>);
 
 impl Keys {
     pub fn new(mut keys: Vec<Key>) -> Keys {
         keys.sort_by(|a, b| a.name.cmp(&b.name));
-        Keys(keys)
+        Keys(keys.into_iter().map(Arc::new).collect())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -186,14 +186,17 @@ impl Keys {
 
     /// Those whose algorithm must not be used any more.
     pub fn outdated(&self) -> impl Iterator<Item = &Key> {
-        self.0.iter().filter(|key| key.algorithm == Algorithm::Md5)
+        self.0.iter().map(|key| &**key).filter(|key| key.algorithm == Algorithm::Md5)
     }
 
     /// Names compare without regard to case.
     pub fn named(&self, name: &[u8]) -> Option<&Key> {
-        let mut folded = name.to_vec();
-        fold(&mut folded);
-        self.0.binary_search_by(|key| key.name[..].cmp(&folded)).ok().and_then(|i| self.0.get(i))
+        self.shared(name).map(|key| &**key)
+    }
+
+    fn shared(&self, name: &[u8]) -> Option<&Arc<Key>> {
+        let is_at = |key: &Arc<Key>| key.name.iter().copied().cmp(name.iter().map(u8::to_ascii_lowercase));
+        self.0.binary_search_by(is_at).ok().and_then(|i| self.0.get(i))
     }
 }
 
@@ -355,8 +358,8 @@ fn prefixed(mac: &[u8]) -> Vec<u8> {
 
 /// The proof that a request was signed by the owner of a key, and what its reply's signature needs.
 #[derive(Debug)]
-pub struct Signed<'k> {
-    key: Cow<'k, Key>,
+pub struct Signed {
+    key: Arc<Key>,
     mac: Vec<u8>,
     /// The request without its signature ends here.
     end: usize,
@@ -404,17 +407,17 @@ impl fmt::Display for Fault {
 }
 
 /// Checks a request's signature, in the order of RFC 8945 section 5.2. Ok(None): it has none.
-pub fn check_request<'k>(octets: &[u8], keys: &'k Keys, now_s: u64) -> Result<Option<Signed<'k>>, Refusal> {
+pub fn check_request(octets: &[u8], keys: &Keys, now_s: u64) -> Result<Option<Signed>, Refusal> {
     let message = Message::new(octets).ok_or(Refusal::Malformed)?;
     let Some(found) = find(&message)? else { return Ok(None) };
-    let key = keys.named(&found.key).filter(|key| key.algorithm.wire_name() == found.algorithm);
+    let key = keys.shared(&found.key).filter(|key| key.algorithm.wire_name() == found.algorithm);
     let Some(key) = key else { return Err(found.refused(Fault::BadKey, None)) };
     check(key, octets, &found, (&[], Behind::Variables), now_s).map_err(|why| match why {
         Wrong::Malformed => Refusal::Malformed,
         Wrong::Fault(fault @ (Fault::BadTime | Fault::BadTrunc)) => found.refused(fault, Some(key)),
         Wrong::Fault(fault) => found.refused(fault, None),
     })?;
-    Ok(Some(Signed { key: Cow::Borrowed(key), mac: found.mac.to_vec(), end: found.at }))
+    Ok(Some(Signed { key: Arc::clone(key), mac: found.mac.to_vec(), end: found.at }))
 }
 
 enum Wrong {
@@ -471,14 +474,9 @@ impl<'a> Found<'a> {
     }
 }
 
-impl Signed<'_> {
+impl Signed {
     pub fn key(&self) -> &Key {
         &self.key
-    }
-
-    /// The same, whatever keys there are from now on.
-    pub fn into_owned(self) -> Signed<'static> {
-        Signed { key: Cow::Owned(self.key.into_owned()), ..self }
     }
 
     /// Where the request ends, its signature left out.
@@ -493,7 +491,7 @@ impl Signed<'_> {
 
     /// Signs the messages of a reply that has many.
     pub fn stream(&self) -> Stream {
-        Stream { key: Key::clone(&self.key), before: prefixed(&self.mac), is_first: true }
+        Stream { key: Arc::clone(&self.key), before: prefixed(&self.mac), is_first: true }
     }
 
     /// Octets that a signature adds to a message.
@@ -549,7 +547,7 @@ impl Faulty {
 /// Signs message after message of a stream, each over the MAC before it (RFC 8945 section 5.3.1).
 #[derive(Clone)]
 pub struct Stream {
-    key: Key,
+    key: Arc<Key>,
     before: Vec<u8>,
     is_first: bool,
 }

@@ -12,17 +12,17 @@ pub enum Judged {
     /// About its signature.
     Unproven(Refusal),
     /// Nothing changes.
-    Settled(Option<Signed<'static>>, Refused),
+    Settled(Option<Signed>, Refused),
     /// As it was wished, once that is durable.
-    Staged(Signed<'static>),
+    Staged(Signed),
 }
 
 /// A signature, if its key is what it was when that was checked.
-pub fn still(signed: Signed<'static>, request: &[u8], keys: &Keys) -> Result<Signed<'static>, Refusal> {
+pub fn still(signed: Signed, request: &[u8], keys: &Keys) -> Result<Signed, Refusal> {
     if keys.named(signed.key().name()) == Some(signed.key()) {
         return Ok(signed);
     }
-    tsig::check_request(request, keys, wall_s()).map(|anew| anew.map_or(signed, Signed::into_owned))
+    tsig::check_request(request, keys, wall_s()).map(|anew| anew.unwrap_or(signed))
 }
 
 /// The code, and the answer. `outcome`: what became of the changes of the group.
@@ -81,7 +81,7 @@ mod tests {
             (&keys(&[("a.", b"two"), ("b.", b"one")]), false),
             (&keys(&[("b.", b"one")]), false),
         ] {
-            let signed = tsig::check_request(&request, &first, wall_s()).unwrap().unwrap().into_owned();
+            let signed = tsig::check_request(&request, &first, wall_s()).unwrap().unwrap();
             assert_eq!(still(signed, &request, now).is_ok(), is_right);
         }
     }

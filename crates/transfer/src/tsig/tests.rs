@@ -21,7 +21,7 @@ fn signed(key: &Key, time_s: u64) -> Vec<u8> {
     message
 }
 
-fn fault(outcome: Result<Option<Signed<'_>>, Refusal>) -> Option<Box<Faulty>> {
+fn fault(outcome: Result<Option<Signed>, Refusal>) -> Option<Box<Faulty>> {
     match outcome {
         Err(Refusal::Fault(faulty)) => Some(faulty),
         _ => None,

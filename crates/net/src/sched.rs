@@ -67,6 +67,14 @@ pub enum Rank {
     Watch = 4,
 }
 
+impl Rank {
+    /// A thread is full that is at work for so many tenths of its time. Those who answer may be as many as there are CPUs; who carries out updates is one,
+    /// and a moment in which he seems full costs all of his clients more than it would others.
+    fn full_tenths(self) -> u64 {
+        if self == Rank::Updates { 9 } else { 8 }
+    }
+}
+
 /// The process may let threads go first, and have those in the background run beside others, also when it is another user's later. For root; others have
 /// been given that, or not.
 pub fn allow_priorities() {
@@ -92,6 +100,11 @@ fn allow(what: libc::__rlimit_resource_t, want: libc::rlim_t) {
 
 /// How often it is looked at how much a thread that goes first has to do.
 const WEIGHED_EVERY_NS: u64 = 100_000_000;
+/// So often in a row a thread is full before it shares the CPU: in one tenth of a second the host may have taken its part, or the disk. The kernel stops
+/// those that leave others nothing for a whole second.
+const FULL_MAX: u32 = 5;
+/// So long after that it goes first for once, for as long as it is not full: beside others who have the usual priority, who waits for them seems to be.
+const AGAIN_NS: u64 = 1_000_000_000;
 
 /// The calling thread goes before all others (SCHED_RR) as long as it sleeps between its turns: when it wakes it waits for nobody's slice,
 /// and nobody who wakes takes the CPU from it in the midst of an answer. With a shorter slice alone it waits up to 4 ms, now and then, even
@@ -103,12 +116,17 @@ pub struct Precedence {
     /// When it was looked at last, and how long its turns have taken since.
     since_ns: u64,
     busy_ns: u64,
+    /// How often in a row it was full.
+    full: u32,
+    /// When it goes first again whatever it has to do.
+    again_ns: u64,
 }
 
 impl Precedence {
     /// None: that is not allowed, or somebody has chosen another priority for this thread, nicer than the usual one.
     pub fn take(rank: Rank, now_ns: u64) -> Option<Precedence> {
-        let mut taken = Precedence { rank, usual: usual()?, is_first: false, since_ns: now_ns, busy_ns: 0 };
+        let (usual, since_ns) = (usual()?, now_ns);
+        let mut taken = Precedence { rank, usual, is_first: false, since_ns, busy_ns: 0, full: 0, again_ns: 0 };
         taken.go(true).is_ok().then_some(taken)
     }
 
@@ -124,9 +142,23 @@ impl Precedence {
 
     #[cold]
     fn weigh_all(&mut self, now_ns: u64) {
-        let time_ns = now_ns - self.since_ns;
-        let is_first = if self.is_first { self.busy_ns * 5 < time_ns * 4 } else { self.busy_ns * 2 < time_ns };
+        let (time_ns, busy_ns) = (now_ns - self.since_ns, self.busy_ns);
         (self.since_ns, self.busy_ns) = (now_ns, 0);
+        let is_first = match self.is_first {
+            true => {
+                self.full = if busy_ns * 10 < time_ns * self.rank.full_tenths() { 0 } else { self.full + 1 };
+                self.again_ns = now_ns + AGAIN_NS;
+                self.full < FULL_MAX
+            }
+            false if busy_ns * 2 < time_ns => {
+                self.full = 0;
+                true
+            }
+            false => {
+                self.full = FULL_MAX - 1;
+                now_ns >= self.again_ns
+            }
+        };
         if is_first != self.is_first {
             // Refused, it stays as it is until it is looked at again.
             let _ = self.go(is_first);
@@ -517,9 +549,23 @@ mod tests {
             assert_eq!(now(), first);
             // How long two turns take of the hundred milliseconds before, and how it goes on.
             let mut now_ns = 0;
-            for (busy, is_first) in
-                [(0, true), (79, true), (80, false), (60, false), (50, false), (49, true), (100, false), (0, true)]
-            {
+            let full = |busy: u64| [[(busy, true); FULL_MAX as usize - 1].to_vec(), vec![(busy, false)]].concat();
+            let rest = vec![(100, false); (AGAIN_NS / WEIGHED_EVERY_NS) as usize - 1];
+            let steps = [
+                // Not full five times in a row.
+                [(0, true), (79, true), (80, true), (100, true), (100, true), (100, true), (79, true)].to_vec(),
+                full(80),
+                vec![(60, false), (50, false), (49, true)],
+                full(100),
+                // Ten times later it is tried for once, and while it is full no longer than that.
+                rest.clone(),
+                vec![(100, true), (80, false)],
+                rest,
+                vec![(100, true), (79, true)],
+                full(100),
+                vec![(0, true)],
+            ];
+            for (busy, is_first) in steps.concat() {
                 precedence.weigh(busy * 500_000, now_ns + WEIGHED_EVERY_NS / 2);
                 now_ns += WEIGHED_EVERY_NS;
                 precedence.weigh(busy * 500_000, now_ns);
@@ -530,9 +576,11 @@ mod tests {
             }
             // Whoever is made nicer meanwhile gives way, and stays so.
             modest().unwrap();
-            for busy_ns in [WEIGHED_EVERY_NS, 0] {
-                now_ns += WEIGHED_EVERY_NS;
-                precedence.weigh(busy_ns, now_ns);
+            for (looks, busy_ns) in [(FULL_MAX, WEIGHED_EVERY_NS), (1, 0)] {
+                for _ in 0..looks {
+                    now_ns += WEIGHED_EVERY_NS;
+                    precedence.weigh(busy_ns, now_ns);
+                }
                 let now = attributes().unwrap();
                 assert_eq!((now.sched_policy, now.sched_nice), (before.sched_policy, NICE), "{busy_ns}");
             }

@@ -7,7 +7,7 @@
 //! task N      what the cache does not know is asked of others, if the resolver is on
 //! cache       fills the cache as it was, writes it down, goes on with what a flush has begun
 //! publisher   reads zones, builds images, publishes; runs when nobody else wants the CPU, or with a small share where somebody always does
-//! updates     carries out dynamic updates, if a zone takes them
+//! updates     carries out dynamic updates, if a zone takes them; goes before other programs, as those who answer do
 //! adoption    writes zones down that are to take updates after a reload, and ends
 //! scribe      takes in what somebody has edited in the files of such zones, and writes back what updates have made of them
 //! secondaries asks primaries whether zones have changed, has a thread for each that is fetched, sends and takes NOTIFYs
@@ -106,7 +106,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     drop(handed);
     let mut doors = Doors::open(config)?;
     settle(config, &doors)?;
-    let (events, inbox) = queue::bounded(usize::MAX);
+    let (events, inbox) = queue::unbounded();
     let is_ready = take_signals(signals, &events)?;
 
     let mut config = config.clone();
@@ -647,7 +647,7 @@ mod tests {
     /// How a server ends whose answering thread does this.
     fn outcome(serve: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<(), String> {
         let mut threads = Threads { wakes: Vec::new(), handles: Vec::new() };
-        let (events, inbox) = queue::bounded(usize::MAX);
+        let (events, inbox) = queue::unbounded();
         threads.spawn("udp 0".to_string(), &events, serve).unwrap();
         threads.stop(&AtomicBool::new(false));
         // Only after what the thread may have sent.

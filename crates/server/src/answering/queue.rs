@@ -1,4 +1,4 @@
-//! Bounded queues, for threads at one end that go before others (`net::sched::Precedence`), as answering threads do: these wait for no other thread, not
+//! Queues, mostly bounded, for threads at one end that go before others (`net::sched::Precedence`), as answering threads do: these wait for no other thread, not
 //! even for a lock, for its holder may be just the one whom they keep from the CPU.
 //!
 //! There are two lists. The receiver takes what one holds, and then what the other does, and puts that in its order, by numbers; so one of them
@@ -27,6 +27,11 @@ pub fn bounded<T>(max: usize) -> (Sender<T>, Receiver<T>) {
         is_asleep: AtomicBool::new(false),
     });
     (Sender(Arc::clone(&queue)), Receiver { queue, taken: RefCell::default() })
+}
+
+/// For what its senders bound.
+pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    bounded(usize::MAX)
 }
 
 pub struct Sender<T>(Arc<Queue<T>>);

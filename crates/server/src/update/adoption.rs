@@ -1,7 +1,7 @@
 //! Zones that are to take updates from now on: each is written down as it is served, on a thread of its own, for with a large one
 //! that takes seconds. The updates' thread, which carries on meanwhile, then only gives the file its name.
 //!
-//! Bound: one zone at a time is written, and one waits for its name.
+//! Bound: one zone at a time is written, and two wait for their names.
 
 use crate::answering::queue::{Receiver, Sender, bounded};
 use crate::images::laying::{self, Seen};
@@ -39,19 +39,19 @@ pub fn begin(press: Arc<Press>, data_dir: PathBuf, zones: Vec<Box<[u8]>>, positi
     let ((done, ready), (next, wanted)) = (bounded(2), bounded(2));
     let ready = Ready { zones: ready, next };
     (0..2).for_each(|_| ready.next());
-    let write = move || {
+    let work = move || {
         if let Err(e) = net::sched::modest() {
             log::warn("zones that are to take updates compete with answering threads", &[("why", &e)]);
         }
         // Once for all of them.
         Sound::compared(&press.current().image);
         // None: nobody waits for them any more.
-        let write = |apex| wanted.recv().and_then(|()| write(&press, &data_dir, apex, position, &done));
-        let _ = zones.into_iter().try_for_each(write);
+        let next = |apex| wanted.recv().and_then(|()| write(&press, &data_dir, apex, position, &done));
+        let _ = zones.into_iter().try_for_each(next);
         drop(done);
         press.wake();
     };
-    std::thread::Builder::new().name("adoption".to_string()).spawn(write)?;
+    std::thread::Builder::new().name("adoption".to_string()).spawn(work)?;
     Ok(ready)
 }
 

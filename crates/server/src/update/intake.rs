@@ -102,8 +102,8 @@ pub struct Orders {
 }
 
 pub fn pair() -> (Intake, Orders) {
-    let ((orders, taken), (works, lent)) = (queue::bounded(WAITING_MAX), queue::bounded(usize::MAX));
-    let (requests, asked) = queue::bounded(usize::MAX);
+    let ((orders, taken), (works, lent)) = (queue::bounded(WAITING_MAX), queue::unbounded());
+    let (requests, asked) = queue::unbounded();
     let wanted = Arc::<Mutex<Option<Wanted>>>::default();
     let octets = Arc::<AtomicUsize>::default();
     let intake = Intake { orders, octets: Arc::clone(&octets), works, requests, wanted: Arc::clone(&wanted) };

@@ -269,6 +269,7 @@ impl<'a> Surroundings<'a> {
 
     /// True if there will be such a name, if only for what is below it.
     fn will_be(&self, name: &[u8]) -> Result<bool, Unable> {
+        // As `kind` tells, and the node is looked for once: mostly there is none.
         let (node, after) = (self.node(name)?, self.edit.names.get(name));
         let kind = match (&node, after) {
             (_, Some(records)) => Kind::of(records),

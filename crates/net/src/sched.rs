@@ -38,6 +38,13 @@ fn idle() -> io::Result<()> {
 /// The calling thread gets a tenth of what others get that want the CPU: for what is to be done soon, and not at their
 /// cost. `background` can follow.
 pub fn modest() -> io::Result<()> {
+    // A thread begins as the one was that has started it, which may go before others.
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `parameters` is live; 0 is the calling thread.
+    if unsafe { libc::sched_getscheduler(0) } == libc::SCHED_RR {
+        // SAFETY: as above.
+        check(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) })?;
+    }
     // SAFETY: takes no pointers; 0 is the calling thread.
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) }).map(drop)
 }
@@ -67,11 +74,24 @@ pub enum Rank {
     Watch = 4,
 }
 
+/// How much is too much for a thread to go first.
+struct Limits {
+    /// It is full when it is at work for so many tenths of its time.
+    tenths: u64,
+    /// So long it may be.
+    full_max_ns: u64,
+    /// So long after that it goes first for a moment whatever it has to do.
+    again_ns: Option<u64>,
+}
+
 impl Rank {
-    /// A thread is full that is at work for so many tenths of its time. Those who answer may be as many as there are CPUs; who carries out updates is one,
-    /// and a moment in which he seems full costs all of his clients more than it would others.
-    fn full_tenths(self) -> u64 {
-        if self == Rank::Updates { 9 } else { 8 }
+    fn limits(self) -> Limits {
+        match self {
+            // He is one, and not one for each CPU; and who has the usual priority waits for others and seems full for as long as these are there. The kernel stops
+            // those that leave others nothing for most of a second.
+            Rank::Updates => Limits { tenths: 9, full_max_ns: 500_000_000, again_ns: Some(1_000_000_000) },
+            _ => Limits { tenths: 8, full_max_ns: WEIGHED_EVERY_NS, again_ns: None },
+        }
     }
 }
 
@@ -100,11 +120,6 @@ fn allow(what: libc::__rlimit_resource_t, want: libc::rlim_t) {
 
 /// How often it is looked at how much a thread that goes first has to do.
 const WEIGHED_EVERY_NS: u64 = 100_000_000;
-/// So often in a row a thread is full before it shares the CPU: in one tenth of a second the host may have taken its part, or the disk. The kernel stops
-/// those that leave others nothing for a whole second.
-const FULL_MAX: u32 = 5;
-/// So long after that it goes first for once, for as long as it is not full: beside others who have the usual priority, who waits for them seems to be.
-const AGAIN_NS: u64 = 1_000_000_000;
 
 /// The calling thread goes before all others (SCHED_RR) as long as it sleeps between its turns: when it wakes it waits for nobody's slice,
 /// and nobody who wakes takes the CPU from it in the midst of an answer. With a shorter slice alone it waits up to 4 ms, now and then, even
@@ -116,17 +131,17 @@ pub struct Precedence {
     /// When it was looked at last, and how long its turns have taken since.
     since_ns: u64,
     busy_ns: u64,
-    /// How often in a row it was full.
-    full: u32,
-    /// When it goes first again whatever it has to do.
-    again_ns: u64,
+    /// How long it has been full, while it goes first.
+    full_ns: u64,
+    /// When it did last.
+    first_ns: u64,
 }
 
 impl Precedence {
     /// None: that is not allowed, or somebody has chosen another priority for this thread, nicer than the usual one.
     pub fn take(rank: Rank, now_ns: u64) -> Option<Precedence> {
         let (usual, since_ns) = (usual()?, now_ns);
-        let mut taken = Precedence { rank, usual, is_first: false, since_ns, busy_ns: 0, full: 0, again_ns: 0 };
+        let mut taken = Precedence { rank, usual, is_first: false, since_ns, busy_ns: 0, full_ns: 0, first_ns: 0 };
         taken.go(true).is_ok().then_some(taken)
     }
 
@@ -144,20 +159,18 @@ impl Precedence {
     fn weigh_all(&mut self, now_ns: u64) {
         let (time_ns, busy_ns) = (now_ns - self.since_ns, self.busy_ns);
         (self.since_ns, self.busy_ns) = (now_ns, 0);
-        let is_first = match self.is_first {
-            true => {
-                self.full = if busy_ns * 10 < time_ns * self.rank.full_tenths() { 0 } else { self.full + 1 };
-                self.again_ns = now_ns + AGAIN_NS;
-                self.full < FULL_MAX
-            }
-            false if busy_ns * 2 < time_ns => {
-                self.full = 0;
-                true
-            }
-            false => {
-                self.full = FULL_MAX - 1;
-                now_ns >= self.again_ns
-            }
+        let Limits { tenths, full_max_ns, again_ns } = self.rank.limits();
+        let is_first = if self.is_first {
+            self.full_ns = if busy_ns * 10 < time_ns * tenths { 0 } else { self.full_ns + time_ns };
+            self.first_ns = now_ns;
+            self.full_ns < full_max_ns
+        } else if busy_ns * 2 < time_ns {
+            self.full_ns = 0;
+            true
+        } else {
+            // If it goes first all the same, it is full one look longer at most.
+            self.full_ns = full_max_ns - WEIGHED_EVERY_NS;
+            again_ns.is_some_and(|again_ns| now_ns - self.first_ns >= again_ns)
         };
         if is_first != self.is_first {
             // Refused, it stays as it is until it is looked at again.
@@ -530,6 +543,63 @@ mod tests {
         .unwrap();
     }
 
+    /// Two turns, which take so many hundredths of the time since the last look; then the next one.
+    fn look(precedence: &mut Precedence, now_ns: &mut u64, busy: u64) {
+        for _ in 0..2 {
+            *now_ns += WEIGHED_EVERY_NS / 2;
+            precedence.weigh(busy * WEIGHED_EVERY_NS / 200, *now_ns);
+        }
+    }
+
+    #[test]
+    fn who_carries_out_updates_may_be_full_for_half_a_second_and_is_tried_a_second_later() {
+        allow_priorities();
+        thread::spawn(|| {
+            let Some(mut precedence) = Precedence::take(Rank::Updates, 0) else { return };
+            let is_first = || attributes().unwrap().sched_policy as libc::c_int == libc::SCHED_RR;
+            let full = [(100, true), (90, true), (100, true), (100, true), (90, false)];
+            let rest = [(100, false); 9];
+            let steps = [
+                &[(0, true), (89, true), (100, true), (100, true), (100, true), (100, true), (89, true)][..],
+                &full,
+                &[(60, false), (50, false), (49, true)],
+                &full,
+                &rest,
+                // For one look, in which it is full.
+                &[(100, true), (90, false)],
+                &rest,
+                // And in which it is not.
+                &[(100, true), (89, true)],
+                &full,
+                &[(0, true)],
+            ];
+            let mut now_ns = 0;
+            for (number, &(busy, is_expected)) in steps.concat().iter().enumerate() {
+                look(&mut precedence, &mut now_ns, busy);
+                assert_eq!(is_first(), is_expected, "{number}: {busy}");
+            }
+            // One turn may take as long as it wants, and tells as much.
+            now_ns += 3_000_000_000;
+            precedence.weigh(3_000_000_000, now_ns);
+            assert!(!is_first());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn whoever_is_started_by_one_that_goes_first_is_modest_all_the_same() {
+        allow_priorities();
+        let modest_child = || thread::spawn(|| modest().map(|()| attributes().unwrap())).join().unwrap().unwrap();
+        thread::spawn(move || {
+            let Some(_precedence) = Precedence::take(Rank::Updates, 0) else { return };
+            let child = modest_child();
+            assert_eq!((child.sched_policy as libc::c_int, child.sched_nice), (libc::SCHED_OTHER, NICE));
+        })
+        .join()
+        .unwrap();
+    }
+
     #[test]
     fn a_thread_goes_first_as_long_as_it_sleeps_between_its_turns() {
         allow_priorities();
@@ -549,26 +619,10 @@ mod tests {
             assert_eq!(now(), first);
             // How long two turns take of the hundred milliseconds before, and how it goes on.
             let mut now_ns = 0;
-            let full = |busy: u64| [[(busy, true); FULL_MAX as usize - 1].to_vec(), vec![(busy, false)]].concat();
-            let rest = vec![(100, false); (AGAIN_NS / WEIGHED_EVERY_NS) as usize - 1];
-            let steps = [
-                // Not full five times in a row.
-                [(0, true), (79, true), (80, true), (100, true), (100, true), (100, true), (79, true)].to_vec(),
-                full(80),
-                vec![(60, false), (50, false), (49, true)],
-                full(100),
-                // Ten times later it is tried for once, and while it is full no longer than that.
-                rest.clone(),
-                vec![(100, true), (80, false)],
-                rest,
-                vec![(100, true), (79, true)],
-                full(100),
-                vec![(0, true)],
-            ];
-            for (busy, is_first) in steps.concat() {
-                precedence.weigh(busy * 500_000, now_ns + WEIGHED_EVERY_NS / 2);
-                now_ns += WEIGHED_EVERY_NS;
-                precedence.weigh(busy * 500_000, now_ns);
+            for (busy, is_first) in
+                [(0, true), (79, true), (80, false), (60, false), (50, false), (49, true), (100, false), (0, true)]
+            {
+                look(&mut precedence, &mut now_ns, busy);
                 assert_eq!(now() == first, is_first, "{busy}");
                 if !is_first {
                     assert_eq!(shape(&attributes().unwrap()), shape(&before), "{busy}");
@@ -576,13 +630,10 @@ mod tests {
             }
             // Whoever is made nicer meanwhile gives way, and stays so.
             modest().unwrap();
-            for (looks, busy_ns) in [(FULL_MAX, WEIGHED_EVERY_NS), (1, 0)] {
-                for _ in 0..looks {
-                    now_ns += WEIGHED_EVERY_NS;
-                    precedence.weigh(busy_ns, now_ns);
-                }
+            for busy in [100, 0] {
+                look(&mut precedence, &mut now_ns, busy);
                 let now = attributes().unwrap();
-                assert_eq!((now.sched_policy, now.sched_nice), (before.sched_policy, NICE), "{busy_ns}");
+                assert_eq!((now.sched_policy, now.sched_nice), (before.sched_policy, NICE), "{busy}");
             }
         })
         .join()

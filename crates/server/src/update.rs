@@ -154,8 +154,8 @@ pub struct Later {
     is_refusing: bool,
     coming: Coming,
     overtaken: Overtaken,
-    /// How much of this turn the disk has taken.
-    asleep_ns: u64,
+    /// How much of this turn it has waited for the disk, or for a new image.
+    asleep: Duration,
 }
 
 impl Later {
@@ -225,10 +225,11 @@ impl Updates {
             if !lines.is_empty() {
                 self.on_lines(taken, &mut lines);
             }
-            while let Ok(work) = taken.works.try_recv() {
+            // Whoever is just putting something in rings after that.
+            while let Some(work) = taken.works.poll() {
                 self.oblige(work, taken);
             }
-            while let Ok(request) = taken.requests.try_recv() {
+            while let Some(request) = taken.requests.poll() {
                 self.on_request(request, taken);
             }
             let followed = self.press.follow(&mut self.press.hold());
@@ -239,8 +240,8 @@ impl Updates {
             self.outrun(taken);
             self.later.is_noted = self.press.note(&mut self.press.hold());
             self.look_after();
-            let (now_ns, asleep_ns) = (clock.mono_ns(), std::mem::take(&mut self.later.asleep_ns));
-            let took_ns = (now_ns - begun_ns).saturating_sub(asleep_ns);
+            let (now_ns, asleep) = (clock.mono_ns(), std::mem::take(&mut self.later.asleep));
+            let took_ns = (now_ns - begun_ns).saturating_sub(asleep.as_nanos() as u64);
             precedence.iter_mut().for_each(|precedence| precedence.weigh(took_ns, now_ns));
         }
     }
@@ -355,13 +356,10 @@ impl Updates {
             self.press.hold().pay();
         }
         // Without an image what a start has found of zones that are their updates' no more is in the journal alone.
-        if matches!(outcome, Ok(Ok(_))) {
-            self.state.writing.begins();
-            let released = self.ledger.release(needed);
-            self.state.writing.ends();
-            if let Err(e) = released {
-                log::warn("the journal grows", &[("why", &e)]);
-            }
+        if matches!(outcome, Ok(Ok(_)))
+            && let Err(e) = self.written(|ledger| ledger.release(needed))
+        {
+            log::warn("the journal grows", &[("why", &e)]);
         }
         self.later.folding = None;
         // What is left is of updates that came meanwhile, or of zones that are not served now.
@@ -480,7 +478,7 @@ impl Updates {
         self.burst.put(&self.mailboxes, question.ticket, later::in_its_room(question.message, answer));
     }
 
-    /// Finds out what an update changes, and goes on to that version.
+    /// Carries an update out in the version in the making.
     fn judge<'v>(
         &self,
         question: &Postponed,
@@ -546,16 +544,13 @@ impl Updates {
         };
         let message = Message::new(&question.message).ok_or(Rcode::FORMERR)?;
         let diff = update::judge(&message, &apex, layer, &may)?;
-        layer.apply(&diff)?;
+        layer.apply(&diff).map_err(|_| FAILED)?;
         Ok((apex, diff))
     }
 
     /// Makes the changes of a group durable, and serves them; or owes them.
     fn change(&mut self, entries: &[Entry], wishes: Vec<Wish>, books: &mut Books) -> Refused {
-        self.state.writing.begins();
-        let kept = self.ledger.keep(entries);
-        self.later.asleep_ns += self.state.writing.ends();
-        let end = match kept {
+        let end = match self.written(|ledger| ledger.keep(entries)) {
             Ok(end) => end,
             Err(e) => {
                 self.state.set_no_updates(Some(format!("the journal cannot be written: {e}")));
@@ -591,6 +586,16 @@ impl Updates {
         DONE
     }
 
+    /// Has something written to the disk: what this thread sleeps meanwhile is no work of its own.
+    fn written<T>(&mut self, write: impl FnOnce(&mut Ledger) -> T) -> T {
+        let (begun, before) = (Instant::now(), net::sched::usage());
+        self.state.writing.begins();
+        let outcome = write(&mut self.ledger);
+        self.state.writing.ends();
+        self.later.asleep += begun.elapsed().saturating_sub(net::sched::usage().since(&before).ran);
+        outcome
+    }
+
     /// Whether something is durable and not served.
     fn owes(&self) -> bool {
         !self.press.hold().owed.is_empty()
@@ -604,7 +609,10 @@ impl Updates {
         let folding = self.fold();
         loop {
             // Whoever makes the image has his changes made here, and tells when he is ready.
-            if let Ok(work) = taken.works.recv_timeout(LOOK_EVERY) {
+            let since = Instant::now();
+            let work = taken.works.recv_timeout(LOOK_EVERY);
+            self.later.asleep += since.elapsed();
+            if let Ok(work) = work {
                 self.oblige(work, taken);
             }
             match folding.try_recv() {

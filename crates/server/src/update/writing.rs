@@ -24,14 +24,12 @@ impl Writing {
         self.since_ns.store(self.clock.mono_ns().max(1), Relaxed);
     }
 
-    /// Returns how long it has taken, in nanoseconds.
-    pub fn ends(&self) -> u64 {
+    pub fn ends(&self) {
         let since_ns = self.since_ns.swap(0, Relaxed);
-        let took_ns = self.clock.mono_ns().saturating_sub(since_ns);
         if self.is_told.swap(false, Relaxed) {
-            log::info("the journal of updates is written again", &[("waited_s", &(took_ns / 1_000_000_000))]);
+            let s = self.clock.mono_ns().saturating_sub(since_ns) / 1_000_000_000;
+            log::info("the journal of updates is written again", &[("waited_s", &s)]);
         }
-        took_ns
     }
 
     /// To be called now and then by somebody else.

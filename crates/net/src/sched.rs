@@ -80,16 +80,16 @@ struct Limits {
     tenths: u64,
     /// So long it may be.
     full_max_ns: u64,
-    /// So long after that it goes first for a moment whatever it has to do.
+    /// So long after that it goes first again whatever it has to do, and may be full for as long.
     again_ns: Option<u64>,
 }
 
 impl Rank {
     fn limits(self) -> Limits {
         match self {
-            // He is one, and not one for each CPU; and who has the usual priority waits for others and seems full for as long as these are there. The kernel stops
-            // those that leave others nothing for most of a second.
-            Rank::Updates => Limits { tenths: 9, full_max_ns: 500_000_000, again_ns: Some(1_000_000_000) },
+            // He is one, and not one for each CPU; and with the usual priority he waits for others, and is full for as long as these are there. So he gives
+            // way for a moment now and then: the kernel stops those that leave others less than a twentieth of a second.
+            Rank::Updates => Limits { tenths: 9, full_max_ns: 500_000_000, again_ns: Some(WEIGHED_EVERY_NS) },
             _ => Limits { tenths: 8, full_max_ns: WEIGHED_EVERY_NS, again_ns: None },
         }
     }
@@ -164,13 +164,10 @@ impl Precedence {
             self.full_ns = if busy_ns * 10 < time_ns * tenths { 0 } else { self.full_ns + time_ns };
             self.first_ns = now_ns;
             self.full_ns < full_max_ns
-        } else if busy_ns * 2 < time_ns {
-            self.full_ns = 0;
-            true
         } else {
-            // If it goes first all the same, it is full one look longer at most.
-            self.full_ns = full_max_ns - WEIGHED_EVERY_NS;
-            again_ns.is_some_and(|again_ns| now_ns - self.first_ns >= again_ns)
+            // What has gathered until then is to be done first.
+            self.full_ns = 0;
+            busy_ns * 2 < time_ns || again_ns.is_some_and(|again_ns| now_ns - self.first_ns >= again_ns)
         };
         if is_first != self.is_first {
             // Refused, it stays as it is until it is looked at again.
@@ -552,24 +549,18 @@ mod tests {
     }
 
     #[test]
-    fn who_carries_out_updates_may_be_full_for_half_a_second_and_is_tried_a_second_later() {
+    fn who_carries_out_updates_gives_way_for_a_moment_when_he_is_full_for_half_a_second() {
         allow_priorities();
         thread::spawn(|| {
             let Some(mut precedence) = Precedence::take(Rank::Updates, 0) else { return };
             let is_first = || attributes().unwrap().sched_policy as libc::c_int == libc::SCHED_RR;
             let full = [(100, true), (90, true), (100, true), (100, true), (90, false)];
-            let rest = [(100, false); 9];
             let steps = [
                 &[(0, true), (89, true), (100, true), (100, true), (100, true), (100, true), (89, true)][..],
                 &full,
-                &[(60, false), (50, false), (49, true)],
+                &[(100, true)],
                 &full,
-                &rest,
-                // For one look, in which it is full.
-                &[(100, true), (90, false)],
-                &rest,
-                // And in which it is not.
-                &[(100, true), (89, true)],
+                &[(49, true), (100, true), (100, true), (100, true), (89, true)],
                 &full,
                 &[(0, true)],
             ];

@@ -28,7 +28,9 @@ fuzz_target!(|octets: &[u8]| {
     let Ok(diff) = update::judge(&message, APEX, &zone, &|_, _| true) else { return };
     let mut layer = Layer::over(&zone);
     layer.follow(&diff).expect("a difference of this version");
-    let mut made: Vec<Record> = layer.into_names().into_values().flatten().collect();
+    let whole = |(owner, bare)| Record::of(owner, bare).expect("a name of the zone");
+    let names = layer.names().flat_map(|(owner, all)| all.iter().map(move |bare| (owner, bare.clone())));
+    let mut made: Vec<Record> = names.map(whole).collect();
     let owners: Vec<Vec<u8>> = diff.owners().iter().map(|owner| owner.to_vec()).collect();
     zone.apply(&diff).expect("a difference of this version");
     made.sort_unstable();

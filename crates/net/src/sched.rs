@@ -22,31 +22,29 @@ const RAISED: libc::c_int = 11;
 
 /// The calling thread runs only when nothing else wants the CPU: SCHED_IDLE, or nice 19 where that is refused.
 pub fn background() -> io::Result<()> {
-    if idle().is_ok() {
-        return Ok(());
-    }
-    // SAFETY: takes no pointers; 0 is the calling thread.
-    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICEST) }).map(drop)
-}
-
-fn idle() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `parameters` is live; 0 is the calling thread.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) }).map(drop)
+    go_by(libc::SCHED_IDLE).or_else(|_| give_way(NICEST))
 }
 
 /// The calling thread gets a tenth of what others get that want the CPU: for what is to be done soon, and not at their
 /// cost. `background` can follow.
 pub fn modest() -> io::Result<()> {
-    // A thread begins as the one was that has started it, which may go before others.
+    give_way(NICE)
+}
+
+/// A thread begins as the one was that has started it, which may go before others: that ends, too.
+fn give_way(niceness: libc::c_int) -> io::Result<()> {
+    // SAFETY: takes no pointers; 0 is the calling thread.
+    let is_first = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_RR;
+    let ended = if is_first { go_by(libc::SCHED_OTHER) } else { Ok(()) };
+    // SAFETY: as above.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) }).and(ended)
+}
+
+/// By a policy that knows no priorities.
+fn go_by(policy: libc::c_int) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: `parameters` is live; 0 is the calling thread.
-    if unsafe { libc::sched_getscheduler(0) } == libc::SCHED_RR {
-        // SAFETY: as above.
-        check(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) })?;
-    }
-    // SAFETY: takes no pointers; 0 is the calling thread.
-    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) }).map(drop)
+    check(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }).map(drop)
 }
 
 /// The shortest slice that the kernel gives.
@@ -75,22 +73,24 @@ pub enum Rank {
 }
 
 /// How much is too much for a thread to go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Limits {
     /// It is full when it is at work for so many tenths of its time.
     tenths: u64,
-    /// So long it may be.
+    /// So long it may be full before it gives way.
     full_max_ns: u64,
-    /// So long after that it goes first again whatever it has to do, and may be full for as long.
-    again_ns: Option<u64>,
+    /// At the next look it goes first again, whatever it has to do, and may be full for as long.
+    comes_back: bool,
 }
 
 impl Rank {
-    fn limits(self) -> Limits {
+    /// `cpus`: how many there are.
+    fn limits(self, cpus: usize) -> Limits {
         match self {
-            // He is one, and not one for each CPU; and with the usual priority he waits for others, and is full for as long as these are there. So he gives
-            // way for a moment now and then: the kernel stops those that leave others less than a twentieth of a second.
-            Rank::Updates => Limits { tenths: 9, full_max_ns: 500_000_000, again_ns: Some(WEIGHED_EVERY_NS) },
-            _ => Limits { tenths: 8, full_max_ns: WEIGHED_EVERY_NS, again_ns: None },
+            // He is one, and leaves others all CPUs but his. With the usual priority he waits for them, and seems full for as long as they are there: so he gives way
+            // for a moment only. He has to: of each second the kernel keeps a twentieth for others, and stops whoever leaves them less.
+            Rank::Updates if cpus > 1 => Limits { tenths: 9, full_max_ns: 500_000_000, comes_back: true },
+            _ => Limits { tenths: 8, full_max_ns: WEIGHED_EVERY_NS, comes_back: false },
         }
     }
 }
@@ -123,9 +123,10 @@ const WEIGHED_EVERY_NS: u64 = 100_000_000;
 
 /// The calling thread goes before all others (SCHED_RR) as long as it sleeps between its turns: when it wakes it waits for nobody's slice,
 /// and nobody who wakes takes the CPU from it in the midst of an answer. With a shorter slice alone it waits up to 4 ms, now and then, even
-/// at nice -20. One that has more to do than its CPU can shares that by the usual priorities, until this is over.
+/// at nice -20. One that has more to do than its CPU can shares that by the usual priorities, until this is over, or (see `Limits`) for a moment.
 pub struct Precedence {
     rank: Rank,
+    limits: Limits,
     usual: libc::sched_attr,
     is_first: bool,
     /// When it was looked at last, and how long its turns have taken since.
@@ -133,20 +134,18 @@ pub struct Precedence {
     busy_ns: u64,
     /// How long it has been full, while it goes first.
     full_ns: u64,
-    /// When it did last.
-    first_ns: u64,
 }
 
 impl Precedence {
     /// None: that is not allowed, or somebody has chosen another priority for this thread, nicer than the usual one.
     pub fn take(rank: Rank, now_ns: u64) -> Option<Precedence> {
-        let (usual, since_ns) = (usual()?, now_ns);
-        let mut taken = Precedence { rank, usual, is_first: false, since_ns, busy_ns: 0, full_ns: 0, first_ns: 0 };
+        let (usual, limits, since_ns) = (usual()?, rank.limits(cpus().len()), now_ns);
+        let mut taken = Precedence { rank, limits, usual, is_first: false, since_ns, busy_ns: 0, full_ns: 0 };
         taken.go(true).is_ok().then_some(taken)
     }
 
     /// A turn is over that took so long; ten times a second it is looked at how long they have taken. What others had of the CPU meanwhile, or the host, is
-    /// in it: one who is full goes from turn to turn without sleep, whoever else is there.
+    /// in it, unless the caller leaves it out: one who is full goes from turn to turn without sleep, whoever else is there.
     #[inline]
     pub fn weigh(&mut self, took_ns: u64, now_ns: u64) {
         self.busy_ns += took_ns;
@@ -159,15 +158,14 @@ impl Precedence {
     fn weigh_all(&mut self, now_ns: u64) {
         let (time_ns, busy_ns) = (now_ns - self.since_ns, self.busy_ns);
         (self.since_ns, self.busy_ns) = (now_ns, 0);
-        let Limits { tenths, full_max_ns, again_ns } = self.rank.limits();
+        let Limits { tenths, full_max_ns, comes_back } = self.limits;
         let is_first = if self.is_first {
             self.full_ns = if busy_ns * 10 < time_ns * tenths { 0 } else { self.full_ns + time_ns };
-            self.first_ns = now_ns;
             self.full_ns < full_max_ns
         } else {
-            // What has gathered until then is to be done first.
+            // Once it goes first again it may be full anew: it has to catch up.
             self.full_ns = 0;
-            busy_ns * 2 < time_ns || again_ns.is_some_and(|again_ns| now_ns - self.first_ns >= again_ns)
+            busy_ns * 2 < time_ns || comes_back
         };
         if is_first != self.is_first {
             // Refused, it stays as it is until it is looked at again.
@@ -329,7 +327,7 @@ fn have_waited(ns: u64) {
     let short = if attr.sched_nice != RAISED || ns > LET_IN_NS { 0 } else { waits.short + 1 };
     WAITS.set(Waits { short: short % LET_IN, ..waits });
     if short == LET_IN {
-        let _ = idle();
+        let _ = go_by(libc::SCHED_IDLE);
     }
 }
 
@@ -540,6 +538,15 @@ mod tests {
         .unwrap();
     }
 
+    fn taken_where_allowed(rank: Rank) -> Option<Precedence> {
+        let before = attributes().unwrap();
+        let is_allowed = usual().is_some() && real_time(rank).is_ok();
+        set_attributes(&before).unwrap();
+        let taken = Precedence::take(rank, 0);
+        assert_eq!(taken.is_some(), is_allowed);
+        taken
+    }
+
     /// Two turns, which take so many hundredths of the time since the last look; then the next one.
     fn look(precedence: &mut Precedence, now_ns: &mut u64, busy: u64) {
         for _ in 0..2 {
@@ -552,7 +559,9 @@ mod tests {
     fn who_carries_out_updates_gives_way_for_a_moment_when_he_is_full_for_half_a_second() {
         allow_priorities();
         thread::spawn(|| {
-            let Some(mut precedence) = Precedence::take(Rank::Updates, 0) else { return };
+            let Some(mut precedence) = taken_where_allowed(Rank::Updates) else { return };
+            assert_eq!([1, 2, 64].map(|cpus| Rank::Datagrams.limits(cpus)), [Rank::Updates.limits(1); 3]);
+            precedence.limits = Rank::Updates.limits(2);
             let is_first = || attributes().unwrap().sched_policy as libc::c_int == libc::SCHED_RR;
             let full = [(100, true), (90, true), (100, true), (100, true), (90, false)];
             let steps = [
@@ -583,7 +592,7 @@ mod tests {
         allow_priorities();
         let modest_child = || thread::spawn(|| modest().map(|()| attributes().unwrap())).join().unwrap().unwrap();
         thread::spawn(move || {
-            let Some(_precedence) = Precedence::take(Rank::Updates, 0) else { return };
+            let Some(_precedence) = taken_where_allowed(Rank::Updates) else { return };
             let child = modest_child();
             assert_eq!((child.sched_policy as libc::c_int, child.sched_nice), (libc::SCHED_OTHER, NICE));
         })
@@ -598,11 +607,7 @@ mod tests {
             prompt().unwrap();
             let before = attributes().unwrap();
             let shape = |a: &libc::sched_attr| (a.sched_policy, a.sched_nice, a.sched_priority, a.sched_runtime);
-            let is_allowed = usual().is_some() && real_time(Rank::Datagrams).is_ok();
-            set_attributes(&before).unwrap();
-            let taken = Precedence::take(Rank::Datagrams, 0);
-            assert_eq!(taken.is_some(), is_allowed);
-            let Some(mut precedence) = taken else {
+            let Some(mut precedence) = taken_where_allowed(Rank::Datagrams) else {
                 return assert_eq!(shape(&attributes().unwrap()), shape(&before));
             };
             let now = || (attributes().unwrap().sched_policy as libc::c_int, attributes().unwrap().sched_priority);
@@ -620,7 +625,9 @@ mod tests {
                 }
             }
             // Whoever is made nicer meanwhile gives way, and stays so.
-            modest().unwrap();
+            // SAFETY: takes no pointers; 0 is the calling thread.
+            check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) }).unwrap();
+            assert_eq!(now(), first);
             for busy in [100, 0] {
                 look(&mut precedence, &mut now_ns, busy);
                 let now = attributes().unwrap();

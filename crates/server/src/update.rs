@@ -13,6 +13,7 @@
 //! new image. Updates go on meanwhile.
 
 mod adoption;
+mod asleep;
 pub(crate) mod digest;
 mod folds;
 pub(crate) mod intake;
@@ -38,6 +39,7 @@ use crate::log::{self, Seldom};
 use crate::publisher::press::{Books, Press, Work};
 use crate::refusals::{self, DONE, ELSEWHERE, FAILED, NOT_NOW, NOT_YET, Notice, PROHIBITED};
 use crate::state::{Event, State};
+use asleep::Asleep;
 use cache::Cache;
 use folds::{Folds, is_recent};
 use front::locks::hold;
@@ -154,8 +156,8 @@ pub struct Later {
     is_refusing: bool,
     coming: Coming,
     overtaken: Overtaken,
-    /// How much of this turn it has waited for the disk, or for a new image.
-    asleep: Duration,
+    /// Of this turn: until changes were written, or a new image was there.
+    asleep: Asleep,
 }
 
 impl Later {
@@ -240,8 +242,8 @@ impl Updates {
             self.outrun(taken);
             self.later.is_noted = self.press.note(&mut self.press.hold());
             self.look_after();
-            let (now_ns, asleep) = (clock.mono_ns(), std::mem::take(&mut self.later.asleep));
-            let took_ns = (now_ns - begun_ns).saturating_sub(asleep.as_nanos() as u64);
+            let now_ns = clock.mono_ns();
+            let took_ns = self.later.asleep.awake_ns(now_ns - begun_ns);
             precedence.iter_mut().for_each(|precedence| precedence.weigh(took_ns, now_ns));
         }
     }
@@ -586,14 +588,15 @@ impl Updates {
         DONE
     }
 
-    /// Has something written to the disk: what this thread sleeps meanwhile is no work of its own.
+    /// Has something of the journal written to the disk.
     fn written<T>(&mut self, write: impl FnOnce(&mut Ledger) -> T) -> T {
-        let (begun, before) = (Instant::now(), net::sched::usage());
-        self.state.writing.begins();
-        let outcome = write(&mut self.ledger);
-        self.state.writing.ends();
-        self.later.asleep += begun.elapsed().saturating_sub(net::sched::usage().since(&before).ran);
-        outcome
+        let (ledger, writing) = (&mut self.ledger, &self.state.writing);
+        self.later.asleep.during(|| {
+            writing.begins();
+            let outcome = write(ledger);
+            writing.ends();
+            outcome
+        })
     }
 
     /// Whether something is durable and not served.
@@ -609,10 +612,7 @@ impl Updates {
         let folding = self.fold();
         loop {
             // Whoever makes the image has his changes made here, and tells when he is ready.
-            let since = Instant::now();
-            let work = taken.works.recv_timeout(LOOK_EVERY);
-            self.later.asleep += since.elapsed();
-            if let Ok(work) = work {
+            if let Ok(work) = self.later.asleep.during(|| taken.works.recv_timeout(LOOK_EVERY)) {
                 self.oblige(work, taken);
             }
             match folding.try_recv() {

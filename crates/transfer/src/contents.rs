@@ -138,7 +138,7 @@ impl<C: Content> Layer<C> {
 
     /// The records of a name, to be changed.
     fn at_mut(&mut self, owner: &[u8]) -> Result<&mut Vec<Bare>, Unreadable> {
-        // No entry: that would take the name of one that is known.
+        // Not by `entry`: that wants a copy of the name, also where it is known.
         if !self.names.contains_key(owner) {
             self.names.insert(owner.into(), self.below.bare(owner)?);
         }

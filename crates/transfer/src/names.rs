@@ -55,7 +55,7 @@ impl<'c> Names<'c> {
 
     /// `owner`: in lower case.
     pub fn at(&mut self, owner: &[u8]) -> Result<&mut Node, Unreadable> {
-        // No entry: that would take the name of one that is known.
+        // Not by `entry`: that wants a copy of the name, also where it is known.
         if !self.names.contains_key(owner) {
             let node = Node::of(self.content.bare(owner)?, owner == self.apex);
             self.names.insert(owner.into(), node);

@@ -25,7 +25,7 @@ const RAISED: libc::c_int = 11;
 
 /// The calling thread runs only when nothing else wants the CPU: SCHED_IDLE, or nice 19 where that is refused.
 pub fn background() -> io::Result<()> {
-    go_by(libc::SCHED_IDLE).or_else(|_| give_way(NICEST))
+    go_by(libc::SCHED_IDLE, 0).or_else(|_| give_way(NICEST))
 }
 
 /// The calling thread gets a tenth of what others get that want the CPU: for what is to be done soon, and not at their
@@ -38,14 +38,14 @@ pub fn modest() -> io::Result<()> {
 fn give_way(niceness: libc::c_int) -> io::Result<()> {
     // SAFETY: takes no pointers; 0 is the calling thread.
     let is_first = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_RR;
-    let ended = if is_first { go_by(libc::SCHED_OTHER) } else { Ok(()) };
+    let ended = if is_first { go_by(libc::SCHED_OTHER, 0) } else { Ok(()) };
     // SAFETY: as above.
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) }).and(ended)
 }
 
-/// By a policy that knows no priorities.
-fn go_by(policy: libc::c_int) -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
+/// By this policy from now on; a priority other than 0 is for real-time ones.
+fn go_by(policy: libc::c_int, sched_priority: libc::c_int) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority };
     // SAFETY: `parameters` is live; 0 is the calling thread.
     check(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }).map(drop)
 }
@@ -185,7 +185,7 @@ fn have_waited(ns: u64) {
     let short = if attr.sched_nice != RAISED || ns > LET_IN_NS { 0 } else { waits.short + 1 };
     WAITS.set(Waits { short: short % LET_IN, ..waits });
     if short == LET_IN {
-        let _ = go_by(libc::SCHED_IDLE);
+        let _ = go_by(libc::SCHED_IDLE, 0);
     }
 }
 

@@ -1,8 +1,7 @@
 //! Who goes before whom (docs/decisions/0013).
 #![allow(unsafe_code)]
 
-use super::{RAISED, attributes, cpus, set_attributes};
-use crate::sys::check;
+use super::{RAISED, attributes, cpus, go_by, set_attributes};
 use std::io;
 
 /// Who goes before whom, and all of them before threads that have no such priority.
@@ -140,9 +139,7 @@ pub fn watch_over() -> bool {
 
 /// By the call that sandboxes look at (`RestrictRealtime=` of systemd).
 fn real_time(rank: Rank) -> io::Result<()> {
-    let priority = libc::sched_param { sched_priority: rank as libc::c_int };
-    // SAFETY: `priority` is live; 0 is the calling thread.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const priority) }).map(drop)
+    go_by(libc::SCHED_RR, rank as libc::c_int)
 }
 
 /// None: somebody has chosen how the calling thread is scheduled, or that it is nicer than usual.
@@ -154,6 +151,7 @@ fn usual() -> Option<libc::sched_attr> {
 mod tests {
     use super::super::{NICE, background, modest, prompt};
     use super::*;
+    use crate::sys::check;
     use std::thread;
 
     fn taken_where_allowed(rank: Rank) -> Option<Precedence> {

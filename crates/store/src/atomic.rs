@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::map::leave_cache;
+use crate::removal::Going;
 use std::ffi::{CStr, CString};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -68,6 +69,8 @@ impl Prepared {
         let Prepared { temporary, folder, target, size } = self;
         let found = fs::symlink_metadata(&target);
         let (is_new, own) = (found.is_err_and(|e| e.kind() == io::ErrorKind::NotFound), ino(&temporary));
+        // Goes when the other has its name for good.
+        let _before = Going::of(&target);
         let named = temporary.take_name(&target).and_then(|()| {
             let synced = sync_folder(&folder);
             // Whoever is told that it failed does not find it there.

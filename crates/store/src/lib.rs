@@ -9,6 +9,7 @@ pub mod journal;
 pub mod map;
 pub mod memory;
 pub mod program;
+pub mod removal;
 pub mod sigbus;
 #[cfg(test)]
 mod testdir;

@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 use crate::heap::empty;
+use crate::removal::Going;
 use crate::sigbus::{self, Guard};
 use std::ffi::CStr;
 use std::fs::File;
@@ -50,6 +51,8 @@ struct Mapping {
     region: Region,
     backing: Backing,
     room: Option<Room>,
+    /// Drops after the mapping: a file that has lost its name meanwhile goes with it.
+    _file: Going,
 }
 
 fn next_number() -> u64 {
@@ -83,22 +86,23 @@ impl Map {
     pub fn open_with_room(path: &Path, room: usize) -> io::Result<Map> {
         sigbus::install()?;
         let (file, len) = open(path)?;
-        let map = Map::of_file(&file, len, room).map_err(|e| named(path, &e))?;
-        if !map.is_cached_small() {
-            return Ok(map);
+        let map = || Map::of_file(&file, len, room, Going::opened(path, file.try_clone()?));
+        let first = map().map_err(|e| named(path, &e))?;
+        if !first.is_cached_small() {
+            return Ok(first);
         }
         // Only pages that are on disk and that nobody maps can leave the cache.
-        drop(map);
+        drop(first);
         file.sync_data().map_err(|e| named(path, &e))?;
         leave_cache(&file, 0);
-        Map::of_file(&file, len, room).map_err(|e| named(path, &e))
+        map().map_err(|e| named(path, &e))
     }
 
     /// Maps a file to be read once, as it lies in the page cache.
     pub fn open_as_cached(path: &Path) -> io::Result<Map> {
         sigbus::install()?;
         let (file, len) = open(path)?;
-        Map::of_file(&file, len, 0).map_err(|e| named(path, &e))
+        Map::of_file(&file, len, 0, Going::none()).map_err(|e| named(path, &e))
     }
 
     /// Reads a file into anonymous memory with huge pages, for kernels and file systems whose files cannot have them.
@@ -110,28 +114,37 @@ impl Map {
             file.read_exact(region.octets_mut())?;
             region.protect(libc::PROT_READ)?;
             let room = Room::behind(&region);
-            Ok(Map(Arc::new(Mapping { number: next_number(), guard: None, region, backing: Backing::Copy, room })))
+            let number = next_number();
+            Ok(Map(Arc::new(Mapping {
+                number,
+                guard: None,
+                region,
+                backing: Backing::Copy,
+                room,
+                _file: Going::none(),
+            })))
         };
         copy(&mut file).map_err(|e: io::Error| named(path, &e))
     }
 
     /// Maps a file that has no name any more: nobody can cut it off, and it is gone when the map is.
-    pub fn of_scratch(file: &File) -> io::Result<Map> {
+    pub fn of_scratch(file: File) -> io::Result<Map> {
         let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
         if len == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let region = Region::reserve(len, 0)?;
         region.back(libc::MAP_SHARED, libc::PROT_READ, file.as_raw_fd())?;
-        Ok(Map(Arc::new(Mapping { number: next_number(), guard: None, region, backing: Backing::File, room: None })))
+        let (number, going) = (next_number(), Going::scratch(file));
+        Ok(Map(Arc::new(Mapping { number, guard: None, region, backing: Backing::File, room: None, _file: going })))
     }
 
-    fn of_file(file: &File, len: usize, room: usize) -> io::Result<Map> {
+    fn of_file(file: &File, len: usize, room: usize, going: Going) -> io::Result<Map> {
         let region = Region::reserve(len, room)?;
         region.back(libc::MAP_SHARED, libc::PROT_READ, file.as_raw_fd())?;
-        let guard = Guard::over(region.range())?;
-        let room = Room::behind(&region);
-        Ok(Map(Arc::new(Mapping { number: next_number(), guard: Some(guard), region, backing: Backing::File, room })))
+        let guard = Some(Guard::over(region.range())?);
+        let (number, room) = (next_number(), Room::behind(&region));
+        Ok(Map(Arc::new(Mapping { number, guard, region, backing: Backing::File, room, _file: going })))
     }
 
     /// No other map of this process has it, or had: of two of the same file each has a room of its own.

@@ -80,7 +80,7 @@ impl Recorder {
         let files =
             std::fs::read_dir(self.data_dir.join(FOLDER)).into_iter().flatten().filter(|_| self.keep.octets == 0);
         for file in files.flatten().map(|file| file.path()) {
-            if let Err(e) = std::fs::remove_file(&file) {
+            if let Err(e) = store::removal::remove(&file) {
                 log::warn("a history that is to keep nothing stays", &[("file", &file.display()), ("why", &e)]);
             }
         }

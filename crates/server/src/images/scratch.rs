@@ -26,7 +26,7 @@ impl Scratch {
         for piece in pieces {
             file.write_all(&piece)?;
         }
-        Map::of_scratch(&file)
+        Map::of_scratch(file)
     }
 }
 

@@ -391,7 +391,7 @@ impl Origin {
     fn drop_base(&self, old: Option<u64>) {
         if let Some(old) = old {
             // What is left over is in the way of nobody.
-            let _ = std::fs::remove_file(self.folder.join(self.base_file(old)));
+            let _ = store::removal::remove(&self.folder.join(self.base_file(old)));
         }
     }
 

@@ -3,6 +3,7 @@
 
 use crate::atomic::sync_folder;
 use crate::map::{leave_cache, named};
+use crate::removal::remove;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -116,7 +117,7 @@ impl Disk for Folder {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        match fs::remove_file(self.path.join(name)) {
+        match remove(&self.path.join(name)) {
             // Somebody else has done it.
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed,

@@ -4,8 +4,11 @@
 //! ```text
 //! journal.0000000001  head | frame | frame | frame           a frame: the records that one sync made durable
 //! journal.0000000002  head | frame | torn                    a crash, or a write that failed, ends a segment
-//! journal.0000000003  head | frame                           the next begins at the position that was to follow
+//! journal.0000000003  head | frame | zeros                   the next begins at the position that was to follow
 //! ```
+//!
+//! A segment is laid out ahead of what it holds, in zeros: a sync that need not tell the disk of a file's new length takes a third less of time (0.25 ms
+//! against 0.37 of 3,000 octets each on ext4, and 24 us less of the processor's: `examples/disk.rs`).
 //!
 //! Invariant: records have positions 0, 1, 2, …, and a segment ends where the next one begins. So nothing is ever
 //! written behind octets of which we do not know that they are whole: after any failure, and after each start, a new
@@ -22,6 +25,7 @@ mod segment;
 
 use crate::atomic::explained;
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::PathBuf;
 
@@ -31,6 +35,10 @@ const PREFIX: &str = "journal.";
 /// A segment is closed once it is this long. A new one costs two syncs; a start may read one of which it needs the last
 /// record only.
 pub const SEGMENT_OCTETS: u64 = 4 << 20;
+/// A segment is laid out as far again as it is long, and this far at most: one that holds little stays short.
+const LAID_MAX: u64 = 256 << 10;
+/// A file takes whole ones of these on the disk.
+const BLOCK: u64 = 4096;
 /// Lengths are 32 bits in a frame; this keeps far from that.
 const GROUP_MAX: usize = 1 << 30;
 
@@ -58,6 +66,9 @@ struct Active<F> {
     name: String,
     /// Octets that are durable.
     len: u64,
+    /// Octets of the file: zeros follow what is durable.
+    laid: u64,
+    salt: u32,
 }
 
 fn name(number: u64) -> String {
@@ -252,7 +263,7 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Returns the position behind the last record, and the octets that an unfinished write has left there.
+    /// Returns the position behind the last record, and the octets that an unfinished write has left there: up to the last that is no zero.
     fn replay_all(
         &self,
         from: u64,
@@ -260,7 +271,7 @@ impl<D: Disk> Journal<D> {
         remarks: &mut Vec<String>,
     ) -> io::Result<(u64, usize)> {
         for (segment, next) in pairs(&self.segments) {
-            let (end, _) = match self.replay_one(*segment, next.first, from, replay, remarks) {
+            let (end, ..) = match self.replay_one(*segment, next.first, from, replay, remarks) {
                 // What is history only may be let go of while somebody looks through it.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && next.first <= from => continue,
                 replayed => replayed?,
@@ -274,9 +285,10 @@ impl<D: Disk> Journal<D> {
             }
         }
         let Some(last) = self.segments.back() else { return Ok((from, 0)) };
-        let (end, rest) = self.replay_one(*last, u64::MAX, from, replay, remarks)?;
-        match segment::later_frame(&rest, end) {
-            None => Ok((end, rest.len())),
+        let (end, octets, at) = self.replay_one(*last, u64::MAX, from, replay, remarks)?;
+        let rest = &octets[at..];
+        match segment::later_frame(segment::salt(&octets), rest, end) {
+            None => Ok((end, rest.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1))),
             Some(at) => {
                 let what = format!("change {end} is damaged: whole ones follow {at} octets later");
                 Err(self.damage(last.number, &what))
@@ -290,7 +302,7 @@ impl<D: Disk> Journal<D> {
     }
 
     /// Replays a segment up to position `limit`; what is damaged before `from` is passed over, with a remark. Returns the position behind its last
-    /// record, and the octets left over.
+    /// record, all octets, and where those begin that are left over.
     fn replay_one(
         &self,
         segment: Segment,
@@ -298,13 +310,22 @@ impl<D: Disk> Journal<D> {
         from: u64,
         replay: &mut dyn FnMut(u64, &[u8]),
         remarks: &mut Vec<String>,
-    ) -> io::Result<(u64, Vec<u8>)> {
-        let octets = self.disk.read(&name(segment.number), 0, usize::MAX)?;
-        let (mut at, mut position) = (segment::HEAD.min(octets.len()), segment.first);
+    ) -> io::Result<(u64, Vec<u8>, usize)> {
+        let mut octets = self.disk.read(&name(segment.number), 0, usize::MAX)?;
+        let (salt, mut at, mut position) = (segment::salt(&octets), segment::HEAD.min(octets.len()), segment.first);
         while position < limit {
-            let Some(frame) = segment::frame(&octets[at..]).filter(|f| f.first == position) else {
-                let later = segment::later_frame(&octets[at..], position).filter(|_| position < from);
-                let later = later.and_then(|n| Some((at + n, segment::frame(&octets[at + n..])?.first)));
+            let Some(frame) = segment::frame(salt, &octets[at..]).filter(|f| f.first == position) else {
+                // Whoever appends meanwhile may have written this one after we read its place, and others after that where we had not read yet.
+                if segment::later_frame(salt, &octets[at..], position).is_some() {
+                    let again = self.disk.read(&name(segment.number), 0, usize::MAX)?;
+                    if again.get(at..).and_then(|rest| segment::frame(salt, rest)).is_some_and(|f| f.first == position)
+                    {
+                        octets = again;
+                        continue;
+                    }
+                }
+                let later = segment::later_frame(salt, &octets[at..], position).filter(|_| position < from);
+                let later = later.and_then(|n| Some((at + n, segment::frame(salt, &octets[at + n..])?.first)));
                 let Some((behind, first)) = later.filter(|(_, first)| *first <= from.min(limit)) else { break };
                 remarks.push(self.gap_in_history(segment, position, first));
                 (at, position) = (behind, first);
@@ -318,7 +339,7 @@ impl<D: Disk> Journal<D> {
             }
             at += frame.len.min(octets.len() - at);
         }
-        Ok((position.min(limit), octets[at..].to_vec()))
+        Ok((position.min(limit), octets, at))
     }
 
     /// Makes records durable, all or none. Returns the position of the first. Err: none of them is acknowledged.
@@ -331,15 +352,16 @@ impl<D: Disk> Journal<D> {
             None => self.begin_segment()?,
         };
         let mut octets = Vec::new();
-        segment::push_frame(self.next_position, records, &mut octets);
+        segment::push_frame(active.salt, self.next_position, records, &mut octets);
+        let len = octets.len() as u64;
         let is_named = |active: &Active<D::File>| {
             let named = self.disk.has_its_name(&active.file);
-            named.map_err(|e| explained(&self.disk.place(&active.name), Some(octets.len() as u64), &e))
+            named.map_err(|e| explained(&self.disk.place(&active.name), Some(len), &e))
         };
         let before = active.len;
         // What nobody is told of does not come to light with the next start.
         let is_there = |active: &Active<D::File>| is_named(active).inspect_err(|_| self.take_back(active, before));
-        if let Err(e) = self.extend(&mut active, &octets).and_then(|()| is_there(&active)) {
+        if let Err(e) = self.extend(&mut active, octets).and_then(|()| is_there(&active)) {
             // On a disk that takes heads and no frames there would be ever more of those.
             if before == segment::HEAD as u64 && self.disk.remove(&active.name).is_ok() {
                 self.segments.pop_back();
@@ -363,8 +385,10 @@ impl<D: Disk> Journal<D> {
             self.next_number += 1;
         }
         let file = created.map_err(|e| explain(&self.disk, &e))?;
-        let mut active = Active { file, name: name.clone(), len: 0 };
-        let begun = self.extend(&mut active, &segment::head(number, self.next_position));
+        // Nobody guesses it.
+        let salt = RandomState::new().hash_one(number) as u32;
+        let mut active = Active { file, name: name.clone(), len: 0, laid: segment::HEAD as u64, salt };
+        let begun = self.extend(&mut active, segment::head(number, self.next_position, salt));
         if let Err(e) = begun.and_then(|()| self.disk.sync_names().map_err(|e| explain(&self.disk, &e))) {
             let _ = self.disk.remove(&name);
             return Err(e);
@@ -375,16 +399,27 @@ impl<D: Disk> Journal<D> {
 
     /// Writes and syncs. What a failed write may have left is taken back as far as the disk lets us; if it does not, the
     /// next segment overrules it.
-    fn extend(&self, active: &mut Active<D::File>, octets: &[u8]) -> io::Result<()> {
-        let written = self.disk.write(&active.file, active.len, octets);
+    fn extend(&self, active: &mut Active<D::File>, mut octets: Vec<u8>) -> io::Result<()> {
+        let (len, end) = (octets.len(), active.len + octets.len() as u64);
+        if end > active.laid {
+            let ahead = (end + end.min(LAID_MAX)).next_multiple_of(BLOCK);
+            active.laid = ahead.min(self.segment_octets).max(end);
+            octets.resize((active.laid - active.len) as usize, 0);
+        }
+        let mut written = self.disk.write(&active.file, active.len, &octets);
+        // A disk that is nearly full may have room for these, and not for what is to come.
+        if written.is_err() && octets.len() > len {
+            active.laid = end;
+            written = self.disk.write(&active.file, active.len, &octets[..len]);
+        }
         match written.and_then(|()| self.disk.sync(&active.file)) {
             Ok(()) => {
-                active.len += octets.len() as u64;
+                active.len = end;
                 Ok(())
             }
             Err(e) => {
                 self.take_back(active, active.len);
-                Err(explained(&self.disk.place(&active.name), Some(octets.len() as u64), &e))
+                Err(explained(&self.disk.place(&active.name), Some(len as u64), &e))
             }
         }
     }

@@ -5,6 +5,7 @@ use super::*;
 use crate::testdir::TestDir;
 use std::cell::Cell;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 type Records = Vec<(u64, Vec<u8>)>;
@@ -41,8 +42,10 @@ fn a_torn_tail_is_dropped_with_a_word() {
     let dir = TestDir::new("torn");
     filled(dir.path(), 2);
     let file = dir.path().join("journal.0000000001");
-    let whole = fs::read(&file).unwrap();
-    fs::write(&file, &whole[..whole.len() - 20]).unwrap();
+    let mut torn = fs::read(&file).unwrap();
+    let end = 1 + torn.iter().rposition(|octet| *octet != 0).unwrap();
+    torn[end - 20..end].fill(0);
+    fs::write(&file, torn).unwrap();
     let (mut journal, seen, remarks) = open(dir.path(), 0).unwrap();
     assert_eq!(seen.len(), 1);
     assert!(remarks[0].contains("journal.0000000001: dropped"), "{remarks:?}");
@@ -50,6 +53,25 @@ fn a_torn_tail_is_dropped_with_a_word() {
     let (_, seen, remarks) = open(dir.path(), 0).unwrap();
     assert_eq!(seen.last(), Some(&(1, b"after".to_vec())));
     assert!(remarks.is_empty(), "the tail is known to be torn: {remarks:?}");
+}
+
+#[test]
+fn a_segment_is_laid_out_ahead_of_what_it_holds() {
+    let dir = TestDir::new("laid");
+    let folder = Folder::open(dir.path()).unwrap();
+    let mut journal = Journal::open(folder, SEGMENT_OCTETS, 0, &mut |_, _| {}).unwrap().0;
+    let mut lengths = Vec::new();
+    let file = dir.path().join(name(1));
+    for n in 0..4000 {
+        journal.append(&[format!("record {n:>1000}")]).unwrap();
+        lengths.push(fs::metadata(&file).unwrap().len());
+        assert!(lengths[n] <= (2 * 1100 * (n as u64 + 1)).next_multiple_of(BLOCK), "{n}: {}", lengths[n]);
+    }
+    lengths.dedup();
+    assert!(lengths.len() < 25, "{lengths:?}");
+    let (mut seen, folder) = (0, Folder::open(dir.path()).unwrap());
+    let (_, remarks) = Journal::open(folder, SEGMENT_OCTETS, 0, &mut |_, _| seen += 1).unwrap();
+    assert_eq!((seen, remarks), (4000, vec![]), "zeros are nothing unfinished");
 }
 
 #[test]
@@ -113,46 +135,68 @@ fn segments_that_are_no_longer_needed_are_deleted() {
     assert_eq!(dir.names().len(), 2);
 }
 
-/// A folder that counts the octets that are read from it.
-struct Counted<'c>(Folder, &'c Cell<u64>);
+/// A folder of which a test knows more, and decides some.
+struct Known<'c> {
+    folder: Folder,
+    /// Octets that were read from it.
+    octets: &'c Cell<u64>,
+    /// The next who reads as much as this finds zeros here.
+    unread: Cell<Range<usize>>,
+    /// Octets that it takes at once.
+    room: usize,
+}
 
-impl Disk for Counted<'_> {
+impl<'c> Known<'c> {
+    fn new(dir: &TestDir, octets: &'c Cell<u64>) -> Known<'c> {
+        Known { folder: Folder::open(dir.path()).unwrap(), octets, unread: Cell::default(), room: usize::MAX }
+    }
+}
+
+impl Disk for Known<'_> {
     type File = Named;
 
     fn list(&self) -> io::Result<Vec<String>> {
-        self.0.list()
+        self.folder.list()
     }
     fn read(&self, name: &str, at: u64, max: usize) -> io::Result<Vec<u8>> {
-        let octets = self.0.read(name, at, max)?;
-        self.1.set(self.1.get() + octets.len() as u64);
+        let mut octets = self.folder.read(name, at, max)?;
+        self.octets.set(self.octets.get() + octets.len() as u64);
+        let unread = self.unread.take();
+        match octets.get_mut(unread.clone()) {
+            Some(part) => part.fill(0),
+            None => self.unread.set(unread),
+        }
         Ok(octets)
     }
     fn open(&self, name: &str) -> io::Result<Named> {
-        self.0.open(name)
+        self.folder.open(name)
     }
     fn create(&self, name: &str) -> io::Result<Named> {
-        self.0.create(name)
+        self.folder.create(name)
     }
     fn write(&self, file: &Named, at: u64, octets: &[u8]) -> io::Result<()> {
-        self.0.write(file, at, octets)
+        if octets.len() > self.room {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.folder.write(file, at, octets)
     }
     fn cut(&self, file: &Named, len: u64) -> io::Result<()> {
-        self.0.cut(file, len)
+        self.folder.cut(file, len)
     }
     fn sync(&self, file: &Named) -> io::Result<()> {
-        self.0.sync(file)
+        self.folder.sync(file)
     }
     fn has_its_name(&self, file: &Named) -> io::Result<()> {
-        self.0.has_its_name(file)
+        self.folder.has_its_name(file)
     }
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.remove(name)
+        self.folder.remove(name)
     }
     fn sync_names(&self) -> io::Result<()> {
-        self.0.sync_names()
+        self.folder.sync_names()
     }
     fn place(&self, name: &str) -> PathBuf {
-        self.0.place(name)
+        self.folder.place(name)
     }
 }
 
@@ -163,8 +207,7 @@ fn a_start_reads_what_is_needed_however_much_there_is_of_history() {
         let dir = TestDir::new("little");
         filled(dir.path(), records);
         let (octets, mut seen) = (Cell::new(0), 0);
-        let counted = Counted(Folder::open(dir.path()).unwrap(), &octets);
-        let (journal, _) = Journal::open(counted, 1000, records - 3, &mut |_, _| seen += 1).unwrap();
+        let (journal, _) = Journal::open(Known::new(&dir, &octets), 1000, records - 3, &mut |_, _| seen += 1).unwrap();
         assert_eq!((seen, journal.next_position()), (3, records));
         assert_eq!(journal.places().count() as u64, records / 7);
         octets.get()
@@ -210,7 +253,7 @@ fn who_looks_through_a_journal_from_a_position_on_reads_what_follows() {
     assert_eq!(end(), (40, "39".to_string()));
     // Somebody was killed before he wrote anything behind it.
     let next = 1 + fs::read_dir(dir.path()).unwrap().count() as u64;
-    fs::write(dir.path().join(name(next)), segment::head(next, 40)).unwrap();
+    fs::write(dir.path().join(name(next)), segment::head(next, 40, 7)).unwrap();
     assert_eq!(end(), (40, "39".to_string()));
     fs::remove_file(dir.path().join(name(next))).unwrap();
     for from in 0..=41 {
@@ -228,6 +271,34 @@ fn who_looks_through_a_journal_from_a_position_on_reads_what_follows() {
         Journal::look_through(Folder::open(dir.path()).unwrap(), 39, &mut |_, _| ()).unwrap(),
         [] as [String; 0]
     );
+}
+
+/// Who reads while somebody appends may come to a place before that is written, and to one behind it after both are.
+#[test]
+fn what_was_not_there_yet_when_its_place_was_read_is_read_again() {
+    let (dir, octets) = (TestDir::new("beside"), Cell::new(0));
+    filled(dir.path(), 6);
+    let frame = (110 + 4 + 32_usize).next_multiple_of(8);
+    for (unread, expected) in [(0..0, 0..6), (32 + frame..32 + 3 * frame, 0..6), (32 + 4 * frame..1000, 0..4)] {
+        let (known, mut seen) = (Known::new(&dir, &octets), Vec::new());
+        known.unread.set(unread.clone());
+        let remarks = Journal::look_through(known, 0, &mut |position, _| seen.push(position)).unwrap();
+        assert_eq!((remarks, seen), (vec![], expected.collect()), "{unread:?}");
+    }
+}
+
+#[test]
+fn a_disk_that_has_no_room_ahead_takes_what_it_has_room_for() {
+    let (dir, octets) = (TestDir::new("no-room-ahead"), Cell::new(0));
+    let mut journal =
+        Journal::open(Known { room: 300, ..Known::new(&dir, &octets) }, 1 << 20, 0, &mut |_, _| {}).unwrap().0;
+    for n in 0..5 {
+        assert_eq!(journal.append(&[format!("record {n:>100}")]).unwrap(), n);
+    }
+    let why = journal.append(&["x".repeat(300)]).unwrap_err().to_string();
+    assert!(why.contains("journal.0000000001: no space: needs 1 MiB"), "{why}");
+    assert_eq!((journal.append(&["after"]).unwrap(), dir.names().len()), (5, 2));
+    assert_eq!(open(dir.path(), 0).unwrap().1.len(), 6);
 }
 
 /// Somebody has removed what was there, and others know positions of it.

@@ -185,6 +185,7 @@ impl Updates {
     /// Works until nobody can ask for anything any more.
     pub fn run(mut self, taken: &Orders) {
         let orders = &taken.orders;
+        store::pieces::keep();
         // What a crash left in the journal is not to be read by each start.
         if self.press.hold().unwritten.names() > 0 {
             self.later.folds.change(Instant::now());
@@ -221,6 +222,8 @@ impl Updates {
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) if lines.is_empty() => return,
+                // Nobody has wanted anything for a while, though something is left to do.
+                Err(RecvTimeoutError::Timeout) if !are_left => store::pieces::let_go(),
                 Err(_) => {}
             }
             has_worked = true;

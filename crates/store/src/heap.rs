@@ -5,6 +5,7 @@
 //! it has of its own would be holes.
 #![allow(unsafe_code)]
 
+use crate::pieces::{self, Size};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::OnceCell;
 use std::mem::transmute;
@@ -43,33 +44,62 @@ const AT_ONCE: usize = 8 << 20;
 /// No page is larger, and none begins elsewhere.
 const PAGE_MAX: usize = 64 << 10;
 
-/// The system's allocator, but for memory that is large: that is emptied before its place is given back. The kernel lets no other thread of the
+/// The system's allocator, but for small pieces that a thread keeps (see `pieces`) and for memory that is large: that is emptied before its place is given back. The kernel lets no other thread of the
 /// process have more memory while it takes back a place with all that it holds: for 32 ms, of 640 MB that had been an image in the making, and with that
 /// thread everybody waited whose updates it was to take.
 pub struct Gradual;
 
-// SAFETY: all is what the system's allocator says; it is asked with what it gave out.
+// SAFETY: all is what the system's allocator gave out, or a piece of at least that size that this thread freed and kept. Small ones are asked for in their
+// `Size`, and given back so.
 unsafe impl GlobalAlloc for Gradual {
+    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
+        match Size::of(layout) {
+            // SAFETY: a size is not zero.
+            Some(size) => pieces::take(size).unwrap_or_else(|| unsafe { System.alloc(size.layout()) }),
+            // SAFETY: the caller's promise.
+            None => unsafe { System.alloc(layout) },
+        }
     }
 
+    #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc_zeroed(layout) }
+        // SAFETY: the caller's promise, or a size, which is not zero.
+        unsafe { System.alloc_zeroed(Size::of(layout).map_or(layout, Size::layout)) }
     }
 
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe { System.realloc(at, layout, size) }
+    #[inline]
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, octets: usize) -> *mut u8 {
+        // SAFETY: the caller's promise: it is a layout, of the same border.
+        let wanted = unsafe { Layout::from_size_align_unchecked(octets, layout.align()) };
+        match (Size::of(layout), Size::of(wanted)) {
+            // SAFETY: the caller's promise.
+            (None, None) => unsafe { System.realloc(at, layout, octets) },
+            (was, is) if was == is => at,
+            // SAFETY: the caller's promise; both are as large as what is copied, and one of them is new.
+            _ => unsafe {
+                let new = self.alloc(wanted);
+                if !new.is_null() {
+                    new.copy_from_nonoverlapping(at, layout.size().min(octets));
+                    self.dealloc(at, layout);
+                }
+                new
+            },
+        }
     }
 
+    #[inline]
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         // SAFETY: the caller's promise: nobody looks at it any more; and what is in it is not the allocator's before the second call.
         unsafe {
-            empty(at, layout.size());
-            System.dealloc(at, layout);
+            match Size::of(layout) {
+                Some(size) if pieces::put(at, size) => {}
+                Some(size) => System.dealloc(at, size.layout()),
+                None => {
+                    empty(at, layout.size());
+                    System.dealloc(at, layout);
+                }
+            }
         }
     }
 }
@@ -123,6 +153,7 @@ const LOOKS_FROM: usize = 64 << 10;
 /// Gives back what this thread's stack and heap hold beyond what is in use, where that is not in the midst of the heap, and the same of the
 /// thread that makes things apart for it: for a thread that has worked, and has nothing to do.
 pub fn let_go() {
+    pieces::let_go();
     #[cfg(target_env = "gnu")]
     {
         let_go_of_own();

@@ -8,6 +8,7 @@ pub mod heap;
 pub mod journal;
 pub mod map;
 pub mod memory;
+pub mod pieces;
 pub mod program;
 pub mod removal;
 pub mod sigbus;

@@ -410,6 +410,8 @@ impl<D: Disk> Journal<D> {
         // A disk that is nearly full may have room for these, and not for what is to come.
         if written.is_err() && octets.len() > len {
             active.laid = end;
+            // Zeros of it may have taken the last room there was.
+            let _ = self.disk.cut(&active.file, active.len);
             written = self.disk.write(&active.file, active.len, &octets[..len]);
         }
         match written.and_then(|()| self.disk.sync(&active.file)) {

@@ -33,7 +33,8 @@ pub(crate) fn head(number: u64, first: u64, salt: u32) -> Vec<u8> {
 
 /// That of a segment, by its octets.
 pub(crate) fn salt(octets: &[u8]) -> u32 {
-    u32_at(octets, 28).unwrap_or_default()
+    // What version 1 has there is in no sum.
+    if u32_at(octets, 4) == Some(VERSION) { u32_at(octets, 28).unwrap_or_default() } else { 0 }
 }
 
 /// The position of a segment's first record. None: its head was never whole.
@@ -162,7 +163,7 @@ mod tests {
         let mut first = octets[..24].to_vec();
         first[4] = 1;
         first.extend(crc32c(&first).to_le_bytes());
-        first.extend([0; 4]);
+        first.extend([0, 0, 1, 0]);
         assert_eq!((first_position(&first, 3), salt(&first)), (Some(9), 0));
     }
 

@@ -106,6 +106,8 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     drop(handed);
     let mut doors = Doors::open(config)?;
     settle(config, &doors)?;
+    // Before an image is mapped.
+    store::removal::begin(&config.server.data_dir).map_err(|e| no_thread("removal", &e))?;
     let (events, inbox) = queue::unbounded();
     let is_ready = take_signals(signals, &events)?;
 
@@ -161,7 +163,6 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let state = Arc::new(state);
     // Before others do, of a lower priority: who is first has the sweeper started.
     store::heap::let_go();
-    store::removal::begin(&config.server.data_dir).map_err(|e| no_thread("removal", &e))?;
     let wakes = wakes(&shared, resolution.as_ref());
     let publisher =
         Publisher::new(library, Arc::clone(&press), shared.clone(), Arc::clone(&state), wakes, serving, recorder);

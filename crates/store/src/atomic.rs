@@ -70,7 +70,7 @@ impl Prepared {
         let found = fs::symlink_metadata(&target);
         let (is_new, own) = (found.is_err_and(|e| e.kind() == io::ErrorKind::NotFound), ino(&temporary));
         // Goes when the other has its name for good.
-        let _before = Going::of(&target);
+        let before = Going::of(&target);
         let named = temporary.take_name(&target).and_then(|()| {
             let synced = sync_folder(&folder);
             // Whoever is told that it failed does not find it there.
@@ -79,7 +79,10 @@ impl Prepared {
             }
             synced
         });
-        named.map_err(|e| explained(&target, size, &e))?;
+        if let Err(e) = named {
+            before.stay();
+            return Err(explained(&target, size, &e));
+        }
         Ok(target)
     }
 

@@ -6,12 +6,13 @@
 //! (`examples/disk.rs`). All of it then takes a fifth longer, on a thread that nobody waits for.
 //!
 //! Invariant: only a file of ours is cut off (`begin`) that has no name, and that nobody else has open or mapped, in whatever process. Others go as
-//! they always do: that a file without a name is mounted elsewhere, by itself, cannot be seen.
+//! they always do: whether a file without a name is mounted elsewhere, by itself, cannot be seen.
 #![allow(unsafe_code)]
 
 use crate::atomic::sync_folder;
 use std::fs::{self, File};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -49,28 +50,35 @@ pub fn begin(folder: &Path) -> io::Result<()> {
 pub fn remove(path: &Path) -> io::Result<()> {
     let going = Going::of(path);
     fs::remove_file(path)?;
-    match (&going, path.parent()) {
-        // Or a crash might leave it under its name, cut off.
-        (Going(Some(_)), Some(folder)) => sync_folder(folder),
-        _ => Ok(()),
+    // Or a crash might leave it under its name, cut off.
+    if let (Some(_), Some(folder)) = (&going.0, path.parent())
+        && let Err(e) = sync_folder(folder)
+    {
+        going.stay();
+        return Err(e);
     }
+    Ok(())
 }
 
 /// A file that may lose its name. If it has when this is dropped, for good, it goes.
 pub(crate) struct Going(Option<File>);
 
 impl Going {
+    /// Opens a large file of ours.
     pub(crate) fn of(path: &Path) -> Going {
         // What a link leads to stays, and to open a pipe may take for ever.
-        let is_large = fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() > PIECE);
-        match File::open(path) {
-            Ok(file) if is_large => Going::opened(path, file),
-            _ => Going(None),
-        }
+        let is_large = || fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() > PIECE);
+        let file = if is_ours(path) && is_large() { File::open(path).ok() } else { None };
+        Going(file)
     }
 
     pub(crate) fn opened(path: &Path, file: File) -> Going {
-        Going(OWN.get().filter(|own| path.starts_with(&own.folder)).map(|_| file))
+        Going(Some(file).filter(|_| is_ours(path)))
+    }
+
+    /// Whether it has lost its name for good is not known.
+    pub(crate) fn stay(mut self) {
+        self.0 = None;
     }
 
     /// A file of ours that has no name any more.
@@ -81,6 +89,10 @@ impl Going {
     pub(crate) fn none() -> Going {
         Going(None)
     }
+}
+
+fn is_ours(path: &Path) -> bool {
+    OWN.get().is_some_and(|own| path.starts_with(&own.folder))
 }
 
 impl Drop for Going {
@@ -108,89 +120,49 @@ fn shrink(file: File) -> Option<()> {
     Some(())
 }
 
-/// The kernel grants a write lease on a file that nobody else has open; a map counts as long as it is there (fcntl(2)).
+/// The kernel grants a write lease on a file that nobody else has open, and a map has it open as long as it is there (fcntl(2)). But for one of an
+/// overlay: such a map has the file that lies below.
 fn is_ours_alone(file: &File) -> bool {
+    let mut about = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: `file` is open, and the call writes all of what it is given, or says that it has not; only then it is read.
+    let kind =
+        unsafe { (libc::fstatfs(file.as_raw_fd(), about.as_mut_ptr()) == 0).then(|| about.assume_init().f_type) };
     let set = |what: libc::c_int, to: libc::c_int| {
         // SAFETY: takes no pointers; `file` is open.
         unsafe { libc::fcntl(file.as_raw_fd(), what, to) == 0 }
     };
     // Who opens it by way of our descriptor just then is told of by a signal: one that is ignored unless somebody wants it. SIGIO would end the process.
-    set(F_SETSIG, libc::SIGURG) && set(libc::F_SETLEASE, libc::F_WRLCK) && set(libc::F_SETLEASE, libc::F_UNLCK)
+    kind.is_some_and(|kind| kind != libc::OVERLAYFS_SUPER_MAGIC)
+        && set(F_SETSIG, libc::SIGURG)
+        && set(libc::F_SETLEASE, libc::F_WRLCK)
+        && set(libc::F_SETLEASE, libc::F_UNLCK)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Map;
-    use crate::atomic::write_atomically;
     use crate::testdir::TestDir;
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    use std::time::{Duration, Instant};
-
-    const LARGE: u64 = 3 * PIECE + 1;
-
-    fn large(dir: &TestDir, name: &str) -> PathBuf {
-        let path = dir.file(name, b"large");
-        File::options().write(true).open(&path).unwrap().set_len(LARGE).unwrap();
-        path
-    }
-
-    /// A descriptor that only says what becomes of a file: it is no use of it.
-    fn look(path: &Path) -> impl Fn() -> u64 {
-        let file = File::options().read(true).custom_flags(libc::O_PATH).open(path).unwrap();
-        move || file.metadata().unwrap().len()
-    }
-
-    #[test]
-    fn a_large_file_of_ours_is_cut_off_when_it_has_lost_its_name() {
-        let (dir, others) = (TestDir::new("ours"), TestDir::new("others"));
-        begin(dir.path()).unwrap();
-        let end = Instant::now() + Duration::from_secs(60);
-        let wait = |len: &dyn Fn() -> u64| {
-            while len() > 0 {
-                assert!(Instant::now() < end, "it is not cut off");
-                thread::yield_now();
-            }
-        };
-        let path = large(&dir, "removed");
-        let len = look(&path);
-        remove(&path).unwrap();
-        wait(&len);
-        let path = large(&dir, "replaced");
-        let len = look(&path);
-        write_atomically(dir.path(), "replaced", None, |out| out.write_all(b"new")).unwrap();
-        wait(&len);
-        let path = large(&dir, "mapped");
-        let (len, map) = (look(&path), Map::open(&path).unwrap());
-        remove(&path).unwrap();
-        assert_eq!((map.len() as u64, &map[..5], map[map.len() - 1], map.faults()), (LARGE, &b"large"[..], 0, 0));
-        assert_eq!(len(), LARGE, "it is mapped");
-        drop(map);
-        wait(&len);
-        remove(&dir.file("small", b"s")).unwrap();
-        assert_eq!(remove(&dir.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
-        assert_eq!(dir.names(), ["replaced"]);
-        let path = large(&others, "not ours");
-        assert!(Going::of(&path).0.is_none());
-        remove(&path).unwrap();
-        assert_eq!(others.names(), [] as [&str; 0]);
-    }
 
     #[test]
     fn what_has_a_name_or_somebody_who_uses_it_stays_as_it_is() {
         let dir = TestDir::new("stays");
-        let path = large(&dir, "f");
+        let large = PIECE + 1;
+        let path = dir.file("f", b"large");
+        File::options().write(true).open(&path).unwrap().set_len(large).unwrap();
         let open = || File::open(&path).unwrap();
         assert_eq!(shrink(open()), None, "it has its name");
         fs::hard_link(&path, dir.path().join("copy")).unwrap();
-        let (file, reader, len) = (open(), open(), look(&path));
+        let files = [open(), open(), open()];
+        let map = Map::open_as_cached(&path).unwrap();
         fs::remove_file(&path).unwrap();
-        assert_eq!(shrink(file), None, "it has another name");
+        let [one, other, reader] = files;
+        assert_eq!(shrink(one), None, "it has another name");
         fs::remove_file(dir.path().join("copy")).unwrap();
-        // The same open file, and to the kernel another one than who asks for the lease.
-        assert_eq!(shrink(reader.try_clone().unwrap()), None, "somebody has it open");
-        assert_eq!(len(), LARGE);
-        assert_eq!((shrink(reader), len()), (Some(()), 0));
+        assert_eq!(shrink(other), None, "somebody has it open");
+        assert_eq!(reader.metadata().unwrap().len(), large);
+        assert_eq!(shrink(reader), None, "it is mapped");
+        assert_eq!((map.len() as u64, &map[..5], map[map.len() - 1], map.faults()), (large, &b"large"[..], 0, 0));
+        assert!(Going::of(dir.path()).0.is_none() && !is_ours(dir.path()), "nothing is");
     }
 }

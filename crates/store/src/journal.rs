@@ -316,7 +316,8 @@ impl<D: Disk> Journal<D> {
         while position < limit {
             let Some(frame) = segment::frame(salt, &octets[at..]).filter(|f| f.first == position) else {
                 // Whoever appends meanwhile may have written this one after we read its place, and others after that where we had not read yet.
-                if segment::later_frame(salt, &octets[at..], position).is_some() {
+                let later = segment::later_frame(salt, &octets[at..], position);
+                if later.is_some() {
                     let again = self.disk.read(&name(segment.number), 0, usize::MAX)?;
                     if again.get(at..).and_then(|rest| segment::frame(salt, rest)).is_some_and(|f| f.first == position)
                     {
@@ -324,8 +325,9 @@ impl<D: Disk> Journal<D> {
                         continue;
                     }
                 }
-                let later = segment::later_frame(salt, &octets[at..], position).filter(|_| position < from);
-                let later = later.and_then(|n| Some((at + n, segment::frame(salt, &octets[at + n..])?.first)));
+                let later = later
+                    .filter(|_| position < from)
+                    .and_then(|n| Some((at + n, segment::frame(salt, &octets[at + n..])?.first)));
                 let Some((behind, first)) = later.filter(|(_, first)| *first <= from.min(limit)) else { break };
                 remarks.push(self.gap_in_history(segment, position, first));
                 (at, position) = (behind, first);

@@ -553,9 +553,14 @@ impl Updates {
         Ok((apex, diff))
     }
 
-    /// Makes the changes of a group durable, and serves them; or owes them.
+    /// Makes the changes of a group durable, and serves them; or owes them. They are laid while the disk writes them.
     fn change(&mut self, entries: &[Entry], wishes: Vec<Wish>, books: &mut Books) -> Refused {
-        let end = match self.written(|ledger| ledger.keep(entries)) {
+        let press = Arc::clone(&self.press);
+        // What is laid has taken its room, also where it is not served: a disk that goes on refusing is waited for first.
+        let may_fail = self.later.is_refusing;
+        let lay = || press.lay(books, &wishes);
+        let (end, laid) = self.written(|ledger| ledger.keep(entries, || (!may_fail).then(lay)));
+        let end = match end {
             Ok(end) => end,
             Err(e) => {
                 self.state.set_no_updates(Some(format!("the journal cannot be written: {e}")));
@@ -568,9 +573,9 @@ impl Updates {
             self.state.set_no_updates(None);
             log::info("updates are taken again: the journal can be written", &[]);
         }
-        match self.press.lay(books, &wishes) {
-            Ok(retired) => {
-                self.later.retired.extend(retired);
+        match laid.unwrap_or_else(|| press.lay(books, &wishes)) {
+            Ok(unserved) => {
+                self.later.retired.extend(press.serve(books, &wishes, unserved));
                 // What is cached of names below was others', and may be ours now.
                 if entries.iter().any(takes_a_cut) {
                     self.cache.iter().for_each(|cache| cache.next_generation());

@@ -147,7 +147,7 @@ fn threads_that_answer_or_carry_out_updates_go_before_others_where_they_may() {
         fs::write(&file, read(&file).replace("user = \"\"", &format!("user = \"{user}\""))).unwrap();
         let server = Server::start(&folder, &["-c", file.to_str().unwrap()]);
         let expected = |name: &str| match name.split(' ').next() {
-            Some("updates") if may => Some("RR 1"),
+            Some("updates" | "journal") if may => Some("RR 1"),
             Some("tcp") if may => Some("RR 2"),
             Some("udp") if may => Some("RR 3"),
             Some("stall") if may => Some("RR 4"),
@@ -156,7 +156,7 @@ fn threads_that_answer_or_carry_out_updates_go_before_others_where_they_may() {
         eventually("only those that answer or carry out updates, and who watches over them, to go first", || {
             let found = scheduled(server.pid());
             let is_right = |(name, how): (&String, &String)| how.strip_prefix("RR").map(|_| &**how) == expected(name);
-            ["udp 0", "tcp 0", "updates", "stall"].iter().all(|name| found.contains_key(*name))
+            ["udp 0", "tcp 0", "updates", "journal", "stall"].iter().all(|name| found.contains_key(*name))
                 && found.iter().all(is_right)
         });
     }

@@ -7,7 +7,7 @@ use std::io;
 /// Who goes before whom, and all of them before threads that have no such priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
-    /// Carries out updates.
+    /// Carries out updates, or writes their journal.
     Updates = 1,
     /// Answers streams.
     Streams = 2,

@@ -70,6 +70,14 @@ impl Books {
     }
 }
 
+/// What is laid, and not served yet.
+pub struct Unserved {
+    /// Over this.
+    now: Arc<Zones<Stretch>>,
+    /// None: nothing is to be laid.
+    laid: Option<Laid>,
+}
+
 /// Something to be done with the press held.
 pub type Work = Box<dyn FnOnce(&Press, &mut Books) + Send>;
 
@@ -132,11 +140,16 @@ impl Press {
         self.published.publish(next)
     }
 
-    /// Lays names over what is served, and has that served: one pointer store. Of those that carry addresses of hosts which change
-    /// many are left to `follow`.
-    pub fn lay(&self, books: &mut Books, wishes: &[Wish]) -> Result<Option<Retired<Zones<Stretch>>>, Unlaid> {
+    /// Lays names over what is served. Of those that carry addresses of hosts which change many are left to `follow`.
+    pub fn lay(&self, _: &Books, wishes: &[Wish]) -> Result<Unserved, Unlaid> {
         let now = self.current();
         let laid = laying::over(&now.image, wishes, self.followers_max)?;
+        Ok(Unserved { now, laid })
+    }
+
+    /// Has what was laid served: one pointer store. Nobody else has held the press since.
+    pub fn serve(&self, books: &mut Books, wishes: &[Wish], unserved: Unserved) -> Option<Retired<Zones<Stretch>>> {
+        let Unserved { now, laid } = unserved;
         let retired = laid.map(|Laid { image, left }| {
             left.into_iter().for_each(|left| books.left.push(left));
             self.publish(now.with(image))
@@ -146,7 +159,7 @@ impl Press {
         wishes.iter().for_each(|wish| books.notes.change(&wish.apex));
         wishes.iter().filter(|wish| has_digest(wish)).for_each(|wish| books.notes.digest(&wish.apex));
         self.note(books);
-        Ok(retired)
+        retired
     }
 
     /// Lays some of the names that were left, as their zone is now, and has that served.
@@ -259,7 +272,9 @@ mod tests {
             let now = press.current();
             assert!(laying::over(&now.image, &wishes(), usize::MAX).is_ok_and(|laid| laid.is_some()));
         }
-        assert!(press.lay(&mut press.hold(), &wishes()).is_ok());
+        let mut books = press.hold();
+        let unserved = press.lay(&books, &wishes()).unwrap_or_else(|unlaid| panic!("{unlaid:?}"));
+        press.serve(&mut books, &wishes(), unserved);
         let now = press.current();
         assert!(laying::zone(now.image.view(), APEX).unwrap().node(OWNER).unwrap().is_some());
     }
@@ -273,7 +288,8 @@ mod tests {
         // He does nothing more now until somebody does it for him, as if he did not get the CPU.
         let mut work = orders.lent(Duration::from_secs(60));
         let (wishes, mut books) = (wishes(), press.books.try_lock().expect("nobody holds the press"));
-        assert!(press.lay(&mut books, &wishes).is_ok());
+        let unserved = press.lay(&books, &wishes).unwrap_or_else(|unlaid| panic!("{unlaid:?}"));
+        press.serve(&mut books, &wishes, unserved);
         books.unwritten.add(wishes, 1);
         drop(books);
         let is_replaced = loop {

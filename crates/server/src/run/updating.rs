@@ -37,9 +37,12 @@ pub struct Updating {
 }
 
 impl Updating {
-    fn start(&self, ledger: Ledger, zones: Written) -> Result<(), String> {
+    fn start(&self, mut ledger: Ledger, zones: Written) -> Result<(), String> {
         let orders = hold(&self.orders).take();
         let Some(orders) = orders else { return Err("their thread could not be started before".to_string()) };
+        // A server that resolves leaves its threads as they are (docs/decisions/0013).
+        let (hand, is_alone, clock) = (ledger.employ(), self.shared.cache.is_none(), self.state.clock);
+        spawn("journal", &self.state.events, move || hand.run(is_alone, clock))?;
         let updates = Updates {
             ledger,
             keys: Arc::clone(&self.shared.keys),

@@ -18,6 +18,7 @@
 //! changes in the journal until somebody mends the file: other zones do not wait for that.
 
 mod files;
+mod hand;
 
 use crate::clock::change_now;
 use crate::config::{History, Written, Zone};
@@ -35,6 +36,9 @@ use crate::update::unwritten::Names;
 use crate::zonetext::Text;
 use crate::zonetext::sum::{self, Summed};
 pub use files::{Files, open_files};
+use front::locks::hold;
+pub use hand::Hand;
+use hand::{Employer, Group};
 use image::{View, Zone as ImageZone};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap};
@@ -42,6 +46,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
 use store::atomic::{Output, Prepared, prepare, write_atomically};
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
@@ -55,7 +60,10 @@ const RELEASED: &str = "released";
 const POSITION: &str = "position";
 pub struct Ledger {
     folder: PathBuf,
-    journal: Journal<Folder>,
+    /// Held by the journal's thread while it writes what was handed to it, and nobody else wants it.
+    journal: Arc<Mutex<Journal<Folder>>>,
+    /// None: there is no such thread.
+    hand: Option<Employer>,
     /// As the file says.
     released: u64,
     /// What is kept though no zone needs it.
@@ -303,11 +311,29 @@ impl Ledger {
         let (journal, mut remarks) = open(&folder, released, &mut |position, entry| strangers.note(position, entry))?;
         let (told, unfit) = strangers.catch_up(released, journal.next_position());
         remarks.extend(told);
-        Ok((
-            Ledger { folder, journal, released, history, keeping: Keeping::default(), zones: HashMap::new() },
-            unfit,
-            remarks,
-        ))
+        Ok((Ledger::of(folder, journal, released, history, HashMap::new()), unfit, remarks))
+    }
+
+    fn of(
+        folder: PathBuf,
+        journal: Journal<Folder>,
+        released: u64,
+        history: History,
+        zones: HashMap<Box<[u8]>, Owned>,
+    ) -> Ledger {
+        let (journal, keeping) = (Arc::new(Mutex::new(journal)), Keeping::default());
+        Ledger { folder, journal, hand: None, released, history, keeping, zones }
+    }
+
+    /// What is kept from now on is written by another thread, which does this.
+    pub fn employ(&mut self) -> Hand {
+        let (employer, hand) = hand::pair(&self.journal);
+        self.hand = Some(employer);
+        hand
+    }
+
+    fn journal(&self) -> MutexGuard<'_, Journal<Folder>> {
+        hold(&self.journal)
     }
 
     /// The newest serial under which others had a zone served, as far as updates have not gone on from there yet.
@@ -373,7 +399,7 @@ impl Ledger {
 
     /// Where the journal ends.
     pub fn position(&self) -> u64 {
-        self.journal.next_position()
+        self.journal().next_position()
     }
 
     pub fn data_dir(&self) -> &Path {
@@ -389,16 +415,18 @@ impl Ledger {
         self.zones.iter().filter(|(_, zone)| zone.is_frozen).map(|(apex, _)| apex.clone()).collect()
     }
 
-    /// Makes changes durable, all or none. Returns where the journal ends now.
-    pub fn keep(&mut self, entries: &[Entry]) -> io::Result<u64> {
-        let octets: Vec<Vec<u8>> = entries.iter().map(Entry::encode).collect();
-        self.journal.append(&octets)?;
-        Ok(self.journal.next_position())
+    /// Makes changes durable, all or none, and does something else meanwhile. Returns where the journal ends then.
+    pub fn keep<T>(&mut self, entries: &[Entry], meanwhile: impl FnOnce() -> T) -> (io::Result<u64>, T) {
+        let group: Group = entries.iter().map(Entry::encode).collect();
+        match &self.hand {
+            Some(hand) => hand.append(group, meanwhile),
+            None => (hand::append(&self.journal, &group), meanwhile()),
+        }
     }
 
     /// How much a start would read behind a position, or behind what is released: in segments.
     pub fn segments_behind(&self, position: u64) -> usize {
-        self.journal.segments_behind(position.max(self.released))
+        self.journal().segments_behind(position.max(self.released))
     }
 
     /// No zone's file needs the changes before this position any more: a start does not read them. Lets go of those that
@@ -408,8 +436,9 @@ impl Ledger {
             write_atomically(&self.folder, RELEASED, None, |out| writeln!(out, "{needed}"))?;
             self.released = needed;
         }
-        let kept = self.keeping.kept(&self.journal, &self.history);
-        self.journal.release(self.released, kept);
+        let mut journal = hold(&self.journal);
+        let kept = self.keeping.kept(&journal, &self.history);
+        journal.release(self.released, kept);
         Ok(())
     }
 }
@@ -558,7 +587,7 @@ mod tests {
         for serial in serials {
             let record = |n: u8| Record::new(&[1, n, 1, b'z', 0], 16, 60, &vec![7; 65_000]).unwrap();
             let diff = Diff::new(serial - 1, serial, vec![], (0..66).map(record).collect());
-            ledger.keep(&[entry(b"\x01z\0", String::new(), diff)]).unwrap();
+            ledger.keep(&[entry(b"\x01z\0", String::new(), diff)], || ()).0.unwrap();
         }
     }
 
@@ -615,7 +644,7 @@ mod tests {
         let apex = &b"\x01z\0"[..];
         let a = |n: u8| Record::new(apex, 1, 60, &[192, 0, 2, n]).unwrap();
         let change = |n: u8| entry(apex, String::new(), Diff::new(n.into(), u32::from(n) + 1, vec![], vec![a(n)]));
-        (0..5).for_each(|n| _ = ledger.keep(&[change(n)]).unwrap());
+        (0..5).for_each(|n| _ = ledger.keep(&[change(n)], || ()).0.unwrap());
         let file = file_of(&data.join(FOLDER), apex);
         let lacking = HashMap::from([(Box::from(apex), 3)]);
         let outcome = |position: u8| {
@@ -632,10 +661,10 @@ mod tests {
         assert!(still[0].ends_with("z.zone: it is older than the one that was there"), "{still:?}");
         assert_eq!((position, records), (1, 1), "as somebody has put it there");
         // What stands between is not there any more.
-        ledger.journal.release(5, 0);
+        ledger.journal().release(5, 0);
         std::fs::remove_file(data.join(FOLDER).join("journal.0000000001")).unwrap();
         ledger = Ledger::open(&data, History { age: Duration::MAX, octets: u64::MAX }).unwrap().0;
-        ledger.keep(&[change(9)]).unwrap();
+        ledger.keep(&[change(9)], || ()).0.unwrap();
         assert!(catch_up(&data, &lacking).is_err());
         std::fs::remove_dir_all(&data).unwrap();
     }
@@ -679,7 +708,7 @@ mod tests {
         assert_eq!(remarks, [] as [String; 0]);
         fill(&mut ledger, 7..=7);
         drop(ledger);
-        assert_eq!(Ledger::open(&data, history).unwrap().0.journal.next_position(), 7);
+        assert_eq!(Ledger::open(&data, history).unwrap().0.position(), 7);
         let mut left = Vec::new();
         let folder = Folder::open(&data.join(FOLDER)).unwrap();
         let told = Journal::look_through(folder, 0, &mut |_, octets| left.push(Entry::decode(octets).unwrap().diff.to));

@@ -261,12 +261,14 @@ impl Life {
         let wishes = layers.into_iter().map(|(apex, layer)| Wish { apex, names: layer.into_names() });
         let wishes: Vec<Wish> = wishes.filter(|wish| !wish.names.is_empty()).collect();
         let octets: Vec<Vec<u8>> = entries.iter().map(Entry::encode).collect();
+        // While it is written.
+        let laid = self.press.lay(&books, &wishes);
         if self.journal.append(&octets).is_err() {
             model.unsure.push(entries);
             model.tally.refused += usize::from(!self.disk.borrow().has_stopped());
             return;
         }
-        self.is_owing = self.press.lay(&mut books, &wishes).is_err();
+        self.is_owing = laid.map(|unserved| self.press.serve(&mut books, &wishes, unserved)).is_err();
         books.unwritten.add(wishes, self.journal.next_position());
         model.past.push(model.content.clone());
         apply(&mut model.content, &entries);

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::clock::wall_s;
 use crate::config::{History, Written, Zone};
-use crate::history::{Keeping, last_serials, last_updates};
+use crate::history::{last_serials, last_updates};
 use crate::images::laying::Standing;
 use crate::images::manifest::{Known, Manifest};
 use crate::images::{self, name};
@@ -193,7 +193,7 @@ impl Files {
         let wish = |(apex, layer): (Box<[u8]>, Layer<Standing<'_>>)| Wish { apex, names: layer.into_names() };
         unwritten.add(layers.into_iter().map(wish).collect(), end);
         lasts.iter().for_each(|(apex, (serial, wall_s))| unwritten.has_changed(apex, *serial, *wall_s));
-        Ok((Ledger { folder, journal, released, history, keeping: Keeping::default(), zones }, unwritten, remarks))
+        Ok((Ledger::of(folder, journal, released, history, zones), unwritten, remarks))
     }
 }
 

@@ -231,8 +231,7 @@ class Operator(threading.Thread):
             edited = address(his)
             self.change(zone, host, address(theirs))
             self.zones.replace(path, "".join(with_sets(lines, host, edited)))
-            self.ask(f"reload {zone.name}", zone)
-            self.wait(f"the edit of {host} is held", lambda: self.held(zone))
+            self.ask(f"reload {zone.name}", zone, [f"zone {zone.name}"])
             if CONFLICT not in self.held(zone):
                 raise Wrong(f"an edit of {host} is held for another reason: {self.held(zone)}")
             zone.edited, way, before = with_sets(lines, host, edited), self.rng.randrange(3), zone.e.newest()
@@ -248,7 +247,8 @@ class Operator(threading.Thread):
                 zone.edited = with_sets(lines, host, zone.u.newest().names[host])
                 self.zones.replace(path, "".join(zone.edited))
             self.ask(f"reload {zone.name}", zone)
-            self.wait(f"the edit of {zone.name} is held no more", lambda: not self.held(zone))
+            if self.held(zone):
+                raise Wrong(f"the edit of {zone.name} is held still: {self.held(zone)}")
             self.wait(f"{path} is written", lambda: os.path.exists(os.path.join(self.zones.folder, path)))
             # While it waits for nobody to write to the file it does not say that it is held.
             self.wait(f"the edit of {zone.name} is taken in", zone.e.is_settled)
@@ -266,8 +266,7 @@ class Operator(threading.Thread):
             kept = [line for line in lines if is_kept(line)]
             self.done["edits held by a guard"] += 1
             self.zones.replace(self.zones.path(zone), "".join(kept))
-            self.ask(f"reload {zone.name}", zone)
-            self.wait(f"an edit of {zone.name} is held", lambda: self.held(zone))
+            self.ask(f"reload {zone.name}", zone, [f"zone {zone.name}"])
             if "would be lost" not in self.held(zone):
                 raise Wrong(f"an edit of {zone.name} is held for another reason: {self.held(zone)}")
             # All that updates have made, too.

@@ -13,6 +13,7 @@ use crate::history::{self, Past};
 use crate::json::Json;
 use crate::kept::Order;
 use crate::log;
+use crate::scribe::slate::{Slate, Taken};
 use crate::scribe::{self, origin};
 use crate::secondaries::{Note, Secondaries};
 use crate::state::{Done, Event, State};
@@ -306,7 +307,7 @@ fn rollback(state: &State, zone: &str, serial: u32) -> Json {
     };
     // An edit would be taken in on top of the old version, now or as soon as it fits.
     if is_edited(state, zone)
-        && let Err(why) = take_in_edit(state, zone, false)
+        && let Some(Err(why)) = look_at(state, zone, false).map(Look::outcome)
     {
         return bad(vec![format!(
             "zone {zone}: {why}; mend its file, publish it, or move it away, before you go back"
@@ -330,7 +331,7 @@ fn diff(state: &State, zone: &str, from: &str, to: &str) -> Result<Json, String>
 fn publish(state: &State, words: &[&str]) -> Json {
     match words {
         ["--force", zone] | [zone, "--force"] => in_place(|| force(state, zone)),
-        [zone] if !zone.starts_with('-') => in_place(|| as_its_file_says(state, zone)),
+        [zone] if !zone.starts_with('-') => in_place(|| reload(state, vec![zone.to_string()])),
         _ => bad(vec!["write zone publish NAME, or zone publish --force NAME".to_string()]),
     }
 }
@@ -341,28 +342,33 @@ const LOOKED_AT_WITHIN: Duration = Duration::from_secs(60);
 const TAKEN_IN_WITHIN: Duration = Duration::from_secs(600);
 
 fn force(state: &State, zone: &str) -> Json {
-    let before = serial(state, zone);
-    match settled(state, |done| Event::Force { zones: vec![zone.to_string()], done }) {
-        Ok(facts) => once_taken_in(state, zone, facts, before, true),
-        Err(complaints) => bad(complaints),
-    }
+    let zones = vec![zone.to_string()];
+    let event = |done| Event::Force { zones: zones.clone(), done };
+    taken_in(state, &zones, true, || settled(state, event))
 }
 
-fn as_its_file_says(state: &State, zone: &str) -> Json {
-    let before = serial(state, zone);
-    match reloaded(state, vec![zone.to_string()]) {
-        // Only now: it may be one of updates since.
-        Ok(facts) => once_taken_in(state, zone, facts, before, false),
-        Err(complaints) => bad(complaints),
-    }
+/// Waits until the zones are served as their files say, or are known not to be: those of updates, too, where they are named, or an edit of them is held.
+/// (Of all others that updates own, which may be a million, a reload of all has the files looked at, and does not wait for that.)
+fn reload(state: &State, zones: Vec<String>) -> Json {
+    let of_updates = if zones.is_empty() { state.edits_held() } else { zones.clone() };
+    taken_in(state, &of_updates, false, || reloaded(state, zones))
 }
 
-/// Says what has become of an edit of the file of a zone of updates. `before`: the serial that the zone had: each edit that is taken in has its own.
-fn once_taken_in(state: &State, zone: &str, facts: Json, before: Option<u32>, forces: bool) -> Json {
-    match take_in_edit(state, zone, forces) {
-        Ok(()) if serial(state, zone) != before => good("reload", changed(facts)),
-        Ok(()) => good("reload", facts),
-        Err(why) => bad(vec![format!("zone {zone}: {why}")]),
+/// Says what has become of zones, and of edits of the files of those that updates own. An edit that is taken in has a serial of its own.
+fn taken_in(state: &State, zones: &[String], forces: bool, work: impl FnOnce() -> Result<Json, Vec<String>>) -> Json {
+    let serials = || zones.iter().map(|zone| serial(state, zone)).collect::<Vec<_>>();
+    let before = serials();
+    let facts = match work() {
+        Ok(facts) => facts,
+        Err(complaints) => return bad(complaints),
+    };
+    // Only now: one may be of updates since.
+    let looks: Vec<_> = zones.iter().filter_map(|zone| Some((zone, look_at(state, zone, forces)?))).collect();
+    let held = looks.into_iter().filter_map(|(zone, look)| Some(format!("zone {zone}: {}", look.outcome().err()?)));
+    match held.collect::<Vec<_>>() {
+        held if !held.is_empty() => bad(held),
+        _ if serials() != before => good("reload", changed(facts)),
+        _ => good("reload", facts),
     }
 }
 
@@ -379,24 +385,38 @@ fn changed(facts: Json) -> Json {
     Json::Object(facts.into_iter().map(fact).collect())
 }
 
-/// Has the file of a zone of updates looked at, and an edit of it taken in. Err: why that could not be.
-fn take_in_edit(state: &State, zone: &str, forces: bool) -> Result<(), String> {
-    // Where no zone takes updates nobody looks.
-    let press = state.press.as_ref().filter(|_| state.intake().is_some());
-    let Some((press, apex)) = press.zip(apex(zone).ok()) else { return Ok(()) };
-    let (sender, taken) = mpsc::channel();
-    let number = press.slate.ask(&apex, Instant::now(), forces, sender);
-    let mut told = taken.recv_timeout(LOOKED_AT_WITHIN);
-    if told == Err(RecvTimeoutError::Timeout) && !press.slate.withdraw(&apex, number, false) {
-        // Somebody is at it.
-        told = taken.recv_timeout(TAKEN_IN_WITHIN);
-        press.slate.withdraw(&apex, number, true);
-    }
-    match told {
-        Ok(outcome) => outcome,
-        Err(RecvTimeoutError::Timeout) => Err("its file has not been looked at yet".to_string()),
-        // Where updates do not own the zone nobody tells.
-        Err(RecvTimeoutError::Disconnected) => Ok(()),
+/// The file of a zone of updates is looked at, and somebody waits for what becomes of an edit.
+struct Look<'s> {
+    slate: &'s Slate,
+    apex: Box<[u8]>,
+    number: u64,
+    taken: mpsc::Receiver<Taken>,
+}
+
+/// Has the file of a zone looked at. None: nobody looks, for no zone takes updates.
+fn look_at<'s>(state: &'s State, zone: &str, forces: bool) -> Option<Look<'s>> {
+    let slate = &state.press.as_ref().filter(|_| state.intake().is_some())?.slate;
+    let (apex, (sender, taken)) = (apex(zone).ok()?, mpsc::channel());
+    let number = slate.ask(&apex, Instant::now(), forces, sender);
+    Some(Look { slate, apex, number, taken })
+}
+
+impl Look<'_> {
+    /// Err: why an edit is not taken in.
+    fn outcome(self) -> Taken {
+        let Look { slate, apex, number, taken } = self;
+        let mut told = taken.recv_timeout(LOOKED_AT_WITHIN);
+        if told == Err(RecvTimeoutError::Timeout) && !slate.withdraw(&apex, number, false) {
+            // Somebody is at it.
+            told = taken.recv_timeout(TAKEN_IN_WITHIN);
+            slate.withdraw(&apex, number, true);
+        }
+        match told {
+            Ok(outcome) => outcome,
+            Err(RecvTimeoutError::Timeout) => Err("its file has not been looked at yet".to_string()),
+            // Where updates do not own the zone nobody tells.
+            Err(RecvTimeoutError::Disconnected) => Ok(()),
+        }
     }
 }
 
@@ -407,11 +427,6 @@ fn cache(state: &State, words: &[&str]) -> Json {
     keeper
         .request(words, |counter| state.count(counter))
         .map_or_else(|why| bad(vec![why]), |facts| good("cache", facts))
-}
-
-/// Waits until the zones are served, or are known not to be.
-fn reload(state: &State, zones: Vec<String>) -> Json {
-    reloaded(state, zones).map_or_else(bad, |facts| good("reload", facts))
 }
 
 fn reloaded(state: &State, zones: Vec<String>) -> Result<Json, Vec<String>> {

@@ -104,10 +104,12 @@ enum Done {
     Looked,
     /// Its edit is served now.
     Edited,
-    /// It may have one, which waits until nobody writes to it.
+    /// It may have one, which waits until nobody writes to it, or the last change of the zone is served.
     Waits,
     /// The zone is to be mended first.
     Left,
+    /// Its updates do not own it yet.
+    Early,
 }
 
 /// Why nothing was done about a file.
@@ -192,19 +194,19 @@ impl Scribe {
                 Undone::TooOften => work.clamp(REST, RETRY),
                 _ => RETRY,
             };
-            match &outcome {
-                Ok(Done::Waits) => {}
-                Ok(Done::Left) => {
-                    let why = "it takes no updates for now, and its file was not looked at".to_string();
-                    self.press.slate.answer(&task.apex, &Err(why));
+            let taken = match &outcome {
+                Ok(Done::Waits) => {
+                    self.press.slate.put_off(&task.apex);
+                    None
                 }
-                Ok(_) => self.press.slate.answer(&task.apex, &Ok(())),
+                Ok(Done::Left) => Some(Err("it takes no updates for now, and its file was not looked at".to_string())),
+                Ok(_) => Some(Ok(())),
                 Err(undone) => {
-                    self.press.slate.answer(&task.apex, &Err(undone.why().to_string()));
-                    // Whoever has forced it has been told that it was for nothing.
+                    // Whoever has forced it is told that it was for nothing.
                     self.forced.remove(&task.apex);
+                    Some(Err(undone.why().to_string()))
                 }
-            }
+            };
             let outcome = outcome.map_err(|undone| match undone {
                 Undone::Held(_) => undone,
                 // Of a zone that is written back it is told as what hinders that.
@@ -225,6 +227,8 @@ impl Scribe {
                 self.again(&task, retry_in(undone));
             }
             self.tell(&task, outcome);
+            // Last: who is answered finds in `status` what he was told.
+            taken.iter().for_each(|taken| self.press.slate.answer(&task.apex, taken));
         }
     }
 
@@ -297,7 +301,7 @@ impl Scribe {
         let held = match &outcome {
             Err(Undone::Held(why)) => Some(why.clone()),
             // It is not known yet.
-            Ok(Done::Waits | Done::Left) => return,
+            Ok(Done::Waits | Done::Left | Done::Early) => return,
             _ => None,
         };
         let before = self.state.set_held_edit(&task.apex, held.clone());
@@ -309,7 +313,7 @@ impl Scribe {
             log::error("an edit of a zone's file is held", &[("zone", &zone), ("why", &why)]);
         }
         let why = match outcome {
-            Ok(Done::Looked | Done::Edited | Done::Waits | Done::Left) => return,
+            Ok(Done::Looked | Done::Edited | Done::Waits | Done::Left | Done::Early) => return,
             Ok(Done::Written | Done::Current) => None,
             Err(undone) => Some(undone.why().to_string()),
         };
@@ -366,12 +370,12 @@ impl Scribe {
         if is_novice {
             // Updates do not own it yet, and it will be looked at when they do.
             self.again(task, RETRY);
-            return Ok(Done::Waits);
+            return Ok(Done::Early);
         }
         if !is_last {
             // What is durable and takes a new image is not served yet. It may be an edit: its file is the only place where that can be seen, and the
             // next one would be made of what was before it.
-            self.again(task, RETRY);
+            self.again(task, if task.is_asked { REST } else { RETRY });
             return Ok(Done::Waits);
         }
         // A link stays one, also while it leads nowhere: the file that it leads to may be edited.

@@ -312,6 +312,11 @@ impl State {
         set(&mut hold(&self.held_edits), apex, why)
     }
 
+    /// Zones with one.
+    pub fn edits_held(&self) -> Vec<String> {
+        hold(&self.held_edits).keys().map(|apex| images::name(apex).to_string()).collect()
+    }
+
     /// A zone takes no updates: it is served without its last ones, until a reload that finds them to fit; or it could not be written down yet. False:
     /// that it takes none was known.
     pub fn set_lacking(&self, apex: &[u8], why: &str) -> bool {

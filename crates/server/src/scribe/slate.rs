@@ -221,7 +221,9 @@ impl Slate {
         held.askers += 1;
         let number = held.askers;
         if held.zones.contains_key(apex) {
-            held.looks.put(apex, at);
+            // Before all that nobody waits for: a reload may have had a million looked at.
+            let at = held.first().map_or(at, |first| first.min(at));
+            held.looks.put(apex, at.checked_sub(Duration::from_nanos(1)).unwrap_or(at));
             held.asked.entry(apex.into()).or_default().push(Asker { number, forces, sender });
             self.bell.notify_all();
         }
@@ -233,6 +235,14 @@ impl Slate {
         // They may have gone.
         let told = self.hold().told.remove(apex);
         told.into_iter().flatten().for_each(|asker| _ = asker.sender.send(taken.clone()));
+    }
+
+    /// The file of a zone is to be looked at once more before anybody is answered.
+    pub fn put_off(&self, apex: &[u8]) {
+        let Entries { asked, told, .. } = &mut *self.hold();
+        if let Some(askers) = told.remove(apex) {
+            asked.entry(apex.into()).or_default().extend(askers);
+        }
     }
 
     /// Whoever has this number wants nothing any more. False: somebody is at it, and that was not to be stopped.
@@ -405,6 +415,30 @@ mod tests {
         assert_eq!(take(start + Duration::from_secs(9)), None);
         slate.hurry(A, start);
         assert_eq!([take(start), take(start + 9 * MINUTE)], [Some((A.to_vec(), true)), None]);
+    }
+
+    #[test]
+    fn who_waits_for_a_look_waits_for_none_that_nobody_waits_for() {
+        let (slate, start, (asked, taken)) = (Slate::default(), Instant::now(), channel());
+        slate.follow(&[zone(A, MINUTE), updated(B)], None, start);
+        slate.hurry(A, start - MINUTE);
+        let take = || slate.hold().take(start + MINUTE).map(|task| (task.apex.to_vec(), task.is_asked));
+        slate.ask(B, start, false, asked.clone());
+        assert_eq!(take(), Some((B.to_vec(), true)));
+        // Somebody is writing to the file.
+        slate.put_off(B);
+        slate.look(&[B.into()], start);
+        assert_eq!(
+            [take(), take(), take()],
+            [(A, false), (A, false), (B, true)].map(|(z, asked)| Some((z.into(), asked)))
+        );
+        slate.answer(B, &Ok(()));
+        assert_eq!(taken.try_recv(), Ok(Ok(())));
+        let number = slate.ask(B, start, false, asked);
+        take();
+        assert!(!slate.withdraw(B, number, false), "somebody is at it");
+        slate.put_off(B);
+        assert!(slate.withdraw(B, number, false) && taken.try_recv().is_err(), "nobody is");
     }
 
     #[test]

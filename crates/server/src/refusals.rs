@@ -7,8 +7,9 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use transfer::message::Message;
 use transfer::tsig::{self, Keys, Refusal};
-use transfer::update::Refused;
+use transfer::update::{self, Refused};
 use wire::{Ede, Name, Rcode, rtype};
+use zonefile::rtypes::mnemonic;
 
 /// EDNS option of extended errors (RFC 8914).
 const EDE_OPTION: u16 = 15;
@@ -30,9 +31,13 @@ pub struct Notice {
     zone: String,
     key: String,
     from: IpAddr,
+    changes: Option<String>,
     why: String,
     unsaid: u64,
 }
+
+/// Changes of an update that are named when it is refused.
+const CHANGES_NAMED: usize = 3;
 
 impl Notice {
     /// None: another one was told of a short time ago.
@@ -41,15 +46,29 @@ impl Notice {
         let message = Message::new(&question.message);
         let zone =
             message.as_ref().and_then(|m| m.question()).map_or(String::new(), |(asked, _)| asked.name.to_string());
+        let changes = message.as_ref().filter(|m| m.opcode() == update::OPCODE).and_then(changes);
         let signature = message.and_then(|m| m.places().flatten().find(|rr| rr.rtype == rtype::TSIG));
         let key = signature.and_then(|rr| rr.owner()).map_or("none".to_string(), |owner| owner.to_string());
-        Some(Notice { zone, key, from: question.peer.ip, why: why.to_string(), unsaid })
+        Some(Notice { zone, key, from: question.peer.ip, changes, why: why.to_string(), unsaid })
     }
 
-    pub fn facts(&self) -> [(&str, &dyn Display); 5] {
-        let Notice { zone, key, from, why, unsaid } = self;
-        [("zone", zone), ("key", key), ("from", from), ("why", why), ("unsaid", unsaid)]
+    pub fn facts(&self) -> Vec<(&str, &dyn Display)> {
+        let Notice { zone, key, from, changes, why, unsaid } = self;
+        let mut facts: Vec<(&str, &dyn Display)> = vec![("zone", zone), ("key", key), ("from", from)];
+        facts.extend(changes.iter().map(|changes| ("changes", changes as &dyn Display)));
+        facts.extend([("why", why as &dyn Display), ("unsaid", unsaid)]);
+        facts
     }
+}
+
+/// Whose records of which types an update was to change; None: it says nothing of that.
+fn changes(message: &Message<'_>) -> Option<String> {
+    let of_changes = message.records().flatten().filter(|rr| rr.section == 2);
+    let mut named: Vec<String> =
+        of_changes.take(CHANGES_NAMED).map(|rr| format!("{} {}", rr.owner, mnemonic(rr.rtype))).collect();
+    let more = usize::from(message.count(2)).saturating_sub(CHANGES_NAMED);
+    named.extend((more > 0).then(|| format!("and {more} more")));
+    (!named.is_empty()).then(|| named.join(", "))
 }
 
 /// Why somebody is refused something.
@@ -156,6 +175,20 @@ mod tests {
         }
         let reply = head(&request(&[PLAIN]), Rcode::BADVERS.into()).unwrap();
         assert_eq!(reply[19..], *b"\0\0\x29\x04\xD0\x01\0\x80\0\0\0", "the rest of the code, and DO");
+    }
+
+    #[test]
+    fn what_an_update_was_to_change_is_named_as_far_as_one_reads() {
+        for (lines, expect) in [
+            ("", None),
+            ("yes a", None),
+            ("add www 60 A 192.0.2.1", Some("www.z. A")),
+            ("del www.z.\ndel a.z. TXT", Some("www.z. ANY, a.z. TXT")),
+            ("del a.z.\ndel b.z.\ndel c.z.\ndel d.z.\ndel e.z.", Some("a.z. ANY, b.z. ANY, c.z. ANY, and 2 more")),
+        ] {
+            let request = sim::update::message("z.", lines);
+            assert_eq!(changes(&Message::new(&request).unwrap()).as_deref(), expect, "{lines}");
+        }
     }
 
     #[test]

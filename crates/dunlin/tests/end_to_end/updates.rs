@@ -83,8 +83,7 @@ fn an_update_is_served_at_once_and_after_a_kill() {
     ] {
         assert!(update(&server, &[], key, &format!("zone z.example\n{lines}")).contains(says), "{lines}");
     }
-    let refused =
-        "info an update is refused zone=z.example. key=none from=127.0.0.1 why=\"no rule allows it\" unsaid=0\n";
+    let refused = "info an update is refused zone=z.example. key=none from=127.0.0.1 changes=\"x.z.example. A\" why=\"no rule allows it\" unsaid=0\n";
     assert!(read(&folder.0.join("log")).contains(refused));
     let counted = text(&folder.ctl(&["--json", "stats"]).stdout);
     for count in ["\"updates\":2,", "\"updates_unmet\":1,", "\"updates_refused\":2,", "\"updates_failed\":0,"] {

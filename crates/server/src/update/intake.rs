@@ -7,7 +7,7 @@ use crate::history::{self, Past};
 use crate::images::laying;
 use crate::json::Json;
 use crate::publisher::press::Work;
-use crate::refusals::{ELSEWHERE, NOT_YET, PROHIBITED, refused};
+use crate::refusals::{ELSEWHERE, NOT_YET, PROHIBITED, check_edns, refused};
 use crate::update::lines::{OCTETS_MAX, WAITING_MAX};
 use crate::update::novices::{Wanted, Wish as Wanting};
 use front::locks::hold;
@@ -175,20 +175,25 @@ impl Desk for Entrance {
         if self.is_open.load(Relaxed) {
             return self.intake.take(question);
         }
-        let zone = Message::new(&question.message).map(|message| update::zone(&message));
+        let message = Message::new(&question.message).ok_or(Refused::from(Rcode::FORMERR));
+        let zone = message.and_then(|message| check_edns(&message).and_then(|()| Ok(update::zone(&message)?)));
         let mut counter = Counter::UpdateRefused;
         let is_ours = |zone: &Question| {
+            // RFC 2136 section 3.1.2.
+            if zone.class != CLASS_IN {
+                return false;
+            }
             let (now, apex) = (self.published.latest().0, zone.name.fold());
             laying::zone(now.image.view(), apex.bytes()).is_some() || now.unserved.has(apex.bytes())
         };
-        let why = |has_key| match zone.unwrap_or(Err(Rcode::FORMERR)) {
-            Err(rcode) => Refused::from(rcode),
+        let why = |has_key| match zone {
+            Err(refused) => refused,
             // He may have a right, and comes again.
             Ok(_) if has_key && self.is_broken.load(Relaxed) => {
                 counter = Counter::UpdateFailed;
                 NOT_YET
             }
-            Ok(zone) if zone.class == CLASS_IN && !is_ours(&zone) => ELSEWHERE,
+            Ok(zone) if !is_ours(&zone) => ELSEWHERE,
             Ok(_) => PROHIBITED,
         };
         let refusal = refused(&question.message, &self.keys.latest().0, why).unwrap_or_default();

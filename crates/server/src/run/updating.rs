@@ -157,10 +157,13 @@ pub fn adopt(config: &Config, reading: Reading, named: &[String], number: u64, u
     old_keys.push(shared.keys.publish(config.keys.clone()));
     drop(old_keys);
     caution_of_keys(config);
+    let has_run = state.intake().is_some();
     let late = if is_late() { updating.start_late(config) } else { Ok(()) };
     match late {
         Err(why) if state.intake().is_none() => updating.wait(why),
         Err(why) => log::error("no zone takes updates", &[("why", &why)]),
+        // Who has carried out updates before says himself what hinders him.
+        Ok(()) if has_run => {}
         Ok(()) => state.set_no_updates(None),
     }
     if let Some(intake) = state.intake() {

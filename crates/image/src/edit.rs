@@ -20,7 +20,7 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use wire::hash::name_hash;
+use wire::hash::{EndHashes, name_hash};
 use wire::name::{NAME_MAX, canonical_cmp, is_at_or_below};
 use wire::rtype::{self, Rtype};
 
@@ -105,6 +105,16 @@ pub(crate) struct Surroundings<'a> {
     shown: BTreeSet<Box<[u8]>>,
 }
 
+/// What was found out of names that come or go, and of those above them.
+#[derive(Default)]
+struct Seen<'a> {
+    names: BTreeSet<&'a [u8]>,
+    /// Those that go.
+    gone: BTreeSet<&'a [u8]>,
+    /// Whether there was a wildcard right below one of them, or of those above it.
+    wildcards: BTreeMap<&'a [u8], bool>,
+}
+
 /// Of an edit.
 #[derive(Clone, Copy)]
 enum Time {
@@ -139,7 +149,7 @@ impl<'a> Surroundings<'a> {
     pub(crate) fn gather(mut self, builder: &mut Builder, followers_max: &mut usize) -> Result<Gathered, Unable> {
         let edit = self.edit;
         self.keep(self.apex)?;
-        let (mut hosts, mut looked_at) = (Hosts::new(), BTreeSet::new());
+        let (mut hosts, mut seen) = (Hosts::new(), Seen::default());
         let mut records = 0;
         for (name, after) in &*edit.names {
             let before = self.before(name)?;
@@ -148,13 +158,13 @@ impl<'a> Surroundings<'a> {
                 true => self.keep(name)?,
                 false => {
                     self.change(name, &before, after, &mut hosts)?;
-                    self.note_comings(name, &mut looked_at, &mut hosts)?;
+                    self.note_comings(name, &mut seen, &mut hosts)?;
                 }
             }
         }
         edit.again.iter().try_for_each(|name| self.keep(name))?;
         let followers = self.keep_those_that_name(hosts, followers_max)?;
-        self.help()?;
+        self.help(&seen.gone)?;
         let below = self.zones_below()?;
         builder.begin_zone(self.apex);
         for name in self.names.keys() {
@@ -207,35 +217,46 @@ impl<'a> Surroundings<'a> {
         if is_cut { Some(rtype::NS) } else { has(rtype::DNAME).then_some(rtype::DNAME) }
     }
 
-    /// Notes in `hosts` which of a changed name and those above it come or go. A name that comes, if only to lead to another one, hides the
-    /// wildcard that stood for it and all below it. Many names lead up to the same ones, each of which is `looked_at` once.
-    fn note_comings(
-        &self,
-        name: &'a [u8],
-        looked_at: &mut BTreeSet<&'a [u8]>,
-        hosts: &mut BTreeSet<Box<[u8]>>,
-    ) -> Result<(), Unable> {
-        for end in std::iter::once(name).chain(self.above(name)) {
-            if !looked_at.insert(end) {
-                break;
+    /// Notes in `hosts` which of a changed name and those above it come or go; and all below such a one, if a wildcard makes hosts of them. A name that
+    /// comes, if only to lead to another one, hides the wildcard that stood for it and all below it. Many names lead up to the same ones, each of
+    /// which is looked at once.
+    fn note_comings(&self, name: &'a [u8], seen: &mut Seen<'a>, hosts: &mut Hosts) -> Result<(), Unable> {
+        let ends = std::iter::once(name).chain(self.above(name));
+        let new: Vec<&[u8]> = ends.take_while(|end| seen.names.insert(end)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        // Above a name that is there all are, and below one that is not there none is: so few are looked for, of however many labels.
+        let (were, will_be) = (self.was_there(name)?, self.will_be(name)?);
+        let (mut was, mut is) = (true, true);
+        for end in new.into_iter().rev() {
+            was = were || was && self.was_there(end)?;
+            is = will_be || is && self.will_be(end)?;
+            if was == is {
+                continue;
             }
-            if self.was_there(end)? != self.will_be(end)? {
-                self.note_host(end, hosts)?;
+            hosts.insert(end.into());
+            if self.was_below_wildcard(end, seen)? {
+                hosts.insert([&b"\x01*"[..], end].concat().into());
+            }
+            if was {
+                seen.gone.insert(end);
             }
         }
         Ok(())
     }
 
-    /// Notes a name that comes or goes; and all below it, if a wildcard makes hosts of them.
-    fn note_host(&self, name: &[u8], hosts: &mut Hosts) -> Result<(), Unable> {
-        hosts.insert(name.into());
-        for end in self.above(name) {
+    /// True if there was a wildcard right below one of the names above this one.
+    fn was_below_wildcard(&self, name: &'a [u8], seen: &mut Seen<'a>) -> Result<bool, Damaged> {
+        let new: Vec<&[u8]> = self.above(name).take_while(|end| !seen.wildcards.contains_key(end)).collect();
+        let known = self.above(name).nth(new.len()).and_then(|end| seen.wildcards.get(end));
+        let mut is_there = known.copied().unwrap_or_default();
+        for end in new.into_iter().rev() {
             let wildcard = [&b"\x01*"[..], end].concat();
-            if wildcard.len() <= 255 && self.node(&wildcard)?.is_some() {
-                hosts.insert([&b"\x01*"[..], name].concat().into());
-            }
+            is_there = is_there || wildcard.len() <= NAME_MAX && self.node(&wildcard)?.is_some();
+            seen.wildcards.insert(end, is_there);
         }
-        Ok(())
+        Ok(is_there)
     }
 
     /// Lays a name out anew, and all above it; and the wildcards right below these, which their nodes lead to.
@@ -294,11 +315,11 @@ impl<'a> Surroundings<'a> {
         Ok(are_left.then(|| Followers::new(&self.zone, self.apex, hosts, nodes)))
     }
 
-    /// Draws in what the builder must see of others.
-    fn help(&mut self) -> Result<(), Unable> {
+    /// Draws in what the builder must see of others. `gone`: names without records of which it is known that nothing is below them.
+    fn help(&mut self, gone: &BTreeSet<&[u8]>) -> Result<(), Unable> {
         let kept: Vec<Box<[u8]>> = self.names.keys().cloned().collect();
         let mut hosts = BTreeSet::new();
-        for name in &kept {
+        for name in kept.iter().filter(|name| !gone.contains(&***name)) {
             let records = self.records(name)?;
             let named = records.iter().filter_map(|r| host_of(r.rtype, &r.rdata));
             hosts.extend(named.map(<[u8]>::to_ascii_lowercase));
@@ -603,17 +624,27 @@ impl<'a> Zone<'a> {
         if let Some((end, below)) = self.below(folded)? {
             return Ok(self.first_at(&below)?.map(|node| (node, end)));
         }
-        for end in std::iter::once(folded).chain(ends(folded)).take_while(|end| end.len() >= least) {
-            let node = match end.len() == least {
-                true => Some(first),
-                false => view.find_in_file(name_hash(view.seed(), end), end, scope)?.filter(|n| !n.is_whole()),
-            };
-            let node = if node.is_none() && end == folded { self.hashed_node(end)? } else { node };
-            if let Some(node) = node {
-                return Ok((end == folded || is_blocking(&node)).then_some((node, end)));
+        let hashes = EndHashes::of(view.seed(), folded);
+        let ends: Vec<_> = hashes.iter().take_while(|(at, _)| folded.len() - at > least).collect();
+        let find = |&(at, hash): &(usize, u64)| {
+            let node = view.find_in_file(hash, &folded[at..], scope)?.filter(|node| !node.is_whole());
+            Ok::<_, Damaged>(node.map(|node| (node, &folded[at..])))
+        };
+        let Some(whole) = ends.first() else { return Ok(Some((first, folded))) };
+        let own = find(whole)?.map(|(node, _)| node).map_or_else(|| self.hashed_node(folded), |node| Ok(Some(node)))?;
+        if own.is_some() {
+            return Ok(own.map(|node| (node, folded)));
+        }
+        // Above a name that is there all are, up to the apex, if only as names without records.
+        let (mut low, mut high, mut nearest) = (1, ends.len(), (first, &folded[folded.len() - least..]));
+        while low < high {
+            let middle = low.midpoint(high);
+            match find(&ends[middle])? {
+                Some(found) => (nearest, high) = (found, middle),
+                None => low = middle + 1,
             }
         }
-        Ok(None)
+        Ok(Some(nearest).filter(|(node, _)| is_blocking(node)))
     }
 
     /// Visits the nodes below a name, hidden ones too, until `f` says false.

@@ -175,7 +175,11 @@ impl<'a> Zone<'a> {
     pub(crate) fn naming_at_or_above(&self, hosts: &Hosts) -> Result<BTreeSet<Box<[u8]>>, Damaged> {
         let (least, by_wildcards) = (self.apex()?.apex_name()?.len(), has_wildcards(hosts));
         let at_or_above = |host| once(host).chain(ends(host)).take_while(move |end: &&[u8]| end.len() >= least);
-        let above: BTreeSet<&[u8]> = hosts.iter().flat_map(|host| at_or_above(&**host)).collect();
+        let mut above: BTreeSet<&[u8]> = BTreeSet::new();
+        for host in hosts {
+            // Of one that is known all above it are.
+            let _ = at_or_above(&**host).try_for_each(|end| above.insert(end).then_some(()));
+        }
         let (mut names, hidden) = (BTreeSet::new(), Hidden::default());
         for end in above {
             let node = self.node_by(end, &hidden)?;

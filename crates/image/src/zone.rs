@@ -13,18 +13,17 @@
 //! The apex is the first node of the zone, the others follow it.
 
 use crate::chain::UNDER;
-use crate::drafts::ends;
 use crate::format::{ALIGN, Damaged, u16_at, u32_at};
 use crate::judge::ITERATIONS_MAX;
-use crate::node::{APEX, CUT, DEEPER, DNAME, GONE, Node};
+use crate::node::{APEX, CUT, DEEPER, DNAME, GONE, Node, Scope};
 use crate::view::View;
 use sha1::{Digest, Sha1};
 use std::cmp::Ordering;
 use std::collections::HashSet;
-use std::iter::{Peekable, once};
+use std::iter::Peekable;
 use std::ops::ControlFlow;
 use std::vec;
-use wire::hash::{name_below, name_hash};
+use wire::hash::{EndHashes, name_below, name_hash};
 use wire::name::{NAME_MAX, is_at_or_below, labels};
 
 pub(crate) const ZONE: usize = 12;
@@ -211,8 +210,11 @@ impl<'a> Zone<'a> {
         if !apex.is(DEEPER) || !is_at_or_below(folded, name) {
             return Ok(None);
         }
-        for end in once(folded).chain(ends(folded)).take_while(|end| end.len() > name.len()) {
-            nearest = self.view.find_whole(end)?.filter(|node| node.is(APEX)).map(|node| (end, node)).or(nearest);
+        let hashes = EndHashes::of(self.view.seed(), folded);
+        let ends = hashes.iter().map(|(at, hash)| (&folded[at..], hash));
+        for (end, hash) in ends.take_while(|(end, _)| end.len() > name.len()) {
+            let node = self.view.find(hash, end, Scope::NONE)?;
+            nearest = node.filter(|node| node.is(APEX)).map(|node| (end, node)).or(nearest);
         }
         Ok(nearest)
     }

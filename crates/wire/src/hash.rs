@@ -63,6 +63,36 @@ pub fn name_below(above: u64, folded: &[u8], len: usize) -> u64 {
     starts[..n].iter().rev().fold(above, |h, &at| name_step(h, folded, at as usize))
 }
 
+/// The hashes of all ends of a name, in one pass: to hash each of them for itself would be quadratic in its labels.
+pub struct EndHashes {
+    starts: [u8; 128],
+    hashes: [u64; 128],
+    labels: usize,
+}
+
+impl EndHashes {
+    pub fn of(seed: u64, folded: &[u8]) -> EndHashes {
+        let mut ends = EndHashes { starts: [0; 128], hashes: [0; 128], labels: 0 };
+        let mut at = 0;
+        while at + 1 < folded.len() {
+            ends.starts[ends.labels] = at as u8;
+            ends.labels += 1;
+            at += folded[at] as usize + 1;
+        }
+        let mut hash = seed;
+        for i in (0..ends.labels).rev() {
+            hash = name_step(hash, folded, ends.starts[i] as usize);
+            ends.hashes[i] = hash;
+        }
+        ends
+    }
+
+    /// Where each begins, and its hash: the whole name first, the root not among them.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> + ExactSizeIterator {
+        (0..self.labels).map(|i| (usize::from(self.starts[i]), self.hashes[i]))
+    }
+}
+
 /// SipHash with `C` compression and `D` finalisation rounds (Aumasson and Bernstein): 1-3 for tables, 2-4 for cookies (RFC 9018).
 pub fn siphash<const C: usize, const D: usize>(key: &[u8; 16], bytes: &[u8]) -> u64 {
     let (k0, k1) = (word(key, 0), word(key, 8));
@@ -166,5 +196,20 @@ mod tests {
         assert_eq!(name_hash(7, alone), name_step(example, &within, 5));
         assert_ne!(name_hash(7, alone), name_hash(7, b"\x03wwx\x07example\x00"));
         assert_ne!(name_hash(7, b"\x01a\x01b\x00"), name_hash(7, b"\x01b\x01a\x00"));
+    }
+
+    #[test]
+    fn the_ends_of_a_name_hash_as_they_do_alone() {
+        let deepest = [&b"\x01a".repeat(127)[..], &[0]].concat();
+        for name in [&b"\0"[..], b"\x03www\x07example\0", b"\x09ten-octet\x01b\0", &deepest] {
+            let mut at = 0;
+            let expected = crate::name::labels(name).map(|label| {
+                let end = (at, name_hash(7, &name[at..]));
+                at += label.len() + 1;
+                end
+            });
+            let expected: Vec<_> = expected.collect();
+            assert_eq!(EndHashes::of(7, name).iter().collect::<Vec<_>>(), expected, "{name:?}");
+        }
     }
 }

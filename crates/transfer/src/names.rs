@@ -128,10 +128,12 @@ impl Node {
         let rtype = record.rtype;
         // One of two that RFC 6672 section 2.3 keeps apart: what is below would be another zone's, and all be led elsewhere. Where a file has
         // both, each goes on.
-        let is_cut = |one, other| !self.is_apex && !self.has(rtype) && one == NS && other == DNAME;
-        let bars = |one, other| one == CNAME && !may_stand_beside_alias(other) || is_cut(one, other);
-        let is_apart = |other| bars(rtype, other) || bars(other, rtype);
-        let is_odd = self.types().any(is_apart);
+        let is_apart = match rtype {
+            CNAME => self.types().any(|other| !may_stand_beside_alias(other)),
+            NS | DNAME if !self.is_apex && !self.has(rtype) => self.has(if rtype == NS { DNAME } else { NS }),
+            _ => false,
+        };
+        let is_odd = is_apart || self.has(CNAME) && !may_stand_beside_alias(rtype);
         if is_odd || rtype == SOA && !self.rrset(SOA).any(|(old, _)| is_later_soa(record, old)) {
             return;
         }
@@ -165,11 +167,15 @@ impl Node {
 
     /// RFC 2136 section 3.4.2.3: of an apex SOA and NS stay.
     pub fn deletable(&self) -> impl Iterator<Item = Rtype> {
-        self.types().filter(|rtype| !self.is_apex || !matches!(*rtype, SOA | NS))
+        self.types().filter(|rtype| !self.stays(*rtype))
+    }
+
+    fn stays(&self, rtype: Rtype) -> bool {
+        self.is_apex && matches!(rtype, SOA | NS)
     }
 
     pub fn delete_set(&mut self, rtype: Rtype) {
-        if self.deletable().any(|there| there == rtype) {
+        if self.has(rtype) && !self.stays(rtype) {
             self.set(rtype).drop_all(|_| true);
         }
     }

@@ -4,7 +4,7 @@
 //! `cargo run --release -p load --example messages -- ADDR:PORT RATE MESSAGES OUTCOMES`
 //!
 //! MESSAGES: each its length in 16 bits (as over TCP), and itself; its ID must be the low 16 bits of its number. OUTCOMES: of each 8 octets, the
-//! nanoseconds until its answer came (all ones: it never did), and one, the rcode. An answer that comes when its ID has been given again (after 6.5 s at
+//! nanoseconds until its answer came (all ones: it never did), 8, by how many it was sent too late, and one, the rcode. An answer that comes when its ID has been given again (after 6.5 s at
 //! 10,000 a second) is counted as the later one's.
 
 use load::clock::{Clock, Stamps};
@@ -19,9 +19,10 @@ const NEVER: u64 = u64::MAX;
 /// So long after the last was sent nobody is waited for any more.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Outcome {
     took_ns: u64,
+    late_ns: u64,
     rcode: u8,
 }
 
@@ -50,7 +51,7 @@ fn drive(target: &str, rate: &str, messages: &str) -> io::Result<Vec<Outcome>> {
     let due_ns = |number: usize| (number as f64 * gap_ns) as u64;
     let link = Link::connect(target, None, true)?;
     let (mut queries, mut answers) = (Queries::new(BATCH), Answers::new(BATCH));
-    let mut all = vec![Outcome { took_ns: NEVER, rcode: 0 }; messages.len()];
+    let mut all = vec![Outcome { took_ns: NEVER, late_ns: 0, rcode: 0 }; messages.len()];
     exact_timers();
     let (clock, mut sent, mut answered, mut sent_ns) = (Clock::start(), 0, 0, 0);
     while answered < all.len() {
@@ -64,6 +65,7 @@ fn drive(target: &str, rate: &str, messages: &str) -> io::Result<Vec<Outcome>> {
         }
         let went = if due > 0 { unless_refused(link.send(&mut queries, due))? } else { 0 };
         if went > 0 {
+            (sent..sent + went).for_each(|number| all[number].late_ns = now_ns - due_ns(number));
             (sent, sent_ns) = (sent + went, now_ns);
         }
         let heard = unless_refused(link.recv(&mut answers))?;
@@ -78,7 +80,7 @@ fn drive(target: &str, rate: &str, messages: &str) -> io::Result<Vec<Outcome>> {
             let Some(number) = last.checked_sub(back.into()) else { continue };
             if all[number].took_ns == NEVER {
                 let took_ns = stamps.at_ns(answers.stamp(at)).saturating_sub(due_ns(number));
-                all[number] = Outcome { took_ns, rcode: flags & 15 };
+                all[number] = Outcome { took_ns, rcode: flags & 15, ..all[number] };
                 answered += 1;
             }
         }
@@ -118,5 +120,6 @@ fn cut(mut octets: &[u8]) -> Option<Vec<&[u8]>> {
 }
 
 fn written(all: &[Outcome]) -> Vec<u8> {
-    all.iter().flat_map(|one| one.took_ns.to_le_bytes().into_iter().chain([one.rcode])).collect()
+    let of = |one: &Outcome| [&one.took_ns.to_le_bytes()[..], &one.late_ns.to_le_bytes(), &[one.rcode]].concat();
+    all.iter().flat_map(of).collect()
 }

@@ -169,10 +169,13 @@ impl<D: Disk> Journal<D> {
         while journal.segments.front().is_none_or(|first| first.first > from)
             && let Some(number) = journal.past.pop_back()
         {
-            match journal.head(number) {
-                Ok(head) => head.into_iter().for_each(|head| journal.segments.push_front(head)),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => remarks.push(e.to_string()),
+            match (journal.head(number), journal.segments.front()) {
+                (Ok(Some(head)), Some(later)) if head.first > later.first => {
+                    remarks.push(journal.out_of_order(later).to_string());
+                }
+                (Ok(head), _) => head.into_iter().for_each(|head| journal.segments.push_front(head)),
+                (Err(e), _) if e.kind() == io::ErrorKind::NotFound => {}
+                (Err(e), _) => remarks.push(e.to_string()),
             }
         }
         let mut seen = |position, record: &[u8]| {
@@ -229,6 +232,10 @@ impl<D: Disk> Journal<D> {
         io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", self.place(number)))
     }
 
+    fn out_of_order(&self, later: &Segment) -> io::Error {
+        self.damage(later.number, "it begins before the segment that stands before it")
+    }
+
     /// Reads heads, newest first, as far back as the record at `from` may stand. Returns the numbers of segments without
     /// one: they were begun and never finished.
     fn find_segments(&mut self, from: u64) -> io::Result<Vec<u64>> {
@@ -238,9 +245,7 @@ impl<D: Disk> Journal<D> {
         {
             match (self.head(number)?, self.segments.front()) {
                 (None, _) => empty.push(number),
-                (Some(head), Some(later)) if head.first > later.first => {
-                    return Err(self.damage(later.number, "it begins before the segment that stands before it"));
-                }
+                (Some(head), Some(later)) if head.first > later.first => return Err(self.out_of_order(later)),
                 (Some(head), _) => self.segments.push_front(head),
             }
         }

@@ -419,3 +419,20 @@ fn whoever_removes_what_is_written_to_is_noticed_before_anything_is_acknowledged
         assert_eq!(left.count(), 1, "{what}: what is gone keeps nothing else");
     }
 }
+
+/// As where files of two journals come together.
+#[test]
+fn segments_out_of_order_are_damage_and_no_record_is_seen_twice() {
+    let dir = TestDir::new("disorder");
+    filled(dir.path(), 20);
+    let mut late = segment::head(4, 3, 9);
+    segment::push_frame(9, 3, &[b"late"], &mut late);
+    fs::write(dir.path().join(name(4)), late).unwrap();
+    let why = "journal.0000000004: it begins before the segment that stands before it";
+    assert!(open(dir.path(), 0).is_err_and(|e| e.to_string().ends_with(why)));
+    let mut seen = vec![];
+    let see = &mut |position, _: &[u8]| seen.push(position);
+    let remarks = Journal::look_through(Folder::open(dir.path()).unwrap(), 0, see).unwrap();
+    assert_eq!((seen, remarks.len()), (vec![0, 1, 2, 3], 2));
+    assert!(remarks.iter().all(|remark| remark.ends_with(why)), "{remarks:?}");
+}

@@ -635,10 +635,12 @@ impl<'a> Zone<'a> {
         if own.is_some() {
             return Ok(own.map(|node| (node, folded)));
         }
-        // Above a name that is there all are, up to the apex, if only as names without records.
         let (mut low, mut high, mut nearest) = (1, ends.len(), (first, &folded[folded.len() - least..]));
+        // Above a name that is there all are, up to the apex, if only as names without records; but for those that own NSEC3 alone, which stand in no
+        // index, and have names below all the same, if somebody has written such.
+        let is_walked = self.is(HASHED)?;
         while low < high {
-            let middle = low.midpoint(high);
+            let middle = if is_walked { low } else { low.midpoint(high) };
             match find(&ends[middle])? {
                 Some(found) => (nearest, high) = (found, middle),
                 None => low = middle + 1,

@@ -320,6 +320,26 @@ fn a_name_without_records_is_there_as_long_as_one_below_it_is() {
 }
 
 /// Else each change below a cut would cost what that hides.
+/// Such an owner stands in no index, whatever somebody has put below it.
+#[test]
+fn what_is_hidden_below_an_owner_of_nsec3_is_found() {
+    let hashed = [&b"\x200123456789abcdefghijklmnopqrstuv"[..], APEX].concat();
+    let (cut, glue) = ([b"\x01c", &hashed[..]].concat(), [b"\x01g\x01c", &hashed[..]].concat());
+    let nsec3 = [&[1, 0, 0, 0, 0, 20][..], &[7; 20], &[0, 1, 0x40]].concat();
+    let zone: &[(&[u8], u16, &[u8])] = &[
+        (APEX, rtype::SOA, &[0; 22]),
+        (APEX, rtype::NS, b"\x02ns\x05other\0"),
+        (APEX, rtype::NSEC3PARAM, &[1, 0, 0, 0, 0]),
+        (&hashed, rtype::NSEC3, &nsec3),
+        (&cut, rtype::NS, &glue),
+        (&glue, rtype::A, &[192, 0, 2, 1]),
+    ];
+    let image = Image::open(file(&[(APEX, zone)])).unwrap();
+    let zone = zone_of(&image, APEX);
+    assert!(zone.is(crate::zone::HASHED).unwrap());
+    assert!([&hashed, &cut, &glue].iter().all(|name| zone.node(name).unwrap().is_some()));
+}
+
 #[test]
 fn what_a_cut_hides_is_found_once() {
     let cut: &[u8] = b"\x01e\x01z\0";

@@ -391,24 +391,27 @@ struct Look<'s> {
     apex: Box<[u8]>,
     number: u64,
     taken: mpsc::Receiver<Taken>,
+    since: Instant,
 }
 
 /// Has the file of a zone looked at. None: nobody looks, for no zone takes updates.
 fn look_at<'s>(state: &'s State, zone: &str, forces: bool) -> Option<Look<'s>> {
     let slate = &state.press.as_ref().filter(|_| state.intake().is_some())?.slate;
-    let (apex, (sender, taken)) = (apex(zone).ok()?, mpsc::channel());
-    let number = slate.ask(&apex, Instant::now(), forces, sender);
-    Some(Look { slate, apex, number, taken })
+    let (apex, (sender, taken), since) = (apex(zone).ok()?, mpsc::channel(), Instant::now());
+    let number = slate.ask(&apex, since, forces, sender);
+    Some(Look { slate, apex, number, taken, since })
 }
 
 impl Look<'_> {
     /// Err: why an edit is not taken in.
     fn outcome(self) -> Taken {
-        let Look { slate, apex, number, taken } = self;
-        let mut told = taken.recv_timeout(LOOKED_AT_WITHIN);
+        let Look { slate, apex, number, taken, since } = self;
+        // Who waits for many waits for all of them together.
+        let wait = |patience: Duration| taken.recv_timeout(patience.saturating_sub(since.elapsed()));
+        let mut told = wait(LOOKED_AT_WITHIN);
         if told == Err(RecvTimeoutError::Timeout) && !slate.withdraw(&apex, number, false) {
             // Somebody is at it.
-            told = taken.recv_timeout(TAKEN_IN_WITHIN);
+            told = wait(TAKEN_IN_WITHIN);
             slate.withdraw(&apex, number, true);
         }
         match told {

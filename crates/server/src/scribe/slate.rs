@@ -86,6 +86,16 @@ impl Agenda {
         Some(apex)
     }
 
+    fn has(&self, apex: &[u8], now: Instant) -> bool {
+        self.times.get(apex).is_some_and(|at| *at <= now)
+    }
+
+    fn remove(&mut self, apex: &[u8]) {
+        if let Some(at) = self.times.remove(apex) {
+            self.by_time.remove(&(at, apex.into()));
+        }
+    }
+
     fn retain(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
         self.by_time.retain(|(_, apex)| is_kept(apex));
         self.times.retain(|apex, _| is_kept(apex));
@@ -221,9 +231,7 @@ impl Slate {
         held.askers += 1;
         let number = held.askers;
         if held.zones.contains_key(apex) {
-            // Before all that nobody waits for: a reload may have had a million looked at.
-            let at = held.first().map_or(at, |first| first.min(at));
-            held.looks.put(apex, at.checked_sub(Duration::from_nanos(1)).unwrap_or(at));
+            held.looks.put(apex, at);
             held.asked.entry(apex.into()).or_default().push(Asker { number, forces, sender });
             self.bell.notify_all();
         }
@@ -330,10 +338,19 @@ impl Entries {
     /// The zone whose time has come first; changes from now on are noted anew. First of all agendas: where more is to be written back than
     /// can be, one of them would always have a zone, and the others would have to wait for ever.
     fn take(&mut self, now: Instant) -> Option<Task> {
+        // Before all that nobody waits for: a reload may have had a million looked at.
+        if let Some(apex) = self.asked.keys().find(|apex| self.looks.has(apex, now)).cloned() {
+            self.looks.remove(&apex);
+            return self.task(apex, What::Look);
+        }
         let agendas = [(&mut self.due, What::Write), (&mut self.looks, What::Look), (&mut self.digests, What::Digest)];
         let times = agendas.into_iter().filter_map(|(agenda, what)| Some((agenda.first()?, agenda, what)));
-        let (_, agenda, mut what) = times.min_by_key(|(at, ..)| *at)?;
+        let (_, agenda, what) = times.min_by_key(|(at, ..)| *at)?;
         let apex = agenda.take(now)?;
+        self.task(apex, what)
+    }
+
+    fn task(&mut self, apex: Box<[u8]>, mut what: What) -> Option<Task> {
         let forces = |askers: Option<&Vec<Asker>>| askers.is_some_and(|askers| askers.iter().any(|asker| asker.forces));
         // Who forces an edit waits for that, whatever else is done with the zone before.
         let is_theirs = what == What::Look || what == What::Write && !forces(self.asked.get(&apex));
@@ -430,7 +447,7 @@ mod tests {
         slate.look(&[B.into()], start);
         assert_eq!(
             [take(), take(), take()],
-            [(A, false), (A, false), (B, true)].map(|(z, asked)| Some((z.into(), asked)))
+            [(B, true), (A, false), (A, false)].map(|(z, asked)| Some((z.into(), asked)))
         );
         slate.answer(B, &Ok(()));
         assert_eq!(taken.try_recv(), Ok(Ok(())));

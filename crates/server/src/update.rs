@@ -1,8 +1,8 @@
 //! Dynamic updates: the thread that carries them out. Answering threads leave them in the `intake`.
 //!
 //! ```text
-//! answering thread -> intake (bounded) -> TSIG -> a line for each key -> transfer::update -> journal, one sync a group
-//!                  -> laid over the image, one pointer store a group -> answers
+//! answering thread -> intake (bounded) -> TSIG -> a line for each key -> transfer::update
+//!                  -> journal, one sync a group, and laid over the image meanwhile -> one pointer store a group -> answers
 //! ```
 //! A group is what waits when the disk is free again, as much of it as is judged in `AT_ONCE`; between two groups is done what others want done with the press held.
 //! An answer of success leaves only after its change is durable and served. A change that cannot be made durable is forgotten, and its sender is told SERVFAIL. What cannot be laid over the
@@ -559,7 +559,8 @@ impl Updates {
         // What is laid has taken its room, also where it is not served: a disk that goes on refusing is waited for first.
         let may_fail = self.later.is_refusing;
         let lay = || press.lay(books, &wishes);
-        let (end, laid) = self.written(|ledger| ledger.keep(entries, || (!may_fail).then(lay)));
+        let (ledger, asleep) = (&mut self.ledger, &mut self.later.asleep);
+        let (end, laid) = asleep.during(|| ledger.keep(entries, || (!may_fail).then(lay)));
         let end = match end {
             Ok(end) => end,
             Err(e) => {

@@ -41,8 +41,8 @@ impl Updating {
         let orders = hold(&self.orders).take();
         let Some(orders) = orders else { return Err("their thread could not be started before".to_string()) };
         // A server that resolves leaves its threads as they are (docs/decisions/0013).
-        let (hand, is_alone, clock) = (ledger.employ(), self.shared.cache.is_none(), self.state.clock);
-        spawn("journal", &self.state.events, move || hand.run(is_alone, clock))?;
+        let (hand, is_alone, state) = (ledger.employ(), self.shared.cache.is_none(), Arc::clone(&self.state));
+        spawn("journal", &self.state.events, move || hand.run(is_alone, state.clock, &state.writing))?;
         let updates = Updates {
             ledger,
             keys: Arc::clone(&self.shared.keys),
@@ -163,7 +163,7 @@ pub fn adopt(config: &Config, reading: Reading, named: &[String], number: u64, u
         Err(why) if state.intake().is_none() => updating.wait(why),
         Err(why) => log::error("no zone takes updates", &[("why", &why)]),
         // Who has carried out updates before says himself what hinders him.
-        Ok(()) if has_run => {}
+        Ok(()) if has_run && config.roster.written.iter().any(Zone::is_owned) => {}
         Ok(()) => state.set_no_updates(None),
     }
     if let Some(intake) = state.intake() {

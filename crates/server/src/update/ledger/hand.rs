@@ -2,6 +2,7 @@
 
 use crate::answering::queue::{self, Receiver, Sender};
 use crate::clock::Clock;
+use crate::update::writing::Writing;
 use front::locks::hold;
 use net::sched::{Precedence, Rank, usage};
 use std::io;
@@ -35,11 +36,13 @@ pub fn pair(journal: &Arc<Mutex<Journal<Folder>>>) -> (Employer, Hand) {
 
 impl Hand {
     /// Works until nobody can have anything written any more.
-    pub fn run(self, goes_first: bool, clock: Clock) {
+    pub fn run(self, goes_first: bool, clock: Clock, writing: &Writing) {
         let mut precedence = goes_first.then(|| Precedence::take(Rank::Updates, clock.mono_ns())).flatten();
         while let Some(group) = self.groups.recv() {
             let before = usage();
+            writing.begins();
             let kept = append(&self.journal, &group);
+            writing.ends();
             // Whoever waited may have gone.
             let _ = self.outcomes.try_send((kept, group));
             let ran_ns = usage().since(&before).ran.as_nanos() as u64;
@@ -80,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_durable_when_its_outcome_is_told_and_not_before() {
+    fn a_group_is_written_by_the_hand_alone_and_told_of_after_that() {
         let (path, journal) = journal("durable");
         let (employer, hand) = pair(&journal);
         let read = || {
@@ -93,7 +96,7 @@ mod tests {
         let (begun, begins) = std::sync::mpsc::channel();
         let worker = std::thread::spawn(move || {
             begins.recv().unwrap();
-            hand.run(false, Clock::new());
+            hand.run(false, Clock::new(), &Writing::new(Clock::new()));
         });
         let (kept, before) = employer.append(vec![b"a".to_vec(), b"b".to_vec()], || {
             let before = read();

@@ -94,13 +94,8 @@ impl Scribe {
         let version = u32::from(version % 2 + 1);
         self.salt = if version == 1 { 0 } else { u32::from(salt) };
         let salt = self.salt.to_le_bytes();
-        let head = [
-            &b"DLJS"[..],
-            &version.to_le_bytes(),
-            &self.number.to_le_bytes(),
-            &self.position.to_le_bytes(),
-        ]
-        .concat();
+        let head =
+            [&b"DLJS"[..], &version.to_le_bytes(), &self.number.to_le_bytes(), &self.position.to_le_bytes()].concat();
         let covered = if version == 1 { head.clone() } else { [&head[..], &salt].concat() };
         let head = [&head[..], &crc32c(&covered).to_le_bytes(), &salt].concat();
         self.file().extend(head);

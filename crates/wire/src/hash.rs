@@ -53,14 +53,21 @@ pub fn name_hash(seed: u64, folded: &[u8]) -> u64 {
 
 /// The hash of a name whose first `len` octets are labels below the name of the hash `above`.
 pub fn name_below(above: u64, folded: &[u8], len: usize) -> u64 {
-    let mut starts = [0u8; 128];
+    let (starts, n) = label_starts(folded, len);
+    starts[..n].iter().rev().fold(above, |h, &at| name_step(h, folded, at as usize))
+}
+
+/// Where the labels begin of the first `len` octets of a name, and how many there are.
+#[inline(always)]
+fn label_starts(folded: &[u8], len: usize) -> ([u8; 128], usize) {
+    let mut starts = [0; 128];
     let (mut n, mut at) = (0, 0);
     while at < len {
         starts[n] = at as u8;
         n += 1;
         at += folded[at] as usize + 1;
     }
-    starts[..n].iter().rev().fold(above, |h, &at| name_step(h, folded, at as usize))
+    (starts, n)
 }
 
 /// The hashes of all ends of a name, in one pass: to hash each of them for itself would be quadratic in its labels.
@@ -72,19 +79,13 @@ pub struct EndHashes {
 
 impl EndHashes {
     pub fn of(seed: u64, folded: &[u8]) -> EndHashes {
-        let mut ends = EndHashes { starts: [0; 128], hashes: [0; 128], labels: 0 };
-        let mut at = 0;
-        while at + 1 < folded.len() {
-            ends.starts[ends.labels] = at as u8;
-            ends.labels += 1;
-            at += folded[at] as usize + 1;
+        let (starts, labels) = label_starts(folded, folded.len() - 1);
+        let (mut hashes, mut hash) = ([0; 128], seed);
+        for i in (0..labels).rev() {
+            hash = name_step(hash, folded, starts[i] as usize);
+            hashes[i] = hash;
         }
-        let mut hash = seed;
-        for i in (0..ends.labels).rev() {
-            hash = name_step(hash, folded, ends.starts[i] as usize);
-            ends.hashes[i] = hash;
-        }
-        ends
+        EndHashes { starts, hashes, labels }
     }
 
     /// Where each begins, and its hash: the whole name first, the root not among them.

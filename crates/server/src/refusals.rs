@@ -5,7 +5,7 @@ use crate::log::Seldom;
 use front::Postponed;
 use std::fmt::Display;
 use std::net::IpAddr;
-use transfer::message::Message;
+use transfer::message::{Message, Question};
 use transfer::tsig::{self, Keys, Refusal};
 use transfer::update::{self, Refused};
 use wire::{Ede, Name, Rcode, rtype};
@@ -109,6 +109,13 @@ pub fn refused(request: &[u8], keys: &Keys, refused: impl FnOnce(bool) -> Refuse
     let mut reply = head(request, refused(signed.is_some()))?;
     signed.iter().for_each(|signed| signed.sign(&mut reply, now_s));
     Some(reply)
+}
+
+/// Which zone an update is of, whoever has that.
+pub fn zone_of(request: &[u8]) -> Result<Question, Refused> {
+    let message = Message::new(request).ok_or(Rcode::FORMERR)?;
+    check_edns(&message)?;
+    Ok(update::zone(&message)?)
 }
 
 /// What is wrong with the OPT of a request whose signature is right (RFC 6891 section 6.1): of one that is signed nobody has looked at it before.

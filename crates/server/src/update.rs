@@ -513,9 +513,7 @@ impl Updates {
 
     /// The zone that an update is for.
     fn addressed(&self, question: &Postponed, view: View<'_>) -> Result<Box<[u8]>, Refused> {
-        let message = Message::new(&question.message).ok_or(Rcode::FORMERR)?;
-        refusals::check_edns(&message)?;
-        let zone = update::zone(&message)?;
+        let zone = refusals::zone_of(&question.message)?;
         let apex: Box<[u8]> = zone.name.fold().bytes().into();
         if zone.class == CLASS_IN && self.is_ours(&apex, view) { Ok(apex) } else { Err(ELSEWHERE) }
     }

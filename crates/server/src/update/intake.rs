@@ -7,7 +7,7 @@ use crate::history::{self, Past};
 use crate::images::laying;
 use crate::json::Json;
 use crate::publisher::press::Work;
-use crate::refusals::{ELSEWHERE, NOT_YET, PROHIBITED, check_edns, refused};
+use crate::refusals::{ELSEWHERE, NOT_YET, PROHIBITED, refused, zone_of};
 use crate::update::lines::{OCTETS_MAX, WAITING_MAX};
 use crate::update::novices::{Wanted, Wish as Wanting};
 use front::locks::hold;
@@ -18,11 +18,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::Stretch;
-use transfer::message::{Message, Question};
+use transfer::message::Question;
 use transfer::tsig::Keys;
-use transfer::update::{self, Refused};
 use transfer::{Author, Diff};
-use wire::Rcode;
 use wire::query::CLASS_IN;
 
 /// How long whoever asked for a reload waits for zones to take updates.
@@ -175,8 +173,6 @@ impl Desk for Entrance {
         if self.is_open.load(Relaxed) {
             return self.intake.take(question);
         }
-        let message = Message::new(&question.message).ok_or(Refused::from(Rcode::FORMERR));
-        let zone = message.and_then(|message| check_edns(&message).and_then(|()| Ok(update::zone(&message)?)));
         let mut counter = Counter::UpdateRefused;
         let is_ours = |zone: &Question| {
             // RFC 2136 section 3.1.2.
@@ -186,7 +182,7 @@ impl Desk for Entrance {
             let (now, apex) = (self.published.latest().0, zone.name.fold());
             laying::zone(now.image.view(), apex.bytes()).is_some() || now.unserved.has(apex.bytes())
         };
-        let why = |has_key| match zone {
+        let why = |has_key| match zone_of(&question.message) {
             Err(refused) => refused,
             // He may have a right, and comes again.
             Ok(_) if has_key && self.is_broken.load(Relaxed) => {

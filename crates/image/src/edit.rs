@@ -12,7 +12,7 @@ use crate::followers::Followers;
 use crate::format::Damaged;
 use crate::named::Hosts;
 use crate::node::{ABOVE, CUT, DNAME, EDITED, GONE, Node};
-use crate::patch::Unable;
+use crate::patch::{Limits, Unable};
 use crate::row::halve;
 use crate::zone::{HASHED, SIGNED, TABLED, Zone};
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ use wire::name::{NAME_MAX, canonical_cmp, is_at_or_below};
 use wire::rtype::{self, Rtype};
 
 /// Names that one change may draw in.
-const NAMES_MAX: usize = 100_000;
+pub(crate) const NAMES_MAX: usize = 100_000;
 
 /// So many nodes are stepped over again and again.
 const FEW: usize = 16;
@@ -145,25 +145,25 @@ impl<'a> Surroundings<'a> {
         Ok(Surroundings { zone, apex: name, edit, edited, hidden, fronts: RefCell::default(), names, shown })
     }
 
-    /// Finds what is drawn in, and hands its records to the builder as a zone. `followers_max`: as `Change` has it, less what this edit takes.
-    pub(crate) fn gather(mut self, builder: &mut Builder, followers_max: &mut usize) -> Result<Gathered, Unable> {
+    /// Finds what is drawn in, and hands its records to the builder as a zone. `limits`: less, of what all edits have together, what this one takes.
+    pub(crate) fn gather(mut self, builder: &mut Builder, limits: &mut Limits) -> Result<Gathered, Unable> {
         let edit = self.edit;
         self.keep(self.apex)?;
         let (mut hosts, mut seen) = (Hosts::new(), Seen::default());
-        let mut records = 0;
+        let (mut records, mut hidden_max) = (0, limits.hidden);
         for (name, after) in &*edit.names {
             let before = self.before(name)?;
             records += after.len() as i64 - before.len() as i64;
             match self.is_of_hashes(name, &before, after)? {
                 true => self.keep(name)?,
                 false => {
-                    self.change(name, &before, after, &mut hosts)?;
+                    self.change(name, &before, after, &mut hosts, &mut hidden_max)?;
                     self.note_comings(name, &mut seen, &mut hosts)?;
                 }
             }
         }
         edit.again.iter().try_for_each(|name| self.keep(name))?;
-        let followers = self.keep_those_that_name(hosts, followers_max)?;
+        let followers = self.keep_those_that_name(hosts, &mut limits.followers)?;
         self.help(&seen.gone)?;
         let below = self.zones_below()?;
         builder.begin_zone(self.apex);
@@ -187,18 +187,27 @@ impl<'a> Surroundings<'a> {
         match (Kind::of(before), Kind::of(after)) {
             (Kind::Nothing | Kind::Name, Kind::Nothing | Kind::Name) => Ok(false),
             (Kind::Name, _) | (_, Kind::Name) => Err(Unable::Whole),
-            _ if !self.all_below(name)?.is_empty() => Err(Unable::Whole),
+            _ if !self.all_below(name, NAMES_MAX)?.is_empty() => Err(Unable::Whole),
             _ => Ok(true),
         }
     }
 
-    /// Draws in what one changed name makes different; notes in `hosts` what others may name.
-    fn change(&mut self, name: &[u8], before: &[Record], after: &[Record], hosts: &mut Hosts) -> Result<(), Unable> {
+    /// Draws in what one changed name makes different; notes in `hosts` what others may name. `hidden_max`: as `Limits` has it, less what this takes.
+    fn change(
+        &mut self,
+        name: &[u8],
+        before: &[Record],
+        after: &[Record],
+        hosts: &mut Hosts,
+        hidden_max: &mut usize,
+    ) -> Result<(), Unable> {
         self.keep(name)?;
         let (was, is) = (self.hides(name, before), self.hides(name, after));
         if was.is_some() != is.is_some() {
             // What lies below appears or is hidden, and hosts there become glue or cease to be.
-            for below in self.all_below(name)? {
+            let all = self.all_below(name, *hidden_max)?;
+            *hidden_max -= all.len();
+            for below in all {
                 self.keep(&below)?;
                 hosts.insert(below);
             }
@@ -414,11 +423,11 @@ impl<'a> Surroundings<'a> {
         self.edited[from..].iter().copied().take_while(move |edited| is_below(edited, name))
     }
 
-    /// All names below this one with records before the edit, and all that are edited.
-    fn all_below(&self, name: &[u8]) -> Result<Vec<Box<[u8]>>, Unable> {
-        let mut all = self.before_below(name, NAMES_MAX + 1)?;
+    /// All names below this one with records before the edit, and all that are edited. Err: they are more than that.
+    fn all_below(&self, name: &[u8], max: usize) -> Result<Vec<Box<[u8]>>, Unable> {
+        let mut all = self.before_below(name, max + 1)?;
         all.extend(self.edited_below(name).map(Into::into));
-        if all.len() > NAMES_MAX { Err(Unable::Large) } else { Ok(all) }
+        if all.len() > max { Err(Unable::Large) } else { Ok(all) }
     }
 
     /// Names below this one that have records, not NSEC3 alone, and are not edited, at most so many.

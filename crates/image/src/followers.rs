@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::edit::{Edit, Record};
     use crate::format::Header;
-    use crate::patch::{self, Change, PLACE};
+    use crate::patch::{self, Change, Limits, PLACE};
     use crate::{Builder, Image, InTurn};
     use wire::rtype::{A, NS, SOA};
 
@@ -201,7 +201,8 @@ mod tests {
 
         fn lay(&mut self, edit: Edit<'_>, followers_max: usize) {
             let place = (self.octets.len() as u64).next_multiple_of(PLACE);
-            let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![edit], followers_max };
+            let limits = Limits { followers: followers_max, ..Limits::MOST };
+            let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![edit], limits };
             let laid = patch::lay(self.image().view(), change, place, &InTurn, &mut |_| None).unwrap();
             self.octets.resize(place as usize, 0);
             self.octets.extend_from_slice(&laid.octets);
@@ -291,7 +292,8 @@ mod tests {
         let change = |followers_max| {
             let host = |apex: &[u8]| vec![Record { rtype: A, ttl: 1, rdata: [192, 0, 2, apex[1]][..].into() }];
             let edits = apexes.iter().map(|apex| Edit::new(apex, [(below("ns", apex).into(), host(apex))].into()));
-            Change { whole: Builder::new(7), gone: vec![], edits: edits.collect(), followers_max }
+            let limits = Limits { followers: followers_max, ..Limits::MOST };
+            Change { whole: Builder::new(7), gone: vec![], edits: edits.collect(), limits }
         };
         let left = |followers_max| {
             let place = (image.bytes().len() as u64).next_multiple_of(PLACE);

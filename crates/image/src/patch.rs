@@ -12,7 +12,7 @@ mod tests;
 use self::laying::Laying;
 use crate::builder::{Builder, Complaint, Hands, Judge};
 use crate::drafts::ends;
-use crate::edit::{Edit, Fronts, Nodes, Screen, Surroundings};
+use crate::edit::{Edit, Fronts, NAMES_MAX, Nodes, Screen, Surroundings};
 use crate::followers::Followers;
 use crate::format::{ALIGN, Damaged, Header};
 use crate::node::{APEX, DEEPER};
@@ -39,9 +39,22 @@ pub struct Change<'c> {
     pub gone: Vec<Box<[u8]>>,
     /// Names of zones that stay otherwise.
     pub edits: Vec<Edit<'c>>,
+    pub limits: Limits,
+}
+
+/// How much edits may draw in.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Names that come to be hidden or cease to be, of each: with more it takes a new image.
+    pub hidden: usize,
     /// So many nodes that may name changed hosts are laid, of all edits together; those of an edit that has more are left to be laid
     /// afterwards (see `followers`).
-    pub followers_max: usize,
+    pub followers: usize,
+}
+
+impl Limits {
+    /// As much as is worth it: with more a new image is not dearer.
+    pub const MOST: Limits = Limits { hidden: NAMES_MAX, followers: usize::MAX };
 }
 
 /// Why a change needs a new image.
@@ -128,7 +141,7 @@ pub fn lay(
     hands: &dyn Hands,
     judge: Judge<'_>,
 ) -> Result<Laid, Unable> {
-    let Change { whole: mut builder, gone, edits, mut followers_max } = change;
+    let Change { whole: mut builder, gone, edits, mut limits } = change;
     let anew: Vec<Box<[u8]>> = builder.apexes().map(Into::into).collect();
     let whole = anew.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<Vec<_>, Unable>>()?;
     let lost = gone.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<Vec<_>, Unable>>()?;
@@ -138,7 +151,7 @@ pub fn lay(
     let mut gathered = Vec::new();
     for (wanted, edit) in edited.iter().zip(&edits) {
         let old = wanted.old.ok_or(Unable::NoSuchZone)?;
-        gathered.push(Surroundings::new(old, edit)?.gather(&mut builder, &mut followers_max)?);
+        gathered.push(Surroundings::new(old, edit)?.gather(&mut builder, &mut limits)?);
     }
     let beside: BTreeSet<&[u8]> = gathered.iter().flat_map(|edit| &edit.below).map(|apex| &**apex).collect();
     let known: HashSet<Box<[u8]>> = builder.apexes().map(Into::into).collect();

@@ -1,7 +1,7 @@
 //! Changes of many names at once, where each draws others in: what one leads to is looked at once, not once for each.
 
 use image::edit::{Edit, Record, records_of};
-use image::patch::{self, Change, PLACE};
+use image::patch::{self, Change, Limits, PLACE};
 use image::{Builder, Image, InTurn};
 
 const APEX: &[u8] = b"\x01z\0";
@@ -34,7 +34,7 @@ fn image(names: usize, is_cut: bool) -> Image<Vec<u8>> {
 /// Changes names; looks whether each then has what it is to have.
 fn check(image: &Image<Vec<u8>>, names: Vec<(Vec<u8>, Vec<Record>)>) {
     let edits = vec![Edit::new(APEX, names.iter().map(|(n, all)| (n[..].into(), all.clone())).collect())];
-    let change = Change { whole: Builder::new(7), gone: vec![], edits, followers_max: usize::MAX };
+    let change = Change { whole: Builder::new(7), gone: vec![], edits, limits: Limits::MOST };
     let place = (image.bytes().len() as u64).next_multiple_of(PLACE);
     let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).unwrap();
     let mut octets = image.bytes().clone();

@@ -12,7 +12,7 @@
 use front::{Datagrams, Now, Peer, Published, Setup, Ticket, Unserved, Worker, Zones};
 use image::edit::{Edit, Record, records_of};
 use image::format::Header;
-use image::patch::{self, Change, PLACE};
+use image::patch::{self, Change, Limits, PLACE};
 use image::{Builder, Image, InTurn, View};
 use server::config::Zone;
 use server::images::scratch::Scratch;
@@ -170,7 +170,7 @@ fn follow(path: &str, host: &str, rounds: usize) {
 fn lay(octets: &mut Vec<u8>, header: &mut Header, edit: Edit<'_>) {
     let image = Image::overlaid(&octets[..], header.clone());
     let change =
-        Change { whole: Builder::new(image.view().seed()), gone: vec![], edits: vec![edit], followers_max: usize::MAX };
+        Change { whole: Builder::new(image.view().seed()), gone: vec![], edits: vec![edit], limits: Limits::MOST };
     let place = (octets.len() as u64).next_multiple_of(PLACE);
     let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).unwrap();
     assert!(laid.complaints.is_empty(), "{:?}", laid.complaints);

@@ -6,8 +6,8 @@
 //! ```
 //! A group is what waits when the disk is free again, as much of it as is judged in `AT_ONCE`; between two groups is done what others want done with the press held.
 //! An answer of success leaves only after its change is durable and served. A change that cannot be made durable is forgotten, and its sender is told SERVFAIL. What cannot be laid over the
-//! image (the rule is in `laying`) is written into the files of its zones, and served from a new image; until that is, no
-//! further update is taken.
+//! image (the rule is in `laying`) is written into the files of its zones, and served from a new image; until that is, its zones take no
+//! further update (see `owing`).
 //!
 //! When nothing has changed for a while, or much has, the publisher is asked to write the files and to fold all into a
 //! new image. Updates go on meanwhile.
@@ -22,6 +22,7 @@ mod lines;
 #[cfg(test)]
 mod lives;
 pub(crate) mod novices;
+mod owing;
 mod replies;
 mod strangers;
 pub(crate) mod unwritten;
@@ -29,7 +30,6 @@ pub(crate) mod writing;
 mod zones;
 
 use crate::answering::later::{self, Burst, Mailboxes};
-use crate::answering::queue;
 use crate::clock::{change_now, wall_s};
 use crate::history;
 use crate::images::laying::{self, Standing};
@@ -38,10 +38,10 @@ use crate::json::Json;
 use crate::log::{self, Seldom};
 use crate::publisher::press::{Books, Press, Work};
 use crate::refusals::{self, DONE, ELSEWHERE, FAILED, NOT_NOW, NOT_YET, Notice, PROHIBITED};
-use crate::state::{Event, State};
+use crate::state::State;
 use asleep::Asleep;
 use cache::Cache;
-use folds::{Folds, is_recent};
+use folds::is_recent;
 use front::locks::hold;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
@@ -50,6 +50,7 @@ use ledger::Ledger;
 use lines::Lines;
 use net::sched::{Precedence, Rank};
 use novices::Wanted;
+use owing::{Owing, UNSERVED};
 use replies::{Judged, counted, is_of_content, reply, still};
 use stats::Counter;
 use std::collections::HashMap;
@@ -135,35 +136,28 @@ fn takes_a_cut(entry: &Entry) -> bool {
     entry.diff.removed().iter().any(|r| r.rtype == NS && *r.owner() != *entry.zone)
 }
 
-/// Comes when files have been written, and an image has been made of them.
-type Outcome = queue::Receiver<Result<Json, Vec<String>>>;
-
 /// What is left to do when an update has been answered.
 #[derive(Default)]
 pub struct Later {
     retired: Vec<Retired<Zones<Stretch>>>,
-    folds: Folds,
-    /// Of the one that is under way.
-    folding: Option<Outcome>,
+    owing: Owing,
     /// That the journal cannot be written is said now and then.
     unwritten: Seldom,
     refused: Seldom,
-    /// When a new image for what is owed could not be made last.
-    unpaid: Option<Instant>,
     /// All that has changed is on the slate.
     is_noted: bool,
     /// The last change could not be written.
     is_refusing: bool,
     coming: Coming,
     overtaken: Overtaken,
-    /// Of this turn: until changes were written, or a new image was there.
+    /// Of this turn: until changes were written.
     asleep: Asleep,
 }
 
 impl Later {
     fn is_nothing(&self) -> bool {
         // What was replaced takes its memory until it is let go of.
-        self.folds.is_nothing()
+        self.owing.is_nothing()
             && self.is_noted
             && self.retired.is_empty()
             && self.coming.is_nothing()
@@ -188,16 +182,16 @@ impl Updates {
         store::pieces::keep();
         // What a crash left in the journal is not to be read by each start.
         if self.press.hold().unwritten.names() > 0 {
-            self.later.folds.change(Instant::now());
+            self.later.owing.folds.change(Instant::now());
         }
         let (mut lines, mut has_worked, clock) = (Lines::default(), true, self.state.clock);
         // A server that resolves leaves its threads as they are (docs/decisions/0013).
         let is_alone = self.cache.is_none();
         let mut precedence = is_alone.then(|| Precedence::take(Rank::Updates, clock.mono_ns())).flatten();
         self.later.overtaken.zones = self.ledger.all_overtaken();
-        self.outrun(taken);
+        self.outrun();
         loop {
-            let are_left = !lines.is_empty()
+            let are_left = !lines.is_empty() && !self.is_at_rest()
                 || !self.press.hold().left.is_empty()
                 || self.later.overtaken.is_due()
                 || self.later.coming.are_due;
@@ -221,14 +215,16 @@ impl Updates {
                     self.state.rest();
                     continue;
                 }
-                Err(RecvTimeoutError::Disconnected) if lines.is_empty() => return,
+                Err(RecvTimeoutError::Disconnected) if lines.is_empty() || self.is_at_rest() => return,
                 // Nobody has wanted anything for a while, though something is left to do.
                 Err(RecvTimeoutError::Timeout) if !are_left => store::pieces::let_go(),
                 Err(_) => {}
             }
             has_worked = true;
-            if !lines.is_empty() {
-                self.on_lines(taken, &mut lines);
+            if !lines.is_empty() && !self.is_at_rest() {
+                // Whoever sent an update after a reload finds its rules.
+                self.look_at(&taken.wanted);
+                self.carry_out(taken, &mut lines);
             }
             // Whoever is just putting something in rings after that.
             while let Some(work) = taken.works.poll() {
@@ -242,9 +238,9 @@ impl Updates {
             self.later.retired.retain(|r| !r.is_unused());
             self.take_on();
             self.settle_novices();
-            self.outrun(taken);
+            self.outrun();
             self.later.is_noted = self.press.note(&mut self.press.hold());
-            self.look_after();
+            self.look_after(taken, &mut lines);
             let now_ns = clock.mono_ns();
             let took_ns = self.later.asleep.awake_ns(now_ns - begun_ns);
             precedence.iter_mut().for_each(|precedence| precedence.weigh(took_ns, now_ns));
@@ -295,13 +291,15 @@ impl Updates {
 
     fn on_request(&mut self, request: Request, taken: &Orders) {
         self.look_at(&taken.wanted);
+        let Some(request) = self.waits(request) else { return };
         match request {
             Request::Freeze { zone, is_frozen, done } => {
                 // Whoever asked may have gone.
                 let _ = done.send(self.freeze(&zone, is_frozen));
             }
             Request::Change { zone, diff, author, done } => {
-                let _ = done.send(self.make(zone, diff, author, taken));
+                let made = self.make(zone.clone(), diff, author);
+                self.have_made(&zone, made, done);
             }
             Request::Settle { done } => self.later.coming.settling.push(done),
         }
@@ -314,67 +312,9 @@ impl Updates {
         settling.into_iter().for_each(|done| _ = done.send(()));
     }
 
-    fn on_lines(&mut self, taken: &Orders, lines: &mut Lines<Waiting>) {
-        if self.owes() {
-            self.pay(taken);
-        }
-        // Whoever sent an update after a reload finds its rules.
-        self.look_at(&taken.wanted);
-        self.carry_out(taken, lines);
-    }
-
     fn look_at(&mut self, wanted: &Mutex<Option<Wanted>>) {
         let wanted = hold(wanted).take();
         wanted.into_iter().for_each(|wanted| self.adopt(wanted));
-    }
-
-    /// Has zone files written and a new image made, when it is time for that.
-    fn look_after(&mut self) {
-        let are_lagging = self.press.hold().left.takes_image();
-        self.later.folds.lag(are_lagging, Instant::now());
-        match self.later.folding.as_ref().map(queue::Receiver::try_recv) {
-            None => {}
-            Some(Err(TryRecvError::Empty)) => return,
-            Some(outcome) => return self.have_folded(outcome),
-        }
-        let is_much = || {
-            let now = self.press.current();
-            let octets = now.image.bytes().len().saturating_sub(now.image.bytes().map().len());
-            self.owes() || octets > OCTETS_MAX || self.press.hold().unwritten.names() > NAMES_MAX
-        };
-        let segments = |done| self.ledger.segments_behind(done);
-        if self.later.folds.is_due(Instant::now(), is_much, segments) {
-            self.later.folds.begin(Instant::now(), self.ledger.position());
-            self.later.folding = Some(self.fold());
-        }
-    }
-
-    /// Lets go of what a new image has settled.
-    fn have_folded(&mut self, outcome: Result<Result<Json, Vec<String>>, TryRecvError>) {
-        if let Ok(Err(complaints)) = &outcome {
-            log::error("changes stay in the journal", &[("why", &complaints.join("; "))]);
-        }
-        let books = self.press.hold();
-        let (needed, names) = (books.unwritten.needed(), books.unwritten.names());
-        drop(books);
-        if names == 0 {
-            self.press.hold().pay();
-        }
-        // Without an image what a start has found of zones that are their updates' no more is in the journal alone.
-        if matches!(outcome, Ok(Ok(_)))
-            && let Err(e) = self.written(|ledger| ledger.release(needed))
-        {
-            log::warn("the journal grows", &[("why", &e)]);
-        }
-        self.later.folding = None;
-        // What is left is of updates that came meanwhile, or of zones that are not served now.
-        self.later.folds.end(Instant::now(), !matches!(outcome, Ok(Err(_))), names > 0);
-    }
-
-    fn fold(&self) -> Outcome {
-        let (done, outcome) = queue::bounded(1);
-        self.state.raise(Event::Fold { done });
-        outcome
     }
 
     fn freeze(&mut self, zone: &str, is_frozen: bool) -> Result<(), String> {
@@ -385,22 +325,16 @@ impl Updates {
         Ok(())
     }
 
-    /// Err: what is durable is still not served.
-    fn settle(&mut self, taken: &Orders) -> Result<(), String> {
-        if !self.owes() || self.pay(taken) == DONE {
-            return Ok(());
-        }
-        Err("changes are in the journal and not served: see the log".to_string())
-    }
-
     /// Makes a change that no message asked for.
-    fn make(&mut self, apex: Box<[u8]>, diff: Diff, author: Author, taken: &Orders) -> Result<Json, Unmade> {
-        self.settle(taken)?;
+    fn make(&mut self, apex: Box<[u8]>, diff: Diff, author: Author) -> Result<Json, Unmade> {
         if self.ledger.zone(&apex).is_none() {
             return Err(format!("the zone {} takes no updates", name(&apex)).into());
         }
         let press = Arc::clone(&self.press);
         let mut books = press.hold();
+        if books.owes(&apex) {
+            return Err(UNSERVED.to_string().into());
+        }
         let now = press.current();
         let standing = Standing::find(now.image.view(), &apex).ok_or_else(|| "the zone is not served".to_string())?;
         let mut layer = Layer::over(standing);
@@ -413,15 +347,9 @@ impl Updates {
         drop(now);
         let facts = Json::Object(vec![("changed", Json::Bool(true)), ("serial", Json::Number(diff.to.into()))]);
         let entry = Entry { zone: apex, author, when: change_now(), diff };
-        let mut outcome = self.change(&[entry], wishes, &mut books);
-        drop(books);
-        if self.owes() {
-            outcome = self.pay(taken);
-        }
-        if outcome == DONE {
-            Ok(facts)
-        } else {
-            Err("it could not be made durable, or not be served: see the log".to_string().into())
+        match self.change(&[entry], wishes, &mut books) {
+            DONE => Ok(facts),
+            _ => Err("it could not be made durable: see the log".to_string().into()),
         }
     }
 
@@ -437,6 +365,12 @@ impl Updates {
             let Some(Waiting { question, signed, since }) = lines.next(group.is_empty()) else { break };
             if since.elapsed() > PATIENCE {
                 self.give_up(question, taken);
+                continue;
+            }
+            if self.is_put_off(&question, &books, now.image.view()) {
+                let (key, octets) = (Box::<[u8]>::from(signed.key().name()), question.message.len());
+                let put = lines.put_aside(&key, octets, Waiting { question, signed, since });
+                put.unwrap_or_else(|waiting| self.give_up(waiting.question, taken));
                 continue;
             }
             let before = entries.len();
@@ -455,15 +389,9 @@ impl Updates {
         drop(now);
         // Those who were given up need not wait for the disk.
         self.burst.ring(&self.mailboxes);
-        let mut outcome = if entries.is_empty() { DONE } else { self.change(&entries, wishes, &mut books) };
+        let outcome = if entries.is_empty() { DONE } else { self.change(&entries, wishes, &mut books) };
         drop(books);
-        if !entries.is_empty() && self.owes() {
-            outcome = self.pay(taken);
-        }
-        for (question, judged) in group.drain(..) {
-            self.answer(question, judged, outcome, taken);
-        }
-        self.burst.ring(&self.mailboxes);
+        self.answer_group(&mut group, outcome, taken);
         entries.clear();
         self.room = Room { group, entries };
     }
@@ -537,7 +465,7 @@ impl Updates {
         if owned.is_frozen {
             return Err(NOT_NOW);
         }
-        if !books.owed.is_empty() {
+        if books.owes(&apex) {
             return Err(FAILED);
         }
         let may = |owner: &[u8], rtype| owned.rules.allow(key, owner, rtype);
@@ -572,26 +500,18 @@ impl Updates {
             self.state.set_no_updates(None);
             log::info("updates are taken again: the journal can be written", &[]);
         }
-        match laid.unwrap_or_else(|| press.lay(books, &wishes)) {
-            Ok(unserved) => {
-                self.later.retired.extend(press.serve(books, &wishes, unserved));
-                // What is cached of names below was others', and may be ours now.
-                if entries.iter().any(takes_a_cut) {
-                    self.cache.iter().for_each(|cache| cache.next_generation());
-                }
-                let others = &self.state.secondaries;
-                others.iter().for_each(|others| wishes.iter().for_each(|wish| others.has_changed(&wish.apex)));
-            }
-            Err(unlaid) => {
-                let zones = unlaid.zones.iter().map(|apex| name(apex).to_string()).collect::<Vec<_>>().join(" ");
-                log::info("an update takes a new image", &[("why", &unlaid.why), ("zones", &zones)]);
-                books.owed.clone_from(&wishes);
-                self.later.unpaid = None;
-            }
+        let unserved = laid.unwrap_or_else(|| press.lay(books, &wishes));
+        unserved.unlaid.iter().for_each(|unlaid| self.later.owing.add(unlaid));
+        self.later.retired.extend(press.serve(books, &wishes, unserved));
+        // What is cached of names below was others', and may be ours now.
+        if entries.iter().any(takes_a_cut) {
+            self.cache.iter().for_each(|cache| cache.next_generation());
         }
+        let others = &self.state.secondaries;
+        others.iter().for_each(|others| wishes.iter().for_each(|wish| others.has_changed(&wish.apex)));
         books.unwritten.add(wishes, end);
         entries.iter().for_each(|entry| books.unwritten.has_changed(&entry.zone, entry.diff.to, entry.when.wall_s));
-        self.later.folds.change(Instant::now());
+        self.later.owing.folds.change(Instant::now());
         DONE
     }
 
@@ -604,39 +524,5 @@ impl Updates {
             writing.ends();
             outcome
         })
-    }
-
-    /// Whether something is durable and not served.
-    fn owes(&self) -> bool {
-        !self.press.hold().owed.is_empty()
-    }
-
-    /// Has what is owed served from a new image.
-    fn pay(&mut self, taken: &Orders) -> Refused {
-        if is_recent(self.later.unpaid, Instant::now()) {
-            return FAILED;
-        }
-        let folding = self.fold();
-        loop {
-            // Whoever makes the image has his changes made here, and tells when he is ready.
-            if let Ok(work) = self.later.asleep.during(|| taken.works.recv_timeout(LOOK_EVERY)) {
-                self.oblige(work, taken);
-            }
-            match folding.try_recv() {
-                Err(TryRecvError::Empty) => {}
-                Ok(Ok(_)) => {
-                    self.press.hold().pay();
-                    return DONE;
-                }
-                Ok(Err(complaints)) => {
-                    log::error("changes are in the journal and not served", &[("why", &complaints.join("; "))]);
-                    self.later.unpaid = Some(Instant::now());
-                    self.later.folds.failed = self.later.unpaid;
-                    return FAILED;
-                }
-                // The server is stopping.
-                Err(TryRecvError::Disconnected) => return FAILED,
-            }
-        }
     }
 }

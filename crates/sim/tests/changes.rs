@@ -7,7 +7,7 @@ mod zones;
 use front::Setup;
 use image::edit::{self, Edit};
 use image::followers::Queue;
-use image::patch::{self, Change, PLACE};
+use image::patch::{self, Change, Limits, PLACE};
 use image::{Builder, Complaint, Image, InTurn};
 use sim::Server;
 use std::cell::Cell;
@@ -194,7 +194,7 @@ impl Twins {
             whole: Builder::new(SEED),
             gone: vec![],
             edits: turn.0.iter().map(|(apex, names)| Edit::again(apex, names.clone())).collect(),
-            followers_max: usize::MAX,
+            limits: Limits::MOST,
         };
         let model = self.model.clone();
         assert!(turn.0.is_empty() || self.lay(change, &model), "names as they are make nothing wrong");
@@ -237,9 +237,9 @@ impl Twins {
             edited.push(other);
             after = both;
         }
-        let followers_max = [0, 1, 4, usize::MAX][rng.below(4)];
+        let limits = Limits { followers: [0, 1, 4, usize::MAX][rng.below(4)], ..Limits::MOST };
         let edits = edited.iter().map(|(apex, names)| Edit::new(apex, names.clone()));
-        let change = Change { whole, gone, edits: edits.collect(), followers_max };
+        let change = Change { whole, gone, edits: edits.collect(), limits };
         let laid = self.laid;
         if self.lay(change, &after) {
             let is_renewed = edited.iter().any(|(apex, _)| soa(&self.model, apex) != soa(&after, apex));

@@ -187,6 +187,47 @@ fn a_start_on_a_full_disk_answers_whatever_the_last_update_was() {
     assert!(folder.does(&["status", "--json"]).contains("\"no_new_image\":null"));
 }
 
+/// A change of one zone takes a new image, and there is no room for it: whoever updates another zone has nothing to do with that.
+#[test]
+fn a_zone_that_waits_for_a_new_image_keeps_no_other_from_its_updates() {
+    let folder = folder();
+    let alone = &CONFIGURATION[..CONFIGURATION.rfind("[[zone]]").unwrap()];
+    let other = "[[zone]]\nname = \"other.example\"\nfile = \"other.zone\"\nallow-update = [\"key:ddns\"]\n";
+    folder.configure(&format!("{alone}{other}"));
+    folder.write("other.zone", ZONE);
+    let many: String = (0..=10_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
+    folder.write("z.zone", &format!("{ZONE}{many}"));
+    let server = serve(&folder);
+    let limit = |octets: &str| {
+        let limit = [format!("--pid={}", server.pid()), format!("--fsize={octets}:unlimited")];
+        assert!(Command::new("prlimit").args(limit).status().unwrap().success());
+    };
+    let add_there = |i: u32| {
+        let line = format!("zone other.example\nadd n{i}.other.example 60 A 192.0.2.{i}");
+        update(&server, &[], DDNS, &line)
+    };
+    let many = || server.short(&folder, &["n7.many.z.example", "A"]);
+    limit("20000");
+    let change = "zone z.example\nadd many.z.example 60 NS ns.other.example.";
+    assert!(update(&server, &["-v"], DDNS, change).contains("SERVFAIL"));
+    for i in 1..4 {
+        assert_eq!(add_there(i), "");
+        assert_eq!(server.short(&folder, &[&format!("n{i}.other.example"), "A"]), format!("192.0.2.{i}\n"));
+        assert!(add(&server, i).contains("SERVFAIL"));
+    }
+    assert_eq!(many(), "192.0.2.2\n");
+    limit("unlimited");
+    folder.does(&["reload"]);
+    assert_eq!(many(), "");
+    assert_eq!([add(&server, 4), add_there(4)].concat(), "");
+    let server = after_a_kill(server, &folder);
+    assert_eq!(server.short(&folder, &["n7.many.z.example", "A"]), "");
+    assert!(has(&folder, &server, 4) && (1..4).all(|i| !has(&folder, &server, i)));
+    for i in 1..=4 {
+        assert_eq!(server.short(&folder, &[&format!("n{i}.other.example"), "A"]), format!("192.0.2.{i}\n"));
+    }
+}
+
 /// What nobody writes to is never opened.
 #[test]
 fn a_pipe_in_the_place_of_a_zones_file_is_waited_for_by_nobody() {

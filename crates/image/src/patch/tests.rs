@@ -38,7 +38,7 @@ fn edit<'a>(apex: &'a [u8], owner: &[u8], records: &[(u16, &[u8])]) -> Edit<'a> 
 }
 
 fn edits(edits: Vec<Edit<'_>>) -> Change<'_> {
-    Change { whole: Builder::new(7), gone: vec![], edits, followers_max: usize::MAX }
+    Change { whole: Builder::new(7), gone: vec![], edits, limits: Limits::MOST }
 }
 
 fn names(owner: &[u8], records: &[(u16, &[u8])]) -> Change<'static> {
@@ -172,7 +172,7 @@ fn a_name_on_the_way_to_another_zone_is_the_zones_or_nobodys() {
     let mut whole = Builder::new(7);
     whole.begin_zone(APEX);
     APEX_ROWS.iter().for_each(|(owner, rtype, rdata)| whole.record(owner, *rtype, 60, rdata).unwrap());
-    image = over(&image, Change { whole, gone: vec![], edits: vec![], followers_max: usize::MAX });
+    image = over(&image, Change { whole, gone: vec![], edits: vec![], limits: Limits::MOST });
     for _ in 0..2 {
         assert!(!is_there(&image));
         image = over(&image, names(name, &[(rtype::TXT, b"\x01t")]));
@@ -237,7 +237,7 @@ fn a_name_leaves_the_lists_of_hosts_with_its_node() {
         whole.begin_zone(APEX);
         let rows = [&ZONE[..2], &[(name, rtype::MX, &host[..])]].concat();
         rows.iter().for_each(|(owner, rtype, rdata)| whole.record(owner, *rtype, 60, rdata).unwrap());
-        image = over(&image, Change { whole, gone: vec![], edits: vec![], followers_max: usize::MAX });
+        image = over(&image, Change { whole, gone: vec![], edits: vec![], limits: Limits::MOST });
         assert_eq!(more(&image).iter().sum::<usize>(), 2, "whose host has no address any more");
     }
     let (zone, view) = (zone_of(&image, APEX), image.view());
@@ -247,10 +247,8 @@ fn a_name_leaves_the_lists_of_hosts_with_its_node() {
         keys.iter().filter(|&&key| overlay.listed(view, key, zone.number()).next().is_some()).count()
     };
     assert_eq!(lists(view), 2);
-    let gone = over(
-        &image,
-        Change { whole: Builder::new(7), gone: vec![APEX.into()], edits: vec![], followers_max: usize::MAX },
-    );
+    let gone =
+        over(&image, Change { whole: Builder::new(7), gone: vec![APEX.into()], edits: vec![], limits: Limits::MOST });
     assert_eq!(lists(gone.view()), 0);
 }
 

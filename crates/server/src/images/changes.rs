@@ -20,7 +20,7 @@ use crate::zonetext::pieces::file::Shelf;
 use crate::zonetext::reading::{self, Stock};
 use audit::{Fault, Finding, Rules, Version, audit};
 use image::edit::{Edit, Hidden, records_of};
-use image::patch::Change;
+use image::patch::{Change, Limits};
 use image::zone::SIGNED;
 use image::{Builder, Image, InTurn};
 use std::collections::{HashMap, HashSet};
@@ -120,7 +120,7 @@ pub fn lay(now: &Image<Stretch>, plan: Plan) -> Option<Laid> {
     // A zone whose file could never be used is in no image.
     let gone = gone.into_iter().filter(|apex| laying::zone(now.view(), apex).is_some()).collect();
     let edits = editions.iter().map(|e| Edit::of(&e.entry.apex, &e.names)).collect();
-    let change = Change { whole, gone, edits, followers_max: usize::MAX };
+    let change = Change { whole, gone, edits, limits: Limits::MOST };
     let Over { image, remarks, complaints, doubts } = over(now, change, &editions, &stock, &gate)?;
     // A new image is built with the whole zone in view, and says what is wrong with it.
     let is_doubtful = |doubt: &Doubt| is_laid(now, &image, doubt);

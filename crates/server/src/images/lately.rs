@@ -15,7 +15,7 @@ use crate::images::{Library, Others, Shelved, name};
 use crate::log;
 use crate::update::ledger;
 use crate::update::unwritten::{Names, Wish};
-use image::patch::Change;
+use image::patch::{Change, Limits};
 use image::{Builder, Image, InTurn, Zone as ImageZone};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -174,7 +174,7 @@ impl Last {
     }
 
     fn put(&self, whole: Builder, gone: Vec<Box<[u8]>>) -> Option<Image<Stretch>> {
-        let change = Change { whole, gone, edits: vec![], followers_max: usize::MAX };
+        let change = Change { whole, gone, edits: vec![], limits: Limits::MOST };
         let Put { image, complaints, .. } = laying::put(self.served(), change, &InTurn, &mut |_| None).ok()?;
         complaints.is_empty().then_some(image)
     }
@@ -203,7 +203,7 @@ impl Last {
             }
         }
         wishes.extend(self.found_again(data_dir, astray));
-        match laying::over(self.served(), &wishes, usize::MAX) {
+        match laying::over(self.served(), &wishes, Limits::MOST) {
             Ok(laid) => _ = self.take_over(laid.map(|laid| laid.image)),
             // One of them cannot be laid by its names, or they are too many.
             Err(_) => wishes.retain(|wish| self.lay_change(wish)),
@@ -238,7 +238,7 @@ impl Last {
 
     /// True if it was laid, by its names or as a whole.
     fn lay_change(&mut self, wish: &Wish) -> bool {
-        let laid = match laying::over(self.served(), slice::from_ref(wish), usize::MAX) {
+        let laid = match laying::over(self.served(), slice::from_ref(wish), Limits::MOST) {
             Ok(laid) => laid.map(|laid| laid.image),
             // It is about the image.
             Err(unlaid) if unlaid.zones.is_empty() => None,

@@ -6,7 +6,7 @@
 //! changes
 //! a zone with several chains of NSEC3           a new image
 //! more than `NAMES_MAX` names, or that one      a new image
-//! change draws in more than is worth it
+//! change draws in, or hides, more than is worth it
 //! the room behind the image is used up          a new image
 //! ```
 //! Zones whose files have changed are laid by `changes`, as a whole or by the names that differ; it says there what is too
@@ -15,7 +15,7 @@
 use crate::update::unwritten::Wish;
 use image::edit::{Edit, Hidden};
 use image::followers::{Followers, Turn};
-use image::patch::{self, Change, PLACE, Unable};
+use image::patch::{self, Change, Limits, PLACE, Unable};
 use image::{Builder, Complaint, Hands, Image, InTurn, Judge, View, Walk, Zone};
 use store::Stretch;
 use transfer::record::Bare;
@@ -100,9 +100,9 @@ pub struct Laid {
     pub left: Vec<Followers>,
 }
 
-/// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid. `followers_max`: so
-/// many names are laid in all for the addresses that they carry of hosts that change; those of a zone that has more are left.
-pub fn over(now: &Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Result<Option<Laid>, Unlaid> {
+/// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid. `limits`: of names that carry
+/// addresses of hosts which change, in all; those of a zone that has more are left.
+pub fn over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> Result<Option<Laid>, Unlaid> {
     let is_served = |w: &&Wish| !w.names.is_empty() && zone(now.view(), &w.apex).is_some();
     let served: Vec<&Wish> = wishes.iter().filter(is_served).collect();
     let is_editable = |w: &&&Wish| zone(now.view(), &w.apex).is_some_and(|z| z.is_editable().unwrap_or(false));
@@ -111,23 +111,55 @@ pub fn over(now: &Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Resu
         return Err(Unlaid { zones: rigid, why: "its NSEC3 are of several chains".to_string() });
     }
     if served.iter().map(|w| w.names.len()).sum::<usize>() > NAMES_MAX {
-        return Err(Unlaid::image("more names have changed than are laid over an image"));
+        let zones = served.iter().map(|w| w.apex.clone()).collect();
+        return Err(Unlaid { zones, why: "more names have changed than are laid over an image".to_string() });
     }
     let (mut laid, steps): (Option<Laid>, _) = (None, steps(&served));
-    let followers_max = followers_max / steps.len().max(1);
+    let limits = among(limits, steps.len());
     for step in steps {
         let before = laid.take();
-        let next = lay(before.as_ref().map_or(now, |laid| &laid.image), step, followers_max)?;
+        let next = lay(before.as_ref().map_or(now, |laid| &laid.image), step, limits)?;
         let left = before.map_or(vec![], |laid| laid.left).into_iter().chain(next.left).collect();
         laid = Some(Laid { left, ..next });
     }
     Ok(laid)
 }
 
+/// The same zone by zone, where some of them cannot be laid; and what these are.
+pub fn each_over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> (Option<Laid>, Option<Unlaid>) {
+    let (mut laid, mut unlaid) = (None::<Laid>, None::<Unlaid>);
+    let limits = among(limits, wishes.len());
+    let mut rest = wishes.iter();
+    while let Some(wish) = rest.next() {
+        let image = laid.as_ref().map_or(now, |laid| &laid.image);
+        match over(image, std::slice::from_ref(wish), limits) {
+            Ok(None) => {}
+            Ok(Some(next)) => {
+                let left = laid.map_or(vec![], |laid| laid.left).into_iter().chain(next.left).collect();
+                laid = Some(Laid { left, ..next });
+            }
+            Err(Unlaid { zones, why }) => {
+                let all = unlaid.get_or_insert(Unlaid { zones: vec![], why });
+                all.zones.push(wish.apex.clone());
+                // There is no room for any more.
+                if zones.is_empty() {
+                    all.zones.extend(rest.by_ref().map(|wish| wish.apex.clone()));
+                }
+            }
+        }
+    }
+    (laid, unlaid)
+}
+
 /// The image with names laid over it that were left.
 pub fn again(now: &Image<Stretch>, turn: &Turn) -> Result<Image<Stretch>, Unlaid> {
     let edits = turn.0.iter().map(|(apex, names)| Edit::again(apex, names.clone()));
-    lay(now, edits.collect(), usize::MAX).map(|laid| laid.image)
+    lay(now, edits.collect(), Limits::MOST).map(|laid| laid.image)
+}
+
+/// What each of so many has.
+fn among(limits: Limits, parts: usize) -> Limits {
+    Limits { followers: limits.followers / parts.max(1), ..limits }
 }
 
 /// The names of all zones in portions: those of a zone stay in their order.
@@ -157,9 +189,9 @@ fn steps<'w>(wishes: &[&'w Wish]) -> Vec<Vec<Edit<'w>>> {
     steps
 }
 
-fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>, followers_max: usize) -> Result<Laid, Unlaid> {
+fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>, limits: Limits) -> Result<Laid, Unlaid> {
     let apexes = edits.iter().map(|edit| edit.apex.into()).collect();
-    let change = Change { whole: Builder::new(now.header().seed), gone: vec![], edits, followers_max };
+    let change = Change { whole: Builder::new(now.header().seed), gone: vec![], edits, limits };
     match put(now, change, &InTurn, &mut |_| None) {
         Ok(Put { image, complaints, left }) if complaints.is_empty() => Ok(Laid { image, left }),
         Ok(Put { complaints, .. }) => {
@@ -167,16 +199,23 @@ fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>, followers_max: usize) -> Resu
             Err(Unlaid { zones: apexes, why })
         }
         Err(Fault::Zones(Unable::Whole)) => Err(Unlaid { zones: apexes, why: WHOLE.to_string() }),
+        Err(Fault::Zones(Unable::Large)) => Err(Unlaid { zones: apexes, why: LARGE.to_string() }),
         Err(Fault::Zones(why)) => Err(Unlaid { zones: apexes, why: format!("{why:?}") }),
         Err(Fault::Image(why)) => Err(Unlaid::image(&why)),
     }
 }
 
 const WHOLE: &str = "it is signed in another way, or owners of NSEC3 become names or have names below";
+const LARGE: &str = "it draws in more names than are laid over an image";
 
 impl Unlaid {
     fn image(why: &str) -> Unlaid {
         Unlaid { zones: vec![], why: why.to_string() }
+    }
+
+    /// True if it is about all zones, or this one.
+    pub fn is_about(&self, apex: &[u8]) -> bool {
+        self.zones.is_empty() || self.zones.iter().any(|zone| **zone == *apex)
     }
 }
 

@@ -19,6 +19,8 @@ use front::locks::hold;
 use front::{Published, Retired, Zones};
 use image::Image;
 use image::followers::{Followers, Queue};
+use image::patch::Limits;
+use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
@@ -27,8 +29,9 @@ use wire::rtype::ZONEMD;
 
 /// Names that are laid while updates wait.
 const LAST_NAMES: usize = 256;
-/// Names that are laid in one go for the addresses of hosts that they name: so long an update waits for those of others.
-const FOLLOWERS_MAX: usize = 2048;
+/// What a change of names draws in while updates wait, 7 us a name: those that it hides or shows; and, in one go, those that carry addresses of hosts
+/// which change.
+const LIMITS: Limits = Limits { hidden: 10_000, followers: 2048 };
 /// How long after a change the digest of a zone is made anew: before all that has changed is folded into a new image.
 pub const DIGEST_AFTER: Duration = Duration::from_secs(5);
 /// Rounds in which names are laid over an image that is to take another's place, while updates go on; each is for what came during the one before.
@@ -43,7 +46,7 @@ pub struct Press {
     hands: OnceLock<Intake>,
     /// Zones that are served otherwise than their files say.
     pub slate: Slate,
-    pub followers_max: usize,
+    pub limits: Limits,
 }
 
 /// What whoever holds the press may change.
@@ -56,17 +59,30 @@ pub struct Books {
     pub left: Queue,
     /// Zones that are to take updates, and do not yet.
     pub novices: Novices,
-    /// What is durable, and takes a new image to be served.
-    pub owed: Vec<Wish>,
+    /// Zones of which something is durable that takes a new image to be served. They take no change until then.
+    pub owed: BTreeSet<Box<[u8]>>,
+    /// No zone does: the room behind the image is used up.
+    pub is_full: bool,
 }
 
 impl Books {
+    /// Whether the zone takes no change until another one is served.
+    pub fn owes(&self, apex: &[u8]) -> bool {
+        self.is_full || self.owed.contains(apex)
+    }
+
     /// What is owed is served. Only now: before, who writes files back would have found them as they should be.
     pub fn pay(&mut self) {
-        for wish in self.owed.drain(..) {
-            self.notes.change(&wish.apex);
-            self.notes.digest(&wish.apex);
+        self.is_full = false;
+        for apex in std::mem::take(&mut self.owed) {
+            self.notes.change(&apex);
+            self.notes.digest(&apex);
         }
+    }
+
+    /// Whether something that is owed is not among what was changed until the journal ended there.
+    fn owes_since(&self, end: u64) -> bool {
+        self.owed.iter().any(|apex| self.unwritten.has_changed_since(apex, end))
     }
 }
 
@@ -76,6 +92,15 @@ pub struct Unserved {
     now: Arc<Zones<Stretch>>,
     /// None: nothing is to be laid.
     laid: Option<Laid>,
+    /// What takes a new image.
+    pub unlaid: Option<Unlaid>,
+}
+
+impl Unserved {
+    /// True if this zone's changes are laid.
+    pub fn has(&self, apex: &[u8]) -> bool {
+        self.unlaid.as_ref().is_none_or(|unlaid| !unlaid.is_about(apex))
+    }
 }
 
 /// Something to be done with the press held.
@@ -84,13 +109,7 @@ pub type Work = Box<dyn FnOnce(&Press, &mut Books) + Send>;
 impl Press {
     pub fn new(published: Arc<Published<Zones<Stretch>>>, unwritten: Unwritten) -> Press {
         let books = Books { unwritten, ..Books::default() };
-        Press {
-            published,
-            books: Mutex::new(books),
-            hands: OnceLock::new(),
-            slate: Slate::default(),
-            followers_max: FOLLOWERS_MAX,
-        }
+        Press { published, books: Mutex::new(books), hands: OnceLock::new(), slate: Slate::default(), limits: LIMITS }
     }
 
     /// From now on somebody carries out updates, who does what others hand over.
@@ -140,24 +159,30 @@ impl Press {
         self.published.publish(next)
     }
 
-    /// Lays names over what is served. Of those that carry addresses of hosts which change many are left to `follow`.
-    pub fn lay(&self, _: &Books, wishes: &[Wish]) -> Result<Unserved, Unlaid> {
+    /// Lays names over what is served, of each zone all or none. Of those that carry addresses of hosts which change many are left to `follow`.
+    pub fn lay(&self, _: &Books, wishes: &[Wish]) -> Unserved {
         let now = self.current();
-        let laid = laying::over(&now.image, wishes, self.followers_max)?;
-        Ok(Unserved { now, laid })
+        let (laid, unlaid) = match laying::over(&now.image, wishes, self.limits) {
+            Ok(laid) => (laid, None),
+            Err(unlaid) if unlaid.zones.is_empty() => (None, Some(unlaid)),
+            Err(_) => laying::each_over(&now.image, wishes, self.limits),
+        };
+        Unserved { now, laid, unlaid }
     }
 
-    /// Has what was laid served: one pointer store. Nobody else has held the press since.
+    /// Has what was laid served: one pointer store; the rest is owed. Nobody else has held the press since.
     pub fn serve(&self, books: &mut Books, wishes: &[Wish], unserved: Unserved) -> Option<Retired<Zones<Stretch>>> {
-        let Unserved { now, laid } = unserved;
-        let retired = laid.map(|Laid { image, left }| {
+        let (laid, owed): (Vec<&Wish>, Vec<&Wish>) = wishes.iter().partition(|wish| unserved.has(&wish.apex));
+        books.owed.extend(owed.into_iter().map(|wish| wish.apex.clone()));
+        books.is_full |= unserved.unlaid.as_ref().is_some_and(|unlaid| unlaid.zones.is_empty());
+        let retired = unserved.laid.map(|Laid { image, left }| {
             left.into_iter().for_each(|left| books.left.push(left));
-            self.publish(now.with(image))
+            self.publish(unserved.now.with(image))
         });
         let has_digest =
-            |wish: &Wish| wish.names.get(&wish.apex).is_some_and(|all| all.iter().any(|r| r.rtype == ZONEMD));
-        wishes.iter().for_each(|wish| books.notes.change(&wish.apex));
-        wishes.iter().filter(|wish| has_digest(wish)).for_each(|wish| books.notes.digest(&wish.apex));
+            |wish: &&Wish| wish.names.get(&wish.apex).is_some_and(|all| all.iter().any(|r| r.rtype == ZONEMD));
+        laid.iter().for_each(|wish| books.notes.change(&wish.apex));
+        laid.into_iter().filter(has_digest).for_each(|wish| books.notes.digest(&wish.apex));
         self.note(books);
         retired
     }
@@ -165,7 +190,7 @@ impl Press {
     /// Lays some of the names that were left, as their zone is now, and has that served.
     pub fn follow(&self, books: &mut Books) -> Option<Retired<Zones<Stretch>>> {
         let now = self.current();
-        let turn = books.left.next(now.image.view(), self.followers_max)?;
+        let turn = books.left.next(now.image.view(), self.limits.followers)?;
         if turn.0.is_empty() {
             return None;
         }
@@ -190,12 +215,17 @@ impl Press {
     /// Publishes an image that was built from files, with what updates have changed since these were written.
     pub fn replace(&self, mut next: Zones<Stretch>) -> Result<Retired<Zones<Stretch>>, Unlaid> {
         let mut done = 0;
-        for _ in 0..ROUNDS_MAX {
-            let (changed, end) = self.have_done(move |_, books| (books.unwritten.since(done), books.unwritten.end()));
-            if changed.names() <= LAST_NAMES {
+        for round in 0..ROUNDS_MAX {
+            let come = move |_: &Press, books: &mut Books| {
+                (books.unwritten.since(done), books.unwritten.end(), books.owes_since(done))
+            };
+            let (changed, end, is_owed) = self.have_done(come);
+            // All that has come until now may hide more than is laid while updates wait, and so may what is owed.
+            let are_few = changed.names() <= LAST_NAMES && !is_owed && round > 0;
+            if changed.names() == 0 || are_few {
                 break;
             }
-            over(&mut next.image, &changed.wishes(), usize::MAX)?;
+            over(&mut next.image, &changed.wishes(), Limits::MOST)?;
             done = end;
         }
         // If it was built in vain it is let go of here, where nobody waits.
@@ -210,7 +240,7 @@ impl Press {
         done: u64,
         books: &mut Books,
     ) -> Result<Retired<Zones<Stretch>>, Unlaid> {
-        let left = over(&mut next.image, &books.unwritten.since(done).wishes(), self.followers_max)?;
+        let left = over(&mut next.image, &books.unwritten.since(done).wishes(), self.limits)?;
         let retired = self.publish(next);
         books.pay();
         books.left = Queue::default();
@@ -222,8 +252,8 @@ impl Press {
     }
 }
 
-fn over(image: &mut Image<Stretch>, wishes: &[Wish], followers_max: usize) -> Result<Vec<Followers>, Unlaid> {
-    let Some(laid) = laying::over(image, wishes, followers_max)? else { return Ok(vec![]) };
+fn over(image: &mut Image<Stretch>, wishes: &[Wish], limits: Limits) -> Result<Vec<Followers>, Unlaid> {
+    let Some(laid) = laying::over(image, wishes, limits)? else { return Ok(vec![]) };
     *image = laid.image;
     Ok(laid.left)
 }
@@ -270,10 +300,10 @@ mod tests {
         let (press, _) = press();
         for _ in 0..2 {
             let now = press.current();
-            assert!(laying::over(&now.image, &wishes(), usize::MAX).is_ok_and(|laid| laid.is_some()));
+            assert!(laying::over(&now.image, &wishes(), Limits::MOST).is_ok_and(|laid| laid.is_some()));
         }
         let mut books = press.hold();
-        let unserved = press.lay(&books, &wishes()).unwrap_or_else(|unlaid| panic!("{unlaid:?}"));
+        let unserved = press.lay(&books, &wishes());
         press.serve(&mut books, &wishes(), unserved);
         let now = press.current();
         assert!(laying::zone(now.image.view(), APEX).unwrap().node(OWNER).unwrap().is_some());
@@ -288,7 +318,7 @@ mod tests {
         // He does nothing more now until somebody does it for him, as if he did not get the CPU.
         let mut work = orders.lent(Duration::from_secs(60));
         let (wishes, mut books) = (wishes(), press.books.try_lock().expect("nobody holds the press"));
-        let unserved = press.lay(&books, &wishes).unwrap_or_else(|unlaid| panic!("{unlaid:?}"));
+        let unserved = press.lay(&books, &wishes);
         press.serve(&mut books, &wishes, unserved);
         books.unwritten.add(wishes, 1);
         drop(books);

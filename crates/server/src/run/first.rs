@@ -11,6 +11,7 @@ use crate::log;
 use crate::update::ledger::{self, Files, Ledger};
 use crate::update::unwritten::{Unwritten, Wish};
 use front::Zones;
+use image::patch::Limits;
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ impl First {
             };
             caution(&remarks);
             let wishes = unwritten.since(0).wishes();
-            match laying::over(&zones.image, &wishes, usize::MAX) {
+            match laying::over(&zones.image, &wishes, Limits::MOST) {
                 Ok(laid) => {
                     laid.into_iter().for_each(|laid| zones.image = laid.image);
                     return Ok(First { library, zones, serving, compared, ledger: Ok(Some(ledger)), unwritten });

@@ -219,7 +219,8 @@ mod tests {
 
         fn lay(&mut self, names: Names) {
             let wish = Wish { apex: APEX.into(), names };
-            let laid = laying::over(&self.image, &[wish], usize::MAX).unwrap_or_else(|e| panic!("{}", e.why));
+            let laid =
+                laying::over(&self.image, &[wish], image::patch::Limits::MOST).unwrap_or_else(|e| panic!("{}", e.why));
             laid.into_iter().for_each(|laid| self.image = laid.image);
         }
 

@@ -25,7 +25,7 @@ pub struct Folds {
     /// When the last one ended, and how long it took.
     last: Option<(Instant, Duration)>,
     /// When a new image could not be made last; None: it could.
-    pub failed: Option<Instant>,
+    failed: Option<Instant>,
 }
 
 impl Folds {

@@ -24,41 +24,74 @@ pub struct Lines<T> {
     /// Whose turn it is, and who follows.
     turns: VecDeque<Box<[u8]>>,
     waiting: usize,
+    /// By key: what was put aside.
+    aside: HashMap<Box<[u8]>, Row<T>>,
+    /// Of all, also of those.
+    count: usize,
     octets: usize,
 }
 
 struct Line<T> {
-    waiting: VecDeque<(usize, T)>,
-    octets: usize,
+    row: Row<T>,
     /// Of its turn. Less than nothing is owed of those to come.
     left_ns: i64,
 }
 
+/// In the order in which they came, each with its octets.
+struct Row<T> {
+    items: VecDeque<(usize, T)>,
+    octets: usize,
+}
+
+impl<T> Default for Row<T> {
+    fn default() -> Row<T> {
+        Row { items: VecDeque::new(), octets: 0 }
+    }
+}
+
+impl<T> Row<T> {
+    fn push(&mut self, octets: usize, item: T) {
+        self.items.push_back((octets, item));
+        self.octets += octets;
+    }
+}
+
 impl<T> Default for Lines<T> {
     fn default() -> Lines<T> {
-        Lines { lines: HashMap::new(), turns: VecDeque::new(), waiting: 0, octets: 0 }
+        let (lines, aside) = (HashMap::new(), HashMap::new());
+        Lines { lines, turns: VecDeque::new(), waiting: 0, aside, count: 0, octets: 0 }
     }
 }
 
 impl<T> Lines<T> {
+    /// True if nobody can have his turn.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
+    /// True if nobody was put aside.
+    pub fn are_all_in_turn(&self) -> bool {
+        self.aside.is_empty()
+    }
+
     /// Err: there is no room for it.
     pub fn join(&mut self, key: &[u8], octets: usize, item: T) -> Result<(), T> {
-        let (before, beside) = self.lines.get(key).map_or((0, 0), |line| (line.waiting.len(), line.octets));
-        if before + self.waiting >= WAITING_MAX || beside + self.octets + octets > OCTETS_MAX {
+        let rows = [self.lines.get(key).map(|line| &line.row), self.aside.get(key)];
+        let (before, beside) =
+            rows.into_iter().flatten().fold((0, 0), |(n, all), row| (n + row.items.len(), all + row.octets));
+        if before + self.count >= WAITING_MAX || beside + self.octets + octets > OCTETS_MAX {
             return Err(item);
         }
-        let line = self.lines.entry(key.into()).or_insert_with(|| {
-            self.turns.push_back(key.into());
-            Line { waiting: VecDeque::new(), octets: 0, left_ns: TURN_NS }
-        });
-        line.waiting.push_back((octets, item));
-        line.octets += octets;
-        (self.waiting, self.octets) = (self.waiting + 1, self.octets + octets);
+        self.line(key).row.push(octets, item);
+        (self.waiting, self.count, self.octets) = (self.waiting + 1, self.count + 1, self.octets + octets);
         Ok(())
+    }
+
+    fn line(&mut self, key: &[u8]) -> &mut Line<T> {
+        self.lines.entry(key.into()).or_insert_with(|| {
+            self.turns.push_back(key.into());
+            Line { row: Row::default(), left_ns: TURN_NS }
+        })
     }
 
     /// The one whose turn it is. `is_first`: of those that are answered together. Else whoever owes of turns to come waits until they are: None.
@@ -70,9 +103,9 @@ impl<T> Lines<T> {
                 line.left_ns += TURN_NS;
                 self.turns.rotate_left(1);
                 passed += 1;
-            } else if let Some((octets, item)) = line.waiting.pop_front() {
-                line.octets -= octets;
-                (self.waiting, self.octets) = (self.waiting - 1, self.octets - octets);
+            } else if let Some((octets, item)) = line.row.items.pop_front() {
+                line.row.octets -= octets;
+                (self.waiting, self.count, self.octets) = (self.waiting - 1, self.count - 1, self.octets - octets);
                 return Some(item);
             } else {
                 self.turns.pop_front().map(|key| self.lines.remove(&key));
@@ -86,6 +119,28 @@ impl<T> Lines<T> {
         if let Some(line) = self.turns.front().and_then(|key| self.lines.get_mut(key)) {
             let took_ns = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
             line.left_ns = line.left_ns.saturating_sub(took_ns).max(-OWED_MAX_NS);
+        }
+    }
+
+    /// One that has had its turn waits for something else, and keeps nobody of its line: until `resume`. Err: so many of its key do that others of
+    /// that one would find no room.
+    pub fn put_aside(&mut self, key: &[u8], octets: usize, item: T) -> Result<(), T> {
+        let row = self.aside.entry(key.into()).or_default();
+        if row.items.len() >= WAITING_MAX / 4 || row.octets + octets > OCTETS_MAX / 4 {
+            return Err(item);
+        }
+        row.push(octets, item);
+        (self.count, self.octets) = (self.count + 1, self.octets + octets);
+        Ok(())
+    }
+
+    /// Whoever was put aside is in front of those of its line that came after it.
+    pub fn resume(&mut self) {
+        for (key, Row { mut items, octets }) in std::mem::take(&mut self.aside) {
+            self.waiting += items.len();
+            let row = &mut self.line(&key).row;
+            items.append(&mut row.items);
+            (row.items, row.octets) = (items, row.octets + octets);
         }
     }
 }
@@ -126,7 +181,7 @@ mod tests {
         let (mut lines, mut times) = (Lines::default(), [0; 2]);
         while times[0] + times[1] < 10_000 {
             // The first waits for its answer, and sends the next.
-            if lines.lines.get(KEYS[0]).is_none_or(|line| line.waiting.is_empty()) {
+            if lines.lines.get(KEYS[0]).is_none_or(|line| line.row.items.is_empty()) {
                 lines.join(KEYS[0], 100, 0).unwrap();
             }
             while lines.join(KEYS[1], 100, 1).is_ok() {}
@@ -168,6 +223,45 @@ mod tests {
             (0..counts.iter().sum()).for_each(|_| lines.next(true).unwrap());
             assert_eq!((lines.next(true), lines.waiting, lines.octets), (None, 0, 0));
         }
+    }
+
+    #[test]
+    fn what_was_put_aside_keeps_its_room_and_its_place() {
+        let mut lines = Lines::default();
+        (0..10).for_each(|i| lines.join(KEYS[i % 2], 1, i).unwrap());
+        // Those of the first key wait for something, the first three of them.
+        for _ in 0..8 {
+            match lines.next(true).unwrap() {
+                i @ (0 | 2 | 4) => lines.put_aside(KEYS[0], 1, i).unwrap(),
+                i => assert!(i % 2 == 1 || i > 4),
+            }
+            lines.took(Duration::from_millis(1));
+        }
+        assert_eq!([lines.waiting, lines.count, lines.octets], [2, 5, 5]);
+        lines.resume();
+        assert_eq!([lines.waiting, lines.count, lines.octets], [5, 5, 5]);
+        let mut left: Vec<usize> = std::iter::from_fn(|| lines.next(true)).collect();
+        left.retain(|i| i % 2 == 0);
+        assert_eq!(left, [0, 2, 4, 8]);
+        // A key whose line has gone, and all that it may have waiting is aside.
+        for (octets, room) in [(0, WAITING_MAX / 4), (65_000, OCTETS_MAX / 4 / 65_000)] {
+            let mut put = || {
+                lines.join(KEYS[0], octets, 0).unwrap();
+                let item = lines.next(true).unwrap();
+                lines.put_aside(KEYS[0], octets, item)
+            };
+            assert_eq!((0..WAITING_MAX).take_while(|_| put().is_ok()).count(), room);
+            assert!(lines.is_empty() && lines.count == room);
+            assert!(
+                [KEYS[0], KEYS[1]].iter().all(|key| lines.join(key, octets, 1).is_ok()),
+                "there is room for others"
+            );
+            let before = lines.count;
+            lines.resume();
+            assert_eq!(std::iter::from_fn(|| lines.next(true)).count(), before);
+        }
+        lines.resume();
+        assert_eq!([lines.waiting, lines.count, lines.octets], [0; 3]);
     }
 
     #[test]

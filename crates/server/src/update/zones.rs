@@ -9,7 +9,7 @@ use crate::log::{self, Seldom};
 use crate::publisher::press::Books;
 use crate::state::Event;
 use crate::update::adoption::{self, Ready, Written};
-use crate::update::intake::{Orders, Unmade};
+use crate::update::intake::Unmade;
 use crate::update::novices::Wanted;
 use std::collections::HashMap;
 use std::io;
@@ -178,7 +178,7 @@ impl Updates {
 
     /// A zone that comes back to updates is served as they left it. Where its file had it served meanwhile, under later serials, a secondary
     /// would take nothing of it, or take it for what it has: so it goes on from there.
-    pub(super) fn outrun(&mut self, taken: &Orders) {
+    pub(super) fn outrun(&mut self) {
         let begun = Instant::now();
         if self.later.overtaken.zones.is_empty() && self.later.overtaken.is_due() {
             let overtaken = &mut self.later.overtaken;
@@ -194,7 +194,7 @@ impl Updates {
                 continue;
             }
             let zone = name(&apex);
-            match self.go_on(&apex, last, taken) {
+            match self.go_on(&apex, last) {
                 Ok(last) => log::info("a zone goes on from its file's serial", &[("zone", &zone), ("serial", &last)]),
                 Err(why) => {
                     if let Some(unsaid) = self.later.overtaken.said.untold() {
@@ -212,21 +212,21 @@ impl Updates {
     }
 
     /// Err: also where the serial could not be read.
-    fn go_on(&mut self, apex: &[u8], last: io::Result<Option<u32>>, taken: &Orders) -> Result<u32, String> {
+    fn go_on(&mut self, apex: &[u8], last: io::Result<Option<u32>>) -> Result<u32, String> {
         let file = |e: io::Error| format!("{}: {e}", self.ledger.file_of(apex).with_extension("overtaken").display());
         let last = last.map_err(file)?.unwrap_or_default();
-        self.go_on_from(apex, last, taken)?;
+        self.go_on_from(apex, last)?;
         self.ledger.catch_up(apex, last).map(|()| last).map_err(|e| e.to_string())
     }
 
-    pub(super) fn go_on_from(&mut self, apex: &[u8], last: u32, taken: &Orders) -> Result<(), String> {
+    pub(super) fn go_on_from(&mut self, apex: &[u8], last: u32) -> Result<(), String> {
         let now = self.press.current();
         let zone = laying::zone(now.image.view(), apex).ok_or("the zone is not served")?;
         if zone.serial().is_ok_and(|serial| is_newer(serial, last)) {
             return Ok(());
         }
         let diff = history::renumbering(&zone, last)?;
-        self.make(apex.into(), diff, history::by_return(), taken).map(drop).map_err(Unmade::text)
+        self.make(apex.into(), diff, history::by_return()).map(drop).map_err(Unmade::text)
     }
 
     /// Gives the zones that were written meanwhile their files; what has changed since is written again.

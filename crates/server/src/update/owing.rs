@@ -1,0 +1,210 @@
+//! New images that updates ask for: now and then, so that what has changed does not lie over an image for ever, and for a change that cannot be laid over
+//! one. That one's update waits until it is served, and so does whoever wants more of its zone. Updates of all other zones go on; only where the room
+//! behind the image is used up does everybody wait.
+//!
+//! Bound: a zone comes to owe something with one group, and takes no more after that. Who wants more waits aside, with the room that he has in his key's
+//! line. All of them together have no more octets than `intake` has room for.
+
+use super::folds::{Folds, is_recent};
+use super::lines::Lines;
+use super::replies::Judged;
+use super::{NAMES_MAX, OCTETS_MAX, Updates, Waiting};
+use crate::answering::queue;
+use crate::history;
+use crate::images::laying::Unlaid;
+use crate::images::name;
+use crate::json::Json;
+use crate::log;
+use crate::publisher::press::Books;
+use crate::refusals::{DONE, FAILED};
+use crate::secondaries::Secondaries;
+use crate::state::Event;
+use crate::update::intake::{Orders, Request, Unmade};
+use front::Postponed;
+use image::View;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, TryRecvError};
+use std::time::Instant;
+use transfer::update::Refused;
+
+pub(super) const UNSERVED: &str = "changes of the zone are in the journal and not served: see the log";
+
+#[derive(Default)]
+pub(super) struct Owing {
+    pub folds: Folds,
+    /// Of the new image that is under way: comes when files have been written, and it has been made of them.
+    folding: Option<queue::Receiver<Result<Json, Vec<String>>>>,
+    /// Something has come to be owed since that was begun, and may not be in it.
+    is_late: bool,
+    /// When one could not be made last for what is owed.
+    failed: Option<Instant>,
+    /// Updates whose changes are durable, and those that came with them about the same zones.
+    questions: Vec<(Postponed, Judged)>,
+    /// The same of changes that no message asked for.
+    made: Vec<(Sender<Result<Json, Unmade>>, Json)>,
+    /// What others want of these zones. Bound: whoever asks waits.
+    requests: Vec<Request>,
+}
+
+impl Owing {
+    pub fn is_nothing(&self) -> bool {
+        self.folds.is_nothing() && self.folding.is_none() && self.is_settled()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.questions.is_empty() && self.made.is_empty() && self.requests.is_empty()
+    }
+
+    /// Whether it is worth to wait: a new image is made, or soon will be. On a full disk whoever wants more is told that he cannot have it.
+    fn is_hopeful(&self) -> bool {
+        !is_recent(self.failed, Instant::now())
+    }
+
+    /// This takes a new image.
+    pub fn add(&mut self, unlaid: &Unlaid) {
+        let zones = unlaid.zones.iter().map(|apex| name(apex).to_string()).collect::<Vec<_>>().join(" ");
+        log::info("an update takes a new image", &[("why", &unlaid.why), ("zones", &zones)]);
+        (self.is_late, self.failed) = (self.folding.is_some(), None);
+    }
+}
+
+impl Updates {
+    /// Everybody waits.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.press.hold().is_full && self.later.owing.is_hopeful()
+    }
+
+    /// True of an update whose zone has changes that will be served soon: it has to wait.
+    pub(super) fn is_put_off(&self, question: &Postponed, books: &Books, view: View<'_>) -> bool {
+        let owes = || self.addressed(question, view).is_ok_and(|apex| books.owes(&apex));
+        !books.owed.is_empty() && self.later.owing.is_hopeful() && owes()
+    }
+
+    /// The same of a change that no message asks for.
+    pub(super) fn waits(&mut self, request: Request) -> Option<Request> {
+        let zone = match &request {
+            Request::Change { zone, .. } => Some(zone.clone()),
+            // Whoever freezes a zone wants it to be as it will stay.
+            Request::Freeze { zone, is_frozen: true, .. } => history::named(zone).ok(),
+            _ => None,
+        };
+        if zone.is_some_and(|zone| self.press.hold().owes(&zone)) && self.later.owing.is_hopeful() {
+            self.later.owing.requests.push(request);
+            return None;
+        }
+        Some(request)
+    }
+
+    /// Tells whoever asked for it, once it is served.
+    pub(super) fn have_made(&mut self, zone: &[u8], made: Result<Json, Unmade>, done: Sender<Result<Json, Unmade>>) {
+        let is_owed = self.press.hold().owed.contains(zone);
+        match made {
+            Ok(facts) if is_owed => self.later.owing.made.push((done, facts)),
+            // Whoever asked may have gone.
+            made => _ = done.send(made),
+        }
+    }
+
+    /// Answers a group, all but those whose zone has changes that will be served soon. `outcome`: of its changes.
+    pub(super) fn answer_group(&mut self, group: &mut Vec<(Postponed, Judged)>, outcome: Refused, taken: &Orders) {
+        let (now, press) = (self.press.current(), Arc::clone(&self.press));
+        let books = press.hold();
+        for (question, judged) in group.drain(..) {
+            match outcome == DONE && self.is_put_off(&question, &books, now.image.view()) {
+                true => self.later.owing.questions.push((question, judged)),
+                false => self.answer(question, judged, outcome, taken),
+            }
+        }
+        self.burst.ring(&self.mailboxes);
+    }
+
+    /// Has zone files written and a new image made, when it is time for that.
+    pub(super) fn look_after(&mut self, taken: &Orders, lines: &mut Lines<Waiting>) {
+        let outcome = self.later.owing.folding.as_ref().map(queue::Receiver::try_recv);
+        if let Some(outcome) = outcome.filter(|outcome| !matches!(outcome, Err(TryRecvError::Empty))) {
+            self.have_folded(&outcome.unwrap_or_else(|_| Err(vec![])), taken, lines);
+        }
+        // Whoever has made it, and for whatever reason.
+        if self.press.hold().owed.is_empty() && !(self.later.owing.is_settled() && lines.are_all_in_turn()) {
+            self.settle(DONE, taken, lines);
+        }
+        let (books, now) = (self.press.hold(), Instant::now());
+        let (are_owed, are_lagging, names) =
+            (!books.owed.is_empty(), books.left.takes_image(), books.unwritten.names());
+        drop(books);
+        let owing = &mut self.later.owing;
+        owing.folds.lag(are_lagging, now);
+        if owing.folding.is_some() {
+            return;
+        }
+        let is_much = || {
+            let now = self.press.current();
+            let octets = now.image.bytes().len().saturating_sub(now.image.bytes().map().len());
+            octets > OCTETS_MAX || names > NAMES_MAX
+        };
+        let segments = |done| self.ledger.segments_behind(done);
+        if are_owed && owing.is_hopeful() || owing.folds.is_due(now, is_much, segments) {
+            owing.folds.begin(now, self.ledger.position());
+            let (done, outcome) = queue::bounded(1);
+            owing.folding = Some(outcome);
+            self.state.raise(Event::Fold { done });
+        }
+    }
+
+    /// Lets go of what a new image has settled.
+    fn have_folded(&mut self, outcome: &Result<Json, Vec<String>>, taken: &Orders, lines: &mut Lines<Waiting>) {
+        let is_late = std::mem::take(&mut self.later.owing.is_late);
+        self.later.owing.folding = None;
+        let mut books = self.press.hold();
+        let (needed, names) = (books.unwritten.needed(), books.unwritten.names());
+        // A zone that has gone, or whose file has all.
+        let are_behind = books.owed.iter().any(|apex| books.unwritten.is_behind(apex));
+        if outcome.is_ok() && !is_late && !are_behind {
+            books.pay();
+        }
+        let has_failed = !is_late && !books.owed.is_empty();
+        drop(books);
+        match outcome {
+            // Without an image what a start has found of zones that are their updates' no more is in the journal alone.
+            Ok(_) => {
+                if let Err(e) = self.written(|ledger| ledger.release(needed)) {
+                    log::warn("the journal grows", &[("why", &e)]);
+                }
+            }
+            // The server stops.
+            Err(complaints) if complaints.is_empty() => {}
+            Err(complaints) => {
+                let what = match has_failed {
+                    true => "changes are in the journal and not served",
+                    false => "changes stay in the journal",
+                };
+                log::error(what, &[("why", &complaints.join("; "))]);
+            }
+        }
+        // What is left is of updates that came meanwhile, or of zones that are not served now.
+        self.later.owing.folds.end(Instant::now(), outcome.is_ok(), names > 0);
+        if has_failed {
+            self.later.owing.failed = Some(Instant::now());
+            self.settle(FAILED, taken, lines);
+        }
+    }
+
+    /// Answers all that waits for a new image. `outcome`: of the changes for which it was to be made.
+    fn settle(&mut self, outcome: Refused, taken: &Orders, lines: &mut Lines<Waiting>) {
+        let owing = &mut self.later.owing;
+        let questions = std::mem::take(&mut owing.questions);
+        let (made, requests) = (std::mem::take(&mut owing.made), std::mem::take(&mut owing.requests));
+        if outcome == DONE {
+            // What was cached of names may be ours now; and whoever serves an image tells of it, but perhaps later.
+            self.cache.iter().for_each(|cache| cache.next_generation());
+            self.state.secondaries.iter().for_each(Secondaries::have_changed);
+        }
+        questions.into_iter().for_each(|(question, judged)| self.answer(question, judged, outcome, taken));
+        self.burst.ring(&self.mailboxes);
+        for (done, facts) in made {
+            let _ = done.send(if outcome == DONE { Ok(facts) } else { Err(UNSERVED.to_string().into()) });
+        }
+        lines.resume();
+        requests.into_iter().for_each(|request| self.on_request(request, taken));
+    }
+}

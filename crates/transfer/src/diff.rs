@@ -5,7 +5,6 @@
 
 use crate::Record;
 use crate::record::serial_of;
-use std::collections::BTreeSet;
 use wire::rtype::SOA;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -19,12 +18,7 @@ pub struct Diff {
 impl Diff {
     /// What stands on both sides is on neither.
     pub fn new(from: u32, to: u32, removed: Vec<Record>, added: Vec<Record>) -> Diff {
-        let (mut removed, mut added) = (sorted(removed), sorted(added));
-        let both: BTreeSet<Record> = removed.iter().filter(|r| added.binary_search(r).is_ok()).cloned().collect();
-        if !both.is_empty() {
-            removed.retain(|r| !both.contains(r));
-            added.retain(|r| !both.contains(r));
-        }
+        let (removed, added) = apart(sorted(removed), sorted(added));
         Diff { from, to, removed, added }
     }
 
@@ -92,6 +86,23 @@ impl Diff {
             is_ordered(&removed) && is_ordered(&added) && removed.iter().all(|r| added.binary_search(r).is_err());
         holds.then_some(Diff { from, to, removed, added })
     }
+}
+
+/// What stands on one of two sides only. Both go side by side: to look each record up in the other one took a third of a comparison of 60,000.
+fn apart(left: Vec<Record>, right: Vec<Record>) -> (Vec<Record>, Vec<Record>) {
+    let mut found = (Vec::with_capacity(left.len()), Vec::with_capacity(right.len()));
+    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    while let Some((l, r)) = left.peek().zip(right.peek()) {
+        let order = l.cmp(r);
+        let (l, r) = (left.next_if(|_| order.is_le()), right.next_if(|_| order.is_ge()));
+        if order.is_ne() {
+            found.0.extend(l);
+            found.1.extend(r);
+        }
+    }
+    found.0.extend(left);
+    found.1.extend(right);
+    found
 }
 
 fn sorted(mut records: Vec<Record>) -> Vec<Record> {

@@ -12,7 +12,7 @@ use crate::followers::Followers;
 use crate::format::Damaged;
 use crate::named::Hosts;
 use crate::node::{ABOVE, CUT, DNAME, EDITED, GONE, Node};
-use crate::patch::{Limits, Unable};
+use crate::patch::Unable;
 use crate::row::halve;
 use crate::zone::{HASHED, SIGNED, TABLED, Zone};
 use std::borrow::Cow;
@@ -145,12 +145,18 @@ impl<'a> Surroundings<'a> {
         Ok(Surroundings { zone, apex: name, edit, edited, hidden, fronts: RefCell::default(), names, shown })
     }
 
-    /// Finds what is drawn in, and hands its records to the builder as a zone. `limits`: less, of what all edits have together, what this one takes.
-    pub(crate) fn gather(mut self, builder: &mut Builder, limits: &mut Limits) -> Result<Gathered, Unable> {
+    /// Finds what is drawn in, and hands its records to the builder as a zone. `hidden_max` and `followers_max`: as `Limits` has it; of the latter less
+    /// what this edit takes.
+    pub(crate) fn gather(
+        mut self,
+        builder: &mut Builder,
+        mut hidden_max: usize,
+        followers_max: &mut usize,
+    ) -> Result<Gathered, Unable> {
         let edit = self.edit;
         self.keep(self.apex)?;
         let (mut hosts, mut seen) = (Hosts::new(), Seen::default());
-        let (mut records, mut hidden_max) = (0, limits.hidden);
+        let mut records = 0;
         for (name, after) in &*edit.names {
             let before = self.before(name)?;
             records += after.len() as i64 - before.len() as i64;
@@ -163,7 +169,7 @@ impl<'a> Surroundings<'a> {
             }
         }
         edit.again.iter().try_for_each(|name| self.keep(name))?;
-        let followers = self.keep_those_that_name(hosts, &mut limits.followers)?;
+        let followers = self.keep_those_that_name(hosts, followers_max)?;
         self.help(&seen.gone)?;
         let below = self.zones_below()?;
         builder.begin_zone(self.apex);

@@ -45,7 +45,7 @@ pub struct Change<'c> {
 /// How much edits may draw in.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Names that come to be hidden or cease to be, of each: with more it takes a new image.
+    /// Names that come to be hidden, or are not any more, of each edit: with more it takes a new image.
     pub hidden: usize,
     /// So many nodes that may name changed hosts are laid, of all edits together; those of an edit that has more are left to be laid
     /// afterwards (see `followers`).
@@ -151,7 +151,7 @@ pub fn lay(
     let mut gathered = Vec::new();
     for (wanted, edit) in edited.iter().zip(&edits) {
         let old = wanted.old.ok_or(Unable::NoSuchZone)?;
-        gathered.push(Surroundings::new(old, edit)?.gather(&mut builder, &mut limits)?);
+        gathered.push(Surroundings::new(old, edit)?.gather(&mut builder, limits.hidden, &mut limits.followers)?);
     }
     let beside: BTreeSet<&[u8]> = gathered.iter().flat_map(|edit| &edit.below).map(|apex| &**apex).collect();
     let known: HashSet<Box<[u8]>> = builder.apexes().map(Into::into).collect();

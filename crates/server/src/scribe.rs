@@ -272,6 +272,11 @@ impl Scribe {
     }
 
     fn renew_digest(&mut self, apex: &[u8]) {
+        let zone = Box::<[u8]>::from(apex);
+        if self.press.have_done(move |_, books| books.owes(&zone)) {
+            // It is not served yet as it is, and others would wait for that.
+            return self.press.slate.renew([apex].into_iter(), Instant::now() + DIGEST_AFTER);
+        }
         let (before, zone, stock) = (net::sched::usage(), name(apex), Stock::below(&self.past.data_dir));
         match history::with_zone(&self.past.published, apex, |zone| digest::renewal(zone, &stock)) {
             Ok(None) => {}

@@ -201,7 +201,7 @@ impl Updates {
                     TryRecvError::Empty => RecvTimeoutError::Timeout,
                     TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
                 })
-            } else if self.later.is_nothing() && !has_worked {
+            } else if self.is_idle() && !has_worked {
                 orders.recv().ok_or(RecvTimeoutError::Disconnected)
             } else {
                 orders.recv_timeout(LOOK_EVERY)
@@ -209,7 +209,7 @@ impl Updates {
             let begun_ns = clock.mono_ns();
             match first {
                 Ok(first) => self.on_orders(first, taken, &mut lines),
-                Err(RecvTimeoutError::Timeout) if !are_left && self.later.is_nothing() => {
+                Err(RecvTimeoutError::Timeout) if !are_left && self.is_idle() => {
                     has_worked = false;
                     self.room = Room::default();
                     self.state.rest();
@@ -245,6 +245,11 @@ impl Updates {
             let took_ns = self.later.asleep.awake_ns(now_ns - begun_ns);
             precedence.iter_mut().for_each(|precedence| precedence.weigh(took_ns, now_ns));
         }
+    }
+
+    /// Nothing is left to be done.
+    fn is_idle(&self) -> bool {
+        self.later.is_nothing() && self.press.hold().owed.is_empty()
     }
 
     /// Whoever hands over work may carry out what was wanted before it.
@@ -291,7 +296,7 @@ impl Updates {
 
     fn on_request(&mut self, request: Request, taken: &Orders) {
         self.look_at(&taken.wanted);
-        let Some(request) = self.waits(request) else { return };
+        let Some(request) = self.put_off(request) else { return };
         match request {
             Request::Freeze { zone, is_frozen, done } => {
                 // Whoever asked may have gone.
@@ -299,7 +304,7 @@ impl Updates {
             }
             Request::Change { zone, diff, author, done } => {
                 let made = self.make(zone.clone(), diff, author);
-                self.have_made(&zone, made, done);
+                self.tell_made(&zone, made, done);
             }
             Request::Settle { done } => self.later.coming.settling.push(done),
         }
@@ -368,8 +373,8 @@ impl Updates {
                 continue;
             }
             if self.is_put_off(&question, &books, now.image.view()) {
-                let (key, octets) = (Box::<[u8]>::from(signed.key().name()), question.message.len());
-                let put = lines.put_aside(&key, octets, Waiting { question, signed, since });
+                let octets = question.message.len();
+                let put = lines.put_aside(octets, Waiting { question, signed, since });
                 put.unwrap_or_else(|waiting| self.give_up(waiting.question, taken));
                 continue;
             }

@@ -61,7 +61,7 @@ pub struct Books {
     pub novices: Novices,
     /// Zones of which something is durable that takes a new image to be served. They take no change until then.
     pub owed: BTreeSet<Box<[u8]>>,
-    /// No zone does: the room behind the image is used up.
+    /// No zone takes a change until then: nothing can be laid over the image, for the room behind it is used up.
     pub is_full: bool,
 }
 
@@ -78,11 +78,6 @@ impl Books {
             self.notes.change(&apex);
             self.notes.digest(&apex);
         }
-    }
-
-    /// Whether something that is owed is not among what was changed until the journal ended there.
-    fn owes_since(&self, end: u64) -> bool {
-        self.owed.iter().any(|apex| self.unwritten.has_changed_since(apex, end))
     }
 }
 
@@ -102,6 +97,9 @@ impl Unserved {
         self.unlaid.as_ref().is_none_or(|unlaid| !unlaid.is_about(apex))
     }
 }
+
+/// An image that does not take what has come since, and why.
+type Unfinished = (Unlaid, Box<Zones<Stretch>>);
 
 /// Something to be done with the press held.
 pub type Work = Box<dyn FnOnce(&Press, &mut Books) + Send>;
@@ -214,23 +212,23 @@ impl Press {
 
     /// Publishes an image that was built from files, with what updates have changed since these were written.
     pub fn replace(&self, mut next: Zones<Stretch>) -> Result<Retired<Zones<Stretch>>, Unlaid> {
-        let mut done = 0;
-        for round in 0..ROUNDS_MAX {
-            let come = move |_: &Press, books: &mut Books| {
-                (books.unwritten.since(done), books.unwritten.end(), books.owes_since(done))
-            };
-            let (changed, end, is_owed) = self.have_done(come);
-            // All that has come until now may hide more than is laid while updates wait, and so may what is owed.
-            let are_few = changed.names() <= LAST_NAMES && !is_owed && round > 0;
-            if changed.names() == 0 || are_few {
-                break;
+        let (mut done, mut round, mut is_much) = (0, 0, false);
+        loop {
+            let (changed, end) = self.have_done(move |_, books| (books.unwritten.since(done), books.unwritten.end()));
+            round += 1;
+            if round <= ROUNDS_MAX && (changed.names() > LAST_NAMES || is_much) {
+                over(&mut next.image, &changed.wishes(), Limits::MOST)?;
+                (done, is_much) = (end, false);
+                continue;
             }
-            over(&mut next.image, &changed.wishes(), Limits::MOST)?;
-            done = end;
+            match self.have_done(move |press, books| press.finish(next, done, books)) {
+                Ok(retired) => return Ok(retired),
+                // If it was built in vain it is let go of here, where nobody waits.
+                Err((unlaid, _)) if round > ROUNDS_MAX => return Err(unlaid),
+                // A few names may hide more than is laid while updates wait.
+                Err((_, back)) => (next, is_much) = (*back, true),
+            }
         }
-        // If it was built in vain it is let go of here, where nobody waits.
-        let _built = next.image.bytes().clone();
-        self.have_done(move |press, books| press.finish(next, done, books))
     }
 
     /// Publishes an image that has what was changed until the journal ended there.
@@ -239,8 +237,11 @@ impl Press {
         mut next: Zones<Stretch>,
         done: u64,
         books: &mut Books,
-    ) -> Result<Retired<Zones<Stretch>>, Unlaid> {
-        let left = over(&mut next.image, &books.unwritten.since(done).wishes(), self.limits)?;
+    ) -> Result<Retired<Zones<Stretch>>, Unfinished> {
+        let left = match over(&mut next.image, &books.unwritten.since(done).wishes(), self.limits) {
+            Ok(left) => left,
+            Err(unlaid) => return Err((unlaid, Box::new(next))),
+        };
         let retired = self.publish(next);
         books.pay();
         books.left = Queue::default();
@@ -271,14 +272,15 @@ mod tests {
     use image::edit::Record;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     use std::time::Duration;
-    use wire::rtype::A;
+    use wire::rtype::{A, NS};
 
     static COUNT: AtomicU32 = AtomicU32::new(0);
     const APEX: &[u8] = b"\x01z\0";
     const OWNER: &[u8] = b"\x01a\x01z\0";
 
     fn press() -> (Arc<Press>, Zones<Stretch>) {
-        let (octets, _) = sim::image_of(&[("z.", "@ 60 SOA ns h 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.1")]);
+        let (octets, _) =
+            sim::image_of(&[("z.", "@ 60 SOA ns h 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.1\nn.b 60 A 192.0.2.2")]);
         let path =
             std::env::temp_dir().join(format!("dunlin-press-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed)));
         std::fs::write(&path, octets).unwrap();
@@ -307,6 +309,26 @@ mod tests {
         press.serve(&mut books, &wishes(), unserved);
         let now = press.current();
         assert!(laying::zone(now.image.view(), APEX).unwrap().node(OWNER).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_hides_more_than_is_laid_while_updates_wait_is_laid_before() {
+        let (mut press, next) = press();
+        Arc::get_mut(&mut press).unwrap().limits.hidden = 0;
+        let cut =
+            [(b"\x01b\x01z\0"[..].into(), vec![Record { rtype: NS, ttl: 60, rdata: b"\x02ns\x01z\0"[..].into() }])];
+        let wishes = vec![Wish { apex: APEX.into(), names: cut.into() }];
+        let mut books = press.hold();
+        let unserved = press.lay(&books, &wishes);
+        assert!(unserved.unlaid.is_some() && press.serve(&mut books, &wishes, unserved).is_none());
+        books.unwritten.add(wishes, 1);
+        assert!(books.owes(APEX) && !books.owes(b"\x01y\0"));
+        drop(books);
+        press.replace(next).unwrap_or_else(|unlaid| panic!("{unlaid:?}"));
+        assert!(!press.hold().owes(APEX));
+        let now = press.current();
+        let node = laying::zone(now.image.view(), APEX).unwrap().node(b"\x01b\x01z\0").unwrap().unwrap();
+        assert!(node.rrset(NS).unwrap().is_some());
     }
 
     #[test]

@@ -122,10 +122,11 @@ impl<T> Lines<T> {
         }
     }
 
-    /// One that has had its turn waits for something else, and keeps nobody of its line: until `resume`. Err: so many of its key do that others of
+    /// The last one waits for something else, and keeps nobody of its line: until `resume`. Err: so many of its key do that others of
     /// that one would find no room.
-    pub fn put_aside(&mut self, key: &[u8], octets: usize, item: T) -> Result<(), T> {
-        let row = self.aside.entry(key.into()).or_default();
+    pub fn put_aside(&mut self, octets: usize, item: T) -> Result<(), T> {
+        let Some(key) = self.turns.front() else { return Err(item) };
+        let row = self.aside.entry(key.clone()).or_default();
         if row.items.len() >= WAITING_MAX / 4 || row.octets + octets > OCTETS_MAX / 4 {
             return Err(item);
         }
@@ -232,7 +233,7 @@ mod tests {
         // Those of the first key wait for something, the first three of them.
         for _ in 0..8 {
             match lines.next(true).unwrap() {
-                i @ (0 | 2 | 4) => lines.put_aside(KEYS[0], 1, i).unwrap(),
+                i @ (0 | 2 | 4) => lines.put_aside(1, i).unwrap(),
                 i => assert!(i % 2 == 1 || i > 4),
             }
             lines.took(Duration::from_millis(1));
@@ -248,7 +249,7 @@ mod tests {
             let mut put = || {
                 lines.join(KEYS[0], octets, 0).unwrap();
                 let item = lines.next(true).unwrap();
-                lines.put_aside(KEYS[0], octets, item)
+                lines.put_aside(octets, item)
             };
             assert_eq!((0..WAITING_MAX).take_while(|_| put().is_ok()).count(), room);
             assert!(lines.is_empty() && lines.count == room);

@@ -1,12 +1,19 @@
 //! New images that updates ask for: now and then, so that what has changed does not lie over an image for ever, and for a change that cannot be laid over
-//! one. That one's update waits until it is served, and so does whoever wants more of its zone. Updates of all other zones go on; only where the room
-//! behind the image is used up does everybody wait.
+//! one. Until that is served its zone takes no change, for it would be made of a version that nobody has yet. Updates of all other zones go on; only where
+//! nothing can be laid over the image any more does everybody wait.
 //!
-//! Bound: a zone comes to owe something with one group, and takes no more after that. Who wants more waits aside, with the room that he has in his key's
-//! line. All of them together have no more octets than `intake` has room for.
+//! ```text
+//!                                             where it waits      when the image is served    when it cannot be made
+//! an update of which the change is durable    questions           success                     SERVFAIL
+//! a change that is, and no message asked for  made                told                        told that it is not served
+//! an update that came later                   aside (`lines`)     its turn, before others     SERVFAIL
+//! what others want of the zone                requests            done                        refused; frozen it is
+//! ```
+//! Bound: aside is a quarter of what a key may have waiting, and questions have no more octets than that; with more, clients ask again. Of the others
+//! whoever asks waits.
 
 use super::folds::{Folds, is_recent};
-use super::lines::Lines;
+use super::lines::{Lines, OCTETS_MAX as OCTETS_WAITING_MAX};
 use super::replies::Judged;
 use super::{NAMES_MAX, OCTETS_MAX, Updates, Waiting};
 use crate::answering::queue;
@@ -34,15 +41,14 @@ pub(super) struct Owing {
     pub folds: Folds,
     /// Of the new image that is under way: comes when files have been written, and it has been made of them.
     folding: Option<queue::Receiver<Result<Json, Vec<String>>>>,
-    /// Something has come to be owed since that was begun, and may not be in it.
+    /// Something has come to be owed since that was begun: how it ends says nothing of that.
     is_late: bool,
-    /// When one could not be made last for what is owed.
+    /// When one could not be made last for what is owed: unlike that of `folds` it is forgotten when more comes to be owed.
     failed: Option<Instant>,
-    /// Updates whose changes are durable, and those that came with them about the same zones.
     questions: Vec<(Postponed, Judged)>,
-    /// The same of changes that no message asked for.
+    /// Of these.
+    octets: usize,
     made: Vec<(Sender<Result<Json, Unmade>>, Json)>,
-    /// What others want of these zones. Bound: whoever asks waits.
     requests: Vec<Request>,
 }
 
@@ -80,13 +86,13 @@ impl Updates {
         !books.owed.is_empty() && self.later.owing.is_hopeful() && owes()
     }
 
-    /// The same of a change that no message asks for.
-    pub(super) fn waits(&mut self, request: Request) -> Option<Request> {
+    /// Returns what is to be done now.
+    pub(super) fn put_off(&mut self, request: Request) -> Option<Request> {
         let zone = match &request {
             Request::Change { zone, .. } => Some(zone.clone()),
-            // Whoever freezes a zone wants it to be as it will stay.
-            Request::Freeze { zone, is_frozen: true, .. } => history::named(zone).ok(),
-            _ => None,
+            // Whoever freezes a zone wants it to be as it will stay, and who thaws it does so after that.
+            Request::Freeze { zone, .. } => history::named(zone).ok(),
+            Request::Settle { .. } => None,
         };
         if zone.is_some_and(|zone| self.press.hold().owes(&zone)) && self.later.owing.is_hopeful() {
             self.later.owing.requests.push(request);
@@ -96,7 +102,7 @@ impl Updates {
     }
 
     /// Tells whoever asked for it, once it is served.
-    pub(super) fn have_made(&mut self, zone: &[u8], made: Result<Json, Unmade>, done: Sender<Result<Json, Unmade>>) {
+    pub(super) fn tell_made(&mut self, zone: &[u8], made: Result<Json, Unmade>, done: Sender<Result<Json, Unmade>>) {
         let is_owed = self.press.hold().owed.contains(zone);
         match made {
             Ok(facts) if is_owed => self.later.owing.made.push((done, facts)),
@@ -110,8 +116,13 @@ impl Updates {
         let (now, press) = (self.press.current(), Arc::clone(&self.press));
         let books = press.hold();
         for (question, judged) in group.drain(..) {
-            match outcome == DONE && self.is_put_off(&question, &books, now.image.view()) {
-                true => self.later.owing.questions.push((question, judged)),
+            let octets = self.later.owing.octets + question.message.len();
+            match outcome == DONE && judged.is_of_content() && self.is_put_off(&question, &books, now.image.view()) {
+                true if octets > OCTETS_WAITING_MAX / 4 => self.give_up(question, taken),
+                true => {
+                    self.later.owing.octets = octets;
+                    self.later.owing.questions.push((question, judged));
+                }
                 false => self.answer(question, judged, outcome, taken),
             }
         }
@@ -157,41 +168,45 @@ impl Updates {
         self.later.owing.folding = None;
         let mut books = self.press.hold();
         let (needed, names) = (books.unwritten.needed(), books.unwritten.names());
-        // A zone that has gone, or whose file has all.
+        // Whoever publishes an image pays. Where there was nothing to be published, for the zone has gone or its file was served already, it is paid here.
         let are_behind = books.owed.iter().any(|apex| books.unwritten.is_behind(apex));
         if outcome.is_ok() && !is_late && !are_behind {
             books.pay();
         }
-        let has_failed = !is_late && !books.owed.is_empty();
+        let owed: Vec<_> = books.owed.iter().filter(|_| !is_late).map(|apex| name(apex).to_string()).collect();
         drop(books);
-        match outcome {
-            // Without an image what a start has found of zones that are their updates' no more is in the journal alone.
-            Ok(_) => {
-                if let Err(e) = self.written(|ledger| ledger.release(needed)) {
-                    log::warn("the journal grows", &[("why", &e)]);
-                }
+        let why = match outcome {
+            Ok(_) if owed.is_empty() => None,
+            Ok(_) => Some("no image was made that has them".to_string()),
+            // Without any the server stops.
+            Err(complaints) => Some(complaints.join("; ")).filter(|why| !why.is_empty()),
+        };
+        match why {
+            None => {}
+            Some(why) if owed.is_empty() => log::error("changes stay in the journal", &[("why", &why)]),
+            Some(why) => {
+                let facts: [(&str, &dyn std::fmt::Display); 2] = [("why", &why), ("zones", &owed.join(" "))];
+                log::error("changes are in the journal and not served", &facts);
             }
-            // The server stops.
-            Err(complaints) if complaints.is_empty() => {}
-            Err(complaints) => {
-                let what = match has_failed {
-                    true => "changes are in the journal and not served",
-                    false => "changes stay in the journal",
-                };
-                log::error(what, &[("why", &complaints.join("; "))]);
-            }
+        }
+        // Without an image what a start has found of zones that are their updates' no more is in the journal alone.
+        if outcome.is_ok()
+            && let Err(e) = self.written(|ledger| ledger.release(needed))
+        {
+            log::warn("the journal grows", &[("why", &e)]);
         }
         // What is left is of updates that came meanwhile, or of zones that are not served now.
         self.later.owing.folds.end(Instant::now(), outcome.is_ok(), names > 0);
-        if has_failed {
+        if !owed.is_empty() {
             self.later.owing.failed = Some(Instant::now());
             self.settle(FAILED, taken, lines);
         }
     }
 
-    /// Answers all that waits for a new image. `outcome`: of the changes for which it was to be made.
+    /// Goes on with all that waits for a new image. `outcome`: of the changes for which it was to be made.
     fn settle(&mut self, outcome: Refused, taken: &Orders, lines: &mut Lines<Waiting>) {
         let owing = &mut self.later.owing;
+        owing.octets = 0;
         let questions = std::mem::take(&mut owing.questions);
         let (made, requests) = (std::mem::take(&mut owing.made), std::mem::take(&mut owing.requests));
         if outcome == DONE {
@@ -205,6 +220,10 @@ impl Updates {
             let _ = done.send(if outcome == DONE { Ok(facts) } else { Err(UNSERVED.to_string().into()) });
         }
         lines.resume();
+        // Whoever asks to have a zone frozen comes behind the updates that were there.
+        if !requests.is_empty() && !lines.is_empty() {
+            self.carry_out(taken, lines);
+        }
         requests.into_iter().for_each(|request| self.on_request(request, taken));
     }
 }

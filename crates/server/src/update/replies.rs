@@ -17,6 +17,17 @@ pub enum Judged {
     Staged(Signed),
 }
 
+impl Judged {
+    /// Whether it depends on what the zone holds.
+    pub fn is_of_content(&self) -> bool {
+        match self {
+            Judged::Unproven(_) => false,
+            Judged::Settled(_, found) => is_of_content(found.rcode),
+            Judged::Staged(_) => true,
+        }
+    }
+}
+
 /// A signature, if its key is what it was when that was checked.
 pub fn still(signed: Signed, request: &[u8], keys: &Keys) -> Result<Signed, Refusal> {
     if keys.named(signed.key().name()) == Some(signed.key()) {

@@ -4,7 +4,7 @@
 
 use image::edit::{Edit, Record};
 use image::format::Header;
-use image::patch::{self, Change, PLACE};
+use image::patch::{self, Change, Limits, PLACE};
 use image::{Builder, Image, InTurn};
 use libfuzzer_sys::fuzz_target;
 use sim::{Server, message};
@@ -56,12 +56,8 @@ fn change_of(octets: Vec<u8>, header: Header, (apex, names): &Names) -> Option<(
     let apex = wire(apex);
     let records = |is_there| if is_there { vec![address.clone()] } else { vec![] };
     let names = names.iter().map(|&(name, is_there)| (wire(name).into(), records(is_there))).collect();
-    let change = Change {
-        whole: Builder::new(7),
-        gone: vec![],
-        edits: vec![Edit::new(&apex, names)],
-        followers_max: usize::MAX,
-    };
+    let change =
+        Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit::new(&apex, names)], limits: Limits::MOST };
     let place = (octets.len() as u64).next_multiple_of(PLACE);
     let image = Image::overlaid(octets, header.clone());
     let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).ok()?;

@@ -578,6 +578,11 @@ pub fn place(file: &Path) -> String {
     std::path::absolute(file).map_or_else(|_| file.display().to_string(), |place| place.display().to_string())
 }
 
+/// These, as a line of the log has them.
+pub fn names<'a>(apexes: impl IntoIterator<Item = &'a Box<[u8]>>) -> String {
+    apexes.into_iter().map(|apex| name(apex).to_string()).collect::<Vec<_>>().join(" ")
+}
+
 /// A zone's name, for people.
 pub fn name(apex: &[u8]) -> Name {
     Name::from_wire(apex).unwrap_or(Name::ROOT)

@@ -226,12 +226,12 @@ impl Updates {
                 self.look_at(&taken.wanted);
                 self.carry_out(taken, &mut lines);
             }
-            // Whoever is just putting something in rings after that.
-            while let Some(work) = taken.works.poll() {
-                self.oblige(work, taken);
-            }
+            // Whoever is just putting something in rings after that. Before works: one of them may pay what is owed, and who waits for that goes first.
             while let Some(request) = taken.requests.poll() {
                 self.on_request(request, taken);
+            }
+            while let Some(work) = taken.works.poll() {
+                self.oblige(work, taken);
             }
             let followed = self.press.follow(&mut self.press.hold());
             self.later.retired.extend(followed);
@@ -287,7 +287,7 @@ impl Updates {
         lines.join(&key, octets, waiting).unwrap_or_else(|waiting| self.give_up(waiting.question, taken));
     }
 
-    /// Nothing of an update is done; its client asks again.
+    /// An update is not answered; its client asks again. Nothing of it is done, or (`answer_group`) it is, and he finds it so.
     fn give_up(&mut self, question: Postponed, taken: &Orders) {
         taken.took(&question);
         self.state.updated.count_together(Counter::DropBusy);
@@ -296,7 +296,7 @@ impl Updates {
 
     fn on_request(&mut self, request: Request, taken: &Orders) {
         self.look_at(&taken.wanted);
-        let Some(request) = self.put_off(request) else { return };
+        let Some(request) = self.keep_back(request) else { return };
         match request {
             Request::Freeze { zone, is_frozen, done } => {
                 // Whoever asked may have gone.
@@ -372,7 +372,7 @@ impl Updates {
                 self.give_up(question, taken);
                 continue;
             }
-            if self.is_put_off(&question, &books, now.image.view()) {
+            if self.has_to_wait(&question, &books, now.image.view()) {
                 let octets = question.message.len();
                 let put = lines.put_aside(octets, Waiting { question, signed, since });
                 put.unwrap_or_else(|waiting| self.give_up(waiting.question, taken));

@@ -100,8 +100,9 @@ pub struct Laid {
     pub left: Vec<Followers>,
 }
 
-/// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid. `limits`: of names that carry
-/// addresses of hosts which change, in all; those of a zone that has more are left.
+/// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid. `limits`: of names
+/// that come to be hidden or are not any more, of each zone and portion; and of those that carry addresses of hosts which change, in all: those of a
+/// zone that has more are left.
 pub fn over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> Result<Option<Laid>, Unlaid> {
     let is_served = |w: &&Wish| !w.names.is_empty() && zone(now.view(), &w.apex).is_some();
     let served: Vec<&Wish> = wishes.iter().filter(is_served).collect();

@@ -66,8 +66,7 @@ impl Publisher {
                 }
             }
         }
-        let names = |zones: Apexes| zones.iter().map(|z| images::name(z).to_string()).collect::<Vec<_>>();
-        is_over.map_err(|zones| vec![format!("no image keeps up with the updates of {}", names(zones).join(" "))])
+        is_over.map_err(|zones| vec![format!("no image keeps up with the updates of {}", images::names(&zones))])
     }
 
     /// The zones that an image is to be made of, and what names them. Where that is wrong those that are served will do for one that

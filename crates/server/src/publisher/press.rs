@@ -9,7 +9,7 @@
 //! updates go on, and with the press held only what has come since.
 
 use crate::images::laying::{self, Laid, Unlaid};
-use crate::images::name;
+use crate::images::names;
 use crate::log;
 use crate::scribe::slate::{Notes, Slate};
 use crate::update::intake::Intake;
@@ -29,7 +29,7 @@ use wire::rtype::ZONEMD;
 
 /// Names that are laid while updates wait.
 const LAST_NAMES: usize = 256;
-/// What a change of names draws in while updates wait, 7 us a name: those that it hides or shows; and, in one go, those that carry addresses of hosts
+/// What a change of names draws in while updates wait, 7 us a name: those of each zone that it hides or shows; and, in one go, those that carry addresses of hosts
 /// which change.
 const LIMITS: Limits = Limits { hidden: 10_000, followers: 2048 };
 /// How long after a change the digest of a zone is made anew: before all that has changed is folded into a new image.
@@ -61,7 +61,7 @@ pub struct Books {
     pub novices: Novices,
     /// Zones of which something is durable that takes a new image to be served. They take no change until then.
     pub owed: BTreeSet<Box<[u8]>>,
-    /// No zone takes a change until then: nothing can be laid over the image, for the room behind it is used up.
+    /// No zone takes a change until then: nothing can be laid over the image, for the room behind it is used up or it is damaged.
     pub is_full: bool,
 }
 
@@ -195,8 +195,8 @@ impl Press {
         match laying::again(&now.image, &turn) {
             Ok(image) => Some(self.publish(now.with(image))),
             Err(unlaid) => {
-                let zones = turn.0.keys().map(|apex| name(apex).to_string()).collect::<Vec<_>>().join(" ");
-                let facts: [(&str, &dyn std::fmt::Display); 2] = [("why", &unlaid.why), ("zones", &zones)];
+                let facts: [(&str, &dyn std::fmt::Display); 2] =
+                    [("why", &unlaid.why), ("zones", &names(turn.0.keys()))];
                 log::info("names that an address leaves to be laid wait for a new image", &facts);
                 books.left.give_up();
                 None
@@ -271,6 +271,7 @@ mod tests {
     use crate::update::intake;
     use image::edit::Record;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use std::sync::mpsc::TryRecvError;
     use std::time::Duration;
     use wire::rtype::{A, NS};
 
@@ -324,7 +325,17 @@ mod tests {
         books.unwritten.add(wishes, 1);
         assert!(books.owes(APEX) && !books.owes(b"\x01y\0"));
         drop(books);
-        press.replace(next).unwrap_or_else(|unlaid| panic!("{unlaid:?}"));
+        let (intake, orders) = intake::pair();
+        press.employ(intake);
+        let (background, (done, outcome)) = (Arc::clone(&press), channel());
+        std::thread::spawn(move || done.send(background.replace(next).is_ok()).unwrap());
+        let mut works = 0;
+        while let Err(TryRecvError::Empty) = outcome.try_recv() {
+            let Some(work) = orders.lent(Duration::from_millis(10)) else { continue };
+            work(&press, &mut press.hold());
+            works += 1;
+        }
+        assert_eq!(works, 5, "a look; in vain; a look, and it is laid; a look; and done");
         assert!(!press.hold().owes(APEX));
         let now = press.current();
         let node = laying::zone(now.image.view(), APEX).unwrap().node(b"\x01b\x01z\0").unwrap().unwrap();

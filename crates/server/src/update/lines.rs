@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Updates that wait, in `intake` and again here; of more, clients ask again.
 pub const WAITING_MAX: usize = 4096;
 pub const OCTETS_MAX: usize = 16 << 20;
+/// Of these, aside, of each key: of what it may have alone as many are left for its other updates.
+const ASIDE_MAX: usize = WAITING_MAX / 4;
+pub const ASIDE_OCTETS_MAX: usize = OCTETS_MAX / 4;
 /// Most updates take some microseconds.
 const TURN_NS: i64 = 1_000_000;
 /// However long one has taken, no key is passed over for longer.
@@ -127,7 +130,7 @@ impl<T> Lines<T> {
     pub fn put_aside(&mut self, octets: usize, item: T) -> Result<(), T> {
         let Some(key) = self.turns.front() else { return Err(item) };
         let row = self.aside.entry(key.clone()).or_default();
-        if row.items.len() >= WAITING_MAX / 4 || row.octets + octets > OCTETS_MAX / 4 {
+        if row.items.len() >= ASIDE_MAX || row.octets + octets > ASIDE_OCTETS_MAX {
             return Err(item);
         }
         row.push(octets, item);
@@ -245,7 +248,7 @@ mod tests {
         left.retain(|i| i % 2 == 0);
         assert_eq!(left, [0, 2, 4, 8]);
         // A key whose line has gone, and all that it may have waiting is aside.
-        for (octets, room) in [(0, WAITING_MAX / 4), (65_000, OCTETS_MAX / 4 / 65_000)] {
+        for (octets, room) in [(0, ASIDE_MAX), (65_000, ASIDE_OCTETS_MAX / 65_000)] {
             let mut put = || {
                 lines.join(KEYS[0], octets, 0).unwrap();
                 let item = lines.next(true).unwrap();

@@ -3,23 +3,23 @@
 //! nothing can be laid over the image any more does everybody wait.
 //!
 //! ```text
-//!                                             where it waits      when the image is served    when it cannot be made
-//! an update of which the change is durable    questions           success                     SERVFAIL
-//! a change that is, and no message asked for  made                told                        told that it is not served
-//! an update that came later                   aside (`lines`)     its turn, before others     SERVFAIL
-//! what others want of the zone                requests            done                        refused; frozen it is
+//!                                              where it waits    when the image is served   when it cannot be made
+//! an update of a group that changed the zone   `questions`       what was found             SERVFAIL
+//! a change that no message asked for           `made`            told                       told that it is not served
+//! an update that came later                    aside (`lines`)   judged, before others      SERVFAIL
+//! freeze, thaw, another change                 `requests`        done, in their order       done; a change is refused
 //! ```
-//! Bound: aside is a quarter of what a key may have waiting, and questions have no more octets than that; with more, clients ask again. Of the others
-//! whoever asks waits.
+//! Bound: aside is a quarter of all the room for updates, for each key; `questions` have a quarter of its octets, of all keys. Who finds no more asks
+//! again. Of the others whoever asks waits.
 
 use super::folds::{Folds, is_recent};
-use super::lines::{Lines, OCTETS_MAX as OCTETS_WAITING_MAX};
+use super::lines::{ASIDE_OCTETS_MAX, Lines};
 use super::replies::Judged;
 use super::{NAMES_MAX, OCTETS_MAX, Updates, Waiting};
 use crate::answering::queue;
 use crate::history;
 use crate::images::laying::Unlaid;
-use crate::images::name;
+use crate::images::names;
 use crate::json::Json;
 use crate::log;
 use crate::publisher::press::Books;
@@ -45,6 +45,7 @@ pub(super) struct Owing {
     is_late: bool,
     /// When one could not be made last for what is owed: unlike that of `folds` it is forgotten when more comes to be owed.
     failed: Option<Instant>,
+    /// Updates of groups that have changed zones which owe something: their changes, or what was found with these in the zone.
     questions: Vec<(Postponed, Judged)>,
     /// Of these.
     octets: usize,
@@ -68,8 +69,7 @@ impl Owing {
 
     /// This takes a new image.
     pub fn add(&mut self, unlaid: &Unlaid) {
-        let zones = unlaid.zones.iter().map(|apex| name(apex).to_string()).collect::<Vec<_>>().join(" ");
-        log::info("an update takes a new image", &[("why", &unlaid.why), ("zones", &zones)]);
+        log::info("an update takes a new image", &[("why", &unlaid.why), ("zones", &names(&unlaid.zones))]);
         (self.is_late, self.failed) = (self.folding.is_some(), None);
     }
 }
@@ -80,14 +80,14 @@ impl Updates {
         self.press.hold().is_full && self.later.owing.is_hopeful()
     }
 
-    /// True of an update whose zone has changes that will be served soon: it has to wait.
-    pub(super) fn is_put_off(&self, question: &Postponed, books: &Books, view: View<'_>) -> bool {
+    /// True of an update whose zone has changes that will be served soon.
+    pub(super) fn has_to_wait(&self, question: &Postponed, books: &Books, view: View<'_>) -> bool {
         let owes = || self.addressed(question, view).is_ok_and(|apex| books.owes(&apex));
         !books.owed.is_empty() && self.later.owing.is_hopeful() && owes()
     }
 
-    /// Returns what is to be done now.
-    pub(super) fn put_off(&mut self, request: Request) -> Option<Request> {
+    /// Keeps what the zone that it is about cannot take yet; returns what is to be done now.
+    pub(super) fn keep_back(&mut self, request: Request) -> Option<Request> {
         let zone = match &request {
             Request::Change { zone, .. } => Some(zone.clone()),
             // Whoever freezes a zone wants it to be as it will stay, and who thaws it does so after that.
@@ -116,14 +116,16 @@ impl Updates {
         let (now, press) = (self.press.current(), Arc::clone(&self.press));
         let books = press.hold();
         for (question, judged) in group.drain(..) {
+            let waits = || judged.is_of_content() && self.has_to_wait(&question, &books, now.image.view());
             let octets = self.later.owing.octets + question.message.len();
-            match outcome == DONE && judged.is_of_content() && self.is_put_off(&question, &books, now.image.view()) {
-                true if octets > OCTETS_WAITING_MAX / 4 => self.give_up(question, taken),
-                true => {
-                    self.later.owing.octets = octets;
-                    self.later.owing.questions.push((question, judged));
-                }
-                false => self.answer(question, judged, outcome, taken),
+            if outcome != DONE || !waits() {
+                self.answer(question, judged, outcome, taken);
+            } else if octets <= ASIDE_OCTETS_MAX {
+                self.later.owing.octets = octets;
+                self.later.owing.questions.push((question, judged));
+            } else {
+                // It is durable: whoever sends it again finds it done.
+                self.give_up(question, taken);
             }
         }
         self.burst.ring(&self.mailboxes);
@@ -168,27 +170,15 @@ impl Updates {
         self.later.owing.folding = None;
         let mut books = self.press.hold();
         let (needed, names) = (books.unwritten.needed(), books.unwritten.names());
-        // Whoever publishes an image pays. Where there was nothing to be published, for the zone has gone or its file was served already, it is paid here.
+        // Whoever puts an image in another's place pays (`Press::replace`). Where none had to be, for the zone has gone or its file was served already, it is
+        // paid here.
         let are_behind = books.owed.iter().any(|apex| books.unwritten.is_behind(apex));
         if outcome.is_ok() && !is_late && !are_behind {
             books.pay();
         }
-        let owed: Vec<_> = books.owed.iter().filter(|_| !is_late).map(|apex| name(apex).to_string()).collect();
+        let unserved: Vec<Box<[u8]>> = if is_late { vec![] } else { books.owed.iter().cloned().collect() };
         drop(books);
-        let why = match outcome {
-            Ok(_) if owed.is_empty() => None,
-            Ok(_) => Some("no image was made that has them".to_string()),
-            // Without any the server stops.
-            Err(complaints) => Some(complaints.join("; ")).filter(|why| !why.is_empty()),
-        };
-        match why {
-            None => {}
-            Some(why) if owed.is_empty() => log::error("changes stay in the journal", &[("why", &why)]),
-            Some(why) => {
-                let facts: [(&str, &dyn std::fmt::Display); 2] = [("why", &why), ("zones", &owed.join(" "))];
-                log::error("changes are in the journal and not served", &facts);
-            }
-        }
+        tell(outcome, &unserved);
         // Without an image what a start has found of zones that are their updates' no more is in the journal alone.
         if outcome.is_ok()
             && let Err(e) = self.written(|ledger| ledger.release(needed))
@@ -197,7 +187,7 @@ impl Updates {
         }
         // What is left is of updates that came meanwhile, or of zones that are not served now.
         self.later.owing.folds.end(Instant::now(), outcome.is_ok(), names > 0);
-        if !owed.is_empty() {
+        if !unserved.is_empty() {
             self.later.owing.failed = Some(Instant::now());
             self.settle(FAILED, taken, lines);
         }
@@ -220,10 +210,26 @@ impl Updates {
             let _ = done.send(if outcome == DONE { Ok(facts) } else { Err(UNSERVED.to_string().into()) });
         }
         lines.resume();
-        // Whoever asks to have a zone frozen comes behind the updates that were there.
+        // Whoever asks to have a zone frozen comes behind a group of those, as ever.
         if !requests.is_empty() && !lines.is_empty() {
             self.carry_out(taken, lines);
         }
         requests.into_iter().for_each(|request| self.on_request(request, taken));
+    }
+}
+
+/// Tells the operator of what is not as it should be. `unserved`: zones for which the image was to be made.
+fn tell(outcome: &Result<Json, Vec<String>>, unserved: &[Box<[u8]>]) {
+    let why = match outcome {
+        Ok(_) => "no image was made that has them".to_string(),
+        // The server stops.
+        Err(complaints) if complaints.is_empty() => return,
+        Err(complaints) => complaints.join("; "),
+    };
+    if !unserved.is_empty() {
+        let facts: [(&str, &dyn std::fmt::Display); 2] = [("why", &why), ("zones", &names(unserved))];
+        log::error("changes are in the journal and not served", &facts);
+    } else if outcome.is_err() {
+        log::error("changes stay in the journal", &[("why", &why)]);
     }
 }

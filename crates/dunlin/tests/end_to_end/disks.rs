@@ -66,11 +66,7 @@ fn a_zone_that_cannot_be_written_down_yet_is_told_of_until_it_is() {
     let server = serve(&folder);
     eventually("the other one is written down", || add(&server, 1).is_empty());
     folder.configure(&format!("{fixed}allow-update = [\"key:ddns\"]\n"));
-    let limit = |octets: &str| {
-        let mut prlimit = Command::new("prlimit");
-        prlimit.args([format!("--pid={}", server.pid()), format!("--fsize={octets}:")]);
-        assert!(prlimit.status().unwrap().success());
-    };
+    let limit = |octets: &str| limit(&server, octets);
     let add_there = || update(&server, &[], DDNS, "zone new.example\nadd n.new.example 60 A 192.0.2.1");
     limit("20000");
     // Nor is there room for a new image, if one is wanted.
@@ -85,6 +81,11 @@ fn a_zone_that_cannot_be_written_down_yet_is_told_of_until_it_is() {
 }
 
 /// To who ignores the signal a limit of files is a disk that is full.
+fn limit(server: &Server, octets: &str) {
+    let limit = [format!("--pid={}", server.pid()), format!("--fsize={octets}:unlimited")];
+    assert!(Command::new("prlimit").args(limit).status().unwrap().success());
+}
+
 fn start_with_room(folder: &Folder, octets: &str) -> Server {
     let mut command = Command::new("sh");
     let serve = format!("exec prlimit --fsize={octets}:unlimited {}", env!("CARGO_BIN_EXE_dunlin"));
@@ -151,10 +152,6 @@ fn a_start_on_a_full_disk_answers_whatever_the_last_update_was() {
     let many: String = (0..=100_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
     folder.write("z.zone", &format!("{ZONE}{many}"));
     let start = |octets: &str| start_with_room(&folder, octets);
-    let limit = |server: &Server, octets: &str| {
-        let limit = [format!("--pid={}", server.pid()), format!("--fsize={octets}:unlimited")];
-        assert!(Command::new("prlimit").args(limit).status().unwrap().success());
-    };
     let answers = |server: &Server, name: &str| server.short(&folder, &[name, "A"]);
     // A start does not believe the time of a file that was written just before its image was made, and makes another.
     let server = start("unlimited");
@@ -198,10 +195,7 @@ fn a_zone_that_waits_for_a_new_image_keeps_no_other_from_its_updates() {
     let many: String = (0..=10_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
     folder.write("z.zone", &format!("{ZONE}{many}"));
     let server = serve(&folder);
-    let limit = |octets: &str| {
-        let limit = [format!("--pid={}", server.pid()), format!("--fsize={octets}:unlimited")];
-        assert!(Command::new("prlimit").args(limit).status().unwrap().success());
-    };
+    let limit = |octets: &str| limit(&server, octets);
     let add_there = |i: u32| {
         let line = format!("zone other.example\nadd n{i}.other.example 60 A 192.0.2.{i}");
         update(&server, &[], DDNS, &line)

@@ -100,6 +100,14 @@ pub struct Laid {
     pub left: Vec<Followers>,
 }
 
+impl Laid {
+    /// What was left before it is left now, too.
+    fn behind(mut self, before: Option<Laid>) -> Laid {
+        self.left.splice(0..0, before.into_iter().flat_map(|before| before.left));
+        self
+    }
+}
+
 /// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid. `limits`: of names
 /// that come to be hidden or are not any more, of each zone and portion; and of those that carry addresses of hosts which change, in all: those of a
 /// zone that has more are left.
@@ -120,8 +128,7 @@ pub fn over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> Result<Opt
     for step in steps {
         let before = laid.take();
         let next = lay(before.as_ref().map_or(now, |laid| &laid.image), step, limits)?;
-        let left = before.map_or(vec![], |laid| laid.left).into_iter().chain(next.left).collect();
-        laid = Some(Laid { left, ..next });
+        laid = Some(next.behind(before));
     }
     Ok(laid)
 }
@@ -135,10 +142,7 @@ pub fn each_over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> (Opti
         let image = laid.as_ref().map_or(now, |laid| &laid.image);
         match over(image, std::slice::from_ref(wish), limits) {
             Ok(None) => {}
-            Ok(Some(next)) => {
-                let left = laid.map_or(vec![], |laid| laid.left).into_iter().chain(next.left).collect();
-                laid = Some(Laid { left, ..next });
-            }
+            Ok(Some(next)) => laid = Some(next.behind(laid)),
             Err(Unlaid { zones, why }) => {
                 let all = unlaid.get_or_insert(Unlaid { zones: vec![], why });
                 all.zones.push(wish.apex.clone());

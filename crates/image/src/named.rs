@@ -264,11 +264,21 @@ fn for_each_host(node: &Node<'_>, name: &[u8], f: &mut dyn FnMut(&[u8])) -> Resu
     };
     for rrset in node.rrsets() {
         let (rtype, unit) = rrset?;
-        if matches!(rtype, rtype::NS | rtype::MX | rtype::SRV | rtype::SVCB | rtype::HTTPS) {
+        if names_hosts(rtype) {
             unit.for_each(name, &mut look)?;
         }
     }
     Ok(())
+}
+
+/// True if a node has records of a type that names hosts.
+pub(crate) fn names_any(node: &Node<'_>) -> Result<bool, Damaged> {
+    let is_one = |rrset: Result<(u16, _), Damaged>| rrset.map(|(rtype, _)| names_hosts(rtype));
+    node.rrsets().map(is_one).try_fold(false, |any, one| Ok(any | one?))
+}
+
+fn names_hosts(rtype: u16) -> bool {
+    matches!(rtype, rtype::NS | rtype::MX | rtype::SRV | rtype::SVCB | rtype::HTTPS)
 }
 
 /// True if an RRset of a node names one of these hosts.

@@ -11,6 +11,7 @@
 
 use crate::edit::{Nodes, Screen};
 use crate::format::Damaged;
+use crate::named::names_any;
 use crate::node::{ABOVE, GONE, Node, Scope, UNSEEN};
 use crate::row::{Named, Row};
 use crate::shared::Shared;
@@ -155,8 +156,8 @@ impl Overlay {
     /// Takes a node that is to be another one, or none, out of the lists that it stands in.
     fn unlist(&mut self, view: View<'_>, zone: u32, named: Named) -> Result<(), Damaged> {
         let node = view.node(named.reference)?;
-        // Names that nobody has on the way to an apex are of no zone.
-        if node.rrsets().next().is_none() {
+        // Most names; and those that nobody has on the way to an apex, which are of no zone.
+        if !names_any(&node)? {
             return Ok(());
         }
         for key in view.zone(zone)?.keys_of(&node)? {
@@ -296,11 +297,16 @@ impl Overlay {
     pub(crate) fn forget(&mut self, view: View<'_>, zones: &[u32]) -> Result<(), Damaged> {
         for &number in zones {
             let names = self.touched(number).map(|zone| zone.names.clone()).unwrap_or_default();
+            let mut leaves = Vec::new();
             for named in names.iter() {
                 self.unlist(view, number, named)?;
-                self.entries.change(key(named.hash), |leaf| leaf.retain(|e| e.reference != named.reference));
-                self.names -= 1;
+                leaves.push(Shared::<Entry>::place(key(named.hash)));
             }
+            self.names -= leaves.len();
+            // Each once, however many of its names go.
+            leaves.sort_unstable();
+            leaves.dedup();
+            leaves.into_iter().for_each(|leaf| self.entries.change(leaf, |leaf| leaf.retain(|e| e.zone != number)));
             self.touch(number, |zone| *zone = Touched { record: zone.record, ..Touched::new(number) });
         }
         Ok(())

@@ -51,7 +51,10 @@ impl Row {
         let Some(last) = self.0.len().checked_sub(1) else { return Ok((0, 0)) };
         let end = |run: &Arc<Vec<Named>>| run.last().map_or(Ok(false), &is_before);
         // Names that are laid out as a whole zone come in their order.
-        let run = if end(&self.0[last])? { last } else { halve(&self.0, end)? };
+        if end(&self.0[last])? {
+            return Ok((last, self.0[last].len()));
+        }
+        let run = halve(&self.0, end)?;
         Ok((run, halve(&self.0[run], &is_before)?))
     }
 

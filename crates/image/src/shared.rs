@@ -26,7 +26,12 @@ impl<E: Clone> Shared<E> {
         Shared { parts: [const { None }; PARTS] }
     }
 
-    /// The entries among which those of this hash are; only its lowest twelve bits count.
+    /// What counts of a hash: of two that agree in that the entries are in one leaf.
+    pub(crate) fn place(hash: u32) -> u32 {
+        hash % (PARTS * LEAVES) as u32
+    }
+
+    /// The entries among which those of this hash are.
     #[inline(always)]
     pub(crate) fn leaf(&self, hash: u32) -> &[E] {
         let (part, leaf) = places(hash);

@@ -12,14 +12,14 @@ mod tests;
 use self::laying::Laying;
 use crate::builder::{Builder, Complaint, Hands, Judge};
 use crate::drafts::ends;
-use crate::edit::{Edit, Fronts, NAMES_MAX, Nodes, Screen, Surroundings};
+use crate::edit::{Edit, Fronts, Gathered, NAMES_MAX, Nodes, Screen, Surroundings};
 use crate::followers::Followers;
 use crate::format::{ALIGN, Damaged, Header};
 use crate::node::{APEX, DEEPER};
 use crate::overlay::{Overlay, Record};
 use crate::row::Named;
 use crate::view::{Image, View};
-use crate::zone::Zone;
+use crate::zone::{ZONE, Zone};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use wire::name::is_at_or_below;
@@ -141,80 +141,144 @@ pub fn lay(
     hands: &dyn Hands,
     judge: Judge<'_>,
 ) -> Result<Laid, Unable> {
-    let Change { whole: mut builder, gone, edits, mut limits } = change;
-    let anew: Vec<Box<[u8]>> = builder.apexes().map(Into::into).collect();
-    let whole = anew.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<Vec<_>, Unable>>()?;
-    let lost = gone.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<Vec<_>, Unable>>()?;
-    let edited = edits.iter().map(|edit| Wanted::find(view, edit.apex)).collect::<Result<Vec<_>, Unable>>()?;
-    judge_shape(&whole, &lost, &edited)?;
-    let mut below = zones_below(view, &whole)?;
-    let mut gathered = Vec::new();
-    for (wanted, edit) in edited.iter().zip(&edits) {
-        let old = wanted.old.ok_or(Unable::NoSuchZone)?;
-        gathered.push(Surroundings::new(old, edit)?.gather(&mut builder, limits.hidden, &mut limits.followers)?);
-    }
-    let beside: BTreeSet<&[u8]> = gathered.iter().flat_map(|edit| &edit.below).map(|apex| &**apex).collect();
-    let known: HashSet<Box<[u8]>> = builder.apexes().map(Into::into).collect();
-    let mut numbers: HashSet<u32> = below.iter().map(Zone::number).collect();
-    for apex in beside {
-        let zone = view.find_whole(apex)?.ok_or(Damaged)?.zone()?;
-        if !known.contains(apex) && numbers.insert(zone.number()) {
-            below.push(zone);
-        }
-    }
-    below.iter().try_for_each(|zone| stand_in(&mut builder, zone))?;
-    let (bytes, _, complaints) = builder.finish_judged(hands, judge);
-    let is_wrong = |z: &&Wanted<'_>| complaints.iter().any(|c| c.zone.bytes().eq_ignore_ascii_case(z.apex));
-    if whole.iter().filter(is_wrong).any(|z| z.is_nested) {
-        return Err(Unable::Nested);
-    }
-    let image = Image::open(bytes).map_err(|_| Unable::Damaged)?;
-    let mut laying = Laying::new(view, image.view(), place)?;
-    laying.number(&whole, &edited)?;
-    laying.move_there()?;
-    whole.iter().try_for_each(|wanted| laying.whole(wanted))?;
-    edited.iter().zip(&gathered).try_for_each(|(wanted, edit)| laying.edited(wanted, edit))?;
-    for zone in &below {
-        let parent = laying.anew_above(zone.apex()?.apex_name()?)?;
-        parent.map_or(Ok(()), |parent| laying.adopt(zone, parent))?;
-    }
-    for (wanted, edit) in edited.iter().zip(&gathered) {
-        let parent = wanted.old.ok_or(Unable::NoSuchZone)?.number();
-        for apex in edit.below.iter().filter(|apex| edit.kept.contains(*apex)) {
-            laying.adopt(&view.find_whole(apex)?.ok_or(Damaged)?.zone()?, parent)?;
-        }
-    }
-    laying.names_of_nobody(&whole)?;
-    lost.iter().try_for_each(|wanted| laying.lose(wanted))?;
-    laying.list_who_names()?;
-    // References count up to there.
-    if place + laying.laid.octets.len() as u64 > (ALIGN as u64) << 32 {
-        return Err(Unable::Large);
-    }
-    laying.laid.followers = gathered.into_iter().filter_map(|gathered| gathered.followers).collect();
-    Ok(laying.end(complaints))
+    Draft::of(view, change, hands, judge)?.lay(view, place)
 }
 
-/// Which changes can be laid over an image, as far as the zones tell that they are about: the only place where this is
+/// A change laid out as an image of its own. Other zones may change before it is moved to its place.
+pub struct Draft {
+    built: Image<Vec<u8>>,
+    /// What goes along of it, until it is laid.
+    octets: Vec<u8>,
+    complaints: Vec<Complaint>,
+    whole: Vec<Box<[u8]>>,
+    gone: Vec<Box<[u8]>>,
+    edited: Vec<Edited>,
+    /// Zones of ours below those that are laid out whole, and those of which edits have drawn in names.
+    below: Vec<Box<[u8]>>,
+}
+
+/// A zone of which names change.
+struct Edited {
+    apex: Box<[u8]>,
+    /// As it was: each change of it makes another one.
+    record: [u8; ZONE],
+    gathered: Gathered,
+}
+
+impl Draft {
+    pub fn of(view: View<'_>, change: Change<'_>, hands: &dyn Hands, judge: Judge<'_>) -> Result<Draft, Unable> {
+        let Change { whole: mut builder, gone, edits, mut limits } = change;
+        let whole: Vec<Box<[u8]>> = builder.apexes().map(Into::into).collect();
+        let shape = Shape::find(view, &whole, &gone, edits.iter().map(|edit| edit.apex))?;
+        let mut below = zones_below(view, &shape.whole)?;
+        let mut edited = Vec::new();
+        for (wanted, edit) in shape.edited.iter().zip(&edits) {
+            let old = wanted.old.ok_or(Unable::NoSuchZone)?;
+            let gathered = Surroundings::new(old, edit)?.gather(&mut builder, limits.hidden, &mut limits.followers)?;
+            edited.push(Edited { apex: edit.apex.into(), record: old.record()?, gathered });
+        }
+        let beside: BTreeSet<&[u8]> = edited.iter().flat_map(|e| &e.gathered.below).map(|apex| &**apex).collect();
+        let known: HashSet<Box<[u8]>> = builder.apexes().map(Into::into).collect();
+        let mut numbers: HashSet<u32> = below.iter().map(Zone::number).collect();
+        for apex in beside {
+            let zone = find(view, apex)?;
+            if !known.contains(apex) && numbers.insert(zone.number()) {
+                below.push(zone);
+            }
+        }
+        below.iter().try_for_each(|zone| stand_in(&mut builder, zone))?;
+        let below = below.iter().map(|zone| Ok(zone.apex()?.apex_name()?.into())).collect::<Result<_, Damaged>>()?;
+        let (bytes, _, complaints) = builder.finish_judged(hands, judge);
+        let built = Image::open(bytes).map_err(|_| Unable::Damaged)?;
+        let octets = laying::octets(built.view())?;
+        Ok(Draft { built, octets, complaints, whole, gone, edited, below })
+    }
+
+    /// Moves it to its place, as `lay` has it; once. `view`: of the same image, over which others may have been laid since. One of which names change must
+    /// be as it was.
+    pub fn lay(&mut self, view: View<'_>, place: u64) -> Result<Laid, Unable> {
+        let edited = self.edited.iter().map(|edited| &*edited.apex);
+        let Shape { whole, lost, edited } = Shape::find(view, &self.whole, &self.gone, edited)?;
+        let is_wrong = |z: &&Wanted<'_>| self.complaints.iter().any(|c| c.zone.bytes().eq_ignore_ascii_case(z.apex));
+        if whole.iter().filter(is_wrong).any(|z| z.is_nested) {
+            return Err(Unable::Nested);
+        }
+        let mut laying = Laying::new(view, self.built.view(), std::mem::take(&mut self.octets), place);
+        laying.number(&whole, &edited)?;
+        laying.move_there()?;
+        whole.iter().try_for_each(|wanted| laying.whole(wanted))?;
+        for (wanted, edit) in edited.iter().zip(&self.edited) {
+            if wanted.old.ok_or(Unable::NoSuchZone)?.record()? != edit.record {
+                return Err(Unable::Whole);
+            }
+            laying.edited(wanted, &edit.gathered)?;
+        }
+        for apex in &self.below {
+            let parent = laying.anew_above(apex)?;
+            parent.map_or(Ok(()), |parent| laying.adopt(&find(view, apex)?, parent))?;
+        }
+        for (wanted, Edited { gathered, .. }) in edited.iter().zip(&self.edited) {
+            let parent = wanted.old.ok_or(Unable::NoSuchZone)?.number();
+            for apex in gathered.below.iter().filter(|apex| gathered.kept.contains(*apex)) {
+                laying.adopt(&find(view, apex)?, parent)?;
+            }
+        }
+        laying.names_of_nobody(&whole)?;
+        lost.iter().try_for_each(|wanted| laying.lose(wanted))?;
+        laying.list_who_names()?;
+        // References count up to there.
+        if place + laying.laid.octets.len() as u64 > (ALIGN as u64) << 32 {
+            return Err(Unable::Large);
+        }
+        let mut laid = laying.end(std::mem::take(&mut self.complaints));
+        laid.followers = self.edited.iter_mut().filter_map(|edited| edited.gathered.followers.take()).collect();
+        Ok(laid)
+    }
+}
+
+/// The zones that a change is about, as far as they tell whether it can be laid over an image: the only place where this is
 /// decided. What else stands in the way shows itself when an edit is gathered, or something is too large.
-fn judge_shape(whole: &[Wanted<'_>], lost: &[Wanted<'_>], edited: &[Wanted<'_>]) -> Result<(), Unable> {
-    // A zone that stays keeps its place between those above and below; the way to those changes with one that comes or goes.
-    let is_moving = |z: &Wanted<'_>| z.old.is_none() && z.is_nested;
-    if whole.iter().any(is_moving) || lost.iter().any(|z| z.is_nested) {
-        return Err(Unable::Nested);
+struct Shape<'a> {
+    whole: Vec<Wanted<'a>>,
+    lost: Vec<Wanted<'a>>,
+    edited: Vec<Wanted<'a>>,
+}
+
+impl<'a> Shape<'a> {
+    fn find(
+        view: View<'a>,
+        whole: &'a [Box<[u8]>],
+        gone: &'a [Box<[u8]>],
+        edited: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<Shape<'a>, Unable> {
+        let all =
+            |apexes: &'a [Box<[u8]>]| apexes.iter().map(|apex| Wanted::find(view, apex)).collect::<Result<_, _>>();
+        let edited = edited.map(|apex| Wanted::find(view, apex)).collect::<Result<_, _>>()?;
+        let shape = Shape { whole: all(whole)?, lost: all(gone)?, edited };
+        shape.judge()?;
+        Ok(shape)
     }
-    if lost.iter().chain(edited).any(|z| z.old.is_none()) {
-        return Err(Unable::NoSuchZone);
+
+    fn judge(&self) -> Result<(), Unable> {
+        let Shape { whole, lost, edited } = self;
+        // A zone that stays keeps its place between those above and below; the way to those changes with one that comes or goes.
+        let is_moving = |z: &Wanted<'_>| z.old.is_none() && z.is_nested;
+        if whole.iter().any(is_moving) || lost.iter().any(|z| z.is_nested) {
+            return Err(Unable::Nested);
+        }
+        if lost.iter().chain(edited).any(|z| z.old.is_none()) {
+            return Err(Unable::NoSuchZone);
+        }
+        // One change is laid out at once: what an edit starts from is the zone as it was, under the parent that it had.
+        let mut all: Vec<&[u8]> = whole.iter().chain(lost).chain(edited).map(|z| z.apex).collect();
+        all.sort_unstable();
+        let is_twice = all.windows(2).any(|pair| pair[0] == pair[1]);
+        let is_below_whole = |z: &Wanted<'_>| ends(z.apex).any(|end| whole.iter().any(|w| w.apex == end));
+        if is_twice || edited.iter().any(is_below_whole) {
+            return Err(Unable::Whole);
+        }
+        Ok(())
     }
-    // One change is laid out at once: what an edit starts from is the zone as it was, under the parent that it had.
-    let mut all: Vec<&[u8]> = whole.iter().chain(lost).chain(edited).map(|z| z.apex).collect();
-    all.sort_unstable();
-    let is_twice = all.windows(2).any(|pair| pair[0] == pair[1]);
-    let is_below_whole = |z: &Wanted<'_>| ends(z.apex).any(|end| whole.iter().any(|w| w.apex == end));
-    if is_twice || edited.iter().any(is_below_whole) {
-        return Err(Unable::Whole);
-    }
-    Ok(())
 }
 
 /// A zone that a change is about.
@@ -240,6 +304,11 @@ impl<'a> Wanted<'a> {
         }
         Ok(Wanted { apex, old, is_nested })
     }
+}
+
+/// A zone that is known to be there.
+fn find<'a>(view: View<'a>, apex: &[u8]) -> Result<Zone<'a>, Damaged> {
+    view.find_whole(apex)?.ok_or(Damaged)?.zone()
 }
 
 /// Zones of ours below those that are laid out whole, and not among them.

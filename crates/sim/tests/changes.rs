@@ -7,7 +7,7 @@ mod zones;
 use front::Setup;
 use image::edit::{self, Edit};
 use image::followers::Queue;
-use image::patch::{self, Change, Limits, PLACE};
+use image::patch::{Change, Draft, Limits, PLACE, Unable};
 use image::{Builder, Complaint, Image, InTurn};
 use sim::Server;
 use std::cell::Cell;
@@ -73,6 +73,15 @@ fn is_dnssec(rtype: Rtype) -> bool {
     matches!(rtype, rtype::NSEC3 | rtype::NSEC3PARAM | rtype::RRSIG | rtype::NSEC)
 }
 
+/// A change laid out, and what kind it is of.
+struct Drafted {
+    draft: Result<Draft, Unable>,
+    /// Of names of zones without signatures.
+    is_plain: bool,
+    of_signed: usize,
+    of_nested: usize,
+}
+
 /// Zones as they are, and the image that has followed them.
 struct Twins {
     model: Zones,
@@ -87,6 +96,8 @@ struct Twins {
     renewed: usize,
     signed: usize,
     nested: usize,
+    /// Those of another zone that were laid between the two halves of one.
+    meanwhile: usize,
     /// Names that are to be laid afterwards, and how many it took so far.
     left: Queue,
     followed: usize,
@@ -112,6 +123,7 @@ impl Twins {
             renewed: 0,
             signed: 0,
             nested: 0,
+            meanwhile: 0,
             left: Queue::default(),
             followed: 0,
         }
@@ -126,7 +138,12 @@ impl Twins {
 
     /// Lays a change over the image; false: some zone is wrong, and nothing has changed.
     fn lay(&mut self, change: Change<'_>, after: &Zones) -> bool {
-        let place = (self.octets.len() as u64).next_multiple_of(PLACE);
+        let drafted = self.draft(change);
+        self.settle(drafted, after)
+    }
+
+    /// Lays a change out.
+    fn draft(&self, change: Change<'_>) -> Drafted {
         let image = self.image();
         let is_zone = |e: &Edit<'_>, marks| {
             let apex = image.view().find_whole(e.apex).unwrap();
@@ -143,7 +160,15 @@ impl Twins {
         let is_plain = is_of_names && !change.edits.iter().any(has_signing);
         let is_nested = |e: &Edit<'_>| e.names.keys().any(|name| self.is_of_another(name, e.apex));
         let of_nested = usize::from(change.edits.iter().any(is_nested));
-        let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None);
+        let draft = Draft::of(image.view(), change, &InTurn, &mut |_| None);
+        Drafted { draft, is_plain, of_signed, of_nested }
+    }
+
+    /// Lays what was laid out over the image as it is by now, as `lay` has it.
+    fn settle(&mut self, drafted: Drafted, after: &Zones) -> bool {
+        let Drafted { draft, is_plain, of_signed, of_nested } = drafted;
+        let place = (self.octets.len() as u64).next_multiple_of(PLACE);
+        let laid = draft.and_then(|mut draft| draft.lay(self.image().view(), place));
         match laid {
             Ok(laid) if laid.complaints.is_empty() => {
                 self.octets.resize(place as usize, 0);
@@ -238,10 +263,33 @@ impl Twins {
             after = both;
         }
         let limits = Limits { followers: [0, 1, 4, usize::MAX][rng.below(4)], ..Limits::MOST };
+        let about: Vec<Vec<u8>> = whole.apexes().chain(gone.iter().map(|apex| &**apex)).map(Vec::from).collect();
         let edits = edited.iter().map(|(apex, names)| Edit::new(apex, names.clone()));
-        let change = Change { whole, gone, edits: edits.collect(), limits };
+        let mut drafted = self.draft(Change { whole, gone, edits: edits.collect(), limits });
+        let is_about = |apex: &[u8]| about.iter().chain(edited.iter().map(|(apex, _)| apex)).any(|a| a == apex);
+        // Names of another zone change before it comes to its place.
+        let mut meanwhile = self.model.clone();
+        if rng.one_in(3)
+            && let Some((apex, names)) = edit(rng, &self.model, &mut meanwhile, b"\0")
+            && !is_about(&apex)
+        {
+            let (laid, rebuilt) = (self.laid, self.rebuilt);
+            let change =
+                Change { whole: Builder::new(SEED), gone: vec![], edits: vec![Edit::new(&apex, names)], limits };
+            if self.lay(change, &meanwhile) {
+                after.extend(meanwhile.get(&apex).map(|records| (apex, records.clone())));
+                self.model = meanwhile;
+            }
+            // Of what was laid out for another image nothing is left.
+            if self.rebuilt > rebuilt {
+                return;
+            }
+            // The zone above, or below, may have written into what its zone has more.
+            drafted.is_plain &= self.laid == laid;
+            self.meanwhile += self.laid - laid;
+        }
         let laid = self.laid;
-        if self.lay(change, &after) {
+        if self.settle(drafted, &after) {
             let is_renewed = edited.iter().any(|(apex, _)| soa(&self.model, apex) != soa(&after, apex));
             self.renewed += usize::from(self.laid > laid && is_renewed);
             self.model = after;
@@ -542,7 +590,7 @@ const FOUND: [u64; 1] = [170_000_009];
 fn an_image_with_changes_answers_as_one_built_of_them() {
     let seeds: u64 = std::env::var("CHANGES_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(40);
     let from: u64 = std::env::var("CHANGES_FROM").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
-    let counts = [const { Cell::new(0) }; 10];
+    let counts = [const { Cell::new(0) }; 11];
     sim::seeds::each((from..from + seeds).chain(FOUND), |seed| {
         let mut rng = Rng::new(seed);
         let mut twins = Twins::new(&mut rng);
@@ -568,22 +616,23 @@ fn an_image_with_changes_answers_as_one_built_of_them() {
             }
         }
         check_records(&twins);
-        let Twins { laid, rebuilt, refused, renewed, signed, nested, followed, .. } = twins;
-        let of_seed = [laid, rebuilt, refused, renewed, signed, nested, followed, asked, truncated, naming];
+        let Twins { laid, rebuilt, refused, renewed, signed, nested, meanwhile, followed, .. } = twins;
+        let of_seed = [laid, rebuilt, refused, renewed, signed, nested, meanwhile, followed, asked, truncated, naming];
         for (count, more) in counts.iter().zip(of_seed) {
             count.set(count.get() + more);
         }
     });
-    let [laid, rebuilt, refused, renewed, signed, nested, followed, asked, truncated, naming] = counts.map(|c| c.get());
+    let [laid, rebuilt, refused, renewed, signed, nested, meanwhile, followed, asked, truncated, naming] =
+        counts.map(|c| c.get());
     println!(
         "{laid} changes laid over, {renewed} of them with another SOA, {signed} of names of signed zones, {nested} of names that \
-         another zone has; {rebuilt} took a new image, {refused} made a zone wrong; {asked} questions, {truncated} answers \
+         another zone has, {meanwhile} between the two halves of another; {rebuilt} took a new image, {refused} made a zone wrong; {asked} questions, {truncated} answers \
          truncated; {naming} names of hosts, {followed} of them laid afterwards"
     );
     // Many sequences nest zones, and zones that come and go there take a new image, as do names on the way to others.
     assert!(laid > rebuilt && signed > rebuilt / 16 && naming > laid, "{laid} {signed} {rebuilt} {naming}");
     assert!(renewed > laid / 4 && refused > laid / 128, "{renewed} {refused} {laid}");
     assert!(truncated > asked / 1024, "{truncated} {asked}");
-    assert!(nested > laid / 64, "{nested}");
+    assert!(nested > laid / 64 && meanwhile > laid / 32, "{nested} {meanwhile}");
     assert!(followed > laid / 16, "{followed}");
 }

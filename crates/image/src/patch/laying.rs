@@ -31,11 +31,21 @@ pub(super) struct Laying<'a> {
     pub(super) laid: Laid,
 }
 
+/// What goes along of an image of changes: no index, and no lists.
+pub(super) fn octets(built: View<'_>) -> Result<Vec<u8>, Damaged> {
+    let from = from(built);
+    Ok(built.octets(from, (built.frame.header.hosts_at as usize).saturating_sub(from))?.to_vec())
+}
+
+fn from(built: View<'_>) -> usize {
+    built.frame.header.zones_at as usize
+}
+
 impl<'a> Laying<'a> {
-    pub(super) fn new(view: View<'a>, built: View<'a>, place: u64) -> Result<Laying<'a>, Damaged> {
-        let from = built.frame.header.zones_at as usize;
+    pub(super) fn new(view: View<'a>, built: View<'a>, octets: Vec<u8>, place: u64) -> Laying<'a> {
+        let from = from(built);
         let laid = Laid {
-            octets: built.octets(from, (built.frame.header.hosts_at as usize).saturating_sub(from))?.to_vec(),
+            octets,
             place,
             nodes: vec![],
             zones: HashMap::new(),
@@ -51,7 +61,7 @@ impl<'a> Laying<'a> {
             followers: vec![],
         };
         let shift = place.wrapping_sub(from as u64);
-        Ok(Laying { view, built, shift, from, numbers: HashMap::new(), built_zones: HashMap::new(), laid })
+        Laying { view, built, shift, from, numbers: HashMap::new(), built_zones: HashMap::new(), laid }
     }
 
     fn moved(&self, reference: u32) -> u32 {
@@ -170,7 +180,7 @@ impl<'a> Laying<'a> {
 
     /// True if another zone of ours has the say about the name.
     fn is_others(&self, name: &[u8], apex: &[u8]) -> bool {
-        name.len() > apex.len() && self.built_zones.contains_key(name)
+        self.built_zones.len() > 1 && name.len() > apex.len() && self.built_zones.contains_key(name)
     }
 
     /// Enters a node of the zone of this number and apex.
@@ -357,7 +367,10 @@ impl<'a> Laying<'a> {
         let leads_to_new = |name: &[u8]| zones.iter().any(|z| z.old.is_none() && is_at_or_below(z.apex, name));
         for node in self.built.indexed() {
             let node = node?;
-            let Some(name) = node.whole_name()?.filter(|name| node.is(ABOVE) && name.len() > 1) else { continue };
+            if !node.is(ABOVE) {
+                continue;
+            }
+            let Some(name) = node.whole_name()?.filter(|name| name.len() > 1) else { continue };
             if let Some(zone) = self.anew_above(name)? {
                 self.enter(node, name, zone, name);
             } else if leads_to_new(name) {
@@ -383,13 +396,16 @@ impl<'a> Laying<'a> {
 
     /// Notes which of the names that are entered name hosts.
     pub(super) fn list_who_names(&mut self) -> Result<(), Unable> {
-        let nodes: HashMap<u32, (u32, Named)> = self.laid.nodes.iter().map(|node| (node.1.reference, *node)).collect();
-        for pair in self.built.naming() {
-            let (key, reference) = pair?;
-            if let Some(&(zone, named)) = nodes.get(&self.moved(reference)) {
-                self.laid.naming.push((key, zone, named));
-            }
+        let naming = self.built.naming().map(|pair| pair.map(|(key, reference)| (self.moved(reference), key)));
+        let mut naming = naming.collect::<Result<Vec<_>, Damaged>>()?;
+        naming.sort_unstable();
+        for &(zone, named) in &self.laid.nodes {
+            let from = naming.partition_point(|pair| pair.0 < named.reference);
+            let keys = naming[from..].iter().take_while(|pair| pair.0 == named.reference);
+            self.laid.naming.extend(keys.map(|&(_, key)| (key, zone, named)));
         }
+        // Those of a key together.
+        self.laid.naming.sort_by_key(|&(key, zone, _)| (key, zone));
         Ok(())
     }
 

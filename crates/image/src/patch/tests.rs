@@ -199,6 +199,20 @@ fn what_leads_to_another_zones_delegation_is_there_whatever_is_deleted_at_it() {
 }
 
 #[test]
+fn names_are_laid_after_those_of_other_zones_and_not_after_others_of_theirs() {
+    let other: &[u8] = b"\x07example\0";
+    let others = [(other, rtype::SOA, APEX_ROWS[0].2), (other, rtype::NS, APEX_ROWS[1].2)];
+    let image = Image::open(file(&[(APEX, &APEX_ROWS), (other, &others)])).unwrap();
+    let (name, address): (&[u8], _) = (b"\x01a\x01z\0", [(rtype::A, &[192, 0, 2, 1][..])]);
+    let draft = || Draft::of(image.view(), names(name, &address), &InTurn, &mut |_| None).unwrap();
+    let of_other = over(&image, edits(vec![edit(other, &[b"\x01a", other].concat(), &address)]));
+    let place = of_other.bytes().len() as u64;
+    assert!(draft().lay(of_other.view(), place).is_ok());
+    let of_same = over(&image, names(b"\x01b\x01z\0", &address));
+    assert_eq!(draft().lay(of_same.view(), place).err(), Some(Unable::Whole));
+}
+
+#[test]
 fn an_apex_that_says_it_is_another_zones_is_damage() {
     let other: &[u8] = b"\x07example\0";
     let others = [(other, rtype::SOA, APEX_ROWS[0].2), (other, rtype::NS, APEX_ROWS[1].2)];

@@ -1,6 +1,7 @@
 //! Small changes of zones, laid over the image that is served: the cost is that of the zones that changed, came or went.
 //!
-//! The files are read first, for which nobody has to wait; what was read is laid with the press held (see `press`). A new image of all
+//! The files are read first, and what was read is laid out and judged, for which nobody has to wait; then it is moved to its place with the press held (see
+//! `press`). A new image of all
 //! zones follows in the background, when nothing has changed for a while, and until then a start lays them over the old one again (`lately`).
 
 use crate::clock;
@@ -20,9 +21,9 @@ use crate::zonetext::pieces::file::Shelf;
 use crate::zonetext::reading::{self, Stock};
 use audit::{Fault, Finding, Rules, Version, audit};
 use image::edit::{Edit, Hidden, records_of};
-use image::patch::{Change, Limits};
+use image::patch::{Change, Draft, Limits};
 use image::zone::SIGNED;
-use image::{Builder, Image, InTurn};
+use image::{Builder, Complaint, Image, InTurn};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use store::Stretch;
@@ -114,48 +115,66 @@ fn above(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::successors(up(&name), up)
 }
 
-/// Lays what is different over the image. None: it takes a new one.
-pub fn lay(now: &Image<Stretch>, plan: Plan) -> Option<Laid> {
-    let Plan { whole, mut entries, gone, editions, stock, gate } = plan;
-    // A zone whose file could never be used is in no image.
-    let gone = gone.into_iter().filter(|apex| laying::zone(now.view(), apex).is_some()).collect();
-    let edits = editions.iter().map(|e| Edit::of(&e.entry.apex, &e.names)).collect();
-    let change = Change { whole, gone, edits, limits: Limits::MOST };
-    let Over { image, remarks, complaints, doubts } = over(now, change, &editions, &stock, &gate)?;
-    // A new image is built with the whole zone in view, and says what is wrong with it.
-    let is_doubtful = |doubt: &Doubt| is_laid(now, &image, doubt);
-    let is_wrong = |e: &Edition| complaints.contains_key(&e.entry.apex) || !is_proven(&image, e);
-    if doubts.iter().any(is_doubtful) || editions.iter().any(is_wrong) {
-        return None;
-    }
-    for entry in &mut entries {
-        let complaint = complaints.get(&entry.apex);
-        let is_served = || laying::zone(image.view(), &entry.apex).is_some();
-        entry.problem = complaint.map(|why| match is_served() {
-            true => held::goes_on(why),
-            false => why.clone(),
-        });
-    }
-    let mut pieces = vec![];
-    for edition in editions {
-        let apex = edition.entry.apex.clone();
-        let of_laid = |of: Pieces| of.now_of(&laying::zone(image.view(), &apex)?);
-        pieces.extend(edition.pieces.and_then(of_laid).map(|pieces| (apex.clone(), pieces)));
-        gate.note(&apex, edition.diff);
-        entries.push(edition.entry);
-    }
-    Some(Laid { image, entries, remarks, pieces })
-}
-
-type Complaints = HashMap<Box<[u8]>, String>;
-
-struct Over {
-    image: Image<Stretch>,
+/// What is different, laid out and judged. It waits for its place.
+pub struct Ready {
+    draft: Draft,
+    entries: Vec<Entry>,
+    editions: Vec<Edition>,
+    gate: Arc<Gate>,
     remarks: Vec<Remark>,
-    complaints: Complaints,
     /// Names at which something is wrong. Some are there for the builder to see only, with less around them than they
     /// have in the zone.
     doubts: Vec<Doubt>,
+}
+
+impl Ready {
+    /// Lays out what is different from what this image has. None: it takes a new one.
+    pub fn of(now: &Image<Stretch>, plan: Plan) -> Option<Ready> {
+        let Plan { whole, entries, gone, editions, stock, gate } = plan;
+        // A zone whose file could never be used is in no image.
+        let gone = gone.into_iter().filter(|apex| laying::zone(now.view(), apex).is_some()).collect();
+        let edits = editions.iter().map(|e| Edit::of(&e.entry.apex, &e.names)).collect();
+        let change = Change { whole, gone, edits, limits: Limits::MOST };
+        let (remarks, doubts, draft) = judged(now, change, &editions, &stock, &gate);
+        Some(Ready { draft: draft?, entries, editions, gate, remarks, doubts })
+    }
+
+    /// Lays it over this image as it is served by now; once. None: it takes a new one. What is left of it is for whoever has time to let go of it.
+    pub fn lay(&mut self, now: &Image<Stretch>) -> Option<Laid> {
+        let Ready { draft, entries, editions, gate, remarks, doubts } = self;
+        let Put { image, complaints, .. } = laying::put_there(now, draft).ok()?;
+        let complaint = |c: Complaint| (c.zone.fold().bytes().into(), c.what);
+        let complaints: HashMap<Box<[u8]>, String> = complaints.into_iter().map(complaint).collect();
+        // A new image is built with the whole zone in view, and says what is wrong with it.
+        let is_doubtful = |doubt: &Doubt| is_laid(now, &image, doubt);
+        let is_wrong = |e: &Edition| complaints.contains_key(&e.entry.apex) || !is_proven(&image, e);
+        if doubts.iter().any(is_doubtful) || editions.iter().any(is_wrong) {
+            return None;
+        }
+        let (mut entries, remarks) = (std::mem::take(entries), std::mem::take(remarks));
+        for entry in &mut entries {
+            let complaint = complaints.get(&entry.apex);
+            let is_served = || laying::zone(image.view(), &entry.apex).is_some();
+            entry.problem = complaint.map(|why| match is_served() {
+                true => held::goes_on(why),
+                false => why.clone(),
+            });
+        }
+        let mut pieces = vec![];
+        for edition in editions {
+            let apex = edition.entry.apex.clone();
+            let of_laid = |of: Pieces| of.now_of(&laying::zone(image.view(), &apex)?);
+            pieces.extend(edition.pieces.take().and_then(of_laid).map(|pieces| (apex.clone(), pieces)));
+            gate.note(&apex, std::mem::take(&mut edition.diff));
+            entries.push(edition.entry.clone());
+        }
+        Some(Laid { image, entries, remarks, pieces })
+    }
+}
+
+/// Lays what is different over the image. None: it takes a new one.
+pub fn lay(now: &Image<Stretch>, plan: Plan) -> Option<Laid> {
+    Ready::of(now, plan)?.lay(now)
 }
 
 struct Doubt {
@@ -163,8 +182,14 @@ struct Doubt {
     name: Box<[u8]>,
 }
 
-/// The image with these zones and names laid over it. None: it takes a new one.
-fn over(now: &Image<Stretch>, change: Change<'_>, editions: &[Edition], stock: &Stock, gate: &Gate) -> Option<Over> {
+/// These zones and names laid out, with what is to be said of them, and where they are in doubt. No draft: it takes a new image.
+fn judged(
+    now: &Image<Stretch>,
+    change: Change<'_>,
+    editions: &[Edition],
+    stock: &Stock,
+    gate: &Gate,
+) -> (Vec<Remark>, Vec<Doubt>, Option<Draft>) {
     let (rules, mut remarks, mut doubts) = (Rules::at(clock::wall_s()), Vec::new(), Vec::new());
     let whole: HashSet<Box<[u8]>> = change.whole.apexes().map(Into::into).collect();
     let mut judge = |zone: &image::Sorted<'_>| {
@@ -191,9 +216,8 @@ fn over(now: &Image<Stretch>, change: Change<'_>, editions: &[Edition], stock: &
         }
         refusal
     };
-    let Put { image, complaints, .. } = laying::put(now, change, &InTurn, &mut judge).ok()?;
-    let complaint = |c: image::Complaint| (c.zone.fold().bytes().into(), c.what);
-    Some(Over { image, remarks, complaints: complaints.into_iter().map(complaint).collect(), doubts })
+    let draft = laying::draft(now, change, &InTurn, &mut judge).ok();
+    (remarks, doubts, draft)
 }
 
 /// True for what an image does not keep, and so cannot be known to have been there, of RRsets that are as before.

@@ -15,7 +15,7 @@
 use crate::update::unwritten::Wish;
 use image::edit::{Edit, Hidden};
 use image::followers::{Followers, Turn};
-use image::patch::{self, Change, Limits, PLACE, Unable};
+use image::patch::{Change, Draft, Limits, PLACE, Unable};
 use image::{Builder, Complaint, Hands, Image, InTurn, Judge, View, Walk, Zone};
 use store::Stretch;
 use transfer::record::Bare;
@@ -242,16 +242,33 @@ pub struct Put {
 
 /// Lays a change out, and puts it behind the image.
 pub fn put(now: &Image<Stretch>, change: Change<'_>, hands: &dyn Hands, judge: Judge<'_>) -> Result<Put, Fault> {
+    put_there(now, &mut draft(now, change, hands, judge)?)
+}
+
+/// The first half of that: it needs no place, and others may lay something over the image meanwhile.
+pub fn draft(now: &Image<Stretch>, change: Change<'_>, hands: &dyn Hands, judge: Judge<'_>) -> Result<Draft, Fault> {
+    if !now.is_whole() {
+        return Err(damaged());
+    }
+    Draft::of(now.view(), change, hands, judge).map_err(Fault::Zones)
+}
+
+/// The other half. `now`: the same image, as it is served now.
+pub fn put_there(now: &Image<Stretch>, draft: &mut Draft) -> Result<Put, Fault> {
     let none = |why: &dyn std::fmt::Display| Fault::Image(why.to_string());
     if !now.is_whole() {
-        return Err(none(&"the image is damaged"));
+        return Err(damaged());
     }
     let place = (now.bytes().free() as u64).next_multiple_of(PLACE);
-    let laid = patch::lay(now.view(), change, place, hands, judge).map_err(Fault::Zones)?;
+    let laid = draft.lay(now.view(), place).map_err(Fault::Zones)?;
     let at = usize::try_from(place).map_err(|e| none(&e))?;
     let octets = now.bytes().go_on(at, &laid.octets).map_err(|e| none(&e))?;
     let between = Image::overlaid(octets.clone(), now.header().clone());
-    let header = laid.overlay(between.view()).map_err(|_| none(&"the image is damaged"))?;
+    let header = laid.overlay(between.view()).map_err(|_| damaged())?;
     let image = now.changed(octets, header);
     Ok(Put { image, complaints: laid.complaints, left: laid.followers })
+}
+
+fn damaged() -> Fault {
+    Fault::Image("the image is damaged".to_string())
 }

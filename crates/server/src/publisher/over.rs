@@ -3,7 +3,7 @@
 use super::folding::Haste;
 use super::{Apexes, Publisher, tell_gone};
 use crate::config::{Config, Seen, Written, Zone};
-use crate::images::changes::{self, Laid, Plan};
+use crate::images::changes::{Laid, Plan, Ready};
 use crate::images::comparison::{self, Difference};
 use crate::images::held;
 use crate::images::laying;
@@ -51,10 +51,16 @@ impl Publisher {
         let about: Apexes = difference.apexes().cloned().collect();
         // Before their new files are read: until then somebody may have changed them, under the serial that these are given.
         let Ok(left) = self.write_those_left(config, &about) else { return Ok(None) };
-        let Some(plan) = self.plan(config, &difference) else { return Ok(None) };
+        // Laid out and judged here, where no update waits for it.
+        let now = self.press.current();
+        let ready = self.plan(&now, config, &difference).and_then(|plan| Ready::of(&now.image, plan));
+        drop(now);
+        let Some(mut ready) = ready else { return Ok(None) };
         let (written, by, kept) = (self.served.written.clone(), Arc::clone(config), left.clone());
-        let pressed =
-            self.press.have_done(move |press, books| pressed(press, books, &about, &kept, plan, &written, &by));
+        // What is left of it is let go of here.
+        let (pressed, _) = self
+            .press
+            .have_done(move |press, books| (pressed(press, books, &about, &kept, &mut ready, &written, &by), ready));
         let Some(pressed) = pressed else { return Ok(None) };
         self.have_laid(config, &difference, &left, pressed, seen);
         Ok(Some(true))
@@ -205,8 +211,7 @@ impl Publisher {
     }
 
     /// How what is different is laid. Files are read for it, while updates go on.
-    fn plan(&mut self, config: &Config, difference: &Difference) -> Option<Plan> {
-        let now = self.press.current();
+    fn plan(&mut self, now: &Zones<Stretch>, config: &Config, difference: &Difference) -> Option<Plan> {
         // A zone that comes and goes has another number each time.
         let numbers = (now.image.header().zones as usize).saturating_sub(self.served.manifest.zones());
         let changes = difference.anew.len() + difference.gone.len();
@@ -249,7 +254,7 @@ fn pressed(
     books: &Books,
     about: &[Box<[u8]>],
     left: &HashMap<Box<[u8]>, u64>,
-    plan: Plan,
+    ready: &mut Ready,
     written: &Written,
     config: &Config,
 ) -> Option<Pressed> {
@@ -262,7 +267,7 @@ fn pressed(
         return None;
     }
     let before = press.current();
-    let Laid { image, entries, remarks, pieces } = changes::lay(&before.image, plan)?;
+    let Laid { image, entries, remarks, pieces } = ready.lay(&before.image)?;
     let access = access_after(&before, written, &image, about, config);
     let unserved = unserved_after(&before, &image, about, &entries);
     let retired = press.publish(access.to(image, unserved));

@@ -98,6 +98,11 @@ impl Builder {
         self.zones.iter().map(|z| &*z.apex)
     }
 
+    /// Names so far, at most: one whose records came apart counts more than once.
+    pub fn names_max(&self) -> usize {
+        self.collected.runs.len()
+    }
+
     /// The records that follow belong to the zone of this apex.
     pub fn begin_zone(&mut self, apex: &[u8]) {
         let run = self.collected.runs.len() as u32;

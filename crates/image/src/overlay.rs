@@ -156,7 +156,7 @@ impl Overlay {
     /// Takes a node that is to be another one, or none, out of the lists that it stands in.
     fn unlist(&mut self, view: View<'_>, zone: u32, named: Named) -> Result<(), Damaged> {
         let node = view.node(named.reference)?;
-        // Most names; and those that nobody has on the way to an apex, which are of no zone.
+        // Most names are in none, and those that nobody has on the way to an apex are not even of a zone.
         if !names_any(&node)? {
             return Ok(());
         }
@@ -297,16 +297,18 @@ impl Overlay {
     pub(crate) fn forget(&mut self, view: View<'_>, zones: &[u32]) -> Result<(), Damaged> {
         for &number in zones {
             let names = self.touched(number).map(|zone| zone.names.clone()).unwrap_or_default();
-            let mut leaves = Vec::new();
+            let (mut hashes, mut lists) = (Vec::new(), Vec::new());
             for named in names.iter() {
-                self.unlist(view, number, named)?;
-                leaves.push(Shared::<Entry>::place(key(named.hash)));
+                hashes.push(key(named.hash));
+                let node = view.node(named.reference)?;
+                if names_any(&node)? {
+                    let keys = view.zone(number)?.keys_of(&node)?;
+                    lists.extend(keys.into_iter().map(|key| place(view, key, number)));
+                }
             }
-            self.names -= leaves.len();
-            // Each once, however many of its names go.
-            leaves.sort_unstable();
-            leaves.dedup();
-            leaves.into_iter().for_each(|leaf| self.entries.change(leaf, |leaf| leaf.retain(|e| e.zone != number)));
+            self.names -= hashes.len();
+            self.entries.change_each(hashes, |leaf| leaf.retain(|e| e.zone != number));
+            self.hosts.change_each(lists, |leaf| leaf.retain(|host| host.zone != number));
             self.touch(number, |zone| *zone = Touched { record: zone.record, ..Touched::new(number) });
         }
         Ok(())

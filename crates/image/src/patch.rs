@@ -19,7 +19,7 @@ use crate::node::{APEX, DEEPER};
 use crate::overlay::{Overlay, Record};
 use crate::row::Named;
 use crate::view::{Image, View};
-use crate::zone::{ZONE, Zone};
+use crate::zone::Zone;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use wire::name::is_at_or_below;
@@ -67,6 +67,8 @@ pub enum Unable {
     Whole,
     /// More names change than is worth it.
     Large,
+    /// The zone is not as it was when its change was laid out.
+    Changed,
     NoSuchZone,
     Damaged,
 }
@@ -147,9 +149,10 @@ pub fn lay(
 /// A change laid out as an image of its own. Other zones may change before it is moved to its place.
 pub struct Draft {
     built: Image<Vec<u8>>,
-    /// What goes along of it, until it is laid.
-    octets: Vec<u8>,
-    complaints: Vec<Complaint>,
+    /// What goes along of it. None: that has been laid.
+    octets: Option<Vec<u8>>,
+    /// As `Laid` has them.
+    pub complaints: Vec<Complaint>,
     whole: Vec<Box<[u8]>>,
     gone: Vec<Box<[u8]>>,
     edited: Vec<Edited>,
@@ -160,8 +163,8 @@ pub struct Draft {
 /// A zone of which names change.
 struct Edited {
     apex: Box<[u8]>,
-    /// As it was: each change of it makes another one.
-    record: [u8; ZONE],
+    /// The node of its apex as it was: each change of the zone makes another one.
+    reference: u32,
     gathered: Gathered,
 }
 
@@ -175,7 +178,7 @@ impl Draft {
         for (wanted, edit) in shape.edited.iter().zip(&edits) {
             let old = wanted.old.ok_or(Unable::NoSuchZone)?;
             let gathered = Surroundings::new(old, edit)?.gather(&mut builder, limits.hidden, &mut limits.followers)?;
-            edited.push(Edited { apex: edit.apex.into(), record: old.record()?, gathered });
+            edited.push(Edited { apex: edit.apex.into(), reference: old.apex_reference()?, gathered });
         }
         let beside: BTreeSet<&[u8]> = edited.iter().flat_map(|e| &e.gathered.below).map(|apex| &**apex).collect();
         let known: HashSet<Box<[u8]>> = builder.apexes().map(Into::into).collect();
@@ -189,35 +192,37 @@ impl Draft {
         below.iter().try_for_each(|zone| stand_in(&mut builder, zone))?;
         let below = below.iter().map(|zone| Ok(zone.apex()?.apex_name()?.into())).collect::<Result<_, Damaged>>()?;
         let (bytes, _, complaints) = builder.finish_judged(hands, judge);
+        let is_wrong = |z: &&Wanted<'_>| complaints.iter().any(|c| c.zone.bytes().eq_ignore_ascii_case(z.apex));
+        if shape.whole.iter().filter(is_wrong).any(|z| z.is_nested) {
+            return Err(Unable::Nested);
+        }
         let built = Image::open(bytes).map_err(|_| Unable::Damaged)?;
-        let octets = laying::octets(built.view())?;
+        let octets = Some(laying::octets(built.view())?);
         Ok(Draft { built, octets, complaints, whole, gone, edited, below })
     }
 
-    /// Moves it to its place, as `lay` has it; once. `view`: of the same image, over which others may have been laid since. One of which names change must
-    /// be as it was.
+    /// Moves it to its place, as `lay` has it; once. `view`: of the same image, over which other zones may have been laid since; a zone of which names
+    /// change must be as it was.
     pub fn lay(&mut self, view: View<'_>, place: u64) -> Result<Laid, Unable> {
+        let octets = self.octets.take().ok_or(Unable::Changed)?;
         let edited = self.edited.iter().map(|edited| &*edited.apex);
         let Shape { whole, lost, edited } = Shape::find(view, &self.whole, &self.gone, edited)?;
-        let is_wrong = |z: &&Wanted<'_>| self.complaints.iter().any(|c| c.zone.bytes().eq_ignore_ascii_case(z.apex));
-        if whole.iter().filter(is_wrong).any(|z| z.is_nested) {
-            return Err(Unable::Nested);
+        for (wanted, edit) in edited.iter().zip(&self.edited) {
+            if wanted.old.ok_or(Unable::NoSuchZone)?.apex_reference()? != edit.reference {
+                return Err(Unable::Changed);
+            }
         }
-        let mut laying = Laying::new(view, self.built.view(), std::mem::take(&mut self.octets), place);
+        let mut laying = Laying::new(view, self.built.view(), octets, place);
         laying.number(&whole, &edited)?;
         laying.move_there()?;
         whole.iter().try_for_each(|wanted| laying.whole(wanted))?;
-        for (wanted, edit) in edited.iter().zip(&self.edited) {
-            if wanted.old.ok_or(Unable::NoSuchZone)?.record()? != edit.record {
-                return Err(Unable::Whole);
-            }
-            laying.edited(wanted, &edit.gathered)?;
-        }
+        let edits = edited.iter().zip(&self.edited);
+        edits.clone().try_for_each(|(wanted, edit)| laying.edited(wanted, &edit.gathered))?;
         for apex in &self.below {
             let parent = laying.anew_above(apex)?;
             parent.map_or(Ok(()), |parent| laying.adopt(&find(view, apex)?, parent))?;
         }
-        for (wanted, Edited { gathered, .. }) in edited.iter().zip(&self.edited) {
+        for (wanted, Edited { gathered, .. }) in edits {
             let parent = wanted.old.ok_or(Unable::NoSuchZone)?.number();
             for apex in gathered.below.iter().filter(|apex| gathered.kept.contains(*apex)) {
                 laying.adopt(&find(view, apex)?, parent)?;

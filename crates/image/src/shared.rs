@@ -26,12 +26,7 @@ impl<E: Clone> Shared<E> {
         Shared { parts: [const { None }; PARTS] }
     }
 
-    /// What counts of a hash: of two that agree in that the entries are in one leaf.
-    pub(crate) fn place(hash: u32) -> u32 {
-        hash % (PARTS * LEAVES) as u32
-    }
-
-    /// The entries among which those of this hash are.
+    /// The entries among which those of this hash are; only its lowest twelve bits count.
     #[inline(always)]
     pub(crate) fn leaf(&self, hash: u32) -> &[E] {
         let (part, leaf) = places(hash);
@@ -47,6 +42,13 @@ impl<E: Clone> Shared<E> {
         let leaves = self.parts[part].get_or_insert_with(|| Arc::new([const { None }; LEAVES]));
         Arc::make_mut(leaves)[leaf] = if entries.is_empty() { None } else { Some(entries.into()) };
         told
+    }
+
+    /// The same for all of these hashes, each leaf once.
+    pub(crate) fn change_each(&mut self, mut hashes: Vec<u32>, mut change: impl FnMut(&mut Vec<E>)) {
+        hashes.sort_unstable_by_key(|&hash| places(hash));
+        hashes.dedup_by_key(|&mut hash| places(hash));
+        hashes.into_iter().for_each(|hash| self.change(hash, &mut change));
     }
 }
 

@@ -265,7 +265,7 @@ impl Twins {
         let limits = Limits { followers: [0, 1, 4, usize::MAX][rng.below(4)], ..Limits::MOST };
         let about: Vec<Vec<u8>> = whole.apexes().chain(gone.iter().map(|apex| &**apex)).map(Vec::from).collect();
         let edits = edited.iter().map(|(apex, names)| Edit::new(apex, names.clone()));
-        let mut drafted = self.draft(Change { whole, gone, edits: edits.collect(), limits });
+        let drafted = self.draft(Change { whole, gone, edits: edits.collect(), limits });
         let is_about = |apex: &[u8]| about.iter().chain(edited.iter().map(|(apex, _)| apex)).any(|a| a == apex);
         // Names of another zone change before it comes to its place.
         let mut meanwhile = self.model.clone();
@@ -284,8 +284,6 @@ impl Twins {
             if self.rebuilt > rebuilt {
                 return;
             }
-            // The zone above, or below, may have written into what its zone has more.
-            drafted.is_plain &= self.laid == laid;
             self.meanwhile += self.laid - laid;
         }
         let laid = self.laid;

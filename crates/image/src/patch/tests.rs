@@ -23,12 +23,17 @@ fn file(zones: &[(&[u8], Rows<'_>)]) -> Vec<u8> {
 
 /// What is served once a change is laid over it.
 fn over(image: &Image<Vec<u8>>, change: Change<'_>) -> Image<Vec<u8>> {
+    settle(image, &mut Draft::of(image.view(), change, &InTurn, &mut |_| None).unwrap()).unwrap()
+}
+
+/// The same of what was laid out before.
+fn settle(image: &Image<Vec<u8>>, draft: &mut Draft) -> Result<Image<Vec<u8>>, Unable> {
     let mut octets = image.bytes().clone();
     octets.resize(octets.len().next_multiple_of(PLACE as usize), 0);
-    let laid = lay(image.view(), change, octets.len() as u64, &InTurn, &mut |_| None).unwrap();
+    let laid = draft.lay(image.view(), octets.len() as u64)?;
     octets.extend_from_slice(&laid.octets);
     let between = Image::overlaid(octets.clone(), image.header().clone());
-    Image::overlaid(octets, laid.overlay(between.view()).unwrap())
+    Ok(Image::overlaid(octets, laid.overlay(between.view()).unwrap()))
 }
 
 /// What is at one name of a zone from now on.
@@ -206,10 +211,14 @@ fn names_are_laid_after_those_of_other_zones_and_not_after_others_of_theirs() {
     let (name, address): (&[u8], _) = (b"\x01a\x01z\0", [(rtype::A, &[192, 0, 2, 1][..])]);
     let draft = || Draft::of(image.view(), names(name, &address), &InTurn, &mut |_| None).unwrap();
     let of_other = over(&image, edits(vec![edit(other, &[b"\x01a", other].concat(), &address)]));
-    let place = of_other.bytes().len() as u64;
-    assert!(draft().lay(of_other.view(), place).is_ok());
+    let both = settle(&of_other, &mut draft()).unwrap();
+    let is_there = |apex, name: &[u8]| zone_of(&both, apex).node(name).unwrap().is_some();
+    assert!(is_there(APEX, name) && is_there(other, &[b"\x01a", other].concat()));
     let of_same = over(&image, names(b"\x01b\x01z\0", &address));
-    assert_eq!(draft().lay(of_same.view(), place).err(), Some(Unable::Whole));
+    let mut once = draft();
+    for _ in 0..2 {
+        assert_eq!(settle(&of_same, &mut once).err(), Some(Unable::Changed));
+    }
 }
 
 #[test]

@@ -7,21 +7,23 @@ use image::edit::Hidden;
 use image::node::CUT;
 use image::zone::{NSEC, NSEC3};
 use image::{Damaged, Node, Part, Zone};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use wire::name::{NAME_MAX, fold, wire_len};
 use wire::rtype::{self, Rtype};
 
 /// True if each of these names, in lower case, is denied or not as it should be, and the owners beside them lead to one another.
 pub fn hold<'n>(zone: &Zone<'_>, names: impl Iterator<Item = &'n [u8]> + Clone) -> Result<bool, Damaged> {
-    let look: fn(&Zone<'_>, &Hidden, &[u8]) -> Result<bool, Damaged> = match (zone.is(NSEC)?, zone.is(NSEC3)?) {
-        (true, false) => nsec_holds,
-        (false, true) => nsec3_holds,
-        // Two chains at once, or none: a zone on its way from one to the other.
-        _ => return Ok(false),
-    };
     let hidden = Hidden::default();
-    let holds = names.clone().try_fold(true, |holds, name| Ok(holds && look(zone, &hidden, name)?))?;
-    Ok(holds && (zone.is(NSEC)? || none_is_bereft(zone, names)?))
+    match (zone.is(NSEC)?, zone.is(NSEC3)?) {
+        (true, false) => names.clone().try_fold(true, |holds, name| Ok(holds && nsec_holds(zone, &hidden, name)?)),
+        (false, true) => {
+            let mut told = HashSet::new();
+            let holds = |holds, name| Ok(holds && nsec3_holds(zone, &hidden, &mut told, name)?);
+            Ok(names.clone().try_fold(true, holds)? && none_is_bereft(zone, names)?)
+        }
+        // Two chains at once, or none: a zone on its way from one to the other.
+        _ => Ok(false),
+    }
 }
 
 /// True if each NSEC3 that is gone was of one of these names, or of one above them, which have been looked at: it may be that of a name
@@ -90,9 +92,16 @@ fn behind_all(apex: &[u8]) -> Vec<u8> {
     [long.repeat(room.min(1)), apex.to_vec()].concat()
 }
 
-fn nsec3_holds(zone: &Zone<'_>, hidden: &Hidden, name: &[u8]) -> Result<bool, Damaged> {
+/// `told`: names that have been looked at, and all above them.
+fn nsec3_holds<'n>(
+    zone: &Zone<'_>,
+    hidden: &Hidden,
+    told: &mut HashSet<&'n [u8]>,
+    name: &'n [u8],
+) -> Result<bool, Damaged> {
     let apex = zone.apex()?.apex_name()?;
-    if !at_and_above(name, apex).try_fold(true, |holds, name| Ok(holds && is_told(zone, hidden, name)?))? {
+    let mut untold = at_and_above(name, apex).take_while(|name| told.insert(*name));
+    if !untold.try_fold(true, |holds, name| Ok(holds && is_told(zone, hidden, name)?))? {
         return Ok(false);
     }
     let Some(hash) = hash_of(name, apex) else { return Ok(true) };

@@ -479,6 +479,50 @@ fn what_comes_behind_an_update_that_takes_a_new_image_waits_for_it() {
     assert_eq!(server.short(&folder, &["x1.z.example", "A"]), "");
 }
 
+/// The file is of more than is laid out where updates wait for it (`images::changes`).
+#[test]
+fn a_zone_is_reloaded_while_updates_change_those_above_and_below_it() {
+    let folder = folder();
+    let below = "[[zone]]\nname = \"c.z.example\"\nfile = \"c.zone\"\n\
+        [[zone]]\nname = \"d.c.z.example\"\nfile = \"d.zone\"\nallow-update = [\"key:ddns\"]\n";
+    folder.configure(&format!("{CONFIGURATION}{below}"));
+    let write = |turn: usize| {
+        let many: String = (0..10_000).map(|i| format!("n{i} A 192.0.2.{turn}\n")).collect();
+        let zone = ZONE.replace(" 7 ", &format!(" {turn} "));
+        folder.write("c.zone", &format!("{zone}d NS ns.d\nns.d A 192.0.2.{turn}\n{many}"))
+    };
+    write(1);
+    folder.write("d.zone", ZONE);
+    let mut server = serve(&folder);
+    let (mut number, mut last) = (0, [String::new(), String::new()]);
+    for turn in 2..7 {
+        write(turn);
+        std::thread::scope(|scope| {
+            let reload = scope.spawn(|| folder.does(&["reload", "c.z.example"]));
+            let mut is_over = false;
+            while !is_over {
+                is_over = reload.is_finished();
+                number += 1;
+                last = [format!("{number:064}"), format!("10.0.0.{number}")];
+                let name = "c.z.example";
+                let cut = format!("del {name}\nadd {name} 60 NS ns.{name}.\nadd {name} 60 DS 1 13 2 {}", last[0]);
+                let host = format!("del h.d.{name}\nadd h.d.{name} 60 A {}", last[1]);
+                assert_eq!(update(&server, &[], DDNS, &format!("zone z.example\n{cut}")), "");
+                assert_eq!(update(&server, &[], DDNS, &format!("zone d.{name}\n{host}")), "");
+            }
+        });
+        for is_killed in [false, true] {
+            if is_killed {
+                server = after_a_kill(server, &folder);
+            }
+            let short = |name: &str, rtype: &str| server.short(&folder, &[name, rtype]);
+            assert_eq!(short("n7.c.z.example", "A"), format!("192.0.2.{turn}\n"));
+            assert!(short("c.z.example", "DS").contains(&last[0]));
+            assert_eq!(short("h.d.c.z.example", "A"), format!("{}\n", last[1]));
+        }
+    }
+}
+
 #[test]
 fn a_zone_of_updates_is_compared_shown_and_goes_back() {
     let folder = folder();

@@ -1,8 +1,8 @@
 //! Small changes of zones, laid over the image that is served: the cost is that of the zones that changed, came or went.
 //!
-//! The files are read first, and what was read is laid out and judged, for which nobody has to wait; then it is moved to its place with the press held (see
-//! `press`). A new image of all
-//! zones follows in the background, when nothing has changed for a while, and until then a start lays them over the old one again (`lately`).
+//! The files are read, and what was read is laid out and judged, for which nobody has to wait. With the press held (see `press`) it is moved to its
+//! place, and the chain of a signed zone of which names change is looked at there. A new image of all zones follows in the background, when nothing has
+//! changed for a while, and until then a start lays them over the old one again (`lately`).
 
 use crate::clock;
 use crate::config::Zone;
@@ -31,6 +31,8 @@ use store::Stretch;
 /// Octets of zone files that may have changed, and are laid out as a whole: with more of them a new image is not much
 /// dearer. Of a file that is longer, only the names are laid that differ.
 pub const OCTETS_MAX: u64 = 4 << 20;
+/// So much is laid out and judged sooner than a thread in the background has its turn: octets of files, without those that they include, and names.
+const LITTLE: (u64, usize) = (64 << 10, 1000);
 
 pub struct Laid {
     pub image: Image<Stretch>,
@@ -44,6 +46,8 @@ pub struct Laid {
 /// What is different, as it was read.
 pub struct Plan {
     whole: Builder,
+    /// Of its files.
+    octets: u64,
     /// Of the zones that are laid as a whole.
     entries: Vec<Entry>,
     gone: Vec<Box<[u8]>>,
@@ -74,7 +78,8 @@ impl Plan {
         );
         let octets = |zone: &Zone| std::fs::metadata(&zone.file).map_or(0, |m| m.len());
         let (long, whole): (Vec<Zone>, Vec<Zone>) = anew.iter().cloned().partition(|zone| octets(zone) > OCTETS_MAX);
-        if whole.iter().map(octets).sum::<u64>() > OCTETS_MAX {
+        let of_whole = whole.iter().map(octets).sum::<u64>();
+        if of_whole > OCTETS_MAX {
             return None;
         }
         let editions = long.iter().map(|zone| {
@@ -84,13 +89,19 @@ impl Plan {
             Some(edition).filter(|edition| library.gate.lets_pass(edition))
         });
         let editions = editions.collect::<Option<_>>()?;
-        Some(Plan::read(&whole, gone, editions, library))
+        Some(Plan { octets: of_whole, ..Plan::read(&whole, gone, editions, library) })
+    }
+
+    /// Whether it may as well be laid out where it is laid.
+    pub fn is_little(&self) -> bool {
+        let names = self.whole.names_max() + self.editions.iter().map(|edition| edition.names.len()).sum::<usize>();
+        self.octets <= LITTLE.0 && names <= LITTLE.1
     }
 
     fn read(whole: &[Zone], gone: &[Box<[u8]>], editions: Vec<Edition>, library: &Library) -> Plan {
         let stock = Stock::below(library.data_dir());
         let (whole, entries) = reading::all(whole, &stock, |zone, builder| images::fill(zone, &stock, builder));
-        Plan { whole, entries, gone: gone.to_vec(), editions, stock, gate: Arc::clone(&library.gate) }
+        Plan { whole, octets: 0, entries, gone: gone.to_vec(), editions, stock, gate: Arc::clone(&library.gate) }
     }
 
     #[cfg(test)]
@@ -117,6 +128,8 @@ fn above(name: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// What is different, laid out and judged. It waits for its place.
 pub struct Ready {
+    /// Of the image that it was laid out for.
+    map: u64,
     draft: Draft,
     entries: Vec<Entry>,
     editions: Vec<Edition>,
@@ -130,25 +143,31 @@ pub struct Ready {
 impl Ready {
     /// Lays out what is different from what this image has. None: it takes a new one.
     pub fn of(now: &Image<Stretch>, plan: Plan) -> Option<Ready> {
-        let Plan { whole, entries, gone, editions, stock, gate } = plan;
+        let Plan { whole, entries, gone, editions, stock, gate, .. } = plan;
         // A zone whose file could never be used is in no image.
         let gone = gone.into_iter().filter(|apex| laying::zone(now.view(), apex).is_some()).collect();
         let edits = editions.iter().map(|e| Edit::of(&e.entry.apex, &e.names)).collect();
         let change = Change { whole, gone, edits, limits: Limits::MOST };
-        let (remarks, doubts, draft) = judged(now, change, &editions, &stock, &gate);
-        Some(Ready { draft: draft?, entries, editions, gate, remarks, doubts })
+        let Judged { draft, remarks, doubts } = judged(now, change, &editions, &stock, &gate)?;
+        // A new image is built with the whole zone in view, and says what is wrong with it.
+        let is_wrong = |e: &Edition| draft.complaints.iter().any(|c| *e.entry.apex == *c.zone.fold().bytes());
+        if editions.iter().any(is_wrong) {
+            return None;
+        }
+        Some(Ready { map: now.bytes().map().number(), draft, entries, editions, gate, remarks, doubts })
     }
 
     /// Lays it over this image as it is served by now; once. None: it takes a new one. What is left of it is for whoever has time to let go of it.
     pub fn lay(&mut self, now: &Image<Stretch>) -> Option<Laid> {
-        let Ready { draft, entries, editions, gate, remarks, doubts } = self;
+        let Ready { map, draft, entries, editions, gate, remarks, doubts } = self;
+        if *map != now.bytes().map().number() {
+            return None;
+        }
         let Put { image, complaints, .. } = laying::put_there(now, draft).ok()?;
         let complaint = |c: Complaint| (c.zone.fold().bytes().into(), c.what);
         let complaints: HashMap<Box<[u8]>, String> = complaints.into_iter().map(complaint).collect();
-        // A new image is built with the whole zone in view, and says what is wrong with it.
         let is_doubtful = |doubt: &Doubt| is_laid(now, &image, doubt);
-        let is_wrong = |e: &Edition| complaints.contains_key(&e.entry.apex) || !is_proven(&image, e);
-        if doubts.iter().any(is_doubtful) || editions.iter().any(is_wrong) {
+        if doubts.iter().any(is_doubtful) || !editions.iter().all(|edition| is_proven(&image, edition)) {
             return None;
         }
         let (mut entries, remarks) = (std::mem::take(entries), std::mem::take(remarks));
@@ -182,14 +201,20 @@ struct Doubt {
     name: Box<[u8]>,
 }
 
-/// These zones and names laid out, with what is to be said of them, and where they are in doubt. No draft: it takes a new image.
+struct Judged {
+    draft: Draft,
+    remarks: Vec<Remark>,
+    doubts: Vec<Doubt>,
+}
+
+/// These zones and names laid out. None: it takes a new image.
 fn judged(
     now: &Image<Stretch>,
     change: Change<'_>,
     editions: &[Edition],
     stock: &Stock,
     gate: &Gate,
-) -> (Vec<Remark>, Vec<Doubt>, Option<Draft>) {
+) -> Option<Judged> {
     let (rules, mut remarks, mut doubts) = (Rules::at(clock::wall_s()), Vec::new(), Vec::new());
     let whole: HashSet<Box<[u8]>> = change.whole.apexes().map(Into::into).collect();
     let mut judge = |zone: &image::Sorted<'_>| {
@@ -216,8 +241,8 @@ fn judged(
         }
         refusal
     };
-    let draft = laying::draft(now, change, &InTurn, &mut judge).ok();
-    (remarks, doubts, draft)
+    let draft = laying::draft(now, change, &InTurn, &mut judge).ok()?;
+    Some(Judged { draft, remarks, doubts })
 }
 
 /// True for what an image does not keep, and so cannot be known to have been there, of RRsets that are as before.

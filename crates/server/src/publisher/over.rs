@@ -51,16 +51,15 @@ impl Publisher {
         let about: Apexes = difference.apexes().cloned().collect();
         // Before their new files are read: until then somebody may have changed them, under the serial that these are given.
         let Ok(left) = self.write_those_left(config, &about) else { return Ok(None) };
-        // Laid out and judged here, where no update waits for it.
         let now = self.press.current();
-        let ready = self.plan(&now, config, &difference).and_then(|plan| Ready::of(&now.image, plan));
+        let Some(plan) = self.plan(&now, config, &difference) else { return Ok(None) };
+        // What is much is laid out and judged here, where no update waits for it.
+        let stage = if plan.is_little() { Some(Err(plan)) } else { Ready::of(&now.image, plan).map(Ok) };
         drop(now);
-        let Some(mut ready) = ready else { return Ok(None) };
+        let Some(stage) = stage else { return Ok(None) };
         let (written, by, kept) = (self.served.written.clone(), Arc::clone(config), left.clone());
-        // What is left of it is let go of here.
-        let (pressed, _) = self
-            .press
-            .have_done(move |press, books| (pressed(press, books, &about, &kept, &mut ready, &written, &by), ready));
+        let pressed =
+            self.press.have_done(move |press, books| pressed(press, books, &about, &kept, stage, &written, &by));
         let Some(pressed) = pressed else { return Ok(None) };
         self.have_laid(config, &difference, &left, pressed, seen);
         Ok(Some(true))
@@ -75,7 +74,8 @@ impl Publisher {
         pressed: Pressed,
         seen: Option<Seen>,
     ) {
-        let Pressed { before, entries, remarks, pieces, zones, retired } = pressed;
+        let Pressed { before, entries, remarks, pieces, zones, retired, rest } = pressed;
+        drop(rest);
         let problems = Arc::clone(&self.served.problems);
         let said = remark(remarks, &self.served.said);
         self.served.said.retain(|r| entries.iter().all(|entry| entry.apex != r.apex));
@@ -245,16 +245,18 @@ struct Pressed {
     pieces: Vec<(Box<[u8]>, Pieces)>,
     zones: Arc<Zones<Stretch>>,
     retired: Retired<Zones<Stretch>>,
+    /// Is let go of where no update waits for it.
+    rest: Ready,
 }
 
-/// Lays what was read over what is served now, and has that served. None: it takes a new image. `written`: those whose access lists
-/// it has now.
+/// Lays what was read, or laid out already, over what is served now, and has that served. None: it takes a new image. `written`: those whose access
+/// lists it has now.
 fn pressed(
     press: &Press,
     books: &Books,
     about: &[Box<[u8]>],
     left: &HashMap<Box<[u8]>, u64>,
-    ready: &mut Ready,
+    stage: Result<Ready, Plan>,
     written: &Written,
     config: &Config,
 ) -> Option<Pressed> {
@@ -267,9 +269,10 @@ fn pressed(
         return None;
     }
     let before = press.current();
-    let Laid { image, entries, remarks, pieces } = ready.lay(&before.image)?;
+    let mut rest = stage.map_or_else(|plan| Ready::of(&before.image, plan), Some)?;
+    let Laid { image, entries, remarks, pieces } = rest.lay(&before.image)?;
     let access = access_after(&before, written, &image, about, config);
     let unserved = unserved_after(&before, &image, about, &entries);
     let retired = press.publish(access.to(image, unserved));
-    Some(Pressed { before, entries, remarks, pieces, zones: press.current(), retired })
+    Some(Pressed { before, entries, remarks, pieces, zones: press.current(), retired, rest })
 }

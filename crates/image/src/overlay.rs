@@ -16,6 +16,7 @@ use crate::node::{ABOVE, GONE, Node, Scope, UNSEEN};
 use crate::row::{Named, Row};
 use crate::shared::Shared;
 use crate::view::{Candidate, View};
+use std::collections::BTreeSet;
 use wire::hash::{Marks, quick};
 
 /// Where the record of a zone is that is not as in the file.
@@ -155,12 +156,7 @@ impl Overlay {
 
     /// Takes a node that is to be another one, or none, out of the lists that it stands in.
     fn unlist(&mut self, view: View<'_>, zone: u32, named: Named) -> Result<(), Damaged> {
-        let node = view.node(named.reference)?;
-        // Most names are in none, and those that nobody has on the way to an apex are not even of a zone.
-        if !names_any(&node)? {
-            return Ok(());
-        }
-        for key in view.zone(zone)?.keys_of(&node)? {
+        for key in keys_of(view, zone, named)? {
             let is_of_it = |host: &Host| host.key == key && host.zone == zone;
             // To look is to copy nothing: few names are listed here.
             if !self.hosts.leaf(place(view, key, zone)).iter().any(is_of_it) {
@@ -300,11 +296,7 @@ impl Overlay {
             let (mut hashes, mut lists) = (Vec::new(), Vec::new());
             for named in names.iter() {
                 hashes.push(key(named.hash));
-                let node = view.node(named.reference)?;
-                if names_any(&node)? {
-                    let keys = view.zone(number)?.keys_of(&node)?;
-                    lists.extend(keys.into_iter().map(|key| place(view, key, number)));
-                }
+                lists.extend(keys_of(view, number, named)?.into_iter().map(|key| place(view, key, number)));
             }
             self.names -= hashes.len();
             self.entries.change_each(hashes, |leaf| leaf.retain(|e| e.zone != number));
@@ -384,6 +376,13 @@ impl Overlay {
         self.names += usize::from(known.is_none());
         Ok(before)
     }
+}
+
+/// The keys of hosts under which a node of a zone is listed.
+fn keys_of(view: View<'_>, zone: u32, named: Named) -> Result<BTreeSet<u32>, Damaged> {
+    let node = view.node(named.reference)?;
+    // Most names are in no list, and those that nobody has on the way to an apex are not even of a zone.
+    if names_any(&node)? { view.zone(zone)?.keys_of(&node) } else { Ok(BTreeSet::new()) }
 }
 
 /// Whether a zone has nothing there any more, or has nothing to do with the name.

@@ -5,21 +5,62 @@ use crate::denial::types;
 use crate::nsec3::{Fields, OPT_OUT, from_base32hex};
 use image::edit::Hidden;
 use image::node::CUT;
-use image::zone::{NSEC, NSEC3};
+use image::zone::{NSEC, NSEC3, nsec3_hash};
 use image::{Damaged, Node, Part, Zone};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use wire::name::{NAME_MAX, fold, wire_len};
 use wire::rtype::{self, Rtype};
 
+/// What names hash to, and those above them. Of a zone with thousands of iterations one takes a quarter of a millisecond: whoever
+/// looks at a chain while others wait has them ready.
+#[derive(Default)]
+pub struct Hashes {
+    iterations: u16,
+    salt: Box<[u8]>,
+    known: HashMap<Box<[u8]>, [u8; 20]>,
+}
+
+impl Hashes {
+    /// Of these names, in lower case, by the zone's chain of NSEC3. None, if it has no such chain.
+    pub fn of<'n>(zone: &Zone<'_>, names: impl Iterator<Item = &'n [u8]>) -> Result<Hashes, Damaged> {
+        if !zone.is(NSEC3)? {
+            return Ok(Hashes::default());
+        }
+        let (apex, (iterations, salt)) = (zone.apex()?.apex_name()?, zone.hashing()?);
+        let mut known = HashMap::new();
+        for name in names.flat_map(|name| at_and_above(name, apex)) {
+            if let Entry::Vacant(place) = known.entry(name.into()) {
+                place.insert(nsec3_hash(name, iterations, salt));
+            }
+        }
+        Ok(Hashes { iterations, salt: salt.into(), known })
+    }
+
+    /// The zone may be another version than that which they are of, and hash in another way.
+    fn hash(&self, zone: &Zone<'_>, name: &[u8]) -> Result<[u8; 20], Damaged> {
+        let is_as_before = zone.hashing()? == (self.iterations, &*self.salt);
+        match self.known.get(name).filter(|_| is_as_before) {
+            Some(hash) => Ok(*hash),
+            None => zone.nsec3_hash(name),
+        }
+    }
+}
+
 /// True if each of these names, in lower case, is denied or not as it should be, and the owners beside them lead to one another.
-pub fn hold<'n>(zone: &Zone<'_>, names: impl Iterator<Item = &'n [u8]> + Clone) -> Result<bool, Damaged> {
+/// `hashes`: those that are known.
+pub fn hold<'n>(
+    zone: &Zone<'_>,
+    names: impl Iterator<Item = &'n [u8]> + Clone,
+    hashes: &Hashes,
+) -> Result<bool, Damaged> {
     let hidden = Hidden::default();
     match (zone.is(NSEC)?, zone.is(NSEC3)?) {
         (true, false) => names.clone().try_fold(true, |holds, name| Ok(holds && nsec_holds(zone, &hidden, name)?)),
         (false, true) => {
             let mut told = HashSet::new();
-            let holds = |holds, name| Ok(holds && nsec3_holds(zone, &hidden, &mut told, name)?);
-            Ok(names.clone().try_fold(true, holds)? && none_is_bereft(zone, names)?)
+            let holds = |holds, name| Ok(holds && nsec3_holds(zone, &hidden, &mut told, name, hashes)?);
+            Ok(names.clone().try_fold(true, holds)? && none_is_bereft(zone, names, hashes)?)
         }
         // Two chains at once, or none: a zone on its way from one to the other.
         _ => Ok(false),
@@ -28,7 +69,11 @@ pub fn hold<'n>(zone: &Zone<'_>, names: impl Iterator<Item = &'n [u8]> + Clone) 
 
 /// True if each NSEC3 that is gone was of one of these names, or of one above them, which have been looked at: it may be that of a name
 /// that has not changed.
-fn none_is_bereft<'n>(zone: &Zone<'_>, names: impl Iterator<Item = &'n [u8]> + Clone) -> Result<bool, Damaged> {
+fn none_is_bereft<'n>(
+    zone: &Zone<'_>,
+    names: impl Iterator<Item = &'n [u8]> + Clone,
+    hashes: &Hashes,
+) -> Result<bool, Damaged> {
     let apex = zone.apex()?.apex_name()?;
     let mut gone = BTreeSet::new();
     for hash in names.clone().filter_map(|name| hash_of(name, apex)) {
@@ -40,7 +85,7 @@ fn none_is_bereft<'n>(zone: &Zone<'_>, names: impl Iterator<Item = &'n [u8]> + C
         if gone.is_empty() {
             break;
         }
-        gone.remove(&zone.nsec3_hash(name)?);
+        gone.remove(&hashes.hash(zone, name)?);
     }
     Ok(gone.is_empty())
 }
@@ -98,10 +143,11 @@ fn nsec3_holds<'n>(
     hidden: &Hidden,
     told: &mut HashSet<&'n [u8]>,
     name: &'n [u8],
+    hashes: &Hashes,
 ) -> Result<bool, Damaged> {
     let apex = zone.apex()?.apex_name()?;
     let mut untold = at_and_above(name, apex).take_while(|name| told.insert(*name));
-    if !untold.try_fold(true, |holds, name| Ok(holds && is_told(zone, hidden, name)?))? {
+    if !untold.try_fold(true, |holds, name| Ok(holds && is_told(zone, hidden, name, hashes)?))? {
         return Ok(false);
     }
     let Some(hash) = hash_of(name, apex) else { return Ok(true) };
@@ -111,9 +157,9 @@ fn nsec3_holds<'n>(
 }
 
 /// True if the name has the NSEC3 that it should have, or none.
-fn is_told(zone: &Zone<'_>, hidden: &Hidden, name: &[u8]) -> Result<bool, Damaged> {
+fn is_told(zone: &Zone<'_>, hidden: &Hidden, name: &[u8], hashes: &Hashes) -> Result<bool, Damaged> {
     let node = zone.node_by(name, hidden)?.filter(Node::is_name);
-    let (nsec3, is_it) = zone.nsec3_at_or_before(&zone.nsec3_hash(name)?)?;
+    let (nsec3, is_it) = zone.nsec3_at_or_before(&hashes.hash(zone, name)?)?;
     let Some(node) = node else { return Ok(!is_it) };
     let mut fields = None;
     let mut room = [0; NAME_MAX];

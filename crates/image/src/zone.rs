@@ -327,6 +327,12 @@ impl<'a> Zone<'a> {
 
     /// The NSEC3 hash of a folded name (RFC 5155 section 5).
     pub fn nsec3_hash(&self, folded: &[u8]) -> Result<[u8; 20], Damaged> {
+        let (iterations, salt) = self.hashing()?;
+        Ok(nsec3_hash(folded, iterations, salt))
+    }
+
+    /// How names are hashed: iterations, and the salt.
+    pub fn hashing(&self) -> Result<(u16, &'a [u8]), Damaged> {
         let more = self.more()?.ok_or(Damaged)?;
         let iterations = u16_at(more, 28)?;
         // No builder lets more pass, and an answering thread would hash for seconds.
@@ -334,8 +340,7 @@ impl<'a> Zone<'a> {
             return Err(Damaged);
         }
         let salt_len = *more.get(30).ok_or(Damaged)? as usize;
-        let salt = self.view.octets(self.u32(8)? as usize * ALIGN + MORE, salt_len)?;
-        Ok(nsec3_hash(folded, iterations, salt))
+        Ok((iterations, self.view.octets(self.u32(8)? as usize * ALIGN + MORE, salt_len)?))
     }
 }
 

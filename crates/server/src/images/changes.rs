@@ -277,7 +277,10 @@ fn known(now: &Image<Stretch>, zone: &image::Sorted<'_>, rules: &Rules) -> HashS
 fn is_proven(image: &Image<Stretch>, edition: &Edition) -> bool {
     let Some(zone) = laying::zone(image.view(), &edition.entry.apex) else { return false };
     match zone.is(SIGNED) {
-        Ok(true) => audit::links::hold(&zone, edition.names.keys().map(|name| &**name)).unwrap_or(false),
+        Ok(true) => {
+            let names = edition.names.keys().map(|name| &**name);
+            audit::links::hold(&zone, names, &edition.hashes).unwrap_or(false)
+        }
         signed => signed == Ok(false),
     }
 }

@@ -21,6 +21,7 @@ use crate::zonetext::pieces::notes::{Hashing, Notes};
 use crate::zonetext::pieces::{Beside, Candidates, Pieces};
 use crate::zonetext::reading::hands;
 use crate::zonetext::{self, Opened, Sources};
+use audit::links::Hashes;
 use image::edit::{Hidden, Record, host_of, records_of};
 use image::format::Damaged;
 use image::{Image, Node, Zone as ImageZone};
@@ -42,6 +43,8 @@ pub struct Edition {
     pub is_less_secure: bool,
     /// Of the new text.
     pub pieces: Option<Pieces>,
+    /// Of its names: whoever lays them has others wait.
+    pub hashes: Hashes,
 }
 
 /// What came of reading a text.
@@ -84,6 +87,7 @@ impl Edition {
         let (before, after) = (ground.zone.records().ok()?, found.records);
         let entry = Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: None };
         let loses_key = found.removed.iter().any(|r| r.rtype == DNSKEY);
+        let hashes = Hashes::of(&ground.zone, found.names.keys().map(|name| &**name)).ok()?;
         let edition = Edition {
             entry,
             names: found.names,
@@ -91,6 +95,7 @@ impl Edition {
             records: (before, before.saturating_add_signed(after)),
             is_less_secure: found.is_less_secure || loses_key,
             pieces,
+            hashes,
         };
         Some(edition).filter(|edition| !edition.has_named_alias(&ground.zone))
     }

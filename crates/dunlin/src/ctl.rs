@@ -1,11 +1,13 @@
 //! `dunlin ctl`: a request to the running server, its answer for people or as JSON.
 
+mod zone;
+
 use crate::cli::{Ctl, Request};
 use crate::configuration;
-use crate::exit::{Exit, could_not, not_built, remark, say};
+use crate::exit::{Exit, could_not, not_built, remark, say, told};
 use server::config;
 use server::kept::BETWEEN;
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, ErrorKind, Write};
 use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -31,6 +33,7 @@ const OF_ZONES: [(&str, RangeInclusive<usize>); 14] = [
 
 /// So long the answer to a question may take that a server answers at once.
 const PATIENCE: Duration = Duration::from_secs(10);
+const HUNG_UP: &str = "the server hung up in the middle of its answer";
 
 pub fn run(args: &Ctl) -> Exit {
     let request = match &args.request {
@@ -90,11 +93,21 @@ pub fn run(args: &Ctl) -> Exit {
     }
     let mut line = String::new();
     let asked = stream.write_all(format!("{}\n", request.trim_end()).as_bytes());
-    let answered = BufReader::new(stream).read_line(&mut line);
+    let mut answer = zone::Ahead::of(stream);
+    let is_zone = matches!(&args.request, Request::Zone { words, .. } if words[0] == "show");
+    let answered = if is_zone { zone::head(&mut answer, &mut line) } else { answer.read_line(&mut line) };
     // A server with too many connections says so before it is asked, and hangs up.
     match asked.and(answered) {
         _ if line.ends_with('\n') => show(args, &line),
-        Ok(n) if n > 0 => could_not(format_args!("{}: the server hung up in the middle of its answer", path.display())),
+        Ok(_) if line.ends_with(zone::RECORDS) => match zone::show(&line, &mut answer, args.json) {
+            Err(zone::Ended::Early) => {
+                could_not(format_args!("{}: {HUNG_UP}, which is not all of the zone", path.display()))
+            }
+            Err(zone::Ended::Unread(e)) => could_not(format_args!("{}: {e}", path.display())),
+            Err(zone::Ended::Unwritten(e)) => told(Err(e), Exit::Done),
+            Ok(()) => Exit::Done,
+        },
+        Ok(n) if n > 0 => could_not(format_args!("{}: {HUNG_UP}", path.display())),
         Ok(_) => could_not(format_args!("{}: the server hung up", path.display())),
         Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => could_not(format_args!(
             "{}: the server has not answered for {} s: it stands still, or its machine has too much to do",
@@ -161,23 +174,12 @@ fn show(args: &Ctl, line: &str) -> Exit {
     }
     let text = plain(line.trim_end());
     let is_zone = matches!(&args.request, Request::Zone { words, .. } if words[0] == "show");
-    let text = if is_zone && exit == Exit::Done { as_zone_file(&text) } else { text };
+    let text = if is_zone && exit == Exit::Done { zone::comments(&text) } else { text };
     if exit == Exit::Done {
         return say(text, exit);
     }
     remark(&text);
     exit
-}
-
-/// What `zone show` says as the file of a zone: its records, and what else there is as comments before them.
-fn as_zone_file(text: &str) -> String {
-    let (said, records) = text.split_once("\nrecords\n").unwrap_or((text, ""));
-    let said = said.lines().filter(|line| *line != "ok true");
-    let comments = said.map(|line| match line.strip_prefix("first_line ") {
-        Some(first) => format!("{first}\n"),
-        None => format!("; {line}\n"),
-    });
-    comments.chain(records.lines().map(|line| format!("{}\n", line.trim_start()))).collect()
 }
 
 /// JSON as lines of "key value", the inner ones indented, without its quotes and brackets.
@@ -255,28 +257,6 @@ mod tests {
         assert_eq!(misuse("diff z 1").as_deref(), Some("diff NAME, diff NAME SERIAL SERIAL"));
         assert_eq!(misuse("show").as_deref(), Some("show NAME"));
         assert!(misuse("frobnicate z").is_some_and(|usage| usage.starts_with("add NAME FILE, modify")));
-    }
-
-    #[test]
-    fn a_zone_is_shown_as_its_file_might_be() {
-        let records = r#""records":["a. 60 IN TXT \"records\"","b. 60 IN A 192.0.2.1"]}"#;
-        let secondary = r#""secondary":{"zone":"a.","state":"fresh"}"#;
-        let first = r#""first_line":"; serial 7, written by dunlin for updates; keep this line""#;
-        let check = |json: String, expect: &str| assert_eq!(as_zone_file(&plain(&json)), expect);
-        let text = "a. 60 IN TXT \"records\"\nb. 60 IN A 192.0.2.1\n";
-        check(format!("{{\"ok\":true,{records}"), text);
-        check(
-            format!("{{\"ok\":true,{first},{records}"),
-            &format!("; serial 7, written by dunlin for updates; keep this line\n{text}"),
-        );
-        check(
-            format!("{{\"ok\":true,{secondary},{records}"),
-            &format!("; secondary\n;   zone a.\n;   state fresh\n{text}"),
-        );
-        check(
-            format!("{{\"ok\":true,{secondary},\"no_records\":\"none\"}}"),
-            "; secondary\n;   zone a.\n;   state fresh\n; no_records none\n",
-        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod door;
 pub(crate) mod http;
 pub(crate) mod listing;
+mod showing;
 
 use crate::answering::queue;
 use crate::config::apex;
@@ -13,13 +14,14 @@ use crate::history::{self, Past};
 use crate::json::Json;
 use crate::kept::Order;
 use crate::log;
+use crate::scribe;
 use crate::scribe::slate::{Slate, Taken};
-use crate::scribe::{self, origin};
 use crate::secondaries::{Note, Secondaries};
 use crate::state::{Done, Event, State};
 use crate::update::intake::Intake;
 use door::Hurried;
 use front::locks::hold;
+use showing::Showing;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -113,6 +115,10 @@ fn conversation(stream: Hurried<UnixStream>, state: &State) -> io::Result<()> {
         // What is cut off may be another request.
         let is_whole = octets.ends_with(b"\n");
         let line = std::str::from_utf8(&octets).map(|line| line.trim_end_matches(['\n', '\r']));
+        if let Some(showing) = line.ok().filter(|_| is_whole).and_then(Showing::of) {
+            showing.tell(state, lines.get_mut())?;
+            continue;
+        }
         let answer = match line {
             _ if !is_whole => bad(vec![CUT_OFF.to_string()]),
             Ok(line) => answer(line, state),
@@ -212,11 +218,6 @@ fn zone(state: &State, words: &[&str]) -> Json {
         ["log", zone] => log(state, zone),
         ["diff", zone] => answered(state, "diff", |done| Event::Look { zone: zone.to_string(), done }),
         ["diff", zone, from, to] => told("diff", diff(state, zone, from, to)),
-        ["show", zone] => show(state, zone),
-        ["show", zone, "--serial", serial] | ["show", "--serial", serial, zone] => {
-            let records = |past: &Past, n| past.show(zone, Some(n)).map(|(_, records)| records);
-            told("records", number(serial).and_then(|n| of_history(state, |past| records(past, n))))
-        }
         ["rollback", zone, serial] => {
             number(serial).map_or_else(|why| bad(vec![why]), |n| in_place(|| rollback(state, zone, n)))
         }
@@ -245,9 +246,14 @@ fn past(state: &State) -> Result<&Past, String> {
 fn of_history(state: &State, ask: impl FnOnce(&Past) -> Result<Json, String> + Send) -> Result<Json, String> {
     let (past, _place) = (past(state)?, Place::take()?);
     let _turn = hold(&state.reading);
+    in_background(|| ask(past))
+}
+
+/// Does something that takes long, and not at the cost of those who answer.
+fn in_background<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     let modestly = || {
         let _ = net::sched::modest();
-        ask(past)
+        work()
     };
     // A thread of its own: the connection's next command is not to be modest.
     thread::scope(|s| {
@@ -271,26 +277,6 @@ fn log(state: &State, zone: &str) -> Json {
 
 fn owner(state: &State, zone: &str) -> Result<&'static str, String> {
     Ok(state.configured()?.roster.owner(&apex(zone)?))
-}
-
-/// What is served of a zone, and how it is if it comes from others: then it may be that nothing is served.
-fn show(state: &State, zone: &str) -> Json {
-    let records = past(state).and_then(|past| past.show(zone, None));
-    let mut facts = vec![("ok", Json::Bool(true))];
-    match (listing::of_others_alone(state, zone), records) {
-        (Some(how), records) => {
-            facts.push(("secondary", how));
-            facts.push(records.map_or_else(|why| ("no_records", Json::Text(why)), |(_, records)| ("records", records)));
-        }
-        (_, Err(why)) => return bad(vec![why]),
-        (_, Ok((serial, records))) => {
-            // Who puts that into the zone's file has edited this version.
-            let is_edited_as = owner(state, zone) == Ok("update");
-            facts.extend(is_edited_as.then(|| ("first_line", Json::text(origin::first_line(serial, None).trim_end()))));
-            facts.push(("records", records));
-        }
-    }
-    Json::Object(facts)
 }
 
 fn freeze(state: &State, zone: &str, is_frozen: bool) -> Result<Json, String> {

@@ -39,7 +39,7 @@ use wire::rtype::{DNSKEY, SOA, ZONEMD};
 const FOLDER: &str = "history";
 /// Of one change; the history of a zone begins anew behind a larger one.
 pub const CHANGE_OCTETS_MAX: usize = 64 << 20;
-/// Records that an answer lists.
+/// Records that a difference lists, of either side.
 const RECORDS_MAX: usize = 100_000;
 
 /// Why an old version of a zone is out of reach.
@@ -62,6 +62,14 @@ impl From<NoWay> for String {
             NoWay::Lost(why) | NoWay::Unread(why) => why,
         }
     }
+}
+
+/// A part of a version.
+pub enum Shown {
+    /// Its serial comes first.
+    Begin(u32),
+    /// As a line of a zone file.
+    Record(String),
 }
 
 /// Reads what has changed, and what was before.
@@ -102,24 +110,24 @@ impl Past {
         })
     }
 
-    /// All records of a version; of the one that is served if none is named. Its serial, too.
-    pub fn show(&self, zone: &str, serial: Option<u32>) -> Result<(u32, Json), String> {
+    /// Shows all of a version; of the one that is served if none is named. Err: if something was shown, it is not all.
+    pub fn show(
+        &self,
+        zone: &str,
+        serial: Option<u32>,
+        show: &mut dyn FnMut(Shown) -> io::Result<()>,
+    ) -> Result<(), String> {
         let apex = named(zone)?;
         with_zone(&self.published, &apex, |served| {
-            if served.records().map_err(damaged)? > RECORDS_MAX as u64 {
-                let instead = match serial {
-                    None => {
-                        "a transfer (`allow-transfer`) for all of them, or `dunlin zone dump` for those of the last image"
-                    }
-                    Some(_) => "`dunlin ctl zone diff` for what has changed since",
-                };
-                return Err(format!("the zone has more than {RECORDS_MAX} records; see {instead}"));
-            }
             let serial = serial.map_or_else(|| served.serial().map_err(damaged), Ok)?;
             let way = self.way_back(&apex, served, serial)?;
-            let mut lines = Vec::new();
-            version(served, &way, &mut |r| lines.push(line(&r)))?;
-            Ok((serial, Json::list(lines, Json::Text)))
+            let mut shown = show(Shown::Begin(serial));
+            version(served, &way, &mut |r| {
+                if shown.is_ok() {
+                    shown = show(Shown::Record(line(&r)));
+                }
+            })?;
+            shown.map_err(|e| e.to_string())
         })
     }
 
@@ -429,9 +437,10 @@ pub fn renumbered(r: Record, serial: u32) -> Record {
 
 /// Hands the records of another version to `f`: those that are served still as they are.
 pub fn version(served: &Zone<'_>, way: &Diff, f: &mut dyn FnMut(Record)) -> Result<(), String> {
-    let mut gone = HashSet::new();
+    let (mut gone, are_gone) = (HashSet::new(), !way.removed().is_empty());
     let whole = served.for_each_record(&mut |owner, rtype, ttl, rdata| {
-        let place = canonical(owner, rtype, ttl, rdata).and_then(|r| way.removed().binary_search(&r).ok());
+        let canonical = || canonical(owner, rtype, ttl, rdata);
+        let place = are_gone.then(canonical).flatten().and_then(|r| way.removed().binary_search(&r).ok());
         gone.extend(place);
         if let Some(record) = Record::new(owner, rtype, ttl, rdata).filter(|_| place.is_none()) {
             f(record);

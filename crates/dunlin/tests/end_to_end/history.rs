@@ -84,6 +84,37 @@ fn versions_are_listed_compared_and_shown() {
     stage.folder.refuses(&["zone", "log", "nobody"], "no zone nobody. is served");
 }
 
+/// A chunk of the answer after the other, and whoever has seen enough may go.
+#[test]
+fn a_zone_of_any_size_is_shown() {
+    let stage = Stage::new("");
+    let names =
+        |serial: u32| (0..150_000).map(move |i| format!("n{i} TXT \"{}\"\n", if i == 149_999 { serial } else { 1 }));
+    stage.publish(8, &names(8).collect::<String>());
+    stage.publish(9, &names(9).collect::<String>());
+    for (serial, words) in [(9, &["zone", "show", "example"][..]), (8, &["zone", "show", "example", "--serial", "8"])] {
+        let shown = stage.folder.does(words);
+        let texts: std::collections::HashSet<&str> = shown.lines().filter(|line| line.contains("TXT")).collect();
+        let expect = names(serial).map(|line| line.trim_end().replace(" TXT", ".example. 300 IN TXT"));
+        assert!(expect.chain(["more.example. 300 IN TXT \"more\"".to_string()]).all(|line| texts.contains(&*line)));
+        assert_eq!((texts.len(), shown.lines().count()), (150_001, 150_005));
+        let json = stage.folder.does(&[words, &["--json"]].concat());
+        assert_eq!(json.matches(" IN TXT ").count(), 150_001);
+        assert!(json.ends_with("\"]}\n"));
+    }
+    let mut peer = UnixStream::connect(stage.folder.0.join("control.sock")).unwrap();
+    peer.write_all(b"zone show example\n").unwrap();
+    peer.read_exact(&mut [0; 1000]).unwrap();
+    drop(peer);
+    let mut peer = UnixStream::connect(stage.folder.0.join("control.sock")).unwrap();
+    peer.write_all(b"zone show example\nstats\n").unwrap();
+    peer.shutdown(Shutdown::Write).unwrap();
+    let mut answers = String::new();
+    peer.read_to_string(&mut answers).unwrap();
+    let [zone, stats] = answers.lines().collect::<Vec<_>>()[..] else { panic!("{} lines", answers.lines().count()) };
+    assert!(zone.matches(" IN TXT ").count() == 150_001 && stats.starts_with("{\"ok\":true,\"counters\""));
+}
+
 #[test]
 fn the_versions_of_a_zone_that_is_not_served_are_listed() {
     let Stage { folder, server } = staged();

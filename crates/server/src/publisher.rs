@@ -77,6 +77,8 @@ pub struct Publisher {
     weighed: Option<Weighed>,
     /// Versions that were held are weighed again, though nothing has changed in their files.
     judges_anew: bool,
+    /// All that the last job has changed is in the history, so far.
+    is_kept: bool,
     /// Of the last configuration.
     number: u64,
     /// Of the last one that all zones were compared with.
@@ -136,6 +138,7 @@ impl Publisher {
             written: HashMap::new(),
             noted: None,
             judges_anew: false,
+            is_kept: true,
             number: 0,
             full: 0,
         };
@@ -212,6 +215,7 @@ impl Publisher {
         }
         self.by = By { why: job.why, is_asked: job.is_asked, wanted, from };
         self.recorder.keep(job.config.history);
+        self.is_kept = true;
         let outcome = match job.why {
             Why::Look => self.look(&job.config, &job.zones).map_err(|why| vec![why]),
             Why::Back(serial) => self.go_back(&job.config, &job.zones, serial),
@@ -292,14 +296,14 @@ impl Publisher {
         Err(vec!["it is served, and a crash would take it back: neither the history nor a new image can be written, see the log".to_string()])
     }
 
-    /// Keeps what is served now, and has been laid over an image, in the history. False: that cannot be written.
+    /// Keeps what is served now, and has been laid over an image, in the history. False: that, or something else of this job, cannot be written.
     fn record(&mut self) -> bool {
         let unfit = self.served.problems.iter().map(|p| &*p.apex).collect();
-        let is_kept = record(&mut self.recorder, &self.state, &self.library.gate, &unfit, &self.by);
+        self.is_kept &= record(&mut self.recorder, &self.state, &self.library.gate, &unfit, &self.by);
         if self.recorder.is_over() && self.folding.is_due() {
             self.folding.hurry(Haste::Soon);
         }
-        is_kept
+        self.is_kept
     }
 
     /// Makes a new image of what is laid over the one that is served. False: it could not be made.

@@ -119,6 +119,8 @@ impl Publisher {
         self.served.generation += 1;
         drop(zones);
         self.is_published(retired);
+        // Before others are told of it: a kill would leave a version that secondaries have, and whose serial nobody knows.
+        self.record();
         tell_gone(&difference.gone, self.state.served().zones);
         self.state.secondaries.iter().for_each(|s| difference.apexes().for_each(|apex| s.has_changed(apex)));
         self.tell_problems(&problems);

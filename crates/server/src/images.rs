@@ -32,7 +32,7 @@ use going_on::{Kept, Unasked, as_served, has_changed, keep, stand, zones_of};
 use held::Gate;
 use image::{Builder, Image, View};
 use lately::Last;
-use manifest::{Entry, Identity, Known, Manifest};
+use manifest::{Entry, Identity, Known, Manifest, UNREAD};
 use numbering::{may_be_numbered, numbered};
 use scratch::Scratch;
 use std::cell::LazyCell;
@@ -553,17 +553,16 @@ fn fill_noting(zone: &Zone, stock: &Stock, builder: &mut Builder) -> (Entry, Opt
 }
 
 fn entry_of(zone: &Zone, read: Result<Reading, Unread>, builder: &mut Builder) -> Entry {
-    let entry = |sources| Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: None };
     match read {
         Ok(reading) => {
             if let Some(first) = reading.report.first_error() {
                 builder.complain(first);
             }
-            entry(reading.sources)
+            Entry::read(zone, reading.sources)
         }
         Err(Unread { why, sources }) => {
             builder.complain(format!("{}: {why}", zone.file.display()));
-            entry(sources)
+            Entry { read_s: UNREAD, ..Entry::read(zone, sources) }
         }
     }
 }

@@ -237,6 +237,37 @@ fn a_new_image_has_of_a_file_that_is_edited_what_is_served() {
     assert_eq!(edited.map(|zone| www(&format!("{zone}.example"))), ["192.0.2.3\n"; 3]);
 }
 
+/// The same of one that was read in the moment in which it was written, when its stamp says nothing yet.
+#[test]
+fn a_file_that_was_read_as_soon_as_it_was_written_is_not_read_again_unasked() {
+    let folder = Folder::new();
+    folder.configure("[[zone]]\nname = \"w.example\"\nfile = \"w.zone\"\n[zones]\ndirectory = \"zones\"\n");
+    folder.write_long_ago("w.zone", ZONE);
+    folder.write("zones/d.example.zone", ZONE);
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let www = |zone: &str| server.short(&folder, &[&format!("www.{zone}")]);
+    let write = |last: u32| folder.write("w.zone", &ZONE.replace("192.0.2.2", &format!("192.0.2.{last}")));
+    write(3);
+    folder.does(&["reload", "w.example"]);
+    let second = || fs::metadata(folder.0.join("w.zone")).unwrap().ctime();
+    let first = second();
+    // In the second in which it was read nobody knows whether that was before it was read.
+    eventually("a later second", || {
+        write(4);
+        second() > first + 1
+    });
+    // Zones one below another take an image of all.
+    let zones = ["x.n.example", "n.example"];
+    for zone in zones {
+        folder.write("new", ZONE);
+        fs::rename(folder.0.join("new"), folder.0.join(format!("zones/{zone}.zone"))).unwrap();
+    }
+    eventually("the others", || zones.iter().all(|zone| www(zone) == "192.0.2.2\n"));
+    assert_eq!(www("w.example"), "192.0.2.3\n");
+    folder.does(&["reload", "w.example"]);
+    assert_eq!(www("w.example"), "192.0.2.4\n");
+}
+
 /// No image has it yet, and its file says something else. One may have been there before, and been wrong.
 #[test]
 fn a_zone_that_has_just_come_goes_on_as_it_was_after_a_kill() {

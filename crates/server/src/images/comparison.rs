@@ -717,12 +717,7 @@ mod tests {
         desk.file("list", "m m\nn l\n");
         let roster = desk.roster();
         let difference = of_all(&roster, &mut manifest, true).unwrap();
-        let entry = |zone: &Zone| Entry {
-            apex: zone.apex.clone(),
-            file: zone.file.clone(),
-            sources: vec![(zone.file.clone(), crate::stamp::Stamp::of(&zone.file))],
-            problem: None,
-        };
+        let entry = |zone: &Zone| Entry::read(zone, vec![(zone.file.clone(), crate::stamp::Stamp::of(&zone.file))]);
         let entries: Vec<_> = difference.anew.iter().map(entry).collect();
         manifest.change(&entries, &difference.gone);
         check(&desk, &mut manifest, &[]);

@@ -33,7 +33,7 @@ pub fn as_served<'a, 'z>(
             true if known.problem.is_some_and(held::is_held) => true,
             true if known.problem.is_none() && unasked == Unasked::ThatChanged => false,
             true => !wanted(zone),
-            false => !wanted(zone) && is_settled(&known),
+            false => !wanted(zone) && known.is_written_since(&mut looks),
         };
         goes_on.then_some(known)
     };
@@ -54,14 +54,10 @@ pub fn as_served<'a, 'z>(
         if zone.is_none() && problem.is_none() {
             return None;
         }
-        Some((known.apex.into(), Kept { zone, entry: Entry { apex, file, sources, problem } }))
+        let entry = Entry { apex, file, sources, read_s: known.read_s, problem };
+        Some((known.apex.into(), Kept { zone, entry }))
     };
     known.iter().filter_map(keep).collect()
-}
-
-/// What had just been written when it was read may have changed unseen: that is to be found out.
-fn is_settled(known: &Known<'_>) -> bool {
-    known.sources().all(|(_, stamp)| stamp.is_some())
 }
 
 /// Whether somebody has written into the file of a zone that nobody has asked for since `as_served` has looked at it: half of that may have been read.
@@ -73,8 +69,8 @@ pub fn has_changed(
 ) -> bool {
     let mut looks = Looks::default();
     let is_other = |zone: &Zone| {
-        let known = manifest.find(&zone.apex).filter(|known| known.file == zone.file && is_settled(known));
-        known.is_some_and(|known| !known.is_current(&mut looks))
+        let known = manifest.find(&zone.apex).filter(|known| known.file == zone.file);
+        known.is_some_and(|known| known.is_written_since(&mut looks))
     };
     zones.iter().filter(|zone| !wanted(zone) && !kept.contains_key(&zone.apex)).any(is_other)
 }

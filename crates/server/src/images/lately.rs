@@ -211,7 +211,7 @@ impl Last {
         // Whatever their files hold now is to be read.
         let entry = |wish: Wish| {
             let file = self.shelved.manifest.find(&wish.apex)?.file.to_path_buf();
-            Some(manifest::Entry { apex: wish.apex, file, sources: vec![], problem: None })
+            Some(manifest::Entry { apex: wish.apex, file, sources: vec![], read_s: manifest::UNREAD, problem: None })
         };
         let entries: Vec<_> = wishes.into_iter().filter_map(entry).collect();
         self.shelved.manifest.change(&entries, &[]);

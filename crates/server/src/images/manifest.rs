@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! head      136 octets: version, the image's size and seed, how many there are of the following, what of the history is in it, two checksums
-//! records   48 octets a zone, in the order of the configuration: its file's stamp and the place of its texts
+//! records   48 octets a zone, in the order of the configuration: its file's stamp, the place of its texts, and when it was read
 //! index     u32s: a zone's number and 1 stands at the hash of its name, or at the next place that is free
 //! notable   u32s: numbers of the zones that are not served as their files say, then of those that include other files
 //! texts     name, file, included files and complaint of each zone; then what named the zones
@@ -13,6 +13,7 @@
 //! What has changed since the image was written stands over it in memory: at most `OVER_MAX` zones. Anything odd in the
 //! file means "make the image again", never an error: it is a cache.
 
+use crate::clock::wall_s;
 use crate::config::{Seen, Zone};
 use crate::images::Problem;
 use crate::publisher::vigil::Vigil;
@@ -22,6 +23,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use store::Map;
 use store::atomic::{self, Prepared};
@@ -29,7 +31,7 @@ use wire::hash::siphash;
 
 const MAGIC: &[u8; 16] = b"dunlin manifest\n";
 /// The program's version, with that of the format: a manifest of another one is none.
-const VERSION: &str = concat!("4 ", env!("CARGO_PKG_VERSION"));
+const VERSION: &str = concat!("5 ", env!("CARGO_PKG_VERSION"));
 const HEAD: usize = 136;
 const RECORD: usize = 48;
 /// Where in the head its checksum stands, and that of all that follows it.
@@ -52,9 +54,22 @@ pub struct Entry {
     pub file: PathBuf,
     /// The zone file and what it includes, as they were before they were read.
     pub sources: Vec<(PathBuf, Option<Stamp>)>,
+    /// When these had been read, in seconds since 1970; `UNREAD`: whatever they hold now is to be read.
+    pub read_s: u32,
     /// Why the zone is not served as its file says.
     pub problem: Option<String>,
 }
+
+impl Entry {
+    /// Of a zone that was read just now, from what could be read.
+    pub fn read(zone: &Zone, sources: Vec<(PathBuf, Option<Stamp>)>) -> Entry {
+        let read_s = u32::try_from(wall_s()).unwrap_or(UNREAD);
+        Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, read_s, problem: None }
+    }
+}
+
+/// The time of what was not read.
+pub const UNREAD: u32 = u32::MAX;
 
 /// The image that a manifest is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +116,7 @@ pub struct Known<'a> {
     pub apex: &'a [u8],
     pub file: &'a Path,
     stamp: Option<Stamp>,
+    pub read_s: u32,
     /// Packed one behind another.
     includes: &'a [u8],
     pub problem: Option<&'a str>,
@@ -329,7 +345,8 @@ impl<'a> Known<'a> {
         let includes = if marks & INCLUDES != 0 { texts.next()? } else { &[] };
         let problem = if marks & PROBLEM != 0 { Some(str::from_utf8(texts.next()?).ok()?) } else { None };
         let stamp = (marks & SETTLED != 0).then_some(stamp);
-        Some(Known { number, apex, file: Path::new(OsStr::from_bytes(file)), stamp, includes, problem })
+        let read_s = u32::from_le_bytes(*record.get(44..)?.first_chunk()?);
+        Some(Known { number, apex, file: Path::new(OsStr::from_bytes(file)), stamp, read_s, includes, problem })
     }
 
     /// Included files with their stamps.
@@ -353,6 +370,16 @@ impl<'a> Known<'a> {
     /// Its file and included files, with their stamps.
     pub fn sources(&self) -> impl Iterator<Item = (&'a Path, Option<Stamp>)> + use<'a> {
         [(self.file, self.stamp)].into_iter().chain(self.includes())
+    }
+
+    /// True if somebody has written into a source since it was read. Of one that had been written only just before, its second tells: what came within that
+    /// may have been read.
+    pub fn is_written_since(&self, looks: &mut Looks<'_>) -> bool {
+        let changed_s = |path: &Path| path.metadata().map_or(i64::MAX, |file| file.ctime());
+        self.sources().any(|(path, stamp)| match stamp {
+            Some(stamp) => looks.look(path).is_none_or(|found| found.stamp != stamp),
+            None => self.read_s != UNREAD && changed_s(path) > self.read_s.into(),
+        })
     }
 
     /// True if the zone would be the same if it were read now. One without a settled source may always be another.
@@ -434,6 +461,7 @@ fn pack(entry: &Entry, texts: &mut Vec<u8>) -> [u8; RECORD] {
     record[..8].copy_from_slice(&at.to_le_bytes());
     record[8..40].copy_from_slice(&stamp.unwrap_or_default().encode());
     record[40..44].copy_from_slice(&marks.to_le_bytes());
+    record[44..].copy_from_slice(&entry.read_s.to_le_bytes());
     record
 }
 
@@ -501,7 +529,7 @@ mod tests {
             let file = self.file(&format!("{}.zone", apex[1] as char));
             let all = [file.clone()].into_iter().chain(includes.iter().map(|name| self.file(name)));
             let sources = all.map(|path| (path.clone(), Stamp::of(&path))).collect();
-            Entry { apex: apex.into(), file, sources, problem: problem.map(str::to_string) }
+            Entry { apex: apex.into(), file, sources, read_s: UNREAD, problem: problem.map(str::to_string) }
         }
 
         fn manifest(&self, entries: &[Entry]) -> Manifest {
@@ -582,7 +610,13 @@ mod tests {
     fn thousands_of_zones_are_found_by_their_names() {
         let desk = Desk::new("many");
         let name = |i: u32| [&[4u8][..], format!("{i:04}").as_bytes(), &[0]].concat();
-        let entry = |i| Entry { apex: name(i).into(), file: format!("{i}").into(), sources: vec![], problem: None };
+        let entry = |i| Entry {
+            apex: name(i).into(),
+            file: format!("{i}").into(),
+            sources: vec![],
+            read_s: UNREAD,
+            problem: None,
+        };
         let manifest = desk.manifest(&(0..5000).map(entry).collect::<Vec<_>>());
         for i in 0..5000 {
             assert_eq!(manifest.find(&name(i)).unwrap().file, Path::new(&format!("{i}")));

@@ -113,7 +113,7 @@ impl Vigil {
 mod tests {
     use super::*;
     use crate::config::Seen;
-    use crate::images::manifest::{Entry, Identity};
+    use crate::images::manifest::{Entry, Identity, UNREAD};
     use crate::stamp::{Looks, Stamp};
     use std::fs::{self, File, OpenOptions, Permissions};
     use std::io::Write;
@@ -155,7 +155,7 @@ mod tests {
                 let sources = [*name, "one/i"].into_iter().take(if *name == "one/a" { 2 } else { 1 });
                 let sources = sources.map(|name| (self.path(name), Stamp::of(&self.path(name)))).collect();
                 let apex = [&[name.len() as u8], name.as_bytes(), &[0]].concat().into();
-                Entry { apex, file: self.path(name), sources, problem: None }
+                Entry { apex, file: self.path(name), sources, read_s: UNREAD, problem: None }
             };
             let image = Identity { size: 7, seed: 8, names: 9 };
             let entries: Vec<Entry> = ZONES.iter().map(entry).collect();

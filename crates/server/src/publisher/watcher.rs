@@ -433,6 +433,7 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::images::manifest::UNREAD;
 
     fn names(names: &[&str]) -> impl Iterator<Item = String> {
         names.iter().map(|n| n.to_string()).collect::<Vec<_>>().into_iter()
@@ -474,7 +475,8 @@ mod tests {
         assert_eq!(told(), std::slice::from_ref(&zones), "nothing in the others");
         // What was laid while an image was made that does not have it is known until the next one.
         let sources = [zones.join("x.zone"), two.join("f")].map(|file| (file, None)).to_vec();
-        let laid = Entry { apex: (*b"\x01x\0").into(), file: zones.join("x.zone"), sources, problem: None };
+        let laid =
+            Entry { apex: (*b"\x01x\0").into(), file: zones.join("x.zone"), sources, read_s: UNREAD, problem: None };
         assert!(folders.lay(&laid) && !folders.lay(&laid));
         learn(&zones);
         assert_eq!(folders.including(&two.join("f")), ["x."]);

@@ -85,7 +85,7 @@ impl Edition {
         }
         let found = settled(ground, collations, gone).ok().filter(|f| !ground.is_much() && !f.is_ambiguous)?;
         let (before, after) = (ground.zone.records().ok()?, found.records);
-        let entry = Entry { apex: zone.apex.clone(), file: zone.file.clone(), sources, problem: None };
+        let entry = Entry::read(zone, sources);
         let loses_key = found.removed.iter().any(|r| r.rtype == DNSKEY);
         let hashes = Hashes::of(&ground.zone, found.names.keys().map(|name| &**name)).ok()?;
         let edition = Edition {

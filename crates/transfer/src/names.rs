@@ -2,6 +2,7 @@
 //! may hold hundreds of thousands of records, and a message have thousands of items for it. Each costs what it says.
 
 use crate::record::{Bare, folded, is_newer, serial_of};
+use crate::update::Refused;
 use crate::{Content, Record, Unreadable};
 use std::collections::BTreeMap;
 use wire::Rtype;
@@ -9,11 +10,19 @@ use wire::rtype::{CNAME, DNAME, KEY, NS, NXT, SIG, SOA};
 
 const WKS: Rtype = 11;
 
+/// So much one message may have to do with: all records of each of its names are held, and looked at while others wait. A name that has more by itself
+/// can be changed alone.
+const HELD_MAX: usize = 64 << 20;
+/// What a record takes in memory beside its data.
+const RECORD: usize = 256;
+
 /// Those that a message has to do with, each read once.
 pub struct Names<'c> {
     content: &'c dyn Content,
     apex: &'c [u8],
     names: BTreeMap<Box<[u8]>, Node>,
+    /// Octets of these.
+    held: usize,
 }
 
 /// What a name holds: its RRsets, also those that are gone by now.
@@ -50,17 +59,25 @@ struct Spelt {
 
 impl<'c> Names<'c> {
     pub fn of(content: &'c dyn Content, apex: &'c [u8]) -> Names<'c> {
-        Names { content, apex, names: BTreeMap::new() }
+        Names { content, apex, names: BTreeMap::new(), held: 0 }
     }
 
     /// `owner`: in lower case.
-    pub fn at(&mut self, owner: &[u8]) -> Result<&mut Node, Unreadable> {
+    pub fn at(&mut self, owner: &[u8]) -> Result<&mut Node, Refused> {
         // Not by `entry`: that wants a copy of the name, also where it is known.
         if !self.names.contains_key(owner) {
-            let node = Node::of(self.content.bare(owner)?, owner == self.apex);
-            self.names.insert(owner.into(), node);
+            let (records, is_apex) = (self.content.bare(owner)?, owner == self.apex);
+            let octets: usize = records.iter().map(|r| r.rdata.len() + RECORD).sum();
+            // The apex each message has to do with.
+            if self.held > 0 && self.held + octets > HELD_MAX && !is_apex {
+                return Err(Refused::unsupported(
+                    "its names hold too much together: it is to be sent in several messages",
+                ));
+            }
+            self.held += if is_apex { 0 } else { octets };
+            self.names.insert(owner.into(), Node::of(records, is_apex));
         }
-        self.names.get_mut(owner).ok_or(Unreadable)
+        Ok(self.names.get_mut(owner).ok_or(Unreadable)?)
     }
 
     /// Those of which something was to change.

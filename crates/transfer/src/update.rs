@@ -35,7 +35,7 @@ impl Refused {
     }
 
     /// What this zone does not take by updates.
-    const fn unsupported(why: &'static str) -> Refused {
+    pub(crate) const fn unsupported(why: &'static str) -> Refused {
         Refused { rcode: Rcode::REFUSED, ede: Some(Ede::NOT_SUPPORTED), why: Some(why) }
     }
 }

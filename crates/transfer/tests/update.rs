@@ -258,6 +258,28 @@ fn what_no_zone_can_hold_is_refused() {
     }
 }
 
+/// A message of 64 KiB can name thousands of names, each with thousands of records.
+#[test]
+fn what_holds_too_much_together_is_sent_in_parts() {
+    let hosts = |name: usize, n: usize| (0..n).map(move |i| format!("n{name} 60 A 10.{name}.{}.{}\n", i >> 8, i & 255));
+    let many: String = (1..=60).flat_map(|name| hosts(name, 5000)).chain(hosts(0, 60_000)).collect();
+    let zone = contents(&format!("{ZONE}{many}"));
+    let judged = |lines: &str| {
+        let octets = message("z.", lines);
+        let judged = judge(&Message::new(&octets).unwrap(), origin().bytes(), &zone, &|_, _| true);
+        judged.map(|diff| diff.removed().len()).map_err(|refused| refused.why.unwrap_or_default())
+    };
+    let some = |names: std::ops::RangeInclusive<usize>, line: &str| -> String {
+        names.map(|i| line.replace('N', &format!("n{i}"))).collect()
+    };
+    // With the SOA.
+    assert_eq!(judged(&some(1..=45, "del N\n")), Ok(45 * 5000 + 1));
+    assert_eq!(judged("del n0\n"), Ok(60_001));
+    let refused = Err("its names hold too much together: it is to be sent in several messages");
+    assert_eq!(judged(&some(1..=60, "del N\n")), refused);
+    assert_eq!(judged(&(some(1..=60, "yes N A\n") + "add other 60 A 192.0.2.1\n")), refused);
+}
+
 fn serials(lines: &str, soa: &str) -> (u32, u32) {
     let zone = contents(&ZONE.replace("hostmaster 7 ", &format!("hostmaster {soa} ")));
     let octets = message("z.", lines);

@@ -115,7 +115,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let mut recorder = Recorder::new(&config.server.data_dir, config.history);
     // Before the first file is read: what is edited from then on is seen.
     let folders = Folders::of(&config);
-    let First { library, zones, serving, compared, ledger, unwritten } = First::of(&mut config, &mut recorder)?;
+    let First { library, zones, serving, compared, ledger, unwritten, owed } = First::of(&mut config, &mut recorder)?;
     let config = &config;
     folders.follow(&config.roster.directories());
     let (mailboxes, boxes) = Mailboxes::new(crew.udp + crew.tcp).map_err(|e| no_thread("udp 0", &e))?;
@@ -132,6 +132,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let entrance = Entrance::new(intake, Arc::clone(&keys), Arc::clone(&published), Arc::clone(&mailboxes));
     let entrance = Arc::new(entrance);
     let press = Arc::new(Press::new(Arc::clone(&published), unwritten));
+    press.hold().owed.extend(owed);
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
     let shared = Shared {
         published: Arc::clone(&published),

@@ -30,6 +30,8 @@ pub struct First {
     /// None: no zone takes updates. Err: some should, and why none does.
     pub ledger: Result<Option<Ledger>, String>,
     pub unwritten: Unwritten,
+    /// Zones of which something is in the journal that is not served.
+    pub owed: Vec<Box<[u8]>>,
 }
 
 impl First {
@@ -50,7 +52,7 @@ impl First {
                 Ok(Some(replayed)) => replayed,
                 none => {
                     let (ledger, unwritten) = (none.map(|_| None), Unwritten::default());
-                    return Ok(First { library, zones, serving, compared, ledger, unwritten });
+                    return Ok(First { library, zones, serving, compared, ledger, unwritten, owed: vec![] });
                 }
             };
             caution(&remarks);
@@ -58,23 +60,27 @@ impl First {
             match laying::over(&zones.image, &wishes, Limits::MOST) {
                 Ok(laid) => {
                     laid.into_iter().for_each(|laid| zones.image = laid.image);
-                    return Ok(First { library, zones, serving, compared, ledger: Ok(Some(ledger)), unwritten });
+                    let (ledger, owed) = (Ok(Some(ledger)), vec![]);
+                    return Ok(First { library, zones, serving, compared, ledger, unwritten, owed });
                 }
                 Err(unlaid) => log::info("what has changed takes a new image", &[("why", &unlaid.why)]),
             }
             let (sound, end) = (Sound::compared(&zones.image), unwritten.end());
             let write = |wish: &Wish| ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end);
-            let (mut are_fewer, mut unwritten) = (false, None);
+            let (mut are_fewer, mut is_full) = (false, false);
             for wish in &wishes {
                 match write(wish) {
                     Ok(is_written) => are_fewer |= is_written,
-                    Err(e) => unwritten = Some(e),
+                    Err(_) => is_full = true,
                 }
             }
-            // A disk that is full is no reason to answer nobody: the changes stay in the journal. What is left may be laid where others' is written.
-            if let Some(e) = unwritten.filter(|_| !are_fewer) {
-                let (ledger, unwritten) = (Err(unusable(e)), Unwritten::default());
-                return Ok(First { library, zones, serving, compared, ledger, unwritten });
+            // A disk that is full is no reason to answer nobody: the changes stay in the journal. What is left may be laid where others' is written; and where
+            // nothing can be, what can be laid is served, and the rest is owed. Whoever carries out updates asks for an image at once, and says why there is none.
+            if is_full && !are_fewer {
+                let (laid, unlaid) = laying::each_over(&zones.image, &wishes, Limits::MOST);
+                laid.into_iter().for_each(|laid| zones.image = laid.image);
+                let (ledger, owed) = (Ok(Some(ledger)), unlaid.map(|unlaid| unlaid.zones).unwrap_or_default());
+                return Ok(First { library, zones, serving, compared, ledger, unwritten, owed });
             }
         }
     }

@@ -230,8 +230,12 @@ impl Life {
         files.iter().for_each(|(apex, file)| unwritten.add_zone(apex, file.0.min(end)));
         let wishes: Vec<Wish> =
             layers.into_iter().map(|(apex, layer)| Wish { apex, names: layer.into_names() }).collect();
-        let laid = laying::over(&image, &wishes, Limits::MOST).ok().flatten();
-        let owed = wishes.iter().filter(|_| laid.is_none()).map(|wish| wish.apex.clone()).collect();
+        let (laid, unlaid) = match laying::over(&image, &wishes, Limits::MOST) {
+            Ok(laid) => (laid, None),
+            // As where no file can be written either.
+            Err(_) => laying::each_over(&image, &wishes, Limits::MOST),
+        };
+        let owed = unlaid.into_iter().flat_map(|unlaid| unlaid.zones).collect();
         unwritten.add(wishes, end);
         let zones = Zones::of(laid.map_or(image, |laid| laid.image));
         let published = Arc::new(Published::new(zones));

@@ -216,6 +216,8 @@ impl Past {
                 return Err(format!("version {serial} is what is served"));
             }
             let way = way(&changes, now, (serial, None))?;
+            // A change that could not be kept may be missing in between, and have left the serial as it was.
+            fit(served, &way)?;
             let next = next_serial(now);
             if is_signed(served, &zone.apex)? {
                 return Err(SIGNED.to_string());

@@ -468,6 +468,35 @@ fn a_zone_that_lacks_its_last_updates_says_so_also_where_it_comes_with_a_reload(
     assert!(folder.does(&["zone", "list", "z.example"]).contains("state served"));
 }
 
+/// Without a restart: the journal keeps nothing for what nobody wants any more.
+#[test]
+fn a_zone_that_lacks_its_last_updates_begins_anew_once_it_was_taken_out_with_its_file() {
+    for is_away_meanwhile in [true, false] {
+        let (folder, file) = (folder_with_an_update(), "data/journal/z.example.zone");
+        folder.write(file, &format!("{}what?\n", read(&folder.0.join(file))));
+        let server = serve(&folder);
+        eventually("the log", || read(&folder.0.join("log")).contains("a zone lacks its last updates"));
+        folder.write("z.zone", &ZONE.replace(" 7 ", " 20 "));
+        let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+        let without = CONFIGURATION.replace(rules, "");
+        folder.configure(&without);
+        folder.does(&["reload"]);
+        for of_ours in ["z.example.zone", "z.example.origin", "z.example.1.base"] {
+            fs::remove_file(folder.0.join("data/journal").join(of_ours)).unwrap();
+        }
+        if is_away_meanwhile {
+            folder.configure(&format!("{without}\n"));
+            folder.does(&["reload"]);
+        }
+        folder.configure(CONFIGURATION);
+        folder.does(&["reload"]);
+        eventually("updates", || add(&server, 1).is_empty());
+        assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.1\n", "as its file has it");
+        let server = after_a_kill(server, &folder);
+        assert!(has(&folder, &server, 1));
+    }
+}
+
 /// Its file may hold more than the image that is served: what follows is no change of what is there.
 #[test]
 fn a_zone_whose_own_file_cannot_be_read_is_served_as_it_was_and_takes_no_updates_until_it_can() {

@@ -262,6 +262,8 @@ pub fn catch_up(data_dir: &Path, lacking: &HashMap<Box<[u8]>, u64>) -> io::Resul
         match position_of(&file) {
             Ok(position) if position >= from => None,
             Ok(_) => Some(format!("{}: it is older than the one that was there", file.display())),
+            // Somebody has taken it away, and has the zone begin anew: a start finds nothing to do either.
+            Err(why) if why.kind() == io::ErrorKind::NotFound => None,
             Err(why) => Some(why.to_string()),
         }
     };

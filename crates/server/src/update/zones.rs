@@ -7,6 +7,7 @@ use crate::images::manifest::OVER_MAX;
 use crate::images::name;
 use crate::log::{self, Seldom};
 use crate::publisher::press::Books;
+use crate::stamp::may_be_there;
 use crate::state::Event;
 use crate::update::adoption::{self, Ready, Written};
 use crate::update::intake::Unmade;
@@ -78,6 +79,10 @@ impl Updates {
         self.state.set_frozen(self.ledger.frozen());
         let mut books = self.press.hold();
         left.iter().for_each(|apex| books.unwritten.leave(apex));
+        // Whoever has taken a zone's file away has the zone begin anew: nothing is to be brought to where it was any more, and the journal need not keep it.
+        let mut away: Vec<_> = books.unwritten.all_unfit().into_keys().collect();
+        away.retain(|apex| !may_be_there(&self.ledger.file_of(apex)));
+        away.iter().for_each(|apex| books.unwritten.is_fit(apex));
         let unwritten = &books.unwritten;
         let lacking = wanted.zones.extract_if(|apex, _| unwritten.unfit(apex).is_some());
         let lacking: HashMap<_, _> = lacking.map(|(apex, wish)| (apex, wish.rules)).collect();

@@ -20,6 +20,7 @@ pub(crate) mod sound;
 use crate::clock;
 use crate::config::{Seen, Zone};
 pub use crate::history::Recorder;
+use crate::history::last_serials;
 use crate::kept;
 use crate::log;
 use crate::zonetext::pieces::Pieces;
@@ -34,6 +35,7 @@ use lately::Last;
 use manifest::{Entry, Identity, Known, Manifest, UNREAD};
 use numbering::{may_be_numbered, numbered};
 use scratch::Scratch;
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
@@ -182,12 +184,7 @@ impl Library {
             _ => {
                 let history = beforehand.recorder.position();
                 let kept = as_served(zones.iter(), before, wanted, Unasked::ThatChanged);
-                self.shelve(
-                    build(zones, self, beforehand.recorder, Some(before), wanted, kept),
-                    history,
-                    seen,
-                    beforehand,
-                )
+                self.shelve(build(zones, self, Some(before), wanted, kept), history, seen, beforehand)
             }
         }
     }
@@ -214,7 +211,7 @@ impl Library {
         let before = |last| Before { image: Last::served(last), manifest: &last.shelved.manifest };
         // Before anything is read: somebody else may be serving this folder.
         let history = beforehand.recorder.position();
-        let built = build(zones, self, beforehand.recorder, last.as_ref().map(before), &|_| true, HashMap::new());
+        let built = build(zones, self, last.as_ref().map(before), &|_| true, HashMap::new());
         self.shelve(built, history, seen, beforehand)
     }
 
@@ -279,7 +276,7 @@ impl Library {
     ) -> io::Result<Shelved> {
         let history = beforehand.recorder.position();
         let kept = as_served(zones.iter().filter(|zone| !wanted(zone)), before, wanted, Unasked::ThatChanged);
-        self.shelve(build(zones, self, beforehand.recorder, Some(before), wanted, kept), history, seen, beforehand)
+        self.shelve(build(zones, self, Some(before), wanted, kept), history, seen, beforehand)
     }
 
     /// The image written last, whatever it was made of.
@@ -419,14 +416,18 @@ fn told(lost: &[Problem]) -> String {
 fn build<'a>(
     zones: &[Zone],
     library: &Library,
-    recorder: &mut Recorder,
     before: Option<Before<'a>>,
     wanted: &dyn Fn(&Zone) -> bool,
     mut kept: HashMap<Box<[u8]>, Kept<'a>>,
 ) -> Built {
     let image = before.map(|before| before.image);
+    let ends = LazyCell::new(|| {
+        let numbered = zones.iter().filter(|zone| may_be_numbered(zone, library)).map(|zone| &*zone.apex);
+        let numbered: HashSet<&[u8]> = numbered.collect();
+        last_serials(library.data_dir(), |apex| numbered.contains(apex))
+    });
     let may_be = |zone: &Zone| !kept.contains_key(&zone.apex) && may_be_numbered(zone, library);
-    let zones = &numbered(zones, image, library, may_be, |apex| recorder.last_serial(apex));
+    let zones = &numbered(zones, image, library, may_be, |apex| ends.get(apex).copied());
     let (mut is_known, mut is_steady) = (true, false);
     loop {
         let mut built = attempt(zones, library, before, &kept);

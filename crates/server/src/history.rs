@@ -66,8 +66,8 @@ impl From<NoWay> for String {
 
 /// A part of a version.
 pub enum Shown {
-    /// Its serial comes first.
-    Begin(u32),
+    /// What comes first: its serial, and how many octets the way to it takes in memory.
+    Begin { serial: u32, way: usize },
     /// As a line of a zone file.
     Record(String),
 }
@@ -121,7 +121,7 @@ impl Past {
         with_zone(&self.published, &apex, |served| {
             let serial = serial.map_or_else(|| served.serial().map_err(damaged), Ok)?;
             let way = self.way_back(&apex, served, serial)?;
-            let mut shown = show(Shown::Begin(serial));
+            let mut shown = show(Shown::Begin { serial, way: way.octets() });
             version(served, &way, &mut |r| {
                 if shown.is_ok() {
                     shown = show(Shown::Record(line(&r)));
@@ -216,7 +216,7 @@ impl Past {
                 return Err(format!("version {serial} is what is served"));
             }
             let way = way(&changes, now, (serial, None))?;
-            // A change that could not be kept may be missing in between, and have left the serial as it was.
+            // As it is to do to be shown.
             fit(served, &way)?;
             let next = next_serial(now);
             if is_signed(served, &zone.apex)? {

@@ -173,6 +173,11 @@ fn what_comes_first_is_not_served_with_a_wrong_digest_unless_the_operator_wants_
     assert!(secondary.ctl(&["zone", "publish", "--force", "open.test"]).contains("ok true"));
     eventually("no trouble", || secondary.ctl(&["--json", "zone", "list", "open.test"]).contains("\"trouble\":null"));
     secondary.comes_to("open.test", 9);
+    let shown = secondary.ctl(&["--json", "zone", "show", "open.test"]);
+    assert!(
+        shown.starts_with("{\"ok\":true,\"secondary\":{") && shown.contains("},\"records\":[\"open.test. "),
+        "{shown}"
+    );
     // It is in an image before anything else is done.
     secondary.ctl(&["reload", "open.test"]);
     secondary.restart();

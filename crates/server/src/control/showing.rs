@@ -39,11 +39,19 @@ impl<'l> Showing<'l> {
     pub fn tell(&self, state: &State, stream: &mut Hurried<UnixStream>) -> io::Result<()> {
         // Of a zone that comes from others it may be that nothing is served.
         let how = self.serial.is_none().then(|| listing::of_others_alone(state, self.zone)).flatten();
-        let mut answer = Answer { stream, octets: Vec::new(), records: None };
+        let mut answer = Answer { stream, octets: Vec::new(), records: 0, is_sent: false };
+        let _place = match Place::take() {
+            Ok(place) => place,
+            Err(why) => {
+                answer.put(&bad(vec![why]).to_string())?;
+                return answer.end_line();
+            }
+        };
         let Err(why) = self.write(state, how.as_ref(), &mut answer) else { return answer.end() };
-        if answer.records.is_some() {
+        if answer.is_sent {
             return Err(io::Error::other(why));
         }
+        answer.octets.clear();
         let no_records = |how| vec![("ok", Json::Bool(true)), ("secondary", how), ("no_records", Json::text(&why))];
         let told = how.map_or_else(|| bad(vec![why.clone()]), |how| Json::Object(no_records(how)));
         answer.put(&told.to_string())?;
@@ -52,16 +60,16 @@ impl<'l> Showing<'l> {
 
     fn write(&self, state: &State, how: Option<&Json>, answer: &mut Answer<'_>) -> Result<(), String> {
         let serial = self.serial.map(number).transpose()?;
-        let (past, _place) = (past(state)?, Place::take()?);
+        let past = past(state)?;
         let is_of_updates = serial.is_none() && how.is_none() && owner(state, self.zone) == Ok("update");
         let mut facts = vec![("ok", Json::Bool(true))];
         facts.extend(how.map(|how| ("secondary", how.clone())));
         in_background(|| {
-            // Of what is served nothing of the history is read; nor is any more of it while a peer reads.
+            // Of what is served nothing of the history is read; and while a peer reads little is left of it, mostly.
             let mut turn = serial.map(|_| hold(&state.reading));
             past.show(self.zone, serial, &mut |part| match part {
-                history::Shown::Begin(serial) => {
-                    turn = None;
+                history::Shown::Begin { serial, way } => {
+                    turn = turn.take().filter(|_| way > CHUNK);
                     // Who puts that into the zone's file has edited this version.
                     let first_line = || Json::text(origin::first_line(serial, None).trim_end());
                     facts.extend(is_of_updates.then(|| ("first_line", first_line())));
@@ -77,23 +85,21 @@ impl<'l> Showing<'l> {
 struct Answer<'s> {
     stream: &'s mut Hurried<UnixStream>,
     octets: Vec<u8>,
-    /// How many have been written, once their list has been begun.
-    records: Option<u64>,
+    records: u64,
+    /// Something of it is with the peer already.
+    is_sent: bool,
 }
 
 impl Answer<'_> {
     fn begin(&mut self, facts: &Json) -> io::Result<()> {
-        self.records = Some(0);
         let facts = facts.to_string();
-        self.put(facts.trim_end_matches('}'))?;
+        self.put(facts.strip_suffix('}').unwrap_or(&facts))?;
         self.put(",\"records\":[")
     }
 
     fn record(&mut self, text: String) -> io::Result<()> {
-        let records = self.records.get_or_insert(0);
-        *records += 1;
-        let comma = if *records > 1 { "," } else { "" };
-        self.put(comma)?;
+        self.put(if self.records > 0 { "," } else { "" })?;
+        self.records += 1;
         self.put(&Json::Text(text).to_string())
     }
 
@@ -113,6 +119,7 @@ impl Answer<'_> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.is_sent = true;
         self.stream.renew();
         self.stream.write_all(&self.octets)?;
         self.octets.clear();

@@ -131,8 +131,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     let published = Arc::new(Published::new(zones));
     let entrance = Entrance::new(intake, Arc::clone(&keys), Arc::clone(&published), Arc::clone(&mailboxes));
     let entrance = Arc::new(entrance);
-    let press = Arc::new(Press::new(Arc::clone(&published), unwritten));
-    press.hold().owed.extend(owed);
+    let press = Arc::new(Press::new(Arc::clone(&published), unwritten).owing(owed));
     press.slate.follow(&config.roster.written, config.guards, Instant::now());
     let shared = Shared {
         published: Arc::clone(&published),

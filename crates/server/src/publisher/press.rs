@@ -110,6 +110,12 @@ impl Press {
         Press { published, books: Mutex::new(books), hands: OnceLock::new(), slate: Slate::default(), limits: LIMITS }
     }
 
+    /// Of these zones something is durable that is not served yet.
+    pub fn owing(self, zones: Vec<Box<[u8]>>) -> Press {
+        self.hold().owed.extend(zones);
+        self
+    }
+
     /// From now on somebody carries out updates, who does what others hand over.
     pub fn employ(&self, intake: Intake) {
         // Only one does.

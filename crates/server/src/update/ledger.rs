@@ -262,8 +262,7 @@ pub fn catch_up(data_dir: &Path, lacking: &HashMap<Box<[u8]>, u64>) -> io::Resul
         match position_of(&file) {
             Ok(position) if position >= from => None,
             Ok(_) => Some(format!("{}: it is older than the one that was there", file.display())),
-            // Somebody has taken it away, and has the zone begin anew: a start finds nothing to do either.
-            Err(why) if why.kind() == io::ErrorKind::NotFound => None,
+            Err(_) if is_taken_away(&folder, apex) => None,
             Err(why) => Some(why.to_string()),
         }
     };
@@ -274,6 +273,12 @@ pub fn catch_up(data_dir: &Path, lacking: &HashMap<Box<[u8]>, u64>) -> io::Resul
     remarks.extend(told);
     still.extend(others);
     Ok((remarks, still))
+}
+
+/// Whether somebody has the zone begin anew: all is away that was kept of it, and not only the file that he mends.
+pub fn is_taken_away(folder: &Path, apex: &[u8]) -> bool {
+    let file = file_of(folder, apex);
+    !may_be_there(&file) && !may_be_there(&file.with_extension("origin"))
 }
 
 /// Whether a zone of the image was made of this file of ours as it is now: then what the file holds is what is served.
@@ -397,6 +402,10 @@ impl Ledger {
     /// What the zone is read from if it is its updates'.
     pub fn file_of(&self, apex: &[u8]) -> PathBuf {
         file_of(&self.folder, apex)
+    }
+
+    pub fn is_taken_away(&self, apex: &[u8]) -> bool {
+        is_taken_away(&self.folder, apex)
     }
 
     /// Where the journal ends.

@@ -7,7 +7,6 @@ use crate::images::manifest::OVER_MAX;
 use crate::images::name;
 use crate::log::{self, Seldom};
 use crate::publisher::press::Books;
-use crate::stamp::may_be_there;
 use crate::state::Event;
 use crate::update::adoption::{self, Ready, Written};
 use crate::update::intake::Unmade;
@@ -79,9 +78,9 @@ impl Updates {
         self.state.set_frozen(self.ledger.frozen());
         let mut books = self.press.hold();
         left.iter().for_each(|apex| books.unwritten.leave(apex));
-        // Whoever has taken a zone's file away has the zone begin anew: nothing is to be brought to where it was any more, and the journal need not keep it.
+        // Nothing of these is to be brought to where it was any more, and the journal need not keep it.
         let mut away: Vec<_> = books.unwritten.all_unfit().into_keys().collect();
-        away.retain(|apex| !may_be_there(&self.ledger.file_of(apex)));
+        away.retain(|apex| self.ledger.is_taken_away(apex));
         away.iter().for_each(|apex| books.unwritten.is_fit(apex));
         let unwritten = &books.unwritten;
         let lacking = wanted.zones.extract_if(|apex, _| unwritten.unfit(apex).is_some());

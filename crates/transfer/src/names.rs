@@ -10,9 +10,8 @@ use wire::rtype::{CNAME, DNAME, KEY, NS, NXT, SIG, SOA};
 
 const WKS: Rtype = 11;
 
-/// So much one message may have to do with: all records of each of its names are held, and looked at while others wait. A name that has more by itself
-/// can be changed alone.
-const HELD_MAX: usize = 64 << 20;
+/// So much one message may have to do with beside the name that holds most: all records of each of its names are held, and looked at while others wait.
+pub const HELD_MAX: usize = 64 << 20;
 /// What a record takes in memory beside its data.
 const RECORD: usize = 256;
 
@@ -21,8 +20,10 @@ pub struct Names<'c> {
     content: &'c dyn Content,
     apex: &'c [u8],
     names: BTreeMap<Box<[u8]>, Node>,
-    /// Octets of these.
+    /// Octets of these, and of that which holds most.
     held: usize,
+    largest: usize,
+    held_max: usize,
 }
 
 /// What a name holds: its RRsets, also those that are gone by now.
@@ -58,24 +59,23 @@ struct Spelt {
 }
 
 impl<'c> Names<'c> {
-    pub fn of(content: &'c dyn Content, apex: &'c [u8]) -> Names<'c> {
-        Names { content, apex, names: BTreeMap::new(), held: 0 }
+    pub fn of(content: &'c dyn Content, apex: &'c [u8], held_max: usize) -> Names<'c> {
+        Names { content, apex, names: BTreeMap::new(), held: 0, largest: 0, held_max }
     }
 
     /// `owner`: in lower case.
     pub fn at(&mut self, owner: &[u8]) -> Result<&mut Node, Refused> {
         // Not by `entry`: that wants a copy of the name, also where it is known.
         if !self.names.contains_key(owner) {
-            let (records, is_apex) = (self.content.bare(owner)?, owner == self.apex);
+            let records = self.content.bare(owner)?;
             let octets: usize = records.iter().map(|r| r.rdata.len() + RECORD).sum();
-            // The apex each message has to do with.
-            if self.held > 0 && self.held + octets > HELD_MAX && !is_apex {
+            (self.held, self.largest) = (self.held + octets, self.largest.max(octets));
+            if self.held - self.largest > self.held_max {
                 return Err(Refused::unsupported(
                     "its names hold too much together: it is to be sent in several messages",
                 ));
             }
-            self.held += if is_apex { 0 } else { octets };
-            self.names.insert(owner.into(), Node::of(records, is_apex));
+            self.names.insert(owner.into(), Node::of(records, owner == self.apex));
         }
         Ok(self.names.get_mut(owner).ok_or(Unreadable)?)
     }

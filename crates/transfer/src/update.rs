@@ -5,7 +5,7 @@
 
 use crate::contents::Unreadable;
 use crate::message::{Message, Question, Rr};
-use crate::names::{Names, Node};
+use crate::names::{HELD_MAX, Names, Node};
 use crate::record::{Bare, apart_from, counted, folded, is_newer, next_serial, serial_of, with_serial};
 use crate::{Content, Diff, Layer, Record};
 use std::collections::BTreeSet;
@@ -168,7 +168,7 @@ fn decide(
     content: &dyn Content,
     may: &dyn Fn(&[u8], Rtype) -> bool,
 ) -> Result<Diff, Refused> {
-    let mut names = Names::of(content, apex);
+    let mut names = Names::of(content, apex, if request.is_message { HELD_MAX } else { usize::MAX });
     require(&request.prerequisites, apex, &mut names)?;
     for item in &request.changes {
         prescan(item, apex)?;

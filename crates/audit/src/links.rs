@@ -7,7 +7,6 @@ use image::edit::Hidden;
 use image::node::CUT;
 use image::zone::{NSEC, NSEC3, nsec3_hash};
 use image::{Damaged, Node, Part, Zone};
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use wire::name::{NAME_MAX, fold, wire_len};
 use wire::rtype::{self, Rtype};
@@ -28,10 +27,14 @@ impl Hashes {
             return Ok(Hashes::default());
         }
         let (apex, (iterations, salt)) = (zone.apex()?.apex_name()?, zone.hashing()?);
-        let mut known = HashMap::new();
-        for name in names.flat_map(|name| at_and_above(name, apex)) {
-            if let Entry::Vacant(place) = known.entry(name.into()) {
-                place.insert(nsec3_hash(name, iterations, salt));
+        let mut known = HashMap::<Box<[u8]>, _>::new();
+        for name in names {
+            // Whoever is known is so with all above.
+            for name in at_and_above(name, apex) {
+                if known.contains_key(name) {
+                    break;
+                }
+                known.insert(name.into(), nsec3_hash(name, iterations, salt));
             }
         }
         Ok(Hashes { iterations, salt: salt.into(), known })

@@ -94,8 +94,8 @@ pub fn run(args: &Ctl) -> Exit {
     let mut line = String::new();
     let asked = stream.write_all(format!("{}\n", request.trim_end()).as_bytes());
     let mut answer = zone::Ahead::of(stream);
-    let is_zone = matches!(&args.request, Request::Zone { words, .. } if words[0] == "show");
-    let answered = if is_zone { zone::head(&mut answer, &mut line) } else { answer.read_line(&mut line) };
+    let answered =
+        if is_of_zone(&args.request) { zone::head(&mut answer, &mut line) } else { answer.read_line(&mut line) };
     // A server with too many connections says so before it is asked, and hangs up.
     match asked.and(answered) {
         _ if line.ends_with('\n') => show(args, &line),
@@ -173,13 +173,17 @@ fn show(args: &Ctl, line: &str) -> Exit {
         return say(line, exit);
     }
     let text = plain(line.trim_end());
-    let is_zone = matches!(&args.request, Request::Zone { words, .. } if words[0] == "show");
-    let text = if is_zone && exit == Exit::Done { zone::comments(&text) } else { text };
+    let text = if is_of_zone(&args.request) && exit == Exit::Done { zone::comments(&text) } else { text };
     if exit == Exit::Done {
         return say(text, exit);
     }
     remark(&text);
     exit
+}
+
+/// Whether all of a zone is to be shown.
+fn is_of_zone(request: &Request) -> bool {
+    matches!(request, Request::Zone { words, .. } if words[0] == "show")
 }
 
 /// JSON as lines of "key value", the inner ones indented, without its quotes and brackets.

@@ -42,20 +42,18 @@ impl<'l> Showing<'l> {
         let mut answer = Answer { stream, octets: Vec::new(), records: 0, is_sent: false };
         let _place = match Place::take() {
             Ok(place) => place,
-            Err(why) => {
-                answer.put(&bad(vec![why]).to_string())?;
-                return answer.end_line();
-            }
+            Err(why) => return answer.say(&bad(vec![why])),
         };
         let Err(why) = self.write(state, how.as_ref(), &mut answer) else { return answer.end() };
         if answer.is_sent {
             return Err(io::Error::other(why));
         }
-        answer.octets.clear();
-        let no_records = |how| vec![("ok", Json::Bool(true)), ("secondary", how), ("no_records", Json::text(&why))];
-        let told = how.map_or_else(|| bad(vec![why.clone()]), |how| Json::Object(no_records(how)));
-        answer.put(&told.to_string())?;
-        answer.end_line()
+        answer.say(&match how {
+            Some(how) => {
+                Json::Object(vec![("ok", Json::Bool(true)), ("secondary", how), ("no_records", Json::Text(why))])
+            }
+            None => bad(vec![why]),
+        })
     }
 
     fn write(&self, state: &State, how: Option<&Json>, answer: &mut Answer<'_>) -> Result<(), String> {
@@ -91,6 +89,13 @@ struct Answer<'s> {
 }
 
 impl Answer<'_> {
+    /// This, and nothing of what was to be said before.
+    fn say(&mut self, instead: &Json) -> io::Result<()> {
+        self.octets.clear();
+        self.put(&instead.to_string())?;
+        self.end_line()
+    }
+
     fn begin(&mut self, facts: &Json) -> io::Result<()> {
         let facts = facts.to_string();
         self.put(facts.strip_suffix('}').unwrap_or(&facts))?;

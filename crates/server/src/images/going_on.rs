@@ -4,7 +4,7 @@ use crate::config::Zone;
 use crate::images::Before;
 use crate::images::held;
 use crate::images::laying;
-use crate::images::manifest::{Entry, Known, Manifest, UNREAD};
+use crate::images::manifest::{Entry, Known, Manifest};
 use crate::stamp::Looks;
 use image::{Builder, Image, Zone as ImageZone};
 use std::collections::HashMap;
@@ -33,10 +33,8 @@ pub fn as_served<'a, 'z>(
             true if known.problem.is_some_and(held::is_held) => true,
             true if known.problem.is_none() && unasked == Unasked::ThatChanged => false,
             true => !wanted(zone),
-            false => {
-                let is_readable = known.read_s != UNREAD;
-                !wanted(zone) && (unasked == Unasked::All && is_readable || known.is_written_since(&mut looks))
-            }
+            false if wanted(zone) => false,
+            false => unasked == Unasked::All && !known.is_unread() || known.is_written_since(&mut looks),
         };
         goes_on.then_some(known)
     };

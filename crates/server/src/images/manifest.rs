@@ -378,8 +378,13 @@ impl<'a> Known<'a> {
         let changed_s = |path: &Path| path.metadata().map_or(i64::MAX, |file| file.ctime());
         self.sources().any(|(path, stamp)| match stamp {
             Some(stamp) => looks.look(path).is_none_or(|found| found.stamp != stamp),
-            None => self.read_s != UNREAD && changed_s(path) > self.read_s.into(),
+            None => !self.is_unread() && changed_s(path) > self.read_s.into(),
         })
+    }
+
+    /// True if whatever its files hold now is to be read.
+    pub fn is_unread(&self) -> bool {
+        self.read_s == UNREAD
     }
 
     /// True if the zone would be the same if it were read now. One without a settled source may always be another.

@@ -57,33 +57,36 @@ impl First {
             };
             caution(&remarks);
             let wishes = unwritten.since(0).wishes();
-            match laying::over(&zones.image, &wishes, Limits::MOST) {
-                Ok(laid) => {
-                    laid.into_iter().for_each(|laid| zones.image = laid.image);
-                    let (ledger, owed) = (Ok(Some(ledger)), vec![]);
-                    return Ok(First { library, zones, serving, compared, ledger, unwritten, owed });
+            let (laid, owed) = match laying::over(&zones.image, &wishes, Limits::MOST) {
+                Ok(laid) => (laid, vec![]),
+                Err(unlaid) => {
+                    log::info("what has changed takes a new image", &[("why", &unlaid.why)]);
+                    if write(config, &zones, &wishes, unwritten.end()) {
+                        continue;
+                    }
+                    // A disk that is full is no reason to answer nobody: the changes stay in the journal. What can be laid is served, and the rest is owed.
+                    // Whoever carries out updates asks for an image at once, and says why there is none.
+                    let (laid, unlaid) = laying::each_over(&zones.image, &wishes, Limits::MOST);
+                    (laid, unlaid.map(|unlaid| unlaid.zones).unwrap_or_default())
                 }
-                Err(unlaid) => log::info("what has changed takes a new image", &[("why", &unlaid.why)]),
-            }
-            let (sound, end) = (Sound::compared(&zones.image), unwritten.end());
-            let write = |wish: &Wish| ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end);
-            let (mut are_fewer, mut is_full) = (false, false);
-            for wish in &wishes {
-                match write(wish) {
-                    Ok(is_written) => are_fewer |= is_written,
-                    Err(_) => is_full = true,
-                }
-            }
-            // A disk that is full is no reason to answer nobody: the changes stay in the journal. What is left may be laid where others' is written; and where
-            // nothing can be, what can be laid is served, and the rest is owed. Whoever carries out updates asks for an image at once, and says why there is none.
-            if is_full && !are_fewer {
-                let (laid, unlaid) = laying::each_over(&zones.image, &wishes, Limits::MOST);
-                laid.into_iter().for_each(|laid| zones.image = laid.image);
-                let (ledger, owed) = (Ok(Some(ledger)), unlaid.map(|unlaid| unlaid.zones).unwrap_or_default());
-                return Ok(First { library, zones, serving, compared, ledger, unwritten, owed });
-            }
+            };
+            laid.into_iter().for_each(|laid| zones.image = laid.image);
+            return Ok(First { library, zones, serving, compared, ledger: Ok(Some(ledger)), unwritten, owed });
         }
     }
+}
+
+/// Writes the files of zones for an image to be made of them. True: that is worth another try, for what is left may be laid where others' is written.
+fn write(config: &Config, zones: &Zones<Stretch>, wishes: &[Wish], end: u64) -> bool {
+    let sound = Sound::compared(&zones.image);
+    let (mut are_fewer, mut is_full) = (false, false);
+    for wish in wishes {
+        match ledger::write(&config.server.data_dir, &sound, &wish.apex, &wish.names, end) {
+            Ok(is_written) => are_fewer |= is_written,
+            Err(_) => is_full = true,
+        }
+    }
+    are_fewer || !is_full
 }
 
 pub fn unusable(e: io::Error) -> String {

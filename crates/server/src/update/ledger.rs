@@ -262,7 +262,7 @@ pub fn catch_up(data_dir: &Path, lacking: &HashMap<Box<[u8]>, u64>) -> io::Resul
         match position_of(&file) {
             Ok(position) if position >= from => None,
             Ok(_) => Some(format!("{}: it is older than the one that was there", file.display())),
-            Err(_) if is_taken_away(&folder, apex) => None,
+            Err(_) if is_taken_away(&file) => None,
             Err(why) => Some(why.to_string()),
         }
     };
@@ -275,10 +275,9 @@ pub fn catch_up(data_dir: &Path, lacking: &HashMap<Box<[u8]>, u64>) -> io::Resul
     Ok((remarks, still))
 }
 
-/// Whether somebody has the zone begin anew: all is away that was kept of it, and not only the file that he mends.
-pub fn is_taken_away(folder: &Path, apex: &[u8]) -> bool {
-    let file = file_of(folder, apex);
-    !may_be_there(&file) && !may_be_there(&file.with_extension("origin"))
+/// Whether somebody has the zone begin anew: all is away that was kept of it, and not only this file, which he may mend.
+pub fn is_taken_away(file: &Path) -> bool {
+    !may_be_there(file) && !may_be_there(&file.with_extension("origin"))
 }
 
 /// Whether a zone of the image was made of this file of ours as it is now: then what the file holds is what is served.
@@ -402,10 +401,6 @@ impl Ledger {
     /// What the zone is read from if it is its updates'.
     pub fn file_of(&self, apex: &[u8]) -> PathBuf {
         file_of(&self.folder, apex)
-    }
-
-    pub fn is_taken_away(&self, apex: &[u8]) -> bool {
-        is_taken_away(&self.folder, apex)
     }
 
     /// Where the journal ends.

@@ -10,6 +10,7 @@ use crate::publisher::press::Books;
 use crate::state::Event;
 use crate::update::adoption::{self, Ready, Written};
 use crate::update::intake::Unmade;
+use crate::update::ledger::is_taken_away;
 use crate::update::novices::Wanted;
 use std::collections::HashMap;
 use std::io;
@@ -80,7 +81,7 @@ impl Updates {
         left.iter().for_each(|apex| books.unwritten.leave(apex));
         // Nothing of these is to be brought to where it was any more, and the journal need not keep it.
         let mut away: Vec<_> = books.unwritten.all_unfit().into_keys().collect();
-        away.retain(|apex| self.ledger.is_taken_away(apex));
+        away.retain(|apex| is_taken_away(&self.ledger.file_of(apex)));
         away.iter().for_each(|apex| books.unwritten.is_fit(apex));
         let unwritten = &books.unwritten;
         let lacking = wanted.zones.extract_if(|apex, _| unwritten.unfit(apex).is_some());

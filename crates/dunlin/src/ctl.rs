@@ -7,7 +7,7 @@ use crate::configuration;
 use crate::exit::{Exit, could_not, not_built, remark, say, told};
 use server::config;
 use server::kept::BETWEEN;
-use std::io::{BufRead, ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -93,9 +93,10 @@ pub fn run(args: &Ctl) -> Exit {
     }
     let mut line = String::new();
     let asked = stream.write_all(format!("{}\n", request.trim_end()).as_bytes());
-    let mut answer = zone::Ahead::of(stream);
-    let answered =
-        if is_of_zone(&args.request) { zone::head(&mut answer, &mut line) } else { answer.read_line(&mut line) };
+    let is_of_zone = is_of_zone(&args.request);
+    let mut answer: Box<dyn BufRead> =
+        if is_of_zone { Box::new(zone::Ahead::of(stream)) } else { Box::new(BufReader::new(stream)) };
+    let answered = if is_of_zone { zone::head(&mut answer, &mut line) } else { answer.read_line(&mut line) };
     // A server with too many connections says so before it is asked, and hangs up.
     match asked.and(answered) {
         _ if line.ends_with('\n') => show(args, &line),

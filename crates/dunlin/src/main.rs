@@ -18,15 +18,14 @@ mod query;
 mod serve;
 mod zone;
 
-use clap::Parser;
-use cli::{Cli, Command, Zone};
+use cli::{Command, Zone};
 use exit::{Exit, not_built};
 
 #[global_allocator]
 static HEAP: store::heap::Gradual = store::heap::Gradual;
 
 fn main() -> Exit {
-    let command = Cli::parse().command;
+    let command = cli::typed();
     if !matches!(command, Command::Serve(_)) {
         store::folder::read_what_is_handed();
     }

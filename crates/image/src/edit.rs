@@ -209,8 +209,8 @@ impl<'a> Surroundings<'a> {
     ) -> Result<(), Unable> {
         self.keep(name)?;
         let (was, is) = (self.hides(name, before), self.hides(name, after));
-        if was.is_some() != is.is_some() {
-            // What lies below appears or is hidden, and hosts there become glue or cease to be.
+        if was != is {
+            // What lies below appears or is hidden, by another kind of name, and hosts there become glue or cease to be.
             let all = self.all_below(name, *hidden_max)?;
             *hidden_max -= all.len();
             for below in all {

@@ -66,6 +66,38 @@ fn each_guard_holds_until_the_operator_forces_it() {
     assert!(said(&folder.ctl(&["stats"])).contains("versions_held 5"));
 }
 
+/// Only the names that change of such a one are looked at, and those that they concern: a name that goes leaves no record to be looked at.
+#[test]
+fn a_long_zone_is_held_for_what_a_short_one_is_held_for() {
+    let remarks = |n: usize| format!("; {:100}\n", "nothing").repeat(n);
+    let below = "x.f A 192.0.2.8\nf DNAME other.example.\n";
+    let core = format!("{ZONE}@ NS ns2\nns2 A 192.0.2.54\ng NS ns.g\nns.g A 192.0.2.55\n*.h A 192.0.2.56\ng NS x.h\n");
+    let cases: [(&str, &[&str], &str, &str); 5] = [
+        ("host", &["ns2 A"], "", "names a host of this zone that has no address"),
+        ("glue", &["ns.g A"], "", "without its address"),
+        ("wildcard", &["*.h A"], "", "names a host of this zone that has no address"),
+        ("cut", &["d NS"], "", "DS"),
+        ("dname", &["f NS"], below, "DNAME"),
+    ];
+    let folder = Folder::new();
+    let lengths = [("short", 0), ("long", 50_000)];
+    for ((case, _, more, _), (length, n)) in cases.iter().flat_map(|case| lengths.map(|length| (case, length))) {
+        let cut = if more.is_empty() { "" } else { "f NS ns\n" };
+        folder.write(&format!("zones/{case}.{length}.zone"), &format!("{core}{cut}{more}{}", remarks(n)));
+    }
+    let server = serve(&folder);
+    for ((case, owners, more, expect), (length, n)) in
+        cases.iter().flat_map(|case| lengths.map(|length| (case, length)))
+    {
+        let zone = format!("{case}.{length}");
+        let new = without(&core, owners).replace("host 7 ", "host 8 ");
+        folder.write(&format!("zones/{zone}.zone"), &format!("{new}mark TXT new\n{more}{}", remarks(n)));
+        let output = folder.ctl(&["reload", &zone]);
+        assert!(said(&output).contains("held: ") && said(&output).contains(expect), "{zone}: {}", said(&output));
+        assert_eq!(server.short(&folder, &[&format!("mark.{zone}"), "TXT"]), "", "{zone}");
+    }
+}
+
 #[test]
 fn a_zone_without_apex_ns_is_not_served_even_by_force() {
     let folder = Folder::new();

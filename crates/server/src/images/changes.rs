@@ -24,7 +24,7 @@ use image::edit::{Edit, Hidden, records_of};
 use image::patch::{Change, Draft, Limits};
 use image::zone::SIGNED;
 use image::{Builder, Complaint, Image, InTurn};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use store::Stretch;
 
@@ -226,7 +226,7 @@ fn judged(
         }
         let report = audit(zone, &Rules { is_part: is_edition, ..rules });
         if is_edition {
-            let known = known(now, zone, &rules);
+            let known = known(now, zone, editions, &rules);
             let is_new =
                 |f: &Finding| f.fault == Fault::Zonemd || !known.contains(&f.text()) && !is_spelling(f, editions);
             let new = report.findings.into_iter().filter(is_new);
@@ -252,13 +252,15 @@ fn is_spelling(f: &Finding, editions: &[Edition]) -> bool {
     matches!(f.fault, Fault::Twice | Fault::UnequalTtls) && !changes.any(touches)
 }
 
-/// What is found at these names as they are served: that was said when it came.
-fn known(now: &Image<Stretch>, zone: &image::Sorted<'_>, rules: &Rules) -> HashSet<String> {
+/// What is found at these names, and at those that go, as they are served: that was said when it came.
+fn known(now: &Image<Stretch>, zone: &image::Sorted<'_>, editions: &[Edition], rules: &Rules) -> HashSet<String> {
     let mut builder = Builder::new(0);
     builder.begin_zone(zone.apex());
     let Some(served) = laying::zone(now.view(), zone.apex()) else { return HashSet::new() };
     let hidden = Hidden::default();
-    for (name, _) in zone.names() {
+    let changed = editions.iter().filter(|e| *e.entry.apex == *zone.apex()).flat_map(|e| e.names.keys());
+    let names: BTreeSet<&[u8]> = zone.names().map(|(name, _)| name).chain(changed.map(|name| &**name)).collect();
+    for name in names {
         let node = served.node_by(name, &hidden).ok().flatten();
         for r in node.and_then(|node| records_of(&node, name).ok()).unwrap_or_default() {
             // What was taken once is taken again.

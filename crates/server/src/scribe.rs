@@ -31,8 +31,9 @@ use crate::publisher::watcher::Folders;
 use crate::stamp::may_be_there;
 use crate::state::State;
 use crate::update::digest;
-use crate::update::intake::{Intake, Unmade};
+use crate::update::intake::{Intake, Unmade, Until};
 use crate::update::ledger;
+use crate::update::owing::UNSERVED;
 use crate::zonetext::reading::Stock;
 use audit::Guards;
 use edited::{Edit, Hindrance};
@@ -104,10 +105,12 @@ enum Done {
     Looked,
     /// Its edit is served now.
     Edited,
-    /// It may have one, which waits until nobody writes to it, or the last change of the zone is served.
+    /// It may have one, which waits until nobody writes to it.
     Waits,
-    /// The zone is to be mended first.
-    Left,
+    /// The last change of the zone, which may be its edit, is durable and not served yet.
+    Owed,
+    /// It was not looked at, for this is to be mended first.
+    Left(&'static str),
     /// Its updates do not own it yet.
     Early,
 }
@@ -129,6 +132,16 @@ impl Undone {
             Undone::TooOften => TOO_OFTEN,
         }
     }
+}
+
+/// What came of the change of an edit.
+enum Made {
+    /// If it takes a new image it will be served.
+    Durable,
+    /// The zone has changed so much that the file is to be read again.
+    Outdated,
+    /// The zone's last change is to be served first.
+    Owing,
 }
 
 /// What came of reading an edit.
@@ -199,7 +212,9 @@ impl Scribe {
                     self.press.slate.put_off(&task.apex);
                     None
                 }
-                Ok(Done::Left) => Some(Err("it takes no updates for now, and its file was not looked at".to_string())),
+                // Whoever waits for an edit goes on doing so.
+                Ok(Done::Owed) => None,
+                Ok(Done::Left(why)) => Some(Err(why.to_string())),
                 Ok(_) => Some(Ok(())),
                 Err(undone) => {
                     // Whoever has forced it is told that it was for nothing.
@@ -265,6 +280,12 @@ impl Scribe {
         }
     }
 
+    /// Whether the zone's last change is durable, and not served yet.
+    fn owes(&self, apex: &[u8]) -> bool {
+        let apex = Box::<[u8]>::from(apex);
+        self.press.have_done(move |_, books| books.owes(&apex))
+    }
+
     /// True: one of the files that the zone's includes is watched from now on.
     fn watch_includes(&self, task: &Task) -> bool {
         let Ok(origin) = Origin::of(&self.past.data_dir, &task.apex) else { return false };
@@ -272,15 +293,14 @@ impl Scribe {
     }
 
     fn renew_digest(&mut self, apex: &[u8]) {
-        let zone = Box::<[u8]>::from(apex);
-        if self.press.have_done(move |_, books| books.owes(&zone)) {
+        if self.owes(apex) {
             // It is not served yet as it is, and others would wait for that.
             return self.press.slate.renew([apex].into_iter(), Instant::now() + DIGEST_AFTER);
         }
         let (before, zone, stock) = (net::sched::usage(), name(apex), Stock::below(&self.past.data_dir));
         match history::with_zone(&self.past.published, apex, |zone| digest::renewal(zone, &stock)) {
             Ok(None) => {}
-            Ok(Some(diff)) if self.intake.change(apex, diff.clone(), history::by_digest()).is_ok() => {
+            Ok(Some(diff)) if self.intake.change(apex, diff.clone(), history::by_digest(), Until::Durable).is_ok() => {
                 log::debug("a zone has a new digest", &[("zone", &zone)]);
             }
             // It has changed meanwhile: where that goes on and on, making digests must not be all that is done.
@@ -306,7 +326,7 @@ impl Scribe {
         let held = match &outcome {
             Err(Undone::Held(why)) => Some(why.clone()),
             // It is not known yet.
-            Ok(Done::Waits | Done::Left | Done::Early) => return,
+            Ok(Done::Waits | Done::Owed | Done::Left(_) | Done::Early) => return,
             _ => None,
         };
         let before = self.state.set_held_edit(&task.apex, held.clone());
@@ -318,7 +338,7 @@ impl Scribe {
             log::error("an edit of a zone's file is held", &[("zone", &zone), ("why", &why)]);
         }
         let why = match outcome {
-            Ok(Done::Looked | Done::Edited | Done::Waits | Done::Left | Done::Early) => return,
+            Ok(Done::Looked | Done::Edited | Done::Waits | Done::Owed | Done::Left(_) | Done::Early) => return,
             Ok(Done::Written | Done::Current) => None,
             Err(undone) => Some(undone.why().to_string()),
         };
@@ -362,15 +382,15 @@ impl Scribe {
             return Ok(Done::Current);
         }
         let apex = task.apex.clone();
-        let (is_unfit, is_novice, is_last) = self.press.have_done(move |press, books| {
+        let (is_unfit, is_novice, is_last, are_hopeful) = self.press.have_done(move |press, books| {
             let now = press.current();
             let serial = laying::zone(now.image.view(), &apex).and_then(|zone| zone.serial().ok());
             let is_last = serial.is_none_or(|serial| books.unwritten.is_at(&apex, serial));
-            (books.unwritten.unfit(&apex).is_some(), books.novices.has(&apex), is_last)
+            (books.unwritten.unfit(&apex).is_some(), books.novices.has(&apex), is_last, books.are_hopeful())
         });
         if is_unfit {
             // Its file in data-dir is to be mended first, as the log says.
-            return Ok(Done::Left);
+            return Ok(Done::Left("it takes no updates for now, and its file was not looked at"));
         }
         if is_novice {
             // Updates do not own it yet, and it will be looked at when they do.
@@ -380,8 +400,8 @@ impl Scribe {
         if !is_last {
             // What is durable and takes a new image is not served yet. It may be an edit: its file is the only place where that can be seen, and the
             // next one would be made of what was before it.
-            self.again(task, if task.is_asked { REST } else { RETRY });
-            return Ok(Done::Waits);
+            self.again(task, RETRY);
+            return Ok(if are_hopeful { Done::Owed } else { Done::Left(UNSERVED) });
         }
         // A link stays one, also while it leads nowhere: the file that it leads to may be edited.
         let file = match task.file.canonicalize() {
@@ -543,10 +563,14 @@ impl Scribe {
                 return Ok(Reading::Taken(Box::new((edit, kept))));
             };
             match self.make(&zone.apex, &edit, diff.clone(), next, author) {
-                Ok(false) => give_up(kept),
+                Ok(Made::Outdated) => give_up(kept),
+                Ok(Made::Owing) => {
+                    give_up(kept);
+                    return Ok(Reading::Unsettled);
+                }
                 // The journal may have it: a start finds out, or the next try announces another.
                 Err(why) => return Err(why.into()),
-                Ok(true) => {
+                Ok(Made::Durable) => {
                     kept.map_or(Ok(()), |next| origin.become_next(next))?;
                     return Ok(Reading::Taken(Box::new((edit, None))));
                 }
@@ -555,22 +579,23 @@ impl Scribe {
         Err(Undone::TooOften)
     }
 
-    /// Has the change of an edit served. The zone may have changed meanwhile, and may change again. False: so much that the file is to be read again.
-    fn make(&self, apex: &[u8], edit: &Edit, mut diff: Diff, next: &Origin, author: &Author) -> Result<bool, String> {
+    /// Makes the change of an edit. The zone may have changed meanwhile, and may change again.
+    fn make(&self, apex: &[u8], edit: &Edit, mut diff: Diff, next: &Origin, author: &Author) -> Result<Made, String> {
         for _ in 0..AGAIN {
             next.announce(diff.to).map_err(|e| e.to_string())?;
-            match self.intake.change(apex, diff.clone(), author.clone()) {
+            match self.intake.change(apex, diff.clone(), author.clone(), Until::Durable) {
                 Err(Unmade::Misfit) => {
                     let anew = history::with_zone(&self.past.published, apex, |served| Ok(edit.anew(&diff, served)))?;
-                    let Some(anew) = anew else { return Ok(false) };
+                    let Some(anew) = anew else { return Ok(Made::Outdated) };
                     diff = anew;
                 }
-                // What is durable, and not served yet, will be.
+                Err(Unmade::Owing) => return Ok(Made::Owing),
+                // The journal may have it though that was not told.
                 Err(Unmade::Failed(why)) if !self.past.was_edited(apex, diff.to)? => return Err(why),
-                _ => return Ok(true),
+                _ => return Ok(Made::Durable),
             }
         }
-        Ok(false)
+        Ok(Made::Outdated)
     }
 
     /// The file is one that we know from now on. `kept`: so, if the edit changes nothing.
@@ -601,6 +626,9 @@ impl Scribe {
         }
         if edit.diff.is_some() {
             log::info("an edit is taken in", &[("zone", &name(&task.apex)), ("file", &zone.file.display())]);
+            if self.owes(&task.apex) {
+                return Ok(Done::Owed);
+            }
         }
         let is = origin.stamp(&zone.file);
         if origin.known().iter().any(|known| known.is(&is)) {

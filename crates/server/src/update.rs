@@ -15,14 +15,14 @@
 mod adoption;
 mod asleep;
 pub(crate) mod digest;
-mod folds;
+pub(crate) mod folds;
 pub(crate) mod intake;
 pub mod ledger;
 mod lines;
 #[cfg(test)]
 mod lives;
 pub(crate) mod novices;
-mod owing;
+pub(crate) mod owing;
 mod replies;
 mod strangers;
 pub(crate) mod unwritten;
@@ -50,7 +50,7 @@ use ledger::Ledger;
 use lines::Lines;
 use net::sched::{Precedence, Rank};
 use novices::Wanted;
-use owing::{Owing, UNSERVED};
+use owing::Owing;
 use replies::{Judged, counted, is_of_content, reply, still};
 use stats::Counter;
 use std::collections::HashMap;
@@ -302,9 +302,9 @@ impl Updates {
                 // Whoever asked may have gone.
                 let _ = done.send(self.freeze(&zone, is_frozen));
             }
-            Request::Change { zone, diff, author, done } => {
+            Request::Change { zone, diff, author, until, done } => {
                 let made = self.make(zone.clone(), diff, author);
-                self.tell_made(&zone, made, done);
+                self.tell_made(&zone, made, until, done);
             }
             Request::Settle { done } => self.later.coming.settling.push(done),
         }
@@ -338,7 +338,7 @@ impl Updates {
         let press = Arc::clone(&self.press);
         let mut books = press.hold();
         if books.owes(&apex) {
-            return Err(UNSERVED.to_string().into());
+            return Err(Unmade::Owing);
         }
         let now = press.current();
         let standing = Standing::find(now.image.view(), &apex).ok_or_else(|| "the zone is not served".to_string())?;
@@ -506,7 +506,7 @@ impl Updates {
             log::info("updates are taken again: the journal can be written", &[]);
         }
         let unserved = laid.unwrap_or_else(|| press.lay(books, &wishes));
-        unserved.unlaid.iter().for_each(|unlaid| self.later.owing.add(unlaid));
+        unserved.unlaid.iter().for_each(|unlaid| self.later.owing.add(unlaid, books));
         self.later.retired.extend(press.serve(books, &wishes, unserved));
         // What is cached of names below was others', and may be ours now.
         if entries.iter().any(takes_a_cut) {

@@ -93,6 +93,38 @@ fn start_with_room(folder: &Folder, octets: &str) -> Server {
     Server::start_as(folder, at_home(&folder.0, command))
 }
 
+/// What is durable of an edit, and takes a new image, is not told to be served before it is; other zones' edits do not wait for that.
+#[test]
+fn an_edit_that_takes_a_new_image_is_told_of_when_it_is_served_and_keeps_no_other_waiting() {
+    let folder = folder();
+    folder.configure(&format!(
+        "{CONFIGURATION}[[zone]]\nname = \"other.example\"\nfile = \"other.zone\"\nallow-update = [\"key:ddns\"]\n"
+    ));
+    let many: String = (0..=10_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
+    let text = format!("{ZONE}{many}");
+    let hidden = format!("{text}many NS ns.other.example.\n");
+    folder.write("z.zone", &text);
+    folder.write("other.zone", ZONE);
+    let server = serve(&folder);
+    let below = || server.short(&folder, &["n7.many.z.example", "A"]);
+    for (file, expect) in [(&hidden, ""), (&text, "192.0.2.2\n")] {
+        folder.write("z.zone", file);
+        folder.does(&["reload", "z.example"]);
+        assert_eq!(below(), expect);
+    }
+    assert_eq!(read(&folder.0.join("log")).matches("takes a new image").count(), 2);
+    // Room for the journal and what was read of the file, and none for an image.
+    limit(&server, "600000");
+    folder.write("z.zone", &hidden);
+    folder.refuses(&["reload", "z.example"], "changes of the zone are in the journal and not served");
+    assert_eq!(below(), "192.0.2.2\n");
+    folder.write("other.zone", &format!("{ZONE}new A 192.0.2.9\n"));
+    folder.does(&["reload", "other.example"]);
+    assert_eq!(server.short(&folder, &["new.other.example", "A"]), "192.0.2.9\n");
+    let server = after_a_kill(server, &folder);
+    assert_eq!(server.short(&folder, &["n7.many.z.example", "A"]), "");
+}
+
 /// As a fold leaves them that has room for the files of zones and none for the image; one zone lies below the other, so they are not laid together.
 #[test]
 fn a_start_on_a_full_disk_answers_though_what_has_changed_takes_a_new_image() {

@@ -12,6 +12,7 @@ use crate::images::laying::{self, Laid, Unlaid};
 use crate::images::names;
 use crate::log;
 use crate::scribe::slate::{Notes, Slate};
+use crate::update::folds::is_recent;
 use crate::update::intake::Intake;
 use crate::update::novices::Novices;
 use crate::update::unwritten::{Unwritten, Wish};
@@ -63,6 +64,8 @@ pub struct Books {
     pub owed: BTreeSet<Box<[u8]>>,
     /// No zone takes a change until then: nothing can be laid over the image, for the room behind it is used up or it is damaged.
     pub is_full: bool,
+    /// When no image could be made last for what is owed: forgotten when more comes to be owed.
+    pub failed: Option<Instant>,
 }
 
 impl Books {
@@ -71,12 +74,19 @@ impl Books {
         self.is_full || self.owed.contains(apex)
     }
 
+    /// Whether it is worth to wait: a new image is made, or soon will be. On a full disk whoever wants more is told that he cannot have it.
+    pub fn are_hopeful(&self) -> bool {
+        !is_recent(self.failed, Instant::now())
+    }
+
     /// What is owed is served. Only now: before, who writes files back would have found them as they should be.
     pub fn pay(&mut self) {
-        self.is_full = false;
+        (self.is_full, self.failed) = (false, None);
         for apex in std::mem::take(&mut self.owed) {
             self.notes.change(&apex);
             self.notes.digest(&apex);
+            // It may have been an edit, and somebody waits for it.
+            self.notes.look(&apex);
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::publisher::press::Work;
 use crate::refusals::{ELSEWHERE, NOT_YET, PROHIBITED, refused, zone_of};
 use crate::update::lines::{OCTETS_MAX, WAITING_MAX};
 use crate::update::novices::{Wanted, Wish as Wanting};
+use crate::update::owing::UNSERVED;
 use front::locks::hold;
 use front::{Postponed, Published, Zones};
 use stats::{Counter, Counters};
@@ -32,6 +33,8 @@ const TRIES: usize = 5;
 pub enum Unmade {
     /// The zone has changed meanwhile.
     Misfit,
+    /// The last change of it is not served yet.
+    Owing,
     Failed(String),
 }
 
@@ -45,9 +48,18 @@ impl Unmade {
     pub fn text(self) -> String {
         match self {
             Unmade::Misfit => "it does not fit what is served".to_string(),
+            Unmade::Owing => UNSERVED.to_string(),
             Unmade::Failed(why) => why,
         }
     }
+}
+
+/// How long whoever asks for a change waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// It is in the journal. If it takes a new image others need not wait for that.
+    Durable,
+    Served,
 }
 
 pub enum Order {
@@ -68,6 +80,7 @@ pub enum Request {
         zone: Box<[u8]>,
         diff: Diff,
         author: Author,
+        until: Until,
         done: Sender<Result<Json, Unmade>>,
     },
     /// To be told when all zones take updates that are to, and can.
@@ -235,7 +248,7 @@ impl Intake {
         let apex = history::named(zone)?;
         for _ in 0..TRIES {
             let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
-            match self.change(&apex, diff, history::by_going_back(serial)) {
+            match self.change(&apex, diff, history::by_going_back(serial), Until::Served) {
                 Err(Unmade::Misfit) => {}
                 outcome => return outcome.map_err(Unmade::text),
             }
@@ -244,8 +257,8 @@ impl Intake {
     }
 
     /// Changes a zone without an update. Err: it was not durable, or the zone has changed meanwhile.
-    pub fn change(&self, apex: &[u8], diff: Diff, author: Author) -> Result<Json, Unmade> {
-        self.ask(|done| Request::Change { zone: apex.into(), diff, author, done })
+    pub fn change(&self, apex: &[u8], diff: Diff, author: Author, until: Until) -> Result<Json, Unmade> {
+        self.ask(|done| Request::Change { zone: apex.into(), diff, author, until, done })
     }
 
     /// Has something done with the press held.

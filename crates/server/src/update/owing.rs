@@ -6,13 +6,14 @@
 //!                                              where it waits    when the image is served   when it cannot be made
 //! an update of a group that changed the zone   `questions`       what was found             SERVFAIL
 //! a change that no message asked for           `made`            told                       told that it is not served
+//!   if whoever asks waits until it is durable  nowhere           told before                told before; another one is refused at once
 //! an update that came later                    aside (`lines`)   judged, before others      SERVFAIL
 //! freeze, thaw, another change                 `requests`        done, in their order       done; a change is refused
 //! ```
 //! Bound: aside is a quarter of all the room for updates, for each key; `questions` have a quarter of its octets, of all keys. Who finds no more asks
 //! again. Of the others whoever asks waits.
 
-use super::folds::{Folds, is_recent};
+use super::folds::Folds;
 use super::lines::{ASIDE_OCTETS_MAX, Lines};
 use super::replies::Judged;
 use super::{NAMES_MAX, OCTETS_MAX, Updates, Waiting};
@@ -26,7 +27,7 @@ use crate::publisher::press::Books;
 use crate::refusals::{DONE, FAILED};
 use crate::secondaries::Secondaries;
 use crate::state::Event;
-use crate::update::intake::{Orders, Request, Unmade};
+use crate::update::intake::{Orders, Request, Unmade, Until};
 use front::Postponed;
 use image::View;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ use std::sync::mpsc::{Sender, TryRecvError};
 use std::time::Instant;
 use transfer::update::Refused;
 
-pub(super) const UNSERVED: &str = "changes of the zone are in the journal and not served: see the log";
+pub const UNSERVED: &str = "changes of the zone are in the journal and not served: see the log";
 
 #[derive(Default)]
 pub(super) struct Owing {
@@ -43,8 +44,6 @@ pub(super) struct Owing {
     folding: Option<queue::Receiver<Result<Json, Vec<String>>>>,
     /// Something has come to be owed since that was begun: how it ends says nothing of that.
     is_late: bool,
-    /// When one could not be made last for what is owed: unlike that of `folds` it is forgotten when more comes to be owed.
-    failed: Option<Instant>,
     /// Updates of groups that have changed zones which owe something: their changes, or what was found with these in the zone.
     questions: Vec<(Postponed, Judged)>,
     /// Of these.
@@ -62,50 +61,56 @@ impl Owing {
         self.questions.is_empty() && self.made.is_empty() && self.requests.is_empty()
     }
 
-    /// Whether it is worth to wait: a new image is made, or soon will be. On a full disk whoever wants more is told that he cannot have it.
-    fn is_hopeful(&self) -> bool {
-        !is_recent(self.failed, Instant::now())
-    }
-
     /// This takes a new image.
-    pub fn add(&mut self, unlaid: &Unlaid) {
+    pub fn add(&mut self, unlaid: &Unlaid, books: &mut Books) {
         log::info("an update takes a new image", &[("why", &unlaid.why), ("zones", &names(&unlaid.zones))]);
-        (self.is_late, self.failed) = (self.folding.is_some(), None);
+        (self.is_late, books.failed) = (self.folding.is_some(), None);
     }
 }
 
 impl Updates {
     /// Everybody waits.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.press.hold().is_full && self.later.owing.is_hopeful()
+        let books = self.press.hold();
+        books.is_full && books.are_hopeful()
     }
 
     /// True of an update whose zone has changes that will be served soon.
     pub(super) fn has_to_wait(&self, question: &Postponed, books: &Books, view: View<'_>) -> bool {
         let owes = || self.addressed(question, view).is_ok_and(|apex| books.owes(&apex));
-        !books.owed.is_empty() && self.later.owing.is_hopeful() && owes()
+        !books.owed.is_empty() && books.are_hopeful() && owes()
     }
 
     /// Keeps what the zone that it is about cannot take yet; returns what is to be done now.
     pub(super) fn keep_back(&mut self, request: Request) -> Option<Request> {
         let zone = match &request {
-            Request::Change { zone, .. } => Some(zone.clone()),
+            Request::Change { zone, until: Until::Served, .. } => Some(zone.clone()),
             // Whoever freezes a zone wants it to be as it will stay, and who thaws it does so after that.
             Request::Freeze { zone, .. } => history::named(zone).ok(),
-            Request::Settle { .. } => None,
+            Request::Change { .. } | Request::Settle { .. } => None,
         };
-        if zone.is_some_and(|zone| self.press.hold().owes(&zone)) && self.later.owing.is_hopeful() {
+        let waits = |zone: &[u8]| {
+            let books = self.press.hold();
+            books.owes(zone) && books.are_hopeful()
+        };
+        if zone.is_some_and(|zone| waits(&zone)) {
             self.later.owing.requests.push(request);
             return None;
         }
         Some(request)
     }
 
-    /// Tells whoever asked for it, once it is served.
-    pub(super) fn tell_made(&mut self, zone: &[u8], made: Result<Json, Unmade>, done: Sender<Result<Json, Unmade>>) {
-        let is_owed = self.press.hold().owed.contains(zone);
+    /// Tells whoever asked for it, when he wants to be told.
+    pub(super) fn tell_made(
+        &mut self,
+        zone: &[u8],
+        made: Result<Json, Unmade>,
+        until: Until,
+        done: Sender<Result<Json, Unmade>>,
+    ) {
+        let is_owed = || self.press.hold().owed.contains(zone);
         match made {
-            Ok(facts) if is_owed => self.later.owing.made.push((done, facts)),
+            Ok(facts) if until == Until::Served && is_owed() => self.later.owing.made.push((done, facts)),
             // Whoever asked may have gone.
             made => _ = done.send(made),
         }
@@ -143,7 +148,7 @@ impl Updates {
         }
         let (books, now) = (self.press.hold(), Instant::now());
         let (are_owed, are_lagging, names) =
-            (!books.owed.is_empty(), books.left.takes_image(), books.unwritten.names());
+            (!books.owed.is_empty() && books.are_hopeful(), books.left.takes_image(), books.unwritten.names());
         drop(books);
         let owing = &mut self.later.owing;
         owing.folds.lag(are_lagging, now);
@@ -156,7 +161,7 @@ impl Updates {
             octets > OCTETS_MAX || names > NAMES_MAX
         };
         let segments = |done| self.ledger.segments_behind(done);
-        if are_owed && owing.is_hopeful() || owing.folds.is_due(now, is_much, segments) {
+        if are_owed || owing.folds.is_due(now, is_much, segments) {
             owing.folds.begin(now, self.ledger.position());
             let (done, outcome) = queue::bounded(1);
             owing.folding = Some(outcome);
@@ -188,7 +193,11 @@ impl Updates {
         // What is left is of updates that came meanwhile, or of zones that are not served now.
         self.later.owing.folds.end(Instant::now(), outcome.is_ok(), names > 0);
         if !unserved.is_empty() {
-            self.later.owing.failed = Some(Instant::now());
+            let mut books = self.press.hold();
+            books.failed = Some(Instant::now());
+            // They may be edits, and somebody wait for them.
+            unserved.iter().for_each(|apex| books.notes.look(apex));
+            drop(books);
             self.settle(FAILED, taken, lines);
         }
     }

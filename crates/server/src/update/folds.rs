@@ -26,6 +26,8 @@ pub struct Folds {
     last: Option<(Instant, Duration)>,
     /// When a new image could not be made last; None: it could.
     failed: Option<Instant>,
+    /// Names that no file held when the last one ended.
+    left: usize,
 }
 
 impl Folds {
@@ -43,15 +45,15 @@ impl Folds {
         self.changed.is_none() && self.lagging.is_none()
     }
 
-    /// Whether one is to begin. `is_much`: so much has changed that it has to be; `segments`: how many the journal has behind a position.
-    pub fn is_due(&self, now: Instant, is_much: impl Fn() -> bool, segments: impl Fn(u64) -> usize) -> bool {
+    /// Whether one is to begin. `is_much`: so much has changed that it has to be, more than so many names; `segments`: how many the journal has behind a position.
+    pub fn is_due(&self, now: Instant, is_much: impl Fn(usize) -> bool, segments: impl Fn(u64) -> usize) -> bool {
         if self.is_nothing() || self.under_way.is_some() || is_recent(self.failed, now) {
             return false;
         }
         let rests = self.last.is_some_and(|(ended, took)| now - ended < took * REST);
         let is_long_ago = |then: Option<Instant>| then.is_some_and(|then| now - then >= QUIET);
         let is_time = || is_long_ago(self.changed) || segments(self.done) > SEGMENTS_MAX;
-        is_long_ago(self.lagging) || !rests && is_time() || is_much()
+        is_long_ago(self.lagging) || !rests && is_time() || is_much(self.left * 2)
     }
 
     /// `end`: where the journal ends.
@@ -59,14 +61,15 @@ impl Folds {
         self.under_way = Some((now, end));
     }
 
-    /// The one that was under way has ended. `are_left`: updates have changed something meanwhile, which waits as long again.
-    pub fn end(&mut self, now: Instant, is_made: bool, are_left: bool) {
+    /// The one that was under way has ended. `left`: names that no file holds, which wait as long again. Updates have changed them meanwhile, or their
+    /// zone's file could not be written, nor will the next one be: whatever their number, they alone are no reason for it.
+    pub fn end(&mut self, now: Instant, is_made: bool, left: usize) {
         if let Some((begun, end)) = self.under_way.take() {
             self.last = Some((now, now - begun));
             self.done = if is_made { end } else { self.done };
         }
         self.failed = (!is_made).then_some(now);
-        (self.lagging, self.changed) = (None, are_left.then_some(now));
+        (self.lagging, self.changed, self.left) = (None, (left > 0).then_some(now), left);
     }
 }
 
@@ -96,13 +99,13 @@ mod tests {
         }
 
         fn is_due(&self, s: u64) -> bool {
-            self.0.is_due(self.at(s), || false, |_| 0)
+            self.0.is_due(self.at(s), |_| false, |_| 0)
         }
 
         fn fold(&mut self, s: u64, took_s: u64, is_made: bool, are_left: bool) {
             self.0.begin(self.at(s), 100 * s);
             assert!(!self.is_due(s + 100), "one at a time");
-            self.0.end(self.at(s + took_s), is_made, are_left);
+            self.0.end(self.at(s + took_s), is_made, usize::from(are_left));
         }
     }
 
@@ -127,16 +130,27 @@ mod tests {
         desk.change(0);
         desk.fold(10, 100, true, true);
         let journal = |end: u64| move |from: u64| (end - from) as usize / 100;
-        let is_due_for = |is_much: bool| desk.0.is_due(desk.at(111), || is_much, |_| 0);
+        let is_due_for = |is_much: bool| desk.0.is_due(desk.at(111), |_| is_much, |_| 0);
         assert!(is_due_for(true) && !is_due_for(false), "while it rests, too");
-        let is_long = |s, end| desk.0.is_due(desk.at(s), || false, journal(end));
+        let is_long = |s, end| desk.0.is_due(desk.at(s), |_| false, journal(end));
         assert!(!is_long(112, 2_700) && !is_long(118, 2_800), "a pause it has, and rests");
         let mut desk = Desk::new();
         desk.change(9);
         desk.fold(10, 0, true, true);
         desk.change(12);
-        let is_long = |end| desk.0.is_due(desk.at(13), || false, journal(end));
+        let is_long = |end| desk.0.is_due(desk.at(13), |_| false, journal(end));
         assert!(!is_long(2_600) && is_long(2_700), "so many segments since the last one");
+    }
+
+    #[test]
+    fn names_that_no_file_takes_in_are_no_reason_for_one_image_after_the_other() {
+        let mut desk = Desk::new();
+        let is_due_with = |desk: &Desk, names: usize| desk.0.is_due(desk.at(20), |max| names > max.max(100), |_| 0);
+        desk.change(0);
+        assert!(!is_due_with(&Desk::new(), 101) && is_due_with(&desk, 101));
+        desk.0.begin(desk.at(10), 0);
+        desk.0.end(desk.at(19), true, 101);
+        assert!([101, 202].iter().all(|names| !is_due_with(&desk, *names)) && is_due_with(&desk, 203));
     }
 
     #[test]

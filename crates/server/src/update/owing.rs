@@ -155,10 +155,10 @@ impl Updates {
         if owing.folding.is_some() {
             return;
         }
-        let is_much = || {
+        let is_much = |names_max: usize| {
             let now = self.press.current();
             let octets = now.image.bytes().len().saturating_sub(now.image.bytes().map().len());
-            octets > OCTETS_MAX || names > NAMES_MAX
+            octets > OCTETS_MAX || names > NAMES_MAX.max(names_max)
         };
         let segments = |done| self.ledger.segments_behind(done);
         if are_owed || owing.folds.is_due(now, is_much, segments) {
@@ -191,7 +191,7 @@ impl Updates {
             log::warn("the journal grows", &[("why", &e)]);
         }
         // What is left is of updates that came meanwhile, or of zones that are not served now.
-        self.later.owing.folds.end(Instant::now(), outcome.is_ok(), names > 0);
+        self.later.owing.folds.end(Instant::now(), outcome.is_ok(), names);
         if !unserved.is_empty() {
             let mut books = self.press.hold();
             books.failed = Some(Instant::now());

@@ -163,6 +163,25 @@ fn what_a_zone_includes_is_watched_too() {
     assert_eq!(image(), made, "on a machine that takes ten seconds for this it is not known who has noticed");
 }
 
+/// Nobody watches it before the first image says what its zone includes.
+#[test]
+fn what_is_included_and_edited_while_the_first_image_is_made_is_noticed() {
+    let folder = Folder::new();
+    folder.write("zones/example.com.zone", &format!("$INCLUDE parts/more\n{ZONE}"));
+    folder.write_long_ago("zones/parts/more", "more.example.com. 60 A 192.0.2.7\n");
+    folder.configure(DIRECTORY);
+    let manifest = folder.0.join("data/images/zones.manifest");
+    let server = std::thread::scope(|scope| {
+        let server = scope.spawn(|| Server::start(&folder, &["-c", "dunlin.toml"]));
+        while !manifest.exists() && !server.is_finished() {
+            std::thread::yield_now();
+        }
+        folder.write_long_ago("zones/parts/more", "more.example.com. 60 A 192.0.2.8\n");
+        server.join().unwrap()
+    });
+    eventually("the edit", || server.short(&folder, &["more.example.com"]) == "192.0.2.8\n");
+}
+
 /// The zone was there before its folder was one of zones, and nothing of it changes by that.
 #[test]
 fn what_a_zone_includes_is_watched_from_when_its_folder_is() {

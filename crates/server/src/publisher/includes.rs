@@ -37,6 +37,14 @@ impl Includes {
         }
     }
 
+    /// True: each of these zones includes each of its files here, or in one of the others.
+    pub fn are_all_in(&self, those: &[&Includes]) -> bool {
+        let is_in = |zone: &String, file: &Path| {
+            those.iter().any(|those| those.zones.get(file).is_some_and(|zones| zones.contains(zone)))
+        };
+        self.zones.iter().all(|(file, zones)| zones.iter().all(|zone| is_in(zone, file)))
+    }
+
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.zones.keys().map(PathBuf::as_path)
     }
@@ -75,6 +83,12 @@ mod tests {
                 let zones: Vec<&String> = pairs.iter().filter(|(_, f)| *f == file).map(|(z, _)| z).collect();
                 assert_eq!(includes.of(&file).collect::<Vec<_>>(), zones);
             }
+            let (mut some, mut others, pair) = (Includes::default(), Includes::default(), below(9) as usize);
+            for (at, (zone, file)) in pairs.iter().enumerate() {
+                let which = if at % 2 == 0 { &mut some } else { &mut others };
+                let _ = at == pair || which.insert(zone, file);
+            }
+            assert_eq!(includes.are_all_in(&[&some, &others]), pair >= pairs.len());
         }
     }
 }

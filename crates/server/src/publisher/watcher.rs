@@ -141,7 +141,8 @@ impl Folders {
         self.known().owned.forget(zone, &[]);
     }
 
-    /// What the zones of watched folders include, as the manifest of the image says. True: in other folders than before, too.
+    /// What the zones of watched folders include, as the manifest of the image says. True: something else than before. Since it was read it may have been
+    /// edited, and whoever saw that knew no zone that it concerned.
     fn learn(&self) -> bool {
         self.learn_again(&mut self.known(), false)
     }
@@ -165,8 +166,9 @@ impl Folders {
                 folders.insert(folder.to_path_buf());
             }
         });
+        let are_new = !includes.are_all_in(&[&known.imaged, &known.laid, &known.laid_before]);
         known.imaged = includes;
-        self.follow_included(known, folders)
+        self.follow_included(known, folders) || are_new
     }
 
     /// What the image includes lies in these folders; those in which nothing is included are not watched any more. True: there are new ones.
@@ -327,7 +329,12 @@ impl Watcher {
     pub fn new(folders: Arc<Folders>, state: Arc<State>, alarm: Arc<Alarm>) -> Watcher {
         folders.watch_images();
         folders.learn();
-        Watcher { folders, state, alarm, pending: Pending::default(), looked: Instant::now() }
+        let mut pending = Pending::default();
+        // What is included may have been edited since it was read, and before it was known of which zones it is.
+        if folders.known().imaged.files().next().is_some() {
+            pending.add_all();
+        }
+        Watcher { folders, state, alarm, pending, looked: Instant::now() }
     }
 
     /// Works until the queue cannot be read any more: until the process ends.
@@ -390,7 +397,6 @@ impl Watcher {
         }
         if is(images::MANIFEST) {
             if self.folders.learn() {
-                // Somebody may have edited one just before.
                 self.pending.add_all();
             }
             store::heap::let_go();

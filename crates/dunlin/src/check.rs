@@ -12,8 +12,10 @@ use server::config::{Config, OUTDATED, Seen, Zone};
 use server::images::admitted::Admitted;
 use server::images::held::Gate;
 use server::images::lately::Last;
+use server::images::serving::noting;
 use server::images::{self, Beforehand, Library, Recorder, Shelved};
 use server::json::Json;
+use server::run::stand_in;
 use server::update::ledger;
 use server::zonetext::findings::{self, Findings};
 use std::io;
@@ -128,18 +130,22 @@ pub fn compile(args: &Compile) -> Exit {
             return Exit::CouldNot;
         }
     };
+    // Edits that an image has without anybody having served them are in no history; and what is there already would be served under their serials.
+    let _stands_in = match stand_in(&config) {
+        Ok(data) => data,
+        Err(why) => return could_not(why),
+    };
     let mut library = match Library::open(&config.server.data_dir) {
         Ok(library) => library,
         Err(e) => return could_not(format_args!("{}: {e}", config.server.data_dir.display())),
     };
     library.gate = Arc::new(Gate::new(&config, std::collections::HashSet::new()));
     library.memory = args.memory.unwrap_or(library.memory);
-    // Who serves it keeps its history, and may do so just now.
     let mut recorder = Recorder::new(&config.server.data_dir, config.history);
     recorder.position();
     let last = Last::open(&library, &config.roster.written);
     last.iter().for_each(|last| recorder.follow(last.shelved.manifest.history()));
-    let beforehand = Beforehand { recorder: &mut recorder, note: &mut |_, _| () };
+    let beforehand = Beforehand { recorder: &mut recorder, note: &mut noting(&library) };
     match current(&library, &zones, &seen, last, beforehand, args.json) {
         Ok(shelved) => match library.note_admitted(shelved.manifest.image(), &Admitted::of(&config)) {
             Ok(()) => tell(args, &shelved),

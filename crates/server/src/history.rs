@@ -189,7 +189,7 @@ impl Past {
         let changes = changes(&self.data_dir, apex).map_err(NoWay::Unread)?;
         let since = of_this(&changes).take_while(|step| step.diff.to != serial);
         let mut net = Net::default();
-        since.filter(|step| is_edit(&step.author)).for_each(|step| net.back(&step.diff));
+        since.filter(|step| is_edit(&step.author)).for_each(|step| _ = net.back(&step.diff));
         Ok([1, -1].map(|sign| net.side(sign)))
     }
 
@@ -248,20 +248,26 @@ fn is_signed(zone: &Zone<'_>, apex: &[u8]) -> Result<bool, String> {
     Ok(records_of(&node, apex).map_err(damaged)?.iter().any(|r| r.rtype == DNSKEY))
 }
 
-/// What changes, one after the other, come to. A record that went and came again counts nothing.
+/// What changes, one after the other, come to, and what was last of each record. One that went and came again counts nothing.
 #[derive(Default)]
-struct Net(HashMap<Record, i32>);
+struct Net(HashMap<Record, (i32, i32)>);
 
 impl Net {
-    /// Takes a change back.
-    fn back(&mut self, diff: &Diff) {
+    /// Takes a change back. False: a record would go that is not there, or come that is.
+    fn back(&mut self, diff: &Diff) -> bool {
+        let mut fits = true;
         for (records, n) in [(diff.added(), -1), (diff.removed(), 1)] {
-            folded(records).into_iter().for_each(|r| *self.0.entry(r).or_default() += n);
+            for record in folded(records) {
+                let (net, last) = self.0.entry(record).or_default();
+                fits &= *last != n;
+                (*net, *last) = (*net + n, n);
+            }
         }
+        fits
     }
 
     fn side(&self, sign: i32) -> BTreeSet<Record> {
-        self.0.iter().filter(|(_, n)| n.signum() == sign).map(|(r, _)| r.clone()).collect()
+        self.0.iter().filter(|(_, (net, _))| net.signum() == sign).map(|(r, _)| r.clone()).collect()
     }
 }
 
@@ -385,7 +391,9 @@ fn way(changes: &VecDeque<Entry>, served: u32, (serial, since): (u32, Option<&st
                 "no way back to version {serial} is kept; `dunlin ctl zone log` lists the changes that are"
             ));
         };
-        net.back(diff);
+        if !net.back(diff) {
+            return Err(MISFIT.to_string());
+        }
         at = diff.from;
     }
     let made = steps.next().filter(|step| step.diff.to == serial).map(|step| rfc3339(step.when.wall_s));
@@ -543,6 +551,7 @@ pub fn by_going_back(serial: u32) -> Author {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use transfer::When;
     use wire::rtype::{A, NS, TXT};
 
     const APEX: &[u8] = b"\x01z\0";
@@ -559,6 +568,32 @@ mod tests {
             add(format!("\x06{i:06}\x01z\0").as_bytes(), A, &[192, 0, 2, 1]);
         }
         builder
+    }
+
+    /// A change that is missing between them is not always told by the serials.
+    #[test]
+    fn changes_that_do_not_fit_each_other_lead_nowhere() {
+        let record = |n: u8| Record::new(b"\x01x\x01z\0", A, 60, &[192, 0, 2, n]).unwrap();
+        let step = |from: u32, removed: &[u8], added: &[u8]| {
+            let of = |all: &[u8]| all.iter().map(|n| record(*n)).collect();
+            Entry {
+                zone: APEX.into(),
+                author: by_file(),
+                when: When::at(1),
+                diff: Diff::new(from, from + 1, of(removed), of(added)),
+            }
+        };
+        for (steps, expect) in [
+            (vec![step(1, &[1], &[2]), step(2, &[2], &[1, 3])], Some((vec![3], vec![]))),
+            (vec![step(1, &[], &[2]), step(2, &[], &[2])], None),
+            (vec![step(1, &[1], &[]), step(2, &[1], &[2])], None),
+            (vec![step(1, &[2], &[1]), step(2, &[], &[1]), step(3, &[1], &[])], None),
+        ] {
+            let (last, steps) = (steps.len() as u32 + 1, steps.into_iter().collect());
+            let numbers = |all: &[Record]| all.iter().map(|r| r.rdata()[3]).collect::<Vec<_>>();
+            let found = way(&steps, last, (1, None)).ok().map(|way| (numbers(way.removed()), numbers(way.added())));
+            assert_eq!(found, expect, "{steps:?}");
+        }
     }
 
     /// What is to be looked at most is what loses most.

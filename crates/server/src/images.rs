@@ -14,7 +14,7 @@ pub(crate) mod laying;
 pub(crate) mod manifest;
 pub(crate) mod numbering;
 pub mod scratch;
-pub(crate) mod serving;
+pub mod serving;
 pub(crate) mod sound;
 
 use crate::clock;

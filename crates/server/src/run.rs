@@ -105,7 +105,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     // A socket that nobody reads would swallow its share of the questions.
     drop(handed);
     let mut doors = Doors::open(config)?;
-    settle(config, &doors)?;
+    settle(config, &doors.paths(config))?;
     // Before an image is mapped.
     store::removal::begin(&config.server.data_dir).map_err(|e| no_thread("removal", &e))?;
     let (events, inbox) = queue::unbounded();
@@ -336,6 +336,11 @@ impl Doors {
         Ok(Doors { control, http })
     }
 
+    /// That are the user's from now on: a socket can only be removed by whoever may write to its folder.
+    fn paths<'s>(&'s self, config: &'s Config) -> Vec<&'s Path> {
+        self.control.folder.iter().chain([&config.control.socket]).map(|path| &**path).collect()
+    }
+
     fn serve(&mut self, state: &Arc<State>) -> Result<(), String> {
         let http = self.http.take().map_or(Ok(()), |listener| http::serve(listener, Arc::clone(state)));
         http.and_then(|()| control::serve(&self.control, Arc::clone(state))).map_err(|e| no_thread("control", &e))
@@ -353,8 +358,15 @@ fn make(data: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Hands the data folder and the socket to the user we shall be, and becomes that user.
-fn settle(config: &Config, doors: &Doors) -> Result<(), String> {
+/// For whoever makes images before a start: he does what that would, as its user, and no server has the folder meanwhile.
+pub fn stand_in(config: &Config) -> Result<File, String> {
+    let data = claim(&config.server.data_dir)?;
+    settle(config, &[])?;
+    Ok(data)
+}
+
+/// Hands the data folder and these to the user we shall be, and becomes that user.
+fn settle(config: &Config, doors: &[&Path]) -> Result<(), String> {
     let data = &config.server.data_dir;
     let Some(name) = config.server.user.as_deref().filter(|_| is_root()) else { return Ok(()) };
     let user = match User::find(name) {
@@ -366,8 +378,7 @@ fn settle(config: &Config, doors: &Doors) -> Result<(), String> {
         let held = Held::open(path).and_then(|held| held.give(&user).map(|()| held));
         held.map_err(|e| format!("{} cannot be given to {name}: {e}", path.display()))
     };
-    // The socket can only be removed by whoever may write to its folder.
-    for path in doors.control.folder.iter().chain([&config.control.socket]) {
+    for path in doors {
         given(path)?;
     }
     give_images(&given(data)?, &user).map_err(|e| format!("the images cannot be given to {name}: {e}"))?;

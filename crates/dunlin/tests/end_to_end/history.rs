@@ -1,6 +1,6 @@
 //! What zones were: listed, compared, shown, and served again.
 
-use crate::running::{Folder, Server, eventually, read};
+use crate::running::{Folder, Server, eventually, read, text};
 use difference::peers;
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -431,4 +431,33 @@ fn a_zone_with_a_digest_goes_back_to_one_that_fits() {
     let checked =
         peers::command("kzonecheck").args(["-z", "-o", "example"]).arg(stage.folder.0.join("z")).status().unwrap();
     assert!(checked.success());
+}
+
+/// Whoever makes images keeps the history of what they bring in; beside a server that would be another's.
+#[test]
+fn what_an_image_brings_in_that_was_made_before_a_start_is_a_version() {
+    let folder = Folder::new();
+    folder.configure("[[zone]]\nname = \"example\"\nfile = \"z\"\n");
+    folder.write("more", "more TXT more\n");
+    let write = |serial: u32| folder.write("z", &zone(serial, &format!("a A 192.0.2.{serial}\n")));
+    let (compile, serve) =
+        (|| folder.dunlin(&["compile", "-c", "dunlin.toml"]), || Server::start(&folder, &["-c", "dunlin.toml"]));
+    write(7);
+    assert_eq!(compile().status.code(), Some(0));
+    let server = serve();
+    write(8);
+    folder.does(&["reload"]);
+    write(9);
+    let output = compile();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("is that of a server which runs"), "{}", text(&output.stderr));
+    server.signal("TERM");
+    server.ended();
+    assert_eq!(compile().status.code(), Some(0));
+    let server = serve();
+    assert_eq!(server.short(&folder, &["a.example"]), "192.0.2.9\n");
+    for serial in 7..=9 {
+        let shown = folder.does(&["zone", "show", "example", "--serial", &serial.to_string()]);
+        assert!(shown.contains(&format!("A 192.0.2.{serial}")), "{shown}");
+    }
 }

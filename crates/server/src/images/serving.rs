@@ -125,11 +125,7 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
     let is_served = |zone: &Zone| last.as_ref().is_some_and(|last| last.shelved.manifest.has(zone));
     let (zones, strays) = config.roster.gather_but_strays(is_served).map_err(|complaints| told(&complaints))?;
     let seen = seen.beside(&strays);
-    let mut note = |recorder: &mut Recorder, entries: &[manifest::Entry]| {
-        let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
-        recorder.note(library.gate.take(&unfit), &|_| history::by_file());
-    };
-    match library.first(&zones, &seen, last, Beforehand { recorder, note: &mut note }) {
+    match library.first(&zones, &seen, last, Beforehand { recorder, note: &mut noting(library) }) {
         Ok(shelved) => {
             note_admitted(library, shelved.manifest.image(), &is);
             let (zones, serving) = ready(shelved, config, 1, Said::new());
@@ -144,6 +140,14 @@ pub fn first(library: &Library, config: &Config, recorder: &mut Recorder) -> Res
             log::error("no new image of the zones can be made: the last one is served", &[("why", &why)]);
             Ok(start)
         }
+    }
+}
+
+/// Keeps what files have changed, which an image brings in before it is served, in the history.
+pub fn noting(library: &Library) -> impl FnMut(&mut Recorder, &[manifest::Entry]) {
+    |recorder, entries| {
+        let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
+        recorder.note(library.gate.take(&unfit), &|_| history::by_file());
     }
 }
 

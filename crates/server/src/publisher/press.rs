@@ -173,9 +173,15 @@ impl Press {
         self.published.publish(next)
     }
 
-    /// Lays names over what is served, of each zone all or none. Of those that carry addresses of hosts which change many are left to `follow`.
-    pub fn lay(&self, _: &Books, wishes: &[Wish]) -> Unserved {
+    /// Lays names over what is served, of each zone all or none; none if there are more than so many. Of those that carry addresses of hosts which change
+    /// many are left to `follow`.
+    pub fn lay(&self, _: &Books, wishes: &[Wish], names_max: usize) -> Unserved {
         let now = self.current();
+        if wishes.iter().map(|wish| wish.names.len()).sum::<usize>() > names_max {
+            let zones = wishes.iter().map(|wish| wish.apex.clone()).collect();
+            let why = "more names have changed than are laid while updates wait".to_string();
+            return Unserved { now, laid: None, unlaid: Some(Unlaid { zones, why }) };
+        }
         let (laid, unlaid) = match laying::over(&now.image, wishes, self.limits) {
             Ok(laid) => (laid, None),
             Err(unlaid) if unlaid.zones.is_empty() => (None, Some(unlaid)),
@@ -322,8 +328,12 @@ mod tests {
             assert!(laying::over(&now.image, &wishes(), Limits::MOST).is_ok_and(|laid| laid.is_some()));
         }
         let mut books = press.hold();
-        let unserved = press.lay(&books, &wishes());
-        press.serve(&mut books, &wishes(), unserved);
+        for names_max in [0, 1] {
+            let unserved = press.lay(&books, &wishes(), names_max);
+            assert_eq!(unserved.has(APEX), names_max == 1);
+            press.serve(&mut books, &wishes(), unserved);
+            assert!(books.owes(APEX), "what was too much is owed until there is another image");
+        }
         let now = press.current();
         assert!(laying::zone(now.image.view(), APEX).unwrap().node(OWNER).unwrap().is_some());
     }
@@ -336,7 +346,7 @@ mod tests {
             [(b"\x01b\x01z\0"[..].into(), vec![Record { rtype: NS, ttl: 60, rdata: b"\x02ns\x01z\0"[..].into() }])];
         let wishes = vec![Wish { apex: APEX.into(), names: cut.into() }];
         let mut books = press.hold();
-        let unserved = press.lay(&books, &wishes);
+        let unserved = press.lay(&books, &wishes, usize::MAX);
         assert!(unserved.unlaid.is_some() && press.serve(&mut books, &wishes, unserved).is_none());
         books.unwritten.add(wishes, 1);
         assert!(books.owes(APEX) && !books.owes(b"\x01y\0"));
@@ -367,7 +377,7 @@ mod tests {
         // He does nothing more now until somebody does it for him, as if he did not get the CPU.
         let mut work = orders.lent(Duration::from_secs(60));
         let (wishes, mut books) = (wishes(), press.books.try_lock().expect("nobody holds the press"));
-        let unserved = press.lay(&books, &wishes);
+        let unserved = press.lay(&books, &wishes, usize::MAX);
         press.serve(&mut books, &wishes, unserved);
         books.unwritten.add(wishes, 1);
         drop(books);

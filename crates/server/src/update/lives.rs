@@ -276,7 +276,7 @@ impl Life {
         let wishes: Vec<Wish> = wishes.filter(|wish| !wish.names.is_empty()).collect();
         let octets: Vec<Vec<u8>> = entries.iter().map(Entry::encode).collect();
         // While it is written.
-        let laid = self.press.lay(&books, &wishes);
+        let laid = self.press.lay(&books, &wishes, usize::MAX);
         if self.journal.append(&octets).is_err() {
             model.unsure.push(entries);
             model.tally.refused += usize::from(!self.disk.borrow().has_stopped());

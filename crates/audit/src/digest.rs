@@ -17,27 +17,29 @@ pub(crate) struct Digest {
     /// Hash algorithm and digest.
     stated: Vec<(u8, Box<[u8]>)>,
     has_another_serial: bool,
+    is_ambiguous: bool,
     sum: Sum,
 }
 
 impl Digest {
-    /// None: the zone states no digest that could be compared: none at all, or of a scheme or an algorithm that we do not
-    /// know, or two of one scheme and algorithm, of which neither may be believed (RFC 8976 section 2.2).
+    /// None: the zone states no digest that could be compared: none at all, or of a scheme or an algorithm that we do not know. There may be one of each
+    /// (RFC 8976 section 2); whoever verifies, as Unbound and Knot, refuses two, whether one of them fits or not.
     pub(crate) fn wanted(sets: &Sets<'_>) -> Option<Digest> {
         let all = sets.of(rtype::ZONEMD);
         let serial = serial(sets);
         // A line that stands there twice is one record (RFC 2181 section 5).
-        let is_alone = |rr: &Rr<'_>| {
+        let is_alone = |rr: &&Rr<'_>| {
             all.iter().all(|other| other.rdata == rr.rdata || other.rdata.get(4..6) != rr.rdata.get(4..6))
         };
-        let is_known = |rr: &&Rr<'_>| matches!(rr.rdata, [_, _, _, _, SIMPLE, SHA384 | SHA512, ..]) && is_alone(rr);
+        let is_known = |rr: &&Rr<'_>| matches!(rr.rdata, [_, _, _, _, SIMPLE, SHA384 | SHA512, ..]);
         let known: Vec<&Rr<'_>> = all.iter().filter(is_known).collect();
         let fits = |rr: &&&Rr<'_>| rr.rdata.first_chunk::<4>() == serial;
         let stated =
             known.iter().filter(fits).filter_map(|rr| Some((*rr.rdata.get(5)?, rr.rdata.get(DIGEST_AT..)?.into())));
         let stated: Vec<(u8, Box<[u8]>)> = stated.collect();
         let sum = Sum::of(|hash| stated.iter().any(|(stated, _)| *stated == hash));
-        (!known.is_empty()).then_some(Digest { has_another_serial: stated.is_empty(), stated, sum })
+        let (has_another_serial, is_ambiguous) = (stated.is_empty(), !known.iter().all(is_alone));
+        (!known.is_empty()).then_some(Digest { has_another_serial, is_ambiguous, stated, sum })
     }
 
     pub(crate) fn on_name(&mut self, name: &[u8], sets: &Sets<'_>, place: Place) {
@@ -46,6 +48,9 @@ impl Digest {
 
     /// Why the zone is not what it says it is.
     pub(crate) fn fault(self) -> Option<&'static str> {
+        if self.is_ambiguous {
+            return Some("there are two of one scheme and hash algorithm");
+        }
         if self.has_another_serial {
             return Some("its serial is not the SOA's");
         }

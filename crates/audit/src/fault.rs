@@ -110,7 +110,7 @@ faults! {
     Nsec3Param "nsec3param-mismatch" Error
         "no NSEC3 has the parameters that NSEC3PARAM states (RFC 5155 section 4)", "";
     Zonemd "zonemd-mismatch" Error
-        "the zone is not what its ZONEMD is the digest of (RFC 8976)", "a new ZONEMD";
+        "the zone is not what its ZONEMD is the digest of (RFC 8976), or has two of one scheme and hash algorithm", "a new ZONEMD";
     NoSiblingGlue "sibling-glue-missing" Warning
         "an NS record names a host below another delegation, without its address here (RFC 9471)", "A or AAAA of that host";
     MxAtAlias "mx-at-alias" Warning

@@ -154,7 +154,7 @@ const ZONE: &str = "$TTL 60\n@ SOA ns host 7 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nM
 const OTHER: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855e3b0c44298fc1c149afbf4c8996fb924";
 
 #[test]
-fn of_several_one_that_fits_is_enough_and_two_of_a_kind_are_none() {
+fn of_several_one_that_fits_is_enough_and_two_of_a_kind_are_wrong() {
     let good = zonemd("example.", ZONE);
     let again = good.replace(" 7 1 1 ", " 7 1 240 ");
     for (more, expect) in [
@@ -167,9 +167,10 @@ fn of_several_one_that_fits_is_enough_and_two_of_a_kind_are_none() {
         // Unknown scheme, unknown algorithm: no verdict.
         (format!("@ ZONEMD 7 2 1 {OTHER}"), None),
         (format!("@ ZONEMD 7 1 3 {OTHER}"), None),
-        // RFC 8976 section 2.2: two of one scheme and algorithm are not used.
-        (format!("{good}\n@ ZONEMD 7 1 1 {OTHER}"), None),
-        (format!("@ ZONEMD 7 1 1 {OTHER}\n@ ZONEMD 6 1 1 {OTHER}"), None),
+        // RFC 8976 section 2: there is one of each scheme and algorithm.
+        (format!("{good}\n@ ZONEMD 7 1 1 {OTHER}"), Some("there are two of one scheme and hash algorithm")),
+        (format!("{good}\n@ ZONEMD 6 1 1 {OTHER}"), Some("there are two of one scheme and hash algorithm")),
+        (format!("@ ZONEMD 7 1 3 {OTHER}\n@ ZONEMD 6 1 3 {OTHER}"), None),
         (format!("{good}\n@ ZONEMD 7 1 2 {OTHER}e3b0c44298fc1c149afbf4c8996fb924"), None),
         (format!("{again}\n@ ZONEMD 7 1 1 {OTHER}"), Some("the digest is another")),
         // Not at the apex it is data like any other.

@@ -161,9 +161,15 @@ impl Library {
         if kept.exists() || !had_any() {
             kept::make_folder(data_dir)?;
         }
-        std::fs::create_dir_all(&folder)?;
-        atomic::sweep(&folder);
-        Ok(Library { folder, gate: Arc::default(), memory: scratch::memory(), read: Arc::default() })
+        let library = Library { folder, gate: Arc::default(), memory: scratch::memory(), read: Arc::default() };
+        library.make_folder()?;
+        atomic::sweep(&library.folder);
+        Ok(library)
+    }
+
+    /// What is in it may go at any time, and it with that.
+    fn make_folder(&self) -> io::Result<()> {
+        std::fs::create_dir_all(&self.folder)
     }
 
     /// The image of these zones: the one on the shelf if no source has changed, else a new one. Of `wanted` and of what is not served it has what their
@@ -182,6 +188,7 @@ impl Library {
                 Ok(last.named_by(seen))
             }
             _ => {
+                self.make_folder()?;
                 let history = beforehand.recorder.position();
                 let kept = as_served(zones.iter(), before, wanted, Unasked::ThatChanged);
                 self.shelve(build(zones, self, Some(before), wanted, kept), history, seen, beforehand)
@@ -220,6 +227,7 @@ impl Library {
         if zones.is_empty() {
             return Ok(());
         }
+        self.make_folder()?;
         // Of those that cannot be read it is not known which there are: they are not written over.
         let known = others_in(&self.read_others()?, image);
         let others: Others = known.clone().into_iter().chain(zones).collect();

@@ -300,7 +300,12 @@ impl Scribe {
         let (before, zone, stock) = (net::sched::usage(), name(apex), Stock::below(&self.past.data_dir));
         match history::with_zone(&self.past.published, apex, |zone| digest::renewal(zone, &stock)) {
             Ok(None) => {}
-            Ok(Some(diff)) if self.intake.change(apex, diff.clone(), history::by_digest(), Until::Durable).is_ok() => {
+            Ok(Some(diff))
+                if self
+                    .intake
+                    .change(&self.past.published, apex, diff.clone(), history::by_digest(), Until::Durable)
+                    .is_ok() =>
+            {
                 log::debug("a zone has a new digest", &[("zone", &zone)]);
             }
             // It has changed meanwhile: where that goes on and on, making digests must not be all that is done.
@@ -419,7 +424,7 @@ impl Scribe {
         }
         let mut origin = Origin::of(&self.past.data_dir, &task.apex)?;
         self.keep_edit(&task.apex, &file, &origin)?;
-        let is_cleared = aside::clear(&file, &mut origin)?;
+        let is_cleared = aside::clear(&file, &mut origin).map_err(|e| history::unwritable(&e))?;
         origin.recover(|to| self.past.was_edited(&task.apex, to))?;
         let is = origin.stamp(&file);
         if is != NONE && !origin.known().iter().any(|known| known.is(&is)) {
@@ -448,7 +453,7 @@ impl Scribe {
 
     /// Puts an edit back that came while the file was written. True: there was one.
     fn keep_edit(&self, apex: &[u8], file: &Path, origin: &Origin) -> Result<bool, Undone> {
-        let is_back = aside::give_back(file, origin).map_err(|e| Undone::Held(e.to_string()))?;
+        let is_back = aside::give_back(file, origin).map_err(|e| Undone::Held(history::unwritable(&e)))?;
         if is_back {
             let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(apex)), ("file", &file.display())];
             log::warn("a zone's file was edited while it was written back, and stays as it was edited", &facts);
@@ -583,7 +588,7 @@ impl Scribe {
     fn make(&self, apex: &[u8], edit: &Edit, mut diff: Diff, next: &Origin, author: &Author) -> Result<Made, String> {
         for _ in 0..AGAIN {
             next.announce(diff.to).map_err(|e| e.to_string())?;
-            match self.intake.change(apex, diff.clone(), author.clone(), Until::Durable) {
+            match self.intake.change(&self.past.published, apex, diff.clone(), author.clone(), Until::Durable) {
                 Err(Unmade::Misfit) => {
                     let anew = history::with_zone(&self.past.published, apex, |served| Ok(edit.anew(&diff, served)))?;
                     let Some(anew) = anew else { return Ok(Made::Outdated) };
@@ -712,7 +717,7 @@ impl Scribe {
         named.filter(|_| is_ours).map(|outline| self.outlines.insert(task.apex.clone(), outline));
         if is_aside {
             let is_edited = self.keep_edit(&task.apex, file, &origin)?;
-            if is_edited && aside::clear(file, &mut origin)? {
+            if is_edited && aside::clear(file, &mut origin).map_err(|e| history::unwritable(&e))? {
                 origin.remember(stood)?;
             }
             // What went aside stays a moment: somebody may still be writing to it.
@@ -794,7 +799,8 @@ fn weighed(why: &str, apex: &[u8]) -> String {
 /// Gives a file that is to take another one's place owner, group, mode and access list of that.
 pub fn resemble(out: &Output, other: &Path) -> io::Result<()> {
     let why = "its owner, group, mode and access list cannot be kept; make it the server's user's, and its group one of that user";
-    out.resemble(other).map_err(|e| io::Error::new(e.kind(), format!("{why} ({e})")))
+    // It is not the folder that hinders.
+    out.resemble(other).map_err(|e| io::Error::other(format!("{why} ({e})")))
 }
 
 fn parts(file: &Path) -> Result<(&Path, &str), String> {

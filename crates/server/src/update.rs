@@ -13,6 +13,7 @@
 //! new image. Updates go on meanwhile.
 
 mod adoption;
+mod ahead;
 mod asleep;
 pub(crate) mod digest;
 pub(crate) mod folds;
@@ -33,12 +34,13 @@ use crate::answering::later::{self, Burst, Mailboxes};
 use crate::clock::{change_now, wall_s};
 use crate::history;
 use crate::images::laying::{self, Standing};
-use crate::images::{self, name, sound};
+use crate::images::{self, name};
 use crate::json::Json;
 use crate::log::{self, Seldom};
 use crate::publisher::press::{Books, Press, Work};
 use crate::refusals::{self, DONE, ELSEWHERE, FAILED, NOT_NOW, NOT_YET, Notice, PROHIBITED};
 use crate::state::State;
+use ahead::Ahead;
 use asleep::Asleep;
 use cache::Cache;
 use folds::is_recent;
@@ -63,7 +65,7 @@ use store::Stretch;
 use transfer::message::Message;
 use transfer::tsig::{self, Keys, Signed};
 use transfer::update::{self, Refused};
-use transfer::{Author, Diff, Entry, Layer, Misfit};
+use transfer::{Author, Diff, Entry, Layer};
 use unwritten::Wish;
 use wire::Rcode;
 use wire::query::CLASS_IN;
@@ -304,8 +306,8 @@ impl Updates {
                 // Whoever asked may have gone.
                 let _ = done.send(self.freeze(&zone, is_frozen));
             }
-            Request::Change { zone, diff, author, until, done } => {
-                let made = self.make(zone.clone(), diff, author);
+            Request::Change { zone, diff, ahead, author, until, done } => {
+                let made = self.make(zone.clone(), diff, ahead, author);
                 self.tell_made(&zone, made, until, done);
             }
             Request::Settle { done } => self.later.coming.settling.push(done),
@@ -333,7 +335,7 @@ impl Updates {
     }
 
     /// Makes a change that no message asked for.
-    fn make(&mut self, apex: Box<[u8]>, diff: Diff, author: Author) -> Result<Json, Unmade> {
+    fn make(&mut self, apex: Box<[u8]>, diff: Diff, ahead: Option<Ahead>, author: Author) -> Result<Json, Unmade> {
         if self.ledger.zone(&apex).is_none() {
             return Err(format!("the zone {} takes no updates", name(&apex)).into());
         }
@@ -343,14 +345,11 @@ impl Updates {
             return Err(Unmade::Owing);
         }
         let now = press.current();
-        let standing = Standing::find(now.image.view(), &apex).ok_or_else(|| "the zone is not served".to_string())?;
-        let mut layer = Layer::over(standing);
-        layer.follow(&diff).map_err(|misfit| match misfit {
-            Misfit::Unreadable => Unmade::Failed(sound::DAMAGED.to_string()),
-            Misfit::Record(_) => Unmade::Misfit,
-        })?;
-        update::unfit(&apex, &layer).map_or(Ok(()), |why| Err(why.to_string()))?;
-        let wishes = vec![Wish { apex: apex.clone(), names: layer.into_names() }];
+        let names = match ahead.and_then(|ahead| ahead.still(&now.image, &apex)) {
+            Some(names) => names,
+            None => ahead::changed(&now.image, &apex, &diff)?,
+        };
+        let wishes = vec![Wish { apex: apex.clone(), names }];
         drop(now);
         let facts = Json::Object(vec![("changed", Json::Bool(true)), ("serial", Json::Number(diff.to.into()))]);
         let entry = Entry { zone: apex, author, when: change_now(), diff };

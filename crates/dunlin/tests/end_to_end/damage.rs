@@ -266,3 +266,19 @@ fn a_damaged_image_of_which_a_zone_is_held_keeps_no_other_from_its_updates() {
         assert_eq!(server.short(&folder, &[&format!("n{n}.z.example"), "A"]), format!("192.0.2.{n}\n"));
     }
 }
+
+#[test]
+fn a_folder_of_images_that_was_removed_is_made_again() {
+    let folder = Folder::new();
+    folder.configure(DIRECTORY);
+    folder.write("zones/example.com.zone", ZONE);
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    std::fs::remove_dir_all(folder.0.join("data/images")).unwrap();
+    // Laid over what is served, and noted there; then one that takes a new image.
+    for zone in ["example.net", "below.example.com"] {
+        folder.write(&format!("zones/{zone}.zone"), ZONE);
+        folder.does(&["reload", zone]);
+        assert_eq!(server.short(&folder, &[&format!("www.{zone}")]), server.short(&folder, &["www.example.com"]));
+    }
+    assert!(folder.0.join("data/images/zones.image").exists());
+}

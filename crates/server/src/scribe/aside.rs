@@ -31,11 +31,11 @@ fn is_known(file: &Path, origin: &Origin) -> bool {
 pub fn give_back(file: &Path, origin: &Origin) -> io::Result<bool> {
     let Some(aside) = of(file).filter(|aside| !is_known(aside, origin)) else { return Ok(false) };
     if origin.known().is_empty() {
-        return std::fs::rename(&aside, aside.with_extension("unknown")).map(|()| false);
+        return std::fs::rename(&aside, aside.with_extension("unknown")).map(|()| false).map_err(|e| named(&aside, &e));
     }
     // All files have been copied to another place, as they were: neither is an edit.
     if [&aside, file].into_iter().all(|file| origin.known().iter().any(|known| known.is_copied_as(&stamp(file)))) {
-        return std::fs::remove_file(&aside).map(|()| false);
+        return std::fs::remove_file(&aside).map(|()| false).map_err(|e| named(&aside, &e));
     }
     if is_known(file, origin) {
         return exchange(&aside, file).map(|()| true);
@@ -44,10 +44,14 @@ pub fn give_back(file: &Path, origin: &Origin) -> io::Result<bool> {
     Err(io::Error::other(format!("{} {why} {}, and remove that", file.display(), aside.display())))
 }
 
+fn named(aside: &Path, e: &io::Error) -> io::Error {
+    io::Error::new(e.kind(), format!("{} cannot be moved or removed: {e}", aside.display()))
+}
+
 /// Removes what went aside and is no edit; from then on it is not known any more. True: there was something.
 pub fn clear(file: &Path, origin: &mut Origin) -> io::Result<bool> {
     let Some(aside) = of(file).filter(|aside| aside.exists() && is_known(aside, origin)) else { return Ok(false) };
-    std::fs::remove_file(&aside)?;
+    std::fs::remove_file(&aside).map_err(|e| named(&aside, &e))?;
     // Before what is known of it is forgotten: should the disk lose the removal alone, it would come back as an edit.
     aside.parent().map_or(Ok(()), sync_folder)?;
     let is = origin.stamp(file);

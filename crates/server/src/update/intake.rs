@@ -8,6 +8,7 @@ use crate::images::laying;
 use crate::json::Json;
 use crate::publisher::press::Work;
 use crate::refusals::{ELSEWHERE, NOT_YET, PROHIBITED, refused, zone_of};
+use crate::update::ahead::Ahead;
 use crate::update::lines::{OCTETS_MAX, WAITING_MAX};
 use crate::update::novices::{Wanted, Wish as Wanting};
 use crate::update::owing::UNSERVED;
@@ -79,6 +80,8 @@ pub enum Request {
     Change {
         zone: Box<[u8]>,
         diff: Diff,
+        /// What it makes of names.
+        ahead: Option<Ahead>,
         author: Author,
         until: Until,
         done: Sender<Result<Json, Unmade>>,
@@ -248,7 +251,7 @@ impl Intake {
         let apex = history::named(zone)?;
         for _ in 0..TRIES {
             let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
-            match self.change(&apex, diff, history::by_going_back(serial), Until::Served) {
+            match self.change(&past.published, &apex, diff, history::by_going_back(serial), Until::Served) {
                 Err(Unmade::Misfit) => {}
                 outcome => return outcome.map_err(Unmade::text),
             }
@@ -257,8 +260,16 @@ impl Intake {
     }
 
     /// Changes a zone without an update. Err: it was not durable, or the zone has changed meanwhile.
-    pub fn change(&self, apex: &[u8], diff: Diff, author: Author, until: Until) -> Result<Json, Unmade> {
-        self.ask(|done| Request::Change { zone: apex.into(), diff, author, until, done })
+    pub fn change(
+        &self,
+        published: &Published<Zones<Stretch>>,
+        apex: &[u8],
+        diff: Diff,
+        author: Author,
+        until: Until,
+    ) -> Result<Json, Unmade> {
+        let ahead = Ahead::of(&published.current().0.image, apex, &diff);
+        self.ask(|done| Request::Change { zone: apex.into(), diff, ahead, author, until, done })
     }
 
     /// Has something done with the press held.

@@ -231,7 +231,7 @@ impl Updates {
             return Ok(());
         }
         let diff = history::renumbering(&zone, last)?;
-        self.make(apex.into(), diff, history::by_return()).map(drop).map_err(Unmade::text)
+        self.make(apex.into(), diff, None, history::by_return()).map(drop).map_err(Unmade::text)
     }
 
     /// Gives the zones that were written meanwhile their files; what has changed since is written again.

@@ -688,21 +688,31 @@ impl<'a> Zone<'a> {
         }
         if let Some((seat, end)) = self.seat(name)? {
             let (mut together, mut hidden_ones) = (None, None);
-            match end == name {
-                // Where one name after another goes, all before it are gone: to step over them each time would be quadratic.
-                true => {
-                    let from = view.overlay().and_then(|overlay| overlay.front(seat.reference()));
-                    let from = from.map_or(Ok(seat), |from| view.node(from))?;
-                    together = Some(self.together_below(from, end)?);
+            // Where one name after another goes, all before it are gone: to step over them each time would be quadratic.
+            let behind = |first: Node<'a>| {
+                let front = view.overlay().and_then(|overlay| overlay.front(first.reference()));
+                front.map_or(Ok(first), |last| view.node(last))
+            };
+            let first = match end == name {
+                true => Some(seat),
+                false => self.hidden_from(seat, end, labels, hidden)?.next().transpose()?,
+            };
+            if let Some(first) = first {
+                let from = behind(first)?;
+                match end == name {
+                    true => together = Some(self.together_below(from, end)?),
+                    false => hidden_ones = Some(self.hidden_from(seat, end, from.labels_below()?, hidden)?),
                 }
-                false => hidden_ones = Some(self.hidden_from(seat, end, labels, hidden)?),
             }
+            let first = first.map_or(seat.reference(), |first| first.reference());
             // Up to which all have changed: so they stay until there is another file.
-            let (mut are_changed, mut steps, mut last) = (end == name, 0, seat.reference());
+            let (mut are_changed, mut steps, mut last) = (true, 0, first);
             for node in together.into_iter().flatten().chain(hidden_ones.into_iter().flatten()) {
                 let node = node?;
                 let below = self.name_of(&node, &mut room)?;
                 if below == name {
+                    // A hidden one itself is also met by whoever looks below a name above it.
+                    are_changed &= end == name;
                     continue;
                 }
                 if !is_below(below, name) {
@@ -721,7 +731,7 @@ impl<'a> Zone<'a> {
                 }
             }
             if steps >= FEW {
-                fronts.push((seat.reference(), last));
+                fronts.push((first, last));
             }
         }
         Ok(())

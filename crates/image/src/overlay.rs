@@ -324,7 +324,8 @@ impl Overlay {
         })
     }
 
-    /// The last node of the file below a name, of which this is the seat, up to which all are known to have changed.
+    /// The last node of the file below a name, of which this is the seat, up to which all are known to have changed; of hidden names from this node on, the
+    /// first below the name.
     pub(crate) fn front(&self, seat: u32) -> Option<u32> {
         self.fronts.leaf(seat).iter().find(|front| front.seat == seat).map(|front| front.last)
     }

@@ -31,17 +31,22 @@ fn image(names: usize, is_cut: bool) -> Image<Vec<u8>> {
     Image::open(builder.finish().0).unwrap()
 }
 
-/// Changes names; looks whether each then has what it is to have.
-fn check(image: &Image<Vec<u8>>, names: Vec<(Vec<u8>, Vec<Record>)>) {
+/// The image with these names laid over it.
+fn laid(image: &Image<Vec<u8>>, names: &[(Vec<u8>, Vec<Record>)]) -> Image<Vec<u8>> {
     let edits = vec![Edit::new(APEX, names.iter().map(|(n, all)| (n[..].into(), all.clone())).collect())];
     let change = Change { whole: Builder::new(7), gone: vec![], edits, limits: Limits::MOST };
-    let place = (image.bytes().len() as u64).next_multiple_of(PLACE);
-    let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).unwrap();
     let mut octets = image.bytes().clone();
+    let place = (octets.len() as u64).next_multiple_of(PLACE);
+    let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).unwrap();
     octets.resize(place as usize, 0);
     octets.extend_from_slice(&laid.octets);
-    let between = Image::overlaid(&octets[..], image.header().clone());
-    let after = Image::overlaid(&octets[..], laid.overlay(between.view()).unwrap());
+    let header = laid.overlay(Image::overlaid(&octets[..], image.header().clone()).view()).unwrap();
+    Image::overlaid(octets, header)
+}
+
+/// Changes names; looks whether each then has what it is to have.
+fn check(image: &Image<Vec<u8>>, names: Vec<(Vec<u8>, Vec<Record>)>) {
+    let after = laid(image, &names);
     let zone = after.view().zone(0).unwrap();
     for (name, records) in names {
         let found = zone.node(&name).unwrap().map(|node| records_of(&node, &name).unwrap());
@@ -74,4 +79,46 @@ fn names_that_a_cut_hides() {
     check(&image(MANY / 4, true), some.clone().map(|n| (below(n, END), vec![address(2)])).collect());
     check(&image(MANY / 4, true), some.clone().map(|n| (below(n, END), vec![])).collect());
     check(&image(MANY / 4, true), some.map(|n| (below(2 * n, &below(n, END)), vec![address(2)])).collect());
+}
+
+/// Up to where all have gone is remembered, and what comes back stands elsewhere.
+#[test]
+fn names_that_a_cut_hides_and_that_go_one_after_the_other() {
+    let ends: [Vec<u8>; 2] = [[b"\x01a\x01a", END].concat(), [b"\x01b", END].concat()];
+    let names: Vec<Vec<u8>> = (0..120).map(|n| below(1000 + n, &ends[usize::from(n >= 60)])).collect();
+    let mut builder = Builder::new(7);
+    builder.begin_zone(APEX);
+    builder.record(APEX, 6, 60, &[0; 22]).unwrap();
+    [APEX, END].iter().for_each(|owner| builder.record(owner, 2, 60, b"\x02ns\x05other\0").unwrap());
+    names.iter().for_each(|name| builder.record(name, 1, 60, &[192, 0, 2, 1]).unwrap());
+    let mut image = Image::open(builder.finish().0).unwrap();
+    let mut there: Vec<bool> = names.iter().map(|_| true).collect();
+    for step in 0..names.len() + 5 {
+        // Now and then one comes back, and goes again later.
+        let back = (step % 7 == 3).then_some(step / 2).filter(|back| *back < names.len());
+        // Of each half one stays until all others are gone.
+        let last = if step < names.len() { step } else { 50 + step % 2 * 60 };
+        let goes = |n: &usize| n % 60 != 50 || step >= names.len();
+        let gone =
+            [Some(last).filter(goes), step.checked_sub(5).filter(|before| before % 7 == 3).map(|before| before / 2)];
+        let mut edits = Vec::new();
+        for (n, is_there) in back.map(|n| (n, true)).into_iter().chain(gone.into_iter().flatten().map(|n| (n, false))) {
+            if n < names.len() && there[n] != is_there {
+                there[n] = is_there;
+                edits.push((names[n].clone(), if is_there { vec![address(9)] } else { vec![] }));
+            }
+        }
+        image = laid(&image, &edits);
+        // Without the cut all that is left is to be seen, and names that only lead there.
+        let shown = laid(&image, &[(END.to_vec(), vec![])]);
+        let zone = shown.view().zone(0).unwrap();
+        for (name, is_there) in names.iter().zip(&there) {
+            let found = zone.node(name).unwrap().map(|node| records_of(&node, name).unwrap());
+            assert_eq!(found.is_some_and(|all| !all.is_empty()), *is_there, "{step}: {name:?}");
+        }
+        for (half, end) in ends.iter().enumerate() {
+            let is_there = there[half * 60..][..60].iter().any(|is_there| *is_there);
+            assert_eq!(zone.node(end).unwrap().is_some(), is_there, "{step}: {end:?}");
+        }
+    }
 }

@@ -110,8 +110,14 @@ impl Gate {
     ) -> Option<String> {
         let apex = version.zone.apex();
         let guards = self.guards_of(apex);
-        // What is damaged cannot be compared, and is no reason to keep anything.
-        let Some(zone) = served.map_or(Ok(None), |image| image.view().zone_of(apex)).ok()? else {
+        // What is damaged cannot be compared, and is no reason to keep anything: it could not go on as it was.
+        let damaged = |_| {
+            if guards.is_some() {
+                let zone = name(apex).to_string();
+                log::warn("a version is served without being weighed: the one before is damaged", &[("zone", &zone)]);
+            }
+        };
+        let Some(zone) = served.map_or(Ok(None), |image| image.view().zone_of(apex)).map_err(damaged).ok()? else {
             let is_foreign = self.written.find(apex).is_some_and(Zone::is_secondary);
             // The history has nothing of a version that was the first: forced, or while there were no guards.
             self.changes().is_more |= is_foreign && guards.is_none() && unbelieved(version).is_some();
@@ -125,7 +131,8 @@ impl Gate {
             }
             return why;
         };
-        let why = guards.and_then(|guards| weigh(&zone, version, guards, || stock.builder()).ok()?);
+        let weigh = |guards| weigh(&zone, version, guards, || stock.builder()).map_err(damaged).ok().flatten();
+        let why = guards.and_then(weigh);
         if why.is_none() && !self.is_journaled(apex) && (!is_read_again || is_other(&zone, version.zone)) {
             self.remember(&zone, version.zone);
         }

@@ -12,6 +12,7 @@ use crate::followers::Followers;
 use crate::format::Damaged;
 use crate::named::Hosts;
 use crate::node::{ABOVE, CUT, DNAME, EDITED, GONE, Node};
+use crate::overlay::Front;
 use crate::patch::Unable;
 use crate::row::halve;
 use crate::zone::{HASHED, SIGNED, TABLED, Zone};
@@ -80,8 +81,7 @@ pub(crate) struct Gathered {
     pub hidden: Vec<(Screen, Nodes)>,
 }
 
-/// Names' nodes in the file, each with the last one behind it up to which all have changed.
-pub(crate) type Fronts = Vec<(u32, u32)>;
+pub(crate) type Fronts = Vec<Front>;
 
 /// A name that hides others: its seat, and how many octets it has. It is an end of the seat's name, and where that is another zone's apex, there may be
 /// another one at the same seat later.
@@ -689,30 +689,27 @@ impl<'a> Zone<'a> {
         if let Some((seat, end)) = self.seat(name)? {
             let (mut together, mut hidden_ones) = (None, None);
             // Where one name after another goes, all before it are gone: to step over them each time would be quadratic.
-            let behind = |first: Node<'a>| {
-                let front = view.overlay().and_then(|overlay| overlay.front(first.reference()));
-                front.map_or(Ok(first), |last| view.node(last))
-            };
-            let first = match end == name {
-                true => Some(seat),
-                false => self.hidden_from(seat, end, labels, hidden)?.next().transpose()?,
+            let is_hidden = end != name;
+            let is_own = |node: &Result<Node<'a>, Damaged>| node.as_ref().is_ok_and(|n| n.labels_below() == Ok(labels));
+            let first = match is_hidden {
+                false => Some(seat),
+                true => self.hidden_from(seat, end, labels, hidden)?.find(|node| !is_own(node)).transpose()?,
             };
             if let Some(first) = first {
-                let from = behind(first)?;
-                match end == name {
-                    true => together = Some(self.together_below(from, end)?),
-                    false => hidden_ones = Some(self.hidden_from(seat, end, from.labels_below()?, hidden)?),
+                let front = view.overlay().and_then(|overlay| overlay.front(first.reference(), is_hidden));
+                let from = front.map_or(Ok(first), |last| view.node(last))?;
+                match is_hidden {
+                    false => together = Some(self.together_below(from, end)?),
+                    true => hidden_ones = Some(self.hidden_from(seat, end, from.labels_below()?, hidden)?),
                 }
             }
-            let first = first.map_or(seat.reference(), |first| first.reference());
             // Up to which all have changed: so they stay until there is another file.
+            let first = first.map_or(seat.reference(), |first| first.reference());
             let (mut are_changed, mut steps, mut last) = (true, 0, first);
             for node in together.into_iter().flatten().chain(hidden_ones.into_iter().flatten()) {
                 let node = node?;
                 let below = self.name_of(&node, &mut room)?;
                 if below == name {
-                    // A hidden one itself is also met by whoever looks below a name above it.
-                    are_changed &= end == name;
                     continue;
                 }
                 if !is_below(below, name) {
@@ -731,7 +728,7 @@ impl<'a> Zone<'a> {
                 }
             }
             if steps >= FEW {
-                fronts.push((first, last));
+                fronts.push(Front { seat: first, is_hidden, last });
             }
         }
         Ok(())

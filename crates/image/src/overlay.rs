@@ -54,10 +54,17 @@ impl Touched {
 
 /// Of the nodes of the file below a name all are changed up to one, and stay so.
 #[derive(Clone, Copy)]
-struct Front {
-    /// The name's node in the file.
-    seat: u32,
-    last: u32,
+pub(crate) struct Front {
+    /// The name's node in the file; or, where names are hidden, the first node below it, which is one of those.
+    pub seat: u32,
+    pub is_hidden: bool,
+    pub last: u32,
+}
+
+impl Front {
+    fn is_of(&self, seat: u32, is_hidden: bool) -> bool {
+        (self.seat, self.is_hidden) == (seat, is_hidden)
+    }
 }
 
 /// Changed names of a zone that are listed under a key: a name leaves its lists with its node. None is empty.
@@ -324,16 +331,15 @@ impl Overlay {
         })
     }
 
-    /// The last node of the file below a name, of which this is the seat, up to which all are known to have changed; of hidden names from this node on, the
-    /// first below the name.
-    pub(crate) fn front(&self, seat: u32) -> Option<u32> {
-        self.fronts.leaf(seat).iter().find(|front| front.seat == seat).map(|front| front.last)
+    /// The last node of the file up to which all are known to have changed that stand below a name.
+    pub(crate) fn front(&self, seat: u32, is_hidden: bool) -> Option<u32> {
+        self.fronts.leaf(seat).iter().find(|front| front.is_of(seat, is_hidden)).map(|front| front.last)
     }
 
-    pub(crate) fn set_front(&mut self, seat: u32, last: u32) {
-        self.fronts.change(seat, |leaf| {
-            leaf.retain(|front| front.seat != seat);
-            leaf.push(Front { seat, last });
+    pub(crate) fn set_front(&mut self, front: Front) {
+        self.fronts.change(front.seat, |leaf| {
+            leaf.retain(|old| !old.is_of(front.seat, front.is_hidden));
+            leaf.push(front);
         });
     }
 

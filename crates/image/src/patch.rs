@@ -118,7 +118,7 @@ impl Laid {
             overlay.enter(view, of_zone[0].0, &nodes)?;
         }
         self.zones.iter().for_each(|(number, record)| overlay.set_zone(*number, *record));
-        self.fronts.iter().for_each(|(seat, last)| overlay.set_front(*seat, *last));
+        self.fronts.iter().for_each(|front| overlay.set_front(*front));
         self.hidden.iter().for_each(|(screen, nodes)| overlay.set_hidden(*screen, nodes));
         for some in self.naming.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             overlay.list(view, some[0].0, some[0].1, some.iter().map(|(.., named)| *named))?;

@@ -399,9 +399,29 @@ fn who_looks_below_a_name_steps_over_few_of_those_that_are_gone() {
         let (view, zone) = (image.view(), zone_of(&image, APEX));
         let overlay = view.overlay().unwrap();
         assert_eq!(overlay.live_behind(view, zone.number(), b"\x01e").unwrap().count(), 0);
-        let passed = overlay.front(seat_of_file).map_or(0, |last| {
+        let passed = overlay.front(seat_of_file, false).map_or(0, |last| {
             let labels = view.node(last).unwrap().labels_below().unwrap().to_vec();
             1 + of_file.iter().position(|owner| owner.starts_with(&labels)).unwrap()
+        });
+        assert!((passed..=passed + 17).contains(&(i + 1)), "{passed} of {}", i + 1);
+    }
+}
+
+/// The same of what a cut hides, where names without records have no nodes.
+#[test]
+fn who_looks_below_a_hidden_name_steps_over_few_of_those_that_are_gone() {
+    let (cut, above): (&[u8], &[u8]) = (b"\x01e\x01z\0", b"\x01t\x01e\x01z\0");
+    let owners: Vec<Vec<u8>> = (0..100).map(|i| [format!("\x03{i:03}").as_bytes(), above].concat()).collect();
+    let mut rows = vec![(cut, rtype::NS, &b"\x02ns\x01o\0"[..])];
+    rows.extend(owners.iter().map(|owner| (&owner[..], rtype::A, &[192, 0, 2, 1][..])));
+    let mut image = Image::open(file(&[(APEX, &[&APEX_ROWS[..], &rows].concat()[..])])).unwrap();
+    let first = zone_of(&image, APEX).node(&owners[0]).unwrap().unwrap().reference();
+    for (i, gone) in owners.iter().enumerate() {
+        image = over(&image, names(gone, &[]));
+        let view = image.view();
+        let passed = view.overlay().unwrap().front(first, true).map_or(0, |last| {
+            let labels = view.node(last).unwrap().labels_below().unwrap().to_vec();
+            1 + owners.iter().position(|owner| owner.starts_with(&labels)).unwrap()
         });
         assert!((passed..=passed + 17).contains(&(i + 1)), "{passed} of {}", i + 1);
     }

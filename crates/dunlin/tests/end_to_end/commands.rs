@@ -191,7 +191,10 @@ fn a_bar_is_for_who_watches_and_for_nobody_else() {
         let compile = format!("zone compile {name}.zone --origin example.com -o {name}.image");
         assert!(on_a_terminal(&folder, &compile).contains(" %"), "{compile}");
     }
-    folder.write("dunlin.toml", "[server]\ndata-dir = \"data\"\n[[zone]]\nname = \"example.com\"\nfile = \"a.zone\"\n");
+    folder.write(
+        "dunlin.toml",
+        "[server]\nuser = \"\"\ndata-dir = \"data\"\n[[zone]]\nname = \"example.com\"\nfile = \"a.zone\"\n",
+    );
     let out = "> out";
     for (command, has_bar) in [
         ("compile -c dunlin.toml", true),

@@ -336,7 +336,7 @@ impl Doors {
         Ok(Doors { control, http })
     }
 
-    /// That are the user's from now on: a socket can only be removed by whoever may write to its folder.
+    /// Of the control socket: it can only be removed by whoever may write to its folder.
     fn paths<'s>(&'s self, config: &'s Config) -> Vec<&'s Path> {
         self.control.folder.iter().chain([&config.control.socket]).map(|path| &**path).collect()
     }
@@ -402,7 +402,7 @@ fn claim(data: &Path) -> Result<File, String> {
     }
 }
 
-/// `compile`, run by root, has made images, and the folder of zones that are kept by commands, that are root's.
+/// Images, and the folder of zones that are kept by commands, are root's where root has made them with `user = ""`.
 fn give_images(data: &Held, user: &User) -> io::Result<()> {
     let there = |found: io::Result<Held>| match found {
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),

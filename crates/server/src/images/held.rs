@@ -38,6 +38,8 @@ pub struct Gate {
     written: Written,
     data_dir: PathBuf,
     changes: Mutex<Changes>,
+    /// Zones of which it was said that what was served is damaged. Bound: as many as there are.
+    unweighed: Mutex<HashSet<Box<[u8]>>>,
 }
 
 /// What versions that passed change, by apex: as much as history takes.
@@ -112,7 +114,7 @@ impl Gate {
         let guards = self.guards_of(apex);
         // What is damaged cannot be compared, and is no reason to keep anything: it could not go on as it was.
         let damaged = |_| {
-            if guards.is_some() {
+            if guards.is_some() && hold(&self.unweighed).insert(apex.into()) {
                 let zone = name(apex).to_string();
                 log::warn("a version is served without being weighed: the one before is damaged", &[("zone", &zone)]);
             }

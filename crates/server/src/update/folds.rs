@@ -62,7 +62,7 @@ impl Folds {
     }
 
     /// The one that was under way has ended. `left`: names that no file holds, which wait as long again. Updates have changed them meanwhile, or their
-    /// zone's file could not be written, nor will the next one be: whatever their number, they alone are no reason for it.
+    /// zone's file could not be written, nor will the next one be: whatever their number, they alone are no reason not to rest.
     pub fn end(&mut self, now: Instant, is_made: bool, left: usize) {
         if let Some((begun, end)) = self.under_way.take() {
             self.last = Some((now, now - begun));

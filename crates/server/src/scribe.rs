@@ -105,7 +105,7 @@ enum Done {
     Looked,
     /// Its edit is served now.
     Edited,
-    /// It may have one, which waits until nobody writes to it.
+    /// It may have one, which waits until nobody writes to it, or it fits.
     Waits,
     /// The last change of the zone, which may be its edit, is durable and not served yet.
     Owed,
@@ -146,10 +146,10 @@ enum Made {
 
 /// What came of reading an edit.
 enum Reading {
-    /// The file, or what it includes, is being written.
+    /// The file, or what it includes, is being written; or the zone's last change is to be served first.
     Unsettled,
     Hindered(Hindrance),
-    /// It is served now; or changes nothing, and this is to be known of its file.
+    /// It is durable; or changes nothing, and this is to be known of its file.
     Taken(Box<(Edit, Option<Origin>)>),
 }
 
@@ -387,11 +387,12 @@ impl Scribe {
             return Ok(Done::Current);
         }
         let apex = task.apex.clone();
-        let (is_unfit, is_novice, is_last, are_hopeful) = self.press.have_done(move |press, books| {
+        let (is_unfit, is_novice, owes, are_hopeful) = self.press.have_done(move |press, books| {
             let now = press.current();
             let serial = laying::zone(now.image.view(), &apex).and_then(|zone| zone.serial().ok());
             let is_last = serial.is_none_or(|serial| books.unwritten.is_at(&apex, serial));
-            (books.unwritten.unfit(&apex).is_some(), books.novices.has(&apex), is_last, books.are_hopeful())
+            let owes = !is_last || books.owes(&apex);
+            (books.unwritten.unfit(&apex).is_some(), books.novices.has(&apex), owes, books.are_hopeful())
         });
         if is_unfit {
             // Its file in data-dir is to be mended first, as the log says.
@@ -402,10 +403,14 @@ impl Scribe {
             self.again(task, RETRY);
             return Ok(Done::Early);
         }
-        if !is_last {
+        if owes {
             // What is durable and takes a new image is not served yet. It may be an edit: its file is the only place where that can be seen, and the
             // next one would be made of what was before it.
-            self.again(task, RETRY);
+            let wait = if are_hopeful { REST } else { RETRY };
+            self.again(task, if task.is_asked { wait } else { RETRY });
+            if task.what == What::Write {
+                self.press.slate.hurry(&task.apex, Instant::now() + wait);
+            }
             return Ok(if are_hopeful { Done::Owed } else { Done::Left(UNSERVED) });
         }
         // A link stays one, also while it leads nowhere: the file that it leads to may be edited.
@@ -533,7 +538,7 @@ impl Scribe {
         self.press.slate.look(slice::from_ref(&task.apex), at);
     }
 
-    /// Finds out what an edit changes, and has that served; the file as it was read is one that we know from then on. `was`: the file, and what
+    /// Finds out what an edit changes, and has that made; the file as it was read is one that we know from then on. `was`: the file, and what
     /// told it when it was looked at.
     fn change(
         &self,
@@ -631,7 +636,11 @@ impl Scribe {
         }
         if edit.diff.is_some() {
             log::info("an edit is taken in", &[("zone", &name(&task.apex)), ("file", &zone.file.display())]);
-            if self.owes(&task.apex) {
+            let apex = task.apex.clone();
+            if self.press.have_done(move |_, books| books.owed.contains(&apex)) {
+                self.press.slate.force_no_more(&task.apex);
+                self.press.slate.hurry(&task.apex, Instant::now() + REST);
+                self.again(task, REST);
                 return Ok(Done::Owed);
             }
         }

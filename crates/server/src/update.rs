@@ -78,7 +78,8 @@ const GROUP_MAX: usize = 1024;
 const GROUP_OCTETS_MAX: usize = 64 << 20;
 /// Names of a change that no message asks for, as an edit, that are laid while updates wait, which takes 9 us each.
 const MADE_NAMES_MAX: usize = 10_000;
-/// Names that lie over the image at most before a new one is made though updates go on, and octets of the room behind it.
+/// Names that lie over the image at most before a new one is made though updates go on (twice as many as the last one left, if that is more), and octets of
+/// the room behind it.
 const NAMES_MAX: usize = 100_000;
 const OCTETS_MAX: usize = images::ROOM / 2;
 /// Answers of a burst: so many are made, and signed, in a millisecond or two. (Refusals may wait for `AT_ONCE`.)

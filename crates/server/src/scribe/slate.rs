@@ -245,6 +245,12 @@ impl Slate {
         told.into_iter().flatten().for_each(|asker| _ = asker.sender.send(taken.clone()));
     }
 
+    /// What was to be taken in whatever the guards object to is durable, and those who wait for it wait until it is served: of an edit that comes meanwhile
+    /// nobody has said so.
+    pub fn force_no_more(&self, apex: &[u8]) {
+        self.hold().told.get_mut(apex).into_iter().flatten().for_each(|asker| asker.forces = false);
+    }
+
     /// The file of a zone is to be looked at once more before anybody is answered.
     pub fn put_off(&self, apex: &[u8]) {
         let Entries { asked, told, .. } = &mut *self.hold();
@@ -339,7 +345,7 @@ impl Entries {
     /// can be, one of them would always have a zone, and the others would have to wait for ever.
     fn take(&mut self, now: Instant) -> Option<Task> {
         // Before all that nobody waits for: a reload may have had a million looked at.
-        if let Some(apex) = self.asked.keys().find(|apex| self.looks.has(apex, now)).cloned() {
+        if let Some(apex) = self.asked.keys().chain(self.told.keys()).find(|apex| self.looks.has(apex, now)).cloned() {
             self.looks.remove(&apex);
             return self.task(apex, What::Look);
         }
@@ -490,6 +496,13 @@ mod tests {
         slate.look(&[A.into()], start);
         assert!(slate.withdraw(A, third, true));
         assert_eq!(take(start), Some((What::Look, true, false)), "he has gone");
+        force(A);
+        slate.look(&[A.into()], start);
+        assert_eq!(take(start), Some((What::Force, true, false)));
+        slate.force_no_more(A);
+        slate.look(&[A.into()], start);
+        assert_eq!(take(start), Some((What::Look, true, false)), "what he wanted is durable");
+        slate.answer(A, &Ok(()));
         slate.renew([A, A, b"\x01c\0"].into_iter(), start + MINUTE);
         assert_eq!([take(start), take(start + MINUTE)], [None, Some((What::Digest, true, false))]);
         assert_eq!(take(start + MINUTE), None);

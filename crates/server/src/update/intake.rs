@@ -259,7 +259,7 @@ impl Intake {
         Err(format!("{}: freeze it until it has gone back", Unmade::Misfit.text()))
     }
 
-    /// Changes a zone without an update. Err: it was not durable, or the zone has changed meanwhile.
+    /// Changes a zone without an update. Err: it was not durable, or the zone has changed meanwhile, or owes its last change.
     pub fn change(
         &self,
         published: &Published<Zones<Stretch>>,

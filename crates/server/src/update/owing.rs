@@ -180,6 +180,7 @@ impl Updates {
         let are_behind = books.owed.iter().any(|apex| books.unwritten.is_behind(apex));
         if outcome.is_ok() && !is_late && !are_behind {
             books.pay();
+            self.later.is_noted = false;
         }
         let unserved: Vec<Box<[u8]>> = if is_late { vec![] } else { books.owed.iter().cloned().collect() };
         drop(books);

@@ -18,12 +18,13 @@ pub(crate) mod edited;
 pub(crate) mod origin;
 mod outline;
 pub(crate) mod slate;
+mod taking_in;
+pub(crate) mod writing;
 
-use crate::clock::rfc3339;
 use crate::config::{Written, Zone};
 use crate::history::{self, Past};
 use crate::images::laying;
-use crate::images::sound::{Sound, damaged};
+use crate::images::sound::damaged;
 use crate::images::{fingerprint_of, name};
 use crate::log;
 use crate::publisher::press::{DIGEST_AFTER, Press};
@@ -31,14 +32,12 @@ use crate::publisher::watcher::Folders;
 use crate::stamp::may_be_there;
 use crate::state::State;
 use crate::update::digest;
-use crate::update::intake::{Intake, Unmade, Until};
+use crate::update::intake::{Intake, Until};
 use crate::update::ledger;
 use crate::update::owing::UNSERVED;
 use crate::zonetext::reading::Stock;
 use audit::Guards;
-use edited::{Edit, Hindrance};
-use image::Sorted;
-use origin::{Base, Known, Means, NONE, Origin, UNSEEN};
+use origin::{NONE, Origin};
 use outline::Outline;
 use slate::{Task, What};
 use stats::Counter;
@@ -48,9 +47,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use store::atomic::{self, Output, prepare};
-use store::folder::open_file;
-use transfer::{Author, Diff, When};
+use transfer::When;
 
 pub struct Scribe {
     press: Arc<Press>,
@@ -132,25 +129,6 @@ impl Undone {
             Undone::TooOften => TOO_OFTEN,
         }
     }
-}
-
-/// What came of the change of an edit.
-enum Made {
-    /// If it takes a new image it will be served.
-    Durable,
-    /// The zone has changed so much that the file is to be read again.
-    Outdated,
-    /// The zone's last change is to be served first.
-    Owing,
-}
-
-/// What came of reading an edit.
-enum Reading {
-    /// The file, or what it includes, is being written; or the zone's last change is to be served first.
-    Unsettled,
-    Hindered(Hindrance),
-    /// It is durable; or changes nothing, and this is to be known of its file.
-    Taken(Box<(Edit, Option<Origin>)>),
 }
 
 impl From<String> for Undone {
@@ -466,68 +444,6 @@ impl Scribe {
         Ok(is_back)
     }
 
-    /// Changes the zone as the file was edited.
-    fn take_in(&mut self, task: &Task, file: &Path, is: String, mut origin: Origin) -> Result<Done, Undone> {
-        if task.what == What::Force {
-            self.forced.insert(task.apex.clone(), is.clone());
-        }
-        // Of an edit that came after that nobody has said so.
-        let is_forced = self.forced.get(&task.apex).is_some_and(|forced| *forced == is);
-        let serial = serial(&self.press, &task.apex);
-        let waits = self
-            .refused
-            .get(&task.apex)
-            .filter(|refused| refused.stamp == is && refused.serial == serial && refused.guards == task.guards);
-        if let Some(refused) = waits.filter(|_| !is_forced) {
-            return Err(Undone::Held(refused.why.clone()));
-        }
-        if !file.exists() || is_being_written(file) || origin.includes().iter().any(|file| is_being_written(file)) {
-            return Ok(self.look_again(task));
-        }
-        let refuse = |scribe: &mut Scribe, why: &str| {
-            let why = not_taken_in(file, why);
-            scribe.refused.insert(
-                task.apex.clone(),
-                Refused { stamp: is.clone(), serial, guards: task.guards, why: why.clone() },
-            );
-            Err(Undone::Held(why))
-        };
-        if let Err(e) = open_file(file) {
-            return Err(self.wait(task, file, &e.to_string()));
-        }
-        // Or its first line could not be read.
-        let Some(base) = origin.edited(file) else { return Err(self.wait(task, file, NO_VERSION)) };
-        let is_unknown = base == Base::Itself && self.refused.get(&task.apex).is_none_or(|refused| refused.stamp != is);
-        // By the name that is configured: what it includes lies beside that.
-        let zone = Zone::new(task.apex.clone(), task.file.clone());
-        let guards = task.guards.as_ref().filter(|_| !is_forced);
-        let author = if is_forced { history::by_force(history::by_edit()) } else { history::by_edit() };
-        let reading = self.change(&zone, &base, guards, &author, &mut origin, (file, &is))?;
-        if is_unknown && !matches!(reading, Reading::Unsettled | Reading::Hindered(Hindrance::Elsewhere(_))) {
-            let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&task.apex)), ("file", &file.display())];
-            log::warn("it is not known which version of a zone its file is", &facts);
-        }
-        match reading {
-            Reading::Unsettled => Ok(self.look_again(task)),
-            Reading::Hindered(Hindrance::Wrong(why)) => refuse(self, &why),
-            // That may be mended, and the file stays as it is.
-            Reading::Hindered(Hindrance::Elsewhere(why)) => Err(self.wait(task, file, &why)),
-            Reading::Hindered(Hindrance::Weighed(why)) => refuse(self, &weighed(&why, &task.apex)),
-            Reading::Taken(taken) => {
-                let (edit, kept) = *taken;
-                self.refused.remove(&task.apex);
-                self.forced.remove(&task.apex);
-                self.remember(task, &zone, &edit, &base, &mut origin, kept)
-            }
-        }
-    }
-
-    /// What hinders an edit may be mended, with the file as it is.
-    fn wait(&self, task: &Task, file: &Path, why: &str) -> Undone {
-        self.again(task, RETRY);
-        Undone::Held(not_taken_in(file, why))
-    }
-
     fn look_again(&self, task: &Task) -> Done {
         self.again(task, REST);
         Done::Waits
@@ -536,206 +452,6 @@ impl Scribe {
     fn again(&self, task: &Task, after: Duration) {
         let at = Instant::now() + after;
         self.press.slate.look(slice::from_ref(&task.apex), at);
-    }
-
-    /// Finds out what an edit changes, and has that made; the file as it was read is one that we know from then on. `was`: the file, and what
-    /// told it when it was looked at.
-    fn change(
-        &self,
-        zone: &Zone,
-        base: &Base,
-        guards: Option<&Guards>,
-        author: &Author,
-        origin: &mut Origin,
-        was: (&Path, &str),
-    ) -> Result<Reading, Undone> {
-        for _ in 0..TRIES {
-            let mut kept = None;
-            let mut keep = |edited: &Sorted<'_>, edit: &Edit| {
-                // Of what only has another stamp the base is there, or needs none.
-                let is_known = matches!(base, Base::Copy(..)) || is_written(zone, base, edit);
-                let is_wanted = edit.diff.is_some() || !is_known;
-                kept =
-                    is_wanted.then(|| origin.ahead(edited, base.serial(), edit, origin::version(&zone.file).is_none()));
-            };
-            let edit = match edited::edit(&self.past, zone, base, guards, &mut keep) {
-                Ok(edit) => edit,
-                Err(hindrance) => return Ok(Reading::Hindered(hindrance)),
-            };
-            let kept = kept.transpose()?;
-            let give_up = |kept: Option<Origin>| kept.iter().for_each(|next| origin.give_up(next));
-            // Half of it may have been read, and who forces an edit has not seen another.
-            if origin.stamp(was.0) != was.1 || edit.includes.iter().any(|file| is_being_written(file)) {
-                give_up(kept);
-                return Ok(Reading::Unsettled);
-            }
-            let (Some(diff), Some(next)) = (&edit.diff, &kept) else {
-                return Ok(Reading::Taken(Box::new((edit, kept))));
-            };
-            match self.make(&zone.apex, &edit, diff.clone(), next, author) {
-                Ok(Made::Outdated) => give_up(kept),
-                Ok(Made::Owing) => {
-                    give_up(kept);
-                    return Ok(Reading::Unsettled);
-                }
-                // The journal may have it: a start finds out, or the next try announces another.
-                Err(why) => return Err(why.into()),
-                Ok(Made::Durable) => {
-                    kept.map_or(Ok(()), |next| origin.become_next(next))?;
-                    return Ok(Reading::Taken(Box::new((edit, None))));
-                }
-            }
-        }
-        Err(Undone::TooOften)
-    }
-
-    /// Makes the change of an edit. The zone may have changed meanwhile, and may change again.
-    fn make(&self, apex: &[u8], edit: &Edit, mut diff: Diff, next: &Origin, author: &Author) -> Result<Made, String> {
-        for _ in 0..AGAIN {
-            next.announce(diff.to).map_err(|e| e.to_string())?;
-            match self.intake.change(&self.past.published, apex, diff.clone(), author.clone(), Until::Durable) {
-                Err(Unmade::Misfit) => {
-                    let anew = history::with_zone(&self.past.published, apex, |served| Ok(edit.anew(&diff, served)))?;
-                    let Some(anew) = anew else { return Ok(Made::Outdated) };
-                    diff = anew;
-                }
-                Err(Unmade::Owing) => return Ok(Made::Owing),
-                // The journal may have it though that was not told.
-                Err(Unmade::Failed(why)) if !self.past.was_edited(apex, diff.to)? => return Err(why),
-                _ => return Ok(Made::Durable),
-            }
-        }
-        Ok(Made::Outdated)
-    }
-
-    /// The file is one that we know from now on. `kept`: so, if the edit changes nothing.
-    fn remember(
-        &mut self,
-        task: &Task,
-        zone: &Zone,
-        edit: &Edit,
-        base: &Base,
-        origin: &mut Origin,
-        kept: Option<Origin>,
-    ) -> Result<Done, Undone> {
-        let was_unseen = origin.known().last().is_some_and(|known| known.stamp == UNSEEN);
-        match (&edit.diff, kept, base) {
-            (Some(_), ..) => {}
-            (None, Some(next), _) => origin.become_next(next)?,
-            (None, None, Base::Version(serial, _)) => {
-                let known =
-                    Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone(), is_plain: false };
-                origin.remember(vec![known])?;
-            }
-            (None, None, _) => origin.is_now(edit.stamp.clone(), edit.includes.clone())?,
-        }
-        if let Some(names) = &edit.stays {
-            let facts: [(&str, &dyn std::fmt::Display); 3] =
-                [("zone", &name(&task.apex)), ("file", &zone.file.display()), ("names", names)];
-            log::warn("an edit is of a version before another edit, and has not what that changed: it stays", &facts);
-        }
-        if edit.diff.is_some() {
-            log::info("an edit is taken in", &[("zone", &name(&task.apex)), ("file", &zone.file.display())]);
-            let apex = task.apex.clone();
-            if self.press.have_done(move |_, books| books.owed.contains(&apex)) {
-                self.press.slate.force_no_more(&task.apex);
-                self.press.slate.hurry(&task.apex, Instant::now() + REST);
-                self.again(task, REST);
-                return Ok(Done::Owed);
-            }
-        }
-        let is = origin.stamp(&zone.file);
-        if origin.known().iter().any(|known| known.is(&is)) {
-            self.press.slate.hurry(&task.apex, Instant::now());
-            return Ok(Done::Edited);
-        }
-        // It changes nothing, and is to be read again: it was written too short a time before, or at a time to come.
-        self.again(task, if was_unseen { RETRY } else { REST });
-        if is_ahead(&zone.file) {
-            if origin.includes().is_empty() {
-                self.calm.insert(fingerprint_of(&task.apex), self.sight(task, &is));
-            }
-            // Of such a one it cannot be known whether it is edited again.
-            let file = zone.file.display();
-            self.tell_unwritten(task, Some(format!("the time of {file} is to come: set it, or the clock, right")));
-        }
-        Ok(Done::Edited)
-    }
-
-    /// When an update made the change that led to this serial, if it was before the start.
-    fn last_update(&mut self, apex: &[u8], serial: u32) -> Option<u64> {
-        let all = self.last_updates.get_or_insert_with(|| history::last_updates(&self.past.data_dir));
-        all.get(&fingerprint_of(apex)).filter(|(to, _)| *to == serial).map(|(_, when)| when.wall_s)
-    }
-
-    fn write_back(&mut self, task: &Task, file: &Path, was: String, mut origin: Origin) -> Result<Done, Undone> {
-        let apex = task.apex.clone();
-        // Together: of what is served.
-        let (now, last) = self.press.have_done(move |press, books| {
-            let now = press.current();
-            let serial = laying::zone(now.image.view(), &apex).and_then(|zone| zone.serial().ok());
-            (now, serial.and_then(|serial| books.unwritten.changed_at(&apex, serial)))
-        });
-        // Not compared: of 70 MB two are read, every few seconds.
-        let sound = Sound::as_known(&now.image);
-        let Some(zone) = sound.zone(&task.apex)? else { return Ok(Done::Current) };
-        let serial = zone.serial().map_err(damaged)?;
-        if origin.is_version(&was, serial) {
-            return Ok(Done::Current);
-        }
-        let last = last.or_else(|| self.last_update(&task.apex, serial));
-        let first_line = origin::first_line(serial, last.map(rfc3339).as_deref());
-        let (folder, target) = parts(file)?;
-        // Not for each zone: it is listed as a whole.
-        if self.swept.insert(folder.to_path_buf()) {
-            atomic::sweep(folder);
-        }
-        let old = open_file(file).ok();
-        let before = self.outlines.remove(&task.apex);
-        let before = before.filter(|outline| old.as_ref().is_some_and(|old| outline.is_of(old)));
-        let (mut new, mut outline, stood) = (None, None, origin.known().to_vec());
-        let text = |out: &mut Output| {
-            if file.try_exists()? {
-                resemble(out, file)?;
-            }
-            outline =
-                Some(outline::write(outline::PASSAGE, &now.image, &zone, &first_line, before.as_ref(), old, out)?);
-            sound.holds()
-        };
-        let check = |temporary: &Path| {
-            let written =
-                new.insert(Known { means: Means::Written, serial, stamp: origin::stamp(temporary), is_plain: false });
-            let before = origin.known().iter().filter(|known| known.is(&was)).cloned();
-            let known = before.chain([written.clone()]).collect();
-            origin.remember(known)?;
-            // As late as can be.
-            if origin.stamp(file) == was { Ok(()) } else { Err(io::Error::other("it was edited just now")) }
-        };
-        let prepared = prepare(folder, target, None, text, check);
-        // What nobody has seen is no version that somebody may have edited: his is of the one that stood there.
-        let prepared = match prepared {
-            Err(e) if new.is_some() => {
-                origin.remember(stood)?;
-                return Err(history::unwritable(&e).into());
-            }
-            prepared => prepared.map_err(|e| history::unwritable(&e))?,
-        };
-        let is_aside = prepared.exchange(&aside::name(target))?;
-        let named = outline.and_then(|outline| outline.named(file));
-        let is_ours = new.as_ref().is_some_and(|new| new.is(&origin::stamp(file)));
-        named.filter(|_| is_ours).map(|outline| self.outlines.insert(task.apex.clone(), outline));
-        if is_aside {
-            let is_edited = self.keep_edit(&task.apex, file, &origin)?;
-            if is_edited && aside::clear(file, &mut origin).map_err(|e| history::unwritable(&e))? {
-                origin.remember(stood)?;
-            }
-            // What went aside stays a moment: somebody may still be writing to it.
-            let done = self.look_again(task);
-            return Ok(if is_edited { done } else { Done::Written });
-        }
-        // From here on it is known which version somebody edits.
-        origin.remember(new.into_iter().collect())?;
-        Ok(Done::Written)
     }
 }
 
@@ -752,11 +468,6 @@ pub fn is_edited(data_dir: &Path, zone: &Zone) -> bool {
     is != NONE && !origin.known().iter().any(|known| known.is(&is))
 }
 
-/// Whether a file holds what was written back, as its first line says; such a one includes no other.
-fn is_written(zone: &Zone, base: &Base, edit: &Edit) -> bool {
-    matches!(base, Base::Version(..)) && edit.includes.is_empty() && origin::version(&zone.file).is_some()
-}
-
 /// Whether the time at which a file was written is to come, as its file system has it: an archive may have been made by a wrong clock.
 fn is_ahead(file: &Path) -> bool {
     let modified = std::fs::metadata(file).and_then(|m| m.modified());
@@ -771,11 +482,6 @@ fn serial(press: &Press, apex: &[u8]) -> Option<u32> {
 
 /// So long nobody may have written to a file whose edit is taken in: editors write in several steps.
 const REST: Duration = Duration::from_secs(1);
-/// Tries to take an edit in while updates go on.
-const TRIES: usize = 5;
-/// Tries to bring in a change that fits what others have changed meanwhile: each takes a sync, and of a zone that is updated a thousand times a second
-/// one in ten finds that nobody was sooner.
-const AGAIN: usize = 100;
 const TOO_OFTEN: &str = "the zone changes too often: it is tried again and again; freeze it until its edit is taken in";
 /// So much longer than the CPU was taken to make a digest, or to take in an edit, in vain it is not tried again. Not than it took: at idle priority that may
 /// be minutes of waiting, beside which there was little work.
@@ -784,36 +490,3 @@ const REST_FOR_WORK: u32 = 20;
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Between two looks at a file whose edit could not be taken in for now.
 const RETRY: Duration = Duration::from_secs(60);
-
-fn not_taken_in(file: &Path, why: &str) -> String {
-    format!("{} was edited, and its edit is not taken in: {why}", file.display())
-}
-
-fn is_being_written(file: &Path) -> bool {
-    let modified = std::fs::metadata(file).and_then(|m| m.modified());
-    // A time to come says nothing.
-    modified.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|since| since < REST))
-}
-
-const NO_VERSION: &str = "its first line does not say which version was edited, as files do that are written back; put that line there \
-    (`; serial N, written by dunlin for updates; keep this line`, N the serial of that version), or move the file away";
-/// What is said of an edit that the guards object to.
-fn weighed(why: &str, apex: &[u8]) -> String {
-    let zone = name(apex);
-    format!(
-        "{why}; look at it: dunlin ctl zone diff {zone}; have it all the same: dunlin ctl zone publish --force {zone}"
-    )
-}
-
-/// Gives a file that is to take another one's place owner, group, mode and access list of that.
-pub fn resemble(out: &Output, other: &Path) -> io::Result<()> {
-    let why = "its owner, group, mode and access list cannot be kept; make it the server's user's, and its group one of that user";
-    // It is not the folder that hinders.
-    out.resemble(other).map_err(|e| io::Error::other(format!("{why} ({e})")))
-}
-
-fn parts(file: &Path) -> Result<(&Path, &str), String> {
-    let folder = file.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-    let name = file.file_name().and_then(|name| name.to_str());
-    folder.zip(name).ok_or_else(|| format!("{} is no name that can be written", file.display()))
-}

@@ -60,7 +60,7 @@ pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Recor
     let (folder, name) = (file.parent().ok_or_else(odd)?, file.file_name().and_then(|n| n.to_str()).ok_or_else(odd)?);
     let text = |out: &mut Output| {
         // First of all: nobody reads it who may not read that one.
-        scribe::resemble(out, &file)?;
+        scribe::writing::resemble(out, &file)?;
         for record in records {
             out.write_all(line(record).as_bytes())?;
             out.write_all(b"\n")?;

@@ -1,0 +1,255 @@
+//! Takes in what somebody has edited in the file of a zone that updates own.
+
+use super::edited::{self, Edit, Hindrance};
+use super::origin::{self, Base, Known, Means, Origin, UNSEEN};
+use super::slate::{Task, What};
+use super::{Done, REST, RETRY, Refused, Scribe, Undone, is_ahead, serial};
+use crate::config::Zone;
+use crate::history;
+use crate::images::{fingerprint_of, name};
+use crate::log;
+use crate::update::intake::{Unmade, Until};
+use audit::Guards;
+use image::Sorted;
+use std::path::Path;
+use std::time::{Instant, SystemTime};
+use store::folder::open_file;
+use transfer::{Author, Diff};
+
+/// What came of the change of an edit.
+enum Made {
+    /// If it takes a new image it will be served.
+    Durable,
+    /// The zone has changed so much that the file is to be read again.
+    Outdated,
+    /// The zone's last change is to be served first.
+    Owing,
+}
+
+/// What came of reading an edit.
+enum Reading {
+    /// The file, or what it includes, is being written; or the zone's last change is to be served first.
+    Unsettled,
+    Hindered(Hindrance),
+    /// It is durable; or changes nothing, and this is to be known of its file.
+    Taken(Box<(Edit, Option<Origin>)>),
+}
+
+impl Scribe {
+    /// Changes the zone as the file was edited.
+    pub(super) fn take_in(&mut self, task: &Task, file: &Path, is: String, mut origin: Origin) -> Result<Done, Undone> {
+        if task.what == What::Force {
+            self.forced.insert(task.apex.clone(), is.clone());
+        }
+        // Of an edit that came after that nobody has said so.
+        let is_forced = self.forced.get(&task.apex).is_some_and(|forced| *forced == is);
+        let serial = serial(&self.press, &task.apex);
+        let waits = self
+            .refused
+            .get(&task.apex)
+            .filter(|refused| refused.stamp == is && refused.serial == serial && refused.guards == task.guards);
+        if let Some(refused) = waits.filter(|_| !is_forced) {
+            return Err(Undone::Held(refused.why.clone()));
+        }
+        if !file.exists() || is_being_written(file) || origin.includes().iter().any(|file| is_being_written(file)) {
+            return Ok(self.look_again(task));
+        }
+        let refuse = |scribe: &mut Scribe, why: &str| {
+            let why = not_taken_in(file, why);
+            scribe.refused.insert(
+                task.apex.clone(),
+                Refused { stamp: is.clone(), serial, guards: task.guards, why: why.clone() },
+            );
+            Err(Undone::Held(why))
+        };
+        if let Err(e) = open_file(file) {
+            return Err(self.wait(task, file, &e.to_string()));
+        }
+        // Or its first line could not be read.
+        let Some(base) = origin.edited(file) else { return Err(self.wait(task, file, NO_VERSION)) };
+        let is_unknown = base == Base::Itself && self.refused.get(&task.apex).is_none_or(|refused| refused.stamp != is);
+        // By the name that is configured: what it includes lies beside that.
+        let zone = Zone::new(task.apex.clone(), task.file.clone());
+        let guards = task.guards.as_ref().filter(|_| !is_forced);
+        let author = if is_forced { history::by_force(history::by_edit()) } else { history::by_edit() };
+        let reading = self.change(&zone, &base, guards, &author, &mut origin, (file, &is))?;
+        if is_unknown && !matches!(reading, Reading::Unsettled | Reading::Hindered(Hindrance::Elsewhere(_))) {
+            let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&task.apex)), ("file", &file.display())];
+            log::warn("it is not known which version of a zone its file is", &facts);
+        }
+        match reading {
+            Reading::Unsettled => Ok(self.look_again(task)),
+            Reading::Hindered(Hindrance::Wrong(why)) => refuse(self, &why),
+            // That may be mended, and the file stays as it is.
+            Reading::Hindered(Hindrance::Elsewhere(why)) => Err(self.wait(task, file, &why)),
+            Reading::Hindered(Hindrance::Weighed(why)) => refuse(self, &weighed(&why, &task.apex)),
+            Reading::Taken(taken) => {
+                let (edit, kept) = *taken;
+                self.refused.remove(&task.apex);
+                self.forced.remove(&task.apex);
+                self.remember(task, &zone, &edit, &base, &mut origin, kept)
+            }
+        }
+    }
+
+    /// What hinders an edit may be mended, with the file as it is.
+    fn wait(&self, task: &Task, file: &Path, why: &str) -> Undone {
+        self.again(task, RETRY);
+        Undone::Held(not_taken_in(file, why))
+    }
+
+    /// Finds out what an edit changes, and has that made; the file as it was read is one that we know from then on. `was`: the file, and what
+    /// told it when it was looked at.
+    fn change(
+        &self,
+        zone: &Zone,
+        base: &Base,
+        guards: Option<&Guards>,
+        author: &Author,
+        origin: &mut Origin,
+        was: (&Path, &str),
+    ) -> Result<Reading, Undone> {
+        for _ in 0..TRIES {
+            let mut kept = None;
+            let mut keep = |edited: &Sorted<'_>, edit: &Edit| {
+                // Of what only has another stamp the base is there, or needs none.
+                let is_known = matches!(base, Base::Copy(..)) || is_written(zone, base, edit);
+                let is_wanted = edit.diff.is_some() || !is_known;
+                kept =
+                    is_wanted.then(|| origin.ahead(edited, base.serial(), edit, origin::version(&zone.file).is_none()));
+            };
+            let edit = match edited::edit(&self.past, zone, base, guards, &mut keep) {
+                Ok(edit) => edit,
+                Err(hindrance) => return Ok(Reading::Hindered(hindrance)),
+            };
+            let kept = kept.transpose()?;
+            let give_up = |kept: Option<Origin>| kept.iter().for_each(|next| origin.give_up(next));
+            // Half of it may have been read, and who forces an edit has not seen another.
+            if origin.stamp(was.0) != was.1 || edit.includes.iter().any(|file| is_being_written(file)) {
+                give_up(kept);
+                return Ok(Reading::Unsettled);
+            }
+            let (Some(diff), Some(next)) = (&edit.diff, &kept) else {
+                return Ok(Reading::Taken(Box::new((edit, kept))));
+            };
+            match self.make(&zone.apex, &edit, diff.clone(), next, author) {
+                Ok(Made::Outdated) => give_up(kept),
+                Ok(Made::Owing) => {
+                    give_up(kept);
+                    return Ok(Reading::Unsettled);
+                }
+                // The journal may have it: a start finds out, or the next try announces another.
+                Err(why) => return Err(why.into()),
+                Ok(Made::Durable) => {
+                    kept.map_or(Ok(()), |next| origin.become_next(next))?;
+                    return Ok(Reading::Taken(Box::new((edit, None))));
+                }
+            }
+        }
+        Err(Undone::TooOften)
+    }
+
+    /// Makes the change of an edit. The zone may have changed meanwhile, and may change again.
+    fn make(&self, apex: &[u8], edit: &Edit, mut diff: Diff, next: &Origin, author: &Author) -> Result<Made, String> {
+        for _ in 0..AGAIN {
+            next.announce(diff.to).map_err(|e| e.to_string())?;
+            match self.intake.change(&self.past.published, apex, diff.clone(), author.clone(), Until::Durable) {
+                Err(Unmade::Misfit) => {
+                    let anew = history::with_zone(&self.past.published, apex, |served| Ok(edit.anew(&diff, served)))?;
+                    let Some(anew) = anew else { return Ok(Made::Outdated) };
+                    diff = anew;
+                }
+                Err(Unmade::Owing) => return Ok(Made::Owing),
+                // The journal may have it though that was not told.
+                Err(Unmade::Failed(why)) if !self.past.was_edited(apex, diff.to)? => return Err(why),
+                _ => return Ok(Made::Durable),
+            }
+        }
+        Ok(Made::Outdated)
+    }
+
+    /// The file is one that we know from now on. `kept`: so, if the edit changes nothing.
+    fn remember(
+        &mut self,
+        task: &Task,
+        zone: &Zone,
+        edit: &Edit,
+        base: &Base,
+        origin: &mut Origin,
+        kept: Option<Origin>,
+    ) -> Result<Done, Undone> {
+        let was_unseen = origin.known().last().is_some_and(|known| known.stamp == UNSEEN);
+        match (&edit.diff, kept, base) {
+            (Some(_), ..) => {}
+            (None, Some(next), _) => origin.become_next(next)?,
+            (None, None, Base::Version(serial, _)) => {
+                let known =
+                    Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone(), is_plain: false };
+                origin.remember(vec![known])?;
+            }
+            (None, None, _) => origin.is_now(edit.stamp.clone(), edit.includes.clone())?,
+        }
+        if let Some(names) = &edit.stays {
+            let facts: [(&str, &dyn std::fmt::Display); 3] =
+                [("zone", &name(&task.apex)), ("file", &zone.file.display()), ("names", names)];
+            log::warn("an edit is of a version before another edit, and has not what that changed: it stays", &facts);
+        }
+        if edit.diff.is_some() {
+            log::info("an edit is taken in", &[("zone", &name(&task.apex)), ("file", &zone.file.display())]);
+            let apex = task.apex.clone();
+            if self.press.have_done(move |_, books| books.owed.contains(&apex)) {
+                self.press.slate.force_no_more(&task.apex);
+                self.press.slate.hurry(&task.apex, Instant::now() + REST);
+                self.again(task, REST);
+                return Ok(Done::Owed);
+            }
+        }
+        let is = origin.stamp(&zone.file);
+        if origin.known().iter().any(|known| known.is(&is)) {
+            self.press.slate.hurry(&task.apex, Instant::now());
+            return Ok(Done::Edited);
+        }
+        // It changes nothing, and is to be read again: it was written too short a time before, or at a time to come.
+        self.again(task, if was_unseen { RETRY } else { REST });
+        if is_ahead(&zone.file) {
+            if origin.includes().is_empty() {
+                self.calm.insert(fingerprint_of(&task.apex), self.sight(task, &is));
+            }
+            // Of such a one it cannot be known whether it is edited again.
+            let file = zone.file.display();
+            self.tell_unwritten(task, Some(format!("the time of {file} is to come: set it, or the clock, right")));
+        }
+        Ok(Done::Edited)
+    }
+}
+
+/// Tries to take an edit in while updates go on.
+const TRIES: usize = 5;
+/// Tries to bring in a change that fits what others have changed meanwhile: each takes a sync, and of a zone that is updated a thousand times a second
+/// one in ten finds that nobody was sooner.
+const AGAIN: usize = 100;
+const NO_VERSION: &str = "its first line does not say which version was edited, as files do that are written back; put that line there \
+    (`; serial N, written by dunlin for updates; keep this line`, N the serial of that version), or move the file away";
+
+/// Whether a file holds what was written back, as its first line says; such a one includes no other.
+fn is_written(zone: &Zone, base: &Base, edit: &Edit) -> bool {
+    matches!(base, Base::Version(..)) && edit.includes.is_empty() && origin::version(&zone.file).is_some()
+}
+
+fn not_taken_in(file: &Path, why: &str) -> String {
+    format!("{} was edited, and its edit is not taken in: {why}", file.display())
+}
+
+fn is_being_written(file: &Path) -> bool {
+    let modified = std::fs::metadata(file).and_then(|m| m.modified());
+    // A time to come says nothing.
+    modified.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|since| since < REST))
+}
+
+/// What is said of an edit that the guards object to.
+fn weighed(why: &str, apex: &[u8]) -> String {
+    let zone = name(apex);
+    format!(
+        "{why}; look at it: dunlin ctl zone diff {zone}; have it all the same: dunlin ctl zone publish --force {zone}"
+    )
+}

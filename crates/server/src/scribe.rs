@@ -347,12 +347,11 @@ impl Scribe {
     /// on the updates' thread, and 6 where it is so.
     fn is_calm(&self, task: &Task) -> bool {
         let found = self.calm.get(&fingerprint_of(&task.apex));
-        task.what == What::Look
-            && !task.is_asked
-            && found.is_some_and(|found| *found == self.sight(task, &origin::stamp(&task.file)))
+        task.what == What::Look && !task.is_asked && found.is_some_and(|found| *found == self.sight(task))
     }
 
-    fn sight(&self, task: &Task, stamp: &str) -> Sight {
+    fn sight(&self, task: &Task) -> Sight {
+        let stamp = origin::full_stamp(&task.file);
         let (fingerprint, serial) = (fingerprint_of(stamp.as_bytes()), serial(&self.press, &task.apex));
         Sight { fingerprint, serial, is_kept_in_step: task.is_kept_in_step, is_ahead: is_ahead(&task.file) }
     }
@@ -429,7 +428,7 @@ impl Scribe {
         if task.is_kept_in_step && (is == NONE || is_owed(&self.press, &task.apex, &origin, &file)) {
             self.press.slate.note([&*task.apex].into_iter(), Instant::now());
         } else if is != NONE && origin.includes().is_empty() {
-            self.calm.insert(fingerprint_of(&task.apex), self.sight(task, &is));
+            self.calm.insert(fingerprint_of(&task.apex), self.sight(task));
         }
         Ok(Done::Looked)
     }

@@ -3,7 +3,10 @@
 use crate::running::{eventually, read, text};
 use crate::updates::{DDNS, update};
 use crate::written_back::{Stage, add, configuration};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, UNIX_EPOCH};
 
 fn asked(stage: &Stage, server: &crate::running::Server, name: &str) -> String {
     server.short(&stage.folder, &[&format!("{name}.z.example")])
@@ -73,6 +76,31 @@ fn each_edit_is_what_differs_from_the_one_before_it() {
     assert!(stage.ctl(&["status"]).contains("\"held\":[],\"not_written_back\":[]"));
 }
 
+/// As an archive with fixed times leaves it that is unpacked over the file. Other rights are no edit.
+#[test]
+fn an_edit_that_leaves_size_and_time_as_they_were_is_taken_in() {
+    let stage = Stage::new("", 3);
+    let dated = |text: &str| {
+        fs::write(&stage.file, text).unwrap();
+        let then = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        File::open(&stage.file).unwrap().set_modified(then).unwrap();
+        let found = stage.file.metadata().unwrap();
+        (found.len(), found.modified().unwrap(), found.ino())
+    };
+    let before = dated(&read(&stage.file));
+    let server = stage.serve();
+    add(&server, 1);
+    let edited = read(&stage.file).replace("h1 A 192.0.2.1\n", "h1 A 192.0.2.9\n");
+    assert_eq!(dated(&edited), before);
+    stage.ctl(&["reload", "z.example"]);
+    assert_eq!(asked(&stage, &server, "h1"), "192.0.2.9\n");
+    fs::set_permissions(&stage.file, Permissions::from_mode(0o600)).unwrap();
+    stage.ctl(&["reload", "z.example"]);
+    assert_eq!(asked(&stage, &server, "n1"), "192.0.2.1\n");
+    let log = stage.log();
+    assert!(log.matches("an edit is taken in").count() == 1 && !log.contains("not taken in"), "{log}");
+}
+
 #[test]
 fn what_is_included_is_part_of_the_file() {
     // In the folder of zones, and in one that nobody would look at but for that.
@@ -128,11 +156,11 @@ fn an_edit_whose_file_makes_way_for_the_one_before_waits_no_more() {
     let (server, aside) = (stage.serve(), stage.file.with_extension("aside"));
     add(&server, 1);
     for _ in 0..2 {
-        std::fs::rename(&stage.file, &aside).unwrap();
+        fs::rename(&stage.file, &aside).unwrap();
         stage.edit(&(read(&aside) + "www A 192.0.2.\n"));
         eventually("the complaint", || stage.ctl(&["status"]).contains("192.0.2."));
         // Size, time and inode are what they were.
-        std::fs::rename(&aside, &stage.file).unwrap();
+        fs::rename(&aside, &stage.file).unwrap();
         stage.folder.does(&["reload"]);
         assert!(stage.ctl(&["status"]).contains("\"held\":[]"), "{}", stage.ctl(&["status"]));
     }
@@ -152,9 +180,9 @@ fn an_edit_that_is_in_the_journal_and_not_yet_known_is_no_edit_after_a_crash() {
     assert_eq!(update(&server, &[], DDNS, again), "");
     server.killed();
     let next = of("next");
-    std::fs::write(&next, format!("to 8\n{}", read(&origin))).unwrap();
-    std::fs::write(&origin, before.0).unwrap();
-    std::fs::write(&base, before.1).unwrap();
+    fs::write(&next, format!("to 8\n{}", read(&origin))).unwrap();
+    fs::write(&origin, before.0).unwrap();
+    fs::write(&base, before.1).unwrap();
     let server = stage.serve();
     eventually("it is known", || !next.exists() && !base.exists());
     stage.edit(&read(&stage.file).replace("h1 A 192.0.2.1", "h1 A 192.0.2.7"));
@@ -174,13 +202,13 @@ fn an_edit_of_what_a_disk_has_lost_a_part_of_is_held() {
     let (good, before) = (read(&base), read(&stage.file));
     let lost = good.replace("h1.z.example. 300 IN A 192.0.2.1\n", "");
     assert_ne!(good, lost);
-    std::fs::write(&base, &lost).unwrap();
+    fs::write(&base, &lost).unwrap();
     stage.edit(&before.replace("h0 A 192.0.2.1", "h0 A 192.0.2.8"));
     eventually("it is held", || {
         stage.ctl(&["status"]).contains("z.example.1.base: its sum is not that of what it holds")
     });
     assert_eq!(asked(&stage, &server, "h0"), "192.0.2.1\n");
-    std::fs::write(&base, &good).unwrap();
+    fs::write(&base, &good).unwrap();
     stage.ctl(&["reload", "z.example"]);
     eventually("the edit", || asked(&stage, &server, "h0") == "192.0.2.8\n");
     assert_eq!(asked(&stage, &server, "h1"), "192.0.2.1\n");
@@ -248,7 +276,7 @@ fn before_a_zone_goes_back_the_edit_of_its_file_is_taken_in_or_hinders_that() {
     stage.folder.refuses(&["zone", "rollback", "z.example", "8"], "publish it, or move it away, before you go back");
     assert!(asked(&stage, &server, "n1").is_empty());
     // What keeps it from being looked at is none.
-    std::fs::remove_file(&stage.file).unwrap();
+    fs::remove_file(&stage.file).unwrap();
     std::os::unix::fs::symlink("nowhere", &stage.file).unwrap();
     stage.folder.refuses(&["zone", "publish", "z.example"], "leads nowhere");
     stage.folder.does(&["zone", "rollback", "z.example", "8"]);
@@ -282,7 +310,7 @@ fn an_edit_that_was_held_and_is_moved_away_is_in_nobodys_way() {
     let original = read(&stage.file);
     stage.edit(&original.replace("@ NS ns\n", ""));
     eventually("it is held", || stage.ctl(&["zone", "list", "z.example"]).contains("\"state\":\"held\""));
-    std::fs::remove_file(&stage.file).unwrap();
+    fs::remove_file(&stage.file).unwrap();
     stage.ctl(&["reload"]);
     eventually("the zone", || stage.ctl(&["zone", "list", "z.example"]).contains("\"state\":\"served\""));
     assert!(stage.ctl(&["status"]).contains("\"not_written_back\":[]"), "{}", stage.ctl(&["status"]));
@@ -292,7 +320,7 @@ fn an_edit_that_was_held_and_is_moved_away_is_in_nobodys_way() {
 fn what_hinders_an_edit_that_is_forced_is_said_at_once() {
     let stage = Stage::new("", 2);
     let _server = stage.serve();
-    std::fs::remove_file(&stage.file).unwrap();
+    fs::remove_file(&stage.file).unwrap();
     std::os::unix::fs::symlink("nowhere", &stage.file).unwrap();
     stage.folder.refuses(&["zone", "publish", "--force", "z.example"], "leads nowhere");
 }
@@ -330,7 +358,7 @@ fn whoever_publishes_a_zone_is_answered_when_its_edit_is_served() {
     add(&server, 1);
     let original = read(&stage.file);
     for address in ["192.0.2.11", "192.0.2.12"] {
-        std::fs::write(&stage.file, format!("{original}other A {address}\n")).unwrap();
+        fs::write(&stage.file, format!("{original}other A {address}\n")).unwrap();
         stage.folder.does(&["zone", "publish", "z.example"]);
         assert_eq!(asked(&stage, &server, "other"), format!("{address}\n"));
     }
@@ -394,11 +422,11 @@ fn a_file_of_which_nothing_is_known_is_known_by_what_the_zone_was() {
         let stage = Stage::new(every, 2);
         let forget = || {
             let journal = stage.folder.0.join("data/journal");
-            let names = std::fs::read_dir(&journal).unwrap().map(|n| n.unwrap().path());
+            let names = fs::read_dir(&journal).unwrap().map(|n| n.unwrap().path());
             let of = |n: &std::path::PathBuf| {
                 n.extension().is_some_and(|e| ["origin", "base", "next"].iter().any(|all| e == *all))
             };
-            names.filter(of).for_each(|n| std::fs::remove_file(n).unwrap());
+            names.filter(of).for_each(|n| fs::remove_file(n).unwrap());
         };
         let original = read(&stage.file);
         let server = stage.serve();

@@ -27,9 +27,15 @@ fn is_known(file: &Path, origin: &Origin) -> bool {
     is == NONE || origin.known().iter().any(|known| known.is(&is))
 }
 
+/// The same of what went aside, and has another name since.
+fn was_known(aside: &Path, origin: &Origin) -> bool {
+    let is = origin.stamp(aside);
+    is == NONE || origin.known().iter().any(|known| known.is_renamed(&is))
+}
+
 /// Puts an edit back that went aside. True: there was one.
 pub fn give_back(file: &Path, origin: &Origin) -> io::Result<bool> {
-    let Some(aside) = of(file).filter(|aside| !is_known(aside, origin)) else { return Ok(false) };
+    let Some(aside) = of(file).filter(|aside| !was_known(aside, origin)) else { return Ok(false) };
     if origin.known().is_empty() {
         return std::fs::rename(&aside, aside.with_extension("unknown")).map(|()| false).map_err(|e| named(&aside, &e));
     }
@@ -50,7 +56,7 @@ fn named(aside: &Path, e: &io::Error) -> io::Error {
 
 /// Removes what went aside and is no edit; from then on it is not known any more. True: there was something.
 pub fn clear(file: &Path, origin: &mut Origin) -> io::Result<bool> {
-    let Some(aside) = of(file).filter(|aside| aside.exists() && is_known(aside, origin)) else { return Ok(false) };
+    let Some(aside) = of(file).filter(|aside| aside.exists() && was_known(aside, origin)) else { return Ok(false) };
     std::fs::remove_file(&aside).map_err(|e| named(&aside, &e))?;
     // Before what is known of it is forgotten: should the disk lose the removal alone, it would come back as an edit.
     aside.parent().map_or(Ok(()), sync_folder)?;
@@ -63,7 +69,7 @@ pub fn clear(file: &Path, origin: &mut Origin) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scribe::origin::Known;
+    use crate::scribe::origin::{Known, full_stamp};
     use crate::update::ledger::FOLDER;
     use std::io::Write;
     use store::atomic::{Prepared, prepare};
@@ -89,7 +95,7 @@ mod tests {
             };
             let prepared = prepare(&data, "z", None, |out| out.write_all(b"written"), check).unwrap();
             let known = |means, stamp| Known { means, serial: 7, stamp, is_plain: false };
-            origin.remember(vec![known(Means::Read, stamp(&file)), known(Means::Written, new)]).unwrap();
+            origin.remember(vec![known(Means::Read, full_stamp(&file)), known(Means::Written, new)]).unwrap();
             (Stage { data, file, origin }, prepared)
         }
 
@@ -177,7 +183,7 @@ mod tests {
             .origin
             .remember(vec![
                 Known { means: Means::Written, serial: 7, stamp: stamp(&stage.data.join(".z.aside")), is_plain: false },
-                Known { means: Means::Read, serial: 7, stamp: stamp(&stage.file), is_plain: false },
+                Known { means: Means::Read, serial: 7, stamp: full_stamp(&stage.file), is_plain: false },
             ])
             .unwrap();
         assert!(!stage.look().unwrap());

@@ -104,12 +104,24 @@ const PAST: &str = "past";
 const UNTOLD: &str = "untold";
 /// Between the stamps of a file and of what it includes.
 const AND: char = '+';
+/// Before the time of a file's last change of any kind.
+const SINCE_ANY: char = '@';
 
-/// What tells an edited file: its size, the time of its last change, and which file it is. Whoever unpacks an archive may give all files one time.
-/// Not the time of its last change of any kind: a new name is one.
+/// What tells an edited file, whatever name it has meanwhile: its size, the time of its last change, and which file it is. Not the time of its last
+/// change of any kind: a new name is one.
 pub fn stamp(file: &Path) -> String {
+    told_by(file, one)
+}
+
+/// The same of one that keeps its name. Whoever unpacks an archive may give all files one time, and a new one the size and the inode of what was there
+/// before.
+pub fn full_stamp(file: &Path) -> String {
+    told_by(file, in_full)
+}
+
+fn told_by(file: &Path, by: impl FnOnce(&Stamp) -> String) -> String {
     match std::fs::metadata(file) {
-        Ok(found) => one(&Stamp::seen(&found)),
+        Ok(found) => by(&Stamp::seen(&found)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => NONE.to_string(),
         Err(_) => UNTOLD.to_string(),
     }
@@ -119,9 +131,19 @@ fn one(stamp: &Stamp) -> String {
     format!("{}-{}-{}", stamp.size, stamp.modified_ns, stamp.inode)
 }
 
+fn in_full(stamp: &Stamp) -> String {
+    format!("{}{SINCE_ANY}{}", one(stamp), stamp.changed_ns)
+}
+
+/// A stamp of a file and of what it includes: that of the file under any name, and those of the others.
+fn apart(stamp: &str) -> (&str, &str) {
+    let (own, others) = stamp.split_at(stamp.find(AND).unwrap_or(stamp.len()));
+    (own.split(SINCE_ANY).next().unwrap_or_default(), others)
+}
+
 /// That of files as they were before they were read. One that had been written only just then is not believed.
 pub fn stamp_of(sources: &Sources) -> String {
-    let all: Option<Vec<String>> = sources.iter().map(|(_, stamp)| stamp.as_ref().map(one)).collect();
+    let all: Option<Vec<String>> = sources.iter().map(|(_, stamp)| stamp.as_ref().map(in_full)).collect();
     all.map_or_else(|| UNSEEN.to_string(), |all| all.join(&AND.to_string()))
 }
 
@@ -156,8 +178,13 @@ const FIRST_LINE_MAX: u64 = 200;
 impl Known {
     /// The same but for which file it is, and what it includes.
     pub fn is_copied_as(&self, stamp: &str) -> bool {
-        let whole = |stamp: &str| stamp.split(AND).next().and_then(|own| Some(own.rsplit_once('-')?.0.to_string()));
+        let whole = |stamp: &str| Some(apart(stamp).0.rsplit_once('-')?.0.to_string());
         whole(stamp).is_some_and(|copied| whole(&self.stamp) == Some(copied))
+    }
+
+    /// The same but for a new name.
+    pub fn is_renamed(&self, stamp: &str) -> bool {
+        self.is(stamp) || apart(&self.stamp) == apart(stamp)
     }
 
     fn of(line: &str) -> Option<Known> {
@@ -168,10 +195,10 @@ impl Known {
         Some(Known { means, serial, stamp, is_plain: words.next() == Some(PLAIN) })
     }
 
-    /// Whether a file of this stamp is that version. One that was written back includes no other.
+    /// Whether a file of this stamp is that version. One that was written back includes no other, took its name after it was looked at, and has a
+    /// time that is no other file's.
     pub fn is(&self, stamp: &str) -> bool {
-        let own = stamp.split(AND).next().unwrap_or_default();
-        self.stamp == if self.means == Means::Written { own } else { stamp }
+        if self.means == Means::Written { apart(&self.stamp).0 == apart(stamp).0 } else { self.stamp == stamp }
     }
 }
 
@@ -227,11 +254,11 @@ impl Origin {
 
     /// What tells an edited file, with what it included when it was read.
     pub fn stamp(&self, file: &Path) -> String {
-        let own = stamp(file);
+        let own = full_stamp(file);
         if own == NONE || self.includes.is_empty() {
             return own;
         }
-        let included = self.includes.iter().map(|file| stamp(file));
+        let included = self.includes.iter().map(|file| full_stamp(file));
         std::iter::once(own).chain(included).collect::<Vec<_>>().join(&AND.to_string())
     }
 
@@ -472,10 +499,26 @@ mod tests {
             (Edited, "9-5-8", "9-5-8+3-1-2", false),
             (Edited, "9-5-8+none", "9-5-8+none", true),
             (Written, "9-5-8", "9-5-8+3-1-2", true),
+            (Read, "9-5-7@1", "9-5-7@1", true),
+            (Read, "9-5-7@1", "9-5-7@2", false),
+            (Edited, "9-5-8@1+3-1-2@1", "9-5-8@1+3-1-2@2", false),
+            (Written, "9-5-8", "9-5-8@2+3-1-2@1", true),
+            (Written, "9-5-8@1", "9-5-8@2", true),
             (Written, "9-5-7", "9-5-8", false),
             (Read, UNSEEN, "9-5-7", false),
         ] {
             assert_eq!(known(means, stamp).is(is), expect, "{stamp} {is}");
+        }
+        for (stamp, is, is_renamed, is_copied) in [
+            ("9-5-7@1", "9-5-7@2", true, true),
+            ("9-5-7@1+3-1-2@1", "9-5-7@2+3-1-2@1", true, true),
+            ("9-5-7@1+3-1-2@1", "9-5-7@2+3-1-2@2", false, true),
+            ("9-5-7@1", "9-5-8@1", false, true),
+            ("9-5-7@1", "9-6-7@1", false, false),
+            ("9-5-7@1", NONE, false, false),
+        ] {
+            let known = known(Read, stamp);
+            assert_eq!((known.is_renamed(is), known.is_copied_as(is)), (is_renamed, is_copied), "{stamp} {is}");
         }
     }
 
@@ -487,7 +530,8 @@ mod tests {
         let file = data.join("z");
         assert_eq!(origin.stamp(&file), NONE);
         std::fs::write(&file, "one").unwrap();
-        let versions = [known(Means::Read, &stamp(&file)), known(Means::Written, "4-1"), known(Means::Edited, "4-2")];
+        let versions =
+            [known(Means::Read, &full_stamp(&file)), known(Means::Written, "4-1"), known(Means::Edited, "4-2")];
         origin.remember(versions.to_vec()).unwrap();
         assert_eq!(Origin::of(&data, b"\x07example\0").unwrap().known(), versions);
         for (text, expect) in [
@@ -557,7 +601,7 @@ mod tests {
         let files = || std::fs::read_dir(data.join(FOLDER)).unwrap().count();
         for (has, serial) in [(false, None), (true, Some(5))] {
             write("a A 192.0.2.22\n");
-            let (edit, next) = (stamp(&file), ahead(&origin, &zone));
+            let (edit, next) = (full_stamp(&file), ahead(&origin, &zone));
             // What is read later is another edit.
             write("b A 192.0.2.3\n");
             next.announce(9).unwrap();

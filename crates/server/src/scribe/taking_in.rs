@@ -213,7 +213,7 @@ impl Scribe {
         self.again(task, if was_unseen { RETRY } else { REST });
         if is_ahead(&zone.file) {
             if origin.includes().is_empty() {
-                self.calm.insert(fingerprint_of(&task.apex), self.sight(task, &is));
+                self.calm.insert(fingerprint_of(&task.apex), self.sight(task));
             }
             // Of such a one it cannot be known whether it is edited again.
             let file = zone.file.display();

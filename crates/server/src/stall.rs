@@ -5,7 +5,7 @@
 //! mostly needs anyway (two a batch), and adds to histograms that only it writes. A watch looks at all threads every few
 //! milliseconds; one whose turn lasts is asked for its stack, and the kernel for its state. Of a long turn the kernel is asked, too,
 //! how much of it the thread ran: what is left was taken by others, or by the machine below. Bounds: `WORST_MAX` turns, as
-//! many stalls, and `CAPTURES_MAX` stacks a thread.
+//! many stalls, as many that were long, and `CAPTURES_MAX` stacks a thread.
 
 mod histogram;
 mod report;
@@ -22,6 +22,8 @@ pub use watch::watch;
 
 /// A turn this long is a stall.
 pub const STALL_NS: u64 = 10_000_000;
+/// A turn this long is longer than any is to be: the last of them are told, so that whoever looks often enough sees each.
+const LONG_NS: u64 = 2_000_000;
 /// What a turn this long has had of the machine is told. The kernel is asked as often at most: it takes a third of a microsecond.
 const USED_FROM_NS: u64 = 1_000_000;
 const WORST_MAX: usize = 10;
@@ -87,6 +89,8 @@ struct Long {
     worst: Vec<Turn>,
     /// The last stalls, oldest first: what goes on now is seen, however bad it once was.
     latest: Vec<Turn>,
+    /// The last of `LONG_NS` and more, oldest first.
+    latest_long: Vec<Turn>,
 }
 
 impl Long {
@@ -95,9 +99,11 @@ impl Long {
     }
 
     fn add(&mut self, turn: Turn) {
-        if turn.took_ns >= STALL_NS {
-            self.latest.push(turn.clone());
-            self.latest.drain(..self.latest.len().saturating_sub(WORST_MAX));
+        for (last, from_ns) in [(&mut self.latest, STALL_NS), (&mut self.latest_long, LONG_NS)] {
+            if turn.took_ns >= from_ns {
+                last.push(turn.clone());
+                last.drain(..last.len().saturating_sub(WORST_MAX));
+            }
         }
         self.worst.push(turn);
         self.worst.sort_by_key(|t| std::cmp::Reverse(t.took_ns));
@@ -238,7 +244,7 @@ impl Meter {
         if took_ns >= STALL_NS {
             turns.stalls.store(turns.stalls.load(Relaxed) + 1, Relaxed);
         }
-        if took_ns > self.least_ns || took_ns >= STALL_NS {
+        if took_ns > self.least_ns || took_ns >= LONG_NS {
             let number = turns.number.load(Relaxed);
             self.enter(Turn { number, ended_ns: now_ns, took_ns, parts: self.parts, used });
             if took_ns >= STALL_NS {
@@ -357,6 +363,12 @@ mod tests {
         }
         let latest: Vec<u64> = m.turns.long().latest.iter().map(|t| t.took_ns / MS).collect();
         assert_eq!(latest, [91, 93, 95, 97, 99, 101, 103, 105, 107, 109]);
+        turn(&mut m, 900_000 * MS, 2 * MS, 0);
+        turn(&mut m, 901_000 * MS, 2 * MS - 1, 0);
+        let Long { latest, latest_long, .. } = m.turns.long();
+        let long: Vec<u64> = latest_long.iter().map(|t| t.took_ns / MS).collect();
+        assert_eq!(long, [93, 95, 97, 99, 101, 103, 105, 107, 109, 2]);
+        assert_eq!(latest[9].took_ns / MS, 109);
         assert!(m.turns.capture(200).is_some_and(|c| !c.stack.is_empty()), "where the last one was");
     }
 

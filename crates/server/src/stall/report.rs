@@ -30,6 +30,7 @@ pub fn json(all: &[Arc<Turns>], now_ns: u64, wall_ms: u64) -> Json {
     };
     let worst = of_all(&|long| long.worst, &|turn| turn.took_ns);
     let latest = of_all(&|long| long.latest.into_iter().rev().collect(), &|turn| turn.ended_ns);
+    let latest_long = of_all(&|long| long.latest_long.into_iter().rev().collect(), &|turn| turn.ended_ns);
     let at = |turn: &Turn| rfc3339_ms(wall_ms.saturating_sub(now_ns.saturating_sub(turn.ended_ns) / 1_000_000));
     let lasting = all.iter().filter_map(|t| under_way(t, now_ns).map(|(turn, ns)| (&**t, turn, ns)));
     let lasting: Vec<_> = lasting.filter(|(_, _, ns)| *ns >= STALL_NS).collect();
@@ -39,6 +40,7 @@ pub fn json(all: &[Arc<Turns>], now_ns: u64, wall_ms: u64) -> Json {
         ("turns", Json::List(causes)),
         ("worst", Json::list(worst, |(turns, worst)| long(turns, &worst, at(&worst), &maps))),
         ("latest", Json::list(latest, |(turns, latest)| long(turns, &latest, at(&latest), &maps))),
+        ("latest_over_2ms", Json::list(latest_long, |(turns, latest)| long(turns, &latest, at(&latest), &maps))),
         (
             "under_way",
             Json::list(lasting, |(turns, turn, ns)| {

@@ -281,8 +281,11 @@ fn owner(state: &State, zone: &str) -> Result<&'static str, String> {
 
 fn freeze(state: &State, zone: &str, is_frozen: bool) -> Result<Json, String> {
     let _place = Place::take()?;
-    let intake = state.intake().ok_or("no zone takes updates")?;
-    intake.freeze(zone, is_frozen).map(|()| Json::Bool(is_frozen))
+    let takes_none = || Err(format!("the zone {zone} takes no updates"));
+    let done = state.intake().map_or_else(takes_none, |intake| intake.freeze(zone, is_frozen));
+    // Perhaps there is none of that name.
+    let why = |takes_none| listing::list(state, &[zone]).map_or_else(|wrong| wrong.join("; "), |_| takes_none);
+    done.map(|()| Json::Bool(is_frozen)).map_err(why)
 }
 
 fn rollback(state: &State, zone: &str, serial: u32) -> Json {

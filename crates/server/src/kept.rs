@@ -271,16 +271,16 @@ fn modified(zone: &ImageZone<'_>, apex: &[u8], changes: &str) -> Result<Vec<Reco
         let is_there = standing.at(r.owner()).is_ok_and(|all| all.iter().any(|other| other.is_like(r)));
         if !is_there && !diff.added().iter().any(|other| other.is_like(r)) {
             return Err(match r.rtype {
-                SOA if r.owner() != apex => format!("`{}`: an SOA stands at the zone's apex", history::line(r)),
-                SOA => format!("`{}`: its serial does not follow {}", history::line(r), diff.from),
-                _ if is_taken_back(r, &changes) => format!("`{}` is deleted again by a later change", history::line(r)),
-                _ => format!("`{}` cannot stand beside what {} has", history::line(r), name(r.owner())),
+                SOA if r.owner() != apex => format!("`{}`: an SOA stands at the zone's apex", line(r)),
+                SOA => format!("`{}`: its serial does not follow {}", line(r), diff.from),
+                _ if is_taken_back(r, &changes) => format!("`{}` is deleted again by a later change", line(r)),
+                _ => format!("`{}` cannot stand beside what {} has", line(r), name(r.owner())),
             });
         }
     }
     for change in &changes {
         if let Some(left) = left(change, &changes, &standing, &diff) {
-            return Err(format!("`{}` stays: no zone can be without it", history::line(&left)));
+            return Err(format!("`{}` stays: no zone can be without it", line(&left)));
         }
     }
     if diff.is_empty() {
@@ -334,10 +334,12 @@ const HOW: &str = "write add NAME [TTL] TYPE DATA, delete NAME, delete NAME TYPE
 /// One change, as it is written: names are those of the zone, if they do not end in a dot.
 fn change(text: &str, apex: &[u8]) -> Result<Change, String> {
     let text = text.trim();
-    let (verb, rest) = text.split_once(' ').ok_or_else(|| format!("`{text}` is no change; {HOW}"))?;
+    let no_change = || format!("`{}` is no change; {HOW}", in_short(text));
+    let (verb, rest) = text.split_once(' ').ok_or_else(no_change)?;
     // A shell takes the quotes from what it hands on.
     if has_comment(rest) {
-        return Err(format!("`{text}`: from `;` on this would be a comment; write it as \\; or in double quotes"));
+        let why = "from `;` on this would be a comment; write it as \\; or in double quotes";
+        return Err(format!("`{}`: {why}", in_short(text)));
     }
     // A line that begins with a blank is of the owner before it.
     let rest = rest.trim_start();
@@ -351,9 +353,23 @@ fn change(text: &str, apex: &[u8]) -> Result<Change, String> {
             Ok(Change::DeleteSet(owner_of(owner, apex)?, known))
         }
         ("delete", [_, _, _, ..]) => record(rest, apex).map(Change::Delete),
-        _ => Err(format!("`{text}` is no change; {HOW}")),
+        _ => Err(no_change()),
     }
 }
+
+/// As much of a text as people need to know it again; a record may have 64 KiB.
+fn in_short(text: &str) -> String {
+    match text.char_indices().nth(SAID_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
+fn line(r: &Record) -> String {
+    in_short(&history::line(r))
+}
+
+const SAID_MAX: usize = 200;
 
 fn has_comment(line: &str) -> bool {
     let (mut is_quoted, mut is_escaped) = (false, false);
@@ -393,11 +409,11 @@ fn record(line: &str, apex: &[u8]) -> Result<Record, String> {
     if let Some(problem) = report.problems.first() {
         let instead =
             Some(&problem.instead).filter(|i| !i.is_empty()).map_or(String::new(), |i| format!("; write {i}"));
-        return Err(format!("`{line}`: {}{instead}", problem.what));
+        return Err(format!("`{}`: {}{instead}", in_short(line), problem.what));
     }
     match <[Record; 1]>::try_from(found) {
         Ok([record]) => Ok(record),
-        Err(_) => Err(format!("`{line}` is not one record")),
+        Err(_) => Err(format!("`{}` is not one record", in_short(line))),
     }
 }
 
@@ -465,5 +481,7 @@ mod tests {
             let why = change(text, apex).unwrap_err();
             assert!(why.contains(expect), "{text}: {why}");
         }
+        let why = change(&format!("add a TXT \"é{}", "é".repeat(30_000)), apex).unwrap_err();
+        assert!(why.starts_with("`a TXT \"éé") && why.contains("éé...`: ") && why.len() < 1000, "{why}");
     }
 }

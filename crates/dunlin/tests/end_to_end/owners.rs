@@ -69,6 +69,7 @@ fn a_zone_that_takes_no_updates_any_more_is_what_its_file_says() {
     is_of_file();
     // It goes back as its file, and freezes for nobody.
     folder.refuses(&["zone", "freeze", "z.example"], "takes no updates");
+    folder.refuses(&["zone", "freeze", "none.example"], "there is no zone none.example");
     folder.refuses(&["zone", "rollback", "z.example", "8"], "z.zone is the file of fixed.example., too");
     folder.write("fixed.zone", &ZONE.replace(" 7 ", " 21 "));
     folder.configure(

@@ -46,8 +46,8 @@ pub fn weigh(
     builder: impl FnOnce() -> Builder,
 ) -> Result<Option<String>, Damaged> {
     let zone = version.zone;
-    let records = zone.names().map(|(_, records)| records.count() as u64).sum();
-    let numbers = weigh_numbers((served.serial()?, serial(zone)), (served.records()?, records), guards);
+    let records = (served.records()?, version.report.records);
+    let numbers = weigh_numbers((served.serial()?, serial(zone)), records, guards);
     let security = [insecure(served, zone, guards.lost_ds_max)?, unsigned(served, zone)?];
     Ok(together([numbers].into_iter().chain(security).chain([worse(served, version, builder)?])))
 }

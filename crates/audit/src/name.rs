@@ -63,7 +63,7 @@ impl<'a> Sets<'a> {
 
     /// How many different records of a type there are: capitals in names make no difference.
     pub(crate) fn distinct(&self, rtype: Rtype) -> usize {
-        self.of(rtype).chunk_by(|a, b| image::is_same(rtype, a.rdata, b.rdata)).count()
+        image::distinct(rtype, self.of(rtype))
     }
 }
 

@@ -40,6 +40,8 @@ impl Finding {
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub findings: Vec<Finding>,
+    /// How many different ones the zone has.
+    pub records: u64,
     /// By rating, all of them.
     counts: [u64; 3],
     /// A bit for each fault that was found.

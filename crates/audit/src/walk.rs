@@ -168,6 +168,7 @@ impl<'z, 'a> Walk<'z, 'a> {
         let mut types = 0;
         for set in self.sets.iter() {
             types += 1;
+            self.report.records += image::distinct(set[0].rtype, set) as u64;
             if set.len() > 1 && set[0].rtype != rtype::RRSIG {
                 many(name, set, self.rules.records_per_type_max, &mut self.report);
             }

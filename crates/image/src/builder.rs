@@ -29,7 +29,6 @@ pub(crate) struct ZoneDraft {
     /// Its first run: that of the apex, without records.
     pub run: u32,
     pub complaint: Option<String>,
-    pub records: u64,
     pub is_signed: bool,
     /// Some names own NSEC3 and nothing else.
     pub is_hashed: bool,
@@ -107,8 +106,7 @@ impl Builder {
     pub fn begin_zone(&mut self, apex: &[u8]) {
         let run = self.collected.runs.len() as u32;
         let apex: Box<[u8]> = apex.to_ascii_lowercase().into();
-        let zone =
-            ZoneDraft { apex: apex.clone(), run, complaint: None, records: 0, is_signed: false, is_hashed: false };
+        let zone = ZoneDraft { apex: apex.clone(), run, complaint: None, is_signed: false, is_hashed: false };
         self.zones.push(zone);
         self.open_run(&apex, &apex);
     }
@@ -143,7 +141,6 @@ impl Builder {
             self.zones[number].apex = apex;
         }
         self.collected.push(rtype, ttl, rdata);
-        self.zones[number].records += 1;
         Ok(())
     }
 
@@ -215,7 +212,6 @@ impl Builder {
             && !other.zones.is_empty()
         {
             let more = other.zones.remove(0);
-            zone.records += more.records;
             zone.complaint = zone.complaint.take().or(more.complaint);
         }
         self.append(other);

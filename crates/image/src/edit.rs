@@ -14,7 +14,9 @@ use crate::named::Hosts;
 use crate::node::{ABOVE, CUT, DNAME, EDITED, GONE, Node};
 use crate::overlay::Front;
 use crate::patch::Unable;
+use crate::render::Rr;
 use crate::row::halve;
+use crate::sets::Sets;
 use crate::zone::{HASHED, SIGNED, TABLED, Zone};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -156,10 +158,12 @@ impl<'a> Surroundings<'a> {
         let edit = self.edit;
         self.keep(self.apex)?;
         let (mut hosts, mut seen) = (Hosts::new(), Seen::default());
-        let mut records = 0;
+        let (mut records, mut sets) = (0, Sets::default());
         for (name, after) in &*edit.names {
             let before = self.before(name)?;
-            records += after.len() as i64 - before.len() as i64;
+            // One that stands twice in a text is one.
+            sets.fill(after.iter().map(|r| Rr { rtype: r.rtype, ttl: r.ttl, rdata: &r.rdata }));
+            records += sets.records() as i64 - before.len() as i64;
             match self.is_of_hashes(name, &before, after)? {
                 true => self.keep(name)?,
                 false => {

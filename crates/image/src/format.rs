@@ -20,7 +20,7 @@ use std::sync::Arc;
 use wire::hash;
 
 pub const MAGIC: [u8; 8] = *b"DunlinZ\n";
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 pub const HEADER: usize = 4096;
 pub const LINE: usize = 64;
 /// Places in an index line.

@@ -35,6 +35,9 @@ pub(crate) struct Layout<'a> {
     root: u32,
     /// Of the units of the node at hand.
     places: Vec<Place>,
+    /// How many different records the zone at hand has so far, and all before it together.
+    records: u64,
+    records_before: u64,
     end_max: usize,
 }
 
@@ -48,6 +51,8 @@ impl<'a> Layout<'a> {
             wildcards: vec![],
             root: 0,
             places: vec![],
+            records: 0,
+            records_before: 0,
             end_max,
         }
     }
@@ -76,7 +81,7 @@ impl<'a> Layout<'a> {
         let hosts_at = self.bytes.len() as u64;
         let hosts = named.write(more, &self.out, &mut self.bytes)?;
         let sums_at = self.bytes.len();
-        let records = zones.iter().map(|&z| b.zones[z as usize].records).sum();
+        let records = self.records_before;
         let header = Header {
             length: (sums_at + sums::table_len(sums_at)) as u64,
             seed,
@@ -125,7 +130,7 @@ impl<'a> Layout<'a> {
 
     fn place(&mut self, sheet: &Sheet, pieces: &[Piece], zones: &[u32], zones_at: usize) {
         let (mut octets, mut units, mut nodes) = (&sheet.octets[..], &sheet.units[..], &sheet.nodes[..]);
-        for Piece { zone, drafts } in pieces.iter().cloned() {
+        for (Piece { zone, drafts }, records) in pieces.iter().cloned().zip(&sheet.records) {
             let number = zones.binary_search(&zone).unwrap_or(0);
             let all = if zone == NONE { self.b.nobodys() } else { self.b.of_zone[zone as usize].clone() };
             let apex_len = self.b.zones.get(zone as usize).map_or(0, |z| z.apex.len());
@@ -136,7 +141,11 @@ impl<'a> Layout<'a> {
                 octets = self.node(d, octets, name_len as usize, apex_len, mine);
                 (units, nodes) = (rest, others);
             }
-            if zone != NONE && drafts.end == all.end {
+            if zone == NONE {
+                continue;
+            }
+            self.records += records;
+            if drafts.end == all.end {
                 self.end_zone(zone, number as u32, zones_at + number * ZONE);
             }
         }
@@ -169,7 +178,9 @@ impl<'a> Layout<'a> {
         }
         let has_more = b.is_signed(z) || b.is_hashed(z) || parent(b, z).is_some();
         let more = if has_more { self.more(z) } else { 0 };
-        for (i, word) in [(at / ALIGN) as u32, b.zones[z as usize].records as u32, more].into_iter().enumerate() {
+        let records = std::mem::take(&mut self.records);
+        self.records_before += records;
+        for (i, word) in [(at / ALIGN) as u32, records as u32, more].into_iter().enumerate() {
             self.put(record_at + 4 * i, word);
         }
     }

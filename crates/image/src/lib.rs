@@ -42,7 +42,7 @@ pub use judge::fault;
 pub use named::Hosts;
 pub use node::{Apex, Node, Scope};
 pub use render::Rr;
-pub use sets::is_same;
+pub use sets::{distinct, is_same};
 pub use sorted::{Onward, Sorted};
 pub use spill::{Kept, Spill};
 pub use sums::PAGE;

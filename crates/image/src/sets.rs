@@ -46,6 +46,8 @@ impl<'a> Sets<'a> {
             self.records.sort_by_key(|r| r.rtype);
         }
         if !self.signatures.is_empty() {
+            let kept = unite(rtype::RRSIG, &mut self.signatures);
+            self.signatures.truncate(kept);
             self.sort_signatures();
         }
         self.group();
@@ -76,26 +78,23 @@ impl<'a> Sets<'a> {
         while let Some(&Rr { rtype, ttl, .. }) = self.records.get(from) {
             let start = kept;
             let end = from + self.records[from..].iter().take_while(|r| r.rtype == rtype).count();
-            let mut met = HashSet::new();
-            for at in from..end {
-                let rr = self.records[at];
-                // The same record twice is one record (RFC 2181 section 5).
-                let is_met = match end - from {
-                    ..=FEW => self.records[start..kept].iter().any(|r| is_same(rtype, r.rdata, rr.rdata)),
-                    _ => !met.insert(folded(rtype, rr.rdata)),
-                };
-                if !is_met {
-                    // One TTL for the set, the first one given (RFC 2181 section 5.2).
-                    self.records[kept] = Rr { ttl, ..rr };
-                    kept += 1;
-                }
-            }
+            let set = &mut self.records[from..end];
+            // One TTL for the set, the first one given (RFC 2181 section 5.2).
+            set.iter_mut().for_each(|rr| rr.ttl = ttl);
+            let different = unite(rtype, set);
+            self.records.copy_within(from..from + different, kept);
+            kept += different;
             from = end;
             let first = signed;
             signed += self.signatures[first..].iter().take_while(|s| covered(s) == rtype).count();
             self.bounds.push(Bounds { rtype, records: start..kept, signatures: first..signed });
         }
         self.records.truncate(kept);
+    }
+
+    /// How many records are in the sets.
+    pub(crate) fn records(&self) -> usize {
+        self.records.len() + self.signatures.len()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -111,6 +110,33 @@ impl<'a> Sets<'a> {
     /// In the order of their types.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Set<'_, 'a>> {
         (0..self.len()).map(|i| self.at(i))
+    }
+}
+
+/// Brings different records to the front, each as it was given first; returns how many these are. The same record twice is one record (RFC 2181
+/// section 5).
+fn unite(rtype: Rtype, all: &mut [Rr<'_>]) -> usize {
+    let (mut kept, mut met, is_short) = (0, HashSet::new(), all.len() <= FEW);
+    for at in 0..all.len() {
+        let rr = all[at];
+        let is_met = match is_short {
+            true => all[..kept].iter().any(|r| is_same(rtype, r.rdata, rr.rdata)),
+            false => !met.insert(folded(rtype, rr.rdata)),
+        };
+        if !is_met {
+            all[kept] = rr;
+            kept += 1;
+        }
+    }
+    kept
+}
+
+/// How many different records these of one type are.
+pub fn distinct(rtype: Rtype, all: &[Rr<'_>]) -> usize {
+    let is_first = |at: &usize| !all[..*at].iter().any(|before| is_same(rtype, before.rdata, all[*at].rdata));
+    match all.len() {
+        ..=FEW => (0..all.len()).filter(is_first).count(),
+        _ => unite(rtype, &mut all.to_vec()),
     }
 }
 
@@ -186,7 +212,25 @@ mod tests {
                 let set = sets.iter().find(|set| set.rtype == rtype).unwrap();
                 assert_eq!(set.records.len(), more + 2 - usize::from(is_one), "{rtype} {a:?} {b:?}");
                 assert_eq!(set.records[more].rdata, a, "the first is kept");
+                assert_eq!(distinct(rtype, set.records), set.records.len());
+                let twice = [set.records, &[rr(rtype, b)]].concat();
+                assert_eq!(distinct(rtype, &twice), set.records.len(), "{rtype} {a:?} {b:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_signature_that_is_there_twice_is_one() {
+        for more in [0, FEW] {
+            let signature = |of: Rtype, n: usize| [&of.to_be_bytes()[..], &[0; 20], &n.to_be_bytes()].concat();
+            let all: Vec<Vec<u8>> = (0..=more).flat_map(|n| [A, TXT].map(|of| signature(of, n))).collect();
+            let rr = |rdata| Rr { rtype: rtype::RRSIG, ttl: 1, rdata };
+            let mut sets = Sets::default();
+            let address = Rr { rtype: A, ttl: 1, rdata: &[1, 2, 3, 4] };
+            sets.fill(all.iter().chain(&all).map(|s| rr(&s[..])).chain([address]));
+            let found: Vec<_> = sets.iter().map(|set| (set.rtype, set.records.len(), set.signatures.len())).collect();
+            assert_eq!(found, [(A, 1, more + 1), (rtype::RRSIG, more + 1, 0)]);
+            assert_eq!(sets.records(), 2 * more + 3);
         }
     }
 }

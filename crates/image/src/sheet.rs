@@ -38,6 +38,8 @@ pub(crate) struct Sheet {
     pub units: Vec<Rendered>,
     /// For each draft the length of its name and how many units it has.
     pub nodes: Vec<(u8, u16)>,
+    /// For each piece how many records its drafts have.
+    pub records: Vec<u64>,
 }
 
 /// Some names of a zone that stand on one sheet.
@@ -73,17 +75,21 @@ impl<'a> Scribe<'a> {
         sheet.octets.clear();
         sheet.units.clear();
         sheet.nodes.clear();
+        sheet.records.clear();
         for Piece { zone, drafts } in pieces.iter().cloned() {
+            let mut records = 0;
             for first in drafts.clone().step_by(TOGETHER as usize) {
                 let few = first..drafts.end.min(first + TOGETHER);
                 few.clone().for_each(|d| self.b.fetch_records(d + TOGETHER));
                 self.b.fetch_hosts(zone, few.clone(), &mut self.hashes);
-                few.for_each(|d| self.node(sheet, zone, d));
+                records += few.map(|d| self.node(sheet, zone, d)).sum::<usize>();
             }
+            sheet.records.push(records as u64);
         }
     }
 
-    fn node(&mut self, sheet: &mut Sheet, zone: u32, d: u32) {
+    /// Returns how many records it has.
+    fn node(&mut self, sheet: &mut Sheet, zone: u32, d: u32) -> usize {
         let b = self.b;
         let (name, flags) = (b.name(d), b.drafts[d as usize].flags);
         self.d = d;
@@ -102,7 +108,9 @@ impl<'a> Scribe<'a> {
             sheet.units.push(Rendered { rtype: set.rtype, hash, len: unit.len() });
         }
         sheet.nodes.push((name.len() as u8, (sheet.units.len() - before) as u16));
+        let records = sets.records();
         self.sets = sets;
+        records
     }
 
     fn unit(&mut self, out: &mut Vec<u8>, z: u32, owner: &'a [u8], set: &Set<'_, 'a>, is_referral: bool) {

@@ -565,6 +565,7 @@ fn dump(image: &Image<&[u8]>) -> BTreeMap<Vec<u8>, Vec<Plain>> {
         let zone = zone.unwrap();
         let mut records = vec![];
         zone.for_each_record(&mut |o, t, ttl, d| records.push((o.to_vec(), t, ttl, d.to_vec()))).unwrap();
+        assert_eq!(zone.records().unwrap(), records.len() as u64);
         all.insert(zone.apex().unwrap().apex_name().unwrap().to_vec(), records);
     }
     all

@@ -232,6 +232,43 @@ fn write_hosts(folder: &Folder, serial: u32, n: u32) {
     folder.write("zones/example.zone", &(ZONE.replace("host 7 ", &format!("host {serial} ")) + &hosts));
 }
 
+/// What stands twice in a text is one record: nothing is lost with the second, nor made up for.
+#[test]
+fn records_are_weighed_once_however_often_a_text_has_them() {
+    let folder = Folder::new();
+    let write = |zone: &str, serial: u32, hosts: u32, times: usize| {
+        let hosts: String = (0..hosts).map(|i| format!("h{i} A 192.0.2.1\n")).collect();
+        let text = ZONE.replace("host 7 ", &format!("host {serial} ")) + &hosts.repeat(times);
+        folder.write(&format!("zones/{zone}.zone"), &text);
+    };
+    // Hosts, each so often, before and after; whether that is held.
+    let cases = [
+        ("again", (30, 1), (30, 4), false),
+        ("once", (30, 4), (30, 1), false),
+        ("few", (40, 1), (5, 8), true),
+        ("half", (22, 2), (10, 1), false),
+        ("less", (22, 2), (6, 1), true),
+    ];
+    cases.iter().for_each(|(zone, ..)| write(zone, 7, 10, 1));
+    let mut server = serve(&folder);
+    let is = |server: &Server, zone: &str, serial: u32| {
+        let soa = server.short(&folder, &[zone, "SOA"]);
+        assert!(soa.contains(&format!(" {serial} 1 2 3 4")), "{zone}: {soa}{}", read(&folder.0.join("log")));
+    };
+    cases.iter().for_each(|(zone, (hosts, times), ..)| write(zone, 8, *hosts, *times));
+    folder.does(&["reload"]);
+    cases.iter().for_each(|(zone, ..)| is(&server, zone, 8));
+    cases.iter().for_each(|(zone, _, (hosts, times), _)| write(zone, 9, *hosts, *times));
+    folder.refuses(&["reload"], "13 records, where 48 are served");
+    folder.refuses(&["reload"], "14 records, where 30 are served");
+    for _ in 0..2 {
+        cases.iter().for_each(|(zone, .., is_held)| is(&server, zone, if *is_held { 8 } else { 9 }));
+        server.signal("KILL");
+        drop(server);
+        server = serve(&folder);
+    }
+}
+
 /// Beside the image on the disk, which is older, it is one that loses too much.
 #[test]
 fn what_was_accepted_step_by_step_is_served_by_a_start_that_finds_it_over_no_image_yet() {

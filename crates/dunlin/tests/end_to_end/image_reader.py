@@ -105,7 +105,7 @@ class Image:
         self.octets = octets
         need(len(octets) >= PAGE and octets[:8] == b"DunlinZ\n", "no image")
         version, checksum = self.numbers("II", 8)
-        need(version == 9, "another version")
+        need(version == 10, "another version")
         h = siphash_1_3(b"dunlin image 1.0", octets[16:PAGE])
         need(checksum == (h ^ h >> 32) & 0xFFFFFFFF, "the header's checksum")
         fields = self.numbers("13Q", 16)

@@ -135,7 +135,7 @@ impl Gate {
         };
         let weigh = |guards| weigh(&zone, version, guards, || stock.builder()).map_err(damaged).ok().flatten();
         let why = guards.and_then(weigh);
-        if why.is_none() && !self.is_journaled(apex) && (!is_read_again || is_other(&zone, version.zone)) {
+        if why.is_none() && !self.is_journaled(apex) && (!is_read_again || is_other(&zone, version)) {
             self.remember(&zone, version.zone);
         }
         why.map(|why| format!("{HELD}{why}"))
@@ -234,9 +234,8 @@ fn unbelieved(version: &Version<'_, '_>) -> Option<String> {
     Some(format!("{HELD}{}", wrong.text()))
 }
 
-fn is_other(served: &ImageZone<'_>, zone: &Sorted<'_>) -> bool {
-    let records = zone.names().map(|(_, records)| records.count() as u64).sum();
-    !(served.records() == Ok(records) && served.serial() == Ok(audit::serial(zone)))
+fn is_other(served: &ImageZone<'_>, version: &Version<'_, '_>) -> bool {
+    !(served.records() == Ok(version.report.records) && served.serial() == Ok(audit::serial(version.zone)))
 }
 
 /// What is said of a zone that goes on as it was.

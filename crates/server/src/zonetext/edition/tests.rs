@@ -86,6 +86,7 @@ pub fn records(image: &Image<Stretch>) -> Vec<transfer::Record> {
     let mut all = vec![];
     let zone = laying::zone(image.view(), b"\x01z\0").unwrap();
     zone.for_each_record(&mut |owner, rtype, ttl, rdata| all.extend(canonical(owner, rtype, ttl, rdata))).unwrap();
+    assert_eq!(zone.records().unwrap(), all.len() as u64, "however often a text had them");
     all.sort_unstable();
     all
 }
@@ -122,6 +123,7 @@ proptest! {
         if let Some(edition) = desk.edition(&after) {
             if laying::zone(twin.image.view(), b"\x01z\0").is_some() {
                 let mut diff = records(&desk.image);
+                prop_assert_eq!(edition.records.1, records(&twin.image).len() as u64);
                 diff.retain(|r| edition.diff.removed().binary_search(r).is_err());
                 diff.extend(edition.diff.added().iter().cloned());
                 diff.sort_unstable();

@@ -95,7 +95,17 @@ const KNOWN: &[(&str, &str, Apart, &str)] = &[
     ("knot", "zone @ 255 SOA\nadd new 60 A 192.0.2.1", Apart::Rcode("FORMERR"), CLASS),
     ("bind", "yes new\nadd other. 60 A 192.0.2.1", Apart::Rcode("NOTZONE"), ORDER),
     ("bind", "yes new\nraw 1 www 255 1 A", Apart::Rcode("FORMERR"), ORDER),
+    ("knot", DS_ALONE, Apart::Content, NO_DELEGATION),
+    ("knot", DS_LEFT, Apart::Content, NO_DELEGATION),
+    ("bind", DS_ALONE, Apart::Content, NOTHING_LEFT),
+    ("bind", DS_LEFT, Apart::Content, NOTHING_LEFT),
 ];
+const DS_ALONE: &str = "add kid 60 DS 1 13 2 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+const DS_LEFT: &str = "add kid 60 NS ns\n\
+    add kid 60 DS 1 13 2 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n\
+    del kid NS";
+const NOTHING_LEFT: &str = "the zone holds the same, under the next serial: a change of which nothing is left is one";
+const NO_DELEGATION: &str = "a DS where there is no delegation stays, and binds the next one; RFC 4035 section 2.4: it is not to be. BIND and we leave it out";
 const SAME_RECORD: &str = "the same record with another TTL changes nothing; RFC 2136 section 3.4.2.2 has it replaced";
 const NO_TTL: &str = "a TTL whose first bit is set is kept; RFC 2181 section 8 has it treated as zero";
 const WILDCARD_LEFT_OUT: &str = "an NS of a wildcard is left out, without a word; RFC 2136 section 3.4.2.2 has every RR added that \
@@ -205,6 +215,10 @@ fn cases() -> Vec<String> {
         "add alias 60 KEY 512 3 8 AQ==",
         "add new 60 KEY 512 3 8 AQ==\nadd new 60 CNAME a\nadd new 60 A 192.0.2.1",
         "del www A\nadd www 60 A 192.0.2.1",
+        "add kid 60 NS ns\nadd kid 60 DS 1 13 2 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "add kid 60 DS 1 13 2 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\nadd kid 60 NS ns",
+        DS_LEFT,
+        DS_ALONE,
         "",
     ];
     cases.extend(odd.map(str::to_string));
@@ -427,8 +441,8 @@ impl Server {
 
     /// What each zone holds, the SOA's serial too.
     fn contents(&self, zones: usize) -> Vec<String> {
-        let names: Vec<&str> = NAMES.into_iter().chain(["probe", "tree", "ns", "deep.below"]).collect();
-        let types: Vec<&str> = TYPES.iter().map(|(t, _)| *t).chain(["SOA", "DNAME"]).collect();
+        let names: Vec<&str> = NAMES.into_iter().chain(["probe", "tree", "kid", "ns", "deep.below"]).collect();
+        let types: Vec<&str> = TYPES.iter().map(|(t, _)| *t).chain(["SOA", "DNAME", "DS"]).collect();
         let questions = names.iter().flat_map(|name| types.iter().map(move |rtype| (*name, *rtype)));
         let questions: Vec<(&str, &str)> = questions.collect();
         let mut asked = Vec::new();

@@ -6,7 +6,7 @@ use crate::update::Refused;
 use crate::{Content, Record, Unreadable};
 use std::collections::BTreeMap;
 use wire::Rtype;
-use wire::rtype::{CNAME, DNAME, KEY, NS, NXT, SIG, SOA};
+use wire::rtype::{CNAME, DNAME, DS, KEY, NS, NXT, SIG, SOA};
 
 const WKS: Rtype = 11;
 
@@ -78,6 +78,18 @@ impl<'c> Names<'c> {
             self.names.insert(owner.into(), Node::of(records, owner == self.apex));
         }
         Ok(self.names.get_mut(owner).ok_or(Unreadable)?)
+    }
+
+    /// Deletes each DS that has come, or that a delegation has left, where there is none (RFC 4035 section 2.4): it would bind the next one. Where a file
+    /// has such it stays.
+    pub fn leave_no_ds_alone(&mut self) {
+        for node in self.names.values_mut() {
+            let has_changed =
+                [NS, DS].iter().any(|rtype| node.sets.get(rtype).is_some_and(|set| set.changed.is_some()));
+            if has_changed && !node.is_apex && !node.has(NS) {
+                node.delete_set(DS);
+            }
+        }
     }
 
     /// Those of which something was to change.

@@ -189,6 +189,10 @@ fn decide(
     for item in &request.changes {
         change(item, names.at(item.owner())?);
     }
+    // A command is told of it instead.
+    if request.is_message {
+        names.leave_no_ds_alone();
+    }
     let unfit = |node: &Node| match node.outgrows(RECORDS_MAX) {
         true => Some("a name would have more records than updates may give it"),
         false => unfit_at(node.is_apex(), node.records().map(rr)),

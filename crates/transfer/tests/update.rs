@@ -226,7 +226,10 @@ fn what_no_zone_can_hold_is_refused() {
         (&format!("add @ 60 DS 7 13 2 {digest}"), "REFUSED"),
         (&format!("add @ 60 DS 7 13 2 {digest}\ndel @ DS"), "nothing"),
         (&format!("del @ DS 7 13 2 {digest}"), "nothing"),
-        (&format!("add sub 60 DS 7 13 2 {digest}"), &format!("+sub.z. 60 DS 7 13 2 {digest}")),
+        (
+            &format!("add sub 60 NS a\nadd sub 60 DS 7 13 2 {digest}"),
+            &format!("+sub.z. 60 NS a.z., +sub.z. 60 DS 7 13 2 {digest}"),
+        ),
         (&format!("add @ 60 ZONEMD 8 1 1 {}", "00".repeat(48)), "REFUSED"),
     ]);
     // A name that a file has made larger than an update may make it shrinks, and grows no more.
@@ -353,6 +356,28 @@ fn what_we_do_not_do_is_said_after_what_is_wrong() {
         (&signed, "del www A".to_string(), "REFUSED"),
     ] {
         assert_eq!(outcome(zone, &message("z.", &lines), &|_, _| true), expect, "{lines}");
+    }
+}
+
+/// RFC 4035 section 2.4. What a file has so, and no update touches, stays.
+#[test]
+fn a_ds_goes_with_its_delegation_and_comes_with_none() {
+    const DS: &str = "60 DS 1 13 2 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    let zone = contents(&format!("{ZONE}kid 60 NS ns\nkid 60 NS nt\nkid {DS}\nodd {DS}\nodd 60 TXT one\n"));
+    let ds = |sign: &str, name: &str| format!("{sign}{name}.z. {DS}");
+    let gone = format!("-kid.z. 60 NS ns.z., -kid.z. 60 NS nt.z., {}", ds("-", "kid"));
+    for (lines, expect) in [
+        ("del kid NS ns".to_string(), "-kid.z. 60 NS ns.z.".to_string()),
+        ("del kid NS".to_string(), gone.clone()),
+        ("del kid NS ns\ndel kid NS nt".to_string(), gone),
+        ("del kid NS\nadd kid 60 NS nt".to_string(), "-kid.z. 60 NS ns.z.".to_string()),
+        (format!("add new {DS}"), "nothing".to_string()),
+        (format!("add new {DS}\nadd new 60 NS ns"), format!("+new.z. 60 NS ns.z., {}", ds("+", "new"))),
+        ("del odd TXT".to_string(), "-odd.z. 60 TXT \"one\"".to_string()),
+        (format!("add odd {DS}"), ds("-", "odd")),
+    ] {
+        let found = outcome(&zone, &message("z.", &lines), &|_, _| true);
+        assert!(found.eq_ignore_ascii_case(&expect), "{lines}: {found}, not {expect}");
     }
 }
 

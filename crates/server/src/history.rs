@@ -202,13 +202,6 @@ impl Past {
     /// Writes the content of an old version, under the serial that follows the one that is served, into the zone's file.
     /// `was`: what told the file when it was looked at (`origin::stamp`); an edit since is not written over.
     pub fn write_back(&self, zone: &config::Zone, serial: u32, was: &str) -> Result<Replaced, String> {
-        if let Some(left) = left_beside(&zone.file) {
-            // It may be all that there is of what somebody has written.
-            return Err(format!(
-                "{} was left by a rollback that did not end: move it away, or remove it",
-                left.display()
-            ));
-        }
         let changes = changes(&self.data_dir, &zone.apex)?;
         let found = with_sound_zone(&self.published, &zone.apex, |served| {
             let now = served.serial().map_err(damaged)?;

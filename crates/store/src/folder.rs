@@ -137,17 +137,22 @@ impl Folder {
     pub fn open_file(&self, relative: &Path) -> io::Result<File> {
         let steps_out = |c: Component<'_>| !matches!(c, Component::Normal(_) | Component::CurDir);
         if relative.components().any(steps_out) {
-            return Err(self.outside(relative));
+            return Err(self.refused(relative, "by a path without `..`"));
         }
         let path = self.root.join(relative);
         let file =
             File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path).map_err(|e| named(&path, &e))?;
         let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-        if real.starts_with(&self.root) && file.metadata()?.is_file() { Ok(file) } else { Err(self.outside(relative)) }
+        match real.starts_with(&self.root) {
+            true if file.metadata()?.is_file() => Ok(file),
+            true => Err(self.refused(relative, "and this is none")),
+            false => Err(self.refused(relative, "and this lies elsewhere")),
+        }
     }
 
-    fn outside(&self, relative: &Path) -> io::Error {
-        let text = format!("{}: only a file below {} can be read here", relative.display(), self.root.display());
+    fn refused(&self, relative: &Path, why: &str) -> io::Error {
+        let (relative, root) = (relative.display(), self.root.display());
+        let text = format!("{relative}: only a file below {root} can be read here, {why}");
         io::Error::new(io::ErrorKind::PermissionDenied, text)
     }
 }

@@ -215,10 +215,10 @@ fn a_rollback_that_was_killed_is_in_nobodys_way() {
     stage.folder.does(&["zone", "rollback", "example", "12"]);
     assert!(!left.exists());
     stage.folder.write(".z.back", &had);
-    stage.folder.refuses(&["zone", "rollback", "example", "99"], "was left by a rollback");
+    stage.folder.refuses(&["zone", "rollback", "example", "99"], "99");
     assert_eq!(read(&left), had, "it may be all that there is of its text");
     stage.folder.write(".z.back", &(had.clone() + "mine A 192.0.2.66\n"));
-    stage.folder.refuses(&["zone", "rollback", "example", "7"], "was left by a rollback that did not end");
+    stage.folder.refuses(&["zone", "rollback", "example", "7"], "was left by a command that did not end");
     assert!(read(&left).contains("mine"));
 }
 

@@ -102,6 +102,16 @@ fn a_zone_comes_changes_and_goes_by_commands() {
     eventually("the history has it", || stage.does(&["log", "example.com"]).contains("serial 10"));
     let log = stage.does(&["log", "example.com"]);
     assert!(log.contains("owner api") && log.contains("who api command"), "{log}");
+    // A command that was killed leaves what the zone has been, and that is in the history; or an edit that was saved just then.
+    let (file, left) = ("data/kept/example.com.zone", "data/kept/.example.com.zone.back");
+    let had = read(&stage.folder.0.join(file));
+    stage.folder.write(left, &had);
+    stage.does(&["modify", "example.com", "add more A 192.0.2.3"]);
+    assert_eq!(stage.files().len(), 1);
+    stage.folder.write(left, &(had + "mine A 192.0.2.66\n"));
+    stage.refuses(&["modify", "example.com", "add much A 192.0.2.4"], "was left by a command that did not end");
+    assert!(read(&stage.folder.0.join(left)).contains("mine"));
+    std::fs::remove_file(stage.folder.0.join(left)).unwrap();
     // It goes back like any zone of a file, and all of it is there after a restart.
     stage.does(&["rollback", "example.com", "8"]);
     assert_eq!(stage.short(&["www.example.com"]).lines().count(), 2);

@@ -28,11 +28,16 @@ impl Replaced {
     /// What was there before is there again.
     pub fn undo(self) -> io::Result<()> {
         let aside = self.aside.ok_or_else(|| io::Error::other("what it held before is gone"))?;
-        if stamp(&self.file) != self.is {
-            let why = format!("it was edited meanwhile; what it held before lies in {}", aside.display());
-            return Err(io::Error::other(why));
+        let is_ours = |file: &Path| stamp(file) == self.is;
+        if is_ours(&self.file) {
+            exchange(&aside, &self.file)?;
+            if is_ours(&aside) {
+                return std::fs::remove_file(aside);
+            }
+            // Somebody has edited it after that look.
+            exchange(&aside, &self.file)?;
         }
-        exchange(&aside, &self.file).and_then(|()| std::fs::remove_file(aside))
+        Err(io::Error::other(format!("it was edited meanwhile; what it held before lies in {}", aside.display())))
     }
 }
 
@@ -67,6 +72,12 @@ pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Recor
         }
         Ok(())
     };
+    let aside = folder.join(aside_of(name));
+    if aside.exists() {
+        // It may be all that there is of what somebody has written.
+        let why = "was left by a command that did not end: move it away, or remove it";
+        return Err(io::Error::other(format!("{} {why}", aside.display())));
+    }
     let edited = || io::Error::other("it was edited just now");
     // Before it has the name: somebody may edit it from then on.
     let mut is = String::new();
@@ -74,9 +85,7 @@ pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Recor
         is = stamp(temporary);
         if stamp(&file) == was { Ok(()) } else { Err(edited()) }
     };
-    let aside = aside_of(name);
-    let is_aside = prepare(folder, name, None, text, check)?.exchange(&aside)?;
-    let aside = folder.join(aside);
+    let is_aside = prepare(folder, name, None, text, check)?.exchange(&aside_of(name))?;
     let replaced = Replaced { is, aside: is_aside.then_some(aside.clone()), file };
     // It may have been edited after the last look.
     if is_aside && stamp(&aside) != was {
@@ -116,6 +125,12 @@ mod tests {
             assert_eq!(stamp(&file) == was, !is_wanted, "what was there before is there again, as it was");
             assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
         }
+        // What somebody who was killed has put aside stays, too.
+        let aside = folder.join(aside_of("z"));
+        std::fs::write(&aside, "all that there is").unwrap();
+        let why = write(&file, &stamp(&file), [&record].into_iter()).unwrap_err().to_string();
+        assert!(why.contains(".z.back was left by a command that did not end"), "{why}");
+        assert_eq!(std::fs::read_to_string(&aside).unwrap(), "all that there is");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -93,7 +93,7 @@ impl Publisher {
             return Err(vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))]);
         }
         let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
-        settle(&past, zone, serial);
+        settle(&past, zone, Some(serial));
         let replaced = past
             .write_back(zone, serial, &was)
             .map_err(|why| vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))])?;
@@ -129,6 +129,9 @@ impl Publisher {
             self.fulfilled(wanted)?;
             // The list may name it by now.
             known = self.configured(config, wanted).ok();
+            let published = Arc::clone(&self.shared.published);
+            let past = Past { published, data_dir: config.server.data_dir.clone() };
+            known.iter().for_each(|zone| settle(&past, zone, None));
         }
         let is_guarded = !why.is_forced() && known.as_ref().is_none_or(|zone| zone.is_guarded);
         let kept = Kept::of(&config.server.data_dir, config.guards.filter(|_| is_guarded));
@@ -218,15 +221,17 @@ impl Publisher {
     }
 }
 
-/// Removes what a rollback has left beside a zone's file that was killed, where the zone has been that: then it is in the history. An edit that somebody
+/// Removes what a command has left beside a zone's file that was killed, where the zone has been that: then it is in the history. An edit that somebody
 /// had saved just then is not, and stays. `serial`: of a version that is wanted, and without which nothing is removed.
-fn settle(past: &Past, zone: &Zone, serial: u32) {
+fn settle(past: &Past, zone: &Zone, serial: Option<u32>) {
     let Some(left) = history::left_beside(&zone.file).map(|file| Zone::new(zone.apex.clone(), file)) else { return };
-    let way = |served: &ImageZone<'_>| Ok(past.way_back(&zone.apex, served, serial).map(drop)?);
-    let is_there = history::with_zone(&past.published, &zone.apex, way).is_ok();
+    let is_there = |serial| {
+        let way = |served: &ImageZone<'_>| Ok(past.way_back(&zone.apex, served, serial).map(drop)?);
+        history::with_zone(&past.published, &zone.apex, way).is_ok()
+    };
     let was = origin::stamp(&left.file);
     let has_been = edited::edit(past, &left, &Base::Itself, None, &mut |_, _| ()).is_ok();
-    if is_there && has_been && origin::stamp(&left.file) == was {
+    if serial.is_none_or(is_there) && has_been && origin::stamp(&left.file) == was {
         // What stays is told of by whoever wants to write there.
         let _ = std::fs::remove_file(&left.file);
     }

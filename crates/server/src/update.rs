@@ -91,6 +91,8 @@ const AT_ONCE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Between two tries to write to a disk that refuses.
+const TRY_EVERY: Duration = Duration::from_secs(5);
 
 pub struct Updates {
     pub ledger: Ledger,
@@ -151,8 +153,8 @@ pub struct Later {
     refused: Seldom,
     /// All that has changed is on the slate.
     is_noted: bool,
-    /// The last change could not be written.
-    is_refusing: bool,
+    /// The last change could not be written, nor could anything since; when that was tried.
+    refusing: Option<Instant>,
     coming: Coming,
     overtaken: Overtaken,
     /// Of this turn: until changes were written.
@@ -166,6 +168,7 @@ impl Later {
             && self.is_noted
             && self.retired.is_empty()
             && self.coming.is_nothing()
+            && self.refusing.is_none()
             && self.overtaken.is_nothing()
     }
 }
@@ -244,6 +247,7 @@ impl Updates {
             self.take_on();
             self.settle_novices();
             self.outrun();
+            self.try_again();
             self.later.is_noted = self.press.note(&mut self.press.hold());
             self.look_after(taken, &mut lines);
             let now_ns = clock.mono_ns();
@@ -490,7 +494,7 @@ impl Updates {
     fn change(&mut self, entries: &[Entry], wishes: Vec<Wish>, names_max: usize, books: &mut Books) -> Refused {
         let press = Arc::clone(&self.press);
         // What is laid has taken its room, also where it is not served: a disk that goes on refusing is waited for first.
-        let may_fail = self.later.is_refusing;
+        let may_fail = self.later.refusing.is_some();
         let lay = || press.lay(books, &wishes, names_max);
         let (ledger, asleep) = (&mut self.ledger, &mut self.later.asleep);
         let (end, laid) = asleep.during(|| ledger.keep(entries, || (!may_fail).then(lay)));
@@ -498,15 +502,12 @@ impl Updates {
             Ok(end) => end,
             Err(e) => {
                 self.state.set_no_updates(Some(format!("the journal cannot be written: {e}")));
-                self.later.is_refusing = true;
+                self.later.refusing = Some(Instant::now());
                 self.later.refuse(&e);
                 return FAILED;
             }
         };
-        if std::mem::take(&mut self.later.is_refusing) {
-            self.state.set_no_updates(None);
-            log::info("updates are taken again: the journal can be written", &[]);
-        }
+        self.refuse_no_more();
         let unserved = laid.unwrap_or_else(|| press.lay(books, &wishes, names_max));
         unserved.unlaid.iter().for_each(|unlaid| self.later.owing.add(unlaid, books));
         self.later.retired.extend(press.serve(books, &wishes, unserved));
@@ -520,6 +521,23 @@ impl Updates {
         entries.iter().for_each(|entry| books.unwritten.has_changed(&entry.zone, entry.diff.to, entry.when.wall_s));
         self.later.owing.folds.change(Instant::now());
         DONE
+    }
+
+    /// The journal can be written.
+    fn refuse_no_more(&mut self) {
+        if self.later.refusing.take().is_some() {
+            self.state.set_no_updates(None);
+            log::info("updates are taken again: the journal can be written", &[]);
+        }
+    }
+
+    /// Tries now and then whether the journal can be written again, so that it is not for the next update to find out: it may come in weeks.
+    fn try_again(&mut self) {
+        let Some(_) = self.later.refusing.filter(|tried| tried.elapsed() >= TRY_EVERY) else { return };
+        match self.written(|ledger| ledger.begin()) {
+            Ok(()) => self.refuse_no_more(),
+            Err(_) => self.later.refusing = Some(Instant::now()),
+        }
     }
 
     /// Has something of the journal written to the disk.

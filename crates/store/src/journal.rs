@@ -381,6 +381,14 @@ impl<D: Disk> Journal<D> {
         Ok(first)
     }
 
+    /// Has room for the head of what comes next, at least. Err: what hinders it.
+    pub fn begin(&mut self) -> io::Result<()> {
+        if self.active.is_none() {
+            self.active = Some(self.begin_segment()?);
+        }
+        Ok(())
+    }
+
     /// The head is durable before any frame is written: a segment with frames and without a head is damaged, not torn.
     fn begin_segment(&mut self) -> io::Result<Active<D::File>> {
         let number = self.next_number;

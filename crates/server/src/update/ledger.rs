@@ -430,6 +430,11 @@ impl Ledger {
         }
     }
 
+    /// Whether the journal could be written: something that was to come last may not have been.
+    pub fn begin(&self) -> io::Result<()> {
+        self.journal().begin()
+    }
+
     /// How much a start would read behind a position, or behind what is released: in segments.
     pub fn segments_behind(&self, position: u64) -> usize {
         self.journal().segments_behind(position.max(self.released))

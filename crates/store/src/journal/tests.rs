@@ -403,11 +403,14 @@ fn whoever_removes_what_is_written_to_is_noticed_before_anything_is_acknowledged
         assert!(refused(&mut journal).contains("j/journal.0000000001: "), "{what}");
         if !folder.exists() {
             assert!(refused(&mut journal).contains("j/journal.0000000002: "), "{what}");
+            assert!(journal.begin().is_err(), "{what}");
             fs::create_dir(&folder).unwrap();
         }
         if folder.join("journal.0000000002").exists() {
             assert!(refused(&mut journal).contains("j/journal.0000000002: "), "{what}");
         }
+        journal.begin().unwrap();
+        assert!(open(&folder, 1).unwrap().1.is_empty(), "{what}: nothing is in it yet");
         assert_eq!(journal.append(&["after"]).unwrap(), 1, "{what}");
         assert_eq!(journal.append(&["more"]).unwrap(), 2, "{what}");
         assert_eq!(open(&folder, 1).unwrap().1, [(1, b"after".to_vec()), (2, b"more".to_vec())], "{what}");

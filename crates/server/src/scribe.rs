@@ -118,6 +118,8 @@ enum Undone {
     Held(String),
     /// It could not be done now.
     Failed(String),
+    /// The same of a zone that is not written back, which would tell of it: it may have an edit, and may have none.
+    Unknown(String),
     /// Updates leave no gap.
     TooOften,
 }
@@ -125,7 +127,7 @@ enum Undone {
 impl Undone {
     fn why(&self) -> &str {
         match self {
-            Undone::Held(why) | Undone::Failed(why) => why,
+            Undone::Held(why) | Undone::Failed(why) | Undone::Unknown(why) => why,
             Undone::TooOften => TOO_OFTEN,
         }
     }
@@ -206,7 +208,8 @@ impl Scribe {
                 _ if task.is_kept_in_step => undone,
                 _ => {
                     self.again(&task, retry_in(&undone));
-                    Undone::Held(format!("{}: {}", task.file.display(), undone.why()))
+                    let why = format!("{}: {}", task.file.display(), undone.why());
+                    if matches!(undone, Undone::TooOften) { Undone::Held(why) } else { Undone::Unknown(why) }
                 }
             });
             if self.watch_includes(&task) {
@@ -307,7 +310,7 @@ impl Scribe {
             log::debug("a zone is written back", &[("zone", &zone), ("file", &task.file.display())]);
         }
         let held = match &outcome {
-            Err(Undone::Held(why)) => Some(why.clone()),
+            Err(Undone::Held(why) | Undone::Unknown(why)) => Some(why.clone()),
             // It is not known yet.
             Ok(Done::Waits | Done::Owed | Done::Left(_) | Done::Early) => return,
             _ => None,
@@ -317,8 +320,12 @@ impl Scribe {
             self.state.forget_unwritten(&task.apex, before);
         }
         if let Some(why) = held.filter(|why| before.as_ref() != Some(why)) {
-            self.state.written.count(Counter::VersionHeld);
-            log::error("an edit of a zone's file is held", &[("zone", &zone), ("why", &why)]);
+            let is_unknown = matches!(outcome, Err(Undone::Unknown(_)));
+            if !is_unknown {
+                self.state.written.count(Counter::VersionHeld);
+            }
+            let message = if is_unknown { UNKNOWN } else { "an edit of a zone's file is held" };
+            log::error(message, &[("zone", &zone), ("why", &why)]);
         }
         let why = match outcome {
             Ok(Done::Looked | Done::Edited | Done::Waits | Done::Owed | Done::Left(_) | Done::Early) => return,
@@ -481,6 +488,7 @@ fn serial(press: &Press, apex: &[u8]) -> Option<u32> {
 
 /// So long nobody may have written to a file whose edit is taken in: editors write in several steps.
 const REST: Duration = Duration::from_secs(1);
+const UNKNOWN: &str = "it cannot be told whether a zone's file was edited, or its edit cannot be taken in for now";
 const TOO_OFTEN: &str = "the zone changes too often: it is tried again and again; freeze it until its edit is taken in";
 /// So much longer than the CPU was taken to make a digest, or to take in an edit, in vain it is not tried again. Not than it took: at idle priority that may
 /// be minutes of waiting, beside which there was little work.

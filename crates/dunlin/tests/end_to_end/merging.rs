@@ -166,6 +166,27 @@ fn an_edit_whose_file_makes_way_for_the_one_before_waits_no_more() {
     }
 }
 
+/// What hinders a look at a file is no edit.
+#[test]
+fn a_file_of_which_nothing_can_be_found_out_is_not_told_of_as_edited() {
+    let stage = Stage::new("", 2);
+    let server = stage.serve();
+    add(&server, 1);
+    let origin = stage.folder.0.join("data/journal/z.example.origin");
+    let known = read(&origin);
+    fs::remove_file(&origin).unwrap();
+    fs::create_dir(&origin).unwrap();
+    stage.folder.refuses(&["reload", "z.example"], "z.example.origin");
+    let log = stage.log();
+    assert!(log.contains("it cannot be told whether a zone's file was edited") && !log.contains("is held"), "{log}");
+    assert!(stage.ctl(&["stats"]).contains("\"versions_held\":0"), "{}", stage.ctl(&["stats"]));
+    fs::remove_dir(&origin).unwrap();
+    fs::write(&origin, known).unwrap();
+    stage.folder.does(&["reload", "z.example"]);
+    assert!(stage.ctl(&["status"]).contains("\"held\":[]"));
+    assert_eq!(asked(&stage, &server, "n1"), "192.0.2.1\n");
+}
+
 #[test]
 fn an_edit_that_is_in_the_journal_and_not_yet_known_is_no_edit_after_a_crash() {
     let stage = Stage::new("", 2);

@@ -149,6 +149,10 @@ fn zone_check_names_what_is_wrong_where_it_stands() {
     }
     assert!(said.contains(": warning: x.other. lies outside the zone example.com."), "{said}");
     assert!(said.ends_with("errors, 2 warnings\n"), "{said}");
+    folder.write("soas", &format!("{ZONE}@ MX 10 mail\nfoo SOA ns h 1 2 3 4 5\n"));
+    let said = text(&folder.dunlin(&["zone", "check", "soas", "--origin", "example.com"]).stdout);
+    assert!(said.contains("error: a SOA belongs to the zone's apex example.com. only"), "{said}");
+    assert!(said.contains(" MX: ") && !said.contains("more\n"), "{said}");
     let json = text(&folder.dunlin(&["zone", "check", "zone", "--origin", "example.com", "--json"]).stdout);
     for part in [
         "\"served\":false",

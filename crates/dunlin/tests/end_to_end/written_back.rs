@@ -169,6 +169,10 @@ fn whoever_began_to_edit_an_old_version_takes_nothing_back() {
     let opened = read(&stage.file);
     add(&server, 2);
     eventually("the file again", || stage.holds("n2.z.example."));
+    // Whoever puts a backup back is told what does so.
+    stage.edit(&opened);
+    eventually("what to do instead", || stage.log().contains("instead=\"dunlin ctl zone rollback z.example. 8\""));
+    eventually("what is served", || stage.holds("n2.z.example."));
     stage.edit(&format!("{opened}www.z.example. 60 A 192.0.2.80\n"));
     eventually("the edit", || server.short(&stage.folder, &["www.z.example"]) == "192.0.2.80\n");
     eventually("the merged file", || stage.holds("n2.z.example.") && stage.holds("www.z.example."));

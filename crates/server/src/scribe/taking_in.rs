@@ -183,6 +183,7 @@ impl Scribe {
             (Some(_), ..) => {}
             (None, Some(next), _) => origin.become_next(next)?,
             (None, None, Base::Version(serial, _)) => {
+                self.tell_old(task, *serial);
                 let known =
                     Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone(), is_plain: false };
                 origin.remember(vec![known])?;
@@ -220,6 +221,21 @@ impl Scribe {
             self.tell_unwritten(task, Some(format!("the time of {file} is to come: set it, or the clock, right")));
         }
         Ok(Done::Edited)
+    }
+
+    /// A backup was put back, perhaps: whoever did that wanted more.
+    fn tell_old(&self, task: &Task, version: u32) {
+        let Some(served) = serial(&self.press, &task.apex).filter(|served| *served != version) else { return };
+        let instead = format!("dunlin ctl zone rollback {} {version}", name(&task.apex));
+        let file = task.file.display();
+        let facts: [(&str, &dyn std::fmt::Display); 5] = [
+            ("zone", &name(&task.apex)),
+            ("file", &file),
+            ("version", &version),
+            ("served", &served),
+            ("instead", &instead),
+        ];
+        log::warn("a zone's file holds an old version of it, and no edit of that: it changes nothing", &facts);
     }
 }
 

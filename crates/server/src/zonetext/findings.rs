@@ -137,7 +137,10 @@ impl Findings {
             if objections.is_empty() { Ok(()) } else { Err(objections) }
         };
         if let Ok(reading) = zonetext::read(zone, &mut sink) {
-            self.problems = reading.report.problems;
+            // What the builder refused it is not asked again: that comes first.
+            let again = reading.report.problems;
+            self.problems.retain(|problem| !again.contains(problem));
+            self.problems.extend(again);
         }
         self.whole.extend(places.rest());
     }

@@ -434,14 +434,18 @@ impl Registrar {
             self.notify(now, zone, target, means);
         }
         while let Some((zone, target)) = self.announcer.next_given_up() {
-            means.state.refreshed.count(Counter::NotifyFailed);
             let why = self.untaken.remove(&(zone, target)).unwrap_or("it does not answer".to_string());
-            let (zone, to) = (self.entries.name(zone), self.entries.remote(target).map(|r| r.to_string()));
-            let to = to.unwrap_or_default();
-            let facts: [(&str, &dyn std::fmt::Display); 3] = [("zone", &zone), ("to", &to), ("why", &why)];
-            self.quota.warn(now, "a server is not told of a new version", &facts);
+            self.tell_untold(now, (zone, target), &why, means);
         }
         self.hand_over(now, means);
+    }
+
+    fn tell_untold(&mut self, now: Ms, (zone, target): (ZoneId, u32), why: &str, means: &Means) {
+        means.state.refreshed.count(Counter::NotifyFailed);
+        let (zone, to) = (self.entries.name(zone), self.entries.remote(target).map(|r| r.to_string()));
+        let to = to.unwrap_or_default();
+        let facts: [(&str, &dyn std::fmt::Display); 3] = [("zone", &zone), ("to", &to), ("why", &why)];
+        self.quota.warn(now, "a server is not told of a new version", &facts);
     }
 
     fn note_time(&mut self, now: Ms, id: ZoneId) {
@@ -492,9 +496,13 @@ impl Registrar {
                     Heard::Silence(why) => (Told::Silent, Some(why)),
                     Heard::Useless(why) => (Told::Refused, Some(why)),
                 };
-                match why {
-                    Some(why) => _ = self.untaken.insert((zone, target), why),
-                    None => _ = self.untaken.remove(&(zone, target)),
+                let before = match &why {
+                    Some(why) => self.untaken.insert((zone, target), why.clone()),
+                    None => self.untaken.remove(&(zone, target)),
+                };
+                // To ask again may help against silence. Where versions come and come nobody is given up.
+                if let Some(why) = why.filter(|why| told == Told::Refused && before.as_ref() != Some(why)) {
+                    self.tell_untold(now, (zone, target), &why, means);
                 }
                 if told == Told::Answered {
                     means.state.refreshed.count(Counter::NotifyAnswered);

@@ -182,6 +182,20 @@ fn zones_come_change_by_notify_and_are_there_after_a_restart_without_asking() {
     assert!(refused.contains("comes from its primaries"), "{refused}");
 }
 
+/// As where a primary does not sign them, and `primaries` has a key.
+#[test]
+fn who_refuses_a_notify_is_told_of_at_once() {
+    let (theirs, ours) = (free_port(), free_port());
+    let primary = Site::start(theirs, &PRIMARY.replace("{notify}", &format!("\"{ours}\"")));
+    let secondary = Site::start(ours, &secondary_of(theirs));
+    secondary.comes_to("z.test", 7);
+    assert_eq!(update(&primary.server, &[], DDNS, "zone z.test\nadd new.z.test 60 A 192.0.2.9"), "");
+    let said = |site: &Site, words: [&str; 2]| site.log().lines().any(|line| words.iter().all(|w| line.contains(w)));
+    eventually("it is told", || said(&primary, ["a server is not told of a new version", "REFUSED"]));
+    assert_eq!(primary.counted("notifies_failed"), 1);
+    eventually("so it is there", || said(&secondary, ["a NOTIFY is refused", "the key that `primaries` has there"]));
+}
+
 /// What a server was told: the first letter of a zone, and a serial.
 type Heard = Arc<Mutex<BTreeSet<(char, u8)>>>;
 

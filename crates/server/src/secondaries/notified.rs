@@ -104,11 +104,12 @@ impl Registrar {
         let apex = asked.name.fold();
         let id = self.entries.of(apex.bytes()).filter(|_| asked.class == wire::query::CLASS_IN).ok_or(ELSEWHERE)?;
         let primaries = self.entries.entry(id).map(|entry| &entry.primaries).ok_or(ELSEWHERE)?;
-        let is_from = |primary: &&PrimaryId| {
-            let remote = self.entries.remote(**primary);
-            let is_signed = |r: &Remote| r.key.as_ref().is_none_or(|wanted| key == Some(wanted.bytes()));
-            remote.is_some_and(|r| r.address.ip() == question.peer.ip && is_signed(r))
-        };
-        primaries.iter().find(is_from).map(|primary| (id, *primary)).ok_or(PROHIBITED)
+        let is_signed = |r: &Remote| r.key.as_ref().is_none_or(|wanted| key == Some(wanted.bytes()));
+        let remotes = primaries.iter().filter_map(|primary| Some((*primary, self.entries.remote(*primary)?)));
+        let mut from_there = remotes.filter(|(_, remote)| remote.address.ip() == question.peer.ip).peekable();
+        let is_known = from_there.peek().is_some();
+        let signed = from_there.find(|(_, remote)| is_signed(remote));
+        let wrong_key = Refused { why: Some("it is not signed by the key that `primaries` has there"), ..PROHIBITED };
+        signed.map(|(primary, _)| (id, primary)).ok_or(if is_known { wrong_key } else { PROHIBITED })
     }
 }

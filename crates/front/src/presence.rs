@@ -128,7 +128,12 @@ impl Presence {
     }
 
     pub fn is_complete(&self) -> bool {
-        self.absent.load(Relaxed) == 0
+        self.absent() == 0
+    }
+
+    /// How many never came, or have expired.
+    pub fn absent(&self) -> usize {
+        self.absent.load(Relaxed)
     }
 
     pub fn fingerprint(&self) -> u64 {

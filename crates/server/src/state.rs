@@ -427,6 +427,7 @@ impl State {
             ("image", served.json()),
             ("pages", self.inspected().json()),
             ("held", Json::list(self.held().iter().map(|(apex, why)| (&**apex, why)), with_why)),
+            ("absent", Json::Number(self.absent())),
             ("not_written_back", unwritten),
             ("lacking_updates", lacking),
             ("frozen", frozen),
@@ -443,6 +444,11 @@ impl State {
 
     pub fn stalls(&self) -> Json {
         stall::json(&self.turns, self.clock.mono_ns(), clock::wall_ms())
+    }
+
+    /// How many zones that come from others cannot be answered for.
+    fn absent(&self) -> u64 {
+        self.secondaries.as_ref().map_or(0, |others| others.presence.current().0.absent() as u64)
     }
 
     /// The text format of Prometheus.
@@ -465,6 +471,7 @@ impl State {
             ("image_generation", "How often an image was published since the start", served.generation),
             ("image_damaged_pages", "Pages of it that differ from their checksums", self.inspected().damaged as u64),
             ("zones_held", "Zones of which a new version is held", self.held().len() as u64),
+            ("zones_absent", "Zones that come from others, and never came or have expired", self.absent()),
             ("zones_not_written_back", "Zones whose files are not written back", unwritten),
             ("zones_lacking_updates", "Zones that lack their last updates and take none", lacking),
             ("zones_frozen", "Zones that refuse updates until they are thawed", frozen),

@@ -257,9 +257,11 @@ fn a_zone_that_has_not_come_is_servfail_until_it_has() {
     eventually("it is tried", || secondary.ctl(&["zone", "list", "open.test"]).contains("state awaited"));
     let shown = secondary.ctl(&["zone", "show", "open.test"]);
     assert!(shown.contains("state awaited") && shown.contains("no_records no zone open.test. is served"), "{shown}");
+    assert!(secondary.ctl(&["status"]).contains("absent 2\n"));
     let primary = Site::start(theirs, &primary_telling(ours));
     secondary.comes_to("open.test", 7);
     secondary.comes_to("z.test", 7);
+    assert!(secondary.ctl(&["status"]).contains("absent 0\n"));
     assert!(secondary.counted("servfail_awaited") > 0);
     assert!(secondary.log().contains("a primary answers again"), "{}", secondary.log());
     drop(primary);

@@ -182,6 +182,11 @@ impl Kept {
         let file = self.file(apex)?;
         // One that updates or primaries have taken over, with its file, is theirs.
         let whose = known.map(|zone| zone.origin() == file && !zone.is_owned() && !zone.is_secondary());
+        // Something else is served in its place.
+        let is_hidden = || {
+            let real = |path: &Path| path.canonicalize().ok();
+            file.exists() && known.is_some_and(|zone| real(zone.origin()) != real(&file))
+        };
         let failed = |e: io::Error| format!("{}: {e}", file.display());
         match (order, whose) {
             (Order::Add(_), Some(_)) => Err(format!("there is a zone {} already", name(apex))),
@@ -193,6 +198,12 @@ impl Kept {
                 Ok(Written::Added { is, file })
             }
             (_, None) => Err(format!("no zone {} is configured", name(apex))),
+            (Order::Remove, Some(false)) if is_hidden() => self.remove(&file),
+            (_, Some(false)) if is_hidden() => Err(format!(
+                "the zone {} is configured, and not served as {}, which a command added: `zone remove` removes that alone",
+                name(apex),
+                file.display()
+            )),
             (_, Some(false)) => Err(format!(
                 "the zone {} was not added by a command: change it where it is configured, or by what it takes its records from",
                 name(apex)
@@ -207,12 +218,14 @@ impl Kept {
                 })?;
                 history::write(&file, was, records.iter()).map(Written::Modified).map_err(failed)
             }
-            (Order::Remove, Some(true)) => {
-                let aside = self.aside(&file);
-                fs::rename(&file, &aside).map_err(failed)?;
-                Ok(Written::Removed { file, aside })
-            }
+            (Order::Remove, Some(true)) => self.remove(&file),
         }
+    }
+
+    fn remove(&self, file: &Path) -> Result<Written, String> {
+        let aside = self.aside(file);
+        fs::rename(file, &aside).map_err(|e| format!("{}: {e}", file.display()))?;
+        Ok(Written::Removed { file: file.into(), aside })
     }
 
     /// Where a zone is kept.

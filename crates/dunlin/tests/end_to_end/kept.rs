@@ -73,11 +73,16 @@ fn a_file_that_appears_in_a_folder_wins() {
     stage.does(&["add", "z", "texts/a zone"]);
     stage.folder.write("texts/z.zone", &ZONE.replace("192.0.2.1", "192.0.2.7").replace("host 7", "host 8"));
     eventually("it is served", || stage.short(&["www.z"]) == "192.0.2.7\n");
-    stage.refuses(&["modify", "z", "add a A 192.0.2.2"], "was not added by a command");
+    stage.refuses(&["modify", "z", "add a A 192.0.2.2"], "which a command added: `zone remove` removes that alone");
     std::fs::remove_file(stage.folder.0.join("texts/z.zone")).unwrap();
     eventually("what commands keep is looked at", || {
         stage.does(&["list", "z"]).contains("the serial 7 does not follow 8")
     });
+    stage.folder.write("texts/z.zone", &ZONE.replace("192.0.2.1", "192.0.2.8").replace("host 7", "host 9"));
+    eventually("it is served again", || stage.short(&["www.z"]) == "192.0.2.8\n");
+    stage.does(&["remove", "z"]);
+    assert_eq!((stage.short(&["www.z"]), stage.files()), ("192.0.2.8\n".to_string(), vec![]));
+    stage.refuses(&["remove", "z"], "was not added by a command");
 }
 
 #[test]
@@ -247,7 +252,7 @@ fn a_zone_that_the_list_names_by_now_is_not_said_to_be_as_a_command_made_it() {
     };
     stage.does(&["add", "z", "texts/a zone"]);
     listed("z");
-    stage.refuses(&["modify", "z", "add www 60 A 192.0.2.2"], "was not added by a command");
+    stage.refuses(&["modify", "z", "add www 60 A 192.0.2.2"], "z.zone, which a command added");
     assert_eq!(stage.short(&["www.z"]), "192.0.2.77\n");
     listed("y");
     stage.refuses(&["add", "y", "texts/a zone"], "the zone y. is read from listed");

@@ -396,12 +396,12 @@ fn zones_within_one_another_are_updated_too() {
         assert_eq!(update(&server, &[], DDNS, &line), "");
         assert_eq!(server.short(&folder, &[&format!("new.{zone}"), "A"]), expect);
     }
-    let line = "zone z.example\nadd sub.z.example 60 DS 7 13 2 0123456789012345678901234567890123456789012345678901234567890123";
-    assert_eq!(update(&server, &[], DDNS, line), "");
-    assert!(server.short(&folder, &["sub.z.example", "DS"]).starts_with("7 13 2 "));
     let line = "zone z.example\nadd sub.z.example 60 NS ns.sub.z.example\nadd ns.sub.z.example 60 A 192.0.2.9";
     assert_eq!(update(&server, &[], DDNS, line), "");
     assert_eq!(server.short(&folder, &["ns.sub.z.example", "A"]), "192.0.2.53\n", "the zone below has the say");
+    let line = "zone z.example\nadd sub.z.example 60 DS 7 13 2 0123456789012345678901234567890123456789012345678901234567890123";
+    assert_eq!(update(&server, &[], DDNS, line), "");
+    assert!(server.short(&folder, &["sub.z.example", "DS"]).starts_with("7 13 2 "));
     // A name on the way to a zone that nothing delegates to; a name below that one; the delegation. Then without them.
     let steps = [
         ("add er.z.example 60 TXT here", "\"here\"\n"),

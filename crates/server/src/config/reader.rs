@@ -116,7 +116,9 @@ impl<'a> Reader<'a> {
         let value = table.get(key)?;
         let found = value.get_ref().as_bool();
         if found.is_none() {
-            self.kind(value, key, "true or false", "true");
+            // What was meant, not the opposite.
+            let is_no = value.get_ref().as_str().is_some_and(|text| ["no", "off", "false", "none"].contains(&text));
+            self.kind(value, key, "true or false", if is_no { "false" } else { "true" });
         }
         found
     }

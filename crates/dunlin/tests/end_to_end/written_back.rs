@@ -171,7 +171,7 @@ fn whoever_began_to_edit_an_old_version_takes_nothing_back() {
     eventually("the file again", || stage.holds("n2.z.example."));
     // Whoever puts a backup back is told what does so.
     stage.edit(&opened);
-    eventually("what to do instead", || stage.log().contains("instead=\"dunlin ctl zone rollback z.example. 8\""));
+    eventually("what to do instead", || stage.log().contains("to_go_back=\"dunlin ctl zone rollback z.example. 8\""));
     eventually("what is served", || stage.holds("n2.z.example."));
     stage.edit(&format!("{opened}www.z.example. 60 A 192.0.2.80\n"));
     eventually("the edit", || server.short(&stage.folder, &["www.z.example"]) == "192.0.2.80\n");

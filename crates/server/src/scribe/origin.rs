@@ -135,6 +135,12 @@ fn in_full(stamp: &Stamp) -> String {
     format!("{}{SINCE_ANY}{}", one(stamp), stamp.changed_ns)
 }
 
+/// All of a stamp but the times of last changes of any kind.
+fn without_changes(stamp: &str) -> String {
+    let parts: Vec<&str> = stamp.split(AND).map(|part| apart(part).0).collect();
+    parts.join(&AND.to_string())
+}
+
 /// A stamp of a file and of what it includes: that of the file under any name, and those of the others.
 fn apart(stamp: &str) -> (&str, &str) {
     let (own, others) = stamp.split_at(stamp.find(AND).unwrap_or(stamp.len()));
@@ -198,7 +204,9 @@ impl Known {
     /// Whether a file of this stamp is that version. One that was written back includes no other, took its name after it was looked at, and has a
     /// time that is no other file's.
     pub fn is(&self, stamp: &str) -> bool {
-        if self.means == Means::Written { apart(&self.stamp).0 == apart(stamp).0 } else { self.stamp == stamp }
+        let own = stamp.split(AND).next().unwrap_or_default();
+        let stamp = if self.means == Means::Written { own } else { stamp };
+        self.stamp == stamp || !self.stamp.contains(SINCE_ANY) && self.stamp == without_changes(stamp)
     }
 }
 
@@ -503,7 +511,10 @@ mod tests {
             (Read, "9-5-7@1", "9-5-7@2", false),
             (Edited, "9-5-8@1+3-1-2@1", "9-5-8@1+3-1-2@2", false),
             (Written, "9-5-8", "9-5-8@2+3-1-2@1", true),
-            (Written, "9-5-8@1", "9-5-8@2", true),
+            (Written, "9-5-8@1", "9-5-8@2+3-1-2@1", false),
+            (Written, "9-5-8@1", "9-5-8@1+3-1-2@1", true),
+            (Edited, "9-5-8+3-1-2", "9-5-8@2+3-1-2@1", true),
+            (Edited, "9-5-8+3-1-2", "9-5-8@2+3-1-3@1", false),
             (Written, "9-5-7", "9-5-8", false),
             (Read, UNSEEN, "9-5-7", false),
         ] {

@@ -63,7 +63,9 @@ impl Scribe {
             Err(Undone::Held(why))
         };
         if let Err(e) = open_file(file) {
-            return Err(self.wait(task, file, &e.to_string()));
+            // Of one whose rights alone may have changed nobody knows that it was edited.
+            let is_doubtful = origin.known().iter().any(|known| known.is_renamed(&is));
+            return Err(if is_doubtful { e.into() } else { self.wait(task, file, &e.to_string()) });
         }
         // Or its first line could not be read.
         let Some(base) = origin.edited(file) else { return Err(self.wait(task, file, NO_VERSION)) };
@@ -183,7 +185,9 @@ impl Scribe {
             (Some(_), ..) => {}
             (None, Some(next), _) => origin.become_next(next)?,
             (None, None, Base::Version(serial, _)) => {
-                self.tell_old(task, *serial);
+                if !origin.known().last().is_some_and(|last| last.means == Means::Written && last.serial == *serial) {
+                    self.tell_old(task, *serial);
+                }
                 let known =
                     Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone(), is_plain: false };
                 origin.remember(vec![known])?;
@@ -226,14 +230,14 @@ impl Scribe {
     /// A backup was put back, perhaps: whoever did that wanted more.
     fn tell_old(&self, task: &Task, version: u32) {
         let Some(served) = serial(&self.press, &task.apex).filter(|served| *served != version) else { return };
-        let instead = format!("dunlin ctl zone rollback {} {version}", name(&task.apex));
+        let way = format!("dunlin ctl zone rollback {} {version}", name(&task.apex));
         let file = task.file.display();
         let facts: [(&str, &dyn std::fmt::Display); 5] = [
             ("zone", &name(&task.apex)),
             ("file", &file),
             ("version", &version),
             ("served", &served),
-            ("instead", &instead),
+            ("to_go_back", &way),
         ];
         log::warn("a zone's file holds an old version of it, and no edit of that: it changes nothing", &facts);
     }

@@ -126,8 +126,8 @@ pub struct Registrar {
     octets_max: u64,
     /// NOTIFYs.
     refused: Seldom,
-    /// Why servers have not taken the last one of a zone. Bound: those that are tried again.
-    untaken: HashMap<(ZoneId, TargetId), String>,
+    /// Why servers have not taken the last NOTIFY of a zone, and whether that was told. Bound: zones and servers that are configured to be told.
+    untaken: HashMap<(ZoneId, TargetId), (String, bool)>,
     /// Runs an errand, on a thread of its own.
     run: fn(&Errand) -> Outcome,
     /// The first configuration is known.
@@ -434,8 +434,12 @@ impl Registrar {
             self.notify(now, zone, target, means);
         }
         while let Some((zone, target)) = self.announcer.next_given_up() {
-            let why = self.untaken.remove(&(zone, target)).unwrap_or("it does not answer".to_string());
-            self.tell_untold(now, (zone, target), &why, means);
+            let why = || ("it does not answer".to_string(), false);
+            let (why, is_told) = self.untaken.entry((zone, target)).or_insert_with(why).clone();
+            if !is_told {
+                self.untaken.remove(&(zone, target));
+                self.tell_untold(now, (zone, target), &why, means);
+            }
         }
         self.hand_over(now, means);
     }
@@ -496,12 +500,15 @@ impl Registrar {
                     Heard::Silence(why) => (Told::Silent, Some(why)),
                     Heard::Useless(why) => (Told::Refused, Some(why)),
                 };
-                let before = match &why {
-                    Some(why) => self.untaken.insert((zone, target), why.clone()),
+                // To ask again may help against silence. Where versions come and come nobody is given up.
+                let is_refused = told == Told::Refused;
+                let before = match why.clone() {
+                    Some(why) => self.untaken.insert((zone, target), (why, is_refused)),
                     None => self.untaken.remove(&(zone, target)),
                 };
-                // To ask again may help against silence. Where versions come and come nobody is given up.
-                if let Some(why) = why.filter(|why| told == Told::Refused && before.as_ref() != Some(why)) {
+                if let Some(why) = why.filter(|_| is_refused)
+                    && before.is_none_or(|before| before != (why.clone(), true))
+                {
                     self.tell_untold(now, (zone, target), &why, means);
                 }
                 if told == Told::Answered {

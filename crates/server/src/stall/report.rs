@@ -82,6 +82,7 @@ fn long(turns: &Turns, turn: &Turn, at: String, maps: &str) -> Json {
     let mut facts = vec![
         ("at", Json::Text(at)),
         ("thread", Json::text(&turns.name)),
+        ("turn", Json::Number(turn.number)),
         ("us", Json::Number(turn.took_ns / 1000)),
         ("mostly", Json::text(most.map_or("", Cause::name))),
     ];
@@ -199,7 +200,7 @@ mod tests {
         for fact in [
             r#""stalls":1,"stall_us":10000"#,
             r#"{"doing":"turn","count":1,"p50_us":30000.0000"#,
-            r#""worst":[{"at":"2027-01-15T08:00:00.345Z","thread":"udp 3","us":30000,"mostly":"answer","socket":1000.0000,"answer":29000.0000,"ran":3000.0000,"preempted":2,"major_faults":1,"seen_after_us":11000,"kernel":"state D","stack":["0x10"]}]"#,
+            r#""worst":[{"at":"2027-01-15T08:00:00.345Z","thread":"udp 3","turn":1,"us":30000,"mostly":"answer","socket":1000.0000,"answer":29000.0000,"ran":3000.0000,"preempted":2,"major_faults":1,"seen_after_us":11000,"kernel":"state D","stack":["0x10"]}]"#,
             r#""under_way":[]"#,
         ] {
             assert!(told.contains(fact), "{fact}\n{told}");

@@ -7,6 +7,7 @@
 use crate::{Diff, Record};
 use image::{Damaged, Node, Records, Sorted, Zone};
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use wire::name::{NAME_MAX, canonical_cmp};
 use wire::rtype::{RRSIG, Rtype};
 
@@ -81,15 +82,16 @@ fn standing(node: &Node<'_>, name: &[u8]) -> Result<Vec<Record>, Damaged> {
     Ok(sorted(records))
 }
 
-/// The TTL of the first record of an RRset is that of all (RFC 2181 section 5.2). Signatures keep theirs, each of another RRset.
+/// The TTL of the first record of an RRset is that of all (RFC 2181 section 5.2). Signatures keep theirs, each of another RRset; one that is there twice
+/// has that of the first.
 #[derive(Default)]
-pub struct FirstTtls(Vec<(Rtype, u32)>);
+pub struct FirstTtls<'r>(Vec<(Rtype, u32)>, HashMap<&'r [u8], u32>);
 
-impl FirstTtls {
+impl<'r> FirstTtls<'r> {
     /// That of the next record of a name, which says this one.
-    pub fn of(&mut self, rtype: Rtype, ttl: u32) -> u32 {
+    pub fn of(&mut self, rtype: Rtype, ttl: u32, rdata: &'r [u8]) -> u32 {
         if rtype == RRSIG {
-            return ttl;
+            return *self.1.entry(rdata).or_insert(ttl);
         }
         // By types, of which a name has few, and not by records.
         if let Some((_, first)) = self.0.iter().find(|(known, _)| *known == rtype) {
@@ -104,7 +106,7 @@ impl FirstTtls {
 fn coming(name: &[u8], records: Records<'_>) -> Vec<Record> {
     let (mut found, mut ttls) = (Vec::new(), FirstTtls::default());
     for rr in records {
-        found.extend(canonical(name, rr.rtype, ttls.of(rr.rtype, rr.ttl), rr.rdata));
+        found.extend(canonical(name, rr.rtype, ttls.of(rr.rtype, rr.ttl, rr.rdata), rr.rdata));
     }
     sorted(found)
 }

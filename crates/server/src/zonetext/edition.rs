@@ -299,14 +299,16 @@ impl Found {
 
 fn has_one_ttl_a_type(records: &[Record]) -> bool {
     let mut ttls = FirstTtls::default();
-    records.iter().all(|r| ttls.of(r.rtype, r.ttl) == r.ttl)
+    records.iter().all(|r| ttls.of(r.rtype, r.ttl, &r.rdata) == r.ttl)
 }
 
 /// Records as an image has them: each once, an RRset with one TTL.
 fn canonical_of(name: &[u8], records: &[Record]) -> Vec<transfer::Record> {
     let mut ttls = FirstTtls::default();
-    let as_kept = |r: &Record| canonical(name, r.rtype, ttls.of(r.rtype, r.ttl), &r.rdata);
-    let mut all: Vec<_> = records.iter().filter_map(as_kept).collect();
+    let mut all = Vec::with_capacity(records.len());
+    for r in records {
+        all.extend(canonical(name, r.rtype, ttls.of(r.rtype, r.ttl, &r.rdata), &r.rdata));
+    }
     all.sort_unstable();
     all.dedup();
     all

@@ -84,9 +84,9 @@ impl<'c> Names<'c> {
     /// has such it stays.
     pub fn leave_no_ds_alone(&mut self) {
         for node in self.names.values_mut() {
-            let has_changed =
-                [NS, DS].iter().any(|rtype| node.sets.get(rtype).is_some_and(|set| set.changed.is_some()));
-            if has_changed && !node.is_apex && !node.has(NS) {
+            let has_left = || node.sets.get(&NS).is_some_and(|set| set.before() > 0);
+            let has_come = || node.sets.get(&DS).is_some_and(Rrset::has_new);
+            if !node.is_apex && !node.has(NS) && (has_left() || has_come()) {
                 node.delete_set(DS);
             }
         }
@@ -226,6 +226,10 @@ impl Rrset {
     fn before(&self) -> usize {
         self.was.len()
             + self.changed.iter().flat_map(|set| set.records.values()).map(|spelt| spelt.was.len()).sum::<usize>()
+    }
+
+    fn has_new(&self) -> bool {
+        self.changed.iter().flat_map(|set| set.records.values()).any(|spelt| spelt.new.is_some())
     }
 
     fn is_there(&self) -> bool {

@@ -153,8 +153,10 @@ pub struct Later {
     refused: Seldom,
     /// All that has changed is on the slate.
     is_noted: bool,
-    /// The last change could not be written, nor could anything since; when that was tried.
-    refusing: Option<Instant>,
+    /// The last change could not be written.
+    is_refusing: bool,
+    /// Nor could anything since; when that was tried.
+    refused_at: Option<Instant>,
     coming: Coming,
     overtaken: Overtaken,
     /// Of this turn: until changes were written.
@@ -168,7 +170,7 @@ impl Later {
             && self.is_noted
             && self.retired.is_empty()
             && self.coming.is_nothing()
-            && self.refusing.is_none()
+            && self.refused_at.is_none()
             && self.overtaken.is_nothing()
     }
 }
@@ -494,7 +496,7 @@ impl Updates {
     fn change(&mut self, entries: &[Entry], wishes: Vec<Wish>, names_max: usize, books: &mut Books) -> Refused {
         let press = Arc::clone(&self.press);
         // What is laid has taken its room, also where it is not served: a disk that goes on refusing is waited for first.
-        let may_fail = self.later.refusing.is_some();
+        let may_fail = self.later.is_refusing;
         let lay = || press.lay(books, &wishes, names_max);
         let (ledger, asleep) = (&mut self.ledger, &mut self.later.asleep);
         let (end, laid) = asleep.during(|| ledger.keep(entries, || (!may_fail).then(lay)));
@@ -502,12 +504,16 @@ impl Updates {
             Ok(end) => end,
             Err(e) => {
                 self.state.set_no_updates(Some(format!("the journal cannot be written: {e}")));
-                self.later.refusing = Some(Instant::now());
+                (self.later.is_refusing, self.later.refused_at) = (true, Some(Instant::now()));
                 self.later.refuse(&e);
                 return FAILED;
             }
         };
-        self.refuse_no_more();
+        if std::mem::take(&mut self.later.is_refusing) {
+            self.later.refused_at = None;
+            self.state.set_no_updates(None);
+            log::info("updates are taken again: the journal can be written", &[]);
+        }
         let unserved = laid.unwrap_or_else(|| press.lay(books, &wishes, names_max));
         unserved.unlaid.iter().for_each(|unlaid| self.later.owing.add(unlaid, books));
         self.later.retired.extend(press.serve(books, &wishes, unserved));
@@ -523,21 +529,19 @@ impl Updates {
         DONE
     }
 
-    /// The journal can be written.
-    fn refuse_no_more(&mut self) {
-        if self.later.refusing.take().is_some() {
-            self.state.set_no_updates(None);
-            log::info("updates are taken again: the journal can be written", &[]);
-        }
-    }
-
-    /// Tries now and then whether the journal can be written again, so that it is not for the next update to find out: it may come in weeks.
+    /// Tries now and then whether the journal can be written again, so that it is not for the next update to find out: it may come in weeks. Whether it
+    /// takes that one, too, is not known yet.
     fn try_again(&mut self) {
-        let Some(_) = self.later.refusing.filter(|tried| tried.elapsed() >= TRY_EVERY) else { return };
-        match self.written(|ledger| ledger.begin()) {
-            Ok(()) => self.refuse_no_more(),
-            Err(_) => self.later.refusing = Some(Instant::now()),
+        if self.later.refused_at.is_none_or(|tried| tried.elapsed() < TRY_EVERY) {
+            return;
         }
+        self.later.refused_at = match self.written(|ledger| ledger.begin()) {
+            Ok(()) => {
+                self.state.set_no_updates(None);
+                None
+            }
+            Err(_) => Some(Instant::now()),
+        };
     }
 
     /// Has something of the journal written to the disk.

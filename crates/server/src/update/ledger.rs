@@ -430,7 +430,7 @@ impl Ledger {
         }
     }
 
-    /// Whether the journal could be written: something that was to come last may not have been.
+    /// Whether the journal can be written, after it could not.
     pub fn begin(&self) -> io::Result<()> {
         self.journal().begin()
     }

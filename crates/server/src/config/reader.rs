@@ -117,7 +117,10 @@ impl<'a> Reader<'a> {
         let found = value.get_ref().as_bool();
         if found.is_none() {
             // What was meant, not the opposite.
-            let is_no = value.get_ref().as_str().is_some_and(|text| ["no", "off", "false", "none"].contains(&text));
+            let is_no = value
+                .get_ref()
+                .as_str()
+                .is_some_and(|text| ["no", "off", "false", "none"].iter().any(|no| no.eq_ignore_ascii_case(text)));
             self.kind(value, key, "true or false", if is_no { "false" } else { "true" });
         }
         found

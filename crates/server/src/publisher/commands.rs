@@ -131,7 +131,8 @@ impl Publisher {
             known = self.configured(config, wanted).ok();
             let published = Arc::clone(&self.shared.published);
             let past = Past { published, data_dir: config.server.data_dir.clone() };
-            known.iter().for_each(|zone| settle(&past, zone, None));
+            let file = Kept::of(&config.server.data_dir, None).file(&apex);
+            known.iter().filter(|zone| file.as_deref() == Ok(zone.origin())).for_each(|zone| settle(&past, zone, None));
         }
         let is_guarded = !why.is_forced() && known.as_ref().is_none_or(|zone| zone.is_guarded);
         let kept = Kept::of(&config.server.data_dir, config.guards.filter(|_| is_guarded));
@@ -222,7 +223,7 @@ impl Publisher {
 }
 
 /// Removes what a command has left beside a zone's file that was killed, where the zone has been that: then it is in the history. An edit that somebody
-/// had saved just then is not, and stays. `serial`: of a version that is wanted, and without which nothing is removed.
+/// had saved just then is not, and stays. `serial`: of a version that is wanted, if one is, and without which nothing is removed.
 fn settle(past: &Past, zone: &Zone, serial: Option<u32>) {
     let Some(left) = history::left_beside(&zone.file).map(|file| Zone::new(zone.apex.clone(), file)) else { return };
     let is_there = |serial| {

@@ -15,8 +15,10 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Batches that one port may take before the others, and the handler's own work, get their turn.
-const BATCHES_PER_TURN_MAX: usize = 8;
+/// Batches that one port may take before the others, and the handler's own work, get their turn. What has come while a host took the processor away for
+/// 10 ms is 200 packets at 20,000 a second: in one turn, as 8 batches, that took up to 3.3 ms; in turns of 2 none took 1.2.
+const BATCHES_PER_TURN_MAX: usize = 2;
+
 /// Who answers. All calls come from the thread that called `serve`.
 pub trait Batches {
     /// The loop has slept and woken up: a turn begins.
@@ -34,7 +36,7 @@ pub trait Batches {
     fn owes(&self) -> bool {
         false
     }
-    /// After every turn (at most 8 batches a port), before any sleep, and soon after `Wake::ring`.
+    /// After every turn (at most 2 batches a port), before any sleep, and soon after `Wake::ring`.
     fn on_turn(&mut self) -> Turn;
 }
 

@@ -49,7 +49,7 @@ impl Publisher {
 
     /// What the edited file of a zone that updates own would change.
     fn look_at_edit(&self, config: &Config, zone: &Zone) -> Result<Json, String> {
-        let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
+        let past = self.past(config);
         let file = Zone::new(zone.apex.clone(), zone.origin().into());
         if file.file.symlink_metadata().is_err_and(|e| e.kind() == ErrorKind::NotFound) {
             return Err(format!("{} is not there: nobody has edited it", file.file.display()));
@@ -92,7 +92,7 @@ impl Publisher {
         if let Some(why) = whose.map(str::to_string).or(shared) {
             return Err(vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))]);
         }
-        let past = Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() };
+        let past = self.past(config);
         settle(&past, zone, Some(serial));
         let replaced = past
             .write_back(zone, serial, &was)
@@ -129,8 +129,7 @@ impl Publisher {
             self.fulfilled(wanted)?;
             // The list may name it by now.
             known = self.configured(config, wanted).ok();
-            let published = Arc::clone(&self.shared.published);
-            let past = Past { published, data_dir: config.server.data_dir.clone() };
+            let past = self.past(config);
             let file = Kept::of(&config.server.data_dir, None).file(&apex);
             known.iter().filter(|zone| file.as_deref() == Ok(zone.origin())).for_each(|zone| settle(&past, zone, None));
         }
@@ -210,6 +209,10 @@ impl Publisher {
         }
         let mut owned = config.roster.written.iter().filter(|other| other.is_owned() && other.apex != zone.apex);
         Ok(owned.find(|other| inode(other.origin()) == Some(ours)).map(|other| images::name(&other.apex)))
+    }
+
+    fn past(&self, config: &Config) -> Past {
+        Past { published: Arc::clone(&self.shared.published), data_dir: config.server.data_dir.clone() }
     }
 
     /// The only zone that is named.

@@ -434,12 +434,11 @@ impl Registrar {
             self.notify(now, zone, target, means);
         }
         while let Some((zone, target)) = self.announcer.next_given_up() {
-            let why = || ("it does not answer".to_string(), false);
-            let (why, is_told) = self.untaken.entry((zone, target)).or_insert_with(why).clone();
-            if !is_told {
-                self.untaken.remove(&(zone, target));
-                self.tell_untold(now, (zone, target), &why, means);
+            if self.untaken.get(&(zone, target)).is_some_and(|(_, is_told)| *is_told) {
+                continue;
             }
+            let why = self.untaken.remove(&(zone, target)).map_or("it does not answer".to_string(), |(why, _)| why);
+            self.tell_untold(now, (zone, target), &why, means);
         }
         self.hand_over(now, means);
     }

@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// Batches that one port may take before the others, and the handler's own work, get their turn. What has come while a host took the processor away for
-/// 10 ms is 200 packets at 20,000 a second: in one turn, as 8 batches, that took up to 3.3 ms; in turns of 2 none took 1.2.
+/// 10 ms is 200 packets at 20,000 a second: in one turn, as 8 batches, that took up to 3.3 ms.
 const BATCHES_PER_TURN_MAX: usize = 2;
 
 /// Who answers. All calls come from the thread that called `serve`.

@@ -21,6 +21,7 @@ use crate::zone::{HASHED, SIGNED, TABLED, Zone};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::collections::hash_map::Entry::Vacant;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use wire::hash::{EndHashes, name_hash};
@@ -99,6 +100,8 @@ pub(crate) struct Surroundings<'a> {
     edit: &'a Edit<'a>,
     /// The names of the edit in canonical order: those below a name stand together.
     edited: Vec<&'a [u8]>,
+    /// Of each name above some of these: where those below it begin.
+    above_edited: HashMap<&'a [u8], usize>,
     hidden: Hidden,
     fronts: RefCell<Fronts>,
     /// Names drawn in; true: to be kept.
@@ -143,8 +146,17 @@ impl<'a> Surroundings<'a> {
         }
         let mut edited: Vec<&[u8]> = edit.names.keys().map(|name| &**name).collect();
         edited.sort_unstable_by(|a, b| canonical_cmp(a, b));
+        let mut above_edited = HashMap::new();
+        for (at, edited) in edited.iter().enumerate() {
+            let mut above = ends(edited).take_while(|end| end.len() >= name.len());
+            // Above one that is known all are.
+            while let Some(Vacant(new)) = above.next().map(|end| above_edited.entry(end)) {
+                new.insert(at);
+            }
+        }
         let (hidden, names, shown) = (Hidden::default(), BTreeMap::new(), BTreeSet::new());
-        Ok(Surroundings { zone, apex: name, edit, edited, hidden, fronts: RefCell::default(), names, shown })
+        let fronts = RefCell::default();
+        Ok(Surroundings { zone, apex: name, edit, edited, above_edited, hidden, fronts, names, shown })
     }
 
     /// Finds what is drawn in, and hands its records to the builder as a zone. `hidden_max` and `followers_max`: as `Limits` has it; of the latter less
@@ -429,8 +441,8 @@ impl<'a> Surroundings<'a> {
 
     /// Names of the edit below this one.
     fn edited_below<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = &'a [u8]> + use<'_, 'a, 'n> {
-        let from = self.edited.partition_point(|edited| canonical_cmp(edited, name) != Ordering::Greater);
-        self.edited[from..].iter().copied().take_while(move |edited| is_below(edited, name))
+        let from = self.above_edited.get(name).map_or(&[][..], |&from| &self.edited[from..]);
+        from.iter().copied().take_while(move |edited| is_below(edited, name))
     }
 
     /// All names below this one with records before the edit, and all that are edited. Err: they are more than that.

@@ -409,20 +409,14 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The canonical order of names by their labels below one apex, each at most 255 octets long.
+/// The canonical order of names by their labels below one apex.
 fn labels_order(one: &[u8], two: &[u8]) -> Ordering {
     // Mostly it is one of each, or the apex.
     let is_one = |labels: &[u8]| labels.first().is_none_or(|len| usize::from(*len) + 1 == labels.len());
     if is_one(one) && is_one(two) {
         return one.get(1..).cmp(&two.get(1..));
     }
-    // As if the apex were the root: what follows the labels is a zero.
-    let rooted = |labels: &[u8]| {
-        let mut name = [0; 257];
-        name[..labels.len()].copy_from_slice(labels);
-        name
-    };
-    canonical_cmp(&rooted(one)[..=one.len()], &rooted(two)[..=two.len()])
+    canonical_cmp(one, two)
 }
 
 #[inline(always)]

@@ -13,7 +13,7 @@ use crate::edit::{Nodes, Screen};
 use crate::format::Damaged;
 use crate::named::names_any;
 use crate::node::{ABOVE, GONE, Node, Scope, UNSEEN};
-use crate::row::{Named, Row};
+use crate::row::{Finger, Named, Row};
 use crate::shared::Shared;
 use crate::view::{Candidate, View};
 use std::collections::BTreeSet;
@@ -157,7 +157,8 @@ impl Overlay {
                 leaf.push(Host { key, zone, names: Row::default() });
                 leaf.len() - 1
             });
-            names.try_for_each(|named| leaf[at].names.put(view, named))
+            let mut finger = Finger::default();
+            names.try_for_each(|named| leaf[at].names.put(view, named, &mut finger))
         })
     }
 
@@ -319,11 +320,12 @@ impl Overlay {
             nodes.iter().map(|named| self.enter_by_hash(view, zone, *named)).collect::<Result<Vec<_>, Damaged>>()?;
         // Together, for each change copies the list of the zone's runs.
         self.touch(zone, |zone| {
+            let [mut of_all, mut of_live] = [Finger::default(), Finger::default()];
             nodes.iter().zip(before).try_for_each(|(named, before)| {
-                zone.names.put(view, *named)?;
+                zone.names.put(view, *named, &mut of_all)?;
                 let node = view.node(named.reference)?;
                 match before {
-                    _ if !is_gone(&node) => zone.live.put(view, *named),
+                    _ if !is_gone(&node) => zone.live.put(view, *named, &mut of_live),
                     Some(before) => zone.live.remove(view, before),
                     None => Ok(()),
                 }

@@ -21,6 +21,14 @@ pub(crate) struct Named {
 #[derive(Clone, Default)]
 pub(crate) struct Row(Arc<Vec<Arc<Vec<Named>>>>);
 
+/// Where the last name was put. Most come in canonical order, and often the next one belongs right behind: two looks
+/// tell, where searching takes as many as the length of the row in bits.
+#[derive(Default)]
+pub(crate) struct Finger(Place);
+
+/// A run, and a place in it.
+type Place = (usize, usize);
+
 impl Row {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -40,14 +48,14 @@ impl Row {
         Ok(self.from(place))
     }
 
-    fn from(&self, (run, at): (usize, usize)) -> impl Iterator<Item = Named> + '_ {
+    fn from(&self, (run, at): Place) -> impl Iterator<Item = Named> + '_ {
         let (first, others) = (self.0.get(run), self.0.get(run + 1..).unwrap_or_default());
         let first = first.and_then(|run| run.get(at..)).unwrap_or_default();
         first.iter().chain(others.iter().flat_map(|run| run.iter())).copied()
     }
 
     /// The run and the place in it of the first name of which `is_before` is not true. Behind all: the end of the last run.
-    fn seek(&self, is_before: impl Fn(&Named) -> Result<bool, Damaged>) -> Result<(usize, usize), Damaged> {
+    fn seek(&self, is_before: impl Fn(&Named) -> Result<bool, Damaged>) -> Result<Place, Damaged> {
         let Some(last) = self.0.len().checked_sub(1) else { return Ok((0, 0)) };
         let end = |run: &Arc<Vec<Named>>| run.last().map_or(Ok(false), &is_before);
         // Names that are laid out as a whole zone come in their order.
@@ -58,27 +66,55 @@ impl Row {
         Ok((run, halve(&self.0[run], &is_before)?))
     }
 
+    /// Whether a name belongs right behind the finger: the place there, and how the name that has it stands to this one.
+    fn behind_finger(
+        &self,
+        finger: &Finger,
+        order: impl Fn(&Named) -> Result<Ordering, Damaged>,
+    ) -> Result<Option<(Place, Option<Ordering>)>, Damaged> {
+        let &Finger((run, at)) = finger;
+        let Some(names) = self.0.get(run).filter(|names| at < names.len()) else { return Ok(None) };
+        if order(&names[at])? != Ordering::Less {
+            return Ok(None);
+        }
+        let is_end = at + 1 == names.len();
+        let place = if is_end && run + 1 < self.0.len() { (run + 1, 0) } else { (run, at + 1) };
+        let there = self.0[place.0].get(place.1).map(order).transpose()?;
+        Ok(there.is_none_or(|there| there != Ordering::Less).then_some((place, there)))
+    }
+
     /// Takes this node for its name from now on.
-    pub(crate) fn put(&mut self, view: View<'_>, named: Named) -> Result<(), Damaged> {
+    pub(crate) fn put(&mut self, view: View<'_>, named: Named, finger: &mut Finger) -> Result<(), Damaged> {
         let node = view.node(named.reference)?;
         let order = |other: &Named| -> Result<Ordering, Damaged> { view.node(other.reference)?.order(&node) };
-        let (run, at) = self.seek(|other| Ok(order(other)? == Ordering::Less))?;
-        let known = self.0.get(run).and_then(|names| names.get(at));
-        let is_known = known.map(order).transpose()? == Some(Ordering::Equal);
+        let (place, there) = match self.behind_finger(finger, order)? {
+            Some(found) => found,
+            None => {
+                let place = self.seek(|other| Ok(order(other)? == Ordering::Less))?;
+                let there = self.0.get(place.0).and_then(|names| names.get(place.1));
+                (place, there.map(order).transpose()?)
+            }
+        };
+        let (run, at) = place;
+        *finger = Finger(place);
         let runs = Arc::make_mut(&mut self.0);
         if runs.is_empty() {
             runs.push(Arc::default());
         }
         let names = Arc::make_mut(&mut runs[run]);
-        if is_known {
+        if there == Some(Ordering::Equal) {
             names[at] = named;
             return Ok(());
         }
         names.insert(at, named);
         if names.len() > RUN {
             // What comes in order fills its runs.
-            let rest = names.split_off(if at == RUN { RUN } else { RUN / 2 });
+            let half = if at == RUN { RUN } else { RUN / 2 };
+            let rest = names.split_off(half);
             runs.insert(run + 1, Arc::new(rest));
+            if at >= half {
+                *finger = Finger((run + 1, at - half));
+            }
         }
         Ok(())
     }
@@ -214,11 +250,13 @@ mod tests {
             let stage = Stage::new();
             let view = stage.image.view();
             let (mut row, mut twin, mut kept) = (Row::default(), Twin::new(), Vec::new());
+            // It may stay where it is whatever else is done.
+            let mut finger = Finger::default();
             for (step, zone) in steps {
                 let places = |at: usize, many: usize| at..(at + many).min(NAMES);
                 match step {
                     Step::Put(at, many) => for at in places(at, many) {
-                        row.put(view, stage.names[at].1[zone]).unwrap();
+                        row.put(view, stage.names[at].1[zone], &mut finger).unwrap();
                         twin.insert(at, stage.names[at].1[zone]);
                     },
                     Step::Remove(at, many) => for at in places(at, many) {

@@ -269,16 +269,17 @@ pub fn is_at_or_below(name: &[u8], ancestor: &[u8]) -> bool {
     rest.eq_ignore_ascii_case(ancestor)
 }
 
-/// The order of RFC 4034 section 6.1: label by label from the root, as lower-case octet strings.
+/// The order of RFC 4034 section 6.1: label by label from the root, as lower-case octet strings. Both are names, or both labels below the same name.
 pub fn canonical_cmp(a: &[u8], b: &[u8]) -> Ordering {
     let (mut at_a, mut at_b) = ([0u8; 128], [0u8; 128]);
-    let (mut na, mut nb) = (offsets(a, &mut at_a), offsets(b, &mut at_b));
-    while na > 0 && nb > 0 {
-        na -= 1;
-        nb -= 1;
-        let la = label_at(a, at_a[na]);
-        let lb = label_at(b, at_b[nb]);
-        let order = la.iter().map(u8::to_ascii_lowercase).cmp(lb.iter().map(u8::to_ascii_lowercase));
+    let (na, nb) = (offsets(a, &mut at_a), offsets(b, &mut at_b));
+    for (&i, &j) in at_a[..na].iter().rev().zip(at_b[..nb].iter().rev()) {
+        let (one, two) = (label_at(a, i), label_at(b, j));
+        // Mostly they are written alike.
+        if one == two {
+            continue;
+        }
+        let order = one.iter().map(u8::to_ascii_lowercase).cmp(two.iter().map(u8::to_ascii_lowercase));
         if order != Ordering::Equal {
             return order;
         }
@@ -288,7 +289,7 @@ pub fn canonical_cmp(a: &[u8], b: &[u8]) -> Ordering {
 
 fn offsets(name: &[u8], at: &mut [u8; 128]) -> usize {
     let (mut n, mut p) = (0, 0);
-    while name[p] != 0 {
+    while p < name.len() && name[p] != 0 {
         at[n] = p as u8;
         n += 1;
         p += name[p] as usize + 1;

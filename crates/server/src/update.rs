@@ -138,6 +138,16 @@ impl Later {
     }
 }
 
+/// What it took to lay what a group changes counts for the keys that have changed it, by the octets of their records: a name of many labels has many, and all
+/// above it are laid with it.
+fn charge(lines: &mut Lines<Waiting>, group: &[(Postponed, Judged)], entries: &[Entry], laying: Duration) {
+    let octets = |entry: &Entry| entry.diff.octets() as f64;
+    let all = entries.iter().map(octets).sum::<f64>().max(1.0);
+    for (signed, entry) in group.iter().filter_map(|(_, judged)| judged.staged()).zip(entries) {
+        lines.charge(signed.key().name(), laying.mul_f64(octets(entry) / all));
+    }
+}
+
 /// Whether a name is delegated no more, or to others.
 fn takes_a_cut(entry: &Entry) -> bool {
     entry.diff.removed().iter().any(|r| r.rtype == NS && *r.owner() != *entry.zone)
@@ -360,7 +370,7 @@ impl Updates {
         drop(now);
         let facts = Json::Object(vec![("changed", Json::Bool(true)), ("serial", Json::Number(diff.to.into()))]);
         let entry = Entry { zone: apex, author, when: change_now(), diff };
-        match self.change(&[entry], wishes, MADE_NAMES_MAX, &mut books) {
+        match self.change(&[entry], wishes, MADE_NAMES_MAX, &mut books).0 {
             DONE => Ok(facts),
             _ => Err("it could not be made durable: see the log".to_string().into()),
         }
@@ -402,7 +412,12 @@ impl Updates {
         drop(now);
         // Those who were given up need not wait for the disk.
         self.burst.ring(&self.mailboxes);
-        let outcome = if entries.is_empty() { DONE } else { self.change(&entries, wishes, usize::MAX, &mut books) };
+        let mut outcome = DONE;
+        if !entries.is_empty() {
+            let laying;
+            (outcome, laying) = self.change(&entries, wishes, usize::MAX, &mut books);
+            charge(lines, &group, &entries, laying);
+        }
         drop(books);
         self.answer_group(&mut group, outcome, taken);
         entries.clear();
@@ -493,11 +508,21 @@ impl Updates {
     }
 
     /// Makes the changes of a group durable, and serves them; or owes them, as those of more than so many names. They are laid while the disk writes them.
-    fn change(&mut self, entries: &[Entry], wishes: Vec<Wish>, names_max: usize, books: &mut Books) -> Refused {
+    /// Returns also how long that took.
+    fn change(
+        &mut self,
+        entries: &[Entry],
+        wishes: Vec<Wish>,
+        names_max: usize,
+        books: &mut Books,
+    ) -> (Refused, Duration) {
         let press = Arc::clone(&self.press);
         // What is laid has taken its room, also where it is not served: a disk that goes on refusing is waited for first.
         let may_fail = self.later.is_refusing;
-        let lay = || press.lay(books, &wishes, names_max);
+        let lay = || {
+            let begun = Instant::now();
+            (press.lay(books, &wishes, names_max), begun.elapsed())
+        };
         let (ledger, asleep) = (&mut self.ledger, &mut self.later.asleep);
         let (end, laid) = asleep.during(|| ledger.keep(entries, || (!may_fail).then(lay)));
         let end = match end {
@@ -506,7 +531,7 @@ impl Updates {
                 self.state.set_no_updates(Some(format!("the journal cannot be written: {e}")));
                 (self.later.is_refusing, self.later.refused_at) = (true, Some(Instant::now()));
                 self.later.refuse(&e);
-                return FAILED;
+                return (FAILED, laid.map_or(Duration::ZERO, |(_, took)| took));
             }
         };
         if std::mem::take(&mut self.later.is_refusing) {
@@ -514,7 +539,7 @@ impl Updates {
             self.state.set_no_updates(None);
             log::info("updates are taken again: the journal can be written", &[]);
         }
-        let unserved = laid.unwrap_or_else(|| press.lay(books, &wishes, names_max));
+        let (unserved, took) = laid.unwrap_or_else(lay);
         unserved.unlaid.iter().for_each(|unlaid| self.later.owing.add(unlaid, books));
         self.later.retired.extend(press.serve(books, &wishes, unserved));
         // What is cached of names below was others', and may be ours now.
@@ -526,7 +551,7 @@ impl Updates {
         books.unwritten.add(wishes, end);
         entries.iter().for_each(|entry| books.unwritten.has_changed(&entry.zone, entry.diff.to, entry.when.wall_s));
         self.later.owing.folds.change(Instant::now());
-        DONE
+        (DONE, took)
     }
 
     /// Tries now and then whether the journal can be written again, so that it is not for the next update to find out: it may come in weeks. Whether it

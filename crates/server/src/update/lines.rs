@@ -2,7 +2,7 @@
 //! longer.
 //!
 //! Turns go round, and all are of the same time, whatever an update costs: who has taken more than his is passed over until the others have
-//! had as much. What is done for a group as a whole, its sync for one, counts for nobody.
+//! had as much. The sync of a group counts for nobody.
 //!
 //! Bound: a line has as much room as all of them have left. So one alone may take half of `WAITING_MAX` and `OCTETS_MAX`, two a third each,
 //! and there is always some for who comes next.
@@ -44,6 +44,13 @@ struct Line<T> {
 struct Row<T> {
     items: VecDeque<(usize, T)>,
     octets: usize,
+}
+
+impl<T> Line<T> {
+    fn take(&mut self, time: Duration) {
+        let took_ns = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        self.left_ns = self.left_ns.saturating_sub(took_ns).max(-OWED_MAX_NS);
+    }
 }
 
 impl<T> Default for Row<T> {
@@ -120,9 +127,13 @@ impl<T> Lines<T> {
     /// So long the last one took.
     pub fn took(&mut self, time: Duration) {
         if let Some(line) = self.turns.front().and_then(|key| self.lines.get_mut(key)) {
-            let took_ns = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-            line.left_ns = line.left_ns.saturating_sub(took_ns).max(-OWED_MAX_NS);
+            line.take(time);
         }
+    }
+
+    /// So long something else took that updates of this key have brought about.
+    pub fn charge(&mut self, key: &[u8], time: Duration) {
+        self.line(key).take(time);
     }
 
     /// The last one waits for something else, and keeps nobody of its line: until `resume`. Err: so many of its key do that others of
@@ -178,6 +189,33 @@ mod tests {
             let fair = 30_000 / costs.len() as u64;
             assert!(times.iter().all(|ms| ms.abs_diff(fair) <= fair / 50), "{costs:?}: {times:?} ms");
         }
+    }
+
+    #[test]
+    fn what_is_done_for_a_group_counts_for_those_who_have_brought_it_about() {
+        // To judge one takes as long for both; what follows from it does not.
+        let (mut lines, costs, mut times) = (Lines::default(), [40_000, 50], [0; 2]);
+        while times[0] + times[1] < 30_000_000 {
+            (0..2).for_each(|key| while lines.join(KEYS[key], 100, key).is_ok() {});
+            let first = lines.next(true).unwrap();
+            let group: Vec<usize> = std::iter::once(first)
+                .chain(std::iter::from_fn(|| {
+                    lines.took(Duration::from_micros(10));
+                    lines.next(false)
+                }))
+                .take(20)
+                .collect();
+            for key in group {
+                lines.charge(KEYS[key], Duration::from_micros(costs[key]));
+                times[key] += 10 + costs[key];
+            }
+        }
+        assert!(times[0].abs_diff(times[1]) < 3_000_000, "{times:?}");
+        // One of whom nothing waits any more is not forgotten.
+        while lines.next(true).is_some() {}
+        lines.charge(KEYS[0], Duration::from_secs(1));
+        (0..2).for_each(|key| (0..500).for_each(|_| lines.join(KEYS[key], 100, key).unwrap()));
+        assert!((0..500).all(|_| lines.next(true) == Some(1)), "the other one goes first");
     }
 
     #[test]

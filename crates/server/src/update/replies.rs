@@ -26,6 +26,11 @@ impl Judged {
             Judged::Staged(_) => true,
         }
     }
+
+    /// Who has changed something.
+    pub fn staged(&self) -> Option<&Signed> {
+        if let Judged::Staged(signed) = self { Some(signed) } else { None }
+    }
 }
 
 /// A signature, if its key is what it was when that was checked.

@@ -31,7 +31,7 @@ pub(crate) mod writing;
 mod zones;
 
 use crate::answering::later::{self, Burst, Mailboxes};
-use crate::clock::{change_now, wall_s};
+use crate::clock::wall_s;
 use crate::history;
 use crate::images::laying::{self, Standing};
 use crate::images::{self, name};
@@ -40,7 +40,7 @@ use crate::log::{self, Seldom};
 use crate::publisher::press::{Books, Press, Work};
 use crate::refusals::{self, DONE, ELSEWHERE, FAILED, NOT_NOW, NOT_YET, Notice, PROHIBITED};
 use crate::state::State;
-use ahead::Ahead;
+use ahead::Made;
 use asleep::Asleep;
 use cache::Cache;
 use folds::is_recent;
@@ -48,7 +48,7 @@ use front::locks::hold;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
 use intake::{Order, Orders, Request, Unmade};
-use ledger::Ledger;
+use ledger::{Group, Ledger};
 use lines::Lines;
 use net::sched::{Precedence, Rank};
 use novices::Wanted;
@@ -65,8 +65,8 @@ use store::Stretch;
 use transfer::message::Message;
 use transfer::tsig::{self, Keys, Signed};
 use transfer::update::{self, Refused};
-use transfer::{Author, Diff, Entry, Layer};
-use unwritten::Wish;
+use transfer::{Diff, Entry, Layer};
+use unwritten::{After, Wish};
 use wire::Rcode;
 use wire::query::CLASS_IN;
 use wire::rtype::NS;
@@ -76,8 +76,6 @@ use zones::{Coming, Overtaken};
 const GROUP_MAX: usize = 1024;
 /// Octets of changes of one group, and what a message may add to that: they are held in memory, with all records of each name.
 const GROUP_OCTETS_MAX: usize = 64 << 20;
-/// Names of a change that no message asks for, as an edit, that are laid while updates wait, which takes 9 us each.
-const MADE_NAMES_MAX: usize = 10_000;
 /// Names that lie over the image at most before a new one is made though updates go on (twice as many as the last one left, if that is more), and octets of
 /// the room behind it.
 const NAMES_MAX: usize = 100_000;
@@ -323,8 +321,9 @@ impl Updates {
                 // Whoever asked may have gone.
                 let _ = done.send(self.freeze(&zone, is_frozen));
             }
-            Request::Change { zone, diff, ahead, author, until, done } => {
-                let made = self.make(zone.clone(), diff, ahead, author);
+            Request::Change { made, until, done } => {
+                let zone = made.entry.zone.clone();
+                let made = self.make(made);
                 self.tell_made(&zone, made, until, done);
             }
             Request::Settle { done } => self.later.coming.settling.push(done),
@@ -352,25 +351,24 @@ impl Updates {
     }
 
     /// Makes a change that no message asked for.
-    fn make(&mut self, apex: Box<[u8]>, diff: Diff, ahead: Option<Ahead>, author: Author) -> Result<Json, Unmade> {
-        if self.ledger.zone(&apex).is_none() {
-            return Err(format!("the zone {} takes no updates", name(&apex)).into());
+    fn make(&mut self, Made { entry, octets, ahead }: Made) -> Result<Json, Unmade> {
+        let (apex, diff) = (&*entry.zone, &entry.diff);
+        if self.ledger.zone(apex).is_none() {
+            return Err(format!("the zone {} takes no updates", name(apex)).into());
         }
         let press = Arc::clone(&self.press);
         let mut books = press.hold();
-        if books.owes(&apex) {
+        if books.owes(apex) {
             return Err(Unmade::Owing);
         }
         let now = press.current();
-        let names = match ahead.and_then(|ahead| ahead.still(&now.image, &apex)) {
-            Some(names) => names,
-            None => ahead::changed(&now.image, &apex, &diff)?,
+        let after = match ahead.and_then(|ahead| ahead.still(&now.image, apex)) {
+            Some(after) => after,
+            None => ahead::after(&now.image, apex, diff)?,
         };
-        let wishes = vec![Wish { apex: apex.clone(), names }];
         drop(now);
         let facts = Json::Object(vec![("changed", Json::Bool(true)), ("serial", Json::Number(diff.to.into()))]);
-        let entry = Entry { zone: apex, author, when: change_now(), diff };
-        match self.change(&[entry], wishes, MADE_NAMES_MAX, &mut books).0 {
+        match self.change(std::slice::from_ref(&*entry), vec![octets], after, &mut books).0 {
             DONE => Ok(facts),
             _ => Err("it could not be made durable: see the log".to_string().into()),
         }
@@ -415,7 +413,8 @@ impl Updates {
         let mut outcome = DONE;
         if !entries.is_empty() {
             let laying;
-            (outcome, laying) = self.change(&entries, wishes, usize::MAX, &mut books);
+            let written = entries.iter().map(Entry::encode).collect();
+            (outcome, laying) = self.change(&entries, written, After::Wishes(wishes), &mut books);
             charge(lines, &group, &entries, laying);
         }
         drop(books);
@@ -507,24 +506,18 @@ impl Updates {
         Ok((apex, diff))
     }
 
-    /// Makes the changes of a group durable, and serves them; or owes them, as those of more than so many names. They are laid while the disk writes them.
-    /// Returns also how long that took.
-    fn change(
-        &mut self,
-        entries: &[Entry],
-        wishes: Vec<Wish>,
-        names_max: usize,
-        books: &mut Books,
-    ) -> (Refused, Duration) {
+    /// Makes changes durable, and serves them, or owes them. They are laid while the disk writes them. Returns also how long that took. `written`: as
+    /// the journal has them.
+    fn change(&mut self, entries: &[Entry], written: Group, after: After, books: &mut Books) -> (Refused, Duration) {
         let press = Arc::clone(&self.press);
         // What is laid has taken its room, also where it is not served: a disk that goes on refusing is waited for first.
         let may_fail = self.later.is_refusing;
         let lay = || {
             let begun = Instant::now();
-            (press.lay(books, &wishes, names_max), begun.elapsed())
+            (press.lay(books, &after), begun.elapsed())
         };
         let (ledger, asleep) = (&mut self.ledger, &mut self.later.asleep);
-        let (end, laid) = asleep.during(|| ledger.keep(entries, || (!may_fail).then(lay)));
+        let (end, laid) = asleep.during(|| ledger.keep(written, || (!may_fail).then(lay)));
         let end = match end {
             Ok(end) => end,
             Err(e) => {
@@ -541,14 +534,14 @@ impl Updates {
         }
         let (unserved, took) = laid.unwrap_or_else(lay);
         unserved.unlaid.iter().for_each(|unlaid| self.later.owing.add(unlaid, books));
-        self.later.retired.extend(press.serve(books, &wishes, unserved));
+        self.later.retired.extend(press.serve(books, &after, unserved));
         // What is cached of names below was others', and may be ours now.
         if entries.iter().any(takes_a_cut) {
             self.cache.iter().for_each(|cache| cache.next_generation());
         }
         let others = &self.state.secondaries;
-        others.iter().for_each(|others| wishes.iter().for_each(|wish| others.has_changed(&wish.apex)));
-        books.unwritten.add(wishes, end);
+        others.iter().for_each(|others| after.zones().for_each(|apex| others.has_changed(apex)));
+        books.unwritten.take(after, end);
         entries.iter().for_each(|entry| books.unwritten.has_changed(&entry.zone, entry.diff.to, entry.when.wall_s));
         self.later.owing.folds.change(Instant::now());
         (DONE, took)

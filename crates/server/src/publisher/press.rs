@@ -15,7 +15,7 @@ use crate::scribe::slate::{Notes, Slate};
 use crate::update::folds::is_recent;
 use crate::update::intake::Intake;
 use crate::update::novices::Novices;
-use crate::update::unwritten::{Unwritten, Wish};
+use crate::update::unwritten::{After, Unwritten, Wish};
 use front::locks::hold;
 use front::{Published, Retired, Zones};
 use image::Image;
@@ -173,15 +173,17 @@ impl Press {
         self.published.publish(next)
     }
 
-    /// Lays names over what is served, of each zone all or none; none if there are more than so many. Of those that carry addresses of hosts which change
-    /// many are left to `follow`.
-    pub fn lay(&self, _: &Books, wishes: &[Wish], names_max: usize) -> Unserved {
+    /// Lays what a change leaves over what is served, of each zone all or none. Of names that carry addresses of hosts which change many are left to
+    /// `follow`.
+    pub fn lay(&self, _: &Books, after: &After) -> Unserved {
         let now = self.current();
-        if wishes.iter().map(|wish| wish.names.len()).sum::<usize>() > names_max {
-            let zones = wishes.iter().map(|wish| wish.apex.clone()).collect();
-            let why = "more names have changed than are laid while updates wait".to_string();
-            return Unserved { now, laid: None, unlaid: Some(Unlaid { zones, why }) };
-        }
+        let wishes = match after {
+            After::Wishes(wishes) => wishes,
+            After::Sheet(apex, _) => {
+                let why = "more names have changed than are laid while updates wait".to_string();
+                return Unserved { now, laid: None, unlaid: Some(Unlaid { zones: vec![apex.clone()], why }) };
+            }
+        };
         let (laid, unlaid) = match laying::over(&now.image, wishes, self.limits) {
             Ok(laid) => (laid, None),
             Err(unlaid) if unlaid.zones.is_empty() => (None, Some(unlaid)),
@@ -191,9 +193,10 @@ impl Press {
     }
 
     /// Has what was laid served: one pointer store; the rest is owed. Nobody else has held the press since.
-    pub fn serve(&self, books: &mut Books, wishes: &[Wish], unserved: Unserved) -> Option<Retired<Zones<Stretch>>> {
-        let (laid, owed): (Vec<&Wish>, Vec<&Wish>) = wishes.iter().partition(|wish| unserved.has(&wish.apex));
+    pub fn serve(&self, books: &mut Books, after: &After, unserved: Unserved) -> Option<Retired<Zones<Stretch>>> {
+        let (laid, owed): (Vec<&Wish>, Vec<&Wish>) = after.wishes().iter().partition(|wish| unserved.has(&wish.apex));
         books.owed.extend(owed.into_iter().map(|wish| wish.apex.clone()));
+        books.owed.extend(unserved.unlaid.iter().flat_map(|unlaid| unlaid.zones.clone()));
         books.is_full |= unserved.unlaid.as_ref().is_some_and(|unlaid| unlaid.zones.is_empty());
         let retired = unserved.laid.map(|Laid { image, left }| {
             left.into_iter().for_each(|left| books.left.push(left));
@@ -291,6 +294,7 @@ fn park() -> ! {
 mod tests {
     use super::*;
     use crate::update::intake;
+    use crate::update::unwritten::Sheet;
     use image::edit::Record;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     use std::sync::mpsc::TryRecvError;
@@ -315,6 +319,10 @@ mod tests {
         (Arc::new(press), next)
     }
 
+    fn after() -> After {
+        After::Wishes(wishes())
+    }
+
     fn wishes() -> Vec<Wish> {
         let names = [(OWNER.into(), vec![Record { rtype: A, ttl: 60, rdata: [192, 0, 2, 7][..].into() }])];
         vec![Wish { apex: APEX.into(), names: names.into() }]
@@ -328,10 +336,11 @@ mod tests {
             assert!(laying::over(&now.image, &wishes(), Limits::MOST).is_ok_and(|laid| laid.is_some()));
         }
         let mut books = press.hold();
-        for names_max in [0, 1] {
-            let unserved = press.lay(&books, &wishes(), names_max);
-            assert_eq!(unserved.has(APEX), names_max == 1);
-            press.serve(&mut books, &wishes(), unserved);
+        let names = wishes().remove(0).names;
+        for (after, is_laid) in [(After::Sheet(APEX.into(), Sheet::of(names)), false), (after(), true)] {
+            let unserved = press.lay(&books, &after);
+            assert_eq!(unserved.has(APEX), is_laid);
+            press.serve(&mut books, &after, unserved);
             assert!(books.owes(APEX), "what was too much is owed until there is another image");
         }
         let now = press.current();
@@ -344,11 +353,11 @@ mod tests {
         Arc::get_mut(&mut press).unwrap().limits.hidden = 0;
         let cut =
             [(b"\x01b\x01z\0"[..].into(), vec![Record { rtype: NS, ttl: 60, rdata: b"\x02ns\x01z\0"[..].into() }])];
-        let wishes = vec![Wish { apex: APEX.into(), names: cut.into() }];
-        let mut books = press.hold();
-        let unserved = press.lay(&books, &wishes, usize::MAX);
-        assert!(unserved.unlaid.is_some() && press.serve(&mut books, &wishes, unserved).is_none());
-        books.unwritten.add(wishes, 1);
+        let cut = vec![Wish { apex: APEX.into(), names: cut.into() }];
+        let (after, mut books) = (After::Wishes(cut.clone()), press.hold());
+        let unserved = press.lay(&books, &after);
+        assert!(unserved.unlaid.is_some() && press.serve(&mut books, &after, unserved).is_none());
+        books.unwritten.add(cut, 1);
         assert!(books.owes(APEX) && !books.owes(b"\x01y\0"));
         drop(books);
         let (intake, orders) = intake::pair();
@@ -376,10 +385,10 @@ mod tests {
         std::thread::spawn(move || done.send(background.replace(next).is_ok()).unwrap());
         // He does nothing more now until somebody does it for him, as if he did not get the CPU.
         let mut work = orders.lent(Duration::from_secs(60));
-        let (wishes, mut books) = (wishes(), press.books.try_lock().expect("nobody holds the press"));
-        let unserved = press.lay(&books, &wishes, usize::MAX);
-        press.serve(&mut books, &wishes, unserved);
-        books.unwritten.add(wishes, 1);
+        let (after, mut books) = (after(), press.books.try_lock().expect("nobody holds the press"));
+        let unserved = press.lay(&books, &after);
+        press.serve(&mut books, &after, unserved);
+        books.unwritten.add(wishes(), 1);
         drop(books);
         let is_replaced = loop {
             if let Some(work) = work {

@@ -8,7 +8,7 @@ use crate::images::laying;
 use crate::json::Json;
 use crate::publisher::press::Work;
 use crate::refusals::{ELSEWHERE, NOT_YET, PROHIBITED, refused, zone_of};
-use crate::update::ahead::Ahead;
+use crate::update::ahead::Made;
 use crate::update::lines::{OCTETS_MAX, WAITING_MAX};
 use crate::update::novices::{Wanted, Wish as Wanting};
 use crate::update::owing::UNSERVED;
@@ -78,11 +78,7 @@ pub enum Request {
         done: Sender<Result<(), String>>,
     },
     Change {
-        zone: Box<[u8]>,
-        diff: Diff,
-        /// What it makes of names.
-        ahead: Option<Ahead>,
-        author: Author,
+        made: Made,
         until: Until,
         done: Sender<Result<Json, Unmade>>,
     },
@@ -268,8 +264,9 @@ impl Intake {
         author: Author,
         until: Until,
     ) -> Result<Json, Unmade> {
-        let ahead = Ahead::of(&published.current().0.image, apex, &diff);
-        self.ask(|done| Request::Change { zone: apex.into(), diff, ahead, author, until, done })
+        let made = Made::of(apex, diff, author).found_out(&published.current().0.image);
+        let _entry = Arc::clone(&made.entry);
+        self.ask(|done| Request::Change { made, until, done })
     }
 
     /// Has something done with the press held.

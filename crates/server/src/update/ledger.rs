@@ -37,8 +37,9 @@ use crate::zonetext::Text;
 use crate::zonetext::sum::{self, Summed};
 pub use files::{Files, open_files};
 use front::locks::hold;
+use hand::Employer;
+pub use hand::Group;
 pub use hand::Hand;
-use hand::{Employer, Group};
 use image::{View, Zone as ImageZone};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap};
@@ -422,8 +423,7 @@ impl Ledger {
     }
 
     /// Makes changes durable, all or none, and does something else meanwhile. Returns where the journal ends then.
-    pub fn keep<T>(&mut self, entries: &[Entry], meanwhile: impl FnOnce() -> T) -> (io::Result<u64>, T) {
-        let group: Group = entries.iter().map(Entry::encode).collect();
+    pub fn keep<T>(&mut self, group: Group, meanwhile: impl FnOnce() -> T) -> (io::Result<u64>, T) {
         match &self.hand {
             Some(hand) => hand.append(group, meanwhile),
             None => (hand::append(&self.journal, &group), meanwhile()),
@@ -598,7 +598,7 @@ mod tests {
         for serial in serials {
             let record = |n: u8| Record::new(&[1, n, 1, b'z', 0], 16, 60, &vec![7; 65_000]).unwrap();
             let diff = Diff::new(serial - 1, serial, vec![], (0..66).map(record).collect());
-            ledger.keep(&[entry(b"\x01z\0", String::new(), diff)], || ()).0.unwrap();
+            ledger.keep(vec![entry(b"\x01z\0", String::new(), diff).encode()], || ()).0.unwrap();
         }
     }
 
@@ -655,7 +655,7 @@ mod tests {
         let apex = &b"\x01z\0"[..];
         let a = |n: u8| Record::new(apex, 1, 60, &[192, 0, 2, n]).unwrap();
         let change = |n: u8| entry(apex, String::new(), Diff::new(n.into(), u32::from(n) + 1, vec![], vec![a(n)]));
-        (0..5).for_each(|n| _ = ledger.keep(&[change(n)], || ()).0.unwrap());
+        (0..5).for_each(|n| _ = ledger.keep(vec![change(n).encode()], || ()).0.unwrap());
         let file = file_of(&data.join(FOLDER), apex);
         let lacking = HashMap::from([(Box::from(apex), 3)]);
         let outcome = |position: u8| {
@@ -675,7 +675,7 @@ mod tests {
         ledger.journal().release(5, 0);
         std::fs::remove_file(data.join(FOLDER).join("journal.0000000001")).unwrap();
         ledger = Ledger::open(&data, History { age: Duration::MAX, octets: u64::MAX }).unwrap().0;
-        ledger.keep(&[change(9)], || ()).0.unwrap();
+        ledger.keep(vec![change(9).encode()], || ()).0.unwrap();
         assert!(catch_up(&data, &lacking).is_err());
         std::fs::remove_dir_all(&data).unwrap();
     }

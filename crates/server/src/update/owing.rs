@@ -84,7 +84,7 @@ impl Updates {
     /// Keeps what the zone that it is about cannot take yet; returns what is to be done now.
     pub(super) fn keep_back(&mut self, request: Request) -> Option<Request> {
         let zone = match &request {
-            Request::Change { zone, until: Until::Served, .. } => Some(zone.clone()),
+            Request::Change { made, until: Until::Served, .. } => Some(made.entry.zone.clone()),
             // Whoever freezes a zone wants it to be as it will stay, and who thaws it does so after that.
             Request::Freeze { zone, .. } => history::named(zone).ok(),
             Request::Change { .. } | Request::Settle { .. } => None,

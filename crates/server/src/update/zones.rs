@@ -9,6 +9,7 @@ use crate::log::{self, Seldom};
 use crate::publisher::press::Books;
 use crate::state::Event;
 use crate::update::adoption::{self, Ready, Written};
+use crate::update::ahead::Made;
 use crate::update::intake::Unmade;
 use crate::update::ledger::is_taken_away;
 use crate::update::novices::Wanted;
@@ -231,7 +232,7 @@ impl Updates {
             return Ok(());
         }
         let diff = history::renumbering(&zone, last)?;
-        self.make(apex.into(), diff, None, history::by_return()).map(drop).map_err(Unmade::text)
+        self.make(Made::of(apex, diff, history::by_return())).map(drop).map_err(Unmade::text)
     }
 
     /// Gives the zones that were written meanwhile their files; what has changed since is written again.

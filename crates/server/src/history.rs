@@ -64,6 +64,14 @@ impl From<NoWay> for String {
     }
 }
 
+/// Among which versions one is looked for first, where updates have made what is served.
+#[derive(Clone, Copy)]
+enum Among {
+    /// Those of updates: what an edit was made of.
+    Updates,
+    All,
+}
+
 /// A part of a version.
 pub enum Shown {
     /// What comes first: its serial, and how many octets the way to it takes in memory.
@@ -104,7 +112,7 @@ impl Past {
     pub fn diff(&self, zone: &str, from: u32, to: u32) -> Result<Json, String> {
         let apex = named(zone)?;
         with_zone(&self.published, &apex, |served| {
-            let [back, there] = self.ways_back(&apex, served, [from, to].map(|serial| (serial, None)))?;
+            let [back, there] = self.newest(&apex, served, [from, to])?;
             let diff = back.inverted().then(there).ok_or("the two versions do not meet")?;
             Ok(json(&apex, &diff))
         })
@@ -120,7 +128,7 @@ impl Past {
         let apex = named(zone)?;
         with_zone(&self.published, &apex, |served| {
             let serial = serial.map_or_else(|| served.serial().map_err(damaged), Ok)?;
-            let way = self.way_back(&apex, served, serial)?;
+            let [way] = self.newest(&apex, served, [serial])?;
             let mut shown = show(Shown::Begin { serial, way: way.octets() });
             version(served, &way, &mut |r| {
                 if shown.is_ok() {
@@ -133,7 +141,8 @@ impl Past {
 
     /// What leads from a zone to an old version of it, under the serial that follows.
     pub fn back(&self, apex: &[u8], served: &Zone<'_>, serial: u32) -> Result<Diff, String> {
-        let (now, way) = (served.serial().map_err(damaged)?, self.way_back(apex, served, serial)?);
+        let now = served.serial().map_err(damaged)?;
+        let [way] = self.newest(apex, served, [serial])?;
         if way.is_empty() {
             return Err(format!("version {serial} is what is served"));
         }
@@ -155,16 +164,21 @@ impl Past {
 
     /// The same for what the zone was at a serial from this moment on.
     pub fn way_to(&self, apex: &[u8], served: &Zone<'_>, serial: u32, since: Option<&str>) -> Result<Diff, NoWay> {
-        self.ways_back(apex, served, [(serial, since)]).map(|[way]| way)
+        self.ways_back(apex, served, [(serial, since)], Among::Updates).map(|[way]| way)
     }
 
-    /// The same for several serials. While its file owned a zone of updates other versions may have had the same ones: so where updates have made what is
-    /// served it is what they have changed, if that says it, and must fit in any case.
+    /// The ways to the last versions that had these serials, whoever made them: that is what somebody means who names one.
+    fn newest<const N: usize>(&self, apex: &[u8], served: &Zone<'_>, serials: [u32; N]) -> Result<[Diff; N], NoWay> {
+        self.ways_back(apex, served, serials.map(|serial| (serial, None)), Among::All)
+    }
+
+    /// While its file owned a zone of updates other versions may have had the same serials. What is found must fit in any case.
     fn ways_back<const N: usize>(
         &self,
         apex: &[u8],
         served: &Zone<'_>,
         versions: [(u32, Option<&str>); N],
+        among: Among,
     ) -> Result<[Diff; N], NoWay> {
         let now = served.serial().map_err(damaged)?;
         if versions.iter().all(|version| *version == (now, None)) {
@@ -180,8 +194,14 @@ impl Past {
         let (files, updates) = (read(FOLDER)?, read(ledger::FOLDER)?);
         let ends_here = |all: &VecDeque<Entry>| all.back().filter(|last| last.diff.to == now).map(|last| last.when);
         let is_theirs = ends_here(&files).is_none_or(|file| ends_here(&updates).is_some_and(|update| update > file));
-        let theirs = is_theirs.then(|| fitting(updates.clone()).ok()).flatten();
-        Ok(theirs.map_or_else(|| fitting(in_turn(files, updates)), Ok)?)
+        let all = in_turn(files, updates.clone());
+        if !is_theirs {
+            return Ok(fitting(all)?);
+        }
+        Ok(match among {
+            Among::Updates => fitting(updates).or_else(|_| fitting(all)),
+            Among::All => fitting(all).or_else(|why| fitting(updates).map_err(|_| why)),
+        }?)
     }
 
     /// What edits of its file have changed of a zone since a version, and not taken back: records that went, and that came.

@@ -590,6 +590,35 @@ fn what_updates_made_of_a_zone_after_their_return_is_served_by_a_start_without_r
     }
 }
 
+/// While its file owned the zone, that had a version of a serial that updates had had before.
+#[test]
+fn the_newest_version_of_a_serial_is_meant_whoever_made_it() {
+    let folder = folder();
+    let server = serve(&folder);
+    for name in ["one", "two"] {
+        assert_eq!(update(&server, &[], DDNS, &format!("zone z.example\nadd {name}.z.example 60 A 192.0.2.9")), "");
+    }
+    folder.configure(&configured(""));
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 8 ").replace("192.0.2.1\n", "192.0.2.8\n"));
+    folder.refuses(&["reload"], "the serial 8 does not follow 9");
+    folder.does(&["zone", "publish", "--force", "z.example"]);
+    assert_eq!(serial(&folder, &server), 8);
+    folder.configure(CONFIGURATION);
+    folder.does(&["reload"]);
+    let more = || update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8").is_empty();
+    eventually("updates", more);
+    let log = folder.does(&["zone", "log", "z.example"]);
+    assert_eq!(log.matches("serial 8\n").count(), 2, "{log}");
+    let shown = folder.does(&["zone", "show", "z.example", "--serial", "8"]);
+    assert!(shown.contains("192.0.2.8\n") && !shown.contains("one.z.example"), "{shown}");
+    let diff = folder.does(&["zone", "diff", "z.example", "9", "8"]);
+    assert!(diff.contains("192.0.2.8") && diff.contains("one.z.example"), "{diff}");
+    folder.does(&["zone", "rollback", "z.example", "8"]);
+    for (name, address) in [("one", ""), ("more", ""), ("www", "192.0.2.8\n")] {
+        assert_eq!(server.short(&folder, &[&format!("{name}.z.example"), "A"]), address, "{name}");
+    }
+}
+
 /// As beside what was served last, which no image has.
 #[test]
 fn a_file_is_weighed_by_a_start_that_is_the_first_to_see_rules() {

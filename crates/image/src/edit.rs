@@ -13,7 +13,7 @@ use crate::format::Damaged;
 use crate::named::Hosts;
 use crate::node::{ABOVE, CUT, DNAME, EDITED, GONE, Node};
 use crate::overlay::Front;
-use crate::patch::Unable;
+use crate::patch::{Limits, Unable};
 use crate::render::Rr;
 use crate::row::halve;
 use crate::sets::Sets;
@@ -159,14 +159,8 @@ impl<'a> Surroundings<'a> {
         Ok(Surroundings { zone, apex: name, edit, edited, above_edited, hidden, fronts, names, shown })
     }
 
-    /// Finds what is drawn in, and hands its records to the builder as a zone. `hidden_max` and `followers_max`: as `Limits` has it; of the latter less
-    /// what this edit takes.
-    pub(crate) fn gather(
-        mut self,
-        builder: &mut Builder,
-        mut hidden_max: usize,
-        followers_max: &mut usize,
-    ) -> Result<Gathered, Unable> {
+    /// Finds what is drawn in, and hands its records to the builder as a zone. `limits`: less what this edit takes.
+    pub(crate) fn gather(mut self, builder: &mut Builder, limits: &mut Limits) -> Result<Gathered, Unable> {
         let edit = self.edit;
         self.keep(self.apex)?;
         let (mut hosts, mut seen) = (Hosts::new(), Seen::default());
@@ -179,13 +173,13 @@ impl<'a> Surroundings<'a> {
             match self.is_of_hashes(name, &before, after)? {
                 true => self.keep(name)?,
                 false => {
-                    self.change(name, &before, after, &mut hosts, &mut hidden_max)?;
+                    self.change(name, &before, after, &mut hosts, &mut limits.hidden)?;
                     self.note_comings(name, &mut seen, &mut hosts)?;
                 }
             }
         }
         edit.again.iter().try_for_each(|name| self.keep(name))?;
-        let followers = self.keep_those_that_name(hosts, followers_max)?;
+        let followers = self.keep_those_that_name(hosts, &mut limits.followers)?;
         self.help(&seen.gone)?;
         let below = self.zones_below()?;
         builder.begin_zone(self.apex);
@@ -227,7 +221,7 @@ impl<'a> Surroundings<'a> {
         let (was, is) = (self.hides(name, before), self.hides(name, after));
         if was != is {
             // What lies below appears or is hidden, by another kind of name, and hosts there become glue or cease to be.
-            let all = self.all_below(name, *hidden_max)?;
+            let all = self.all_below(name, NAMES_MAX.min(*hidden_max))?;
             *hidden_max -= all.len();
             for below in all {
                 self.keep(&below)?;

@@ -12,7 +12,7 @@ mod tests;
 use self::laying::Laying;
 use crate::builder::{Builder, Complaint, Hands, Judge};
 use crate::drafts::ends;
-use crate::edit::{Edit, Fronts, Gathered, NAMES_MAX, Nodes, Screen, Surroundings};
+use crate::edit::{Edit, Fronts, Gathered, Nodes, Screen, Surroundings};
 use crate::followers::Followers;
 use crate::format::{ALIGN, Damaged, Header};
 use crate::node::{APEX, DEEPER};
@@ -42,19 +42,19 @@ pub struct Change<'c> {
     pub limits: Limits,
 }
 
-/// How much edits may draw in.
+/// How much edits may draw in, all of them together.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Names that come to be hidden, or are not any more, of each edit: with more it takes a new image.
+    /// Names that come to be hidden, or are not any more: with more an edit takes a new image.
     pub hidden: usize,
-    /// So many nodes that may name changed hosts are laid, of all edits together; those of an edit that has more are left to be laid
+    /// So many nodes that may name changed hosts are laid; those of an edit that has more are left to be laid
     /// afterwards (see `followers`).
     pub followers: usize,
 }
 
 impl Limits {
     /// As much as is worth it: with more a new image is not dearer.
-    pub const MOST: Limits = Limits { hidden: NAMES_MAX, followers: usize::MAX };
+    pub const MOST: Limits = Limits { hidden: usize::MAX, followers: usize::MAX };
 }
 
 /// Why a change needs a new image.
@@ -153,6 +153,8 @@ pub struct Draft {
     octets: Option<Vec<u8>>,
     /// As `Laid` has them.
     pub complaints: Vec<Complaint>,
+    /// Of the names that it may hide or bring to light so many are left.
+    pub hidden_max: usize,
     whole: Vec<Box<[u8]>>,
     gone: Vec<Box<[u8]>>,
     edited: Vec<Edited>,
@@ -177,7 +179,7 @@ impl Draft {
         let mut edited = Vec::new();
         for (wanted, edit) in shape.edited.iter().zip(&edits) {
             let old = wanted.old.ok_or(Unable::NoSuchZone)?;
-            let gathered = Surroundings::new(old, edit)?.gather(&mut builder, limits.hidden, &mut limits.followers)?;
+            let gathered = Surroundings::new(old, edit)?.gather(&mut builder, &mut limits)?;
             edited.push(Edited { apex: edit.apex.into(), reference: old.apex_reference()?, gathered });
         }
         let beside: BTreeSet<&[u8]> = edited.iter().flat_map(|e| &e.gathered.below).map(|apex| &**apex).collect();
@@ -198,7 +200,7 @@ impl Draft {
         }
         let built = Image::open(bytes).map_err(|_| Unable::Damaged)?;
         let octets = Some(laying::octets(built.view())?);
-        Ok(Draft { built, octets, complaints, whole, gone, edited, below })
+        Ok(Draft { built, octets, complaints, hidden_max: limits.hidden, whole, gone, edited, below })
     }
 
     /// Moves it to its place, as `lay` has it; once. `view`: of the same image, over which other zones may have been laid since; a zone of which names

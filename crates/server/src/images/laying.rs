@@ -98,6 +98,8 @@ pub struct Laid {
     pub image: Image<Stretch>,
     /// Names that are to be laid afterwards.
     pub left: Vec<Followers>,
+    /// As `Draft` has it.
+    hidden_max: usize,
 }
 
 impl Laid {
@@ -109,7 +111,7 @@ impl Laid {
 }
 
 /// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid. `limits`: of names
-/// that come to be hidden or are not any more, of each zone and portion; and of those that carry addresses of hosts which change, in all: those of a
+/// that come to be hidden or are not any more, and of those that carry addresses of hosts which change, in all; of the latter those of a
 /// zone that has more are left.
 pub fn over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> Result<Option<Laid>, Unlaid> {
     let is_served = |w: &&Wish| !w.names.is_empty() && zone(now.view(), &w.apex).is_some();
@@ -124,10 +126,11 @@ pub fn over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> Result<Opt
         return Err(Unlaid { zones, why: "more names have changed than are laid over an image".to_string() });
     }
     let (mut laid, steps): (Option<Laid>, _) = (None, steps(&served));
-    let limits = among(limits, steps.len());
+    let mut limits = among(limits, steps.len());
     for step in steps {
         let before = laid.take();
         let next = lay(before.as_ref().map_or(now, |laid| &laid.image), step, limits)?;
+        limits.hidden = next.hidden_max;
         laid = Some(next.behind(before));
     }
     Ok(laid)
@@ -136,14 +139,19 @@ pub fn over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> Result<Opt
 /// The same zone by zone, where some of them cannot be laid; and what these are.
 pub fn each_over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> (Option<Laid>, Option<Unlaid>) {
     let (mut laid, mut unlaid) = (None::<Laid>, None::<Unlaid>);
-    let limits = among(limits, wishes.len());
+    let mut limits = among(limits, wishes.len());
     let mut rest = wishes.iter();
     while let Some(wish) = rest.next() {
         let image = laid.as_ref().map_or(now, |laid| &laid.image);
         match over(image, std::slice::from_ref(wish), limits) {
             Ok(None) => {}
-            Ok(Some(next)) => laid = Some(next.behind(laid)),
+            Ok(Some(next)) => {
+                limits.hidden = next.hidden_max;
+                laid = Some(next.behind(laid));
+            }
             Err(Unlaid { zones, why }) => {
+                // It may have taken as long as if it had been laid.
+                limits.hidden /= 2;
                 let all = unlaid.get_or_insert(Unlaid { zones: vec![], why });
                 all.zones.push(wish.apex.clone());
                 // There is no room for any more.
@@ -198,7 +206,9 @@ fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>, limits: Limits) -> Result<Lai
     let apexes = edits.iter().map(|edit| edit.apex.into()).collect();
     let change = Change { whole: Builder::new(now.header().seed), gone: vec![], edits, limits };
     match put(now, change, &InTurn, &mut |_| None) {
-        Ok(Put { image, complaints, left }) if complaints.is_empty() => Ok(Laid { image, left }),
+        Ok(Put { image, complaints, left, hidden_max }) if complaints.is_empty() => {
+            Ok(Laid { image, left, hidden_max })
+        }
         Ok(Put { complaints, .. }) => {
             let why = complaints.into_iter().map(|c| c.what).next().unwrap_or_default();
             Err(Unlaid { zones: apexes, why })
@@ -238,6 +248,8 @@ pub struct Put {
     pub complaints: Vec<Complaint>,
     /// Names that are to be laid afterwards.
     pub left: Vec<Followers>,
+    /// As `Draft` has it.
+    pub hidden_max: usize,
 }
 
 /// Lays a change out, and puts it behind the image.
@@ -266,9 +278,70 @@ pub fn put_there(now: &Image<Stretch>, draft: &mut Draft) -> Result<Put, Fault> 
     let between = Image::overlaid(octets.clone(), now.header().clone());
     let header = laid.overlay(between.view()).map_err(|_| damaged())?;
     let image = now.changed(octets, header);
-    Ok(Put { image, complaints: laid.complaints, left: laid.followers })
+    Ok(Put { image, complaints: laid.complaints, left: laid.followers, hidden_max: draft.hidden_max })
 }
 
 fn damaged() -> Fault {
     Fault::Image("the image is damaged".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use image::edit::{Names, Record};
+    use wire::rtype::NS;
+
+    const ZONES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+    fn below(label: &str, zone: &str) -> Box<[u8]> {
+        [&[label.len() as u8], label.as_bytes(), &[1], zone.as_bytes(), &[0]].concat().into()
+    }
+
+    /// In each zone a name that comes to be delegated, which hides so many below it; in one of none a name that is new.
+    fn delegated(hidden: [usize; 6]) -> (Image<Stretch>, Vec<Wish>) {
+        let text = |(zone, n): (&str, usize)| {
+            let names: String = (0..n).map(|i| format!("n{i}.cut 60 A 192.0.2.1\n")).collect();
+            (format!("{zone}."), format!("@ 60 SOA ns h 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.1\n{names}"))
+        };
+        let texts: Vec<_> = ZONES.into_iter().zip(hidden).map(text).collect();
+        let texts: Vec<(&str, &str)> = texts.iter().map(|(zone, text)| (&**zone, &**text)).collect();
+        let file = std::env::temp_dir().join(format!("dunlin-laying-{}-{hidden:?}", std::process::id()));
+        std::fs::write(&file, sim::image_of(&texts).0).unwrap();
+        let map = Stretch::of(store::Map::copy_to_memory(&file, 1 << 20).unwrap());
+        std::fs::remove_file(&file).unwrap();
+        let ns = |zone: &str| Record { rtype: NS, ttl: 60, rdata: below("ns", zone) };
+        let wish = |zone: &str| Wish {
+            apex: [&[1], zone.as_bytes(), &[0]].concat().into(),
+            names: Names::from([(below("cut", zone), vec![ns(zone)])]),
+        };
+        (Image::open_to_serve(map, |_| 0).unwrap(), ZONES.into_iter().map(wish).collect())
+    }
+
+    /// Whoever has one key for many zones may delegate a name in each, and all of that is one group.
+    #[test]
+    fn what_all_zones_hide_together_is_bounded() {
+        let (limits, zone) =
+            (Limits { hidden: 100, followers: 100 }, |i: usize| Box::from([1, ZONES[i].as_bytes()[0], 0]));
+        for (hidden, owed) in [
+            ([20, 20, 20, 20, 20, 0], vec![]),
+            ([60, 60, 40, 10, 0, 0], vec![1, 2]),
+            // What is too much for one may have been looked at for as long, and leaves the others half.
+            ([101, 50, 50, 25, 1, 0], vec![0, 2, 3, 4]),
+            ([300, 300, 300, 300, 12, 0], vec![0, 1, 2, 3, 4]),
+        ] {
+            let (image, wishes) = delegated(hidden);
+            let (laid, unlaid) = match over(&image, &wishes, limits) {
+                Ok(laid) => (laid, None),
+                Err(_) => each_over(&image, &wishes, limits),
+            };
+            let owed: Vec<Box<[u8]>> = owed.into_iter().map(zone).collect();
+            assert_eq!(unlaid.map_or(vec![], |unlaid| unlaid.zones), owed, "{hidden:?}");
+            let image = laid.unwrap().image;
+            for (i, wish) in wishes.iter().enumerate() {
+                let node = super::zone(image.view(), &wish.apex).unwrap().node(&below("cut", ZONES[i])).unwrap();
+                let is_laid = node.is_some_and(|node| node.rrset(NS).unwrap().is_some());
+                assert_eq!(is_laid, !owed.contains(&wish.apex), "{hidden:?}, {}", ZONES[i]);
+            }
+        }
+    }
 }

@@ -198,7 +198,7 @@ impl Press {
         books.owed.extend(owed.into_iter().map(|wish| wish.apex.clone()));
         books.owed.extend(unserved.unlaid.iter().flat_map(|unlaid| unlaid.zones.clone()));
         books.is_full |= unserved.unlaid.as_ref().is_some_and(|unlaid| unlaid.zones.is_empty());
-        let retired = unserved.laid.map(|Laid { image, left }| {
+        let retired = unserved.laid.map(|Laid { image, left, .. }| {
             left.into_iter().for_each(|left| books.left.push(left));
             self.publish(unserved.now.with(image))
         });

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 /// How long nothing may have changed before; and how long names may carry addresses of hosts as they were.
 const QUIET: Duration = Duration::from_secs(10);
-/// So many times as long as the last one took none is begun but for these names, and unless much has changed: where an update comes now
-/// and then, images would be made all the time.
+/// So many times as long as the last one took none is begun, unless much has changed: where an update comes now and then, images would be made all the
+/// time. For these names it is once as long.
 const REST: u32 = 8;
 /// Segments of the journal, of 4 MiB, since the last time: a start reads a hundred MiB a second of them.
 const SEGMENTS_MAX: usize = 16;
@@ -50,10 +50,10 @@ impl Folds {
         if self.is_nothing() || self.under_way.is_some() || is_recent(self.failed, now) {
             return false;
         }
-        let rests = self.last.is_some_and(|(ended, took)| now - ended < took * REST);
+        let rests = |times| self.last.is_some_and(|(ended, took)| now - ended < took * times);
         let is_long_ago = |then: Option<Instant>| then.is_some_and(|then| now - then >= QUIET);
         let is_time = || is_long_ago(self.changed) || segments(self.done) > SEGMENTS_MAX;
-        is_long_ago(self.lagging) || !rests && is_time() || is_much(self.left * 2)
+        is_long_ago(self.lagging) && !rests(1) || is_time() && !rests(REST) || is_much(self.left * 2)
     }
 
     /// `end`: where the journal ends.
@@ -160,10 +160,13 @@ mod tests {
             desk.0.lag(true, desk.at(s));
         }
         assert!(!desk.is_due(12) && desk.is_due(13));
-        desk.fold(13, 100, false, false);
-        desk.0.lag(true, desk.at(114));
-        assert!(!desk.is_due(172) && desk.is_due(173), "they do not rest");
-        desk.0.lag(false, desk.at(173));
-        assert!(!desk.is_due(200));
+        desk.fold(13, 10, false, false);
+        desk.0.lag(true, desk.at(24));
+        assert!(!desk.is_due(82) && desk.is_due(83), "what failed");
+        desk.fold(173, 100, true, false);
+        desk.0.lag(true, desk.at(274));
+        assert!(!desk.is_due(372) && desk.is_due(373), "they rest as long as it took, and no longer");
+        desk.0.lag(false, desk.at(373));
+        assert!(!desk.is_due(400));
     }
 }

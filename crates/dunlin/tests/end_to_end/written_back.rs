@@ -412,6 +412,48 @@ fn what_was_edited_while_there_were_no_rules_takes_no_update_back() {
     }
 }
 
+/// What the server itself writes into the file meanwhile says which version that was made of, as an editor's would.
+#[test]
+fn a_rollback_while_there_were_no_rules_takes_updates_back() {
+    let stage = Stage::new("1s", 3);
+    let server = stage.serve();
+    let short = |name: &str| server.short(&stage.folder, &[&format!("{name}.z.example"), "A"]);
+    (1..=2).for_each(|i| add(&server, i));
+    eventually("the file", || stage.holds("; serial 9 of "));
+    stage.folder.configure(&without_rules(&configuration("1s")));
+    stage.folder.does(&["reload"]);
+    stage.folder.does(&["zone", "rollback", "z.example", "8"]);
+    assert_eq!((short("n1"), short("n2")), ("192.0.2.1\n".to_string(), String::new()));
+    assert!(stage.holds("; serial 9 of "));
+    stage.folder.configure(&configuration("1s"));
+    stage.folder.does(&["reload", "z.example"]);
+    eventually("what was rolled back", || short("n2").is_empty());
+    add(&server, 3);
+    eventually("the file", || stage.holds("n3.z.example.") && stage.holds("n1.z.example."));
+    assert!(!stage.holds("n2.z.example.") && short("n2").is_empty());
+    assert!(stage.ctl(&["status"]).contains("\"held\":[]"), "{}", stage.ctl(&["status"]));
+}
+
+/// Nobody writes such a file back, so whoever edits it need not keep its first line.
+#[test]
+fn what_zone_show_has_is_put_into_a_file_that_is_not_written_back() {
+    let stage = Stage::new("", 3);
+    let server = stage.serve();
+    let short = |name: &str| server.short(&stage.folder, &[&format!("{name}.z.example"), "A"]);
+    let template = read(&stage.file);
+    add(&server, 1);
+    stage.edit(&(template.clone() + "n1 A 192.0.2.77\n"));
+    stage.folder.refuses(&["reload", "z.example"], "the same has changed since: n1.z.example. A");
+    stage.edit(&stage.folder.does(&["zone", "show", "z.example"]));
+    stage.folder.does(&["reload", "z.example"]);
+    for (i, new) in ["one", "two"].into_iter().enumerate() {
+        stage.edit(&format!("{template}n1 A 192.0.2.1\n{new} A 192.0.2.{i}\n"));
+        stage.folder.does(&["reload", "z.example"]);
+        assert_eq!(short(new), format!("192.0.2.{i}\n"));
+    }
+    assert_eq!((short("one"), short("n1")), (String::new(), "192.0.2.1\n".to_string()));
+}
+
 #[test]
 fn a_file_that_includes_another_is_written_back_also_where_its_rules_come_with_a_reload() {
     let stage = Stage::new("1s", 3);

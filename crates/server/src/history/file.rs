@@ -3,7 +3,7 @@
 use super::line;
 use crate::log;
 use crate::scribe;
-use crate::scribe::origin::stamp;
+use crate::scribe::origin::{said_version, stamp};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use store::atomic::{Output, exchange, prepare};
@@ -66,6 +66,8 @@ pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Recor
     let text = |out: &mut Output| {
         // First of all: nobody reads it who may not read that one.
         scribe::writing::resemble(out, &file)?;
+        // Should the zone come back to its updates, this is an edit of the version that they had left there.
+        out.write_all(said_version(&file).unwrap_or_default().as_bytes())?;
         for record in records {
             out.write_all(line(record).as_bytes())?;
             out.write_all(b"\n")?;

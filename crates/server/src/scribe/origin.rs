@@ -171,12 +171,30 @@ const GO_ON: &str = ", written by dunlin";
 
 /// The version of the zone that a file was made of, as its first line says: its serial, and since when the zone was that.
 pub fn version(file: &Path) -> Option<(u32, Option<String>)> {
-    let mut line = String::new();
-    let text = open_file(file).ok()?.take(FIRST_LINE_MAX);
-    BufReader::new(text).read_line(&mut line).ok()?;
+    version_in(&first_line_of(file)?)
+}
+
+fn version_in(line: &str) -> Option<(u32, Option<String>)> {
     let version = line.strip_prefix(BEGIN)?.split_once(GO_ON)?.0;
     let (serial, since) = version.split_once(SINCE).map_or((version, None), |(serial, since)| (serial, Some(since)));
     Some((serial.parse().ok()?, since.map(str::to_string)))
+}
+
+/// The line that says that.
+pub fn said_version(file: &Path) -> Option<String> {
+    first_line_of(file).filter(|line| version_in(line).is_some() && line.ends_with('\n'))
+}
+
+fn first_line_of(file: &Path) -> Option<String> {
+    let mut line = String::new();
+    BufReader::new(open_file(file).ok()?.take(FIRST_LINE_MAX)).read_line(&mut line).ok()?;
+    Some(line)
+}
+
+/// Whether it is a zone as it was received. Nobody has edited a version of ours to make it: it has come in the place of the last one.
+fn was_received(file: &Path) -> bool {
+    let received = [sum::OURS, sum::RECEIVED].concat();
+    first_line_of(file).is_some_and(|line| line.starts_with(&received))
 }
 
 const FIRST_LINE_MAX: u64 = 200;
@@ -292,7 +310,9 @@ impl Origin {
             (Some((known, copy)), _, _) => Some(Base::Copy(copy, said.unwrap_or(known.serial))),
             (None, Some(said), _) => Some(Base::Version(said, since.flatten())),
             (None, None, None) => Some(Base::Itself),
-            (None, None, Some(last)) => (last.means != Means::Written).then_some(Base::Version(last.serial, None)),
+            (None, None, Some(last)) => {
+                (last.means != Means::Written || was_received(file)).then_some(Base::Version(last.serial, None))
+            }
         }
     }
 
@@ -555,6 +575,24 @@ mod tests {
         ] {
             std::fs::write(&file, text).unwrap();
             assert_eq!(version(&file), expect);
+        }
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+
+    /// A zone may have come from primaries since its file was written back.
+    #[test]
+    fn what_was_received_has_come_in_the_place_of_what_was_written_last() {
+        let data = data("received");
+        let (file, mut origin) = (data.join("z"), Origin::of(&data, b"\x07example\0").unwrap());
+        origin.remember(vec![known(Means::Written, "9-5-7")]).unwrap();
+        for (text, expect) in [
+            ("; dunlin, from 192.0.2.1#53 (sum at the end)\n", Some(Base::Version(7, None))),
+            ("; serial 8, written by dunlin for updates; keep this line\n", Some(Base::Version(8, None))),
+            ("; dunlin, position 5 (sum at the end)\n", None),
+            ("@ 60 SOA ns h 1 2 3 4 5\n", None),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(origin.edited(&file), expect, "{text}");
         }
         std::fs::remove_dir_all(&data).unwrap();
     }

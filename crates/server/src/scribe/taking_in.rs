@@ -70,11 +70,9 @@ impl Scribe {
         // Or its first line could not be read.
         let Some(base) = origin.edited(file) else { return Err(self.wait(task, file, NO_VERSION)) };
         let is_unknown = base == Base::Itself && self.refused.get(&task.apex).is_none_or(|refused| refused.stamp != is);
-        // By the name that is configured: what it includes lies beside that.
-        let zone = Zone::new(task.apex.clone(), task.file.clone());
         let guards = task.guards.as_ref().filter(|_| !is_forced);
         let author = if is_forced { history::by_force(history::by_edit()) } else { history::by_edit() };
-        let reading = self.change(&zone, &base, guards, &author, &mut origin, (file, &is))?;
+        let reading = self.change(task, &base, guards, &author, &mut origin, (file, &is))?;
         if is_unknown && !matches!(reading, Reading::Unsettled | Reading::Hindered(Hindrance::Elsewhere(_))) {
             let facts: [(&str, &dyn std::fmt::Display); 2] = [("zone", &name(&task.apex)), ("file", &file.display())];
             log::warn("it is not known which version of a zone its file is", &facts);
@@ -89,7 +87,7 @@ impl Scribe {
                 let (edit, kept) = *taken;
                 self.refused.remove(&task.apex);
                 self.forced.remove(&task.apex);
-                self.remember(task, &zone, &edit, &base, &mut origin, kept)
+                self.remember(task, &edit, &base, &mut origin, kept)
             }
         }
     }
@@ -104,18 +102,20 @@ impl Scribe {
     /// told it when it was looked at.
     fn change(
         &self,
-        zone: &Zone,
+        task: &Task,
         base: &Base,
         guards: Option<&Guards>,
         author: &Author,
         origin: &mut Origin,
         was: (&Path, &str),
     ) -> Result<Reading, Undone> {
+        // By the name that is configured: what it includes lies beside that.
+        let zone = &Zone::new(task.apex.clone(), task.file.clone());
         for _ in 0..TRIES {
             let mut kept = None;
             let mut keep = |edited: &Sorted<'_>, edit: &Edit| {
                 // Of what only has another stamp the base is there, or needs none.
-                let is_known = matches!(base, Base::Copy(..)) || is_written(zone, base, edit);
+                let is_known = matches!(base, Base::Copy(..)) || is_written(task, base, edit);
                 let is_wanted = edit.diff.is_some() || !is_known;
                 kept =
                     is_wanted.then(|| origin.ahead(edited, base.serial(), edit, origin::version(&zone.file).is_none()));
@@ -174,7 +174,6 @@ impl Scribe {
     fn remember(
         &mut self,
         task: &Task,
-        zone: &Zone,
         edit: &Edit,
         base: &Base,
         origin: &mut Origin,
@@ -196,11 +195,11 @@ impl Scribe {
         }
         if let Some(names) = &edit.stays {
             let facts: [(&str, &dyn std::fmt::Display); 3] =
-                [("zone", &name(&task.apex)), ("file", &zone.file.display()), ("names", names)];
+                [("zone", &name(&task.apex)), ("file", &task.file.display()), ("names", names)];
             log::warn("an edit is of a version before another edit, and has not what that changed: it stays", &facts);
         }
         if edit.diff.is_some() {
-            log::info("an edit is taken in", &[("zone", &name(&task.apex)), ("file", &zone.file.display())]);
+            log::info("an edit is taken in", &[("zone", &name(&task.apex)), ("file", &task.file.display())]);
             let apex = task.apex.clone();
             if self.press.have_done(move |_, books| books.owed.contains(&apex)) {
                 self.press.slate.force_no_more(&task.apex);
@@ -209,19 +208,19 @@ impl Scribe {
                 return Ok(Done::Owed);
             }
         }
-        let is = origin.stamp(&zone.file);
+        let is = origin.stamp(&task.file);
         if origin.known().iter().any(|known| known.is(&is)) {
             self.press.slate.hurry(&task.apex, Instant::now());
             return Ok(Done::Edited);
         }
         // It changes nothing, and is to be read again: it was written too short a time before, or at a time to come.
         self.again(task, if was_unseen { RETRY } else { REST });
-        if is_ahead(&zone.file) {
+        if is_ahead(&task.file) {
             if origin.includes().is_empty() {
                 self.calm.insert(fingerprint_of(&task.apex), self.sight(task));
             }
             // Of such a one it cannot be known whether it is edited again.
-            let file = zone.file.display();
+            let file = task.file.display();
             self.tell_unwritten(task, Some(format!("the time of {file} is to come: set it, or the clock, right")));
         }
         Ok(Done::Edited)
@@ -251,9 +250,13 @@ const AGAIN: usize = 100;
 const NO_VERSION: &str = "its first line does not say which version was edited, as files do that are written back; put that line there \
     (`; serial N, written by dunlin for updates; keep this line`, N the serial of that version), or move the file away";
 
-/// Whether a file holds what was written back, as its first line says; such a one includes no other.
-fn is_written(zone: &Zone, base: &Base, edit: &Edit) -> bool {
-    matches!(base, Base::Version(..)) && edit.includes.is_empty() && origin::version(&zone.file).is_some()
+/// Whether a file holds what was written back, as its first line says; such a one includes no other. Where none is the line is of somebody who has put there
+/// what `zone show` has, and whoever edits the file need not keep it.
+fn is_written(task: &Task, base: &Base, edit: &Edit) -> bool {
+    task.is_kept_in_step
+        && matches!(base, Base::Version(..))
+        && edit.includes.is_empty()
+        && origin::version(&task.file).is_some()
 }
 
 fn not_taken_in(file: &Path, why: &str) -> String {

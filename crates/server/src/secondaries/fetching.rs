@@ -205,7 +205,7 @@ fn fetch(errand: &Errand, counted: &mut Counted) -> Result<u32, Broken> {
             e
         })
     };
-    let text = |out: &mut Output| sum::write(out, format_args!("from {}", errand.from), write);
+    let text = |out: &mut Output| sum::write(out, format_args!("{}{}", sum::RECEIVED, errand.from), write);
     let prepared = atomic::prepare(folder, name, None, text, stamp::age);
     match (broken, prepared) {
         (Some(why @ (Broken::Useless(..) | Broken::NotNewer(_) | Broken::CalledOff)), _) => Err(why),

@@ -15,6 +15,8 @@ use store::crc::{Crc32c, crc32c};
 
 /// What begins a line of ours.
 pub const OURS: &str = "; dunlin, ";
+/// What one says of a zone that was received, before the primary's name.
+pub const RECEIVED: &str = "from ";
 const SAID: &str = " (sum at the end)";
 /// Before the sum itself, of eight digits.
 const SUM: &str = "; dunlin, sum ";

@@ -94,7 +94,7 @@ mod tests {
                 Ok(())
             };
             let prepared = prepare(&data, "z", None, |out| out.write_all(b"written"), check).unwrap();
-            let known = |means, stamp| Known { means, serial: 7, stamp, is_plain: false };
+            let known = |means, stamp| Known::new(means, 7, stamp);
             origin.remember(vec![known(Means::Read, full_stamp(&file)), known(Means::Written, new)]).unwrap();
             (Stage { data, file, origin }, prepared)
         }
@@ -182,8 +182,8 @@ mod tests {
         stage
             .origin
             .remember(vec![
-                Known { means: Means::Written, serial: 7, stamp: stamp(&stage.data.join(".z.aside")), is_plain: false },
-                Known { means: Means::Read, serial: 7, stamp: full_stamp(&stage.file), is_plain: false },
+                Known::new(Means::Written, 7, stamp(&stage.data.join(".z.aside"))),
+                Known::new(Means::Read, 7, full_stamp(&stage.file)),
             ])
             .unwrap();
         assert!(!stage.look().unwrap());
@@ -195,7 +195,7 @@ mod tests {
         let (mut stage, _prepared) = Stage::new("copied");
         stage.origin.remember(vec![]).unwrap();
         let aside = stage.data.join(".z.aside");
-        let known = |means, file: &Path| Known { means, serial: 1, stamp: stamp(file), is_plain: false };
+        let known = |means, file: &Path| Known::new(means, 1, stamp(file));
         std::fs::write(&aside, "old").unwrap();
         std::fs::write(&stage.file, "the new one").unwrap();
         stage.origin.remember(vec![known(Means::Edited, &aside), known(Means::Written, &stage.file)]).unwrap();

@@ -3,7 +3,7 @@
 //! ```text
 //! data-dir/journal/NAME.origin    a line for each version of the file that we know of, newest last:
 //!     read SERIAL STAMP           the zone was imported from it
-//!     written SERIAL STAMP        it was written back
+//!     written SERIAL STAMP SINCE  it was written back; since when the zone was that, if it was known
 //!     edited SERIAL STAMP         an edit of that version, which the zone has taken in; "past": and which was written back since
 //!     include FILE                those that were read or edited include it
 //!     base N                      what they held stands in NAME.N.base
@@ -55,6 +55,8 @@ pub struct Known {
     pub stamp: String,
     /// Its first line said of no version that it was made of that: so no file that says it is made of this one.
     pub is_plain: bool,
+    /// Since when the zone was what we wrote, as its first line says.
+    pub since: Option<String>,
 }
 
 /// How we know of a version.
@@ -200,6 +202,10 @@ fn was_received(file: &Path) -> bool {
 const FIRST_LINE_MAX: u64 = 200;
 
 impl Known {
+    pub fn new(means: Means, serial: u32, stamp: String) -> Known {
+        Known { means, serial, stamp, is_plain: false, since: None }
+    }
+
     /// The same but for which file it is, and what it includes.
     pub fn is_copied_as(&self, stamp: &str) -> bool {
         let whole = |stamp: &str| Some(apart(stamp).0.rsplit_once('-')?.0.to_string());
@@ -215,8 +221,9 @@ impl Known {
         let mut words = line.split(' ');
         let word = words.next()?;
         let &(means, _) = WORDS.iter().find(|(_, w)| *w == word)?;
-        let (serial, stamp) = (words.next()?.parse().ok()?, words.next()?.to_string());
-        Some(Known { means, serial, stamp, is_plain: words.next() == Some(PLAIN) })
+        let (serial, stamp, more) = (words.next()?.parse().ok()?, words.next()?.to_string(), words.next());
+        let since = more.filter(|_| means == Means::Written).map(str::to_string);
+        Some(Known { is_plain: since.is_none() && more == Some(PLAIN), since, ..Known::new(means, serial, stamp) })
     }
 
     /// Whether a file of this stamp is that version. One that was written back includes no other, took its name after it was looked at, and has a
@@ -308,7 +315,13 @@ impl Origin {
                 Some(Base::Past(copy, known.serial))
             }
             (Some((known, copy)), _, _) => Some(Base::Copy(copy, said.unwrap_or(known.serial))),
-            (None, Some(said), _) => Some(Base::Version(said, since.flatten())),
+            // What stands here is as old as the journal: the version that it has of this serial is the one that we wrote then.
+            (None, Some(said), _) => {
+                let wrote = |since: &String| {
+                    self.known.iter().any(|known| known.serial == said && known.since.as_ref() == Some(since))
+                };
+                Some(Base::Version(said, since.flatten().filter(|since| !wrote(since))))
+            }
             (None, None, None) => Some(Base::Itself),
             (None, None, Some(last)) => {
                 (last.means != Means::Written || was_received(file)).then_some(Base::Version(last.serial, None))
@@ -352,7 +365,8 @@ impl Origin {
             let copied = copy(zone, &mut |line| out.write_all(line).and_then(|()| also.write_all(line)));
             let (serial, sources) = copied.map_err(|why| io::Error::other(wrong.insert(why).clone()))?;
             let is_plain = version(&zone.file).is_none();
-            Ok((Known { means: Means::Read, serial, stamp: stamp_of(&sources), is_plain }, included(sources)))
+            let known = Known { is_plain, ..Known::new(Means::Read, serial, stamp_of(&sources)) };
+            Ok((known, included(sources)))
         });
         let next = kept.map_err(|e| wrong.unwrap_or_else(|| e.to_string()))?;
         self.become_next(next).map_err(|e| e.to_string())
@@ -363,7 +377,7 @@ impl Origin {
     pub fn ahead(&self, edited: &Sorted<'_>, serial: Option<u32>, edit: &Edit, is_plain: bool) -> io::Result<Origin> {
         let means = if serial.is_some() { Means::Edited } else { Means::Read };
         let (serial, stamp) = (serial.unwrap_or_else(|| audit::serial(edited)), edit.stamp.clone());
-        let known = Known { means, serial, stamp, is_plain };
+        let known = Known { is_plain, ..Known::new(means, serial, stamp) };
         self.copied(|out| {
             let mut line = String::new();
             for (name, records) in edited.names() {
@@ -426,7 +440,7 @@ impl Origin {
         let next = self.copied(|out| {
             ledger::write_text(zone, &Names::new(), out)?;
             sound.holds()?;
-            Ok((Known { means: Means::Read, serial, stamp: UNSEEN.to_string(), is_plain: false }, vec![]))
+            Ok((Known::new(Means::Read, serial, UNSEEN.to_string()), vec![]))
         })?;
         self.become_next(next)
     }
@@ -457,8 +471,9 @@ impl Origin {
     fn write_to(&self, out: &mut Output) -> io::Result<()> {
         for known in &self.known {
             let word = WORDS.iter().find(|(means, _)| *means == known.means).map_or("", |(_, word)| word);
-            let plain = if known.is_plain { format!(" {PLAIN}") } else { String::new() };
-            writeln!(out, "{word} {} {}{plain}", known.serial, known.stamp)?;
+            let more = known.since.as_deref().or(known.is_plain.then_some(PLAIN));
+            let more = more.map(|more| format!(" {more}")).unwrap_or_default();
+            writeln!(out, "{word} {} {}{more}", known.serial, known.stamp)?;
         }
         // A name that does not fit a line is not followed.
         let names = self.includes.iter().filter_map(|file| file.to_str()).filter(|name| !name.contains('\n'));
@@ -506,7 +521,7 @@ mod tests {
     use std::slice::from_ref;
 
     fn known(means: Means, stamp: &str) -> Known {
-        Known { means, serial: 7, stamp: stamp.to_string(), is_plain: false }
+        Known::new(means, 7, stamp.to_string())
     }
 
     fn data(name: &str) -> PathBuf {
@@ -593,6 +608,26 @@ mod tests {
         ] {
             std::fs::write(&file, text).unwrap();
             assert_eq!(origin.edited(&file), expect, "{text}");
+        }
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+
+    /// Who asks since when the zone was a version that we wrote reads all of the journal.
+    #[test]
+    fn since_when_the_zone_was_what_we_wrote_is_known() {
+        let data = data("since");
+        let (file, mut origin) = (data.join("z"), Origin::of(&data, b"\x07example\0").unwrap());
+        let written = Known { since: Some("then".to_string()), ..known(Means::Written, "9-5-7") };
+        origin.remember(vec![written.clone()]).unwrap();
+        let origin = Origin::of(&data, b"\x07example\0").unwrap();
+        assert_eq!(origin.known(), [written]);
+        for (serial, since, is_asked) in [(7, "then", None), (7, "later", Some("later")), (8, "then", Some("then"))] {
+            std::fs::write(&file, first_line(serial, Some(since))).unwrap();
+            assert_eq!(
+                origin.edited(&file),
+                Some(Base::Version(serial, is_asked.map(str::to_string))),
+                "{serial} {since}"
+            );
         }
         std::fs::remove_dir_all(&data).unwrap();
     }

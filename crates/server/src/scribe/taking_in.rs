@@ -183,12 +183,13 @@ impl Scribe {
         match (&edit.diff, kept, base) {
             (Some(_), ..) => {}
             (None, Some(next), _) => origin.become_next(next)?,
-            (None, None, Base::Version(serial, _)) => {
+            (None, None, Base::Version(serial, since)) => {
                 if !origin.known().last().is_some_and(|last| last.means == Means::Written && last.serial == *serial) {
                     self.tell_old(task, *serial);
                 }
-                let known =
-                    Known { means: Means::Written, serial: *serial, stamp: edit.stamp.clone(), is_plain: false };
+                let before = origin.known().iter().find(|known| known.serial == *serial);
+                let since = since.clone().or_else(|| before?.since.clone());
+                let known = Known { since, ..Known::new(Means::Written, *serial, edit.stamp.clone()) };
                 origin.remember(vec![known])?;
             }
             (None, None, _) => origin.is_now(edit.stamp.clone(), edit.includes.clone())?,

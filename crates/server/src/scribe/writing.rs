@@ -42,7 +42,8 @@ impl Scribe {
             return Ok(Done::Current);
         }
         let last = last.or_else(|| self.last_update(&task.apex, serial));
-        let first_line = origin::first_line(serial, last.map(rfc3339).as_deref());
+        let since = last.map(rfc3339);
+        let first_line = origin::first_line(serial, since.as_deref());
         let (folder, target) = parts(file)?;
         // Not for each zone: it is listed as a whole.
         if self.swept.insert(folder.to_path_buf()) {
@@ -61,8 +62,8 @@ impl Scribe {
             sound.holds()
         };
         let check = |temporary: &Path| {
-            let written =
-                new.insert(Known { means: Means::Written, serial, stamp: origin::stamp(temporary), is_plain: false });
+            let known = Known::new(Means::Written, serial, origin::stamp(temporary));
+            let written = new.insert(Known { since: since.clone(), ..known });
             let before = origin.known().iter().filter(|known| known.is(&was)).cloned();
             let known = before.chain([written.clone()]).collect();
             origin.remember(known)?;

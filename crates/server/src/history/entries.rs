@@ -104,7 +104,7 @@ pub fn in_turn(mut files: VecDeque<Entry>, mut updates: VecDeque<Entry>) -> VecD
     while let Some(update) = updates.pop_front() {
         let before = files.iter().take_while(|file| file.when <= update.when).count();
         all.extend(files.drain(..before));
-        all.extend(last.and_then(|last| return_to(&all, last, &update)));
+        all.extend(return_to(&all, last, &update));
         last = Some(all.len());
         all.push_back(update);
     }
@@ -112,13 +112,18 @@ pub fn in_turn(mut files: VecDeque<Entry>, mut updates: VecDeque<Entry>) -> VecD
     all
 }
 
-/// What has led from what files have made of a zone to what updates had, of which `last` was the last change, and `next` is the next. None: nothing
-/// has, or it is not known what files have done.
-fn return_to(all: &VecDeque<Entry>, last: usize, next: &Entry) -> Option<Entry> {
-    let mut since = all.range(last + 1..).map(|step| Some(&step.diff).filter(|diff| !diff.is_empty()));
+/// What has led from what files have made of a zone to what updates had, of which `last` was the last change, and `next` is the next. If none is known
+/// they had what was imported, or no more is kept. None: nothing has, or it is not known what files have done.
+fn return_to(all: &VecDeque<Entry>, last: Option<usize>, next: &Entry) -> Option<Entry> {
+    let begin = match last {
+        Some(last) => (all[last].diff.to == next.diff.from).then_some(last + 1),
+        None if all.back().is_none_or(|file| file.diff.to == next.diff.from) => None,
+        None => all.iter().rposition(|file| file.diff.from == next.diff.from),
+    };
+    let mut since = all.range(begin?..).map(|step| Some(&step.diff).filter(|diff| !diff.is_empty()));
     let first = since.next()??.clone();
     let all_since = since.try_fold(first, |so_far, step| so_far.then(step?.clone()))?;
-    let goes_on = all[last].diff.to == next.diff.from && all_since.from == next.diff.from;
+    let goes_on = all_since.from == next.diff.from;
     let diff = Some(all_since.inverted()).filter(|diff| goes_on && !diff.is_empty())?;
     Some(Entry { zone: next.zone.clone(), author: by_updates_again(), when: next.when, diff })
 }
@@ -224,5 +229,18 @@ mod tests {
         assert_eq!(is_bridge(&told(&apart)), [false; 3], "it is not known how it came to 7");
         let anew = [(2, step(2, 2, b"", b"")), (3, step(2, 3, b"", b"c"))];
         assert_eq!(is_bridge(&told(&anew)), [false; 4], "another zone of this name");
+        // Updates had changed nothing before: what they go on from was imported.
+        for (files, bridge) in [
+            (vec![(2, step(1, 2, b"a", b"")), (3, step(2, 3, b"", b"c"))], Some(step(3, 1, b"c", b"a").diff)),
+            (vec![(2, step(0, 1, b"", b"a"))], None),
+            (vec![(2, step(0, 1, b"", b"a")), (3, step(1, 3, b"", b"c"))], Some(step(3, 1, b"c", b"").diff)),
+            (vec![(2, step(7, 8, b"", b"c"))], None),
+            (vec![], None),
+        ] {
+            let all = in_turn(timed(&files), timed(&[(5, step(1, 4, b"", b"b"))]));
+            let found = all.iter().find(|step| step.author == by_updates_again());
+            assert_eq!(found.map(|step| &step.diff), bridge.as_ref(), "{files:?}");
+            assert_eq!(all.len(), files.len() + 1 + usize::from(bridge.is_some()));
+        }
     }
 }

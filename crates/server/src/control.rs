@@ -9,8 +9,9 @@ pub(crate) mod listing;
 mod showing;
 
 use crate::answering::queue;
-use crate::config::apex;
+use crate::config::{Config, Zone, apex};
 use crate::history::{self, Past};
+use crate::images::name;
 use crate::json::Json;
 use crate::kept::Order;
 use crate::log;
@@ -19,6 +20,7 @@ use crate::scribe::slate::{Slate, Taken};
 use crate::secondaries::{Note, Secondaries};
 use crate::state::{Done, Event, State};
 use crate::update::intake::Intake;
+use crate::update::ledger;
 use door::Hurried;
 use front::locks::hold;
 use showing::Showing;
@@ -336,23 +338,40 @@ fn force(state: &State, zone: &str) -> Json {
     taken_in(state, &zones, true, || settled(state, event))
 }
 
-/// Waits until the zones are served as their files say, or are known not to be: those of updates, too, where they are named, or an edit of them is held.
-/// (Of all others that updates own, which may be a million, a reload of all has the files looked at, and does not wait for that.)
+/// Waits until the zones are served as their files say, or are known not to be: those of updates, too, where they are named, or an edit of them is held,
+/// or they have just come back to their updates. (Of all others that updates own, which may be a million, a reload of all has the files looked at, and does
+/// not wait for that.)
 fn reload(state: &State, zones: Vec<String>) -> Json {
     let of_updates = if zones.is_empty() { state.edits_held() } else { zones.clone() };
     taken_in(state, &of_updates, false, || reloaded(state, zones))
 }
 
+/// Of so many zones that come to their updates with a reload it is known whether they come back.
+const RETURNED_MAX: usize = 1000;
+
+/// Zones that updates own, and did not with the configuration `before`, and whose files were edited meanwhile.
+fn returned(state: &State, before: &Config) -> Vec<String> {
+    let (Ok(now), Some(past)) = (state.configured(), &state.past) else { return vec![] };
+    let was_owned = |zone: &Zone| before.roster.written.find(&zone.apex).is_some_and(Zone::is_owned);
+    let come = now.roster.written.iter().filter(|zone| zone.is_owned() && !was_owned(zone)).take(RETURNED_MAX);
+    // Of one that was never theirs there is nothing that an edit could be of.
+    let has_been = |zone: &&Zone| ledger::own_file(zone, &past.data_dir).is_some();
+    let back = come.filter(has_been).filter(|zone| scribe::is_edited(&past.data_dir, zone));
+    back.map(|zone| name(&zone.apex).to_string()).collect()
+}
+
 /// Says what has become of zones, and of edits of the files of those that updates own. An edit that is taken in has a serial of its own.
 fn taken_in(state: &State, zones: &[String], forces: bool, work: impl FnOnce() -> Result<Json, Vec<String>>) -> Json {
     let serials = || zones.iter().map(|zone| serial(state, zone)).collect::<Vec<_>>();
-    let before = serials();
+    let (before, configured) = (serials(), state.configured());
     let facts = match work() {
         Ok(facts) => facts,
         Err(complaints) => return bad(complaints),
     };
     // Only now: one may be of updates since.
-    let looks: Vec<_> = zones.iter().filter_map(|zone| Some((zone, look_at(state, zone, forces)?))).collect();
+    let returned = configured.map_or(vec![], |configured| returned(state, &configured));
+    let theirs = zones.iter().chain(returned.iter().filter(|zone| !zones.contains(zone)));
+    let looks: Vec<_> = theirs.filter_map(|zone| Some((zone, look_at(state, zone, forces)?))).collect();
     let held = looks.into_iter().filter_map(|(zone, look)| Some(format!("zone {zone}: {}", look.outcome().err()?)));
     match held.collect::<Vec<_>>() {
         held if !held.is_empty() => bad(held),

@@ -426,12 +426,28 @@ fn a_rollback_while_there_were_no_rules_takes_updates_back() {
     assert_eq!((short("n1"), short("n2")), ("192.0.2.1\n".to_string(), String::new()));
     assert!(stage.holds("; serial 9 of "));
     stage.folder.configure(&configuration("1s"));
-    stage.folder.does(&["reload", "z.example"]);
-    eventually("what was rolled back", || short("n2").is_empty());
+    assert!(stage.folder.does(&["reload"]).contains("changed true"));
+    assert!(short("n2").is_empty(), "it is answered when that is served");
     add(&server, 3);
     eventually("the file", || stage.holds("n3.z.example.") && stage.holds("n1.z.example."));
     assert!(!stage.holds("n2.z.example.") && short("n2").is_empty());
     assert!(stage.ctl(&["status"]).contains("\"held\":[]"), "{}", stage.ctl(&["status"]));
+}
+
+/// A reload that names no zone says so, too.
+#[test]
+fn whoever_gives_a_zone_back_to_its_updates_hears_of_an_edit_that_is_held() {
+    let stage = Stage::new("", 3);
+    let server = stage.serve();
+    let template = read(&stage.file);
+    add(&server, 1);
+    stage.folder.configure(&without_rules(&configuration("")));
+    stage.edit(&(template.replace(" 7 1 2 3 4", " 20 1 2 3 4") + "n1 A 192.0.2.77\n"));
+    stage.folder.does(&["reload"]);
+    stage.folder.configure(&configuration(""));
+    stage.folder.refuses(&["reload"], "the same has changed since: n1.z.example. A");
+    stage.folder.refuses(&["reload"], "the same has changed since: n1.z.example. A");
+    assert_eq!(server.short(&stage.folder, &["n1.z.example", "A"]), "192.0.2.1\n");
 }
 
 /// Nobody writes such a file back, so whoever edits it need not keep its first line.

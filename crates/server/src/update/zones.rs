@@ -201,7 +201,10 @@ impl Updates {
             }
             let zone = name(&apex);
             match self.go_on(&apex, last) {
-                Ok(last) => log::info("a zone goes on from its file's serial", &[("zone", &zone), ("serial", &last)]),
+                Ok(None) => {}
+                Ok(Some(last)) => {
+                    log::info("a zone goes on from its file's serial", &[("zone", &zone), ("serial", &last)]);
+                }
                 Err(why) => {
                     if let Some(unsaid) = self.later.overtaken.said.untold() {
                         let facts: [(&str, &dyn std::fmt::Display); 3] =
@@ -217,22 +220,23 @@ impl Updates {
         }
     }
 
-    /// Err: also where the serial could not be read.
-    fn go_on(&mut self, apex: &[u8], last: io::Result<Option<u32>>) -> Result<u32, String> {
+    /// The serial that it goes on from; None: it has a later one. Err: also where the serial could not be read.
+    fn go_on(&mut self, apex: &[u8], last: io::Result<Option<u32>>) -> Result<Option<u32>, String> {
         let file = |e: io::Error| format!("{}: {e}", self.ledger.file_of(apex).with_extension("overtaken").display());
         let last = last.map_err(file)?.unwrap_or_default();
-        self.go_on_from(apex, last)?;
-        self.ledger.catch_up(apex, last).map(|()| last).map_err(|e| e.to_string())
+        let goes_on = self.go_on_from(apex, last)?;
+        self.ledger.catch_up(apex, last).map(|()| goes_on.then_some(last)).map_err(|e| e.to_string())
     }
 
-    pub(super) fn go_on_from(&mut self, apex: &[u8], last: u32) -> Result<(), String> {
+    /// False: it has a later serial.
+    fn go_on_from(&mut self, apex: &[u8], last: u32) -> Result<bool, String> {
         let now = self.press.current();
         let zone = laying::zone(now.image.view(), apex).ok_or("the zone is not served")?;
         if zone.serial().is_ok_and(|serial| is_newer(serial, last)) {
-            return Ok(());
+            return Ok(false);
         }
         let diff = history::renumbering(&zone, last)?;
-        self.make(Made::of(apex, diff, history::by_return())).map(drop).map_err(Unmade::text)
+        self.make(Made::of(apex, diff, history::by_return())).map(|_| true).map_err(Unmade::text)
     }
 
     /// Gives the zones that were written meanwhile their files; what has changed since is written again.

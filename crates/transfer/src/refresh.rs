@@ -129,6 +129,7 @@ pub struct Standing {
     pub timers: Option<Timers>,
     /// A version that was received, and is not served: it is held, or wrong.
     pub unserved: Option<u32>,
+    /// When a primary last had what is served, or the version that is not served beside it. None: none has been asked since it came.
     pub refreshed: Option<Ms>,
     pub next: Ms,
     pub expires: Option<Ms>,
@@ -142,7 +143,9 @@ struct Zone {
     primaries: Vec<PrimaryId>,
     timers: Option<Timers>,
     unserved: Option<u32>,
+    /// From when on its time counts: since a primary had it; or since it is here, if none was asked.
     refreshed: Option<Ms>,
+    is_confirmed: bool,
     is_expired: bool,
     phase: Phase,
     next: Ms,
@@ -257,6 +260,7 @@ impl Refresher {
             unserved: None,
             // What is there and was never asked for counts from now on.
             refreshed: refreshed.or(served.map(|_| now)),
+            is_confirmed: refreshed.is_some(),
             is_expired: false,
             phase: Phase::Waiting,
             next,
@@ -332,7 +336,7 @@ impl Refresher {
             phase: zone.phase,
             timers: zone.timers,
             unserved: zone.unserved,
-            refreshed: zone.refreshed,
+            refreshed: zone.refreshed.filter(|_| zone.is_confirmed),
             next: zone.next,
             expires: zone.expires(),
             is_expired: zone.is_expired,
@@ -584,7 +588,7 @@ impl Refresher {
     fn is_fresh(&mut self, now: Ms, random: u32, id: ZoneId) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
         let refresh_s = zone.timers.map(|timers| timers.refresh_s);
-        (zone.phase, zone.failures, zone.refreshed) = (Phase::Waiting, 0, Some(now));
+        (zone.phase, zone.failures, zone.refreshed, zone.is_confirmed) = (Phase::Waiting, 0, Some(now), true);
         zone.next = now + spread(refresh_s.map_or(FIRST_RETRY_MAX_MS, seconds), random);
         self.actions.push_back(Action::Refreshed { zone: id, at: now });
         self.expire(now, id);

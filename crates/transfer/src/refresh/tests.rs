@@ -713,3 +713,13 @@ proptest! {
         }
     }
 }
+
+/// Its file was there before any primary was asked.
+#[test]
+fn nobody_has_confirmed_what_was_never_asked_for() {
+    let mut desk = Desk::new();
+    let [ours, theirs] = [None, Some(0)].map(|refreshed| desk.add(&[3], Some(SERVED), refreshed));
+    let [ours, theirs] = [ours, theirs].map(|zone| desk.refresher.standing(zone).unwrap());
+    assert_eq!((ours.refreshed, theirs.refreshed), (None, Some(0)));
+    assert!(ours.expires.is_some() && ours.expires == theirs.expires, "its time runs all the same");
+}

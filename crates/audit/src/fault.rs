@@ -30,6 +30,22 @@ macro_rules! faults {
                 }
             }
 
+            /// True if it is one record's that names a host, which the finding names.
+            pub fn is_about_host(self) -> bool {
+                use Fault::*;
+                matches!(
+                    self,
+                    NoGlue
+                        | NoSiblingGlue
+                        | NsAtAlias
+                        | NsWithoutAddress
+                        | MxAtAlias
+                        | MxWithoutAddress
+                        | SrvAtAlias
+                        | SrvWithoutAddress
+                )
+            }
+
             pub fn rating(self) -> Rating {
                 match self {
                     $(Fault::$fault => Rating::$rating,)*

@@ -121,7 +121,7 @@ impl Report {
             return None;
         }
         let first = self.problems.iter().find(|p| p.severity == Severity::Error);
-        let between = |p: &Problem| if p.instead.is_empty() { "" } else { "; " };
+        let between = |p: &Problem| if p.instead.is_empty() { "" } else { "; write instead: " };
         let said = first.map_or(String::new(), |p| format!("{}: {}{}{}", p.place, p.what, between(p), p.instead));
         Some(match self.errors {
             1 => said,

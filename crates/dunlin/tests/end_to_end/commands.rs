@@ -153,6 +153,15 @@ fn zone_check_names_what_is_wrong_where_it_stands() {
     let said = text(&folder.dunlin(&["zone", "check", "soas", "--origin", "example.com"]).stdout);
     assert!(said.contains("error: a SOA belongs to the zone's apex example.com. only"), "{said}");
     assert!(said.contains(" MX: ") && !said.contains("more\n"), "{said}");
+    // Of an RRset the record that is at fault.
+    folder.write(
+        "hosts",
+        "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\n@ NS Alias\nns A 192.0.2.1\n@ MX 5 ns\n@ MX 9 none\nalias CNAME ns\n",
+    );
+    let said = text(&folder.dunlin(&["zone", "check", "hosts", "--origin", "example.com"]).stdout);
+    for line in ["hosts:4:1: error: example.com. NS: ", "hosts:7:1: "] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
     let json = text(&folder.dunlin(&["zone", "check", "zone", "--origin", "example.com", "--json"]).stdout);
     for part in [
         "\"served\":false",

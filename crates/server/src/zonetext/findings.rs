@@ -11,6 +11,7 @@ use crate::zonetext::reading::{self, Stock, Threads};
 use crate::zonetext::{self, Unread};
 use audit::{Fault, Finding, Rating, Rules, audit};
 use image::Complaint;
+use image::edit::host_of;
 use net::privilege::User;
 use std::collections::HashMap;
 use std::fmt;
@@ -183,7 +184,7 @@ impl<'f> Unplaced<'f> {
         let Some(wanted) = self.by_owner.get_mut(&*folded) else { return Vec::new() };
         let mut objections = Vec::new();
         wanted.retain_mut(|w| {
-            let is_it = w.finding.rtype.is_none_or(|t| t == r.rtype);
+            let is_it = is_about(w.finding, r);
             if is_it && w.skip == 0 {
                 objections.push(objection(w.finding));
             }
@@ -200,6 +201,16 @@ impl<'f> Unplaced<'f> {
         self.rest.sort_by_key(|f| (f.owner.len(), &f.owner, f.fault));
         self.rest.into_iter().map(objection)
     }
+}
+
+/// Whether a record of the name may be the one at fault. Of those that name hosts it is the one that names that host.
+fn is_about(finding: &Finding, r: &Record<'_>) -> bool {
+    let names_it = || {
+        let mut host = String::new();
+        host_of(r.rtype, r.rdata).iter().for_each(|name| wire::name::push_text(name, &mut host));
+        host.eq_ignore_ascii_case(&finding.detail)
+    };
+    finding.rtype.is_none_or(|rtype| rtype == r.rtype) && (!finding.fault.is_about_host() || names_it())
 }
 
 fn objection(finding: &Finding) -> Objection {
